@@ -1,0 +1,1 @@
+//! What may leave the sandbox, and how.

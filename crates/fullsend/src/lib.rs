@@ -1,0 +1,1 @@
+//! One agent, one YAML file, one sandbox, and a record of what happened.

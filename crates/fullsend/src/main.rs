@@ -1,0 +1,3 @@
+//! The `fullsend` program.
+
+fn main() {}

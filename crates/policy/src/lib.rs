@@ -1,0 +1,1 @@
+//! The OpenShell policy model.

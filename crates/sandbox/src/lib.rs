@@ -1,0 +1,1 @@
+//! Linux isolation from a plain `SandboxSpec`.

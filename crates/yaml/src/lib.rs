@@ -1,0 +1,1 @@
+//! YAML documents that remember where everything was written.

@@ -1,0 +1,5 @@
+//! The one integration-test binary. Each module tests one thing through the real program or the real tree.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod tidy;

@@ -1,0 +1,218 @@
+//! The manners of the tree, checked: sizes, names, arrows between crates and stages, where unsafe may live.
+//! An exception is a line in `EXCEPTIONS` with its reason; one that is no longer needed fails the test, so that the
+//! list can only shrink.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const MAX_FILE_LINES: usize = 500;
+const MAX_FUNCTION_LINES: usize = 70;
+
+/// `(file, rule, reason)`. Remove a line as soon as the file is mended.
+const EXCEPTIONS: &[(&str, &str, &str)] = &[];
+
+/// Which of our crates a crate may use. `fullsend` may use all.
+const CRATE_ARROWS: &[(&str, &[&str])] = &[
+    ("yaml", &[]),
+    ("policy", &["yaml"]),
+    ("scan", &["policy"]),
+    ("sandbox", &[]),
+    ("egress", &["policy", "scan"]),
+    ("session", &[]),
+];
+
+/// The modules of the program, lowest first. A module may import those before it, never those after it.
+/// `event` is the lowest; `run`, `wake`, `worker` and `cli` stand on everything else.
+const STAGES: &[&str] = &[
+    "event",
+    "harness",
+    "resolve",
+    "scripts",
+    "inputs",
+    "guard",
+    "image",
+    "provision",
+    "bootstrap",
+    "runtime",
+    "quarantine",
+    "validate",
+    "publish",
+    "record",
+    "render",
+    "check",
+    "run",
+    "wake",
+    "worker",
+    "cli",
+];
+
+const FORBIDDEN_NAMES: &[&str] =
+    &["util", "utils", "common", "helper", "helpers", "manager", "core", "types", "imp", "misc"];
+
+#[test]
+fn the_tree_is_tidy() {
+    let mut complaints: Vec<(String, &str, String)> = Vec::new();
+    for path in rust_files() {
+        let name = relative(&path);
+        let text = fs::read_to_string(&path).unwrap();
+        let mut complain = |rule, what: String| complaints.push((name.clone(), rule, what));
+        size_of_file(&text, &mut complain);
+        size_of_functions(&text, &mut complain);
+        opening_sentence(&text, &mut complain);
+        forbidden_name(&path, &mut complain);
+        place_of_unsafe(&name, &text, &mut complain);
+        place_of_environment(&name, &text, &mut complain);
+        arrows_between_stages(&name, &text, &mut complain);
+    }
+    arrows_between_crates(&mut complaints);
+    report(complaints);
+}
+
+fn report(complaints: Vec<(String, &str, String)>) {
+    let mut unused: BTreeMap<(&str, &str), &str> =
+        EXCEPTIONS.iter().map(|(f, r, why)| ((*f, *r), *why)).collect();
+    let mut lines = Vec::new();
+    for (file, rule, what) in &complaints {
+        if EXCEPTIONS.iter().any(|(f, r, _)| f == file && r == rule) {
+            unused.remove(&(file.as_str(), *rule));
+        } else {
+            lines.push(format!("{file}: {rule}: {what}"));
+        }
+    }
+    lines.extend(
+        unused.keys().map(|(f, r)| format!("{f}: the exception for {r} is no longer needed: remove it")),
+    );
+    assert!(lines.is_empty(), "the tree is not tidy:\n{}", lines.join("\n"));
+}
+
+fn size_of_file(text: &str, complain: &mut impl FnMut(&'static str, String)) {
+    let lines = text.lines().count();
+    if lines > MAX_FILE_LINES {
+        complain("file-size", format!("{lines} lines, over {MAX_FILE_LINES}"));
+    }
+}
+
+/// rustfmt puts a function's closing brace in the column where the function began.
+fn size_of_functions(text: &str, complain: &mut impl FnMut(&'static str, String)) {
+    let lines: Vec<&str> = text.lines().collect();
+    for (start, line) in lines.iter().enumerate() {
+        let indent = line.len() - line.trim_start().len();
+        let words: Vec<&str> = line.split_whitespace().take_while(|word| !word.contains('(')).collect();
+        let is_function = words.contains(&"fn") || line.trim_start().starts_with("fn ");
+        if !is_function || line.trim_start().starts_with("//") {
+            continue;
+        }
+        let close = format!("{}}}", " ".repeat(indent));
+        let length = lines[start..].iter().position(|l| *l == close).map_or(1, |end| end + 1);
+        if length > MAX_FUNCTION_LINES {
+            complain(
+                "function-size",
+                format!("line {}: {length} lines, over {MAX_FUNCTION_LINES}", start + 1),
+            );
+        }
+    }
+}
+
+fn opening_sentence(text: &str, complain: &mut impl FnMut(&'static str, String)) {
+    if !text.starts_with("//! ") {
+        complain("opening", "the module does not open with what it owns".to_owned());
+    }
+}
+
+fn forbidden_name(path: &Path, complain: &mut impl FnMut(&'static str, String)) {
+    for part in path.components() {
+        let part = part.as_os_str().to_string_lossy();
+        let stem = part.strip_suffix(".rs").unwrap_or(&part);
+        if FORBIDDEN_NAMES.contains(&stem) {
+            complain("name", format!("`{stem}` says nothing about what is inside"));
+        }
+    }
+}
+
+fn place_of_unsafe(name: &str, text: &str, complain: &mut impl FnMut(&'static str, String)) {
+    let allowed = name.starts_with("crates/sandbox/src/sys/") || name == "tests/tidy.rs";
+    let found = text.lines().position(|line| {
+        let code = line.split("//").next().unwrap_or("");
+        code.contains("unsafe {") || code.contains("unsafe fn") || code.contains("unsafe impl")
+    });
+    if let (false, Some(line)) = (allowed, found) {
+        complain("unsafe", format!("line {}: only crates/sandbox/src/sys may be unsafe", line + 1));
+    }
+}
+
+/// Stages take what they need as values; only the edges of the program read the environment.
+fn place_of_environment(name: &str, text: &str, complain: &mut impl FnMut(&'static str, String)) {
+    let edges = [
+        "crates/fullsend/src/cli/",
+        "crates/fullsend/src/main.rs",
+        "crates/fullsend/build.rs",
+        "tests/",
+        "bench/",
+    ];
+    if edges.iter().any(|edge| name.starts_with(edge)) {
+        return;
+    }
+    let reads = ["env::var(", "env::var_os(", "env::vars(", "env::vars_os("];
+    for (number, line) in text.lines().enumerate() {
+        if reads.iter().any(|read| line.contains(read)) {
+            complain("environment", format!("line {}: only cli/ reads the environment", number + 1));
+        }
+    }
+}
+
+fn arrows_between_stages(name: &str, text: &str, complain: &mut impl FnMut(&'static str, String)) {
+    let Some(rest) = name.strip_prefix("crates/fullsend/src/") else { return };
+    let here = rest.split('/').next().unwrap_or(rest).trim_end_matches(".rs");
+    let Some(own) = STAGES.iter().position(|stage| *stage == here) else { return };
+    for (number, line) in text.lines().enumerate() {
+        let code = line.split("//").next().unwrap_or("");
+        for (rank, stage) in STAGES.iter().enumerate() {
+            let imports =
+                code.contains(&format!("crate::{stage}::")) || code.contains(&format!("crate::{stage};"));
+            if rank > own && imports {
+                complain("arrow", format!("line {}: `{here}` may not import `{stage}`", number + 1));
+            }
+        }
+    }
+}
+
+fn arrows_between_crates(complaints: &mut Vec<(String, &str, String)>) {
+    for (krate, allowed) in CRATE_ARROWS {
+        let manifest = format!("crates/{krate}/Cargo.toml");
+        let text = fs::read_to_string(root().join(&manifest)).unwrap();
+        for (other, _) in CRATE_ARROWS {
+            let uses = text.contains(&format!("path = \"../{other}\""));
+            if uses && !allowed.contains(other) {
+                complaints.push((manifest.clone(), "arrow", format!("`{krate}` may not use `{other}`")));
+            }
+        }
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn relative(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap().to_string_lossy().into_owned()
+}
+
+fn rust_files() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![root().join("crates"), root().join("tests"), root().join("bench")];
+    while let Some(directory) = open.pop() {
+        let Ok(entries) = fs::read_dir(&directory) else { continue };
+        for entry in entries {
+            let path = entry.unwrap().path();
+            if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+                open.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    assert!(found.len() > 5, "the tree was not found");
+    found.sort();
+    found
+}
