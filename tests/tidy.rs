@@ -66,14 +66,14 @@ fn the_tree_is_tidy() {
         arrows_between_stages(&name, &text, &mut complain);
     }
     arrows_between_crates(&mut complaints);
-    report(complaints);
+    report(&complaints);
 }
 
-fn report(complaints: Vec<(String, &str, String)>) {
+fn report(complaints: &[(String, &str, String)]) {
     let mut unused: BTreeMap<(&str, &str), &str> =
         EXCEPTIONS.iter().map(|(f, r, why)| ((*f, *r), *why)).collect();
     let mut lines = Vec::new();
-    for (file, rule, what) in &complaints {
+    for (file, rule, what) in complaints {
         if EXCEPTIONS.iter().any(|(f, r, _)| f == file && r == rule) {
             unused.remove(&(file.as_str(), *rule));
         } else {

@@ -1,1 +1,37 @@
 //! YAML documents that remember where everything was written.
+//!
+//! A file becomes a [`Node`] tree in which every key and value keeps its [`Span`]; trees of several files are merged
+//! with each value keeping its origin and what it replaced; a merged tree is decoded into typed records whose one
+//! definition also gives the JSON Schema and the merge rule. This crate does no I/O and prints nothing: problems are
+//! [`Diagnostic`] values.
+
+mod diagnostic;
+mod emit;
+mod merge;
+mod node;
+mod parse;
+mod record;
+mod scalar;
+mod schema;
+mod shape;
+mod source;
+mod suggest;
+#[cfg(test)]
+mod tests;
+
+pub use diagnostic::{Diagnostic, Severity};
+pub use emit::emit;
+pub use merge::{Keyed, append_unique, by_key, by_name, replace};
+pub use node::{Entry, Node, Value};
+pub use parse::{Limits, parse};
+pub use scalar::decode_choice;
+pub use schema::{Schemas, document, schema_field};
+pub use shape::{At, Decoder, Map, Shape};
+pub use source::{Location, Source, SourceId, Sources, Span};
+pub use suggest::closest;
+
+#[doc(hidden)]
+pub mod macros {
+    //! What the macros of this crate expand to; not for direct use.
+    pub use serde_json::{Map as Object, Value as Json, json};
+}
