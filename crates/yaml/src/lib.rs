@@ -23,7 +23,7 @@ pub use diagnostic::{Diagnostic, Severity};
 pub use emit::emit;
 pub use merge::{Keyed, append_unique, by_key, by_name, replace};
 pub use node::{Entry, Node, Value};
-pub use parse::{Limits, parse};
+pub use parse::{Limits, parse, parse_part};
 pub use scalar::decode_choice;
 pub use schema::{Schemas, document, schema_field};
 pub use shape::{At, Decoder, Map, Shape};

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Tag};
 
@@ -23,8 +24,19 @@ impl Default for Limits {
 
 /// Parses one document. An empty text is `null`. The first problem ends the parse: what follows it cannot be trusted.
 pub fn parse(sources: &Sources, source: SourceId, limits: Limits) -> Result<Node, Box<Diagnostic>> {
-    let text = sources.get(source).text.clone();
+    parse_part(sources, source, 0..sources.get(source).text.len(), limits)
+}
+
+/// Parses a part of a text, such as the frontmatter of a Markdown file; places are those of the whole text.
+pub fn parse_part(
+    sources: &Sources,
+    source: SourceId,
+    part: Range<usize>,
+    limits: Limits,
+) -> Result<Node, Box<Diagnostic>> {
     let whole = Span::start_of(source);
+    let text = sources.get(source).text.get(part.clone()).unwrap_or("");
+    let mark = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     if text.len() > limits.bytes {
         let message = format!("the file has {} bytes; at most {} are read", text.len(), limits.bytes);
         return Err(Diagnostic::error("too-large", whole, message).into());
@@ -32,15 +44,15 @@ pub fn parse(sources: &Sources, source: SourceId, limits: Limits) -> Result<Node
     let mut builder = Builder {
         source,
         limits,
-        bytes_before: if text.starts_with('\u{feff}') { 3 } else { 0 },
-        length: text.len(),
+        bytes_before: part.start + mark,
+        length: part.start + text.len(),
         open: Vec::new(),
         anchors: HashMap::new(),
         nodes: 0,
         documents: 0,
         root: None,
     };
-    for event in Parser::new_from_str(text.trim_start_matches('\u{feff}')) {
+    for event in Parser::new_from_str(&text[mark..]) {
         match event {
             Ok((event, span)) => {
                 let at = builder.span(&span);

@@ -165,6 +165,9 @@ macro_rules! ranged {
         pub struct $name(u64);
 
         impl $name {
+            pub const LEAST: u64 = $from;
+            pub const MOST: u64 = $to;
+
             pub fn get(self) -> u64 {
                 self.0
             }
@@ -179,15 +182,15 @@ macro_rules! ranged {
         impl $crate::Shape for $name {
             fn decode(node: &$crate::Node, decoder: &mut $crate::Decoder) -> Option<Self> {
                 let number = <u64 as $crate::Shape>::decode(node, decoder)?;
-                if !($from..=$to).contains(&number) {
-                    decoder.wrong_value(node, format!("must be between {} and {}, not {number}", $from, $to));
+                if !(Self::LEAST..=Self::MOST).contains(&number) {
+                    decoder.wrong_value(node, format!("must be between {} and {}, not {number}", Self::LEAST, Self::MOST));
                     return None;
                 }
                 Some(Self(number))
             }
 
             fn schema(_: &mut $crate::Schemas) -> $crate::macros::Json {
-                $crate::macros::json!({ "type": "integer", "minimum": $from, "maximum": $to })
+                $crate::macros::json!({ "type": "integer", "minimum": Self::LEAST, "maximum": Self::MOST })
             }
         }
     };

@@ -1,0 +1,67 @@
+//! `config.yaml` of a layer: what the organisation pins for all its repositories, and what a repository chooses for
+//! itself.
+
+use yaml::{At, record};
+
+use super::Budget;
+use super::names::{Fetches, Iterations, Minutes, ReadySeconds, RuntimeName, Version};
+use super::reference::{LocalPath, UrlPrefix};
+use super::security::Security;
+
+record! {
+    /// The configuration of one layer.
+    layered pub struct Config {
+        /// Version of this format. Absent means 1.
+        version: Option<Version>,
+        /// The organisation's directory, from the repository's root. Only in a repository's configuration.
+        org: Option<At<String>>,
+        /// The runtime of harnesses that name none.
+        runtime: Option<At<RuntimeName>>,
+        /// Whether repositories' own skills may be given to agents. Only the organisation can turn it on.
+        allow_repo_skills: Option<At<bool>>,
+        /// Whether a harness without an output schema is an error.
+        require_output_schema: Option<At<bool>>,
+        /// What every harness gets; what the organisation turns on here stays on.
+        security: Option<Security>,
+        /// The most that a run may spend.
+        budget: Option<Budget>,
+        /// The most that a harness may ask for.
+        caps: Option<Caps>,
+        /// A policy that every policy must be a subset of.
+        policy_ceiling: Option<At<LocalPath>>,
+        /// URL prefixes from which resources may come.
+        allowed_remote_resources: Vec<At<UrlPrefix>>,
+        /// Whether agents may fetch skills while they run.
+        allow_runtime_fetch: Option<At<bool>>,
+        /// The most that they may fetch.
+        max_runtime_fetches: Option<At<Fetches>>,
+        /// Exceptions to what the organisation pins. Each use is recorded.
+        overrides: Vec<Override>,
+    }
+    refuse {
+        "kill_switch" => "there is no switch for everything: turn single scanners and hooks off by name in `security`",
+    }
+}
+
+record! {
+    /// The most that a harness may ask for.
+    layered pub struct Caps {
+        timeout_minutes: Option<At<Minutes>>,
+        sandbox_timeout_seconds: Option<At<ReadySeconds>>,
+        max_iterations: Option<At<Iterations>>,
+    }
+}
+
+record! {
+    /// An exception to what the organisation pins.
+    pub struct Override {
+        /// `owner/name`, or `*` for every repository.
+        repo: At<String>,
+        /// The field that may be weaker, and all below it. `security` is the full bypass.
+        field: At<String>,
+        /// Why.
+        reason: At<String>,
+        /// The last day it holds, as YYYY-MM-DD.
+        until: At<String>,
+    }
+}

@@ -1,0 +1,291 @@
+//! The harness file as it is written: every field, once, with its type, its bounds and its meaning. The same
+//! declarations read a file, merge two, and make the JSON Schema. This module reads no disk and resolves nothing.
+
+pub mod config;
+pub mod frontmatter;
+pub mod names;
+pub mod provider;
+pub mod reference;
+pub mod security;
+pub mod skills;
+pub mod template;
+
+use yaml::{At, Map, record};
+
+use names::{
+    Backend, CpuWeight, Dollars, Effort, FeedbackMode, Fetches, FileName, Identifier, Iterations, Minutes,
+    ModelName, Port, Positive, ReadySeconds, Role, RuntimeName, Slug, UrlPath, VariableName, Version,
+    WatchSeconds, Weaker,
+};
+use reference::{LocalPath, Ref, UrlPrefix};
+use security::Security;
+use skills::{HostFiles, Skills, Variables};
+use template::Template;
+
+record! {
+    /// Everything that one agent run needs. Only `agent` is required.
+    layered pub struct Harness {
+        /// Version of this format. Absent means 1.
+        version: Option<Version>,
+        /// What this harness is for, in a sentence.
+        description: Option<String>,
+        /// Where its documentation is.
+        doc: Option<String>,
+        /// The role of the agent in its organisation.
+        role: Option<At<Role>>,
+        /// A short name used in other names.
+        slug: Option<At<Slug>>,
+        /// Another harness that this one extends.
+        base: Option<At<Ref>>,
+        /// The agent's definition: a Markdown file with frontmatter.
+        agent: At<Ref>,
+        /// Who thinks: claude, codex or native. Absent: the configuration's, else claude.
+        runtime: At<RuntimeName>,
+        /// The model; stands over the one in the agent's frontmatter.
+        model: Option<At<ModelName>>,
+        /// How hard the model should think.
+        effort: Option<At<Effort>>,
+        /// An image whose files are the sandbox's root: an OCI layout directory or an archive. `${VAR}` is expanded.
+        image: Option<At<Template>>,
+        /// The sandbox policy, in the OpenShell format. Absent: the model's door only, writes only in the workspace.
+        policy: At<Ref>,
+        /// Skills given to the agent: a directory, or a map from one directory to files in it that are replaced or removed.
+        skills: Skills,
+        /// Plugin directories given to the runtime.
+        plugins: Vec<At<Ref>>,
+        /// Credentials and endpoints the run may use, by name or by file.
+        providers: Vec<At<ProviderRef>>,
+        /// Settings in OpenShell's own words.
+        openshell: Option<Openshell>,
+        /// Files of the host copied into the sandbox, each destination once.
+        host_files: HostFiles,
+        /// Servers on the host that the agent may call.
+        api_servers: Vec<ApiServer>,
+        /// MCP servers inside the sandbox, by name.
+        mcp_servers: Map<McpServer>,
+        /// Runs on the host before the sandbox exists.
+        pre_script: Option<At<LocalPath>>,
+        /// Runs on the host after the sandbox is gone, and only on accepted output.
+        post_script: Option<At<LocalPath>>,
+        /// A directory of the host given to the agent at /sandbox/workspace/agent-input. `${VAR}` is expanded.
+        agent_input: Option<At<Template>>,
+        /// JSON Schema (2020-12) that the agent's output must satisfy.
+        output_schema: Option<At<LocalPath>>,
+        /// The file that the agent must write into its output directory. Default: agent-result.json.
+        output_file: At<FileName>,
+        /// How output is checked and how often the agent may try.
+        validation_loop: ValidationLoop,
+        /// Variables that the host's environment must have.
+        required_env: Vec<At<VariableName>>,
+        /// Variables for the scripts on the host and for the agent.
+        env: Env,
+        /// Deprecated: use `env.runner`, which wins.
+        runner_env: Variables,
+        /// Minutes for all attempts together. Default: 30.
+        timeout_minutes: At<Minutes>,
+        /// Seconds for the sandbox to become ready. Default: 120.
+        sandbox_timeout_seconds: At<ReadySeconds>,
+        /// How long the agent may be silent.
+        watchdog: Watchdog,
+        /// Whether the repository cannot be written to. Default: false.
+        readonly_repo: At<bool>,
+        /// Where the agent runs and within which limits.
+        sandbox: SandboxChoice,
+        /// Values that hold on one forge only.
+        forge: Option<Forges>,
+        /// A CEL expression over the event: when CI should dispatch this harness.
+        trigger: Option<At<String>>,
+        /// Whether the repository's own skills are given to the agent, scanned. Default: false.
+        allow_repo_skills: At<bool>,
+        /// Defences against injection and leaks. Absent: everything on, closed.
+        security: Security,
+        /// What the run may spend, over all attempts and sub-agents.
+        budget: Option<Budget>,
+        /// URL prefixes from which resources may come.
+        allowed_remote_resources: Vec<At<UrlPrefix>>,
+        /// Whether the agent may fetch skills while it runs. Default: false.
+        allow_runtime_fetch: At<bool>,
+        /// How many it may fetch. Default: 10; only with allow_runtime_fetch.
+        max_runtime_fetches: Option<At<Fetches>>,
+    }
+    refuse {
+        "tools_binaries" => "use image and host_files",
+    }
+}
+
+record! {
+    /// Settings in OpenShell's own words.
+    layered pub struct Openshell {
+        /// Provider profiles, as files.
+        profiles: Vec<At<Ref>>,
+    }
+}
+
+record! {
+    /// A server on the host, started before the agent and stopped after it.
+    pub struct ApiServer {
+        /// The agent reaches it as http://<name>.api.fullsend.internal:<port>.
+        name: At<Identifier>,
+        /// The program. It gets its port in PORT.
+        script: At<LocalPath>,
+        /// The port inside the sandbox.
+        port: At<Port>,
+        /// Its environment. `${VAR}` is expanded.
+        env: Variables,
+        /// A path that answers 2xx once the server is ready. Absent: it accepts a connection.
+        health: Option<At<UrlPath>>,
+    }
+}
+
+record! {
+    /// An MCP server that speaks over its standard input and output.
+    pub struct McpServer {
+        /// The program inside the sandbox.
+        command: At<String>,
+        args: Vec<Template>,
+        env: Variables,
+    }
+}
+
+record! {
+    /// How output is checked and how often the agent may try.
+    layered pub struct ValidationLoop {
+        /// Runs on the host after the schema passed; anything but exit 0 rejects the output.
+        script: Option<At<LocalPath>>,
+        /// The same as `output_schema`.
+        schema: Option<At<LocalPath>>,
+        /// How often the agent may run. Default: 2.
+        max_iterations: At<Iterations>,
+        /// What a retry continues: append or fresh. Default: append.
+        feedback_mode: At<FeedbackMode>,
+        /// A shell command on the host that must succeed before anything starts. `${VAR}` is expanded.
+        preflight_check: Option<At<Template>>,
+    }
+}
+
+record! {
+    /// Variables for the scripts on the host and for the agent. `${VAR}` is expanded.
+    layered pub struct Env {
+        /// For the scripts on the host.
+        runner: Variables,
+        /// For the agent in the sandbox.
+        sandbox: Variables,
+    }
+}
+
+record! {
+    /// How long the agent may be silent.
+    layered pub struct Watchdog {
+        /// Until its first sign of life. Default: 120.
+        startup_seconds: At<WatchSeconds>,
+        /// Between two signs of life. Default: 600.
+        idle_seconds: At<WatchSeconds>,
+    }
+}
+
+record! {
+    /// Where the agent runs and within which limits.
+    layered pub struct SandboxChoice {
+        /// local or openshell. Default: local.
+        backend: At<Backend>,
+        /// What the agent and its children may use.
+        limits: Limits,
+        /// Layers and limits that may be weaker than the default floor, by name.
+        accept_weaker: Vec<At<Weaker>>,
+    }
+}
+
+record! {
+    /// What the agent and its children may use.
+    layered pub struct Limits {
+        memory_mb: At<Positive>,
+        /// Processes and threads.
+        pids: At<Positive>,
+        /// The share of processor time against others; 100 is everybody's.
+        cpu_weight: At<CpuWeight>,
+        /// The largest single file.
+        file_mb: At<Positive>,
+        /// Descriptors per process.
+        open_files: At<Positive>,
+        /// All that is written.
+        disk_mb: At<Positive>,
+    }
+}
+
+record! {
+    /// What the run may spend.
+    layered pub struct Budget {
+        /// Dollars, by the price file.
+        usd: Option<At<Dollars>>,
+        /// Tokens in and out.
+        tokens: Option<At<Positive>>,
+        /// Requests to the model.
+        turns: Option<At<Positive>>,
+    }
+}
+
+record! {
+    /// Values that hold on one forge only.
+    layered pub struct Forges {
+        github: Option<ForgeBlock>,
+        gitlab: Option<ForgeBlock>,
+        jira: Option<ForgeBlock>,
+    }
+}
+
+record! {
+    /// The fields that may differ between forges; each stands over the one outside.
+    layered pub struct ForgeBlock {
+        pre_script: Option<At<LocalPath>>,
+        post_script: Option<At<LocalPath>>,
+        policy: Option<At<Ref>>,
+        skills: Skills,
+        providers: Vec<At<ProviderRef>>,
+        openshell: Option<Openshell>,
+        host_files: HostFiles,
+        output_schema: Option<At<LocalPath>>,
+        validation_loop: Option<ValidationLoop>,
+        runner_env: Variables,
+        env: Option<Env>,
+    }
+}
+
+/// A provider by its name, or the file that defines it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ProviderRef {
+    Name(Identifier),
+    File(Ref),
+}
+
+impl std::fmt::Display for ProviderRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Name(name) => name.fmt(f),
+            Self::File(file) => file.fmt(f),
+        }
+    }
+}
+
+impl yaml::Shape for ProviderRef {
+    fn decode(node: &yaml::Node, decoder: &mut yaml::Decoder) -> Option<Self> {
+        let is_file = node
+            .scalar()
+            .is_some_and(|text| text.contains('/') || text.ends_with(".yaml") || text.ends_with(".yml"));
+        if is_file {
+            Ref::decode(node, decoder).map(Self::File)
+        } else {
+            Identifier::decode(node, decoder).map(Self::Name)
+        }
+    }
+
+    fn schema(_: &mut yaml::Schemas) -> yaml::macros::Json {
+        yaml::macros::json!({ "type": "string", "minLength": 1 })
+    }
+}
+
+impl Harness {
+    /// The schema of the output, under whichever of its two names it was given.
+    pub fn schema(&self) -> Option<&At<LocalPath>> {
+        self.output_schema.as_ref().or(self.validation_loop.schema.as_ref())
+    }
+}

@@ -1,0 +1,238 @@
+//! The small types of a harness file: names with a rule, numbers with bounds, choices of words.
+
+use yaml::macros::{Json, json};
+use yaml::{Decoder, Diagnostic, Node, Schemas, Shape, choice, ranged, text};
+
+use super::template::is_variable_name;
+
+/// The newest version of the file format that this program reads.
+pub const NEWEST_VERSION: u64 = 1;
+
+/// The format version of a file; absent means 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version(u64);
+
+impl Version {
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl Shape for Version {
+    fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
+        match u64::decode(node, decoder)? {
+            number @ 1..=NEWEST_VERSION => Some(Self(number)),
+            number => {
+                let message = format!(
+                    "this file is version {number}, and this fullsend reads up to version {NEWEST_VERSION}"
+                );
+                decoder.report(
+                    Diagnostic::error("version", node.at, message)
+                        .help("use a newer fullsend, or write `version: 1`"),
+                );
+                None
+            }
+        }
+    }
+
+    fn schema(_: &mut Schemas) -> Json {
+        json!({ "const": NEWEST_VERSION })
+    }
+}
+
+choice! {
+    /// Who thinks.
+    pub enum RuntimeName { Claude = "claude", Codex = "codex", Native = "native" }
+}
+
+choice! {
+    /// How hard the model should think.
+    pub enum Effort { Low = "low", Medium = "medium", High = "high", Xhigh = "xhigh", Max = "max" }
+}
+
+choice! {
+    /// What a retry continues.
+    pub enum FeedbackMode {
+        /// The same conversation and the repository as it was left.
+        Append = "append",
+        /// A new conversation and the repository as it was at the start.
+        Fresh = "fresh",
+    }
+}
+
+choice! {
+    /// Where the sandbox comes from.
+    pub enum Backend { Local = "local", Openshell = "openshell" }
+}
+
+choice! {
+    /// A layer or limit of the sandbox that may be weaker than the default floor.
+    pub enum Weaker {
+        Landlock = "landlock", Memory = "memory", Pids = "pids", Cpu = "cpu", Disk = "disk",
+        Seccomp = "seccomp", Network = "network", Namespaces = "namespaces",
+    }
+}
+
+choice! {
+    /// A place that hosts code or issues.
+    pub enum ForgeName { Github = "github", Gitlab = "gitlab", Jira = "jira" }
+}
+
+ranged! {
+    /// Minutes of wall clock.
+    pub struct Minutes: 1..=1440
+}
+ranged! {
+    /// How long the sandbox may take to become ready.
+    pub struct ReadySeconds: 30..=600
+}
+ranged! {
+    /// How long an agent may be silent.
+    pub struct WatchSeconds: 1..=86400
+}
+ranged! {
+    /// How often the agent may run.
+    pub struct Iterations: 1..=10
+}
+ranged! {
+    /// A TCP port.
+    pub struct Port: 1..=65535
+}
+ranged! {
+    /// How many remote resources a run may fetch.
+    pub struct Fetches: 1..=1000
+}
+ranged! {
+    /// A count or a size that must not be zero.
+    pub struct Positive: 1..=1_000_000_000_000
+}
+ranged! {
+    /// The share of processor time against others, as cgroups count it.
+    pub struct CpuWeight: 1..=10_000
+}
+
+fn is_role(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c))
+        && !name.contains("--")
+}
+
+text! {
+    /// The role of the agent in its organisation.
+    pub struct Role: is_role, "^(?!.*--)[a-z][a-z0-9_-]*$", "a lower-case word of letters, digits, `-` and `_`, without `--`"
+}
+
+fn is_slug(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphanumeric()) && is_identifier(name)
+}
+
+text! {
+    /// A short name used in other names.
+    pub struct Slug: is_slug, "^[a-zA-Z0-9][a-zA-Z0-9_-]*$", "letters, digits, `-` and `_`, beginning with a letter or digit"
+}
+
+/// What may name an agent, a skill, a provider.
+pub fn is_identifier(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 128
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
+}
+
+text! {
+    /// A name made of letters, digits, `-` and `_`.
+    pub struct Identifier: is_identifier, "^[a-zA-Z0-9_-]{1,128}$", "letters, digits, `-` and `_`"
+}
+
+fn is_model(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.@-".contains(c))
+}
+
+text! {
+    /// The name of a model.
+    pub struct ModelName: is_model, "^[a-zA-Z0-9_.@-]+$", "letters, digits and `_ . @ -`"
+}
+
+text! {
+    /// The name of an environment variable.
+    pub struct VariableName: is_variable_name, "^[A-Za-z_][A-Za-z0-9_]*$", "a variable's name: letters, digits and `_`"
+}
+
+fn is_file_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= 255 && !name.starts_with('.') && !name.contains(['/', '\0', '\n'])
+}
+
+text! {
+    /// The name of a file, without a directory.
+    pub struct FileName: is_file_name, "^[^./\\n][^/\\n]{0,254}$", "the name of a file, without a directory"
+}
+
+fn is_absolute(path: &str) -> bool {
+    path.starts_with('/')
+        && path.len() > 1
+        && !path.split('/').any(|part| part == "..")
+        && !path.contains(['\0', '\n'])
+}
+
+text! {
+    /// An absolute path inside the sandbox.
+    pub struct SandboxPath: is_absolute, "^/[^\\n]+$", "an absolute path inside the sandbox, without `..`"
+}
+
+fn is_url_path(path: &str) -> bool {
+    path.starts_with('/') && path.bytes().all(|b| b.is_ascii_graphic())
+}
+
+text! {
+    /// The path of a URL.
+    pub struct UrlPath: is_url_path, "^/[!-~]*$", "a path that begins with `/`"
+}
+
+/// An amount of money, in dollars.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct Dollars(f64);
+
+impl Dollars {
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl Shape for Dollars {
+    fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
+        let amount = f64::decode(node, decoder)?;
+        if amount > 0.0 && amount <= 1e9 {
+            return Some(Self(amount));
+        }
+        decoder.wrong_value(node, "must be an amount above zero");
+        None
+    }
+
+    fn schema(_: &mut Schemas) -> Json {
+        json!({ "type": "number", "exclusiveMinimum": 0 })
+    }
+}
+
+/// A probability.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct Threshold(f64);
+
+impl Threshold {
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl Shape for Threshold {
+    fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
+        let number = f64::decode(node, decoder)?;
+        if number > 0.0 && number <= 1.0 {
+            return Some(Self(number));
+        }
+        decoder.wrong_value(node, "must be above 0 and at most 1");
+        None
+    }
+
+    fn schema(_: &mut Schemas) -> Json {
+        json!({ "type": "number", "exclusiveMinimum": 0, "maximum": 1 })
+    }
+}

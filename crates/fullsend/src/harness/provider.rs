@@ -1,0 +1,165 @@
+//! Provider and profile files: which credential, from where, for which endpoints. Only names of variables stand here,
+//! never values.
+
+use yaml::macros::Json;
+use yaml::{At, Decoder, Diagnostic, Map, Node, Schemas, Shape, Value, choice, record};
+
+use super::names::Identifier;
+use super::template::Template;
+
+record! {
+    /// A provider: credentials of one type that the run may use without the agent ever holding them.
+    pub struct Provider {
+        /// The name that harnesses use.
+        name: At<Identifier>,
+        /// The profile it follows: anthropic, openai, github, gitlab, or one in profiles/.
+        kind as "type": At<Identifier>,
+        /// Variable inside the sandbox → where the value comes from: `${HOST_VAR}`, `file:PATH` or `exec:COMMAND`.
+        credentials: Map<At<Template>>,
+        /// Settings of the profile, such as base_url. `${VAR}` is expanded.
+        config: Map<At<Template>>,
+    }
+}
+
+choice! {
+    /// What a profile is for.
+    pub enum Category {
+        Other = "other", Inference = "inference", Agent = "agent", SourceControl = "source_control",
+        Messaging = "messaging", Data = "data", Knowledge = "knowledge",
+    }
+}
+
+choice! {
+    /// How a credential is presented; information only, placeholders work everywhere.
+    pub enum AuthStyle { Basic = "basic", Bearer = "bearer", Header = "header", Query = "query", Path = "path" }
+}
+
+record! {
+    /// A profile: what a type of provider needs and where it may be used.
+    pub struct Profile {
+        /// The type that providers name.
+        id: At<Identifier>,
+        display_name: Option<String>,
+        description: Option<String>,
+        category: Option<Category>,
+        /// Whether the model's door may use it.
+        inference_capable: Option<bool>,
+        annotations: Map<String>,
+        credentials: Vec<ProfileCredential>,
+        discovery: Option<Discovery>,
+        /// Endpoints in the policy format that the credentials are bound to.
+        endpoints: Vec<Raw>,
+        /// Programs that may use them.
+        binaries: Vec<At<String>>,
+    }
+}
+
+record! {
+    /// A credential that a profile knows.
+    pub struct ProfileCredential {
+        name: At<String>,
+        description: Option<String>,
+        env_vars: Vec<At<String>>,
+        required: Option<bool>,
+        auth_style: Option<AuthStyle>,
+        header_name: Option<String>,
+        query_param: Option<String>,
+        path_template: Option<String>,
+        /// How a gateway would refresh it.
+        refresh: Option<Raw>,
+        token_grant: Option<Raw>,
+    }
+}
+
+record! {
+    /// Where credentials are looked for.
+    pub struct Discovery {
+        credentials: Vec<At<String>>,
+    }
+}
+
+/// A part of the file that another reader decodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Raw(pub Node);
+
+impl Shape for Raw {
+    fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
+        if matches!(node.value, Value::Map(_)) {
+            return Some(Self(node.clone()));
+        }
+        decoder.wrong_kind(node, "a map");
+        None
+    }
+
+    fn schema(_: &mut Schemas) -> Json {
+        yaml::macros::json!({ "type": "object" })
+    }
+}
+
+/// What is wrong with a provider beyond its structure: credentials that are written out, names that would take over
+/// the sandbox.
+pub fn problems(provider: &Provider) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    for (name, value) in provider.credentials.iter() {
+        if !super::template::is_variable_name(name) || is_reserved(name) {
+            let message = format!("`credentials.{}` cannot be a variable of the sandbox", name.value);
+            found.push(
+                Diagnostic::error("reserved-name", name.at, message)
+                    .help("use a name of its own, such as GH_TOKEN"),
+            );
+        }
+        let raw = value.raw();
+        let from_outside = raw.starts_with("file:") || raw.starts_with("exec:") || is_one_variable(value);
+        if !from_outside {
+            let message = format!("`credentials.{}` is written out in the file", name.value);
+            found.push(Diagnostic::error("literal-credential", value.at, message).help(format!(
+                "name where it comes from: `${{{}}}`, `file:PATH` or `exec:COMMAND`",
+                name.value
+            )));
+        }
+    }
+    found
+}
+
+fn is_one_variable(value: &Template) -> bool {
+    let mut names = value.variables();
+    names.next().is_some_and(|name| value.raw() == format!("${{{name}}}"))
+}
+
+/// Names that decide how programs start, find each other or trust a server.
+pub fn is_reserved(name: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "PATH",
+        "HOME",
+        "SHELL",
+        "USER",
+        "LOGNAME",
+        "TMPDIR",
+        "ENV",
+        "BASH_ENV",
+        "IFS",
+        "NODE_OPTIONS",
+        "NODE_EXTRA_CA_CERTS",
+        "CLAUDE_CONFIG_DIR",
+        "CODEX_HOME",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "NO_PROXY",
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "no_proxy",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "REQUESTS_CA_BUNDLE",
+        "CURL_CA_BUNDLE",
+        "TRACEPARENT",
+        "TIRITH_FAIL_ON",
+        "TIRITH_REQUIRED",
+        "RUST_LOG",
+    ];
+    const PREFIXES: &[&str] = &["LD_", "DYLD_", "PYTHON", "GIT_", "FULLSEND_", "OPENSHELL_", "BASH_FUNC_"];
+    NAMES.contains(&name)
+        || PREFIXES.iter().any(|prefix| name.starts_with(prefix)) && name != "FULLSEND_TOOL_ALLOWLIST"
+}

@@ -1,0 +1,139 @@
+//! The `security` block: what is scanned, judged and redacted, and what a finding does. There is no switch for all.
+
+use yaml::{At, choice, record};
+
+use super::names::Threshold;
+
+choice! {
+    /// What a critical finding or a broken scanner does.
+    pub enum FailMode {
+        /// It stops the run.
+        Closed = "closed",
+        /// It is recorded, and the run goes on.
+        Open = "open",
+    }
+}
+
+choice! {
+    /// What the learned scanner scores.
+    pub enum MatchType { Sentence = "sentence", Full = "full" }
+}
+
+choice! {
+    /// The lowest severity that denies a command.
+    pub enum FailOn { Critical = "critical", High = "high", Medium = "medium" }
+}
+
+choice! {
+    /// What a critical finding asks of people.
+    pub enum OnCritical { Halt = "halt", Review = "review" }
+}
+
+record! {
+    /// Defences against injection and leaks. Everything is on and fails closed unless said otherwise.
+    layered pub struct Security {
+        /// What a critical finding or a broken scanner does. Default: closed.
+        fail_mode: At<FailMode>,
+        /// Scanners that run on the host before the sandbox gets anything.
+        host_scanners: HostScanners,
+        /// Checks of every tool call.
+        sandbox_hooks: SandboxHooks,
+        /// Who hears of a critical finding.
+        escalation: Escalation,
+        /// Tracing of the guard's decisions.
+        trace: Trace,
+    }
+    refuse {
+        "enabled" => "there is no switch for everything: turn single scanners and hooks off by name. A full bypass is an entry with `field: security` in the organisation's `overrides`, and every use of it is recorded",
+    }
+}
+
+record! {
+    /// Scanners that run on the host.
+    layered pub struct HostScanners {
+        /// Invisible, bidirectional and confusable characters.
+        unicode_normalizer: At<bool>,
+        /// Instructions hidden in what the agent reads.
+        context_injection: At<bool>,
+        /// URLs that point at internal addresses.
+        ssrf_validator: At<bool>,
+        /// Credentials.
+        secret_redactor: At<bool>,
+        /// The learned scanner.
+        llm_guard: LlmGuard,
+    }
+}
+
+record! {
+    /// The learned scanner for injected instructions.
+    layered pub struct LlmGuard {
+        /// Default: true.
+        enabled: At<bool>,
+        /// The score from which a text is a finding. Default: 0.92.
+        threshold: At<Threshold>,
+        /// Whether sentences or the whole text are scored. Default: sentence.
+        match_type: At<MatchType>,
+        /// Whether a run without a model stops. Default: false.
+        required: At<bool>,
+        /// Directory of the model on the host.
+        model: Option<At<String>>,
+    }
+}
+
+record! {
+    /// Checks of every tool call, before and after it runs.
+    layered pub struct SandboxHooks {
+        /// Commands that destroy, disguise or fetch and run.
+        tirith: Tirith,
+        /// URLs in commands and fetches that point at internal addresses.
+        ssrf_pretool: At<bool>,
+        /// Credentials in results.
+        secret_redact_posttool: At<bool>,
+        /// Invisible and confusable characters in results.
+        unicode_posttool: At<bool>,
+        /// Long logs of successful commands become one line.
+        context_suppress_posttool: At<bool>,
+        /// The planted token in a call's input.
+        canary_pretool: At<bool>,
+        /// The planted token in a result.
+        canary_posttool: At<bool>,
+        /// Only the tools that FULLSEND_TOOL_ALLOWLIST names.
+        tool_allowlist_pretool: ToolAllowlist,
+    }
+}
+
+record! {
+    /// Judgement of shell commands.
+    layered pub struct Tirith {
+        /// Default: true.
+        enabled: At<bool>,
+        /// The lowest severity that denies a command. Default: high.
+        fail_on: At<FailOn>,
+    }
+}
+
+record! {
+    /// Only listed tools may run.
+    layered pub struct ToolAllowlist {
+        /// Default: false. Needs FULLSEND_TOOL_ALLOWLIST.
+        enabled: At<bool>,
+    }
+}
+
+record! {
+    /// What a critical finding asks of people.
+    layered pub struct Escalation {
+        /// Default: halt.
+        on_critical: At<OnCritical>,
+        /// The label that CI sets for a review. Default: requires-manual-review.
+        review_label: At<String>,
+    }
+}
+
+record! {
+    /// Tracing of the guard's decisions.
+    layered pub struct Trace {
+        /// Default: true.
+        enabled: At<bool>,
+    }
+}

@@ -1,0 +1,207 @@
+//! The `skills` and `host_files` lists, whose items replace each other by name and by destination.
+
+use yaml::macros::{Json, json};
+use yaml::{
+    At, Decoder, Diagnostic, Entry, Map, Node, Schemas, Shape, Value, by_key, by_name, record, replace,
+};
+
+use super::names::SandboxPath;
+use super::reference::{LocalPath, Ref};
+use super::template::Template;
+
+/// A skill directory, and files of it that are replaced (by another file of the layers) or removed (`null`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Skill {
+    pub source: At<Ref>,
+    pub overrides: Vec<(At<LocalPath>, Option<At<LocalPath>>)>,
+}
+
+impl Skill {
+    /// The name of the directory that the skill gets in the sandbox.
+    pub fn name(&self) -> &str {
+        self.source.stem()
+    }
+}
+
+/// The skills of a harness, in order, each name once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Skills(pub Vec<Skill>);
+
+impl Shape for Skill {
+    fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
+        if let Value::Text(_) = node.value {
+            return Some(Self { source: At::decode(node, decoder)?, overrides: Vec::new() });
+        }
+        let [entry] = node.entries() else {
+            decoder.wrong_kind(node, "a path, or a map from one path to its file overrides");
+            return None;
+        };
+        let source = Node::new(entry.key_at, Value::Text(entry.key.clone()));
+        let source = At::<Ref>::decode(&source, decoder)?;
+        let Value::Map(files) = &entry.node.value else {
+            decoder.wrong_kind(&entry.node, "a map from files of the skill to what replaces them");
+            return None;
+        };
+        let overrides: Vec<_> = files.iter().map(|file| decode_override(file, decoder)).collect();
+        Some(Self { source, overrides: overrides.into_iter().collect::<Option<_>>()? })
+    }
+
+    fn merge(upper: Node, lower: Node) -> Node {
+        let same = source_of(&upper) == source_of(&lower);
+        match (&upper.value, &lower.value) {
+            (Value::Map(_), Value::Map(_)) if same => by_name(upper, lower, |_, upper, lower| {
+                by_name(upper, lower, |_, upper, lower| replace(upper, lower))
+            }),
+            (Value::Map(_), Value::Text(_)) if same => upper,
+            _ => replace(upper, lower),
+        }
+    }
+
+    fn schema(_: &mut Schemas) -> Json {
+        let file = json!({ "anyOf": [{ "type": "string", "minLength": 1 }, { "type": "null" }] });
+        json!({ "anyOf": [
+            { "type": "string", "minLength": 1 },
+            { "type": "object", "minProperties": 1, "maxProperties": 1,
+              "additionalProperties": { "type": "object", "additionalProperties": file } },
+        ]})
+    }
+}
+
+fn decode_override(file: &Entry, decoder: &mut Decoder) -> Option<(At<LocalPath>, Option<At<LocalPath>>)> {
+    let key = Node::new(file.key_at, Value::Text(file.key.clone()));
+    let target = At::<LocalPath>::decode(&key, decoder)?;
+    Some((target, Option::<At<LocalPath>>::decode(&file.node, decoder)?))
+}
+
+fn source_of(node: &Node) -> Option<String> {
+    match &node.value {
+        Value::Text(text) => Some(text.clone()),
+        Value::Map(entries) => entries.first().map(|entry| entry.key.clone()),
+        _ => None,
+    }
+}
+
+fn skill_name(node: &Node) -> Option<String> {
+    Ref::parse(&source_of(node)?).ok().map(|source| source.stem().to_owned())
+}
+
+impl Shape for Skills {
+    fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
+        let skills = Vec::<Skill>::decode(node, decoder)?;
+        let mut distinct = true;
+        for (index, skill) in skills.iter().enumerate() {
+            if let Some(first) = skills[..index].iter().find(|earlier| earlier.name() == skill.name()) {
+                let message = format!("two skills would land on the name `{}`", skill.name());
+                decoder.report(
+                    Diagnostic::error("skill-collision", skill.source.at, message)
+                        .related(first.source.at, "the first one")
+                        .help("rename one of the directories: the agent finds a skill by this name"),
+                );
+                distinct = false;
+            }
+        }
+        distinct.then_some(Self(skills))
+    }
+
+    fn absent(_: &mut Decoder, _: yaml::Span, _: &str) -> Option<Self> {
+        Some(Self::default())
+    }
+
+    fn merge(upper: Node, lower: Node) -> Node {
+        by_key(upper, lower, skill_name, Skill::merge)
+    }
+
+    fn schema(schemas: &mut Schemas) -> Json {
+        Vec::<Skill>::schema(schemas)
+    }
+
+    fn optional() -> bool {
+        true
+    }
+}
+
+record! {
+    /// A file of the host that is copied into the sandbox before the agent starts.
+    pub struct HostFile {
+        /// Path on the host: inside the layer, or absolute; `${VAR}` is expanded.
+        src: At<Template>,
+        /// Path inside the sandbox.
+        dest: At<SandboxPath>,
+        /// Whether `${VAR}` in the file's contents is expanded too. Default: false.
+        expand: Option<bool>,
+        /// Whether the run goes on without the file. Default: false.
+        optional: Option<bool>,
+    }
+}
+
+/// The host files of a harness, each destination once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HostFiles(pub Vec<HostFile>);
+
+impl Shape for HostFiles {
+    fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
+        let files = Vec::<HostFile>::decode(node, decoder)?;
+        for (index, file) in files.iter().enumerate() {
+            if let Some(first) = files[..index].iter().find(|earlier| earlier.dest == file.dest) {
+                let message = format!("two host files have the destination `{}`", file.dest.value);
+                let second = Diagnostic::error("duplicate-destination", file.dest.at, message);
+                decoder.report(second.related(first.dest.at, "the first one"));
+                return None;
+            }
+        }
+        Some(Self(files))
+    }
+
+    fn absent(_: &mut Decoder, _: yaml::Span, _: &str) -> Option<Self> {
+        Some(Self::default())
+    }
+
+    fn merge(upper: Node, lower: Node) -> Node {
+        by_key(upper, lower, |file| file.get("dest").and_then(Node::scalar).map(str::to_owned), replace)
+    }
+
+    fn schema(schemas: &mut Schemas) -> Json {
+        Vec::<HostFile>::schema(schemas)
+    }
+
+    fn optional() -> bool {
+        true
+    }
+}
+
+/// Environment variables with their values.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Variables(pub Map<At<Template>>);
+
+impl Shape for Variables {
+    fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
+        let map = Map::<At<Template>>::decode(node, decoder)?;
+        for (name, _) in map.iter().filter(|(name, _)| !super::template::is_variable_name(name)) {
+            let message = format!("`{}.{}` is not a variable's name", decoder.path(), name.value);
+            decoder.report(
+                Diagnostic::error("variable-name", name.at, message).help("use letters, digits and `_`"),
+            );
+        }
+        Some(Self(map))
+    }
+
+    fn absent(_: &mut Decoder, _: yaml::Span, _: &str) -> Option<Self> {
+        Some(Self::default())
+    }
+
+    fn merge(upper: Node, lower: Node) -> Node {
+        Map::<At<Template>>::merge(upper, lower)
+    }
+
+    fn schema(_: &mut Schemas) -> Json {
+        json!({
+            "type": "object",
+            "propertyNames": { "pattern": "^[A-Za-z_][A-Za-z0-9_]*$" },
+            "additionalProperties": { "type": ["string", "number", "boolean", "null"] },
+        })
+    }
+
+    fn optional() -> bool {
+        true
+    }
+}
