@@ -2,4 +2,6 @@
 //!
 //! Read `run/mod.rs` first: it is the sequence. The modules are its stages, in the order of `ARCHITECTURE.md`.
 
+pub mod defaults;
 pub mod harness;
+pub mod resolve;

@@ -1,0 +1,281 @@
+//! The layers, farthest first: built in, the organisation's, the repository's. A path is looked up from the nearest
+//! layer outwards, and in each layer under `customized/` first. Opening never leaves a layer: the kernel is asked to
+//! resolve every path beneath the layer's directory.
+
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+
+use crate::harness::reference::LocalPath;
+
+/// Which layer a file belongs to. Ordered from far to near.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LayerKind {
+    Builtin,
+    Organisation,
+    Repository,
+}
+
+impl LayerKind {
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Builtin => "built in",
+            Self::Organisation => "organisation",
+            Self::Repository => "repository",
+        }
+    }
+}
+
+/// One place where files are looked for.
+#[derive(Debug)]
+pub struct Layer {
+    pub kind: LayerKind,
+    root: Root,
+}
+
+#[derive(Debug)]
+enum Root {
+    Embedded(&'static [(&'static str, &'static str)]),
+    Directory { path: PathBuf, shown: String, descriptor: OwnedFd, customized: bool },
+}
+
+/// A file or directory that a layer has.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Found {
+    pub layer: LayerKind,
+    /// The path inside the layer, `customized/` included.
+    pub path: String,
+}
+
+/// Why a file of a layer cannot be read.
+#[derive(Debug)]
+pub enum ReadError {
+    Missing,
+    Outside,
+    Directory,
+    NotAFile,
+    Loop,
+    TooLarge { bytes: u64, most: u64 },
+    NotText { byte: usize },
+    System(std::io::Error),
+}
+
+impl std::fmt::Display for ReadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Missing => f.write_str("does not exist"),
+            Self::Outside => f.write_str("leads out of its layer through a symbolic link"),
+            Self::Directory => f.write_str("is a directory, and a file is needed"),
+            Self::NotAFile => f.write_str("is neither a file nor a directory"),
+            Self::Loop => f.write_str("is a loop of symbolic links"),
+            Self::TooLarge { bytes, most } => write!(f, "has {bytes} bytes; at most {most} are read"),
+            Self::NotText { byte } => write!(f, "is not UTF-8 text: byte {byte} is the first that is not"),
+            Self::System(error) => write!(f, "cannot be read: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl From<std::io::Error> for ReadError {
+    fn from(error: std::io::Error) -> Self {
+        match rustix::io::Errno::from_io_error(&error) {
+            Some(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Self::Missing,
+            Some(rustix::io::Errno::XDEV) => Self::Outside,
+            Some(rustix::io::Errno::LOOP) => Self::Loop,
+            _ => Self::System(error),
+        }
+    }
+}
+
+/// The most that is read of any file of a layer.
+pub const MAX_BYTES: u64 = 1 << 20;
+
+impl Layer {
+    pub fn builtin() -> Self {
+        Self { kind: LayerKind::Builtin, root: Root::Embedded(crate::defaults::FILES) }
+    }
+
+    /// A layer on disk. `shown` is how its files are called in messages.
+    pub fn directory(kind: LayerKind, path: &Path, shown: String) -> std::io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let descriptor = rustix::fs::open(path, flags, Mode::empty())?;
+        let customized = path.join("customized").is_dir();
+        let path = path.canonicalize()?;
+        Ok(Self { kind, root: Root::Directory { path, shown, descriptor, customized } })
+    }
+
+    /// Where the layer lies on disk, if it does.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.root {
+            Root::Embedded(_) => None,
+            Root::Directory { path, .. } => Some(path),
+        }
+    }
+
+    pub fn shown(&self, path: &str) -> String {
+        match &self.root {
+            Root::Embedded(_) => format!("<built in>/{path}"),
+            Root::Directory { shown, .. } if shown.is_empty() => path.to_owned(),
+            Root::Directory { shown, .. } => format!("{shown}/{path}"),
+        }
+    }
+
+    /// The path under `customized/` or the plain one, whichever this layer has.
+    pub fn find(&self, path: &str) -> Option<Found> {
+        let found = |path: String| Some(Found { layer: self.kind, path });
+        match &self.root {
+            Root::Embedded(files) => {
+                let below = format!("{path}/");
+                files
+                    .iter()
+                    .any(|(name, _)| *name == path || name.starts_with(&below))
+                    .then(|| found(path.to_owned()))?
+            }
+            Root::Directory { descriptor, customized, .. } => {
+                let exists = |path: &str| match open(descriptor, path, OFlags::PATH) {
+                    Ok(_) => true,
+                    Err(error) => !matches!(ReadError::from(error), ReadError::Missing),
+                };
+                let over = format!("customized/{path}");
+                if *customized && exists(&over) {
+                    return found(over);
+                }
+                exists(path).then(|| found(path.to_owned()))?
+            }
+        }
+    }
+
+    pub fn read(&self, path: &str) -> Result<Arc<str>, ReadError> {
+        match &self.root {
+            Root::Embedded(files) => match files.iter().find(|(name, _)| *name == path) {
+                Some((_, text)) => Ok(Arc::from(*text)),
+                None => Err(ReadError::Missing),
+            },
+            Root::Directory { descriptor, .. } => {
+                // Without NONBLOCK the open itself would wait for a writer on a FIFO.
+                let file = std::fs::File::from(open(descriptor, path, OFlags::RDONLY | OFlags::NONBLOCK)?);
+                let about = file.metadata()?;
+                if about.is_dir() {
+                    return Err(ReadError::Directory);
+                }
+                if !about.is_file() {
+                    return Err(ReadError::NotAFile);
+                }
+                if about.len() > MAX_BYTES {
+                    return Err(ReadError::TooLarge { bytes: about.len(), most: MAX_BYTES });
+                }
+                let mut bytes = Vec::with_capacity(usize::try_from(about.len()).unwrap_or(0) + 1);
+                file.take(MAX_BYTES).read_to_end(&mut bytes)?;
+                let text = String::from_utf8(bytes)
+                    .map_err(|e| ReadError::NotText { byte: e.utf8_error().valid_up_to() })?;
+                Ok(Arc::from(text))
+            }
+        }
+    }
+
+    /// What kind of thing a path of this layer is.
+    pub fn metadata(&self, path: &str) -> Result<About, ReadError> {
+        match &self.root {
+            Root::Embedded(files) => {
+                let is_file = files.iter().any(|(name, _)| *name == path);
+                Ok(About { is_file, is_directory: !is_file, is_executable: false })
+            }
+            Root::Directory { descriptor, .. } => {
+                let stat =
+                    rustix::fs::fstat(open(descriptor, path, OFlags::PATH)?).map_err(std::io::Error::from)?;
+                let kind = rustix::fs::FileType::from_raw_mode(stat.st_mode);
+                Ok(About {
+                    is_file: kind.is_file(),
+                    is_directory: kind.is_dir(),
+                    is_executable: stat.st_mode & 0o111 != 0,
+                })
+            }
+        }
+    }
+
+    /// The stems of the `.yaml` files in one directory of this layer.
+    pub fn names(&self, directory: &str) -> Vec<String> {
+        let stem = |name: &str| name.strip_suffix(".yaml").map(str::to_owned);
+        match &self.root {
+            Root::Embedded(files) => {
+                let below = format!("{directory}/");
+                files.iter().filter_map(|(name, _)| stem(name.strip_prefix(&below)?)).collect()
+            }
+            Root::Directory { path, customized, .. } => {
+                let mut places = vec![path.join(directory)];
+                if *customized {
+                    places.push(path.join("customized").join(directory));
+                }
+                let entries =
+                    places.iter().filter_map(|place| std::fs::read_dir(place).ok()).flatten().flatten();
+                entries.filter_map(|entry| stem(&entry.file_name().to_string_lossy())).collect()
+            }
+        }
+    }
+}
+
+/// What a path is.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    pub is_file: bool,
+    pub is_directory: bool,
+    pub is_executable: bool,
+}
+
+fn open(root: &OwnedFd, path: &str, flags: OFlags) -> std::io::Result<OwnedFd> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    Ok(rustix::fs::openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)?)
+}
+
+/// All layers of one command.
+#[derive(Debug)]
+pub struct Layers(Vec<Layer>);
+
+impl Layers {
+    /// The built-in layer and those given, which are put in order.
+    pub fn new(mut others: Vec<Layer>) -> Self {
+        others.push(Layer::builtin());
+        others.sort_by_key(|layer| layer.kind);
+        Self(others)
+    }
+
+    pub fn get(&self, kind: LayerKind) -> Option<&Layer> {
+        self.0.iter().find(|layer| layer.kind == kind)
+    }
+
+    /// Far to near.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Layer> {
+        self.0.iter()
+    }
+
+    /// The nearest layer that has the path.
+    pub fn find(&self, path: &LocalPath) -> Option<Found> {
+        self.0.iter().rev().find_map(|layer| layer.find(path.as_str()))
+    }
+
+    /// The nearest layer beyond `near` that has the path.
+    pub fn find_beyond(&self, near: LayerKind, path: &LocalPath) -> Option<Found> {
+        self.0.iter().rev().filter(|layer| layer.kind < near).find_map(|layer| layer.find(path.as_str()))
+    }
+
+    pub fn layer(&self, found: &Found) -> &Layer {
+        self.get(found.layer).unwrap_or(&self.0[0])
+    }
+
+    /// Where a file lies on the host; built-in files lie nowhere.
+    pub fn host_path(&self, found: &Found) -> Option<PathBuf> {
+        self.layer(found).path().map(|root| root.join(&found.path))
+    }
+
+    /// All harness names, sorted, each once.
+    pub fn harness_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.0.iter().flat_map(|layer| layer.names("harness")).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+}

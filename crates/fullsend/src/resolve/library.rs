@@ -1,0 +1,130 @@
+//! Every file that one command reads, read once: its text, its tree and what is wrong with it.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use yaml::{Decoder, Diagnostic, Limits, Node, Shape, SourceId, Sources, Span};
+
+use super::layers::{Found, LayerKind, Layers};
+use crate::harness::reference::LocalPath;
+
+/// The layers and what was read from them so far.
+#[derive(Debug)]
+pub struct Library {
+    pub layers: Layers,
+    pub sources: Sources,
+    texts: HashMap<Found, Result<SourceId, Rc<Diagnostic>>>,
+    trees: HashMap<Found, Result<Rc<Node>, Rc<Diagnostic>>>,
+    layer_of: HashMap<SourceId, LayerKind>,
+}
+
+impl Library {
+    pub fn new(layers: Layers) -> Self {
+        Self {
+            layers,
+            sources: Sources::default(),
+            texts: HashMap::new(),
+            trees: HashMap::new(),
+            layer_of: HashMap::new(),
+        }
+    }
+
+    /// The layer whose file holds this place.
+    pub fn layer_of(&self, at: Span) -> LayerKind {
+        self.layer_of.get(&at.source).copied().unwrap_or(LayerKind::Builtin)
+    }
+
+    /// A text that is in no layer, such as the command line.
+    pub fn add(&mut self, name: &str, text: &str, layer: LayerKind) -> SourceId {
+        let id = self.sources.add(name, text);
+        self.layer_of.insert(id, layer);
+        id
+    }
+
+    pub fn text(&self, id: SourceId) -> Arc<str> {
+        self.sources.get(id).text.clone()
+    }
+
+    /// Reads a file once. A file that cannot be read is a diagnostic at its own start.
+    pub fn source(&mut self, found: &Found) -> Result<SourceId, Rc<Diagnostic>> {
+        if let Some(known) = self.texts.get(found) {
+            return known.clone();
+        }
+        let layer = self.layers.layer(found);
+        let name = layer.shown(&found.path);
+        let read = layer.read(&found.path);
+        let result = match read {
+            Ok(text) => Ok(self.sources.add(name, text)),
+            Err(error) => {
+                let id = self.sources.add(name.clone(), "");
+                Err(Rc::new(Diagnostic::error("unreadable", Span::start_of(id), format!("`{name}` {error}"))))
+            }
+        };
+        if let Ok(id) = &result {
+            self.layer_of.insert(*id, found.layer);
+        }
+        self.texts.insert(found.clone(), result.clone());
+        result
+    }
+
+    /// The tree of a YAML file, parsed once.
+    pub fn tree(&mut self, found: &Found) -> Result<Rc<Node>, Rc<Diagnostic>> {
+        if let Some(known) = self.trees.get(found) {
+            return known.clone();
+        }
+        let result = self.source(found).and_then(|id| {
+            yaml::parse(&self.sources, id, Limits::default())
+                .map(Rc::new)
+                .map_err(|problem| Rc::new(*problem))
+        });
+        self.trees.insert(found.clone(), result.clone());
+        result
+    }
+
+    /// Reads and decodes a file that stands alone.
+    pub fn decode<T: Shape>(&mut self, found: &Found) -> (Option<T>, Vec<Diagnostic>) {
+        match self.tree(found) {
+            Ok(node) => {
+                let mut decoder = Decoder::whole();
+                let value = T::decode(&node, &mut decoder);
+                (value, decoder.diagnostics)
+            }
+            Err(problem) => (None, vec![(*problem).clone()]),
+        }
+    }
+
+    /// Finds a referenced file; its absence is a diagnostic at the reference.
+    pub fn find(&self, path: &LocalPath, at: Span, field: &str) -> Result<Found, Diagnostic> {
+        self.layers.find(path).ok_or_else(|| self.missing(path, at, field))
+    }
+
+    fn missing(&self, path: &LocalPath, at: Span, field: &str) -> Diagnostic {
+        let places: Vec<String> = self
+            .layers
+            .iter()
+            .rev()
+            .filter(|layer| layer.kind != LayerKind::Builtin)
+            .map(|layer| layer.shown(path.as_str()))
+            .collect();
+        let message = format!("`{field}` names `{}`, which no layer has", path.as_str());
+        let help = match self.nearest_name(path) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if places.is_empty() => "run `fullsend init` to begin a `.fullsend` directory".to_owned(),
+            None => format!("looked for {}", places.join(" and ")),
+        };
+        Diagnostic::error("missing-file", at, message).help(help)
+    }
+
+    /// A file in the same directory whose name is close.
+    fn nearest_name(&self, path: &LocalPath) -> Option<String> {
+        let (directory, name) = path.as_str().rsplit_once('/')?;
+        let mut names = Vec::new();
+        for root in self.layers.iter().filter_map(|layer| layer.path()) {
+            let entries = std::fs::read_dir(root.join(directory)).into_iter().flatten().flatten();
+            names.extend(entries.map(|entry| entry.file_name().to_string_lossy().into_owned()));
+        }
+        names.sort();
+        yaml::closest(name, names.iter().map(String::as_str)).map(|near| format!("{directory}/{near}"))
+    }
+}

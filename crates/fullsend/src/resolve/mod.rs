@@ -1,0 +1,314 @@
+//! Layers into one harness: built-in defaults, then the layers' configuration, then the chain of harness files, then
+//! the block of the forge. Every value keeps the file and line that set it and what it replaced.
+
+pub mod chain;
+pub mod layers;
+pub mod library;
+pub mod pins;
+pub mod trusted;
+pub mod variables;
+
+use std::rc::Rc;
+
+use yaml::{Decoder, Diagnostic, Entry, Node, Shape, Span, Value};
+
+use crate::harness::Harness;
+use crate::harness::config::Config;
+use crate::harness::names::ForgeName;
+use crate::harness::reference::LocalPath;
+use chain::Link;
+use layers::{Found, LayerKind};
+use library::Library;
+use pins::{Asking, Exception};
+
+/// What the caller chose, and who asks.
+#[derive(Clone, Debug, Default)]
+pub struct Choices {
+    pub forge: Option<ForgeName>,
+    /// `owner/name` of the repository, where it is known.
+    pub repo: Option<String>,
+    /// YYYY-MM-DD.
+    pub today: String,
+}
+
+/// One harness, with everything decided and every decision traceable.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    pub name: String,
+    pub harness: Harness,
+    /// The merged tree: each node has its origin.
+    pub tree: Node,
+    /// The harness file, then what it extends.
+    pub files: Vec<Found>,
+    /// The organisation's exceptions that were used.
+    pub exceptions: Vec<Exception>,
+    /// Security settings that are weaker than the built-in ones, which nobody pinned.
+    pub toggles: Vec<Toggle>,
+    pub require_output_schema: bool,
+    pub policy_ceiling: Option<(LocalPath, Span)>,
+}
+
+/// A security setting that a layer made weaker than the built-in default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Toggle {
+    pub field: String,
+    pub value: String,
+    pub at: Span,
+}
+
+/// The keys that a layer's configuration and a harness share.
+const SHARED_KEYS: &[&str] = &[
+    "runtime",
+    "security",
+    "budget",
+    "allow_repo_skills",
+    "allowed_remote_resources",
+    "allow_runtime_fetch",
+    "max_runtime_fetches",
+];
+
+/// Resolves one harness by name. Problems are collected; the harness is there if none of them prevents it.
+pub fn resolve(
+    library: &mut Library,
+    name: &str,
+    choices: &Choices,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<Resolved> {
+    let found = find_harness(library, name, problems)?;
+    let configs = Configs::load(library, problems);
+    let links = chain::load(library, found, problems);
+    let tree = merge(library, &configs, &links, choices, problems)?;
+    if problems.iter().any(Diagnostic::is_error) {
+        return None;
+    }
+    let mut decoder = Decoder::whole();
+    let harness = Harness::decode(&tree, &mut decoder);
+    problems.extend(decoder.diagnostics.into_iter().filter(Diagnostic::is_error));
+    let harness = harness?;
+
+    let organisation = said_by_organisation(library, &configs, &links, name);
+    let weakenings = pins::weakenings(&organisation, configs.caps(), &tree);
+    let asking = Asking { repo: choices.repo.as_deref(), today: &choices.today };
+    let exceptions = pins::judge(weakenings, configs.organisation.as_ref(), &asking, problems);
+    problems.extend(pins::repo_skills(library, &tree));
+
+    Some(Resolved {
+        name: name.to_owned(),
+        toggles: toggles(library, &tree),
+        harness,
+        tree,
+        files: links.into_iter().map(|link| link.found).collect(),
+        exceptions,
+        require_output_schema: configs.requires_output_schema(),
+        policy_ceiling: configs.policy_ceiling(),
+    })
+}
+
+fn find_harness(library: &mut Library, name: &str, problems: &mut Vec<Diagnostic>) -> Option<Found> {
+    let path = LocalPath::parse(&format!("harness/{name}.yaml"))
+        .ok()
+        .filter(|_| crate::harness::names::is_identifier(name));
+    let found = path.and_then(|path| library.layers.find(&path));
+    if found.is_none() {
+        let known = library.layers.harness_names();
+        let at = Span::start_of(library.add(&format!("harness/{name}.yaml"), "", LayerKind::Repository));
+        let problem = Diagnostic::error("no-harness", at, format!("there is no harness `{name}`"));
+        problems.push(match yaml::closest(name, known.iter().map(String::as_str)) {
+            Some(near) => problem.help(format!("did you mean `{near}`?")),
+            None if known.is_empty() => problem.help("run `fullsend init` to begin a `.fullsend` directory"),
+            None => problem.help(format!("there are: {}", known.join(", "))),
+        });
+    }
+    found
+}
+
+/// The `config.yaml` files of the layers.
+struct Configs {
+    organisation: Option<Config>,
+    organisation_tree: Option<Rc<Node>>,
+    repository_tree: Option<Rc<Node>>,
+}
+
+impl Configs {
+    fn load(library: &mut Library, problems: &mut Vec<Diagnostic>) -> Self {
+        let (organisation, organisation_tree) = load_config(library, LayerKind::Organisation, problems);
+        let (repository, repository_tree) = load_config(library, LayerKind::Repository, problems);
+        if let Some(config) = &organisation {
+            problems.extend(pins::check_overrides(config));
+        }
+        if let Some(config) = &repository {
+            problems.extend(only_for_the_organisation(config));
+        }
+        Self { organisation, organisation_tree, repository_tree }
+    }
+
+    fn caps(&self) -> Option<&Node> {
+        self.organisation_tree.as_ref()?.get("caps")
+    }
+
+    fn requires_output_schema(&self) -> bool {
+        self.organisation
+            .as_ref()
+            .and_then(|config| config.require_output_schema.as_ref())
+            .is_some_and(|set| set.value)
+    }
+
+    fn policy_ceiling(&self) -> Option<(LocalPath, Span)> {
+        let ceiling = self.organisation.as_ref()?.policy_ceiling.as_ref()?;
+        Some((ceiling.value.clone(), ceiling.at))
+    }
+}
+
+fn load_config(
+    library: &mut Library,
+    layer: LayerKind,
+    problems: &mut Vec<Diagnostic>,
+) -> (Option<Config>, Option<Rc<Node>>) {
+    let Some(found) = library.layers.get(layer).and_then(|layer| layer.find("config.yaml")) else {
+        return (None, None);
+    };
+    match library.tree(&found) {
+        Ok(tree) if tree.is_null() => (None, None),
+        Ok(tree) => {
+            let mut decoder = Decoder::part();
+            let config = Config::decode(&tree, &mut decoder);
+            problems.append(&mut decoder.diagnostics);
+            (config, Some(tree))
+        }
+        Err(problem) => {
+            problems.push((*problem).clone());
+            (None, None)
+        }
+    }
+}
+
+/// Pins, ceilings and exceptions are the organisation's to give.
+fn only_for_the_organisation(config: &Config) -> Vec<Diagnostic> {
+    let places = [
+        ("policy_ceiling", config.policy_ceiling.as_ref().map(|set| set.at)),
+        ("overrides", config.overrides.first().map(|entry| entry.field.at)),
+        ("require_output_schema", config.require_output_schema.as_ref().map(|set| set.at)),
+    ];
+    let misplaced = places.into_iter().filter_map(|(key, at)| at.map(|at| (key, at)));
+    misplaced
+        .map(|(key, at)| {
+            Diagnostic::error(
+                "misplaced",
+                at,
+                format!("`{key}` has a meaning only in the organisation's config.yaml"),
+            )
+            .help("remove it here")
+        })
+        .collect()
+}
+
+/// The part of a configuration that every harness gets.
+fn shared(config: &Node) -> Node {
+    let entries = config.entries().iter().filter(|entry| SHARED_KEYS.contains(&entry.key.as_str()));
+    Node::new(config.at, Value::Map(entries.cloned().collect()))
+}
+
+/// Far to near; the nearer value wins, by the rule of its field.
+fn merge(
+    library: &mut Library,
+    configs: &Configs,
+    links: &[Link],
+    choices: &Choices,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<Node> {
+    let defaults = Found { layer: LayerKind::Builtin, path: "defaults.yaml".to_owned() };
+    let mut tree = match library.tree(&defaults) {
+        Ok(tree) => (*tree).clone(),
+        Err(problem) => {
+            problems.push((*problem).clone());
+            return None;
+        }
+    };
+    for config in [&configs.organisation_tree, &configs.repository_tree].into_iter().flatten() {
+        tree = Harness::merge(tree, shared(config));
+    }
+    for link in links.iter().rev() {
+        if matches!(link.tree.value, Value::Map(_)) {
+            tree = Harness::merge(tree, (*link.tree).clone());
+        }
+    }
+    let forge = take(&mut tree, "forge");
+    take(&mut tree, "base");
+    match forge_block(forge.as_ref(), choices.forge, problems) {
+        Some(block) => Some(Harness::merge(tree, block)),
+        None => Some(tree),
+    }
+}
+
+/// The block of the chosen forge. A harness that knows forges but not this one says nothing about what to do here.
+fn forge_block(
+    forge: Option<&Node>,
+    chosen: Option<ForgeName>,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<Node> {
+    let (forge, chosen) = (forge?, chosen?);
+    if let Some(block) = forge.get(chosen.word()) {
+        return Some(block.clone());
+    }
+    let known: Vec<&str> = forge.entries().iter().map(|entry| entry.key.as_str()).collect();
+    if !known.is_empty() {
+        let message = format!("`forge` has no block for {chosen} (it has {})", known.join(", "));
+        let help = format!("add `{chosen}: {{}}` if nothing differs there");
+        problems.push(Diagnostic::error("no-forge-block", forge.at, message).help(help));
+    }
+    None
+}
+
+fn take(tree: &mut Node, key: &str) -> Option<Node> {
+    let Value::Map(entries) = &mut tree.value else { return None };
+    let index = entries.iter().position(|entry| entry.key == key)?;
+    Some(entries.remove(index).node).filter(|node| !node.is_null())
+}
+
+/// Everything the organisation says about this harness: its configuration, its files in the chain, and its own file of
+/// this name even where a nearer one stands in its place.
+fn said_by_organisation(library: &mut Library, configs: &Configs, links: &[Link], name: &str) -> Node {
+    let mut trees: Vec<Rc<Node>> = Vec::new();
+    if let Some(tree) = &configs.organisation_tree {
+        trees.push(Rc::new(shared(tree)));
+    }
+    let own = library
+        .layers
+        .get(LayerKind::Organisation)
+        .and_then(|layer| layer.find(&format!("harness/{name}.yaml")));
+    let shadowed = own.filter(|own| links.iter().all(|link| link.found != *own));
+    trees.extend(shadowed.and_then(|own| library.tree(&own).ok()));
+    let in_chain = links.iter().rev().filter(|link| link.found.layer == LayerKind::Organisation);
+    trees.extend(in_chain.map(|link| Rc::clone(&link.tree)));
+    let nowhere = Node::new(
+        links
+            .first()
+            .map_or_else(|| Span::start_of(library.add("", "", LayerKind::Builtin)), |link| link.tree.at),
+        Value::Map(Vec::new()),
+    );
+    trees
+        .into_iter()
+        .filter(|tree| matches!(tree.value, Value::Map(_)))
+        .fold(nowhere, |all, tree| Harness::merge(all, (*tree).clone()))
+}
+
+/// Security settings that a layer made weaker than the built-in default.
+fn toggles(library: &mut Library, tree: &Node) -> Vec<Toggle> {
+    let defaults = Found { layer: LayerKind::Builtin, path: "defaults.yaml".to_owned() };
+    let Ok(builtin) = library.tree(&defaults) else { return Vec::new() };
+    pins::weakenings(&builtin, None, tree)
+        .into_iter()
+        .filter(|weakening| weakening.field.starts_with("security."))
+        .filter_map(|weakening| {
+            let value = tree.find(&weakening.field)?.scalar()?.to_owned();
+            Some(Toggle { field: weakening.field, value, at: weakening.at })
+        })
+        .collect()
+}
+
+/// The keys in a fixed order, without what resolution consumed: the document of `explain --resolved`.
+pub fn self_contained(tree: &Node) -> Node {
+    let mut entries: Vec<Entry> = tree.entries().to_vec();
+    entries.sort_by_key(|entry| Harness::KEYS.iter().position(|key| *key == entry.key));
+    Node { value: Value::Map(entries), ..tree.clone() }
+}

@@ -1,0 +1,274 @@
+//! What the organisation sets explicitly is the floor: a value nearer the repository may be stricter, never weaker.
+//! Built-in defaults pin nothing. An exception is an entry in the organisation's `overrides`, and each use is kept.
+
+use yaml::{Diagnostic, Node, Span, Value};
+
+use super::layers::LayerKind;
+use super::library::Library;
+use crate::harness::config::{Config, Override};
+use crate::harness::reference::UrlPrefix;
+
+/// In which direction a protected field may move.
+#[derive(Clone, Copy, Debug)]
+pub enum Pin {
+    /// Once true it stays true.
+    StaysTrue,
+    /// Once false it stays false.
+    StaysFalse,
+    /// One of the words, strictest first: it may move to the front only.
+    NotWeaker(&'static [&'static str]),
+    /// A number that may only become smaller.
+    AtMost,
+    /// It stays as it is.
+    Same,
+    /// A list that may only lose items.
+    Subset,
+    /// URL prefixes, each below one of the organisation's.
+    Covered,
+}
+
+/// Every protected field. `policy`, `allow_repo_skills` and the caps have rules of their own.
+pub const PINS: &[(&str, Pin)] = &[
+    ("security.fail_mode", Pin::NotWeaker(&["closed", "open"])),
+    ("security.host_scanners.unicode_normalizer", Pin::StaysTrue),
+    ("security.host_scanners.context_injection", Pin::StaysTrue),
+    ("security.host_scanners.ssrf_validator", Pin::StaysTrue),
+    ("security.host_scanners.secret_redactor", Pin::StaysTrue),
+    ("security.host_scanners.llm_guard.enabled", Pin::StaysTrue),
+    ("security.host_scanners.llm_guard.threshold", Pin::AtMost),
+    ("security.host_scanners.llm_guard.match_type", Pin::NotWeaker(&["sentence", "full"])),
+    ("security.host_scanners.llm_guard.required", Pin::StaysTrue),
+    ("security.host_scanners.llm_guard.model", Pin::Same),
+    ("security.sandbox_hooks.tirith.enabled", Pin::StaysTrue),
+    ("security.sandbox_hooks.tirith.fail_on", Pin::NotWeaker(&["medium", "high", "critical"])),
+    ("security.sandbox_hooks.ssrf_pretool", Pin::StaysTrue),
+    ("security.sandbox_hooks.secret_redact_posttool", Pin::StaysTrue),
+    ("security.sandbox_hooks.unicode_posttool", Pin::StaysTrue),
+    ("security.sandbox_hooks.context_suppress_posttool", Pin::StaysTrue),
+    ("security.sandbox_hooks.canary_pretool", Pin::StaysTrue),
+    ("security.sandbox_hooks.canary_posttool", Pin::StaysTrue),
+    ("security.sandbox_hooks.tool_allowlist_pretool.enabled", Pin::StaysTrue),
+    ("security.escalation.on_critical", Pin::NotWeaker(&["halt", "review"])),
+    ("security.trace.enabled", Pin::StaysTrue),
+    ("allowed_remote_resources", Pin::Covered),
+    ("allow_runtime_fetch", Pin::StaysFalse),
+    ("max_runtime_fetches", Pin::AtMost),
+    ("budget.usd", Pin::AtMost),
+    ("budget.tokens", Pin::AtMost),
+    ("budget.turns", Pin::AtMost),
+    ("readonly_repo", Pin::StaysTrue),
+    ("sandbox.accept_weaker", Pin::Subset),
+];
+
+/// Fields that the organisation caps in `caps:` and where they stand in a harness.
+pub const CAPS: &[(&str, &str)] = &[
+    ("timeout_minutes", "timeout_minutes"),
+    ("sandbox_timeout_seconds", "sandbox_timeout_seconds"),
+    ("max_iterations", "validation_loop.max_iterations"),
+];
+
+/// Something that the organisation pinned and a nearer layer would weaken.
+#[derive(Clone, Debug)]
+pub struct Weakening {
+    pub field: String,
+    /// Where the nearer layer says it.
+    pub at: Span,
+    /// Where the organisation pinned it.
+    pub pinned_at: Span,
+    pub what: String,
+}
+
+/// An exception of the organisation's that this resolution used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exception {
+    pub field: String,
+    pub what: String,
+    pub reason: String,
+    pub until: String,
+    pub repo: String,
+}
+
+/// Who asks, and when.
+#[derive(Clone, Debug)]
+pub struct Asking<'a> {
+    /// `owner/name`, where it is known.
+    pub repo: Option<&'a str>,
+    /// YYYY-MM-DD.
+    pub today: &'a str,
+}
+
+/// All weakenings of `merged` against what the organisation said.
+pub fn weakenings(organisation: &Node, caps: Option<&Node>, merged: &Node) -> Vec<Weakening> {
+    let pinned = PINS.iter().filter_map(|(field, pin)| {
+        let floor = organisation.find(field)?;
+        let chosen = merged.find(field)?;
+        weaker(*pin, floor, chosen).map(|(at, what)| Weakening {
+            field: (*field).to_owned(),
+            at,
+            pinned_at: floor.at,
+            what,
+        })
+    });
+    let capped = CAPS.iter().filter_map(|(cap, field)| {
+        let (floor, chosen) = (caps?.get(cap)?, merged.find(field)?);
+        weaker(Pin::AtMost, floor, chosen).map(|(at, what)| Weakening {
+            field: (*field).to_owned(),
+            at,
+            pinned_at: floor.at,
+            what,
+        })
+    });
+    pinned.chain(capped).collect()
+}
+
+/// Where and how `chosen` is weaker than `floor`, if it is.
+fn weaker(pin: Pin, floor: &Node, chosen: &Node) -> Option<(Span, String)> {
+    let says = |node: &Node| node.scalar().unwrap_or("").to_owned();
+    let (was, is) = (says(floor), says(chosen));
+    let changed = || Some((chosen.at, format!("is `{is}`, and the organisation pins `{was}`")));
+    match pin {
+        Pin::StaysTrue if was == "true" && is != "true" => changed(),
+        Pin::StaysFalse if was == "false" && is != "false" => changed(),
+        Pin::NotWeaker(words) => {
+            let rank = |word: &str| words.iter().position(|known| *known == word);
+            if rank(&is) > rank(&was) { changed() } else { None }
+        }
+        Pin::AtMost => {
+            let number = |text: &str| text.parse::<f64>().ok();
+            if number(&is)? > number(&was)? { changed() } else { None }
+        }
+        Pin::Same if was != is => changed(),
+        Pin::Subset => {
+            first_item(chosen, |item| !floor.items().iter().any(|known| known.value == item.value))
+        }
+        Pin::Covered => {
+            let allowed: Vec<UrlPrefix> = floor.items().iter().filter_map(prefix).collect();
+            first_item(chosen, |item| {
+                prefix(item).is_some_and(|wanted| !allowed.iter().any(|p| p.covers(&wanted)))
+            })
+        }
+        _ => None,
+    }
+}
+
+fn prefix(node: &Node) -> Option<UrlPrefix> {
+    match &node.value {
+        Value::Text(text) => UrlPrefix::parse(text).ok(),
+        _ => None,
+    }
+}
+
+fn first_item(list: &Node, beyond: impl Fn(&Node) -> bool) -> Option<(Span, String)> {
+    let item = list.items().iter().find(|item| beyond(item))?;
+    Some((
+        item.at,
+        format!("has `{}`, which the organisation's list does not allow", item.scalar().unwrap_or("?")),
+    ))
+}
+
+/// Turns weakenings into errors, or into exceptions where the organisation allows them.
+pub fn judge(
+    found: Vec<Weakening>,
+    config: Option<&Config>,
+    asking: &Asking<'_>,
+    problems: &mut Vec<Diagnostic>,
+) -> Vec<Exception> {
+    let overrides = config.map_or(&[][..], |config| &config.overrides[..]);
+    let mut exceptions = Vec::new();
+    for weakening in found {
+        let entries: Vec<&Override> =
+            overrides.iter().filter(|entry| applies(entry, &weakening.field, asking)).collect();
+        match entries.iter().find(|entry| entry.until.value.as_str() >= asking.today) {
+            Some(entry) => {
+                problems.push(warn(&weakening, entry));
+                exceptions.push(Exception {
+                    field: weakening.field,
+                    what: weakening.what,
+                    reason: entry.reason.value.clone(),
+                    until: entry.until.value.clone(),
+                    repo: entry.repo.value.clone(),
+                });
+            }
+            None => problems.push(refuse(&weakening, entries.first())),
+        }
+    }
+    exceptions
+}
+
+fn applies(entry: &Override, field: &str, asking: &Asking<'_>) -> bool {
+    let below = field
+        .strip_prefix(entry.field.value.as_str())
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    let repo = entry.repo.value.as_str();
+    below && (repo == "*" || asking.repo.is_some_and(|name| name.eq_ignore_ascii_case(repo)))
+}
+
+fn warn(weakening: &Weakening, entry: &Override) -> Diagnostic {
+    let message = format!(
+        "`{}` {}; an override allows it until {}",
+        weakening.field, weakening.what, entry.until.value
+    );
+    Diagnostic::warning("override-used", weakening.at, message)
+        .related(weakening.pinned_at, "pinned here")
+        .related(entry.field.at, format!("allowed here: {}", entry.reason.value))
+}
+
+fn refuse(weakening: &Weakening, expired: Option<&&Override>) -> Diagnostic {
+    let message = format!("`{}` {}", weakening.field, weakening.what);
+    let diagnostic = Diagnostic::error("pinned", weakening.at, message)
+        .related(weakening.pinned_at, "the organisation pins it here");
+    match expired {
+        Some(entry) => diagnostic
+            .related(entry.until.at, format!("an override ended on {}", entry.until.value))
+            .help("ask the organisation to renew it, or remove the value"),
+        None => diagnostic.help("remove the value, or ask the organisation for an entry in its `overrides`"),
+    }
+}
+
+/// What is wrong with the organisation's overrides themselves.
+pub fn check_overrides(config: &Config) -> Vec<Diagnostic> {
+    let known = |field: &str| {
+        let fields = PINS
+            .iter()
+            .map(|(field, _)| *field)
+            .chain(CAPS.iter().map(|(_, field)| *field))
+            .chain(["policy"]);
+        fields.into_iter().any(|full| full == field || full.starts_with(&format!("{field}.")))
+    };
+    let mut problems = Vec::new();
+    for entry in &config.overrides {
+        if !known(&entry.field) {
+            let message = format!("`{}` is not a field that the organisation can pin", entry.field.value);
+            problems.push(Diagnostic::error("override", entry.field.at, message));
+        }
+        if !is_date(&entry.until) {
+            problems.push(Diagnostic::error(
+                "override",
+                entry.until.at,
+                "`until` must be a date written YYYY-MM-DD",
+            ));
+        }
+        if entry.repo.value != "*" && !entry.repo.contains('/') {
+            problems.push(Diagnostic::error("override", entry.repo.at, "`repo` must be `owner/name` or `*`"));
+        }
+    }
+    problems
+}
+
+fn is_date(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let number = |index: usize, length: usize, most: u32| {
+        let part: &str = parts.get(index).copied().unwrap_or("");
+        part.len() == length && part.parse::<u32>().is_ok_and(|n| (1..=most).contains(&n))
+    };
+    parts.len() == 3 && number(0, 4, 9999) && number(1, 2, 12) && number(2, 2, 31)
+}
+
+/// Only the organisation can let repositories bring their own skills.
+pub fn repo_skills(library: &Library, merged: &Node) -> Option<Diagnostic> {
+    let node = merged.get("allow_repo_skills").filter(|node| node.value == Value::Bool(true))?;
+    (library.layer_of(node.at) == LayerKind::Repository).then(|| {
+        Diagnostic::error("pinned", node.at, "`allow_repo_skills` can only be turned on by the organisation")
+            .help("set it in the organisation's config.yaml or harness")
+    })
+}

@@ -1,0 +1,106 @@
+//! Which variables of the host's environment a harness needs, and which of them are missing. Values never leave this
+//! module except through `Template::expand`.
+
+use yaml::{Diagnostic, Span};
+
+use super::library::Library;
+use crate::harness::Harness;
+use crate::harness::template::Template;
+
+/// The host's environment, as a function so that tests and workers can bring their own.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// How much an unset variable matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strictness {
+    /// The run is about to start.
+    Required,
+    /// The file is only being read.
+    Warned,
+}
+
+/// Never given to a run: they would let it act as the CI job itself.
+const WITHHELD: &[&str] = &["ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_ID_TOKEN_REQUEST_TOKEN"];
+
+/// A variable's value, unless it is one that no run gets.
+pub fn value(environment: Environment<'_>, name: &str) -> Option<String> {
+    if WITHHELD.contains(&name) { None } else { environment(name) }
+}
+
+/// One message for all of `required_env` that is missing, and one for each `${VAR}` that is unset.
+pub fn check(
+    harness: &Harness,
+    library: &Library,
+    environment: Environment<'_>,
+    how: Strictness,
+) -> Vec<Diagnostic> {
+    let mut problems: Vec<Diagnostic> = missing_required(harness, environment, how).into_iter().collect();
+    for (field, at, template) in templates(harness) {
+        for name in template.variables().filter(|name| value(environment, name).is_none()) {
+            let layer = library.layer_of(at).words();
+            let message =
+                format!("`{field}` needs the variable {name}, which is not set (said by the {layer} layer)");
+            let help = format!("set {name} in the environment, or write `$$` for a dollar");
+            problems.push(of_strictness(how, "unset-variable", at, message).help(help));
+        }
+    }
+    problems
+}
+
+fn missing_required(harness: &Harness, environment: Environment<'_>, how: Strictness) -> Option<Diagnostic> {
+    let missing: Vec<_> =
+        harness.required_env.iter().filter(|name| value(environment, name.as_str()).is_none()).collect();
+    let names: Vec<&str> = missing.iter().map(|name| name.as_str()).collect();
+    let first = missing.first()?;
+    let message = format!("`required_env` names variables that are not set: {}", names.join(", "));
+    Some(
+        of_strictness(how, "required-env", first.at, message)
+            .help("the workflow that calls fullsend provides them"),
+    )
+}
+
+fn of_strictness(how: Strictness, code: &'static str, at: Span, message: String) -> Diagnostic {
+    match how {
+        Strictness::Required => Diagnostic::error(code, at, message),
+        Strictness::Warned => Diagnostic::warning(code, at, message),
+    }
+}
+
+/// Every text of a harness that may hold `${VAR}`, with its field.
+pub fn templates(harness: &Harness) -> Vec<(String, Span, &Template)> {
+    let mut found: Vec<(String, Span, &Template)> = Vec::new();
+    for (field, template) in [
+        ("image", harness.image.as_ref()),
+        ("agent_input", harness.agent_input.as_ref()),
+        ("validation_loop.preflight_check", harness.validation_loop.preflight_check.as_ref()),
+    ] {
+        found.extend(template.map(|template| (field.to_owned(), template.at, &template.value)));
+    }
+    for file in harness.host_files.0.iter().filter(|file| file.optional != Some(true)) {
+        found.push((format!("host_files src of {}", file.dest.value), file.src.at, &file.src.value));
+    }
+    let maps = [
+        ("env.runner", &harness.env.runner),
+        ("env.sandbox", &harness.env.sandbox),
+        ("runner_env", &harness.runner_env),
+    ];
+    for (field, variables) in maps {
+        found.extend(
+            variables
+                .0
+                .iter()
+                .map(|(name, value)| (format!("{field}.{}", name.value), value.at, &value.value)),
+        );
+    }
+    for server in &harness.api_servers {
+        let field = |name: &str| format!("env.{name} of the api server {}", server.name.value);
+        found.extend(server.env.0.iter().map(|(name, value)| (field(name), value.at, &value.value)));
+    }
+    for (name, server) in harness.mcp_servers.iter() {
+        let field = |variable: &str| format!("mcp_servers.{}.env.{variable}", name.value);
+        found.extend(server.env.0.iter().map(|(variable, value)| (field(variable), value.at, &value.value)));
+        found
+            .extend(server.args.iter().map(|arg| (format!("mcp_servers.{}.args", name.value), name.at, arg)));
+    }
+    found
+}
