@@ -1,0 +1,121 @@
+//! The agent's definition and its skills: Markdown files whose frontmatter is read as strictly as the harness.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use yaml::{At, Decoder, Diagnostic, Limits, Shape, SourceId, Span};
+
+use super::references::{self, Kind};
+use crate::harness::Harness;
+use crate::harness::frontmatter::{self, AgentFrontmatter, SkillFrontmatter};
+use crate::harness::reference::{LocalPath, Ref};
+use crate::resolve::layers::Found;
+use crate::resolve::library::Library;
+
+/// An agent definition that was read.
+#[derive(Clone, Debug)]
+pub struct AgentFile {
+    pub found: Found,
+    pub source: SourceId,
+    /// The file's stem: the name under which the runtime knows the agent.
+    pub name: String,
+    pub frontmatter: Option<AgentFrontmatter>,
+    /// Where the prompt stands in the file.
+    pub body: Range<usize>,
+}
+
+/// A skill whose SKILL.md was read.
+#[derive(Clone, Debug)]
+pub struct SkillFile {
+    /// The directory.
+    pub found: Found,
+    pub source: SourceId,
+    /// The directory's name: the name under which the agent finds it.
+    pub name: String,
+    pub frontmatter: SkillFrontmatter,
+    /// Files of the skill that are replaced, or removed.
+    pub overrides: Vec<(LocalPath, Option<Found>)>,
+}
+
+pub fn check(library: &mut Library, harness: &Harness, problems: &mut Vec<Diagnostic>) -> Option<AgentFile> {
+    let found = references::remote_or_local(library, harness, &harness.agent, "agent", Kind::File, problems)?;
+    let (source, frontmatter, body) = markdown::<AgentFrontmatter>(library, &found, problems)?;
+    if library.text(source)[body.clone()].trim().is_empty() {
+        problems.push(Diagnostic::error("empty-agent", end(source, &body), "the agent has no prompt below its frontmatter"));
+        return None;
+    }
+    Some(AgentFile { name: harness.agent.stem().to_owned(), found, source, frontmatter, body })
+}
+
+pub fn check_skills(library: &mut Library, harness: &Harness, problems: &mut Vec<Diagnostic>) -> Vec<SkillFile> {
+    let mut files = Vec::new();
+    for skill in &harness.skills.0 {
+        let Some(found) = references::remote_or_local(library, harness, &skill.source, "skills", Kind::Directory, problems)
+        else {
+            continue;
+        };
+        let mut overrides = Vec::new();
+        for (target, replacement) in &skill.overrides {
+            let file = match replacement {
+                Some(path) => references::local(library, &path.value, path.at, "skills", Kind::File, problems),
+                None => None,
+            };
+            overrides.push((target.value.clone(), file));
+        }
+        files.extend(read_skill(library, &skill.source, found, overrides, problems));
+    }
+    files
+}
+
+fn read_skill(
+    library: &mut Library,
+    source_of: &At<Ref>,
+    found: Found,
+    overrides: Vec<(LocalPath, Option<Found>)>,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<SkillFile> {
+    let about = Found { layer: found.layer, path: format!("{}/SKILL.md", found.path) };
+    if library.layers.layer(&found).find(&about.path).is_none() {
+        let message = format!("the skill `{}` has no SKILL.md", source_of.stem());
+        problems.push(Diagnostic::error("no-skill-file", source_of.at, message));
+        return None;
+    }
+    let (source, frontmatter, _) = markdown::<SkillFrontmatter>(library, &about, problems)?;
+    let Some(frontmatter) = frontmatter else {
+        let message = "a skill begins with frontmatter that has `name` and `description`";
+        problems.push(Diagnostic::error("no-frontmatter", Span::start_of(source), message));
+        return None;
+    };
+    if frontmatter.name.as_str() != source_of.stem() {
+        let message = format!(
+            "the skill calls itself `{}` and its directory `{}`; the agent finds it by the directory",
+            frontmatter.name.value,
+            source_of.stem()
+        );
+        problems.push(Diagnostic::warning("skill-name", frontmatter.name.at, message));
+    }
+    Some(SkillFile { name: source_of.stem().to_owned(), found, source, frontmatter, overrides })
+}
+
+/// Reads a Markdown file and its frontmatter, once for all harnesses that share it.
+fn markdown<T: Shape>(
+    library: &mut Library,
+    found: &Found,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<(SourceId, Option<T>, Range<usize>)> {
+    let source = library.source(found).map_err(|problem| problems.push(Rc::unwrap_or_clone(problem))).ok()?;
+    let text = library.text(source);
+    let parts = frontmatter::split(&text, source).map_err(|problem| problems.push(*problem)).ok()?;
+    let Some(range) = parts.frontmatter else { return Some((source, None, parts.body)) };
+    let tree = yaml::parse_part(&library.sources, source, range, Limits::default());
+    let tree = tree.map_err(|problem| problems.push(*problem)).ok()?;
+    let mut decoder = Decoder::whole();
+    let value = T::decode(&tree, &mut decoder);
+    problems.append(&mut decoder.diagnostics);
+    Some((source, Some(value?), parts.body))
+}
+
+fn end(source: SourceId, body: &Range<usize>) -> Span {
+    let at = u32::try_from(body.start).unwrap_or(0);
+    Span { source, start: at, end: at }
+}

@@ -1,0 +1,64 @@
+//! Is this harness right? Everything that can be known before anything runs: references, files, frontmatter, schemas,
+//! policies, credentials. Nothing is fetched, pulled or started. What a run needs of the files comes back as types, so
+//! that no later stage parses or checks again.
+
+pub mod agent;
+pub mod fields;
+pub mod output;
+pub mod owners;
+pub mod policies;
+pub mod providers;
+pub mod references;
+pub mod secrets;
+
+use yaml::Diagnostic;
+
+use crate::resolve::Resolved;
+use crate::resolve::layers::Found;
+use crate::resolve::library::Library;
+use agent::{AgentFile, SkillFile};
+use output::SchemaFile;
+use policies::PolicyFile;
+use providers::ProviderFile;
+
+/// A resolved harness whose files were read and found right.
+#[derive(Debug)]
+pub struct Checked {
+    pub resolved: Resolved,
+    pub agent: AgentFile,
+    pub skills: Vec<SkillFile>,
+    pub policy: PolicyFile,
+    pub schema: Option<SchemaFile>,
+    pub providers: Vec<ProviderFile>,
+    pub scripts: Scripts,
+}
+
+/// The programs that a run starts on the host.
+#[derive(Clone, Debug, Default)]
+pub struct Scripts {
+    pub pre: Option<Found>,
+    pub post: Option<Found>,
+    pub validation: Option<Found>,
+}
+
+/// Checks one resolved harness. It is returned if nothing is wrong that a run would need.
+pub fn check(library: &mut Library, resolved: Resolved, problems: &mut Vec<Diagnostic>) -> Option<Checked> {
+    let before = problems.len();
+    fields::check(library, &resolved, problems);
+    secrets::check(library, &resolved, problems);
+    references::check(library, &resolved, problems);
+    let scripts = references::scripts(library, &resolved.harness, problems);
+    let agent = agent::check(library, &resolved.harness, problems);
+    let skills = agent::check_skills(library, &resolved.harness, problems);
+    let schema = output::check(library, &resolved, problems);
+    let policy = policies::check(library, &resolved, problems);
+    let providers = providers::check(library, &resolved.harness, problems);
+    if let (Some(agent), Some(schema)) = (&agent, &schema) {
+        problems.extend(output::unmentioned_fields(library, agent, &skills, schema));
+    }
+    problems.extend(output::half_replaced(library, &resolved));
+    if problems[before..].iter().any(Diagnostic::is_error) {
+        return None;
+    }
+    Some(Checked { resolved, agent: agent?, skills, policy: policy?, schema, providers, scripts })
+}

@@ -1,0 +1,154 @@
+//! Every file that a harness names: is it there, is it of the right kind, may it come from where it comes from.
+
+use yaml::{At, Diagnostic, Span};
+
+use super::Scripts;
+use crate::harness::reference::{LocalPath, Ref};
+use crate::harness::{Harness, ProviderRef};
+use crate::resolve::Resolved;
+use crate::resolve::chain::not_fetched;
+use crate::resolve::layers::Found;
+use crate::resolve::library::Library;
+
+/// What the file must be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    File,
+    Directory,
+    Program,
+}
+
+pub fn check(library: &mut Library, resolved: &Resolved, problems: &mut Vec<Diagnostic>) {
+    let harness = &resolved.harness;
+    for plugin in &harness.plugins {
+        remote_or_local(library, harness, plugin, "plugins", Kind::Directory, problems);
+    }
+    for profile in harness.openshell.iter().flat_map(|openshell| &openshell.profiles) {
+        remote_or_local(library, harness, profile, "openshell.profiles", Kind::File, problems);
+    }
+    for server in &harness.api_servers {
+        local(library, &server.script.value, server.script.at, "script of an api server", Kind::Program, problems);
+    }
+    for file in &harness.host_files.0 {
+        host_file(library, file, problems);
+    }
+    if let Some(input) = &harness.agent_input
+        && input.variables().next().is_none()
+        && harness.pre_script.is_none()
+        && let Ok(path) = LocalPath::parse(input.raw())
+    {
+        local(library, &path, input.at, "agent_input", Kind::Directory, problems);
+    }
+}
+
+/// The scripts of a run, found and executable.
+pub fn scripts(library: &Library, harness: &Harness, problems: &mut Vec<Diagnostic>) -> Scripts {
+    let mut find = |script: &Option<At<LocalPath>>, field: &str| {
+        let script = script.as_ref()?;
+        local(library, &script.value, script.at, field, Kind::Program, problems)
+    };
+    Scripts {
+        pre: find(&harness.pre_script, "pre_script"),
+        post: find(&harness.post_script, "post_script"),
+        validation: find(&harness.validation_loop.script, "validation_loop.script"),
+    }
+}
+
+/// A file that may only be checked now if neither a variable nor a script decides about it later.
+fn host_file(library: &Library, file: &crate::harness::skills::HostFile, problems: &mut Vec<Diagnostic>) {
+    let raw = file.src.raw();
+    if file.src.variables().next().is_some() || file.optional == Some(true) || raw.starts_with('/') {
+        return;
+    }
+    match LocalPath::parse(raw) {
+        Ok(path) => {
+            local(library, &path, file.src.at, "host_files src", Kind::File, problems);
+        }
+        Err(why) => problems.push(Diagnostic::error("value", file.src.at, format!("`host_files` src {why}"))),
+    }
+}
+
+/// Finds a reference that may be remote; a remote one must be allowed, and is not fetched yet.
+pub fn remote_or_local(
+    library: &Library,
+    harness: &Harness,
+    reference: &At<Ref>,
+    field: &str,
+    kind: Kind,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<Found> {
+    match &reference.value {
+        Ref::Local(path) => local(library, path, reference.at, field, kind, problems),
+        Ref::Url(url) => {
+            let allowed = harness.allowed_remote_resources.iter().any(|prefix| url.is_under(&prefix.value));
+            problems.push(if allowed {
+                not_fetched(field, &url.url, reference.at)
+            } else {
+                let message = format!("`{field}` is at {}, which no prefix in `allowed_remote_resources` covers", url.url);
+                Diagnostic::error("not-allowed", reference.at, message).help("add its prefix, or copy the file into a layer")
+            });
+            None
+        }
+    }
+}
+
+pub fn local(
+    library: &Library,
+    path: &LocalPath,
+    at: Span,
+    field: &str,
+    kind: Kind,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<Found> {
+    let found = match library.find(path, at, field) {
+        Ok(found) => found,
+        Err(problem) => {
+            problems.push(problem);
+            return None;
+        }
+    };
+    match wrong_kind(library, &found, kind) {
+        None => Some(found),
+        Some((why, help)) => {
+            let shown = library.layers.layer(&found).shown(&found.path);
+            let problem = Diagnostic::error("wrong-file", at, format!("`{field}` names `{shown}`, which {why}"));
+            problems.push(match help {
+                Some(help) => problem.help(format!("{help} {shown}")),
+                None => problem,
+            });
+            None
+        }
+    }
+}
+
+fn wrong_kind(library: &Library, found: &Found, kind: Kind) -> Option<(String, Option<&'static str>)> {
+    match library.layers.layer(found).metadata(&found.path) {
+        Err(error) => Some((error.to_string(), None)),
+        Ok(about) => match kind {
+            Kind::Directory if !about.is_directory => Some(("is not a directory".to_owned(), None)),
+            Kind::File | Kind::Program if about.is_directory => Some(("is a directory, and a file is needed".to_owned(), None)),
+            Kind::File | Kind::Program if !about.is_file => Some(("is not a regular file".to_owned(), None)),
+            Kind::Program if !about.is_executable => Some(("is not executable".to_owned(), Some("run: chmod +x"))),
+            _ => None,
+        },
+    }
+}
+
+/// The file of a provider given by name or by path.
+pub fn provider(
+    library: &Library,
+    harness: &Harness,
+    provider: &At<ProviderRef>,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<Found> {
+    match &provider.value {
+        ProviderRef::File(file) => {
+            let file = At { value: file.clone(), at: provider.at };
+            remote_or_local(library, harness, &file, "providers", Kind::File, problems)
+        }
+        ProviderRef::Name(name) => {
+            let path = LocalPath::parse(&format!("providers/{name}.yaml")).ok()?;
+            local(library, &path, provider.at, "providers", Kind::File, problems)
+        }
+    }
+}
