@@ -1,1 +1,19 @@
-//! Bytes in, findings out.
+//! Bytes and their origin in, findings out. This crate knows the rules; it does no I/O, has no clock and no
+//! environment, and decides nothing about runs: what a finding means is its callers' business.
+
+mod excerpt;
+mod finding;
+mod hit;
+mod origin;
+mod position;
+mod redact;
+mod scanner;
+mod secrets;
+mod toggles;
+
+pub use finding::{Category, FINDING_VERSION, Finding, Severity, Span};
+pub use origin::Origin;
+pub use redact::{Redactor, StreamRedactor, TooShort};
+pub use scanner::Scanner;
+pub use secrets::{Confidence, SecretMatch, find_secret, find_secret_in_field, find_secrets, format_count};
+pub use toggles::Toggles;

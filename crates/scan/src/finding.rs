@@ -1,0 +1,176 @@
+//! What a rule has to say about one place in a text. A finding never carries a secret: its excerpt is redacted and
+//! its control characters are made visible before it is built.
+
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+
+/// The version of the serialized form; it grows when a field changes its meaning.
+pub const FINDING_VERSION: u32 = 1;
+
+/// How bad it is. `Critical` blocks where the run fails closed; the others are reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    Low,
+    Medium,
+    High,
+    Critical,
+}
+
+impl Severity {
+    pub const ALL: [Severity; 4] = [Severity::Low, Severity::Medium, Severity::High, Severity::Critical];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Severity::Low => "low",
+            Severity::Medium => "medium",
+            Severity::High => "high",
+            Severity::Critical => "critical",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Severity> {
+        Severity::ALL.into_iter().find(|severity| severity.as_str() == name)
+    }
+
+    /// One level up; `Critical` stays.
+    #[must_use]
+    pub fn raised(self) -> Severity {
+        match self {
+            Severity::Low => Severity::Medium,
+            Severity::Medium => Severity::High,
+            Severity::High | Severity::Critical => Severity::Critical,
+        }
+    }
+
+    /// One level down; `Low` stays.
+    #[must_use]
+    pub fn lowered(self) -> Severity {
+        match self {
+            Severity::Low | Severity::Medium => Severity::Low,
+            Severity::High => Severity::Medium,
+            Severity::Critical => Severity::High,
+        }
+    }
+}
+
+/// The family of a rule. Each has a page `docs/rules/<name>.md` and cases in `tests/data/<name>/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Category {
+    UnicodeNormalizer,
+    ContextInjection,
+    SsrfValidator,
+    SecretRedactor,
+    LlmGuard,
+    Commands,
+    Canary,
+    ToolAllowlist,
+    ContextSuppress,
+}
+
+impl Category {
+    pub const ALL: [Category; 9] = [
+        Category::UnicodeNormalizer,
+        Category::ContextInjection,
+        Category::SsrfValidator,
+        Category::SecretRedactor,
+        Category::LlmGuard,
+        Category::Commands,
+        Category::Canary,
+        Category::ToolAllowlist,
+        Category::ContextSuppress,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Category::UnicodeNormalizer => "unicode_normalizer",
+            Category::ContextInjection => "context_injection",
+            Category::SsrfValidator => "ssrf_validator",
+            Category::SecretRedactor => "secret_redactor",
+            Category::LlmGuard => "llm_guard",
+            Category::Commands => "commands",
+            Category::Canary => "canary",
+            Category::ToolAllowlist => "tool_allowlist",
+            Category::ContextSuppress => "context_suppress",
+        }
+    }
+}
+
+/// Where it is: bytes from the start of the scanned text, and line and column (in characters) counted from one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub struct Span {
+    pub start: usize,
+    pub end: usize,
+    pub line: u32,
+    pub column: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The rule's own name, such as `github-personal-access-token`; unique within its category.
+    pub rule: &'static str,
+    pub severity: Severity,
+    pub category: Category,
+    pub span: Span,
+    /// What is there, shortened, with secrets masked and invisible characters spelled out.
+    pub excerpt: String,
+    /// What a person should do about it.
+    pub advice: &'static str,
+}
+
+impl Serialize for Severity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl Serialize for Category {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl Serialize for Finding {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Finding { rule, severity, category, span, excerpt, advice } = self;
+        let mut object = serializer.serialize_struct("Finding", 7)?;
+        object.serialize_field("version", &FINDING_VERSION)?;
+        object.serialize_field("rule", rule)?;
+        object.serialize_field("severity", severity)?;
+        object.serialize_field("category", category)?;
+        object.serialize_field("span", span)?;
+        object.serialize_field("excerpt", excerpt)?;
+        object.serialize_field("advice", advice)?;
+        object.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn severities_are_ordered_and_move_one_level() {
+        assert!(Severity::Critical > Severity::High && Severity::High > Severity::Medium);
+        assert_eq!(Severity::Medium.raised(), Severity::High);
+        assert_eq!(Severity::Critical.raised(), Severity::Critical);
+        assert_eq!(Severity::Low.lowered(), Severity::Low);
+        assert_eq!(Severity::parse("high"), Some(Severity::High));
+        assert_eq!(Severity::parse("High"), None);
+    }
+
+    #[test]
+    fn a_finding_is_written_with_its_version() {
+        let finding = Finding {
+            rule: "tag-characters",
+            severity: Severity::Critical,
+            category: Category::UnicodeNormalizer,
+            span: Span { start: 1, end: 2, line: 1, column: 2 },
+            excerpt: "x".to_owned(),
+            advice: "remove it",
+        };
+        assert_eq!(
+            serde_json::to_string(&finding).unwrap(),
+            r#"{"version":1,"rule":"tag-characters","severity":"critical","category":"unicode_normalizer","span":{"start":1,"end":2,"line":1,"column":2},"excerpt":"x","advice":"remove it"}"#
+        );
+    }
+}

@@ -1,0 +1,52 @@
+//! Where a text comes from. The same sentence is normal in an instruction file and suspicious in a tool's result, so
+//! rules ask for the origin; they never ask for the file's name.
+
+use serde::Serialize;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// Agent definitions, skills, `CLAUDE.md`, `AGENTS.md` and their kin: made of instructions.
+    Instruction,
+    /// What a tool gave back to the agent, and files of the repository.
+    Tool,
+    /// Issues, comments, reviews, mails: written by people outside.
+    Issue,
+    /// Fetched pages.
+    Web,
+    /// What the agent wrote.
+    Output,
+    /// Harness, policy, provider and settings files.
+    Configuration,
+}
+
+impl Origin {
+    pub const ALL: [Origin; 6] = [
+        Origin::Instruction,
+        Origin::Tool,
+        Origin::Issue,
+        Origin::Web,
+        Origin::Output,
+        Origin::Configuration,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Origin::Instruction => "instruction",
+            Origin::Tool => "tool",
+            Origin::Issue => "issue",
+            Origin::Web => "web",
+            Origin::Output => "output",
+            Origin::Configuration => "configuration",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Origin> {
+        Origin::ALL.into_iter().find(|origin| origin.as_str() == name)
+    }
+
+    /// Whether anybody but the operator may have written it.
+    pub fn is_foreign(self) -> bool {
+        matches!(self, Origin::Tool | Origin::Issue | Origin::Web)
+    }
+}

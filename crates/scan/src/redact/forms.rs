@@ -1,0 +1,172 @@
+//! The spellings in which one value may leave: as it is, base64 in all three alignments, hexadecimal, URL-encoded,
+//! and as JSON and HTML write it.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+
+/// An encoded form shorter than this says too little to be searched for.
+const MIN_ENCODED: usize = 6;
+
+/// All forms of a value that differ, the plain one included.
+pub(super) fn forms(value: &[u8]) -> BTreeSet<Vec<u8>> {
+    let mut forms = BTreeSet::from([value.to_vec()]);
+    let mut encoded = base64_forms(value);
+    encoded.extend([hex(value, false).into_bytes(), hex(value, true).into_bytes()]);
+    encoded.extend(percent_forms(value));
+    if let Ok(text) = std::str::from_utf8(value) {
+        encoded.extend(json_forms(text));
+        encoded.push(html(text).into_bytes());
+    }
+    forms.extend(encoded.into_iter().filter(|form| form.len() >= MIN_ENCODED));
+    let with_slashes: Vec<Vec<u8>> = forms.iter().filter_map(|form| escape_slashes(form)).collect();
+    forms.extend(with_slashes);
+    forms
+}
+
+/// The characters that depend on nothing but the value, wherever it stands in the encoded bytes.
+fn base64_forms(value: &[u8]) -> Vec<Vec<u8>> {
+    let mut forms = Vec::new();
+    for offset in 0..3usize {
+        let mut shifted = vec![0u8; offset];
+        shifted.extend_from_slice(value);
+        let first = (offset * 8).div_ceil(6);
+        let last = shifted.len() * 8 / 6;
+        for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
+            let encoded = engine.encode(&shifted);
+            forms.extend(encoded.as_bytes().get(first..last).map(<[u8]>::to_vec));
+        }
+    }
+    forms
+}
+
+fn hex(value: &[u8], is_upper: bool) -> String {
+    let mut text = String::with_capacity(value.len() * 2);
+    for byte in value {
+        let _ = if is_upper { write!(text, "{byte:02X}") } else { write!(text, "{byte:02x}") };
+    }
+    text
+}
+
+/// Encoders differ in what they leave alone and in the case of their digits.
+fn percent_forms(value: &[u8]) -> Vec<Vec<u8>> {
+    let kept_sets: [&[u8]; 4] = [b"-._~", b"-_.!~*'()", b"-._~/", b"-._~!$&'()*+,;=:@/?"];
+    let mut forms = Vec::new();
+    for kept in kept_sets {
+        for is_upper in [true, false] {
+            forms.push(percent(value, kept, is_upper));
+        }
+    }
+    forms.push(
+        percent(value, b"*-._ ", true)
+            .into_iter()
+            .map(|byte| if byte == b' ' { b'+' } else { byte })
+            .collect(),
+    );
+    forms
+}
+
+fn percent(value: &[u8], kept: &[u8], is_upper: bool) -> Vec<u8> {
+    let mut encoded = Vec::with_capacity(value.len() * 3);
+    for byte in value {
+        if byte.is_ascii_alphanumeric() || kept.contains(byte) {
+            encoded.push(*byte);
+        } else {
+            encoded.push(b'%');
+            encoded.extend_from_slice(hex(&[*byte], is_upper).as_bytes());
+        }
+    }
+    encoded
+}
+
+/// As writers of JSON escape it, once and (a document inside a string) twice.
+fn json_forms(text: &str) -> Vec<Vec<u8>> {
+    let mut forms = Vec::new();
+    for is_ascii in [false, true] {
+        let once = json_escape(text, is_ascii);
+        forms.push(json_escape(&once, is_ascii).into_bytes());
+        forms.push(once.into_bytes());
+    }
+    forms
+}
+
+/// The inside of a JSON string.
+pub(super) fn json_escape(text: &str, is_ascii: bool) -> String {
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for letter in text.chars() {
+        match letter {
+            '"' => escaped.push_str("\\\""),
+            '\\' => escaped.push_str("\\\\"),
+            '\n' => escaped.push_str("\\n"),
+            '\r' => escaped.push_str("\\r"),
+            '\t' => escaped.push_str("\\t"),
+            '\u{8}' => escaped.push_str("\\b"),
+            '\u{c}' => escaped.push_str("\\f"),
+            letter if u32::from(letter) < 0x20 || (is_ascii && !letter.is_ascii()) => {
+                for unit in letter.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(escaped, "\\u{unit:04x}");
+                }
+            }
+            letter => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
+fn html(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            letter => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
+fn escape_slashes(form: &[u8]) -> Option<Vec<u8>> {
+    let has_bare_slash = form.contains(&b'/') && !form.windows(2).any(|pair| pair == b"\\/");
+    has_bare_slash.then(|| {
+        form.iter().flat_map(|byte| if *byte == b'/' { vec![b'\\', b'/'] } else { vec![*byte] }).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(value: &str, written: &str) {
+        let forms = forms(value.as_bytes());
+        let is_there = forms.iter().any(|form| memchr::memmem::find(written.as_bytes(), form).is_some());
+        assert!(is_there, "{written}");
+    }
+
+    #[test]
+    fn every_alignment_of_base64_is_a_form() {
+        for before in ["", "x", "xy", "xyz"] {
+            for after in ["", "!", "!!", "!!!"] {
+                let bytes = format!("{before}correct-horse/9?{after}");
+                check("correct-horse/9?", &STANDARD_NO_PAD.encode(&bytes));
+                check("correct-horse/9?", &URL_SAFE_NO_PAD.encode(&bytes));
+            }
+        }
+    }
+
+    #[test]
+    fn other_encodings() {
+        check("a b/c\"d é", r#"a b/c\"d \u00e9"#);
+        check("a b/c\"d", r#"a b\/c\"d"#);
+        check("pa ss/wo&rd", "pa%20ss%2Fwo%26rd");
+        check("pa ss/wo&rd", "pa%20ss%2fwo%26rd");
+        check("pa ss/wo&rd", "pa+ss%2Fwo%26rd");
+        check("pa ss<wo&rd", "pa ss&lt;wo&amp;rd");
+        check("secret", "736563726574");
+    }
+}

@@ -1,0 +1,167 @@
+//! Masks inside the strings of JSON. Works on tokens instead of a parsed tree: depth does not matter, several
+//! documents in a row are fine, and numbers, spaces and the order of keys stay as they were written.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::{Redactor, forms};
+use crate::secrets;
+
+/// The document with its strings masked. A string keeps its quotes; a number that is a known value becomes a string.
+pub(super) fn redact<'t>(redactor: &Redactor, text: &'t str) -> Cow<'t, str> {
+    let Some(tokens) = tokens(text) else { return redactor.redact(text) };
+    let mut masked = String::new();
+    let mut at = 0;
+    let mut key = None;
+    for token in tokens {
+        let written = &text[token.range.clone()];
+        let replacement = match token.kind {
+            Kind::Key => {
+                let decoded = decode(written);
+                let replacement = redacted_string(redactor, &decoded, None);
+                key = Some(decoded);
+                replacement
+            }
+            Kind::Text => redacted_string(redactor, &decode(written), key.take().as_deref()),
+            Kind::Number => redacted_number(redactor, written),
+        };
+        if let Some(replacement) = replacement {
+            masked.push_str(&text[at..token.range.start]);
+            masked.push_str(&replacement);
+            at = token.range.end;
+        }
+    }
+    if at == 0 {
+        return whole_if_known(redactor, Cow::Borrowed(text));
+    }
+    masked.push_str(&text[at..]);
+    whole_if_known(redactor, Cow::Owned(masked))
+}
+
+/// A known value that reaches over several tokens cannot be cut out of a valid document, so the document goes.
+fn whole_if_known<'t>(redactor: &Redactor, text: Cow<'t, str>) -> Cow<'t, str> {
+    let mut masks = Vec::new();
+    redactor.known.find(&text, &mut masks);
+    if masks.is_empty() { text } else { Cow::Borrowed("\"***\"") }
+}
+
+fn redacted_string(redactor: &Redactor, decoded: &str, key: Option<&str>) -> Option<String> {
+    let by_field =
+        key.filter(|_| !redactor.skips_patterns).and_then(|key| secrets::find_secret_in_field(key, decoded));
+    let masked = match by_field {
+        Some(secret) if secret.range == (0..decoded.len()) => {
+            Cow::Owned(format!("[REDACTED:{}]", secret.format))
+        }
+        _ => redactor.redact(decoded),
+    };
+    // The field's own mask names a format; a known value in that name has to go as well.
+    let masked = redactor.redact(&masked).into_owned();
+    (masked != decoded).then(|| format!("\"{}\"", forms::json_escape(&masked, false)))
+}
+
+fn redacted_number(redactor: &Redactor, written: &str) -> Option<String> {
+    let mut masks = Vec::new();
+    redactor.known.find(written, &mut masks);
+    (!masks.is_empty()).then(|| "\"[REDACTED]\"".to_owned())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Key,
+    Text,
+    Number,
+}
+
+struct Token {
+    kind: Kind,
+    range: Range<usize>,
+}
+
+/// Strings and numbers in order; nothing when a string is not closed, which no valid document has.
+fn tokens(text: &str) -> Option<Vec<Token>> {
+    let bytes = text.as_bytes();
+    let begins = bytes.trim_ascii_start().first()?;
+    if !matches!(begins, b'{' | b'[' | b'"' | b'-' | b'0'..=b'9') {
+        return None;
+    }
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => {
+                let end = end_of_string(bytes, at + 1)?;
+                let is_key = bytes[end..].trim_ascii_start().first() == Some(&b':');
+                tokens.push(Token { kind: if is_key { Kind::Key } else { Kind::Text }, range: at..end });
+                at = end;
+            }
+            b'-' | b'0'..=b'9' => {
+                let is_part = |byte: &&u8| matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9');
+                let end = at + bytes[at..].iter().take_while(is_part).count();
+                tokens.push(Token { kind: Kind::Number, range: at..end });
+                at = end;
+            }
+            b'{' | b'}' | b'[' | b']' | b',' | b':' | b' ' | b'\n' | b'\r' | b'\t' => at += 1,
+            b't' | b'r' | b'u' | b'e' | b'f' | b'a' | b'l' | b's' | b'n' => at += 1,
+            _ => return None,
+        }
+    }
+    Some(tokens)
+}
+
+/// One past the closing quote.
+fn end_of_string(bytes: &[u8], start: usize) -> Option<usize> {
+    let mut at = start;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 1,
+            b'"' => return Some(at + 1),
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+/// The text of a string token. A half of a surrogate pair that stands alone becomes the replacement character;
+/// it is written back only if something else in the string was masked.
+fn decode(written: &str) -> String {
+    let inside = &written[1..written.len() - 1];
+    let mut text = String::with_capacity(inside.len());
+    let mut rest = inside;
+    while let Some(at) = rest.find('\\') {
+        text.push_str(&rest[..at]);
+        let escape = &rest[at + 1..];
+        let letter = escape.chars().next().unwrap_or('\\');
+        rest = &escape[letter.len_utf8().min(escape.len())..];
+        match letter {
+            'n' => text.push('\n'),
+            'r' => text.push('\r'),
+            't' => text.push('\t'),
+            'b' => text.push('\u{8}'),
+            'f' => text.push('\u{c}'),
+            'u' => rest = decode_unicode(rest, &mut text),
+            other => text.push(other),
+        }
+    }
+    text.push_str(rest);
+    text
+}
+
+fn decode_unicode<'t>(rest: &'t str, text: &mut String) -> &'t str {
+    let unit = |part: &str| part.get(..4).and_then(|digits| u16::from_str_radix(digits, 16).ok());
+    let Some(first) = unit(rest) else {
+        text.push('u');
+        return rest;
+    };
+    let after = &rest[4..];
+    let second = after.strip_prefix("\\u").and_then(unit);
+    if let Some(second) = second
+        && let Ok(pair) = String::from_utf16(&[first, second])
+        && (0xd800..0xdc00).contains(&first)
+    {
+        text.push_str(&pair);
+        return &after[6..];
+    }
+    text.push(char::from_u32(u32::from(first)).unwrap_or(char::REPLACEMENT_CHARACTER));
+    after
+}

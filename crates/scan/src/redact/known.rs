@@ -1,0 +1,178 @@
+//! The exact values of this run, searched for in all their forms. Each form is found by its first and last bytes and
+//! then compared in full, so that long keys cost no more than short ones. Where a text was cut off, a beginning or
+//! an end of a value counts as well.
+
+use std::ops::Range;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+use super::marker::{self, Marker};
+use super::{Mask, Redactor, TooShort, forms, wrapped};
+
+/// A fragment shorter than this gives nothing away.
+const MIN_FRAGMENT: usize = 8;
+/// Lines of a known value that are long enough to be known on their own, because tools print files by line.
+const MIN_LINE: usize = 16;
+
+#[derive(Default)]
+pub(super) struct KnownValues {
+    names: Vec<String>,
+    markers: Vec<String>,
+    forms: Vec<Form>,
+    anchors: Vec<Anchor>,
+    automaton: Option<AhoCorasick>,
+}
+
+struct Form {
+    bytes: Vec<u8>,
+    owner: usize,
+}
+
+/// A piece of a form that the automaton looks for.
+struct Anchor {
+    form: usize,
+    is_end: bool,
+}
+
+impl KnownValues {
+    pub(super) fn new<N, V>(values: impl IntoIterator<Item = (N, V)>) -> Result<Self, TooShort>
+    where
+        N: AsRef<str>,
+        V: AsRef<[u8]>,
+    {
+        let mut known = KnownValues::default();
+        for (name, value) in values {
+            let (name, value) = (name.as_ref(), value.as_ref());
+            let trimmed = value.trim_ascii();
+            if trimmed.len() < Redactor::MIN_KNOWN {
+                return Err(TooShort { name: name.to_owned() });
+            }
+            known.names.push(name.to_owned());
+            known.add(trimmed);
+        }
+        known.build();
+        Ok(known)
+    }
+
+    pub(super) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The longest form that spans lines; a stream may not be cut inside one.
+    pub(super) fn forms_over_lines(&self) -> impl Iterator<Item = &[u8]> {
+        self.forms.iter().map(|form| form.bytes.as_slice()).filter(|bytes| bytes.contains(&b'\n'))
+    }
+
+    pub(super) fn longest_form(&self) -> usize {
+        self.forms.iter().map(|form| form.bytes.len()).max().unwrap_or(0)
+    }
+
+    fn add(&mut self, value: &[u8]) {
+        let owner = self.names.len() - 1;
+        let mut parts = vec![value];
+        if value.contains(&b'\n') {
+            parts.extend(
+                value
+                    .split(|byte| *byte == b'\n')
+                    .map(<[u8]>::trim_ascii)
+                    .filter(|line| line.len() >= MIN_LINE),
+            );
+        }
+        for part in parts {
+            self.forms.extend(forms::forms(part).into_iter().map(|bytes| Form { bytes, owner }));
+        }
+    }
+
+    fn build(&mut self) {
+        if self.forms.is_empty() {
+            return;
+        }
+        let mut literals: Vec<&[u8]> = Vec::new();
+        for (index, form) in self.forms.iter().enumerate() {
+            let length = form.bytes.len().min(MIN_FRAGMENT);
+            literals.push(&form.bytes[..length]);
+            self.anchors.push(Anchor { form: index, is_end: false });
+            literals.push(&form.bytes[form.bytes.len() - length..]);
+            self.anchors.push(Anchor { form: index, is_end: true });
+        }
+        let automaton = AhoCorasick::builder().match_kind(MatchKind::Standard).build(&literals);
+        self.automaton = Some(automaton.expect("anchors of eight bytes fit in an automaton"));
+        self.markers =
+            self.names.iter().map(|name| marker::choose(name, |text| self.holds_value(text))).collect();
+    }
+
+    fn holds_value(&self, text: &str) -> bool {
+        self.forms.iter().any(|form| memchr::memmem::find(text.as_bytes(), &form.bytes).is_some())
+    }
+
+    pub(super) fn write_marker(&self, marker: &Marker, masked: &mut String) {
+        match marker {
+            Marker::Known(owner) => masked.push_str(&self.markers[*owner]),
+            Marker::Format(name) => masked.push_str(&marker::choose(name, |text| self.holds_value(text))),
+        }
+    }
+
+    pub(super) fn find(&self, text: &str, masks: &mut Vec<Mask>) {
+        let Some(automaton) = &self.automaton else { return };
+        self.find_in(automaton, text.as_bytes(), |range, owner| masks.push(mask(text, range, owner)));
+        // `base64` breaks its lines: such blocks are searched once more with the line ends taken out.
+        for block in wrapped::blocks(text) {
+            self.find_in(automaton, block.joined.as_bytes(), |range, owner| {
+                masks.push(mask(text, block.original(&range), owner));
+            });
+        }
+    }
+
+    fn find_in(&self, automaton: &AhoCorasick, bytes: &[u8], mut report: impl FnMut(Range<usize>, usize)) {
+        for hit in automaton.find_overlapping_iter(bytes) {
+            let anchor = &self.anchors[hit.pattern().as_usize()];
+            let form = &self.forms[anchor.form];
+            let range = if anchor.is_end {
+                let common = common_end(&bytes[..hit.end()], &form.bytes);
+                hit.end() - common..hit.end()
+            } else {
+                let common = common_start(&bytes[hit.start()..], &form.bytes);
+                hit.start()..hit.start() + common
+            };
+            let is_whole = range.len() == form.bytes.len();
+            let is_cut = || {
+                if anchor.is_end { is_cut_before(bytes, range.start) } else { is_cut_after(bytes, range.end) }
+            };
+            if is_whole || (range.len() >= MIN_FRAGMENT && is_cut()) {
+                report(range, form.owner);
+            }
+        }
+    }
+}
+
+/// A known value of arbitrary bytes may begin inside a character; the mask takes the whole character.
+fn mask(text: &str, range: Range<usize>, owner: usize) -> Mask {
+    let range = text.floor_char_boundary(range.start)..text.ceil_char_boundary(range.end);
+    Mask { range, marker: Marker::Known(owner) }
+}
+
+fn common_start(text: &[u8], form: &[u8]) -> usize {
+    text.iter().zip(form).take_while(|(a, b)| a == b).count()
+}
+
+fn common_end(text: &[u8], form: &[u8]) -> usize {
+    text.iter().rev().zip(form.iter().rev()).take_while(|(a, b)| a == b).count()
+}
+
+/// Tools that shorten their output write dots or a note in brackets where they cut.
+fn is_cut_after(bytes: &[u8], at: usize) -> bool {
+    let rest = bytes[at..].trim_ascii_start();
+    rest.is_empty()
+        || rest.starts_with(b"...")
+        || rest.starts_with("…".as_bytes())
+        || matches!(rest[0], b'[' | b'<' | b'(')
+}
+
+fn is_cut_before(bytes: &[u8], at: usize) -> bool {
+    let rest = bytes[..at].trim_ascii_end();
+    let closes = |byte: u8| matches!(byte, b']' | b'>' | b')');
+    rest.is_empty()
+        || rest.ends_with(b"...")
+        || rest.ends_with("…".as_bytes())
+        || closes(rest[rest.len() - 1])
+}

@@ -1,0 +1,105 @@
+//! Masks text that arrives in pieces. Where the pieces end makes no difference: text is cut at places that depend on
+//! its content alone (line ends outside of keys and known values, or a fixed length), and only whole cuts leave.
+
+use super::{Redactor, wrapped};
+use crate::secrets::open_block;
+
+/// A line, or a key, longer than this is masked in parts.
+const MAX_HELD: usize = 64 * 1024;
+/// How much of an over-long part is kept back, so that a token at its end stays whole.
+const KEPT: usize = 16 * 1024;
+
+/// Feed it with `push`, end it with `finish`; both return masked bytes that may be passed on.
+pub struct StreamRedactor<'r> {
+    redactor: &'r Redactor,
+    held: Vec<u8>,
+    /// Up to here `held` is known to have no place to cut.
+    searched: usize,
+}
+
+impl<'r> StreamRedactor<'r> {
+    pub(super) fn new(redactor: &'r Redactor) -> Self {
+        StreamRedactor { redactor, held: Vec::new(), searched: 0 }
+    }
+
+    /// The most that is ever held back.
+    pub fn bound(&self) -> usize {
+        MAX_HELD + self.kept()
+    }
+
+    pub fn held_bytes(&self) -> usize {
+        self.held.len()
+    }
+
+    pub fn push(&mut self, piece: &[u8]) -> Vec<u8> {
+        let mut masked = Vec::new();
+        for part in piece.chunks(KEPT) {
+            self.held.extend_from_slice(part);
+            self.drain(&mut masked);
+        }
+        masked
+    }
+
+    /// The rest, once nothing more will come.
+    pub fn finish(mut self) -> Vec<u8> {
+        let rest = std::mem::take(&mut self.held);
+        self.redactor.redact_bytes(&rest).into_owned()
+    }
+
+    fn drain(&mut self, masked: &mut Vec<u8>) {
+        while let Some(newline) = memchr::memchr(b'\n', &self.held[self.searched..]) {
+            let end = self.searched + newline + 1;
+            if end > MAX_HELD {
+                break;
+            }
+            self.searched = end;
+            if self.may_cut(end) {
+                self.emit(end, masked);
+            }
+        }
+        while self.held.len() >= self.bound() {
+            let cut = self.forced_cut();
+            self.emit(cut, masked);
+        }
+    }
+
+    fn emit(&mut self, end: usize, masked: &mut Vec<u8>) {
+        masked.extend_from_slice(&self.redactor.redact_bytes(&self.held[..end]));
+        self.held.drain(..end);
+        self.searched = 0;
+    }
+
+    fn kept(&self) -> usize {
+        KEPT.max(2 * self.redactor.known.longest_form())
+    }
+
+    /// Whether no secret can reach over the line end before `end`.
+    fn may_cut(&self, end: usize) -> bool {
+        let part = &self.held[..end];
+        let is_inside_known = self.redactor.known.forms_over_lines().any(|form| {
+            memchr::memchr_iter(b'\n', form).any(|at| at + 1 < form.len() && part.ends_with(&form[..=at]))
+        });
+        let line_start = part[..end - 1].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let line = String::from_utf8_lossy(&part[line_start..end]);
+        !is_inside_known
+            && !wrapped::is_full_line(line.trim_end())
+            && open_block(&String::from_utf8_lossy(part)).is_none()
+    }
+
+    /// Somewhere in the first `MAX_HELD` bytes, but not inside anything that is masked and not inside a character.
+    fn forced_cut(&self) -> usize {
+        let mut cut = MAX_HELD;
+        while cut > 1 && self.held.get(cut).is_some_and(|byte| byte & 0xc0 == 0x80) {
+            cut -= 1;
+        }
+        let Ok(text) = std::str::from_utf8(&self.held) else { return cut };
+        let crossing =
+            self.redactor.masks(text).into_iter().find(|mask| mask.range.start < cut && cut < mask.range.end);
+        match crossing {
+            // A mask that begins the part fills it: it is masked in two.
+            Some(mask) if mask.range.start == 0 => mask.range.end.min(self.held.len()),
+            Some(mask) => mask.range.start,
+            None => cut,
+        }
+    }
+}

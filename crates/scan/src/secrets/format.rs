@@ -1,0 +1,115 @@
+//! The shape of one vendor's token: a literal that the one-pass search looks for, the exact pattern around it, and
+//! what can be checked without asking the vendor. A row of the tables in `formats/` is one of these.
+
+use std::sync::OnceLock;
+
+use regex::bytes::{Regex, RegexBuilder};
+
+use super::boundary;
+use super::checksum::Check;
+
+/// No token is longer; what follows is not looked at. Keeps each attempt bounded.
+const MAX_TOKEN: usize = 8 * 1024;
+
+pub(crate) struct Format {
+    pub(crate) name: &'static str,
+    pub(crate) literal: &'static str,
+    /// How many bytes of the token may stand before the literal.
+    pub(crate) lead: usize,
+    /// What follows the literal, or the whole token when there is a lead.
+    pub(crate) pattern: &'static str,
+    pub(crate) check: Check,
+}
+
+/// A format with its pattern, which is compiled when its literal is first seen.
+pub(crate) struct Matcher {
+    pub(crate) format: &'static Format,
+    compiled: OnceLock<Regex>,
+}
+
+/// A token that begins with its literal.
+pub(crate) const fn starts(name: &'static str, literal: &'static str, pattern: &'static str) -> Format {
+    Format { name, literal, lead: 0, pattern, check: Check::Randomness }
+}
+
+/// A token whose literal stands up to `lead` bytes after its beginning; `pattern` describes all of it.
+pub(crate) const fn holds(
+    name: &'static str,
+    literal: &'static str,
+    lead: usize,
+    pattern: &'static str,
+) -> Format {
+    Format { name, literal, lead, pattern, check: Check::Randomness }
+}
+
+/// As `starts`, for vendors whose tokens can be verified offline.
+pub(crate) const fn verified(
+    name: &'static str,
+    literal: &'static str,
+    pattern: &'static str,
+    check: Check,
+) -> Format {
+    Format { name, literal, lead: 0, pattern, check }
+}
+
+impl Matcher {
+    pub(crate) fn new(format: &'static Format) -> Self {
+        Matcher { format, compiled: OnceLock::new() }
+    }
+
+    /// The token around the literal at `hit`, if it has this shape.
+    pub(crate) fn find(&self, text: &[u8], hit: usize) -> Option<(usize, usize)> {
+        let start = self.format.start(text, hit)?;
+        let slice = &text[start..text.len().min(start + MAX_TOKEN)];
+        let end = start + self.regex().find(slice)?.end();
+        boundary::right(text, end).then_some((start, end))
+    }
+
+    fn regex(&self) -> &Regex {
+        self.compiled.get_or_init(|| {
+            let literal =
+                if self.format.lead == 0 { regex::escape(self.format.literal) } else { String::new() };
+            RegexBuilder::new(&format!(r"\A(?:{literal}{})", self.format.pattern))
+                .unicode(false)
+                .build()
+                .expect("the tables are tested to compile")
+        })
+    }
+}
+
+impl Format {
+    fn start(&self, text: &[u8], hit: usize) -> Option<usize> {
+        if self.lead == 0 {
+            return boundary::left(text, hit, self.is_open_ended()).then_some(hit);
+        }
+        let earliest = hit.saturating_sub(self.lead);
+        let before = text[earliest..hit].iter().rev();
+        let start = hit - before.take_while(|byte| boundary::is_token_byte(**byte)).count();
+        boundary::left(text, start, false).then_some(start)
+    }
+
+    /// An open-ended pattern runs to the end of the token's alphabet. Trying it again at every repetition of the
+    /// literal inside one run would be quadratic, so it is tried only where a run begins.
+    fn is_open_ended(&self) -> bool {
+        self.pattern.contains(",}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::super::formats::all;
+    use super::*;
+
+    #[test]
+    fn every_row_compiles_and_has_its_own_name() {
+        let mut names = HashSet::new();
+        for format in all() {
+            assert!(!Matcher::new(format).regex().is_match(b""), "{} matches nothing", format.name);
+            assert!(names.insert(format.name), "{} is there twice", format.name);
+            assert!(format.literal.len() >= 2, "{}", format.name);
+        }
+        assert!(names.len() >= 150, "only {} formats", names.len());
+    }
+}

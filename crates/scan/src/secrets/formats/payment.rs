@@ -1,0 +1,36 @@
+//! Payment, commerce and logistics.
+
+use super::super::format::{Format, starts};
+
+pub(super) const FORMATS: &[Format] = &[
+    starts("stripe-live-secret-key", "sk_live_", r"[A-Za-z0-9]{24,247}"),
+    starts("stripe-test-secret-key", "sk_test_", r"[A-Za-z0-9]{24,247}"),
+    starts("stripe-live-restricted-key", "rk_live_", r"[A-Za-z0-9]{24,247}"),
+    starts("stripe-test-restricted-key", "rk_test_", r"[A-Za-z0-9]{24,247}"),
+    starts("webhook-signing-secret", "whsec_", r"[A-Za-z0-9+/]{32,64}={0,2}"),
+    starts("square-access-token", "sq0atp-", r"[\w-]{22}"),
+    starts("square-oauth-secret", "sq0csp-", r"[\w-]{43}"),
+    starts("square-production-token", "EAAA", r"[\w-]{60}"),
+    starts("braintree-access-token", "access_token$production$", r"[0-9a-z]{16}\$[0-9a-f]{32}"),
+    starts("razorpay-live-key", "rzp_live_", r"[A-Za-z0-9]{14}"),
+    starts("flutterwave-secret-key", "FLWSECK-", r"[0-9a-f]{32}-X"),
+    starts("flutterwave-test-key", "FLWSECK_TEST-", r"[0-9a-f]{32}-X"),
+    starts("xendit-secret-key", "xnd_production_", r"[A-Za-z0-9]{40,70}"),
+    starts("paddle-live-key", "pdl_live_apikey_", r"[a-z0-9]{26}_[A-Za-z0-9]{22}_[A-Za-z0-9]{3}"),
+    starts("paddle-sandbox-key", "pdl_sdbx_apikey_", r"[a-z0-9]{26}_[A-Za-z0-9]{22}_[A-Za-z0-9]{3}"),
+    starts("polar-access-token", "polar_oat_", r"[A-Za-z0-9]{43}"),
+    starts("ramp-client-secret", "ramp_sec_", r"[A-Za-z0-9]{48}"),
+    starts("live-payment-key", "live_", r"(?:[A-Za-z0-9]{30}|[\w-]{40}|[0-9a-f]{35})"),
+    starts("plaid-production-token", "access-production-", r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+    starts("plaid-sandbox-token", "access-sandbox-", r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+    starts("shopify-access-token", "shpat_", r"[0-9a-fA-F]{32}"),
+    starts("shopify-custom-app-token", "shpca_", r"[0-9a-fA-F]{32}"),
+    starts("shopify-private-app-token", "shppa_", r"[0-9a-fA-F]{32}"),
+    starts("shopify-shared-secret", "shpss_", r"[0-9a-fA-F]{32}"),
+    starts("shippo-live-token", "shippo_live_", r"[0-9a-f]{40}"),
+    starts("easypost-key", "EZAK", r"[A-Za-z0-9]{54}"),
+    starts("duffel-live-token", "duffel_live_", r"[\w=-]{43}"),
+    starts("duffel-test-token", "duffel_test_", r"[\w=-]{43}"),
+    starts("stytch-live-secret", "secret-live-", r"[\w-]{35,40}="),
+    starts("stytch-test-secret", "secret-test-", r"[\w-]{35,40}="),
+];

@@ -1,0 +1,191 @@
+//! Tells a secret from a word, a placeholder and an example. Errs towards "secret" for what a vendor's prefix already
+//! names, and towards "word" for what merely stands after `password =`.
+
+/// Parts of values that only people who write examples use.
+const EXAMPLE_PARTS: &[&str] = &[
+    "example",
+    "placeholder",
+    "redacted",
+    "changeme",
+    "change_me",
+    "change-me",
+    "xxxx",
+    "****",
+    "....",
+    "your_",
+    "your-",
+    "yourapi",
+    "yourtoken",
+    "yourkey",
+    "_here",
+    "-here",
+    "insert",
+    "replace",
+    "dummy",
+    "sample",
+    "abcdefgh",
+    "abcd1234",
+    "1234567890",
+    "0123456789",
+    "deadbeef",
+    "fake",
+    "todo",
+    "<",
+    ">",
+    "${",
+    "{{",
+    "$(",
+    "%(",
+    "…",
+];
+
+/// Whole values that are settings or defaults, not secrets.
+const COMMON_VALUES: &[&str] = &[
+    "password",
+    "passwd",
+    "secret",
+    "token",
+    "postgres",
+    "postgresql",
+    "mysql",
+    "mariadb",
+    "mongodb",
+    "redis",
+    "root",
+    "admin",
+    "administrator",
+    "guest",
+    "rabbitmq",
+    "minio",
+    "minioadmin",
+    "user",
+    "username",
+    "test",
+    "testing",
+    "test123",
+    "testpass",
+    "testpassword",
+    "password123",
+    "pass123",
+    "secret123",
+    "mysecret",
+    "mypassword",
+    "mytoken",
+    "my-secret",
+    "my_secret",
+    "my-token",
+    "supersecret",
+    "super-secret",
+    "super_secret",
+    "string",
+    "boolean",
+    "number",
+    "integer",
+    "object",
+    "null",
+    "none",
+    "nil",
+    "true",
+    "false",
+    "undefined",
+    "optional",
+    "required",
+    "default",
+    "unset",
+    "empty",
+    "value",
+    "hidden",
+    "masked",
+    "removed",
+    "secrets",
+    "inherit",
+    "disabled",
+    "enabled",
+    "localhost",
+    "development",
+    "production",
+    "staging",
+    "something",
+    "anything",
+    "whatever",
+    "foobar",
+    "foobarbaz",
+];
+
+/// Well-known tokens of public documentation.
+const FAMOUS: &[&str] = &["SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c", "wJalrXUtnFEMI"];
+
+/// Shannon entropy in bits per character.
+pub(crate) fn entropy(text: &str) -> f64 {
+    let mut counts = [0u32; 256];
+    for byte in text.bytes() {
+        counts[usize::from(byte)] += 1;
+    }
+    let total = text.len() as f64;
+    let share = |count: &u32| f64::from(*count) / total;
+    counts.iter().filter(|count| **count > 0).map(|count| -share(count) * share(count).log2()).sum()
+}
+
+/// Whether the body of a token is one that documentation invents: a placeholder word, or hardly any variety.
+pub(crate) fn is_example(body: &str) -> bool {
+    let lower = body.to_ascii_lowercase();
+    EXAMPLE_PARTS.iter().any(|part| lower.contains(part))
+        || FAMOUS.iter().any(|famous| body.contains(famous))
+        || (body.len() >= 8 && entropy(body) < 2.2)
+        || longest_run(body.as_bytes()) >= 6
+}
+
+/// Whether a value is a setting, a default or a reference instead of a secret.
+pub(crate) fn is_common_value(value: &str) -> bool {
+    let lower = value.to_ascii_lowercase();
+    COMMON_VALUES.contains(&lower.as_str()) || is_example(value)
+}
+
+/// Letters and digits together, or several kinds of characters: what generators make and prose does not.
+pub(crate) fn is_mixed(value: &str) -> bool {
+    let has = |test: fn(&u8) -> bool| u8::from(value.bytes().any(|byte| test(&byte)));
+    let kinds = has(u8::is_ascii_lowercase)
+        + has(u8::is_ascii_uppercase)
+        + has(u8::is_ascii_digit)
+        + has(|byte| byte.is_ascii_punctuation() && !matches!(byte, b'-' | b'_' | b'.' | b'/'));
+    kinds >= 2 && value.bytes().any(|byte| byte.is_ascii_digit() || byte.is_ascii_punctuation())
+}
+
+fn longest_run(bytes: &[u8]) -> usize {
+    let mut longest = 0;
+    let mut run = 0;
+    let mut previous = None;
+    for byte in bytes {
+        run = if previous == Some(byte) { run + 1 } else { 1 };
+        previous = Some(byte);
+        longest = longest.max(run);
+    }
+    longest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples_are_told_from_tokens() {
+        assert!(is_example("IOSFODNN7EXAMPLE"));
+        assert!(is_example("xxxxxxxxxxxxxxxxxxxx"));
+        assert!(is_example("aaaaaaabbbbbbb"));
+        assert!(!is_example("zQWBuTSOoRi4A9spHcVY5ncnsDkxkJ"));
+    }
+
+    #[test]
+    fn settings_are_no_secrets() {
+        assert!(is_common_value("Postgres"));
+        assert!(is_common_value("${DB_PASSWORD}"));
+        assert!(!is_common_value("hunter2-rainbow"));
+        assert!(is_mixed("hunter2") && !is_mixed("required") && !is_mixed("multi-word-value"));
+    }
+
+    #[test]
+    fn entropy_grows_with_variety() {
+        assert!(entropy("aaaaaaaa") < 0.1);
+        assert!((entropy("abcdefgh") - 3.0).abs() < 0.001);
+    }
+}

@@ -1,0 +1,59 @@
+//! Which scanners and hooks are on: one switch for each name under `security` of the harness file. Every switch here
+//! is read by the engine; a switch that nothing reads must not exist.
+
+/// All on, except the allowlist, which has nothing to compare with until somebody writes a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "one switch per name in the harness file")]
+pub struct Toggles {
+    pub unicode_normalizer: bool,
+    pub context_injection: bool,
+    pub ssrf_validator: bool,
+    pub secret_redactor: bool,
+    pub llm_guard: bool,
+    pub tirith: bool,
+    pub ssrf_pretool: bool,
+    pub secret_redact_posttool: bool,
+    pub unicode_posttool: bool,
+    pub context_suppress_posttool: bool,
+    pub canary_pretool: bool,
+    pub canary_posttool: bool,
+    pub tool_allowlist_pretool: bool,
+}
+
+impl Default for Toggles {
+    fn default() -> Self {
+        Toggles {
+            unicode_normalizer: true,
+            context_injection: true,
+            ssrf_validator: true,
+            secret_redactor: true,
+            llm_guard: true,
+            tirith: true,
+            ssrf_pretool: true,
+            secret_redact_posttool: true,
+            unicode_posttool: true,
+            context_suppress_posttool: true,
+            canary_pretool: true,
+            canary_posttool: true,
+            tool_allowlist_pretool: false,
+        }
+    }
+}
+
+impl Toggles {
+    pub const NONE: Toggles = Toggles {
+        unicode_normalizer: false,
+        context_injection: false,
+        ssrf_validator: false,
+        secret_redactor: false,
+        llm_guard: false,
+        tirith: false,
+        ssrf_pretool: false,
+        secret_redact_posttool: false,
+        unicode_posttool: false,
+        context_suppress_posttool: false,
+        canary_pretool: false,
+        canary_posttool: false,
+        tool_allowlist_pretool: false,
+    };
+}
