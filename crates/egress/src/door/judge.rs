@@ -1,0 +1,31 @@
+//! What the door asks about what passes it. The guard answers; the door only obeys.
+
+use serde_json::Value;
+use std::sync::Arc;
+
+pub type Judge = Arc<dyn Fn(&Subject<'_>) -> Verdict + Send + Sync>;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Subject<'a> {
+    /// One part of a tool's result, on its way to the model.
+    ToolResult { call_id: &'a str, tool: Option<&'a str>, text: &'a str },
+    /// Text of the model, on its way to the agent.
+    Text { text: &'a str },
+    /// A complete tool call of the model, before the agent sees it.
+    ToolCall { call_id: &'a str, tool: &'a str, input: &'a Value },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Pass,
+    /// This text instead.
+    Replace(String),
+    /// This one thing does not pass; the agent reads why and goes on.
+    Deny(String),
+    /// The run ends here.
+    Stop(String),
+}
+
+pub fn pass_all() -> Judge {
+    Arc::new(|_| Verdict::Pass)
+}

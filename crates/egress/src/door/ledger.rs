@@ -1,0 +1,289 @@
+//! The budget: what was spent, what is reserved for requests under way, and whether one more fits. A request reserves
+//! the most that it can cost before it passes, so that spending never exceeds the budget, however many run at once.
+
+use super::price::{Money, Price, PriceList};
+use crate::event::{EgressEvent, OnEvent};
+use crate::wire::{Block, Request, Usage};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// `None` is no bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Budget {
+    pub usd: Option<Money>,
+    pub tokens: Option<u64>,
+    pub turns: Option<u64>,
+}
+
+/// What one model used, for the record.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ModelUsage {
+    pub requests: u64,
+    pub usage: Usage,
+    /// `None`: the model has no price.
+    pub cost: Option<Money>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Amount {
+    money: Money,
+    tokens: u64,
+    turns: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// `left` is what the request would need, beside what there is.
+    Spent {
+        needs: String,
+        spent: String,
+    },
+    Unpriced {
+        model: String,
+        list: String,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Spent { needs, spent } => write!(
+                f,
+                "fullsend: the budget of this run does not allow another model request: {spent}, and this request \
+                 may need {needs}. Finish with what you have; a person can raise `budget` in the harness."
+            ),
+            Self::Unpriced { model, list } => write!(
+                f,
+                "fullsend: `budget.usd` is set, but the model {model} has no price in list {list}; use a priced \
+                 model, or `budget.tokens`."
+            ),
+        }
+    }
+}
+
+pub struct Ledger {
+    budget: Budget,
+    prices: PriceList,
+    state: Mutex<State>,
+    settled: Notify,
+    on_event: OnEvent,
+}
+
+#[derive(Default)]
+struct State {
+    spent: Amount,
+    reserved: Amount,
+    models: BTreeMap<String, ModelUsage>,
+    warned: bool,
+    said_spent: bool,
+}
+
+/// About the largest that a vendor counts for one picture or page that the body holds in fewer bytes.
+const TOKENS_OF_OTHER_BLOCK: u64 = 5000;
+/// Where neither the request nor the price list bounds the answer.
+const UNKNOWN_MAX_OUTPUT: u64 = 128_000;
+
+impl Ledger {
+    pub fn new(budget: Budget, prices: PriceList, on_event: OnEvent) -> Self {
+        Self { budget, prices, state: Mutex::default(), settled: Notify::new(), on_event }
+    }
+
+    pub fn models(&self) -> BTreeMap<String, ModelUsage> {
+        self.lock().models.clone()
+    }
+
+    /// Waits while other requests under way may still leave enough; refuses as soon as they cannot.
+    pub async fn reserve(
+        self: &Arc<Self>,
+        request: &Request,
+        body_bytes: usize,
+    ) -> Result<Reservation, Refusal> {
+        let ask = self.upper_bound(request, body_bytes)?;
+        loop {
+            let settled = self.settled.notified();
+            tokio::pin!(settled);
+            // Enabled before the look, so that a settlement between the look and the wait is not missed.
+            settled.as_mut().enable();
+            if let Some(outcome) = self.try_reserve(ask) {
+                let refused = |refusal| {
+                    self.say_spent();
+                    refusal
+                };
+                let ledger = Arc::clone(self);
+                return outcome
+                    .map(|()| Reservation { ledger, ask, model: request.model.clone(), open: true })
+                    .map_err(refused);
+            }
+            settled.await;
+        }
+    }
+
+    /// `None`: others may still give back enough.
+    fn try_reserve(&self, ask: Amount) -> Option<Result<(), Refusal>> {
+        let mut state = self.lock();
+        if !self.fits(state.spent.plus(ask)) {
+            let refusal =
+                Refusal::Spent { needs: self.describe(ask), spent: self.describe_spent(state.spent) };
+            return Some(Err(refusal));
+        }
+        let with_all = state.spent.plus(state.reserved).plus(ask);
+        if !self.fits(with_all) {
+            return None;
+        }
+        state.reserved = state.reserved.plus(ask);
+        Some(Ok(()))
+    }
+
+    /// Every byte of a body is at most one token, and every token at most at the dearest rate.
+    fn upper_bound(&self, request: &Request, body_bytes: usize) -> Result<Amount, Refusal> {
+        let price = self.prices.price(&request.model);
+        if price.is_none() && self.budget.usd.is_some() {
+            let (model, list) = (request.model.clone(), self.prices.version.clone());
+            return Err(Refusal::Unpriced { model, list });
+        }
+        let blocks = request.messages.iter().flat_map(|message| &message.blocks);
+        let others = blocks.filter(|block| matches!(block, Block::Other(_))).count() as u64;
+        let input = (body_bytes as u64).saturating_add(others.saturating_mul(TOKENS_OF_OTHER_BLOCK));
+        let longest = price.map_or(UNKNOWN_MAX_OUTPUT, |price| price.max_output_tokens);
+        let output = request.max_tokens.unwrap_or(longest);
+        let money = price.map_or(Money(0), |price| {
+            let input_cost = Money(price.dearest_input().0.saturating_mul(input));
+            input_cost.plus(Money(price.output.0.saturating_mul(output)))
+        });
+        Ok(Amount { money, tokens: input.saturating_add(output), turns: 1 })
+    }
+
+    fn fits(&self, amount: Amount) -> bool {
+        let Budget { usd, tokens, turns } = self.budget;
+        usd.is_none_or(|most| amount.money <= most)
+            && tokens.is_none_or(|most| amount.tokens <= most)
+            && turns.is_none_or(|most| amount.turns <= most)
+    }
+
+    fn settle(&self, ask: Amount, requested: &str, answered: Option<(&str, Usage)>) -> Option<Money> {
+        let (model, usage) = match answered {
+            Some(("", usage)) => (requested, Some(usage)),
+            Some((model, usage)) => (model, Some(usage)),
+            None => (requested, None),
+        };
+        let price = self.prices.price(model).or_else(|| self.prices.price(requested));
+        let cost = usage.and_then(|usage| price.map(|price: &Price| price.cost(&usage)));
+        let warning = {
+            let mut state = self.lock();
+            state.reserved = state.reserved.minus(ask);
+            if let Some(usage) = usage {
+                let money = cost.unwrap_or_default();
+                state.spent = state.spent.plus(Amount { money, tokens: usage.total(), turns: 1 });
+                let entry = state.models.entry(model.to_owned()).or_default();
+                entry.requests += 1;
+                entry.usage.add(&usage);
+                entry.cost = cost.map(|cost| entry.cost.unwrap_or_default().plus(cost));
+            }
+            let near = self.is_near(state.spent) && !std::mem::replace(&mut state.warned, true);
+            near.then(|| self.describe_spent(state.spent))
+        };
+        self.settled.notify_waiters();
+        if let Some(spent) = warning {
+            (self.on_event)(EgressEvent::BudgetWarning { spent });
+        }
+        cost
+    }
+
+    fn is_near(&self, spent: Amount) -> bool {
+        let near = |value: u64, most: Option<u64>| {
+            most.is_some_and(|most| u128::from(value) * 5 >= u128::from(most) * 4)
+        };
+        let Budget { usd, tokens, turns } = self.budget;
+        near(spent.money.0, usd.map(|most| most.0)) || near(spent.tokens, tokens) || near(spent.turns, turns)
+    }
+
+    fn say_spent(&self) {
+        let spent = {
+            let mut state = self.lock();
+            let first = !std::mem::replace(&mut state.said_spent, true);
+            first.then(|| self.describe_spent(state.spent))
+        };
+        if let Some(spent) = spent {
+            (self.on_event)(EgressEvent::BudgetSpent { spent });
+        }
+    }
+
+    fn describe(&self, amount: Amount) -> String {
+        let Budget { usd, tokens, turns } = self.budget;
+        let parts = [
+            usd.map(|_| amount.money.to_string()),
+            tokens.map(|_| format!("{} tokens", amount.tokens)),
+            turns.map(|_| format!("{} turn", amount.turns)),
+        ];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+
+    fn describe_spent(&self, spent: Amount) -> String {
+        let Budget { usd, tokens, turns } = self.budget;
+        let parts = [
+            usd.map(|most| format!("{} of {most} are spent", spent.money)),
+            tokens.map(|most| format!("{} of {most} tokens are spent", spent.tokens)),
+            turns.map(|most| format!("{} of {most} turns are used", spent.turns)),
+        ];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Amount {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            money: self.money.plus(other.money),
+            tokens: self.tokens.saturating_add(other.tokens),
+            turns: self.turns.saturating_add(other.turns),
+        }
+    }
+
+    fn minus(self, other: Self) -> Self {
+        Self {
+            money: self.money.minus(other.money),
+            tokens: self.tokens.saturating_sub(other.tokens),
+            turns: self.turns.saturating_sub(other.turns),
+        }
+    }
+}
+
+/// Held while a request is under way. Dropped without being settled (a task that died), it is charged in full: what the
+/// upstream really did is then unknown.
+pub struct Reservation {
+    ledger: Arc<Ledger>,
+    ask: Amount,
+    model: String,
+    open: bool,
+}
+
+impl Reservation {
+    /// The upstream did the work. Gives what it cost, where the model has a price.
+    pub fn charge(mut self, model: &str, usage: Usage) -> Option<Money> {
+        self.open = false;
+        self.ledger.settle(self.ask, &self.model, Some((model, usage)))
+    }
+
+    /// The upstream did nothing that it bills.
+    pub fn release(mut self) {
+        self.open = false;
+        self.ledger.settle(self.ask, &self.model, None);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if self.open {
+            let mut state = self.ledger.lock();
+            state.reserved = state.reserved.minus(self.ask);
+            state.spent = state.spent.plus(self.ask);
+            drop(state);
+            self.ledger.settled.notify_waiters();
+        }
+    }
+}

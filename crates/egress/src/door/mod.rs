@@ -1,0 +1,112 @@
+//! The model's door: the one way from the sandbox to the model. Every request and every answer passes here, whichever
+//! runtime sent it; here they are bounded, judged, counted and paid for. It holds the key and never gives it inwards.
+
+mod body;
+mod exchange;
+pub mod judge;
+pub mod ledger;
+pub mod price;
+mod relay;
+mod serve;
+#[cfg(test)]
+mod tests;
+pub mod upstream;
+
+pub use judge::{Judge, Subject, Verdict};
+pub use ledger::{Budget, ModelUsage};
+pub use price::{Money, PriceList};
+pub use serve::{Serving, start};
+pub use upstream::Upstream;
+
+use crate::event::{EgressEvent, OnEvent};
+use ledger::Ledger;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+pub struct DoorConfig {
+    pub upstream: Upstream,
+    pub budget: Budget,
+    pub prices: PriceList,
+    pub judge: Judge,
+    pub on_event: OnEvent,
+    pub limits: DoorLimits,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct DoorLimits {
+    pub connections: usize,
+    pub request_bytes: usize,
+    /// Of an answer that is not streamed.
+    pub answer_bytes: usize,
+    /// From the head of a request to the last byte of its body.
+    pub request_time: Duration,
+    /// Between two portions of an answer, the first one included.
+    pub answer_idle: Duration,
+}
+
+impl Default for DoorLimits {
+    fn default() -> Self {
+        Self {
+            connections: 256,
+            request_bytes: 32 << 20,
+            answer_bytes: 32 << 20,
+            request_time: Duration::from_secs(60),
+            answer_idle: Duration::from_secs(600),
+        }
+    }
+}
+
+pub struct Door {
+    upstream: Upstream,
+    ledger: Arc<Ledger>,
+    judge: Judge,
+    on_event: OnEvent,
+    limits: DoorLimits,
+    exchanges: AtomicU64,
+    /// Why nothing passes any more.
+    stopped: Mutex<Option<String>>,
+}
+
+impl Door {
+    pub fn new(config: DoorConfig) -> Self {
+        let DoorConfig { upstream, budget, prices, judge, on_event, limits } = config;
+        Self {
+            upstream,
+            ledger: Arc::new(Ledger::new(budget, prices, Arc::clone(&on_event))),
+            judge,
+            on_event,
+            limits,
+            exchanges: AtomicU64::new(0),
+            stopped: Mutex::new(None),
+        }
+    }
+
+    /// What every model used until now.
+    pub fn usage(&self) -> BTreeMap<String, ModelUsage> {
+        self.ledger.models()
+    }
+
+    /// Lets nothing pass from now on. The first reason stays.
+    pub fn stop(&self, reason: &str) {
+        self.stopped.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| reason.to_owned());
+    }
+
+    fn stop_reason(&self) -> Option<String> {
+        self.stopped.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn stop_by_judge(&self, exchange: u64, reason: &str) {
+        self.stop(reason);
+        self.say(EgressEvent::Stop { exchange, reason: reason.to_owned() });
+    }
+
+    fn next_exchange(&self) -> u64 {
+        self.exchanges.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn say(&self, event: EgressEvent) {
+        (self.on_event)(event);
+    }
+}

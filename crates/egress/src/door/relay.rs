@@ -1,0 +1,167 @@
+//! An answer on its way from the upstream to the agent: understood as it passes, counted, and settled with the ledger
+//! whichever way it ends.
+
+use super::Door;
+use super::body::{AnswerBody, BrokenOff, Feed};
+use super::exchange::{Answered, response, whole};
+use super::ledger::Reservation;
+use super::upstream::{Reply, ReplyBody};
+use crate::event::{EgressEvent, Ending};
+use crate::wire::codec::{self, FrameReader};
+use crate::wire::fault::{Fault, FaultKind};
+use crate::wire::sse::Decoder;
+use crate::wire::{Delta, Usage, Wire};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::time::Instant;
+
+pub(super) struct Underway {
+    pub(super) door: Arc<Door>,
+    pub(super) exchange: u64,
+    pub(super) wire: Wire,
+    pub(super) reservation: Reservation,
+}
+
+/// What is known about an answer so far.
+#[derive(Default)]
+struct Tally {
+    model: String,
+    usage: Usage,
+    ended: bool,
+    fault: bool,
+}
+
+pub(super) async fn relay(underway: Underway, reply: Reply) -> Answered {
+    let started = Instant::now();
+    let Reply { status, content_type, body } = reply;
+    if status == 200 && content_type.starts_with("text/event-stream") {
+        let (feed, fed) = AnswerBody::fed();
+        tokio::spawn(stream(underway, status, body, feed, started));
+        return response(status, &content_type, fed);
+    }
+    relay_whole(underway, status, &content_type, body, started).await
+}
+
+async fn relay_whole(
+    underway: Underway,
+    status: u16,
+    content_type: &str,
+    body: ReplyBody,
+    started: Instant,
+) -> Answered {
+    let wire = underway.wire;
+    let fault = |message: String| {
+        let fault = Fault::new(FaultKind::Upstream, message);
+        whole(fault.kind.status(), "application/json", codec::write_fault(wire, &fault).to_string())
+    };
+    let bytes = match collect(&underway.door, body).await {
+        Ok(bytes) => bytes,
+        Err(message) => {
+            settle(underway, status, Ending::Cut, &Tally::default(), started);
+            return fault(message);
+        }
+    };
+    if status != 200 {
+        settle(underway, status, Ending::Fault, &Tally::default(), started);
+        return whole(status, content_type, bytes);
+    }
+    match codec::read_answer(wire, &bytes) {
+        Ok(answer) => {
+            let tally = Tally { model: answer.model, usage: answer.usage, ended: true, fault: false };
+            settle(underway, status, Ending::Complete, &tally, started);
+            whole(status, content_type, bytes)
+        }
+        Err(error) => {
+            settle(underway, status, Ending::Cut, &Tally::default(), started);
+            fault(error.to_string())
+        }
+    }
+}
+
+async fn collect(door: &Door, mut body: ReplyBody) -> Result<Bytes, String> {
+    let mut all = Vec::new();
+    loop {
+        match tokio::time::timeout(door.limits.answer_idle, body.next()).await {
+            Err(_) => return Err("the model fell silent in the middle of its answer".to_owned()),
+            Ok(None) => return Ok(all.into()),
+            Ok(Some(Err(error))) => return Err(error.to_string()),
+            Ok(Some(Ok(portion))) if all.len() + portion.len() > door.limits.answer_bytes => {
+                return Err(format!("the answer is larger than {} bytes", door.limits.answer_bytes));
+            }
+            Ok(Some(Ok(portion))) => all.extend_from_slice(&portion),
+        }
+    }
+}
+
+async fn stream(underway: Underway, status: u16, mut body: ReplyBody, feed: Feed, started: Instant) {
+    let mut tally = Tally::default();
+    let ending = pass_portions(&underway, &mut body, &feed, &mut tally).await;
+    if ending == Ending::Cut {
+        // The client is gone too, or hears from the broken connection that the answer is not whole.
+        let _gone = feed.send(Err(BrokenOff)).await;
+    }
+    settle(underway, status, ending, &tally, started);
+}
+
+async fn pass_portions(underway: &Underway, body: &mut ReplyBody, feed: &Feed, tally: &mut Tally) -> Ending {
+    let mut decoder = Decoder::default();
+    let mut reader = FrameReader::new(underway.wire);
+    loop {
+        let portion = tokio::select! {
+            () = feed.closed() => return Ending::ClientGone,
+            portion = tokio::time::timeout(underway.door.limits.answer_idle, body.next()) => portion,
+        };
+        let Ok(portion) = portion else { return Ending::Cut };
+        let bytes = match portion {
+            None if tally.fault => return Ending::Fault,
+            None if tally.ended => return Ending::Complete,
+            None | Some(Err(_)) => return Ending::Cut,
+            Some(Ok(bytes)) => bytes,
+        };
+        if decoder.push(&bytes).is_err() {
+            return Ending::Cut;
+        }
+        while let Some(frame) = decoder.next_frame() {
+            let Ok(deltas) = reader.read(&frame) else { return Ending::Cut };
+            deltas.into_iter().for_each(|delta| tally.count(delta));
+            if feed.send(Ok(Bytes::from(frame.encode()))).await.is_err() {
+                return Ending::ClientGone;
+            }
+        }
+    }
+}
+
+impl Tally {
+    fn count(&mut self, delta: Delta) {
+        match delta {
+            Delta::Start { model, usage, .. } => {
+                self.model = model;
+                self.usage.raise(&usage);
+            }
+            Delta::Finish { usage, .. } => self.usage.raise(&usage),
+            Delta::End => self.ended = true,
+            Delta::Error(_) => self.fault = true,
+            _ => {}
+        }
+    }
+}
+
+fn settle(underway: Underway, status: u16, ending: Ending, tally: &Tally, started: Instant) {
+    let Underway { door, exchange, reservation, .. } = underway;
+    let billed = tally.usage != Usage::default();
+    let cost = if billed {
+        reservation.charge(&tally.model, tally.usage)
+    } else {
+        reservation.release();
+        None
+    };
+    door.say(EgressEvent::ModelAnswer {
+        exchange,
+        model: tally.model.clone(),
+        status,
+        ending,
+        usage: tally.usage,
+        cost,
+        duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+    });
+}

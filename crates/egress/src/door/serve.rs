@@ -1,0 +1,107 @@
+//! Accepts connections on a socket that was made inside the sandbox and hands their requests to the door. Bounded in
+//! connections and time; one connection that misbehaves ends alone.
+
+use super::Door;
+use super::exchange;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::{JoinHandle, JoinSet};
+
+const HEAD_TIME: Duration = Duration::from_secs(15);
+const MAX_HEAD_BYTES: usize = 64 << 10;
+
+/// A door that is being served. Dropping it stops everything at once.
+pub struct Serving {
+    shutdown: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+/// Must be called within a tokio runtime.
+pub fn start(listener: std::net::TcpListener, door: Arc<Door>) -> io::Result<Serving> {
+    listener.set_nonblocking(true)?;
+    let listener = TcpListener::from_std(listener)?;
+    let (shutdown, stopping) = watch::channel(false);
+    let task = tokio::spawn(accept(listener, door, stopping));
+    Ok(Serving { shutdown, task })
+}
+
+impl Serving {
+    /// Takes no new request, lets those under way end within `grace`, then ends them.
+    pub async fn stop(mut self, grace: Duration) {
+        self.shutdown.send_replace(true);
+        // Past the grace, dropping `self` aborts what is left.
+        let _ended = tokio::time::timeout(grace, &mut self.task).await;
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, door: Arc<Door>, mut stopping: watch::Receiver<bool>) {
+    let places = Arc::new(Semaphore::new(door.limits.connections));
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = stopped(&mut stopping) => break,
+            Some(_) = connections.join_next() => {}
+            accepted = next(&listener, &places) => match accepted {
+                Ok((stream, place)) => {
+                    connections.spawn(connection(stream, Arc::clone(&door), stopping.clone(), place));
+                }
+                // Out of descriptors, or the peer was gone already: neither is worth more than a pause.
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            },
+        }
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+/// Also when the handle is gone.
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    drop(stopping.wait_for(|stop| *stop).await);
+}
+
+/// A place first: connections that cannot be served wait in the kernel's queue.
+async fn next(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    stream.set_nodelay(true)?;
+    Ok((stream, place))
+}
+
+async fn connection(
+    stream: TcpStream,
+    door: Arc<Door>,
+    mut stopping: watch::Receiver<bool>,
+    _place: OwnedSemaphorePermit,
+) {
+    let service = service_fn(move |request| exchange::answer(Arc::clone(&door), request));
+    let serving = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(serving);
+    let served = tokio::select! {
+        served = serving.as_mut() => served,
+        () = stopped(&mut stopping) => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    // A client that broke off or spoke no HTTP: its exchange, if it had one, has said so already.
+    drop(served);
+}

@@ -1,0 +1,318 @@
+//! The door over real sockets: our own client on one side, the scripted model on the other.
+
+use super::*;
+use crate::client::{Client, ClientError};
+use crate::event::Ending;
+use crate::scripted::{Scenario, ScriptedModel};
+use crate::wire::fault::FaultKind;
+use crate::wire::{Answer, Block, Message, Request, Role, Tool, ToolCall, ToolResult, Usage, Wire};
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+
+struct Scene {
+    address: SocketAddr,
+    events: Arc<Mutex<Vec<EgressEvent>>>,
+    bodies: Arc<Mutex<Vec<Value>>>,
+    door: Arc<Door>,
+    serving: Option<Serving>,
+    runtime: Runtime,
+}
+
+struct Setting {
+    budget: Budget,
+    prices: PriceList,
+    judge: Judge,
+    limits: DoorLimits,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        let limits = DoorLimits { answer_idle: Duration::from_millis(400), ..DoorLimits::default() };
+        Self { budget: Budget::default(), prices: PriceList::built_in(), judge: judge::pass_all(), limits }
+    }
+}
+
+fn scene(scenario: &Value, setting: Setting) -> Scene {
+    let (events, bodies) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+    let (seen, got) = (Arc::clone(&events), Arc::clone(&bodies));
+    let scenario = Scenario::parse("s.json", scenario.to_string().as_bytes()).unwrap();
+    let model = ScriptedModel::new(scenario).with_log(move |received| {
+        got.lock().unwrap().push(serde_json::from_slice(received.body).unwrap());
+    });
+    let Setting { budget, prices, judge, limits } = setting;
+    let on_event: OnEvent = Arc::new(move |event| seen.lock().unwrap().push(event));
+    let upstream = Upstream::scripted(model);
+    let door = Arc::new(Door::new(DoorConfig { upstream, budget, prices, judge, on_event, limits }));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let serving = {
+        let _inside = runtime.enter();
+        start(listener, Arc::clone(&door)).unwrap()
+    };
+    Scene { address, events, bodies, door, serving: Some(serving), runtime }
+}
+
+impl Scene {
+    fn ask(&self, request: &Request) -> Result<Answer, ClientError> {
+        Client::new(self.address, Wire::Messages).ask(request, &mut |_| {})
+    }
+
+    fn events(&self) -> Vec<EgressEvent> {
+        self.events.lock().unwrap().clone()
+    }
+
+    /// The answer reaches the client before the door has settled it.
+    fn endings(&self, count: usize) -> Vec<Ending> {
+        for _ in 0..200 {
+            let endings: Vec<Ending> = self.events().iter().filter_map(ending).collect();
+            if endings.len() >= count {
+                return endings;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("{:?}", self.events());
+    }
+
+    fn raw(&self, text: &str) -> String {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        stream.write_all(text.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        // A connection that the door resets has said what it had to say.
+        let _end = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+}
+
+fn ending(event: &EgressEvent) -> Option<Ending> {
+    match event {
+        EgressEvent::ModelAnswer { ending, .. } => Some(*ending),
+        _ => None,
+    }
+}
+
+fn request(text: &str, stream: bool) -> Request {
+    let schema = json!({"properties": {"command": {"type": "string"}}});
+    let tool = Tool { name: "Bash".into(), description: String::new(), schema };
+    let messages = vec![Message::user(text)];
+    let max_tokens = Some(1000);
+    Request {
+        model: "claude-sonnet-4-5".into(),
+        messages,
+        tools: vec![tool],
+        max_tokens,
+        stream,
+        ..Request::default()
+    }
+}
+
+fn with_result(mut request: Request, text: &str) -> Request {
+    let call = ToolCall { id: "c1".into(), name: "Bash".into(), input: json!({"command": "ls"}) };
+    let result = ToolResult { id: "c1".into(), parts: vec![text.to_owned()], is_error: false };
+    request.messages.push(Message { role: Role::Assistant, blocks: vec![Block::ToolCall(call)] });
+    request.messages.push(Message { role: Role::User, blocks: vec![Block::ToolResult(result)] });
+    request
+}
+
+const PLAIN: &str = r#"{"turns": [
+    [{"text": "I look."}, {"shell": "ls"}, {"usage": {"input": 100, "output": 10, "cache_read": 5}}],
+    [{"text": "Done."}, {"usage": {"input": 200, "output": 20}}]]}"#;
+
+fn plain() -> Value {
+    serde_json::from_str(PLAIN).unwrap()
+}
+
+#[test]
+fn both_deliveries_pass_and_are_counted() {
+    let scene = scene(&plain(), Setting::default());
+    for stream in [true, false] {
+        let answer = scene.ask(&request("go", stream)).unwrap();
+        assert_eq!(answer.blocks[0], Block::Text("I look.".into()));
+        assert!(matches!(&answer.blocks[1], Block::ToolCall(call) if call.input == json!({"command": "ls"})));
+        scene.ask(&with_result(request("go", stream), "file")).unwrap();
+    }
+    assert_eq!(scene.endings(4), [Ending::Complete; 4]);
+    let usage = &scene.door.usage()["claude-sonnet-4-5"];
+    assert_eq!(usage.requests, 4);
+    assert_eq!(usage.usage, Usage { input: 600, output: 60, cache_read: 10, ..Usage::default() });
+    // 600 at $3, 60 at $15 and 10 at $0.30 the million.
+    assert_eq!(usage.cost, Some(Money(600 * 3000 + 60 * 15_000 + 10 * 300)));
+}
+
+#[test]
+fn bad_requests_are_refused_in_the_vendors_form_and_cost_nothing() {
+    let limits = DoorLimits { request_bytes: 100, ..DoorLimits::default() };
+    let scene = scene(&plain(), Setting { limits, ..Setting::default() });
+    let post = |path: &str, headers: &str, body: &str| {
+        let length = body.len();
+        scene.raw(&format!(
+            "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n{body}"
+        ))
+    };
+    for (answer, status, reason) in [
+        (post("/v1/other", "", "{}"), "404", "has no /v1/other"),
+        (post("/v1/messages", "", "{}"), "400", "missing field `model`"),
+        (post("/v1/messages", "content-encoding: gzip\r\n", "{}"), "400", "send it plain"),
+        (post("/v1/messages", "", &"x".repeat(101)), "413", "larger than 100 bytes"),
+        (scene.raw("GET /v1/messages HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"), "400", "takes POST"),
+    ] {
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        let body = answer.split("\r\n\r\n").nth(1).unwrap_or_default();
+        let error: Value = serde_json::from_str(body).unwrap();
+        assert!(error["error"]["message"].as_str().unwrap().contains(reason), "{error}");
+    }
+    assert!(scene.raw("\0\0\0garbage\r\n\r\n").starts_with("HTTP/1.1 400"));
+    assert!(scene.bodies.lock().unwrap().is_empty());
+    assert!(scene.door.usage().is_empty());
+}
+
+#[test]
+fn the_judge_rewrites_a_result_before_the_model_sees_it() {
+    let judge: Judge = Arc::new(|subject| match subject {
+        Subject::ToolResult { tool: Some("Bash"), text, .. } if text.contains("s3cret") => {
+            Verdict::Replace(text.replace("s3cret", "[redacted]"))
+        }
+        _ => Verdict::Pass,
+    });
+    let scene = scene(&plain(), Setting { judge, ..Setting::default() });
+    scene.ask(&with_result(request("go", true), "token=s3cret")).unwrap();
+    let bodies = scene.bodies.lock().unwrap();
+    assert!(bodies[0].to_string().contains("token=[redacted]") && !bodies[0].to_string().contains("s3cret"));
+}
+
+#[test]
+fn a_stop_ends_this_request_and_all_later_ones() {
+    let judge: Judge = Arc::new(|subject| match subject {
+        Subject::ToolResult { text, .. } if text.contains("canary") => Verdict::Stop("a canary left".into()),
+        _ => Verdict::Pass,
+    });
+    let scene = scene(&plain(), Setting { judge, ..Setting::default() });
+    for request in [with_result(request("go", true), "the canary"), request("innocent", true)] {
+        let error = scene.ask(&request).unwrap_err();
+        assert!(
+            matches!(&error, ClientError::Fault { status: 403, fault } if fault.message.contains("canary")),
+            "{error}"
+        );
+        assert!(!error.is_passing());
+    }
+    assert!(scene.events().iter().any(|event| matches!(event, EgressEvent::Stop { .. })));
+    assert!(scene.bodies.lock().unwrap().is_empty());
+}
+
+#[test]
+fn faults_of_the_upstream_reach_the_client_as_what_they_are() {
+    let scenario = json!({"turns": [[{"text": "x"}]], "branches": [
+        {"when": {"user_contains": "busy"}, "turns": [[{"error": 529}]]},
+        {"when": {"user_contains": "cut"}, "turns": [[{"text": "half"}, {"cut": true}]]},
+        {"when": {"user_contains": "tired"}, "turns": [[{"text": "half"}, {"error": 529}]]},
+        {"when": {"user_contains": "silent"}, "turns": [[{"text": "half"}, {"sleep_ms": 5000}, {"text": "late"}]]}]});
+    let scene = scene(&scenario, Setting::default());
+    let fail = |text: &str| scene.ask(&request(text, true)).unwrap_err();
+    let busy = fail("busy");
+    assert!(
+        matches!(&busy, ClientError::Fault { status: 529, fault } if fault.kind == FaultKind::Overloaded),
+        "{busy}"
+    );
+    assert!(fail("cut").is_passing());
+    assert!(fail("tired").is_passing());
+    assert!(fail("silent").is_passing());
+    scene.ask(&request("fine", true)).unwrap();
+    assert_eq!(scene.endings(5), [Ending::Fault, Ending::Cut, Ending::Fault, Ending::Cut, Ending::Complete]);
+}
+
+#[test]
+fn a_client_that_goes_away_is_noticed_while_the_model_is_silent() {
+    let scenario = json!({"turns": [[{"text": "half"}, {"sleep_ms": 60_000}]]});
+    let limits = DoorLimits { answer_idle: Duration::from_secs(60), ..DoorLimits::default() };
+    let scene = scene(&scenario, Setting { limits, ..Setting::default() });
+    let body = crate::wire::codec::write_request(Wire::Messages, &request("go", true)).to_string();
+    let mut stream = TcpStream::connect(scene.address).unwrap();
+    write!(stream, "POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+        .unwrap();
+    stream.read_exact(&mut [0; 64]).unwrap();
+    drop(stream);
+    assert_eq!(scene.endings(1), [Ending::ClientGone]);
+}
+
+#[test]
+fn stopping_lets_the_answer_under_way_end() {
+    let scenario = json!({"turns": [[{"text": "a"}, {"sleep_ms": 150}, {"text": "b"}]]});
+    let mut scene = scene(&scenario, Setting::default());
+    let address = scene.address;
+    let asking = std::thread::spawn(move || {
+        Client::new(address, Wire::Messages).ask(&request("go", true), &mut |_| {}).unwrap()
+    });
+    while scene.bodies.lock().unwrap().is_empty() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let serving = scene.serving.take().unwrap();
+    scene.runtime.block_on(serving.stop(Duration::from_secs(5)));
+    assert_eq!(asking.join().unwrap().blocks.len(), 2);
+    assert!(scene.ask(&request("late", true)).is_err());
+}
+
+#[test]
+fn eight_at_once_never_spend_more_than_the_budget() {
+    // One request may need (body bytes at $6) + (1000 at $15) of a million, and really costs $0.003 + $0.015.
+    let usage = json!({"usage": {"input": 1000, "output": 1000}});
+    let scenario = json!({"turns": [[{"sleep_ms": 20}, {"text": "x"}, usage]]});
+    let most = Money::from_usd(0.1).unwrap();
+    let setting = Setting { budget: Budget { usd: Some(most), ..Budget::default() }, ..Setting::default() };
+    let scene = scene(&scenario, setting);
+    let long = "x".repeat(1000);
+    let outcomes: Vec<bool> = std::thread::scope(|scope| {
+        let asks: Vec<_> = (0..8)
+            .map(|lane| {
+                let (scene, long) = (&scene, &long);
+                scope.spawn(move || {
+                    (0..8)
+                        .map(|n| scene.ask(&request(&format!("{lane} {n} {long}"), true)).is_ok())
+                        .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        asks.into_iter().flat_map(|ask| ask.join().unwrap()).collect()
+    });
+    let passed = outcomes.iter().filter(|passed| **passed).count();
+    let spent = scene.door.usage()["claude-sonnet-4-5"].cost.unwrap();
+    assert!(spent <= most, "{spent}");
+    // Five times $0.018 fit; a sixth would not.
+    assert_eq!(passed, 5, "{spent}");
+    let events = scene.events();
+    let count = |wanted: fn(&EgressEvent) -> bool| events.iter().filter(|event| wanted(event)).count();
+    assert_eq!(count(|event| matches!(event, EgressEvent::BudgetWarning { .. })), 1);
+    assert_eq!(count(|event| matches!(event, EgressEvent::BudgetSpent { .. })), 1);
+    let error = scene.ask(&request("more", true)).unwrap_err().to_string();
+    assert!(error.contains("$0.0900 of $0.1000 are spent") && error.contains("`budget`"), "{error}");
+}
+
+#[test]
+fn a_dollar_budget_refuses_a_model_without_a_price() {
+    let usd = Some(Money::from_usd(10.0).unwrap());
+    let scene =
+        scene(&plain(), Setting { budget: Budget { usd, ..Budget::default() }, ..Setting::default() });
+    let mut request = request("go", true);
+    request.model = "unheard-of".into();
+    let error = scene.ask(&request).unwrap_err().to_string();
+    assert!(error.contains("unheard-of has no price"), "{error}");
+}
+
+#[test]
+fn turns_and_tokens_are_bounded_too() {
+    for (budget, reason) in [
+        (Budget { turns: Some(2), ..Budget::default() }, "2 of 2 turns are used"),
+        (Budget { tokens: Some(2600), ..Budget::default() }, "of 2600 tokens are spent"),
+    ] {
+        let scene = scene(
+            &json!({"turns": [[{"text": "x"}, {"usage": {"output": 700}}]]}),
+            Setting { budget, ..Setting::default() },
+        );
+        scene.ask(&request("one", true)).unwrap();
+        scene.ask(&request("two", false)).unwrap();
+        let error = scene.ask(&request("three", true)).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+}

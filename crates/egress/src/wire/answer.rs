@@ -1,0 +1,260 @@
+//! Folds the deltas of a streamed answer into one whole answer, and unfolds a whole answer into deltas.
+
+use super::{Answer, Block, Delta, Stop, ToolCall, Usage, fault::Fault};
+use serde_json::Value;
+use std::fmt;
+
+/// More blocks than any answer has; a stream that opens more is broken.
+const MAX_BLOCKS: usize = 4096;
+
+#[derive(Debug, Default)]
+pub struct Fold {
+    answer: Answer,
+    parts: Vec<Part>,
+    ended: bool,
+}
+
+#[derive(Debug)]
+enum Part {
+    Empty,
+    Text(String),
+    Thinking { text: String, signature: String },
+    ToolCall { id: String, name: String, json: String },
+    Other(Value),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum FoldError {
+    /// The stream said so itself.
+    Fault(Fault),
+    /// The stream ended before it said that it had ended.
+    Cut,
+    TooManyBlocks,
+    /// The model's tool input is not JSON.
+    ToolInput {
+        tool: String,
+        reason: String,
+    },
+}
+
+impl fmt::Display for FoldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fault(fault) => fault.fmt(f),
+            Self::Cut => f.write_str("the answer was cut off before its end"),
+            Self::TooManyBlocks => write!(f, "the answer has more than {MAX_BLOCKS} blocks"),
+            Self::ToolInput { tool, reason } => {
+                write!(f, "the input of the call to {tool} is not JSON: {reason}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for FoldError {}
+
+impl Fold {
+    pub fn push(&mut self, delta: Delta) -> Result<(), FoldError> {
+        match delta {
+            Delta::Start { id, model, usage } => {
+                self.answer.id = id;
+                self.answer.model = model;
+                self.answer.usage.raise(&usage);
+            }
+            Delta::Text { block, text } => match self.part(block)? {
+                Part::Text(all) => all.push_str(&text),
+                part => *part = Part::Text(text),
+            },
+            Delta::Thinking { block, text } => self.thinking(block, &text, "")?,
+            Delta::Signature { block, signature } => self.thinking(block, "", &signature)?,
+            Delta::ToolCall { block, id, name } => {
+                *self.part(block)? = Part::ToolCall { id, name, json: String::new() };
+            }
+            Delta::ToolInput { block, json } => {
+                if let Part::ToolCall { json: all, .. } = self.part(block)? {
+                    all.push_str(&json);
+                }
+            }
+            Delta::Other { block, value } => *self.part(block)? = Part::Other(value),
+            Delta::BlockEnd { .. } => {}
+            Delta::Finish { stop, usage } => {
+                self.answer.stop = stop;
+                self.answer.usage.raise(&usage);
+            }
+            Delta::End => self.ended = true,
+            Delta::Error(fault) => return Err(FoldError::Fault(fault)),
+        }
+        Ok(())
+    }
+
+    pub fn usage(&self) -> Usage {
+        self.answer.usage
+    }
+
+    pub fn model(&self) -> &str {
+        &self.answer.model
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// The tool call of a block, once its block has ended.
+    pub fn tool_call(&self, block: usize) -> Option<Result<ToolCall, FoldError>> {
+        match self.parts.get(block) {
+            Some(Part::ToolCall { id, name, json }) => Some(tool_call(id, name, json)),
+            _ => None,
+        }
+    }
+
+    pub fn finish(self) -> Result<Answer, FoldError> {
+        if !self.ended {
+            return Err(FoldError::Cut);
+        }
+        let mut answer = self.answer;
+        for part in self.parts {
+            answer.blocks.push(match part {
+                Part::Empty => continue,
+                Part::Text(text) => Block::Text(text),
+                Part::Thinking { text, signature } => Block::Thinking { text, signature },
+                Part::ToolCall { id, name, json } => Block::ToolCall(tool_call(&id, &name, &json)?),
+                Part::Other(value) => Block::Other(value),
+            });
+        }
+        Ok(answer)
+    }
+
+    fn part(&mut self, block: usize) -> Result<&mut Part, FoldError> {
+        if block >= MAX_BLOCKS {
+            return Err(FoldError::TooManyBlocks);
+        }
+        if self.parts.len() <= block {
+            self.parts.resize_with(block + 1, || Part::Empty);
+        }
+        Ok(&mut self.parts[block])
+    }
+
+    fn thinking(&mut self, block: usize, more: &str, sign: &str) -> Result<(), FoldError> {
+        let part = self.part(block)?;
+        if !matches!(part, Part::Thinking { .. }) {
+            *part = Part::Thinking { text: String::new(), signature: String::new() };
+        }
+        if let Part::Thinking { text, signature } = part {
+            text.push_str(more);
+            signature.push_str(sign);
+        }
+        Ok(())
+    }
+}
+
+fn tool_call(id: &str, name: &str, json: &str) -> Result<ToolCall, FoldError> {
+    let input = if json.trim().is_empty() {
+        Value::Object(serde_json::Map::new())
+    } else {
+        serde_json::from_str(json)
+            .map_err(|error| FoldError::ToolInput { tool: name.to_owned(), reason: error.to_string() })?
+    };
+    Ok(ToolCall { id: id.to_owned(), name: name.to_owned(), input })
+}
+
+/// Text goes out in small portions, as vendors send it, so that everything downstream meets chunk borders.
+const PORTION_CHARS: usize = 24;
+
+pub fn unfold(answer: &Answer) -> Vec<Delta> {
+    let Answer { id, model, blocks, stop, usage } = answer;
+    let start = Usage { output: usage.output.min(1), ..*usage };
+    let mut deltas = vec![Delta::Start { id: id.clone(), model: model.clone(), usage: start }];
+    for (block, content) in blocks.iter().enumerate() {
+        unfold_block(block, content, &mut deltas);
+        deltas.push(Delta::BlockEnd { block });
+    }
+    deltas.push(Delta::Finish { stop: stop.clone(), usage: *usage });
+    deltas.push(Delta::End);
+    deltas
+}
+
+pub fn unfold_block(block: usize, content: &Block, deltas: &mut Vec<Delta>) {
+    match content {
+        Block::Text(text) => {
+            deltas.extend(portions(text).into_iter().map(|text| Delta::Text { block, text }));
+        }
+        Block::Thinking { text, signature } => {
+            deltas.extend(portions(text).into_iter().map(|text| Delta::Thinking { block, text }));
+            deltas.push(Delta::Signature { block, signature: signature.clone() });
+        }
+        Block::ToolCall(ToolCall { id, name, input }) => {
+            deltas.push(Delta::ToolCall { block, id: id.clone(), name: name.clone() });
+            let json = input.to_string();
+            deltas.extend(portions(&json).into_iter().map(|json| Delta::ToolInput { block, json }));
+        }
+        Block::Other(value) => deltas.push(Delta::Other { block, value: value.clone() }),
+        Block::ToolResult(_) => {}
+    }
+}
+
+fn portions(text: &str) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    for (index, character) in text.chars().enumerate() {
+        if index % PORTION_CHARS == 0 {
+            out.push(String::new());
+        }
+        if let Some(last) = out.last_mut() {
+            last.push(character);
+        }
+    }
+    if out.is_empty() {
+        out.push(String::new());
+    }
+    out
+}
+
+impl Stop {
+    /// What an answer with these blocks stops for, when nothing else stopped it.
+    pub fn natural(blocks: &[Block]) -> Self {
+        let calls = blocks.iter().any(|block| matches!(block, Block::ToolCall(_)));
+        if calls { Self::ToolUse } else { Self::EndTurn }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn sample() -> Answer {
+        let blocks = vec![
+            Block::Thinking { text: "hm".repeat(40), signature: "sig".to_owned() },
+            Block::Text("é".repeat(70)),
+            Block::ToolCall(ToolCall {
+                id: "c1".into(),
+                name: "Bash".into(),
+                input: json!({"command": "ls"}),
+            }),
+        ];
+        let usage = Usage { input: 5, output: 9, cache_read: 2, cache_write: 1, cache_write_hour: 3 };
+        Answer { id: "m1".into(), model: "m".into(), stop: Stop::natural(&blocks), blocks, usage }
+    }
+
+    #[test]
+    fn folding_undoes_unfolding() {
+        let mut fold = Fold::default();
+        for delta in unfold(&sample()) {
+            fold.push(delta).unwrap();
+        }
+        assert_eq!(fold.finish(), Ok(sample()));
+    }
+
+    #[test]
+    fn a_stream_without_its_end_is_cut() {
+        let mut fold = Fold::default();
+        for delta in unfold(&sample()).into_iter().filter(|delta| *delta != Delta::End) {
+            fold.push(delta).unwrap();
+        }
+        assert_eq!(fold.finish(), Err(FoldError::Cut));
+    }
+
+    #[test]
+    fn a_far_block_is_refused() {
+        let delta = Delta::Text { block: usize::MAX, text: String::new() };
+        assert_eq!(Fold::default().push(delta), Err(FoldError::TooManyBlocks));
+    }
+}

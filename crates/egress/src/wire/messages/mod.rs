@@ -1,0 +1,13 @@
+//! The Anthropic Messages format. Reading is tolerant: unknown fields are passed over, unknown blocks are kept as they
+//! are. Writing is exact.
+
+mod read;
+mod stream;
+mod write;
+
+pub use read::{ReadError, read_answer, read_fault, read_request, read_usage};
+pub use stream::{FrameWriter, read_frame};
+pub use write::{write_answer, write_fault, write_request};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! The neutral form of a conversation with a model. Each vendor's format is read into it and written from it, so that
+//! counting, judging, scripting and our own agent loop exist once. It keeps what those need; a request that is only
+//! passed on is passed on as its original bytes.
+
+pub mod answer;
+pub mod codec;
+pub mod fault;
+pub mod messages;
+pub mod rewrite;
+pub mod sse;
+
+use serde_json::Value;
+
+/// Which vendor format a connection speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Wire {
+    /// Anthropic Messages, `/v1/messages`.
+    Messages,
+}
+
+impl Wire {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Messages => "messages",
+        }
+    }
+
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Messages => "/v1/messages",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Request {
+    pub model: String,
+    pub system: String,
+    pub messages: Vec<Message>,
+    pub tools: Vec<Tool>,
+    pub max_tokens: Option<u64>,
+    pub effort: Option<String>,
+    pub stream: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Message {
+    pub role: Role,
+    pub blocks: Vec<Block>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Some clients put further instructions between the turns.
+    System,
+    User,
+    Assistant,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Block {
+    Text(String),
+    /// The signature lets the vendor check its own reasoning when it is sent back.
+    Thinking {
+        text: String,
+        signature: String,
+    },
+    ToolCall(ToolCall),
+    ToolResult(ToolResult),
+    /// A kind that we do not read: images, documents, server tools. Kept so that it can be sent back.
+    Other(Value),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolCall {
+    pub id: String,
+    pub name: String,
+    pub input: Value,
+}
+
+/// A result may come in several parts; they are judged one by one and never joined.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolResult {
+    pub id: String,
+    pub parts: Vec<String>,
+    pub is_error: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tool {
+    pub name: String,
+    pub description: String,
+    pub schema: Value,
+}
+
+/// A whole answer, however it was delivered.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Answer {
+    pub id: String,
+    pub model: String,
+    pub blocks: Vec<Block>,
+    pub stop: Stop,
+    pub usage: Usage,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Stop {
+    #[default]
+    EndTurn,
+    ToolUse,
+    MaxTokens,
+    Refusal,
+    Other(String),
+}
+
+/// Tokens as they are billed: `input` holds neither what was read from a cache nor what was written to one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub struct Usage {
+    pub input: u64,
+    pub output: u64,
+    pub cache_read: u64,
+    /// Written to a cache of five minutes.
+    pub cache_write: u64,
+    /// Written to a cache of one hour, which costs more.
+    pub cache_write_hour: u64,
+}
+
+impl Usage {
+    pub fn total(&self) -> u64 {
+        let Self { input, output, cache_read, cache_write, cache_write_hour } = *self;
+        [output, cache_read, cache_write, cache_write_hour]
+            .iter()
+            .fold(input, |sum, n| sum.saturating_add(*n))
+    }
+
+    /// Streams report running totals, some of them more than once: the largest is the last.
+    pub fn raise(&mut self, other: &Self) {
+        let Self { input, output, cache_read, cache_write, cache_write_hour } = *other;
+        self.input = self.input.max(input);
+        self.output = self.output.max(output);
+        self.cache_read = self.cache_read.max(cache_read);
+        self.cache_write = self.cache_write.max(cache_write);
+        self.cache_write_hour = self.cache_write_hour.max(cache_write_hour);
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        let Self { input, output, cache_read, cache_write, cache_write_hour } = *other;
+        self.input = self.input.saturating_add(input);
+        self.output = self.output.saturating_add(output);
+        self.cache_read = self.cache_read.saturating_add(cache_read);
+        self.cache_write = self.cache_write.saturating_add(cache_write);
+        self.cache_write_hour = self.cache_write_hour.saturating_add(cache_write_hour);
+    }
+}
+
+/// One step of a streamed answer. Blocks are numbered from 0 and do not interleave.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Delta {
+    Start { id: String, model: String, usage: Usage },
+    Text { block: usize, text: String },
+    Thinking { block: usize, text: String },
+    Signature { block: usize, signature: String },
+    ToolCall { block: usize, id: String, name: String },
+    ToolInput { block: usize, json: String },
+    Other { block: usize, value: Value },
+    BlockEnd { block: usize },
+    Finish { stop: Stop, usage: Usage },
+    End,
+    Error(fault::Fault),
+}
+
+impl Block {
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+impl Message {
+    pub fn user(text: impl Into<String>) -> Self {
+        Self { role: Role::User, blocks: vec![Block::Text(text.into())] }
+    }
+
+    pub fn text(&self) -> String {
+        let parts: Vec<&str> = self.blocks.iter().filter_map(Block::as_text).collect();
+        parts.join("\n")
+    }
+}
+
+impl Request {
+    /// How many times the model has already spoken. Neighbouring assistant messages are one turn: formats that list
+    /// items one by one split a turn into several.
+    pub fn turns(&self) -> usize {
+        turns(&self.messages)
+    }
+
+    pub fn tool_results(&self) -> impl Iterator<Item = &ToolResult> {
+        self.messages.iter().flat_map(|message| &message.blocks).filter_map(|block| match block {
+            Block::ToolResult(result) => Some(result),
+            _ => None,
+        })
+    }
+
+    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.messages.iter().flat_map(|message| &message.blocks).filter_map(|block| match block {
+            Block::ToolCall(call) => Some(call),
+            _ => None,
+        })
+    }
+}
+
+pub fn turns(messages: &[Message]) -> usize {
+    let mut before = None;
+    let mut count = 0;
+    for message in messages {
+        if message.role == Role::Assistant && before != Some(Role::Assistant) {
+            count += 1;
+        }
+        before = Some(message.role);
+    }
+    count
+}
