@@ -1,3 +1,5 @@
 //! The `fullsend` program.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    fullsend::cli::main(std::env::args_os())
+}

@@ -41,23 +41,34 @@ pub fn check(library: &mut Library, harness: &Harness, problems: &mut Vec<Diagno
     let found = references::remote_or_local(library, harness, &harness.agent, "agent", Kind::File, problems)?;
     let (source, frontmatter, body) = markdown::<AgentFrontmatter>(library, &found, problems)?;
     if library.text(source)[body.clone()].trim().is_empty() {
-        problems.push(Diagnostic::error("empty-agent", end(source, &body), "the agent has no prompt below its frontmatter"));
+        problems.push(Diagnostic::error(
+            "empty-agent",
+            end(source, &body),
+            "the agent has no prompt below its frontmatter",
+        ));
         return None;
     }
     Some(AgentFile { name: harness.agent.stem().to_owned(), found, source, frontmatter, body })
 }
 
-pub fn check_skills(library: &mut Library, harness: &Harness, problems: &mut Vec<Diagnostic>) -> Vec<SkillFile> {
+pub fn check_skills(
+    library: &mut Library,
+    harness: &Harness,
+    problems: &mut Vec<Diagnostic>,
+) -> Vec<SkillFile> {
     let mut files = Vec::new();
     for skill in &harness.skills.0 {
-        let Some(found) = references::remote_or_local(library, harness, &skill.source, "skills", Kind::Directory, problems)
+        let Some(found) =
+            references::remote_or_local(library, harness, &skill.source, "skills", Kind::Directory, problems)
         else {
             continue;
         };
         let mut overrides = Vec::new();
         for (target, replacement) in &skill.overrides {
             let file = match replacement {
-                Some(path) => references::local(library, &path.value, path.at, "skills", Kind::File, problems),
+                Some(path) => {
+                    references::local(library, &path.value, path.at, "skills", Kind::File, problems)
+                }
                 None => None,
             };
             overrides.push((target.value.clone(), file));

@@ -27,7 +27,11 @@ fn validation(library: &Library, resolved: &Resolved, problems: &mut Vec<Diagnos
         && one != other
     {
         let message = "`output_schema` and `validation_loop.schema` name different files, and they are the same setting";
-        problems.push(Diagnostic::error("two-schemas", other.at, message).related(one.at, "the other one").help("keep one"));
+        problems.push(
+            Diagnostic::error("two-schemas", other.at, message)
+                .related(one.at, "the other one")
+                .help("keep one"),
+        );
     }
     if let Some(block) = resolved.tree.get("validation_loop")
         && repeats.script.is_none()
@@ -36,10 +40,16 @@ fn validation(library: &Library, resolved: &Resolved, problems: &mut Vec<Diagnos
         && block.get("preflight_check").is_none()
     {
         let message = "`validation_loop` has neither a `script` nor a schema, so it would accept anything";
-        problems.push(Diagnostic::error("empty-validation", block.at, message).help("name an `output_schema`, or a `script`"));
+        problems.push(
+            Diagnostic::error("empty-validation", block.at, message)
+                .help("name an `output_schema`, or a `script`"),
+        );
     }
     if repeats.max_iterations.get() > MANY_ITERATIONS {
-        let message = format!("`validation_loop.max_iterations` is {}: each attempt costs a whole run", repeats.max_iterations.value);
+        let message = format!(
+            "`validation_loop.max_iterations` is {}: each attempt costs a whole run",
+            repeats.max_iterations.value
+        );
         problems.push(
             Diagnostic::warning("many-iterations", repeats.max_iterations.at, message)
                 .help("an agent that fails twice needs a better prompt or schema"),
@@ -54,7 +64,9 @@ fn runtime_fetch(harness: &Harness, problems: &mut Vec<Diagnostic>) {
     }
     if let (Some(most), false) = (&harness.max_runtime_fetches, harness.allow_runtime_fetch.value) {
         let message = "`max_runtime_fetches` has no meaning without `allow_runtime_fetch: true`";
-        problems.push(Diagnostic::error("no-runtime-fetch", most.at, message).help("remove it, or allow fetching"));
+        problems.push(
+            Diagnostic::error("no-runtime-fetch", most.at, message).help("remove it, or allow fetching"),
+        );
     }
 }
 
@@ -71,7 +83,10 @@ fn deprecated(harness: &Harness, problems: &mut Vec<Diagnostic>) {
     for file in &harness.host_files.0 {
         if file.expand == Some(true) && file.dest.as_str().contains("/.env.d/") {
             let message = "an expanded file in `.env.d/` is deprecated";
-            problems.push(Diagnostic::warning("deprecated", file.dest.at, message).help("move its variables to `env.sandbox`"));
+            problems.push(
+                Diagnostic::warning("deprecated", file.dest.at, message)
+                    .help("move its variables to `env.sandbox`"),
+            );
         }
     }
 }
@@ -82,14 +97,25 @@ fn names(harness: &Harness, problems: &mut Vec<Diagnostic>) {
         problems.push(Diagnostic::error("reserved-name", name.at, message).help("choose another name"));
     }
     for (index, server) in harness.api_servers.iter().enumerate() {
-        let same = |other: &&crate::harness::ApiServer| other.name == server.name || other.port == server.port;
+        let same =
+            |other: &&crate::harness::ApiServer| other.name == server.name || other.port == server.port;
         if let Some(other) = harness.api_servers[..index].iter().find(same) {
-            let message = format!("two api servers share the name `{}` or the port {}", server.name.value, server.port.value);
-            problems.push(Diagnostic::error("server-collision", server.name.at, message).related(other.name.at, "the other one"));
+            let message = format!(
+                "two api servers share the name `{}` or the port {}",
+                server.name.value, server.port.value
+            );
+            problems.push(
+                Diagnostic::error("server-collision", server.name.at, message)
+                    .related(other.name.at, "the other one"),
+            );
         }
     }
     if harness.agent.local().is_some_and(|path| !path.as_str().ends_with(".md")) {
-        problems.push(Diagnostic::error("agent-file", harness.agent.at, "`agent` must be a Markdown file that ends in `.md`"));
+        problems.push(Diagnostic::error(
+            "agent-file",
+            harness.agent.at,
+            "`agent` must be a Markdown file that ends in `.md`",
+        ));
     } else if !crate::harness::names::is_identifier(harness.agent.stem()) {
         let message = "the name of the agent's file must be made of letters, digits, `-` and `_`";
         problems.push(Diagnostic::error("agent-file", harness.agent.at, message));
@@ -101,7 +127,10 @@ fn destinations(harness: &Harness, problems: &mut Vec<Diagnostic>) {
     for file in &harness.host_files.0 {
         if let Some(why) = refused_destination(&file.dest) {
             let message = format!("`{}` {why}", file.dest.value);
-            problems.push(Diagnostic::error("destination", file.dest.at, message).help("choose a path below /sandbox/workspace"));
+            problems.push(
+                Diagnostic::error("destination", file.dest.at, message)
+                    .help("choose a path below /sandbox/workspace"),
+            );
         }
     }
 }

@@ -21,14 +21,26 @@ pub struct SchemaFile {
     pub validator: Arc<jsonschema::Validator>,
 }
 
-pub fn check(library: &mut Library, resolved: &Resolved, problems: &mut Vec<Diagnostic>) -> Option<SchemaFile> {
+pub fn check(
+    library: &mut Library,
+    resolved: &Resolved,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<SchemaFile> {
     let Some(schema) = resolved.harness.schema() else {
         let at = super::fields::place(resolved);
         problems.push(if resolved.require_output_schema {
-            Diagnostic::error("no-output-schema", at, "the organisation requires an `output_schema`, and this harness has none")
+            Diagnostic::error(
+                "no-output-schema",
+                at,
+                "the organisation requires an `output_schema`, and this harness has none",
+            )
         } else {
-            Diagnostic::warning("no-output-schema", at, "without an `output_schema` only the shape and size of the output are checked")
-                .help("describe the output in schemas/ and name the file in `output_schema`")
+            Diagnostic::warning(
+                "no-output-schema",
+                at,
+                "without an `output_schema` only the shape and size of the output are checked",
+            )
+            .help("describe the output in schemas/ and name the file in `output_schema`")
         });
         return None;
     };
@@ -40,8 +52,12 @@ pub fn check(library: &mut Library, resolved: &Resolved, problems: &mut Vec<Diag
         Err((byte, why)) => {
             let start = u32::try_from(byte).unwrap_or(0);
             problems.push(
-                Diagnostic::error("schema", Span { source, start, end: start }, format!("the output schema {why}"))
-                    .related(schema.at, "named here"),
+                Diagnostic::error(
+                    "schema",
+                    Span { source, start, end: start },
+                    format!("the output schema {why}"),
+                )
+                .related(schema.at, "named here"),
             );
             None
         }
@@ -49,18 +65,28 @@ pub fn check(library: &mut Library, resolved: &Resolved, problems: &mut Vec<Diag
 }
 
 /// The schema as JSON and compiled, or where and why it is not one.
-fn compile(library: &Library, found: &Found, text: &str) -> Result<(Json, jsonschema::Validator), (usize, String)> {
+fn compile(
+    library: &Library,
+    found: &Found,
+    text: &str,
+) -> Result<(Json, jsonschema::Validator), (usize, String)> {
     let json: Json = serde_json::from_str(text).map_err(|error| {
-        let line_start: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+        let line_start: usize =
+            text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
         (line_start + error.column().saturating_sub(1), format!("is not JSON: {error}"))
     })?;
     if let Err(error) = jsonschema::draft202012::meta::validate(&json) {
         return Err((0, format!("is not a JSON Schema (2020-12): {error} at `{}`", error.instance_path())));
     }
-    let neighbours = Neighbours { directory: library.layers.host_path(found).and_then(|path| Some(path.parent()?.to_owned())) };
+    let neighbours = Neighbours {
+        directory: library.layers.host_path(found).and_then(|path| Some(path.parent()?.to_owned())),
+    };
     let options = jsonschema::options().with_draft(jsonschema::Draft::Draft202012);
     let options = options.with_base_uri(BASE).with_retriever(neighbours);
-    options.build(&json).map(|validator| (json, validator)).map_err(|error| (0, format!("does not compile: {error}")))
+    options
+        .build(&json)
+        .map(|validator| (json, validator))
+        .map_err(|error| (0, format!("does not compile: {error}")))
 }
 
 /// References are resolved against this address, which stands for the schema's own directory.
@@ -72,10 +98,15 @@ struct Neighbours {
 }
 
 impl jsonschema::Retrieve for Neighbours {
-    fn retrieve(&self, uri: &jsonschema::Uri<String>) -> Result<Json, Box<dyn std::error::Error + Send + Sync>> {
+    fn retrieve(
+        &self,
+        uri: &jsonschema::Uri<String>,
+    ) -> Result<Json, Box<dyn std::error::Error + Send + Sync>> {
         let name = uri.as_str().strip_prefix("file:///schemas/").filter(|name| !name.contains(['/', '%']));
         let (Some(name), Some(directory)) = (name, &self.directory) else {
-            return Err(format!("`$ref` may only name files in the schema's own directory, not `{uri}`").into());
+            return Err(
+                format!("`$ref` may only name files in the schema's own directory, not `{uri}`").into()
+            );
         };
         let path = directory.join(name);
         let about = std::fs::symlink_metadata(&path).map_err(|error| format!("`{name}`: {error}"))?;
@@ -87,16 +118,28 @@ impl jsonschema::Retrieve for Neighbours {
 }
 
 /// Required fields of the schema that neither the agent nor its skills mention: the agent cannot know of them.
-pub fn unmentioned_fields(library: &Library, agent: &AgentFile, skills: &[SkillFile], schema: &SchemaFile) -> Option<Diagnostic> {
-    let prompts: Vec<_> =
-        std::iter::once(agent.source).chain(skills.iter().map(|skill| skill.source)).map(|id| library.text(id)).collect();
-    let required: HashSet<&str> = schema.json.get("required")?.as_array()?.iter().filter_map(Json::as_str).collect();
-    let mut missing: Vec<&str> = required.into_iter().filter(|name| !prompts.iter().any(|text| text.contains(name))).collect();
+pub fn unmentioned_fields(
+    library: &Library,
+    agent: &AgentFile,
+    skills: &[SkillFile],
+    schema: &SchemaFile,
+) -> Option<Diagnostic> {
+    let prompts: Vec<_> = std::iter::once(agent.source)
+        .chain(skills.iter().map(|skill| skill.source))
+        .map(|id| library.text(id))
+        .collect();
+    let required: HashSet<&str> =
+        schema.json.get("required")?.as_array()?.iter().filter_map(Json::as_str).collect();
+    let mut missing: Vec<&str> =
+        required.into_iter().filter(|name| !prompts.iter().any(|text| text.contains(name))).collect();
     missing.sort_unstable();
     if missing.is_empty() {
         return None;
     }
-    let message = format!("the schema requires fields that neither the agent nor its skills mention: {}", missing.join(", "));
+    let message = format!(
+        "the schema requires fields that neither the agent nor its skills mention: {}",
+        missing.join(", ")
+    );
     Some(
         Diagnostic::warning("unmentioned-field", Span::start_of(schema.source), message)
             .related(Span::start_of(agent.source), "the agent's prompt")
@@ -110,15 +153,21 @@ pub fn half_replaced(library: &Library, resolved: &Resolved) -> Option<Diagnosti
     let agent = &resolved.harness.agent;
     let agent_found = library.layers.find(agent.local()?)?;
     let schema_found = library.layers.find(&schema.value)?;
-    let replaces = |found: &Found, path| library.layers.find_beyond(found.layer, path).is_some_and(|far| far.layer != LayerKind::Builtin);
-    let agent_replaced = replaces(&agent_found, agent.local()?) || !resolved.tree.get("agent")?.replaced.is_empty();
-    let schema_key = if resolved.harness.output_schema.is_some() { "output_schema" } else { "validation_loop.schema" };
-    let schema_replaced = replaces(&schema_found, &schema.value) || !resolved.tree.find(schema_key)?.replaced.is_empty();
+    let replaces = |found: &Found, path| {
+        library.layers.find_beyond(found.layer, path).is_some_and(|far| far.layer != LayerKind::Builtin)
+    };
+    let agent_replaced =
+        replaces(&agent_found, agent.local()?) || !resolved.tree.get("agent")?.replaced.is_empty();
+    let schema_key =
+        if resolved.harness.output_schema.is_some() { "output_schema" } else { "validation_loop.schema" };
+    let schema_replaced =
+        replaces(&schema_found, &schema.value) || !resolved.tree.find(schema_key)?.replaced.is_empty();
     let (at, one, other) = match (agent_replaced, schema_replaced) {
         (true, false) => (agent.at, "agent", "output schema"),
         (false, true) => (schema.at, "output schema", "agent"),
         _ => return None,
     };
-    let message = format!("the {one} is replaced here and the {other} is not, though they describe the same output");
+    let message =
+        format!("the {one} is replaced here and the {other} is not, though they describe the same output");
     Some(Diagnostic::warning("half-replaced", at, message).help("replace both, or neither"))
 }

@@ -20,7 +20,8 @@ pub struct ProviderFile {
 }
 
 /// Types that need no profile file, and whether the model's door may use them.
-const BUILT_IN: &[(&str, bool)] = &[("anthropic", true), ("openai", true), ("github", false), ("gitlab", false)];
+const BUILT_IN: &[(&str, bool)] =
+    &[("anthropic", true), ("openai", true), ("github", false), ("gitlab", false)];
 
 pub fn check(library: &mut Library, harness: &Harness, problems: &mut Vec<Diagnostic>) -> Vec<ProviderFile> {
     let mut files: Vec<ProviderFile> = Vec::new();
@@ -32,7 +33,10 @@ pub fn check(library: &mut Library, harness: &Harness, problems: &mut Vec<Diagno
         problems.extend(provider::problems(&provider));
         if let Some(other) = files.iter().find(|file| file.provider.name == provider.name) {
             let message = format!("two providers are called `{}`", provider.name.value);
-            problems.push(Diagnostic::error("provider-collision", provider.name.at, message).related(other.provider.name.at, "the other one"));
+            problems.push(
+                Diagnostic::error("provider-collision", provider.name.at, message)
+                    .related(other.provider.name.at, "the other one"),
+            );
             continue;
         }
         files.extend(with_profile(library, harness, found, provider, problems));
@@ -48,7 +52,11 @@ fn with_profile(
     provider: Provider,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<ProviderFile> {
-    let declared = harness.openshell.iter().flat_map(|openshell| &openshell.profiles).filter_map(|profile| profile.local().cloned());
+    let declared = harness
+        .openshell
+        .iter()
+        .flat_map(|openshell| &openshell.profiles)
+        .filter_map(|profile| profile.local().cloned());
     let by_name = LocalPath::parse(&format!("profiles/{}.yaml", provider.kind.value)).ok();
     for path in declared.chain(by_name) {
         let Some(profile_found) = library.layers.find(&path) else { continue };

@@ -27,7 +27,14 @@ pub fn check(library: &mut Library, resolved: &Resolved, problems: &mut Vec<Diag
         remote_or_local(library, harness, profile, "openshell.profiles", Kind::File, problems);
     }
     for server in &harness.api_servers {
-        local(library, &server.script.value, server.script.at, "script of an api server", Kind::Program, problems);
+        local(
+            library,
+            &server.script.value,
+            server.script.at,
+            "script of an api server",
+            Kind::Program,
+            problems,
+        );
     }
     for file in &harness.host_files.0 {
         host_file(library, file, problems);
@@ -84,8 +91,12 @@ pub fn remote_or_local(
             problems.push(if allowed {
                 not_fetched(field, &url.url, reference.at)
             } else {
-                let message = format!("`{field}` is at {}, which no prefix in `allowed_remote_resources` covers", url.url);
-                Diagnostic::error("not-allowed", reference.at, message).help("add its prefix, or copy the file into a layer")
+                let message = format!(
+                    "`{field}` is at {}, which no prefix in `allowed_remote_resources` covers",
+                    url.url
+                );
+                Diagnostic::error("not-allowed", reference.at, message)
+                    .help("add its prefix, or copy the file into a layer")
             });
             None
         }
@@ -111,7 +122,8 @@ pub fn local(
         None => Some(found),
         Some((why, help)) => {
             let shown = library.layers.layer(&found).shown(&found.path);
-            let problem = Diagnostic::error("wrong-file", at, format!("`{field}` names `{shown}`, which {why}"));
+            let problem =
+                Diagnostic::error("wrong-file", at, format!("`{field}` names `{shown}`, which {why}"));
             problems.push(match help {
                 Some(help) => problem.help(format!("{help} {shown}")),
                 None => problem,
@@ -126,9 +138,13 @@ fn wrong_kind(library: &Library, found: &Found, kind: Kind) -> Option<(String, O
         Err(error) => Some((error.to_string(), None)),
         Ok(about) => match kind {
             Kind::Directory if !about.is_directory => Some(("is not a directory".to_owned(), None)),
-            Kind::File | Kind::Program if about.is_directory => Some(("is a directory, and a file is needed".to_owned(), None)),
+            Kind::File | Kind::Program if about.is_directory => {
+                Some(("is a directory, and a file is needed".to_owned(), None))
+            }
             Kind::File | Kind::Program if !about.is_file => Some(("is not a regular file".to_owned(), None)),
-            Kind::Program if !about.is_executable => Some(("is not executable".to_owned(), Some("run: chmod +x"))),
+            Kind::Program if !about.is_executable => {
+                Some(("is not executable".to_owned(), Some("run: chmod +x")))
+            }
             _ => None,
         },
     }

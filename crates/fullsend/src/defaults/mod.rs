@@ -5,3 +5,11 @@ pub const FILES: &[(&str, &str)] = &[
     ("defaults.yaml", include_str!("defaults.yaml")),
     ("policies/default.yaml", include_str!("policies/default.yaml")),
 ];
+
+/// What `fullsend init` writes.
+pub const INIT_HARNESS: &str = include_str!("init/harness.yaml");
+pub const INIT_AGENT: &str = include_str!("init/agent.md");
+pub const INIT_SCHEMA: &str = include_str!("init/schema.json");
+pub const INIT_POLICY: &str = include_str!("init/policy.yaml");
+pub const INIT_PROVIDER_ANTHROPIC: &str = include_str!("init/provider-anthropic.yaml");
+pub const INIT_PROVIDER_OPENAI: &str = include_str!("init/provider-openai.yaml");

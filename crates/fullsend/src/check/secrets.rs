@@ -1,0 +1,40 @@
+//! Credentials written out in a configuration file. A harness is a template: values come from outside.
+
+use scan::{Confidence, find_secret_in_field};
+use yaml::{Diagnostic, Node};
+
+use crate::resolve::Resolved;
+use crate::resolve::layers::{Found, LayerKind};
+use crate::resolve::library::Library;
+
+/// Looks at every scalar of the harness files and of the layers' configuration.
+pub fn check(library: &mut Library, resolved: &Resolved, problems: &mut Vec<Diagnostic>) {
+    let mut files = resolved.files.clone();
+    for layer in [LayerKind::Organisation, LayerKind::Repository] {
+        files.extend(library.layers.get(layer).and_then(|layer| layer.find("config.yaml")));
+    }
+    for found in files {
+        problems.extend(literals(library, &found));
+    }
+}
+
+fn literals(library: &mut Library, found: &Found) -> Vec<Diagnostic> {
+    let Ok(tree) = library.tree(found) else { return Vec::new() };
+    let mut problems = Vec::new();
+    tree.each_scalar(&mut |path, node| problems.extend(literal(path, node)));
+    problems
+}
+
+/// A value that the secret scanner knows. `${VAR}` is the way to do it right, so it is never one.
+fn literal(path: &str, node: &Node) -> Option<Diagnostic> {
+    let text = node.scalar().filter(|text| !text.contains("${"))?;
+    let field = path.rsplit('.').next().unwrap_or(path);
+    let secret =
+        find_secret_in_field(field, text).filter(|secret| secret.confidence > Confidence::Unlikely)?;
+    let message = format!("`{path}` holds a credential written out ({})", secret.format);
+    Some(
+        Diagnostic::error("literal-credential", node.at, message)
+            .label("this value is in your repository's history now: revoke it")
+            .help("keep it in a secret store, give it to the run as an environment variable, and write `${VARIABLE}` here"),
+    )
+}

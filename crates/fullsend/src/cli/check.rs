@@ -1,0 +1,154 @@
+//! `fullsend check`: everything that can be known before anything runs.
+
+use std::io::{IsTerminal, Write};
+
+use clap::{Args, ValueEnum};
+use yaml::{Diagnostic, Sources, Span};
+
+use super::exit::{Exit, Failure};
+use super::open::{Opened, Where, variable};
+use crate::check::owners;
+use crate::render::diagnostics::{self, Style};
+use crate::render::{github, sarif};
+use crate::resolve::layers::LayerKind;
+use crate::resolve::resolve;
+use crate::resolve::variables::{self, Strictness};
+
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// Harnesses to check [default: all]
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Check every harness of every layer
+    #[arg(long, conflicts_with = "names")]
+    all: bool,
+    /// Unset variables are errors, as they are in a run
+    #[arg(long)]
+    env: bool,
+    /// How problems are printed
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
+    #[command(flatten)]
+    place: Where,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Human,
+    Json,
+    Sarif,
+    Github,
+}
+
+pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let mut opened = arguments.place.open()?;
+    let names = if arguments.names.is_empty() {
+        opened.library.layers.harness_names()
+    } else {
+        arguments.names.clone()
+    };
+    if names.is_empty() {
+        return Err(Failure::new(Exit::Invalid, "there is no harness to check")
+            .help("run `fullsend init` to begin, or name the repository with --repo"));
+    }
+    let how = if arguments.env { Strictness::Required } else { Strictness::Warned };
+    let mut problems = Vec::new();
+    for name in &names {
+        problems.append(&mut check_one(&mut opened, name, how));
+    }
+    problems.extend(unowned(&mut opened));
+    let problems = distinct(problems);
+    print(&opened.library.sources, &problems, arguments.format)?;
+    if arguments.format == Format::Human {
+        super::talk(&summary(names.len(), &problems));
+    }
+    Ok(verdict(&problems))
+}
+
+pub fn check_one(opened: &mut Opened, name: &str, how: Strictness) -> Vec<Diagnostic> {
+    let mut problems = Vec::new();
+    if let Some(resolved) = resolve(&mut opened.library, name, &opened.choices, &mut problems) {
+        problems.extend(variables::check(&resolved.harness, &opened.library, &variable_or_empty, how));
+        crate::check::check(&mut opened.library, resolved, &mut problems);
+    }
+    problems
+}
+
+/// A variable that is set to nothing is set.
+pub fn variable_or_empty(name: &str) -> Option<String> {
+    variable(name).or_else(|| std::env::var(name).ok())
+}
+
+/// Files of the repository's layer that anybody with write access may change unseen.
+fn unowned(opened: &mut Opened) -> Option<Diagnostic> {
+    opened.library.layers.get(LayerKind::Repository)?;
+    let directories = owners::without_owner(&opened.repository);
+    if directories.is_empty() {
+        return None;
+    }
+    let at = Span::start_of(opened.library.add("CODEOWNERS", "", LayerKind::Repository));
+    let message = format!(
+        "nobody owns .fullsend/{{{}}}: a change there changes what the agent may do",
+        directories.join(",")
+    );
+    Some(Diagnostic::warning("no-owner", at, message).help("add `/.fullsend/ @your-team` to CODEOWNERS"))
+}
+
+/// Harnesses share files; a problem of a shared file is said once.
+fn distinct(problems: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    let mut seen = std::collections::HashSet::new();
+    let mut kept: Vec<Diagnostic> = problems
+        .into_iter()
+        .filter(|problem| seen.insert((problem.code, problem.at, problem.message.clone())))
+        .collect();
+    kept.sort_by_key(|problem| problem.severity);
+    kept
+}
+
+pub fn print(sources: &Sources, problems: &[Diagnostic], format: Format) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match format {
+        Format::Human => show(sources, problems),
+        Format::Json => {
+            for problem in problems {
+                writeln!(out, "{}", diagnostics::json(sources, problem))?;
+            }
+        }
+        Format::Sarif => writeln!(out, "{:#}", sarif::log(sources, problems))?,
+        Format::Github => {
+            for problem in problems {
+                writeln!(out, "{}", github::annotation(sources, problem))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Problems as a person reads them.
+pub fn show(sources: &Sources, problems: &[Diagnostic]) {
+    let colour = std::io::stderr().is_terminal() && variable("NO_COLOR").is_none();
+    let style = if colour { Style::Coloured } else { Style::Plain };
+    for problem in problems {
+        super::talk(&format!("{}\n\n", diagnostics::human(sources, problem, style)));
+    }
+}
+
+fn summary(harnesses: usize, problems: &[Diagnostic]) -> String {
+    let errors = problems.iter().filter(|problem| problem.is_error()).count();
+    let count = |number: usize, word: &str| format!("{number} {word}{}", if number == 1 { "" } else { "s" });
+    let checked = format!("{} checked", count(harnesses, "harness").replace("harnesss", "harnesses"));
+    format!("{checked}: {}, {}\n", count(errors, "error"), count(problems.len() - errors, "warning"))
+}
+
+/// Only variables missing is a matter of the environment, not of the files.
+pub fn verdict(problems: &[Diagnostic]) -> Exit {
+    let mut errors = problems.iter().filter(|problem| problem.is_error()).peekable();
+    if errors.peek().is_none() {
+        return Exit::Done;
+    }
+    if errors.all(|problem| ["required-env", "unset-variable"].contains(&problem.code)) {
+        Exit::Missing
+    } else {
+        Exit::Invalid
+    }
+}

@@ -1,0 +1,99 @@
+//! The command line: parse, call, print. One file per command; this is the only place that reads the environment,
+//! prints, and turns an outcome into an exit code.
+
+mod check;
+mod completions;
+pub mod exit;
+mod explain;
+mod init;
+mod list;
+mod open;
+mod schema;
+mod version;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use exit::{Exit, Failure};
+
+/// Run one coding agent, from one YAML file, in one sandbox, and prove what happened.
+#[derive(Debug, Parser)]
+#[command(name = "fullsend", disable_version_flag = true, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Is it right? Check harnesses before anything runs
+    Check(check::Arguments),
+    /// Where does this value come from? Show every effective value with the file and line that set it
+    Explain(explain::Arguments),
+    /// What may I write? Print the JSON Schema of a kind of file
+    Schema(schema::Arguments),
+    /// How do I begin? Write a working .fullsend directory
+    Init(init::Arguments),
+    /// List the harnesses of all layers
+    List(list::Arguments),
+    /// Print the version
+    Version(version::Arguments),
+    /// Print completions for a shell
+    Completions(completions::Arguments),
+}
+
+/// Runs the program and says how it ended.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => return usage(&error),
+    };
+    let result = match arguments.command {
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
+        Command::Schema(arguments) => schema::run(&arguments),
+        Command::Init(arguments) => init::run(&arguments),
+        Command::List(arguments) => list::run(&arguments),
+        Command::Version(arguments) => version::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
+    };
+    code(match result {
+        Ok(exit) => exit,
+        Err(failure) => report(&failure),
+    })
+}
+
+/// Help is data and goes to stdout with success; a mistake is talk and exits with 2.
+fn usage(error: &clap::Error) -> ExitCode {
+    let text = error.render();
+    if error.use_stderr() {
+        talk(&text.to_string());
+        return code(Exit::Usage);
+    }
+    match std::io::stdout().write_all(text.to_string().as_bytes()) {
+        Ok(()) => code(Exit::Done),
+        Err(error) => code(Failure::from(error).exit),
+    }
+}
+
+fn report(failure: &Failure) -> Exit {
+    if !failure.message.is_empty() {
+        talk(&format!("fullsend: {}\n", failure.message));
+    }
+    if let Some(help) = &failure.help {
+        talk(&format!("  help: {help}\n"));
+    }
+    failure.exit
+}
+
+/// Says something to the person. If nobody listens there is nobody to tell.
+fn talk(text: &str) {
+    drop(std::io::stderr().write_all(text.as_bytes()));
+}
+
+fn code(exit: Exit) -> ExitCode {
+    ExitCode::from(exit as u8)
+}

@@ -1,0 +1,207 @@
+//! From the command line and the environment to the layers: which repository, whose organisation, which forge, and
+//! from which commit the repository's own layer is read.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use yaml::{Decoder, Limits, Shape, Sources};
+
+use super::exit::{Exit, Failure};
+use crate::event::clock::Moment;
+use crate::harness::config::Config;
+use crate::harness::names::ForgeName;
+use crate::resolve::layers::{Layer, LayerKind, Layers};
+use crate::resolve::library::Library;
+use crate::resolve::{Choices, trusted};
+
+/// Options that every command about harnesses has.
+#[derive(Args, Debug, Clone)]
+pub struct Where {
+    /// The repository [default: the one around the current directory]
+    #[arg(long, value_name = "DIR")]
+    pub repo: Option<PathBuf>,
+    /// The organisation's directory [default: FULLSEND_ORG_DIR, or `org:` in the repository's config.yaml]
+    #[arg(long, value_name = "DIR")]
+    pub org_dir: Option<PathBuf>,
+    /// Read the repository's .fullsend from this commit; `worktree` means the files as they are [default in CI: the base
+    /// of the pull request]
+    #[arg(long, value_name = "REF")]
+    pub config_ref: Option<String>,
+    /// Use the values for this forge [default: by the CI's environment]
+    #[arg(long, value_name = "FORGE", value_parser = parse_forge)]
+    pub forge: Option<ForgeName>,
+}
+
+fn parse_forge(word: &str) -> Result<ForgeName, String> {
+    ForgeName::parse(word).ok_or_else(|| format!("one of {}", ForgeName::WORDS.join(", ")))
+}
+
+/// What was opened.
+pub struct Opened {
+    pub library: Library,
+    pub choices: Choices,
+    pub repository: PathBuf,
+    /// Holds the files of a trusted commit; removed when dropped.
+    _checkout: Option<tempfile::TempDir>,
+}
+
+/// A variable of the host's environment, if it is set and not empty.
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+impl Where {
+    pub fn open(&self) -> Result<Opened, Failure> {
+        let repository = self.repository()?;
+        let forge = self.forge.or_else(detect_forge);
+        let (own, checkout) = self.own_layer(&repository)?;
+        let organisation = self.organisation_layer(&repository, own.as_ref())?;
+        let layers = Layers::new([organisation, own].into_iter().flatten().collect());
+        let choices = Choices { forge, repo: repository_name(&repository), today: Moment::now().date() };
+        Ok(Opened { library: Library::new(layers), choices, repository, _checkout: checkout })
+    }
+
+    pub fn repository(&self) -> Result<PathBuf, Failure> {
+        if let Some(given) = &self.repo {
+            return given.canonicalize().ok().filter(|path| path.is_dir()).ok_or_else(|| {
+                Failure::new(Exit::Missing, format!("{} is not a directory", given.display()))
+                    .help("give --repo the root of a repository")
+            });
+        }
+        let here = std::env::current_dir().map_err(|error| {
+            Failure::new(Exit::Missing, format!("the current directory cannot be used: {error}"))
+        })?;
+        let root =
+            here.ancestors().find(|path| path.join(".fullsend").is_dir() || path.join(".git").exists());
+        Ok(root.unwrap_or(&here).to_owned())
+    }
+
+    /// The repository's own layer: the files as they are, or as they are at a trusted commit.
+    fn own_layer(&self, repository: &Path) -> Result<(Option<Layer>, Option<tempfile::TempDir>), Failure> {
+        let reference =
+            self.config_ref.clone().or_else(trusted_ref).filter(|reference| reference != "worktree");
+        let Some(reference) = reference else {
+            let path = repository.join(".fullsend");
+            return Ok((layer(LayerKind::Repository, &path, shown(repository, ".fullsend"))?, None));
+        };
+        let place = tempfile::Builder::new().prefix("fullsend-config-").tempdir();
+        let place =
+            place.map_err(|error| Failure::new(Exit::Missing, format!("no temporary directory: {error}")))?;
+        trusted::checkout(repository, &reference, place.path()).map_err(|error| {
+            Failure::new(Exit::Missing, error.to_string()).help(format!(
+                "the repository's .fullsend is read from `{reference}`, not from what a pull request brings: fetch that commit first (git fetch origin), or name another with --config-ref"
+            ))
+        })?;
+        let own =
+            layer(LayerKind::Repository, &place.path().join(".fullsend"), format!("{reference}:.fullsend"))?;
+        Ok((own, Some(place)))
+    }
+
+    fn organisation_layer(&self, repository: &Path, own: Option<&Layer>) -> Result<Option<Layer>, Failure> {
+        let given = self.org_dir.clone().or_else(|| variable("FULLSEND_ORG_DIR").map(PathBuf::from));
+        let path = match given {
+            Some(path) => path,
+            None => match configured_organisation(own) {
+                Some(text) if text.contains("://") => {
+                    return Err(Failure::new(
+                        Exit::Invalid,
+                        format!("`org` is at {text}, and fetching is not built yet"),
+                    )
+                    .help("check the organisation's repository out and give its path"));
+                }
+                Some(text) => repository.join(text),
+                None => return Ok(None),
+            },
+        };
+        let nested = path.join(".fullsend");
+        let root = if nested.is_dir() { nested } else { path };
+        let shown = root.to_string_lossy().into_owned();
+        match layer(LayerKind::Organisation, &root, shown)? {
+            Some(layer) => Ok(Some(layer)),
+            None => Err(Failure::new(
+                Exit::Missing,
+                format!("the organisation's directory {} does not exist", root.display()),
+            )
+            .help("check it out first, or correct --org-dir, FULLSEND_ORG_DIR or `org:`")),
+        }
+    }
+}
+
+fn layer(kind: LayerKind, path: &Path, shown: String) -> Result<Option<Layer>, Failure> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    Layer::directory(kind, path, shown).map(Some).map_err(|error| {
+        Failure::new(Exit::Invalid, format!("{} cannot be used as a layer: {error}", path.display()))
+    })
+}
+
+/// As short as it can be said from here.
+fn shown(repository: &Path, path: &str) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    match repository.strip_prefix(&here) {
+        Ok(below) => below.join(path).to_string_lossy().into_owned(),
+        Err(_) => repository.join(path).to_string_lossy().into_owned(),
+    }
+}
+
+/// `org:` of the repository's config.yaml. What is wrong with that file is said when it is resolved.
+fn configured_organisation(own: Option<&Layer>) -> Option<String> {
+    let mut sources = Sources::default();
+    let id = sources.add("config.yaml", own?.read("config.yaml").ok()?);
+    let tree = yaml::parse(&sources, id, Limits::default()).ok()?;
+    Config::decode(&tree, &mut Decoder::part())?.org.map(|org| org.value)
+}
+
+fn detect_forge() -> Option<ForgeName> {
+    if variable("GITHUB_ACTIONS").as_deref() == Some("true") {
+        return Some(ForgeName::Github);
+    }
+    (variable("GITLAB_CI").as_deref() == Some("true")).then_some(ForgeName::Gitlab)
+}
+
+/// In CI, for a pull request: the commit it wants to be merged into.
+fn trusted_ref() -> Option<String> {
+    match detect_forge()? {
+        ForgeName::Github => variable("GITHUB_BASE_REF").map(|base| format!("origin/{base}")),
+        ForgeName::Gitlab => variable("CI_MERGE_REQUEST_DIFF_BASE_SHA"),
+        ForgeName::Jira => None,
+    }
+}
+
+/// `owner/name`, from CI or from the address of the remote.
+fn repository_name(repository: &Path) -> Option<String> {
+    let from_ci = variable("GITHUB_REPOSITORY").or_else(|| variable("CI_PROJECT_PATH"));
+    from_ci.or_else(|| {
+        let config = std::fs::read_to_string(repository.join(".git/config")).ok()?;
+        let section = config.split("[remote \"origin\"]").nth(1)?;
+        let url = section.lines().find_map(|line| line.trim().strip_prefix("url = "))?;
+        name_in_url(url)
+    })
+}
+
+/// The owner in the address of the remote.
+pub fn remote_owner(repository: &Path) -> Option<String> {
+    repository_name(repository)?.split_once('/').map(|(owner, _)| owner.to_owned())
+}
+
+fn name_in_url(url: &str) -> Option<String> {
+    let path = url.trim().trim_end_matches('/').trim_end_matches(".git");
+    let mut parts = path.rsplit(['/', ':']);
+    let (name, owner) = (parts.next()?, parts.next()?);
+    (!name.is_empty() && !owner.is_empty()).then(|| format!("{owner}/{name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::name_in_url;
+
+    #[test]
+    fn the_owner_and_name_are_in_the_address() {
+        for url in
+            ["https://example.com/acme/widgets.git", "git@example.com:acme/widgets", "ssh://x/acme/widgets/"]
+        {
+            assert_eq!(name_in_url(url).as_deref(), Some("acme/widgets"));
+        }
+    }
+}

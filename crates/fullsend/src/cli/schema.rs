@@ -1,0 +1,38 @@
+//! `fullsend schema`: the JSON Schema of a kind of file, made from the types that read it.
+
+use std::io::Write;
+
+use clap::{Args, ValueEnum};
+
+use super::exit::{Exit, Failure};
+use crate::render::schema;
+
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// The kind of file
+    #[arg(value_enum)]
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Kind {
+    Harness,
+    Policy,
+    Provider,
+    Config,
+    Run,
+    Event,
+}
+
+pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let document = match arguments.kind {
+        Kind::Harness => schema::harness(),
+        Kind::Policy => schema::policy(),
+        Kind::Provider => schema::provider(),
+        Kind::Config => schema::config(),
+        Kind::Run => schema::run(),
+        Kind::Event => schema::event(),
+    };
+    writeln!(std::io::stdout().lock(), "{document:#}")?;
+    Ok(Exit::Done)
+}

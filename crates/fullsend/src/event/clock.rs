@@ -1,0 +1,64 @@
+//! Moments as people and machines write them. Time itself is a parameter everywhere else.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since 1970, in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(u64);
+
+impl Moment {
+    pub fn now() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    pub fn from_millis(millis: u64) -> Self {
+        Self(millis)
+    }
+
+    pub fn millis(self) -> u64 {
+        self.0
+    }
+
+    /// YYYY-MM-DD.
+    pub fn date(self) -> String {
+        let (year, month, day) = civil(self.0 / 86_400_000);
+        format!("{year:04}-{month:02}-{day:02}")
+    }
+
+    /// RFC 3339 with milliseconds.
+    pub fn rfc3339(self) -> String {
+        let (of_day, millis) = (self.0 / 1000 % 86_400, self.0 % 1000);
+        let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+        format!("{}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z", self.date())
+    }
+}
+
+/// The Gregorian date of a day counted from 1970-01-01, by counting in eras of 400 years that begin in March.
+fn civil(days: u64) -> (u64, u64, u64) {
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Moment;
+
+    #[test]
+    fn moments_are_written_as_the_calendar_says() {
+        for (millis, expected) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+            (1_709_251_199_999, "2024-02-29T23:59:59.999Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(Moment::from_millis(millis).rfc3339(), expected);
+        }
+    }
+}

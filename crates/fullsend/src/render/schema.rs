@@ -1,0 +1,35 @@
+//! The JSON Schemas of our files, each made from the types that read or write it.
+
+use serde_json::{Value as Json, json};
+
+use crate::harness::Harness;
+use crate::harness::config::Config;
+use crate::harness::provider::Provider;
+
+/// The schema of a harness file, with the built-in defaults.
+pub fn harness() -> Json {
+    let mut schema = yaml::document::<Harness>("urn:fullsend:harness:1", "fullsend harness");
+    // A harness that extends another may leave the agent to it.
+    schema["$defs"]["Harness"]["anyOf"] = json!([{ "required": ["agent"] }, { "required": ["base"] }]);
+    schema
+}
+
+pub fn config() -> Json {
+    yaml::document::<Config>("urn:fullsend:config:1", "fullsend config.yaml")
+}
+
+pub fn provider() -> Json {
+    yaml::document::<Provider>("urn:fullsend:provider:1", "fullsend provider")
+}
+
+pub fn policy() -> Json {
+    json!({})
+}
+
+pub fn run() -> Json {
+    json!({})
+}
+
+pub fn event() -> Json {
+    json!({})
+}
