@@ -1,3 +1,91 @@
-//! What happens in a run, as facts in the order they happened. The lowest module: everything may use it.
+//! What happens in a run, as facts in the order they happened: a closed, versioned enum. The lowest module: everything
+//! may use it. Console, JSON, records and annotations are renderers of this stream.
 
 pub mod clock;
+pub mod log;
+pub mod outcome;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use outcome::OutcomeKind;
+
+/// The version of the event format.
+pub const VERSION: u32 = 1;
+
+/// One fact. New kinds may be added; the meaning of a kind never changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum RunEvent {
+    /// The run has an identity and a directory.
+    RunStarted { run_id: String, harness: String, runtime: String, repository: String, fullsend: String },
+    /// The digest of one thing that goes into the run.
+    Input { kind: String, name: String, sha256: String },
+    /// A security setting is weaker than the built-in default, and nobody pinned it.
+    Toggle { field: String, value: String, place: String },
+    /// Something weaker than it should be, by a named choice.
+    Exception { field: String, what: String, reason: String, until: String },
+    StepStarted { step: Step },
+    StepFinished { step: Step, duration_ms: u64, ok: bool },
+    /// The guard or a scanner found something.
+    Finding { place: String, rule: String, severity: String, line: u32, excerpt: String, advice: String },
+    /// What the sandbox enforces: enforced, watched or absent.
+    SandboxPart { part: String, status: String, reason: String },
+    /// Something that must fail inside was tried there.
+    Proof { name: String, held: bool, detail: String },
+    /// What passed the model's door, in its own words.
+    Model { event: serde_json::Value },
+    /// The agent was started.
+    AgentStarted { iteration: u32 },
+    /// The agent called a tool.
+    ToolStarted { iteration: u32, call: String, tool: String, summary: String },
+    ToolFinished { iteration: u32, call: String, is_error: bool, bytes: u64 },
+    AgentFinished { iteration: u32, ending: String, turns: u64 },
+    /// The output did not pass; the agent may hear why.
+    OutputRejected { iteration: u32, violations: Vec<Violation> },
+    /// The output passed every check.
+    OutputAccepted { iteration: u32, schema: String },
+    /// A file of the accepted output, where it is now.
+    Artifact { path: String, sha256: String, bytes: u64 },
+    ScriptFinished { script: String, exit: i32, duration_ms: u64 },
+    RunFinished { outcome: OutcomeKind, exit_code: u8, reason: String },
+}
+
+/// A step of the run's sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    PreScript,
+    Inputs,
+    Provision,
+    Bootstrap,
+    Agent,
+    Quarantine,
+    Validate,
+    Publish,
+    Teardown,
+    PostScript,
+}
+
+/// One way in which an output is not what it must be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Violation {
+    /// JSON pointer into the output; empty for the whole.
+    pub path: String,
+    pub message: String,
+}
+
+/// One line of `events.jsonl`: a fact, its place in the order, and the chain that makes a changed line visible.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Envelope {
+    pub v: u32,
+    pub seq: u64,
+    /// RFC 3339, UTC.
+    pub time: String,
+    #[serde(flatten)]
+    pub event: RunEvent,
+    /// The digest of the line before; 64 zeros for the first.
+    pub previous: String,
+    /// SHA-256 over `previous` and the line without this key.
+    pub hash: String,
+}

@@ -1,0 +1,92 @@
+//! Fills the staging directories, which appear read-only inside: the agent's definition and its skills. Nothing is
+//! mounted here, and nothing inside can change what it finds. A `Ready` can only be made here.
+
+use std::path::{Path, PathBuf};
+
+use crate::check::agent::SkillFile;
+use crate::provision::Provisioned;
+use crate::resolve::library::Library;
+
+/// A sandbox with everything in it that the agent needs.
+pub struct Ready {
+    pub provisioned: Provisioned,
+}
+
+/// The most that one skill may bring.
+const MAX_SKILL_FILES: usize = 1_000;
+const MAX_SKILL_BYTES: u64 = 50 << 20;
+
+#[derive(Debug)]
+pub enum BootstrapError {
+    Write { path: PathBuf, source: std::io::Error },
+    Skill { name: String, why: String },
+}
+
+impl std::fmt::Display for BootstrapError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Write { path, source } => write!(f, "cannot write {}: {source}", path.display()),
+            Self::Skill { name, why } => write!(f, "the skill `{name}` {why}"),
+        }
+    }
+}
+
+impl std::error::Error for BootstrapError {}
+
+pub fn bootstrap(provisioned: Provisioned, library: &Library) -> Result<Ready, BootstrapError> {
+    let checked = &provisioned.cleared.checked;
+    let agents = provisioned.staging.join("config/agents");
+    let definition = agents.join(format!("{}.md", checked.agent.name));
+    write(&definition, library.text(checked.agent.source).as_bytes())?;
+    for skill in &checked.skills {
+        copy_skill(library, skill, &provisioned.staging.join("config/skills").join(&skill.name))?;
+    }
+    Ok(Ready { provisioned })
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), BootstrapError> {
+    let failed = |source| BootstrapError::Write { path: path.to_owned(), source };
+    std::fs::create_dir_all(path.parent().unwrap_or(path)).map_err(failed)?;
+    std::fs::write(path, bytes).map_err(failed)
+}
+
+/// Copies the directory, then applies its overrides: files replaced or removed.
+fn copy_skill(library: &Library, skill: &SkillFile, into: &Path) -> Result<(), BootstrapError> {
+    let wrong = |why: String| BootstrapError::Skill { name: skill.name.clone(), why };
+    let from = library.layers.host_path(&skill.found).ok_or_else(|| wrong("is not on disk".to_owned()))?;
+    let mut budget = (MAX_SKILL_FILES, MAX_SKILL_BYTES);
+    copy_directory(&from, into, &mut budget).map_err(|why| wrong(why.to_string()))?;
+    for (path, replacement) in &skill.overrides {
+        let target = into.join(path.as_str());
+        match replacement {
+            Some(found) => {
+                let text = library.layers.layer(found).read(&found.path).map_err(|error| wrong(error.to_string()))?;
+                write(&target, text.as_bytes())?;
+            }
+            None => std::fs::remove_file(&target).map_err(|error| wrong(format!("has no `{}` to remove: {error}", path.as_str())))?,
+        }
+    }
+    Ok(())
+}
+
+/// Regular files and directories only: a link in a skill could point anywhere.
+fn copy_directory(from: &Path, into: &Path, budget: &mut (usize, u64)) -> std::io::Result<()> {
+    std::fs::create_dir_all(into)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let (about, target) = (entry.metadata()?, into.join(entry.file_name()));
+        if about.is_dir() {
+            copy_directory(&entry.path(), &target, budget)?;
+        } else if about.is_file() {
+            let spent = (budget.0.checked_sub(1), budget.1.checked_sub(about.len()));
+            let (Some(files), Some(bytes)) = spent else {
+                return Err(std::io::Error::other("is too large to be a skill"));
+            };
+            *budget = (files, bytes);
+            std::fs::copy(entry.path(), target)?;
+        } else {
+            return Err(std::io::Error::other(format!("has a link or special file: {}", entry.path().display())));
+        }
+    }
+    Ok(())
+}

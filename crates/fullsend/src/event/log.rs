@@ -1,0 +1,163 @@
+//! `events.jsonl`: appended and flushed as things happen, each line chained to the one before, so that a line that was
+//! changed, moved or removed is seen. Every other view of the run is a fold of this file.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sha2::{Digest, Sha256};
+
+use super::clock::Moment;
+use super::{Envelope, RunEvent, VERSION};
+
+/// The digest before the first line.
+const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// A line longer than this is not one of ours.
+const MAX_LINE: u64 = 4 << 20;
+
+/// Where events go. Cheap to clone; every clone appends to the same log.
+#[derive(Clone)]
+pub struct Emitter {
+    log: Arc<Mutex<Log>>,
+    listener: Arc<dyn Fn(&Envelope) + Send + Sync>,
+}
+
+struct Log {
+    file: File,
+    seq: u64,
+    head: String,
+    failure: Option<std::io::Error>,
+}
+
+impl Emitter {
+    /// Starts a new log. `listener` sees every event after it was written.
+    pub fn create(path: &Path, listener: impl Fn(&Envelope) + Send + Sync + 'static) -> std::io::Result<Self> {
+        let file = File::options().append(true).create_new(true).open(path)?;
+        let log = Log { file, seq: 0, head: GENESIS.to_owned(), failure: None };
+        Ok(Self { log: Arc::new(Mutex::new(log)), listener: Arc::new(listener) })
+    }
+
+    /// Appends one event. A log that cannot be written is remembered: `failure` ends the run.
+    pub fn emit(&self, event: RunEvent) {
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let envelope = chain(event, log.seq + 1, log.head.clone(), Moment::now());
+        let mut line = serde_json::to_vec(&envelope).unwrap_or_default();
+        line.push(b'\n');
+        if let Err(error) = log.file.write_all(&line) {
+            log.failure.get_or_insert(error);
+            return;
+        }
+        log.seq = envelope.seq;
+        log.head.clone_from(&envelope.hash);
+        // Told under the lock, so that listeners hear events in their order.
+        (self.listener)(&envelope);
+    }
+
+    /// The digest of the last line.
+    pub fn head(&self) -> String {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).head.clone()
+    }
+
+    /// Why the log could not be written, if it could not.
+    pub fn failure(&self) -> Option<String> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).failure.as_ref().map(ToString::to_string)
+    }
+}
+
+fn chain(event: RunEvent, seq: u64, previous: String, now: Moment) -> Envelope {
+    let mut envelope = Envelope { v: VERSION, seq, time: now.rfc3339(), event, previous, hash: String::new() };
+    envelope.hash = digest(&envelope);
+    envelope
+}
+
+/// The digest covers the line as it is written, but for the digest itself.
+fn digest(envelope: &Envelope) -> String {
+    let bare = Envelope { hash: String::new(), ..envelope.clone() };
+    let mut hasher = Sha256::new();
+    hasher.update(envelope.previous.as_bytes());
+    hasher.update(serde_json::to_vec(&bare).unwrap_or_default());
+    hex(&hasher.finalize())
+}
+
+pub fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[derive(Debug)]
+pub enum LogError {
+    Read { path: PathBuf, source: std::io::Error },
+    Line { line: u64, why: String },
+    Broken { line: u64 },
+}
+
+impl std::fmt::Display for LogError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Read { path, source } => write!(f, "cannot read {}: {source}", path.display()),
+            Self::Line { line, why } => write!(f, "line {line} of the log is not an event: {why}"),
+            Self::Broken { line } => write!(f, "line {line} of the log was changed, or a line before it is missing"),
+        }
+    }
+}
+
+impl std::error::Error for LogError {}
+
+/// Reads a log back and checks its chain. A last line without its newline was cut by a crash and is left out.
+pub fn read(path: &Path) -> Result<Vec<Envelope>, LogError> {
+    let failed = |source| LogError::Read { path: path.to_owned(), source };
+    let mut reader = BufReader::new(File::open(path).map_err(failed)?);
+    let mut events: Vec<Envelope> = Vec::new();
+    let mut previous = GENESIS.to_owned();
+    loop {
+        let line = events.len() as u64 + 1;
+        let mut bytes = Vec::new();
+        std::io::Read::take(&mut reader, MAX_LINE).read_until(b'\n', &mut bytes).map_err(failed)?;
+        if bytes.last() != Some(&b'\n') {
+            return Ok(events);
+        }
+        let envelope: Envelope =
+            serde_json::from_slice(&bytes).map_err(|error| LogError::Line { line, why: error.to_string() })?;
+        if envelope.previous != previous || envelope.seq != line || digest(&envelope) != envelope.hash {
+            return Err(LogError::Broken { line });
+        }
+        previous.clone_from(&envelope.hash);
+        events.push(envelope);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Emitter, LogError, read};
+    use crate::event::{RunEvent, Step};
+
+    #[test]
+    fn a_changed_moved_or_missing_line_is_seen() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("events.jsonl");
+        let emitter = Emitter::create(&path, |_| {}).unwrap();
+        for step in [Step::PreScript, Step::Inputs, Step::Provision] {
+            emitter.emit(RunEvent::StepStarted { step });
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(read(&path).unwrap().len(), 3);
+        assert_eq!(read(&path).unwrap().last().unwrap().hash, emitter.head());
+
+        let lines: Vec<&str> = text.lines().collect();
+        let check = |text: String, broken: u64| {
+            std::fs::write(&path, text).unwrap();
+            assert!(matches!(read(&path), Err(LogError::Broken { line }) if line == broken));
+        };
+        check(text.replace("\"inputs\"", "\"publish\""), 2);
+        check(format!("{}\n{}\n", lines[0], lines[2]), 2);
+        check(format!("{}\n{}\n{}\n", lines[1], lines[0], lines[2]), 1);
+
+        std::fs::write(&path, &text[..text.len() - 5]).unwrap();
+        assert_eq!(read(&path).unwrap().len(), 2, "a line that a crash cut short is left out");
+    }
+}

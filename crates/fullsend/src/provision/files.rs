@@ -1,0 +1,81 @@
+//! The sandbox's tree: what is not listed is not there. Host directories of the policy appear read-only; `/etc` is made
+//! here and never the host's; the workspace is fresh.
+
+use std::path::{Path, PathBuf};
+
+use sandbox::{LandlockRequirement, Mount, MountKind};
+
+use crate::check::policies::PolicyFile;
+use crate::harness::Harness;
+
+/// Files of the host's `/etc` that hold no secrets and without which programs do not start.
+const ETC_FROM_HOST: &[&str] =
+    &["/etc/ssl", "/etc/ca-certificates", "/etc/pki", "/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"];
+
+/// Made by the sandbox itself.
+const MADE_INSIDE: &[&str] = &["/proc", "/dev", "/tmp", "/sandbox", "/etc"];
+
+/// The parts of the host that programs need, as the policy lists them.
+pub fn system(policy: &PolicyFile) -> Vec<Mount> {
+    let mut mounts = Vec::new();
+    for path in policy.read_only() {
+        let made = |place: &&str| path == Path::new(place) || path.starts_with(place);
+        if MADE_INSIDE.iter().any(|place| made(&place)) {
+            continue;
+        }
+        mounts.extend(from_host(&path));
+    }
+    // Where /bin and friends are links into /usr they say so; without them nothing finds a shell.
+    for path in ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"] {
+        if !mounts.iter().any(|mount: &Mount| mount.target == Path::new(path)) {
+            mounts.extend(from_host(Path::new(path)));
+        }
+    }
+    mounts.extend(ETC_FROM_HOST.iter().filter_map(|path| from_host(Path::new(path))));
+    mounts.extend(etc());
+    mounts
+}
+
+/// A link stays a link; anything else appears read-only; what the host does not have is not there.
+fn from_host(path: &Path) -> Option<Mount> {
+    let about = std::fs::symlink_metadata(path).ok()?;
+    let target = path.to_owned();
+    if about.is_symlink() {
+        return std::fs::read_link(path).ok().map(|to| Mount { target, kind: MountKind::Symlink { to } });
+    }
+    let source = path.canonicalize().ok()?;
+    Some(Mount { target, kind: MountKind::ReadOnly { source } })
+}
+
+fn etc() -> Vec<Mount> {
+    let hosts = format!("127.0.0.1 localhost sandbox\n::1 localhost\n{} {}\n", super::DOOR.ip(), super::DOOR_NAME);
+    let files = [
+        ("/etc/passwd", "root:x:0:0:root:/root:/usr/sbin/nologin\nsandbox:x:1000:1000:sandbox:/sandbox:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n".to_owned()),
+        ("/etc/group", "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n".to_owned()),
+        ("/etc/hosts", hosts),
+        ("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n".to_owned()),
+        ("/etc/resolv.conf", "nameserver 127.0.0.1\noptions attempts:1 timeout:2\n".to_owned()),
+        ("/etc/hostname", "sandbox\n".to_owned()),
+    ];
+    let file = |(path, text): (&str, String)| Mount { target: path.into(), kind: MountKind::File { contents: text.into_bytes(), mode: 0o644 } };
+    files.into_iter().map(file).collect()
+}
+
+/// The layout of the agent's own directories.
+pub fn workspace(harness: &Harness, staging: &Path) -> Vec<Mount> {
+    let size_bytes = harness.sandbox.limits.disk_mb.get() << 20;
+    let config = format!("/sandbox/{}-config", harness.runtime.value);
+    let mount = |target: &str, kind: MountKind| Mount { target: PathBuf::from(target), kind };
+    vec![
+        mount("/sandbox", MountKind::Temporary { size_bytes, inodes: 1 << 20, mode: 0o755 }),
+        mount("/sandbox/workspace", MountKind::Directory { mode: 0o755 }),
+        mount("/sandbox/workspace/output", MountKind::Directory { mode: 0o755 }),
+        mount(&format!("{config}/agents"), MountKind::ReadOnly { source: staging.join("config/agents") }),
+        mount(&format!("{config}/skills"), MountKind::ReadOnly { source: staging.join("config/skills") }),
+        mount("/tmp/workspace", MountKind::Symlink { to: "/sandbox/workspace".into() }),
+    ]
+}
+
+pub fn landlock(policy: &PolicyFile) -> LandlockRequirement {
+    if policy.requires_landlock() { LandlockRequirement::Required } else { LandlockRequirement::BestEffort }
+}

@@ -1,0 +1,184 @@
+//! Everything around the agent: the model's door, then the sandbox with its mounts and sockets, then the proof that it
+//! holds. A `Provisioned` can only be made here; dropping it ends what it started.
+
+pub mod files;
+pub mod model;
+pub mod proof;
+pub mod repository;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use egress::door::{Door, Serving};
+use sandbox::{LocalRange, Network, Sandbox, SandboxSpec, Socket, SocketKind, SocketSpec, StartError};
+
+use crate::event::RunEvent;
+use crate::event::log::Emitter;
+use crate::guard::Guard;
+use crate::harness::Harness;
+use crate::inputs::Cleared;
+use crate::resolve::library::Library;
+
+/// Where the agent reaches its model: an address that only this sandbox's loopback answers for.
+pub const DOOR: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(198, 18, 0, 1)), 80);
+pub const DOOR_NAME: &str = "model.fullsend.internal";
+
+/// Where our own program is inside.
+pub const PROGRAM: &str = "/opt/fullsend/fullsend";
+
+/// A sandbox that was proved to hold, and the door it reaches the model through.
+pub struct Provisioned {
+    pub cleared: Cleared,
+    pub sandbox: Sandbox,
+    pub door: Arc<Door>,
+    serving: Serving,
+    /// Host directory whose files appear read-only inside; filled before the agent starts.
+    pub staging: PathBuf,
+    pub repository_name: String,
+    runtime: tokio::runtime::Handle,
+}
+
+/// What provisioning needs beside the harness.
+pub struct Surroundings<'a> {
+    pub library: &'a Library,
+    pub repository: &'a Path,
+    /// The run's own directory.
+    pub directory: &'a Path,
+    pub guard: &'a Guard,
+    pub emit: &'a Emitter,
+    /// Drives the door.
+    pub runtime: tokio::runtime::Handle,
+    /// The host's environment, for `${VAR}`.
+    pub variables: &'a dyn Fn(&str) -> Option<String>,
+}
+
+#[derive(Debug)]
+pub enum ProvisionError {
+    Model(model::ModelError),
+    Backend,
+    Staging { path: PathBuf, source: std::io::Error },
+    Sandbox(StartError),
+    Door(std::io::Error),
+    Proof { name: String, detail: String },
+}
+
+impl std::fmt::Display for ProvisionError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Model(error) => error.fmt(f),
+            Self::Backend => f.write_str("the backend `openshell` is not built yet: use `sandbox.backend: local`"),
+            Self::Staging { path, source } => write!(f, "cannot prepare {}: {source}", path.display()),
+            Self::Sandbox(error) => write!(f, "the sandbox could not be started: {error}"),
+            Self::Door(error) => write!(f, "the model's door could not be opened: {error}"),
+            Self::Proof { name, detail } => write!(f, "the sandbox does not hold: {name}: {detail}"),
+        }
+    }
+}
+
+impl std::error::Error for ProvisionError {}
+
+pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisioned, ProvisionError> {
+    let harness = &cleared.checked.resolved.harness;
+    if harness.sandbox.backend.value == crate::harness::names::Backend::Openshell {
+        return Err(ProvisionError::Backend);
+    }
+    let door = model::door(&cleared.checked, around).map_err(ProvisionError::Model)?;
+    let staging = make_staging(around.directory)?;
+    let repository_name = repository::name(around.repository);
+    let spec = specify(&cleared, around, &staging, &repository_name);
+    let mut sandbox = Sandbox::start(spec).map_err(ProvisionError::Sandbox)?;
+    for fact in &sandbox.describe().facts {
+        around.emit.emit(RunEvent::SandboxPart {
+            part: fact.part.to_string(),
+            status: fact.status.to_string(),
+            reason: fact.reason.clone(),
+        });
+    }
+    let serving = serve(&mut sandbox, &door, &around.runtime).map_err(ProvisionError::Door)?;
+    proof::prove(&sandbox, around)?;
+    Ok(Provisioned { cleared, sandbox, door, serving, staging, repository_name, runtime: around.runtime.clone() })
+}
+
+fn serve(sandbox: &mut Sandbox, door: &Arc<Door>, runtime: &tokio::runtime::Handle) -> std::io::Result<Serving> {
+    let listener = sandbox.take_sockets().into_iter().find_map(|socket| match socket {
+        Socket::TcpListener(listener) => Some(listener),
+        Socket::Udp(_) => None,
+    });
+    let listener = listener.ok_or_else(|| std::io::Error::other("the sandbox gave no listener"))?;
+    let _entered = runtime.enter();
+    egress::door::start(listener, Arc::clone(door))
+}
+
+/// Made before the sandbox, because nothing can be mounted later; filled by the bootstrap.
+fn make_staging(directory: &Path) -> Result<PathBuf, ProvisionError> {
+    let path = directory.join("staging");
+    for below in ["config/agents", "config/skills", "workspace"] {
+        std::fs::create_dir_all(path.join(below)).map_err(|source| ProvisionError::Staging { path: path.clone(), source })?;
+    }
+    Ok(path)
+}
+
+fn specify(cleared: &Cleared, around: &Surroundings<'_>, staging: &Path, repository_name: &str) -> SandboxSpec {
+    let harness = &cleared.checked.resolved.harness;
+    let mut spec = SandboxSpec::new(around.directory.join("sandbox"));
+    spec.program = Some(PROGRAM.into());
+    spec.mounts = files::system(&cleared.checked.policy);
+    spec.mounts.extend(files::workspace(harness, staging));
+    spec.mounts.push(repository::view(harness, around.repository, repository_name));
+    spec.environment = environment(harness, repository_name, around);
+    spec.limits = limits(harness);
+    spec.network = Network {
+        local_ranges: vec![LocalRange { address: std::net::Ipv4Addr::new(198, 18, 0, 0).into(), prefix_bits: 15 }],
+        sockets: vec![SocketSpec { kind: SocketKind::TcpListener, address: DOOR }],
+    };
+    spec.landlock = files::landlock(&cleared.checked.policy);
+    spec
+}
+
+/// Built from nothing: what the agent needs, then `env.sandbox`.
+fn environment(
+    harness: &Harness,
+    repository_name: &str,
+    around: &Surroundings<'_>,
+) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+    let repository = format!("/sandbox/workspace/{repository_name}");
+    let mut all = vec![
+        ("PATH".to_owned(), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned()),
+        ("HOME".to_owned(), "/sandbox".to_owned()),
+        ("USER".to_owned(), "sandbox".to_owned()),
+        ("TMPDIR".to_owned(), "/tmp".to_owned()),
+        ("LANG".to_owned(), "C.UTF-8".to_owned()),
+        ("FULLSEND_OUTPUT_DIR".to_owned(), "/sandbox/workspace/output".to_owned()),
+        ("FULLSEND_OUTPUT_FILE".to_owned(), harness.output_file.to_string()),
+        ("FULLSEND_TARGET_REPO_DIR".to_owned(), repository),
+    ];
+    for (name, value) in harness.env.sandbox.0.iter() {
+        all.extend(value.expand(around.variables).ok().map(|value| (name.value.clone(), value)));
+    }
+    all.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+fn limits(harness: &Harness) -> sandbox::Limits {
+    let (limits, mebibyte) = (&harness.sandbox.limits, 1 << 20);
+    sandbox::Limits {
+        memory_bytes: Some(limits.memory_mb.get() * mebibyte),
+        processes: Some(limits.pids.get()),
+        cpu_weight: u32::try_from(limits.cpu_weight.get()).ok(),
+        file_bytes: Some(limits.file_mb.get() * mebibyte),
+        open_files: Some(limits.open_files.get()),
+        disk_bytes: Some(limits.disk_mb.get() * mebibyte),
+        wall_clock: Some(Duration::from_secs(harness.timeout_minutes.get() * 60)),
+    }
+}
+
+impl Provisioned {
+    /// Ends the door and the sandbox, in this order: nothing inside may outlive its way out.
+    pub fn close(self) -> Result<(), sandbox::CloseError> {
+        self.runtime.block_on(self.serving.stop(Duration::from_millis(500)));
+        let closed = self.sandbox.close();
+        drop(std::fs::remove_dir_all(&self.staging));
+        closed
+    }
+}

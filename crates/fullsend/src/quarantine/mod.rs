@@ -1,0 +1,148 @@
+//! What the agent made, copied out of the sandbox without following anything it could have planted, within bounds,
+//! redacted. A checked document is never changed afterwards, because it is changed here. A `Quarantined` can only be
+//! made here.
+
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags};
+
+use crate::guard::Guard;
+use crate::runtime::Attempt;
+
+/// What one output may be.
+const MAX_FILES: usize = 1_000;
+const MAX_BYTES: u64 = 100 << 20;
+const MAX_DEPTH: usize = 16;
+const MAX_NAME: usize = 200;
+
+/// An output that nobody has seen yet.
+#[derive(Debug)]
+pub struct Quarantined {
+    pub attempt: Attempt,
+    /// The directory on the host.
+    pub directory: PathBuf,
+    /// Relative paths of the files.
+    pub files: Vec<String>,
+}
+
+#[derive(Debug)]
+pub enum QuarantineError {
+    /// The agent's doing.
+    Refused { path: String, why: &'static str },
+    Read { path: String, source: std::io::Error },
+    Write { path: PathBuf, source: std::io::Error },
+}
+
+impl std::fmt::Display for QuarantineError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Refused { path, why } => write!(f, "output/{path} {why}"),
+            Self::Read { path, source } => write!(f, "output/{path} cannot be read: {source}"),
+            Self::Write { path, source } => write!(f, "cannot write {}: {source}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for QuarantineError {}
+
+/// Copies the output directory out. `root` is the sandbox's root.
+pub fn quarantine(
+    attempt: Attempt,
+    root: BorrowedFd<'_>,
+    directory: &Path,
+    guard: &Guard,
+) -> Result<Quarantined, QuarantineError> {
+    std::fs::create_dir_all(directory).map_err(|source| QuarantineError::Write { path: directory.to_owned(), source })?;
+    let mut copy = Copy { into: directory, guard, files: Vec::new(), bytes: 0 };
+    let output = open(root, "sandbox/workspace/output", OFlags::RDONLY | OFlags::DIRECTORY)
+        .map_err(|source| QuarantineError::Read { path: String::new(), source })?;
+    copy.directory(&output, "", 0)?;
+    Ok(Quarantined { attempt, directory: directory.to_owned(), files: copy.files })
+}
+
+struct Copy<'a> {
+    into: &'a Path,
+    guard: &'a Guard,
+    files: Vec<String>,
+    bytes: u64,
+}
+
+impl Copy<'_> {
+    fn directory(&mut self, from: &OwnedFd, path: &str, depth: usize) -> Result<(), QuarantineError> {
+        let refused = |why| QuarantineError::Refused { path: path.to_owned(), why };
+        if depth > MAX_DEPTH {
+            return Err(refused("is nested too deep"));
+        }
+        let failed = |source: rustix::io::Errno| QuarantineError::Read { path: path.to_owned(), source: source.into() };
+        for entry in Dir::read_from(from.as_fd()).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name().to_str().map_err(|_| refused("has a name that is not UTF-8"))?.to_owned();
+            if name == "." || name == ".." {
+                continue;
+            }
+            if name.len() > MAX_NAME || name.chars().any(char::is_control) {
+                return Err(refused("has a file with an unusable name"));
+            }
+            let below = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
+            self.entry(from, &name, &below, depth)?;
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, from: &OwnedFd, name: &str, path: &str, depth: usize) -> Result<(), QuarantineError> {
+        let failed = |source: std::io::Error| QuarantineError::Read { path: path.to_owned(), source };
+        let refused = |why| QuarantineError::Refused { path: path.to_owned(), why };
+        // One descriptor for the look and the read: what it is cannot change in between.
+        let file = open(from.as_fd(), name, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW).map_err(|error| {
+            match rustix::io::Errno::from_io_error(&error) {
+                Some(rustix::io::Errno::LOOP) => refused("is a symbolic link"),
+                _ => failed(error),
+            }
+        })?;
+        let about = rustix::fs::fstat(&file).map_err(|error| failed(error.into()))?;
+        match FileType::from_raw_mode(about.st_mode) {
+            FileType::Directory => self.directory(&file, path, depth + 1),
+            FileType::RegularFile if about.st_nlink > 1 => Err(refused("is a hard link")),
+            FileType::RegularFile => self.file(file, path),
+            _ => Err(refused("is neither a file nor a directory")),
+        }
+    }
+
+    fn file(&mut self, file: OwnedFd, path: &str) -> Result<(), QuarantineError> {
+        let refused = |why| QuarantineError::Refused { path: path.to_owned(), why };
+        if self.files.len() >= MAX_FILES {
+            return Err(refused("is one file too many"));
+        }
+        let mut bytes = Vec::new();
+        let left = MAX_BYTES - self.bytes;
+        let failed = |source| QuarantineError::Read { path: path.to_owned(), source };
+        std::fs::File::from(file).take(left + 1).read_to_end(&mut bytes).map_err(failed)?;
+        self.bytes += bytes.len() as u64;
+        if self.bytes > MAX_BYTES {
+            return Err(refused("makes the output too large"));
+        }
+        let target = self.into.join(path);
+        let failed = |source| QuarantineError::Write { path: target.clone(), source };
+        std::fs::create_dir_all(target.parent().unwrap_or(self.into)).map_err(failed)?;
+        std::fs::write(&target, self.clean(path, bytes)).map_err(failed)?;
+        self.files.push(path.to_owned());
+        Ok(())
+    }
+
+    /// Text is redacted, JSON so that it stays JSON; bytes that are no text stay as they are.
+    fn clean(&self, path: &str, bytes: Vec<u8>) -> Vec<u8> {
+        match String::from_utf8(bytes) {
+            Ok(text) if path.ends_with(".json") => self.guard.redact_json(&text).into_owned().into_bytes(),
+            Ok(text) => self.guard.redact(&text).into_owned().into_bytes(),
+            Err(error) => error.into_bytes(),
+        }
+    }
+}
+
+/// Beneath the directory and through no link, whatever the agent planted on the way.
+fn open(from: BorrowedFd<'_>, path: &str, flags: OFlags) -> std::io::Result<OwnedFd> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    Ok(rustix::fs::openat2(from, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)?)
+}

@@ -1,0 +1,202 @@
+//! `run.json`: what happened, folded from the events and from nothing else, so that it can be made again after a crash.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::event::outcome::OutcomeKind;
+use crate::event::{Envelope, RunEvent, Step, Violation};
+
+/// The version of the record's format.
+pub const VERSION: u32 = 1;
+
+/// The record of one run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Record {
+    pub v: u32,
+    pub run_id: String,
+    pub harness: String,
+    pub runtime: String,
+    pub repository: String,
+    pub fullsend: String,
+    pub started: String,
+    pub finished: Option<String>,
+    /// Absent while the run goes on, and after a crash until it is swept.
+    pub outcome: Option<OutcomeKind>,
+    pub exit_code: Option<u8>,
+    pub reason: Option<String>,
+    /// Digests of everything that went in, by kind and name.
+    pub inputs: Vec<InputDigest>,
+    pub steps: Vec<StepRecord>,
+    pub attempts: Vec<Attempt>,
+    /// Tokens and money by model.
+    pub usage: BTreeMap<String, ModelUsage>,
+    /// Findings by severity.
+    pub findings: BTreeMap<String, u64>,
+    /// What the sandbox enforces.
+    pub sandbox: Vec<Part>,
+    pub proofs: Vec<Proof>,
+    pub toggles: Vec<Toggle>,
+    pub exceptions: Vec<ExceptionRecord>,
+    pub artifacts: Vec<Artifact>,
+    /// The digest of the last event.
+    pub chain_head: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct InputDigest {
+    pub kind: String,
+    pub name: String,
+    pub sha256: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepRecord {
+    pub step: Step,
+    pub started: String,
+    pub duration_ms: Option<u64>,
+    pub ok: Option<bool>,
+}
+
+/// One run of the agent, and why it was not the last.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Attempt {
+    pub iteration: u32,
+    pub ending: Option<String>,
+    pub turns: u64,
+    pub tool_calls: u64,
+    pub violations: Vec<Violation>,
+    pub accepted: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ModelUsage {
+    pub requests: u64,
+    pub input: u64,
+    pub output: u64,
+    pub cache_read: u64,
+    pub cache_write: u64,
+    /// Dollars; absent where the model has no price.
+    pub usd: Option<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Part {
+    pub part: String,
+    pub status: String,
+    pub reason: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Proof {
+    pub name: String,
+    pub held: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Toggle {
+    pub field: String,
+    pub value: String,
+    pub place: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExceptionRecord {
+    pub field: String,
+    pub what: String,
+    pub reason: String,
+    pub until: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Artifact {
+    pub path: String,
+    pub sha256: String,
+    pub bytes: u64,
+}
+
+/// The record of the events so far.
+pub fn fold<'a>(events: impl IntoIterator<Item = &'a Envelope>) -> Record {
+    let mut record = Record { v: VERSION, ..Record::default() };
+    for envelope in events {
+        apply(&mut record, envelope);
+        record.chain_head.clone_from(&envelope.hash);
+    }
+    record
+}
+
+fn apply(record: &mut Record, envelope: &Envelope) {
+    match envelope.event.clone() {
+        RunEvent::RunStarted { run_id, harness, runtime, repository, fullsend } => {
+            let started = envelope.time.clone();
+            *record = Record { run_id, harness, runtime, repository, fullsend, started, ..std::mem::take(record) };
+        }
+        RunEvent::Input { kind, name, sha256 } => record.inputs.push(InputDigest { kind, name, sha256 }),
+        RunEvent::Toggle { field, value, place } => record.toggles.push(Toggle { field, value, place }),
+        RunEvent::Exception { field, what, reason, until } => {
+            record.exceptions.push(ExceptionRecord { field, what, reason, until });
+        }
+        RunEvent::StepStarted { step } => {
+            let started = envelope.time.clone();
+            record.steps.push(StepRecord { step, started, duration_ms: None, ok: None });
+        }
+        RunEvent::StepFinished { step, duration_ms, ok } => finish_step(record, step, duration_ms, ok),
+        RunEvent::Finding { severity, .. } => *record.findings.entry(severity).or_default() += 1,
+        RunEvent::SandboxPart { part, status, reason } => record.sandbox.push(Part { part, status, reason }),
+        RunEvent::Proof { name, held, .. } => record.proofs.push(Proof { name, held }),
+        RunEvent::Model { event } => count_usage(record, &event),
+        RunEvent::Artifact { path, sha256, bytes } => record.artifacts.push(Artifact { path, sha256, bytes }),
+        RunEvent::RunFinished { outcome, exit_code, reason } => {
+            record.finished = Some(envelope.time.clone());
+            (record.outcome, record.exit_code, record.reason) = (Some(outcome), Some(exit_code), Some(reason));
+        }
+        RunEvent::ScriptFinished { .. } | RunEvent::ToolFinished { .. } => {}
+        RunEvent::AgentStarted { iteration } => record.attempts.push(Attempt { iteration, ..Attempt::default() }),
+        RunEvent::ToolStarted { .. } => with_attempt(record, |attempt| attempt.tool_calls += 1),
+        RunEvent::AgentFinished { ending, turns, .. } => with_attempt(record, |attempt| {
+            attempt.ending = Some(ending);
+            attempt.turns = turns;
+        }),
+        RunEvent::OutputRejected { violations, .. } => with_attempt(record, |attempt| attempt.violations = violations),
+        RunEvent::OutputAccepted { .. } => with_attempt(record, |attempt| attempt.accepted = true),
+    }
+}
+
+fn with_attempt(record: &mut Record, change: impl FnOnce(&mut Attempt)) {
+    if let Some(attempt) = record.attempts.last_mut() {
+        change(attempt);
+    }
+}
+
+fn finish_step(record: &mut Record, step: Step, duration_ms: u64, ok: bool) {
+    if let Some(open) = record.steps.iter_mut().rev().find(|known| known.step == step && known.ok.is_none()) {
+        (open.duration_ms, open.ok) = (Some(duration_ms), Some(ok));
+    }
+}
+
+/// The door tells what each answer used, in its own words.
+fn count_usage(record: &mut Record, event: &serde_json::Value) {
+    if event["type"] != "model_answer" {
+        return;
+    }
+    let model = event["model"].as_str().unwrap_or("unknown").to_owned();
+    let number = |key: &str| event["usage"][key].as_u64().unwrap_or(0);
+    let used = record.usage.entry(model).or_default();
+    used.requests += 1;
+    used.input += number("input");
+    used.output += number("output");
+    used.cache_read += number("cache_read");
+    used.cache_write += number("cache_write") + number("cache_write_hour");
+    let cost = event["cost"].as_u64().map(|nanodollars| nanodollars as f64 / 1e9);
+    used.usd = cost.map(|cost| used.usd.unwrap_or(0.0) + cost);
+}
+
+/// Writes `run.json` so that a reader sees the old one or the new one, never half of it.
+pub fn write(directory: &Path, record: &Record) -> std::io::Result<()> {
+    let text = format!("{:#}\n", serde_json::to_value(record).unwrap_or_default());
+    let temporary = directory.join(".run.json.new");
+    std::fs::write(&temporary, text)?;
+    std::fs::rename(temporary, directory.join("run.json"))
+}

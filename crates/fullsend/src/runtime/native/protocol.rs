@@ -1,0 +1,39 @@
+//! The words between the host and the loop inside: one task in, a stream of reports out, one JSON object a line.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use std::net::SocketAddr;
+
+/// Given on standard input.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AgentTask {
+    pub door: SocketAddr,
+    pub model: String,
+    pub system: String,
+    /// Said as the user: the task, or what was wrong with the last output.
+    pub prompt: String,
+    /// The conversation so far, as the last `End` gave it.
+    pub conversation: Option<Json>,
+    pub tools: Vec<String>,
+    /// Where the finish tool writes, and what it must look like.
+    pub output_path: String,
+    pub output_schema: Option<Json>,
+    pub max_turns: u64,
+}
+
+/// Said on standard output.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum AgentReport {
+    ToolStarted { call: String, tool: String, summary: String },
+    ToolFinished { call: String, is_error: bool, bytes: u64 },
+    End { how: End, turns: u64, conversation: Json },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "how", rename_all = "snake_case")]
+pub enum End {
+    Finished,
+    Stopped { last_words: String },
+    Failed { why: String },
+}

@@ -1,0 +1,84 @@
+//! Accepted or rejected: first the schema, checked here, then the validation script. Feedback is all that was wrong, in
+//! words that the agent can act on. An `Accepted` can only be made here.
+
+use std::path::Path;
+
+use serde_json::Value as Json;
+
+use crate::check::Checked;
+use crate::event::Violation;
+use crate::quarantine::Quarantined;
+
+/// An output that passed every check.
+#[derive(Debug)]
+pub struct Accepted {
+    pub quarantined: Quarantined,
+    /// Which rules it passed: the schema's name, or `built-in`.
+    pub schema: String,
+}
+
+/// An output that did not.
+#[derive(Debug)]
+pub struct Rejected {
+    pub quarantined: Quarantined,
+    pub violations: Vec<Violation>,
+}
+
+/// The most violations that are told; beyond that the agent has other problems.
+const MAX_VIOLATIONS: usize = 50;
+const MAX_MESSAGE: usize = 500;
+
+pub fn validate(checked: &Checked, quarantined: Quarantined) -> Result<Accepted, Rejected> {
+    let file = checked.resolved.harness.output_file.as_str();
+    let violations = match document(&quarantined.directory, file) {
+        Ok(None) if checked.schema.is_none() && !quarantined.files.is_empty() => Vec::new(),
+        Ok(None) => vec![whole(format!("the output file `{file}` is missing"))],
+        Ok(Some(document)) => check(checked, &document),
+        Err(why) => vec![whole(why)],
+    };
+    if violations.is_empty() {
+        let schema = checked.schema.as_ref().map_or_else(|| "built-in".to_owned(), |schema| schema.found.path.clone());
+        return Ok(Accepted { quarantined, schema });
+    }
+    Err(Rejected { quarantined, violations })
+}
+
+fn whole(message: String) -> Violation {
+    Violation { path: String::new(), message }
+}
+
+/// The output file as JSON; `None` if there is none.
+fn document(directory: &Path, file: &str) -> Result<Option<Json>, String> {
+    let bytes = match std::fs::read(directory.join(file)) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("`{file}` cannot be read: {error}")),
+    };
+    if !file.ends_with(".json") {
+        return Ok(Some(Json::String(String::from_utf8_lossy(&bytes).into_owned())));
+    }
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| format!("`{file}` is not JSON: {error}"))
+}
+
+fn check(checked: &Checked, document: &Json) -> Vec<Violation> {
+    let Some(schema) = &checked.schema else { return Vec::new() };
+    let errors = schema.validator.iter_errors(document).take(MAX_VIOLATIONS);
+    errors
+        .map(|error| Violation {
+            path: error.instance_path().to_string(),
+            message: error.to_string().chars().take(MAX_MESSAGE).collect(),
+        })
+        .collect()
+}
+
+/// What the agent is told.
+pub fn feedback(violations: &[Violation], file: &str) -> String {
+    let lines: String = violations
+        .iter()
+        .map(|violation| match violation.path.as_str() {
+            "" => format!("- {}\n", violation.message),
+            path => format!("- at {path}: {}\n", violation.message),
+        })
+        .collect();
+    format!("Your output `{file}` was rejected by its schema:\n{lines}Correct the output and hand it in again.")
+}
