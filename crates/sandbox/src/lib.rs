@@ -1,1 +1,31 @@
-//! Linux isolation from a plain `SandboxSpec`.
+//! Linux isolation from a plain `SandboxSpec`: namespaces, a root of listed things only, Landlock, seccomp, limits.
+//! It knows nothing of policies, agents or runs, needs no daemon and no privilege, and is synchronous throughout.
+//!
+//! The host side (`Sandbox`) starts this very program again as `__init`, which becomes PID 1 of the sandbox, confines
+//! itself, and then starts commands on request. The sandbox lives exactly as long as the `Sandbox` value's process.
+
+mod channel;
+mod check;
+mod describe;
+mod error;
+pub mod init;
+mod message;
+mod process;
+mod running;
+mod shared;
+mod spec;
+mod step;
+mod streams;
+mod supervisor;
+mod sys;
+mod tree;
+
+pub use describe::{Description, Fact, Layer, Limit, Part, Status};
+pub use error::{CloseError, ExecError, StartError, WaitError};
+pub use process::{Command, Exit, Process, Stdio};
+pub use running::{Sandbox, Socket};
+pub use spec::{
+    CopyOnWrite, Edit, Identity, InitProgram, LandlockRequirement, Limits, LocalRange, Mount, MountKind,
+    Network, SandboxSpec, SocketKind, SocketSpec,
+};
+pub use step::Step;

@@ -1,0 +1,131 @@
+//! What a sandbox enforces, part by part: enforced by the kernel, watched by us, or absent, each with the reason.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A layer of the isolation or a limit on a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Part {
+    Layer(Layer),
+    Limit(Limit),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Layer {
+    UserNamespace,
+    MountNamespace,
+    PidNamespace,
+    NetworkNamespace,
+    IpcNamespace,
+    UtsNamespace,
+    CgroupNamespace,
+    Root,
+    Proc,
+    Descriptors,
+    Capabilities,
+    NoNewPrivileges,
+    NestedNamespaces,
+    Landlock,
+    Seccomp,
+    Identity,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Limit {
+    Memory,
+    Processes,
+    CpuWeight,
+    FileSize,
+    OpenFiles,
+    Disk,
+    WallClock,
+    CoreDumps,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Status {
+    Absent,
+    Watched,
+    Enforced,
+}
+
+/// One part, how strong it is, and by what or why not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fact {
+    pub part: Part,
+    pub status: Status,
+    pub reason: String,
+}
+
+/// The whole sandbox, as it was really set up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Description {
+    pub facts: Vec<Fact>,
+}
+
+impl Description {
+    pub fn status(&self, part: Part) -> Option<Status> {
+        self.facts.iter().find(|fact| fact.part == part).map(|fact| fact.status)
+    }
+
+    pub(crate) fn add(&mut self, part: Part, status: Status, reason: impl Into<String>) {
+        self.facts.push(Fact { part, status, reason: reason.into() });
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Layer(layer) => layer.fmt(f),
+            Self::Limit(limit) => limit.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::UserNamespace => "user-namespace",
+            Self::MountNamespace => "mount-namespace",
+            Self::PidNamespace => "pid-namespace",
+            Self::NetworkNamespace => "network-namespace",
+            Self::IpcNamespace => "ipc-namespace",
+            Self::UtsNamespace => "uts-namespace",
+            Self::CgroupNamespace => "cgroup-namespace",
+            Self::Root => "root",
+            Self::Proc => "proc",
+            Self::Descriptors => "descriptors",
+            Self::Capabilities => "capabilities",
+            Self::NoNewPrivileges => "no-new-privileges",
+            Self::NestedNamespaces => "nested-namespaces",
+            Self::Landlock => "landlock",
+            Self::Seccomp => "seccomp",
+            Self::Identity => "identity",
+        })
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Memory => "memory",
+            Self::Processes => "processes",
+            Self::CpuWeight => "cpu-weight",
+            Self::FileSize => "file-size",
+            Self::OpenFiles => "open-files",
+            Self::Disk => "disk",
+            Self::WallClock => "wall-clock",
+            Self::CoreDumps => "core-dumps",
+        })
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Absent => "absent",
+            Self::Watched => "watched",
+            Self::Enforced => "enforced",
+        })
+    }
+}

@@ -1,0 +1,139 @@
+//! The last steps before PID 1 listens: limits, no capabilities, no new privileges, Landlock, seccomp. Each is
+//! inherited by everything that PID 1 starts, so that a command needs no step of its own and can skip none.
+
+use super::proc::NestedNamespaces;
+use super::views::ViewFact;
+use super::{landlock_rules, seccomp};
+use crate::describe::{Description, Layer, Limit, Part, Status};
+use crate::spec::{Limits, SandboxSpec};
+use crate::step::{AtStep, Step, StepError};
+use crate::sys;
+use rustix::process::{DumpableBehavior, Resource, Rlimit};
+use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
+use std::fs;
+
+pub(super) fn confine(
+    spec: &SandboxSpec,
+    views: &[ViewFact],
+    nested: NestedNamespaces,
+) -> Result<Description, StepError> {
+    let mut description = Description::default();
+    namespaces(&mut description);
+    limits(&spec.limits, views, &mut description)?;
+    nested_namespaces(nested, &mut description);
+    drop_capabilities(&mut description)?;
+    no_new_privileges(&mut description)?;
+    let landlock = landlock_rules::restrict(spec)?;
+    description.add(Part::Layer(Layer::Landlock), landlock.status, landlock.reason);
+    // Last, because it forbids most of the calls above.
+    sys::install_filter(&seccomp::program()).at(Step::Seccomp, "the filter")?;
+    description.add(Part::Layer(Layer::Seccomp), Status::Enforced, "deny list, foreign architectures killed");
+    Ok(description)
+}
+
+fn namespaces(description: &mut Description) {
+    let layers = [
+        Layer::UserNamespace,
+        Layer::MountNamespace,
+        Layer::PidNamespace,
+        Layer::NetworkNamespace,
+        Layer::IpcNamespace,
+        Layer::UtsNamespace,
+        Layer::CgroupNamespace,
+    ];
+    for layer in layers {
+        description.add(Part::Layer(layer), Status::Enforced, "its own");
+    }
+    description.add(Part::Layer(Layer::Root), Status::Enforced, "pivot_root into listed mounts only");
+    description.add(Part::Layer(Layer::Proc), Status::Enforced, "its own, masked");
+    description.add(Part::Layer(Layer::Descriptors), Status::Enforced, "none inherited");
+    let groups = rustix::process::getgroups().map_or(0, |groups| groups.len());
+    let reason = match groups {
+        0 => "mapped to the caller, no supplementary groups".to_owned(),
+        count => {
+            format!("mapped to the caller, whose {count} supplementary groups an ordinary user cannot drop")
+        }
+    };
+    description.add(Part::Layer(Layer::Identity), Status::Enforced, reason);
+}
+
+fn limits(limits: &Limits, views: &[ViewFact], description: &mut Description) -> Result<(), StepError> {
+    let Limits { memory_bytes, processes, cpu_weight, file_bytes, open_files, disk_bytes, wall_clock } =
+        limits;
+    lower(Resource::Core, Some(0), Limit::CoreDumps, description)?;
+    lower(Resource::Fsize, *file_bytes, Limit::FileSize, description)?;
+    lower(Resource::Nofile, *open_files, Limit::OpenFiles, description)?;
+    lower(Resource::Nproc, *processes, Limit::Processes, description)?;
+    let not_yet = [
+        (Limit::Memory, memory_bytes.is_some()),
+        (Limit::CpuWeight, cpu_weight.is_some()),
+        (Limit::Disk, disk_bytes.is_some() && views.contains(&ViewFact::UpperOnDisk)),
+        (Limit::WallClock, wall_clock.is_some()),
+    ];
+    for (limit, asked) in not_yet {
+        let reason = if asked { "no cgroup and no watchdog" } else { "not asked for" };
+        description.add(Part::Limit(limit), Status::Absent, reason);
+    }
+    Ok(())
+}
+
+/// Sets a resource limit, never above what the caller has: raising needs a privilege that even root may lack.
+fn lower(
+    resource: Resource,
+    value: Option<u64>,
+    limit: Limit,
+    description: &mut Description,
+) -> Result<(), StepError> {
+    let Some(value) = value else {
+        description.add(Part::Limit(limit), Status::Absent, "not asked for");
+        return Ok(());
+    };
+    let ceiling = rustix::process::getrlimit(resource).maximum;
+    let value = ceiling.map_or(value, |ceiling| value.min(ceiling));
+    rustix::process::setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) })
+        .at(Step::Limits, limit)?;
+    description.add(Part::Limit(limit), Status::Enforced, format!("rlimit {value}"));
+    Ok(())
+}
+
+fn nested_namespaces(nested: NestedNamespaces, description: &mut Description) {
+    let reason = match nested {
+        NestedNamespaces::RefusedBySysctl => "sysctl and seccomp",
+        NestedNamespaces::LeftToSeccomp => "seccomp; this kernel has no sysctl for it",
+    };
+    description.add(Part::Layer(Layer::NestedNamespaces), Status::Enforced, reason);
+}
+
+fn drop_capabilities(description: &mut Description) -> Result<(), StepError> {
+    rustix::thread::clear_ambient_capability_set().at(Step::Capabilities, "the ambient set")?;
+    let last = fs::read_to_string("/proc/sys/kernel/cap_last_cap").at(Step::Capabilities, "cap_last_cap")?;
+    let last: u32 = last.trim().parse().unwrap_or(63);
+    for number in 0..=last.min(63) {
+        let one = CapabilitySet::from_bits_retain(1 << number);
+        rustix::thread::remove_capability_from_bounding_set(one)
+            .at(Step::Capabilities, format_args!("capability {number} in the bounding set"))?;
+    }
+    // uid 0 inside, if the spec maps one, is nobody special: locked, so that it stays so.
+    let bits = CapabilitiesSecureBits::NO_ROOT
+        | CapabilitiesSecureBits::NO_ROOT_LOCKED
+        | CapabilitiesSecureBits::NO_SETUID_FIXUP
+        | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED
+        | CapabilitiesSecureBits::KEEP_CAPS_LOCKED
+        | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE
+        | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED;
+    rustix::thread::set_capabilities_secure_bits(bits).at(Step::Capabilities, "the secure bits")?;
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    rustix::thread::set_capabilities(None, sets).at(Step::Capabilities, "the capability sets")?;
+    description.add(Part::Layer(Layer::Capabilities), Status::Enforced, "all five sets empty, locked");
+    Ok(())
+}
+
+fn no_new_privileges(description: &mut Description) -> Result<(), StepError> {
+    rustix::thread::set_no_new_privs(true).at(Step::NoNewPrivileges, "prctl")?;
+    // Keeps what runs inside from PID 1's memory: it runs under the same uid.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .at(Step::NoNewPrivileges, "dumpable")?;
+    description.add(Part::Layer(Layer::NoNewPrivileges), Status::Enforced, "no_new_privs");
+    Ok(())
+}

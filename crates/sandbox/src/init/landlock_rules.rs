@@ -1,0 +1,94 @@
+//! Landlock on top of the mounts, at the highest level that the kernel has: the same tree, said a second time to a
+//! second mechanism, plus truncation, device commands, and no signals or abstract sockets across the border.
+
+use super::{dev, layout};
+use crate::describe::{Layer, Part, Status};
+use crate::spec::{LandlockRequirement, MountKind, SandboxSpec};
+use crate::step::{AtStep, Step, StepError};
+use landlock::{
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd, Ruleset,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+};
+use std::io;
+use std::path::Path;
+
+/// The newest level that is known here; on an older kernel the crate leaves out what it does not have.
+const NEWEST: ABI = ABI::V9;
+/// Truncation, device commands and scopes are all there from this level on.
+const FULL: i32 = 6;
+
+pub(super) struct Outcome {
+    pub(super) status: Status,
+    pub(super) reason: String,
+}
+
+pub(super) fn restrict(spec: &SandboxSpec) -> Result<Outcome, StepError> {
+    let ruleset = create().map_err(io::Error::other).at(Step::Landlock, "the ruleset")?;
+    let ruleset = add_all(ruleset, spec)?;
+    let status = ruleset.restrict_self().map_err(io::Error::other).at(Step::Landlock, "restricting")?;
+    let level = match status.landlock {
+        LandlockStatus::Available { effective_abi, .. } => effective_abi as i32,
+        _ => 0,
+    };
+    let enforced = status.ruleset != RulesetStatus::NotEnforced && level >= FULL;
+    let accepted = spec.landlock == LandlockRequirement::BestEffort
+        || spec.accept_weaker.contains(&Part::Layer(Layer::Landlock));
+    match (enforced, accepted) {
+        (true, _) => Ok(Outcome { status: Status::Enforced, reason: format!("ABI {level}") }),
+        (false, true) => {
+            let reason = format!("this kernel has ABI {level}, {FULL} is needed for all rights; accepted");
+            Ok(Outcome { status: Status::Absent, reason })
+        }
+        (false, false) => Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
+            .at(Step::Landlock, format_args!("ABI {level} where {FULL} is required")),
+    }
+}
+
+fn create() -> Result<RulesetCreated, RulesetError> {
+    Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(NEWEST))?
+        .scope(Scope::from_all(NEWEST))?
+        .create()
+}
+
+fn add_all(mut ruleset: RulesetCreated, spec: &SandboxSpec) -> Result<RulesetCreated, StepError> {
+    let read = AccessFs::ReadFile | AccessFs::ReadDir;
+    let run = read | AccessFs::Execute;
+    let everything = AccessFs::from_all(NEWEST);
+    let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
+    ruleset = add(ruleset, Path::new("/"), AccessFs::ReadDir.into())?;
+    // Threads are named, and the killer's score is set, by writing to /proc; its owner checks say whose.
+    ruleset = add(ruleset, Path::new("/proc"), read | AccessFs::WriteFile | AccessFs::Truncate)?;
+    for name in dev::NODES {
+        ruleset = add(ruleset, &Path::new("/dev").join(name), device)?;
+    }
+    ruleset = add(ruleset, Path::new("/dev/pts"), device | AccessFs::ReadDir)?;
+    ruleset = add(ruleset, Path::new("/dev/shm"), everything)?;
+    ruleset = add(ruleset, Path::new("/tmp"), everything)?;
+    for mount in &spec.mounts {
+        if matches!(mount.kind, MountKind::Symlink { .. }) {
+            continue;
+        }
+        let rights = if layout::is_writable(&mount.kind) { everything } else { run };
+        ruleset = add(ruleset, &mount.target, rights)?;
+    }
+    match &spec.program {
+        Some(program) => add(ruleset, program, AccessFs::ReadFile | AccessFs::Execute),
+        None => Ok(ruleset),
+    }
+}
+
+fn add(
+    ruleset: RulesetCreated,
+    path: &Path,
+    rights: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, StepError> {
+    let add = || {
+        let place = PathFd::new(path).map_err(io::Error::other)?;
+        let is_directory = std::fs::metadata(path)?.is_dir();
+        let rights = if is_directory { rights } else { rights & AccessFs::from_file(NEWEST) };
+        ruleset.add_rule(PathBeneath::new(place, rights)).map_err(io::Error::other)
+    };
+    add().at(Step::Landlock, path.display())
+}

@@ -1,0 +1,114 @@
+//! `__init`: the program inside. A straight list of privileged steps, in one thread, without async, each with the reason
+//! why it stands where it stands; then PID 1, confined like everything it will start.
+
+mod confine;
+mod dev;
+mod edits;
+mod landlock_rules;
+mod layout;
+mod mounts;
+mod namespaces;
+mod network;
+mod place;
+mod proc;
+mod root;
+mod seccomp;
+mod serve;
+mod sources;
+mod views;
+
+use crate::channel;
+use crate::describe::Description;
+use crate::message::{Report, Request};
+use crate::spec::SandboxSpec;
+use crate::step::{AtStep, Step, StepError};
+use crate::sys::{self, CloneOutcome};
+use rustix::fs::{Mode, OFlags};
+use std::convert::Infallible;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+/// What the hidden subcommand calls, before anything else is built. Never returns.
+pub fn main() -> ! {
+    let code = match take_control_socket() {
+        Ok(control) => match run(&control) {
+            Ok(never) => match never {},
+            Err(error) => report_failure(&control, error),
+        },
+        Err(_) => 70,
+    };
+    sys::exit_now(code)
+}
+
+fn report_failure(control: &UnixStream, error: StepError) -> i32 {
+    let StepError { step, on, source } = error;
+    let errno = source.raw_os_error().unwrap_or(rustix::io::Errno::IO.raw_os_error());
+    let on = if source.raw_os_error().is_some() { on } else { format!("{on} ({source})") };
+    // If the host side is gone there is nobody left to tell.
+    drop(channel::send(control, &Report::Failed { step, on, errno }, &[]));
+    1
+}
+
+fn run(control: &UnixStream) -> Result<Infallible, StepError> {
+    let spec = read_spec(control)?;
+    // Before anything exists that could outlive the host side.
+    namespaces::die_with_parent(control)?;
+    namespaces::enter(&spec)?;
+    // In the new mount namespace, where cloning a mount is allowed; with the caller's own eyes still.
+    let sources = sources::open(&spec)?;
+    become_pid_one(control)?;
+    // The signal is not inherited by a fork, so PID 1 asks again.
+    namespaces::die_with_parent(control)?;
+    namespaces::name_host(&spec.hostname)?;
+    network::set_up(&spec.network)?;
+    // Ports below 1024 need the capability that is dropped below.
+    network::hand_out_sockets(&spec.network, control)?;
+    let root = root::attach()?;
+    let nested = proc::mount(&root)?;
+    dev::mount(&root)?;
+    // After the fixed parts, so that the spec may place something inside them.
+    let views = mounts::place_all(&root, &spec, sources)?;
+    root::pivot(&root)?;
+    let description = confine::confine(&spec, &views, nested)?;
+    serve(control, root, description)
+}
+
+fn serve(control: &UnixStream, root: OwnedFd, description: Description) -> Result<Infallible, StepError> {
+    let listener = serve::Listener::new().at(Step::Serve, "the signal descriptor")?;
+    channel::send(control, &Report::Ready { description }, &[root.as_fd()])
+        .at(Step::Serve, "reporting readiness")?;
+    drop(root);
+    listener.run(control)
+}
+
+/// The control socket arrives as standard input; the three standard descriptors become `/dev/null`, and whatever else
+/// was inherited is closed.
+fn take_control_socket() -> io::Result<UnixStream> {
+    let inherited = sys::take_standard_input();
+    sys::close_from(3)?;
+    let control = rustix::io::fcntl_dupfd_cloexec(&inherited, 3)?;
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    // Dropping `inherited` would close descriptor 0, which std believes to be open for ever.
+    rustix::stdio::dup2_stdin(&null)?;
+    std::mem::forget(inherited);
+    Ok(UnixStream::from(control))
+}
+
+fn read_spec(control: &UnixStream) -> Result<SandboxSpec, StepError> {
+    match channel::receive(control).at(Step::ReadSpec, "the spec")? {
+        Some((Request::Begin(spec), _)) => Ok(*spec),
+        _ => Err(io::Error::from(io::ErrorKind::InvalidData)).at(Step::ReadSpec, "the first message"),
+    }
+}
+
+/// Continues as PID 1 of the new pid namespace, a child of the host side; this process tells its number and ends.
+fn become_pid_one(control: &UnixStream) -> Result<(), StepError> {
+    match sys::clone_as_sibling().at(Step::BecomePidOne, "fork")? {
+        CloneOutcome::Sibling => Ok(()),
+        CloneOutcome::Original { pid } => {
+            let told = channel::send(control, &Report::PidOne { pid }, &[]);
+            sys::exit_now(i32::from(told.is_err()))
+        }
+    }
+}

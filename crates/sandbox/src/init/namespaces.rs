@@ -1,0 +1,56 @@
+//! Entering fresh namespaces, and dying with the host side.
+
+use crate::spec::SandboxSpec;
+use crate::step::{AtStep, Step, StepError};
+use crate::sys;
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::Signal;
+use rustix::thread::UnshareFlags;
+use std::fs;
+use std::io;
+use std::os::unix::net::UnixStream;
+
+/// The kernel kills this process when the thread that started it ends.
+pub(super) fn die_with_parent(control: &UnixStream) -> Result<(), StepError> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).at(Step::DieWithParent, "prctl")?;
+    // The parent may have died just before; then its end of the socket is closed and no signal will come.
+    let mut poll = [PollFd::new(control, PollFlags::empty())];
+    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut poll, Some(&now)).at(Step::DieWithParent, "poll")?;
+    if poll[0].revents().contains(PollFlags::HUP) {
+        return Err(io::Error::from(io::ErrorKind::BrokenPipe))
+            .at(Step::DieWithParent, "the host side is gone");
+    }
+    Ok(())
+}
+
+/// Moves into new namespaces of every kind that confines, and maps the caller's identity to the spec's.
+pub(super) fn enter(spec: &SandboxSpec) -> Result<(), StepError> {
+    let uid = rustix::process::geteuid().as_raw();
+    let gid = rustix::process::getegid().as_raw();
+    if uid == 0 {
+        // An ordinary user may not drop its groups; root's would stay in force inside.
+        rustix::thread::set_thread_groups(&[]).at(Step::MapIdentity, "dropping supplementary groups")?;
+    }
+    let flags = UnshareFlags::NEWUSER
+        | UnshareFlags::NEWNS
+        | UnshareFlags::NEWPID
+        | UnshareFlags::NEWNET
+        | UnshareFlags::NEWIPC
+        | UnshareFlags::NEWUTS
+        | UnshareFlags::NEWCGROUP;
+    sys::unshare(flags).at(Step::Unshare, "namespaces")?;
+    // The kernel takes a group map from an ordinary user only after this.
+    write("/proc/self/setgroups", "deny")?;
+    write("/proc/self/uid_map", &format!("{} {uid} 1", spec.identity.uid))?;
+    write("/proc/self/gid_map", &format!("{} {gid} 1", spec.identity.gid))
+}
+
+fn write(path: &str, text: &str) -> Result<(), StepError> {
+    fs::write(path, text).at(Step::MapIdentity, path)
+}
+
+pub(super) fn name_host(hostname: &str) -> Result<(), StepError> {
+    rustix::system::sethostname(hostname.as_bytes()).at(Step::Hostname, hostname)?;
+    rustix::system::setdomainname(b"(none)").at(Step::Hostname, "the domain name")
+}

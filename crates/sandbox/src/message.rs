@@ -1,0 +1,74 @@
+//! The messages between the host side and PID 1, both directions, closed enums. Descriptors travel beside them:
+//! which message carries which is said here.
+
+use crate::describe::Description;
+use crate::process::Exit;
+use crate::spec::SandboxSpec;
+use crate::step::Step;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+
+/// From the host side to `__init`, later PID 1.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// The first message.
+    Begin(Box<SandboxSpec>),
+    /// Carries those of the standard streams that are `Stream::Passed`.
+    Exec(ExecRequest),
+    /// To the process group of a command.
+    Signal { id: u64, signal: i32 },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ExecRequest {
+    pub(crate) id: u64,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) working_directory: OsString,
+    pub(crate) streams: [Stream; 3],
+    pub(crate) terminal: bool,
+}
+
+/// Where one of the three standard streams comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Stream {
+    /// The sandbox's own `/dev/null`; no descriptor of the host is needed for it.
+    Null,
+    /// The next descriptor that came with the message.
+    Passed,
+}
+
+/// From `__init`, later PID 1, to the host side.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Report {
+    /// PID 1 exists under this pid of the host; what sent this is about to end.
+    PidOne {
+        pid: i32,
+    },
+    /// Some of the sockets of the spec, in order; carries their descriptors.
+    Sockets {
+        count: u32,
+    },
+    /// Confined and listening; carries the root directory.
+    Ready {
+        description: Description,
+    },
+    /// A step failed; nothing follows.
+    Failed {
+        step: Step,
+        on: String,
+        errno: i32,
+    },
+    Started {
+        id: u64,
+        pid: i32,
+    },
+    NotStarted {
+        id: u64,
+        errno: i32,
+    },
+    Exited {
+        id: u64,
+        exit: Exit,
+    },
+}

@@ -1,0 +1,142 @@
+//! What the host side's threads share: the control socket, the state of each command, and whether PID 1 is gone.
+
+use crate::channel;
+use crate::error::{ExecError, WaitError};
+use crate::message::Request;
+use crate::process::Exit;
+use rustix::process::Signal;
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+pub(crate) struct Shared {
+    pub(crate) socket: UnixStream,
+    pidfd: OnceLock<OwnedFd>,
+    sending: Mutex<()>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    processes: HashMap<u64, ProcessState>,
+    gone: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ProcessState {
+    Starting,
+    NotStarted { errno: i32 },
+    Running { pid: i32 },
+    Exited(Exit),
+}
+
+impl Shared {
+    pub(crate) fn new(socket: UnixStream) -> Self {
+        Self {
+            socket,
+            pidfd: OnceLock::new(),
+            sending: Mutex::new(()),
+            state: Mutex::new(State::default()),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// The state is plain data and valid at every step, so a panic elsewhere does not spoil it.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_pidfd(&self, pidfd: OwnedFd) {
+        // PID 1 is reported once; a second report would be dropped here and kills through the first.
+        drop(self.pidfd.set(pidfd));
+    }
+
+    /// Kills PID 1, and with it everything inside. Through the descriptor, so never anybody else.
+    pub(crate) fn kill(&self) {
+        if let Some(pidfd) = self.pidfd.get() {
+            // It fails only when PID 1 has ended already.
+            let _ = rustix::process::pidfd_send_signal(pidfd, Signal::KILL);
+        }
+    }
+
+    pub(crate) fn send(&self, request: &Request, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let _one_at_a_time = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        channel::send(&self.socket, request, descriptors)
+    }
+
+    pub(crate) fn expect(&self, id: u64) {
+        self.state().processes.insert(id, ProcessState::Starting);
+    }
+
+    pub(crate) fn update(&self, id: u64, now: ProcessState) {
+        // Only what was asked for: PID 1 cannot make this table grow.
+        if let Some(process) = self.state().processes.get_mut(&id) {
+            *process = now;
+        }
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn mark_gone(&self, how: &str) {
+        self.state().gone = Some(how.to_owned());
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn how_it_ended(&self) -> String {
+        self.state().gone.clone().unwrap_or_else(|| "it is ending".to_owned())
+    }
+
+    pub(crate) fn wait_until_gone(&self, limit: Duration) -> bool {
+        self.wait(limit, |state| state.gone.is_some().then_some(())).is_some()
+    }
+
+    pub(crate) fn wait_for_start(&self, id: u64, program: &str, limit: Duration) -> Result<i32, ExecError> {
+        let outcome = self.wait(limit, |state| match (state.processes.get(&id), &state.gone) {
+            (Some(ProcessState::Running { pid }), _) => Some(Ok(*pid)),
+            // It ended before anyone looked: its number is of no use any more, its exit is.
+            (Some(ProcessState::Exited(_)), _) => Some(Ok(0)),
+            (Some(ProcessState::NotStarted { errno }), _) => Some(Err(ExecError::NotStarted {
+                program: program.to_owned(),
+                source: io::Error::from_raw_os_error(*errno),
+            })),
+            (_, Some(how)) => Some(Err(ExecError::Gone { how: how.clone() })),
+            (_, None) => None,
+        });
+        outcome.unwrap_or(Err(ExecError::Timeout { limit }))
+    }
+
+    pub(crate) fn wait_for_exit(&self, id: u64, limit: Duration) -> Result<Exit, WaitError> {
+        let outcome = self.wait(limit, |state| match (state.processes.get(&id), &state.gone) {
+            (Some(ProcessState::Exited(exit)), _) => Some(Ok(*exit)),
+            (_, Some(how)) => Some(Err(WaitError::Gone { how: how.clone() })),
+            (_, None) => None,
+        });
+        outcome.unwrap_or(Err(WaitError::Deadline { limit }))
+    }
+
+    pub(crate) fn signal(&self, id: u64, signal: i32) -> Result<(), WaitError> {
+        let sent = self.send(&Request::Signal { id, signal }, &[]);
+        sent.map_err(|_| WaitError::Gone { how: self.how_it_ended() })
+    }
+
+    fn wait<T>(&self, limit: Duration, mut look: impl FnMut(&State) -> Option<T>) -> Option<T> {
+        let deadline = Instant::now().checked_add(limit);
+        let mut state = self.state();
+        loop {
+            if let Some(found) = look(&state) {
+                return Some(found);
+            }
+            // A limit beyond the clock's range is no limit; wake up now and then all the same.
+            let left = deadline.map_or(Duration::from_secs(3600), |deadline| {
+                deadline.saturating_duration_since(Instant::now())
+            });
+            if left.is_zero() {
+                return None;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The one thread that a sandbox has on the host side: it spawns `__init`, speaks the handshake, passes on what PID 1
+//! reports, and waits until everything has died. The kernel kills `__init` when this thread ends, so it lives as long
+//! as the sandbox; nothing else is ever spawned from it.
+
+use crate::channel;
+use crate::describe::Description;
+use crate::error::StartError;
+use crate::message::{Report, Request};
+use crate::shared::{ProcessState, Shared};
+use crate::spec::{InitProgram, SandboxSpec};
+use crate::step::{AtStep, Step};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+/// How long the whole handshake may take between two messages.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+
+/// What the handshake brings.
+pub(crate) struct Started {
+    pub(crate) pid: Pid,
+    pub(crate) root: OwnedFd,
+    pub(crate) sockets: Vec<OwnedFd>,
+    pub(crate) description: Description,
+}
+
+/// The body of the thread. The outcome of the start goes through `outcome`; then it serves until the end.
+pub(crate) fn supervise(
+    spec: SandboxSpec,
+    init_socket: UnixStream,
+    shared: &Arc<Shared>,
+    outcome: &Sender<Result<Started, StartError>>,
+) {
+    let mut handshake = Handshake::default();
+    let result = handshake.run(spec, init_socket, shared);
+    let failed = result.is_err();
+    if failed {
+        handshake.kill();
+    }
+    // The receiver only goes away together with the whole start, which waits for us.
+    drop(outcome.send(result));
+    if !failed {
+        dispatch_reports(shared);
+    }
+    shared.mark_gone(&reap());
+}
+
+#[derive(Default)]
+struct Handshake {
+    pid: Option<Pid>,
+    sockets: Vec<OwnedFd>,
+    init: Option<std::process::Child>,
+}
+
+impl Handshake {
+    fn run(
+        &mut self,
+        spec: SandboxSpec,
+        init_socket: UnixStream,
+        shared: &Shared,
+    ) -> Result<Started, StartError> {
+        let socket = &shared.socket;
+        self.init = Some(spawn_init(&spec.init, init_socket)?);
+        socket.set_read_timeout(Some(HANDSHAKE_LIMIT)).at(Step::Handshake, "the control socket")?;
+        channel::send(socket, &Request::Begin(Box::new(spec)), &[])
+            .at(Step::Handshake, "sending the spec")?;
+        loop {
+            if let Some(started) = self.next(shared)? {
+                socket.set_read_timeout(None).at(Step::Handshake, "the control socket")?;
+                return Ok(started);
+            }
+        }
+    }
+
+    fn next(&mut self, shared: &Shared) -> Result<Option<Started>, StartError> {
+        let (report, descriptors) = match channel::receive::<Report>(&shared.socket) {
+            Ok(Some(message)) => message,
+            Ok(None) => return Err(self.died("closed its socket")),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                return Err(StartError::Timeout { after: self.last_step(), limit: HANDSHAKE_LIMIT });
+            }
+            Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Err(self.died("died")),
+            Err(source) => {
+                return Err(StartError::Step { step: Step::Handshake, on: "a report".to_owned(), source });
+            }
+        };
+        match report {
+            Report::PidOne { pid } => {
+                let pid = Pid::from_raw(pid).ok_or_else(|| self.died("reported no pid"))?;
+                let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty());
+                self.pid = Some(pid);
+                shared.set_pidfd(pidfd.at(Step::BecomePidOne, "a descriptor for PID 1")?);
+                Ok(None)
+            }
+            Report::Sockets { .. } => {
+                self.sockets.extend(descriptors);
+                Ok(None)
+            }
+            Report::Ready { description } => self.ready(description, descriptors).map(Some),
+            Report::Failed { step, on, errno } => {
+                Err(StartError::Step { step, on, source: io::Error::from_raw_os_error(errno) })
+            }
+            Report::Started { .. } | Report::NotStarted { .. } | Report::Exited { .. } => {
+                Err(self.died("spoke out of turn"))
+            }
+        }
+    }
+
+    fn ready(&mut self, description: Description, descriptors: Vec<OwnedFd>) -> Result<Started, StartError> {
+        let root = descriptors.into_iter().next();
+        let (Some(pid), Some(root)) = (self.pid, root) else {
+            return Err(self.died("was ready without a pid or a root"));
+        };
+        Ok(Started { pid, root, sockets: std::mem::take(&mut self.sockets), description })
+    }
+
+    fn last_step(&self) -> Step {
+        if self.pid.is_some() { Step::BecomePidOne } else { Step::Handshake }
+    }
+
+    fn died(&self, how: &str) -> StartError {
+        StartError::InitDied { after: self.last_step(), how: how.to_owned() }
+    }
+
+    fn kill(&mut self) {
+        // What cannot be signalled any more has ended already; `reap` waits for all of them.
+        if let Some(pid) = self.pid {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+        if let Some(init) = &mut self.init {
+            drop(init.kill());
+        }
+    }
+}
+
+fn spawn_init(init: &InitProgram, socket: UnixStream) -> Result<std::process::Child, StartError> {
+    let child = std::process::Command::new(&init.path)
+        .arg(&init.argument)
+        .env_clear()
+        .current_dir("/")
+        .stdin(OwnedFd::from(socket))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .at(Step::Spawn, init.path.display())?;
+    Ok(child)
+}
+
+fn dispatch_reports(shared: &Shared) {
+    while let Ok(Some((report, _))) = channel::receive::<Report>(&shared.socket) {
+        match report {
+            Report::Started { id, pid } => shared.update(id, ProcessState::Running { pid }),
+            Report::NotStarted { id, errno } => shared.update(id, ProcessState::NotStarted { errno }),
+            Report::Exited { id, exit } => shared.update(id, ProcessState::Exited(exit)),
+            // Only valid in the handshake: PID 1 is not itself any more.
+            Report::PidOne { .. } | Report::Sockets { .. } | Report::Ready { .. } | Report::Failed { .. } => {
+                break;
+            }
+        }
+    }
+    // Without its channel PID 1 is of no use, whether it closed it or broke it.
+    shared.kill();
+}
+
+/// Waits until every child of this thread has ended: `__init` and PID 1, which ends after everything inside has.
+fn reap() -> String {
+    /// Only children of this very thread; others belong to other parts of the program.
+    const NOT_OF_OTHER_THREADS: u32 = 0x2000_0000;
+    let mut how = "it never started".to_owned();
+    loop {
+        match rustix::process::wait(WaitOptions::from_bits_retain(NOT_OF_OTHER_THREADS)) {
+            Ok(Some((_, status))) => how = describe_status(status),
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return how,
+        }
+    }
+}
+
+fn describe_status(status: rustix::process::WaitStatus) -> String {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => format!("PID 1 exited with {code}"),
+        (None, Some(signal)) => format!("PID 1 was killed by signal {signal}"),
+        (None, None) => "PID 1 ended".to_owned(),
+    }
+}

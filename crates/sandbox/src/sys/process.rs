@@ -1,0 +1,55 @@
+//! Making and ending processes: namespaces, a sibling of the caller, commands in their own session.
+
+use rustix::thread::UnshareFlags;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+
+/// Which side of `clone_as_sibling` this is.
+pub(crate) enum CloneOutcome {
+    Original { pid: i32 },
+    Sibling,
+}
+
+/// Moves the calling, single-threaded process into new namespaces.
+pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    // SAFETY: only unsharing the descriptor table of a process with threads is unsound; `__init` has one thread and
+    // never asks for it.
+    unsafe { rustix::thread::unshare_unsafe(flags)? };
+    Ok(())
+}
+
+/// Forks, and makes the new process a child of our parent instead of ours, so that the parent can wait for it and the
+/// original can go away.
+pub(crate) fn clone_as_sibling() -> io::Result<CloneOutcome> {
+    // SAFETY: without CLONE_VM this is a fork; `__init` has one thread, so the copy is whole.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, libc::CLONE_PARENT | libc::SIGCHLD, 0, 0, 0, 0) };
+    match super::check(pid)? {
+        0 => Ok(CloneOutcome::Sibling),
+        pid => {
+            let pid = i32::try_from(pid).map_err(io::Error::other)?;
+            Ok(CloneOutcome::Original { pid })
+        }
+    }
+}
+
+/// Spawns `command` as the leader of a new session; with `terminal`, its standard input becomes the session's terminal.
+pub(crate) fn spawn_in_session(command: &mut Command, terminal: bool) -> io::Result<Child> {
+    // SAFETY: between fork and exec the closure makes two plain system calls and allocates nothing.
+    unsafe {
+        command.pre_exec(move || {
+            rustix::process::setsid()?;
+            if terminal && libc::ioctl(0, libc::TIOCSCTTY as _, 0) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(())
+        });
+    }
+    command.spawn()
+}
+
+/// Ends the process at once: no destructors, no flushing of what a parent may also flush.
+pub(crate) fn exit_now(code: i32) -> ! {
+    // SAFETY: `_exit` has no preconditions.
+    unsafe { libc::_exit(code) }
+}

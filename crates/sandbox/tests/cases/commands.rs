@@ -1,0 +1,118 @@
+//! Commands: streams, environment, exit, signals, and the end of everything with the sandbox.
+
+use crate::runner::Case;
+use crate::world::{PATIENCE, World, run, shell};
+use sandbox::{Command, ExecError, Exit, Stdio, WaitError};
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+pub(crate) const CASES: &[Case] = &[
+    Case { name: "a_command_gets_its_streams_and_its_exit_is_told", run: streams_and_exit },
+    Case { name: "the_environment_is_built_from_nothing", run: environment },
+    Case { name: "a_program_that_is_not_there_is_an_error_with_its_name", run: missing_program },
+    Case { name: "signals_reach_the_process_group", run: signals },
+    Case { name: "many_commands_run_at_once", run: many_at_once },
+    Case { name: "our_own_program_runs_inside", run: own_program },
+    Case { name: "close_kills_what_hides", run: close_kills_what_hides },
+];
+
+fn streams_and_exit(world: &World) {
+    let sandbox = world.start(world.spec());
+    let mut command = Command::new(["/bin/sh", "-c", "cat; echo err >&2; exit 7"]);
+    command.stdin = Stdio::Pipe;
+    command.stdout = Stdio::Pipe;
+    command.stderr = Stdio::Pipe;
+    let mut process = sandbox.exec(command).unwrap();
+    process.stdin.take().unwrap().write_all(b"in").unwrap();
+    let (mut stdout, mut stderr) = (String::new(), String::new());
+    process.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+    process.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    assert_eq!((stdout.as_str(), stderr.as_str()), ("in", "err\n"));
+    assert_eq!(process.wait(PATIENCE), Ok(Exit::Code(7)));
+    assert_eq!(shell(&sandbox, "kill -9 $$").exit, Exit::Signal(9));
+    sandbox.close().unwrap();
+}
+
+fn environment(world: &World) {
+    let mut spec = world.spec();
+    spec.environment.push(("FROM_SPEC".into(), "a".into()));
+    spec.environment.push(("BOTH".into(), "spec".into()));
+    let sandbox = world.start(spec);
+    let mut command = Command::new(["/usr/bin/env"]);
+    command.environment = vec![("BOTH".into(), "command".into())];
+    let output = run(&sandbox, command);
+    let mut lines: Vec<&str> = output.stdout.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["BOTH=command", "FROM_SPEC=a", "PATH=/usr/bin:/bin"]);
+    sandbox.close().unwrap();
+}
+
+fn missing_program(world: &World) {
+    let sandbox = world.start(world.spec());
+    let error = sandbox.exec(Command::new(["/no/such/program"])).unwrap_err();
+    assert!(
+        matches!(&error, ExecError::NotStarted { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
+    );
+    assert!(error.to_string().contains("/no/such/program"), "{error}");
+    // The sandbox is none the worse for it.
+    assert_eq!(shell(&sandbox, "true").exit, Exit::Code(0));
+    sandbox.close().unwrap();
+}
+
+fn signals(world: &World) {
+    let sandbox = world.start(world.spec());
+    let mut command = Command::new(["/bin/sh", "-c", "sleep 100 & echo ready; wait"]);
+    command.stdout = Stdio::Pipe;
+    let mut process = sandbox.exec(command).unwrap();
+    let mut ready = [0; 6];
+    let mut stdout = process.stdout.take().unwrap();
+    stdout.read_exact(&mut ready).unwrap();
+    let short = Duration::from_millis(20);
+    assert_eq!(process.wait(short), Err(WaitError::Deadline { limit: short }));
+    process.signal(15).unwrap();
+    assert_eq!(process.wait(PATIENCE), Ok(Exit::Signal(15)));
+    // The pipe closes only when the background process is gone too.
+    assert_eq!(stdout.read(&mut ready).unwrap(), 0);
+    sandbox.close().unwrap();
+}
+
+fn many_at_once(world: &World) {
+    let sandbox = world.start(world.spec());
+    std::thread::scope(|scope| {
+        for number in 0..16 {
+            let sandbox = &sandbox;
+            scope.spawn(move || {
+                let output = shell(sandbox, &format!("echo {number}; exit {number}"));
+                assert_eq!(output.stdout, format!("{number}\n"));
+                assert_eq!(output.exit, Exit::Code(number));
+            });
+        }
+    });
+    sandbox.close().unwrap();
+}
+
+fn own_program(world: &World) {
+    let mut spec = world.spec();
+    spec.program = Some("/opt/program".into());
+    let sandbox = world.start(spec);
+    let output = shell(&sandbox, "test -x /opt/program && ! echo x 2>/dev/null >/opt/program");
+    assert_eq!(output.exit, Exit::Code(0), "{output:?}");
+    sandbox.close().unwrap();
+}
+
+fn close_kills_what_hides(world: &World) {
+    let state = world.spec().state_directory;
+    let mut spec = world.spec();
+    spec.state_directory.clone_from(&state);
+    let sandbox = world.start(spec);
+    let pid = sandbox.host_pid();
+    // Double-forked, in a session of its own, deaf to every polite signal.
+    let hide =
+        "setsid sh -c 'trap \"\" TERM HUP INT; sleep 100 & sleep 100' </dev/null >/dev/null 2>&1 & echo";
+    assert!(shell(&sandbox, hide).exit.success());
+    let begun = Instant::now();
+    sandbox.close().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+    assert!(!state.exists());
+}

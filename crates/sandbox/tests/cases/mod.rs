@@ -1,0 +1,12 @@
+//! The cases, one idea per file.
+
+mod commands;
+mod files;
+mod network;
+mod refusals;
+
+use crate::runner::Case;
+
+pub(crate) fn all() -> Vec<Case> {
+    [commands::CASES, files::CASES, network::CASES, refusals::CASES].concat()
+}

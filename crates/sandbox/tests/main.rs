@@ -1,0 +1,16 @@
+//! The tests of the sandbox as a whole: real sandboxes, each case as root and as an ordinary user. This binary is its own
+//! `__init`, because a sandbox starts the program that it is part of, and has its own small runner for the same reason.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::print_stdout, reason = "the report of the tests")]
+
+mod cases;
+mod runner;
+mod world;
+
+fn main() -> std::process::ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == "__init") {
+        sandbox::init::main();
+    }
+    runner::run(&cases::all())
+}
