@@ -7,5 +7,6 @@
 
 pub mod address;
 mod canonical;
+pub mod glob;
 
 pub use canonical::{CanonicalPath, EncodedSlash, MAX_PATH_BYTES, PathError};
