@@ -1,0 +1,149 @@
+//! The globs of policy files. `*` and `?` stop at the separator, `**` crosses it; the separator is `/` in paths and `.`
+//! in hosts, query values and names. A pattern is compiled once; matching takes time linear in the text, and whether one
+//! pattern lies within another can be proved, which is what comparing policies stands on.
+
+mod automaton;
+mod parse;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use automaton::Automaton;
+pub use parse::PatternError;
+
+/// The longest pattern that is read, in bytes.
+pub const MAX_PATTERN_BYTES: usize = 1024;
+
+/// What `*` does not cross.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Separator {
+    Slash,
+    Dot,
+}
+
+impl Separator {
+    fn byte(self) -> u8 {
+        match self {
+            Self::Slash => b'/',
+            Self::Dot => b'.',
+        }
+    }
+}
+
+/// A compiled pattern. Two patterns are equal when they were written the same.
+#[derive(Clone)]
+pub struct Pattern {
+    text: String,
+    separator: Separator,
+    matcher: Matcher,
+}
+
+#[derive(Clone)]
+enum Matcher {
+    Everything,
+    Exactly(Vec<u8>),
+    Automaton(Box<Automaton>),
+}
+
+impl Pattern {
+    /// Compiles a glob.
+    pub fn glob(text: &str, separator: Separator) -> Result<Self, PatternError> {
+        let tokens = parse::parse(text, separator)?;
+        let matcher = match parse::literal(&tokens) {
+            Some(bytes) => Matcher::Exactly(bytes),
+            None if tokens == [parse::Token::Everything] => Matcher::Everything,
+            None => Matcher::Automaton(Box::new(Automaton::new(&tokens)?)),
+        };
+        Ok(Self { text: text.to_owned(), separator, matcher })
+    }
+
+    /// A text that stands only for itself, whatever characters are in it.
+    pub fn exact(text: &str, separator: Separator) -> Self {
+        Self { text: text.to_owned(), separator, matcher: Matcher::Exactly(text.as_bytes().to_vec()) }
+    }
+
+    /// Matches every text.
+    pub fn everything(separator: Separator) -> Self {
+        Self { text: "**".to_owned(), separator, matcher: Matcher::Everything }
+    }
+
+    /// As OpenShell reads hosts and binaries: a text without `*` stands for itself.
+    pub fn glob_if_starred(text: &str, separator: Separator) -> Result<Self, PatternError> {
+        if text.contains('*') { Self::glob(text, separator) } else { Ok(Self::exact(text, separator)) }
+    }
+
+    pub fn matches(&self, text: &[u8]) -> bool {
+        match &self.matcher {
+            Matcher::Everything => true,
+            Matcher::Exactly(bytes) => bytes == text,
+            Matcher::Automaton(automaton) => automaton.matches(text),
+        }
+    }
+
+    /// The one text that this matches, if it is that kind of pattern.
+    pub fn as_exact(&self) -> Option<&[u8]> {
+        match &self.matcher {
+            Matcher::Exactly(bytes) => Some(bytes),
+            Matcher::Everything | Matcher::Automaton(_) => None,
+        }
+    }
+
+    pub fn is_everything(&self) -> bool {
+        matches!(self.matcher, Matcher::Everything)
+    }
+
+    /// Whether everything that this matches, `other` matches too. Says no where the proof would take too long.
+    pub fn within(&self, other: &Self) -> bool {
+        match (&self.matcher, &other.matcher) {
+            (_, Matcher::Everything) => true,
+            (Matcher::Exactly(bytes), _) => other.matches(bytes),
+            (Matcher::Automaton(lower), Matcher::Automaton(upper)) => {
+                self.same_as(other) || lower.within(upper)
+            }
+            (Matcher::Automaton(lower), Matcher::Exactly(bytes)) => lower.within(&Automaton::literal(bytes)),
+            (Matcher::Everything, Matcher::Automaton(upper)) => Automaton::everything().within(upper),
+            (Matcher::Everything, Matcher::Exactly(_)) => false,
+        }
+    }
+
+    /// Whether some text may match both. Says yes where the proof would take too long.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        match (&self.matcher, &other.matcher) {
+            (Matcher::Everything, _) | (_, Matcher::Everything) => true,
+            (Matcher::Exactly(bytes), _) => other.matches(bytes),
+            (_, Matcher::Exactly(bytes)) => self.matches(bytes),
+            (Matcher::Automaton(one), Matcher::Automaton(two)) => one.overlaps(two),
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    fn same_as(&self, other: &Self) -> bool {
+        self.text == other.text
+            && self.separator == other.separator
+            && self.as_exact().is_some() == other.as_exact().is_some()
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.same_as(other)
+    }
+}
+
+impl Eq for Pattern {}
+
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pattern({:?})", self.text)
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
