@@ -3,7 +3,9 @@
 //! environment.
 
 pub mod client;
+pub mod dns;
 pub mod door;
 pub mod event;
+pub mod resolver;
 pub mod scripted;
 pub mod wire;
