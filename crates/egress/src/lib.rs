@@ -3,6 +3,8 @@
 //! environment.
 
 pub mod client;
+pub mod credentials;
+pub mod dial;
 pub mod dns;
 pub mod door;
 pub mod event;

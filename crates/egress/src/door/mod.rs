@@ -5,6 +5,7 @@ mod body;
 mod exchange;
 pub mod judge;
 pub mod ledger;
+mod pace;
 pub mod price;
 mod relay;
 mod serve;
@@ -14,12 +15,14 @@ pub mod upstream;
 
 pub use judge::{Judge, Subject, Verdict};
 pub use ledger::{Budget, ModelUsage};
+pub use pace::PaceLimits;
 pub use price::{Money, PriceList};
 pub use serve::{Serving, start};
 pub use upstream::Upstream;
 
 use crate::event::{EgressEvent, OnEvent};
 use ledger::Ledger;
+use pace::Pace;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,6 +47,7 @@ pub struct DoorLimits {
     pub request_time: Duration,
     /// Between two portions of an answer, the first one included.
     pub answer_idle: Duration,
+    pub pace: PaceLimits,
 }
 
 impl Default for DoorLimits {
@@ -54,6 +58,7 @@ impl Default for DoorLimits {
             answer_bytes: 32 << 20,
             request_time: Duration::from_secs(60),
             answer_idle: Duration::from_secs(600),
+            pace: PaceLimits::default(),
         }
     }
 }
@@ -64,6 +69,7 @@ pub struct Door {
     judge: Judge,
     on_event: OnEvent,
     limits: DoorLimits,
+    pace: Pace,
     exchanges: AtomicU64,
     /// Why nothing passes any more.
     stopped: Mutex<Option<String>>,
@@ -78,6 +84,7 @@ impl Door {
             judge,
             on_event,
             limits,
+            pace: Pace::new(limits.pace),
             exchanges: AtomicU64::new(0),
             stopped: Mutex::new(None),
         }

@@ -3,7 +3,7 @@
 
 use super::Door;
 use super::body::{AnswerBody, BrokenOff, Feed};
-use super::exchange::{Answered, response, whole};
+use super::exchange::{Answered, fault_answer, response};
 use super::ledger::Reservation;
 use super::upstream::{Reply, ReplyBody};
 use crate::event::{EgressEvent, Ending};
@@ -33,47 +33,39 @@ struct Tally {
 
 pub(super) async fn relay(underway: Underway, reply: Reply) -> Answered {
     let started = Instant::now();
-    let Reply { status, content_type, body } = reply;
-    if status == 200 && content_type.starts_with("text/event-stream") {
+    if reply.is_stream() {
+        let Reply { status, headers, body } = reply;
         let (feed, fed) = AnswerBody::fed();
         tokio::spawn(stream(underway, status, body, feed, started));
-        return response(status, &content_type, fed);
+        return response(status, headers, fed);
     }
-    relay_whole(underway, status, &content_type, body, started).await
+    relay_whole(underway, reply, started).await
 }
 
-async fn relay_whole(
-    underway: Underway,
-    status: u16,
-    content_type: &str,
-    body: ReplyBody,
-    started: Instant,
-) -> Answered {
+async fn relay_whole(underway: Underway, reply: Reply, started: Instant) -> Answered {
+    let Reply { status, headers, body } = reply;
     let wire = underway.wire;
-    let fault = |message: String| {
-        let fault = Fault::new(FaultKind::Upstream, message);
-        whole(fault.kind.status(), "application/json", codec::write_fault(wire, &fault).to_string())
-    };
+    let broken = |message: String| fault_answer(wire, &Fault::new(FaultKind::Upstream, message));
     let bytes = match collect(&underway.door, body).await {
         Ok(bytes) => bytes,
         Err(message) => {
             settle(underway, status, Ending::Cut, &Tally::default(), started);
-            return fault(message);
+            return broken(message);
         }
     };
     if status != 200 {
         settle(underway, status, Ending::Fault, &Tally::default(), started);
-        return whole(status, content_type, bytes);
+        return response(status, headers, AnswerBody::whole(bytes));
     }
     match codec::read_answer(wire, &bytes) {
         Ok(answer) => {
             let tally = Tally { model: answer.model, usage: answer.usage, ended: true, fault: false };
             settle(underway, status, Ending::Complete, &tally, started);
-            whole(status, content_type, bytes)
+            response(status, headers, AnswerBody::whole(bytes))
         }
         Err(error) => {
             settle(underway, status, Ending::Cut, &Tally::default(), started);
-            fault(error.to_string())
+            broken(error.to_string())
         }
     }
 }

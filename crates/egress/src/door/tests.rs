@@ -29,7 +29,8 @@ struct Setting {
 
 impl Default for Setting {
     fn default() -> Self {
-        let limits = DoorLimits { answer_idle: Duration::from_millis(400), ..DoorLimits::default() };
+        let pace = PaceLimits { first_wait: Duration::from_millis(5), ..PaceLimits::default() };
+        let limits = DoorLimits { answer_idle: Duration::from_millis(400), pace, ..DoorLimits::default() };
         Self { budget: Budget::default(), prices: PriceList::built_in(), judge: judge::pass_all(), limits }
     }
 }
@@ -221,6 +222,24 @@ fn faults_of_the_upstream_reach_the_client_as_what_they_are() {
     assert!(fail("silent").is_passing());
     scene.ask(&request("fine", true)).unwrap();
     assert_eq!(scene.endings(5), [Ending::Fault, Ending::Cut, Ending::Fault, Ending::Cut, Ending::Complete]);
+}
+
+#[test]
+fn a_storm_of_refusals_reaches_the_upstream_only_so_often() {
+    let pace = PaceLimits {
+        first_wait: Duration::from_millis(1),
+        refusals_to_open: 3,
+        open_for: Duration::from_secs(60),
+        ..PaceLimits::default()
+    };
+    let limits = DoorLimits { pace, ..DoorLimits::default() };
+    let scenario = json!({"turns": [[{"error": 529, "times": 100}]]});
+    let scene = scene(&scenario, Setting { limits, ..Setting::default() });
+    let asks = (0..20).map(|_| scene.ask(&request("go", true)).unwrap_err());
+    assert!(asks.into_iter().all(|error| matches!(error, ClientError::Fault { status: 529, .. })));
+    assert_eq!(scene.bodies.lock().unwrap().len(), 3);
+    let resting = |event: &&EgressEvent| matches!(event, EgressEvent::UpstreamResting { .. });
+    assert_eq!(scene.events().iter().filter(resting).count(), 1);
 }
 
 #[test]
