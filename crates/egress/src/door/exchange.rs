@@ -4,6 +4,7 @@
 use super::body::AnswerBody;
 use super::judge::{Subject, Verdict};
 use super::ledger::Reservation;
+use super::liveness::NotStarted;
 use super::pace::Report;
 use super::upstream::{Outgoing, Reply};
 use super::{Door, relay};
@@ -83,6 +84,7 @@ async fn read(door: &Door, wire: Wire, request: hyper::Request<Incoming>) -> Res
 }
 
 async fn pass(door: &Arc<Door>, exchange: u64, asked: Asked) -> Result<Answered, Fault> {
+    wait_for_start(door, exchange).await?;
     let Asked { wire, request, body, headers, query } = judge_results(door, exchange, asked)?;
     let mut reservation = door
         .ledger
@@ -107,6 +109,17 @@ async fn pass(door: &Arc<Door>, exchange: u64, asked: Asked) -> Result<Answered,
         }
     };
     Ok(relay::relay(relay::Underway { door: Arc::clone(door), exchange, wire, reservation }, reply).await)
+}
+
+/// Hooks that do not run are noticed before the model is asked anything.
+async fn wait_for_start(door: &Door, exchange: u64) -> Result<(), Fault> {
+    let Some(start) = &door.start else { return Ok(()) };
+    start.wait().await.map_err(|NotStarted(patience)| {
+        let reason =
+            format!("the runtime's start hook did not reach the guard within {} s", patience.as_secs());
+        door.stop_by_judge(exchange, &reason);
+        Fault::new(FaultKind::Permission, format!("fullsend: {reason}"))
+    })
 }
 
 async fn send(door: &Door, outgoing: Outgoing<'_>, reservation: &mut Reservation) -> Result<Reply, Fault> {
@@ -139,9 +152,12 @@ fn judge_results(door: &Door, exchange: u64, asked: Asked) -> Result<Asked, Faul
         request.tool_calls().map(|call| (call.id.as_str(), call.name.as_str())).collect();
     let mut replaced = HashMap::new();
     for result in request.tool_results() {
-        for text in &result.parts {
-            let tool = tools.get(result.id.as_str()).copied();
-            match (door.judge)(&Subject::ToolResult { call_id: &result.id, tool, text }) {
+        let (tool, fresh) = (tools.get(result.id.as_str()).copied(), door.results.is_new(result));
+        let nothing = [String::new()];
+        let parts = if result.parts.is_empty() { &nothing[..] } else { &result.parts[..] };
+        for text in parts {
+            let is_error = result.is_error;
+            match (door.judge)(&Subject::ToolResult { call_id: &result.id, tool, text, is_error, fresh }) {
                 Verdict::Pass => {}
                 Verdict::Replace(with) => drop(replaced.insert(text.clone(), with)),
                 Verdict::Deny(reason) => {

@@ -3,8 +3,10 @@
 
 mod body;
 mod exchange;
+mod gate;
 pub mod judge;
 pub mod ledger;
+pub mod liveness;
 mod pace;
 pub mod price;
 mod relay;
@@ -12,9 +14,11 @@ mod serve;
 #[cfg(test)]
 mod tests;
 pub mod upstream;
+mod whole;
 
 pub use judge::{Judge, Subject, Verdict};
 pub use ledger::{Budget, ModelUsage};
+pub use liveness::{ResultDigest, StartSignal};
 pub use pace::PaceLimits;
 pub use price::{Money, PriceList};
 pub use serve::{Serving, start};
@@ -22,8 +26,9 @@ pub use upstream::Upstream;
 
 use crate::event::{EgressEvent, OnEvent};
 use ledger::Ledger;
+use liveness::SeenResults;
 use pace::Pace;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -35,6 +40,26 @@ pub struct DoorConfig {
     pub judge: Judge,
     pub on_event: OnEvent,
     pub limits: DoorLimits,
+    /// `None`: a runtime without a start hook.
+    pub start: Option<StartSignal>,
+    /// Results of a conversation that is resumed; see `Door::seen_results`.
+    pub known_results: HashSet<ResultDigest>,
+}
+
+impl DoorConfig {
+    /// Without budget, judge and start signal; set what is wanted and take the rest by `..DoorConfig::new(…)`.
+    pub fn new(upstream: Upstream, on_event: OnEvent) -> Self {
+        Self {
+            upstream,
+            budget: Budget::default(),
+            prices: PriceList::built_in(),
+            judge: judge::pass_all(),
+            on_event,
+            limits: DoorLimits::default(),
+            start: None,
+            known_results: HashSet::new(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +72,10 @@ pub struct DoorLimits {
     pub request_time: Duration,
     /// Between two portions of an answer, the first one included.
     pub answer_idle: Duration,
+    /// Of a streamed answer, over all.
+    pub stream_bytes: usize,
+    /// The longest pattern that the judge looks for in text: so much of a stream waits.
+    pub hold_back: usize,
     pub pace: PaceLimits,
 }
 
@@ -58,6 +87,8 @@ impl Default for DoorLimits {
             answer_bytes: 32 << 20,
             request_time: Duration::from_secs(60),
             answer_idle: Duration::from_secs(600),
+            stream_bytes: 256 << 20,
+            hold_back: 512,
             pace: PaceLimits::default(),
         }
     }
@@ -70,6 +101,8 @@ pub struct Door {
     on_event: OnEvent,
     limits: DoorLimits,
     pace: Pace,
+    start: Option<StartSignal>,
+    results: SeenResults,
     exchanges: AtomicU64,
     /// Why nothing passes any more.
     stopped: Mutex<Option<String>>,
@@ -77,7 +110,7 @@ pub struct Door {
 
 impl Door {
     pub fn new(config: DoorConfig) -> Self {
-        let DoorConfig { upstream, budget, prices, judge, on_event, limits } = config;
+        let DoorConfig { upstream, budget, prices, judge, on_event, limits, start, known_results } = config;
         Self {
             upstream,
             ledger: Arc::new(Ledger::new(budget, prices, Arc::clone(&on_event))),
@@ -85,6 +118,8 @@ impl Door {
             on_event,
             limits,
             pace: Pace::new(limits.pace),
+            start,
+            results: SeenResults::new(known_results),
             exchanges: AtomicU64::new(0),
             stopped: Mutex::new(None),
         }
@@ -93,6 +128,11 @@ impl Door {
     /// What every model used until now.
     pub fn usage(&self) -> BTreeMap<String, ModelUsage> {
         self.ledger.models()
+    }
+
+    /// Every tool result that passed, for the door of a later run that goes on with the same conversation.
+    pub fn seen_results(&self) -> HashSet<ResultDigest> {
+        self.results.all()
     }
 
     /// Lets nothing pass from now on. The first reason stays.
