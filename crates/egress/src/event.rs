@@ -31,6 +31,8 @@ pub enum EgressEvent {
     BudgetWarning { spent: String },
     /// The budget is spent; no further request passes.
     BudgetSpent { spent: String },
+    /// The upstream is too busy; nothing is sent to it until then.
+    UpstreamResting { retry_after_ms: u64 },
     /// The judge wants the run to end. The door passes nothing from here on.
     Stop { exchange: u64, reason: String },
 }

@@ -3,7 +3,11 @@
 //! environment.
 
 pub mod client;
+pub mod credentials;
+pub mod dial;
+pub mod dns;
 pub mod door;
 pub mod event;
+pub mod resolver;
 pub mod scripted;
 pub mod wire;

@@ -3,6 +3,10 @@
 
 use super::body::AnswerBody;
 use super::judge::{Subject, Verdict};
+use super::ledger::Reservation;
+use super::liveness::NotStarted;
+use super::pace::Report;
+use super::upstream::{Outgoing, Reply};
 use super::{Door, relay};
 use crate::event::EgressEvent;
 use crate::wire::fault::{Fault, FaultKind};
@@ -11,7 +15,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
-use hyper::{Method, Response, StatusCode};
+use hyper::{HeaderMap, Method, Response, StatusCode};
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -47,6 +51,8 @@ pub(super) struct Asked {
     pub(super) wire: Wire,
     pub(super) request: Request,
     pub(super) body: Bytes,
+    pub(super) headers: HeaderMap,
+    pub(super) query: Option<String>,
 }
 
 async fn read(door: &Door, wire: Wire, request: hyper::Request<Incoming>) -> Result<Asked, Fault> {
@@ -58,7 +64,8 @@ async fn read(door: &Door, wire: Wire, request: hyper::Request<Incoming>) -> Res
         return Err(Fault::new(FaultKind::InvalidRequest, message));
     }
     let limits = door.limits;
-    let collecting = Limited::new(request.into_body(), limits.request_bytes).collect();
+    let (head, body) = request.into_parts();
+    let collecting = Limited::new(body, limits.request_bytes).collect();
     let body = match tokio::time::timeout(limits.request_time, collecting).await {
         Ok(Ok(collected)) => collected.to_bytes(),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
@@ -72,12 +79,14 @@ async fn read(door: &Door, wire: Wire, request: hyper::Request<Incoming>) -> Res
     };
     let request = codec::read_request(wire, &body)
         .map_err(|error| Fault::new(FaultKind::InvalidRequest, error.to_string()))?;
-    Ok(Asked { wire, request, body })
+    let query = head.uri.query().map(str::to_owned);
+    Ok(Asked { wire, request, body, headers: head.headers, query })
 }
 
 async fn pass(door: &Arc<Door>, exchange: u64, asked: Asked) -> Result<Answered, Fault> {
-    let Asked { wire, request, body } = judge_results(door, exchange, asked)?;
-    let reservation = door
+    wait_for_start(door, exchange).await?;
+    let Asked { wire, request, body, headers, query } = judge_results(door, exchange, asked)?;
+    let mut reservation = door
         .ledger
         .reserve(&request, body.len())
         .await
@@ -90,31 +99,65 @@ async fn pass(door: &Arc<Door>, exchange: u64, asked: Asked) -> Result<Answered,
         tools: request.tools.len(),
         bytes: body.len(),
     });
-    let sending = door.upstream.send(wire, &request, &body);
-    let reply = match tokio::time::timeout(door.limits.answer_idle, sending).await {
-        Ok(Ok(reply)) => reply,
-        Ok(Err(error)) => {
+    let outgoing =
+        Outgoing { wire, request: &request, body: &body, headers: &headers, query: query.as_deref() };
+    let reply = match send(door, outgoing, &mut reservation).await {
+        Ok(reply) => reply,
+        Err(fault) => {
             reservation.release();
-            return Err(Fault::new(FaultKind::Upstream, error.to_string()));
-        }
-        Err(_) => {
-            reservation.release();
-            return Err(Fault::new(FaultKind::Timeout, "the model did not answer in time"));
+            return Err(fault);
         }
     };
     Ok(relay::relay(relay::Underway { door: Arc::clone(door), exchange, wire, reservation }, reply).await)
 }
 
+/// Hooks that do not run are noticed before the model is asked anything.
+async fn wait_for_start(door: &Door, exchange: u64) -> Result<(), Fault> {
+    let Some(start) = &door.start else { return Ok(()) };
+    start.wait().await.map_err(|NotStarted(patience)| {
+        let reason =
+            format!("the runtime's start hook did not reach the guard within {} s", patience.as_secs());
+        door.stop_by_judge(exchange, &reason);
+        Fault::new(FaultKind::Permission, format!("fullsend: {reason}"))
+    })
+}
+
+async fn send(door: &Door, outgoing: Outgoing<'_>, reservation: &mut Reservation) -> Result<Reply, Fault> {
+    let leave = door.pace.wait().await.map_err(|broken| {
+        let seconds = broken.retry_after.as_secs() + 1;
+        let message = format!("fullsend: the model is too busy; nothing is sent to it for {seconds} s");
+        Fault::new(FaultKind::Overloaded, message)
+    })?;
+    reservation.mark_sent();
+    let sent = tokio::time::timeout(door.limits.answer_idle, door.upstream.send(outgoing)).await;
+    // An upstream that is out of reach is not a busy one: it does not slow the others down.
+    let (status, retry_after) = match &sent {
+        Ok(Ok(reply)) => (reply.status, reply.retry_after()),
+        _ => (0, None),
+    };
+    if let Report::Opened(rest) = leave.report(status, retry_after) {
+        let retry_after_ms = u64::try_from(rest.as_millis()).unwrap_or(u64::MAX);
+        door.say(EgressEvent::UpstreamResting { retry_after_ms });
+    }
+    match sent {
+        Ok(sent) => sent.map_err(|error| Fault::new(FaultKind::Upstream, error.to_string())),
+        Err(_) => Err(Fault::new(FaultKind::Timeout, "the model did not answer in time")),
+    }
+}
+
 /// Every tool result, once more, whatever the runtime's own hooks did with it.
 fn judge_results(door: &Door, exchange: u64, asked: Asked) -> Result<Asked, Fault> {
-    let Asked { wire, request, body } = asked;
+    let Asked { wire, request, body, headers, query } = asked;
     let tools: HashMap<&str, &str> =
         request.tool_calls().map(|call| (call.id.as_str(), call.name.as_str())).collect();
     let mut replaced = HashMap::new();
     for result in request.tool_results() {
-        for text in &result.parts {
-            let tool = tools.get(result.id.as_str()).copied();
-            match (door.judge)(&Subject::ToolResult { call_id: &result.id, tool, text }) {
+        let (tool, fresh) = (tools.get(result.id.as_str()).copied(), door.results.is_new(result));
+        let nothing = [String::new()];
+        let parts = if result.parts.is_empty() { &nothing[..] } else { &result.parts[..] };
+        for text in parts {
+            let is_error = result.is_error;
+            match (door.judge)(&Subject::ToolResult { call_id: &result.id, tool, text, is_error, fresh }) {
                 Verdict::Pass => {}
                 Verdict::Replace(with) => drop(replaced.insert(text.clone(), with)),
                 Verdict::Deny(reason) => {
@@ -128,29 +171,29 @@ fn judge_results(door: &Door, exchange: u64, asked: Asked) -> Result<Asked, Faul
         }
     }
     if replaced.is_empty() {
-        return Ok(Asked { wire, request, body });
+        return Ok(Asked { wire, request, body, headers, query });
     }
     let body = Bytes::from(rewrite::replace_strings(&body, &replaced));
     let request = codec::read_request(wire, &body)
         .map_err(|error| Fault::new(FaultKind::InvalidRequest, error.to_string()))?;
-    Ok(Asked { wire, request, body })
+    Ok(Asked { wire, request, body, headers, query })
 }
 
 fn refuse(door: &Door, exchange: u64, wire: Wire, fault: &Fault) -> Answered {
     let status = fault.kind.status();
     door.say(EgressEvent::ModelRefused { exchange, status, reason: fault.message.clone() });
-    whole(status, "application/json", codec::write_fault(wire, fault).to_string())
+    fault_answer(wire, fault)
 }
 
-pub(super) fn whole(status: u16, content_type: &str, body: impl Into<Bytes>) -> Answered {
-    response(status, content_type, AnswerBody::whole(body))
+pub(super) fn fault_answer(wire: Wire, fault: &Fault) -> Answered {
+    let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+    let body = AnswerBody::whole(codec::write_fault(wire, fault).to_string());
+    response(fault.kind.status(), headers, body)
 }
 
-pub(super) fn response(status: u16, content_type: &str, body: AnswerBody) -> Answered {
+pub(super) fn response(status: u16, headers: HeaderMap, body: AnswerBody) -> Answered {
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
-    let content_type = HeaderValue::from_str(content_type)
-        .unwrap_or_else(|_| HeaderValue::from_static("application/octet-stream"));
-    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    *response.headers_mut() = headers;
     response
 }

@@ -7,8 +7,9 @@ pub type Judge = Arc<dyn Fn(&Subject<'_>) -> Verdict + Send + Sync>;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Subject<'a> {
-    /// One part of a tool's result, on its way to the model.
-    ToolResult { call_id: &'a str, tool: Option<&'a str>, text: &'a str },
+    /// One part of a tool's result, on its way to the model. `fresh`: no earlier request had it. A result without text
+    /// comes as one empty part.
+    ToolResult { call_id: &'a str, tool: Option<&'a str>, text: &'a str, is_error: bool, fresh: bool },
     /// Text of the model, on its way to the agent.
     Text { text: &'a str },
     /// A complete tool call of the model, before the agent sees it.

@@ -113,7 +113,13 @@ impl Ledger {
                 };
                 let ledger = Arc::clone(self);
                 return outcome
-                    .map(|()| Reservation { ledger, ask, model: request.model.clone(), open: true })
+                    .map(|()| Reservation {
+                        ledger,
+                        ask,
+                        model: request.model.clone(),
+                        sent: false,
+                        open: true,
+                    })
                     .map_err(refused);
             }
             settled.await;
@@ -253,16 +259,22 @@ impl Amount {
     }
 }
 
-/// Held while a request is under way. Dropped without being settled (a task that died), it is charged in full: what the
-/// upstream really did is then unknown.
+/// Held while a request is under way. Dropped without being settled (the client went away, a task died), it is charged in
+/// full if the request had gone out: what the upstream really did is then unknown.
 pub struct Reservation {
     ledger: Arc<Ledger>,
     ask: Amount,
     model: String,
+    sent: bool,
     open: bool,
 }
 
 impl Reservation {
+    /// From here on the upstream may bill it.
+    pub fn mark_sent(&mut self) {
+        self.sent = true;
+    }
+
     /// The upstream did the work. Gives what it cost, where the model has a price.
     pub fn charge(mut self, model: &str, usage: Usage) -> Option<Money> {
         self.open = false;
@@ -281,7 +293,9 @@ impl Drop for Reservation {
         if self.open {
             let mut state = self.ledger.lock();
             state.reserved = state.reserved.minus(self.ask);
-            state.spent = state.spent.plus(self.ask);
+            if self.sent {
+                state.spent = state.spent.plus(self.ask);
+            }
             drop(state);
             self.ledger.settled.notify_waiters();
         }

@@ -3,24 +3,32 @@
 
 mod body;
 mod exchange;
+mod gate;
 pub mod judge;
 pub mod ledger;
+pub mod liveness;
+mod pace;
 pub mod price;
 mod relay;
 mod serve;
 #[cfg(test)]
 mod tests;
 pub mod upstream;
+mod whole;
 
 pub use judge::{Judge, Subject, Verdict};
 pub use ledger::{Budget, ModelUsage};
+pub use liveness::{ResultDigest, StartSignal};
+pub use pace::PaceLimits;
 pub use price::{Money, PriceList};
 pub use serve::{Serving, start};
 pub use upstream::Upstream;
 
 use crate::event::{EgressEvent, OnEvent};
 use ledger::Ledger;
-use std::collections::BTreeMap;
+use liveness::SeenResults;
+use pace::Pace;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -32,6 +40,26 @@ pub struct DoorConfig {
     pub judge: Judge,
     pub on_event: OnEvent,
     pub limits: DoorLimits,
+    /// `None`: a runtime without a start hook.
+    pub start: Option<StartSignal>,
+    /// Results of a conversation that is resumed; see `Door::seen_results`.
+    pub known_results: HashSet<ResultDigest>,
+}
+
+impl DoorConfig {
+    /// Without budget, judge and start signal; set what is wanted and take the rest by `..DoorConfig::new(…)`.
+    pub fn new(upstream: Upstream, on_event: OnEvent) -> Self {
+        Self {
+            upstream,
+            budget: Budget::default(),
+            prices: PriceList::built_in(),
+            judge: judge::pass_all(),
+            on_event,
+            limits: DoorLimits::default(),
+            start: None,
+            known_results: HashSet::new(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +72,11 @@ pub struct DoorLimits {
     pub request_time: Duration,
     /// Between two portions of an answer, the first one included.
     pub answer_idle: Duration,
+    /// Of a streamed answer, over all.
+    pub stream_bytes: usize,
+    /// The longest pattern that the judge looks for in text: so much of a stream waits.
+    pub hold_back: usize,
+    pub pace: PaceLimits,
 }
 
 impl Default for DoorLimits {
@@ -54,6 +87,9 @@ impl Default for DoorLimits {
             answer_bytes: 32 << 20,
             request_time: Duration::from_secs(60),
             answer_idle: Duration::from_secs(600),
+            stream_bytes: 256 << 20,
+            hold_back: 512,
+            pace: PaceLimits::default(),
         }
     }
 }
@@ -64,6 +100,9 @@ pub struct Door {
     judge: Judge,
     on_event: OnEvent,
     limits: DoorLimits,
+    pace: Pace,
+    start: Option<StartSignal>,
+    results: SeenResults,
     exchanges: AtomicU64,
     /// Why nothing passes any more.
     stopped: Mutex<Option<String>>,
@@ -71,13 +110,16 @@ pub struct Door {
 
 impl Door {
     pub fn new(config: DoorConfig) -> Self {
-        let DoorConfig { upstream, budget, prices, judge, on_event, limits } = config;
+        let DoorConfig { upstream, budget, prices, judge, on_event, limits, start, known_results } = config;
         Self {
             upstream,
             ledger: Arc::new(Ledger::new(budget, prices, Arc::clone(&on_event))),
             judge,
             on_event,
             limits,
+            pace: Pace::new(limits.pace),
+            start,
+            results: SeenResults::new(known_results),
             exchanges: AtomicU64::new(0),
             stopped: Mutex::new(None),
         }
@@ -86,6 +128,11 @@ impl Door {
     /// What every model used until now.
     pub fn usage(&self) -> BTreeMap<String, ModelUsage> {
         self.ledger.models()
+    }
+
+    /// Every tool result that passed, for the door of a later run that goes on with the same conversation.
+    pub fn seen_results(&self) -> HashSet<ResultDigest> {
+        self.results.all()
     }
 
     /// Lets nothing pass from now on. The first reason stays.

@@ -3,11 +3,13 @@
 
 use super::Door;
 use super::body::{AnswerBody, BrokenOff, Feed};
-use super::exchange::{Answered, response, whole};
+use super::exchange::{Answered, fault_answer, response};
+use super::gate::{Gate, Halt};
 use super::ledger::Reservation;
 use super::upstream::{Reply, ReplyBody};
+use super::whole::judge_answer;
 use crate::event::{EgressEvent, Ending};
-use crate::wire::codec::{self, FrameReader};
+use crate::wire::codec::{self, FrameReader, FrameWriter};
 use crate::wire::fault::{Fault, FaultKind};
 use crate::wire::sse::Decoder;
 use crate::wire::{Delta, Usage, Wire};
@@ -33,47 +35,45 @@ struct Tally {
 
 pub(super) async fn relay(underway: Underway, reply: Reply) -> Answered {
     let started = Instant::now();
-    let Reply { status, content_type, body } = reply;
-    if status == 200 && content_type.starts_with("text/event-stream") {
+    if reply.is_stream() {
+        let Reply { status, headers, body } = reply;
         let (feed, fed) = AnswerBody::fed();
         tokio::spawn(stream(underway, status, body, feed, started));
-        return response(status, &content_type, fed);
+        return response(status, headers, fed);
     }
-    relay_whole(underway, status, &content_type, body, started).await
+    relay_whole(underway, reply, started).await
 }
 
-async fn relay_whole(
-    underway: Underway,
-    status: u16,
-    content_type: &str,
-    body: ReplyBody,
-    started: Instant,
-) -> Answered {
+async fn relay_whole(underway: Underway, reply: Reply, started: Instant) -> Answered {
+    let Reply { status, headers, body } = reply;
     let wire = underway.wire;
-    let fault = |message: String| {
-        let fault = Fault::new(FaultKind::Upstream, message);
-        whole(fault.kind.status(), "application/json", codec::write_fault(wire, &fault).to_string())
-    };
+    let broken = |message: String| fault_answer(wire, &Fault::new(FaultKind::Upstream, message));
     let bytes = match collect(&underway.door, body).await {
         Ok(bytes) => bytes,
         Err(message) => {
             settle(underway, status, Ending::Cut, &Tally::default(), started);
-            return fault(message);
+            return broken(message);
         }
     };
     if status != 200 {
         settle(underway, status, Ending::Fault, &Tally::default(), started);
-        return whole(status, content_type, bytes);
+        return response(status, headers, AnswerBody::whole(bytes));
     }
     match codec::read_answer(wire, &bytes) {
         Ok(answer) => {
-            let tally = Tally { model: answer.model, usage: answer.usage, ended: true, fault: false };
-            settle(underway, status, Ending::Complete, &tally, started);
-            whole(status, content_type, bytes)
+            let judged = judge_answer(&underway.door.judge, wire, bytes, &answer);
+            let tally = Tally { model: answer.model, usage: answer.usage, ..Tally::default() };
+            let (door, exchange) = (Arc::clone(&underway.door), underway.exchange);
+            let ending = if judged.is_ok() { Ending::Complete } else { Ending::Stopped };
+            settle(underway, status, ending, &tally, started);
+            match judged {
+                Ok(bytes) => response(status, headers, AnswerBody::whole(bytes)),
+                Err(halt) => fault_answer(wire, &fault_of(&door, exchange, halt)),
+            }
         }
         Err(error) => {
             settle(underway, status, Ending::Cut, &Tally::default(), started);
-            fault(error.to_string())
+            broken(error.to_string())
         }
     }
 }
@@ -93,9 +93,31 @@ async fn collect(door: &Door, mut body: ReplyBody) -> Result<Bytes, String> {
     }
 }
 
+/// Tells the program when the run is to end, and gives what the client is told.
+fn fault_of(door: &Door, exchange: u64, halt: Halt) -> Fault {
+    match halt {
+        Halt::Fault(fault) => fault,
+        Halt::Stop(reason) => {
+            door.stop_by_judge(exchange, &reason);
+            Fault::new(FaultKind::Permission, format!("fullsend: {reason}"))
+        }
+    }
+}
+
 async fn stream(underway: Underway, status: u16, mut body: ReplyBody, feed: Feed, started: Instant) {
     let mut tally = Tally::default();
-    let ending = pass_portions(&underway, &mut body, &feed, &mut tally).await;
+    let ending = match pass_portions(&underway, &mut body, &feed, &mut tally).await {
+        Ok(ending) => ending,
+        Err(halt) => {
+            let fault = fault_of(&underway.door, underway.exchange, halt);
+            let frames = FrameWriter::new(underway.wire).write(&Delta::Error(fault));
+            for frame in frames {
+                // A client that is gone needs no reason.
+                let _gone = feed.send(Ok(frame.encode().into())).await;
+            }
+            Ending::Stopped
+        }
+    };
     if ending == Ending::Cut {
         // The client is gone too, or hears from the broken connection that the answer is not whole.
         let _gone = feed.send(Err(BrokenOff)).await;
@@ -103,42 +125,53 @@ async fn stream(underway: Underway, status: u16, mut body: ReplyBody, feed: Feed
     settle(underway, status, ending, &tally, started);
 }
 
-async fn pass_portions(underway: &Underway, body: &mut ReplyBody, feed: &Feed, tally: &mut Tally) -> Ending {
+async fn pass_portions(
+    underway: &Underway,
+    body: &mut ReplyBody,
+    feed: &Feed,
+    tally: &mut Tally,
+) -> Result<Ending, Halt> {
+    let limits = underway.door.limits;
     let mut decoder = Decoder::default();
     let mut reader = FrameReader::new(underway.wire);
+    let mut gate = Gate::new(Arc::clone(&underway.door.judge), underway.wire, limits.hold_back);
+    let mut total = 0;
     loop {
         let portion = tokio::select! {
-            () = feed.closed() => return Ending::ClientGone,
-            portion = tokio::time::timeout(underway.door.limits.answer_idle, body.next()) => portion,
+            () = feed.closed() => return Ok(Ending::ClientGone),
+            portion = tokio::time::timeout(limits.answer_idle, body.next()) => portion,
         };
-        let Ok(portion) = portion else { return Ending::Cut };
+        let Ok(portion) = portion else { return Ok(Ending::Cut) };
         let bytes = match portion {
-            None if tally.fault => return Ending::Fault,
-            None if tally.ended => return Ending::Complete,
-            None | Some(Err(_)) => return Ending::Cut,
+            None if tally.fault => return Ok(Ending::Fault),
+            None if tally.ended => return Ok(Ending::Complete),
+            None | Some(Err(_)) => return Ok(Ending::Cut),
             Some(Ok(bytes)) => bytes,
         };
-        if decoder.push(&bytes).is_err() {
-            return Ending::Cut;
+        total += bytes.len();
+        if total > limits.stream_bytes || decoder.push(&bytes).is_err() {
+            return Ok(Ending::Cut);
         }
         while let Some(frame) = decoder.next_frame() {
-            let Ok(deltas) = reader.read(&frame) else { return Ending::Cut };
-            deltas.into_iter().for_each(|delta| tally.count(delta));
-            if feed.send(Ok(Bytes::from(frame.encode()))).await.is_err() {
-                return Ending::ClientGone;
+            let Ok(deltas) = reader.read(&frame) else { return Ok(Ending::Cut) };
+            deltas.iter().for_each(|delta| tally.count(delta));
+            for passed in gate.push(frame, &deltas)? {
+                if feed.send(Ok(Bytes::from(passed.encode()))).await.is_err() {
+                    return Ok(Ending::ClientGone);
+                }
             }
         }
     }
 }
 
 impl Tally {
-    fn count(&mut self, delta: Delta) {
+    fn count(&mut self, delta: &Delta) {
         match delta {
             Delta::Start { model, usage, .. } => {
-                self.model = model;
-                self.usage.raise(&usage);
+                self.model.clone_from(model);
+                self.usage.raise(usage);
             }
-            Delta::Finish { usage, .. } => self.usage.raise(&usage),
+            Delta::Finish { usage, .. } => self.usage.raise(usage),
             Delta::End => self.ended = true,
             Delta::Error(_) => self.fault = true,
             _ => {}

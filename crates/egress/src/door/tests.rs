@@ -25,12 +25,20 @@ struct Setting {
     prices: PriceList,
     judge: Judge,
     limits: DoorLimits,
+    start: Option<StartSignal>,
 }
 
 impl Default for Setting {
     fn default() -> Self {
-        let limits = DoorLimits { answer_idle: Duration::from_millis(400), ..DoorLimits::default() };
-        Self { budget: Budget::default(), prices: PriceList::built_in(), judge: judge::pass_all(), limits }
+        let pace = PaceLimits { first_wait: Duration::from_millis(5), ..PaceLimits::default() };
+        let limits = DoorLimits { answer_idle: Duration::from_millis(400), pace, ..DoorLimits::default() };
+        Self {
+            budget: Budget::default(),
+            prices: PriceList::built_in(),
+            judge: judge::pass_all(),
+            limits,
+            start: None,
+        }
     }
 }
 
@@ -41,16 +49,26 @@ fn scene(scenario: &Value, setting: Setting) -> Scene {
     let model = ScriptedModel::new(scenario).with_log(move |received| {
         got.lock().unwrap().push(serde_json::from_slice(received.body).unwrap());
     });
-    let Setting { budget, prices, judge, limits } = setting;
+    let Setting { budget, prices, judge, limits, start } = setting;
+    let known_results = HashSet::new();
     let on_event: OnEvent = Arc::new(move |event| seen.lock().unwrap().push(event));
     let upstream = Upstream::scripted(model);
-    let door = Arc::new(Door::new(DoorConfig { upstream, budget, prices, judge, on_event, limits }));
+    let door = Arc::new(Door::new(DoorConfig {
+        upstream,
+        budget,
+        prices,
+        judge,
+        on_event,
+        limits,
+        start,
+        known_results,
+    }));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let serving = {
         let _inside = runtime.enter();
-        start(listener, Arc::clone(&door)).unwrap()
+        super::start(listener, Arc::clone(&door)).unwrap()
     };
     Scene { address, events, bodies, door, serving: Some(serving), runtime }
 }
@@ -203,6 +221,83 @@ fn a_stop_ends_this_request_and_all_later_ones() {
 }
 
 #[test]
+fn answers_are_judged_in_both_deliveries() {
+    let judge: Judge = Arc::new(|subject| match subject {
+        Subject::Text { text } => Verdict::Replace(text.replace("s3cret", "[gone]")),
+        Subject::ToolCall { tool, input, .. } => Verdict::Deny(format!("{tool} with {input}")),
+        Subject::ToolResult { .. } => Verdict::Pass,
+    });
+    let scenario = json!({"turns": [[{"text": "a s3cret, "}, {"shell": "ls"}]]});
+    let scene = scene(&scenario, Setting { judge, ..Setting::default() });
+    for stream in [true, false] {
+        let answer = scene.ask(&request("go", stream)).unwrap();
+        assert_eq!(answer.blocks[0], Block::Text("a [gone], ".into()));
+        let refused = r#"[fullsend refused the call to Bash: Bash with {"command":"ls"}]"#;
+        assert_eq!(answer.blocks[1], Block::Text(refused.into()));
+        assert_eq!(answer.stop, crate::wire::Stop::EndTurn);
+    }
+}
+
+#[test]
+fn a_stop_in_an_answer_reaches_the_client_as_a_reason() {
+    let judge: Judge = Arc::new(|subject| match subject {
+        Subject::ToolCall { .. } => Verdict::Stop("a canary in a call".into()),
+        _ => Verdict::Pass,
+    });
+    for stream in [true, false] {
+        let scene = scene(&plain(), Setting { judge: Arc::clone(&judge), ..Setting::default() });
+        let error = scene.ask(&request("go", stream)).unwrap_err();
+        assert!(error.to_string().contains("a canary in a call") && !error.is_passing(), "{error}");
+        assert_eq!(scene.endings(1), [Ending::Stopped]);
+        assert!(scene.ask(&request("again", stream)).is_err());
+    }
+}
+
+#[test]
+fn only_new_results_are_fresh() {
+    let fresh = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&fresh);
+    let judge: Judge = Arc::new(move |subject| {
+        if let Subject::ToolResult { text, fresh, .. } = subject {
+            noted.lock().unwrap().push(((*text).to_owned(), *fresh));
+        }
+        Verdict::Pass
+    });
+    let scene = scene(&plain(), Setting { judge, ..Setting::default() });
+    for _ in 0..2 {
+        scene.ask(&with_result(request("go", true), "one")).unwrap();
+    }
+    assert_eq!(*fresh.lock().unwrap(), [("one".to_owned(), true), ("one".to_owned(), false)]);
+    assert_eq!(scene.door.seen_results().len(), 1);
+}
+
+#[test]
+fn the_first_request_waits_for_the_start_hook() {
+    let (hook, started) = tokio::sync::watch::channel(false);
+    let start = Some(StartSignal { started, patience: Duration::from_secs(10) });
+    let scene = scene(&plain(), Setting { start, ..Setting::default() });
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| scene.ask(&request("go", true)));
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(scene.bodies.lock().unwrap().is_empty(), "held");
+        hook.send_replace(true);
+        asking.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_start_hook_that_never_comes_stops_the_run() {
+    let (hook, started) = tokio::sync::watch::channel(false);
+    let start = Some(StartSignal { started, patience: Duration::from_millis(30) });
+    let scene = scene(&plain(), Setting { start, ..Setting::default() });
+    let error = scene.ask(&request("go", true)).unwrap_err().to_string();
+    assert!(error.contains("start hook did not reach"), "{error}");
+    assert!(scene.events().iter().any(|event| matches!(event, EgressEvent::Stop { .. })));
+    assert!(scene.bodies.lock().unwrap().is_empty());
+    drop(hook);
+}
+
+#[test]
 fn faults_of_the_upstream_reach_the_client_as_what_they_are() {
     let scenario = json!({"turns": [[{"text": "x"}]], "branches": [
         {"when": {"user_contains": "busy"}, "turns": [[{"error": 529}]]},
@@ -221,6 +316,24 @@ fn faults_of_the_upstream_reach_the_client_as_what_they_are() {
     assert!(fail("silent").is_passing());
     scene.ask(&request("fine", true)).unwrap();
     assert_eq!(scene.endings(5), [Ending::Fault, Ending::Cut, Ending::Fault, Ending::Cut, Ending::Complete]);
+}
+
+#[test]
+fn a_storm_of_refusals_reaches_the_upstream_only_so_often() {
+    let pace = PaceLimits {
+        first_wait: Duration::from_millis(1),
+        refusals_to_open: 3,
+        open_for: Duration::from_secs(60),
+        ..PaceLimits::default()
+    };
+    let limits = DoorLimits { pace, ..DoorLimits::default() };
+    let scenario = json!({"turns": [[{"error": 529, "times": 100}]]});
+    let scene = scene(&scenario, Setting { limits, ..Setting::default() });
+    let asks = (0..20).map(|_| scene.ask(&request("go", true)).unwrap_err());
+    assert!(asks.into_iter().all(|error| matches!(error, ClientError::Fault { status: 529, .. })));
+    assert_eq!(scene.bodies.lock().unwrap().len(), 3);
+    let resting = |event: &&EgressEvent| matches!(event, EgressEvent::UpstreamResting { .. });
+    assert_eq!(scene.events().iter().filter(resting).count(), 1);
 }
 
 #[test]

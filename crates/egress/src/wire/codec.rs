@@ -60,6 +60,27 @@ pub fn write_fault(wire: Wire, fault: &Fault) -> Value {
     }
 }
 
+/// The same frame with another text. A frame without text stays as it is.
+pub fn set_text(wire: Wire, frame: Frame, text: &str) -> Frame {
+    match wire {
+        Wire::Messages => messages::set_text(frame, text),
+    }
+}
+
+/// The frame that ends an answer, saying that no tool call follows.
+pub fn end_turn(wire: Wire, frame: Frame) -> Frame {
+    match wire {
+        Wire::Messages => messages::end_turn(frame),
+    }
+}
+
+/// A whole block of text in the place of another block; `None` where the format cannot do that in mid-stream.
+pub fn text_block(wire: Wire, block: usize, text: &str) -> Option<Vec<Frame>> {
+    match wire {
+        Wire::Messages => Some(messages::text_block(block, text)),
+    }
+}
+
 #[derive(Debug)]
 pub enum FrameWriter {
     Messages(messages::FrameWriter),

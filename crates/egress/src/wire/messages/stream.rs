@@ -62,6 +62,37 @@ fn read_block_delta(block: usize, delta: &Value) -> Vec<Delta> {
     }
 }
 
+pub fn set_text(frame: Frame, text: &str) -> Frame {
+    edit(frame, |value| {
+        for place in ["/delta/text", "/content_block/text"] {
+            if let Some(found) = value.pointer_mut(place) {
+                *found = Value::from(text);
+            }
+        }
+    })
+}
+
+pub fn end_turn(frame: Frame) -> Frame {
+    edit(frame, |value| {
+        if let Some(found) = value.pointer_mut("/delta/stop_reason") {
+            *found = Value::from("end_turn");
+        }
+    })
+}
+
+pub fn text_block(block: usize, text: &str) -> Vec<Frame> {
+    let mut writer = FrameWriter::default();
+    let mut frames = writer.write(&Delta::Text { block, text: text.to_owned() });
+    frames.extend(writer.write(&Delta::BlockEnd { block }));
+    frames
+}
+
+fn edit(frame: Frame, change: impl FnOnce(&mut Value)) -> Frame {
+    let Ok(mut value) = serde_json::from_str(&frame.data) else { return frame };
+    change(&mut value);
+    Frame { event: frame.event, data: value.to_string() }
+}
+
 /// Writes deltas as frames. It opens a block at the block's first delta.
 #[derive(Debug, Default)]
 pub struct FrameWriter {

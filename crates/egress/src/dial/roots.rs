@@ -1,0 +1,73 @@
+//! Which certificate authorities are believed: those of this machine, or those that a test made.
+
+use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConfig, RootCertStore};
+use std::fmt;
+use std::sync::Arc;
+
+#[derive(Debug, Clone)]
+pub struct Roots {
+    store: RootCertStore,
+    certificates: Vec<CertificateDer<'static>>,
+}
+
+#[derive(Debug)]
+pub struct RootsError {
+    reasons: Vec<String>,
+}
+
+impl fmt::Display for RootsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "this machine has no usable certificate authorities (install ca-certificates)")?;
+        self.reasons.iter().try_for_each(|reason| write!(f, "; {reason}"))
+    }
+}
+
+impl std::error::Error for RootsError {}
+
+impl Roots {
+    /// Fails only when there are none at all: a single broken file of many is no reason to trust nobody.
+    pub fn load() -> Result<Self, RootsError> {
+        let loaded = rustls_native_certs::load_native_certs();
+        let mut roots = Self::none();
+        for certificate in loaded.certs {
+            roots.add(certificate);
+        }
+        if roots.store.is_empty() {
+            let reasons = loaded.errors.iter().map(ToString::to_string).collect();
+            return Err(RootsError { reasons });
+        }
+        Ok(roots)
+    }
+
+    pub fn only(certificates: impl IntoIterator<Item = CertificateDer<'static>>) -> Self {
+        let mut roots = Self::none();
+        certificates.into_iter().for_each(|certificate| roots.add(certificate));
+        roots
+    }
+
+    fn none() -> Self {
+        Self { store: RootCertStore::empty(), certificates: Vec::new() }
+    }
+
+    fn add(&mut self, certificate: CertificateDer<'static>) {
+        // A root that does not parse is not believed, and that is all.
+        if self.store.add(certificate.clone()).is_ok() {
+            self.certificates.push(certificate);
+        }
+    }
+
+    /// As they came, for the bundle that is given to the sandbox.
+    pub fn certificates(&self) -> &[CertificateDer<'static>] {
+        &self.certificates
+    }
+
+    pub(super) fn into_client_config(self) -> ClientConfig {
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        #[expect(clippy::expect_used, reason = "the provider is fixed and has these versions")]
+        let builder =
+            builder.with_safe_default_protocol_versions().expect("ring has the default TLS versions");
+        builder.with_root_certificates(self.store).with_no_client_auth()
+    }
+}

@@ -1,0 +1,277 @@
+//! Judges a streamed answer while it passes. Text is held back by the length of the longest pattern and flows on; a tool
+//! call is held until it is complete; everything else passes at once. Frames keep the upstream's bytes unless a verdict
+//! changes them.
+
+use super::judge::{Judge, Subject, Verdict};
+use crate::wire::answer::Fold;
+use crate::wire::codec;
+use crate::wire::fault::{Fault, FaultKind};
+use crate::wire::rewrite;
+use crate::wire::sse::Frame;
+use crate::wire::{Delta, Stop, Wire};
+use std::collections::{HashMap, VecDeque};
+
+/// Judging costs a pass over the text: not for every word.
+const SLACK_BYTES: usize = 512;
+
+pub(super) struct Gate {
+    judge: Judge,
+    wire: Wire,
+    hold_back: usize,
+    /// Frames that wait, each with its share of the pending text.
+    waiting: VecDeque<(Frame, usize)>,
+    pending: String,
+    /// Of the text block under way: as it came, and as it was let through.
+    original: String,
+    released: String,
+    /// Formats that repeat a whole text at its end must repeat what was let through.
+    rewrites: HashMap<String, String>,
+    calls: Fold,
+    call_frames: Vec<Frame>,
+    passed_calls: usize,
+    denied_calls: usize,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Halt {
+    /// The judge ends the run.
+    Stop(String),
+    /// This answer cannot go on.
+    Fault(Fault),
+}
+
+impl Gate {
+    pub(super) fn new(judge: Judge, wire: Wire, hold_back: usize) -> Self {
+        Self {
+            judge,
+            wire,
+            hold_back,
+            waiting: VecDeque::new(),
+            pending: String::new(),
+            original: String::new(),
+            released: String::new(),
+            rewrites: HashMap::new(),
+            calls: Fold::default(),
+            call_frames: Vec::new(),
+            passed_calls: 0,
+            denied_calls: 0,
+        }
+    }
+
+    /// Gives the frames that may go on now.
+    pub(super) fn push(&mut self, frame: Frame, deltas: &[Delta]) -> Result<Vec<Frame>, Halt> {
+        let mut out = Vec::new();
+        let mut frame = Some(frame);
+        for delta in deltas {
+            match delta {
+                Delta::Text { text, .. } => {
+                    self.pending.push_str(text);
+                    self.original.push_str(text);
+                    self.waiting.extend(frame.take().map(|frame| (frame, text.len())));
+                }
+                Delta::ToolCall { .. } => {
+                    self.end_text(&mut out)?;
+                    self.calls.push(delta.clone()).map_err(broken)?;
+                    self.call_frames.extend(frame.take());
+                }
+                Delta::ToolInput { .. } => {
+                    self.calls.push(delta.clone()).map_err(broken)?;
+                    self.call_frames.extend(frame.take());
+                }
+                Delta::BlockEnd { block } => {
+                    self.end_text(&mut out)?;
+                    if self.calls.tool_call(*block).is_some() && !self.call_frames.is_empty() {
+                        self.call_frames.extend(frame.take());
+                        self.end_call(*block, &mut out)?;
+                    }
+                }
+                Delta::Finish { .. } | Delta::End => self.end_text(&mut out)?,
+                _ => {}
+            }
+        }
+        if let Some(frame) = frame {
+            self.pass(frame, deltas, &mut out);
+        }
+        if self.pending.len() > self.hold_back + SLACK_BYTES {
+            self.judge_text()?;
+            self.release(self.hold_back, &mut out);
+        }
+        Ok(out)
+    }
+
+    fn pass(&mut self, frame: Frame, deltas: &[Delta], out: &mut Vec<Frame>) {
+        let mut frame = frame;
+        if !self.rewrites.is_empty() {
+            let data = rewrite::replace_strings(frame.data.as_bytes(), &self.rewrites);
+            frame.data = String::from_utf8(data).unwrap_or_default();
+        }
+        if self.denied_calls > 0 && self.passed_calls == 0 {
+            let stops = deltas.iter().any(|delta| matches!(delta, Delta::Finish { stop: Stop::ToolUse, .. }));
+            frame = if stops { codec::end_turn(self.wire, frame) } else { frame };
+        }
+        if self.waiting.is_empty() {
+            out.push(frame);
+        } else {
+            self.waiting.push_back((frame, 0));
+        }
+    }
+
+    fn judge_text(&mut self) -> Result<(), Halt> {
+        match (self.judge)(&Subject::Text { text: &self.pending }) {
+            Verdict::Pass => Ok(()),
+            Verdict::Replace(text) => {
+                self.replace_pending(text);
+                Ok(())
+            }
+            Verdict::Deny(reason) => {
+                self.replace_pending(format!("[fullsend withheld this text: {reason}]"));
+                Ok(())
+            }
+            Verdict::Stop(reason) => Err(Halt::Stop(reason)),
+        }
+    }
+
+    /// The first waiting frame carries the new text, the others nothing.
+    fn replace_pending(&mut self, text: String) {
+        let mut first = true;
+        for (frame, share) in self.waiting.iter_mut().filter(|(_, share)| *share > 0) {
+            let carried = if first { text.as_str() } else { "" };
+            *frame = codec::set_text(self.wire, std::mem::take(frame), carried);
+            *share = carried.len();
+            first = false;
+        }
+        self.pending = text;
+    }
+
+    /// Lets frames go whose text lies wholly before the last `keep` bytes.
+    fn release(&mut self, keep: usize, out: &mut Vec<Frame>) {
+        let mut free = self.pending.len().saturating_sub(keep);
+        let mut gone = 0;
+        while self.waiting.front().is_some_and(|(_, share)| *share <= free) {
+            let Some((frame, share)) = self.waiting.pop_front() else { break };
+            free -= share;
+            gone += share;
+            out.push(frame);
+        }
+        self.released.push_str(&self.pending[..gone]);
+        self.pending.drain(..gone);
+    }
+
+    fn end_text(&mut self, out: &mut Vec<Frame>) -> Result<(), Halt> {
+        if !self.pending.is_empty() {
+            self.judge_text()?;
+        }
+        self.release(0, out);
+        out.extend(self.waiting.drain(..).map(|(frame, _)| frame));
+        let (original, released) = (std::mem::take(&mut self.original), std::mem::take(&mut self.released));
+        if original != released {
+            self.rewrites.insert(original, released);
+        }
+        Ok(())
+    }
+
+    fn end_call(&mut self, block: usize, out: &mut Vec<Frame>) -> Result<(), Halt> {
+        let frames = std::mem::take(&mut self.call_frames);
+        let (name, verdict) = match self.calls.tool_call(block) {
+            Some(Ok(call)) => {
+                let subject = Subject::ToolCall { call_id: &call.id, tool: &call.name, input: &call.input };
+                let verdict = (self.judge)(&subject);
+                (call.name, verdict)
+            }
+            Some(Err(error)) => ("a tool".to_owned(), Verdict::Deny(error.to_string())),
+            None => return Ok(()),
+        };
+        match verdict {
+            Verdict::Pass => {
+                self.passed_calls += 1;
+                out.extend(frames);
+                Ok(())
+            }
+            Verdict::Stop(reason) => Err(Halt::Stop(reason)),
+            Verdict::Replace(reason) | Verdict::Deny(reason) => {
+                self.denied_calls += 1;
+                let text = format!("[fullsend refused the call to {name}: {reason}]");
+                let said = codec::text_block(self.wire, block, &text)
+                    .ok_or_else(|| Halt::Fault(Fault::new(FaultKind::InvalidRequest, text.clone())))?;
+                out.extend(said);
+                Ok(())
+            }
+        }
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is the form that map_err takes")]
+fn broken(error: crate::wire::answer::FoldError) -> Halt {
+    Halt::Fault(Fault::new(FaultKind::Upstream, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::answer::unfold;
+    use crate::wire::codec::{FrameReader, FrameWriter};
+    use crate::wire::{Answer, Block, ToolCall, Usage};
+    use proptest::prelude::*;
+    use serde_json::json;
+    use std::sync::Arc;
+
+    const SECRET: &str = "sk-0123456789";
+
+    fn redacting() -> Judge {
+        Arc::new(|subject| match subject {
+            Subject::Text { text } if text.contains(SECRET) => {
+                Verdict::Replace(text.replace(SECRET, "[gone]"))
+            }
+            Subject::ToolCall { tool: "Evil", .. } => Verdict::Deny("not this one".into()),
+            Subject::ToolCall { tool: "Fatal", .. } => Verdict::Stop("the end".into()),
+            _ => Verdict::Pass,
+        })
+    }
+
+    fn call(name: &str) -> Block {
+        Block::ToolCall(ToolCall { id: format!("c-{name}"), name: name.into(), input: json!({"a": 1}) })
+    }
+
+    fn pass(blocks: Vec<Block>) -> Result<Answer, Halt> {
+        let stop = Stop::natural(&blocks);
+        let answer = Answer { id: "m".into(), model: "m".into(), blocks, stop, usage: Usage::default() };
+        let (mut writer, mut reader) = (FrameWriter::new(Wire::Messages), FrameReader::new(Wire::Messages));
+        let mut gate = Gate::new(redacting(), Wire::Messages, SECRET.len());
+        let mut fold = Fold::default();
+        let mut after = FrameReader::new(Wire::Messages);
+        for frame in unfold(&answer).iter().flat_map(|delta| writer.write(delta)) {
+            let deltas = reader.read(&frame).unwrap();
+            for passed in gate.push(frame, &deltas)? {
+                for delta in after.read(&passed).unwrap() {
+                    fold.push(delta).unwrap();
+                }
+            }
+        }
+        Ok(fold.finish().unwrap())
+    }
+
+    #[test]
+    fn a_denied_call_becomes_a_sentence() {
+        let answer = pass(vec![Block::Text("hm".into()), call("Evil")]).unwrap();
+        assert_eq!(answer.blocks[1], Block::Text("[fullsend refused the call to Evil: not this one]".into()));
+        assert_eq!(answer.stop, Stop::EndTurn);
+        let answer = pass(vec![call("Evil"), call("Bash")]).unwrap();
+        assert_eq!((&answer.blocks[1], answer.stop), (&call("Bash"), Stop::ToolUse));
+    }
+
+    #[test]
+    fn a_stop_lets_nothing_of_the_call_pass() {
+        assert_eq!(pass(vec![Block::Text("hm".into()), call("Fatal")]), Err(Halt::Stop("the end".into())));
+    }
+
+    proptest! {
+        #[test]
+        fn no_secret_passes_whatever_stands_around_it(parts in proptest::collection::vec(
+            prop_oneof![Just(SECRET.to_owned()), "[a-zé -]{0,40}", "s?k?-?0?1?2?", "x{600,900}"], 0..12)) {
+            let text = parts.concat();
+            let answer = pass(vec![Block::Text(text.clone()), call("Bash")]).unwrap();
+            prop_assert_eq!(&answer.blocks[0], &Block::Text(text.replace(SECRET, "[gone]")));
+            prop_assert_eq!(&answer.blocks[1], &call("Bash"));
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Whether the runtime's hooks are alive, as far as the door can see: it holds the model's first request until the start
+//! hook has reached the guard, and it tells tool results that are new from those that were in an earlier request, so
+//! that the judge can ask for the verdict of each new one.
+
+use crate::wire::ToolResult;
+use ring::digest::{Context, SHA256};
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// More results than one run can have; beyond it old ones count as new, which only makes the judge look again.
+const MAX_REMEMBERED: usize = 1 << 18;
+
+pub type ResultDigest = [u8; 32];
+
+/// The guard sets it when the runtime's start hook has reached it.
+#[derive(Clone)]
+pub struct StartSignal {
+    pub started: watch::Receiver<bool>,
+    pub patience: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct NotStarted(pub(super) Duration);
+
+impl StartSignal {
+    pub(super) async fn wait(&self) -> Result<(), NotStarted> {
+        let mut started = self.started.clone();
+        let begun = async { started.wait_for(|started| *started).await.is_ok() };
+        match tokio::time::timeout(self.patience, begun).await {
+            Ok(true) => Ok(()),
+            // The guard is gone: nobody will ever say that it has started.
+            Ok(false) | Err(_) => Err(NotStarted(self.patience)),
+        }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct SeenResults {
+    seen: Mutex<HashSet<ResultDigest>>,
+}
+
+impl SeenResults {
+    pub(super) fn new(known: HashSet<ResultDigest>) -> Self {
+        Self { seen: Mutex::new(known) }
+    }
+
+    /// Whether no earlier request had this very result.
+    pub(super) fn is_new(&self, result: &ToolResult) -> bool {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.len() >= MAX_REMEMBERED {
+            seen.clear();
+        }
+        seen.insert(digest(result))
+    }
+
+    pub(super) fn all(&self) -> HashSet<ResultDigest> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Lengths stand between the parts, so that no two results share their bytes.
+fn digest(result: &ToolResult) -> ResultDigest {
+    let ToolResult { id, parts, is_error } = result;
+    let mut context = Context::new(&SHA256);
+    let mut add = |bytes: &[u8]| {
+        context.update(&(bytes.len() as u64).to_be_bytes());
+        context.update(bytes);
+    };
+    add(id.as_bytes());
+    add(&[u8::from(*is_error)]);
+    parts.iter().for_each(|part| add(part.as_bytes()));
+    let mut out = [0; 32];
+    out.copy_from_slice(context.finish().as_ref());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_differ_by_every_part_of_them() {
+        let seen = SeenResults::default();
+        let result = |id: &str, parts: &[&str], is_error| ToolResult {
+            id: id.into(),
+            parts: parts.iter().map(|part| (*part).to_owned()).collect(),
+            is_error,
+        };
+        for new in [
+            result("a", &["bc"], false),
+            result("ab", &["c"], false),
+            result("a", &["b", "c"], false),
+            result("a", &["bc"], true),
+            result("a", &[], false),
+        ] {
+            assert!(seen.is_new(&new) && !seen.is_new(&new), "{new:?}");
+        }
+        assert!(!SeenResults::new(seen.all()).is_new(&result("a", &["bc"], false)));
+    }
+}

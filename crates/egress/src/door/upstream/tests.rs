@@ -1,0 +1,224 @@
+//! The upstream over real TLS sockets, against servers that behave and servers that do not.
+
+use super::*;
+use crate::credentials::{Secret, Source};
+use crate::dial::Dialer;
+use crate::dial::testing::Authority;
+use crate::resolver::FixedResolver;
+use hyper::header::HeaderName;
+use std::sync::Mutex;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::server::TlsStream;
+
+type Heads = Arc<Mutex<Vec<String>>>;
+
+/// Serves each request of each connection with `serve`; the heads it got are kept.
+async fn server<F, S>(authority: &Authority, expired: bool, serve: F) -> (u16, Heads)
+where
+    F: Fn(TlsStream<TcpStream>, Heads) -> S + Send + Sync + 'static,
+    S: Future<Output = ()> + Send,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let heads = Heads::default();
+    let acceptor = authority.acceptor("api.test", expired, &[b"http/1.1"]);
+    let (kept, serve) = (Arc::clone(&heads), Arc::new(serve));
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let (acceptor, heads, serve) = (acceptor.clone(), Arc::clone(&kept), Arc::clone(&serve));
+            tokio::spawn(async move {
+                if let Ok(stream) = acceptor.accept(stream).await {
+                    serve(stream, heads).await;
+                }
+            });
+        }
+    });
+    (port, heads)
+}
+
+async fn read_request(stream: &mut TlsStream<TcpStream>, heads: &Heads) -> bool {
+    let mut bytes = Vec::new();
+    let end = loop {
+        if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            break end + 4;
+        }
+        if stream.read_buf(&mut bytes).await.unwrap_or(0) == 0 {
+            return false;
+        }
+    };
+    let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+    let length: usize = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "))
+        .map_or(0, |length| length.parse().unwrap());
+    while bytes.len() < end + length {
+        stream.read_buf(&mut bytes).await.unwrap();
+    }
+    heads.lock().unwrap().push(head);
+    true
+}
+
+async fn well_behaved(mut stream: TlsStream<TcpStream>, heads: Heads) {
+    while read_request(&mut stream, &heads).await {
+        let answer = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nrequest-id: r1\r\nset-cookie: no\r\n\
+                      content-length: 5\r\n\r\nhello";
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    }
+}
+
+fn upstream(authority: &Authority, host: &str, port: u16, path: &str) -> HttpUpstream {
+    let loopback = vec!["127.0.0.1".parse().unwrap()];
+    let resolver = FixedResolver::new([("api.test", loopback.clone()), ("other.test", loopback)]);
+    let mut dialer = Dialer::new(Arc::new(resolver), authority.roots());
+    dialer.step_time = Duration::from_millis(500);
+    let key = KeyHeader {
+        name: HeaderName::from_static("x-api-key"),
+        prefix: "",
+        source: Source::fixed(Secret::new("sk-real".to_owned())),
+    };
+    let base_url = format!("https://{host}:{port}{path}");
+    HttpUpstream::new(HttpConfig { base_url, key: Some(key), dialer: Arc::new(dialer) }).unwrap()
+}
+
+async fn send(upstream: &HttpUpstream) -> Result<(Reply, Vec<u8>), UpstreamError> {
+    let body = Bytes::from_static(b"{}");
+    let mut headers = HeaderMap::new();
+    headers.insert("x-api-key", HeaderValue::from_static("placeholder"));
+    headers.insert("authorization", HeaderValue::from_static("Bearer placeholder"));
+    headers.insert("cookie", HeaderValue::from_static("a=b"));
+    headers.insert("anthropic-beta", HeaderValue::from_static("x-1"));
+    let request = Request::default();
+    let outgoing = Outgoing {
+        wire: Wire::Messages,
+        request: &request,
+        body: &body,
+        headers: &headers,
+        query: Some("beta=true"),
+    };
+    let mut reply = upstream.send(outgoing).await?;
+    let mut all = Vec::new();
+    while let Some(portion) = reply.body.next().await {
+        all.extend_from_slice(&portion?);
+        if all.len() > 1 << 20 {
+            break;
+        }
+    }
+    Ok((reply, all))
+}
+
+#[tokio::test]
+async fn the_key_goes_out_and_the_clients_own_does_not() {
+    let authority = Authority::new();
+    let (port, heads) = server(&authority, false, well_behaved).await;
+    let upstream = upstream(&authority, "api.test", port, "/gateway");
+    let (reply, body) = send(&upstream).await.unwrap();
+    assert_eq!((reply.status, body.as_slice()), (200, &b"hello"[..]));
+    assert!(reply.headers.contains_key("request-id") && !reply.headers.contains_key("set-cookie"));
+    let head = heads.lock().unwrap()[0].clone();
+    assert!(head.starts_with("POST /gateway/v1/messages?beta=true HTTP/1.1\r\n"), "{head}");
+    for wanted in ["x-api-key: sk-real", "anthropic-beta: x-1", &format!("host: api.test:{port}")] {
+        assert!(head.contains(wanted), "{head}");
+    }
+    assert!(!head.contains("placeholder") && !head.contains("cookie"), "{head}");
+}
+
+#[tokio::test]
+async fn a_connection_is_used_again_and_a_closed_one_is_replaced() {
+    let authority = Authority::new();
+    let once = |mut stream: TlsStream<TcpStream>, heads: Heads| async move {
+        for _ in 0..2 {
+            read_request(&mut stream, &heads).await;
+            heads.lock().unwrap().push(format!("by {:?}", stream.get_ref().0.peer_addr().unwrap()));
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+        }
+    };
+    let (port, heads) = server(&authority, false, once).await;
+    let upstream = upstream(&authority, "api.test", port, "/v1");
+    for _ in 0..3 {
+        send(&upstream).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    }
+    let heads = heads.lock().unwrap();
+    assert!(heads[0].starts_with("POST /v1/messages?"), "the version is not doubled: {}", heads[0]);
+    assert!(heads[1] == heads[3] && heads[3] != heads[5], "{heads:?}");
+}
+
+#[tokio::test]
+async fn untrusted_servers_are_refused() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let (good, _) = server(&authority, false, well_behaved).await;
+    let (expired, _) = server(&authority, true, well_behaved).await;
+    for (roots, host, port, reason) in [
+        (&authority, "other.test", good, "not valid for name"),
+        (&authority, "api.test", expired, "expired"),
+        (&stranger, "api.test", good, "invalid peer certificate"),
+        (&authority, "gone.test", good, "has no address"),
+    ] {
+        let error = send(&upstream(roots, host, port, "")).await.err().unwrap().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn broken_answers_are_errors_and_stay_bounded() {
+    let authority = Authority::new();
+    let silent = |stream: TlsStream<TcpStream>, _| async move {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        drop(stream);
+    };
+    let closing = |mut stream: TlsStream<TcpStream>, heads: Heads| async move {
+        read_request(&mut stream, &heads).await;
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf").await.unwrap();
+    };
+    let endless_head = |mut stream: TlsStream<TcpStream>, heads: Heads| async move {
+        read_request(&mut stream, &heads).await;
+        stream.write_all(b"HTTP/1.1 200 OK\r\nx-long: ").await.unwrap();
+        while stream.write_all(&[b'a'; 8192]).await.is_ok() {}
+    };
+    let compressed = |mut stream: TlsStream<TcpStream>, heads: Heads| async move {
+        read_request(&mut stream, &heads).await;
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 1\r\n\r\nx")
+            .await
+            .unwrap();
+    };
+    let ports = [
+        (server(&authority, false, closing).await.0, "broken"),
+        (server(&authority, false, endless_head).await.0, "broken"),
+        (server(&authority, false, compressed).await.0, "compressed"),
+    ];
+    for (port, reason) in ports {
+        let error = send(&upstream(&authority, "api.test", port, "")).await.err().unwrap().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+    let (port, _) = server(&authority, false, silent).await;
+    let upstream = upstream(&authority, "api.test", port, "");
+    assert!(tokio::time::timeout(Duration::from_millis(100), send(&upstream)).await.is_err());
+}
+
+#[test]
+fn base_urls_are_checked() {
+    let authority = Authority::new();
+    let check = |url: &str| {
+        let dialer = Arc::new(Dialer::new(Arc::new(FixedResolver::default()), authority.roots()));
+        HttpUpstream::new(HttpConfig { base_url: url.to_owned(), key: None, dialer }).map(|_| ())
+    };
+    for url in [
+        "https://api.test",
+        "https://api.test:8443/x/",
+        "http://127.0.0.1:8080",
+        "http://[::1]:1/",
+        "http://localhost",
+    ] {
+        assert_eq!(check(url), Ok(()), "{url}");
+    }
+    for url in ["", "api.test", "ftp://api.test", "https://", "https://u:p@api.test", "https://api.test/?a=b"]
+    {
+        assert_eq!(check(url), Err(UrlError::NotAUrl { url: url.to_owned() }), "{url}");
+    }
+    for url in ["http://api.test", "http://10.0.0.1", "http://localhost.evil.test"] {
+        assert_eq!(check(url), Err(UrlError::PlainHttp { url: url.to_owned() }), "{url}");
+    }
+}
