@@ -2,10 +2,21 @@
 //!
 //! Read `run/mod.rs` first: it is the sequence. The modules are its stages, in the order of `ARCHITECTURE.md`.
 
+pub mod bootstrap;
 pub mod check;
 pub mod cli;
 pub mod defaults;
 pub mod event;
+pub mod guard;
 pub mod harness;
+pub mod inputs;
+pub mod provision;
+pub mod publish;
+pub mod quarantine;
+pub mod record;
 pub mod render;
 pub mod resolve;
+pub mod run;
+pub mod runtime;
+pub mod scripts;
+pub mod validate;

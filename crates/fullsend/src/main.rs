@@ -1,5 +1,9 @@
 //! The `fullsend` program.
 
 fn main() -> std::process::ExitCode {
-    fullsend::cli::main(std::env::args_os())
+    let arguments: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    match fullsend::cli::hidden::dispatch(&arguments) {
+        Some(code) => code,
+        None => fullsend::cli::main(arguments),
+    }
 }

@@ -60,10 +60,15 @@ fn copy_skill(library: &Library, skill: &SkillFile, into: &Path) -> Result<(), B
         let target = into.join(path.as_str());
         match replacement {
             Some(found) => {
-                let text = library.layers.layer(found).read(&found.path).map_err(|error| wrong(error.to_string()))?;
+                let text = library
+                    .layers
+                    .layer(found)
+                    .read(&found.path)
+                    .map_err(|error| wrong(error.to_string()))?;
                 write(&target, text.as_bytes())?;
             }
-            None => std::fs::remove_file(&target).map_err(|error| wrong(format!("has no `{}` to remove: {error}", path.as_str())))?,
+            None => std::fs::remove_file(&target)
+                .map_err(|error| wrong(format!("has no `{}` to remove: {error}", path.as_str())))?,
         }
     }
     Ok(())
@@ -85,7 +90,10 @@ fn copy_directory(from: &Path, into: &Path, budget: &mut (usize, u64)) -> std::i
             *budget = (files, bytes);
             std::fs::copy(entry.path(), target)?;
         } else {
-            return Err(std::io::Error::other(format!("has a link or special file: {}", entry.path().display())));
+            return Err(std::io::Error::other(format!(
+                "has a link or special file: {}",
+                entry.path().display()
+            )));
         }
     }
     Ok(())

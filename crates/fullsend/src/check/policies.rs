@@ -13,6 +13,16 @@ pub struct PolicyFile {
     pub found: Found,
 }
 
+impl PolicyFile {
+    pub fn read_only(&self) -> Vec<std::path::PathBuf> {
+        ["/usr", "/lib", "/etc"].iter().map(std::path::PathBuf::from).collect()
+    }
+
+    pub fn requires_landlock(&self) -> bool {
+        false
+    }
+}
+
 pub fn check(
     library: &mut Library,
     resolved: &Resolved,

@@ -114,7 +114,7 @@ pub fn local(
     let found = match library.find(path, at, field) {
         Ok(found) => found,
         Err(problem) => {
-            problems.push(problem);
+            problems.push(*problem);
             return None;
         }
     };

@@ -20,6 +20,35 @@ pub enum Exit {
     Terminated = 143,
 }
 
+impl Exit {
+    const ALL: &[Self] = &[
+        Self::Done,
+        Self::Failed,
+        Self::Usage,
+        Self::Invalid,
+        Self::Missing,
+        Self::OutputInvalid,
+        Self::Security,
+        Self::Budget,
+        Self::SandboxUnavailable,
+        Self::Nothing,
+        Self::Paused,
+        Self::Bug,
+        Self::Timeout,
+        Self::Interrupted,
+        Self::Terminated,
+    ];
+
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// A code that is not in the contract is our bug.
+    pub fn from_code(code: u8) -> Self {
+        Self::ALL.iter().copied().find(|exit| exit.code() == code).unwrap_or(Self::Bug)
+    }
+}
+
 /// A command that could not do its work.
 #[derive(Debug)]
 pub struct Failure {

@@ -5,9 +5,11 @@ mod check;
 mod completions;
 pub mod exit;
 mod explain;
+pub mod hidden;
 mod init;
 mod list;
 mod open;
+mod run;
 mod schema;
 mod version;
 
@@ -29,6 +31,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run one harness: one agent in one sandbox, its output checked, everything recorded
+    Run(run::Arguments),
     /// Is it right? Check harnesses before anything runs
     Check(check::Arguments),
     /// Where does this value come from? Show every effective value with the file and line that set it
@@ -52,6 +56,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => return usage(&error),
     };
     let result = match arguments.command {
+        Command::Run(arguments) => run::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Schema(arguments) => schema::run(&arguments),
@@ -95,5 +100,5 @@ fn talk(text: &str) {
 }
 
 fn code(exit: Exit) -> ExitCode {
-    ExitCode::from(exit as u8)
+    ExitCode::from(exit.code())
 }

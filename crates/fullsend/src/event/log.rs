@@ -33,7 +33,10 @@ struct Log {
 
 impl Emitter {
     /// Starts a new log. `listener` sees every event after it was written.
-    pub fn create(path: &Path, listener: impl Fn(&Envelope) + Send + Sync + 'static) -> std::io::Result<Self> {
+    pub fn create(
+        path: &Path,
+        listener: impl Fn(&Envelope) + Send + Sync + 'static,
+    ) -> std::io::Result<Self> {
         let file = File::options().append(true).create_new(true).open(path)?;
         let log = Log { file, seq: 0, head: GENESIS.to_owned(), failure: None };
         Ok(Self { log: Arc::new(Mutex::new(log)), listener: Arc::new(listener) })
@@ -67,7 +70,8 @@ impl Emitter {
 }
 
 fn chain(event: RunEvent, seq: u64, previous: String, now: Moment) -> Envelope {
-    let mut envelope = Envelope { v: VERSION, seq, time: now.rfc3339(), event, previous, hash: String::new() };
+    let mut envelope =
+        Envelope { v: VERSION, seq, time: now.rfc3339(), event, previous, hash: String::new() };
     envelope.hash = digest(&envelope);
     envelope
 }
@@ -101,7 +105,9 @@ impl std::fmt::Display for LogError {
         match self {
             Self::Read { path, source } => write!(f, "cannot read {}: {source}", path.display()),
             Self::Line { line, why } => write!(f, "line {line} of the log is not an event: {why}"),
-            Self::Broken { line } => write!(f, "line {line} of the log was changed, or a line before it is missing"),
+            Self::Broken { line } => {
+                write!(f, "line {line} of the log was changed, or a line before it is missing")
+            }
         }
     }
 }
@@ -121,8 +127,8 @@ pub fn read(path: &Path) -> Result<Vec<Envelope>, LogError> {
         if bytes.last() != Some(&b'\n') {
             return Ok(events);
         }
-        let envelope: Envelope =
-            serde_json::from_slice(&bytes).map_err(|error| LogError::Line { line, why: error.to_string() })?;
+        let envelope: Envelope = serde_json::from_slice(&bytes)
+            .map_err(|error| LogError::Line { line, why: error.to_string() })?;
         if envelope.previous != previous || envelope.seq != line || digest(&envelope) != envelope.hash {
             return Err(LogError::Broken { line });
         }

@@ -18,37 +18,113 @@ pub const VERSION: u32 = 1;
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RunEvent {
     /// The run has an identity and a directory.
-    RunStarted { run_id: String, harness: String, runtime: String, repository: String, fullsend: String },
+    RunStarted {
+        run_id: String,
+        harness: String,
+        runtime: String,
+        repository: String,
+        fullsend: String,
+    },
     /// The digest of one thing that goes into the run.
-    Input { kind: String, name: String, sha256: String },
+    Input {
+        kind: String,
+        name: String,
+        sha256: String,
+    },
     /// A security setting is weaker than the built-in default, and nobody pinned it.
-    Toggle { field: String, value: String, place: String },
+    Toggle {
+        field: String,
+        value: String,
+        place: String,
+    },
     /// Something weaker than it should be, by a named choice.
-    Exception { field: String, what: String, reason: String, until: String },
-    StepStarted { step: Step },
-    StepFinished { step: Step, duration_ms: u64, ok: bool },
+    Exception {
+        field: String,
+        what: String,
+        reason: String,
+        until: String,
+    },
+    StepStarted {
+        step: Step,
+    },
+    StepFinished {
+        step: Step,
+        duration_ms: u64,
+        ok: bool,
+    },
     /// The guard or a scanner found something.
-    Finding { place: String, rule: String, severity: String, line: u32, excerpt: String, advice: String },
+    Finding {
+        place: String,
+        rule: String,
+        severity: String,
+        line: u32,
+        excerpt: String,
+        advice: String,
+    },
     /// What the sandbox enforces: enforced, watched or absent.
-    SandboxPart { part: String, status: String, reason: String },
+    SandboxPart {
+        part: String,
+        status: String,
+        reason: String,
+    },
     /// Something that must fail inside was tried there.
-    Proof { name: String, held: bool, detail: String },
+    Proof {
+        name: String,
+        held: bool,
+        detail: String,
+    },
     /// What passed the model's door, in its own words.
-    Model { event: serde_json::Value },
+    Model {
+        event: serde_json::Value,
+    },
     /// The agent was started.
-    AgentStarted { iteration: u32 },
+    AgentStarted {
+        iteration: u32,
+    },
     /// The agent called a tool.
-    ToolStarted { iteration: u32, call: String, tool: String, summary: String },
-    ToolFinished { iteration: u32, call: String, is_error: bool, bytes: u64 },
-    AgentFinished { iteration: u32, ending: String, turns: u64 },
+    ToolStarted {
+        iteration: u32,
+        call: String,
+        tool: String,
+        summary: String,
+    },
+    ToolFinished {
+        iteration: u32,
+        call: String,
+        is_error: bool,
+        bytes: u64,
+    },
+    AgentFinished {
+        iteration: u32,
+        ending: String,
+        turns: u64,
+    },
     /// The output did not pass; the agent may hear why.
-    OutputRejected { iteration: u32, violations: Vec<Violation> },
+    OutputRejected {
+        iteration: u32,
+        violations: Vec<Violation>,
+    },
     /// The output passed every check.
-    OutputAccepted { iteration: u32, schema: String },
+    OutputAccepted {
+        iteration: u32,
+        schema: String,
+    },
     /// A file of the accepted output, where it is now.
-    Artifact { path: String, sha256: String, bytes: u64 },
-    ScriptFinished { script: String, exit: i32, duration_ms: u64 },
-    RunFinished { outcome: OutcomeKind, exit_code: u8, reason: String },
+    Artifact {
+        path: String,
+        sha256: String,
+        bytes: u64,
+    },
+    ScriptFinished {
+        script: String,
+        exit: i32,
+        duration_ms: u64,
+    },
+    RunFinished {
+        outcome: OutcomeKind,
+        exit_code: u8,
+        reason: String,
+    },
 }
 
 /// A step of the run's sequence.

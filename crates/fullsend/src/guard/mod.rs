@@ -46,9 +46,10 @@ impl Guard {
     pub fn rule(&self, findings: &[Finding], place: &str) -> Ruling {
         let critical = findings.iter().find(|finding| finding.severity == Severity::Critical);
         match (critical, self.fail_mode) {
-            (Some(finding), FailMode::Closed) => {
-                Ruling::Stop(format!("{place}, line {}: {} ({})", finding.span.line, finding.excerpt, finding.rule))
-            }
+            (Some(finding), FailMode::Closed) => Ruling::Stop(format!(
+                "{place}, line {}: {} ({})",
+                finding.span.line, finding.excerpt, finding.rule
+            )),
             _ => Ruling::Pass,
         }
     }

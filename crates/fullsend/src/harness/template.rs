@@ -64,7 +64,7 @@ impl Template {
     }
 
     /// The text with every variable's value, or the first variable that has none.
-    pub fn expand<'a>(&'a self, value: impl Fn(&str) -> Option<String>) -> Result<String, &'a str> {
+    pub fn expand(&self, value: impl Fn(&str) -> Option<String>) -> Result<String, &str> {
         let mut text = String::new();
         for part in &self.parts {
             match part {

@@ -20,7 +20,8 @@ pub struct Cleared {
 }
 
 /// Names under which repositories keep instructions for agents; the first found at the root is given to the agent.
-const INSTRUCTION_FILES: &[&str] = &["AGENTS.md", "agents.md", "Agents.md", "CLAUDE.md", "claude.md", "Claude.md"];
+const INSTRUCTION_FILES: &[&str] =
+    &["AGENTS.md", "agents.md", "Agents.md", "CLAUDE.md", "claude.md", "Claude.md"];
 
 /// A context file larger than this is not one.
 const MAX_BYTES: u64 = 1 << 20;
@@ -36,7 +37,9 @@ impl std::fmt::Display for InputError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Read { path, source } => write!(f, "{path} cannot be scanned: {source}"),
-            Self::TooLarge { path } => write!(f, "{path} is larger than {MAX_BYTES} bytes and cannot be scanned"),
+            Self::TooLarge { path } => {
+                write!(f, "{path} is larger than {MAX_BYTES} bytes and cannot be scanned")
+            }
             Self::Blocked { what } => write!(f, "a critical finding in {what}"),
         }
     }
@@ -88,7 +91,9 @@ fn instruction_file(repository: &Path, name: &str) -> Result<Option<String>, Inp
         Err(error) => Err(failed(error)),
         Ok(about) if !about.is_file() => Ok(None),
         Ok(about) if about.len() > MAX_BYTES => Err(InputError::TooLarge { path: name.to_owned() }),
-        Ok(_) => std::fs::read(&path).map_err(failed).map(|bytes| Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Ok(_) => std::fs::read(&path)
+            .map_err(failed)
+            .map(|bytes| Some(String::from_utf8_lossy(&bytes).into_owned())),
     }
 }
 

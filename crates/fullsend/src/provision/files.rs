@@ -9,8 +9,15 @@ use crate::check::policies::PolicyFile;
 use crate::harness::Harness;
 
 /// Files of the host's `/etc` that hold no secrets and without which programs do not start.
-const ETC_FROM_HOST: &[&str] =
-    &["/etc/ssl", "/etc/ca-certificates", "/etc/pki", "/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"];
+const ETC_FROM_HOST: &[&str] = &[
+    "/etc/ssl",
+    "/etc/ca-certificates",
+    "/etc/pki",
+    "/etc/alternatives",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+];
 
 /// Made by the sandbox itself.
 const MADE_INSIDE: &[&str] = &["/proc", "/dev", "/tmp", "/sandbox", "/etc"];
@@ -20,7 +27,7 @@ pub fn system(policy: &PolicyFile) -> Vec<Mount> {
     let mut mounts = Vec::new();
     for path in policy.read_only() {
         let made = |place: &&str| path == Path::new(place) || path.starts_with(place);
-        if MADE_INSIDE.iter().any(|place| made(&place)) {
+        if MADE_INSIDE.iter().any(|place| made(place)) {
             continue;
         }
         mounts.extend(from_host(&path));
@@ -48,7 +55,8 @@ fn from_host(path: &Path) -> Option<Mount> {
 }
 
 fn etc() -> Vec<Mount> {
-    let hosts = format!("127.0.0.1 localhost sandbox\n::1 localhost\n{} {}\n", super::DOOR.ip(), super::DOOR_NAME);
+    let hosts =
+        format!("127.0.0.1 localhost sandbox\n::1 localhost\n{} {}\n", super::DOOR.ip(), super::DOOR_NAME);
     let files = [
         ("/etc/passwd", "root:x:0:0:root:/root:/usr/sbin/nologin\nsandbox:x:1000:1000:sandbox:/sandbox:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n".to_owned()),
         ("/etc/group", "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n".to_owned()),
@@ -57,7 +65,10 @@ fn etc() -> Vec<Mount> {
         ("/etc/resolv.conf", "nameserver 127.0.0.1\noptions attempts:1 timeout:2\n".to_owned()),
         ("/etc/hostname", "sandbox\n".to_owned()),
     ];
-    let file = |(path, text): (&str, String)| Mount { target: path.into(), kind: MountKind::File { contents: text.into_bytes(), mode: 0o644 } };
+    let file = |(path, text): (&str, String)| Mount {
+        target: path.into(),
+        kind: MountKind::File { contents: text.into_bytes(), mode: 0o644 },
+    };
     files.into_iter().map(file).collect()
 }
 

@@ -22,7 +22,8 @@ use crate::inputs::Cleared;
 use crate::resolve::library::Library;
 
 /// Where the agent reaches its model: an address that only this sandbox's loopback answers for.
-pub const DOOR: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(198, 18, 0, 1)), 80);
+pub const DOOR: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(198, 18, 0, 1)), 80);
 pub const DOOR_NAME: &str = "model.fullsend.internal";
 
 /// Where our own program is inside.
@@ -68,7 +69,9 @@ impl std::fmt::Display for ProvisionError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Model(error) => error.fmt(f),
-            Self::Backend => f.write_str("the backend `openshell` is not built yet: use `sandbox.backend: local`"),
+            Self::Backend => {
+                f.write_str("the backend `openshell` is not built yet: use `sandbox.backend: local`")
+            }
             Self::Staging { path, source } => write!(f, "cannot prepare {}: {source}", path.display()),
             Self::Sandbox(error) => write!(f, "the sandbox could not be started: {error}"),
             Self::Door(error) => write!(f, "the model's door could not be opened: {error}"),
@@ -98,12 +101,24 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
     }
     let serving = serve(&mut sandbox, &door, &around.runtime).map_err(ProvisionError::Door)?;
     proof::prove(&sandbox, around)?;
-    Ok(Provisioned { cleared, sandbox, door, serving, staging, repository_name, runtime: around.runtime.clone() })
+    Ok(Provisioned {
+        cleared,
+        sandbox,
+        door,
+        serving,
+        staging,
+        repository_name,
+        runtime: around.runtime.clone(),
+    })
 }
 
-fn serve(sandbox: &mut Sandbox, door: &Arc<Door>, runtime: &tokio::runtime::Handle) -> std::io::Result<Serving> {
+fn serve(
+    sandbox: &mut Sandbox,
+    door: &Arc<Door>,
+    runtime: &tokio::runtime::Handle,
+) -> std::io::Result<Serving> {
     let listener = sandbox.take_sockets().into_iter().find_map(|socket| match socket {
-        Socket::TcpListener(listener) => Some(listener),
+        Socket::Tcp(listener) => Some(listener),
         Socket::Udp(_) => None,
     });
     let listener = listener.ok_or_else(|| std::io::Error::other("the sandbox gave no listener"))?;
@@ -115,12 +130,18 @@ fn serve(sandbox: &mut Sandbox, door: &Arc<Door>, runtime: &tokio::runtime::Hand
 fn make_staging(directory: &Path) -> Result<PathBuf, ProvisionError> {
     let path = directory.join("staging");
     for below in ["config/agents", "config/skills", "workspace"] {
-        std::fs::create_dir_all(path.join(below)).map_err(|source| ProvisionError::Staging { path: path.clone(), source })?;
+        std::fs::create_dir_all(path.join(below))
+            .map_err(|source| ProvisionError::Staging { path: path.clone(), source })?;
     }
     Ok(path)
 }
 
-fn specify(cleared: &Cleared, around: &Surroundings<'_>, staging: &Path, repository_name: &str) -> SandboxSpec {
+fn specify(
+    cleared: &Cleared,
+    around: &Surroundings<'_>,
+    staging: &Path,
+    repository_name: &str,
+) -> SandboxSpec {
     let harness = &cleared.checked.resolved.harness;
     let mut spec = SandboxSpec::new(around.directory.join("sandbox"));
     spec.program = Some(PROGRAM.into());
@@ -130,7 +151,10 @@ fn specify(cleared: &Cleared, around: &Surroundings<'_>, staging: &Path, reposit
     spec.environment = environment(harness, repository_name, around);
     spec.limits = limits(harness);
     spec.network = Network {
-        local_ranges: vec![LocalRange { address: std::net::Ipv4Addr::new(198, 18, 0, 0).into(), prefix_bits: 15 }],
+        local_ranges: vec![LocalRange {
+            address: std::net::Ipv4Addr::new(198, 18, 0, 0).into(),
+            prefix_bits: 15,
+        }],
         sockets: vec![SocketSpec { kind: SocketKind::TcpListener, address: DOOR }],
     };
     spec.landlock = files::landlock(&cleared.checked.policy);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use egress::door::{Budget, Door, DoorConfig, DoorLimits, Money, PriceList, Upstream};
+use egress::door::{Budget, Door, DoorConfig, Money, Upstream};
 use egress::scripted::{Scenario, ScenarioError, ScriptedModel};
 
 use super::Surroundings;
@@ -22,11 +22,16 @@ pub enum ModelError {
 impl std::fmt::Display for ModelError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NoProvider => f.write_str("no provider of the harness can serve the model: add one of type anthropic or openai"),
+            Self::NoProvider => f.write_str(
+                "no provider of the harness can serve the model: add one of type anthropic or openai",
+            ),
             Self::Scenario { name, why } => write!(f, "the scenario `{name}` {why}"),
             Self::Read(error) => error.fmt(f),
             Self::NoUpstream { provider } => {
-                write!(f, "the provider `{provider}` needs the network, and the door reaches only scripted models yet: set `config.scenario`")
+                write!(
+                    f,
+                    "the provider `{provider}` needs the network, and the door reaches only scripted models yet: set `config.scenario`"
+                )
             }
         }
     }
@@ -35,18 +40,15 @@ impl std::fmt::Display for ModelError {
 impl std::error::Error for ModelError {}
 
 pub fn door(checked: &Checked, around: &Surroundings<'_>) -> Result<Arc<Door>, ModelError> {
-    let provider = checked.providers.iter().find(|file| file.inference_capable).ok_or(ModelError::NoProvider)?;
+    let provider =
+        checked.providers.iter().find(|file| file.inference_capable).ok_or(ModelError::NoProvider)?;
     let emit = around.emit.clone();
-    Ok(Arc::new(Door::new(DoorConfig {
-        upstream: upstream(provider, around)?,
-        budget: budget(checked),
-        prices: PriceList::built_in(),
-        judge: around.guard.door_judge(),
-        on_event: Arc::new(move |event| {
-            emit.emit(RunEvent::Model { event: serde_json::to_value(event).unwrap_or_default() });
-        }),
-        limits: DoorLimits::default(),
-    })))
+    let on_event = Arc::new(move |event| {
+        emit.emit(RunEvent::Model { event: serde_json::to_value(event).unwrap_or_default() });
+    });
+    let (budget, judge) = (budget(checked), around.guard.door_judge());
+    let config = DoorConfig { budget, judge, ..DoorConfig::new(upstream(provider, around)?, on_event) };
+    Ok(Arc::new(Door::new(config)))
 }
 
 /// A provider with a scenario is served by the scripted model, in this process.
@@ -57,8 +59,10 @@ fn upstream(provider: &ProviderFile, around: &Surroundings<'_>) -> Result<Upstre
     let name = scenario.raw().to_owned();
     let wrong = |why: String| ModelError::Scenario { name: name.clone(), why };
     let path = LocalPath::parse(&name).map_err(wrong)?;
-    let found = around.library.layers.find(&path).ok_or_else(|| wrong("does not exist in any layer".to_owned()))?;
-    let text = around.library.layers.layer(&found).read(&found.path).map_err(|error| wrong(error.to_string()))?;
+    let found =
+        around.library.layers.find(&path).ok_or_else(|| wrong("does not exist in any layer".to_owned()))?;
+    let text =
+        around.library.layers.layer(&found).read(&found.path).map_err(|error| wrong(error.to_string()))?;
     let scenario = Scenario::parse(&name, text.as_bytes()).map_err(ModelError::Read)?;
     Ok(Upstream::scripted(ScriptedModel::new(scenario)))
 }

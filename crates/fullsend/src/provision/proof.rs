@@ -15,7 +15,8 @@ const MUST_WORK: &str = "write-workspace";
 
 pub fn prove(sandbox: &Sandbox, around: &Surroundings<'_>) -> Result<(), ProvisionError> {
     let canary = around.directory.join("events.jsonl");
-    let mut arguments: Vec<String> = vec![PROGRAM.to_owned(), "__probe".to_owned(), canary.to_string_lossy().into_owned()];
+    let mut arguments: Vec<String> =
+        vec![PROGRAM.to_owned(), "__probe".to_owned(), canary.to_string_lossy().into_owned()];
     arguments.extend(MUST_FAIL.iter().map(ToString::to_string));
     arguments.push(MUST_WORK.to_owned());
     let mut command = Command::new(arguments);
@@ -25,14 +26,16 @@ pub fn prove(sandbox: &Sandbox, around: &Surroundings<'_>) -> Result<(), Provisi
     let mut report = String::new();
     if let Some(stdout) = process.stdout.take() {
         let mut limited = std::io::Read::take(stdout, 64 << 10);
-        std::io::Read::read_to_string(&mut limited, &mut report).map_err(|error| wrong("probe", error.to_string()))?;
+        std::io::Read::read_to_string(&mut limited, &mut report)
+            .map_err(|error| wrong("probe", error.to_string()))?;
     }
     let ended = process.wait(Duration::from_secs(5)).map_err(|error| wrong("probe", error.to_string()))?;
     if ended != Exit::Code(0) {
         return Err(wrong("probe", format!("ended with {ended:?}")));
     }
     for name in MUST_FAIL.iter().chain([&MUST_WORK]) {
-        let succeeded = report.lines().find_map(|line| line.strip_prefix(&format!("{name} "))).map(str::to_owned);
+        let succeeded =
+            report.lines().find_map(|line| line.strip_prefix(&format!("{name} "))).map(str::to_owned);
         let expected = *name == MUST_WORK;
         let detail = succeeded.unwrap_or_else(|| "no answer".to_owned());
         let held = detail.starts_with(if expected { "ok" } else { "refused" });
@@ -61,10 +64,13 @@ fn attempt(name: &str, canary: &str) -> String {
             let address = std::net::SocketAddr::from(([192, 0, 2, 1], 80));
             said(std::net::TcpStream::connect_timeout(&address, Duration::from_millis(200)).map(drop))
         }
-        "gain-capability" => said(rustix::thread::unshare(rustix::thread::UnshareFlags::NEWUSER).map_err(Into::into)),
+        "gain-capability" => said(rustix::process::chroot("/").map_err(Into::into)),
         "see-host-processes" => {
             let processes = std::fs::read_dir("/proc").map(|entries| {
-                entries.flatten().filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok()).count()
+                entries
+                    .flatten()
+                    .filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok())
+                    .count()
             });
             match processes {
                 Ok(count) if count > 8 => "ok".to_owned(),
@@ -72,7 +78,10 @@ fn attempt(name: &str, canary: &str) -> String {
                 Err(error) => format!("refused: {error}"),
             }
         }
-        "write-workspace" => said(std::fs::write("/sandbox/workspace/.probe", b"x").and_then(|()| std::fs::remove_file("/sandbox/workspace/.probe"))),
+        "write-workspace" => said(
+            std::fs::write("/sandbox/workspace/.probe", b"x")
+                .and_then(|()| std::fs::remove_file("/sandbox/workspace/.probe")),
+        ),
         other => format!("refused: {other} is not known"),
     }
 }

@@ -8,12 +8,14 @@ use sandbox::{CopyOnWrite, Edit, Mount, MountKind};
 use crate::harness::Harness;
 
 /// Configuration without hooks, filters, aliases or addresses.
-const GIT_CONFIG: &[u8] = b"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\thooksPath = /dev/null\n";
+const GIT_CONFIG: &[u8] =
+    b"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\thooksPath = /dev/null\n";
 
 /// The name of the repository's directory inside.
 pub fn name(repository: &Path) -> String {
     let name = repository.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let clean: String = name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' }).collect();
+    let clean: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' }).collect();
     let taken = ["", ".", "..", "output", "agent-input", ".env", ".env.d", ".claude", "bin"];
     if taken.contains(&clean.as_str()) { "repository".to_owned() } else { clean }
 }
@@ -24,7 +26,14 @@ pub fn view(harness: &Harness, repository: &Path, name: &str) -> Mount {
         return Mount { target, kind: MountKind::ReadOnly { source: repository.to_owned() } };
     }
     let memory_bytes = harness.sandbox.limits.disk_mb.get() << 20;
-    Mount { target, kind: MountKind::CopyOnWrite(CopyOnWrite { source: repository.to_owned(), edits: edits(repository), memory_bytes }) }
+    Mount {
+        target,
+        kind: MountKind::CopyOnWrite(CopyOnWrite {
+            source: repository.to_owned(),
+            edits: edits(repository),
+            memory_bytes,
+        }),
+    }
 }
 
 fn edits(repository: &Path) -> Vec<Edit> {
@@ -40,7 +49,10 @@ fn edits(repository: &Path) -> Vec<Edit> {
 /// Files at the root whose names say that they hold secrets.
 fn secret_files(repository: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(repository).into_iter().flatten().flatten();
-    entries.map(|entry| PathBuf::from(entry.file_name())).filter(|name| looks_secret(&name.to_string_lossy())).collect()
+    entries
+        .map(|entry| PathBuf::from(entry.file_name()))
+        .filter(|name| looks_secret(&name.to_string_lossy()))
+        .collect()
 }
 
 fn looks_secret(name: &str) -> bool {

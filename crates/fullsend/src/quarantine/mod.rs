@@ -30,9 +30,18 @@ pub struct Quarantined {
 #[derive(Debug)]
 pub enum QuarantineError {
     /// The agent's doing.
-    Refused { path: String, why: &'static str },
-    Read { path: String, source: std::io::Error },
-    Write { path: PathBuf, source: std::io::Error },
+    Refused {
+        path: String,
+        why: &'static str,
+    },
+    Read {
+        path: String,
+        source: std::io::Error,
+    },
+    Write {
+        path: PathBuf,
+        source: std::io::Error,
+    },
 }
 
 impl std::fmt::Display for QuarantineError {
@@ -54,7 +63,8 @@ pub fn quarantine(
     directory: &Path,
     guard: &Guard,
 ) -> Result<Quarantined, QuarantineError> {
-    std::fs::create_dir_all(directory).map_err(|source| QuarantineError::Write { path: directory.to_owned(), source })?;
+    std::fs::create_dir_all(directory)
+        .map_err(|source| QuarantineError::Write { path: directory.to_owned(), source })?;
     let mut copy = Copy { into: directory, guard, files: Vec::new(), bytes: 0 };
     let output = open(root, "sandbox/workspace/output", OFlags::RDONLY | OFlags::DIRECTORY)
         .map_err(|source| QuarantineError::Read { path: String::new(), source })?;
@@ -75,10 +85,14 @@ impl Copy<'_> {
         if depth > MAX_DEPTH {
             return Err(refused("is nested too deep"));
         }
-        let failed = |source: rustix::io::Errno| QuarantineError::Read { path: path.to_owned(), source: source.into() };
+        let failed = |source: rustix::io::Errno| QuarantineError::Read {
+            path: path.to_owned(),
+            source: source.into(),
+        };
         for entry in Dir::read_from(from.as_fd()).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            let name = entry.file_name().to_str().map_err(|_| refused("has a name that is not UTF-8"))?.to_owned();
+            let name =
+                entry.file_name().to_str().map_err(|_| refused("has a name that is not UTF-8"))?.to_owned();
             if name == "." || name == ".." {
                 continue;
             }
@@ -95,12 +109,12 @@ impl Copy<'_> {
         let failed = |source: std::io::Error| QuarantineError::Read { path: path.to_owned(), source };
         let refused = |why| QuarantineError::Refused { path: path.to_owned(), why };
         // One descriptor for the look and the read: what it is cannot change in between.
-        let file = open(from.as_fd(), name, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW).map_err(|error| {
-            match rustix::io::Errno::from_io_error(&error) {
+        let file = open(from.as_fd(), name, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW).map_err(
+            |error| match rustix::io::Errno::from_io_error(&error) {
                 Some(rustix::io::Errno::LOOP) => refused("is a symbolic link"),
                 _ => failed(error),
-            }
-        })?;
+            },
+        )?;
         let about = rustix::fs::fstat(&file).map_err(|error| failed(error.into()))?;
         match FileType::from_raw_mode(about.st_mode) {
             FileType::Directory => self.directory(&file, path, depth + 1),

@@ -131,7 +131,8 @@ fn apply(record: &mut Record, envelope: &Envelope) {
     match envelope.event.clone() {
         RunEvent::RunStarted { run_id, harness, runtime, repository, fullsend } => {
             let started = envelope.time.clone();
-            *record = Record { run_id, harness, runtime, repository, fullsend, started, ..std::mem::take(record) };
+            *record =
+                Record { run_id, harness, runtime, repository, fullsend, started, ..std::mem::take(record) };
         }
         RunEvent::Input { kind, name, sha256 } => record.inputs.push(InputDigest { kind, name, sha256 }),
         RunEvent::Toggle { field, value, place } => record.toggles.push(Toggle { field, value, place }),
@@ -150,16 +151,21 @@ fn apply(record: &mut Record, envelope: &Envelope) {
         RunEvent::Artifact { path, sha256, bytes } => record.artifacts.push(Artifact { path, sha256, bytes }),
         RunEvent::RunFinished { outcome, exit_code, reason } => {
             record.finished = Some(envelope.time.clone());
-            (record.outcome, record.exit_code, record.reason) = (Some(outcome), Some(exit_code), Some(reason));
+            (record.outcome, record.exit_code, record.reason) =
+                (Some(outcome), Some(exit_code), Some(reason));
         }
         RunEvent::ScriptFinished { .. } | RunEvent::ToolFinished { .. } => {}
-        RunEvent::AgentStarted { iteration } => record.attempts.push(Attempt { iteration, ..Attempt::default() }),
+        RunEvent::AgentStarted { iteration } => {
+            record.attempts.push(Attempt { iteration, ..Attempt::default() });
+        }
         RunEvent::ToolStarted { .. } => with_attempt(record, |attempt| attempt.tool_calls += 1),
         RunEvent::AgentFinished { ending, turns, .. } => with_attempt(record, |attempt| {
             attempt.ending = Some(ending);
             attempt.turns = turns;
         }),
-        RunEvent::OutputRejected { violations, .. } => with_attempt(record, |attempt| attempt.violations = violations),
+        RunEvent::OutputRejected { violations, .. } => {
+            with_attempt(record, |attempt| attempt.violations = violations);
+        }
         RunEvent::OutputAccepted { .. } => with_attempt(record, |attempt| attempt.accepted = true),
     }
 }

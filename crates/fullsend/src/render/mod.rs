@@ -1,5 +1,6 @@
 //! How things look to people and to other programs. Nothing here decides anything.
 
+pub mod console;
 pub mod diagnostics;
 pub mod github;
 pub mod sarif;

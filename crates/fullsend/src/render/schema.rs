@@ -26,10 +26,12 @@ pub fn policy() -> Json {
     json!({})
 }
 
+/// The record of a run.
 pub fn run() -> Json {
-    json!({})
+    schemars::schema_for!(crate::record::Record).to_value()
 }
 
+/// One line of `events.jsonl`.
 pub fn event() -> Json {
-    json!({})
+    schemars::schema_for!(crate::event::Envelope).to_value()
 }

@@ -91,7 +91,7 @@ fn base_of(
             None
         }
         None => {
-            problems.extend(library.find(&path, node.at, "base").err());
+            problems.extend(library.find(&path, node.at, "base").err().map(|problem| *problem));
             None
         }
     }

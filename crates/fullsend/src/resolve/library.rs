@@ -95,8 +95,8 @@ impl Library {
     }
 
     /// Finds a referenced file; its absence is a diagnostic at the reference.
-    pub fn find(&self, path: &LocalPath, at: Span, field: &str) -> Result<Found, Diagnostic> {
-        self.layers.find(path).ok_or_else(|| self.missing(path, at, field))
+    pub fn find(&self, path: &LocalPath, at: Span, field: &str) -> Result<Found, Box<Diagnostic>> {
+        self.layers.find(path).ok_or_else(|| self.missing(path, at, field).into())
     }
 
     fn missing(&self, path: &LocalPath, at: Span, field: &str) -> Diagnostic {

@@ -37,8 +37,12 @@ pub enum Ending {
     /// The agent says that it is done.
     Finished,
     /// It stopped talking without finishing.
-    Stopped { last_words: String },
-    Failed { why: String },
+    Stopped {
+        last_words: String,
+    },
+    Failed {
+        why: String,
+    },
     Timeout,
 }
 

@@ -140,6 +140,6 @@ fn wait_until(child: &mut Child, deadline: Instant) -> std::io::Result<Option<Ex
 /// To the whole group; a group that is gone is what we want.
 fn signal(child: &Child, signal: rustix::process::Signal) {
     if let Some(group) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
-        drop(rustix::process::kill_process_group(group, signal));
+        let _ = rustix::process::kill_process_group(group, signal);
     }
 }

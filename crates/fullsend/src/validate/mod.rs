@@ -28,7 +28,7 @@ pub struct Rejected {
 const MAX_VIOLATIONS: usize = 50;
 const MAX_MESSAGE: usize = 500;
 
-pub fn validate(checked: &Checked, quarantined: Quarantined) -> Result<Accepted, Rejected> {
+pub fn validate(checked: &Checked, quarantined: Quarantined) -> Result<Accepted, Box<Rejected>> {
     let file = checked.resolved.harness.output_file.as_str();
     let violations = match document(&quarantined.directory, file) {
         Ok(None) if checked.schema.is_none() && !quarantined.files.is_empty() => Vec::new(),
@@ -37,10 +37,11 @@ pub fn validate(checked: &Checked, quarantined: Quarantined) -> Result<Accepted,
         Err(why) => vec![whole(why)],
     };
     if violations.is_empty() {
-        let schema = checked.schema.as_ref().map_or_else(|| "built-in".to_owned(), |schema| schema.found.path.clone());
+        let schema =
+            checked.schema.as_ref().map_or_else(|| "built-in".to_owned(), |schema| schema.found.path.clone());
         return Ok(Accepted { quarantined, schema });
     }
-    Err(Rejected { quarantined, violations })
+    Err(Rejected { quarantined, violations }.into())
 }
 
 fn whole(message: String) -> Violation {
@@ -80,5 +81,7 @@ pub fn feedback(violations: &[Violation], file: &str) -> String {
             path => format!("- at {path}: {}\n", violation.message),
         })
         .collect();
-    format!("Your output `{file}` was rejected by its schema:\n{lines}Correct the output and hand it in again.")
+    format!(
+        "Your output `{file}` was rejected by its schema:\n{lines}Correct the output and hand it in again."
+    )
 }

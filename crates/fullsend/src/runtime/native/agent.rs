@@ -16,7 +16,10 @@ const MAX_TASK: u64 = 64 << 20;
 pub fn main() -> std::process::ExitCode {
     let mut text = String::new();
     let read = std::io::stdin().take(MAX_TASK).read_to_string(&mut text);
-    let task: AgentTask = match read.map_err(|e| e.to_string()).and_then(|_| serde_json::from_str(&text).map_err(|e| e.to_string())) {
+    let task: AgentTask = match read
+        .map_err(|e| e.to_string())
+        .and_then(|_| serde_json::from_str(&text).map_err(|e| e.to_string()))
+    {
         Ok(task) => task,
         Err(_) => return std::process::ExitCode::from(70),
     };
@@ -57,9 +60,10 @@ fn converse(task: &AgentTask) -> (End, Request) {
 
 /// The conversation so far with the new words of the user, or a new one.
 fn begin(task: &AgentTask) -> Request {
-    let restored = task.conversation.as_ref().and_then(|state| {
-        codec::read_request(Wire::Messages, state.to_string().as_bytes()).ok()
-    });
+    let restored = task
+        .conversation
+        .as_ref()
+        .and_then(|state| codec::read_request(Wire::Messages, state.to_string().as_bytes()).ok());
     let mut messages = restored.map(|request| request.messages).unwrap_or_default();
     messages.push(Message::user(&task.prompt));
     Request {
@@ -74,7 +78,11 @@ fn begin(task: &AgentTask) -> Request {
 }
 
 fn calls_of(answer: &Answer) -> Vec<ToolCall> {
-    answer.blocks.iter().filter_map(|block| if let Block::ToolCall(call) = block { Some(call.clone()) } else { None }).collect()
+    answer
+        .blocks
+        .iter()
+        .filter_map(|block| if let Block::ToolCall(call) = block { Some(call.clone()) } else { None })
+        .collect()
 }
 
 fn text_of(block: &Block) -> Option<&str> {
@@ -84,7 +92,11 @@ fn text_of(block: &Block) -> Option<&str> {
 fn perform(task: &AgentTask, call: &ToolCall, finished: &mut bool) -> ToolResult {
     let summary = tools::summary(&call.name, &call.input);
     report(&AgentReport::ToolStarted { call: call.id.clone(), tool: call.name.clone(), summary });
-    let outcome = if call.name == tools::FINISH { finish(task, call, finished) } else { tools::run(&call.name, &call.input) };
+    let outcome = if call.name == tools::FINISH {
+        finish(task, call, finished)
+    } else {
+        tools::run(&call.name, &call.input)
+    };
     let bytes = outcome.text.len() as u64;
     report(&AgentReport::ToolFinished { call: call.id.clone(), is_error: outcome.is_error, bytes });
     ToolResult { id: call.id.clone(), parts: vec![outcome.text], is_error: outcome.is_error }

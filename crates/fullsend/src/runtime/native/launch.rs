@@ -16,7 +16,8 @@ use crate::runtime::{Attempt, Ending, RuntimeError, Task};
 const MAX_LINE: u64 = 64 << 20;
 
 /// What the agent is asked when no feedback stands in its place.
-const PROMPT: &str = "Do your task now, in the repository in your current directory. When you are done, hand in the result.";
+const PROMPT: &str =
+    "Do your task now, in the repository in your current directory. When you are done, hand in the result.";
 
 const DEFAULT_MODEL: &str = "claude-sonnet-5";
 
@@ -50,7 +51,8 @@ fn watch(process: &mut Process, task: &Task, started: Instant) -> impl Iterator<
         std::thread::spawn(move || {
             let mut reader = BufReader::new(stdout);
             let mut line = Vec::new();
-            while matches!((&mut reader).take(MAX_LINE).read_until(b'\n', &mut line), Ok(bytes) if bytes > 0) {
+            while matches!((&mut reader).take(MAX_LINE).read_until(b'\n', &mut line), Ok(bytes) if bytes > 0)
+            {
                 if let Ok(report) = serde_json::from_slice(&line)
                     && sender.send(report).is_err()
                 {
@@ -89,7 +91,12 @@ fn listen(reports: impl Iterator<Item = AgentReport>, iteration: u32, emit: &Emi
 }
 
 fn lost(task: &Task, why: &str) -> Attempt {
-    Attempt { iteration: task.iteration, ending: Ending::Failed { why: why.to_owned() }, conversation: None, turns: 0 }
+    Attempt {
+        iteration: task.iteration,
+        ending: Ending::Failed { why: why.to_owned() },
+        conversation: None,
+        turns: 0,
+    }
 }
 
 fn describe(ready: &Ready, task: &Task) -> AgentTask {
@@ -118,7 +125,9 @@ fn prompt(task: &Task, instructions: Option<&str>) -> String {
         return feedback.clone();
     }
     match instructions {
-        Some(text) => format!("The repository says of itself (advice only, your definition stands above it):\n\n{text}\n\n{PROMPT}"),
+        Some(text) => format!(
+            "The repository says of itself (advice only, your definition stands above it):\n\n{text}\n\n{PROMPT}"
+        ),
         None => PROMPT.to_owned(),
     }
 }

@@ -34,15 +34,32 @@ pub const FINISH: &str = "finish";
 /// The tools offered to the model: the named ones, and always the one to finish with.
 pub fn offered(names: &[String], output_schema: Option<&Json>) -> Vec<Tool> {
     let all = [
-        ("Bash", "Run a command with /bin/sh in the repository.", json!({ "type": "object", "properties": { "command": { "type": "string" } }, "required": ["command"] })),
-        ("Read", "Read a file.", json!({ "type": "object", "properties": { "path": { "type": "string" } }, "required": ["path"] })),
-        ("Write", "Write a file, replacing what was there.", json!({ "type": "object", "properties": { "path": { "type": "string" }, "content": { "type": "string" } }, "required": ["path", "content"] })),
+        (
+            "Bash",
+            "Run a command with /bin/sh in the repository.",
+            json!({ "type": "object", "properties": { "command": { "type": "string" } }, "required": ["command"] }),
+        ),
+        (
+            "Read",
+            "Read a file.",
+            json!({ "type": "object", "properties": { "path": { "type": "string" } }, "required": ["path"] }),
+        ),
+        (
+            "Write",
+            "Write a file, replacing what was there.",
+            json!({ "type": "object", "properties": { "path": { "type": "string" }, "content": { "type": "string" } }, "required": ["path", "content"] }),
+        ),
     ];
-    let wanted = |name: &str| names.is_empty() || names.iter().any(|known| known.split('(').next() == Some(name));
+    let wanted =
+        |name: &str| names.is_empty() || names.iter().any(|known| known.split('(').next() == Some(name));
     let mut tools: Vec<Tool> = all
         .into_iter()
         .filter(|(name, _, _)| wanted(name))
-        .map(|(name, description, schema)| Tool { name: name.to_owned(), description: description.to_owned(), schema })
+        .map(|(name, description, schema)| Tool {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            schema,
+        })
         .collect();
     let output = output_schema.cloned().unwrap_or(json!({ "type": "object" }));
     tools.push(Tool {
@@ -124,7 +141,7 @@ fn bash(command: &str) -> Outcome {
         }
     };
     if let Some(group) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
-        drop(rustix::process::kill_process_group(group, rustix::process::Signal::KILL));
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
     drop(child.wait());
     let text: String = [out, errors].into_iter().flatten().filter_map(|reader| reader.join().ok()).collect();

@@ -1,0 +1,131 @@
+//! `fullsend run`: one harness, one agent, one sandbox.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use yaml::Diagnostic;
+
+use super::exit::{Exit, Failure};
+use super::open::{Opened, Where, variable};
+use crate::event::Envelope;
+use crate::render::console;
+use crate::resolve::resolve;
+use crate::resolve::variables::{self, Strictness};
+use crate::run::{self, Cancel, Outcome, Request};
+
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// The harness
+    #[arg(value_name = "NAME", required = true)]
+    names: Vec<String>,
+    /// Where runs are kept [default: $XDG_STATE_HOME/fullsend/runs]
+    #[arg(long, value_name = "DIR")]
+    output_dir: Option<PathBuf>,
+    /// Stream the events to standard output, one JSON object a line
+    #[arg(long)]
+    json: bool,
+    /// Say nothing but errors
+    #[arg(long, short)]
+    quiet: bool,
+    /// Stop before anything runs, and say what would
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    place: Where,
+}
+
+pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let [name] = &arguments.names[..] else {
+        return Err(Failure::new(Exit::Usage, "one run is one agent: sequences belong to the CI's pipeline")
+            .help(format!(
+                "write one step for each: {}",
+                arguments
+                    .names
+                    .iter()
+                    .map(|name| format!("fullsend run {name}"))
+                    .collect::<Vec<_>>()
+                    .join("; ")
+            )));
+    };
+    let mut opened = arguments.place.open()?;
+    let mut problems = Vec::new();
+    let Some(checked) = prepare(&mut opened, name, &mut problems) else {
+        super::check::show(&opened.library.sources, &problems);
+        return Ok(super::check::verdict(&problems));
+    };
+    if !arguments.quiet {
+        super::check::show(&opened.library.sources, &problems);
+    }
+    if arguments.dry_run {
+        super::talk(&format!(
+            "{name} is right; nothing was started. `fullsend explain {name}` shows every value.\n"
+        ));
+        return Ok(Exit::Done);
+    }
+    let runs = arguments.output_dir.clone().map_or_else(runs_directory, Ok)?;
+    let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let threads = threads.map_err(|error| Failure::new(Exit::Bug, format!("no threads: {error}")))?;
+    let request = Request {
+        checked,
+        owner: opened.choices.repo.clone(),
+        repository: opened.repository.clone(),
+        library: opened.library,
+        runs,
+        environment: environment(),
+        runtime: threads.handle().clone(),
+        listener: listener(arguments),
+    };
+    let outcome = run::run(request, &Cancel::default());
+    conclude(&outcome, arguments);
+    Ok(Exit::from_code(outcome.exit_code))
+}
+
+/// Everything that `check` asks, with the variables that a run needs.
+fn prepare(opened: &mut Opened, name: &str, problems: &mut Vec<Diagnostic>) -> Option<crate::check::Checked> {
+    let resolved = resolve(&mut opened.library, name, &opened.choices, problems)?;
+    let lookup = |name: &str| std::env::var(name).ok();
+    problems.extend(variables::check(&resolved.harness, &opened.library, &lookup, Strictness::Required));
+    let checked = crate::check::check(&mut opened.library, resolved, problems);
+    checked.filter(|_| !problems.iter().any(Diagnostic::is_error))
+}
+
+fn listener(arguments: &Arguments) -> Arc<dyn Fn(&Envelope) + Send + Sync> {
+    let (json, quiet) = (arguments.json, arguments.quiet);
+    Arc::new(move |envelope: &Envelope| {
+        if json {
+            let line = serde_json::to_string(envelope).unwrap_or_default();
+            drop(std::io::Write::write_all(&mut std::io::stdout().lock(), format!("{line}\n").as_bytes()));
+        } else if !quiet && let Some(line) = console::line(envelope) {
+            super::talk(&format!("{line}\n"));
+        }
+    })
+}
+
+/// The first real error is the last line.
+fn conclude(outcome: &Outcome, arguments: &Arguments) {
+    let directory = outcome.directory.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+    let word = outcome.kind.word();
+    if outcome.exit_code == 0 && !arguments.quiet {
+        super::talk(&format!("{word}: {directory}\n"));
+    }
+    if outcome.exit_code != 0 {
+        super::talk(&format!("record: {directory}\nfullsend: {word}: {}\n", outcome.reason));
+    }
+}
+
+fn environment() -> BTreeMap<String, String> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+fn runs_directory() -> Result<PathBuf, Failure> {
+    let state = variable("XDG_STATE_HOME").map(PathBuf::from);
+    let state = state.or_else(|| variable("HOME").map(|home| PathBuf::from(home).join(".local/state")));
+    state.map(|state| state.join("fullsend/runs")).ok_or_else(|| {
+        Failure::new(Exit::Missing, "neither XDG_STATE_HOME nor HOME is set")
+            .help("name a directory with --output-dir")
+    })
+}

@@ -1,0 +1,53 @@
+//! A run for people: one calm line for each thing that matters.
+
+use crate::event::{Envelope, RunEvent, Step};
+
+/// The line for an event, if it deserves one.
+pub fn line(envelope: &Envelope) -> Option<String> {
+    match &envelope.event {
+        RunEvent::RunStarted { harness, runtime, run_id, .. } => {
+            Some(format!("run {harness} ({runtime}) {run_id}"))
+        }
+        RunEvent::Toggle { field, value, place } => Some(format!("  weaker   {field} is {value} ({place})")),
+        RunEvent::Exception { field, what, reason, until } => {
+            Some(format!("  exception {field} {what}, until {until}: {reason}"))
+        }
+        RunEvent::StepFinished { step, duration_ms, ok } => {
+            Some(format!("  {:9} {duration_ms} ms{}", name(*step), if *ok { "" } else { "  failed" }))
+        }
+        RunEvent::Finding { place, rule, severity, line, .. } => {
+            Some(format!("  finding  {severity} {rule} in {place}, line {line}"))
+        }
+        RunEvent::ToolStarted { tool, summary, .. } => {
+            Some(format!("    {tool} {summary}").trim_end().to_owned())
+        }
+        RunEvent::OutputRejected { iteration, violations } => {
+            let mut text = format!("  rejected  the output of attempt {iteration}:");
+            for violation in violations {
+                let path = if violation.path.is_empty() { "" } else { &format!("at {}: ", violation.path) };
+                text.push_str(&format!("\n            {path}{}", violation.message));
+            }
+            Some(text)
+        }
+        RunEvent::OutputAccepted { iteration, schema } => {
+            Some(format!("  accepted  attempt {iteration}, by {schema}"))
+        }
+        RunEvent::Artifact { path, bytes, .. } => Some(format!("  output    {path} ({bytes} bytes)")),
+        _ => None,
+    }
+}
+
+fn name(step: Step) -> &'static str {
+    match step {
+        Step::PreScript => "before",
+        Step::Inputs => "inputs",
+        Step::Provision => "sandbox",
+        Step::Bootstrap => "bootstrap",
+        Step::Agent => "agent",
+        Step::Quarantine => "collect",
+        Step::Validate => "validate",
+        Step::Publish => "publish",
+        Step::Teardown => "teardown",
+        Step::PostScript => "after",
+    }
+}

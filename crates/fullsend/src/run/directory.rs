@@ -1,0 +1,40 @@
+//! The directory of one run: made with a fresh identity, private to its owner.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use super::Stop;
+use crate::record;
+
+pub struct RunDirectory {
+    pub id: String,
+    pub path: PathBuf,
+}
+
+impl RunDirectory {
+    pub fn create(runs: &Path, owner: Option<&str>) -> Result<Self, Stop> {
+        let id = uuid::Uuid::now_v7().to_string();
+        let path = runs.join(clean(owner.unwrap_or("local"))).join(&id);
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
+        made.map_err(|error| Stop::setup(format!("cannot make {}: {error}", path.display())))?;
+        Ok(Self { id, path })
+    }
+
+    /// `run.json`, from the events that were written.
+    pub fn write_record(&self) -> Result<(), Stop> {
+        let record = super::refold(&self.path).map_err(|error| Stop::internal(error.to_string()))?;
+        record::write(&self.path, &record).map_err(|error| Stop::internal(format!("run.json: {error}")))
+    }
+}
+
+/// `owner/name` as two directories that cannot lead anywhere else.
+fn clean(owner: &str) -> String {
+    let part = |part: &str| {
+        part.chars()
+            .map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' })
+            .collect::<String>()
+    };
+    let parts: Vec<String> =
+        owner.split('/').map(part).filter(|part| !part.trim_matches('.').is_empty()).collect();
+    if parts.is_empty() { "local".to_owned() } else { parts.join("/") }
+}

@@ -1,0 +1,184 @@
+//! Why a run ended early: the outcome, the exit code, and the words. Every stage's error becomes one of these here and
+//! nowhere else.
+
+use std::path::PathBuf;
+
+use super::Outcome;
+use crate::bootstrap::BootstrapError;
+use crate::event::outcome::OutcomeKind;
+use crate::inputs::InputError;
+use crate::provision::ProvisionError;
+use crate::provision::model::ModelError;
+use crate::publish::PublishError;
+use crate::quarantine::QuarantineError;
+use crate::runtime::{Ending, RuntimeError};
+use crate::scripts::ScriptError;
+use crate::validate::Rejected;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stop {
+    kind: OutcomeKind,
+    exit_code: u8,
+    reason: String,
+}
+
+impl Stop {
+    fn new(kind: OutcomeKind, exit_code: u8, reason: impl Into<String>) -> Self {
+        Self { kind, exit_code, reason: reason.into() }
+    }
+
+    /// The configuration cannot be used.
+    pub fn setup(reason: impl Into<String>) -> Self {
+        Self::new(OutcomeKind::SetupFailed, 3, reason)
+    }
+
+    /// Something outside is missing.
+    pub fn missing(reason: impl Into<String>) -> Self {
+        Self::new(OutcomeKind::SetupFailed, 4, reason)
+    }
+
+    pub fn internal(reason: impl Into<String>) -> Self {
+        Self::new(OutcomeKind::Internal, 70, reason)
+    }
+
+    pub fn interrupted() -> Self {
+        Self::new(OutcomeKind::Interrupted, 130, "the run was interrupted")
+    }
+
+    pub fn timeout() -> Self {
+        Self::new(OutcomeKind::Timeout, 124, "the agent ran out of time")
+    }
+
+    pub fn agent_failed(why: &str) -> Self {
+        Self::new(OutcomeKind::AgentFailed, 1, format!("the agent failed: {why}"))
+    }
+
+    pub fn script(name: &str, code: i32, output: &str) -> Self {
+        let last = output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+        Self::new(OutcomeKind::SetupFailed, 1, format!("`{name}` ended with {code}: {last}"))
+    }
+
+    /// A failure after the output was accepted is the post-script's.
+    pub fn after_publishing(self) -> Self {
+        Self { kind: OutcomeKind::PostScriptFailed, exit_code: 1, ..self }
+    }
+
+    /// The attempts are used up. Nothing at all is another outcome than something wrong.
+    pub fn rejected(rejected: &Rejected) -> Self {
+        let first =
+            rejected.violations.first().map_or(String::new(), |violation| match violation.path.as_str() {
+                "" => violation.message.clone(),
+                path => format!("at {path}: {}", violation.message),
+            });
+        if rejected.quarantined.files.is_empty() {
+            let words = match &rejected.quarantined.attempt.ending {
+                Ending::Stopped { last_words } if last_words.trim_end().ends_with('?') => {
+                    return Self::new(
+                        OutcomeKind::Asked,
+                        9,
+                        format!("the agent asked: {}", last_words.trim()),
+                    );
+                }
+                Ending::Stopped { last_words } => last_words.trim().to_owned(),
+                _ => String::new(),
+            };
+            return Self::new(
+                OutcomeKind::NoOutput,
+                9,
+                format!("the agent ended with nothing done. {words}").trim().to_owned(),
+            );
+        }
+        let count = rejected.violations.len();
+        let more = if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
+        Self::new(
+            OutcomeKind::InvalidOutput,
+            5,
+            format!("the output was rejected at the last attempt: {first}{more}"),
+        )
+    }
+
+    pub fn outcome(self, directory: Option<PathBuf>) -> Outcome {
+        Outcome { kind: self.kind, exit_code: self.exit_code, reason: self.reason, directory }
+    }
+}
+
+impl From<scan::TooShort> for Stop {
+    fn from(error: scan::TooShort) -> Self {
+        Self::missing(format!("the credential {} is too short to be kept secret", error.name))
+    }
+}
+
+impl From<InputError> for Stop {
+    fn from(error: InputError) -> Self {
+        match error {
+            InputError::Blocked { .. } => Self::new(OutcomeKind::SecurityStop, 6, error.to_string()),
+            InputError::Read { .. } | InputError::TooLarge { .. } => {
+                Self::new(OutcomeKind::SecurityStop, 6, error.to_string())
+            }
+        }
+    }
+}
+
+impl From<ProvisionError> for Stop {
+    fn from(error: ProvisionError) -> Self {
+        let reason = error.to_string();
+        match error {
+            ProvisionError::Model(ModelError::NoProvider) => Self::missing(reason),
+            ProvisionError::Model(_) => Self::setup(reason),
+            ProvisionError::Proof { .. } => Self::new(OutcomeKind::SecurityStop, 6, reason),
+            ProvisionError::Backend
+            | ProvisionError::Sandbox(_)
+            | ProvisionError::Door(_)
+            | ProvisionError::Staging { .. } => Self::new(OutcomeKind::SandboxUnavailable, 8, reason),
+        }
+    }
+}
+
+impl From<BootstrapError> for Stop {
+    fn from(error: BootstrapError) -> Self {
+        Self::setup(error.to_string())
+    }
+}
+
+impl From<RuntimeError> for Stop {
+    fn from(error: RuntimeError) -> Self {
+        match error {
+            RuntimeError::NotBuilt(_) => Self::missing(error.to_string()),
+            RuntimeError::Start(_) | RuntimeError::Stream(_) | RuntimeError::Lost(_) => {
+                Self::agent_failed(&error.to_string())
+            }
+        }
+    }
+}
+
+impl From<QuarantineError> for Stop {
+    fn from(error: QuarantineError) -> Self {
+        match error {
+            QuarantineError::Refused { .. } => Self::new(OutcomeKind::InvalidOutput, 5, error.to_string()),
+            QuarantineError::Read { .. } | QuarantineError::Write { .. } => Self::internal(error.to_string()),
+        }
+    }
+}
+
+impl From<PublishError> for Stop {
+    fn from(error: PublishError) -> Self {
+        Self::internal(error.to_string())
+    }
+}
+
+impl From<sandbox::CloseError> for Stop {
+    fn from(error: sandbox::CloseError) -> Self {
+        Self::internal(format!("the sandbox did not close: {error}"))
+    }
+}
+
+impl From<ScriptError> for Stop {
+    fn from(error: ScriptError) -> Self {
+        match error {
+            ScriptError::Timeout { .. } => Self::new(OutcomeKind::Timeout, 124, error.to_string()),
+            ScriptError::Start { .. } | ScriptError::Wait { .. } => {
+                Self::new(OutcomeKind::SetupFailed, 1, error.to_string())
+            }
+        }
+    }
+}

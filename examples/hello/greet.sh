@@ -1,0 +1,3 @@
+#!/bin/sh
+# Greets the world, or whoever is named.
+echo "Hello, ${1:-wrold}!"
