@@ -27,7 +27,7 @@ pub fn system(policy: &PolicyFile) -> Vec<Mount> {
     let mut mounts = Vec::new();
     for path in policy.read_only() {
         let made = |place: &&str| path == Path::new(place) || path.starts_with(place);
-        if MADE_INSIDE.iter().any(|place| made(place)) {
+        if MADE_INSIDE.iter().any(made) {
             continue;
         }
         mounts.extend(from_host(&path));

@@ -1,0 +1,124 @@
+//! The one builder of the tests: a scratch directory with layers in it, and the real program run in a scrubbed
+//! environment. Also where a test says that this machine cannot run it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A directory of its own for one test, gone afterwards. `repo/` is the repository, `org/` the organisation's layer.
+pub struct World {
+    root: tempfile::TempDir,
+    environment: BTreeMap<String, String>,
+}
+
+/// What the program did.
+pub struct Ran {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let root = tempfile::Builder::new().prefix("fullsend-test-").tempdir().unwrap();
+        for directory in ["repo", "home", "state", "tmp"] {
+            fs::create_dir(root.path().join(directory)).unwrap();
+        }
+        Self { root, environment: BTreeMap::new() }
+    }
+
+    /// A repository with one harness, `triage`, that `check` accepts without a warning.
+    pub fn with_harness() -> Self {
+        let world = Self::new();
+        world.write(
+            "repo/.fullsend/harness/triage.yaml",
+            "agent: agents/triage.md\noutput_schema: schemas/triage.json\n",
+        );
+        world.write("repo/.fullsend/agents/triage.md", "---\nname: triage\n---\nWrite `summary`.\n");
+        world.write("repo/.fullsend/schemas/triage.json", r#"{"type":"object","required":["summary"]}"#);
+        world.write("repo/CODEOWNERS", "/.fullsend/ @acme/platform\n");
+        world
+    }
+
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.root.path().join(path)
+    }
+
+    pub fn write(&self, path: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub fn script(&self, path: &str, text: &str) -> PathBuf {
+        let path = self.write(path, text);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    /// Sets a variable for every run of the program that follows.
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.environment.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Runs the program in the repository.
+    pub fn run(&self, arguments: &[&str]) -> Ran {
+        let output = self.command(&program(), arguments).output().unwrap();
+        self.ran(output)
+    }
+
+    fn command(&self, program: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .current_dir(self.path("repo"))
+            .env_clear()
+            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("HOME", self.path("home"))
+            .env("XDG_STATE_HOME", self.path("state"))
+            .env("TMPDIR", self.path("tmp"))
+            .env("NO_COLOR", "1")
+            .envs(&self.environment)
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// What was printed, with this test's own directory written as `$ROOT`.
+    fn ran(&self, output: Output) -> Ran {
+        let text = |bytes: Vec<u8>| {
+            String::from_utf8_lossy(&bytes).replace(&*self.root.path().to_string_lossy(), "$ROOT")
+        };
+        Ran { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
+    }
+}
+
+impl Ran {
+    /// Code and both streams, for snapshots.
+    pub fn all(&self) -> String {
+        let part = |name: &str, text: &str| {
+            if text.is_empty() { String::new() } else { format!("--- {name}\n{text}") }
+        };
+        format!("exit {}\n{}{}", self.code, part("stdout", &self.out), part("stderr", &self.err))
+    }
+}
+
+pub fn program() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_fullsend"))
+}
+
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Says that this machine cannot run a test, and why. `.ci/run` prints these and judges them.
+pub fn skip(name: &str, reason: &str) {
+    let target = root().join("target");
+    drop(fs::create_dir_all(&target));
+    let mut file = fs::File::options().create(true).append(true).open(target.join("skips.txt")).unwrap();
+    writeln!(file, "SKIP {name}: {reason}").unwrap();
+}
