@@ -1,6 +1,6 @@
 //! Credentials written out in a configuration file. A harness is a template: values come from outside.
 
-use scan::{Confidence, find_secret_in_field};
+use scan::find_secret_in_field;
 use yaml::{Diagnostic, Node};
 
 use crate::resolve::Resolved;
@@ -29,8 +29,7 @@ fn literals(library: &mut Library, found: &Found) -> Vec<Diagnostic> {
 fn literal(path: &str, node: &Node) -> Option<Diagnostic> {
     let text = node.scalar().filter(|text| !text.contains("${"))?;
     let field = path.rsplit('.').next().unwrap_or(path);
-    let secret =
-        find_secret_in_field(field, text).filter(|secret| secret.confidence > Confidence::Unlikely)?;
+    let secret = find_secret_in_field(field, text)?;
     let message = format!("`{path}` holds a credential written out ({})", secret.format);
     Some(
         Diagnostic::error("literal-credential", node.at, message)

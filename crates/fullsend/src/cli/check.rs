@@ -101,7 +101,7 @@ fn distinct(problems: Vec<Diagnostic>) -> Vec<Diagnostic> {
         .into_iter()
         .filter(|problem| seen.insert((problem.code, problem.at, problem.message.clone())))
         .collect();
-    kept.sort_by_key(|problem| problem.severity);
+    kept.sort_by_key(|problem| (problem.severity, problem.at));
     kept
 }
 
