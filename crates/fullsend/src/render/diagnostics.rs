@@ -1,8 +1,10 @@
 //! Problems of configuration files, as a compiler would show them, or as JSON lines.
 
+use std::collections::HashMap;
+
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet, renderer::DecorStyle};
 use serde_json::{Value as Json, json};
-use yaml::{Diagnostic, Severity, Sources, Span};
+use yaml::{Diagnostic, Severity, SourceId, Sources, Span};
 
 /// Whether to use colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +24,8 @@ pub fn human(sources: &Sources, diagnostic: &Diagnostic, style: Style) -> String
         Severity::Warning => Level::WARNING,
     };
     let title = level.primary_title(&diagnostic.message).id(diagnostic.code);
-    let mut group = excerpts(sources, diagnostic, title);
+    let shown = masked(sources, diagnostic);
+    let mut group = excerpts(sources, &shown, diagnostic, title);
     if let Some(help) = &diagnostic.help {
         group = group.element(Level::HELP.message(help));
     }
@@ -31,6 +34,7 @@ pub fn human(sources: &Sources, diagnostic: &Diagnostic, style: Style) -> String
 
 fn excerpts<'a>(
     sources: &'a Sources,
+    shown: &'a HashMap<SourceId, String>,
     diagnostic: &'a Diagnostic,
     title: annotate_snippets::Title<'a>,
 ) -> Group<'a> {
@@ -39,7 +43,7 @@ fn excerpts<'a>(
         return title.element(Origin::path(&main.name));
     }
     let primary = AnnotationKind::Primary.span(range(sources, diagnostic.at)).label(&diagnostic.label);
-    let mut snippet = Snippet::source(&*main.text).path(&main.name).annotation(primary);
+    let mut snippet = Snippet::source(&shown[&diagnostic.at.source]).path(&main.name).annotation(primary);
     let mut others = Vec::new();
     for (at, what) in &diagnostic.related {
         if at.source == diagnostic.at.source {
@@ -52,9 +56,26 @@ fn excerpts<'a>(
     for (at, what) in others {
         let source = sources.get(at.source);
         let note = AnnotationKind::Context.span(range(sources, at)).label(what);
-        group = group.element(Snippet::source(&*source.text).path(&source.name).annotation(note));
+        group = group.element(Snippet::source(&shown[&at.source]).path(&source.name).annotation(note));
     }
     group
+}
+
+/// The texts that a message shows, with every credential struck out: a message must not publish what it warns of.
+/// Places stay true, because what is struck keeps its length.
+fn masked(sources: &Sources, diagnostic: &Diagnostic) -> HashMap<SourceId, String> {
+    let places = std::iter::once(diagnostic.at).chain(diagnostic.related.iter().map(|(at, _)| *at));
+    places.map(|at| (at.source, struck(&sources.get(at.source).text, at.source, diagnostic))).collect()
+}
+
+fn struck(text: &str, source: SourceId, diagnostic: &Diagnostic) -> String {
+    let mut bytes = text.as_bytes().to_vec();
+    let own = (diagnostic.code == "literal-credential" && diagnostic.at.source == source)
+        .then_some(diagnostic.at.start as usize..diagnostic.at.end as usize);
+    for range in scan::find_secrets(text).into_iter().map(|secret| secret.range).chain(own) {
+        bytes[range].fill(b'*');
+    }
+    String::from_utf8(bytes).unwrap_or_default()
 }
 
 /// The first line of the span: a value that spans many lines would print all of them.
