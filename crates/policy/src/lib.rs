@@ -6,7 +6,26 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod baseline;
 mod canonical;
+mod decide;
+pub mod file;
 pub mod glob;
+mod host;
+pub mod model;
+mod query;
+mod read;
+mod subset;
+mod uninspected;
 
+pub use baseline::baseline;
 pub use canonical::{CanonicalPath, EncodedSlash, MAX_PATH_BYTES, PathError};
+pub use decide::{
+    Action, Admitted, Caller, Cause, Compiled, Connection, Decision, Denial, Fix, Reason, Request, decide,
+};
+pub use host::{Host, HostError};
+pub use model::Policy;
+pub use query::{Query, QueryError};
+pub use read::Parsed;
+pub use subset::{Widening, subset};
+pub use uninspected::uninspected;

@@ -196,18 +196,20 @@ macro_rules! ranged {
     };
 }
 
-/// The word of a choice, if it is one of them.
+/// The word of a choice, if it is one of them. An empty word is understood but not advertised.
 pub fn decode_choice<'a>(node: &'a Node, decoder: &mut Decoder, words: &[&'static str]) -> Option<&'a str> {
+    let shown: Vec<&str> = words.iter().copied().filter(|word| !word.is_empty()).collect();
+    let expected = format!("one of {}", shown.join(", "));
     let Some(word) = node.scalar() else {
-        decoder.wrong_kind(node, &format!("one of {}", words.join(", ")));
+        decoder.wrong_kind(node, &expected);
         return None;
     };
     if words.contains(&word) {
         return Some(word);
     }
-    let why = match crate::closest(word, words.iter().copied()) {
-        Some(near) => format!("must be one of {}; did you mean `{near}`?", words.join(", ")),
-        None => format!("must be one of {}", words.join(", ")),
+    let why = match crate::closest(word, shown) {
+        Some(near) => format!("must be {expected}; did you mean `{near}`?"),
+        None => format!("must be {expected}"),
     };
     decoder.wrong_value(node, why);
     None

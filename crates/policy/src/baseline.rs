@@ -1,0 +1,76 @@
+//! The paths that every sandbox needs to run anything at all. OpenShell adds them to each policy without a word; here
+//! they are added with a mark, so that the effective policy can be shown.
+
+use crate::model::Policy;
+use crate::read::beneath;
+
+pub const READ_ONLY: &[&str] = &["/usr", "/lib", "/etc", "/app", "/var/log", "/proc", "/dev/urandom"];
+pub const READ_WRITE: &[&str] = &["/tmp"];
+
+/// The paths of a sandbox, policy and baseline together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effective {
+    pub include_workdir: bool,
+    pub paths: Vec<EffectivePath>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EffectivePath {
+    pub path: String,
+    pub access: PathAccess,
+    pub origin: Origin,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathAccess {
+    ReadOnly,
+    ReadWrite,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    Policy(yaml::Span),
+    /// Added for every sandbox; skipped where it does not exist.
+    Baseline,
+}
+
+/// Adds what the policy does not already cover.
+pub fn baseline(policy: &Policy) -> Effective {
+    let filesystem = &policy.filesystem;
+    let listed = |paths: &[yaml::At<String>], access| {
+        let own = |path: &yaml::At<String>| EffectivePath {
+            path: path.value.clone(),
+            access,
+            origin: Origin::Policy(path.at),
+        };
+        paths.iter().map(own).collect::<Vec<_>>()
+    };
+    let mut paths = listed(&filesystem.read_only, PathAccess::ReadOnly);
+    paths.extend(listed(&filesystem.read_write, PathAccess::ReadWrite));
+    for (added, access) in [(READ_ONLY, PathAccess::ReadOnly), (READ_WRITE, PathAccess::ReadWrite)] {
+        for path in added {
+            let covered = paths.iter().any(|known| {
+                beneath(path, &known.path)
+                    && (known.access == access || known.access == PathAccess::ReadWrite)
+            });
+            if !covered {
+                paths.push(EffectivePath { path: (*path).to_owned(), access, origin: Origin::Baseline });
+            }
+        }
+    }
+    Effective { include_workdir: filesystem.includes_workdir(), paths }
+}
+
+impl Effective {
+    /// What may be done with a path, written without `.` and `..`. Symbolic links are for whoever mounts.
+    pub fn access(&self, path: &str) -> Option<PathAccess> {
+        let mut found = None;
+        for entry in self.paths.iter().filter(|entry| beneath(path, &entry.path)) {
+            if entry.access == PathAccess::ReadWrite {
+                return Some(PathAccess::ReadWrite);
+            }
+            found = Some(PathAccess::ReadOnly);
+        }
+        found
+    }
+}

@@ -1,0 +1,144 @@
+//! A policy arranged for quick answers: endpoints by port, then by exact host; only patterns are tried one by one.
+
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use yaml::{At, Span};
+
+use super::{Admitted, Caller, Cause, Connection, Denial, Fix, Reason};
+use crate::glob::Pattern;
+use crate::host::Host;
+use crate::model::{Endpoint, HostPattern, Policy};
+
+/// An endpoint together with what its rule says.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) rule: Arc<Owner>,
+    pub(super) endpoint: Endpoint,
+}
+
+#[derive(Debug)]
+pub(super) struct Owner {
+    pub(super) name: String,
+    pub(super) at: Span,
+    binaries: Vec<At<Pattern>>,
+}
+
+/// The network rules of a policy, ready to decide with.
+#[derive(Clone, Debug, Default)]
+pub struct Compiled {
+    ports: HashMap<u16, Hosts>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Hosts {
+    exact: HashMap<Host, Vec<Arc<Entry>>>,
+    patterns: Vec<Arc<Entry>>,
+}
+
+impl Compiled {
+    pub fn new(policy: &Policy) -> Self {
+        let mut compiled = Self::default();
+        for network in &policy.networks {
+            let owner = Arc::new(Owner {
+                name: network.name.clone(),
+                at: network.key.at,
+                binaries: network.binaries.clone(),
+            });
+            for endpoint in &network.endpoints {
+                let entry = Arc::new(Entry { rule: Arc::clone(&owner), endpoint: endpoint.clone() });
+                compiled.insert(&entry);
+            }
+        }
+        compiled
+    }
+
+    fn insert(&mut self, entry: &Arc<Entry>) {
+        for port in &entry.endpoint.ports {
+            let hosts = self.ports.entry(*port).or_default();
+            let exact = match &entry.endpoint.host {
+                HostPattern::Name(name) => Some(Host::Name(name.clone())),
+                HostPattern::Address(address) => Some(Host::Address(*address)),
+                HostPattern::Any | HostPattern::Glob(_) => None,
+            };
+            match exact {
+                Some(host) => hosts.exact.entry(host).or_default().push(Arc::clone(entry)),
+                None => hosts.patterns.push(Arc::clone(entry)),
+            }
+        }
+    }
+
+    /// The first step: may this program connect there at all.
+    pub fn admit(&self, connection: &Connection<'_>) -> Result<Admitted, Denial> {
+        let named: Vec<&Arc<Entry>> = self.named(connection.host, connection.port).collect();
+        let admitting: Vec<Arc<Entry>> = named
+            .iter()
+            .filter(|entry| entry.rule.allows(&connection.caller))
+            .map(|entry| Arc::clone(entry))
+            .collect();
+        if !admitting.is_empty() {
+            return Ok(Admitted::new(admitting));
+        }
+        Err(match named.first() {
+            None => Denial {
+                reason: Reason::NoEndpoint,
+                cause: None,
+                fix: Some(Box::new(Fix::Rule {
+                    host: connection.host.clone(),
+                    port: connection.port,
+                    binary: connection.caller.binary.to_owned(),
+                })),
+            },
+            Some(entry) => Denial {
+                reason: Reason::NoBinary,
+                cause: Some(entry.rule.cause()),
+                fix: Some(Box::new(Fix::Binary {
+                    rule: entry.rule.cause(),
+                    binary: connection.caller.binary.to_owned(),
+                })),
+            },
+        })
+    }
+
+    /// Whether some rule, for whatever program, allows a connection to this host: what a resolver may answer.
+    pub fn names_host(&self, host: &Host) -> bool {
+        self.ports.keys().any(|port| self.named(host, *port).next().is_some())
+    }
+
+    /// The hosts that are written out in full, with their ports: what can be listened for ahead of time.
+    pub fn exact_hosts(&self) -> impl Iterator<Item = (&Host, u16)> {
+        self.ports.iter().flat_map(|(port, hosts)| hosts.exact.keys().map(|host| (host, *port)))
+    }
+
+    /// The ports on which some pattern, not an exact host, is waiting.
+    pub fn pattern_ports(&self) -> impl Iterator<Item = u16> {
+        self.ports.iter().filter(|(_, hosts)| !hosts.patterns.is_empty()).map(|(port, _)| *port)
+    }
+
+    fn named(&self, host: &Host, port: u16) -> impl Iterator<Item = &Arc<Entry>> {
+        self.ports.get(&port).into_iter().flat_map(move |hosts| {
+            let patterns = hosts.patterns.iter().filter(move |entry| entry.endpoint.host.matches(host));
+            hosts.exact.get(host).into_iter().flatten().chain(patterns)
+        })
+    }
+}
+
+impl Owner {
+    fn allows(&self, caller: &Caller<'_>) -> bool {
+        let matches =
+            |path: &Path| self.binaries.iter().any(|binary| binary.matches(path.as_os_str().as_bytes()));
+        matches(caller.binary) || caller.ancestors.iter().any(|ancestor| matches(ancestor))
+    }
+
+    pub(super) fn cause(&self) -> Cause {
+        Cause { rule: self.name.clone(), at: self.at }
+    }
+}
+
+impl Entry {
+    pub(super) fn cause(&self) -> Cause {
+        Cause { rule: self.rule.name.clone(), at: self.endpoint.at }
+    }
+}

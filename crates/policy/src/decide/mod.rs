@@ -1,0 +1,135 @@
+//! May this program connect there, and may it ask for that. Two steps: a connection is admitted by host, port and
+//! program; if an admitting endpoint reads requests, each request is then decided by its rules. Deny rules win.
+
+mod admitted;
+mod index;
+
+use std::path::{Path, PathBuf};
+
+use yaml::Span;
+
+pub use admitted::Admitted;
+pub use index::Compiled;
+
+use crate::canonical::CanonicalPath;
+use crate::file::Protocol;
+use crate::host::Host;
+use crate::query::Query;
+
+/// Who asks: the executable that owns the socket, and those of the processes above it.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller<'a> {
+    pub binary: &'a Path,
+    pub ancestors: &'a [PathBuf],
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Connection<'a> {
+    pub host: &'a Host,
+    pub port: u16,
+    pub caller: Caller<'a>,
+}
+
+/// What is asked over an admitted connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    pub action: Action<'a>,
+    pub path: &'a CanonicalPath,
+    pub query: &'a Query,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action<'a> {
+    /// A request with this method. A websocket begins with a `GET`.
+    Http(&'a str),
+    /// A text frame from the client on the websocket that was opened with this path and query.
+    WebsocketText,
+}
+
+/// The line of the policy that decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// The name of the network rule.
+    pub rule: String,
+    pub at: Span,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    Allow(Cause),
+    /// Let through because the endpoint only audits; `enforce` would refuse it so.
+    Audit(Denial),
+    Deny(Denial),
+}
+
+impl Decision {
+    /// Whether the request goes through.
+    pub fn passes(&self) -> bool {
+        !matches!(self, Self::Deny(_))
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denial {
+    pub reason: Reason,
+    /// Where in the policy, if one line can be named.
+    pub cause: Option<Cause>,
+    /// The least that would have allowed it; absent where nothing should.
+    pub fix: Option<Box<Fix>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// No rule names this host and port.
+    NoEndpoint,
+    /// Rules name the endpoint, but not for this program.
+    NoBinary,
+    /// Endpoints are there, but none speaks for this path.
+    NoPath,
+    /// No rule allows the request.
+    NotAllowed,
+    /// A deny rule forbids it.
+    DenyRule,
+    /// `%2F` in the path of an endpoint that does not allow it.
+    EncodedSlash,
+    /// The endpoint's protocol cannot be read yet, and nothing passes unread.
+    NotInspected(Protocol),
+    /// Not a method of HTTP.
+    Method,
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoEndpoint => f.write_str("no rule names this host and port"),
+            Self::NoBinary => f.write_str("no rule for this host and port names the calling program"),
+            Self::NoPath => f.write_str("no endpoint speaks for this path"),
+            Self::NotAllowed => f.write_str("no rule allows this request"),
+            Self::DenyRule => f.write_str("a deny rule forbids this request"),
+            Self::EncodedSlash => f.write_str("the path holds `%2F`, which this endpoint does not allow"),
+            Self::NotInspected(protocol) => write!(f, "protocol {protocol} is not inspected yet"),
+            Self::Method => f.write_str("this is not a method of HTTP"),
+        }
+    }
+}
+
+/// The least change to the policy that would have allowed what was refused, as data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fix {
+    /// A rule of its own.
+    Rule { host: Host, port: u16, binary: PathBuf },
+    /// One more program in an existing rule.
+    Binary { rule: Cause, binary: PathBuf },
+    /// One more allow rule in an existing endpoint.
+    Allow { endpoint: Cause, method: String, path: String },
+}
+
+/// Decides both steps at once, as a person asks: may this program do that there. Without a request only the connection
+/// is decided.
+pub fn decide(policy: &Compiled, connection: &Connection<'_>, request: Option<&Request<'_>>) -> Decision {
+    match (policy.admit(connection), request) {
+        (Err(denial), _) => Decision::Deny(denial),
+        (Ok(admitted), Some(request)) => admitted.decide(request),
+        (Ok(admitted), None) => Decision::Allow(admitted.cause()),
+    }
+}

@@ -1,0 +1,380 @@
+//! Policy files as they are written: every key, nothing decided. One declaration gives the reader, its messages and
+//! the JSON Schema; what the values mean together is checked in `read`.
+
+use yaml::macros::{Json, json};
+use yaml::{At, Decoder, Diagnostic, Map, Node, Schemas, Shape, Value, choice, emit, ranged, record};
+
+record! {
+    /// What one sandbox may touch and reach.
+    pub struct PolicyFile {
+        /// The version of this format: 1.
+        version: Version,
+        /// Files and directories the sandbox sees.
+        filesystem_policy: Option<FilesystemFile>,
+        /// What happens on a kernel without Landlock.
+        landlock: Option<LandlockFile>,
+        /// Who the processes run as.
+        process: Option<ProcessFile>,
+        /// Where programs may connect, by name of the rule. Without any there is no network.
+        network_policies: Map<NetworkFile>,
+        /// What looks at admitted requests before they leave, by name.
+        network_middlewares: Map<MiddlewareFile>,
+    }
+}
+
+record! {
+    /// Paths the sandbox may read or write. A path stands for itself and everything below it.
+    pub struct FilesystemFile {
+        /// Whether the working directory is writable.
+        include_workdir: Option<At<bool>>,
+        /// Absolute paths that may be read.
+        read_only: Vec<At<String>>,
+        /// Absolute paths that may be read and written.
+        read_write: Vec<At<String>>,
+    }
+}
+
+record! {
+    /// How strictly Landlock is required.
+    pub struct LandlockFile {
+        compatibility: Option<At<Compatibility>>,
+    }
+}
+
+choice! {
+    /// What happens when Landlock, or one of the paths, is missing.
+    pub enum Compatibility {
+        /// Go on with what there is, and say so.
+        BestEffort = "best_effort",
+        /// Do not start.
+        HardRequirement = "hard_requirement",
+    }
+}
+
+record! {
+    /// Who the processes run as: `sandbox`, or a number from 1 to 4294967294.
+    pub struct ProcessFile {
+        run_as_user: Option<At<String>>,
+        run_as_group: Option<At<String>>,
+    }
+}
+
+record! {
+    /// Which programs may connect to which endpoints.
+    pub struct NetworkFile {
+        /// The name in logs; the key when absent.
+        name: Option<At<String>>,
+        endpoints: Vec<At<EndpointFile>>,
+        /// The programs, by the path of their executable or that of a process above them. Without any, nobody.
+        binaries: Vec<At<BinaryFile>>,
+    }
+}
+
+record! {
+    /// A program that may connect.
+    pub struct BinaryFile {
+        /// An absolute path; `*` stands for one component, `**` for any number.
+        path: At<String>,
+        /// Without effect; accepted for older files.
+        harness: Option<At<bool>>,
+    }
+}
+
+record! {
+    /// One destination, and what may be asked of it.
+    pub struct EndpointFile {
+        /// A host name, an IP address, or a pattern such as `*.example.com`.
+        host: Option<At<String>>,
+        port: Option<At<Port>>,
+        /// Several ports; stands over `port`.
+        ports: Option<At<Vec<At<Port>>>>,
+        /// The paths that this endpoint speaks for; all when absent.
+        path: Option<At<String>>,
+        /// How the traffic is read; bytes are passed on unread when absent.
+        protocol: Option<At<Protocol>>,
+        /// `skip` never terminates TLS.
+        tls: Option<At<Tls>>,
+        /// `enforce` refuses what the rules do not allow; `audit`, the default, only records it.
+        enforcement: Option<At<Enforcement>>,
+        /// A ready-made set of rules; not together with `rules`.
+        access: Option<At<Access>>,
+        rules: Option<At<Vec<At<AllowFile>>>>,
+        /// What is refused even where a rule allows it.
+        deny_rules: Option<At<Vec<At<RuleFile>>>>,
+        /// IP addresses and CIDR blocks the host may resolve to, instead of public ones.
+        allowed_ips: Vec<At<String>>,
+        /// Whether `%2F` may stand inside a path segment.
+        allow_encoded_slash: Option<At<bool>>,
+        websocket_credential_rewrite: Option<At<bool>>,
+        request_body_credential_rewrite: Option<At<bool>>,
+        /// Whether credentials may be bound to an endpoint whose traffic is not read.
+        allow_uninspected_credentials: Option<At<bool>>,
+        credential_signing: Option<At<Signing>>,
+        signing_service: Option<At<String>>,
+        signing_region: Option<At<String>>,
+        credential_binding: Option<At<BindingFile>>,
+        persisted_queries: Option<At<PersistedQueries>>,
+        graphql_persisted_queries: Option<At<Map<PersistedQueryFile>>>,
+        graphql_max_body_bytes: Option<At<BodyBytes>>,
+        json_rpc: Option<At<JsonRpcFile>>,
+        mcp: Option<At<McpFile>>,
+    }
+}
+
+ranged! {
+    /// A port; 0 stands for none.
+    pub struct Port: 0..=65535
+}
+
+ranged! {
+    /// How much of a body is read.
+    pub struct BodyBytes: 0..=4294967295
+}
+
+choice! {
+    /// How the traffic of an endpoint is read.
+    pub enum Protocol {
+        /// Bytes through the proxy, unread.
+        Tunnel = "",
+        /// Bytes, also without the proxy variables.
+        Tcp = "tcp",
+        Rest = "rest",
+        Websocket = "websocket",
+        Graphql = "graphql",
+        JsonRpc = "json-rpc",
+        Mcp = "mcp",
+        Sql = "sql",
+    }
+}
+
+choice! {
+    /// Whether TLS is terminated to read what is inside.
+    pub enum Tls {
+        /// When a rule needs it.
+        Auto = "",
+        Skip = "skip",
+        /// Means the same as nothing.
+        Terminate = "terminate",
+        /// Means the same as nothing.
+        Passthrough = "passthrough",
+    }
+}
+
+choice! {
+    /// What happens to a request that the rules do not allow.
+    pub enum Enforcement {
+        /// Audit.
+        Unsaid = "",
+        Audit = "audit",
+        Enforce = "enforce",
+    }
+}
+
+choice! {
+    /// A ready-made set of rules.
+    pub enum Access {
+        None = "",
+        ReadOnly = "read-only",
+        ReadWrite = "read-write",
+        Full = "full",
+    }
+}
+
+choice! {
+    /// How requests are signed.
+    pub enum Signing {
+        None = "",
+        Sigv4 = "sigv4",
+        Sigv4Body = "sigv4:body",
+        Sigv4NoBody = "sigv4:no_body",
+    }
+}
+
+choice! {
+    /// Whether GraphQL requests may name a stored query.
+    pub enum PersistedQueries {
+        Unsaid = "",
+        Deny = "deny",
+        AllowRegistered = "allow_registered",
+    }
+}
+
+record! {
+    /// One allow rule.
+    pub struct AllowFile {
+        allow: Option<At<RuleFile>>,
+    }
+}
+
+record! {
+    /// What a rule speaks about. Which keys have a meaning depends on the protocol.
+    pub struct RuleFile {
+        /// The method, `*` for any.
+        method: Option<At<String>>,
+        /// A pattern; `*` stays within one segment, `**` crosses them.
+        path: Option<At<String>>,
+        /// Query keys and what their values must match.
+        query: Map<Matcher>,
+        operation_type: Option<At<String>>,
+        operation_name: Option<At<String>>,
+        fields: Vec<At<String>>,
+        tool: Option<At<Matcher>>,
+        command: Option<At<String>>,
+    }
+}
+
+record! {
+    /// Which provider's credential this endpoint may get.
+    pub struct BindingFile {
+        provider: At<String>,
+    }
+}
+
+record! {
+    /// A stored GraphQL query.
+    pub struct PersistedQueryFile {
+        operation_type: Option<At<String>>,
+        operation_name: Option<At<String>>,
+        fields: Vec<At<String>>,
+    }
+}
+
+record! {
+    /// How JSON-RPC is read.
+    pub struct JsonRpcFile {
+        max_body_bytes: Option<At<BodyBytes>>,
+    }
+}
+
+record! {
+    /// How MCP is read.
+    pub struct McpFile {
+        max_body_bytes: Option<At<BodyBytes>>,
+        strict_tool_names: Option<At<bool>>,
+        allow_all_known_mcp_methods: Option<At<bool>>,
+    }
+}
+
+record! {
+    /// Something that looks at requests.
+    pub struct MiddlewareFile {
+        name: Option<At<String>>,
+        /// `openshell/regex`, or the name of an operator's own.
+        middleware: At<String>,
+        /// Lower runs first; every one has its own.
+        order: Option<At<Order>>,
+        config: Option<FreeMap>,
+        on_error: Option<At<OnError>>,
+        endpoints: Option<At<SelectorFile>>,
+    }
+}
+
+record! {
+    /// The hosts a middleware looks at.
+    pub struct SelectorFile {
+        include: Vec<At<String>>,
+        exclude: Vec<At<String>>,
+    }
+}
+
+choice! {
+    /// What happens to a request when a middleware fails.
+    pub enum OnError { FailClosed = "fail_closed", FailOpen = "fail_open" }
+}
+
+/// The one version of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version;
+
+impl Shape for Version {
+    fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
+        match u64::decode(node, decoder)? {
+            1 => Some(Self),
+            other => {
+                let message = format!("policy version {other} is not known; version 1 is");
+                decoder.report(Diagnostic::error("version", node.at, message).label("write `version: 1`"));
+                None
+            }
+        }
+    }
+
+    fn schema(_: &mut Schemas) -> Json {
+        json!({ "const": 1 })
+    }
+}
+
+/// A whole number of 32 bits that may be negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Order(pub i32);
+
+impl Shape for Order {
+    fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
+        let number = match &node.value {
+            Value::Number(raw) => raw.parse().ok(),
+            _ => None,
+        };
+        if number.is_none() {
+            decoder.wrong_kind(node, "a whole number of 32 bits");
+        }
+        number.map(Self)
+    }
+
+    fn schema(_: &mut Schemas) -> Json {
+        json!({ "type": "integer", "minimum": i32::MIN, "maximum": i32::MAX })
+    }
+}
+
+/// One pattern, or several of which one must match.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Matcher {
+    Glob(At<String>),
+    Any(Vec<At<String>>),
+}
+
+record! {
+    /// Several patterns of which one must match.
+    pub struct AnyFile {
+        any: Vec<At<String>>,
+    }
+}
+
+impl Shape for Matcher {
+    fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
+        match &node.value {
+            Value::Map(_) => AnyFile::decode(node, decoder).map(|file| Self::Any(file.any)),
+            Value::Text(_) => At::decode(node, decoder).map(Self::Glob),
+            _ => {
+                decoder.wrong_kind(node, "a pattern (in quotes) or `{any: [patterns]}`");
+                None
+            }
+        }
+    }
+
+    fn schema(schemas: &mut Schemas) -> Json {
+        json!({ "anyOf": [{ "type": "string" }, AnyFile::schema(schemas)] })
+    }
+}
+
+/// A map that somebody else gives a meaning to. Two are equal when they are written with the same values.
+#[derive(Clone, Debug)]
+pub struct FreeMap(pub Node);
+
+impl PartialEq for FreeMap {
+    fn eq(&self, other: &Self) -> bool {
+        emit(&self.0, &|_| None) == emit(&other.0, &|_| None)
+    }
+}
+
+impl Shape for FreeMap {
+    fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
+        if let Value::Map(_) = node.value {
+            return Some(Self(node.clone()));
+        }
+        decoder.wrong_kind(node, "a map");
+        None
+    }
+
+    fn schema(_: &mut Schemas) -> Json {
+        json!({ "type": "object" })
+    }
+}

@@ -1,0 +1,331 @@
+//! A policy ready for use: every text parsed, every pattern compiled, every entry with the place it was written at.
+//! Made only by `read`; nothing here can be wrong any more.
+
+use std::net::IpAddr;
+
+use yaml::{At, Span};
+
+use crate::address::{Network, Reach};
+use crate::file::FreeMap;
+pub use crate::file::{Compatibility, OnError, Protocol, Signing};
+use crate::glob::Pattern;
+use crate::host::Host;
+
+#[derive(Clone, Debug)]
+pub struct Policy {
+    pub at: Span,
+    pub filesystem: Filesystem,
+    pub landlock: At<Compatibility>,
+    pub process: Process,
+    pub networks: Vec<NetworkRule>,
+    /// In the order they run.
+    pub middlewares: Vec<Middleware>,
+}
+
+/// Paths are absolute, without `.`, `..` or doubled slashes.
+#[derive(Clone, Debug, Default)]
+pub struct Filesystem {
+    pub include_workdir: Option<At<bool>>,
+    pub read_only: Vec<At<String>>,
+    pub read_write: Vec<At<String>>,
+}
+
+impl Filesystem {
+    pub fn includes_workdir(&self) -> bool {
+        self.include_workdir.as_ref().is_some_and(|at| at.value)
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    pub user: Option<At<Identity>>,
+    pub group: Option<At<Identity>>,
+}
+
+/// Never root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// The account named `sandbox`.
+    Sandbox,
+    Number(u32),
+}
+
+impl std::fmt::Display for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Sandbox => f.write_str("sandbox"),
+            Self::Number(number) => number.fmt(f),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct NetworkRule {
+    pub key: At<String>,
+    /// What logs call it.
+    pub name: String,
+    pub endpoints: Vec<Endpoint>,
+    pub binaries: Vec<At<Pattern>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    pub at: Span,
+    pub host: HostPattern,
+    /// Sorted, each once, never empty.
+    pub ports: Vec<u16>,
+    /// The paths this endpoint speaks for.
+    pub path: Option<At<Pattern>>,
+    pub protocol: Protocol,
+    pub tls_skip: bool,
+    pub enforce: bool,
+    pub allow: Vec<Rule>,
+    pub deny: Vec<Rule>,
+    pub allowed_ips: Vec<Network>,
+    pub allow_encoded_slash: bool,
+    pub credentials: Credentials,
+    pub limits: ProtocolSettings,
+    /// Set when a ceiling holds this endpoint to public addresses although its host is written out.
+    pub public_only: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum HostPattern {
+    /// No host: any, within `allowed_ips`.
+    Any,
+    /// In lower case.
+    Name(String),
+    Address(IpAddr),
+    Glob(Pattern),
+}
+
+/// How credentials may travel to an endpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Credentials {
+    pub provider: Option<String>,
+    pub rewrite_websocket: bool,
+    pub rewrite_body: bool,
+    pub allow_uninspected: bool,
+    pub signing: Option<Signature>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature {
+    pub scheme: Signing,
+    pub service: String,
+    pub region: Option<String>,
+}
+
+/// Settings of protocols that read bodies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProtocolSettings {
+    pub max_body_bytes: u64,
+    pub strict_tool_names: bool,
+    pub all_known_mcp_methods: bool,
+    /// Operations a GraphQL request may name by digest, as written.
+    pub persisted_queries: Option<Vec<String>>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    pub at: RuleSpan,
+    pub on: Subject,
+}
+
+/// Where a rule was written; equal to every other, so that rules compare by what they say.
+#[derive(Clone, Copy, Debug)]
+pub struct RuleSpan(pub Span);
+
+impl PartialEq for RuleSpan {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// What a rule speaks about.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Subject {
+    Http(HttpRule),
+    Graphql(GraphqlRule),
+    Rpc(RpcRule),
+    Sql { command: String },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct HttpRule {
+    pub method: Method,
+    pub path: Pattern,
+    pub query: Vec<(String, ValuePattern)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Method {
+    Any,
+    /// In upper case. A `GET` also speaks for `HEAD`.
+    Named(String),
+}
+
+/// One of several patterns must match.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValuePattern(pub Vec<Pattern>);
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct GraphqlRule {
+    pub operation_type: String,
+    pub operation_name: Option<Pattern>,
+    pub fields: Vec<Pattern>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct RpcRule {
+    pub method: Pattern,
+    pub tool: Option<ValuePattern>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Middleware {
+    pub key: At<String>,
+    pub name: String,
+    pub middleware: String,
+    pub order: i32,
+    pub config: Option<FreeMap>,
+    pub on_error: OnError,
+    pub include: Vec<Pattern>,
+    pub exclude: Vec<Pattern>,
+}
+
+impl Protocol {
+    /// Whether requests are read.
+    pub fn reads_requests(self) -> bool {
+        !matches!(self, Self::Tunnel | Self::Tcp)
+    }
+}
+
+impl HostPattern {
+    pub fn matches(&self, host: &Host) -> bool {
+        match (self, host) {
+            (Self::Any, _) => true,
+            (Self::Name(name), Host::Name(asked)) => name == asked,
+            (Self::Address(address), Host::Address(asked)) => address == asked,
+            (Self::Glob(pattern), Host::Name(asked)) => pattern.matches(asked.as_bytes()),
+            (Self::Name(_) | Self::Glob(_), Host::Address(_)) | (Self::Address(_), Host::Name(_)) => false,
+        }
+    }
+
+    /// Whether every host that this matches, `other` matches.
+    pub fn within(&self, other: &Self) -> bool {
+        match (self, other) {
+            (_, Self::Any) => true,
+            (Self::Name(one), Self::Name(two)) => one == two,
+            (Self::Name(name), Self::Glob(pattern)) => pattern.matches(name.as_bytes()),
+            (Self::Address(one), Self::Address(two)) => one == two,
+            (Self::Glob(one), Self::Glob(two)) => one.within(two),
+            _ => false,
+        }
+    }
+
+    /// Whether some host may match both.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Any, _) | (_, Self::Any) => true,
+            (Self::Name(one), Self::Name(two)) => one == two,
+            (Self::Address(one), Self::Address(two)) => one == two,
+            (Self::Name(name), Self::Glob(pattern)) | (Self::Glob(pattern), Self::Name(name)) => {
+                pattern.matches(name.as_bytes())
+            }
+            (Self::Glob(one), Self::Glob(two)) => one.overlaps(two),
+            (Self::Address(_), _) | (_, Self::Address(_)) => false,
+        }
+    }
+}
+
+impl std::fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Any => f.write_str("any host"),
+            Self::Name(name) => f.write_str(name),
+            Self::Address(address) => address.fmt(f),
+            Self::Glob(pattern) => pattern.fmt(f),
+        }
+    }
+}
+
+impl Endpoint {
+    /// How exactly this endpoint names its paths; the more exact of two decides how a request is read.
+    pub fn specificity(&self) -> usize {
+        self.path.as_ref().map_or(0, |path| path.as_str().chars().filter(|c| *c != '*').count())
+    }
+
+    /// Whether this program can read the traffic as the endpoint asks. What it cannot read is refused, never passed
+    /// unread.
+    pub fn is_inspected(&self) -> bool {
+        let graphql = || self.allow.iter().chain(&self.deny).any(|rule| !matches!(rule.on, Subject::Http(_)));
+        match self.protocol {
+            Protocol::Tunnel | Protocol::Tcp => true,
+            Protocol::Rest | Protocol::Websocket => !graphql() && self.limits.persisted_queries.is_none(),
+            Protocol::Graphql | Protocol::JsonRpc | Protocol::Mcp | Protocol::Sql => false,
+        }
+    }
+
+    pub fn speaks_for(&self, path: &str) -> bool {
+        self.path.as_ref().is_none_or(|pattern| pattern.matches(path.as_bytes()))
+    }
+
+    pub fn reach(&self) -> Reach {
+        match &self.host {
+            _ if !self.allowed_ips.is_empty() => Reach::Listed(self.allowed_ips.clone()),
+            HostPattern::Address(address) => Reach::Literal(*address),
+            HostPattern::Name(_) if !self.public_only => Reach::Declared,
+            HostPattern::Name(_) | HostPattern::Glob(_) | HostPattern::Any => Reach::Public,
+        }
+    }
+
+    /// `host:port`, as messages name it.
+    pub fn selector(&self) -> String {
+        let ports: Vec<String> = self.ports.iter().map(u16::to_string).collect();
+        format!("{}:{}", self.host, ports.join(","))
+    }
+}
+
+impl Method {
+    /// `method` is compared without regard to case.
+    pub fn matches(&self, method: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Named(name) => {
+                name.eq_ignore_ascii_case(method) || (name == "GET" && method.eq_ignore_ascii_case("HEAD"))
+            }
+        }
+    }
+
+    pub fn within(&self, other: &Self) -> bool {
+        match (self, other) {
+            (_, Self::Any) => true,
+            (Self::Any, Self::Named(_)) => false,
+            (Self::Named(one), Self::Named(two)) => one == two || (one == "HEAD" && two == "GET"),
+        }
+    }
+
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.within(other) || other.within(self)
+    }
+}
+
+impl std::fmt::Display for Method {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Any => "*",
+            Self::Named(name) => name,
+        })
+    }
+}
+
+impl ValuePattern {
+    pub fn matches(&self, value: &[u8]) -> bool {
+        self.0.iter().any(|pattern| pattern.matches(value))
+    }
+
+    pub fn within(&self, other: &Self) -> bool {
+        self.0.iter().all(|one| other.0.iter().any(|two| one.within(two)))
+    }
+}

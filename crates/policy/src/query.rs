@@ -1,0 +1,91 @@
+//! The query of a request as the pairs that rules speak about.
+
+use std::fmt;
+
+const MAX_BYTES: usize = 65_536;
+const MAX_PAIRS: usize = 1024;
+
+/// Decoded keys and values, in order. A key may occur several times.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query(Vec<(Vec<u8>, Vec<u8>)>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueryError {
+    TooLong,
+    TooMany,
+    Encoding,
+}
+
+impl fmt::Display for QueryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooLong => "the query is longer than 65536 bytes",
+            Self::TooMany => "the query has more than 1024 parameters",
+            Self::Encoding => "the query holds a `%` without two hexadecimal digits after it",
+        })
+    }
+}
+
+impl std::error::Error for QueryError {}
+
+impl Query {
+    /// Reads what stands after the `?`. A parameter without `=` has an empty value.
+    pub fn parse(raw: &str) -> Result<Self, QueryError> {
+        if raw.len() > MAX_BYTES {
+            return Err(QueryError::TooLong);
+        }
+        let mut pairs = Vec::new();
+        for parameter in raw.split('&').filter(|parameter| !parameter.is_empty()) {
+            if pairs.len() == MAX_PAIRS {
+                return Err(QueryError::TooMany);
+            }
+            let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            pairs.push((decode(key)?, decode(value)?));
+        }
+        Ok(Self(pairs))
+    }
+
+    pub fn values<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a [u8]> {
+        self.0.iter().filter(move |(name, _)| name == key.as_bytes()).map(|(_, value)| value.as_slice())
+    }
+}
+
+fn decode(text: &str) -> Result<Vec<u8>, QueryError> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        out.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
+                let (Some(high), Some(low)) = (digit(bytes.next()), digit(bytes.next())) else {
+                    return Err(QueryError::Encoding);
+                };
+                u8::try_from(high * 16 + low).unwrap_or_default()
+            }
+            _ => byte,
+        });
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Query, QueryError};
+
+    #[test]
+    fn parameters_are_decoded_and_kept_in_order() {
+        let query = Query::parse("tag=v1.2&t%61g=v1%2e3&empty&&a+b=c%20d=e").unwrap();
+        let values = |key| {
+            query.values(key).map(|value| String::from_utf8_lossy(value).into_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(values("tag"), ["v1.2", "v1.3"]);
+        assert_eq!(values("empty"), [""]);
+        assert_eq!(values("a b"), ["c d=e"]);
+        assert_eq!(values("missing"), Vec::<String>::new());
+        assert_eq!(Query::parse("a=%"), Err(QueryError::Encoding));
+        assert_eq!(Query::parse("a=%4"), Err(QueryError::Encoding));
+        assert_eq!(Query::parse(&"a&".repeat(1025)), Err(QueryError::TooMany));
+        assert_eq!(Query::parse(&"a".repeat(65_537)), Err(QueryError::TooLong));
+    }
+}

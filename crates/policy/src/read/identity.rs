@@ -1,0 +1,36 @@
+//! Who processes run as: never root, and no name but `sandbox`.
+
+use yaml::At;
+
+use super::Reader;
+use crate::file::ProcessFile;
+use crate::model::{Identity, Process};
+
+impl Reader {
+    pub(super) fn process(&mut self, file: &ProcessFile) -> Process {
+        let ProcessFile { run_as_user, run_as_group } = file;
+        Process {
+            user: self.identity("run_as_user", run_as_user.as_ref()),
+            group: self.identity("run_as_group", run_as_group.as_ref()),
+        }
+    }
+
+    fn identity(&mut self, key: &str, text: Option<&At<String>>) -> Option<At<Identity>> {
+        let text = text?;
+        let plain_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let identity = match text.value.parse() {
+            Ok(number) if plain_number && number != 0 && number != u32::MAX => Some(Identity::Number(number)),
+            _ if text.value == "sandbox" => Some(Identity::Sandbox),
+            _ => None,
+        };
+        if identity.is_none() {
+            let message = if text.value == "root" || text.value.parse() == Ok(0) {
+                format!("`process.{key}` cannot be root")
+            } else {
+                format!("`process.{key}` must be `sandbox` or a number from 1 to 4294967294")
+            };
+            self.error("identity", text.at, message);
+        }
+        identity.map(|value| At { value, at: text.at })
+    }
+}

@@ -1,0 +1,111 @@
+//! From a policy file to a [`Policy`]: what the values mean, alone and together. Every problem of a file is reported
+//! with its place, not only the first; a policy exists only when there was none.
+
+mod address;
+mod allowance;
+mod credential;
+mod endpoint;
+mod filesystem;
+mod host;
+mod identity;
+mod middleware;
+mod network;
+mod overlap;
+mod rule;
+#[cfg(test)]
+mod tests;
+mod unreachable;
+
+pub(crate) use filesystem::beneath;
+pub(crate) use rule::WEBSOCKET_TEXT;
+use yaml::{At, Decoder, Diagnostic, Limits, Node, Shape, SourceId, Sources, Span, parse};
+
+use crate::file::{Compatibility, PolicyFile};
+use crate::model::{Policy, Process};
+
+/// A policy and what to think about in it.
+#[derive(Clone, Debug)]
+pub struct Parsed {
+    pub policy: Policy,
+    pub warnings: Vec<Diagnostic>,
+}
+
+impl Policy {
+    /// Reads a policy file. On failure all problems are returned, warnings among them.
+    pub fn parse(sources: &Sources, source: SourceId) -> Result<Parsed, Vec<Diagnostic>> {
+        let node = parse(sources, source, Limits::default()).map_err(|problem| vec![*problem])?;
+        Self::from_node(&node)
+    }
+
+    /// Reads a policy from a tree that was parsed already.
+    pub fn from_node(node: &Node) -> Result<Parsed, Vec<Diagnostic>> {
+        let mut decoder = Decoder::whole();
+        let file = PolicyFile::decode(node, &mut decoder);
+        let mut reader = Reader { diagnostics: decoder.diagnostics };
+        reader.refuse_empty_values(node, "");
+        let policy = file.map(|file| reader.policy(node.at, &file));
+        let failed = reader.diagnostics.iter().any(Diagnostic::is_error);
+        match policy {
+            Some(policy) if !failed => Ok(Parsed { policy, warnings: reader.diagnostics }),
+            _ => Err(reader.diagnostics),
+        }
+    }
+}
+
+/// Collects what is wrong with one policy.
+struct Reader {
+    diagnostics: Vec<Diagnostic>,
+}
+
+impl Reader {
+    fn policy(&mut self, at: Span, file: &PolicyFile) -> Policy {
+        let PolicyFile {
+            version: _,
+            filesystem_policy,
+            landlock,
+            process,
+            network_policies,
+            network_middlewares,
+        } = file;
+        let landlock = landlock.as_ref().and_then(|landlock| landlock.compatibility.clone());
+        let networks = self.networks(network_policies);
+        overlap::check(&networks, &mut self.diagnostics);
+        unreachable::check(&networks, &mut self.diagnostics);
+        Policy {
+            at,
+            filesystem: filesystem_policy.as_ref().map(|file| self.filesystem(file)).unwrap_or_default(),
+            landlock: landlock.unwrap_or(At { value: Compatibility::BestEffort, at }),
+            process: process.as_ref().map_or_else(Process::default, |file| self.process(file)),
+            middlewares: self.middlewares(network_middlewares, &networks),
+            networks,
+        }
+    }
+
+    fn report(&mut self, diagnostic: Diagnostic) {
+        self.diagnostics.push(diagnostic);
+    }
+
+    fn error(&mut self, code: &'static str, at: Span, message: impl Into<String>) {
+        self.report(Diagnostic::error(code, at, message));
+    }
+
+    fn warn(&mut self, code: &'static str, at: Span, message: impl Into<String>) {
+        self.report(Diagnostic::warning(code, at, message));
+    }
+
+    /// A key without a value is a slip of the pen, and guessing what it removes would be dangerous here.
+    fn refuse_empty_values(&mut self, node: &Node, path: &str) {
+        for entry in node.entries() {
+            let path = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
+            if entry.node.is_null() {
+                let problem = Diagnostic::error("empty", entry.key_at, format!("`{path}` has no value"));
+                self.report(problem.help("give it a value, or remove the key"));
+            } else if entry.key != "config" || !path.starts_with("network_middlewares.") {
+                self.refuse_empty_values(&entry.node, &path);
+            }
+        }
+        for (index, item) in node.items().iter().enumerate() {
+            self.refuse_empty_values(item, &format!("{path}.{index}"));
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Endpoints that may both match one request must agree on how it is read and where it may go; rules may differ, they
+//! add up.
+
+use std::collections::HashMap;
+
+use yaml::Diagnostic;
+
+use crate::file::Protocol;
+use crate::model::{Endpoint, NetworkRule, Subject};
+
+/// Reports a problem for every pair that disagrees.
+pub(super) fn check(networks: &[NetworkRule], diagnostics: &mut Vec<Diagnostic>) {
+    let mut hosts = HashMap::new();
+    let endpoints: Vec<&Endpoint> = networks.iter().flat_map(|network| &network.endpoints).collect();
+    for (index, one) in endpoints.iter().enumerate() {
+        for two in &endpoints[..index] {
+            if !share_a_port(one, two) {
+                continue;
+            }
+            // Comparing two patterns is a proof: make each only once.
+            let names = (one.host.to_string(), two.host.to_string());
+            if !*hosts.entry(names).or_insert_with(|| one.host.overlaps(&two.host)) {
+                continue;
+            }
+            let disagreement = disagreement(one, two);
+            if disagreement.is_empty() {
+                continue;
+            }
+            let message = format!(
+                "{} and {} may match the same request but disagree on {}",
+                one.selector(),
+                two.selector(),
+                disagreement.join(", ")
+            );
+            diagnostics.push(
+                Diagnostic::error("ambiguous", one.at, message)
+                    .related(two.at, "the other endpoint")
+                    .help("make them agree, or tell them apart by host, port or path"),
+            );
+        }
+    }
+}
+
+fn share_a_port(one: &Endpoint, two: &Endpoint) -> bool {
+    one.ports.iter().any(|port| two.ports.binary_search(port).is_ok())
+}
+
+fn disagreement(one: &Endpoint, two: &Endpoint) -> Vec<&'static str> {
+    let mut found = Vec::new();
+    let mut compare = |what, same: bool| {
+        if !same {
+            found.push(what);
+        }
+    };
+    compare("protocol tcp", (one.protocol == Protocol::Tcp) == (two.protocol == Protocol::Tcp));
+    compare("tls", one.tls_skip == two.tls_skip);
+    compare("allowed_ips", one.allowed_ips == two.allowed_ips);
+    if !(shapes_requests(one) && shapes_requests(two) && compete(one, two)) {
+        return found;
+    }
+    compare("protocol", one.protocol == two.protocol);
+    compare("enforcement", one.enforce == two.enforce);
+    compare("allow_encoded_slash", one.allow_encoded_slash == two.allow_encoded_slash);
+    compare("credentials", one.credentials == two.credentials);
+    compare("limits of the protocol", one.limits == two.limits);
+    compare("whether text frames are GraphQL", frames_are_graphql(one) == frames_are_graphql(two));
+    found
+}
+
+/// A plain tunnel admits a destination but has no say in how requests are read.
+fn shapes_requests(endpoint: &Endpoint) -> bool {
+    endpoint.protocol.reads_requests()
+        || !endpoint.allowed_ips.is_empty()
+        || endpoint.tls_skip
+        || endpoint.credentials.provider.is_some()
+}
+
+/// Of two endpoints for the same path the one that names it more exactly decides; equals must agree.
+fn compete(one: &Endpoint, two: &Endpoint) -> bool {
+    let overlap = match (&one.path, &two.path) {
+        (Some(one), Some(two)) => one.overlaps(two),
+        _ => true,
+    };
+    overlap && one.specificity() == two.specificity()
+}
+
+fn frames_are_graphql(endpoint: &Endpoint) -> bool {
+    endpoint.protocol == Protocol::Websocket
+        && endpoint.allow.iter().chain(&endpoint.deny).any(|rule| matches!(rule.on, Subject::Graphql(_)))
+}

@@ -1,0 +1,99 @@
+//! Network rules within network rules. The lower rules are taken apart into atoms, one endpoint, one port and one
+//! program pattern each; for each atom the upper policy must admit the connection and everything asked over it.
+//!
+//! More endpoints do not always allow more: one that reads requests takes away what a tunnel to the same place allows,
+//! and its deny rules reach beyond it. So for every atom all upper endpoints that may come into play are looked at,
+//! whatever their programs are: a process can have any two programs above it.
+
+use yaml::At;
+
+use super::{Widening, access, grant};
+use crate::address::Reach;
+use crate::glob::Pattern;
+use crate::model::{Endpoint, HostPattern, NetworkRule};
+
+/// One way in which a lower policy lets a program connect.
+pub(super) struct Atom<'a> {
+    pub(super) endpoint: &'a Endpoint,
+    pub(super) port: u16,
+    pub(super) binary: &'a Pattern,
+}
+
+/// What the upper policy has to say about an atom.
+pub(super) struct Limits<'a> {
+    /// Endpoints that admit the whole atom.
+    pub(super) admitting: Vec<&'a Endpoint>,
+    /// Endpoints that may come into play, with the programs they are for.
+    pub(super) involved: Vec<(&'a Endpoint, &'a [At<Pattern>])>,
+}
+
+pub(super) fn confine(lower: &mut [NetworkRule], upper: &[NetworkRule]) -> Result<(), Widening> {
+    let mut held_to_public = Vec::new();
+    for (rule_index, rule) in lower.iter().enumerate() {
+        for (endpoint_index, endpoint) in rule.endpoints.iter().enumerate() {
+            let mut public = false;
+            for port in &endpoint.ports {
+                for binary in &rule.binaries {
+                    let atom = Atom { endpoint, port: *port, binary };
+                    public |= check(&atom, lower, upper)?;
+                }
+            }
+            if public {
+                held_to_public.push((rule_index, endpoint_index));
+            }
+        }
+    }
+    for (rule, endpoint) in held_to_public {
+        lower[rule].endpoints[endpoint].public_only = true;
+    }
+    Ok(())
+}
+
+/// Whether the endpoint must keep to public addresses.
+fn check(atom: &Atom<'_>, lower: &[NetworkRule], upper: &[NetworkRule]) -> Result<bool, Widening> {
+    let limits = limits(atom, upper);
+    if limits.admitting.is_empty() {
+        let message = format!(
+            "the upper policy does not let `{}` connect to {}:{}",
+            atom.binary, atom.endpoint.host, atom.port
+        );
+        let near = limits.involved.first().map(|(endpoint, _)| endpoint.at);
+        return Err(Widening { at: atom.endpoint.at, limit: near, message });
+    }
+    let public = reach(atom, &limits)?;
+    access::check(atom, &limits)?;
+    grant::check(atom, &limits, lower)?;
+    Ok(public)
+}
+
+fn limits<'a>(atom: &Atom<'_>, upper: &'a [NetworkRule]) -> Limits<'a> {
+    let mut limits = Limits { admitting: Vec::new(), involved: Vec::new() };
+    for rule in upper {
+        let for_program = rule.binaries.iter().any(|binary| atom.binary.within(binary));
+        for endpoint in rule.endpoints.iter().filter(|endpoint| endpoint.ports.contains(&atom.port)) {
+            if !atom.endpoint.host.overlaps(&endpoint.host) {
+                continue;
+            }
+            limits.involved.push((endpoint, &rule.binaries));
+            if for_program && atom.endpoint.host.within(&endpoint.host) {
+                limits.admitting.push(endpoint);
+            }
+        }
+    }
+    limits
+}
+
+/// Addresses must stay within; a host under a pattern can be held to the pattern's addresses.
+fn reach(atom: &Atom<'_>, limits: &Limits<'_>) -> Result<bool, Widening> {
+    let within = |reach: &Reach| limits.admitting.iter().any(|endpoint| reach.within(&endpoint.reach()));
+    if within(&atom.endpoint.reach()) {
+        return Ok(false);
+    }
+    let named = matches!(atom.endpoint.host, HostPattern::Name(_)) && atom.endpoint.allowed_ips.is_empty();
+    if named && within(&Reach::Public) {
+        return Ok(true);
+    }
+    let message =
+        format!("{} may resolve to addresses that the upper policy refuses", atom.endpoint.selector());
+    Err(Widening::beyond(atom.endpoint.at, limits.admitting[0].at, message))
+}

@@ -1,0 +1,37 @@
+//! Paths within paths. Compared as they are written: what a symbolic link makes of them is for whoever mounts them.
+
+use yaml::At;
+
+use super::Widening;
+use crate::baseline;
+use crate::model::Filesystem;
+use crate::read::beneath;
+
+pub(super) fn check(lower: &Filesystem, upper: &Filesystem) -> Result<(), Widening> {
+    let writable: Vec<&str> = paths(&upper.read_write).chain(baseline::READ_WRITE.iter().copied()).collect();
+    let readable: Vec<&str> = paths(&upper.read_only)
+        .chain(baseline::READ_ONLY.iter().copied())
+        .chain(writable.iter().copied())
+        .collect();
+    within(&lower.read_write, &writable, "write")?;
+    within(&lower.read_only, &readable, "read")?;
+    if let (true, false, Some(flag)) =
+        (lower.includes_workdir(), upper.includes_workdir(), &lower.include_workdir)
+    {
+        return Err(Widening::new(flag.at, "the working directory is not writable in the upper policy"));
+    }
+    Ok(())
+}
+
+fn paths(list: &[At<String>]) -> impl Iterator<Item = &str> {
+    list.iter().map(|path| path.as_str())
+}
+
+fn within(list: &[At<String>], allowed: &[&str], verb: &str) -> Result<(), Widening> {
+    match list.iter().find(|path| !allowed.iter().any(|directory| beneath(path, directory))) {
+        Some(path) => {
+            Err(Widening::new(path.at, format!("the upper policy does not let it {verb} `{}`", path.value)))
+        }
+        None => Ok(()),
+    }
+}
