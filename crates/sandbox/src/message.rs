@@ -3,6 +3,7 @@
 
 use crate::describe::Description;
 use crate::process::Exit;
+use crate::proof::{ProbeRequest, ProbeResult};
 use crate::spec::SandboxSpec;
 use crate::step::Step;
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,8 @@ pub(crate) enum Request {
     Begin(Box<SandboxSpec>),
     /// Carries those of the standard streams that are `Stream::Passed`.
     Exec(ExecRequest),
+    /// Try what must fail and what must work.
+    Prove(ProbeRequest),
     /// To the process group of a command.
     Signal { id: u64, signal: i32 },
 }
@@ -70,5 +73,11 @@ pub(crate) enum Report {
     Exited {
         id: u64,
         exit: Exit,
+    },
+    Proven {
+        results: Vec<ProbeResult>,
+    },
+    NotProven {
+        why: String,
     },
 }

@@ -4,6 +4,7 @@ use crate::describe::Description;
 use crate::error::{CloseError, ExecError, StartError};
 use crate::message::{ExecRequest, Request, Stream};
 use crate::process::{Command, Process};
+use crate::proof::{ProbeRequest, Proof, ProofError, ProofSpec};
 use crate::shared::Shared;
 use crate::spec::{SandboxSpec, SocketKind};
 use crate::step::{AtStep, Step};
@@ -143,6 +144,31 @@ impl Sandbox {
             pid,
             shared: Arc::clone(&self.shared),
         })
+    }
+
+    /// Shows from inside that the isolation holds: a secret is planted in the state directory, and a process inside
+    /// tries to reach it and much else. Anything unexpected is an error, and then nothing else may run in here.
+    pub fn prove(&self, spec: &ProofSpec) -> Result<Proof, ProofError> {
+        let ProofSpec { unreachable, unresolvable, readable, writable } = spec.clone();
+        let secret = self.state_directory.join("proof-secret");
+        fs::write(&secret, "a sandbox must not read this")
+            .map_err(|e| ProofError::NotDone { why: e.to_string() })?;
+        let request = ProbeRequest {
+            secret_path: secret.clone().into_os_string(),
+            unreachable,
+            unresolvable,
+            readable: readable.map(PathBuf::into_os_string),
+            writable: writable.map(PathBuf::into_os_string),
+        };
+        let results = self.shared.prove(request, EXEC_LIMIT);
+        // It goes with the state directory at the latest.
+        drop(fs::remove_file(&secret));
+        let proof = Proof { results: results.map_err(|why| ProofError::NotDone { why })? };
+        if proof.results.iter().all(|result| result.held) {
+            Ok(proof)
+        } else {
+            Err(ProofError::NotHeld { proof })
+        }
     }
 
     /// Kills everything inside, at once and without waiting.

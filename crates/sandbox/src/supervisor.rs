@@ -105,9 +105,11 @@ impl Handshake {
             Report::Failed { step, on, errno } => {
                 Err(StartError::Step { step, on, source: io::Error::from_raw_os_error(errno) })
             }
-            Report::Started { .. } | Report::NotStarted { .. } | Report::Exited { .. } => {
-                Err(self.died("spoke out of turn"))
-            }
+            Report::Started { .. }
+            | Report::NotStarted { .. }
+            | Report::Exited { .. }
+            | Report::Proven { .. }
+            | Report::NotProven { .. } => Err(self.died("spoke out of turn")),
         }
     }
 
@@ -157,6 +159,8 @@ fn dispatch_reports(shared: &Shared) {
             Report::Started { id, pid } => shared.update(id, ProcessState::Running { pid }),
             Report::NotStarted { id, errno } => shared.update(id, ProcessState::NotStarted { errno }),
             Report::Exited { id, exit } => shared.update(id, ProcessState::Exited(exit)),
+            Report::Proven { results } => shared.proven(Ok(results)),
+            Report::NotProven { why } => shared.proven(Err(why)),
             // Only valid in the handshake: PID 1 is not itself any more.
             Report::PidOne { .. } | Report::Sockets { .. } | Report::Ready { .. } | Report::Failed { .. } => {
                 break;

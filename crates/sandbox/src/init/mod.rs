@@ -10,6 +10,7 @@ mod mounts;
 mod namespaces;
 mod network;
 mod place;
+mod probe;
 mod proc;
 mod root;
 mod seccomp;
