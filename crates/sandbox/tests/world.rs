@@ -26,6 +26,7 @@ impl fmt::Display for Who {
 
 /// Removed with everything in it when the case ends.
 pub(crate) struct World {
+    pub(crate) who: Who,
     pub(crate) directory: PathBuf,
     states: AtomicU32,
 }
@@ -42,7 +43,7 @@ impl World {
     pub(crate) fn new(who: Who, name: &str) -> Self {
         let directory = PathBuf::from(format!("/tmp/sandbox-{name}-{who}-{}", std::process::id()));
         std::fs::create_dir(&directory).unwrap();
-        Self { directory, states: AtomicU32::new(0) }
+        Self { who, directory, states: AtomicU32::new(0) }
     }
 
     /// A new directory on the host.

@@ -48,9 +48,9 @@ impl Listener {
                         channel::send(control, &report, &[]).at(Step::Serve, "reporting the proof")?;
                     }
                     Some((Request::Signal { id, signal }, _)) => self.signal(id, signal),
-                    Some((Request::Begin(_), _)) => {
+                    Some((Request::Begin { .. } | Request::Mapped, _)) => {
                         return Err(io::Error::from(io::ErrorKind::InvalidData))
-                            .at(Step::Serve, "a second spec");
+                            .at(Step::Serve, "a message of the handshake");
                     }
                     None => sys::exit_now(0),
                 }

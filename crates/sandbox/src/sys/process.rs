@@ -33,9 +33,9 @@ pub(crate) fn clone_as_sibling() -> io::Result<CloneOutcome> {
     }
 }
 
-/// Forks PID 1. `None` in the new process.
+/// Forks `__init` or PID 1. `None` in the new process.
 pub(crate) fn fork() -> io::Result<Option<i32>> {
-    // SAFETY: PID 1 has one thread, so the copy is whole.
+    // SAFETY: both have one thread, so the copy is whole.
     let pid = unsafe { libc::fork() };
     super::check(pid.into())?;
     Ok((pid != 0).then_some(pid))
