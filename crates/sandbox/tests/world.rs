@@ -70,6 +70,19 @@ impl World {
         spec
     }
 
+    /// For specs with a writable mount, which root cannot have on every file system.
+    pub(crate) fn start_or_skip(&self, spec: SandboxSpec) -> Option<Sandbox> {
+        match Sandbox::start(spec) {
+            Err(e) if e.to_string().contains("knows no identity maps") => {
+                crate::runner::skip(
+                    "a writable mount as root: the file system of /tmp knows no identity maps",
+                );
+                None
+            }
+            started => Some(started.unwrap_or_else(|e| panic!("{e}"))),
+        }
+    }
+
     pub(crate) fn start(&self, spec: SandboxSpec) -> Sandbox {
         Sandbox::start(spec).unwrap_or_else(|e| panic!("{e}"))
     }

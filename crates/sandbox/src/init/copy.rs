@@ -6,19 +6,31 @@ use rustix::fs::{AtFlags, Dir, Gid, Mode, OFlags, Timestamps, Uid};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
 const MAX_BYTES: u64 = 8 << 30;
 const MAX_ENTRIES: u64 = 1_000_000;
 const MAX_DEPTH: usize = 200;
 
-/// Copies the directory `from` to `name` in `layers`, which must not exist; owned by `owner` if one is given.
-pub(super) fn copy_view(from: &OwnedFd, layers: &OwnedFd, name: &str, owner: Option<u32>) -> io::Result<()> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let from = rustix::fs::openat(from, ".", flags, Mode::empty())?;
+/// Copies the file or directory `from` to `name` in `layers`, which must not exist; owned by `owner` if one is given.
+pub(super) fn copy_source(
+    from: &OwnedFd,
+    layers: &OwnedFd,
+    name: &str,
+    owner: Option<u32>,
+) -> io::Result<()> {
     let mut copier = Copier { owner, bytes: 0, entries: 0 };
-    copier.directory(&from, layers, Path::new(name), 0)
+    let status = rustix::fs::fstat(from)?;
+    if status.st_mode & libc::S_IFMT == libc::S_IFDIR {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let from = rustix::fs::openat(from, ".", flags, Mode::empty())?;
+        return copier.directory(&from, layers, Path::new(name), 0);
+    }
+    // A bare reference is opened for reading through its own link in /proc.
+    let source = File::open(format!("/proc/self/fd/{}", from.as_raw_fd()))?;
+    copier.contents(source, layers, Path::new(name))?;
+    copier.finish(layers, Path::new(name), &status)
 }
 
 struct Copier {
@@ -63,16 +75,16 @@ impl Copier {
                 self.give_away(to, path)
             }
             libc::S_IFREG => {
-                self.file(from, to, name)?;
+                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                let source = File::from(rustix::fs::openat(from, name, flags, Mode::empty())?);
+                self.contents(source, to, path)?;
                 self.finish(to, path, &status)
             }
             _ => Ok(()),
         }
     }
 
-    fn file(&mut self, from: &OwnedFd, to: &OwnedFd, name: &CStr) -> io::Result<()> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let mut source = File::from(rustix::fs::openat(from, name, flags, Mode::empty())?);
+    fn contents(&mut self, mut source: File, to: &OwnedFd, name: &Path) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut copy = File::from(rustix::fs::openat(to, name, flags, Mode::from_raw_mode(0o600))?);
         if rustix::fs::ioctl_ficlone(&copy, &source).is_ok() {

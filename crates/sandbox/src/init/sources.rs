@@ -70,10 +70,10 @@ impl Opener<'_> {
     fn open_one(&mut self, kind: &MountKind, index: usize) -> Result<Source, StepError> {
         match kind {
             MountKind::ReadOnly { source } => {
-                self.tree(source, ReadOnly::Yes).at(Step::OpenSources, source.display())
+                self.tree(source, ReadOnly::Yes, index).at(Step::OpenSources, source.display())
             }
             MountKind::ReadWrite { source } => {
-                self.tree(source, ReadOnly::No).at(Step::OpenSources, source.display())
+                self.tree(source, ReadOnly::No, index).at(Step::OpenSources, source.display())
             }
             MountKind::CopyOnWrite(view) => {
                 self.lower(&view.source, index).at(Step::OpenSources, view.source.display())
@@ -85,18 +85,30 @@ impl Opener<'_> {
         }
     }
 
-    fn tree(&mut self, path: &Path, read_only: ReadOnly) -> io::Result<Source> {
+    fn tree(&mut self, path: &Path, read_only: ReadOnly, index: usize) -> io::Result<Source> {
         let place = open_real(path, OFlags::empty())?;
         let status = rustix::fs::fstat(&place)?;
         let directory = is_directory(&status);
         let tree = clone_mount(&place)?;
         place::restrict(&tree, read_only)?;
-        if let Some((maps, _)) = &mut self.maps
-            && !(read_only == ReadOnly::Yes && is_everybodys(&status))
-        {
-            maps.apply(&tree, (status.st_uid, status.st_gid))?;
+        let Some((maps, id)) = &mut self.maps else { return Ok(Source::Tree { tree, directory }) };
+        if read_only == ReadOnly::Yes && is_everybodys(&status) {
+            return Ok(Source::Tree { tree, directory });
         }
-        Ok(Source::Tree { tree, directory })
+        match maps.apply(&tree, (status.st_uid, status.st_gid)) {
+            Ok(()) => Ok(Source::Tree { tree, directory }),
+            Err(e) if !knows_no_maps(&e) => Err(e),
+            Err(_) if read_only == ReadOnly::Yes => {
+                let name = format!("copy-{index}");
+                copy::copy_source(&place, self.layers, &name, Some(*id))?;
+                let tree = clone_mount(place::open_beneath(self.layers, Path::new(&name))?)?;
+                place::restrict(&tree, ReadOnly::Yes)?;
+                Ok(Source::Tree { tree, directory })
+            }
+            Err(_) => Err(io::Error::other(
+                "its file system knows no identity maps, which root needs for a writable mount; use another directory",
+            )),
+        }
     }
 
     fn lower(&mut self, path: &Path, index: usize) -> io::Result<Source> {
@@ -108,14 +120,19 @@ impl Opener<'_> {
         match maps.apply(&tree, (status.st_uid, status.st_gid)) {
             Ok(()) => Ok(Source::Lower(tree)),
             // A file system that knows no identity maps, such as a container's overlayfs: root copies and gives away.
-            Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
+            Err(e) if knows_no_maps(&e) => {
                 let name = format!("copy-{index}");
-                copy::copy_view(&place, self.layers, &name, Some(*id))?;
+                copy::copy_source(&place, self.layers, &name, Some(*id))?;
                 Ok(Source::Copied(name))
             }
             Err(e) => Err(e),
         }
     }
+}
+
+/// What the kernel says to an identity map on a file system without support for them.
+fn knows_no_maps(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
 }
 
 fn is_directory(status: &Stat) -> bool {

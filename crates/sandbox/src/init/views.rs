@@ -79,7 +79,7 @@ fn layered(
 
 fn copied(workshop: &Workshop, index: usize, lower: &OwnedFd) -> io::Result<(OwnedFd, ViewFact)> {
     let name = format!("copy-{index}");
-    copy::copy_view(lower, &workshop.layers, &name, None)?;
+    copy::copy_source(lower, &workshop.layers, &name, None)?;
     let tree = sources::clone_mount(place::open_beneath(&workshop.layers, Path::new(&name))?)?;
     Ok((tree, ViewFact::Copied))
 }

@@ -44,7 +44,7 @@ fn sees_a_secret(world: &World) {
     let mut spec = world.spec();
     let target = world.directory.clone();
     spec.mounts.push(Mount { target: target.clone(), kind: MountKind::ReadWrite { source: target } });
-    let sandbox = world.start(spec);
+    let Some(sandbox) = world.start_or_skip(spec) else { return };
     let broken = broken(sandbox.prove(&ProofSpec::default()));
     assert_eq!(broken, [ProbeName::ReadHostSecret, ProbeName::WriteOutside]);
     sandbox.close().unwrap();
