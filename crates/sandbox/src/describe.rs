@@ -28,6 +28,7 @@ pub enum Layer {
     Landlock,
     Seccomp,
     Identity,
+    Views,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -101,6 +102,7 @@ impl fmt::Display for Layer {
             Self::Landlock => "landlock",
             Self::Seccomp => "seccomp",
             Self::Identity => "identity",
+            Self::Views => "views",
         })
     }
 }

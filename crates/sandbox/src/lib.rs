@@ -8,21 +8,31 @@ mod channel;
 mod check;
 mod describe;
 mod error;
+mod identity;
 pub mod init;
 mod message;
 mod process;
+mod proof;
 mod running;
 mod shared;
 mod spec;
+mod state;
 mod step;
 mod streams;
 mod supervisor;
 mod sys;
 mod tree;
 
+/// Forbidden calls, for the tests that try them from inside. Not part of what the program uses.
+#[doc(hidden)]
+pub mod attempts {
+    pub use crate::sys::attempts::{Attempt, attempt};
+}
+
 pub use describe::{Description, Fact, Layer, Limit, Part, Status};
 pub use error::{CloseError, ExecError, StartError, WaitError};
 pub use process::{Command, Exit, Process, Stdio};
+pub use proof::{ProbeName, ProbeResult, Proof, ProofError, ProofSpec};
 pub use running::{Sandbox, Socket};
 pub use spec::{
     CopyOnWrite, Edit, Identity, InitProgram, LandlockRequirement, Limits, LocalRange, Mount, MountKind,

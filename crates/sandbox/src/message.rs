@@ -2,7 +2,9 @@
 //! which message carries which is said here.
 
 use crate::describe::Description;
+use crate::identity::Mapping;
 use crate::process::Exit;
+use crate::proof::{ProbeRequest, ProbeResult};
 use crate::spec::SandboxSpec;
 use crate::step::Step;
 use serde::{Deserialize, Serialize};
@@ -12,9 +14,13 @@ use std::ffi::OsString;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     /// The first message.
-    Begin(Box<SandboxSpec>),
+    Begin { spec: Box<SandboxSpec>, mapping: Mapping },
+    /// The answer to `Report::Unshared`: the identity is mapped.
+    Mapped,
     /// Carries those of the standard streams that are `Stream::Passed`.
     Exec(ExecRequest),
+    /// Try what must fail and what must work.
+    Prove(ProbeRequest),
     /// To the process group of a command.
     Signal { id: u64, signal: i32 },
 }
@@ -41,6 +47,8 @@ pub(crate) enum Stream {
 /// From `__init`, later PID 1, to the host side.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
+    /// The new user namespace is there; only the host side can map an identity that is not the caller's.
+    Unshared,
     /// PID 1 exists under this pid of the host; what sent this is about to end.
     PidOne {
         pid: i32,
@@ -70,5 +78,11 @@ pub(crate) enum Report {
     Exited {
         id: u64,
         exit: Exit,
+    },
+    Proven {
+        results: Vec<ProbeResult>,
+    },
+    NotProven {
+        why: String,
     },
 }

@@ -2,22 +2,23 @@
 
 use crate::describe::Description;
 use crate::error::{CloseError, ExecError, StartError};
+use crate::identity::{self, Mapping};
 use crate::message::{ExecRequest, Request, Stream};
 use crate::process::{Command, Process};
+use crate::proof::{ProbeRequest, Proof, ProofError, ProofSpec};
 use crate::shared::Shared;
 use crate::spec::{SandboxSpec, SocketKind};
+use crate::state;
 use crate::step::{AtStep, Step};
 use crate::streams;
 use crate::supervisor::{self, Started};
 use rustix::process::Pid;
 use std::ffi::OsString;
 use std::fs;
-use std::io;
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -48,16 +49,17 @@ impl Sandbox {
     /// Builds the sandbox. When this returns an error, nothing of it is left.
     pub fn start(spec: SandboxSpec) -> Result<Self, StartError> {
         crate::check::check(&spec)?;
+        let mapping = identity::choose();
         let state_directory = spec.state_directory.clone();
-        make_state_directory(&state_directory)?; // undone by `remove_state` below or in `close`
-        let started = Self::start_in_state(spec);
+        state::make(&state_directory, mapping)?; // undone below or in `close`
+        let started = Self::start_in_state(spec, mapping);
         if started.is_err() {
-            drop(remove_state(&state_directory));
+            drop(state::remove(&state_directory));
         }
         started
     }
 
-    fn start_in_state(spec: SandboxSpec) -> Result<Self, StartError> {
+    fn start_in_state(spec: SandboxSpec, mapping: Mapping) -> Result<Self, StartError> {
         let environment = spec.environment.clone();
         let state_directory = spec.state_directory.clone();
         let kinds: Vec<SocketKind> = spec.network.sockets.iter().map(|socket| socket.kind).collect();
@@ -67,7 +69,7 @@ impl Sandbox {
         let for_thread = Arc::clone(&shared);
         std::thread::Builder::new()
             .name("sandbox".to_owned())
-            .spawn(move || supervisor::supervise(spec, init, &for_thread, &sender))
+            .spawn(move || supervisor::supervise(spec, mapping, init, &for_thread, &sender))
             .at(Step::Spawn, "the supervising thread")?;
         let gone = || StartError::InitDied { after: Step::Spawn, how: "lost its supervisor".to_owned() };
         let started = match receiver.recv().map_err(|_| gone()) {
@@ -145,6 +147,31 @@ impl Sandbox {
         })
     }
 
+    /// Shows from inside that the isolation holds: a secret is planted in the state directory, and a process inside
+    /// tries to reach it and much else. Anything unexpected is an error, and then nothing else may run in here.
+    pub fn prove(&self, spec: &ProofSpec) -> Result<Proof, ProofError> {
+        let ProofSpec { unreachable, unresolvable, readable, writable } = spec.clone();
+        let secret = self.state_directory.join("proof-secret");
+        fs::write(&secret, "a sandbox must not read this")
+            .map_err(|e| ProofError::NotDone { why: e.to_string() })?;
+        let request = ProbeRequest {
+            secret_path: secret.clone().into_os_string(),
+            unreachable,
+            unresolvable,
+            readable: readable.map(PathBuf::into_os_string),
+            writable: writable.map(PathBuf::into_os_string),
+        };
+        let results = self.shared.prove(request, EXEC_LIMIT);
+        // It goes with the state directory at the latest.
+        drop(fs::remove_file(&secret));
+        let proof = Proof { results: results.map_err(|why| ProofError::NotDone { why })? };
+        if proof.results.iter().all(|result| result.held) {
+            Ok(proof)
+        } else {
+            Err(ProofError::NotHeld { proof })
+        }
+    }
+
     /// Kills everything inside, at once and without waiting.
     pub fn kill(&self) {
         self.shared.kill();
@@ -164,7 +191,7 @@ impl Sandbox {
                 limit: CLOSE_LIMIT,
             });
         }
-        remove_state(&self.state_directory)
+        state::remove(&self.state_directory)
             .map_err(|source| CloseError::State { path: self.state_directory.clone(), source })
     }
 }
@@ -194,13 +221,4 @@ impl Socket {
             SocketKind::Udp => Self::Udp(UdpSocket::from(fd)),
         }
     }
-}
-
-fn make_state_directory(path: &Path) -> Result<(), StartError> {
-    fs::DirBuilder::new().mode(0o700).create(path).at(Step::MakeState, path.display())?;
-    Ok(())
-}
-
-fn remove_state(path: &Path) -> io::Result<()> {
-    crate::tree::remove_all(path)
 }

@@ -4,6 +4,7 @@ use crate::channel;
 use crate::error::{ExecError, WaitError};
 use crate::message::Request;
 use crate::process::Exit;
+use crate::proof::{ProbeRequest, ProbeResult};
 use rustix::process::Signal;
 use std::collections::HashMap;
 use std::io;
@@ -23,6 +24,7 @@ pub(crate) struct Shared {
 #[derive(Default)]
 struct State {
     processes: HashMap<u64, ProcessState>,
+    proof: Option<Result<Vec<ProbeResult>, String>>,
     gone: Option<String>,
 }
 
@@ -115,6 +117,22 @@ impl Shared {
             (_, None) => None,
         });
         outcome.unwrap_or(Err(WaitError::Deadline { limit }))
+    }
+
+    pub(crate) fn proven(&self, outcome: Result<Vec<ProbeResult>, String>) {
+        self.state().proof = Some(outcome);
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn prove(&self, request: ProbeRequest, limit: Duration) -> Result<Vec<ProbeResult>, String> {
+        self.state().proof = None;
+        self.send(&Request::Prove(request), &[]).map_err(|e| e.to_string())?;
+        let outcome = self.wait(limit, |state| match (&state.proof, &state.gone) {
+            (Some(outcome), _) => Some(outcome.clone()),
+            (None, Some(how)) => Some(Err(how.clone())),
+            (None, None) => None,
+        });
+        outcome.unwrap_or_else(|| Err(format!("no answer within {} ms", limit.as_millis())))
     }
 
     pub(crate) fn signal(&self, id: u64, signal: i32) -> Result<(), WaitError> {

@@ -5,9 +5,10 @@
 use crate::channel;
 use crate::describe::Description;
 use crate::error::StartError;
+use crate::identity::Mapping;
 use crate::message::{Report, Request};
 use crate::shared::{ProcessState, Shared};
-use crate::spec::{InitProgram, SandboxSpec};
+use crate::spec::{Identity, InitProgram, SandboxSpec};
 use crate::step::{AtStep, Step};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use std::io;
@@ -32,12 +33,13 @@ pub(crate) struct Started {
 /// The body of the thread. The outcome of the start goes through `outcome`; then it serves until the end.
 pub(crate) fn supervise(
     spec: SandboxSpec,
+    mapping: Mapping,
     init_socket: UnixStream,
     shared: &Arc<Shared>,
     outcome: &Sender<Result<Started, StartError>>,
 ) {
-    let mut handshake = Handshake::default();
-    let result = handshake.run(spec, init_socket, shared);
+    let mut handshake = Handshake::new(&spec, mapping);
+    let result = handshake.run(spec, mapping, init_socket, shared);
     let failed = result.is_err();
     if failed {
         handshake.kill();
@@ -50,25 +52,30 @@ pub(crate) fn supervise(
     shared.mark_gone(&reap());
 }
 
-#[derive(Default)]
 struct Handshake {
+    identity: (Identity, Mapping),
     pid: Option<Pid>,
     sockets: Vec<OwnedFd>,
     init: Option<std::process::Child>,
 }
 
 impl Handshake {
+    fn new(spec: &SandboxSpec, mapping: Mapping) -> Self {
+        Self { identity: (spec.identity, mapping), pid: None, sockets: Vec::new(), init: None }
+    }
+
     fn run(
         &mut self,
         spec: SandboxSpec,
+        mapping: Mapping,
         init_socket: UnixStream,
         shared: &Shared,
     ) -> Result<Started, StartError> {
         let socket = &shared.socket;
         self.init = Some(spawn_init(&spec.init, init_socket)?);
         socket.set_read_timeout(Some(HANDSHAKE_LIMIT)).at(Step::Handshake, "the control socket")?;
-        channel::send(socket, &Request::Begin(Box::new(spec)), &[])
-            .at(Step::Handshake, "sending the spec")?;
+        let begin = Request::Begin { spec: Box::new(spec), mapping };
+        channel::send(socket, &begin, &[]).at(Step::Handshake, "sending the spec")?;
         loop {
             if let Some(started) = self.next(shared)? {
                 socket.set_read_timeout(None).at(Step::Handshake, "the control socket")?;
@@ -97,6 +104,11 @@ impl Handshake {
                 shared.set_pidfd(pidfd.at(Step::BecomePidOne, "a descriptor for PID 1")?);
                 Ok(None)
             }
+            Report::Unshared => {
+                self.map_identity()?;
+                channel::send(&shared.socket, &Request::Mapped, &[]).at(Step::MapIdentity, "telling so")?;
+                Ok(None)
+            }
             Report::Sockets { .. } => {
                 self.sockets.extend(descriptors);
                 Ok(None)
@@ -105,9 +117,11 @@ impl Handshake {
             Report::Failed { step, on, errno } => {
                 Err(StartError::Step { step, on, source: io::Error::from_raw_os_error(errno) })
             }
-            Report::Started { .. } | Report::NotStarted { .. } | Report::Exited { .. } => {
-                Err(self.died("spoke out of turn"))
-            }
+            Report::Started { .. }
+            | Report::NotStarted { .. }
+            | Report::Exited { .. }
+            | Report::Proven { .. }
+            | Report::NotProven { .. } => Err(self.died("spoke out of turn")),
         }
     }
 
@@ -117,6 +131,20 @@ impl Handshake {
             return Err(self.died("was ready without a pid or a root"));
         };
         Ok(Started { pid, root, sockets: std::mem::take(&mut self.sockets), description })
+    }
+
+    /// Writes the map that only somebody outside of the new user namespace may write.
+    fn map_identity(&self) -> Result<(), StartError> {
+        let (identity, Mapping::Fresh { id }) = self.identity else {
+            return Err(self.died("asked for a map that it could write itself"));
+        };
+        let Some(init) = &self.init else { return Err(self.died("asked for a map before it was started")) };
+        let maps = [("uid_map", identity.uid), ("gid_map", identity.gid)];
+        for (name, inside) in maps {
+            let path = format!("/proc/{}/{name}", init.id());
+            std::fs::write(&path, format!("{inside} {id} 1")).at(Step::MapIdentity, path)?;
+        }
+        Ok(())
     }
 
     fn last_step(&self) -> Step {
@@ -157,8 +185,14 @@ fn dispatch_reports(shared: &Shared) {
             Report::Started { id, pid } => shared.update(id, ProcessState::Running { pid }),
             Report::NotStarted { id, errno } => shared.update(id, ProcessState::NotStarted { errno }),
             Report::Exited { id, exit } => shared.update(id, ProcessState::Exited(exit)),
+            Report::Proven { results } => shared.proven(Ok(results)),
+            Report::NotProven { why } => shared.proven(Err(why)),
             // Only valid in the handshake: PID 1 is not itself any more.
-            Report::PidOne { .. } | Report::Sockets { .. } | Report::Ready { .. } | Report::Failed { .. } => {
+            Report::Unshared
+            | Report::PidOne { .. }
+            | Report::Sockets { .. }
+            | Report::Ready { .. }
+            | Report::Failed { .. } => {
                 break;
             }
         }

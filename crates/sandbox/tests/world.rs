@@ -26,6 +26,7 @@ impl fmt::Display for Who {
 
 /// Removed with everything in it when the case ends.
 pub(crate) struct World {
+    pub(crate) who: Who,
     pub(crate) directory: PathBuf,
     states: AtomicU32,
 }
@@ -42,7 +43,7 @@ impl World {
     pub(crate) fn new(who: Who, name: &str) -> Self {
         let directory = PathBuf::from(format!("/tmp/sandbox-{name}-{who}-{}", std::process::id()));
         std::fs::create_dir(&directory).unwrap();
-        Self { directory, states: AtomicU32::new(0) }
+        Self { who, directory, states: AtomicU32::new(0) }
     }
 
     /// A new directory on the host.
@@ -67,6 +68,19 @@ impl World {
         }
         spec.environment.push(("PATH".into(), "/usr/bin:/bin".into()));
         spec
+    }
+
+    /// For specs with a writable mount, which root cannot have on every file system.
+    pub(crate) fn start_or_skip(&self, spec: SandboxSpec) -> Option<Sandbox> {
+        match Sandbox::start(spec) {
+            Err(e) if e.to_string().contains("knows no identity maps") => {
+                crate::runner::skip(
+                    "a writable mount as root: the file system of /tmp knows no identity maps",
+                );
+                None
+            }
+            started => Some(started.unwrap_or_else(|e| panic!("{e}"))),
+        }
     }
 
     pub(crate) fn start(&self, spec: SandboxSpec) -> Sandbox {

@@ -5,21 +5,26 @@ use super::proc::NestedNamespaces;
 use super::views::ViewFact;
 use super::{landlock_rules, seccomp};
 use crate::describe::{Description, Layer, Limit, Part, Status};
+use crate::identity::Mapping;
 use crate::spec::{Limits, SandboxSpec};
 use crate::step::{AtStep, Step, StepError};
 use crate::sys;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 use std::fs;
+use std::path::PathBuf;
 
 pub(super) fn confine(
     spec: &SandboxSpec,
-    views: &[ViewFact],
+    mapping: Mapping,
+    view_facts: &[(PathBuf, ViewFact)],
     nested: NestedNamespaces,
 ) -> Result<Description, StepError> {
     let mut description = Description::default();
     namespaces(&mut description);
-    limits(&spec.limits, views, &mut description)?;
+    identity(mapping, &mut description);
+    views(view_facts, &mut description);
+    limits(&spec.limits, view_facts, &mut description)?;
     nested_namespaces(nested, &mut description);
     drop_capabilities(&mut description)?;
     no_new_privileges(&mut description)?;
@@ -47,17 +52,36 @@ fn namespaces(description: &mut Description) {
     description.add(Part::Layer(Layer::Root), Status::Enforced, "pivot_root into listed mounts only");
     description.add(Part::Layer(Layer::Proc), Status::Enforced, "its own, masked");
     description.add(Part::Layer(Layer::Descriptors), Status::Enforced, "none inherited");
+}
+
+fn identity(mapping: Mapping, description: &mut Description) {
     let groups = rustix::process::getgroups().map_or(0, |groups| groups.len());
-    let reason = match groups {
-        0 => "mapped to the caller, no supplementary groups".to_owned(),
-        count => {
-            format!("mapped to the caller, whose {count} supplementary groups an ordinary user cannot drop")
+    let reason = match (mapping, groups) {
+        (Mapping::Fresh { id }, _) => format!("uid {id} of the host, which belongs to nobody"),
+        (Mapping::Caller, 0) => "the caller's own, without its groups".to_owned(),
+        (Mapping::Caller, count) => {
+            format!("the caller's own; an ordinary user cannot drop its {count} supplementary groups")
         }
     };
     description.add(Part::Layer(Layer::Identity), Status::Enforced, reason);
 }
 
-fn limits(limits: &Limits, views: &[ViewFact], description: &mut Description) -> Result<(), StepError> {
+fn views(views: &[(PathBuf, ViewFact)], description: &mut Description) {
+    for (path, fact) in views {
+        let how = match fact {
+            ViewFact::UpperOnDisk => "overlay, changes in the state directory",
+            ViewFact::UpperInMemory => "overlay, changes in memory",
+            ViewFact::Copied => "copied",
+        };
+        description.add(Part::Layer(Layer::Views), Status::Enforced, format!("{}: {how}", path.display()));
+    }
+}
+
+fn limits(
+    limits: &Limits,
+    views: &[(PathBuf, ViewFact)],
+    description: &mut Description,
+) -> Result<(), StepError> {
     let Limits { memory_bytes, processes, cpu_weight, file_bytes, open_files, disk_bytes, wall_clock } =
         limits;
     lower(Resource::Core, Some(0), Limit::CoreDumps, description)?;
@@ -67,7 +91,7 @@ fn limits(limits: &Limits, views: &[ViewFact], description: &mut Description) ->
     let not_yet = [
         (Limit::Memory, memory_bytes.is_some()),
         (Limit::CpuWeight, cpu_weight.is_some()),
-        (Limit::Disk, disk_bytes.is_some() && views.contains(&ViewFact::UpperOnDisk)),
+        (Limit::Disk, disk_bytes.is_some() && !views.is_empty()),
         (Limit::WallClock, wall_clock.is_some()),
     ];
     for (limit, asked) in not_yet {

@@ -2,23 +2,28 @@
 //! why it stands where it stands; then PID 1, confined like everything it will start.
 
 mod confine;
+mod copy;
 mod dev;
 mod edits;
+mod idmap;
 mod landlock_rules;
 mod layout;
 mod mounts;
 mod namespaces;
 mod network;
 mod place;
+mod probe;
 mod proc;
 mod root;
 mod seccomp;
 mod serve;
 mod sources;
 mod views;
+mod workshop;
 
 use crate::channel;
 use crate::describe::Description;
+use crate::identity::Mapping;
 use crate::message::{Report, Request};
 use crate::spec::SandboxSpec;
 use crate::step::{AtStep, Step, StepError};
@@ -51,12 +56,22 @@ fn report_failure(control: &UnixStream, error: StepError) -> i32 {
 }
 
 fn run(control: &UnixStream) -> Result<Infallible, StepError> {
-    let spec = read_spec(control)?;
+    let (spec, mapping) = read_spec(control)?;
     // Before anything exists that could outlive the host side.
     namespaces::die_with_parent(control)?;
-    namespaces::enter(&spec)?;
-    // In the new mount namespace, where cloning a mount is allowed; with the caller's own eyes still.
-    let sources = sources::open(&spec)?;
+    let sources = match mapping {
+        // Only in the new mount namespace may an ordinary user clone a mount; its eyes are the same there.
+        Mapping::Caller => {
+            namespaces::enter(&spec, mapping, control)?;
+            sources::open(&spec, mapping)?
+        }
+        // Only before it is root still root, who may open everything and map identities.
+        Mapping::Fresh { .. } => {
+            let sources = sources::open(&spec, mapping)?;
+            namespaces::enter(&spec, mapping, control)?;
+            sources
+        }
+    };
     become_pid_one(control)?;
     // The signal is not inherited by a fork, so PID 1 asks again.
     namespaces::die_with_parent(control)?;
@@ -70,7 +85,7 @@ fn run(control: &UnixStream) -> Result<Infallible, StepError> {
     // After the fixed parts, so that the spec may place something inside them.
     let views = mounts::place_all(&root, &spec, sources)?;
     root::pivot(&root)?;
-    let description = confine::confine(&spec, &views, nested)?;
+    let description = confine::confine(&spec, mapping, &views, nested)?;
     serve(control, root, description)
 }
 
@@ -95,9 +110,9 @@ fn take_control_socket() -> io::Result<UnixStream> {
     Ok(UnixStream::from(control))
 }
 
-fn read_spec(control: &UnixStream) -> Result<SandboxSpec, StepError> {
+fn read_spec(control: &UnixStream) -> Result<(SandboxSpec, Mapping), StepError> {
     match channel::receive(control).at(Step::ReadSpec, "the spec")? {
-        Some((Request::Begin(spec), _)) => Ok(*spec),
+        Some((Request::Begin { spec, mapping }, _)) => Ok((*spec, mapping)),
         _ => Err(io::Error::from(io::ErrorKind::InvalidData)).at(Step::ReadSpec, "the first message"),
     }
 }

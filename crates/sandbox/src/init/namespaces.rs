@@ -1,10 +1,13 @@
 //! Entering fresh namespaces, and dying with the host side.
 
-use crate::spec::SandboxSpec;
+use crate::channel;
+use crate::identity::Mapping;
+use crate::message::{Report, Request};
+use crate::spec::{Identity, SandboxSpec};
 use crate::step::{AtStep, Step, StepError};
 use crate::sys;
 use rustix::event::{PollFd, PollFlags};
-use rustix::process::Signal;
+use rustix::process::{Gid, Signal, Uid};
 use rustix::thread::UnshareFlags;
 use std::fs;
 use std::io;
@@ -24,8 +27,8 @@ pub(super) fn die_with_parent(control: &UnixStream) -> Result<(), StepError> {
     Ok(())
 }
 
-/// Moves into new namespaces of every kind that confines, and maps the caller's identity to the spec's.
-pub(super) fn enter(spec: &SandboxSpec) -> Result<(), StepError> {
+/// Moves into new namespaces of every kind that confines, and takes on the spec's identity there.
+pub(super) fn enter(spec: &SandboxSpec, mapping: Mapping, control: &UnixStream) -> Result<(), StepError> {
     let uid = rustix::process::geteuid().as_raw();
     let gid = rustix::process::getegid().as_raw();
     if uid == 0 {
@@ -40,10 +43,30 @@ pub(super) fn enter(spec: &SandboxSpec) -> Result<(), StepError> {
         | UnshareFlags::NEWUTS
         | UnshareFlags::NEWCGROUP;
     sys::unshare(flags).at(Step::Unshare, "namespaces")?;
+    match mapping {
+        Mapping::Caller => map_caller(spec.identity, uid, gid),
+        Mapping::Fresh { .. } => take_fresh(spec.identity, control),
+    }
+}
+
+/// The host side writes the map, then this process becomes the identity that it maps. The capabilities in the new user
+/// namespace stay: they only go when root of that namespace changes, and there is none.
+fn take_fresh(identity: Identity, control: &UnixStream) -> Result<(), StepError> {
+    channel::send(control, &Report::Unshared, &[]).at(Step::MapIdentity, "asking for the map")?;
+    match channel::receive(control).at(Step::MapIdentity, "waiting for the map")? {
+        Some((Request::Mapped, _)) => {}
+        _ => return Err(io::Error::from(io::ErrorKind::InvalidData)).at(Step::MapIdentity, "the answer"),
+    }
+    let (uid, gid) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
+    rustix::thread::set_thread_res_gid(gid, gid, gid).at(Step::MapIdentity, "the group")?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid).at(Step::MapIdentity, "the user")
+}
+
+fn map_caller(identity: Identity, uid: u32, gid: u32) -> Result<(), StepError> {
     // The kernel takes a group map from an ordinary user only after this.
     write("/proc/self/setgroups", "deny")?;
-    write("/proc/self/uid_map", &format!("{} {uid} 1", spec.identity.uid))?;
-    write("/proc/self/gid_map", &format!("{} {gid} 1", spec.identity.gid))
+    write("/proc/self/uid_map", &format!("{} {uid} 1", identity.uid))?;
+    write("/proc/self/gid_map", &format!("{} {gid} 1", identity.gid))
 }
 
 fn write(path: &str, text: &str) -> Result<(), StepError> {

@@ -1,6 +1,7 @@
 //! PID 1 at work: it starts what the host side asks for, passes signals on, and reaps every process that ends inside.
 //! It is confined like everything it starts; when the host side's end of the socket closes, it ends and takes all along.
 
+use super::probe;
 use crate::channel;
 use crate::message::{ExecRequest, Report, Request, Stream};
 use crate::process::Exit;
@@ -39,10 +40,17 @@ impl Listener {
                     Some((Request::Exec(request), descriptors)) => {
                         self.exec(control, &request, descriptors).at(Step::Serve, "reporting a start")?;
                     }
+                    Some((Request::Prove(request), _)) => {
+                        let report = match probe::run(&request) {
+                            Ok(results) => Report::Proven { results },
+                            Err(e) => Report::NotProven { why: e.to_string() },
+                        };
+                        channel::send(control, &report, &[]).at(Step::Serve, "reporting the proof")?;
+                    }
                     Some((Request::Signal { id, signal }, _)) => self.signal(id, signal),
-                    Some((Request::Begin(_), _)) => {
+                    Some((Request::Begin { .. } | Request::Mapped, _)) => {
                         return Err(io::Error::from(io::ErrorKind::InvalidData))
-                            .at(Step::Serve, "a second spec");
+                            .at(Step::Serve, "a message of the handshake");
                     }
                     None => sys::exit_now(0),
                 }

@@ -1,62 +1,147 @@
 //! Descriptors of what the host lends: opened once, by real path, before anything else changes. From here on no host path
 //! is looked up again, so that nothing can be swapped between looking and mounting.
 
+use super::copy;
+use super::idmap::IdentityMaps;
+use super::place::{self, ReadOnly};
+use crate::identity::Mapping;
 use crate::spec::{MountKind, SandboxSpec};
+use crate::state;
 use crate::step::{AtStep, Step, StepError};
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{Mode, OFlags, ResolveFlags, Stat};
 use rustix::mount::OpenTreeFlags;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-/// What was opened for one mount.
+/// What was opened for one mount. Trees are detached copies of mounts, restricted and mapped already.
 pub(super) enum Source {
     /// Nothing of the host is needed.
     None,
-    /// A private copy of the mount, with all below it.
-    Tree { tree: OwnedFd, directory: bool },
+    Tree {
+        tree: OwnedFd,
+        directory: bool,
+    },
     /// The lower directory of a view.
     Lower(OwnedFd),
+    /// A view that had to be copied into the layers directory, under this name.
+    Copied(String),
 }
 
 pub(super) struct Sources {
     /// One for each mount of the spec, in order.
     pub(super) mounts: Vec<Source>,
     pub(super) program: Option<OwnedFd>,
-    pub(super) state: OwnedFd,
+    /// Where the upper layers of views go; belongs to the sandbox's identity.
+    pub(super) layers: OwnedFd,
 }
 
-pub(super) fn open(spec: &SandboxSpec) -> Result<Sources, StepError> {
-    let mounts = spec.mounts.iter().map(|mount| open_one(&mount.kind)).collect::<Result<_, _>>()?;
+pub(super) fn open(spec: &SandboxSpec, mapping: Mapping) -> Result<Sources, StepError> {
+    let layers_path = state::layers(&spec.state_directory);
+    let layers_place =
+        open_real(&layers_path, OFlags::DIRECTORY).at(Step::OpenSources, layers_path.display())?;
+    let mut opener = Opener {
+        maps: match mapping {
+            Mapping::Caller => None,
+            Mapping::Fresh { id } => Some((IdentityMaps::new(id), id)),
+        },
+        layers: &layers_place,
+    };
+    let mut mounts = Vec::with_capacity(spec.mounts.len());
+    for (index, mount) in spec.mounts.iter().enumerate() {
+        mounts.push(opener.open_one(&mount.kind, index)?);
+    }
     let program = match &spec.program {
         Some(_) => Some(clone_program().at(Step::OpenSources, "our own program")?),
         None => None,
     };
-    let state = open_real(&spec.state_directory, OFlags::DIRECTORY)
-        .at(Step::OpenSources, spec.state_directory.display())?;
-    Ok(Sources { mounts, program, state })
+    let layers = clone_mount(&layers_place)
+        .and_then(|tree| place::restrict(&tree, ReadOnly::No).map(|()| tree))
+        .at(Step::OpenSources, layers_path.display())?;
+    Ok(Sources { mounts, program, layers })
 }
 
-fn open_one(kind: &MountKind) -> Result<Source, StepError> {
-    match kind {
-        MountKind::ReadOnly { source } | MountKind::ReadWrite { source } => {
-            clone_tree(source).at(Step::OpenSources, source.display())
+struct Opener<'a> {
+    maps: Option<(IdentityMaps, u32)>,
+    layers: &'a OwnedFd,
+}
+
+impl Opener<'_> {
+    fn open_one(&mut self, kind: &MountKind, index: usize) -> Result<Source, StepError> {
+        match kind {
+            MountKind::ReadOnly { source } => {
+                self.tree(source, ReadOnly::Yes, index).at(Step::OpenSources, source.display())
+            }
+            MountKind::ReadWrite { source } => {
+                self.tree(source, ReadOnly::No, index).at(Step::OpenSources, source.display())
+            }
+            MountKind::CopyOnWrite(view) => {
+                self.lower(&view.source, index).at(Step::OpenSources, view.source.display())
+            }
+            MountKind::Temporary { .. }
+            | MountKind::File { .. }
+            | MountKind::Directory { .. }
+            | MountKind::Symlink { .. } => Ok(Source::None),
         }
-        MountKind::CopyOnWrite(view) => {
-            let lower = open_real(&view.source, OFlags::DIRECTORY);
-            Ok(Source::Lower(lower.at(Step::OpenSources, view.source.display())?))
+    }
+
+    fn tree(&mut self, path: &Path, read_only: ReadOnly, index: usize) -> io::Result<Source> {
+        let place = open_real(path, OFlags::empty())?;
+        let status = rustix::fs::fstat(&place)?;
+        let directory = is_directory(&status);
+        let tree = clone_mount(&place)?;
+        place::restrict(&tree, read_only)?;
+        let Some((maps, id)) = &mut self.maps else { return Ok(Source::Tree { tree, directory }) };
+        if read_only == ReadOnly::Yes && is_everybodys(&status) {
+            return Ok(Source::Tree { tree, directory });
         }
-        MountKind::Temporary { .. }
-        | MountKind::File { .. }
-        | MountKind::Directory { .. }
-        | MountKind::Symlink { .. } => Ok(Source::None),
+        match maps.apply(&tree, (status.st_uid, status.st_gid)) {
+            Ok(()) => Ok(Source::Tree { tree, directory }),
+            Err(e) if !knows_no_maps(&e) => Err(e),
+            Err(_) if read_only == ReadOnly::Yes => {
+                let name = format!("copy-{index}");
+                copy::copy_source(&place, self.layers, &name, Some(*id))?;
+                let tree = clone_mount(place::open_beneath(self.layers, Path::new(&name))?)?;
+                place::restrict(&tree, ReadOnly::Yes)?;
+                Ok(Source::Tree { tree, directory })
+            }
+            Err(_) => Err(io::Error::other(
+                "its file system knows no identity maps, which root needs for a writable mount; use another directory",
+            )),
+        }
+    }
+
+    fn lower(&mut self, path: &Path, index: usize) -> io::Result<Source> {
+        let place = open_real(path, OFlags::DIRECTORY)?;
+        let tree = clone_mount(&place)?;
+        place::restrict(&tree, ReadOnly::Yes)?;
+        let Some((maps, id)) = &mut self.maps else { return Ok(Source::Lower(tree)) };
+        let status = rustix::fs::fstat(&place)?;
+        match maps.apply(&tree, (status.st_uid, status.st_gid)) {
+            Ok(()) => Ok(Source::Lower(tree)),
+            // A file system that knows no identity maps, such as a container's overlayfs: root copies and gives away.
+            Err(e) if knows_no_maps(&e) => {
+                let name = format!("copy-{index}");
+                copy::copy_source(&place, self.layers, &name, Some(*id))?;
+                Ok(Source::Copied(name))
+            }
+            Err(e) => Err(e),
+        }
     }
 }
 
-fn clone_tree(path: &Path) -> io::Result<Source> {
-    let place = open_real(path, OFlags::empty())?;
-    let directory = rustix::fs::fstat(&place)?.st_mode & libc::S_IFMT == libc::S_IFDIR;
-    Ok(Source::Tree { tree: clone_mount(&place)?, directory })
+/// What the kernel says to an identity map on a file system without support for them.
+fn knows_no_maps(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
+}
+
+fn is_directory(status: &Stat) -> bool {
+    status.st_mode & libc::S_IFMT == libc::S_IFDIR
+}
+
+/// A directory of the system that everybody may read: its few private files stay private, so no map.
+fn is_everybodys(status: &Stat) -> bool {
+    is_directory(status) && status.st_uid == 0 && status.st_mode & 0o005 == 0o005
 }
 
 /// A detached copy of the mount at `place`. Recursive: a copy without what is mounted below would show what those
@@ -69,7 +154,7 @@ pub(super) fn clone_mount(place: impl AsFd) -> io::Result<OwnedFd> {
     Ok(rustix::mount::open_tree(place, "", flags)?)
 }
 
-/// The kernel's link to the running file leads into the old mount namespace, so the file is opened by its path and
+/// The kernel's link to the running file may lead into another mount namespace, so the file is opened by its path and
 /// then compared with the link.
 fn clone_program() -> io::Result<OwnedFd> {
     let path = std::fs::read_link("/proc/self/exe")?;
@@ -78,7 +163,9 @@ fn clone_program() -> io::Result<OwnedFd> {
     if (running.st_dev, running.st_ino) != (found.st_dev, found.st_ino) {
         return Err(io::Error::other(format!("{} was replaced while it runs", path.display())));
     }
-    clone_mount(place)
+    let tree = clone_mount(place)?;
+    place::restrict(&tree, ReadOnly::Yes)?;
+    Ok(tree)
 }
 
 fn open_real(path: &Path, extra: OFlags) -> io::Result<OwnedFd> {

@@ -1,10 +1,12 @@
 //! Copy-on-write views: the host's directory below, what the sandbox changes above, in the state directory. Where the
-//! state directory's file system cannot be an upper layer, the changes are kept in memory.
+//! state directory's file system cannot be an upper layer, the changes are kept in memory; where an overlay would not be
+//! writable at all, the directory is copied.
 
-use super::{edits, place, root};
-use crate::spec::CopyOnWrite;
+use super::workshop::Workshop;
+use super::{copy, edits, place, root, sources};
+use crate::spec::{CopyOnWrite, Identity};
 use rustix::fs::Mode;
-use rustix::mount::{FsOpenFlags, UnmountFlags};
+use rustix::mount::FsOpenFlags;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
@@ -14,30 +16,72 @@ use std::path::Path;
 pub(super) enum ViewFact {
     UpperOnDisk,
     UpperInMemory,
+    Copied,
 }
 
 const MEMORY_INODES: u64 = 2_000_000;
 
 /// A detached mount that shows `lower` with the view's edits.
 pub(super) fn build(
-    new_root: &OwnedFd,
-    state: &OwnedFd,
+    workshop: &Workshop,
+    index: usize,
+    view: &CopyOnWrite,
+    lower: &OwnedFd,
+    identity: Identity,
+) -> io::Result<(OwnedFd, ViewFact)> {
+    // overlayfs takes its layers from mounts of this namespace only.
+    workshop.attach(lower, &format!("lower-{index}"))?;
+    let (tree, fact) = if is_owned_by(lower, identity)? {
+        layered(workshop, index, view, lower)?
+    } else {
+        copied(workshop, index, lower)?
+    };
+    edits::apply(&tree, &view.edits)?;
+    Ok((tree, fact))
+}
+
+/// A view that was copied before already.
+pub(super) fn of_copy(
+    workshop: &Workshop,
+    name: &str,
+    view: &CopyOnWrite,
+) -> io::Result<(OwnedFd, ViewFact)> {
+    let tree = sources::clone_mount(place::open_beneath(&workshop.layers, Path::new(name))?)?;
+    edits::apply(&tree, &view.edits)?;
+    Ok((tree, ViewFact::Copied))
+}
+
+/// overlayfs gives a file that it copies up its old owner, and fails where that owner has no number in here.
+fn is_owned_by(lower: &OwnedFd, identity: Identity) -> io::Result<bool> {
+    let status = rustix::fs::fstat(lower)?;
+    Ok((status.st_uid, status.st_gid) == (identity.uid, identity.gid))
+}
+
+fn layered(
+    workshop: &Workshop,
     index: usize,
     view: &CopyOnWrite,
     lower: &OwnedFd,
 ) -> io::Result<(OwnedFd, ViewFact)> {
-    let on_disk = place::make_directories(state, Path::new(&format!("view-{index}")))
-        .and_then(|layers| overlay(&layers, lower));
-    let (tree, fact) = match on_disk {
-        Ok(tree) => (tree, ViewFact::UpperOnDisk),
+    let on_disk = place::make_directories(&workshop.layers, Path::new(&format!("view-{index}")))?;
+    match overlay(&on_disk, lower) {
         // What overlayfs says to an upper layer that it cannot use, such as another overlayfs.
-        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
-            (in_memory(new_root, index, view.memory_bytes, lower)?, ViewFact::UpperInMemory)
-        }
-        Err(e) => return Err(e),
-    };
-    edits::apply(&tree, &view.edits)?;
-    Ok((tree, fact))
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
+        done => return done.map(|tree| (tree, ViewFact::UpperOnDisk)),
+    }
+    let memory = root::temporary(view.memory_bytes, MEMORY_INODES, 0o700)?;
+    workshop.attach(&memory, &format!("memory-{index}"))?;
+    match overlay(&memory, lower) {
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => copied(workshop, index, lower),
+        done => done.map(|tree| (tree, ViewFact::UpperInMemory)),
+    }
+}
+
+fn copied(workshop: &Workshop, index: usize, lower: &OwnedFd) -> io::Result<(OwnedFd, ViewFact)> {
+    let name = format!("copy-{index}");
+    copy::copy_source(lower, &workshop.layers, &name, None)?;
+    let tree = sources::clone_mount(place::open_beneath(&workshop.layers, Path::new(&name))?)?;
+    Ok((tree, ViewFact::Copied))
 }
 
 fn overlay(layers: &OwnedFd, lower: &OwnedFd) -> io::Result<OwnedFd> {
@@ -52,18 +96,6 @@ fn overlay(layers: &OwnedFd, lower: &OwnedFd) -> io::Result<OwnedFd> {
     // Nothing in a view has to survive a power cut.
     rustix::mount::fsconfig_set_flag(&context, "volatile")?;
     root::mounted(&context)
-}
-
-/// overlayfs clones its layers from mounts of this namespace, so the memory is attached while the view is made.
-fn in_memory(new_root: &OwnedFd, index: usize, size_bytes: u64, lower: &OwnedFd) -> io::Result<OwnedFd> {
-    let name = format!(".view-{index}");
-    let place = place::make_directories(new_root, Path::new(&name))?;
-    let memory = root::temporary(size_bytes, MEMORY_INODES, 0o700)?;
-    place::attach(&memory, &place)?;
-    let tree = overlay(&memory, lower);
-    rustix::mount::unmount(by_descriptor(&memory), UnmountFlags::DETACH)?;
-    rustix::fs::unlinkat(new_root, &name, rustix::fs::AtFlags::REMOVEDIR)?;
-    tree
 }
 
 fn new_directory(parent: &OwnedFd, name: &str) -> io::Result<OwnedFd> {

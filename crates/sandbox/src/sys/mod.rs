@@ -3,6 +3,7 @@
 
 #![expect(unsafe_code, reason = "the one module for it; each block says why it is sound")]
 
+pub(crate) mod attempts;
 mod descriptors;
 mod interface;
 mod mount;
@@ -13,7 +14,7 @@ mod signal;
 pub(crate) use descriptors::{close_from, take_standard_input};
 pub(crate) use interface::bring_up;
 pub(crate) use mount::{MountAttributes, set_mount_attributes};
-pub(crate) use process::{CloneOutcome, clone_as_sibling, exit_now, spawn_in_session, unshare};
+pub(crate) use process::{CloneOutcome, clone_as_sibling, exit_now, fork, spawn_in_session, unshare};
 pub(crate) use seccomp::{Instruction, install_filter};
 pub(crate) use signal::{block_child_signal, child_signal_descriptor};
 

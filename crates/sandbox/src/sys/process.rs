@@ -33,6 +33,14 @@ pub(crate) fn clone_as_sibling() -> io::Result<CloneOutcome> {
     }
 }
 
+/// Forks `__init` or PID 1. `None` in the new process.
+pub(crate) fn fork() -> io::Result<Option<i32>> {
+    // SAFETY: both have one thread, so the copy is whole.
+    let pid = unsafe { libc::fork() };
+    super::check(pid.into())?;
+    Ok((pid != 0).then_some(pid))
+}
+
 /// Spawns `command` as the leader of a new session; with `terminal`, its standard input becomes the session's terminal.
 pub(crate) fn spawn_in_session(command: &mut Command, terminal: bool) -> io::Result<Child> {
     // SAFETY: between fork and exec the closure makes two plain system calls and allocates nothing.

@@ -2,11 +2,13 @@
 
 mod commands;
 mod files;
+mod identity;
 mod network;
+mod proof;
 mod refusals;
 
 use crate::runner::Case;
 
 pub(crate) fn all() -> Vec<Case> {
-    [commands::CASES, files::CASES, network::CASES, refusals::CASES].concat()
+    [commands::CASES, files::CASES, identity::CASES, network::CASES, proof::CASES, refusals::CASES].concat()
 }

@@ -1,0 +1,50 @@
+//! A place inside the new root that exists only while mounts are made: kernels before 6.15 take copies and layers only
+//! from mounts that are attached somewhere. It is gone before anything runs.
+
+use super::place::{self, TargetKind};
+use super::{root, sources};
+use rustix::fs::AtFlags;
+use rustix::mount::UnmountFlags;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+const NAME: &str = ".workshop";
+const FILE_BYTES: u64 = 256 << 20;
+const INODES: u64 = 100_000;
+
+pub(super) struct Workshop {
+    tree: OwnedFd,
+    /// The directory of the host that upper layers go to.
+    pub(super) layers: OwnedFd,
+    files: usize,
+}
+
+impl Workshop {
+    /// Undone by `close`.
+    pub(super) fn open(new_root: &OwnedFd, layers: OwnedFd) -> io::Result<Self> {
+        let tree = root::temporary(FILE_BYTES, INODES, 0o700)?;
+        place::attach(&tree, place::make_target(new_root, Path::new(NAME), TargetKind::Directory)?)?;
+        let workshop = Self { tree, layers, files: 0 };
+        workshop.attach(&workshop.layers, "layers")?;
+        Ok(workshop)
+    }
+
+    pub(super) fn attach(&self, tree: &OwnedFd, name: &str) -> io::Result<()> {
+        place::attach(tree, place::make_target(&self.tree, Path::new(name), TargetKind::Directory)?)
+    }
+
+    /// A detached mount of a new file with these contents.
+    pub(super) fn file(&mut self, contents: &[u8], mode: u32) -> io::Result<OwnedFd> {
+        let name = PathBuf::from(format!("file-{}", self.files));
+        self.files += 1;
+        place::write_new(&self.tree, &name, contents, mode)?;
+        sources::clone_mount(place::open_beneath(&self.tree, &name)?)
+    }
+
+    pub(super) fn close(self, new_root: &OwnedFd) -> io::Result<()> {
+        let path = format!("/proc/self/fd/{}", self.tree.as_raw_fd());
+        rustix::mount::unmount(path, UnmountFlags::DETACH)?;
+        Ok(rustix::fs::unlinkat(new_root, NAME, AtFlags::REMOVEDIR)?)
+    }
+}
