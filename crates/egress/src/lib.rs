@@ -8,6 +8,8 @@ pub mod dial;
 pub mod dns;
 pub mod door;
 pub mod event;
+pub mod http1;
+pub mod identity;
 pub mod resolver;
 pub mod scripted;
 pub mod wire;

@@ -1,0 +1,160 @@
+//! Bodies on their way through: read by their framing, written with our own. Chunk extensions and trailers are dropped.
+
+use super::reader::HeadReader;
+use std::fmt;
+use std::io;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+
+const MAX_CHUNK_LINE: usize = 512;
+const MAX_TRAILER_LINES: usize = 64;
+const PORTION: usize = 64 << 10;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    None,
+    Length(u64),
+    Chunked,
+    /// Only in answers.
+    UntilClose,
+}
+
+#[derive(Debug)]
+pub enum BodyError {
+    Read(io::Error),
+    Write(io::Error),
+    /// The sender's connection ended too early.
+    Cut,
+    /// The borders of the body cannot be read.
+    Chunk,
+    Timeout,
+}
+
+impl fmt::Display for BodyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read(source) | Self::Write(source) => write!(f, "{source}"),
+            Self::Cut => f.write_str("the body was cut off"),
+            Self::Chunk => f.write_str("the chunks of the body are malformed"),
+            Self::Timeout => f.write_str("the body stood still for too long"),
+        }
+    }
+}
+
+impl std::error::Error for BodyError {}
+
+/// Gives the number of body bytes.
+pub async fn relay_body<R, W>(
+    from: &mut HeadReader<R>,
+    to: &mut W,
+    framing: Framing,
+    idle: Duration,
+) -> Result<u64, BodyError>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let sent = match framing {
+        Framing::None => 0,
+        Framing::Length(length) => relay_length(from, to, length, idle).await?,
+        Framing::Chunked => relay_chunks(from, to, idle).await?,
+        Framing::UntilClose => relay_rest(from, to, idle).await?,
+    };
+    to.flush().await.map_err(BodyError::Write)?;
+    Ok(sent)
+}
+
+async fn some<R: AsyncRead + Unpin>(
+    from: &mut HeadReader<R>,
+    most: u64,
+    idle: Duration,
+) -> Result<bytes::BytesMut, BodyError> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX).min(PORTION);
+    let read = tokio::time::timeout(idle, from.read_some(most)).await.map_err(|_| BodyError::Timeout)?;
+    read.map_err(BodyError::Read)
+}
+
+async fn put<W: AsyncWrite + Unpin>(to: &mut W, bytes: &[u8], idle: Duration) -> Result<(), BodyError> {
+    let written = tokio::time::timeout(idle, to.write_all(bytes)).await.map_err(|_| BodyError::Timeout)?;
+    written.map_err(BodyError::Write)
+}
+
+async fn relay_length<R, W>(
+    from: &mut HeadReader<R>,
+    to: &mut W,
+    length: u64,
+    idle: Duration,
+) -> Result<u64, BodyError>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let mut left = length;
+    while left > 0 {
+        let portion = some(from, left, idle).await?;
+        if portion.is_empty() {
+            return Err(BodyError::Cut);
+        }
+        put(to, &portion, idle).await?;
+        left -= portion.len() as u64;
+    }
+    Ok(length)
+}
+
+async fn relay_rest<R, W>(from: &mut HeadReader<R>, to: &mut W, idle: Duration) -> Result<u64, BodyError>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let mut sent = 0;
+    loop {
+        let portion = some(from, u64::MAX, idle).await?;
+        if portion.is_empty() {
+            return Ok(sent);
+        }
+        put(to, &portion, idle).await?;
+        sent += portion.len() as u64;
+    }
+}
+
+async fn relay_chunks<R, W>(from: &mut HeadReader<R>, to: &mut W, idle: Duration) -> Result<u64, BodyError>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let mut sent = 0;
+    loop {
+        let size = chunk_size(&line(from, idle).await?)?;
+        if size == 0 {
+            break;
+        }
+        put(to, format!("{size:x}\r\n").as_bytes(), idle).await?;
+        sent += relay_length(from, to, size, idle).await?;
+        if !line(from, idle).await?.is_empty() {
+            return Err(BodyError::Chunk);
+        }
+        put(to, b"\r\n", idle).await?;
+        to.flush().await.map_err(BodyError::Write)?;
+    }
+    for _ in 0..MAX_TRAILER_LINES {
+        if line(from, idle).await?.is_empty() {
+            put(to, b"0\r\n\r\n", idle).await?;
+            return Ok(sent);
+        }
+    }
+    Err(BodyError::Chunk)
+}
+
+async fn line<R: AsyncRead + Unpin>(from: &mut HeadReader<R>, idle: Duration) -> Result<Vec<u8>, BodyError> {
+    let read =
+        tokio::time::timeout(idle, from.read_line(MAX_CHUNK_LINE)).await.map_err(|_| BodyError::Timeout)?;
+    read.map_err(BodyError::Read)?.ok_or(BodyError::Chunk)
+}
+
+/// Hexadecimal digits and nothing else before an extension: no sign, no prefix, no space.
+fn chunk_size(line: &[u8]) -> Result<u64, BodyError> {
+    let digits = line.split(|byte| *byte == b';').next().unwrap_or_default();
+    let clean = !digits.is_empty() && digits.len() <= 15 && digits.iter().all(u8::is_ascii_hexdigit);
+    let text = std::str::from_utf8(digits).ok().filter(|_| clean).ok_or(BodyError::Chunk)?;
+    u64::from_str_radix(text, 16).map_err(|_| BodyError::Chunk)
+}

@@ -1,0 +1,151 @@
+//! Header fields, read from raw bytes. Order and spelling of the names are kept for the way out.
+
+use std::fmt;
+
+pub const MAX_FIELDS: usize = 128;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Fields {
+    list: Vec<(String, Vec<u8>)>,
+}
+
+/// Why a head has no single reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeadError {
+    BareLineEnd,
+    ControlByte,
+    FoldedLine,
+    FieldName,
+    TooManyFields,
+    StartLine,
+    Version,
+    Method,
+    Target,
+    ContentLength,
+    TransferEncoding,
+    LengthAndChunks,
+    Host,
+    ConnectionOption,
+    Upgrade,
+}
+
+impl HeadError {
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::BareLineEnd => "a line ends in a bare CR or LF",
+            Self::ControlByte => "a control byte stands in the head",
+            Self::FoldedLine => "a header line is folded",
+            Self::FieldName => "a header name is not a token, or a space stands before its colon",
+            Self::TooManyFields => "there are too many header lines",
+            Self::StartLine => "the first line is not of the form METHOD TARGET VERSION",
+            Self::Version => "the version is neither HTTP/1.1 nor HTTP/1.0",
+            Self::Method => "the method is not a token",
+            Self::Target => "the request target is not of the form that belongs here",
+            Self::ContentLength => "Content-Length is doubled or not a plain number",
+            Self::TransferEncoding => "Transfer-Encoding is doubled or not exactly `chunked`",
+            Self::LengthAndChunks => "Content-Length and Transfer-Encoding stand together",
+            Self::Host => "Host is missing, doubled, or another one than the connection is for",
+            Self::ConnectionOption => "Connection names a header that it must not remove",
+            Self::Upgrade => "an upgrade other than to websocket is asked for",
+        }
+    }
+}
+
+impl fmt::Display for HeadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.reason())
+    }
+}
+
+impl std::error::Error for HeadError {}
+
+/// Splits a head into its lines. Only CRLF ends a line.
+pub(super) fn lines(head: &[u8]) -> Result<Vec<&[u8]>, HeadError> {
+    let mut out = Vec::new();
+    let mut rest = head;
+    while let Some(at) = rest.iter().position(|byte| matches!(byte, b'\r' | b'\n')) {
+        if rest.get(at..at + 2) != Some(b"\r\n") {
+            return Err(HeadError::BareLineEnd);
+        }
+        out.push(&rest[..at]);
+        rest = &rest[at + 2..];
+    }
+    if rest.is_empty() { Ok(out) } else { Err(HeadError::BareLineEnd) }
+}
+
+pub(super) fn is_token(bytes: &[u8]) -> bool {
+    let part = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    !bytes.is_empty() && bytes.iter().all(part)
+}
+
+impl Fields {
+    pub(super) fn parse(lines: &[&[u8]]) -> Result<Self, HeadError> {
+        if lines.len() > MAX_FIELDS {
+            return Err(HeadError::TooManyFields);
+        }
+        let mut list = Vec::with_capacity(lines.len());
+        for line in lines {
+            if line.first().is_some_and(|byte| matches!(byte, b' ' | b'\t')) {
+                return Err(HeadError::FoldedLine);
+            }
+            if line.iter().any(|byte| (*byte < 0x20 && *byte != b'\t') || *byte == 0x7f) {
+                return Err(HeadError::ControlByte);
+            }
+            let colon = line.iter().position(|byte| *byte == b':').ok_or(HeadError::FieldName)?;
+            let (name, value) = (&line[..colon], &line[colon + 1..]);
+            if !is_token(name) {
+                return Err(HeadError::FieldName);
+            }
+            let name = String::from_utf8(name.to_vec()).map_err(|_| HeadError::FieldName)?;
+            list.push((name, value.trim_ascii().to_vec()));
+        }
+        Ok(Self { list })
+    }
+
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+        let wanted = move |field: &&(String, Vec<u8>)| field.0.eq_ignore_ascii_case(name);
+        self.list.iter().filter(wanted).map(|(_, value)| value.as_slice())
+    }
+
+    /// The value of a field that may stand once. Twice is an error even when both say the same.
+    pub(super) fn single(&self, name: &'static str, doubled: HeadError) -> Result<Option<&[u8]>, HeadError> {
+        let mut values = self.all(name);
+        let first = values.next();
+        if values.next().is_some() { Err(doubled) } else { Ok(first) }
+    }
+
+    /// The comma-separated, lower-cased words of a field.
+    pub fn words(&self, name: &str) -> Vec<String> {
+        self.all(name)
+            .flat_map(|value| value.split(|byte| *byte == b','))
+            .map(|word| String::from_utf8_lossy(word.trim_ascii()).to_ascii_lowercase())
+            .filter(|word| !word.is_empty())
+            .collect()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.list.iter().map(|(name, value)| (name.as_str(), value.as_slice()))
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&str, &mut Vec<u8>)> {
+        self.list.iter_mut().map(|(name, value)| (name.as_str(), value))
+    }
+
+    pub fn remove(&mut self, name: &str) {
+        self.list.retain(|(own, _)| !own.eq_ignore_ascii_case(name));
+    }
+
+    pub fn push(&mut self, name: &str, value: &[u8]) {
+        self.list.push((name.to_owned(), value.to_vec()));
+    }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        for (name, value) in &self.list {
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(value);
+            out.extend_from_slice(b"\r\n");
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+}

@@ -1,0 +1,14 @@
+//! HTTP/1.1 as strictly as it can be read: every head and every body border has exactly one reading, and what has two is
+//! refused. The proxy relays with this and not with a library, because libraries forgive what upstreams read differently.
+
+mod body;
+mod fields;
+mod head;
+mod reader;
+#[cfg(test)]
+mod tests;
+
+pub use body::{BodyError, Framing, relay_body};
+pub use fields::{Fields, HeadError};
+pub use head::{RequestHead, ResponseHead, Target, Version};
+pub use reader::{HeadReader, MAX_HEAD_BYTES, ReadHeadError};

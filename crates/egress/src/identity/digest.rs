@@ -1,0 +1,117 @@
+//! SHA-256 of program files, remembered. The first digest of a path holds for the life of the sandbox: a path that later
+//! has another one was swapped.
+
+use ring::digest::{Context, SHA256};
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// No program is larger; a file that is has no digest and therefore no access.
+const MAX_PROGRAM_BYTES: u64 = 4 << 30;
+const MAX_REMEMBERED: usize = 4096;
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Sha256(pub [u8; 32]);
+
+impl fmt::Display for Sha256 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Sha256 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+#[derive(Debug)]
+pub enum DigestError {
+    /// The process ended.
+    Gone,
+    Swapped,
+    Io(io::Error),
+}
+
+/// What tells that a file was not touched since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Fingerprint {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+#[derive(Debug, Default)]
+pub struct Digests {
+    known: Mutex<HashMap<String, (Fingerprint, Sha256)>>,
+}
+
+impl Digests {
+    /// `file` is opened once and both looked at and read through the same descriptor.
+    pub fn of(&self, path: &str, file: &Path) -> Result<Sha256, DigestError> {
+        let mut file = File::open(file).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => DigestError::Gone,
+            _ if source.raw_os_error() == Some(NO_SUCH_PROCESS) => DigestError::Gone,
+            _ => DigestError::Io(source),
+        })?;
+        let before = fingerprint(&file)?;
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(path).copied();
+        if let Some((_, sha256)) = known.filter(|(print, _)| *print == before) {
+            return Ok(sha256);
+        }
+        let sha256 = hash(&mut file, before.size)?;
+        if fingerprint(&file)? != before {
+            return Err(DigestError::Swapped);
+        }
+        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        match all.get(path) {
+            Some((_, first)) if *first != sha256 => Err(DigestError::Swapped),
+            None if all.len() >= MAX_REMEMBERED => {
+                Err(DigestError::Io(io::Error::other("too many different programs")))
+            }
+            _ => {
+                all.insert(path.to_owned(), (before, sha256));
+                Ok(sha256)
+            }
+        }
+    }
+}
+
+/// What opening a file of a process that has just ended says.
+const NO_SUCH_PROCESS: i32 = 3;
+
+fn fingerprint(file: &File) -> Result<Fingerprint, DigestError> {
+    let data = file.metadata().map_err(DigestError::Io)?;
+    if data.len() > MAX_PROGRAM_BYTES {
+        return Err(DigestError::Io(io::Error::other("the program is too large to be hashed")));
+    }
+    Ok(Fingerprint {
+        device: data.dev(),
+        inode: data.ino(),
+        size: data.len(),
+        modified: (data.mtime(), data.mtime_nsec()),
+        changed: (data.ctime(), data.ctime_nsec()),
+    })
+}
+
+fn hash(file: &mut File, size: u64) -> Result<Sha256, DigestError> {
+    let mut context = Context::new(&SHA256);
+    let mut buffer = vec![0; 256 << 10];
+    // One byte further than the file was long, so that one that grows is noticed by its fingerprint and not followed.
+    let mut limited = file.take(size + 1);
+    loop {
+        match limited.read(&mut buffer).map_err(DigestError::Io)? {
+            0 => break,
+            length => context.update(&buffer[..length]),
+        }
+    }
+    let mut out = [0; 32];
+    out.copy_from_slice(context.finish().as_ref());
+    Ok(Sha256(out))
+}

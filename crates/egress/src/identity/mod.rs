@@ -1,0 +1,152 @@
+//! Who opened a connection: the program behind a socket of the sandbox and the programs that started it, by the kernel's
+//! own account. Names that a process gives itself (argv, comm) count for nothing. Whatever cannot be told for sure has
+//! no identity, and without one nothing passes.
+
+mod digest;
+mod process;
+mod socket;
+#[cfg(test)]
+mod tests;
+
+pub use digest::{DigestError, Digests, Sha256};
+
+use process::Tree;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// One program image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// As the sandbox sees it.
+    pub path: String,
+    pub sha256: Sha256,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// Outside the sandbox.
+    pub pid: u32,
+    pub program: Program,
+    /// Nearest first.
+    pub ancestors: Vec<Program>,
+}
+
+#[derive(Debug)]
+pub enum IdentityError {
+    /// The socket is not in the sandbox's table: already closed.
+    NoSocket,
+    NoOwner,
+    /// Several programs hold the socket.
+    Ambiguous {
+        paths: Vec<String>,
+    },
+    Swapped {
+        path: String,
+    },
+    Proc {
+        what: &'static str,
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for IdentityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSocket => f.write_str("the connection is no longer open"),
+            Self::NoOwner => f.write_str("no process of the sandbox holds the connection"),
+            Self::Ambiguous { paths } => {
+                write!(f, "the connection is held by several programs: {}", paths.join(", "))
+            }
+            Self::Swapped { path } => write!(f, "{path} is not the file that it was at its first connection"),
+            Self::Proc { what, source } => write!(f, "cannot read {what}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for IdentityError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Proc { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// Looks callers up in one sandbox.
+pub struct Identifier {
+    proc: PathBuf,
+    /// The sandbox's first process, by its number outside.
+    root: u32,
+    digests: Digests,
+}
+
+impl Identifier {
+    pub fn new(root: u32) -> Self {
+        Self { proc: PathBuf::from("/proc"), root, digests: Digests::default() }
+    }
+
+    /// `peer` and `local` as the accepting side sees them. Blocks on the proc filesystem and on hashing.
+    pub fn identify(&self, peer: SocketAddr, local: SocketAddr) -> Result<Caller, IdentityError> {
+        let inode = socket::find_inode(&self.proc, self.root, peer, local)?;
+        let tree = Tree::load(&self.proc, self.root)?;
+        let owners = tree.owners(&self.proc, inode);
+        let mut callers = Vec::new();
+        for pid in owners {
+            // A process that ended meanwhile holds nothing.
+            if let Some(programs) = self.programs(&tree, pid)? {
+                callers.push((pid, programs));
+            }
+        }
+        let Some((pid, programs)) = callers.first().cloned() else { return Err(IdentityError::NoOwner) };
+        if callers.iter().any(|(_, others)| others.first() != programs.first()) {
+            let paths =
+                callers.iter().filter_map(|(_, programs)| Some(programs.first()?.path.clone())).collect();
+            return Err(IdentityError::Ambiguous { paths });
+        }
+        let mut programs = programs.into_iter();
+        let program = programs.next().ok_or(IdentityError::NoOwner)?;
+        Ok(Caller { pid, program, ancestors: programs.collect() })
+    }
+
+    /// The same, away from the reactor.
+    pub async fn identify_away(
+        self: &Arc<Self>,
+        peer: SocketAddr,
+        local: SocketAddr,
+    ) -> Result<Caller, IdentityError> {
+        let own = Arc::clone(self);
+        tokio::task::spawn_blocking(move || own.identify(peer, local)).await.unwrap_or_else(|error| {
+            Err(IdentityError::Proc { what: "the caller", source: io::Error::other(error) })
+        })
+    }
+
+    /// The process's own program first, then those of its ancestors. `None`: it is gone.
+    fn programs(&self, tree: &Tree, pid: u32) -> Result<Option<Vec<Program>>, IdentityError> {
+        let mut programs: Vec<Program> = Vec::new();
+        for (distance, one) in tree.line_of(pid).into_iter().enumerate() {
+            match self.program(one)? {
+                Some(program) if distance == 0 || programs.last() != Some(&program) => programs.push(program),
+                Some(_) => {}
+                None if distance == 0 => return Ok(None),
+                None => break,
+            }
+        }
+        Ok(Some(programs))
+    }
+
+    fn program(&self, pid: u32) -> Result<Option<Program>, IdentityError> {
+        let exe = self.proc.join(pid.to_string()).join("exe");
+        let Ok(path) = std::fs::read_link(&exe) else { return Ok(None) };
+        let path = path.to_string_lossy();
+        let path = path.strip_suffix(" (deleted)").unwrap_or(&path).to_owned();
+        match self.digests.of(&path, &exe) {
+            Ok(sha256) => Ok(Some(Program { path, sha256 })),
+            Err(DigestError::Gone) => Ok(None),
+            Err(DigestError::Swapped) => Err(IdentityError::Swapped { path }),
+            Err(DigestError::Io(source)) => Err(IdentityError::Proc { what: "a program", source }),
+        }
+    }
+}
