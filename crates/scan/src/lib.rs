@@ -4,12 +4,15 @@
 mod excerpt;
 mod finding;
 mod hit;
+mod injection;
 mod origin;
 mod position;
 mod redact;
 mod scanner;
+mod search;
 mod secrets;
 mod toggles;
+mod unicode;
 
 pub use finding::{Category, FINDING_VERSION, Finding, Severity, Span};
 pub use origin::Origin;
@@ -17,3 +20,4 @@ pub use redact::{Redactor, StreamRedactor, TooShort};
 pub use scanner::Scanner;
 pub use secrets::{Confidence, SecretMatch, find_secret, find_secret_in_field, find_secrets, format_count};
 pub use toggles::Toggles;
+pub use unicode::clean;

@@ -2,14 +2,18 @@
 //! texts; the automata behind the rules are built once per process, when first needed.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use crate::excerpt;
 use crate::finding::{Category, Finding, Severity};
 use crate::hit::Hit;
+use crate::injection;
 use crate::origin::Origin;
 use crate::position::LineIndex;
+use crate::search::Search;
 use crate::secrets::{self, Confidence, SecretMatch};
 use crate::toggles::Toggles;
+use crate::unicode::{self, Letters};
 
 /// More findings than this help nobody; the most severe are kept.
 const MAX_FINDINGS: usize = 1000;
@@ -32,15 +36,45 @@ impl Scanner {
     pub fn scan(&self, bytes: impl AsRef<[u8]>, origin: Origin) -> Vec<Finding> {
         let text = decode(bytes.as_ref());
         let mut hits = Vec::new();
-        let _ = origin;
-        if self.toggles.secret_redactor {
-            let secrets = secrets::find_secrets(&text);
-            hits.extend(secrets.iter().map(secret_hit));
-            return report(&text, hits, Some(secrets));
+        let letters = Letters::new(&text);
+        if self.toggles.unicode_normalizer {
+            unicode::scan(&letters, &mut hits);
         }
-        report(&text, hits, None)
+        let (secrets, signs) = self.search(&text);
+        if self.toggles.context_injection {
+            signs.judge(&letters, &text, origin, &mut hits);
+        }
+        if self.toggles.secret_redactor {
+            hits.extend(secrets.iter().map(secret_hit));
+        }
+        report(&text, hits, &secrets)
+    }
+
+    /// One pass for all literals. Secrets are always looked for: excerpts are masked even where the rule is off.
+    fn search(&self, text: &str) -> (Vec<SecretMatch>, injection::Collected) {
+        let mut found = Vec::new();
+        let mut signs = injection::Collected::default();
+        if !self.toggles.context_injection {
+            return (secrets::find_secrets(text), signs);
+        }
+        SEARCH.each(text, |target, hit| match target {
+            Target::Secret(trigger) => trigger.collect(text, hit, &mut found),
+            Target::Sign(trigger) => signs.visit(text, trigger, hit),
+        });
+        (secrets::merge(found), signs)
     }
 }
+
+enum Target {
+    Secret(secrets::Trigger),
+    Sign(injection::Trigger),
+}
+
+static SEARCH: LazyLock<Search<Target>> = LazyLock::new(|| {
+    let secrets = secrets::literals().map(|(literal, trigger)| (literal, Target::Secret(trigger)));
+    let signs = injection::literals().map(|(literal, trigger)| (literal, Target::Sign(trigger)));
+    Search::new(secrets.chain(signs))
+});
 
 /// Bytes that are not UTF-8 become question marks, one each, so that offsets stay true.
 fn decode(bytes: &[u8]) -> Cow<'_, str> {
@@ -71,15 +105,14 @@ fn secret_hit(secret: &SecretMatch) -> Hit {
     }
 }
 
-fn report(text: &str, mut hits: Vec<Hit>, secrets: Option<Vec<SecretMatch>>) -> Vec<Finding> {
+fn report(text: &str, mut hits: Vec<Hit>, secrets: &[SecretMatch]) -> Vec<Finding> {
     if hits.is_empty() {
         return Vec::new();
     }
-    let secrets = secrets.unwrap_or_else(|| secrets::find_secrets(text));
     hits.sort_by_key(|hit| (std::cmp::Reverse(hit.severity), hit.range.start));
     hits.truncate(MAX_FINDINGS);
     let lines = LineIndex::new(text);
-    hits.into_iter().map(|hit| finding(text, hit, &lines, &secrets)).collect()
+    hits.into_iter().map(|hit| finding(text, hit, &lines, secrets)).collect()
 }
 
 fn finding(text: &str, hit: Hit, lines: &LineIndex<'_>, secrets: &[SecretMatch]) -> Finding {

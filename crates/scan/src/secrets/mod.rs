@@ -15,10 +15,7 @@ mod url_password;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use aho_corasick::{
-    AhoCorasick, AhoCorasickKind, Anchored, Input, MatchKind, StartKind, automaton::OverlappingState,
-};
-
+use crate::search::{Literal, Search};
 use checksum::Outcome;
 use format::Matcher;
 pub(crate) use key_block::open_block;
@@ -59,15 +56,7 @@ pub fn find_secret_in_field(field: &str, value: &str) -> Option<SecretMatch> {
 /// All credentials of a text, in order, without overlaps.
 pub fn find_secrets(text: &str) -> Vec<SecretMatch> {
     let mut found = Vec::new();
-    let search = &*SEARCH;
-    let bytes = text.as_bytes();
-    let input = Input::new(bytes).anchored(Anchored::No);
-    let mut state = OverlappingState::start();
-    loop {
-        search.automaton.find_overlapping(input.clone(), &mut state);
-        let Some(hit) = state.get_match() else { break };
-        search.triggers[hit.pattern().as_usize()].collect(text, hit.range(), &mut found);
-    }
+    SEARCH.each(text, |trigger, hit| trigger.collect(text, hit, &mut found));
     merge(found)
 }
 
@@ -77,7 +66,7 @@ pub fn format_count() -> usize {
 }
 
 /// What to look at when a literal was seen.
-enum Trigger {
+pub(crate) enum Trigger {
     Format(Matcher),
     SecretName,
     Authorization,
@@ -87,7 +76,7 @@ enum Trigger {
 }
 
 impl Trigger {
-    fn collect(&self, text: &str, hit: Range<usize>, found: &mut Vec<SecretMatch>) {
+    pub(crate) fn collect(&self, text: &str, hit: Range<usize>, found: &mut Vec<SecretMatch>) {
         match self {
             Trigger::Format(matcher) => found.extend(match_format(matcher, text, hit.start)),
             Trigger::SecretName => found.extend(assignment::find(text, hit)),
@@ -101,10 +90,6 @@ impl Trigger {
 
 fn match_format(matcher: &Matcher, text: &str, hit: usize) -> Option<SecretMatch> {
     let format = matcher.format;
-    // The search folds case; vendors do not.
-    if !text.as_bytes()[hit..].starts_with(format.literal.as_bytes()) {
-        return None;
-    }
     let (start, end) = matcher.find(text.as_bytes(), hit)?;
     let confidence = match format.check.run(&text[start..end], format.literal) {
         Outcome::Verified => Confidence::Verified,
@@ -115,44 +100,26 @@ fn match_format(matcher: &Matcher, text: &str, hit: usize) -> Option<SecretMatch
     Some(SecretMatch { format: format.name, confidence, range: start..end })
 }
 
-struct Search {
-    automaton: AhoCorasick,
-    triggers: Vec<Trigger>,
+static SEARCH: LazyLock<Search<Trigger>> = LazyLock::new(|| Search::new(literals()));
+
+/// The literals of this family for the one-pass search.
+pub(crate) fn literals() -> impl Iterator<Item = (Literal, Trigger)> {
+    let formats = formats::all().map(|format| {
+        let literal = Literal { text: format.literal, is_exact: true, begins_word: format.lead == 0 };
+        (literal, Trigger::Format(Matcher::new(format)))
+    });
+    let names = name::LITERALS.iter().map(|word| (Literal::anywhere(word), Trigger::SecretName));
+    let others = [
+        (Literal::anywhere("authorization"), Trigger::Authorization),
+        (Literal::anywhere("bearer "), Trigger::Bearer),
+        (Literal::anywhere("://"), Trigger::UrlPassword),
+        (Literal::anywhere("-----begin "), Trigger::KeyBlock),
+    ];
+    formats.chain(names).chain(others)
 }
 
-static SEARCH: LazyLock<Search> = LazyLock::new(|| {
-    let mut literals: Vec<&str> = Vec::new();
-    let mut triggers = Vec::new();
-    for format in formats::all() {
-        literals.push(format.literal);
-        triggers.push(Trigger::Format(Matcher::new(format)));
-    }
-    for word in name::LITERALS {
-        literals.push(word);
-        triggers.push(Trigger::SecretName);
-    }
-    let single = [
-        ("authorization", Trigger::Authorization),
-        ("bearer ", Trigger::Bearer),
-        ("://", Trigger::UrlPassword),
-        ("-----begin ", Trigger::KeyBlock),
-    ];
-    for (literal, trigger) in single {
-        literals.push(literal);
-        triggers.push(trigger);
-    }
-    let automaton = AhoCorasick::builder()
-        .ascii_case_insensitive(true)
-        .match_kind(MatchKind::Standard)
-        .start_kind(StartKind::Unanchored)
-        .kind(Some(AhoCorasickKind::DFA))
-        .build(&literals)
-        .expect("a few hundred short literals fit in an automaton");
-    Search { automaton, triggers }
-});
-
 /// Sorts, and joins what overlaps under the name of the surer match.
-fn merge(mut found: Vec<SecretMatch>) -> Vec<SecretMatch> {
+pub(crate) fn merge(mut found: Vec<SecretMatch>) -> Vec<SecretMatch> {
     found.sort_by_key(|secret| (secret.range.start, std::cmp::Reverse(secret.range.end)));
     let mut merged: Vec<SecretMatch> = Vec::with_capacity(found.len());
     for secret in found {

@@ -1,0 +1,143 @@
+//! Places where text hides from people and not from models: comments and invisible elements of HTML, titles and
+//! descriptions of links and images.
+
+use std::ops::Range;
+
+use super::decode;
+
+/// Longer contents are read up to here.
+const MAX_CONTENT: usize = 16 * 1024;
+const MAX_TAG: usize = 512;
+
+/// A hidden text and where it was hidden.
+pub(super) struct Carrier {
+    pub(super) kind: Kind,
+    pub(super) range: Range<usize>,
+    pub(super) content: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Comment,
+    HiddenElement,
+    MarkdownComment,
+    ImageText,
+    LinkTitle,
+    Base64,
+    Hexadecimal,
+    PercentEncoded,
+    Rotated,
+    Reversed,
+    Escaped,
+}
+
+/// What announces a carrier.
+pub(super) const LITERALS: &[(&str, Kind)] = &[
+    ("<!--", Kind::Comment),
+    ("[//]: #", Kind::MarkdownComment),
+    ("[comment]: #", Kind::MarkdownComment),
+    ("display:none", Kind::HiddenElement),
+    ("display: none", Kind::HiddenElement),
+    ("visibility:hidden", Kind::HiddenElement),
+    ("visibility: hidden", Kind::HiddenElement),
+    ("font-size:0", Kind::HiddenElement),
+    ("font-size: 0", Kind::HiddenElement),
+    ("opacity:0", Kind::HiddenElement),
+    ("opacity: 0", Kind::HiddenElement),
+    ("color:white", Kind::HiddenElement),
+    ("color: white", Kind::HiddenElement),
+    ("color:#fff", Kind::HiddenElement),
+    ("color: #fff", Kind::HiddenElement),
+    ("![", Kind::ImageText),
+    ("](", Kind::LinkTitle),
+    // Words that such messages need, rotated by thirteen letters and written backwards.
+    ("vafgehpgvba", Kind::Rotated),
+    ("vtaber", Kind::Rotated),
+    ("flfgrz cebzcg", Kind::Rotated),
+    ("perqragvny", Kind::Rotated),
+    ("noitcurtsni", Kind::Reversed),
+    ("erongi", Kind::Reversed),
+    ("tpmorp metsys", Kind::Reversed),
+    ("slaitnederc", Kind::Reversed),
+];
+
+impl Kind {
+    /// The carrier that the literal at `hit` announces.
+    pub(super) fn open(self, text: &str, hit: Range<usize>) -> Option<Carrier> {
+        let range = match self {
+            Kind::Comment => hit.end..end_of(text, hit.end, "-->")?,
+            Kind::MarkdownComment => hit.end..end_of(text, hit.end, "\n").unwrap_or(text.len()),
+            Kind::HiddenElement => element(text, hit.end)?,
+            Kind::ImageText => hit.end..line_end_of(text, hit.end, "](")?,
+            Kind::LinkTitle => title(text, hit.end)?,
+            Kind::Rotated | Kind::Reversed => decode::line_around(text, hit.start),
+            Kind::Base64 | Kind::Hexadecimal | Kind::PercentEncoded | Kind::Escaped => return None,
+        };
+        let inside = &text[range.clone()];
+        let content = match self {
+            Kind::Rotated => inside.chars().map(decode::rotate).collect(),
+            Kind::Reversed => inside.chars().rev().collect(),
+            _ => inside.to_owned(),
+        };
+        (content.len() > 12).then_some(Carrier { kind: self, range, content })
+    }
+
+    pub(super) fn description(self) -> &'static str {
+        match self {
+            Kind::Comment | Kind::MarkdownComment => "in a comment",
+            Kind::HiddenElement => "in an invisible element",
+            Kind::ImageText => "in the text of an image",
+            Kind::LinkTitle => "in the title of a link",
+            Kind::Base64 => "encoded as base64",
+            Kind::Hexadecimal => "encoded as hexadecimal",
+            Kind::PercentEncoded => "percent-encoded",
+            Kind::Rotated => "with rotated letters",
+            Kind::Reversed => "written backwards",
+            Kind::Escaped => "written in escapes",
+        }
+    }
+
+    /// What hiding adds to the weight of what is hidden. People comment; nobody rotates letters by accident.
+    pub(super) fn bonus(self) -> u32 {
+        match self {
+            Kind::ImageText | Kind::LinkTitle => 1,
+            Kind::Comment | Kind::MarkdownComment | Kind::Escaped | Kind::PercentEncoded => 2,
+            Kind::HiddenElement | Kind::Base64 | Kind::Hexadecimal | Kind::Rotated | Kind::Reversed => 4,
+        }
+    }
+}
+
+fn end_of(text: &str, from: usize, closing: &str) -> Option<usize> {
+    let to = text.floor_char_boundary((from + MAX_CONTENT).min(text.len()));
+    text[from..to].find(closing).map(|at| from + at)
+}
+
+fn line_end_of(text: &str, from: usize, closing: &str) -> Option<usize> {
+    let line_end = end_of(text, from, "\n")
+        .unwrap_or_else(|| text.floor_char_boundary((from + MAX_TAG).min(text.len())));
+    text[from..line_end].find(closing).map(|at| from + at)
+}
+
+/// From the end of the tag that hides to the next closing tag.
+fn element(text: &str, style: usize) -> Option<Range<usize>> {
+    let to = text.floor_char_boundary((style + MAX_TAG).min(text.len()));
+    let start = style + text[style..to].find('>')? + 1;
+    // A style sheet hides elements that are elsewhere.
+    if text[style..start].contains(['{', '}', ';', '\n']) && !text[style..start].contains(['"', '\'']) {
+        return None;
+    }
+    let end = end_of(text, start, "</")?;
+    Some(start..end)
+}
+
+/// `](address "title")`.
+fn title(text: &str, start: usize) -> Option<Range<usize>> {
+    let to = text.floor_char_boundary((start + MAX_TAG).min(text.len()));
+    let line = text[start..to].split('\n').next()?;
+    let opening = line.find([')', ' '])?;
+    let after = &line[opening..];
+    let quote = after.strip_prefix(" \"")?;
+    let length = quote.find("\")")?;
+    let begin = start + opening + 2;
+    Some(begin..begin + length)
+}

@@ -1,0 +1,86 @@
+//! Where a sign stands. Documentation about attacks quotes them; that makes a finding lower, never absent.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use crate::search::{Literal, Search};
+
+/// How far around a group of signs the text is read for its subject.
+const REACH: usize = 1500;
+/// As many different words of the trade make a text one about attacks.
+const ENOUGH: u32 = 3;
+
+/// Words of people who write about attacks. Attackers do not explain what they do.
+const SUBJECT: &[&str] = &[
+    "prompt injection",
+    "prompt-injection",
+    "injection attack",
+    "jailbreak",
+    "adversarial",
+    "malicious",
+    "attacker",
+    "red team",
+    "red-team",
+    "owasp",
+    "vulnerab",
+    "threat model",
+    "sanitiz",
+    "sanitis",
+    "untrusted",
+    "guardrail",
+    "exploit",
+    "security review",
+    "security audit",
+    "payload",
+    "false positive",
+    "detection",
+    "penetration test",
+    "mitigation",
+    "defense",
+    "defence",
+    "phishing",
+    "suspicious",
+    "social engineering",
+    "attack vector",
+    "cve-",
+    "test case",
+    "pentest",
+    "ctf",
+];
+
+static SUBJECTS: LazyLock<Search<usize>> = LazyLock::new(|| {
+    Search::new(SUBJECT.iter().enumerate().map(|(index, word)| (Literal::anywhere(word), index)))
+});
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Context {
+    pub(super) is_about_attacks: bool,
+}
+
+/// The subject of the text around `range`. The range itself does not count: it must not vouch for itself.
+pub(super) fn around(text: &str, range: &Range<usize>) -> Context {
+    let before = &text[text.floor_char_boundary(range.start.saturating_sub(REACH))..range.start];
+    let after = &text[range.end..text.ceil_char_boundary((range.end + REACH).min(text.len()))];
+    let mut seen = 0u64;
+    for part in [before, after] {
+        SUBJECTS.each(part, |index, _| seen |= 1 << index);
+    }
+    Context { is_about_attacks: seen.count_ones() >= ENOUGH }
+}
+
+/// Whether a sign stands between quotes or backticks on its line, in a table, or in a quotation.
+pub(super) fn is_quoted(text: &str, range: &Range<usize>) -> bool {
+    const MAX_LINE: usize = 200;
+    let from = text.floor_char_boundary(range.start.saturating_sub(MAX_LINE));
+    let to = text.ceil_char_boundary((range.end + MAX_LINE).min(text.len()));
+    let before = text[from..range.start].rsplit('\n').next().unwrap_or_default();
+    let after = text[range.end..to].split('\n').next().unwrap_or_default();
+    let is_row = before.trim_start().starts_with(['|', '>', '#']);
+    let pairs = [("\"", "\""), ("`", "`"), ("“", "”"), ("'", "'"), ("«", "»"), ("「", "」")];
+    let is_open = |opening: &str| match opening {
+        "\"" | "`" => before.matches(opening).count() % 2 == 1,
+        "'" => before.ends_with('\'') || before.contains(" '") || before.contains("('"),
+        other => before.contains(other),
+    };
+    is_row || pairs.iter().any(|(opening, closing)| is_open(opening) && after.contains(closing))
+}

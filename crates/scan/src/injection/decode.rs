@@ -1,0 +1,236 @@
+//! Finds stretches of encoded text and decodes them one level: base64, hexadecimal, percent signs and escapes. What does not decode to readable text is left alone.
+
+use std::ops::Range;
+
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
+use super::carrier::{Carrier, Kind};
+
+const MIN_BASE64: usize = 24;
+const MIN_HEXADECIMAL: usize = 32;
+const MAX_ENCODED: usize = 16 * 1024;
+/// As many encoded places are looked at in one text; floods of them are files, not messages.
+const MAX_CARRIERS: usize = 256;
+
+const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
+    .with_decode_allow_trailing_bits(true)
+    .with_decode_padding_mode(DecodePaddingMode::Indifferent);
+const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
+const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
+
+pub(super) fn carriers(text: &str) -> Vec<Carrier> {
+    let mut carriers = Vec::new();
+    runs(text, &mut carriers);
+    percent(text, &mut carriers);
+    escapes(text, &mut carriers);
+    carriers.truncate(MAX_CARRIERS);
+    carriers
+}
+
+/// Which bytes base64 and hexadecimal are made of.
+const ENCODED: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let letter = byte as u8;
+        table[byte] = letter.is_ascii_alphanumeric() || matches!(letter, b'+' | b'/' | b'=' | b'-' | b'_');
+        byte += 1;
+    }
+    table
+};
+
+fn runs(text: &str, carriers: &mut Vec<Carrier>) {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at + MIN_BASE64 <= bytes.len() && carriers.len() < MAX_CARRIERS {
+        // A run that reaches over `at + MIN_BASE64 - 1` must hold that byte: most of the text is never looked at.
+        if !ENCODED[usize::from(bytes[at + MIN_BASE64 - 1])] {
+            at += MIN_BASE64;
+            continue;
+        }
+        let back =
+            bytes[at..at + MIN_BASE64].iter().rev().take_while(|byte| ENCODED[usize::from(**byte)]).count();
+        let start = at + MIN_BASE64 - back;
+        let end = at
+            + MIN_BASE64
+            + bytes[at + MIN_BASE64..].iter().take_while(|byte| ENCODED[usize::from(**byte)]).count();
+        if end - start >= MIN_BASE64 {
+            let run = &text[start..end.min(start + MAX_ENCODED)];
+            carriers.extend(decode_run(run).map(|(kind, content)| Carrier {
+                kind,
+                range: start..end,
+                content,
+            }));
+        }
+        at = end;
+    }
+}
+
+fn decode_run(run: &str) -> Option<(Kind, String)> {
+    let has = |test: fn(&u8) -> bool| run.bytes().any(|byte| test(&byte));
+    if run.len() >= MIN_HEXADECIMAL
+        && run.len().is_multiple_of(2)
+        && run.bytes().all(|byte| byte.is_ascii_hexdigit())
+    {
+        return readable(&hexadecimal(run.as_bytes())?).map(|content| (Kind::Hexadecimal, content));
+    }
+    // Paths, words and identifiers have the alphabet of base64 too, but rarely all of its kinds of letters.
+    if !(has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase)) {
+        return None;
+    }
+    let trimmed = run.trim_end_matches('=');
+    let engine = if run.contains(['-', '_']) { &URL_SAFE } else { &STANDARD };
+    let usable = trimmed.len() - usize::from(trimmed.len() % 4 == 1);
+    let bytes = engine.decode(&trimmed[..usable]).ok()?;
+    readable(&bytes).map(|content| (Kind::Base64, content))
+}
+
+fn hexadecimal(digits: &[u8]) -> Option<Vec<u8>> {
+    let value = |digit: u8| char::from(digit).to_digit(16);
+    digits.chunks_exact(2).map(|pair| u8::try_from(value(pair[0])? * 16 + value(pair[1])?).ok()).collect()
+}
+
+/// Text with words in it.
+fn readable(bytes: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let is_control = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\r' | '\t');
+    let has_words = text.bytes().filter(|byte| *byte == b' ').count() >= 2 || !text.is_ascii();
+    (has_words && !text.contains(is_control)).then(|| text.to_owned())
+}
+
+/// Lines in which letters are written as `%69`: addresses encode signs, not letters.
+fn percent(text: &str, carriers: &mut Vec<Carrier>) {
+    let bytes = text.as_bytes();
+    let mut from = 0;
+    while let Some(at) = memchr::memchr(b'%', &bytes[from..]).map(|at| from + at) {
+        let end =
+            at + bytes[at..].iter().take(MAX_ENCODED).take_while(|byte| is_address_byte(**byte)).count();
+        from = end.max(at + 1);
+        let run = &bytes[at..end];
+        let letters =
+            run.windows(3).filter(|part| part[0] == b'%' && is_encoded_letter(part[1], part[2])).count();
+        let spaces = run.windows(3).filter(|part| part == b"%20").count()
+            + run.iter().filter(|byte| **byte == b'+').count();
+        if letters < 4 && spaces < 4 {
+            continue;
+        }
+        let decoded = decode_percent(run);
+        carriers.extend(readable(&decoded).map(|content| Carrier {
+            kind: Kind::PercentEncoded,
+            range: at..end,
+            content,
+        }));
+        if carriers.len() >= MAX_CARRIERS {
+            return;
+        }
+    }
+}
+
+fn is_address_byte(byte: u8) -> bool {
+    byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'`' | b'<' | b'>' | b')' | b'(')
+}
+
+fn is_encoded_letter(high: u8, low: u8) -> bool {
+    matches!(high, b'4'..=b'7') && low.is_ascii_hexdigit()
+}
+
+fn decode_percent(run: &[u8]) -> Vec<u8> {
+    let mut decoded = Vec::with_capacity(run.len());
+    let mut at = 0;
+    while at < run.len() {
+        let pair = run.get(at + 1..at + 3).filter(|_| run[at] == b'%').and_then(hexadecimal);
+        match pair {
+            Some(byte) => {
+                decoded.extend(byte);
+                at += 3;
+            }
+            None => {
+                decoded.push(if run[at] == b'+' { b' ' } else { run[at] });
+                at += 1;
+            }
+        }
+    }
+    decoded
+}
+
+/// `\u0069`, `\x69` and `&#105;` for ordinary letters.
+fn escapes(text: &str, carriers: &mut Vec<Carrier>) {
+    for opening in ["\\u00", "\\x", "&#"] {
+        let mut from = 0;
+        while let Some(at) =
+            memchr::memmem::find(&text.as_bytes()[from..], opening.as_bytes()).map(|at| from + at)
+        {
+            let window = &text[at..text.floor_char_boundary((at + MAX_ENCODED).min(text.len()))];
+            let (content, count, length) = decode_escapes(window);
+            from = at + length.max(opening.len());
+            if count >= 6 && carriers.len() < MAX_CARRIERS {
+                carriers.extend(readable(content.as_bytes()).map(|content| Carrier {
+                    kind: Kind::Escaped,
+                    range: at..at + length,
+                    content,
+                }));
+            }
+        }
+    }
+}
+
+/// Reads escapes and what stands between them, until there are eight plain characters in a row.
+fn decode_escapes(window: &str) -> (String, usize, usize) {
+    let mut content = String::new();
+    let (mut count, mut at, mut plain, mut length) = (0, 0, 0, 0);
+    while let Some(letter) = window[at..].chars().next() {
+        if let Some((decoded, used)) = escape_at(&window[at..]) {
+            content.push(decoded);
+            count += 1;
+            plain = 0;
+            at += used;
+            length = at;
+        } else {
+            plain += 1;
+            if plain > 8 {
+                break;
+            }
+            content.push(letter);
+            at += letter.len_utf8();
+        }
+    }
+    (content, count, length)
+}
+
+fn escape_at(text: &str) -> Option<(char, usize)> {
+    let number = |digits: &str, radix: u32| u32::from_str_radix(digits, radix).ok().and_then(char::from_u32);
+    if let Some(rest) = text.strip_prefix("\\u") {
+        return Some((number(rest.get(..4)?, 16)?, 6));
+    }
+    if let Some(rest) = text.strip_prefix("\\x") {
+        return Some((number(rest.get(..2)?, 16)?, 4));
+    }
+    let rest = text.strip_prefix("&#")?;
+    let end = rest.bytes().take(8).position(|byte| byte == b';')?;
+    let letter = match rest[..end].strip_prefix(['x', 'X']) {
+        Some(digits) => number(digits, 16)?,
+        None => number(&rest[..end], 10)?,
+    };
+    Some((letter, end + 3))
+}
+
+/// The line around `at`, as far as such messages go.
+pub(super) fn line_around(text: &str, at: usize) -> Range<usize> {
+    const REACH: usize = 2000;
+    let from = text.floor_char_boundary(at.saturating_sub(REACH));
+    let to = text.ceil_char_boundary((at + REACH).min(text.len()));
+    let start = text[from..at].rfind('\n').map_or(from, |newline| from + newline + 1);
+    let end = text[at..to].find('\n').map_or(to, |newline| at + newline);
+    start..end
+}
+
+pub(super) fn rotate(letter: char) -> char {
+    let shift = |base: u8| char::from((letter as u8 - base + 13) % 26 + base);
+    match letter {
+        'a'..='z' => shift(b'a'),
+        'A'..='Z' => shift(b'A'),
+        other => other,
+    }
+}

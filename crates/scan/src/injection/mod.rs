@@ -1,0 +1,159 @@
+//! Text that tries to steer the agent. Signs are collected over the text as written, as a model would read it, and
+//! inside hidden carriers; they are added up where they stand close together, and judged by where they stand.
+
+mod carrier;
+mod context;
+mod decode;
+mod score;
+pub(crate) mod signal;
+pub(crate) mod signals;
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use crate::finding::Category;
+use crate::hit::Hit;
+use crate::origin::Origin;
+use crate::search::{Literal, Search};
+use crate::unicode::{Letters, fold};
+use carrier::Carrier;
+use score::Judgement;
+use signal::{Family, Matcher};
+
+/// More hidden places than this are a web page, not a message.
+const MAX_CARRIERS: usize = 10_000;
+
+/// One sign in a text.
+#[derive(Debug, Clone)]
+pub(crate) struct Sign {
+    pub(crate) family: Family,
+    pub(crate) weight: u32,
+    /// Which row of the tables; the same sign twice counts little more than once.
+    pub(crate) row: usize,
+    pub(crate) range: Range<usize>,
+}
+
+/// What a literal of this family leads to.
+pub(crate) enum Trigger {
+    Sign(usize),
+    Carrier(carrier::Kind),
+}
+
+/// The rows of the tables with their patterns, compiled one by one as they are needed.
+static MATCHERS: LazyLock<Vec<Matcher>> = LazyLock::new(|| signals::all().map(Matcher::new).collect());
+
+/// Signs alone, for texts that came out of a carrier: those are decoded once, not again.
+static SIGNS_ONLY: LazyLock<Search<usize>> = LazyLock::new(|| Search::new(sign_literals()));
+
+fn sign_literals() -> impl Iterator<Item = (Literal, usize)> {
+    signals::all().enumerate().flat_map(|(row, signal)| {
+        signal.triggers.split('|').map(move |word| {
+            let begins_word = word.starts_with(|letter: char| letter.is_ascii_alphanumeric());
+            (Literal { text: word, is_exact: false, begins_word }, row)
+        })
+    })
+}
+
+/// The literals of this family for the one-pass search.
+pub(crate) fn literals() -> impl Iterator<Item = (Literal, Trigger)> {
+    let signs = sign_literals().map(|(word, row)| (word, Trigger::Sign(row)));
+    signs.chain(
+        carrier::LITERALS.iter().map(|(word, kind)| (Literal::anywhere(word), Trigger::Carrier(*kind))),
+    )
+}
+
+/// What the one-pass search found of this family.
+#[derive(Default)]
+pub(crate) struct Collected {
+    signs: Vec<Sign>,
+    carriers: Vec<Carrier>,
+}
+
+impl Collected {
+    pub(crate) fn visit(&mut self, text: &str, trigger: &Trigger, hit: Range<usize>) {
+        match trigger {
+            Trigger::Sign(row) => self.signs.extend(sign_at(text, *row, hit.start)),
+            Trigger::Carrier(kind) => self.open(text, *kind, hit),
+        }
+    }
+
+    /// A carrier inside a carrier of its own kind is part of it; opening each again would be quadratic.
+    fn open(&mut self, text: &str, kind: carrier::Kind, hit: Range<usize>) {
+        let is_inside = |carrier: &Carrier| carrier.kind == kind && hit.start < carrier.range.end;
+        if self.carriers.len() < MAX_CARRIERS && !self.carriers.iter().rev().take(4).any(is_inside) {
+            self.carriers.extend(kind.open(text, hit));
+        }
+    }
+
+    /// Judges what was collected, after reading the text a second time where it is disguised.
+    pub(crate) fn judge(mut self, letters: &Letters<'_>, text: &str, origin: Origin, hits: &mut Vec<Hit>) {
+        if let Some(folded) = fold::fold(letters) {
+            let disguised = signs_in(&folded.text);
+            let known: Vec<(usize, usize)> =
+                self.signs.iter().map(|sign| (sign.row, sign.range.start)).collect();
+            let moved =
+                disguised.into_iter().map(|sign| Sign { range: folded.original(&sign.range), ..sign });
+            self.signs.extend(moved.filter(|sign| !known.contains(&(sign.row, sign.range.start))));
+        }
+        self.carriers.extend(decode::carriers(text));
+        for carrier in &self.carriers {
+            hits.extend(judge_carrier(text, carrier, origin));
+        }
+        hits.extend(score::judge(text, self.signs, origin).into_iter().map(hit));
+    }
+}
+
+fn sign_at(text: &str, row: usize, at: usize) -> Option<Sign> {
+    let matcher = &MATCHERS[row];
+    let range = matcher.find(text, at)?;
+    Some(Sign { family: matcher.signal.family, weight: matcher.signal.weight, row, range })
+}
+
+fn signs_in(text: &str) -> Vec<Sign> {
+    let mut signs = Vec::new();
+    SIGNS_ONLY.each(text, |row, hit| signs.extend(sign_at(text, *row, hit.start)));
+    signs
+}
+
+/// A hidden text with signs in it is worse than the same text in the open.
+fn judge_carrier(text: &str, carrier: &Carrier, origin: Origin) -> Option<Hit> {
+    let signs = signs_in(&carrier.content);
+    let context = context::around(text, &carrier.range);
+    let judgement = score::judge_hidden(&carrier.content, signs, origin, context, carrier.kind.bonus())?;
+    let detail = format!("{}: {}", carrier.kind.description(), &carrier.content[judgement.range.clone()]);
+    Some(Hit {
+        range: carrier.range.clone(),
+        detail: Some(detail),
+        rule: "hidden-instruction",
+        ..hit(judgement)
+    })
+}
+
+fn hit(judgement: Judgement) -> Hit {
+    let Judgement { family, severity, range } = judgement;
+    Hit {
+        rule: family.rule(),
+        category: Category::ContextInjection,
+        severity,
+        range,
+        detail: None,
+        advice: advice(family),
+    }
+}
+
+fn advice(family: Family) -> &'static str {
+    match family {
+        Family::InstructionOverride | Family::PersonaOverride | Family::AuthorityClaim => {
+            "Remove the text, or let a person confirm that it may instruct the agent."
+        }
+        Family::Concealment => "Find out what was to be hidden before the agent reads this.",
+        Family::Exfiltration => "Remove the order; check what the agent could have sent, and where.",
+        Family::RemoteExecution => "Remove the order; pin what has to be fetched and review it.",
+        Family::GuardTampering => "Remove the text; change guards only in the organisation's own files.",
+        Family::ToolMisuse => "Remove the text; approvals and deletions are a person's to make.",
+        Family::CodeInclusion => "Read the code; it is meant to end up in the answer unread.",
+    }
+}
+
+#[cfg(test)]
+mod tests;

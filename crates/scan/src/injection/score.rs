@@ -1,0 +1,108 @@
+//! Adds signs up where they stand close together and says how bad the sum is. One sign is a remark; several from
+//! different families are a plan. Where text only talks about attacks, the sum is worth less.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::Sign;
+use super::context::{self, Context};
+use super::signal::Family;
+use crate::finding::Severity;
+use crate::origin::Origin;
+
+/// Signs further apart than this have nothing to do with each other.
+const REACH: usize = 2500;
+
+const MEDIUM: u32 = 5;
+const HIGH: u32 = 8;
+const CRITICAL: u32 = 14;
+
+pub(super) struct Judgement {
+    pub(super) family: Family,
+    pub(super) severity: Severity,
+    pub(super) range: Range<usize>,
+}
+
+pub(super) fn judge(text: &str, mut signs: Vec<Sign>, origin: Origin) -> Vec<Judgement> {
+    signs.sort_by_key(|sign| sign.range.start);
+    let mut judgements = Vec::new();
+    let mut rest = signs.as_slice();
+    while let Some(first) = rest.first() {
+        let end = rest.partition_point(|sign| sign.range.start < first.range.start + REACH);
+        let (group, after) = rest.split_at(end);
+        let around = group[0].range.start..group.iter().map(|sign| sign.range.end).max().unwrap_or(0);
+        judgements.extend(judge_group(text, group, origin, context::around(text, &around), 0));
+        rest = after;
+    }
+    judgements
+}
+
+/// The signs of one hidden text, with what hiding it adds.
+pub(super) fn judge_hidden(
+    content: &str,
+    mut signs: Vec<Sign>,
+    origin: Origin,
+    context: Context,
+    bonus: u32,
+) -> Option<Judgement> {
+    signs.sort_by_key(|sign| sign.range.start);
+    judge_group(content, &signs, origin, context, bonus)
+}
+
+fn judge_group(
+    text: &str,
+    group: &[Sign],
+    origin: Origin,
+    context: Context,
+    bonus: u32,
+) -> Option<Judgement> {
+    let mut rows: BTreeMap<usize, u32> = BTreeMap::new();
+    let mut families: BTreeMap<Family, u32> = BTreeMap::new();
+    let mut strongest: Option<(&Sign, u32)> = None;
+    for sign in strongest_by_place(group) {
+        let weight = weight(text, sign, origin);
+        let counted = rows.entry(sign.row).or_default();
+        let gain = weight.saturating_sub(*counted);
+        *counted += gain;
+        *families.entry(sign.family).or_default() += gain;
+        if strongest.is_none_or(|(_, most)| weight > most) {
+            strongest = Some((sign, weight));
+        }
+    }
+    let (strongest, _) = strongest?;
+    let rows = rows.values().filter(|weight| **weight > 0).count();
+    let plan =
+        u32::try_from(families.values().filter(|sum| **sum >= 2).count()).unwrap_or(0).saturating_sub(1);
+    let sum = families.values().sum::<u32>() + plan + bonus;
+    let severity = severity(sum, rows, origin)?;
+    let severity = if context.is_about_attacks { severity.lowered() } else { severity };
+    let family = families.into_iter().max_by_key(|(_, sum)| *sum)?.0;
+    Some(Judgement { family, severity, range: strongest.range.clone() })
+}
+
+/// Several rows may recognise the same words; they count once, at their heaviest.
+fn strongest_by_place(group: &[Sign]) -> impl Iterator<Item = &Sign> {
+    let same_place = |a: &Sign, b: &Sign| a.range.start == b.range.start;
+    group.chunk_by(same_place).filter_map(|signs| signs.iter().max_by_key(|sign| sign.weight))
+}
+
+/// A sign that is quoted is mostly mentioned, and a role is nothing special in an instruction file.
+fn weight(text: &str, sign: &Sign, origin: Origin) -> u32 {
+    let is_prose =
+        !matches!(sign.family, Family::RemoteExecution | Family::Exfiltration | Family::CodeInclusion);
+    let is_expected = !origin.is_foreign() && sign.family == Family::PersonaOverride;
+    let divisor = 1 + u32::from(is_prose && context::is_quoted(text, &sign.range)) + u32::from(is_expected);
+    sign.weight / divisor
+}
+
+/// One sign alone never blocks, however loud it is.
+fn severity(sum: u32, rows: usize, origin: Origin) -> Option<Severity> {
+    let sum = sum + if origin.is_foreign() { 2 } else { 0 };
+    match sum {
+        CRITICAL.. if rows >= 2 => Some(Severity::Critical),
+        HIGH.. => Some(Severity::High),
+        MEDIUM.. => Some(Severity::Medium),
+        3.. => Some(Severity::Low),
+        _ => None,
+    }
+}

@@ -1,0 +1,157 @@
+//! One sign of an attempt to steer the agent: a few trigger words for the one-pass search, a pattern that is tried
+//! where one of them stands, and how much the sign weighs. No sign decides alone; `score` adds them up.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use regex::bytes::{Regex, RegexBuilder};
+
+/// How far a pattern may reach from its trigger.
+const MAX_REACH: usize = 400;
+
+/// What the author of the text is after. Each family is a rule of its own in findings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Family {
+    /// Replace the instructions that the agent has.
+    InstructionOverride,
+    /// Make the model somebody who has no rules.
+    PersonaOverride,
+    /// Speak with the voice of the system, the vendor or an administrator.
+    AuthorityClaim,
+    /// Keep something from the person in charge.
+    Concealment,
+    /// Send out what should stay.
+    Exfiltration,
+    /// Run code from elsewhere, or destroy.
+    RemoteExecution,
+    /// Switch checks off, or widen the agent's own rights.
+    GuardTampering,
+    /// Use the agent's tools against its operator.
+    ToolMisuse,
+    /// Put given code into the agent's answer.
+    CodeInclusion,
+}
+
+impl Family {
+    pub(crate) fn rule(self) -> &'static str {
+        match self {
+            Family::InstructionOverride => "instruction-override",
+            Family::PersonaOverride => "persona-override",
+            Family::AuthorityClaim => "authority-claim",
+            Family::Concealment => "concealment",
+            Family::Exfiltration => "exfiltration",
+            Family::RemoteExecution => "remote-execution",
+            Family::GuardTampering => "guard-tampering",
+            Family::ToolMisuse => "tool-misuse",
+            Family::CodeInclusion => "code-inclusion",
+        }
+    }
+}
+
+/// A row of the tables in `signals/`.
+pub(crate) struct Signal {
+    pub(crate) family: Family,
+    pub(crate) weight: u32,
+    /// Alternatives separated by `|`, lower case. The pattern begins at the trigger.
+    pub(crate) triggers: &'static str,
+    /// A pattern in which a space is any short gap between words (` ?` may be none) and `<n>` is up to n words.
+    pub(crate) pattern: &'static str,
+}
+
+pub(crate) const fn sign(
+    family: Family,
+    weight: u32,
+    triggers: &'static str,
+    pattern: &'static str,
+) -> Signal {
+    Signal { family, weight, triggers, pattern }
+}
+
+/// A signal and its pattern, compiled when a trigger is first seen.
+pub(crate) struct Matcher {
+    pub(crate) signal: &'static Signal,
+    compiled: OnceLock<Regex>,
+}
+
+impl Matcher {
+    pub(crate) fn new(signal: &'static Signal) -> Self {
+        Matcher { signal, compiled: OnceLock::new() }
+    }
+
+    /// Where the sign stands, if the trigger at `at` begins one.
+    pub(crate) fn find(&self, text: &str, at: usize) -> Option<Range<usize>> {
+        let bytes = text.as_bytes();
+        let begins_word = |before: u8| before.is_ascii_alphanumeric() || before == b'_';
+        if bytes[at].is_ascii_alphanumeric()
+            && at > 0
+            && begins_word(bytes[at - 1])
+            && !is_escape(&bytes[..at])
+        {
+            return None;
+        }
+        let window = &bytes[at..bytes.len().min(at + MAX_REACH)];
+        let found = self.regex().find(window)?;
+        Some(at..text.ceil_char_boundary(at + found.end()))
+    }
+
+    pub(crate) fn regex(&self) -> &Regex {
+        self.compiled.get_or_init(|| {
+            RegexBuilder::new(&expand(self.signal.pattern))
+                .unicode(false)
+                .case_insensitive(true)
+                .dot_matches_new_line(true)
+                .build()
+                .expect("the tables are tested to compile")
+        })
+    }
+}
+
+/// In escaped text a sentence may follow `\n` directly.
+fn is_escape(before: &[u8]) -> bool {
+    matches!(before, [.., b'\\', b'n' | b'r' | b't'])
+}
+
+/// Makes a regular expression of the tables' notation.
+fn expand(pattern: &str) -> String {
+    let mut expanded = String::from(r"\A(?:");
+    let mut rest = pattern.chars().peekable();
+    while let Some(letter) = rest.next() {
+        match letter {
+            ' ' if rest.next_if_eq(&'?').is_some() => expanded.push_str(r"\W{0,12}"),
+            ' ' => expanded.push_str(r"\W{1,12}"),
+            '<' if rest.peek().is_some_and(char::is_ascii_digit) => {
+                let count: String = rest.by_ref().take_while(|letter| *letter != '>').collect();
+                expanded.push_str(&format!(r"(?:[\w'\x80-\xff-]+\W{{1,12}}){{0,{count}}}?"));
+            }
+            letter => expanded.push(letter),
+        }
+    }
+    expanded.push(')');
+    expanded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::signals;
+    use super::*;
+
+    #[test]
+    fn every_row_compiles_and_begins_at_its_triggers() {
+        for signal in signals::all() {
+            let matcher = Matcher::new(signal);
+            assert!(!matcher.regex().is_match(b""), "{}", signal.pattern);
+            assert!(signal.triggers.split('|').all(|trigger| trigger.len() >= 2), "{}", signal.triggers);
+            assert!(signal.weight <= 6, "one sign must not decide alone: {}", signal.pattern);
+        }
+    }
+
+    #[test]
+    fn a_pattern_begins_at_a_word() {
+        static SIGNAL: Signal = sign(Family::Concealment, 1, "ignore", "ignore <2>rules");
+        let matcher = Matcher::new(&SIGNAL);
+        assert_eq!(matcher.find("ignore the old rules", 0), Some(0..20));
+        assert_eq!(matcher.find("gitignore rules", 3), None);
+        assert_eq!(matcher.find(r"\nignore rules", 2), Some(2..14));
+        assert_eq!(matcher.find("ignore all of my rules", 0), None);
+    }
+}

@@ -1,0 +1,43 @@
+//! Speaking with a voice that the text does not have: the system's, the vendor's, an administrator's.
+
+use super::super::signal::Family::AuthorityClaim;
+use super::super::signal::{Signal, sign};
+
+pub(super) const SIGNALS: &[Signal] = &[
+    sign(
+        AuthorityClaim,
+        5,
+        "im_start|start_header_id|[/inst]|<<sys>>|endoftext",
+        r"(?:im_start\|>.{0,4}(?:system|assistant|user)|start_header_id\|>.{0,4}(?:system|assistant)|\[/inst\]|<<sys>>|endoftext\|>)",
+    ),
+    sign(
+        AuthorityClaim,
+        4,
+        "[system]|[system |<system>|### system|system message:|system notice|system override|system update:|[system:|<system-reminder|system alert",
+        r"(?:\[system[\]:\x20]|<system>|### system\b|system (?:message|notice|override|update|alert)\W|<system-reminder).{0,200}?(?:you|must|ignore|assistant|agent|instructions?|execute|run|now)\b",
+    ),
+    sign(
+        AuthorityClaim,
+        4,
+        "as your administrator|as your developer|as your creator|as the administrator|i am your developer|i am your creator|i am the administrator|i am an openai|i am an anthropic|i'm your developer|your developers|your creators",
+        r"(?:as (?:your|the) (?:administrator|developer|creator|owner|operator)|i(?:.m| am) (?:your|the|an?) (?:developer|creator|administrator|system administrator|openai|anthropic)|your (?:developers|creators) (?:have|want|require|authori[sz]ed|at))",
+    ),
+    sign(
+        AuthorityClaim,
+        4,
+        "message from|notice from|instruction from|directive from|on behalf of|order from|request from",
+        r"(?:message|notice|instructions?|directive|order|request) from (?:the |your )?(?:system|administrator|admin|security team|anthropic|openai|developers?|platform|operator|it department)\b.{0,80}?(?:you|must|immediately|required|all agents|assistant)",
+    ),
+    sign(
+        AuthorityClaim,
+        3,
+        "this is an authorized|this is authorized|pre-authorized|preauthorized|has been authorized|has already approved|already approved|have been granted|with full permission|you are authorized|you have permission|full authorization|no approval needed|does not require approval|user has approved|user already approved",
+        r"(?:this is (?:an )?authori[sz]ed|pre\W?authori[sz]ed|(?:user|owner|operator|team|admin) has (?:already )?(?:approved|authori[sz]ed|consented)|has been (?:authori[sz]ed|approved) by <3>(?:user|admin|security|owner|operator|team)|you (?:are authori[sz]ed|have permission|have been granted) <3>(?:to|full|access)|with full permission|no approval (?:is )?needed|user already approved)",
+    ),
+    sign(
+        AuthorityClaim,
+        3,
+        "mandatory for all|required for compliance|compliance requirement|for security reasons you must|critical security update|urgent:|urgent security|emergency protocol|emergency override|maintenance mode",
+        r"(?:mandatory for all (?:agents|assistants|ai)|(?:required for compliance|compliance requirement|for security reasons)\W <3>(?:you|agents?|the assistant) (?:must|need|have)|(?:critical|urgent) security update\W|emergency (?:protocol|override)|maintenance mode <3>(?:enabled|activated|active))",
+    ),
+];

@@ -1,0 +1,61 @@
+//! Sending out what should stay: environment, keys, files, history, the prompt itself.
+
+use super::super::signal::Family::Exfiltration;
+use super::super::signal::{Signal, sign};
+
+pub(super) const SIGNALS: &[Signal] = &[
+    sign(
+        Exfiltration,
+        5,
+        "send|upload|post|email|exfiltrate|leak|forward|transmit|submit|share|copy|publish",
+        r"(?:send|upload|post|e?mail|exfiltrate|leak|forward|transmit|submit|publish) <6>(?:environment variables?|env vars?|credentials?|api keys?|secrets?|ssh keys?|private keys?|passwords?|access tokens?|auth tokens?|\.env\b|id_rsa|\.ssh|\.aws|cookies|chat history|conversation history|system prompt|contents? of (?:the |your )?(?:file|\.env|~/)) <10>(?:to|via|at|using|in a request)\b.{0,60}?(?:https?://|@[\w-]+\.|webhook|attacker|external|the following|my (?:server|email|endpoint)|url|address|server)",
+    ),
+    sign(
+        Exfiltration,
+        5,
+        "curl|wget|fetch(|requests.post|requests.get|nc |invoke-webrequest|urllib",
+        r"(?:curl|wget|fetch\(|requests\.(?:post|get)|nc|invoke-webrequest|urllib)[^\n]{0,200}?(?:\$\((?:env|printenv|cat [^)\n]*(?:\.ssh|\.env|\.aws|id_rsa|credentials|passwd|shadow|token)[^)\n]*|base64[^)\n]*)\)|`(?:env|printenv|cat [^`\n]*(?:\.ssh|\.env|\.aws|id_rsa|credentials|passwd))|@~?/?[\w/.]*(?:\.ssh/|\.env\b|\.aws/|id_rsa|credentials|\.netrc|/etc/passwd)|os\.environ\b[^\n\[]{0,4}\)|dict\(os\.environ|json\.dumps\(dict\(os)",
+    ),
+    sign(
+        Exfiltration,
+        5,
+        "env |env|printenv|cat ~/.ssh|cat ~/.aws|cat .env|cat /etc/passwd|cat /proc/self/environ",
+        r"(?:env|printenv|cat (?:~/\.ssh|~/\.aws|\.env|/etc/(?:passwd|shadow)|/proc/self/environ)\S*) ?\|[^\n]{0,80}?(?:base64|curl|nc |xxd|wget|openssl)[^\n]{0,80}",
+    ),
+    sign(
+        Exfiltration,
+        4,
+        "reveal your|print your|repeat your|show me your|output your|tell me your|what is your system|what are your instructions|display your|leak your|repeat the text above|repeat everything above|print the above|your system prompt|repeat the words above|reveal the system",
+        r"(?:(?:reveal|print|repeat|show(?: me)?|output|tell me|display|leak|give me) (?:your|the) (?:\w+ ){0,3}?(?:system prompt|initial (?:prompt|instructions)|hidden (?:prompt|instructions)|instructions verbatim|system message|full prompt|system instructions|configuration verbatim)|what (?:is your system prompt|are your (?:initial |system )?instructions)|(?:repeat|print) (?:everything|the (?:text|words)) above)",
+    ),
+    sign(
+        Exfiltration,
+        4,
+        "![",
+        r"!\[[^\]\n]{0,80}\]\(https?://[^)\s]{3,200}[?&/=](?:\{|\$\{|\{\{|%7b|<|\[)?(?:data|secret|token|key|env|history|conversation|prompt|payload|q|content|leak|exfil|info)s?(?:=|\}|>|\]|%7d)(?:\{|<|\[|\$|%7b|insert|your)",
+    ),
+    sign(
+        Exfiltration,
+        4,
+        "encode|base64|append|embed|include",
+        r"(?:encode|base64\W?encode|append|embed|include) <5>(?:secrets?|credentials?|api keys?|tokens?|environment variables?|conversation|chat history|file contents?|system prompt|password) <8>(?:in|into|to|as) <4>(?:url|query|image|link|request|parameter|path|header|dns|comment|commit message|branch name|pull request|pr description)",
+    ),
+    sign(
+        Exfiltration,
+        3,
+        "read|open|find|locate|search for|collect|gather|harvest|look for|extract|dump|steal",
+        r"(?:read|open|find|locate|search for|collect|gather|harvest|look for|extract|dump|steal|cat) <5>(?:~/\.ssh\S*|~/\.aws\S*|id_rsa|\.env file|/etc/(?:passwd|shadow)|/proc/self/environ|environment variables|ssh keys?|aws credentials|api keys|private keys?|browser cookies|saved passwords|wallet|seed phrase|\.netrc|keychain|credentials\.json) <12>(?:and|then|to|,)\W{1,4}<3>(?:send|upload|post|include|paste|add|print|write|forward|share|base64|encode|put|exfiltrate|e?mail|report|return|output)\b",
+    ),
+    sign(
+        Exfiltration,
+        5,
+        "exfiltrate|exfiltration",
+        r"exfiltrat(?:e|ion) <5>(?:the |all |any |user |your )?(?:data|secrets?|credentials?|keys?|tokens?|files?|env\w*|conversation|source code|repository) <5>(?:to|via|using|through)\b",
+    ),
+    sign(
+        Exfiltration,
+        4,
+        "webhook.site|requestbin|pipedream.net|ngrok.io|ngrok-free|burpcollaborator|oastify.com|interact.sh|oast.fun|oast.pro|requestcatcher|beeceptor|pastebin.com/api|transfer.sh|file.io|0x0.st",
+        r"(?:webhook\.site|requestbin|pipedream\.net|ngrok(?:\.io|-free)|burpcollaborator|oastify\.com|interact\.sh|oast\.(?:fun|pro)|requestcatcher|beeceptor|pastebin\.com/api|transfer\.sh|file\.io|0x0\.st)",
+    ),
+];

@@ -1,0 +1,37 @@
+//! Characters that change the direction of writing. In right-to-left prose balanced ones are normal; elsewhere they
+//! make a line read otherwise than it runs.
+
+use super::{Letters, Mark, is_right_to_left, line_around};
+use crate::finding::Severity;
+
+pub(super) fn find(letters: &Letters<'_>, marks: &mut Vec<Mark>) {
+    let text = letters.text;
+    for run in letters.runs(is_control) {
+        let line = line_around(text, &run);
+        let overrides = text[run.clone()].contains(['\u{202d}', '\u{202e}']);
+        if !overrides && line.contains(is_right_to_left) && is_balanced(line) {
+            continue;
+        }
+        let severity = if overrides || !is_balanced(line) { Severity::High } else { Severity::Medium };
+        marks.push(Mark::removable("bidirectional-control", severity, run));
+    }
+}
+
+pub(super) fn is_control(letter: char) -> bool {
+    matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn is_balanced(line: &str) -> bool {
+    let mut depth = 0i32;
+    for letter in line.chars() {
+        match letter {
+            '\u{202a}' | '\u{202b}' | '\u{202d}' | '\u{202e}' | '\u{2066}'..='\u{2068}' => depth += 1,
+            '\u{202c}' | '\u{2069}' => depth -= 1,
+            _ => {}
+        }
+        if depth < 0 {
+            return false;
+        }
+    }
+    depth == 0
+}

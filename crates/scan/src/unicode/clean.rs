@@ -1,0 +1,50 @@
+//! Takes away what the rules call an attack and nothing else. Cleaning a clean text gives the same text.
+
+use std::borrow::Cow;
+
+use super::{Letters, marks};
+use crate::finding::Severity;
+
+/// Taking something away may join its neighbours into the next attack.
+const MAX_ROUNDS: usize = 8;
+
+/// The text without hidden characters. Colours and other terminal sequences go as well: to a model they are noise,
+/// to a terminal they are commands.
+pub fn clean(text: &str) -> Cow<'_, str> {
+    let mut current = Cow::Borrowed(text);
+    for _ in 0..MAX_ROUNDS {
+        let Some(cleaned) = clean_once(&current) else { return current };
+        current = Cow::Owned(cleaned);
+    }
+    // Something built to survive: keep only what cannot hide anything.
+    let is_visible = |letter: &char| matches!(letter, ' '..='~' | '\n' | '\t' | '\r');
+    match clean_once(&current) {
+        Some(_) => Cow::Owned(current.chars().filter(is_visible).collect()),
+        None => current,
+    }
+}
+
+fn clean_once(text: &str) -> Option<String> {
+    let mut removals: Vec<_> =
+        marks(&Letters::new(text)).into_iter().filter(is_attack).map(|mark| mark.range).collect();
+    if removals.is_empty() {
+        return None;
+    }
+    removals.sort_by_key(|range| range.start);
+    let mut cleaned = String::with_capacity(text.len());
+    let mut at = 0;
+    for range in removals {
+        if range.start > at {
+            cleaned.push_str(&text[at..range.start]);
+        }
+        at = at.max(range.end);
+    }
+    cleaned.push_str(&text[at..]);
+    Some(cleaned)
+}
+
+/// Accidents of low severity stay, except for what only a terminal reads.
+fn is_attack(mark: &super::Mark) -> bool {
+    let is_for_terminals = matches!(mark.rule, "terminal-colour" | "terminal-escape" | "control-character");
+    mark.is_removable && (mark.severity > Severity::Low || is_for_terminals)
+}

@@ -1,0 +1,27 @@
+//! Floods of combining marks. Scripts stack a few; dozens on one letter hide the text around them and blow up
+//! terminals and tokenizers.
+
+use unicode_normalization::char::is_combining_mark;
+
+use super::{Letters, Mark, variation};
+use crate::finding::Severity;
+
+/// As many as any writing system stacks on one letter.
+const MAX_STACK: usize = 4;
+
+pub(super) fn find(letters: &Letters<'_>, marks: &mut Vec<Mark>) {
+    let text = letters.text;
+    for run in letters.runs(is_stackable) {
+        let count = text[run.clone()].chars().count();
+        if count <= MAX_STACK {
+            continue;
+        }
+        let severity = if count > 4 * MAX_STACK { Severity::High } else { Severity::Medium };
+        let kept: usize = text[run.clone()].chars().take(MAX_STACK).map(char::len_utf8).sum();
+        marks.push(Mark::removable("combining-flood", severity, run.start + kept..run.end));
+    }
+}
+
+fn is_stackable(letter: char) -> bool {
+    is_combining_mark(letter) && !variation::is_selector(letter)
+}

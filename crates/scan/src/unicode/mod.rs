@@ -1,0 +1,171 @@
+//! Characters that a person does not see and a model reads. Detects first: what people legitimately write (emoji,
+//! ligatures, CJK, right-to-left prose) gives no finding and survives cleaning byte for byte.
+
+mod bidirectional;
+mod clean;
+mod combining;
+mod confusable;
+mod control;
+pub(crate) mod fold;
+mod invisible;
+mod tag;
+mod variation;
+
+use std::ops::Range;
+
+pub use clean::clean;
+
+use crate::finding::{Category, Severity};
+use crate::hit::Hit;
+
+/// One suspicious stretch of a text.
+pub(crate) struct Mark {
+    rule: &'static str,
+    severity: Severity,
+    range: Range<usize>,
+    detail: Option<String>,
+    /// Whether taking it away removes the attack; letters that only look alike stay.
+    is_removable: bool,
+}
+
+impl Mark {
+    fn removable(rule: &'static str, severity: Severity, range: Range<usize>) -> Self {
+        Mark { rule, severity, range, detail: None, is_removable: true }
+    }
+
+    fn detailed(self, detail: String) -> Self {
+        Mark { detail: Some(detail), ..self }
+    }
+}
+
+/// Marks of a kind are reported this often; one more sentence about the same flood helps nobody.
+const MAX_PER_RULE: usize = 20;
+
+pub(crate) fn scan(letters: &Letters<'_>, hits: &mut Vec<Hit>) {
+    let mut counts: Vec<(&'static str, usize)> = Vec::new();
+    for mark in marks(letters) {
+        let count = match counts.iter_mut().find(|(rule, _)| *rule == mark.rule) {
+            Some((_, count)) => count,
+            None => {
+                counts.push((mark.rule, 0));
+                &mut counts.last_mut().expect("just pushed").1
+            }
+        };
+        *count += 1;
+        if *count <= MAX_PER_RULE {
+            hits.push(hit(mark));
+        }
+    }
+}
+
+fn hit(mark: Mark) -> Hit {
+    let Mark { rule, severity, range, detail, is_removable } = mark;
+    let advice = if is_removable {
+        "Remove the characters; nobody can see them, and a model reads them."
+    } else {
+        "Write the word with the letters it pretends to have."
+    };
+    Hit { rule, category: Category::UnicodeNormalizer, severity, range, detail, advice }
+}
+
+/// A text and those of its characters that some rule asks about. They are picked out once, for all rules.
+pub(crate) struct Letters<'t> {
+    text: &'t str,
+    odd: Vec<(usize, char)>,
+    is_plain: bool,
+}
+
+impl<'t> Letters<'t> {
+    pub(crate) fn new(text: &'t str) -> Self {
+        let is_plain = is_plain(text.as_bytes());
+        let odd = if is_plain {
+            Vec::new()
+        } else {
+            foreign_letters(text).filter(|(_, letter)| !is_common(*letter)).collect()
+        };
+        Letters { text, odd, is_plain }
+    }
+
+    /// Runs of neighbouring characters for which `belongs` holds.
+    fn runs(&self, belongs: fn(char) -> bool) -> Vec<Range<usize>> {
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        for (at, letter) in self.odd.iter().filter(|(_, letter)| belongs(*letter)) {
+            match runs.last_mut() {
+                Some(run) if run.end == *at => run.end = at + letter.len_utf8(),
+                _ => runs.push(*at..at + letter.len_utf8()),
+            }
+        }
+        runs
+    }
+}
+
+/// Letters of the Latin languages, punctuation, arrows, boxes, CJK and emoji: frequent, and harmless by themselves.
+fn is_common(letter: char) -> bool {
+    matches!(u32::from(letter), 0xa0..=0xac | 0xae..=0x24f | 0x2010..=0x2027 | 0x2030..=0x205e | 0x2190..=0x245f
+        | 0x2500..=0x27ff | 0x2900..=0x2bff | 0x3000..=0x3129 | 0x4e00..=0x9fff | 0xac00..=0xd7a3 | 0x1f300..=0x1faff)
+}
+
+/// Everything suspicious, in no particular order. Most texts are plain and are done after one glance.
+fn marks(letters: &Letters<'_>) -> Vec<Mark> {
+    let mut marks = Vec::new();
+    if letters.is_plain {
+        return marks;
+    }
+    control::find(letters.text, &mut marks);
+    if letters.odd.is_empty() {
+        return marks;
+    }
+    tag::find(letters, &mut marks);
+    variation::find(letters, &mut marks);
+    bidirectional::find(letters, &mut marks);
+    invisible::find(letters, &mut marks);
+    combining::find(letters, &mut marks);
+    confusable::find(letters, &mut marks);
+    marks
+}
+
+/// Printable ASCII and ordinary white space.
+fn is_plain(bytes: &[u8]) -> bool {
+    let is_odd = |byte: u8| (byte < 0x20 && !matches!(byte, b'\n' | b'\r' | b'\t')) || byte >= 0x7f;
+    // No early exit inside a chunk, so that the compiler looks at many bytes at once.
+    bytes.chunks(4096).all(|chunk| !chunk.iter().fold(false, |odd, byte| odd | is_odd(*byte)))
+}
+
+/// The characters outside ASCII with their places, without looking at the ASCII between them one by one.
+fn foreign_letters(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        at += bytes[at..].iter().position(|byte| *byte >= 0x80)?;
+        let letter = text[at..].chars().next()?;
+        let place = at;
+        at += letter.len_utf8();
+        Some((place, letter))
+    })
+}
+
+fn letter_before(text: &str, at: usize) -> Option<char> {
+    text[..at].chars().next_back()
+}
+
+fn letter_after(text: &str, at: usize) -> Option<char> {
+    text[at..].chars().next()
+}
+
+/// Letters of scripts that are written from right to left.
+fn is_right_to_left(letter: char) -> bool {
+    matches!(u32::from(letter), 0x590..=0x8ff | 0xfb1d..=0xfdff | 0xfe70..=0xfefc | 0x10800..=0x10fff | 0x1e800..=0x1efff)
+}
+
+/// The line that holds `range`, up to a bounded distance on both sides.
+fn line_around<'t>(text: &'t str, range: &Range<usize>) -> &'t str {
+    const MAX_DISTANCE: usize = 512;
+    let from = text.floor_char_boundary(range.start.saturating_sub(MAX_DISTANCE));
+    let to = text.ceil_char_boundary((range.end + MAX_DISTANCE).min(text.len()));
+    let start = text[from..range.start].rfind('\n').map_or(from, |at| from + at + 1);
+    let end = text[range.end..to].find('\n').map_or(to, |at| range.end + at);
+    &text[start..end]
+}
+
+#[cfg(test)]
+mod tests;

