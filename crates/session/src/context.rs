@@ -1,0 +1,116 @@
+//! What a wake's context is made from: the snapshot, the wake's inputs, the end of the log, memory and learnings. It reads
+//! a bounded number of rows whatever the log's length, and words nothing: what the model is told is decided elsewhere.
+
+use crate::commit::held_wake;
+use crate::event::Event;
+use crate::learning::StoredLearning;
+use crate::lease::Lease;
+use crate::memory::MemoryFile;
+use crate::sequence::Seq;
+use crate::sessions::{Sessions, check_memory};
+use crate::state::Wake;
+use crate::store::{Error, Part, Session};
+
+/// How much of the past to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Events of the conversation.
+    pub conversation: usize,
+    /// Events about how the work went.
+    pub work: usize,
+    /// Of each of the two, at most so many bytes.
+    pub bytes: usize,
+    pub learnings: usize,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self { conversation: 48, work: 12, bytes: 1 << 20, learnings: 32 }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Context {
+    pub session: Session,
+    pub wake: Wake,
+    /// What this wake is about, oldest first.
+    pub inputs: Vec<Event>,
+    /// What was said before, oldest first. Inputs of this wake and of later ones are not in it.
+    pub history: Vec<Event>,
+    pub work: Vec<Event>,
+    pub outcome: Option<Event>,
+    /// The agent's last word, with its summary, however long ago it was.
+    pub last_message: Option<Event>,
+    pub memory: Vec<MemoryFile>,
+    pub learnings: Vec<StoredLearning>,
+}
+
+impl Sessions {
+    /// What a wake's context is made of, at a cost that does not depend on the log's length.
+    pub fn context(&mut self, lease: &Lease, window: &Window) -> Result<Context, Error> {
+        let session = self.session(lease.session)?;
+        let wake = held_wake(&session.state, lease.token)?.clone();
+        let id = lease.session;
+        let mut inputs = Vec::new();
+        for (first, last) in wake.inputs.ranges() {
+            inputs.extend(self.store.events(id, Seq(first.0 - 1), *last, wake.inputs.len())?);
+        }
+        let head = session.state.head;
+        let Window { conversation, work, bytes, learnings } = *window;
+        let mut history = self.store.tail(id, Part::Conversation, head, conversation, bytes)?;
+        history
+            .retain(|event| !wake.inputs.contains(event.seq) && !session.state.pending.contains(event.seq));
+        let work = self.store.tail(id, Part::Work, head, work, bytes)?;
+        let mut named = |seq: Option<Seq>| match seq {
+            Some(seq) => self.store.events(id, Seq(seq.0 - 1), seq, 1).map(|mut events| events.pop()),
+            None => Ok(None),
+        };
+        let outcome = named(session.state.outcome)?;
+        let last_message = named(session.state.last_message)?;
+        let memory = self.store.memory(id)?;
+        check_memory(&session, &memory)?;
+        let learnings = self.store.learnings(&session.header.agent, learnings)?;
+        Ok(Context { session, wake, inputs, history, work, outcome, last_message, memory, learnings })
+    }
+}
+
+/// Which part of a history fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fit {
+    /// Where the part begins; it goes to the end.
+    pub from: usize,
+    pub dropped: usize,
+    pub cost: usize,
+}
+
+/// The longest end of a history whose cost is within the budget. It has no holes: what was said in between is never
+/// missing from what is shown.
+#[must_use]
+pub fn fit(costs: &[usize], budget: usize) -> Fit {
+    let mut fit = Fit { from: costs.len(), dropped: costs.len(), cost: 0 };
+    for (at, cost) in costs.iter().enumerate().rev() {
+        match fit.cost.checked_add(*cost) {
+            Some(total) if total <= budget => fit = Fit { from: at, dropped: at, cost: total },
+            _ => break,
+        }
+    }
+    fit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_fit_and_leave_no_holes() {
+        let check = |costs: &[usize], budget, from, cost| {
+            assert_eq!(fit(costs, budget), Fit { from, dropped: from, cost }, "{costs:?} in {budget}");
+        };
+        check(&[], 10, 0, 0);
+        check(&[5, 5], 10, 0, 10);
+        check(&[5, 5], 9, 1, 5);
+        check(&[1, 9, 1], 5, 2, 1);
+        check(&[1, 1, 9], 5, 3, 0);
+        check(&[usize::MAX, usize::MAX], usize::MAX, 1, usize::MAX);
+    }
+}

@@ -1,0 +1,90 @@
+//! How rows are read and written, whichever database holds them: what is JSON, what must be dense, what is damage.
+
+use serde::Serialize;
+
+use super::{Hold, Session, StoreError};
+use crate::event::Event;
+use crate::id::SessionId;
+use crate::learning::StoredLearning;
+use crate::memory::MemoryFile;
+use crate::moment::Timestamp;
+use crate::seal::SealedEvent;
+use crate::sequence::Seq;
+use crate::state::{STATE_VERSION, State};
+
+pub(super) struct SessionRow {
+    pub(super) header: String,
+    pub(super) state: String,
+    pub(super) owner: Option<String>,
+    pub(super) held_until_ms: Option<i64>,
+}
+
+impl SessionRow {
+    pub(super) fn decode(self) -> Result<Session, StoreError> {
+        let Self { header, state, owner, held_until_ms } = self;
+        let header: crate::header::Header = serde_json::from_str(&header).map_err(|error| {
+            StoreError::Corrupt { session: None, what: format!("a header cannot be read: {error}") }
+        })?;
+        let damage = |what| StoreError::Corrupt { session: Some(header.id), what };
+        let state: State = serde_json::from_str(&state)
+            .map_err(|error| damage(format!("its state cannot be read: {error}")))?;
+        if state.version != STATE_VERSION {
+            return Err(damage(format!("its state has version {}", state.version)));
+        }
+        let hold = owner.zip(held_until_ms).map(|(owner, until)| Hold { owner, until_ms: Timestamp(until) });
+        Ok(Session { header, state, hold })
+    }
+}
+
+pub(super) fn open(session: SessionId, sealed: &SealedEvent) -> Result<Event, StoreError> {
+    let damage = |why| StoreError::Corrupt {
+        session: Some(session),
+        what: format!("event {} cannot be trusted: {why}", sealed.seq),
+    };
+    sealed.open(session).map_err(damage)
+}
+
+/// A log has no holes: an event that is missing is damage, not silence.
+pub(super) fn check_dense(session: SessionId, after: Seq, events: &[Event]) -> Result<(), StoreError> {
+    let mut expected = after;
+    for event in events {
+        expected = expected.next();
+        if event.seq != expected {
+            let what = format!("event {} is missing", expected.0);
+            return Err(StoreError::Corrupt { session: Some(session), what });
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn memory_file(
+    session: SessionId,
+    name: String,
+    content: Vec<u8>,
+) -> Result<MemoryFile, StoreError> {
+    let damage = |_| StoreError::Corrupt {
+        session: Some(session),
+        what: format!("memory file `{name}` is not UTF-8"),
+    };
+    let content = String::from_utf8(content).map_err(damage)?;
+    Ok(MemoryFile { name, content })
+}
+
+pub(super) fn learning(text: &str) -> Result<StoredLearning, StoreError> {
+    serde_json::from_str(text).map_err(|error| StoreError::Corrupt {
+        session: None,
+        what: format!("a learning cannot be read: {error}"),
+    })
+}
+
+pub(super) fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("our own types have string keys only")
+}
+
+pub(super) fn seq(seq: Seq) -> i64 {
+    i64::try_from(seq.0).unwrap_or(i64::MAX)
+}
+
+pub(super) fn count(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,100 @@
+//! Finding sessions and reading events in SQLite.
+
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
+
+use super::super::rows::{self, SessionRow};
+use super::super::{Found, Session, StoreError, Target};
+use super::{EVENT_COLUMNS, SESSION_COLUMNS, at};
+use crate::event::Event;
+use crate::id::{EventId, SessionId};
+use crate::moment::Timestamp;
+use crate::seal::SealedEvent;
+
+pub(super) fn find(connection: &Connection, target: Target<'_>) -> Result<Option<Found>, StoreError> {
+    let (id, wanted) = match target {
+        Target::Session { id, events } => (id, events),
+        Target::Due { now, horizon_ms } => match find_due(connection, now, horizon_ms)? {
+            Some(id) => (id, &[] as &[EventId]),
+            None => return Ok(None),
+        },
+    };
+    let Some(session) = find_session(connection, id)? else { return Ok(None) };
+    let sql = format!("SELECT {EVENT_COLUMNS} FROM events WHERE session_id = ?1 AND id = ?2");
+    let mut statement = connection.prepare_cached(&sql).map_err(at("find an event"))?;
+    let mut events = Vec::new();
+    for event in wanted {
+        events.extend(read_events(&mut statement, params![id.0, event.0], id, usize::MAX)?);
+    }
+    Ok(Some(Found { session, events }))
+}
+
+pub(super) fn find_session(connection: &Connection, id: SessionId) -> Result<Option<Session>, StoreError> {
+    let sql = format!("SELECT {SESSION_COLUMNS} FROM sessions WHERE id = ?1");
+    let mut statement = connection.prepare_cached(&sql).map_err(at("find a session"))?;
+    let row = statement.query_row(params![id.0], read_session).optional().map_err(at("find a session"))?;
+    row.map(SessionRow::decode).transpose()
+}
+
+/// The lanes in their order. Inputs are due whatever the time; a lease or a back-off also when it ends too far ahead.
+pub(super) fn find_due(
+    connection: &Connection,
+    now: Timestamp,
+    horizon_ms: u64,
+) -> Result<Option<SessionId>, StoreError> {
+    let lanes = [
+        ("again_ms <= ?1 ORDER BY again_ms", now.0),
+        ("again_ms > ?1 ORDER BY again_ms", now.plus_ms(horizon_ms).0),
+        ("input_ms IS NOT NULL AND ?1 IS NOT NULL ORDER BY input_ms", now.0),
+        ("high_ms <= ?1 ORDER BY high_ms", now.0),
+        ("normal_ms <= ?1 ORDER BY normal_ms", now.0),
+        ("low_ms <= ?1 ORDER BY low_ms", now.0),
+    ];
+    for (lane, bound) in lanes {
+        let sql = format!("SELECT id FROM sessions WHERE {lane} LIMIT 1");
+        let mut statement = connection.prepare_cached(&sql).map_err(at("find a due session"))?;
+        let found = statement.query_row(params![bound], |row| row.get(0)).optional();
+        if let Some(id) = found.map_err(at("find a due session"))? {
+            return Ok(Some(SessionId(id)));
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn read_session(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
+    Ok(SessionRow { header: row.get(0)?, state: row.get(1)?, owner: row.get(2)?, held_until_ms: row.get(3)? })
+}
+
+/// Reads events in the order of the statement until their payloads exceed `bytes`.
+pub(super) fn read_events(
+    statement: &mut CachedStatement<'_>,
+    bounds: &[&dyn rusqlite::ToSql],
+    session: SessionId,
+    bytes: usize,
+) -> Result<Vec<Event>, StoreError> {
+    let mut found = statement.query(bounds).map_err(at("read events"))?;
+    let mut events = Vec::new();
+    let mut left = bytes;
+    while let Some(row) = found.next().map_err(at("read events"))? {
+        let sealed = read_event(row).map_err(at("read events"))?;
+        match left.checked_sub(sealed.payload.len()) {
+            Some(rest) => left = rest,
+            None => break,
+        }
+        events.push(rows::open(session, &sealed)?);
+    }
+    Ok(events)
+}
+
+fn read_event(row: &Row<'_>) -> rusqlite::Result<SealedEvent> {
+    Ok(SealedEvent {
+        seq: row.get(0)?,
+        id: row.get(1)?,
+        time_ms: row.get(2)?,
+        wake_id: row.get(3)?,
+        version: row.get(4)?,
+        kind: row.get(5)?,
+        is_conversation: row.get(6)?,
+        payload: row.get(7)?,
+        checksum: row.get(8)?,
+    })
+}

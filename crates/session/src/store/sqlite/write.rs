@@ -1,0 +1,100 @@
+//! Writing one decision into SQLite, inside the transaction of the caller.
+
+use rusqlite::{Connection, params};
+
+use super::super::{Change, StoreError, due, rows};
+use super::{EVENT_COLUMNS, Probe, at};
+use crate::event::Event;
+use crate::header::Header;
+use crate::id::SessionId;
+use crate::learning::StoredLearning;
+use crate::memory::MemoryFile;
+use crate::moment::Timestamp;
+use crate::seal::SealedEvent;
+use crate::state::{Due, State};
+
+pub(super) fn insert_session(connection: &Connection, header: &Header) -> Result<bool, StoreError> {
+    let sql =
+        "INSERT INTO sessions (id, agent, header, state) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+    let mut statement = connection.prepare_cached(sql).map_err(at("create a session"))?;
+    let row = params![header.id.0, header.agent, rows::json(header), rows::json(&State::default())];
+    Ok(statement.execute(row).map_err(at("create a session"))? == 1)
+}
+
+pub(super) fn write(
+    connection: &Connection,
+    header: &Header,
+    change: &Change,
+    probe: Probe,
+) -> Result<(), StoreError> {
+    let Change { state, hold, events, memory, learnings, learnings_kept } = change;
+    let id = header.id;
+    let sql = "UPDATE sessions SET state = ?2, owner = ?3, held_until_ms = ?4, again_ms = ?5, input_ms = ?6,
+               high_ms = ?7, normal_ms = ?8, low_ms = ?9 WHERE id = ?1";
+    let mut statement = connection.prepare_cached(sql).map_err(at("write the state"))?;
+    let Due { again, input, high, normal, low } = due(state, hold.as_ref());
+    let (owner, until) = (hold.as_ref().map(|hold| &hold.owner), hold.as_ref().map(|hold| hold.until_ms));
+    let number = |time: Option<Timestamp>| time.map(|time| time.0);
+    let row = params![
+        id.0,
+        rows::json(state),
+        owner,
+        number(until),
+        number(again),
+        number(input),
+        number(high),
+        number(normal),
+        number(low)
+    ];
+    statement.execute(row).map_err(at("write the state"))?;
+    probe("state");
+    for event in events {
+        insert_event(connection, id, event)?;
+    }
+    probe("events");
+    for MemoryFile { name, content } in memory {
+        let sql = "INSERT INTO memory (session_id, name, content) VALUES (?1, ?2, ?3)
+                   ON CONFLICT (session_id, name) DO UPDATE SET content = excluded.content";
+        let mut statement = connection.prepare_cached(sql).map_err(at("write memory files"))?;
+        statement.execute(params![id.0, name, content.as_bytes()]).map_err(at("write memory files"))?;
+    }
+    probe("memory");
+    for learning in learnings {
+        insert_learning(connection, &header.agent, learning, *learnings_kept)?;
+    }
+    Ok(())
+}
+
+pub(super) fn insert_event(
+    connection: &Connection,
+    session: SessionId,
+    event: &Event,
+) -> Result<(), StoreError> {
+    let sql =
+        format!("INSERT INTO events (session_id, {EVENT_COLUMNS}) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10)");
+    let mut statement = connection.prepare_cached(&sql).map_err(at("write events"))?;
+    let SealedEvent { seq, id, time_ms, wake_id, version, kind, is_conversation, payload, checksum } =
+        SealedEvent::seal(session, event);
+    let row =
+        params![session.0, seq, id, time_ms, wake_id, version, kind, is_conversation, payload, checksum];
+    statement.execute(row).map_err(at("write events"))?;
+    Ok(())
+}
+
+fn insert_learning(
+    connection: &Connection,
+    agent: &str,
+    learning: &StoredLearning,
+    kept: usize,
+) -> Result<(), StoreError> {
+    let step = "write learnings";
+    let sql = "INSERT INTO learnings (agent, key, learning) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
+    let mut statement = connection.prepare_cached(sql).map_err(at(step))?;
+    let key = learning.learning.key();
+    statement.execute(params![agent, key.0, rows::json(learning)]).map_err(at(step))?;
+    let sql = "DELETE FROM learnings WHERE number IN
+               (SELECT number FROM learnings WHERE agent = ?1 ORDER BY number DESC LIMIT 10 OFFSET ?2)";
+    let mut statement = connection.prepare_cached(sql).map_err(at(step))?;
+    statement.execute(params![agent, rows::count(kept)]).map_err(at(step))?;
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! Faults of the embedded store: damage, no room, a cut write, another version, a file that is none.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use rusqlite::Connection;
+use session::id::SessionId;
+use session::lease::Pick;
+use session::limits::Limits;
+use session::sequence::Seq;
+use session::sessions::Sessions;
+use session::store::sqlite::SqliteStore;
+use session::store::{Error, StoreError};
+
+use crate::fixture::{Clock, Directory, message, sleeps, worker};
+
+fn open(directory: &Directory) -> Sessions {
+    Sessions::new(Box::new(SqliteStore::open(&directory.database()).unwrap()), Limits::default())
+}
+
+/// A store with one session that had three wakes.
+fn furnished(directory: &Directory) -> (Sessions, Clock, SessionId) {
+    let (mut sessions, mut clock) = (open(directory), Clock::new(4));
+    let id = sessions.create(&clock.header("triage")).unwrap().header.id;
+    for number in 0..3 {
+        let input = [clock.input(message(&format!("message {number}")))];
+        sessions.append(id, &input, &mut clock.moment()).unwrap();
+        let lease = sessions.claim(Pick::Due, &worker("a"), &mut clock.moment()).unwrap().unwrap().lease;
+        sessions.commit(&lease, &sleeps(), &mut clock.moment()).unwrap();
+    }
+    (sessions, clock, id)
+}
+
+#[test]
+fn damage_is_noticed_and_never_read() {
+    for (what, sql) in [
+        ("a payload", "UPDATE events SET payload = replace(payload, 'message 1', 'message 9')"),
+        ("an order", "UPDATE events SET seq = -seq WHERE seq IN (7, 8)"),
+        ("a hole", "DELETE FROM events WHERE seq = 7"),
+        ("a checksum", "UPDATE events SET checksum = zeroblob(32) WHERE seq = 7"),
+        ("a version", "UPDATE events SET version = 2 WHERE seq = 7"),
+    ] {
+        let directory = Directory::new();
+        let (mut sessions, _, id) = furnished(&directory);
+        Connection::open(directory.database()).unwrap().execute(sql, []).unwrap();
+        let read = sessions.events(id, Seq(0), 100);
+        assert!(matches!(read, Err(Error::Store(StoreError::Corrupt { .. }))), "{what}: {read:?}");
+    }
+    for (what, sql) in [
+        ("a state", "UPDATE sessions SET state = '{}'"),
+        ("a state's version", "UPDATE sessions SET state = replace(state, '\"version\":1', '\"version\":2')"),
+        ("a header", "UPDATE sessions SET header = 'x'"),
+    ] {
+        let directory = Directory::new();
+        let (mut sessions, mut clock, id) = furnished(&directory);
+        Connection::open(directory.database()).unwrap().execute(sql, []).unwrap();
+        let read = sessions.session(id);
+        assert!(matches!(read, Err(Error::Store(StoreError::Corrupt { .. }))), "{what}: {read:?}");
+        let appended = sessions.append(id, &[clock.input(message("more"))], &mut clock.moment());
+        assert!(matches!(appended, Err(Error::Store(StoreError::Corrupt { .. }))), "{what}: {appended:?}");
+    }
+}
+
+#[test]
+fn no_room_loses_nothing_and_passes() {
+    let directory = Directory::new();
+    let (mut sessions, mut clock, id) = furnished(&directory);
+    let head = sessions.session(id).unwrap().state.head;
+    drop(sessions);
+    // The bound is the connection's: our own one meets it as it would meet a full disk.
+    let store = SqliteStore::open(&directory.database()).unwrap();
+    let pages: i64 = store.connection().query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+    store.connection().execute_batch(&format!("PRAGMA max_page_count = {}", pages + 2)).unwrap();
+    let mut sessions = Sessions::new(Box::new(store), Limits::default());
+    let long = clock.input(message(&"x".repeat(100_000)));
+    let refused = sessions.append(id, std::slice::from_ref(&long), &mut clock.moment());
+    assert!(matches!(refused, Err(Error::Store(StoreError::Full { .. }))), "{refused:?}");
+    assert_eq!(sessions.session(id).unwrap().state.head, head);
+    assert_eq!(sessions.events(id, Seq(0), 100).unwrap().len() as u64, head.0);
+    sessions.append(id, &[clock.input(message("short"))], &mut clock.moment()).unwrap();
+    drop(sessions);
+    open(&directory).append(id, &[long], &mut clock.moment()).unwrap();
+}
+
+/// Power may fail while the write-ahead log is being written: its end is then missing or wrong. Whatever was cut, what is
+/// left is a log without holes and the state that it folds to.
+#[test]
+fn a_cut_write_leaves_a_whole_log() {
+    let directory = Directory::new();
+    let (sessions, _, id) = furnished(&directory);
+    let (database, journal) = (directory.database(), directory.path().join("sessions.db-wal"));
+    let (main, wal) = (fs::read(&database).unwrap(), fs::read(&journal).unwrap());
+    drop(sessions);
+    assert!(wal.len() > 100_000, "the log is not where it was expected");
+    let mut heads = Vec::new();
+    for cut in (0..40).map(|step| wal.len() * step / 39) {
+        for garbage in [false, true] {
+            let mut torn = wal[..cut].to_vec();
+            if garbage {
+                torn.extend(std::iter::repeat_n(0xa5, wal.len() - cut));
+            }
+            fs::remove_file(directory.path().join("sessions.db-shm")).ok();
+            fs::write(&database, &main).unwrap();
+            fs::write(&journal, &torn).unwrap();
+            let mut sessions = open(&directory);
+            let Ok(session) = sessions.session(id) else { continue };
+            let events = sessions.events(id, Seq(0), 1_000).unwrap();
+            let mut state = session::state::State::default();
+            events.iter().for_each(|event| state.apply(event).unwrap());
+            assert_eq!(state, session.state);
+            heads.push(state.head.0);
+            let mut clock = Clock::new(5);
+            let place = sessions.append(id, &[clock.input(message("after"))], &mut clock.moment()).unwrap();
+            assert_eq!(place, [state.head.next()], "the next event follows the last one that is there");
+        }
+    }
+    heads.dedup();
+    assert!(heads.len() > 5 && heads.last() == Some(&18), "{heads:?}");
+}
+
+#[test]
+fn only_what_is_a_store_of_this_version_is_opened() {
+    let directory = Directory::new();
+    fs::write(directory.database(), "this is a letter, not a database, and it is long enough").unwrap();
+    let opened = SqliteStore::open(&directory.database()).err().unwrap();
+    assert!(matches!(opened, StoreError::Corrupt { .. }), "{opened}");
+    let directory = Directory::new();
+    furnished(&directory);
+    Connection::open(directory.database()).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
+    let opened = SqliteStore::open(&directory.database()).err().unwrap();
+    assert!(matches!(opened, StoreError::Version { found: 99, known: 1 }), "{opened}");
+    let nowhere = SqliteStore::open(&directory.path().join("no/such/place.db")).err().unwrap();
+    assert!(matches!(&nowhere, StoreError::Location { .. }), "{nowhere}");
+    assert!(nowhere.to_string().contains("no/such/place.db"), "{nowhere}");
+}
+
+#[test]
+fn nobody_else_can_read_it() {
+    let directory = Directory::new();
+    let (_sessions, ..) = furnished(&directory);
+    for name in ["sessions.db", "sessions.db-wal", "sessions.db-shm"] {
+        let mode = fs::metadata(directory.path().join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+}
+
+#[test]
+fn a_commit_waits_for_the_disk() {
+    let directory = Directory::new();
+    let store = SqliteStore::open(&directory.database()).unwrap();
+    let pragma = |name: &str| -> String {
+        let sql = format!("SELECT CAST({name} AS TEXT) FROM pragma_{name}");
+        store.connection().query_row(&sql, [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!((pragma("journal_mode").as_str(), pragma("synchronous").as_str()), ("wal", "2"));
+}

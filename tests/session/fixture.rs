@@ -1,0 +1,145 @@
+//! What the tests of sessions share: a directory that goes away, a clock that is turned by hand, short words for events.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::json;
+use session::commit::{Commit, Ending};
+use session::digest::Digest;
+use session::directive::Directive;
+use session::event::{Event, Payload, Question, Usage};
+use session::header::Header;
+use session::id::{EventId, RequestId, SessionId, WakeId};
+use session::ingress::Input;
+use session::lease::Worker;
+use session::moment::{Moment, Timestamp};
+use session::sequence::Seq;
+
+static NUMBER: AtomicU64 = AtomicU64::new(0);
+
+/// A directory that is removed when the test is over. In memory where possible: the tests commit thousands of times.
+pub(crate) struct Directory(PathBuf);
+
+impl Directory {
+    pub(crate) fn new() -> Self {
+        let memory = Path::new("/dev/shm");
+        let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        Self::below(&base)
+    }
+
+    pub(crate) fn below(base: &Path) -> Self {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = base.join(format!("fullsend-session-{}-{number}", process::id()));
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn database(&self) -> PathBuf {
+        self.0.join("sessions.db")
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+/// A clock that only the test turns, and randomness that repeats.
+pub(crate) struct Clock {
+    pub(crate) now_ms: i64,
+    seed: u64,
+}
+
+impl Clock {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { now_ms: 1_800_000_000_000, seed: seed << 32 }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp(self.now_ms)
+    }
+
+    pub(crate) fn pass_ms(&mut self, milliseconds: i64) {
+        self.now_ms += milliseconds;
+    }
+
+    pub(crate) fn moment(&mut self) -> Moment {
+        self.seed += 1;
+        let mut seed = [0; 32];
+        seed[..8].copy_from_slice(&self.seed.to_be_bytes());
+        Moment::new(self.now(), seed)
+    }
+
+    pub(crate) fn header(&mut self, agent: &str) -> Header {
+        Header {
+            id: SessionId::draw(&mut self.moment()),
+            agent: agent.to_owned(),
+            environment: None,
+            resources: Vec::new(),
+            created_ms: self.now(),
+        }
+    }
+
+    pub(crate) fn input(&mut self, payload: Payload) -> Input {
+        Input { id: EventId::draw(&mut self.moment()), payload }
+    }
+
+    pub(crate) fn event(&mut self, seq: Seq, wake_id: Option<WakeId>, payload: Payload) -> Event {
+        Event {
+            version: 1,
+            seq,
+            id: EventId::draw(&mut self.moment()),
+            time_ms: self.now(),
+            wake_id,
+            payload,
+        }
+    }
+
+    pub(crate) fn question(&mut self, expires_ms: Option<Timestamp>) -> Question {
+        let input_digest = Digest::of_json(&json!({"n": 1}));
+        Question { request_id: RequestId::draw(&mut self.moment()), input_digest, expires_ms }
+    }
+}
+
+pub(crate) fn message(text: &str) -> Payload {
+    Payload::UserMessage { message: text.to_owned() }
+}
+
+pub(crate) fn interrupt() -> Payload {
+    Payload::UserInterrupt { note: None }
+}
+
+pub(crate) fn result(question: &Question) -> Payload {
+    let Question { request_id, input_digest, .. } = *question;
+    Payload::UserCustomToolResult { request_id, input_digest, output: json!("done"), is_error: false }
+}
+
+pub(crate) fn directive(value: &serde_json::Value) -> Directive {
+    Directive::from_json(&value.to_string()).unwrap()
+}
+
+pub(crate) fn ending(ending: Ending) -> Commit {
+    Commit {
+        reports: Vec::new(),
+        ending,
+        usage: Usage::default(),
+        bindings: std::collections::BTreeMap::new(),
+        memory: Vec::new(),
+    }
+}
+
+/// The commit of a run that did its work and sleeps.
+pub(crate) fn sleeps() -> Commit {
+    ending(Ending::Directive(directive(&json!({"response": "ok", "summary": "did it", "outcome": "sleep"}))))
+}
+
+pub(crate) fn worker(owner: &str) -> Worker {
+    Worker { owner: owner.to_owned(), lease_ms: 60_000 }
+}

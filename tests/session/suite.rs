@@ -1,0 +1,45 @@
+//! What every store must do, run over each of them.
+
+mod appends;
+mod bundles;
+mod endings;
+mod leases;
+mod pauses;
+mod reads;
+
+use session::limits::Limits;
+use session::sessions::Sessions;
+use session::store::sqlite::SqliteStore;
+
+use crate::fixture::{Clock, Directory};
+
+/// A store that several connections share.
+pub(crate) struct Place {
+    open: Box<dyn Fn() -> Sessions + Sync>,
+}
+
+impl Place {
+    pub(crate) fn open(&self) -> Sessions {
+        (self.open)()
+    }
+}
+
+type Test = fn(&Place, &mut Sessions, &mut Clock);
+
+pub(crate) fn on_sqlite(test: Test) {
+    let directory = Directory::new();
+    let path = directory.database();
+    let open = move || Sessions::new(Box::new(SqliteStore::open(&path).unwrap()), Limits::default());
+    let place = Place { open: Box::new(open) };
+    test(&place, &mut place.open(), &mut Clock::new(3));
+}
+
+/// Makes one test per store of each function.
+macro_rules! over_stores {
+    ($($name:ident),+ $(,)?) => {
+        mod sqlite {
+            $(#[test] fn $name() { crate::suite::on_sqlite(super::$name); })+
+        }
+    };
+}
+pub(crate) use over_stores;

@@ -1,0 +1,163 @@
+//! Creating and appending: idempotent, all or nothing, refused with a reason.
+
+use session::digest::Digest;
+use session::header::{Access, Environment, Header, Resource};
+use session::id::{EventId, SessionId};
+use session::ingress::Input;
+use session::limits::Limits;
+use session::refusal::Refusal;
+use session::sequence::Seq;
+use session::sessions::Sessions;
+use session::status::Status;
+use session::store::Error;
+
+use super::{Place, over_stores};
+use crate::fixture::{Clock, interrupt, message};
+
+over_stores!(
+    the_same_session_is_created_once,
+    a_bad_header_is_refused,
+    an_append_is_idempotent,
+    an_id_belongs_to_what_was_said_with_it,
+    an_append_is_all_or_nothing,
+    an_unknown_session_is_no_session,
+    a_terminated_session_takes_nothing,
+    a_duplicate_is_known_even_after_termination,
+    appends_of_many_threads_are_all_there,
+);
+
+fn the_same_session_is_created_once(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
+    let header = Header {
+        environment: Some(Environment { id: "staging".to_owned(), digest: Digest::of(b"env") }),
+        resources: vec![resource("notes", "/notes")],
+        ..clock.header("triage")
+    };
+    let first = sessions.create(&header).unwrap();
+    assert_eq!(first.header, header);
+    assert_eq!(first.state.status, Status::Idle);
+    sessions.append(header.id, &[clock.input(message("hi"))], &mut clock.moment()).unwrap();
+    assert_eq!(sessions.create(&header).unwrap().state.head, Seq(1));
+    let other = Header { agent: "other".to_owned(), ..header };
+    assert!(matches!(sessions.create(&other), Err(Error::Refused(Refusal::Field { what: "id", .. }))));
+}
+
+fn resource(id: &str, mount: &str) -> Resource {
+    Resource {
+        id: id.to_owned(),
+        kind: "directory".to_owned(),
+        source: "/srv/notes".to_owned(),
+        mount: mount.to_owned(),
+        access: Access::ReadOnly,
+    }
+}
+
+fn a_bad_header_is_refused(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
+    let good = clock.header("triage");
+    let with = |resources| Header { resources, ..good.clone() };
+    let bad = [
+        Header { agent: " ".to_owned(), ..good.clone() },
+        Header { agent: "a\u{0}b".to_owned(), ..good.clone() },
+        Header { agent: "a".repeat(201), ..good.clone() },
+        with(vec![resource("a", "/x"), resource("a", "/y")]),
+        with(vec![resource("a", "/x"), resource("b", "/x")]),
+        with(vec![resource("", "/x")]),
+        with((0..65).map(|n| resource(&format!("r{n}"), &format!("/m{n}"))).collect()),
+    ];
+    for header in bad {
+        assert!(matches!(sessions.create(&header), Err(Error::Refused(_))), "{header:?}");
+    }
+    assert!(matches!(sessions.session(good.id), Err(Error::NoSession(_))));
+}
+
+fn an_append_is_idempotent(place: &Place, sessions: &mut Sessions, clock: &mut Clock) {
+    let id = sessions.create(&clock.header("triage")).unwrap().header.id;
+    let inputs = [clock.input(message("one")), clock.input(message("two"))];
+    let moment = &mut clock.moment();
+    assert_eq!(sessions.append(id, &inputs, moment).unwrap(), [Seq(1), Seq(2)]);
+    assert_eq!(place.open().append(id, &inputs, moment).unwrap(), [Seq(1), Seq(2)]);
+    let third = Input { id: EventId::from_key(id, "delivery-3"), payload: message("three") };
+    let mixed = [third.clone(), inputs[1].clone(), third.clone()];
+    assert_eq!(sessions.append(id, &mixed, moment).unwrap(), [Seq(3), Seq(2), Seq(3)]);
+    assert_eq!(sessions.append(id, &[], moment).unwrap(), []);
+    assert_eq!(sessions.events(id, Seq(0), 100).unwrap().len(), 3);
+    assert_eq!(sessions.session(id).unwrap().state.pending.len(), 3);
+}
+
+fn an_id_belongs_to_what_was_said_with_it(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
+    let id = sessions.create(&clock.header("triage")).unwrap().header.id;
+    let first = clock.input(message("one"));
+    let other = Input { payload: message("two"), ..first.clone() };
+    sessions.append(id, std::slice::from_ref(&first), &mut clock.moment()).unwrap();
+    for inputs in [vec![other.clone()], vec![clock.input(message("x")), other]] {
+        let refused = sessions.append(id, &inputs, &mut clock.moment());
+        assert!(matches!(refused, Err(Error::Refused(Refusal::IdReused { id })) if id == first.id));
+    }
+    assert_eq!(sessions.session(id).unwrap().state.head, Seq(1));
+    let elsewhere = sessions.create(&clock.header("triage")).unwrap().header.id;
+    assert_eq!(sessions.append(elsewhere, &[first], &mut clock.moment()).unwrap(), [Seq(1)]);
+}
+
+fn an_append_is_all_or_nothing(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
+    let id = sessions.create(&clock.header("triage")).unwrap().header.id;
+    let inputs = [clock.input(message("good")), clock.input(message(" "))];
+    let refused = sessions.append(id, &inputs, &mut clock.moment());
+    assert!(matches!(refused, Err(Error::Refused(Refusal::Empty { .. }))));
+    assert_eq!(sessions.session(id).unwrap().state.head, Seq(0));
+    let limit = Limits::default().events_per_append;
+    let many: Vec<Input> = (0..=limit).map(|n| clock.input(message(&n.to_string()))).collect();
+    let refused = sessions.append(id, &many, &mut clock.moment());
+    assert!(matches!(refused, Err(Error::Refused(Refusal::TooMany { count, .. })) if count == limit + 1));
+    let places = sessions.append(id, &many[..limit], &mut clock.moment()).unwrap();
+    assert_eq!(places.last(), Some(&Seq(limit as u64)));
+}
+
+fn an_unknown_session_is_no_session(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
+    let id = SessionId::draw(&mut clock.moment());
+    let appended = sessions.append(id, &[clock.input(message("hi"))], &mut clock.moment());
+    assert!(matches!(appended, Err(Error::NoSession(unknown)) if unknown == id));
+    assert!(matches!(sessions.events(id, Seq(0), 10), Err(Error::NoSession(_))));
+    assert!(matches!(sessions.memory(id), Err(Error::NoSession(_))));
+    assert!(matches!(sessions.terminate(id, "", &mut clock.moment()), Err(Error::NoSession(_))));
+}
+
+fn a_terminated_session_takes_nothing(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
+    let id = sessions.create(&clock.header("triage")).unwrap().header.id;
+    let state = sessions.terminate(id, "no longer needed", &mut clock.moment()).unwrap();
+    assert_eq!((state.status, state.head), (Status::Terminated, Seq(1)));
+    let again = sessions.terminate(id, "again", &mut clock.moment()).unwrap();
+    assert_eq!(again.head, Seq(1), "ending twice is once");
+    for payload in [message("hi"), interrupt()] {
+        let refused = sessions.append(id, &[clock.input(payload)], &mut clock.moment());
+        assert!(matches!(refused, Err(Error::Refused(Refusal::Terminated))));
+    }
+}
+
+fn a_duplicate_is_known_even_after_termination(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
+    let id = sessions.create(&clock.header("triage")).unwrap().header.id;
+    let input = [clock.input(message("hi"))];
+    sessions.append(id, &input, &mut clock.moment()).unwrap();
+    sessions.terminate(id, "", &mut clock.moment()).unwrap();
+    assert_eq!(sessions.append(id, &input, &mut clock.moment()).unwrap(), [Seq(1)]);
+}
+
+fn appends_of_many_threads_are_all_there(place: &Place, sessions: &mut Sessions, clock: &mut Clock) {
+    let id = sessions.create(&clock.header("triage")).unwrap().header.id;
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || {
+                let (mut sessions, mut clock) = (place.open(), Clock::new(100 + thread));
+                for number in 0..25 {
+                    let input = [clock.input(message(&format!("{thread} {number}")))];
+                    sessions.append(id, &input, &mut clock.moment()).unwrap();
+                }
+            });
+        }
+    });
+    let events = sessions.events(id, Seq(0), 1_000).unwrap();
+    assert_eq!(events.len(), 100);
+    let mut ids: Vec<EventId> = events.iter().map(|event| event.id).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 100);
+    assert_eq!(sessions.session(id).unwrap().state.pending.len(), 100);
+}

@@ -1,0 +1,139 @@
+//! Reads: by cursor, resumable, bounded whatever the log's length.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use session::context::Window;
+use session::id::SessionId;
+use session::lease::Pick;
+use session::sequence::Seq;
+use session::sessions::Sessions;
+
+use super::{Place, over_stores};
+use crate::fixture::{Clock, message, sleeps, worker};
+
+over_stores!(
+    pages_join_without_gaps,
+    a_stream_resumes_where_it_stopped,
+    a_stream_that_nothing_comes_from_ends,
+    sessions_are_listed_by_page,
+    the_context_is_the_end_of_the_log,
+    the_context_is_bounded_in_bytes,
+);
+
+fn create(sessions: &mut Sessions, clock: &mut Clock) -> SessionId {
+    sessions.create(&clock.header("triage")).unwrap().header.id
+}
+
+fn send(sessions: &mut Sessions, clock: &mut Clock, id: SessionId, count: usize) {
+    let inputs: Vec<_> =
+        (0..count).map(|number| clock.input(message(&format!("message {number}")))).collect();
+    sessions.append(id, &inputs, &mut clock.moment()).unwrap();
+}
+
+fn pages_join_without_gaps(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
+    let id = create(sessions, clock);
+    send(sessions, clock, id, 25);
+    let mut after = Seq(0);
+    let mut seen = Vec::new();
+    loop {
+        let page = sessions.events(id, after, 10).unwrap();
+        let Some(last) = page.last() else { break };
+        after = last.seq;
+        seen.extend(page.iter().map(|event| event.seq.0));
+    }
+    assert_eq!(seen, (1..=25).collect::<Vec<_>>());
+    assert_eq!(sessions.events(id, Seq(25), 10).unwrap(), []);
+    assert_eq!(sessions.events(id, Seq(u64::MAX), 10).unwrap(), []);
+}
+
+fn a_stream_resumes_where_it_stopped(place: &Place, sessions: &mut Sessions, clock: &mut Clock) {
+    let id = create(sessions, clock);
+    let seen = thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut seen = Vec::new();
+            let mut after = Seq(0);
+            // A new connection every few pages: what a client that lost its connection does.
+            while seen.len() < 60 {
+                let mut sessions = place.open();
+                for _ in 0..3 {
+                    let page = sessions.follow(id, after, 7, Duration::from_secs(20)).unwrap();
+                    after = page.last().map_or(after, |event| event.seq);
+                    seen.extend(page.iter().map(|event| event.seq.0));
+                }
+            }
+            seen
+        });
+        for _ in 0..30 {
+            thread::sleep(Duration::from_millis(2));
+            send(sessions, clock, id, 2);
+        }
+        // The reader may begin one more round than there is to read.
+        while !reader.is_finished() {
+            thread::sleep(Duration::from_millis(10));
+            send(sessions, clock, id, 1);
+        }
+        reader.join().unwrap()
+    });
+    let expected: Vec<u64> = (1..=seen.len() as u64).collect();
+    assert_eq!(seen, expected);
+}
+
+fn a_stream_that_nothing_comes_from_ends(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
+    let id = create(sessions, clock);
+    let start = Instant::now();
+    assert_eq!(sessions.follow(id, Seq(0), 10, Duration::from_millis(60)).unwrap(), []);
+    let elapsed = start.elapsed();
+    assert!(elapsed >= Duration::from_millis(60) && elapsed < Duration::from_secs(5), "{elapsed:?}");
+}
+
+fn sessions_are_listed_by_page(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
+    let mut ids: Vec<SessionId> = (0..7).map(|_| create(sessions, clock)).collect();
+    let other = sessions.create(&clock.header("other")).unwrap().header.id;
+    ids.sort();
+    let mut seen = Vec::new();
+    while let Some(last) = sessions.list(Some("triage"), seen.last().copied(), 3).unwrap().last() {
+        let page = sessions.list(Some("triage"), seen.last().copied(), 3).unwrap();
+        assert_eq!(page.last(), Some(last));
+        seen.extend(page.iter().map(|session| session.header.id));
+    }
+    assert_eq!(seen, ids);
+    let all = sessions.list(None, None, 100).unwrap();
+    assert_eq!(all.len(), 8);
+    assert!(all.iter().any(|session| session.header.id == other));
+}
+
+fn the_context_is_the_end_of_the_log(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
+    let id = create(sessions, clock);
+    for _ in 0..40 {
+        send(sessions, clock, id, 1);
+        let lease = sessions.claim(Pick::Due, &worker("a"), &mut clock.moment()).unwrap().unwrap().lease;
+        sessions.commit(&lease, &sleeps(), &mut clock.moment()).unwrap();
+    }
+    send(sessions, clock, id, 2);
+    let lease = sessions.claim(Pick::Due, &worker("a"), &mut clock.moment()).unwrap().unwrap().lease;
+    let window = Window { conversation: 10, work: 4, ..Window::default() };
+    let context = sessions.context(&lease, &window).unwrap();
+    let numbers = |events: &[session::event::Event]| events.iter().map(|e| e.seq.0).collect::<Vec<_>>();
+    assert_eq!(numbers(&context.inputs), [241, 242]);
+    // Six events per wake: the message and the reply are conversation, the rest is about the work.
+    assert_eq!(numbers(&context.history), [217, 220, 223, 226, 229, 232, 235, 238].map(|n| n - n % 3 + 1));
+    assert_eq!(numbers(&context.work), [239, 240, 243, 244]);
+    assert_eq!(context.last_message.unwrap().seq, Seq(238));
+    assert_eq!(context.outcome, None);
+}
+
+fn the_context_is_bounded_in_bytes(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
+    let id = create(sessions, clock);
+    for _ in 0..3 {
+        sessions.append(id, &[clock.input(message(&"x".repeat(1_000)))], &mut clock.moment()).unwrap();
+        let lease = sessions.claim(Pick::Due, &worker("a"), &mut clock.moment()).unwrap().unwrap().lease;
+        sessions.commit(&lease, &sleeps(), &mut clock.moment()).unwrap();
+    }
+    send(sessions, clock, id, 1);
+    let lease = sessions.claim(Pick::Due, &worker("a"), &mut clock.moment()).unwrap().unwrap().lease;
+    let window = Window { bytes: 2_500, ..Window::default() };
+    let context = sessions.context(&lease, &window).unwrap();
+    let longest = context.history.iter().filter(|event| event.payload.kind() == "user.message").count();
+    assert_eq!(longest, 2, "the oldest message does not fit");
+}
