@@ -42,7 +42,11 @@ pub struct Scripts {
 }
 
 /// Checks one resolved harness. It is returned if nothing is wrong that a run would need.
-pub fn check(library: &mut Library, resolved: Resolved, problems: &mut Vec<Diagnostic>) -> Option<Checked> {
+pub fn check(
+    library: &mut Library,
+    mut resolved: Resolved,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<Checked> {
     let before = problems.len();
     fields::check(library, &resolved, problems);
     secrets::check(library, &resolved, problems);
@@ -51,7 +55,7 @@ pub fn check(library: &mut Library, resolved: Resolved, problems: &mut Vec<Diagn
     let agent = agent::check(library, &resolved.harness, problems);
     let skills = agent::check_skills(library, &resolved.harness, problems);
     let schema = output::check(library, &resolved, problems);
-    let policy = policies::check(library, &resolved, problems);
+    let policy = policies::check(library, &mut resolved, problems);
     let providers = providers::check(library, &resolved.harness, problems);
     if let (Some(agent), Some(schema)) = (&agent, &schema) {
         problems.extend(output::unmentioned_fields(library, agent, &skills, schema));

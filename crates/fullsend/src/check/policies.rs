@@ -1,35 +1,103 @@
-//! The harness's policy: valid, satisfiable, and no wider than the organisation allows.
+//! The harness's policy: valid, enforceable here, and no wider than the organisation allows.
 
-use yaml::Diagnostic;
+use std::rc::Rc;
+
+use policy::baseline::{Effective, PathAccess};
+use policy::{Policy, subset};
+use yaml::{Diagnostic, Span};
 
 use super::references::{self, Kind};
+use crate::harness::names::Backend;
 use crate::resolve::Resolved;
-use crate::resolve::layers::Found;
+use crate::resolve::layers::{Found, LayerKind};
 use crate::resolve::library::Library;
+use crate::resolve::pins::{self, Weakening};
 
-/// A policy that was read.
+/// A policy that was read, as it may be used.
 #[derive(Clone, Debug)]
 pub struct PolicyFile {
     pub found: Found,
+    pub policy: Policy,
+    /// The policy's paths and those that every sandbox needs.
+    pub effective: Effective,
 }
 
 impl PolicyFile {
-    pub fn read_only(&self) -> Vec<std::path::PathBuf> {
-        ["/usr", "/lib", "/etc"].iter().map(std::path::PathBuf::from).collect()
-    }
-
-    pub fn requires_landlock(&self) -> bool {
-        false
+    pub fn paths(&self, access: PathAccess) -> impl Iterator<Item = &str> {
+        self.effective.paths.iter().filter(move |path| path.access == access).map(|path| path.path.as_str())
     }
 }
 
+/// Reads the policy and holds it against what the organisation says. An exception that was used is kept in `resolved`.
 pub fn check(
     library: &mut Library,
-    resolved: &Resolved,
+    resolved: &mut Resolved,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<PolicyFile> {
     let harness = &resolved.harness;
     let found =
         references::remote_or_local(library, harness, &harness.policy, "policy", Kind::File, problems)?;
-    Some(PolicyFile { found })
+    let parsed = read(library, &found, problems)?;
+    problems.extend(parsed.warnings.iter().cloned());
+    if harness.sandbox.backend.value == Backend::Local {
+        problems.extend(policy::uninspected(&parsed.policy));
+    }
+    let mut policy = parsed.policy.clone();
+    let mut weakenings = Vec::new();
+    for (upper, at) in uppers(library, resolved, &found, problems) {
+        match subset(&policy, &upper) {
+            Ok(confined) => policy = confined,
+            Err(widening) => weakenings.push(Weakening {
+                field: "policy".to_owned(),
+                at: widening.at,
+                pinned_at: widening.limit.unwrap_or(at),
+                what: format!("is wider than the organisation allows: {}", widening.message),
+            }),
+        }
+    }
+    let used = pins::judge(weakenings, resolved.organisation.as_deref(), &resolved.asking(), problems);
+    resolved.exceptions.extend(used);
+    let effective = policy::baseline(&policy);
+    Some(PolicyFile { found, policy, effective })
+}
+
+fn read(library: &mut Library, found: &Found, problems: &mut Vec<Diagnostic>) -> Option<Rc<policy::Parsed>> {
+    match library.policy(found) {
+        Ok(parsed) => Some(parsed),
+        Err(found_problems) => {
+            problems.extend(found_problems.iter().cloned());
+            None
+        }
+    }
+}
+
+/// Every policy of the organisation that this one must stay within, and where it is named.
+fn uppers(
+    library: &mut Library,
+    resolved: &Resolved,
+    found: &Found,
+    problems: &mut Vec<Diagnostic>,
+) -> Vec<(Policy, Span)> {
+    let at = resolved.harness.policy.at;
+    let mut places: Vec<(Found, Span)> = Vec::new();
+    if found.layer == LayerKind::Repository {
+        let plain = found.path.trim_start_matches("customized/");
+        let same = library.layers.get(LayerKind::Organisation).and_then(|layer| layer.find(plain));
+        places.extend(same.map(|same| (same, at)));
+    }
+    let named = [&resolved.organisation_policy, &resolved.policy_ceiling];
+    for (path, at) in named.into_iter().flatten() {
+        let of_organisation =
+            library.layers.get(LayerKind::Organisation).and_then(|layer| layer.find(path.as_str()));
+        match of_organisation {
+            Some(place) => places.push((place, *at)),
+            None => problems.extend(library.find(path, *at, "policy_ceiling").err().map(|problem| *problem)),
+        }
+    }
+    places.retain(|(place, _)| place != found);
+    places.dedup_by(|one, other| one.0 == other.0);
+    places
+        .into_iter()
+        .filter_map(|(place, at)| Some((read(library, &place, problems)?.policy.clone(), at)))
+        .collect()
 }

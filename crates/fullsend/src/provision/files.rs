@@ -3,7 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use sandbox::{LandlockRequirement, Mount, MountKind};
+use policy::baseline::PathAccess;
+use policy::model::{Compatibility, Identity};
+use sandbox::{CopyOnWrite, LandlockRequirement, Mount, MountKind};
 
 use crate::check::policies::PolicyFile;
 use crate::harness::Harness;
@@ -19,13 +21,16 @@ const ETC_FROM_HOST: &[&str] = &[
     "/etc/ld.so.conf.d",
 ];
 
+/// How much may be written to one writable path of the policy.
+const WRITABLE_BYTES: u64 = 1 << 30;
+
 /// Made by the sandbox itself.
 const MADE_INSIDE: &[&str] = &["/proc", "/dev", "/tmp", "/sandbox", "/etc"];
 
 /// The parts of the host that programs need, as the policy lists them.
 pub fn system(policy: &PolicyFile) -> Vec<Mount> {
     let mut mounts = Vec::new();
-    for path in policy.read_only() {
+    for path in policy.paths(PathAccess::ReadOnly).map(PathBuf::from) {
         let made = |place: &&str| path == Path::new(place) || path.starts_with(place);
         if MADE_INSIDE.iter().any(made) {
             continue;
@@ -40,7 +45,23 @@ pub fn system(policy: &PolicyFile) -> Vec<Mount> {
     }
     mounts.extend(ETC_FROM_HOST.iter().filter_map(|path| from_host(Path::new(path))));
     mounts.extend(etc());
+    mounts.extend(policy.paths(PathAccess::ReadWrite).filter_map(|path| writable(Path::new(path))));
     mounts
+}
+
+/// A writable path of the policy: a view of the host's directory that keeps the host's files as they are, or an empty
+/// directory where the host has none.
+fn writable(path: &Path) -> Option<Mount> {
+    if MADE_INSIDE.iter().any(|place| path.starts_with(place)) {
+        return None;
+    }
+    let kind = match path.canonicalize() {
+        Ok(source) => {
+            MountKind::CopyOnWrite(CopyOnWrite { source, edits: Vec::new(), memory_bytes: WRITABLE_BYTES })
+        }
+        Err(_) => MountKind::Temporary { size_bytes: WRITABLE_BYTES, inodes: 1 << 16, mode: 0o755 },
+    };
+    Some(Mount { target: path.to_owned(), kind })
 }
 
 /// A link stays a link; anything else appears read-only; what the host does not have is not there.
@@ -88,5 +109,18 @@ pub fn workspace(harness: &Harness, staging: &Path) -> Vec<Mount> {
 }
 
 pub fn landlock(policy: &PolicyFile) -> LandlockRequirement {
-    if policy.requires_landlock() { LandlockRequirement::Required } else { LandlockRequirement::BestEffort }
+    match policy.policy.landlock.value {
+        Compatibility::HardRequirement => LandlockRequirement::Required,
+        Compatibility::BestEffort => LandlockRequirement::BestEffort,
+    }
+}
+
+/// Who the agent is inside: `sandbox` is 1000, as in its passwd file; a number is itself.
+pub fn identity(policy: &PolicyFile) -> sandbox::Identity {
+    let number = |identity: Option<&yaml::At<Identity>>| match identity.map(|identity| identity.value) {
+        Some(Identity::Number(number)) => number,
+        Some(Identity::Sandbox) | None => 1000,
+    };
+    let process = &policy.policy.process;
+    sandbox::Identity { uid: number(process.user.as_ref()), gid: number(process.group.as_ref()) }
 }

@@ -3,7 +3,6 @@
 
 pub mod files;
 pub mod model;
-pub mod proof;
 pub mod repository;
 
 use std::net::SocketAddr;
@@ -12,7 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use egress::door::{Door, Serving};
-use sandbox::{LocalRange, Network, Sandbox, SandboxSpec, Socket, SocketKind, SocketSpec, StartError};
+use sandbox::{
+    LocalRange, Network, ProofError, ProofSpec, Sandbox, SandboxSpec, Socket, SocketKind, SocketSpec,
+    StartError,
+};
 
 use crate::event::RunEvent;
 use crate::event::log::Emitter;
@@ -62,7 +64,7 @@ pub enum ProvisionError {
     Staging { path: PathBuf, source: std::io::Error },
     Sandbox(StartError),
     Door(std::io::Error),
-    Proof { name: String, detail: String },
+    Proof(ProofError),
 }
 
 impl std::fmt::Display for ProvisionError {
@@ -75,7 +77,7 @@ impl std::fmt::Display for ProvisionError {
             Self::Staging { path, source } => write!(f, "cannot prepare {}: {source}", path.display()),
             Self::Sandbox(error) => write!(f, "the sandbox could not be started: {error}"),
             Self::Door(error) => write!(f, "the model's door could not be opened: {error}"),
-            Self::Proof { name, detail } => write!(f, "the sandbox does not hold: {name}: {detail}"),
+            Self::Proof(error) => error.fmt(f),
         }
     }
 }
@@ -100,7 +102,7 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
         });
     }
     let serving = serve(&mut sandbox, &door, &around.runtime).map_err(ProvisionError::Door)?;
-    proof::prove(&sandbox, around)?;
+    prove(&sandbox, around.emit)?;
     Ok(Provisioned {
         cleared,
         sandbox,
@@ -124,6 +126,27 @@ fn serve(
     let listener = listener.ok_or_else(|| std::io::Error::other("the sandbox gave no listener"))?;
     let _entered = runtime.enter();
     egress::door::start(listener, Arc::clone(door))
+}
+
+/// Before the agent exists, what must fail is tried inside, and what must work. One surprise stops the run.
+fn prove(sandbox: &Sandbox, emit: &Emitter) -> Result<(), ProvisionError> {
+    let outside = SocketAddr::from(([192, 0, 2, 1], 443));
+    let spec = ProofSpec {
+        unreachable: vec![outside],
+        unresolvable: None,
+        readable: Some(PROGRAM.into()),
+        writable: Some("/sandbox/workspace".into()),
+    };
+    let proved = sandbox.prove(&spec);
+    let results = match &proved {
+        Ok(proof) | Err(ProofError::NotHeld { proof }) => &proof.results[..],
+        Err(ProofError::NotDone { .. }) => &[],
+    };
+    for result in results {
+        let (name, held, detail) = (result.name.to_string(), result.held, result.detail.clone());
+        emit.emit(RunEvent::Proof { name, held, detail });
+    }
+    proved.map(drop).map_err(ProvisionError::Proof)
 }
 
 /// Made before the sandbox, because nothing can be mounted later; filled by the bootstrap.
@@ -158,6 +181,7 @@ fn specify(
         sockets: vec![SocketSpec { kind: SocketKind::TcpListener, address: DOOR }],
     };
     spec.landlock = files::landlock(&cleared.checked.policy);
+    spec.identity = files::identity(&cleared.checked.policy);
     spec
 }
 

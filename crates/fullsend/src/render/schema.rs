@@ -23,7 +23,7 @@ pub fn provider() -> Json {
 }
 
 pub fn policy() -> Json {
-    json!({})
+    yaml::document::<policy::file::PolicyFile>("urn:fullsend:policy:1", "OpenShell policy")
 }
 
 /// The record of a run.

@@ -16,8 +16,11 @@ pub struct Library {
     pub sources: Sources,
     texts: HashMap<Found, Result<SourceId, Rc<Diagnostic>>>,
     trees: HashMap<Found, Result<Rc<Node>, Rc<Diagnostic>>>,
+    policies: HashMap<Found, PolicyResult>,
     layer_of: HashMap<SourceId, LayerKind>,
 }
+
+type PolicyResult = Result<Rc<policy::Parsed>, Rc<Vec<Diagnostic>>>;
 
 impl Library {
     pub fn new(layers: Layers) -> Self {
@@ -26,6 +29,7 @@ impl Library {
             sources: Sources::default(),
             texts: HashMap::new(),
             trees: HashMap::new(),
+            policies: HashMap::new(),
             layer_of: HashMap::new(),
         }
     }
@@ -79,6 +83,19 @@ impl Library {
                 .map_err(|problem| Rc::new(*problem))
         });
         self.trees.insert(found.clone(), result.clone());
+        result
+    }
+
+    /// A policy file, read once.
+    pub fn policy(&mut self, found: &Found) -> PolicyResult {
+        if let Some(known) = self.policies.get(found) {
+            return known.clone();
+        }
+        let result = match self.tree(found) {
+            Ok(tree) => policy::Policy::from_node(&tree).map(Rc::new).map_err(Rc::new),
+            Err(problem) => Err(Rc::new(vec![(*problem).clone()])),
+        };
+        self.policies.insert(found.clone(), result.clone());
         result
     }
 

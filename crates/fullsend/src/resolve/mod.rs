@@ -46,6 +46,18 @@ pub struct Resolved {
     pub toggles: Vec<Toggle>,
     pub require_output_schema: bool,
     pub policy_ceiling: Option<(LocalPath, Span)>,
+    /// The policy that the organisation's own file of this name asks for.
+    pub organisation_policy: Option<(LocalPath, Span)>,
+    /// The organisation's configuration, for its overrides.
+    pub organisation: Option<Rc<Config>>,
+    choices: Choices,
+}
+
+impl Resolved {
+    /// Who asked for this resolution.
+    pub fn asking(&self) -> Asking<'_> {
+        Asking { repo: self.choices.repo.as_deref(), today: &self.choices.today }
+    }
 }
 
 /// A security setting that a layer made weaker than the built-in default.
@@ -89,7 +101,7 @@ pub fn resolve(
     let organisation = said_by_organisation(library, &configs, &links, name);
     let weakenings = pins::weakenings(&organisation, configs.caps(), &tree);
     let asking = Asking { repo: choices.repo.as_deref(), today: &choices.today };
-    let exceptions = pins::judge(weakenings, configs.organisation.as_ref(), &asking, problems);
+    let exceptions = pins::judge(weakenings, configs.organisation.as_deref(), &asking, problems);
     problems.extend(pins::repo_skills(library, &tree));
 
     Some(Resolved {
@@ -101,6 +113,9 @@ pub fn resolve(
         exceptions,
         require_output_schema: configs.requires_output_schema(),
         policy_ceiling: configs.policy_ceiling(),
+        organisation_policy: local_path(organisation.get("policy")),
+        organisation: configs.organisation,
+        choices: choices.clone(),
     })
 }
 
@@ -124,7 +139,7 @@ fn find_harness(library: &mut Library, name: &str, problems: &mut Vec<Diagnostic
 
 /// The `config.yaml` files of the layers.
 struct Configs {
-    organisation: Option<Config>,
+    organisation: Option<Rc<Config>>,
     organisation_tree: Option<Rc<Node>>,
     repository_tree: Option<Rc<Node>>,
 }
@@ -139,7 +154,7 @@ impl Configs {
         if let Some(config) = &repository {
             problems.extend(only_for_the_organisation(config));
         }
-        Self { organisation, organisation_tree, repository_tree }
+        Self { organisation: organisation.map(Rc::new), organisation_tree, repository_tree }
     }
 
     fn caps(&self) -> Option<&Node> {
@@ -304,6 +319,11 @@ fn toggles(library: &mut Library, tree: &Node) -> Vec<Toggle> {
             Some(Toggle { field: weakening.field, value, at: weakening.at })
         })
         .collect()
+}
+
+fn local_path(node: Option<&Node>) -> Option<(LocalPath, Span)> {
+    let node = node?;
+    Some((LocalPath::parse(node.scalar()?).ok()?, node.at))
 }
 
 /// The keys in a fixed order, without what resolution consumed: the document of `explain --resolved`.

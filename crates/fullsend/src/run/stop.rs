@@ -125,7 +125,7 @@ impl From<ProvisionError> for Stop {
         match error {
             ProvisionError::Model(ModelError::NoProvider) => Self::missing(reason),
             ProvisionError::Model(_) => Self::setup(reason),
-            ProvisionError::Proof { .. } => Self::new(OutcomeKind::SecurityStop, 6, reason),
+            ProvisionError::Proof(_) => Self::new(OutcomeKind::SecurityStop, 6, reason),
             ProvisionError::Backend
             | ProvisionError::Sandbox(_)
             | ProvisionError::Door(_)
