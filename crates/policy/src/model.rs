@@ -8,7 +8,7 @@ use yaml::{At, Span};
 use crate::address::{Network, Reach};
 use crate::file::FreeMap;
 pub use crate::file::{Compatibility, OnError, Protocol, Signing};
-use crate::glob::Pattern;
+use crate::glob::{Effort, Pattern};
 use crate::host::Host;
 
 #[derive(Clone, Debug)]
@@ -213,19 +213,19 @@ impl HostPattern {
     }
 
     /// Whether every host that this matches, `other` matches.
-    pub fn within(&self, other: &Self) -> bool {
+    pub fn within(&self, other: &Self, effort: &Effort) -> bool {
         match (self, other) {
             (_, Self::Any) => true,
             (Self::Name(one), Self::Name(two)) => one == two,
             (Self::Name(name), Self::Glob(pattern)) => pattern.matches(name.as_bytes()),
             (Self::Address(one), Self::Address(two)) => one == two,
-            (Self::Glob(one), Self::Glob(two)) => one.within(two),
+            (Self::Glob(one), Self::Glob(two)) => one.within(two, effort),
             _ => false,
         }
     }
 
     /// Whether some host may match both.
-    pub fn overlaps(&self, other: &Self) -> bool {
+    pub fn overlaps(&self, other: &Self, effort: &Effort) -> bool {
         match (self, other) {
             (Self::Any, _) | (_, Self::Any) => true,
             (Self::Name(one), Self::Name(two)) => one == two,
@@ -233,7 +233,7 @@ impl HostPattern {
             (Self::Name(name), Self::Glob(pattern)) | (Self::Glob(pattern), Self::Name(name)) => {
                 pattern.matches(name.as_bytes())
             }
-            (Self::Glob(one), Self::Glob(two)) => one.overlaps(two),
+            (Self::Glob(one), Self::Glob(two)) => one.overlaps(two, effort),
             (Self::Address(_), _) | (_, Self::Address(_)) => false,
         }
     }
@@ -325,7 +325,7 @@ impl ValuePattern {
         self.0.iter().any(|pattern| pattern.matches(value))
     }
 
-    pub fn within(&self, other: &Self) -> bool {
-        self.0.iter().all(|one| other.0.iter().any(|two| one.within(two)))
+    pub fn within(&self, other: &Self, effort: &Effort) -> bool {
+        self.0.iter().all(|one| other.0.iter().any(|two| one.within(two, effort)))
     }
 }

@@ -1,26 +1,30 @@
 //! A pattern as a set of positions: each position reads one byte of a set, and knows which positions may come next.
 //! Matching walks all open positions at once, so no text makes it backtrack.
 
-use std::collections::{HashSet, VecDeque};
-
 use super::PatternError;
 use super::parse::{ByteSet, Token};
+use super::proof::Machine;
+use super::small::Small;
 
 /// How many positions and how many steps between them a pattern may have.
 const MAX_POSITIONS: usize = 2048;
 const MAX_STEPS: usize = 32_768;
-/// How many pairs of states a proof may visit before it is given up.
-const MAX_PROOF: usize = 4096;
 
 #[derive(Clone, Debug)]
 pub(super) struct Automaton {
     /// What every text that matches begins with; compared before anything else.
-    literal_start: Vec<u8>,
+    pub(super) literal_start: Vec<u8>,
+    /// What every text that matches ends with.
+    pub(super) literal_end: Vec<u8>,
+    /// The different sets that positions read.
+    pub(super) sets: Vec<ByteSet>,
     reads: Vec<ByteSet>,
     next: Vec<Vec<u16>>,
     first: Vec<u16>,
     accepts: Vec<bool>,
     accepts_empty: bool,
+    /// The same as bit masks, for patterns that are short enough; nearly all are.
+    small: Option<Box<Small>>,
 }
 
 /// A piece of the pattern under construction: where it begins, where it may end, whether it may be empty.
@@ -122,62 +126,59 @@ impl Automaton {
         let mut builder = Builder::default();
         let piece = builder.sequence(tokens)?;
         let mut accepts = vec![false; builder.reads.len()];
-        for position in piece.last {
-            accepts[usize::from(position)] = true;
+        for position in &piece.last {
+            accepts[usize::from(*position)] = true;
         }
-        let literal_start = tokens
-            .iter()
-            .map_while(|token| super::parse::literal(std::slice::from_ref(token)))
-            .flatten()
-            .collect();
+        let literal = |token: &Token| super::parse::literal(std::slice::from_ref(token));
+        let mut literal_end: Vec<u8> = tokens.iter().rev().map_while(literal).flatten().collect();
+        literal_end.reverse();
+        let Builder { reads, next, steps: _ } = builder;
         Ok(Self {
-            literal_start,
-            reads: builder.reads,
-            next: builder.next,
+            literal_start: tokens.iter().map_while(literal).flatten().collect(),
+            literal_end,
+            sets: distinct(&reads),
+            small: Small::new(&reads, &next, &piece.first, &accepts, piece.empty).map(Box::new),
+            reads,
+            next,
             first: piece.first,
             accepts,
             accepts_empty: piece.empty,
         })
     }
 
-    pub(super) fn literal(bytes: &[u8]) -> Self {
-        let count = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
-        Self {
-            literal_start: bytes.to_vec(),
-            reads: bytes.iter().map(|byte| ByteSet::one(*byte)).collect(),
-            next: (1..=count).map(|next| if next < count { vec![next] } else { vec![] }).collect(),
-            first: if count == 0 { vec![] } else { vec![0] },
-            accepts: (1..=count).map(|position| position == count).collect(),
-            accepts_empty: count == 0,
-        }
-    }
-
-    pub(super) fn everything() -> Self {
-        Self {
-            literal_start: Vec::new(),
-            reads: vec![ByteSet::ALL],
-            next: vec![vec![0]],
-            first: vec![0],
-            accepts: vec![true],
-            accepts_empty: true,
-        }
+    pub(super) fn small(&self) -> Option<&Small> {
+        self.small.as_deref()
     }
 
     pub(super) fn matches(&self, text: &[u8]) -> bool {
-        if !text.starts_with(&self.literal_start) {
+        if !text.starts_with(&self.literal_start) || !text.ends_with(&self.literal_end) {
             return false;
         }
-        let mut state = State::start();
+        match &self.small {
+            Some(small) => small.matches(text),
+            None => self.accepts_from_start(text),
+        }
+    }
+
+    fn accepts_from_start(&self, text: &[u8]) -> bool {
+        let mut state = self.start();
         for byte in text {
             state = self.step(&state, *byte);
-            if state.positions.is_empty() {
+            if self.is_dead(&state) {
                 return false;
             }
         }
         self.accepting(&state)
     }
+}
 
-    /// The state after one more byte.
+impl Machine for Automaton {
+    type State = State;
+
+    fn start(&self) -> State {
+        State { at_start: true, positions: Vec::new() }
+    }
+
     fn step(&self, state: &State, byte: u8) -> State {
         let mut seen = vec![0u64; self.reads.len().div_ceil(64)];
         let mut positions = Vec::new();
@@ -206,82 +207,21 @@ impl Automaton {
             || state.positions.iter().any(|position| self.accepts[usize::from(*position)])
     }
 
-    /// Proves that everything this accepts, `upper` accepts.
-    pub(super) fn within(&self, upper: &Self) -> bool {
-        self.explore(upper, |lower_state, upper_state| {
-            if lower_state.is_dead() {
-                return Visit::Leave;
-            }
-            if self.accepting(lower_state) && !upper.accepting(upper_state) {
-                return Visit::Stop;
-            }
-            Visit::Enter
-        })
-    }
-
-    /// Whether some text may be accepted by both.
-    pub(super) fn overlaps(&self, other: &Self) -> bool {
-        !self.explore(other, |one, two| {
-            if one.is_dead() || two.is_dead() {
-                return Visit::Leave;
-            }
-            if self.accepting(one) && other.accepting(two) {
-                return Visit::Stop;
-            }
-            Visit::Enter
-        })
-    }
-
-    /// Walks both automata over every text at once. False when `visit` stops it, or when there is too much to walk.
-    fn explore(&self, other: &Self, visit: impl Fn(&State, &State) -> Visit) -> bool {
-        let alphabet = self.alphabet(other);
-        let mut known: HashSet<(State, State)> = HashSet::new();
-        let mut open = VecDeque::from([(State::start(), State::start())]);
-        while let Some((one, two)) = open.pop_front() {
-            if known.contains(&(one.clone(), two.clone())) {
-                continue;
-            }
-            match visit(&one, &two) {
-                Visit::Stop => return false,
-                Visit::Leave => continue,
-                Visit::Enter => {}
-            }
-            if known.len() >= MAX_PROOF {
-                return false;
-            }
-            open.extend(alphabet.iter().map(|byte| (self.step(&one, *byte), other.step(&two, *byte))));
-            known.insert((one, two));
-        }
-        true
-    }
-
-    /// One byte for every way in which bytes can differ to these two automata.
-    fn alphabet(&self, other: &Self) -> Vec<u8> {
-        let sets: HashSet<ByteSet> = self.reads.iter().chain(&other.reads).copied().collect();
-        let sets: Vec<ByteSet> = sets.into_iter().collect();
-        let mut seen: HashSet<Vec<bool>> = HashSet::new();
-        (0..=u8::MAX).filter(|byte| seen.insert(sets.iter().map(|set| set.has(*byte)).collect())).collect()
+    fn is_dead(&self, state: &State) -> bool {
+        !state.at_start && state.positions.is_empty()
     }
 }
 
-enum Visit {
-    Enter,
-    Leave,
-    Stop,
+fn distinct(sets: &[ByteSet]) -> Vec<ByteSet> {
+    let mut different = sets.to_vec();
+    different.sort_unstable();
+    different.dedup();
+    different
 }
 
+/// The positions that the text so far may have ended in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct State {
+pub(super) struct State {
     at_start: bool,
     positions: Vec<u16>,
-}
-
-impl State {
-    fn start() -> Self {
-        Self { at_start: true, positions: Vec::new() }
-    }
-
-    fn is_dead(&self) -> bool {
-        !self.at_start && self.positions.is_empty()
-    }
 }

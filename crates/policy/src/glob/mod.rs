@@ -4,6 +4,8 @@
 
 mod automaton;
 mod parse;
+mod proof;
+mod small;
 #[cfg(test)]
 mod tests;
 
@@ -11,6 +13,7 @@ use std::fmt;
 
 use automaton::Automaton;
 pub use parse::PatternError;
+pub use proof::Effort;
 
 /// The longest pattern that is read, in bytes.
 pub const MAX_PATTERN_BYTES: usize = 1024;
@@ -94,26 +97,25 @@ impl Pattern {
     }
 
     /// Whether everything that this matches, `other` matches too. Says no where the proof would take too long.
-    pub fn within(&self, other: &Self) -> bool {
+    pub fn within(&self, other: &Self, effort: &Effort) -> bool {
         match (&self.matcher, &other.matcher) {
             (_, Matcher::Everything) => true,
             (Matcher::Exactly(bytes), _) => other.matches(bytes),
             (Matcher::Automaton(lower), Matcher::Automaton(upper)) => {
-                self.same_as(other) || lower.within(upper)
+                self.same_as(other) || proof::within(lower, upper, effort)
             }
-            (Matcher::Automaton(lower), Matcher::Exactly(bytes)) => lower.within(&Automaton::literal(bytes)),
-            (Matcher::Everything, Matcher::Automaton(upper)) => Automaton::everything().within(upper),
-            (Matcher::Everything, Matcher::Exactly(_)) => false,
+            // A pattern that is not written out in full hardly ever stands for one text only.
+            (Matcher::Everything, _) | (_, Matcher::Exactly(_)) => false,
         }
     }
 
     /// Whether some text may match both. Says yes where the proof would take too long.
-    pub fn overlaps(&self, other: &Self) -> bool {
+    pub fn overlaps(&self, other: &Self, effort: &Effort) -> bool {
         match (&self.matcher, &other.matcher) {
             (Matcher::Everything, _) | (_, Matcher::Everything) => true,
             (Matcher::Exactly(bytes), _) => other.matches(bytes),
             (_, Matcher::Exactly(bytes)) => self.matches(bytes),
-            (Matcher::Automaton(one), Matcher::Automaton(two)) => one.overlaps(two),
+            (Matcher::Automaton(one), Matcher::Automaton(two)) => proof::overlaps(one, two, effort),
         }
     }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use super::{MAX_PATTERN_BYTES, Separator};
 
 /// A set of bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ByteSet([u64; 4]);
 
 impl ByteSet {

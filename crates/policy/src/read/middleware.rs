@@ -4,7 +4,7 @@ use yaml::{At, Diagnostic, Map};
 
 use super::Reader;
 use crate::file::{MiddlewareFile, OnError, SelectorFile};
-use crate::glob::{Pattern, Separator};
+use crate::glob::{Effort, Pattern, Separator};
 use crate::model::{HostPattern, Middleware, NetworkRule};
 
 const MAX_MIDDLEWARES: usize = 10;
@@ -116,16 +116,26 @@ impl Reader {
         if middleware.on_error == OnError::FailOpen {
             return;
         }
-        for endpoint in
-            networks.iter().flat_map(|network| &network.endpoints).filter(|endpoint| endpoint.tls_skip)
-        {
-            let covered = |pattern: &Pattern| match &endpoint.host {
-                HostPattern::Any => true,
-                HostPattern::Name(name) => pattern.matches(name.as_bytes()),
-                HostPattern::Address(address) => pattern.matches(address.to_string().as_bytes()),
-                HostPattern::Glob(glob) => pattern.overlaps(glob),
+        let effort = Effort::default();
+        let unread =
+            networks.iter().flat_map(|network| &network.endpoints).filter(|endpoint| endpoint.tls_skip);
+        for endpoint in unread {
+            let single = match &endpoint.host {
+                HostPattern::Name(name) => Some(name.clone()),
+                HostPattern::Address(address) => Some(address.to_string()),
+                HostPattern::Any | HostPattern::Glob(_) => None,
             };
-            if middleware.include.iter().any(covered) && !middleware.exclude.iter().any(covered) {
+            let may_match = |pattern: &Pattern| match (&single, &endpoint.host) {
+                (Some(host), _) => pattern.matches(host.as_bytes()),
+                (None, HostPattern::Glob(glob)) => pattern.overlaps(glob, &effort),
+                (None, _) => true,
+            };
+            let matches_all = |pattern: &Pattern| match (&single, &endpoint.host) {
+                (Some(host), _) => pattern.matches(host.as_bytes()),
+                (None, HostPattern::Glob(glob)) => glob.within(pattern, &effort),
+                (None, _) => pattern.is_everything(),
+            };
+            if middleware.include.iter().any(may_match) && !middleware.exclude.iter().any(matches_all) {
                 let message = format!(
                     "middleware `{}` must see what goes to {}, which is never read",
                     middleware.name,

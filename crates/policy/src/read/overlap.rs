@@ -6,10 +6,12 @@ use std::collections::HashMap;
 use yaml::Diagnostic;
 
 use crate::file::Protocol;
+use crate::glob::Effort;
 use crate::model::{Endpoint, NetworkRule, Subject};
 
 /// Reports a problem for every pair that disagrees.
 pub(super) fn check(networks: &[NetworkRule], diagnostics: &mut Vec<Diagnostic>) {
+    let effort = Effort::default();
     let mut hosts = HashMap::new();
     let endpoints: Vec<&Endpoint> = networks.iter().flat_map(|network| &network.endpoints).collect();
     for (index, one) in endpoints.iter().enumerate() {
@@ -19,10 +21,17 @@ pub(super) fn check(networks: &[NetworkRule], diagnostics: &mut Vec<Diagnostic>)
             }
             // Comparing two patterns is a proof: make each only once.
             let names = (one.host.to_string(), two.host.to_string());
-            if !*hosts.entry(names).or_insert_with(|| one.host.overlaps(&two.host)) {
+            if !*hosts.entry(names).or_insert_with(|| one.host.overlaps(&two.host, &effort)) {
                 continue;
             }
-            let disagreement = disagreement(one, two);
+            if effort.is_spent() {
+                let message = "the hosts and paths of the endpoints take too long to compare";
+                diagnostics.push(
+                    Diagnostic::error("too-complex", one.at, message).help("use fewer or simpler wildcards"),
+                );
+                return;
+            }
+            let disagreement = disagreement(one, two, &effort);
             if disagreement.is_empty() {
                 continue;
             }
@@ -45,7 +54,7 @@ fn share_a_port(one: &Endpoint, two: &Endpoint) -> bool {
     one.ports.iter().any(|port| two.ports.binary_search(port).is_ok())
 }
 
-fn disagreement(one: &Endpoint, two: &Endpoint) -> Vec<&'static str> {
+fn disagreement(one: &Endpoint, two: &Endpoint, effort: &Effort) -> Vec<&'static str> {
     let mut found = Vec::new();
     let mut compare = |what, same: bool| {
         if !same {
@@ -55,7 +64,7 @@ fn disagreement(one: &Endpoint, two: &Endpoint) -> Vec<&'static str> {
     compare("protocol tcp", (one.protocol == Protocol::Tcp) == (two.protocol == Protocol::Tcp));
     compare("tls", one.tls_skip == two.tls_skip);
     compare("allowed_ips", one.allowed_ips == two.allowed_ips);
-    if !(shapes_requests(one) && shapes_requests(two) && compete(one, two)) {
+    if !(shapes_requests(one) && shapes_requests(two) && compete(one, two, effort)) {
         return found;
     }
     compare("protocol", one.protocol == two.protocol);
@@ -76,12 +85,15 @@ fn shapes_requests(endpoint: &Endpoint) -> bool {
 }
 
 /// Of two endpoints for the same path the one that names it more exactly decides; equals must agree.
-fn compete(one: &Endpoint, two: &Endpoint) -> bool {
-    let overlap = match (&one.path, &two.path) {
-        (Some(one), Some(two)) => one.overlaps(two),
+fn compete(one: &Endpoint, two: &Endpoint, effort: &Effort) -> bool {
+    // Numbers first: comparing patterns is a proof.
+    if one.specificity() != two.specificity() {
+        return false;
+    }
+    match (&one.path, &two.path) {
+        (Some(one), Some(two)) => one.overlaps(two, effort),
         _ => true,
-    };
-    overlap && one.specificity() == two.specificity()
+    }
 }
 
 fn frames_are_graphql(endpoint: &Endpoint) -> bool {

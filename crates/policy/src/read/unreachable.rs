@@ -2,17 +2,19 @@
 
 use yaml::Diagnostic;
 
+use crate::glob::Effort;
 use crate::model::{Endpoint, HttpRule, NetworkRule, Rule, Subject};
 
 /// Endpoints with more rules than this are not compared rule by rule.
 const MAX_COMPARED: usize = 256;
 
 pub(super) fn check(networks: &[NetworkRule], diagnostics: &mut Vec<Diagnostic>) {
+    let effort = Effort::default();
     for endpoint in networks.iter().flat_map(|network| &network.endpoints) {
         if endpoint.allow.len() + endpoint.deny.len() <= MAX_COMPARED {
-            outside_scope(endpoint, diagnostics);
-            always_denied(endpoint, diagnostics);
-            denies_nothing(endpoint, diagnostics);
+            outside_scope(endpoint, &effort, diagnostics);
+            always_denied(endpoint, &effort, diagnostics);
+            denies_nothing(endpoint, &effort, diagnostics);
             repeated(&endpoint.allow, diagnostics);
             repeated(&endpoint.deny, diagnostics);
         }
@@ -26,10 +28,10 @@ fn http(rule: &Rule) -> Option<&HttpRule> {
     }
 }
 
-fn outside_scope(endpoint: &Endpoint, diagnostics: &mut Vec<Diagnostic>) {
+fn outside_scope(endpoint: &Endpoint, effort: &Effort, diagnostics: &mut Vec<Diagnostic>) {
     let Some(scope) = &endpoint.path else { return };
     for rule in endpoint.allow.iter().chain(&endpoint.deny) {
-        if let Some(http) = http(rule).filter(|http| !http.path.overlaps(scope)) {
+        if let Some(http) = http(rule).filter(|http| !http.path.overlaps(scope, effort)) {
             let message = format!(
                 "`{}` lies outside the endpoint's path `{}`, so this rule never applies",
                 http.path, scope.value
@@ -42,12 +44,14 @@ fn outside_scope(endpoint: &Endpoint, diagnostics: &mut Vec<Diagnostic>) {
     }
 }
 
-fn always_denied(endpoint: &Endpoint, diagnostics: &mut Vec<Diagnostic>) {
+fn always_denied(endpoint: &Endpoint, effort: &Effort, diagnostics: &mut Vec<Diagnostic>) {
     for rule in &endpoint.allow {
         let Some(allow) = http(rule) else { continue };
         let denied = endpoint.deny.iter().find(|deny| {
             http(deny).is_some_and(|deny| {
-                deny.query.is_empty() && allow.method.within(&deny.method) && allow.path.within(&deny.path)
+                deny.query.is_empty()
+                    && allow.method.within(&deny.method)
+                    && allow.path.within(&deny.path, effort)
             })
         });
         if let Some(deny) = denied {
@@ -59,14 +63,14 @@ fn always_denied(endpoint: &Endpoint, diagnostics: &mut Vec<Diagnostic>) {
     }
 }
 
-fn denies_nothing(endpoint: &Endpoint, diagnostics: &mut Vec<Diagnostic>) {
+fn denies_nothing(endpoint: &Endpoint, effort: &Effort, diagnostics: &mut Vec<Diagnostic>) {
     for rule in &endpoint.deny {
         let Some(deny) = http(rule) else { continue };
         let bites = endpoint
             .allow
             .iter()
             .filter_map(http)
-            .any(|allow| allow.method.overlaps(&deny.method) && allow.path.overlaps(&deny.path));
+            .any(|allow| allow.method.overlaps(&deny.method) && allow.path.overlaps(&deny.path, effort));
         if !bites {
             let message = format!(
                 "`{} {}` is not allowed in the first place, so this deny rule never applies here",

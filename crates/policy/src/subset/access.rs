@@ -3,10 +3,11 @@
 
 use super::Widening;
 use super::connection::{Atom, Limits};
+use super::play::{Reader, governs, scope_within};
 use crate::file::Protocol;
 use crate::model::{Credentials, Endpoint};
 
-pub(super) fn check(atom: &Atom<'_>, limits: &Limits<'_>) -> Result<(), Widening> {
+pub(super) fn check(atom: &Atom<'_>, limits: &Limits<'_>, deciding: &[Reader<'_>]) -> Result<(), Widening> {
     let lower = atom.endpoint;
     let granted = |what: &str, by: &dyn Fn(&Endpoint) -> bool| {
         if limits.admitting.iter().any(|endpoint| by(endpoint)) {
@@ -22,9 +23,13 @@ pub(super) fn check(atom: &Atom<'_>, limits: &Limits<'_>) -> Result<(), Widening
         granted("`protocol: tcp`", &|upper| upper.protocol == Protocol::Tcp)?;
     }
     granted("credentials", &|upper| credentials(&lower.credentials, &upper.credentials))?;
-    let read_above = limits.involved.iter().any(|(endpoint, _)| endpoint.protocol.reads_requests());
-    if lower.allow_encoded_slash && read_above {
-        granted("`allow_encoded_slash`", &|upper| encoded_slash(lower, upper, limits))?;
+    if lower.allow_encoded_slash && !limits.readers.is_empty() {
+        // The upper endpoint must decide wherever the lower one does.
+        granted("`allow_encoded_slash`", &|upper| {
+            upper.allow_encoded_slash
+                && scope_within(lower, upper, atom.effort)
+                && governs(upper, atom, deciding, |other| other.allow_encoded_slash)
+        })?;
     }
     Ok(())
 }
@@ -36,42 +41,4 @@ fn credentials(lower: &Credentials, upper: &Credentials) -> bool {
         && (!rewrite_body || upper.rewrite_body)
         && (!allow_uninspected || upper.allow_uninspected)
         && (signing.is_none() || *signing == upper.signing)
-}
-
-/// The upper endpoint must decide wherever the lower one speaks.
-fn encoded_slash(lower: &Endpoint, upper: &Endpoint, limits: &Limits<'_>) -> bool {
-    upper.allow_encoded_slash
-        && scope_within(lower, upper)
-        && governs(upper, lower, limits, |other| other.allow_encoded_slash)
-}
-
-/// Whether every path that `lower` speaks for, `upper` speaks for.
-pub(super) fn scope_within(lower: &Endpoint, upper: &Endpoint) -> bool {
-    match (&lower.path, &upper.path) {
-        (_, None) => true,
-        (None, Some(upper)) => upper.is_everything(),
-        (Some(lower), Some(upper)) => lower.within(upper),
-    }
-}
-
-pub(super) fn scopes_overlap(one: &Endpoint, two: &Endpoint) -> bool {
-    match (&one.path, &two.path) {
-        (Some(one), Some(two)) => one.overlaps(two),
-        _ => true,
-    }
-}
-
-/// Whether, on the paths of `lower`, the upper endpoint that decides is `chosen` or one that is `as_good`.
-pub(super) fn governs(
-    chosen: &Endpoint,
-    lower: &Endpoint,
-    limits: &Limits<'_>,
-    as_good: impl Fn(&Endpoint) -> bool,
-) -> bool {
-    limits
-        .involved
-        .iter()
-        .map(|(endpoint, _)| *endpoint)
-        .filter(|endpoint| endpoint.protocol.reads_requests() && scopes_overlap(endpoint, lower))
-        .all(|endpoint| as_good(endpoint) || endpoint.specificity() < chosen.specificity())
 }

@@ -5,11 +5,10 @@
 //! and its deny rules reach beyond it. So for every atom all upper endpoints that may come into play are looked at,
 //! whatever their programs are: a process can have any two programs above it.
 
-use yaml::At;
-
+use super::play::{self, Reader};
 use super::{Widening, access, grant};
 use crate::address::Reach;
-use crate::glob::Pattern;
+use crate::glob::{Effort, Pattern};
 use crate::model::{Endpoint, HostPattern, NetworkRule};
 
 /// One way in which a lower policy lets a program connect.
@@ -17,24 +16,26 @@ pub(super) struct Atom<'a> {
     pub(super) endpoint: &'a Endpoint,
     pub(super) port: u16,
     pub(super) binary: &'a Pattern,
+    pub(super) effort: &'a Effort,
 }
 
 /// What the upper policy has to say about an atom.
 pub(super) struct Limits<'a> {
     /// Endpoints that admit the whole atom.
     pub(super) admitting: Vec<&'a Endpoint>,
-    /// Endpoints that may come into play, with the programs they are for.
-    pub(super) involved: Vec<(&'a Endpoint, &'a [At<Pattern>])>,
+    /// Endpoints that read requests and may come into play.
+    pub(super) readers: Vec<Reader<'a>>,
 }
 
 pub(super) fn confine(lower: &mut [NetworkRule], upper: &[NetworkRule]) -> Result<(), Widening> {
+    let effort = Effort::default();
     let mut held_to_public = Vec::new();
     for (rule_index, rule) in lower.iter().enumerate() {
         for (endpoint_index, endpoint) in rule.endpoints.iter().enumerate() {
             let mut public = false;
             for port in &endpoint.ports {
                 for binary in &rule.binaries {
-                    let atom = Atom { endpoint, port: *port, binary };
+                    let atom = Atom { endpoint, port: *port, binary, effort: &effort };
                     public |= check(&atom, lower, upper)?;
                 }
             }
@@ -57,25 +58,30 @@ fn check(atom: &Atom<'_>, lower: &[NetworkRule], upper: &[NetworkRule]) -> Resul
             "the upper policy does not let `{}` connect to {}:{}",
             atom.binary, atom.endpoint.host, atom.port
         );
-        let near = limits.involved.first().map(|(endpoint, _)| endpoint.at);
+        let near = limits.readers.first().map(|reader| reader.endpoint.at);
         return Err(Widening { at: atom.endpoint.at, limit: near, message });
     }
     let public = reach(atom, &limits)?;
-    access::check(atom, &limits)?;
-    grant::check(atom, &limits, lower)?;
+    let deciding = play::deciding(atom, &limits.readers, lower);
+    access::check(atom, &limits, &deciding)?;
+    grant::check(atom, &limits, &deciding, lower)?;
     Ok(public)
 }
 
 fn limits<'a>(atom: &Atom<'_>, upper: &'a [NetworkRule]) -> Limits<'a> {
-    let mut limits = Limits { admitting: Vec::new(), involved: Vec::new() };
+    let mut limits = Limits { admitting: Vec::new(), readers: Vec::new() };
     for rule in upper {
-        let for_program = rule.binaries.iter().any(|binary| atom.binary.within(binary));
-        for endpoint in rule.endpoints.iter().filter(|endpoint| endpoint.ports.contains(&atom.port)) {
-            if !atom.endpoint.host.overlaps(&endpoint.host) {
+        let for_program = rule.binaries.iter().any(|binary| atom.binary.within(binary, atom.effort));
+        for endpoint in
+            rule.endpoints.iter().filter(|endpoint| endpoint.ports.binary_search(&atom.port).is_ok())
+        {
+            if !atom.endpoint.host.overlaps(&endpoint.host, atom.effort) {
                 continue;
             }
-            limits.involved.push((endpoint, &rule.binaries));
-            if for_program && atom.endpoint.host.within(&endpoint.host) {
+            if endpoint.protocol.reads_requests() {
+                limits.readers.push(Reader { endpoint, binaries: &rule.binaries });
+            }
+            if for_program && atom.endpoint.host.within(&endpoint.host, atom.effort) {
                 limits.admitting.push(endpoint);
             }
         }

@@ -1,57 +1,56 @@
 //! What may be asked over an admitted connection. A tunnel may only stand where the upper policy would tunnel too; a
 //! rule must lie within one upper rule, and every upper deny rule that could bite must bite below as well.
 
-use yaml::At;
-
 use super::Widening;
-use super::access::{governs, scope_within, scopes_overlap};
 use super::connection::{Atom, Limits};
-use crate::glob::Pattern;
+use super::play::{Reader, endpoints, governs, mirrors, scope_within, scopes_overlap};
+use crate::glob::{Effort, Pattern};
 use crate::model::{Endpoint, HttpRule, Method, NetworkRule, Rule, Subject};
 
-pub(super) fn check(atom: &Atom<'_>, limits: &Limits<'_>, lower: &[NetworkRule]) -> Result<(), Widening> {
-    let readers: Vec<(&Endpoint, &[At<Pattern>])> =
-        limits.involved.iter().copied().filter(|(endpoint, _)| endpoint.protocol.reads_requests()).collect();
+pub(super) fn check(
+    atom: &Atom<'_>,
+    limits: &Limits<'_>,
+    deciding: &[Reader<'_>],
+    lower: &[NetworkRule],
+) -> Result<(), Widening> {
+    let readers = &limits.readers;
     if !atom.endpoint.protocol.reads_requests() {
-        return tunnel(atom, &readers, lower);
+        return tunnel(atom, readers, lower);
     }
     if readers.is_empty() {
         return Ok(());
     }
-    let candidates = candidates(atom, limits, &readers)?;
+    let candidates = candidates(atom, limits, deciding)?;
     if !atom.endpoint.is_inspected() {
         return uninspected(atom, &candidates);
     }
     // Where the upper policy only audits it lets everything through.
-    let audits =
-        |upper: &&Endpoint| !upper.enforce && governs(upper, atom.endpoint, limits, |other| !other.enforce);
-    if candidates.iter().any(audits) {
+    let audits = |upper: &&Endpoint, among: &[Reader<'_>]| {
+        !upper.enforce && governs(upper, atom, among, |other| !other.enforce)
+    };
+    if candidates.iter().any(|upper| audits(upper, readers)) {
         return Ok(());
     }
-    if !atom.endpoint.enforce {
-        return audited(atom, &candidates, &readers);
+    // An endpoint that only audits lets everything through where it decides, and elsewhere what its rules allow.
+    if !atom.endpoint.enforce && !candidates.iter().any(|upper| audits(upper, deciding)) {
+        everything(atom, &candidates, deciding)?;
     }
     for rule in &atom.endpoint.allow {
         let Subject::Http(http) = &rule.on else { continue };
         covered(atom, rule, http, &candidates)?;
-        denials(atom, rule, http, &readers, lower)?;
+        denials(atom, rule, http, readers, lower)?;
     }
     Ok(())
 }
 
 /// Wherever the upper policy reads requests, the lower one must read them as well.
-fn tunnel(
-    atom: &Atom<'_>,
-    readers: &[(&Endpoint, &[At<Pattern>])],
-    lower: &[NetworkRule],
-) -> Result<(), Widening> {
-    for (reader, binaries) in readers {
-        let mirrored = endpoints(lower).any(|(mirror, rule)| {
-            mirror.protocol.reads_requests() && admits_all(mirror, rule, reader, binaries, atom.port)
-        });
+fn tunnel(atom: &Atom<'_>, readers: &[Reader<'_>], lower: &[NetworkRule]) -> Result<(), Widening> {
+    for reader in readers {
+        let mirrored = endpoints(lower)
+            .any(|(mirror, rule)| mirror.protocol.reads_requests() && mirrors(mirror, rule, reader, atom));
         if !mirrored {
             let message = format!("{} passes unread what the upper policy reads", atom.endpoint.selector());
-            return Err(Widening::beyond(atom.endpoint.at, reader.at, message));
+            return Err(Widening::beyond(atom.endpoint.at, reader.endpoint.at, message));
         }
     }
     Ok(())
@@ -61,31 +60,31 @@ fn tunnel(
 fn candidates<'a>(
     atom: &Atom<'_>,
     limits: &Limits<'a>,
-    readers: &[(&'a Endpoint, &[At<Pattern>])],
+    deciding: &[Reader<'_>],
 ) -> Result<Vec<&'a Endpoint>, Widening> {
     let lower = atom.endpoint;
-    let otherwise = readers.iter().find(|(reader, _)| {
-        scopes_overlap(reader, lower)
-            && (reader.protocol != lower.protocol || reader.is_inspected() != lower.is_inspected())
-    });
-    if let Some((reader, _)) = otherwise {
-        let message = format!(
-            "{} is read as {}, but as {} in the upper policy",
-            lower.selector(),
-            lower.protocol,
-            reader.protocol
-        );
-        return Err(Widening::beyond(lower.at, reader.at, message));
-    }
     let found: Vec<&Endpoint> = limits
         .admitting
         .iter()
         .copied()
-        .filter(|upper| upper.protocol == lower.protocol && scope_within(lower, upper))
+        .filter(|upper| upper.protocol == lower.protocol && scope_within(lower, upper, atom.effort))
         .collect();
     if found.is_empty() {
         let message = format!("{} speaks for paths that the upper policy does not", lower.selector());
         return Err(Widening::beyond(lower.at, limits.admitting[0].at, message));
+    }
+    let alike =
+        |upper: &Endpoint| upper.protocol == lower.protocol && upper.is_inspected() == lower.is_inspected();
+    if !found.iter().any(|upper| alike(upper) && governs(upper, atom, deciding, alike)) {
+        let other =
+            deciding.iter().map(|reader| reader.endpoint).find(|upper| !alike(upper)).unwrap_or(found[0]);
+        let message = format!(
+            "{} is read as {}, but as {} in the upper policy",
+            lower.selector(),
+            lower.protocol,
+            other.protocol
+        );
+        return Err(Widening::beyond(lower.at, other.at, message));
     }
     Ok(found)
 }
@@ -107,30 +106,28 @@ fn uninspected(atom: &Atom<'_>, candidates: &[&Endpoint]) -> Result<(), Widening
     Err(Widening::beyond(lower.at, candidates[0].at, message))
 }
 
-/// An endpoint that only audits lets everything through on its paths.
-fn audited(
-    atom: &Atom<'_>,
-    candidates: &[&Endpoint],
-    readers: &[(&Endpoint, &[At<Pattern>])],
-) -> Result<(), Widening> {
+/// The upper policy must allow every request on the paths of the atom.
+fn everything(atom: &Atom<'_>, candidates: &[&Endpoint], deciding: &[Reader<'_>]) -> Result<(), Widening> {
     let lower = atom.endpoint;
-    let everything = |rule: &Rule| match &rule.on {
+    let any = |rule: &Rule| match &rule.on {
         Subject::Http(http) => {
-            http.method == Method::Any && http.query.is_empty() && scope_within_path(lower, &http.path)
+            http.method == Method::Any
+                && http.query.is_empty()
+                && speaks_within(lower, &http.path, atom.effort)
         }
         _ => false,
     };
-    let denies = readers.iter().any(|(reader, _)| scopes_overlap(reader, lower) && !reader.deny.is_empty());
-    let allows_all = !denies && candidates.iter().any(|upper| upper.allow.iter().any(everything));
-    if allows_all {
+    let denies = deciding.iter().any(|reader| !reader.endpoint.deny.is_empty());
+    if !denies && candidates.iter().any(|upper| upper.allow.iter().any(any)) {
         return Ok(());
     }
     let message = format!("{} only audits, where the upper policy enforces its rules", lower.selector());
     Err(Widening::beyond(lower.at, candidates[0].at, message))
 }
 
-fn scope_within_path(lower: &Endpoint, path: &Pattern) -> bool {
-    path.is_everything() || lower.path.as_ref().is_some_and(|scope| scope.within(path))
+/// Whether all paths of an endpoint lie within a pattern.
+fn speaks_within(lower: &Endpoint, path: &Pattern, effort: &Effort) -> bool {
+    path.is_everything() || lower.path.as_ref().is_some_and(|scope| scope.within(path, effort))
 }
 
 /// One upper rule must allow all that this rule allows.
@@ -138,8 +135,9 @@ fn covered(atom: &Atom<'_>, rule: &Rule, http: &HttpRule, candidates: &[&Endpoin
     let allows = |upper: &Rule| match &upper.on {
         Subject::Http(limit) => {
             http.method.within(&limit.method)
-                && (http.path.within(&limit.path) || scope_within_path(atom.endpoint, &limit.path))
-                && query_within(http, limit)
+                && (http.path.within(&limit.path, atom.effort)
+                    || speaks_within(atom.endpoint, &limit.path, atom.effort))
+                && query_within(http, limit, atom.effort)
         }
         _ => false,
     };
@@ -156,11 +154,10 @@ fn covered(atom: &Atom<'_>, rule: &Rule, http: &HttpRule, candidates: &[&Endpoin
 }
 
 /// Every condition of the upper rule must be there below, at least as narrow.
-fn query_within(lower: &HttpRule, upper: &HttpRule) -> bool {
-    upper
-        .query
-        .iter()
-        .all(|(key, limit)| lower.query.iter().any(|(name, pattern)| name == key && pattern.within(limit)))
+fn query_within(lower: &HttpRule, upper: &HttpRule, effort: &Effort) -> bool {
+    upper.query.iter().all(|(key, limit)| {
+        lower.query.iter().any(|(name, pattern)| name == key && pattern.within(limit, effort))
+    })
 }
 
 /// Every upper deny rule that could bite must have its like below.
@@ -168,53 +165,45 @@ fn denials(
     atom: &Atom<'_>,
     rule: &Rule,
     http: &HttpRule,
-    readers: &[(&Endpoint, &[At<Pattern>])],
+    readers: &[Reader<'_>],
     lower: &[NetworkRule],
 ) -> Result<(), Widening> {
-    for (reader, binaries) in readers.iter().filter(|(reader, _)| scopes_overlap(reader, atom.endpoint)) {
-        for deny in &reader.deny {
+    for reader in readers {
+        if reader.endpoint.deny.is_empty() || !scopes_overlap(reader.endpoint, atom.endpoint, atom.effort) {
+            continue;
+        }
+        for deny in &reader.endpoint.deny {
             let Subject::Http(limit) = &deny.on else { continue };
-            if !http.method.overlaps(&limit.method) || !http.path.overlaps(&limit.path) {
+            let apart = !http.method.overlaps(&limit.method) || !http.path.overlaps(&limit.path, atom.effort);
+            if apart || mirrored(atom, limit, reader, lower) {
                 continue;
             }
-            let mirrored = endpoints(lower).any(|(mirror, rule)| {
-                admits_all(mirror, rule, reader, binaries, atom.port)
-                    && scope_within(reader, mirror)
-                    && mirror.deny.iter().any(|deny| denies_all(deny, limit))
-            });
-            if !mirrored {
-                let message = format!(
-                    "the upper policy denies `{} {}` on {}, this policy does not",
-                    limit.method,
-                    limit.path,
-                    reader.selector()
-                );
-                return Err(Widening::beyond(rule.at.0, deny.at.0, message));
-            }
+            let message = format!(
+                "the upper policy denies `{} {}` on {}, this policy does not",
+                limit.method,
+                limit.path,
+                reader.endpoint.selector()
+            );
+            return Err(Widening::beyond(rule.at.0, deny.at.0, message));
         }
     }
     Ok(())
 }
 
-/// Whether a lower deny rule forbids everything that the upper one forbids.
-fn denies_all(lower: &Rule, upper: &HttpRule) -> bool {
-    let Subject::Http(lower) = &lower.on else { return false };
-    upper.method.within(&lower.method) && upper.path.within(&lower.path) && query_within(upper, lower)
-}
-
-fn endpoints(rules: &[NetworkRule]) -> impl Iterator<Item = (&Endpoint, &NetworkRule)> {
-    rules.iter().flat_map(|rule| rule.endpoints.iter().map(move |endpoint| (endpoint, rule)))
-}
-
-/// Whether `mirror` is in play wherever `endpoint` is, on this port.
-fn admits_all(
-    mirror: &Endpoint,
-    rule: &NetworkRule,
-    endpoint: &Endpoint,
-    binaries: &[At<Pattern>],
-    port: u16,
-) -> bool {
-    mirror.ports.contains(&port)
-        && endpoint.host.within(&mirror.host)
-        && binaries.iter().all(|binary| rule.binaries.iter().any(|mirrored| binary.within(mirrored)))
+/// Whether a lower deny rule is in play wherever the upper one is, and forbids as much.
+fn mirrored(atom: &Atom<'_>, limit: &HttpRule, reader: &Reader<'_>, lower: &[NetworkRule]) -> bool {
+    let as_much = |rule: &Rule| match &rule.on {
+        Subject::Http(deny) => {
+            limit.method.within(&deny.method)
+                && limit.path.within(&deny.path, atom.effort)
+                && query_within(limit, deny, atom.effort)
+        }
+        _ => false,
+    };
+    endpoints(lower).any(|(mirror, rule)| {
+        mirror.protocol.reads_requests()
+            && mirrors(mirror, rule, reader, atom)
+            && scope_within(reader.endpoint, mirror, atom.effort)
+            && mirror.deny.iter().any(as_much)
+    })
 }

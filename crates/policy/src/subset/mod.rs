@@ -5,6 +5,7 @@ mod access;
 mod connection;
 mod filesystem;
 mod grant;
+mod play;
 
 use yaml::{Diagnostic, Span};
 

@@ -1,0 +1,161 @@
+//! Questions about all texts at once: does one pattern lie within another, may both match one text. Both automata are
+//! walked together over every text; the walk is given up when it takes too long, and the careful answer is given.
+
+use std::cell::Cell;
+use std::collections::{HashSet, VecDeque};
+use std::hash::Hash;
+
+use super::automaton::Automaton;
+
+/// Something that reads a text byte by byte and accepts it or not.
+pub(super) trait Machine {
+    type State: Clone + Eq + Hash;
+
+    fn start(&self) -> Self::State;
+    fn step(&self, state: &Self::State, byte: u8) -> Self::State;
+    fn accepting(&self, state: &Self::State) -> bool;
+    /// Whether nothing can be accepted any more.
+    fn is_dead(&self, state: &Self::State) -> bool;
+}
+
+/// How many pairs of states one proof may visit.
+const MAX_PAIRS: usize = 4096;
+/// How many steps all proofs about one or two policies may take together.
+const ALL_STEPS: u64 = 400_000;
+
+/// What may still be spent on proofs, so that comparing patterns is bounded over a whole policy.
+#[derive(Debug)]
+pub struct Effort(Cell<u64>);
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self(Cell::new(ALL_STEPS))
+    }
+}
+
+impl Effort {
+    /// Whether a proof was given up for want of it.
+    pub fn is_spent(&self) -> bool {
+        self.0.get() == 0
+    }
+
+    fn spend(&self, steps: usize) -> bool {
+        let left = self.0.get().saturating_sub(steps as u64);
+        self.0.set(left);
+        left > 0
+    }
+}
+
+enum Visit {
+    Enter,
+    Leave,
+    Stop,
+}
+
+/// Proves that everything `lower` accepts, `upper` accepts.
+pub(super) fn within(lower: &Automaton, upper: &Automaton, effort: &Effort) -> bool {
+    if !compatible_ends(lower, upper) {
+        return false;
+    }
+    let alphabet = alphabet(lower, upper, effort);
+    match (lower.small(), upper.small()) {
+        (Some(lower), Some(upper)) => all_within(lower, upper, &alphabet, effort),
+        _ => all_within(lower, upper, &alphabet, effort),
+    }
+}
+
+/// Whether some text may be accepted by both.
+pub(super) fn overlaps(one: &Automaton, two: &Automaton, effort: &Effort) -> bool {
+    if !compatible_ends(one, two) {
+        return false;
+    }
+    let alphabet = alphabet(one, two, effort);
+    match (one.small(), two.small()) {
+        (Some(one), Some(two)) => some_in_both(one, two, &alphabet, effort),
+        _ => some_in_both(one, two, &alphabet, effort),
+    }
+}
+
+fn all_within<L: Machine, U: Machine>(lower: &L, upper: &U, alphabet: &[u8], effort: &Effort) -> bool {
+    explore(lower, upper, alphabet, effort, |below, above| {
+        if lower.is_dead(below) {
+            Visit::Leave
+        } else if lower.accepting(below) && !upper.accepting(above) {
+            Visit::Stop
+        } else {
+            Visit::Enter
+        }
+    })
+}
+
+fn some_in_both<A: Machine, B: Machine>(one: &A, two: &B, alphabet: &[u8], effort: &Effort) -> bool {
+    !explore(one, two, alphabet, effort, |left, right| {
+        if one.is_dead(left) || two.is_dead(right) {
+            Visit::Leave
+        } else if one.accepting(left) && two.accepting(right) {
+            Visit::Stop
+        } else {
+            Visit::Enter
+        }
+    })
+}
+
+/// Patterns that begin or end differently are apart; most pairs are settled here.
+fn compatible_ends(one: &Automaton, two: &Automaton) -> bool {
+    let starts = (&one.literal_start, &two.literal_start);
+    let ends = (&one.literal_end, &two.literal_end);
+    (starts.0.starts_with(starts.1) || starts.1.starts_with(starts.0))
+        && (ends.0.ends_with(ends.1) || ends.1.ends_with(ends.0))
+}
+
+/// Walks both machines over every text. False when `visit` stops it, or when there is too much to walk.
+fn explore<A: Machine, B: Machine>(
+    one: &A,
+    two: &B,
+    alphabet: &[u8],
+    effort: &Effort,
+    visit: impl Fn(&A::State, &B::State) -> Visit,
+) -> bool {
+    let start = (one.start(), two.start());
+    let mut known = HashSet::from([start.clone()]);
+    let mut open = VecDeque::from([start]);
+    while let Some((left, right)) = open.pop_front() {
+        match visit(&left, &right) {
+            Visit::Stop => return false,
+            Visit::Leave => continue,
+            Visit::Enter => {}
+        }
+        if known.len() > MAX_PAIRS || !effort.spend(alphabet.len()) {
+            return false;
+        }
+        for byte in alphabet {
+            let pair = (one.step(&left, *byte), two.step(&right, *byte));
+            if known.insert(pair.clone()) {
+                open.push_back(pair);
+            }
+        }
+    }
+    true
+}
+
+/// One byte for every way in which bytes can differ to these two automata.
+fn alphabet(one: &Automaton, two: &Automaton, effort: &Effort) -> Vec<u8> {
+    let mut class_of = [0u8; 256];
+    effort.spend(8 * (one.sets.len() + two.sets.len()));
+    for set in one.sets.iter().chain(&two.sets) {
+        let mut renamed: Vec<(u8, bool)> = Vec::new();
+        for byte in 0..=u8::MAX {
+            let class = &mut class_of[usize::from(byte)];
+            let key = (*class, set.has(byte));
+            let index = renamed.iter().position(|known| *known == key).unwrap_or_else(|| {
+                renamed.push(key);
+                renamed.len() - 1
+            });
+            *class = u8::try_from(index).unwrap_or(u8::MAX);
+        }
+    }
+    let mut seen = [false; 256];
+    (0..=u8::MAX)
+        .filter(|byte| !std::mem::replace(&mut seen[usize::from(class_of[usize::from(*byte)])], true))
+        .collect()
+}
