@@ -13,6 +13,7 @@ pub mod init;
 mod message;
 mod process;
 mod proof;
+pub mod repository;
 mod running;
 mod shared;
 mod spec;

@@ -6,9 +6,19 @@ mod identity;
 mod network;
 mod proof;
 mod refusals;
+mod repository;
 
 use crate::runner::Case;
 
 pub(crate) fn all() -> Vec<Case> {
-    [commands::CASES, files::CASES, identity::CASES, network::CASES, proof::CASES, refusals::CASES].concat()
+    [
+        commands::CASES,
+        files::CASES,
+        identity::CASES,
+        network::CASES,
+        proof::CASES,
+        refusals::CASES,
+        repository::CASES,
+    ]
+    .concat()
 }

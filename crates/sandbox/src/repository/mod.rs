@@ -1,0 +1,299 @@
+//! What a git working tree needs to be shown in a sandbox: read once on the host into plain data, then turned into
+//! mounts. The host's tree is only ever read. No git program is run, because the repository's own configuration could
+//! make one execute things.
+
+mod config;
+mod index;
+mod secrets;
+
+pub use config::rewrite as rewrite_config;
+pub use secrets::looks_secret;
+
+use crate::spec::{CopyOnWrite, Edit, Mount, MountKind};
+use std::fmt;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Component, Path, PathBuf};
+
+const MAX_CONFIG_BYTES: u64 = 1 << 20;
+const MAX_ALTERNATES: usize = 32;
+const MAX_MODULE_DEPTH: usize = 8;
+
+/// A working tree as it is on the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repository {
+    /// Its root, a real path.
+    pub root: PathBuf,
+    pub git: GitDirectory,
+    /// Untracked files with names that secrets have, relative to the root.
+    pub secrets: Vec<PathBuf>,
+}
+
+/// Where a working tree keeps its git data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GitDirectory {
+    /// Not a repository.
+    None,
+    /// In `.git`, as usual.
+    Inside(GitData),
+    /// Elsewhere: a linked worktree or a submodule. `common` holds what worktrees share.
+    Elsewhere { directory: PathBuf, common: PathBuf, data: GitData },
+}
+
+/// What must differ in a git directory; paths are relative to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GitData {
+    /// Configuration files and what they become.
+    pub configs: Vec<(PathBuf, Vec<u8>)>,
+    /// Hook directories, to be emptied.
+    pub hooks: Vec<PathBuf>,
+    /// Object stores elsewhere that this one borrows from.
+    pub alternates: Vec<PathBuf>,
+}
+
+/// The mounts that show a repository, and what they hide.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RepositoryView {
+    pub mounts: Vec<Mount>,
+    pub masked: Vec<PathBuf>,
+}
+
+/// Why a working tree could not be read.
+#[derive(Debug)]
+pub struct RepositoryError {
+    pub path: PathBuf,
+    pub source: io::Error,
+}
+
+impl fmt::Display for RepositoryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "repository: cannot read {}: {}", self.path.display(), self.source)
+    }
+}
+
+impl std::error::Error for RepositoryError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+impl Repository {
+    /// Reads the working tree at `root`.
+    pub fn read(root: &Path) -> Result<Self, RepositoryError> {
+        let at = |path: &Path| {
+            let path = path.to_path_buf();
+            move |source| RepositoryError { path, source }
+        };
+        let root = fs::canonicalize(root).map_err(at(root))?;
+        let git = read_git(&root)?;
+        let index = match &git {
+            GitDirectory::None => None,
+            GitDirectory::Inside(_) => Some(root.join(".git/index")),
+            GitDirectory::Elsewhere { directory, .. } => Some(directory.join("index")),
+        };
+        let tracked = index.map(|index| index::tracked_secrets(&index)).unwrap_or_default();
+        let secrets = secrets::untracked(&root, &tracked).map_err(at(&root))?;
+        Ok(Self { root, git, secrets })
+    }
+
+    /// The mounts that show it at `target`, without the secrets that are not in `keep`.
+    pub fn view(&self, target: &Path, keep: &[PathBuf], memory_bytes: u64) -> RepositoryView {
+        let masked: Vec<PathBuf> = self.secrets.iter().filter(|path| !keep.contains(path)).cloned().collect();
+        let mut edits: Vec<Edit> = masked.iter().cloned().map(|path| Edit::Remove { path }).collect();
+        let mut mounts = Vec::new();
+        let view = |source: &Path, edits| {
+            MountKind::CopyOnWrite(CopyOnWrite { source: source.to_path_buf(), edits, memory_bytes })
+        };
+        match &self.git {
+            GitDirectory::None => {}
+            GitDirectory::Inside(data) => {
+                edits.extend(data.edits(Path::new(".git")));
+                mounts.extend(data.alternate_mounts());
+            }
+            GitDirectory::Elsewhere { directory, common, data } => {
+                let pointer = format!("gitdir: {}\n", directory.display()).into_bytes();
+                edits.push(Edit::Write { path: ".git".into(), contents: pointer, mode: 0o644 });
+                let kind = view(common, data.edits(Path::new("")));
+                mounts.push(Mount { target: common.clone(), kind });
+                mounts.extend(data.alternate_mounts());
+            }
+        }
+        mounts.insert(0, Mount { target: target.to_path_buf(), kind: view(&self.root, edits) });
+        RepositoryView { mounts, masked }
+    }
+}
+
+impl GitData {
+    fn edits(&self, directory: &Path) -> Vec<Edit> {
+        let hooks = self.hooks.iter().map(|path| Edit::EmptyDirectory { path: directory.join(path) });
+        let configs = self.configs.iter().map(|(path, contents)| Edit::Write {
+            path: directory.join(path),
+            contents: contents.clone(),
+            mode: 0o644,
+        });
+        let alternates = (!self.alternates.is_empty()).then(|| Edit::Write {
+            path: directory.join("objects/info/alternates"),
+            contents: self
+                .alternates
+                .iter()
+                .map(|path| format!("{}\n", path.display()))
+                .collect::<String>()
+                .into(),
+            mode: 0o644,
+        });
+        hooks.chain(configs).chain(alternates).collect()
+    }
+
+    fn alternate_mounts(&self) -> Vec<Mount> {
+        let mount = |path: &PathBuf| Mount {
+            target: path.clone(),
+            kind: MountKind::ReadOnly { source: path.clone() },
+        };
+        self.alternates.iter().map(mount).collect()
+    }
+}
+
+fn read_git(root: &Path) -> Result<GitDirectory, RepositoryError> {
+    let path = root.join(".git");
+    let fail = |source| RepositoryError { path: path.clone(), source };
+    let kind = match fs::symlink_metadata(&path) {
+        Ok(metadata) => metadata.file_type(),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(GitDirectory::None),
+        Err(e) => return Err(fail(e)),
+    };
+    if kind.is_symlink() {
+        return Err(fail(io::Error::other("`.git` is a symlink; use a linked worktree instead")));
+    }
+    if kind.is_dir() {
+        return Ok(GitDirectory::Inside(read_data(&path)?));
+    }
+    let text = read_bounded(&path).map_err(fail)?;
+    let text = String::from_utf8_lossy(&text);
+    let Some(pointer) = text.trim_end().strip_prefix("gitdir: ") else {
+        return Err(fail(io::Error::other("it is neither a directory nor a pointer to one")));
+    };
+    let directory = fs::canonicalize(root.join(pointer)).map_err(fail)?;
+    let common = match read_bounded(&directory.join("commondir")) {
+        Ok(text) => directory.join(String::from_utf8_lossy(&text).trim_end()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => directory.clone(),
+        Err(e) => return Err(fail(e)),
+    };
+    let common = fs::canonicalize(&common).map_err(fail)?;
+    if !directory.starts_with(&common) {
+        return Err(fail(io::Error::other("its git directory lies outside of the common one")));
+    }
+    let data = read_data(&common)?;
+    Ok(GitDirectory::Elsewhere { directory, common, data })
+}
+
+/// Reads what must differ in the git directory `directory`, its submodules' and its worktrees' included.
+fn read_data(directory: &Path) -> Result<GitData, RepositoryError> {
+    let mut data = GitData::default();
+    add_one(directory, Path::new(""), &mut data)?;
+    add_worktrees(directory, &mut data)?;
+    add_modules(directory, Path::new("modules"), 0, &mut data)?;
+    add_alternates(&directory.join("objects"), &mut data)?;
+    Ok(data)
+}
+
+fn add_one(directory: &Path, inner: &Path, data: &mut GitData) -> Result<(), RepositoryError> {
+    let path = inner.join("config");
+    match read_bounded(&directory.join(&path)) {
+        Ok(text) => data.configs.push((path, config::rewrite(&text))),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Err(source) => return Err(RepositoryError { path: directory.join(path), source }),
+    }
+    data.hooks.push(inner.join("hooks"));
+    Ok(())
+}
+
+fn add_worktrees(directory: &Path, data: &mut GitData) -> Result<(), RepositoryError> {
+    let names = list(&directory.join("worktrees"))?;
+    let inner = names.into_iter().map(|name| Path::new("worktrees").join(name));
+    for path in [PathBuf::new()].into_iter().chain(inner).map(|inner| inner.join("config.worktree")) {
+        match read_bounded(&directory.join(&path)) {
+            Ok(text) => data.configs.push((path, config::rewrite(&text))),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(RepositoryError { path: directory.join(path), source }),
+        }
+    }
+    Ok(())
+}
+
+/// A submodule's name may contain slashes, so directories between are searched too.
+fn add_modules(
+    directory: &Path,
+    inner: &Path,
+    depth: usize,
+    data: &mut GitData,
+) -> Result<(), RepositoryError> {
+    if depth > MAX_MODULE_DEPTH {
+        return Ok(());
+    }
+    for name in list(&directory.join(inner))? {
+        let module = inner.join(name);
+        let is_git = directory.join(&module).join("HEAD").is_file();
+        if is_git {
+            add_one(directory, &module, data)?;
+            add_modules(directory, &module.join("modules"), depth + 1, data)?;
+        } else {
+            add_modules(directory, &module, depth + 1, data)?;
+        }
+    }
+    Ok(())
+}
+
+fn add_alternates(objects: &Path, data: &mut GitData) -> Result<(), RepositoryError> {
+    let path = objects.join("info/alternates");
+    let text = match read_bounded(&path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(RepositoryError { path, source }),
+    };
+    for line in
+        String::from_utf8_lossy(&text).lines().filter(|line| !line.starts_with('#') && !line.is_empty())
+    {
+        // A missing one is skipped by git too.
+        let Ok(store) = fs::canonicalize(objects.join(line)) else { continue };
+        let is_new = !data.alternates.contains(&store);
+        if is_new && data.alternates.len() < MAX_ALTERNATES && is_plain(&store) {
+            data.alternates.push(store.clone());
+            add_alternates(&store, data)?;
+        }
+    }
+    Ok(())
+}
+
+/// A store must be a directory of its own, not the whole disk.
+fn is_plain(store: &Path) -> bool {
+    store.is_dir() && store.components().filter(|part| matches!(part, Component::Normal(_))).count() >= 2
+}
+
+fn list(directory: &Path) -> Result<Vec<std::ffi::OsString>, RepositoryError> {
+    let fail = |source| RepositoryError { path: directory.to_path_buf(), source };
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
+        Err(e) => return Err(fail(e)),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(fail)?;
+        if entry.file_type().map_err(fail)?.is_dir() {
+            names.push(entry.file_name());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    fs::File::open(path)?.take(MAX_CONFIG_BYTES + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > MAX_CONFIG_BYTES {
+        return Err(io::Error::other("it is too large"));
+    }
+    Ok(text)
+}

@@ -1,0 +1,70 @@
+//! Files whose names say that they hold secrets.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A tree with more entries is refused: what was not looked at cannot be shown.
+const MAX_ENTRIES: usize = 3_000_000;
+
+/// `.env*`, `.netrc`, `.npmrc`, `.pypirc`, `.git-credentials`, `*.pem`, `id_*`.
+pub fn looks_secret(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    let exact: [&[u8]; 4] = [b".netrc", b".npmrc", b".pypirc", b".git-credentials"];
+    exact.contains(&name) || name.starts_with(b".env") || name.starts_with(b"id_") || name.ends_with(b".pem")
+}
+
+/// The secret-like files below `root` that are not in `tracked`, relative to it. Links are not followed.
+pub(super) fn untracked(root: &Path, tracked: &BTreeSet<PathBuf>) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut open = vec![PathBuf::new()];
+    let mut entries = 0;
+    while let Some(directory) = open.pop() {
+        let listing = match fs::read_dir(root.join(&directory)) {
+            Ok(listing) => listing,
+            // What the caller cannot read, the sandbox cannot read either.
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => continue,
+            Err(e) => return Err(e),
+        };
+        for entry in listing {
+            let entry = entry?;
+            entries += 1;
+            if entries > MAX_ENTRIES {
+                return Err(io::Error::other(format!("it has more than {MAX_ENTRIES} files")));
+            }
+            let path = directory.join(entry.file_name());
+            let is_directory = entry.file_type()?.is_dir();
+            if looks_secret(&entry.file_name()) && !covers_tracked(&path, is_directory, tracked) {
+                found.push(path);
+            } else if is_directory && path != Path::new(".git") {
+                open.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// A directory with a secret's name goes as a whole unless something in it is tracked.
+fn covers_tracked(path: &Path, is_directory: bool, tracked: &BTreeSet<PathBuf>) -> bool {
+    tracked.contains(path) || (is_directory && tracked.iter().any(|file| file.starts_with(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_secrets_are_known() {
+        for name in
+            [".env", ".env.local", ".envrc", ".netrc", ".npmrc", "key.pem", "id_rsa", "id_ed25519.pub"]
+        {
+            assert!(looks_secret(OsStr::new(name)), "{name}");
+        }
+        for name in ["env", "src", "README.md", "pem", "identity", "a.pem.txt", ".npmrcx"] {
+            assert!(!looks_secret(OsStr::new(name)), "{name}");
+        }
+    }
+}
