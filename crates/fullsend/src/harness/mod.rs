@@ -142,7 +142,7 @@ record! {
     pub struct McpServer {
         /// The program inside the sandbox.
         command: At<String>,
-        args: Vec<Template>,
+        args: CommandLine,
         env: Variables,
     }
 }
@@ -280,6 +280,28 @@ impl yaml::Shape for ProviderRef {
 
     fn schema(_: &mut yaml::Schemas) -> yaml::macros::Json {
         yaml::macros::json!({ "type": "string", "minLength": 1 })
+    }
+}
+
+/// The arguments of a program. Order and repetition mean something, so nearer ones replace farther ones as a whole.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CommandLine(pub Vec<Template>);
+
+impl yaml::Shape for CommandLine {
+    fn decode(node: &yaml::Node, decoder: &mut yaml::Decoder) -> Option<Self> {
+        Vec::<Template>::decode(node, decoder).map(Self)
+    }
+
+    fn absent(_: &mut yaml::Decoder, _: yaml::Span, _: &str) -> Option<Self> {
+        Some(Self::default())
+    }
+
+    fn schema(schemas: &mut yaml::Schemas) -> yaml::macros::Json {
+        Vec::<Template>::schema(schemas)
+    }
+
+    fn optional() -> bool {
+        true
     }
 }
 

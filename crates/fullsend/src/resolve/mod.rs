@@ -223,7 +223,7 @@ fn shared(config: &Node) -> Node {
     Node::new(config.at, Value::Map(entries.cloned().collect()))
 }
 
-/// Far to near; the nearer value wins, by the rule of its field.
+/// Far to near; the nearer value wins, by the rule of its field. What nobody says, or says `null` about, is built in.
 fn merge(
     library: &mut Library,
     configs: &Configs,
@@ -232,13 +232,14 @@ fn merge(
     problems: &mut Vec<Diagnostic>,
 ) -> Option<Node> {
     let defaults = Found { layer: LayerKind::Builtin, path: "defaults.yaml".to_owned() };
-    let mut tree = match library.tree(&defaults) {
-        Ok(tree) => (*tree).clone(),
+    let defaults = match library.tree(&defaults) {
+        Ok(tree) => tree,
         Err(problem) => {
             problems.push((*problem).clone());
             return None;
         }
     };
+    let mut tree = Node::new(defaults.at, Value::Map(Vec::new()));
     for config in [&configs.organisation_tree, &configs.repository_tree].into_iter().flatten() {
         tree = Harness::merge(tree, shared(config));
     }
@@ -249,9 +250,33 @@ fn merge(
     }
     let forge = take(&mut tree, "forge");
     take(&mut tree, "base");
-    match forge_block(forge.as_ref(), choices.forge, problems) {
-        Some(block) => Some(Harness::merge(tree, block)),
-        None => Some(tree),
+    if let Some(block) = forge_block(forge.as_ref(), choices.forge, problems) {
+        tree = Harness::merge(tree, block);
+    }
+    uncover(&defaults, &mut tree);
+    let mut tree = Harness::merge((*defaults).clone(), tree);
+    without_idle_limit(&mut tree, links);
+    Some(tree)
+}
+
+/// How many resources may be fetched is a limit for whoever fetches. In a harness that does not, the built-in number
+/// and the configuration's say nothing; one in a harness file is a mistake that `check` reports.
+fn without_idle_limit(tree: &mut Node, links: &[Link]) {
+    let fetches = tree.get("allow_runtime_fetch").is_some_and(|set| set.value == Value::Bool(true));
+    let in_a_harness = |limit: &Node| links.iter().any(|link| link.tree.at.source == limit.at.source);
+    if !fetches && tree.get("max_runtime_fetches").is_some_and(|limit| !in_a_harness(limit)) {
+        take(tree, "max_runtime_fetches");
+    }
+}
+
+/// A `null` deletes what farther files say. Where something is built in, that shows again.
+fn uncover(defaults: &Node, tree: &mut Node) {
+    let Value::Map(entries) = &mut tree.value else { return };
+    entries.retain(|entry| !entry.node.is_null() || defaults.get(&entry.key).is_none());
+    for entry in entries {
+        if let Some(default) = defaults.get(&entry.key) {
+            uncover(default, &mut entry.node);
+        }
     }
 }
 
@@ -265,7 +290,8 @@ fn forge_block(
     if let Some(block) = forge.get(chosen.word()) {
         return Some(block.clone());
     }
-    let known: Vec<&str> = forge.entries().iter().map(|entry| entry.key.as_str()).collect();
+    let known = forge.entries().iter().filter(|entry| !entry.node.is_null());
+    let known: Vec<&str> = known.map(|entry| entry.key.as_str()).collect();
     if !known.is_empty() {
         let message = format!("`forge` has no block for {chosen} (it has {})", known.join(", "));
         let help = format!("add `{chosen}: {{}}` if nothing differs there");
