@@ -181,6 +181,8 @@ fn arrows_between_crates(complaints: &mut Vec<(String, &str, String)>) {
     for (krate, allowed) in CRATE_ARROWS {
         let manifest = format!("crates/{krate}/Cargo.toml");
         let text = fs::read_to_string(root().join(&manifest)).unwrap();
+        // Tests may read what a user writes with whatever reads it.
+        let text = text.split("[dev-dependencies]").next().unwrap_or_default();
         for (other, _) in CRATE_ARROWS {
             let uses = text.contains(&format!("path = \"../{other}\""));
             if uses && !allowed.contains(other) {

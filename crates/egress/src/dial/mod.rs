@@ -24,6 +24,15 @@ pub struct Dialer {
     tls: Arc<ClientConfig>,
     /// For one address, and for one handshake.
     pub step_time: Duration,
+    /// Tests reach public addresses here, and see which were dialled.
+    #[cfg(test)]
+    pub(crate) detour: Option<Detour>,
+}
+
+#[cfg(test)]
+pub(crate) struct Detour {
+    pub(crate) to: IpAddr,
+    pub(crate) dialled: std::sync::Mutex<Vec<IpAddr>>,
 }
 
 #[derive(Debug)]
@@ -57,7 +66,13 @@ impl std::error::Error for DialError {
 
 impl Dialer {
     pub fn new(resolver: Arc<dyn Resolve>, roots: Roots) -> Self {
-        Self { resolver, tls: Arc::new(roots.into_client_config()), step_time: Duration::from_secs(10) }
+        Self {
+            resolver,
+            tls: Arc::new(roots.into_client_config()),
+            step_time: Duration::from_secs(10),
+            #[cfg(test)]
+            detour: None,
+        }
     }
 
     /// An address literal is its own address.
@@ -74,6 +89,8 @@ impl Dialer {
         let timeout = || DialError::Timeout { host: host.to_owned(), port, step: "connecting" };
         let mut failure = timeout();
         for address in addresses {
+            #[cfg(test)]
+            let address = &self.detoured(*address);
             match tokio::time::timeout(self.step_time, TcpStream::connect((*address, port))).await {
                 Ok(Ok(stream)) => {
                     let set = stream.set_nodelay(true);
@@ -88,6 +105,14 @@ impl Dialer {
             }
         }
         Err(failure)
+    }
+
+    #[cfg(test)]
+    fn detoured(&self, address: IpAddr) -> IpAddr {
+        self.detour.as_ref().map_or(address, |detour| {
+            detour.dialled.lock().unwrap().push(address);
+            detour.to
+        })
     }
 
     pub async fn secure(

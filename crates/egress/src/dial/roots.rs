@@ -63,6 +63,11 @@ impl Roots {
         &self.certificates
     }
 
+    #[cfg(test)]
+    pub(crate) fn client_config(&self) -> ClientConfig {
+        self.clone().into_client_config()
+    }
+
     pub(super) fn into_client_config(self) -> ClientConfig {
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
         #[expect(clippy::expect_used, reason = "the provider is fixed and has these versions")]

@@ -21,6 +21,7 @@ pub use ledger::{Budget, ModelUsage};
 pub use liveness::{ResultDigest, StartSignal};
 pub use pace::PaceLimits;
 pub use price::{Money, PriceList};
+pub(crate) use serve::serve_stream;
 pub use serve::{Serving, start};
 pub use upstream::Upstream;
 

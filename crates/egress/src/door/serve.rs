@@ -9,6 +9,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -89,11 +90,7 @@ async fn connection(
     _place: OwnedSemaphorePermit,
 ) {
     let service = service_fn(move |request| exchange::answer(Arc::clone(&door), request));
-    let serving = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME)
-        .max_buf_size(MAX_HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), service);
+    let serving = builder().serve_connection(TokioIo::new(stream), service);
     tokio::pin!(serving);
     let served = tokio::select! {
         served = serving.as_mut() => served,
@@ -104,4 +101,20 @@ async fn connection(
     };
     // A client that broke off or spoke no HTTP: its exchange, if it had one, has said so already.
     drop(served);
+}
+
+fn builder() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(MAX_HEAD_BYTES);
+    builder
+}
+
+/// One connection that did not come through a listener: the proxy brings those that ask it for the model.
+pub(crate) async fn serve_stream<S>(stream: S, door: Arc<Door>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(move |request| exchange::answer(Arc::clone(&door), request));
+    // What went wrong was told by the exchange.
+    drop(builder().serve_connection(TokioIo::new(stream), service).await);
 }

@@ -88,11 +88,19 @@ impl<R: AsyncRead + Unpin> HeadReader<R> {
     /// Some bytes, at most `most`; empty at the end of the connection.
     pub async fn read_some(&mut self, most: usize) -> io::Result<BytesMut> {
         if self.buffer.is_empty() {
-            self.buffer.reserve(64 << 10);
+            self.buffer.reserve(16 << 10);
             self.inner.read_buf(&mut self.buffer).await?;
         }
         let length = self.buffer.len().min(most);
         Ok(self.buffer.split_to(length))
+    }
+
+    /// Waits until there is a byte, an end or an error, and takes nothing.
+    pub async fn peek_any(&mut self) -> io::Result<Option<u8>> {
+        if self.buffer.is_empty() && self.fill().await? == 0 {
+            return Ok(None);
+        }
+        Ok(self.buffer.first().copied())
     }
 
     /// One line that ends in CRLF, without it.

@@ -1,0 +1,82 @@
+//! Which name an address stands for, while the sandbox runs. Names that the policy writes out are fixed; names under its
+//! patterns take an address of the pool at the first question and keep it.
+
+use super::plan::NamePlan;
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub struct Directory {
+    policy: policy::Compiled,
+    names: BTreeMap<String, Ipv4Addr>,
+    hosts: HashMap<Ipv4Addr, String>,
+    literals: Vec<Ipv4Addr>,
+    pool: Mutex<Pool>,
+}
+
+struct Pool {
+    free: Vec<Ipv4Addr>,
+    names: HashMap<String, Ipv4Addr>,
+    hosts: HashMap<Ipv4Addr, String>,
+}
+
+/// What the resolver says about a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    Address(Ipv4Addr),
+    /// No rule names it.
+    Unknown,
+    /// A rule does, but every pooled address is taken.
+    PoolSpent,
+}
+
+impl Directory {
+    pub fn new(plan: &NamePlan, policy: policy::Compiled) -> Self {
+        let hosts = plan.names.iter().map(|(name, address)| (*address, name.clone())).collect();
+        let free = plan.pool.iter().rev().copied().collect();
+        Self {
+            policy,
+            names: plan.names.clone(),
+            hosts,
+            literals: plan.literals.iter().copied().collect(),
+            pool: Mutex::new(Pool { free, names: HashMap::new(), hosts: HashMap::new() }),
+        }
+    }
+
+    pub fn find(&self, name: &str) -> Found {
+        if name == "localhost" {
+            return Found::Address(Ipv4Addr::LOCALHOST);
+        }
+        if let Some(address) = self.names.get(name) {
+            return Found::Address(*address);
+        }
+        match policy::Host::parse(name) {
+            Ok(host @ policy::Host::Name(_)) if self.policy.names_host(&host) => self.find_pooled(name),
+            _ => Found::Unknown,
+        }
+    }
+
+    fn find_pooled(&self, name: &str) -> Found {
+        let mut pool = self.lock();
+        if let Some(address) = pool.names.get(name) {
+            return Found::Address(*address);
+        }
+        let Some(address) = pool.free.pop() else { return Found::PoolSpent };
+        pool.names.insert(name.to_owned(), address);
+        pool.hosts.insert(address, name.to_owned());
+        Found::Address(address)
+    }
+
+    /// The host that a connection to this address of the sandbox is meant for.
+    pub fn host_of(&self, address: IpAddr) -> Option<String> {
+        let IpAddr::V4(address) = address else { return None };
+        if self.literals.contains(&address) {
+            return Some(address.to_string());
+        }
+        self.hosts.get(&address).cloned().or_else(|| self.lock().hosts.get(&address).cloned())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

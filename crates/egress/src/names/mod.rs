@@ -1,0 +1,19 @@
+//! Names inside the sandbox. Every host that the policy names gets an address of its own in a range that means nothing
+//! elsewhere, a resolver inside answers with it, and a listener there leads to the proxy: so programs that know nothing
+//! of proxies are served too. No question ever leaves the machine.
+
+mod directory;
+mod plan;
+mod resolver;
+
+pub use directory::{Directory, Found};
+pub use plan::{NamePlan, PlanError, PlannedSocket, Purpose, Service};
+pub(crate) use resolver::{Answers, serve_stream, serve_udp};
+
+/// Where runtimes find the model.
+pub const MODEL_HOST: &str = "model.fullsend.internal";
+
+/// Where an api server of the harness is found inside.
+pub fn api_host(name: &str) -> String {
+    format!("{name}.api.fullsend.internal")
+}

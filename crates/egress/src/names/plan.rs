@@ -1,0 +1,192 @@
+//! Which sockets are to be made inside the sandbox, before it starts: nothing can be bound there later.
+
+use super::MODEL_HOST;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// The range of which every sandbox has its own: reserved for benchmarks, never routed.
+const RANGE: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 18, 0, 0), 15);
+const RESOLVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+const DOOR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+const FIRST_EXACT: u32 = u32::from_be_bytes([198, 18, 1, 1]);
+const FIRST_POOLED: u32 = u32::from_be_bytes([198, 19, 0, 1]);
+const PROXY_PORT: u16 = 3128;
+const DNS_PORT: u16 = 53;
+const DOOR_PORT: u16 = 80;
+/// Each listener is a descriptor of the host's.
+const MAX_LISTENERS: usize = 2048;
+const MOST_POOLED: usize = 64;
+const MAX_POOLED_LISTENERS: usize = 512;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The proxy that programs know by their environment.
+    Proxy,
+    Door,
+    ResolverUdp,
+    ResolverTcp,
+    /// Leads to the host that the address stands for.
+    Direct,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlannedSocket {
+    pub purpose: Purpose,
+    pub address: SocketAddr,
+}
+
+/// A server on the host that the sandbox may reach under a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Service {
+    pub host: String,
+    pub port: u16,
+}
+
+#[derive(Debug, Clone)]
+pub struct NamePlan {
+    pub(super) names: BTreeMap<String, Ipv4Addr>,
+    pub(super) literals: BTreeSet<Ipv4Addr>,
+    pub(super) pool: Vec<Ipv4Addr>,
+    sockets: Vec<PlannedSocket>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlanError {
+    TooManyListeners { wanted: usize },
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooManyListeners { wanted } => write!(
+                f,
+                "the policy names {wanted} pairs of host and port; at most {MAX_LISTENERS} can be listened for"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+impl NamePlan {
+    /// For the hosts that the policy writes out, the ports of its patterns, and the harness's own services.
+    pub fn new(policy: &policy::Compiled, services: &[Service]) -> Result<Self, PlanError> {
+        let mut named: BTreeSet<(String, u16)> = BTreeSet::new();
+        let mut literals: BTreeSet<(Ipv4Addr, u16)> = BTreeSet::new();
+        for (host, port) in policy.exact_hosts() {
+            match host {
+                policy::Host::Name(name) => drop(named.insert((name.clone(), port))),
+                policy::Host::Address(IpAddr::V4(address)) => drop(literals.insert((*address, port))),
+                // Inside there is IPv4 alone; such a host is reached through the proxy.
+                policy::Host::Address(IpAddr::V6(_)) => {}
+            }
+        }
+        named.extend(services.iter().map(|service| (service.host.clone(), service.port)));
+        let ports: BTreeSet<u16> = policy.pattern_ports().collect();
+        Self::from_parts(&named, literals, &ports)
+    }
+
+    fn from_parts(
+        named: &BTreeSet<(String, u16)>,
+        literals: BTreeSet<(Ipv4Addr, u16)>,
+        pool_ports: &BTreeSet<u16>,
+    ) -> Result<Self, PlanError> {
+        let wanted = named.len() + literals.len();
+        if wanted > MAX_LISTENERS {
+            return Err(PlanError::TooManyListeners { wanted });
+        }
+        let own: BTreeSet<&String> =
+            named.iter().map(|(name, _)| name).filter(|name| *name != MODEL_HOST).collect();
+        let names: BTreeMap<String, Ipv4Addr> =
+            own.into_iter().zip(FIRST_EXACT..).map(|(name, at)| (name.clone(), Ipv4Addr::from(at))).collect();
+        let pooled = MAX_POOLED_LISTENERS.checked_div(pool_ports.len()).unwrap_or(0).min(MOST_POOLED);
+        let pool: Vec<Ipv4Addr> = (FIRST_POOLED..).take(pooled).map(Ipv4Addr::from).collect();
+        let mut sockets = vec![
+            planned(Purpose::Proxy, Ipv4Addr::LOCALHOST, PROXY_PORT),
+            planned(Purpose::Door, DOOR, DOOR_PORT),
+            planned(Purpose::ResolverUdp, RESOLVER, DNS_PORT),
+            planned(Purpose::ResolverTcp, RESOLVER, DNS_PORT),
+        ];
+        let exact = named.iter().filter_map(|(name, port)| Some((*names.get(name)?, *port)));
+        let spare = pool.iter().flat_map(|address| pool_ports.iter().map(|port| (*address, *port)));
+        let direct = exact.chain(literals.iter().copied()).chain(spare);
+        sockets.extend(direct.map(|(address, port)| planned(Purpose::Direct, address, port)));
+        let literals = literals.into_iter().map(|(address, _)| address).collect();
+        let names = names.into_iter().chain([(MODEL_HOST.to_owned(), DOOR)]).collect();
+        Ok(Self { names, literals, pool, sockets })
+    }
+
+    /// Names at addresses of one's own choice, with no sockets.
+    #[cfg(test)]
+    pub(crate) fn with_names(names: &[(&str, Ipv4Addr)], pool: &[Ipv4Addr]) -> Self {
+        let names = names.iter().map(|(name, address)| ((*name).to_owned(), *address)).collect();
+        Self { names, literals: BTreeSet::new(), pool: pool.to_vec(), sockets: Vec::new() }
+    }
+
+    /// To be made in this order.
+    pub fn sockets(&self) -> &[PlannedSocket] {
+        &self.sockets
+    }
+
+    /// Ranges that the sandbox's loopback must answer for.
+    pub fn local_ranges(&self) -> Vec<(IpAddr, u8)> {
+        let literals = self.literals.iter().map(|address| (IpAddr::V4(*address), 32));
+        std::iter::once((IpAddr::V4(RANGE.0), RANGE.1)).chain(literals).collect()
+    }
+
+    /// For the sandbox's `resolv.conf`.
+    pub fn resolver_address(&self) -> IpAddr {
+        RESOLVER.into()
+    }
+
+    /// For the proxy variables.
+    pub fn proxy_address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, PROXY_PORT).into()
+    }
+
+    pub fn door_address(&self) -> SocketAddr {
+        (DOOR, DOOR_PORT).into()
+    }
+}
+
+fn planned(purpose: Purpose, address: Ipv4Addr, port: u16) -> PlannedSocket {
+    PlannedSocket { purpose, address: (address, port).into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(named: &[(&str, u16)], pool_ports: &[u16]) -> NamePlan {
+        let named = named.iter().map(|(name, port)| ((*name).to_owned(), *port)).collect();
+        let literals = BTreeSet::from([(Ipv4Addr::new(10, 1, 2, 3), 5432)]);
+        NamePlan::from_parts(&named, literals, &pool_ports.iter().copied().collect()).unwrap()
+    }
+
+    #[test]
+    fn every_host_has_its_own_address_and_a_listener_per_port() {
+        let plan = plan(&[("a.test", 443), ("a.test", 80), ("b.test", 443)], &[443, 8443]);
+        let (a, b) = (plan.names["a.test"], plan.names["b.test"]);
+        assert_ne!(a, b);
+        let addresses: BTreeSet<SocketAddr> = plan.sockets().iter().map(|socket| socket.address).collect();
+        for expected in [(a, 443), (a, 80), (b, 443), (Ipv4Addr::new(10, 1, 2, 3), 5432)] {
+            assert!(addresses.contains(&expected.into()), "{expected:?}");
+        }
+        assert_eq!(plan.pool.len(), 64);
+        assert_eq!(plan.sockets().len(), 4 + 4 + 64 * 2);
+        // The resolver's two sockets share an address; all others differ.
+        assert_eq!(addresses.len(), plan.sockets().len() - 1);
+        assert_eq!(plan.local_ranges().len(), 2);
+    }
+
+    #[test]
+    fn listeners_are_bounded() {
+        let many: BTreeSet<u16> = (1..=512).collect();
+        let plan = NamePlan::from_parts(&BTreeSet::new(), BTreeSet::new(), &many).unwrap();
+        assert_eq!(plan.pool.len(), 1);
+        let named = (0..3000).map(|number| (format!("h{number}.test"), 443)).collect();
+        let refused = NamePlan::from_parts(&named, BTreeSet::new(), &BTreeSet::new()).err();
+        assert_eq!(refused, Some(PlanError::TooManyListeners { wanted: 3000 }));
+    }
+}

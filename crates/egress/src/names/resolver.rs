@@ -1,0 +1,92 @@
+//! The resolver inside the sandbox. It answers from the directory and asks nobody: a name that no rule allows does not
+//! exist, and the attempt is an event.
+
+use super::directory::{Directory, Found};
+use crate::dns::{Question, QuestionType, ReplyCode, read_question, write_reply};
+use crate::event::{EgressEvent, OnEvent};
+use std::collections::HashSet;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UdpSocket};
+
+/// Addresses never change while the sandbox runs; short, so that nothing outlives it.
+const TTL_SECONDS: u32 = 60;
+const STREAM_IDLE: Duration = Duration::from_secs(10);
+/// A program that asks for ever new names is told once that there are many.
+const MAX_REPORTED: usize = 1000;
+
+pub(crate) struct Answers {
+    directory: Arc<Directory>,
+    on_event: OnEvent,
+    reported: Mutex<HashSet<String>>,
+}
+
+impl Answers {
+    pub(crate) fn new(directory: Arc<Directory>, on_event: OnEvent) -> Self {
+        Self { directory, on_event, reported: Mutex::default() }
+    }
+
+    /// `None`: not a question at all; silence is the answer.
+    fn answer(&self, message: &[u8]) -> Option<Vec<u8>> {
+        let question = read_question(message).ok()?;
+        let (code, address) = match self.directory.find(&question.name) {
+            Found::Address(address) => (ReplyCode::Fine, Some(address)),
+            Found::Unknown => (ReplyCode::NoSuchName, None),
+            Found::PoolSpent => (ReplyCode::Failure(2), None),
+        };
+        if code != ReplyCode::Fine {
+            self.report(&question, code);
+        }
+        let address = address.filter(|_| question.kind == QuestionType::A);
+        Some(write_reply(&question, code, address, TTL_SECONDS))
+    }
+
+    fn report(&self, question: &Question, code: ReplyCode) {
+        // Looking up one's own address is every program's habit and says nothing.
+        if question.name.ends_with(".arpa") {
+            return;
+        }
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.len() >= MAX_REPORTED || !reported.insert(question.name.clone()) {
+            return;
+        }
+        drop(reported);
+        let reason = match code {
+            ReplyCode::Failure(_) => "too many names under the policy's patterns are in use",
+            _ => "no rule names this host",
+        };
+        (self.on_event)(EgressEvent::NameRefused { name: question.name.clone(), reason: reason.to_owned() });
+    }
+}
+
+pub(crate) async fn serve_udp(socket: UdpSocket, answers: Arc<Answers>) {
+    let mut buffer = [0; 1500];
+    loop {
+        match socket.recv_from(&mut buffer).await {
+            Ok((length, peer)) => {
+                if let Some(reply) = answers.answer(&buffer[..length]) {
+                    // A client that is gone does not miss its answer.
+                    drop(socket.send_to(&reply, peer).await);
+                }
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+}
+
+pub(crate) async fn serve_stream(mut stream: TcpStream, answers: Arc<Answers>) {
+    while let Ok(Ok(true)) = tokio::time::timeout(STREAM_IDLE, serve_one(&mut stream, &answers)).await {}
+}
+
+async fn serve_one(stream: &mut TcpStream, answers: &Answers) -> io::Result<bool> {
+    let length = stream.read_u16().await?;
+    let mut message = vec![0; usize::from(length)];
+    stream.read_exact(&mut message).await?;
+    let Some(reply) = answers.answer(&message) else { return Ok(false) };
+    let length = u16::try_from(reply.len()).map_err(io::Error::other)?;
+    stream.write_all(&length.to_be_bytes()).await?;
+    stream.write_all(&reply).await?;
+    Ok(true)
+}

@@ -1,0 +1,126 @@
+//! One request and its answer between two HTTP/1.1 connections. Body and answer flow at the same time, because servers
+//! may answer before they have read everything.
+
+use super::attempt::Attempt;
+use super::upstream::{BoxStream, Upstream};
+use crate::http1::{BodyError, Framing, HeadReader, RequestHead, ResponseHead, relay_body};
+use std::time::Duration;
+use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
+
+/// Interim answers to one request; more is a server that never comes to its point.
+const MAX_INTERIM: usize = 16;
+
+/// The sandbox's side of a connection.
+pub(super) struct Client {
+    pub(super) reader: HeadReader<ReadHalf<BoxStream>>,
+    pub(super) writer: WriteHalf<BoxStream>,
+}
+
+pub(super) enum After {
+    /// Both connections may carry another request.
+    KeepAlive,
+    Close,
+    /// Both sides speak another protocol from here on.
+    Upgraded,
+}
+
+/// Why an exchange ended early. `answered`: the client has seen the beginning of an answer.
+pub(super) struct Broken {
+    pub(super) reason: String,
+    pub(super) answered: bool,
+}
+
+impl Client {
+    pub(super) fn new(stream: BoxStream, prefix: &[u8]) -> Self {
+        let (reader, writer) = tokio::io::split(stream);
+        Self { reader: HeadReader::with_prefix(reader, prefix), writer }
+    }
+
+    /// A client that has gone hears nothing.
+    pub(super) async fn say(&mut self, bytes: &[u8]) {
+        if self.writer.write_all(bytes).await.is_ok() {
+            drop(self.writer.flush().await);
+        }
+    }
+
+    pub(super) fn into_stream(self) -> (BoxStream, bytes::BytesMut) {
+        let (reader, prefix) = self.reader.into_parts();
+        (reader.unsplit(self.writer), prefix)
+    }
+}
+
+/// A request that was decided, with the head as it goes out.
+pub(super) struct Passed<'a> {
+    pub(super) head: &'a RequestHead,
+    pub(super) upstream_head: &'a [u8],
+    pub(super) idle: Duration,
+}
+
+pub(super) async fn exchange(
+    client: &mut Client,
+    upstream: &mut Upstream,
+    passed: &Passed<'_>,
+    attempt: &mut Attempt,
+) -> Result<After, Broken> {
+    let broken = |reason: String| Broken { reason, answered: false };
+    let Passed { head, upstream_head, idle } = passed;
+    upstream.writer.write_all(upstream_head).await.map_err(|error| broken(error.to_string()))?;
+    upstream.writer.flush().await.map_err(|error| broken(error.to_string()))?;
+    let mut answered = false;
+    let (sent, received) = {
+        let upload = relay_body(&mut client.reader, &mut upstream.writer, head.framing, *idle);
+        let download = answer(&mut upstream.reader, &mut client.writer, head, *idle, &mut answered);
+        tokio::pin!(upload, download);
+        tokio::select! {
+            sent = &mut upload => match sent {
+                Ok(sent) => (Some(sent), download.await),
+                // The server may have stopped reading because it has answered already.
+                Err(BodyError::Write(_)) => (None, download.await),
+                Err(error) => (None, Err(format!("the request's body: {error}"))),
+            },
+            received = &mut download => (None, received),
+        }
+    };
+    let received = received.map_err(|reason| Broken { reason, answered })?;
+    attempt.status(received.status);
+    attempt.moved(upstream_head.len() as u64 + sent.unwrap_or(0), received.bytes);
+    if received.status == 101 {
+        return Ok(After::Upgraded);
+    }
+    let whole = sent.is_some() || head.framing == Framing::None;
+    Ok(if whole && received.keeps_alive && !head.wants_close() { After::KeepAlive } else { After::Close })
+}
+
+struct Received {
+    status: u16,
+    bytes: u64,
+    keeps_alive: bool,
+}
+
+async fn answer(
+    from: &mut HeadReader<ReadHalf<BoxStream>>,
+    to: &mut WriteHalf<BoxStream>,
+    request: &RequestHead,
+    idle: Duration,
+    answered: &mut bool,
+) -> Result<Received, String> {
+    for _ in 0..MAX_INTERIM {
+        let bytes = from.read_head(idle, idle).await.map_err(|error| error.to_string())?;
+        let bytes = bytes.ok_or("the server closed the connection without an answer")?;
+        let head = ResponseHead::parse(&bytes).map_err(|error| error.reason().to_owned())?;
+        let framing = head.framing(&request.method).map_err(|error| error.reason().to_owned())?;
+        if head.status == 101 && !request.is_websocket() {
+            return Err("the server switched protocols unasked".to_owned());
+        }
+        let keeps_alive = !head.wants_close() && framing != Framing::UntilClose && !request.wants_close();
+        let written = head.write_downstream(framing, keeps_alive);
+        *answered = head.status >= 200 || head.status == 101;
+        to.write_all(&written).await.map_err(|error| error.to_string())?;
+        to.flush().await.map_err(|error| error.to_string())?;
+        if *answered {
+            let length = relay_body(from, to, framing, idle).await.map_err(|error| error.to_string())?;
+            return Ok(Received { status: head.status, bytes: bytes.len() as u64 + length, keeps_alive });
+        }
+    }
+    Err("the server sent interim answers without end".to_owned())
+}

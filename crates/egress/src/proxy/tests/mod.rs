@@ -1,0 +1,10 @@
+//! The proxy over real sockets: real TLS on both sides, the policy as people write it, and the caller found by the
+//! kernel's account of this very process.
+
+mod attacks;
+mod clients;
+mod faults;
+mod names;
+mod paths;
+mod scene;
+mod tunnels;

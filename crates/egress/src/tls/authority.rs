@@ -1,0 +1,123 @@
+//! The certificate authority of one run, and the certificates it gives to hosts.
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose,
+};
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use time::{Duration, OffsetDateTime};
+
+/// Longer than any run; shorter than anybody could use a stolen certificate for.
+const LIFE: Duration = Duration::days(7);
+/// Clocks inside images may be behind.
+const BACKDATED: Duration = Duration::hours(24);
+const MAX_LEAVES: usize = 256;
+
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    certificate: CertificateDer<'static>,
+    pem: String,
+    leaf_key: KeyPair,
+    leaves: Mutex<HashMap<String, Arc<CertifiedKey>>>,
+}
+
+#[derive(Debug)]
+pub enum AuthorityError {
+    Make(rcgen::Error),
+    Key(rustls::Error),
+}
+
+impl fmt::Display for AuthorityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Make(source) => write!(f, "a certificate could not be made: {source}"),
+            Self::Key(source) => write!(f, "a certificate could not be used: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for AuthorityError {}
+
+impl Authority {
+    pub fn new() -> Result<Self, AuthorityError> {
+        let key = KeyPair::generate().map_err(AuthorityError::Make)?;
+        let mut params = CertificateParams::new(Vec::<String>::new()).map_err(AuthorityError::Make)?;
+        params.distinguished_name = named("fullsend sandbox authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        date(&mut params);
+        let certificate = params.self_signed(&key).map_err(AuthorityError::Make)?;
+        Ok(Self {
+            certificate: certificate.der().clone(),
+            pem: certificate.pem(),
+            issuer: Issuer::new(params, key),
+            leaf_key: KeyPair::generate().map_err(AuthorityError::Make)?,
+            leaves: Mutex::default(),
+        })
+    }
+
+    /// For the trust stores inside the sandbox.
+    pub fn certificate_pem(&self) -> &str {
+        &self.pem
+    }
+
+    pub fn certificate(&self) -> &CertificateDer<'static> {
+        &self.certificate
+    }
+
+    /// A server of this host, that offers exactly the protocol which the upstream chose.
+    pub fn server_config(&self, host: &str, protocol: Option<&[u8]>) -> Result<ServerConfig, AuthorityError> {
+        let leaf = self.leaf(host)?;
+        let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let builder = builder.with_safe_default_protocol_versions().map_err(AuthorityError::Key)?;
+        let resolver = Arc::new(SingleCertAndKey::from(CertifiedKey::clone(&leaf)));
+        let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
+        config.alpn_protocols = protocol.map(<[u8]>::to_vec).into_iter().collect();
+        Ok(config)
+    }
+
+    fn leaf(&self, host: &str) -> Result<Arc<CertifiedKey>, AuthorityError> {
+        let mut leaves = self.leaves.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(leaf) = leaves.get(host) {
+            return Ok(Arc::clone(leaf));
+        }
+        let leaf = Arc::new(self.make_leaf(host)?);
+        if leaves.len() >= MAX_LEAVES {
+            leaves.clear();
+        }
+        leaves.insert(host.to_owned(), Arc::clone(&leaf));
+        Ok(leaf)
+    }
+
+    fn make_leaf(&self, host: &str) -> Result<CertifiedKey, AuthorityError> {
+        let mut params = CertificateParams::new([host.to_owned()]).map_err(AuthorityError::Make)?;
+        // The common name has at most 64 characters; the name that counts is the alternative one.
+        params.distinguished_name = named("fullsend sandbox leaf");
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.use_authority_key_identifier_extension = true;
+        date(&mut params);
+        let certificate = params.signed_by(&self.leaf_key, &self.issuer).map_err(AuthorityError::Make)?;
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.leaf_key.serialize_der()));
+        let key = ring::sign::any_supported_type(&key).map_err(AuthorityError::Key)?;
+        Ok(CertifiedKey::new(vec![certificate.der().clone(), self.certificate.clone()], key))
+    }
+}
+
+fn named(name: &str) -> DistinguishedName {
+    let mut out = DistinguishedName::new();
+    out.push(DnType::CommonName, name);
+    out
+}
+
+fn date(params: &mut CertificateParams) {
+    let now = OffsetDateTime::now_utc();
+    params.not_before = now - BACKDATED;
+    params.not_after = now + LIFE;
+}

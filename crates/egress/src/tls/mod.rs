@@ -1,0 +1,6 @@
+//! TLS towards the sandbox, for the connections whose requests a rule must read. The authority exists for one run, in
+//! memory alone; only its certificate goes inside.
+
+mod authority;
+
+pub use authority::{Authority, AuthorityError};
