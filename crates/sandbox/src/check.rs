@@ -50,7 +50,9 @@ pub(crate) fn check(spec: &SandboxSpec) -> Result<(), StartError> {
 
 fn check_kind(kind: &MountKind) -> Result<(), StartError> {
     match kind {
-        MountKind::ReadOnly { source } | MountKind::ReadWrite { source } => absolute(source),
+        MountKind::ReadOnly { source } | MountKind::ReadWrite { source } | MountKind::Socket { source } => {
+            absolute(source)
+        }
         MountKind::CopyOnWrite(view) => {
             for edit in &view.edits {
                 let (Edit::Remove { path } | Edit::Write { path, .. } | Edit::EmptyDirectory { path }) = edit;

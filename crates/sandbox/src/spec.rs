@@ -90,6 +90,11 @@ pub enum MountKind {
     CopyOnWrite(CopyOnWrite),
     /// A fresh, empty, writable directory in memory.
     Temporary { size_bytes: u64, inodes: u64, mode: u32 },
+    /// A Unix socket of the host that processes inside may connect to, if its own mode lets everybody.
+    Socket {
+        #[serde(with = "path_bytes")]
+        source: PathBuf,
+    },
     /// A read-only file with these contents.
     File { contents: Vec<u8>, mode: u32 },
     /// An empty directory; writable only if what it lies in is.

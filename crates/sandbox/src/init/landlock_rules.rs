@@ -70,7 +70,11 @@ fn add_all(mut ruleset: RulesetCreated, spec: &SandboxSpec) -> Result<RulesetCre
         if matches!(mount.kind, MountKind::Symlink { .. }) {
             continue;
         }
-        let rights = if layout::is_writable(&mount.kind) { everything } else { run };
+        let rights = match &mount.kind {
+            MountKind::Socket { .. } => AccessFs::ResolveUnix.into(),
+            kind if layout::is_writable(kind) => everything,
+            _ => run,
+        };
         ruleset = add(ruleset, &mount.target, rights)?;
     }
     match &spec.program {

@@ -9,6 +9,7 @@ pub(super) fn is_writable(kind: &MountKind) -> bool {
     match kind {
         MountKind::ReadWrite { .. } | MountKind::CopyOnWrite(_) | MountKind::Temporary { .. } => true,
         MountKind::ReadOnly { .. }
+        | MountKind::Socket { .. }
         | MountKind::File { .. }
         | MountKind::Directory { .. }
         | MountKind::Symlink { .. } => false,

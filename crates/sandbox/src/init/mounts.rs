@@ -47,7 +47,10 @@ impl Placer<'_> {
     fn place(&mut self, before: &[Mount], mount: &Mount, source: Source, index: usize) -> io::Result<()> {
         let target = mount.target.as_path();
         match (&mount.kind, source) {
-            (MountKind::ReadOnly { .. } | MountKind::ReadWrite { .. }, Source::Tree { tree, directory }) => {
+            (
+                MountKind::ReadOnly { .. } | MountKind::ReadWrite { .. } | MountKind::Socket { .. },
+                Source::Tree { tree, directory },
+            ) => {
                 if !layout::is_writable(&mount.kind) {
                     self.pin(before, target)?;
                 }

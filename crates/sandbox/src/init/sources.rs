@@ -75,6 +75,7 @@ impl Opener<'_> {
             MountKind::ReadWrite { source } => {
                 self.tree(source, ReadOnly::No, index).at(Step::OpenSources, source.display())
             }
+            MountKind::Socket { source } => socket(source).at(Step::OpenSources, source.display()),
             MountKind::CopyOnWrite(view) => {
                 self.lower(&view.source, index).at(Step::OpenSources, view.source.display())
             }
@@ -128,6 +129,17 @@ impl Opener<'_> {
             Err(e) => Err(e),
         }
     }
+}
+
+/// No identity map: a socket's mode says who may connect, and what it is cannot be copied.
+fn socket(path: &Path) -> io::Result<Source> {
+    let place = open_real(path, OFlags::empty())?;
+    if rustix::fs::fstat(&place)?.st_mode & libc::S_IFMT != libc::S_IFSOCK {
+        return Err(io::Error::other("it is not a socket"));
+    }
+    let tree = clone_mount(&place)?;
+    place::restrict(&tree, ReadOnly::Yes)?;
+    Ok(Source::Tree { tree, directory: false })
 }
 
 /// What the kernel says to an identity map on a file system without support for them.

@@ -2,13 +2,16 @@
 
 use crate::runner::Case;
 use crate::world::{PATIENCE, World, shell};
-use sandbox::{LocalRange, Socket, SocketKind, SocketSpec};
+use sandbox::{LocalRange, Mount, MountKind, Sandbox, Socket, SocketKind, SocketSpec};
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 
 pub(crate) const CASES: &[Case] = &[
     Case { name: "sockets_inside_are_served_from_outside", run: served },
     Case { name: "many_sockets_keep_their_order", run: many },
+    Case { name: "a_socket_file_of_the_host_can_be_lent", run: lent },
     Case { name: "the_host_cannot_be_reached", run: unreachable },
 ];
 
@@ -58,6 +61,32 @@ fn many(world: &World) {
         .collect();
     assert_eq!(ports, (20_000..20_450).collect::<Vec<u16>>());
     sandbox.close().unwrap();
+}
+
+fn lent(world: &World) {
+    let private = world.make_directory("private");
+    std::fs::set_permissions(&private, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let path = private.join("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"hello\n").unwrap();
+    });
+    let lend = |source| Mount { target: "/opt/socket".into(), kind: MountKind::Socket { source } };
+    let mut spec = world.spec();
+    spec.mounts.push(lend(path));
+    let sandbox = world.start(spec);
+    let ask = "exec perl -MIO::Socket::UNIX -e 'print IO::Socket::UNIX->new(Peer=>\"/opt/socket\")->getline'";
+    let output = shell(&sandbox, ask);
+    assert_eq!(output.stdout, "hello\n", "{output:?}");
+    assert!(!shell(&sandbox, "rm /opt/socket").exit.success());
+    server.join().unwrap();
+    sandbox.close().unwrap();
+    let mut spec = world.spec();
+    std::fs::write(private.join("file"), b"").unwrap();
+    spec.mounts.push(lend(private.join("file")));
+    assert!(Sandbox::start(spec).unwrap_err().to_string().contains("not a socket"));
 }
 
 fn unreachable(world: &World) {
