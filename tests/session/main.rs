@@ -7,4 +7,5 @@ mod faults;
 mod fixture;
 mod ingress;
 mod machine;
+mod model;
 mod suite;
