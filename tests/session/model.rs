@@ -26,16 +26,28 @@ fn limits() -> Limits {
 }
 
 pub(crate) fn play(place: &Place, histories: std::ops::Range<u64>) {
+    let mut connections = (0..3).map(|_| place.open()).collect();
     for seed in histories {
-        let mut player = Player::new(place, seed, limits());
+        let mut player = Player::new(place, connections, seed, limits());
         for _ in 0..COMMANDS_PER_HISTORY {
             player.step();
         }
-        player.finish();
+        connections = player.finish();
     }
+}
+
+/// How many histories to play, where somebody wants more than the usual ones.
+fn histories(usual: u64) -> u64 {
+    std::env::var("FULLSEND_TEST_HISTORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
 #[test]
 fn sqlite_tells_the_same_as_the_model() {
-    on_sqlite_with(limits(), |place| play(place, 0..2_000));
+    let share = histories(1_200) / 4;
+    std::thread::scope(|scope| {
+        for part in 0..4 {
+            let seeds = part * share..(part + 1) * share;
+            scope.spawn(move || on_sqlite_with(limits(), |place| play(place, seeds)));
+        }
+    });
 }

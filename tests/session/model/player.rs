@@ -51,9 +51,8 @@ enum Answer {
 }
 
 impl<'a> Player<'a> {
-    pub(crate) fn new(place: &'a Place, seed: u64, limits: Limits) -> Self {
+    pub(crate) fn new(place: &'a Place, mut connections: Vec<Sessions>, seed: u64, limits: Limits) -> Self {
         let mut clock = Clock::new(seed + 1_000_000);
-        let mut connections: Vec<Sessions> = (0..3).map(|_| place.open()).collect();
         let ids = (0..2).map(|_| connections[0].create(&clock.header("model")).unwrap().header.id).collect();
         Self {
             place,
@@ -426,7 +425,7 @@ impl<'a> Player<'a> {
     }
 
     /// The log tells the same story: it folds to the state, and every input is there and consumed at most once.
-    pub(crate) fn finish(&mut self) {
+    pub(crate) fn finish(mut self) -> Vec<Sessions> {
         for number in 0..2 {
             let id = self.ids[number];
             let events = self.connections[1].events(id, Seq(0), 1_000).unwrap();
@@ -447,6 +446,7 @@ impl<'a> Player<'a> {
             self.connections[0].terminate(id, "the history is over", &mut self.clock.moment()).unwrap();
             assert_eq!(self.session(number).state.status, Status::Terminated);
         }
+        self.connections
     }
 }
 
