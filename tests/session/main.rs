@@ -6,5 +6,7 @@ mod directive;
 mod faults;
 mod fixture;
 mod ingress;
+mod kill;
 mod machine;
+mod model;
 mod suite;

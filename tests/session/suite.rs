@@ -27,11 +27,14 @@ impl Place {
 type Test = fn(&Place, &mut Sessions, &mut Clock);
 
 pub(crate) fn on_sqlite(test: Test) {
+    on_sqlite_with(Limits::default(), |place| test(place, &mut place.open(), &mut Clock::new(3)));
+}
+
+pub(crate) fn on_sqlite_with(limits: Limits, test: impl FnOnce(&Place)) {
     let directory = Directory::new();
     let path = directory.database();
-    let open = move || Sessions::new(Box::new(SqliteStore::open(&path).unwrap()), Limits::default());
-    let place = Place { open: Box::new(open) };
-    test(&place, &mut place.open(), &mut Clock::new(3));
+    let open = move || Sessions::new(Box::new(SqliteStore::open(&path).unwrap()), limits.clone());
+    test(&Place { open: Box::new(open) });
 }
 
 /// Makes one test per store of each function.

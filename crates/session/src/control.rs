@@ -2,7 +2,7 @@
 
 use crate::commit::check_room;
 use crate::draft::{Draft, Drafted};
-use crate::event::{CompletedSpan, Payload, QueuedWake};
+use crate::event::{CompletedSpan, Payload, QueuedWake, WakeEnd};
 use crate::limits::Limits;
 use crate::moment::Moment;
 use crate::refusal::Refusal;
@@ -50,7 +50,8 @@ pub(crate) fn terminate(state: &State, reason: &str, moment: &mut Moment) -> Res
         return Ok(draft.done());
     }
     if let Some(wake) = state.running() {
-        let span = CompletedSpan::Wake(Box::default());
+        let end = WakeEnd { continues: state.continues, ..WakeEnd::default() };
+        let span = CompletedSpan::Wake(Box::new(end));
         let (span_id, result) = (wake.id.into(), SpanResult::Terminated);
         draft.write(Some(wake.id), Payload::SpanCompleted { span_id, result, span })?;
     }
