@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod examples;
 mod first_mistakes;
+mod skeleton;
 mod support;
 mod tidy;

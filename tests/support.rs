@@ -72,6 +72,25 @@ impl World {
         self.ran(output)
     }
 
+    /// Runs the program as somebody; `None` where this machine cannot, which is said.
+    pub fn run_as(&self, who: Who, arguments: &[&str]) -> Option<Ran> {
+        if who == Who::Caller || !rustix::process::geteuid().is_root() {
+            return Some(self.run(arguments));
+        }
+        let Some(user) = ordinary_user() else {
+            skip("ordinary-user", "no ordinary user could be made");
+            return None;
+        };
+        // The tests may run from a place that only root can enter; the user gets a copy of its own.
+        let copy = self.path("fullsend");
+        fs::copy(program(), &copy).unwrap();
+        let owned = Command::new("chown").arg("-R").arg(&user).arg(self.root.path()).status().unwrap();
+        assert!(owned.success());
+        let mut command = self.command(Path::new("setpriv"), &[]);
+        command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]).arg(copy).args(arguments);
+        Some(self.ran(command.output().unwrap()))
+    }
+
     fn command(&self, program: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
         command
@@ -95,6 +114,38 @@ impl World {
         };
         Ran { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
     }
+}
+
+/// Who runs the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// Whoever runs the tests.
+    Caller,
+    /// Somebody without privileges.
+    User,
+}
+
+/// A user made for the tests, once.
+fn ordinary_user() -> Option<String> {
+    const NAME: &str = "fullsend-tester";
+    static MADE: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    let made = MADE.get_or_init(|| {
+        let there = || {
+            Command::new("id")
+                .arg(NAME)
+                .stderr(Stdio::null())
+                .stdout(Stdio::null())
+                .status()
+                .is_ok_and(|s| s.success())
+        };
+        there()
+            || Command::new("useradd")
+                .args(["--system", "--user-group", NAME])
+                .status()
+                .is_ok_and(|s| s.success())
+            || there()
+    });
+    made.then(|| NAME.to_owned())
 }
 
 impl Ran {

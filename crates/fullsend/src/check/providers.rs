@@ -8,6 +8,7 @@ use crate::harness::provider::{self, Profile, Provider};
 use crate::harness::reference::LocalPath;
 use crate::resolve::layers::Found;
 use crate::resolve::library::Library;
+use crate::resolve::variables::{self, Environment, Strictness};
 
 /// A provider and the profile it follows.
 #[derive(Clone, Debug)]
@@ -75,6 +76,22 @@ fn with_profile(
     let help = format!("built in: {}; others need profiles/{}.yaml", known.join(", "), provider.kind.value);
     problems.push(Diagnostic::error("no-profile", provider.kind.at, message).help(help));
     None
+}
+
+/// The variables that the providers need and the environment does not have.
+pub fn unset(files: &[ProviderFile], environment: Environment<'_>, how: Strictness) -> Vec<Diagnostic> {
+    let mut problems = Vec::new();
+    for file in files {
+        let about =
+            |part: &str, key: &str| format!("{part}.{key} of the provider {}", file.provider.name.value);
+        let parts = [("credentials", &file.provider.credentials), ("config", &file.provider.config)];
+        for (part, map) in parts {
+            for (key, template) in map.iter() {
+                problems.extend(variables::unset(&about(part, key), template.at, template, environment, how));
+            }
+        }
+    }
+    problems
 }
 
 /// The model's door has one key.

@@ -7,7 +7,7 @@ use yaml::{Diagnostic, Sources, Span};
 
 use super::exit::{Exit, Failure};
 use super::open::{Opened, Where, variable};
-use crate::check::owners;
+use crate::check::{owners, providers};
 use crate::render::diagnostics::{self, Style};
 use crate::render::{github, sarif};
 use crate::resolve::layers::LayerKind;
@@ -69,7 +69,9 @@ pub fn check_one(opened: &mut Opened, name: &str, how: Strictness) -> Vec<Diagno
     let mut problems = Vec::new();
     if let Some(resolved) = resolve(&mut opened.library, name, &opened.choices, &mut problems) {
         problems.extend(variables::check(&resolved.harness, &opened.library, &variable_or_empty, how));
-        crate::check::check(&mut opened.library, resolved, &mut problems);
+        if let Some(checked) = crate::check::check(&mut opened.library, resolved, &mut problems) {
+            problems.extend(providers::unset(&checked.providers, &variable_or_empty, how));
+        }
     }
     problems
 }

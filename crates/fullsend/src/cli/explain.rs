@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
+use policy::baseline::{Origin, PathAccess};
 use serde_json::{Value as Json, json};
 use yaml::{Node, Span, Value};
 
@@ -42,13 +43,17 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let Some(resolved) = resolved.filter(|_| !problems.iter().any(yaml::Diagnostic::is_error)) else {
         return Ok(super::check::verdict(&problems));
     };
+    let paths = policy_paths(&mut opened.library, &resolved);
     let library = &opened.library;
     let mut out = std::io::stdout().lock();
     if arguments.resolved {
         write!(out, "{}", yaml::emit(&self_contained(&resolved.tree), &|_| None))?;
         return Ok(Exit::Done);
     }
-    let rows = rows(library, &resolved, arguments.field.as_deref());
+    let mut rows = rows(library, &resolved, arguments.field.as_deref());
+    if arguments.field.as_deref().is_none_or(|field| field == "policy") {
+        rows.extend(paths);
+    }
     if let (true, Some(field)) = (rows.is_empty(), &arguments.field) {
         return unset(&mut out, &resolved.tree, field);
     }
@@ -104,6 +109,27 @@ fn rows(library: &Library, resolved: &Resolved, only: Option<&str>) -> Vec<Row> 
         }
     });
     rows
+}
+
+/// What the sandbox will see of the file system: the policy's paths, and those that every sandbox gets.
+fn policy_paths(library: &mut Library, resolved: &Resolved) -> Vec<Row> {
+    let found = resolved.harness.policy.local().and_then(|path| library.layers.find(path));
+    let Some(Ok(parsed)) = found.map(|found| library.policy(&found)) else { return Vec::new() };
+    let row = |path: policy::baseline::EffectivePath| Row {
+        field: format!("policy path {}", path.path),
+        value: match path.access {
+            PathAccess::ReadOnly => "read-only".to_owned(),
+            PathAccess::ReadWrite => "read-write".to_owned(),
+        },
+        set_by: match path.origin {
+            Origin::Policy(at) => place(library, at),
+            Origin::Baseline => {
+                Place { layer: "built in", file: "<baseline of every sandbox>".to_owned(), line: 0 }
+            }
+        },
+        replaced: Vec::new(),
+    };
+    policy::baseline(&parsed.policy).paths.into_iter().map(row).collect()
 }
 
 /// Every scalar, and the empty lists and maps, which also say something.

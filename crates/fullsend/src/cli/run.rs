@@ -1,18 +1,21 @@
 //! `fullsend run`: one harness, one agent, one sandbox.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use serde_json::json;
 use yaml::Diagnostic;
 
 use super::exit::{Exit, Failure};
 use super::open::{Opened, Where, variable};
 use crate::event::Envelope;
+use crate::event::clock::Moment;
 use crate::render::console;
-use crate::resolve::resolve;
 use crate::resolve::variables::{self, Strictness};
+use crate::resolve::{Choices, Resolved, resolve};
 use crate::run::{self, Cancel, Outcome, Request};
 
 #[derive(Args, Debug)]
@@ -67,6 +70,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let runs = arguments.output_dir.clone().map_or_else(runs_directory, Ok)?;
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let threads = threads.map_err(|error| Failure::new(Exit::Bug, format!("no threads: {error}")))?;
+    audit(&checked.resolved, &opened.choices, &runs)?;
     let request = Request {
         checked,
         owner: opened.choices.repo.clone(),
@@ -88,6 +92,9 @@ fn prepare(opened: &mut Opened, name: &str, problems: &mut Vec<Diagnostic>) -> O
     let lookup = |name: &str| std::env::var(name).ok();
     problems.extend(variables::check(&resolved.harness, &opened.library, &lookup, Strictness::Required));
     let checked = crate::check::check(&mut opened.library, resolved, problems);
+    if let Some(checked) = &checked {
+        problems.extend(crate::check::providers::unset(&checked.providers, &lookup, Strictness::Required));
+    }
     checked.filter(|_| !problems.iter().any(Diagnostic::is_error))
 }
 
@@ -96,7 +103,7 @@ fn listener(arguments: &Arguments) -> Arc<dyn Fn(&Envelope) + Send + Sync> {
     Arc::new(move |envelope: &Envelope| {
         if json {
             let line = serde_json::to_string(envelope).unwrap_or_default();
-            drop(std::io::Write::write_all(&mut std::io::stdout().lock(), format!("{line}\n").as_bytes()));
+            drop(writeln!(std::io::stdout().lock(), "{line}"));
         } else if !quiet && let Some(line) = console::line(envelope) {
             super::talk(&format!("{line}\n"));
         }
@@ -113,6 +120,27 @@ fn conclude(outcome: &Outcome, arguments: &Arguments) {
     if outcome.exit_code != 0 {
         super::talk(&format!("record: {directory}\nfullsend: {word}: {}\n", outcome.reason));
     }
+}
+
+/// Every use of an exception is a line in a file beside the runs that only ever grows.
+fn audit(resolved: &Resolved, choices: &Choices, runs: &Path) -> Result<(), Failure> {
+    if resolved.exceptions.is_empty() {
+        return Ok(());
+    }
+    let path = runs.with_file_name("audit.jsonl");
+    let failed = |error: std::io::Error| {
+        Failure::new(Exit::Failed, format!("{} cannot be written: {error}", path.display()))
+    };
+    std::fs::create_dir_all(path.parent().unwrap_or(runs)).map_err(failed)?;
+    let mut file = std::fs::File::options().create(true).append(true).open(&path).map_err(failed)?;
+    for exception in &resolved.exceptions {
+        let line = json!({
+            "time": Moment::now().rfc3339(), "harness": resolved.name, "repository": choices.repo,
+            "field": exception.field, "what": exception.what, "reason": exception.reason, "until": exception.until,
+        });
+        writeln!(file, "{line}").map_err(failed)?;
+    }
+    Ok(())
 }
 
 fn environment() -> BTreeMap<String, String> {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use egress::door::{Door, Serving};
+use sandbox::repository::RepositoryError;
 use sandbox::{
     LocalRange, Network, ProofError, ProofSpec, Sandbox, SandboxSpec, Socket, SocketKind, SocketSpec,
     StartError,
@@ -61,6 +62,7 @@ pub struct Surroundings<'a> {
 pub enum ProvisionError {
     Model(model::ModelError),
     Backend,
+    Repository(RepositoryError),
     Staging { path: PathBuf, source: std::io::Error },
     Sandbox(StartError),
     Door(std::io::Error),
@@ -74,6 +76,7 @@ impl std::fmt::Display for ProvisionError {
             Self::Backend => {
                 f.write_str("the backend `openshell` is not built yet: use `sandbox.backend: local`")
             }
+            Self::Repository(error) => error.fmt(f),
             Self::Staging { path, source } => write!(f, "cannot prepare {}: {source}", path.display()),
             Self::Sandbox(error) => write!(f, "the sandbox could not be started: {error}"),
             Self::Door(error) => write!(f, "the model's door could not be opened: {error}"),
@@ -92,7 +95,7 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
     let door = model::door(&cleared.checked, around).map_err(ProvisionError::Model)?;
     let staging = make_staging(around.directory)?;
     let repository_name = repository::name(around.repository);
-    let spec = specify(&cleared, around, &staging, &repository_name);
+    let spec = specify(&cleared, around, &staging, &repository_name).map_err(ProvisionError::Repository)?;
     let mut sandbox = Sandbox::start(spec).map_err(ProvisionError::Sandbox)?;
     for fact in &sandbox.describe().facts {
         around.emit.emit(RunEvent::SandboxPart {
@@ -164,13 +167,13 @@ fn specify(
     around: &Surroundings<'_>,
     staging: &Path,
     repository_name: &str,
-) -> SandboxSpec {
+) -> Result<SandboxSpec, RepositoryError> {
     let harness = &cleared.checked.resolved.harness;
     let mut spec = SandboxSpec::new(around.directory.join("sandbox"));
     spec.program = Some(PROGRAM.into());
     spec.mounts = files::system(&cleared.checked.policy);
     spec.mounts.extend(files::workspace(harness, staging));
-    spec.mounts.push(repository::view(harness, around.repository, repository_name));
+    spec.mounts.extend(repository::view(harness, around.repository, repository_name)?);
     spec.environment = environment(harness, repository_name, around);
     spec.limits = limits(harness);
     spec.network = Network {
@@ -182,7 +185,7 @@ fn specify(
     };
     spec.landlock = files::landlock(&cleared.checked.policy);
     spec.identity = files::identity(&cleared.checked.policy);
-    spec
+    Ok(spec)
 }
 
 /// Built from nothing: what the agent needs, then `env.sandbox`.

@@ -3,60 +3,49 @@
 
 use std::path::{Path, PathBuf};
 
-use sandbox::{CopyOnWrite, Edit, Mount, MountKind};
+use sandbox::repository::{Repository, RepositoryError};
+use sandbox::{Edit, Mount, MountKind};
 
 use crate::harness::Harness;
-
-/// Configuration without hooks, filters, aliases or addresses.
-const GIT_CONFIG: &[u8] =
-    b"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\thooksPath = /dev/null\n";
 
 /// The name of the repository's directory inside.
 pub fn name(repository: &Path) -> String {
     let name = repository.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let clean: String =
-        name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' }).collect();
+    let keep = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
+    let clean: String = name.chars().map(keep).collect();
     let taken = ["", ".", "..", "output", "agent-input", ".env", ".env.d", ".claude", "bin"];
     if taken.contains(&clean.as_str()) { "repository".to_owned() } else { clean }
 }
 
-pub fn view(harness: &Harness, repository: &Path, name: &str) -> Mount {
+/// The mounts that show it. Files that `host_files` names by their place in the repository stay.
+pub fn view(harness: &Harness, repository: &Path, name: &str) -> Result<Vec<Mount>, RepositoryError> {
     let target = PathBuf::from("/sandbox/workspace").join(name);
-    if harness.readonly_repo.value {
-        return Mount { target, kind: MountKind::ReadOnly { source: repository.to_owned() } };
-    }
+    let keep: Vec<PathBuf> = harness.host_files.0.iter().map(|file| PathBuf::from(file.src.raw())).collect();
     let memory_bytes = harness.sandbox.limits.disk_mb.get() << 20;
-    Mount {
-        target,
-        kind: MountKind::CopyOnWrite(CopyOnWrite {
-            source: repository.to_owned(),
-            edits: edits(repository),
-            memory_bytes,
-        }),
+    let mut mounts = Repository::read(repository)?.view(&target, &keep, memory_bytes).mounts;
+    if harness.readonly_repo.value {
+        mounts = mounts.into_iter().flat_map(read_only).collect();
     }
+    Ok(mounts)
 }
 
-fn edits(repository: &Path) -> Vec<Edit> {
-    let mut edits = Vec::new();
-    if repository.join(".git").is_dir() {
-        edits.push(Edit::EmptyDirectory { path: ".git/hooks".into() });
-        edits.push(Edit::Write { path: ".git/config".into(), contents: GIT_CONFIG.to_vec(), mode: 0o644 });
-    }
-    edits.extend(secret_files(repository).into_iter().map(|path| Edit::Remove { path }));
-    edits
-}
-
-/// Files at the root whose names say that they hold secrets.
-fn secret_files(repository: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(repository).into_iter().flatten().flatten();
-    entries
-        .map(|entry| PathBuf::from(entry.file_name()))
-        .filter(|name| looks_secret(&name.to_string_lossy()))
-        .collect()
-}
-
-fn looks_secret(name: &str) -> bool {
-    let public = name.ends_with(".example") || name.ends_with(".sample") || name.ends_with(".pub");
-    let known = [".netrc", ".npmrc", ".pypirc"].contains(&name);
-    !public && (known || name.starts_with(".env") || name.ends_with(".pem") || name.starts_with("id_"))
+/// The same view, in which nothing can be changed: what the copy would have edited is covered instead.
+fn read_only(mount: Mount) -> Vec<Mount> {
+    let MountKind::CopyOnWrite(view) = mount.kind else { return vec![mount] };
+    let cover = |edit: &Edit| {
+        let (path, kind) = match edit {
+            Edit::Remove { path } => (path, MountKind::File { contents: Vec::new(), mode: 0o444 }),
+            Edit::Write { path, contents, .. } => {
+                (path, MountKind::File { contents: contents.clone(), mode: 0o444 })
+            }
+            Edit::EmptyDirectory { path } => {
+                (path, MountKind::Temporary { size_bytes: 4096, inodes: 2, mode: 0o555 })
+            }
+        };
+        view.source.join(path).exists().then(|| Mount { target: mount.target.join(path), kind })
+    };
+    let covers: Vec<Mount> = view.edits.iter().filter_map(cover).collect();
+    let whole =
+        Mount { target: mount.target.clone(), kind: MountKind::ReadOnly { source: view.source.clone() } };
+    std::iter::once(whole).chain(covers).collect()
 }

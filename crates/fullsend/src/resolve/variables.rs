@@ -36,15 +36,33 @@ pub fn check(
 ) -> Vec<Diagnostic> {
     let mut problems: Vec<Diagnostic> = missing_required(harness, environment, how).into_iter().collect();
     for (field, at, template) in templates(harness) {
-        for name in template.variables().filter(|name| value(environment, name).is_none()) {
-            let layer = library.layer_of(at).words();
-            let message =
-                format!("`{field}` needs the variable {name}, which is not set (said by the {layer} layer)");
-            let help = format!("set {name} in the environment, or write `$$` for a dollar");
-            problems.push(of_strictness(how, "unset-variable", at, message).help(help));
-        }
+        let layer = library.layer_of(at).words();
+        problems.extend(unset(
+            &format!("{field} (said by the {layer} layer)"),
+            at,
+            template,
+            environment,
+            how,
+        ));
     }
     problems
+}
+
+/// One message for each variable of a text that is not set.
+pub fn unset(
+    field: &str,
+    at: Span,
+    template: &Template,
+    environment: Environment<'_>,
+    how: Strictness,
+) -> Vec<Diagnostic> {
+    let missing = template.variables().filter(|name| value(environment, name).is_none());
+    let say = |name: &str| {
+        let message = format!("{field} needs the variable {name}, which is not set");
+        let help = format!("set {name} in the environment, or write `$$` for a dollar");
+        of_strictness(how, "unset-variable", at, message).help(help)
+    };
+    missing.map(say).collect()
 }
 
 fn missing_required(harness: &Harness, environment: Environment<'_>, how: Strictness) -> Option<Diagnostic> {

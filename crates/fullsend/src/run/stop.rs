@@ -125,6 +125,7 @@ impl From<ProvisionError> for Stop {
         match error {
             ProvisionError::Model(ModelError::NoProvider) => Self::missing(reason),
             ProvisionError::Model(_) => Self::setup(reason),
+            ProvisionError::Repository(_) => Self::setup(reason),
             ProvisionError::Proof(_) => Self::new(OutcomeKind::SecurityStop, 6, reason),
             ProvisionError::Backend
             | ProvisionError::Sandbox(_)

@@ -1,0 +1,119 @@
+//! The examples are real: the two harnesses of the original design pass `check`, each of their fields is explained with
+//! its origin, and every `fullsend run X` in a pipeline resolves. The committed schemas are those that the types make.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value as Json;
+use yaml::{Limits, Node, Sources};
+
+use crate::support::{World, root};
+
+fn examples() -> String {
+    root().join("examples/ci").to_string_lossy().into_owned()
+}
+
+#[test]
+fn the_harnesses_of_the_original_design_pass_check() {
+    let world = World::new();
+    for name in ["triage", "code"] {
+        let ran = world.run(&["check", name, "--repo", &examples()]);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        assert!(!ran.err.contains("error["), "{}", ran.err);
+    }
+}
+
+#[test]
+fn each_of_their_fields_is_explained_with_its_origin() {
+    for name in ["triage", "code"] {
+        let path = root().join(format!("examples/ci/.fullsend/harness/{name}.yaml"));
+        let mut sources = Sources::default();
+        let id = sources.add("x", fs::read_to_string(path).unwrap());
+        let tree = yaml::parse(&sources, id, Limits::default()).unwrap();
+        let ran = World::new().run(&["explain", name, "--format", "json", "--repo", &examples()]);
+        let rows: Json = serde_json::from_str(&ran.out).unwrap();
+        let explained: BTreeMap<&str, &Json> =
+            rows.as_array().unwrap().iter().map(|row| (row["field"].as_str().unwrap(), row)).collect();
+        let mut fields = 0;
+        tree.each_scalar(&mut |field, node: &Node| {
+            let row = explained.get(field).unwrap_or_else(|| panic!("{name}: `{field}` is not explained"));
+            assert_eq!(row["value"], node.scalar().unwrap());
+            assert_eq!(row["set_by"]["line"], sources.locate(node.at).line, "{field}");
+            assert!(row["set_by"]["file"].as_str().unwrap().ends_with(&format!("harness/{name}.yaml")));
+            fields += 1;
+        });
+        assert!(fields > 25, "{fields}");
+    }
+}
+
+#[test]
+fn every_run_in_a_pipeline_resolves() {
+    let mut calls = 0;
+    for file in ["github", "gitlab"].iter().flat_map(|forge| files(&root().join("examples/ci").join(forge))) {
+        for line in fs::read_to_string(&file).unwrap().lines() {
+            let Some((_, name)) = line.split_once("fullsend run ") else { continue };
+            let ran = World::new().run(&["check", name.trim(), "--repo", &examples()]);
+            assert_eq!(ran.code, 0, "{}: {}", file.display(), ran.err);
+            calls += 1;
+        }
+    }
+    assert_eq!(calls, 10);
+}
+
+fn files(directory: &Path) -> Vec<PathBuf> {
+    fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+/// `UPDATE_SCHEMAS=1 cargo test schemas` writes them anew.
+#[test]
+fn the_committed_schemas_are_those_that_the_types_make() {
+    for kind in ["harness", "policy", "provider", "config", "run", "event"] {
+        let made = World::new().run(&["schema", kind]).out;
+        let path = root().join(format!("schemas/{kind}.json"));
+        if std::env::var_os("UPDATE_SCHEMAS").is_some() {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, &made).unwrap();
+        }
+        let committed = fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            committed == made,
+            "schemas/{kind}.json is not what `fullsend schema {kind}` prints: UPDATE_SCHEMAS=1 cargo test schemas"
+        );
+        let schema: Json = serde_json::from_str(&made).unwrap();
+        jsonschema::draft202012::meta::validate(&schema).unwrap();
+    }
+}
+
+/// What an editor accepts by the schema is what the program reads, for every harness in the tree.
+#[test]
+fn the_harness_schema_accepts_the_harnesses_we_ship() {
+    let schema: Json = serde_json::from_str(&World::new().run(&["schema", "harness"]).out).unwrap();
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    let shipped = ["examples/ci/.fullsend/harness", "examples/hello/.fullsend/harness"];
+    for file in shipped.iter().flat_map(|place| files(&root().join(place))) {
+        let mut sources = Sources::default();
+        let id = sources.add("x", fs::read_to_string(&file).unwrap());
+        let document = json(&yaml::parse(&sources, id, Limits::default()).unwrap());
+        let errors: Vec<String> = validator
+            .iter_errors(&document)
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
+        assert!(errors.is_empty(), "{}: {errors:?}", file.display());
+    }
+    let wrong = serde_json::json!({ "agent": "agents/a.md", "timeout_minuts": 3 });
+    assert!(!validator.is_valid(&wrong));
+}
+
+fn json(node: &Node) -> Json {
+    match &node.value {
+        yaml::Value::Null => Json::Null,
+        yaml::Value::Bool(value) => Json::Bool(*value),
+        yaml::Value::Number(raw) => serde_json::from_str(raw).unwrap(),
+        yaml::Value::Text(text) => Json::String(text.clone()),
+        yaml::Value::List(items) => items.iter().map(json).collect(),
+        yaml::Value::Map(entries) => {
+            entries.iter().map(|entry| (entry.key.clone(), json(&entry.node))).collect()
+        }
+    }
+}

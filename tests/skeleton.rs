@@ -1,0 +1,196 @@
+//! README's first command: the bundled harness, agent and repository, through every stage, as root and as an ordinary
+//! user; and what changes when the bundled parts change.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use serde_json::Value as Json;
+
+use crate::support::{Ran, Who, World, root};
+
+/// A copy of the example in a world of its own.
+fn world() -> World {
+    let world = World::new();
+    copy(&root().join("examples/hello"), &world.path("repo"));
+    world
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target)
+        } else {
+            drop(fs::copy(entry.path(), target).unwrap())
+        }
+    }
+}
+
+/// The one run directory of this world, and its record.
+fn record(world: &World) -> (std::path::PathBuf, Json) {
+    let runs: Vec<_> =
+        fs::read_dir(world.path("state/fullsend/runs/local")).unwrap().map(|e| e.unwrap().path()).collect();
+    assert_eq!(runs.len(), 1);
+    let record = serde_json::from_slice(&fs::read(runs[0].join("run.json")).unwrap()).unwrap();
+    (runs[0].clone(), record)
+}
+
+fn run(world: &World, who: Who) -> Option<Ran> {
+    world.run_as(who, &["run", "hello"])
+}
+
+fn completes(who: Who) {
+    let world = world();
+    let Some(ran) = run(&world, who) else { return };
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let (directory, record) = record(&world);
+    assert_eq!(record["outcome"], "completed");
+    assert_eq!(record["attempts"].as_array().unwrap().len(), 2, "the first output violates the schema");
+    assert_eq!(record["attempts"][0]["violations"].as_array().unwrap().len(), 2);
+    assert_eq!(record["attempts"][1]["accepted"], true);
+    assert_eq!(record["attempts"][1]["turns"], 4, "the retry continues the conversation");
+    assert!(
+        record["sandbox"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|part| part["part"] == "seccomp" && part["status"] == "enforced")
+    );
+    assert!(record["proofs"].as_array().unwrap().len() > 5);
+    assert!(record["proofs"].as_array().unwrap().iter().all(|proof| proof["held"] == true));
+    let output = fs::read_to_string(directory.join("iteration-2/output/agent-result.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Json>(&output).unwrap()["fixed"], true);
+    assert!(directory.join("iteration-1/rejected/agent-result.json").exists());
+    assert!(
+        !directory.join("iteration-1/output").exists(),
+        "rejected output is never where post-scripts look"
+    );
+    assert!(fs::read_to_string(directory.join("post_script.log")).unwrap().contains("misspelt"));
+    assert!(!directory.join("sandbox").exists() && !directory.join("staging").exists(), "nothing is left");
+    assert_eq!(fs::metadata(&directory).unwrap().mode() & 0o777, 0o700);
+    let greet = fs::read_to_string(world.path("repo/greet.sh")).unwrap();
+    assert!(greet.contains("wrold"), "the host's repository stays as it was");
+}
+
+#[test]
+fn hello_completes_as_whoever_runs_the_tests() {
+    completes(Who::Caller);
+}
+
+#[test]
+fn hello_completes_as_an_ordinary_user() {
+    completes(Who::User);
+}
+
+#[test]
+fn the_record_is_the_fold_of_a_chain_that_holds() {
+    let world = world();
+    assert_eq!(run(&world, Who::Caller).unwrap().code, 0);
+    let (directory, record) = record(&world);
+    let events = fullsend::event::log::read(&directory.join("events.jsonl")).unwrap();
+    assert_eq!(record["chain_head"], events.last().unwrap().hash.as_str());
+    assert_eq!(serde_json::to_value(fullsend::record::fold(&events)).unwrap(), record);
+}
+
+#[test]
+fn another_bug_another_outcome() {
+    let world = world();
+    world.write("repo/greet.sh", "echo 'Hello, moon!'\n");
+    world.write("repo/.fullsend/scenarios/hello.json", r#"{"turns":[[{"shell":"sh test.sh && touch output-ok"}],[{"finish":{"fixed":false,"file":"greet.sh","cause":"The moon is greeted instead."}}]]}"#);
+    assert_eq!(run(&world, Who::Caller).unwrap().code, 0);
+    let (directory, _) = record(&world);
+    let output = fs::read_to_string(directory.join("iteration-1/output/agent-result.json")).unwrap();
+    assert!(output.contains("moon"));
+}
+
+#[test]
+fn a_stricter_schema_ends_in_exit_5_and_nothing_is_emitted() {
+    let world = world();
+    world.write(
+        "repo/.fullsend/schemas/hello.json",
+        r#"{"type":"object","required":["fixed","file","cause","reviewer"]}"#,
+    );
+    let ran = run(&world, Who::Caller).unwrap();
+    assert_eq!(ran.code, 5, "{}", ran.err);
+    let (directory, record) = record(&world);
+    assert_eq!(record["outcome"], "invalid_output");
+    assert!(!directory.join("iteration-2/output").exists() && !directory.join("post_script.log").exists());
+    assert!(
+        ran.err.trim_end().lines().last().unwrap().contains("reviewer"),
+        "the first real error is the last line: {}",
+        ran.err
+    );
+}
+
+#[test]
+fn a_scenario_without_an_answer_fails_loudly() {
+    let world = world();
+    world.write("repo/.fullsend/scenarios/hello.json", r#"{"turns":[[{"shell":"true"}]]}"#);
+    let ran = run(&world, Who::Caller).unwrap();
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert_eq!(record(&world).1["outcome"], "agent_failed");
+}
+
+#[test]
+fn an_agent_that_does_nothing_is_not_a_success() {
+    let world = world();
+    world.write(
+        "repo/.fullsend/scenarios/hello.json",
+        r#"{"turns":[[{"text":"All done."}],[{"text":"Really."}]]}"#,
+    );
+    let ran = run(&world, Who::Caller).unwrap();
+    assert_eq!(ran.code, 9, "{}", ran.err);
+    assert_eq!(record(&world).1["outcome"], "no_output");
+}
+
+#[test]
+fn a_question_is_not_a_success() {
+    let world = world();
+    world.write(
+        "repo/.fullsend/scenarios/hello.json",
+        r#"{"turns":[[{"text":"Which bug?"}],[{"text":"Which one do you mean?"}]]}"#,
+    );
+    assert_eq!(run(&world, Who::Caller).unwrap().code, 9);
+    assert_eq!(record(&world).1["outcome"], "asked");
+}
+
+#[test]
+fn the_openshell_backend_is_refused_with_a_sentence() {
+    let world = world();
+    let harness = fs::read_to_string(world.path("repo/.fullsend/harness/hello.yaml")).unwrap();
+    world.write("repo/.fullsend/harness/hello.yaml", format!("{harness}sandbox:\n  backend: openshell\n"));
+    let ran = run(&world, Who::Caller).unwrap();
+    assert_eq!(ran.code, 8);
+    assert!(ran.err.contains("not built yet"), "{}", ran.err);
+}
+
+#[test]
+fn a_failing_post_script_is_the_runs_failure() {
+    let world = world();
+    world.script("repo/.fullsend/scripts/show.sh", "#!/bin/sh\necho 'cannot push' >&2\nexit 3\n");
+    let ran = run(&world, Who::Caller).unwrap();
+    assert_eq!(ran.code, 1);
+    assert_eq!(record(&world).1["outcome"], "post_script_failed");
+    assert!(ran.err.contains("cannot push"), "{}", ran.err);
+}
+
+#[test]
+fn the_agent_cannot_reach_outside_its_workspace() {
+    let world = world();
+    let attempts = "cat /etc/shadow; ls /root /home; echo x > /usr/x; env; ls /proc | grep -c '^[0-9]'";
+    world.write("repo/.fullsend/scenarios/hello.json", format!(
+        r#"{{"turns":[[{{"shell":"({attempts}) > /sandbox/workspace/output/report.txt 2>&1; true"}}],[{{"finish":{{"fixed":false,"file":"none","cause":"I only looked around."}}}}]]}}"#
+    ));
+    let world = world.env("SECRET_OF_THE_HOST", "hunter2hunter2");
+    assert_eq!(run(&world, Who::Caller).unwrap().code, 0);
+    let (directory, _) = record(&world);
+    let report = fs::read_to_string(directory.join("iteration-1/output/report.txt")).unwrap();
+    assert!(
+        !report.contains("hunter2") && !report.contains("root:$") && report.contains("No such file"),
+        "{report}"
+    );
+    assert!(report.contains("Read-only file system") || report.contains("Permission denied"), "{report}");
+}
