@@ -74,3 +74,46 @@ impl Effective {
         found
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use yaml::Sources;
+
+    use super::{Origin, PathAccess, baseline};
+    use crate::Policy;
+
+    /// Every path with its access; those that were added have a plus.
+    fn effective(text: &str) -> String {
+        let mut sources = Sources::default();
+        let id = sources.add("p", text);
+        let policy = Policy::parse(&sources, id).unwrap().policy;
+        let all = baseline(&policy);
+        let show = |access| if access == PathAccess::ReadWrite { "rw" } else { "ro" };
+        let paths = all.paths.iter().map(|path| {
+            let plus = if path.origin == Origin::Baseline { "+" } else { "" };
+            format!("{plus}{}:{}", path.path, show(path.access))
+        });
+        paths.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn what_is_added_is_marked_and_nothing_is_added_twice() {
+        for (text, expected) in [
+            (
+                "version: 1",
+                "+/usr:ro +/lib:ro +/etc:ro +/app:ro +/var/log:ro +/proc:ro +/dev/urandom:ro +/tmp:rw",
+            ),
+            (
+                "version: 1\nfilesystem_policy: {read_only: [/usr, /var], read_write: [/tmp, /work]}",
+                "/usr:ro /var:ro /tmp:rw /work:rw +/lib:ro +/etc:ro +/app:ro +/proc:ro +/dev/urandom:ro",
+            ),
+            ("version: 1\nfilesystem_policy: {read_only: [/, /tmp]}", "/:ro /tmp:ro +/tmp:rw"),
+            (
+                "version: 1\nfilesystem_policy: {read_write: [/etc]}",
+                "/etc:rw +/usr:ro +/lib:ro +/app:ro +/var/log:ro +/proc:ro +/dev/urandom:ro +/tmp:rw",
+            ),
+        ] {
+            assert_eq!(effective(text), expected, "{text}");
+        }
+    }
+}

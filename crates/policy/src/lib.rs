@@ -21,7 +21,8 @@ mod uninspected;
 pub use baseline::baseline;
 pub use canonical::{CanonicalPath, EncodedSlash, MAX_PATH_BYTES, PathError};
 pub use decide::{
-    Action, Admitted, Caller, Cause, Compiled, Connection, Decision, Denial, Fix, Reason, Request, decide,
+    Action, Admitted, Attempt, Caller, Cause, Compiled, Connection, Decision, Denial, Fix, Reason, Request,
+    decide,
 };
 pub use host::{Host, HostError};
 pub use model::Policy;

@@ -24,3 +24,47 @@ pub fn uninspected(policy: &Policy) -> Vec<Diagnostic> {
     });
     protocols.chain(middlewares).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use yaml::Sources;
+
+    use super::uninspected;
+    use crate::Policy;
+
+    #[test]
+    fn what_cannot_be_enforced_is_named() {
+        let text = "version: 1
+network_policies:
+  n:
+    binaries: [{path: /bin/c}]
+    endpoints:
+      - {host: rest.test, port: 1, protocol: rest, access: full}
+      - {host: ws.test, port: 1, protocol: websocket, access: full}
+      - {host: tcp.test, port: 1, protocol: tcp}
+      - {host: plain.test, port: 1}
+      - {host: graphql.test, port: 1, protocol: graphql, access: full}
+      - {host: rpc.test, port: 1, protocol: json-rpc, rules: [{allow: {method: '*'}}]}
+      - {host: mcp.test, port: 1, protocol: mcp, mcp: {allow_all_known_mcp_methods: true}}
+      - {host: sql.test, port: 1, protocol: sql, access: full}
+      - {host: wsgraphql.test, port: 1, protocol: websocket, rules: [{allow: {operation_type: query}}]}
+network_middlewares: {m: {middleware: openshell/regex, endpoints: {include: ['**']}}}
+";
+        let mut sources = Sources::default();
+        let id = sources.add("p", text);
+        let problems = uninspected(&Policy::parse(&sources, id).unwrap().policy);
+        let found: Vec<String> =
+            problems.iter().map(|d| format!("{} {}", sources.locate(d.at).line, d.message)).collect();
+        assert_eq!(
+            found,
+            [
+                "10 protocol graphql is not inspected yet",
+                "11 protocol json-rpc is not inspected yet",
+                "12 protocol mcp is not inspected yet",
+                "13 protocol sql is not inspected yet",
+                "14 GraphQL over websocket is not inspected yet",
+                "15 middleware `openshell/regex` is not run yet",
+            ]
+        );
+    }
+}

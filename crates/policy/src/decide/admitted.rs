@@ -72,7 +72,7 @@ impl Admitted {
         if !self.reads_requests() {
             return Decision::Allow(self.cause());
         }
-        let deny = |reason, cause| Decision::Deny(Denial { reason, cause, fix: None });
+        let deny = |reason, cause| Decision::Deny(Denial::because(reason, cause));
         if let Action::Http(method) = request.action
             && !is_method(method)
         {
@@ -80,7 +80,7 @@ impl Admitted {
         }
         let path = request.path.as_str();
         let Some(governing) = self.governing(path) else {
-            return Decision::Deny(Denial { reason: Reason::NoPath, cause: Some(self.cause()), fix: None });
+            return deny(Reason::NoPath, Some(self.cause()));
         };
         if !governing.endpoint.is_inspected() {
             return deny(Reason::NotInspected(governing.endpoint.protocol), Some(governing.cause()));
@@ -104,7 +104,7 @@ impl Admitted {
         let cause = |entry: &Entry, rule: &Rule| Cause { rule: entry.rule.name.clone(), at: rule.at.0 };
         let denied = speaking().find_map(|entry| Some((entry, find(&entry.endpoint.deny, request, denies)?)));
         if let Some((entry, rule)) = denied {
-            return Err(Denial { reason: Reason::DenyRule, cause: Some(cause(entry, rule)), fix: None });
+            return Err(Denial::because(Reason::DenyRule, Some(cause(entry, rule))));
         }
         let allowed =
             speaking().find_map(|entry| Some((entry, find(&entry.endpoint.allow, request, allows)?)));

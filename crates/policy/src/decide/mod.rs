@@ -2,6 +2,7 @@
 //! program; if an admitting endpoint reads requests, each request is then decided by its rules. Deny rules win.
 
 mod admitted;
+mod attempt;
 mod index;
 
 use std::path::{Path, PathBuf};
@@ -9,12 +10,14 @@ use std::path::{Path, PathBuf};
 use yaml::Span;
 
 pub use admitted::Admitted;
+pub use attempt::{Attempt, decide};
 pub use index::Compiled;
 
-use crate::canonical::CanonicalPath;
+use crate::address::AddressDenied;
+use crate::canonical::{CanonicalPath, PathError};
 use crate::file::Protocol;
-use crate::host::Host;
-use crate::query::Query;
+use crate::host::{Host, HostError};
+use crate::query::{Query, QueryError};
 
 /// Who asks: the executable that owns the socket, and those of the processes above it.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +72,12 @@ impl Decision {
     }
 }
 
+impl Denial {
+    fn because(reason: Reason, cause: Option<Cause>) -> Self {
+        Self { reason, cause, fix: None }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
     pub reason: Reason,
@@ -96,6 +105,11 @@ pub enum Reason {
     NotInspected(Protocol),
     /// Not a method of HTTP.
     Method,
+    Host(HostError),
+    Path(PathError),
+    Query(QueryError),
+    /// Admitted by name, refused by where the name leads.
+    Address(AddressDenied),
 }
 
 impl std::fmt::Display for Reason {
@@ -109,6 +123,10 @@ impl std::fmt::Display for Reason {
             Self::EncodedSlash => f.write_str("the path holds `%2F`, which this endpoint does not allow"),
             Self::NotInspected(protocol) => write!(f, "protocol {protocol} is not inspected yet"),
             Self::Method => f.write_str("this is not a method of HTTP"),
+            Self::Host(error) => error.fmt(f),
+            Self::Path(error) => error.fmt(f),
+            Self::Query(error) => error.fmt(f),
+            Self::Address(denied) => denied.fmt(f),
         }
     }
 }
@@ -122,14 +140,4 @@ pub enum Fix {
     Binary { rule: Cause, binary: PathBuf },
     /// One more allow rule in an existing endpoint.
     Allow { endpoint: Cause, method: String, path: String },
-}
-
-/// Decides both steps at once, as a person asks: may this program do that there. Without a request only the connection
-/// is decided.
-pub fn decide(policy: &Compiled, connection: &Connection<'_>, request: Option<&Request<'_>>) -> Decision {
-    match (policy.admit(connection), request) {
-        (Err(denial), _) => Decision::Deny(denial),
-        (Ok(admitted), Some(request)) => admitted.decide(request),
-        (Ok(admitted), None) => Decision::Allow(admitted.cause()),
-    }
 }

@@ -154,7 +154,7 @@ fn plain_text(separator: char) -> impl Strategy<Value = String> {
 }
 
 proptest::proptest! {
-    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(2000))]
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(600))]
 
     #[test]
     fn slashes_are_read_as_globset_reads_them(text in glob_text('/'), candidate in plain_text('/')) {

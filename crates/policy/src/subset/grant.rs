@@ -69,24 +69,23 @@ fn candidates<'a>(
         .copied()
         .filter(|upper| upper.protocol == lower.protocol && scope_within(lower, upper, atom.effort))
         .collect();
-    if found.is_empty() {
-        let message = format!("{} speaks for paths that the upper policy does not", lower.selector());
-        return Err(Widening::beyond(lower.at, limits.admitting[0].at, message));
-    }
     let alike =
         |upper: &Endpoint| upper.protocol == lower.protocol && upper.is_inspected() == lower.is_inspected();
-    if !found.iter().any(|upper| alike(upper) && governs(upper, atom, deciding, alike)) {
-        let other =
-            deciding.iter().map(|reader| reader.endpoint).find(|upper| !alike(upper)).unwrap_or(found[0]);
-        let message = format!(
-            "{} is read as {}, but as {} in the upper policy",
-            lower.selector(),
-            lower.protocol,
-            other.protocol
-        );
-        return Err(Widening::beyond(lower.at, other.at, message));
+    let read_otherwise = deciding.iter().map(|reader| reader.endpoint).find(|upper| !alike(upper));
+    let decides = found.iter().any(|upper| alike(upper) && governs(upper, atom, deciding, alike));
+    match (found.first(), read_otherwise) {
+        (Some(_), _) if decides => Ok(found),
+        (_, Some(upper)) => {
+            let (selector, protocol) = (lower.selector(), lower.protocol);
+            let message =
+                format!("{selector} is read as {protocol}, but as {} in the upper policy", upper.protocol);
+            Err(Widening::beyond(lower.at, upper.at, message))
+        }
+        (_, None) => {
+            let message = format!("{} speaks for paths that the upper policy does not", lower.selector());
+            Err(Widening::beyond(lower.at, limits.admitting[0].at, message))
+        }
     }
-    Ok(found)
 }
 
 /// What cannot be read yet is not compared, only recognised.
