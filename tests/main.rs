@@ -2,6 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod explained;
 mod first_mistakes;
+mod merge;
+mod merge_fields;
+mod merge_layers;
+mod overrides;
+mod pins;
 mod support;
 mod tidy;
