@@ -3,7 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod examples;
+mod explained;
 mod first_mistakes;
+mod merge;
+mod merge_fields;
+mod merge_layers;
+mod overrides;
+mod pins;
 mod skeleton;
 mod support;
 mod tidy;

@@ -70,6 +70,14 @@ impl Node {
         }
     }
 
+    /// The number that is written here, in any of the ways to write one.
+    pub fn number(&self) -> Option<f64> {
+        match &self.value {
+            Value::Number(raw) => crate::scalar::number(raw),
+            _ => None,
+        }
+    }
+
     /// Follows a dotted path; list items are chosen by number.
     pub fn find(&self, path: &str) -> Option<&Node> {
         path.split('.').try_fold(self, |node, step| match &node.value {

@@ -65,6 +65,11 @@ impl Shape for u64 {
     }
 }
 
+/// A number of any kind; a hexadecimal or octal one is a whole number.
+pub(crate) fn number(raw: &str) -> Option<f64> {
+    integer(raw).map(|whole| whole as f64).or_else(|| raw.parse().ok())
+}
+
 fn integer(raw: &str) -> Option<u64> {
     match raw
         .strip_prefix("0x")

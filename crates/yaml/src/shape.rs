@@ -193,6 +193,25 @@ impl<T: Shape> Shape for Option<T> {
     }
 }
 
+/// A layered record of which one file says only a part. What it says is checked; whether all of it is there is known
+/// when the files are merged, so it never makes the record around it incomplete.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Partial<T>(pub Option<T>);
+
+impl<T: Shape> Shape for Partial<T> {
+    fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
+        Some(Self(T::decode(node, decoder)))
+    }
+
+    fn merge(upper: Node, lower: Node) -> Node {
+        T::merge(upper, lower)
+    }
+
+    fn schema(schemas: &mut Schemas) -> Json {
+        T::schema(schemas)
+    }
+}
+
 impl<T: Shape> Shape for Vec<T> {
     fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
         let Value::List(items) = &node.value else {

@@ -50,6 +50,7 @@ pub fn check(
             Err(widening) => weakenings.push(Weakening {
                 field: "policy".to_owned(),
                 at: widening.at,
+                left_out: false,
                 pinned_at: widening.limit.unwrap_or(at),
                 what: format!("is wider than the organisation allows: {}", widening.message),
             }),
@@ -85,8 +86,7 @@ fn uppers(
         let same = library.layers.get(LayerKind::Organisation).and_then(|layer| layer.find(plain));
         places.extend(same.map(|same| (same, at)));
     }
-    let named = [&resolved.organisation_policy, &resolved.policy_ceiling];
-    for (path, at) in named.into_iter().flatten() {
+    for (path, at) in resolved.organisation_policies.iter().chain(&resolved.policy_ceiling) {
         let of_organisation =
             library.layers.get(LayerKind::Organisation).and_then(|layer| layer.find(path.as_str()));
         match of_organisation {

@@ -1,7 +1,7 @@
 //! `config.yaml` of a layer: what the organisation pins for all its repositories, and what a repository chooses for
 //! itself.
 
-use yaml::{At, record};
+use yaml::{At, Partial, record};
 
 use super::Budget;
 use super::names::{Fetches, Iterations, Minutes, ReadySeconds, RuntimeName, Version};
@@ -22,7 +22,7 @@ record! {
         /// Whether a harness without an output schema is an error.
         require_output_schema: Option<At<bool>>,
         /// What every harness gets; what the organisation turns on here stays on.
-        security: Option<Security>,
+        security: Option<Partial<Security>>,
         /// The most that a run may spend.
         budget: Option<Budget>,
         /// The most that a harness may ask for.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use yaml::{Decoder, Diagnostic, Node, Shape, Span, Value};
 
-use super::layers::Found;
+use super::layers::{Found, LayerKind};
 use super::library::Library;
 use crate::harness::Harness;
 use crate::harness::reference::{LocalPath, Ref};
@@ -19,8 +19,21 @@ pub struct Link {
     pub tree: Rc<Node>,
 }
 
-/// The harness first, then what it extends, nearest first. Problems of every file on the way are collected.
-pub fn load(library: &mut Library, start: Found, problems: &mut Vec<Diagnostic>) -> Vec<Link> {
+impl Link {
+    /// The path by which harnesses name this one, whether or not it lies in `customized/`.
+    pub fn path(&self) -> Option<LocalPath> {
+        LocalPath::parse(self.found.path.trim_start_matches("customized/")).ok()
+    }
+}
+
+/// The harness first, then what it extends, nearest first. Problems of every file on the way are collected. Bases are
+/// looked for in the layer `nearest` and those beyond it.
+pub fn load(
+    library: &mut Library,
+    start: Found,
+    nearest: LayerKind,
+    problems: &mut Vec<Diagnostic>,
+) -> Vec<Link> {
     let mut links: Vec<Link> = Vec::new();
     let mut next = Some((start, None));
     while let Some((found, referred)) = next.take() {
@@ -38,8 +51,9 @@ pub fn load(library: &mut Library, start: Found, problems: &mut Vec<Diagnostic>)
         let mut decoder = Decoder::part();
         Harness::decode(&tree, &mut decoder);
         problems.append(&mut decoder.diagnostics);
-        next = base_of(library, &found, &tree, problems);
-        links.push(Link { found, tree });
+        let link = Link { found, tree };
+        next = base_of(library, &link, nearest, problems);
+        links.push(link);
     }
     links
 }
@@ -65,11 +79,11 @@ fn refuse(library: &Library, links: &[Link], found: &Found, referred: Option<Spa
 /// The harness that this one extends. One that names itself means the one of that name in a farther layer.
 fn base_of(
     library: &Library,
-    found: &Found,
-    tree: &Node,
+    link: &Link,
+    nearest: LayerKind,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<(Found, Option<Span>)> {
-    let node = tree.get("base")?;
+    let node = link.tree.get("base")?;
     let Value::Text(text) = &node.value else { return None };
     let path = match Ref::parse(text) {
         Ok(Ref::Local(path)) => path,
@@ -79,9 +93,12 @@ fn base_of(
         }
         Err(_) => return None,
     };
-    let itself = LocalPath::parse(found.path.trim_start_matches("customized/")).ok().as_ref() == Some(&path);
-    let target =
-        if itself { library.layers.find_beyond(found.layer, &path) } else { library.layers.find(&path) };
+    let itself = link.path().as_ref() == Some(&path);
+    let target = if itself {
+        library.layers.find_beyond(link.found.layer, &path)
+    } else {
+        library.layers.find_from(nearest, &path)
+    };
     match target {
         Some(target) => Some((target, Some(node.at))),
         None if itself => {

@@ -257,6 +257,11 @@ impl Layers {
         self.0.iter().rev().find_map(|layer| layer.find(path.as_str()))
     }
 
+    /// The nearest layer that has the path, of `nearest` and those beyond it.
+    pub fn find_from(&self, nearest: LayerKind, path: &LocalPath) -> Option<Found> {
+        self.0.iter().rev().filter(|layer| layer.kind <= nearest).find_map(|layer| layer.find(path.as_str()))
+    }
+
     /// The nearest layer beyond `near` that has the path.
     pub fn find_beyond(&self, near: LayerKind, path: &LocalPath) -> Option<Found> {
         self.0.iter().rev().filter(|layer| layer.kind < near).find_map(|layer| layer.find(path.as_str()))

@@ -2,6 +2,7 @@
 //! the block of the forge. Every value keeps the file and line that set it and what it replaced.
 
 pub mod chain;
+pub mod floors;
 pub mod layers;
 pub mod library;
 pub mod pins;
@@ -46,8 +47,8 @@ pub struct Resolved {
     pub toggles: Vec<Toggle>,
     pub require_output_schema: bool,
     pub policy_ceiling: Option<(LocalPath, Span)>,
-    /// The policy that the organisation's own file of this name asks for.
-    pub organisation_policy: Option<(LocalPath, Span)>,
+    /// The policies that the organisation's own files for this harness ask for.
+    pub organisation_policies: Vec<(LocalPath, Span)>,
     /// The organisation's configuration, for its overrides.
     pub organisation: Option<Rc<Config>>,
     choices: Choices,
@@ -88,7 +89,8 @@ pub fn resolve(
 ) -> Option<Resolved> {
     let found = find_harness(library, name, problems)?;
     let configs = Configs::load(library, problems);
-    let links = chain::load(library, found, problems);
+    let links = chain::load(library, found, LayerKind::Repository, problems);
+    let floors = floors::floors(library, configs.said_to_all().as_ref(), &links, problems);
     let tree = merge(library, &configs, &links, choices, problems)?;
     if problems.iter().any(Diagnostic::is_error) {
         return None;
@@ -98,11 +100,10 @@ pub fn resolve(
     problems.extend(decoder.diagnostics.into_iter().filter(Diagnostic::is_error));
     let harness = harness?;
 
-    let organisation = said_by_organisation(library, &configs, &links, name);
-    let weakenings = pins::weakenings(&organisation, configs.caps(), &tree);
+    let weakenings = pins::weakenings(library, &floors, configs.caps(), &tree);
     let asking = Asking { repo: choices.repo.as_deref(), today: &choices.today };
     let exceptions = pins::judge(weakenings, configs.organisation.as_deref(), &asking, problems);
-    problems.extend(pins::repo_skills(library, &tree));
+    problems.extend(pins::repo_skills(library, &floors, &tree));
 
     Some(Resolved {
         name: name.to_owned(),
@@ -113,7 +114,7 @@ pub fn resolve(
         exceptions,
         require_output_schema: configs.requires_output_schema(),
         policy_ceiling: configs.policy_ceiling(),
-        organisation_policy: local_path(organisation.get("policy")),
+        organisation_policies: floors.iter().filter_map(|floor| local_path(floor.get("policy"))).collect(),
         organisation: configs.organisation,
         choices: choices.clone(),
     })
@@ -151,10 +152,18 @@ impl Configs {
         if let Some(config) = &organisation {
             problems.extend(pins::check_overrides(config));
         }
+        if let Some(org) = organisation.as_ref().and_then(|config| config.org.as_ref()) {
+            problems.push(misplaced("org", org.at, "a repository's"));
+        }
         if let Some(config) = &repository {
-            problems.extend(only_for_the_organisation(config));
+            problems.extend(only_for_the_organisation(config, repository_tree.as_deref()));
         }
         Self { organisation: organisation.map(Rc::new), organisation_tree, repository_tree }
+    }
+
+    /// What the organisation's configuration says to every harness.
+    fn said_to_all(&self) -> Option<Node> {
+        self.organisation_tree.as_ref().map(|tree| shared(tree))
     }
 
     fn caps(&self) -> Option<&Node> {
@@ -198,23 +207,20 @@ fn load_config(
 }
 
 /// Pins, ceilings and exceptions are the organisation's to give.
-fn only_for_the_organisation(config: &Config) -> Vec<Diagnostic> {
+fn only_for_the_organisation(config: &Config, tree: Option<&Node>) -> Vec<Diagnostic> {
     let places = [
         ("policy_ceiling", config.policy_ceiling.as_ref().map(|set| set.at)),
         ("overrides", config.overrides.first().map(|entry| entry.field.at)),
         ("require_output_schema", config.require_output_schema.as_ref().map(|set| set.at)),
+        ("caps", tree.and_then(|tree| tree.get("caps")).map(|caps| caps.at)),
     ];
-    let misplaced = places.into_iter().filter_map(|(key, at)| at.map(|at| (key, at)));
-    misplaced
-        .map(|(key, at)| {
-            Diagnostic::error(
-                "misplaced",
-                at,
-                format!("`{key}` has a meaning only in the organisation's config.yaml"),
-            )
-            .help("remove it here")
-        })
-        .collect()
+    let found = places.into_iter().filter_map(|(key, at)| at.map(|at| (key, at)));
+    found.map(|(key, at)| misplaced(key, at, "the organisation's")).collect()
+}
+
+fn misplaced(key: &str, at: Span, whose: &str) -> Diagnostic {
+    let message = format!("`{key}` has a meaning only in {whose} config.yaml");
+    Diagnostic::error("misplaced", at, message).help("remove it here")
 }
 
 /// The part of a configuration that every harness gets.
@@ -233,7 +239,7 @@ fn merge(
 ) -> Option<Node> {
     let defaults = Found { layer: LayerKind::Builtin, path: "defaults.yaml".to_owned() };
     let defaults = match library.tree(&defaults) {
-        Ok(tree) => tree,
+        Ok(tree) => floors::within_caps(&tree, configs.caps()),
         Err(problem) => {
             problems.push((*problem).clone());
             return None;
@@ -253,8 +259,8 @@ fn merge(
     if let Some(block) = forge_block(forge.as_ref(), choices.forge, problems) {
         tree = Harness::merge(tree, block);
     }
+    let mut tree = Harness::merge(defaults.clone(), tree);
     uncover(&defaults, &mut tree);
-    let mut tree = Harness::merge((*defaults).clone(), tree);
     without_idle_limit(&mut tree, links);
     Some(tree)
 }
@@ -269,14 +275,25 @@ fn without_idle_limit(tree: &mut Node, links: &[Link]) {
     }
 }
 
-/// A `null` deletes what farther files say. Where something is built in, that shows again.
+/// A `null` deletes what farther files say. Where something is built in, that shows again, over what was deleted.
 fn uncover(defaults: &Node, tree: &mut Node) {
     let Value::Map(entries) = &mut tree.value else { return };
-    entries.retain(|entry| !entry.node.is_null() || defaults.get(&entry.key).is_none());
     for entry in entries {
-        if let Some(default) = defaults.get(&entry.key) {
+        let Some(default) = defaults.get(&entry.key) else { continue };
+        if entry.node.is_null() {
+            let deleted: Vec<Span> = entry.node.replaced.iter().copied().chain([entry.node.at]).collect();
+            entry.node = default.clone();
+            mark(&mut entry.node, &deleted);
+        } else {
             uncover(default, &mut entry.node);
         }
+    }
+}
+
+fn mark(node: &mut Node, replaced: &[Span]) {
+    match &mut node.value {
+        Value::Map(entries) => entries.iter_mut().for_each(|entry| mark(&mut entry.node, replaced)),
+        _ => node.replaced = replaced.to_vec(),
     }
 }
 
@@ -306,38 +323,11 @@ fn take(tree: &mut Node, key: &str) -> Option<Node> {
     Some(entries.remove(index).node).filter(|node| !node.is_null())
 }
 
-/// Everything the organisation says about this harness: its configuration, its files in the chain, and its own file of
-/// this name even where a nearer one stands in its place.
-fn said_by_organisation(library: &mut Library, configs: &Configs, links: &[Link], name: &str) -> Node {
-    let mut trees: Vec<Rc<Node>> = Vec::new();
-    if let Some(tree) = &configs.organisation_tree {
-        trees.push(Rc::new(shared(tree)));
-    }
-    let own = library
-        .layers
-        .get(LayerKind::Organisation)
-        .and_then(|layer| layer.find(&format!("harness/{name}.yaml")));
-    let shadowed = own.filter(|own| links.iter().all(|link| link.found != *own));
-    trees.extend(shadowed.and_then(|own| library.tree(&own).ok()));
-    let in_chain = links.iter().rev().filter(|link| link.found.layer == LayerKind::Organisation);
-    trees.extend(in_chain.map(|link| Rc::clone(&link.tree)));
-    let nowhere = Node::new(
-        links
-            .first()
-            .map_or_else(|| Span::start_of(library.add("", "", LayerKind::Builtin)), |link| link.tree.at),
-        Value::Map(Vec::new()),
-    );
-    trees
-        .into_iter()
-        .filter(|tree| matches!(tree.value, Value::Map(_)))
-        .fold(nowhere, |all, tree| Harness::merge(all, (*tree).clone()))
-}
-
 /// Security settings that a layer made weaker than the built-in default.
 fn toggles(library: &mut Library, tree: &Node) -> Vec<Toggle> {
     let defaults = Found { layer: LayerKind::Builtin, path: "defaults.yaml".to_owned() };
     let Ok(builtin) = library.tree(&defaults) else { return Vec::new() };
-    pins::weakenings(&builtin, None, tree)
+    pins::weakenings(library, &[(*builtin).clone()], None, tree)
         .into_iter()
         .filter(|weakening| weakening.field.starts_with("security."))
         .filter_map(|weakening| {

@@ -19,6 +19,8 @@ pub enum Pin {
     NotWeaker(&'static [&'static str]),
     /// A number that may only become smaller.
     AtMost,
+    /// A number that may only become smaller, and without which there is no limit.
+    Limit,
     /// It stays as it is.
     Same,
     /// A list that may only lose items.
@@ -27,7 +29,7 @@ pub enum Pin {
     Covered,
 }
 
-/// Every protected field. `policy`, `allow_repo_skills` and the caps have rules of their own.
+/// Every protected field. `policy` and the caps have rules of their own, and `allow_repo_skills` one more.
 pub const PINS: &[(&str, Pin)] = &[
     ("security.fail_mode", Pin::NotWeaker(&["closed", "open"])),
     ("security.host_scanners.unicode_normalizer", Pin::StaysTrue),
@@ -52,10 +54,11 @@ pub const PINS: &[(&str, Pin)] = &[
     ("security.trace.enabled", Pin::StaysTrue),
     ("allowed_remote_resources", Pin::Covered),
     ("allow_runtime_fetch", Pin::StaysFalse),
+    ("allow_repo_skills", Pin::StaysFalse),
     ("max_runtime_fetches", Pin::AtMost),
-    ("budget.usd", Pin::AtMost),
-    ("budget.tokens", Pin::AtMost),
-    ("budget.turns", Pin::AtMost),
+    ("budget.usd", Pin::Limit),
+    ("budget.tokens", Pin::Limit),
+    ("budget.turns", Pin::Limit),
     ("readonly_repo", Pin::StaysTrue),
     ("sandbox.accept_weaker", Pin::Subset),
 ];
@@ -71,8 +74,9 @@ pub const CAPS: &[(&str, &str)] = &[
 #[derive(Clone, Debug)]
 pub struct Weakening {
     pub field: String,
-    /// Where the nearer layer says it.
+    /// Where the nearer layer says it, or the harness that leaves it out.
     pub at: Span,
+    pub left_out: bool,
     /// Where the organisation pinned it.
     pub pinned_at: Span,
     pub what: String,
@@ -97,28 +101,53 @@ pub struct Asking<'a> {
     pub today: &'a str,
 }
 
-/// All weakenings of `merged` against what the organisation said.
-pub fn weakenings(organisation: &Node, caps: Option<&Node>, merged: &Node) -> Vec<Weakening> {
+/// All weakenings of `merged` against what the organisation said, each field once.
+pub fn weakenings(library: &Library, floors: &[Node], caps: Option<&Node>, merged: &Node) -> Vec<Weakening> {
     let pinned = PINS.iter().filter_map(|(field, pin)| {
-        let floor = organisation.find(field)?;
-        let chosen = merged.find(field)?;
-        weaker(*pin, floor, chosen).map(|(at, what)| Weakening {
-            field: (*field).to_owned(),
-            at,
-            pinned_at: floor.at,
-            what,
-        })
+        floors.iter().find_map(|floor| against(library, *pin, field, floor.find(field)?, merged))
     });
-    let capped = CAPS.iter().filter_map(|(cap, field)| {
-        let (floor, chosen) = (caps?.get(cap)?, merged.find(field)?);
-        weaker(Pin::AtMost, floor, chosen).map(|(at, what)| Weakening {
-            field: (*field).to_owned(),
-            at,
-            pinned_at: floor.at,
-            what,
-        })
-    });
+    let capped =
+        CAPS.iter().filter_map(|(cap, field)| against(library, Pin::AtMost, field, caps?.get(cap)?, merged));
     pinned.chain(capped).collect()
+}
+
+/// How one field of `merged` is weaker than its floor, if it is.
+fn against(library: &Library, pin: Pin, field: &str, floor: &Node, merged: &Node) -> Option<Weakening> {
+    let (said_at, what) = match merged.find(field) {
+        Some(chosen) => {
+            let (at, what) = weaker(pin, floor, chosen)?;
+            // What is built in is nobody's mistake, but a `null` that uncovered it is.
+            let built_in = library.layer_of(at) == LayerKind::Builtin;
+            (if built_in { chosen.replaced.last().copied() } else { Some(at) }, what)
+        }
+        None if matches!(pin, Pin::Limit | Pin::Same) => (deletion(merged, field), unset(floor)),
+        None => return None,
+    };
+    let harness = merged.get("agent").map_or(merged.at, |agent| agent.at);
+    Some(Weakening {
+        field: field.to_owned(),
+        at: said_at.unwrap_or(harness),
+        left_out: said_at.is_none(),
+        pinned_at: floor.at,
+        what,
+    })
+}
+
+/// Where a field was deleted, if somebody did.
+fn deletion(merged: &Node, field: &str) -> Option<Span> {
+    let mut node = merged;
+    for step in field.split('.') {
+        let entry = node.entry(step)?;
+        if entry.node.is_null() {
+            return Some(entry.node.at);
+        }
+        node = &entry.node;
+    }
+    None
+}
+
+fn unset(floor: &Node) -> String {
+    format!("is not set, and the organisation pins `{}`", floor.scalar().unwrap_or(""))
 }
 
 /// Where and how `chosen` is weaker than `floor`, if it is.
@@ -133,10 +162,11 @@ fn weaker(pin: Pin, floor: &Node, chosen: &Node) -> Option<(Span, String)> {
             let rank = |word: &str| words.iter().position(|known| *known == word);
             if rank(&is) > rank(&was) { changed() } else { None }
         }
-        Pin::AtMost => {
-            let number = |text: &str| text.parse::<f64>().ok();
-            if number(&is)? > number(&was)? { changed() } else { None }
-        }
+        // A number that cannot be compared is not known to be smaller.
+        Pin::AtMost | Pin::Limit => match (chosen.number(), floor.number()) {
+            (Some(is), Some(was)) if is <= was => None,
+            _ => changed(),
+        },
         Pin::Same if was != is => changed(),
         Pin::Subset => {
             first_item(chosen, |item| !floor.items().iter().any(|known| known.value == item.value))
@@ -147,7 +177,7 @@ fn weaker(pin: Pin, floor: &Node, chosen: &Node) -> Option<(Span, String)> {
                 prefix(item).is_some_and(|wanted| !allowed.iter().any(|p| p.covers(&wanted)))
             })
         }
-        _ => None,
+        Pin::StaysTrue | Pin::StaysFalse | Pin::Same => None,
     }
 }
 
@@ -221,6 +251,9 @@ fn refuse(weakening: &Weakening, expired: Option<&&Override>) -> Diagnostic {
         Some(entry) => diagnostic
             .related(entry.until.at, format!("an override ended on {}", entry.until.value))
             .help("ask the organisation to renew it, or remove the value"),
+        None if weakening.left_out => {
+            diagnostic.help("say it here too, or extend the organisation's harness with `base:`")
+        }
         None => diagnostic.help("remove the value, or ask the organisation for an entry in its `overrides`"),
     }
 }
@@ -255,19 +288,33 @@ pub fn check_overrides(config: &Config) -> Vec<Diagnostic> {
     problems
 }
 
+/// YYYY-MM-DD, and a day that the calendar has.
 fn is_date(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
-    let number = |index: usize, length: usize, most: u32| {
-        let part: &str = parts.get(index).copied().unwrap_or("");
-        part.len() == length && part.parse::<u32>().is_ok_and(|n| (1..=most).contains(&n))
+    let number = |index: usize, length: usize| {
+        let part = parts.get(index).filter(|part| part.len() == length)?;
+        part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse::<u32>().ok())?
     };
-    parts.len() == 3 && number(0, 4, 9999) && number(1, 2, 12) && number(2, 2, 31)
+    let (Some(year), Some(month), Some(day), 3) = (number(0, 4), number(1, 2), number(2, 2), parts.len())
+    else {
+        return false;
+    };
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = match month {
+        2 => 28 + u32::from(leap),
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => 0,
+    };
+    (1..=days).contains(&day)
 }
 
-/// Only the organisation can let repositories bring their own skills.
-pub fn repo_skills(library: &Library, merged: &Node) -> Option<Diagnostic> {
+/// Only the organisation can let repositories bring their own skills: a nearer `true` repeats its word, or is refused.
+pub fn repo_skills(library: &Library, floors: &[Node], merged: &Node) -> Option<Diagnostic> {
     let node = merged.get("allow_repo_skills").filter(|node| node.value == Value::Bool(true))?;
-    (library.layer_of(node.at) == LayerKind::Repository).then(|| {
+    // Where the organisation says `false` it is a pin like any other.
+    let said = floors.iter().any(|floor| floor.get("allow_repo_skills").is_some());
+    (!said && library.layer_of(node.at) == LayerKind::Repository).then(|| {
         Diagnostic::error("pinned", node.at, "`allow_repo_skills` can only be turned on by the organisation")
             .help("set it in the organisation's config.yaml or harness")
     })
