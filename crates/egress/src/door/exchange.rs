@@ -43,7 +43,7 @@ pub(super) async fn answer(
 }
 
 fn wire_of(path: &str) -> Option<Wire> {
-    [Wire::Messages].into_iter().find(|wire| wire.path() == path)
+    Wire::ALL.into_iter().find(|wire| wire.path() == path)
 }
 
 /// A request that was read whole and understood.
@@ -86,6 +86,9 @@ async fn read(door: &Door, wire: Wire, request: hyper::Request<Incoming>) -> Res
 async fn pass(door: &Arc<Door>, exchange: u64, asked: Asked) -> Result<Answered, Fault> {
     wait_for_start(door, exchange).await?;
     let Asked { wire, request, body, headers, query } = judge_results(door, exchange, asked)?;
+    let asking = codec::ask_for_usage(wire, &body);
+    let hides_usage = asking.is_some();
+    let body = asking.map_or(body, Bytes::from);
     let mut reservation = door
         .ledger
         .reserve(&request, body.len())
@@ -108,7 +111,11 @@ async fn pass(door: &Arc<Door>, exchange: u64, asked: Asked) -> Result<Answered,
             return Err(fault);
         }
     };
-    Ok(relay::relay(relay::Underway { door: Arc::clone(door), exchange, wire, reservation }, reply).await)
+    Ok(relay::relay(
+        relay::Underway { door: Arc::clone(door), exchange, wire, reservation, hides_usage },
+        reply,
+    )
+    .await)
 }
 
 /// Hooks that do not run are noticed before the model is asked anything.
@@ -180,7 +187,7 @@ fn judge_results(door: &Door, exchange: u64, asked: Asked) -> Result<Asked, Faul
 }
 
 fn refuse(door: &Door, exchange: u64, wire: Wire, fault: &Fault) -> Answered {
-    let status = fault.kind.status();
+    let status = codec::fault_status(wire, fault);
     door.say(EgressEvent::ModelRefused { exchange, status, reason: fault.message.clone() });
     fault_answer(wire, fault)
 }
@@ -188,7 +195,7 @@ fn refuse(door: &Door, exchange: u64, wire: Wire, fault: &Fault) -> Answered {
 pub(super) fn fault_answer(wire: Wire, fault: &Fault) -> Answered {
     let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
     let body = AnswerBody::whole(codec::write_fault(wire, fault).to_string());
-    response(fault.kind.status(), headers, body)
+    response(codec::fault_status(wire, fault), headers, body)
 }
 
 pub(super) fn response(status: u16, headers: HeaderMap, body: AnswerBody) -> Answered {

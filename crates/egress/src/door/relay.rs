@@ -22,6 +22,8 @@ pub(super) struct Underway {
     pub(super) exchange: u64,
     pub(super) wire: Wire,
     pub(super) reservation: Reservation,
+    /// The client did not ask for the usage that its stream will hold.
+    pub(super) hides_usage: bool,
 }
 
 /// What is known about an answer so far.
@@ -155,6 +157,9 @@ async fn pass_portions(
         while let Some(frame) = decoder.next_frame() {
             let Ok(deltas) = reader.read(&frame) else { return Ok(Ending::Cut) };
             deltas.iter().for_each(|delta| tally.count(delta));
+            if underway.hides_usage && codec::is_usage_only(underway.wire, &frame) {
+                continue;
+            }
             for passed in gate.push(frame, &deltas)? {
                 if feed.send(Ok(Bytes::from(passed.encode()))).await.is_err() {
                     return Ok(Ending::ClientGone);
@@ -171,7 +176,7 @@ impl Tally {
                 self.model.clone_from(model);
                 self.usage.raise(usage);
             }
-            Delta::Finish { usage, .. } => self.usage.raise(usage),
+            Delta::Finish { usage, .. } | Delta::Usage(usage) => self.usage.raise(usage),
             Delta::End => self.ended = true,
             Delta::Error(_) => self.fault = true,
             _ => {}

@@ -161,6 +161,35 @@ fn both_deliveries_pass_and_are_counted() {
 }
 
 #[test]
+fn every_format_passes_and_is_counted_alike() {
+    let scene = scene(&plain(), Setting::default());
+    for wire in Wire::ALL {
+        for stream in [true, false] {
+            let client = Client::new(scene.address, wire);
+            let answer = client.ask(&request("go", stream), &mut |_| {}).unwrap();
+            assert_eq!(answer.blocks[0], Block::Text("I look.".into()), "{wire:?}");
+            assert_eq!(answer.usage, Usage { input: 100, output: 10, cache_read: 5, ..Usage::default() });
+        }
+    }
+    assert_eq!(scene.endings(6), [Ending::Complete; 6]);
+    let usage = &scene.door.usage()["claude-sonnet-4-5"];
+    assert_eq!((usage.requests, usage.usage.input, usage.usage.cache_read), (6, 600, 30));
+}
+
+#[test]
+fn a_chat_stream_that_did_not_ask_for_usage_is_counted_and_not_shown_it() {
+    let scene = scene(&plain(), Setting::default());
+    let body = r#"{"model":"gpt-5","stream":true,"messages":[{"role":"user","content":"go"}],"tools":[{"type":"function","function":{"name":"Bash"}}]}"#;
+    let answer = scene.raw(&format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    ));
+    assert!(answer.contains("[DONE]") && !answer.contains("usage"), "{answer}");
+    scene.endings(1);
+    assert_eq!(scene.door.usage()["gpt-5"].usage.output, 10);
+}
+
+#[test]
 fn bad_requests_are_refused_in_the_vendors_form_and_cost_nothing() {
     let limits = DoorLimits { request_bytes: 100, ..DoorLimits::default() };
     let scene = scene(&plain(), Setting { limits, ..Setting::default() });

@@ -72,7 +72,7 @@ impl ScriptedModel {
     pub fn answer(&self, wire: Wire, request: &Request, body: &[u8]) -> ScriptedAnswer {
         let chosen = self.steps(wire, request, body);
         match chosen {
-            Err(fault) => whole(fault.kind.status(), codec::write_fault(wire, &fault).to_string()),
+            Err(fault) => refusal(wire, &fault),
             Ok(steps) if request.stream => streamed(wire, steps),
             Ok(steps) => unstreamed(wire, steps),
         }
@@ -141,9 +141,10 @@ fn side_steps(text: &str, request: &Request) -> Vec<Step> {
     deltas.into_iter().map(Step::Delta).collect()
 }
 
-fn whole(status: u16, body: String) -> ScriptedAnswer {
+fn refusal(wire: Wire, fault: &Fault) -> ScriptedAnswer {
+    let body = codec::write_fault(wire, fault).to_string();
     let emissions = vec![Emission::Bytes(Bytes::from(body))];
-    ScriptedAnswer { status, content_type: "application/json", emissions }
+    ScriptedAnswer { status: codec::fault_status(wire, fault), content_type: "application/json", emissions }
 }
 
 fn streamed(wire: Wire, steps: Vec<Step>) -> ScriptedAnswer {
@@ -176,7 +177,7 @@ fn unstreamed(wire: Wire, steps: Vec<Step>) -> ScriptedAnswer {
                 return ScriptedAnswer { status: 200, content_type: "application/json", emissions };
             }
             Step::Delta(Delta::Error(fault)) => {
-                return whole(fault.kind.status(), codec::write_fault(wire, &fault).to_string());
+                return refusal(wire, &fault);
             }
             Step::Delta(delta) => {
                 let fold_result = fold.push(delta);
@@ -191,7 +192,7 @@ fn unstreamed(wire: Wire, steps: Vec<Step>) -> ScriptedAnswer {
         }
         Err(error) => {
             let fault = Fault::new(FaultKind::Upstream, error.to_string());
-            whole(fault.kind.status(), codec::write_fault(wire, &fault).to_string())
+            refusal(wire, &fault)
         }
     }
 }

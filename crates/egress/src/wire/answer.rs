@@ -76,6 +76,7 @@ impl Fold {
             }
             Delta::Other { block, value } => *self.part(block)? = Part::Other(value),
             Delta::BlockEnd { .. } => {}
+            Delta::Usage(usage) => self.answer.usage.raise(&usage),
             Delta::Finish { stop, usage } => {
                 self.answer.stop = stop;
                 self.answer.usage.raise(&usage);

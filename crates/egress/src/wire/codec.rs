@@ -2,7 +2,7 @@
 
 use super::fault::Fault;
 use super::sse::Frame;
-use super::{Answer, Delta, Request, Wire, messages};
+use super::{Answer, Delta, Request, Wire, chat, messages, openai, responses};
 use serde_json::Value;
 use std::fmt;
 
@@ -24,39 +24,68 @@ impl From<messages::ReadError> for ReadError {
     }
 }
 
-pub fn read_request(wire: Wire, body: &[u8]) -> Result<Request, ReadError> {
-    match wire {
-        Wire::Messages => Ok(messages::read_request(body)?),
+impl From<responses::ReadError> for ReadError {
+    fn from(error: responses::ReadError) -> Self {
+        Self(error.to_string())
     }
+}
+
+impl From<chat::ReadError> for ReadError {
+    fn from(error: chat::ReadError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+pub fn read_request(wire: Wire, body: &[u8]) -> Result<Request, ReadError> {
+    Ok(match wire {
+        Wire::Messages => messages::read_request(body)?,
+        Wire::Responses => responses::read_request(body)?,
+        Wire::Chat => chat::read_request(body)?,
+    })
 }
 
 pub fn write_request(wire: Wire, request: &Request) -> Value {
     match wire {
         Wire::Messages => messages::write_request(request),
+        Wire::Responses => responses::write_request(request),
+        Wire::Chat => chat::write_request(request),
     }
 }
 
 pub fn read_answer(wire: Wire, body: &[u8]) -> Result<Answer, ReadError> {
-    match wire {
-        Wire::Messages => Ok(messages::read_answer(body)?),
-    }
+    Ok(match wire {
+        Wire::Messages => messages::read_answer(body)?,
+        Wire::Responses => responses::read_answer(body)?,
+        Wire::Chat => chat::read_answer(body)?,
+    })
 }
 
 pub fn write_answer(wire: Wire, answer: &Answer) -> Value {
     match wire {
         Wire::Messages => messages::write_answer(answer),
+        Wire::Responses => responses::write_answer(answer),
+        Wire::Chat => chat::write_answer(answer),
     }
 }
 
 pub fn read_fault(wire: Wire, status: u16, body: &[u8]) -> Fault {
     match wire {
         Wire::Messages => messages::read_fault(status, body),
+        Wire::Responses | Wire::Chat => openai::read_fault(status, body),
     }
 }
 
 pub fn write_fault(wire: Wire, fault: &Fault) -> Value {
     match wire {
         Wire::Messages => messages::write_fault(fault),
+        Wire::Responses | Wire::Chat => openai::write_fault(fault),
+    }
+}
+
+pub fn fault_status(wire: Wire, fault: &Fault) -> u16 {
+    match wire {
+        Wire::Messages => fault.kind.status(),
+        Wire::Responses | Wire::Chat => openai::status(fault.kind),
     }
 }
 
@@ -64,6 +93,8 @@ pub fn write_fault(wire: Wire, fault: &Fault) -> Value {
 pub fn set_text(wire: Wire, frame: Frame, text: &str) -> Frame {
     match wire {
         Wire::Messages => messages::set_text(frame, text),
+        Wire::Responses => responses::set_text(frame, text),
+        Wire::Chat => chat::set_text(frame, text),
     }
 }
 
@@ -71,6 +102,7 @@ pub fn set_text(wire: Wire, frame: Frame, text: &str) -> Frame {
 pub fn end_turn(wire: Wire, frame: Frame) -> Frame {
     match wire {
         Wire::Messages => messages::end_turn(frame),
+        Wire::Responses | Wire::Chat => frame,
     }
 }
 
@@ -78,24 +110,44 @@ pub fn end_turn(wire: Wire, frame: Frame) -> Frame {
 pub fn text_block(wire: Wire, block: usize, text: &str) -> Option<Vec<Frame>> {
     match wire {
         Wire::Messages => Some(messages::text_block(block, text)),
+        Wire::Responses | Wire::Chat => None,
     }
+}
+
+/// The body that makes the upstream say what it used, where it does not by itself.
+pub fn ask_for_usage(wire: Wire, body: &[u8]) -> Option<Vec<u8>> {
+    match wire {
+        Wire::Chat => chat::ask_for_usage(body),
+        Wire::Messages | Wire::Responses => None,
+    }
+}
+
+/// A frame that comes only because we asked for usage.
+pub fn is_usage_only(wire: Wire, frame: &Frame) -> bool {
+    wire == Wire::Chat && chat::is_usage_only(frame)
 }
 
 #[derive(Debug)]
 pub enum FrameWriter {
     Messages(messages::FrameWriter),
+    Responses(responses::FrameWriter),
+    Chat(chat::FrameWriter),
 }
 
 impl FrameWriter {
     pub fn new(wire: Wire) -> Self {
         match wire {
             Wire::Messages => Self::Messages(messages::FrameWriter::default()),
+            Wire::Responses => Self::Responses(responses::FrameWriter::default()),
+            Wire::Chat => Self::Chat(chat::FrameWriter::default()),
         }
     }
 
     pub fn write(&mut self, delta: &Delta) -> Vec<Frame> {
         match self {
             Self::Messages(writer) => writer.write(delta),
+            Self::Responses(writer) => writer.write(delta),
+            Self::Chat(writer) => writer.write(delta),
         }
     }
 }
@@ -104,18 +156,24 @@ impl FrameWriter {
 #[derive(Debug)]
 pub enum FrameReader {
     Messages,
+    Responses(responses::FrameReader),
+    Chat(chat::FrameReader),
 }
 
 impl FrameReader {
     pub fn new(wire: Wire) -> Self {
         match wire {
             Wire::Messages => Self::Messages,
+            Wire::Responses => Self::Responses(responses::FrameReader::default()),
+            Wire::Chat => Self::Chat(chat::FrameReader::default()),
         }
     }
 
     pub fn read(&mut self, frame: &Frame) -> Result<Vec<Delta>, ReadError> {
-        match self {
-            Self::Messages => Ok(messages::read_frame(frame)?),
-        }
+        Ok(match self {
+            Self::Messages => messages::read_frame(frame)?,
+            Self::Responses(reader) => reader.read(frame)?,
+            Self::Chat(reader) => reader.read(frame)?,
+        })
     }
 }

@@ -3,31 +3,46 @@
 //! passed on is passed on as its original bytes.
 
 pub mod answer;
+pub mod chat;
 pub mod codec;
 pub mod fault;
 pub mod messages;
+mod openai;
+pub mod responses;
 pub mod rewrite;
 pub mod sse;
+#[cfg(test)]
+mod tests;
 
 use serde_json::Value;
 
 /// Which vendor format a connection speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wire {
-    /// Anthropic Messages, `/v1/messages`.
+    /// Anthropic Messages.
     Messages,
+    /// OpenAI Responses.
+    Responses,
+    /// OpenAI Chat Completions.
+    Chat,
 }
 
 impl Wire {
+    pub const ALL: [Self; 3] = [Self::Messages, Self::Responses, Self::Chat];
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Messages => "messages",
+            Self::Responses => "responses",
+            Self::Chat => "chat",
         }
     }
 
     pub fn path(self) -> &'static str {
         match self {
             Self::Messages => "/v1/messages",
+            Self::Responses => "/v1/responses",
+            Self::Chat => "/v1/chat/completions",
         }
     }
 }
@@ -156,15 +171,45 @@ impl Usage {
 /// One step of a streamed answer. Blocks are numbered from 0 and do not interleave.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delta {
-    Start { id: String, model: String, usage: Usage },
-    Text { block: usize, text: String },
-    Thinking { block: usize, text: String },
-    Signature { block: usize, signature: String },
-    ToolCall { block: usize, id: String, name: String },
-    ToolInput { block: usize, json: String },
-    Other { block: usize, value: Value },
-    BlockEnd { block: usize },
-    Finish { stop: Stop, usage: Usage },
+    Start {
+        id: String,
+        model: String,
+        usage: Usage,
+    },
+    Text {
+        block: usize,
+        text: String,
+    },
+    Thinking {
+        block: usize,
+        text: String,
+    },
+    Signature {
+        block: usize,
+        signature: String,
+    },
+    ToolCall {
+        block: usize,
+        id: String,
+        name: String,
+    },
+    ToolInput {
+        block: usize,
+        json: String,
+    },
+    Other {
+        block: usize,
+        value: Value,
+    },
+    BlockEnd {
+        block: usize,
+    },
+    /// What was used, where a format says it apart from the finish.
+    Usage(Usage),
+    Finish {
+        stop: Stop,
+        usage: Usage,
+    },
     End,
     Error(fault::Fault),
 }

@@ -134,6 +134,7 @@ impl FrameWriter {
                 let value = json!({"type": "message_delta", "delta": delta, "usage": write_usage(usage)});
                 vec![frame("message_delta", &value)]
             }
+            Delta::Usage(_) => Vec::new(),
             Delta::End => vec![frame("message_stop", &json!({"type": "message_stop"}))],
             Delta::Error(fault) => vec![frame("error", &write_fault(fault))],
         }

@@ -1,0 +1,9 @@
+//! The OpenAI Chat Completions format, as many gateways and local servers speak it.
+
+mod read;
+mod stream;
+mod write;
+
+pub use read::{ReadError, read_answer, read_request};
+pub use stream::{FrameReader, FrameWriter, is_usage_only, set_text};
+pub use write::{ask_for_usage, write_answer, write_request};

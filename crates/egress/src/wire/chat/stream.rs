@@ -1,0 +1,157 @@
+//! The event stream of the Chat Completions format, frame by frame, both ways. It has no blocks: they are told by what a
+//! portion carries.
+
+use super::read::{ReadError, read_stop, read_usage};
+use super::write::{write_stop, write_usage};
+use crate::wire::fault::Fault;
+use crate::wire::openai::fault_kind;
+use crate::wire::sse::Frame;
+use crate::wire::{Delta, Usage};
+use serde_json::{Value, json};
+
+const DONE: &str = "[DONE]";
+const THINKING_BLOCK: usize = 0;
+const TEXT_BLOCK: usize = 1;
+const FIRST_CALL_BLOCK: usize = 2;
+
+/// Reads one stream.
+#[derive(Debug, Default)]
+pub struct FrameReader {
+    started: bool,
+    open: Option<usize>,
+}
+
+impl FrameReader {
+    pub fn read(&mut self, frame: &Frame) -> Result<Vec<Delta>, ReadError> {
+        if frame.data.trim() == DONE {
+            return Ok(vec![Delta::End]);
+        }
+        let value: Value = serde_json::from_str(&frame.data)?;
+        if value["error"].is_object() {
+            let text_of = |key: &str| value["error"][key].as_str().unwrap_or_default();
+            return Ok(vec![Delta::Error(Fault::new(fault_kind(text_of("code")), text_of("message")))]);
+        }
+        let mut deltas = Vec::new();
+        if !std::mem::replace(&mut self.started, true) {
+            let text_of = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
+            deltas.push(Delta::Start { id: text_of("id"), model: text_of("model"), usage: Usage::default() });
+        }
+        let choice = &value["choices"][0];
+        self.read_portion(&choice["delta"], &mut deltas);
+        let usage = read_usage(&value["usage"]);
+        match choice["finish_reason"].as_str() {
+            Some(reason) => {
+                self.change(None, &mut deltas);
+                deltas.push(Delta::Finish { stop: read_stop(Some(reason)), usage });
+            }
+            None if usage != Usage::default() => deltas.push(Delta::Usage(usage)),
+            None => {}
+        }
+        Ok(deltas)
+    }
+
+    fn read_portion(&mut self, portion: &Value, deltas: &mut Vec<Delta>) {
+        let thinking = portion["reasoning_content"].as_str().or_else(|| portion["reasoning"].as_str());
+        if let Some(text) = thinking.filter(|text| !text.is_empty()) {
+            self.change(Some(THINKING_BLOCK), deltas);
+            deltas.push(Delta::Thinking { block: THINKING_BLOCK, text: text.to_owned() });
+        }
+        if let Some(text) = portion["content"].as_str().filter(|text| !text.is_empty()) {
+            self.change(Some(TEXT_BLOCK), deltas);
+            deltas.push(Delta::Text { block: TEXT_BLOCK, text: text.to_owned() });
+        }
+        for call in portion["tool_calls"].as_array().into_iter().flatten() {
+            let index = call["index"].as_u64().and_then(|index| usize::try_from(index).ok()).unwrap_or(0);
+            let block = FIRST_CALL_BLOCK.saturating_add(index);
+            let text_of = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            if self.open != Some(block) {
+                self.change(Some(block), deltas);
+                deltas.push(Delta::ToolCall {
+                    block,
+                    id: text_of(&call["id"]),
+                    name: text_of(&call["function"]["name"]),
+                });
+            }
+            deltas.push(Delta::ToolInput { block, json: text_of(&call["function"]["arguments"]) });
+        }
+    }
+
+    fn change(&mut self, to: Option<usize>, deltas: &mut Vec<Delta>) {
+        if let Some(block) = self.open.filter(|block| Some(*block) != to) {
+            deltas.push(Delta::BlockEnd { block });
+        }
+        self.open = to;
+    }
+}
+
+/// The frame that only reports usage, which a client that did not ask for it may not expect.
+pub fn is_usage_only(frame: &Frame) -> bool {
+    let Ok(value) = serde_json::from_str::<Value>(&frame.data) else { return false };
+    value["usage"].is_object() && value["choices"].as_array().is_some_and(Vec::is_empty)
+}
+
+pub fn set_text(frame: Frame, text: &str) -> Frame {
+    let Ok(mut value) = serde_json::from_str::<Value>(&frame.data) else { return frame };
+    if let Some(content) = value.pointer_mut("/choices/0/delta/content") {
+        *content = json!(text);
+    }
+    Frame { event: frame.event, data: value.to_string() }
+}
+
+/// Writes deltas as frames.
+#[derive(Debug, Default)]
+pub struct FrameWriter {
+    id: String,
+    model: String,
+    calls: usize,
+}
+
+impl FrameWriter {
+    pub fn write(&mut self, delta: &Delta) -> Vec<Frame> {
+        match delta {
+            Delta::Start { id, model, .. } => {
+                self.id.clone_from(id);
+                self.model.clone_from(model);
+                vec![self.portion(json!({"role": "assistant", "content": ""}), Value::Null)]
+            }
+            Delta::Text { text, .. } => vec![self.portion(json!({ "content": text }), Value::Null)],
+            Delta::Thinking { text, .. } => {
+                vec![self.portion(json!({ "reasoning_content": text }), Value::Null)]
+            }
+            Delta::ToolCall { id, name, .. } => {
+                self.calls += 1;
+                let function = json!({"name": name, "arguments": ""});
+                let call =
+                    json!({"index": self.calls - 1, "id": id, "type": "function", "function": function});
+                vec![self.portion(json!({ "tool_calls": [call] }), Value::Null)]
+            }
+            Delta::ToolInput { json, .. } => {
+                let index = self.calls.saturating_sub(1);
+                let call = json!({"index": index, "function": {"arguments": json}});
+                vec![self.portion(json!({ "tool_calls": [call] }), Value::Null)]
+            }
+            Delta::Finish { stop, usage } => {
+                let mut last = self.chunk();
+                last["usage"] = write_usage(usage);
+                let finish = self.portion(json!({}), json!(write_stop(stop)));
+                vec![finish, Frame::new("", last.to_string())]
+            }
+            Delta::End => vec![Frame::new("", DONE)],
+            Delta::Error(fault) => vec![Frame::new("", crate::wire::openai::write_fault(fault).to_string())],
+            Delta::Signature { .. } | Delta::Other { .. } | Delta::BlockEnd { .. } | Delta::Usage(_) => {
+                Vec::new()
+            }
+        }
+    }
+
+    fn chunk(&self) -> Value {
+        json!({"id": self.id, "object": "chat.completion.chunk", "created": 0, "model": self.model, "choices": []})
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "every caller builds both for this call alone")]
+    fn portion(&self, delta: Value, finish: Value) -> Frame {
+        let mut chunk = self.chunk();
+        chunk["choices"] = json!([{"index": 0, "delta": delta, "finish_reason": finish}]);
+        Frame::new("", chunk.to_string())
+    }
+}

@@ -1,0 +1,58 @@
+//! What the two OpenAI formats share: the shape of errors, and how tool arguments are written inside strings.
+
+use super::fault::{Fault, FaultKind};
+use serde_json::{Value, json};
+
+pub(super) fn write_fault(fault: &Fault) -> Value {
+    let kind = match fault.kind {
+        FaultKind::RateLimit => "rate_limit_exceeded",
+        FaultKind::Overloaded => "server_is_overloaded",
+        other => other.name(),
+    };
+    json!({"error": {"message": fault.message, "type": kind, "code": kind, "param": null}})
+}
+
+/// There is no 529 here.
+pub(super) fn status(kind: FaultKind) -> u16 {
+    match kind {
+        FaultKind::Overloaded => 503,
+        other => other.status(),
+    }
+}
+
+pub(super) fn read_fault(status: u16, body: &[u8]) -> Fault {
+    let kind = if status == 503 { FaultKind::Overloaded } else { FaultKind::from_status(status) };
+    let text = String::from_utf8_lossy(&body[..body.len().min(400)]).into_owned();
+    let value: Value = serde_json::from_slice(body).unwrap_or_default();
+    match value.pointer("/error/message").and_then(Value::as_str) {
+        Some(message) => Fault::new(kind, message),
+        None => Fault::new(kind, format!("HTTP {status}: {text}")),
+    }
+}
+
+pub(super) fn fault_kind(code: &str) -> FaultKind {
+    match code {
+        "rate_limit_exceeded" => FaultKind::RateLimit,
+        "server_is_overloaded" | "slow_down" => FaultKind::Overloaded,
+        other => FaultKind::from_name(other),
+    }
+}
+
+/// Arguments are JSON inside a string; what is not JSON is kept as the text it is.
+pub(super) fn read_arguments(text: &str) -> Value {
+    if text.trim().is_empty() {
+        return json!({});
+    }
+    serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
+}
+
+/// One string, or parts that have text.
+pub(super) fn texts(content: &Value) -> Vec<String> {
+    match content {
+        Value::String(text) => vec![text.clone()],
+        Value::Array(parts) => {
+            parts.iter().filter_map(|part| part["text"].as_str().map(str::to_owned)).collect()
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,9 @@
+//! The OpenAI Responses format. A conversation is a list of items; neighbouring items of the model are one turn.
+
+mod read;
+mod stream;
+mod write;
+
+pub use read::{ReadError, read_answer, read_request};
+pub use stream::{FrameReader, FrameWriter, set_text};
+pub use write::{write_answer, write_request};
