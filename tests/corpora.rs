@@ -54,7 +54,12 @@ fn check_cases(category: Category) {
     let mut wrong = Vec::new();
     for case in cases(category) {
         let (text, origin) = (field(&case, "text"), Origin::parse(field(&case, "origin")).unwrap());
-        let mut findings = Scanner::default().scan(text, origin);
+        let scanner = Scanner::default();
+        let mut findings = match category {
+            Category::Commands => scanner.scan_command(text),
+            Category::SsrfValidator => scanner.scan_address(text),
+            _ => scanner.scan(text, origin),
+        };
         findings.retain(|finding| finding.category == category);
         let found: Vec<_> = findings.iter().map(|finding| (finding.rule, finding.severity)).collect();
         let is_right = if field(&case, "label") == "attack" {
@@ -84,6 +89,16 @@ fn cases_of_unicode() {
 #[test]
 fn cases_of_injection() {
     check_cases(Category::ContextInjection);
+}
+
+#[test]
+fn cases_of_commands() {
+    check_cases(Category::Commands);
+}
+
+#[test]
+fn cases_of_addresses() {
+    check_cases(Category::SsrfValidator);
 }
 
 fn share(part: usize, whole: usize) -> f64 {
@@ -157,4 +172,36 @@ fn injections_are_found_in_benign_documents() {
             assert!(share(found, texts.len()) >= bar, "{name}, {part}");
         }
     }
+}
+
+/// `(command, expected)` of a corpus file. Its strings are written as JSON writes them.
+fn commands(path: &Path) -> Vec<(String, String)> {
+    let text = fs::read_to_string(path).unwrap();
+    let value = |line: &str, name: &str| {
+        let quoted = line.strip_prefix(name)?.trim_start().strip_prefix('=')?.trim();
+        serde_json::from_str::<String>(quoted).ok()
+    };
+    let commands: Vec<String> = text.lines().filter_map(|line| value(line, "command")).collect();
+    let expected: Vec<String> = text.lines().filter_map(|line| value(line, "expected")).collect();
+    assert_eq!(commands.len(), expected.len(), "{}", path.display());
+    commands.into_iter().zip(expected).collect()
+}
+
+#[test]
+fn commands_are_judged_as_expected() {
+    let Some(directory) = data("commands_are_judged_as_expected", "commands") else { return };
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    let (mut count, mut wrong) = (0, Vec::new());
+    for (command, expected) in files.iter().flat_map(|path| commands(path)) {
+        let findings = Scanner::default().scan_command(&command);
+        let is_denied = worst(&findings) >= Some(Severity::High);
+        count += 1;
+        if is_denied != (expected == "deny") {
+            wrong.push(format!("{command:?} should be {expected}: {findings:?}"));
+        }
+    }
+    println!("commands: {count}, not as expected {}", wrong.len());
+    assert!(wrong.is_empty() && count > 0, "{}", wrong.join("\n"));
 }

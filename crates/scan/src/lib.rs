@@ -1,6 +1,7 @@
 //! Bytes and their origin in, findings out. This crate knows the rules; it does no I/O, has no clock and no
 //! environment, and decides nothing about runs: what a finding means is its callers' business.
 
+mod commands;
 mod excerpt;
 mod finding;
 mod hit;
@@ -8,9 +9,11 @@ mod injection;
 mod origin;
 mod position;
 mod redact;
+mod report;
 mod scanner;
 mod search;
 mod secrets;
+mod ssrf;
 mod toggles;
 mod unicode;
 

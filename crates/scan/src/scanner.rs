@@ -4,19 +4,17 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use crate::excerpt;
+use crate::commands;
 use crate::finding::{Category, Finding, Severity};
 use crate::hit::Hit;
 use crate::injection;
 use crate::origin::Origin;
-use crate::position::LineIndex;
-use crate::search::Search;
+use crate::report::report;
+use crate::search::{Literal, Search};
 use crate::secrets::{self, Confidence, SecretMatch};
+use crate::ssrf;
 use crate::toggles::Toggles;
 use crate::unicode::{self, Letters};
-
-/// More findings than this help nobody; the most severe are kept.
-const MAX_FINDINGS: usize = 1000;
 
 #[derive(Debug, Clone, Default)]
 pub struct Scanner {
@@ -35,13 +33,22 @@ impl Scanner {
     /// All findings of a text, most severe first, then in order of place.
     pub fn scan(&self, bytes: impl AsRef<[u8]>, origin: Origin) -> Vec<Finding> {
         let text = decode(bytes.as_ref());
-        let mut hits = Vec::new();
         let letters = Letters::new(&text);
+        let mut hits = Vec::new();
         if self.toggles.unicode_normalizer {
             unicode::scan(&letters, &mut hits);
         }
-        let (secrets, signs) = self.search(&text);
-        if self.toggles.context_injection {
+        let mut secrets = Vec::new();
+        let mut signs = injection::Collected::default();
+        let Toggles { context_injection, ssrf_validator, .. } = self.toggles;
+        SEARCH.each(&text, |target, hit| match target {
+            Target::Secret(trigger) => trigger.collect(&text, hit, &mut secrets),
+            Target::Sign(trigger) if context_injection => signs.visit(&text, trigger, hit),
+            Target::Address if ssrf_validator => hits.extend(ssrf::scan(&text, hit.start, origin)),
+            Target::Sign(_) | Target::Address => {}
+        });
+        let secrets = secrets::merge(secrets);
+        if context_injection {
             signs.judge(&letters, &text, origin, &mut hits);
         }
         if self.toggles.secret_redactor {
@@ -49,31 +56,40 @@ impl Scanner {
         }
         report(&text, hits, &secrets)
     }
+}
 
-    /// One pass for all literals. Secrets are always looked for: excerpts are masked even where the rule is off.
-    fn search(&self, text: &str) -> (Vec<SecretMatch>, injection::Collected) {
-        let mut found = Vec::new();
-        let mut signs = injection::Collected::default();
-        if !self.toggles.context_injection {
-            return (secrets::find_secrets(text), signs);
+impl Scanner {
+    /// What a shell command would do, if the harness has `tirith` on.
+    pub fn scan_command(&self, command: &str) -> Vec<Finding> {
+        let mut hits = Vec::new();
+        if self.toggles.tirith {
+            commands::scan(command, &mut hits);
         }
-        SEARCH.each(text, |target, hit| match target {
-            Target::Secret(trigger) => trigger.collect(text, hit, &mut found),
-            Target::Sign(trigger) => signs.visit(text, trigger, hit),
-        });
-        (secrets::merge(found), signs)
+        report(command, hits, &secrets::find_secrets(command))
     }
 }
 
+impl Scanner {
+    /// What is wrong with an address that an agent or a person wants to fetch, if `ssrf_validator` is on.
+    pub fn scan_address(&self, address: &str) -> Vec<Finding> {
+        let found = ssrf::check(address).filter(|_| self.toggles.ssrf_validator);
+        let hits = found.into_iter().map(|problem| ssrf::hit(problem, 0..address.len())).collect();
+        report(address, hits, &secrets::find_secrets(address))
+    }
+}
+
+/// What a literal of the one-pass search means. Secrets are collected even where their rule is off: excerpts of
+/// other findings are masked with them.
 enum Target {
     Secret(secrets::Trigger),
     Sign(injection::Trigger),
+    Address,
 }
 
 static SEARCH: LazyLock<Search<Target>> = LazyLock::new(|| {
     let secrets = secrets::literals().map(|(literal, trigger)| (literal, Target::Secret(trigger)));
     let signs = injection::literals().map(|(literal, trigger)| (literal, Target::Sign(trigger)));
-    Search::new(secrets.chain(signs))
+    Search::new(secrets.chain(signs).chain([(Literal::anywhere("://"), Target::Address)]))
 });
 
 /// Bytes that are not UTF-8 become question marks, one each, so that offsets stay true.
@@ -103,25 +119,6 @@ fn secret_hit(secret: &SecretMatch) -> Hit {
         detail: None,
         advice: "Remove the credential, revoke it, and pass it through a provider instead.",
     }
-}
-
-fn report(text: &str, mut hits: Vec<Hit>, secrets: &[SecretMatch]) -> Vec<Finding> {
-    if hits.is_empty() {
-        return Vec::new();
-    }
-    hits.sort_by_key(|hit| (std::cmp::Reverse(hit.severity), hit.range.start));
-    hits.truncate(MAX_FINDINGS);
-    let lines = LineIndex::new(text);
-    hits.into_iter().map(|hit| finding(text, hit, &lines, secrets)).collect()
-}
-
-fn finding(text: &str, hit: Hit, lines: &LineIndex<'_>, secrets: &[SecretMatch]) -> Finding {
-    let Hit { rule, category, severity, range, detail, advice } = hit;
-    let excerpt = match detail {
-        Some(detail) => excerpt::visible(&detail),
-        None => excerpt::excerpt(text, lines.line_range(range.start), &range, secrets),
-    };
-    Finding { rule, severity, category, span: lines.span(range.start, range.end), excerpt, advice }
 }
 
 #[cfg(test)]

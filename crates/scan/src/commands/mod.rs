@@ -1,0 +1,135 @@
+//! Shell commands that an agent is about to run. The line is parsed, not searched: a string or a here-document that
+//! only mentions a command is no command. Each file of `rules` knows one kind of harm.
+
+mod parse;
+mod rules;
+mod script;
+mod split;
+mod unwrap;
+mod word;
+
+use std::ops::Range;
+
+use crate::finding::{Category, Severity};
+use crate::hit::Hit;
+use crate::unicode::{self, Letters};
+use script::{Call, Script};
+
+/// Scripts inside scripts.
+const MAX_NESTING: usize = 4;
+/// More commands than this in one line are not looked at one by one.
+const MAX_CALLS: usize = 2000;
+
+/// One thing that is wrong with a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Harm {
+    rule: &'static str,
+    severity: Severity,
+    detail: String,
+    advice: &'static str,
+}
+
+/// A parsed line with everything that its calls run.
+pub(crate) struct View {
+    script: Script,
+    /// For each call the commands behind it, outermost first.
+    layers: Vec<Vec<Call>>,
+}
+
+impl View {
+    fn new(script: Script) -> Self {
+        let layers = script.calls.iter().take(MAX_CALLS).map(unwrap::layers).collect();
+        View { script, layers }
+    }
+
+    /// Every command of a stretch of calls, wrappers and wrapped alike.
+    fn commands(&self, calls: Range<usize>) -> impl Iterator<Item = &Call> {
+        self.layers.get(calls.start..calls.end.min(self.layers.len())).unwrap_or_default().iter().flatten()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Call> {
+        self.layers.iter().flatten()
+    }
+
+    /// The commands whose output becomes part of a word of `call`.
+    fn inside<'v>(&'v self, call: &'v Call) -> impl Iterator<Item = &'v Call> {
+        let words = call.arguments.iter().chain([&call.name]);
+        words.flat_map(|word| &word.inner).filter_map(|index| self.layers.get(*index)).flatten()
+    }
+}
+
+/// Everything harmful in a command line.
+pub(crate) fn scan(command: &str, hits: &mut Vec<Hit>) {
+    hidden_characters(command, hits);
+    scan_script(command, 0..command.len(), 0, hits);
+    hits.sort_by(|a, b| (a.rule, b.severity, &a.detail).cmp(&(b.rule, a.severity, &b.detail)));
+    hits.dedup_by(|a, b| a.rule == b.rule && a.detail == b.detail);
+}
+
+/// `outer` is where the script stands in the whole line.
+fn scan_script(source: &str, outer: Range<usize>, nesting: usize, hits: &mut Vec<Hit>) {
+    let script = parse::parse(source);
+    if script.is_too_deep || script.calls.len() > MAX_CALLS || nesting > MAX_NESTING {
+        let harm = Harm {
+            rule: "unreadable-command",
+            severity: Severity::High,
+            detail: "too long or too deep to be read".to_owned(),
+            advice: "Write the command as a few short lines.",
+        };
+        hits.push(hit(harm, outer));
+        return;
+    }
+    let has_errors = script.has_errors;
+    let view = View::new(script);
+    let place = |call: &Call| if nesting == 0 { call.range.clone() } else { outer.clone() };
+    for (harm, call) in rules::judge(&view) {
+        hits.push(hit(harm, call.map_or_else(|| outer.clone(), place)));
+    }
+    for call in view.all() {
+        for inner in unwrap::scripts(call) {
+            scan_script(&inner, place(call), nesting + 1, hits);
+        }
+    }
+    if nesting <= MAX_NESTING && source.contains("IFS") {
+        let spaced = source.replace("${IFS}", " ").replace("$IFS", " ");
+        if spaced != source {
+            scan_script(&spaced, outer.clone(), nesting + 1, hits);
+        }
+    }
+    for words in split::brace_commands(source).filter(|_| nesting == 0) {
+        let detail = "a command is built by brace expansion".to_owned();
+        let harm = Harm {
+            rule: "obfuscation",
+            severity: Severity::High,
+            detail,
+            advice: "Write the command in plain words.",
+        };
+        hits.push(hit(harm, outer.clone()));
+        scan_script(&words, outer.clone(), nesting + 1, hits);
+    }
+    // Where the grammar does not fit, each part that could be a command is read by itself.
+    if has_errors && nesting == 0 {
+        for part in split::parts(source) {
+            scan_script(part, outer.clone(), nesting + 1, hits);
+        }
+    }
+}
+
+/// What a person does not see in a command that they are asked about.
+fn hidden_characters(command: &str, hits: &mut Vec<Hit>) {
+    let mut hidden = Vec::new();
+    unicode::scan(&Letters::new(command), &mut hidden);
+    hits.extend(hidden.into_iter().filter(|hit| hit.severity >= Severity::Medium).map(|hit| Hit {
+        category: Category::Commands,
+        severity: hit.severity.max(Severity::High),
+        ..hit
+    }));
+}
+
+fn hit(harm: Harm, range: Range<usize>) -> Hit {
+    let Harm { rule, severity, detail, advice } = harm;
+    Hit { rule, category: Category::Commands, severity, range, detail: Some(detail), advice }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+//! Reads a command line with the bash grammar and makes a `Script` of it. Knows which variables hold what, as far as
+//! the command line itself says. Judges nothing.
+
+use std::collections::HashMap;
+use std::ops::{ControlFlow, Range};
+
+use tree_sitter::{Node, ParseOptions, ParseState, Parser};
+
+use super::script::{Call, Redirect, Script};
+use super::{split, word};
+
+/// Nobody nests commands deeper by hand.
+const MAX_DEPTH: usize = 100;
+/// A longer command is a program; it is refused instead of read.
+const MAX_COMMAND: usize = 64 * 1024;
+/// The parser asks this often whether to go on; a command that needs more was made to be slow.
+const MAX_STEPS: usize = 20_000;
+
+pub(crate) fn parse(source: &str) -> Script {
+    let mut builder = Builder { source, script: Script::default(), variables: HashMap::new() };
+    let Some(tree) = tree(source) else {
+        builder.script.is_too_deep = true;
+        return builder.script;
+    };
+    builder.script.has_errors = tree.root_node().has_error();
+    builder.visit(tree.root_node(), 0);
+    builder.script
+}
+
+fn tree(source: &str) -> Option<tree_sitter::Tree> {
+    if source.len() > MAX_COMMAND || split::is_overloaded(source) {
+        return None;
+    }
+    let mut parser = Parser::new();
+    parser.set_language(&tree_sitter_bash::LANGUAGE.into()).expect("the grammar fits the library");
+    let mut steps = 0;
+    let mut watch = |_: &ParseState| {
+        steps += 1;
+        if steps > MAX_STEPS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let bytes = source.as_bytes();
+    let options = ParseOptions::new().progress_callback(&mut watch);
+    parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or_default(), None, Some(options))
+}
+
+pub(super) struct Builder<'s> {
+    pub(super) source: &'s str,
+    pub(super) script: Script,
+    /// Variables with values that this command line gave them.
+    pub(super) variables: HashMap<String, String>,
+}
+
+impl<'s> Builder<'s> {
+    pub(super) fn text(&self, node: Node<'_>) -> &'s str {
+        self.source.get(node.byte_range()).unwrap_or_default()
+    }
+
+    /// Visits a node and returns the calls that it added.
+    pub(super) fn visit(&mut self, node: Node<'_>, depth: usize) -> Range<usize> {
+        let first = self.script.calls.len();
+        if depth > MAX_DEPTH {
+            self.script.is_too_deep = true;
+            return first..first;
+        }
+        match node.kind() {
+            "pipeline" => self.pipeline(node, depth),
+            "redirected_statement" => self.redirected(node, depth),
+            "command" => self.command(node, depth),
+            "declaration_command" | "unset_command" => self.declaration(node, depth),
+            "variable_assignment" => {
+                self.assignment(node, depth);
+            }
+            "function_definition" => {
+                let name = node.child_by_field_name("name").map(|name| self.text(name).to_owned());
+                let body = self.children(node, depth);
+                self.script.functions.extend(name.map(|name| (name, body)));
+            }
+            _ => {
+                self.children(node, depth);
+            }
+        }
+        first..self.script.calls.len()
+    }
+
+    fn children(&mut self, node: Node<'_>, depth: usize) -> Range<usize> {
+        let first = self.script.calls.len();
+        let mut cursor = node.walk();
+        for child in node.named_children(&mut cursor) {
+            self.visit(child, depth + 1);
+        }
+        first..self.script.calls.len()
+    }
+
+    fn pipeline(&mut self, node: Node<'_>, depth: usize) {
+        let mut cursor = node.walk();
+        let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
+        let stages = children.into_iter().map(|child| self.visit(child, depth + 1)).collect();
+        self.script.pipelines.push(stages);
+    }
+
+    fn redirected(&mut self, node: Node<'_>, depth: usize) {
+        let body = match node.child_by_field_name("body") {
+            Some(body) => self.visit(body, depth + 1),
+            None => self.script.calls.len()..self.script.calls.len(),
+        };
+        let mut cursor = node.walk();
+        let redirects: Vec<Node<'_>> = node.children_by_field_name("redirect", &mut cursor).collect();
+        for redirect in redirects {
+            self.redirect(redirect, &body, depth);
+        }
+    }
+
+    /// Adds a redirection to the calls of `body`.
+    fn redirect(&mut self, node: Node<'_>, body: &Range<usize>, depth: usize) {
+        match node.kind() {
+            "file_redirect" => {
+                let operator = self.operator(node);
+                let target =
+                    node.child_by_field_name("destination").map(|target| word::read(self, target, depth + 1));
+                for call in &mut self.script.calls[body.clone()] {
+                    call.redirects
+                        .extend(target.clone().map(|target| Redirect { operator: operator.clone(), target }));
+                }
+            }
+            "herestring_redirect" => {
+                let mut cursor = node.walk();
+                let fed: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
+                for child in fed {
+                    let fed = word::read(self, child, depth + 1).text;
+                    self.feed(body, &fed);
+                }
+            }
+            "heredoc_redirect" => self.heredoc(node, body, depth),
+            _ => {
+                self.children(node, depth);
+            }
+        }
+    }
+
+    /// The grammar hangs what follows the marker on its line (`<<EOF | sh`, `<<EOF > file`) below the here-document.
+    fn heredoc(&mut self, node: Node<'_>, body: &Range<usize>, depth: usize) {
+        let mut cursor = node.walk();
+        let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
+        for child in children {
+            match child.kind() {
+                "heredoc_body" => {
+                    let fed = self.text(child).to_owned();
+                    self.feed(body, &fed);
+                    self.children(child, depth);
+                }
+                "heredoc_start" | "heredoc_end" => {}
+                "file_redirect" | "herestring_redirect" | "heredoc_redirect" => {
+                    self.redirect(child, body, depth + 1);
+                }
+                _ => {
+                    let next = self.visit(child, depth + 1);
+                    self.script.pipelines.push(vec![body.clone(), next]);
+                }
+            }
+        }
+    }
+
+    fn feed(&mut self, body: &Range<usize>, text: &str) {
+        for call in &mut self.script.calls[body.clone()] {
+            call.fed.push(text.to_owned());
+        }
+    }
+
+    fn operator(&self, node: Node<'_>) -> String {
+        let mut cursor = node.walk();
+        let sign = node
+            .children(&mut cursor)
+            .find(|child| !child.is_named())
+            .map(|child| self.text(child).to_owned());
+        sign.unwrap_or_else(|| ">".to_owned())
+    }
+
+    fn command(&mut self, node: Node<'_>, depth: usize) {
+        let mut call = Call { range: node.byte_range(), ..Call::default() };
+        let mut pending = Vec::new();
+        let mut cursor = node.walk();
+        let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
+        for child in children {
+            match child.kind() {
+                "command_name" => call.name = word::read(self, child, depth + 1),
+                "variable_assignment" => call.assignments.extend(self.assignment(child, depth)),
+                "file_redirect" | "herestring_redirect" | "heredoc_redirect" => pending.push(child),
+                _ => call.arguments.push(word::read(self, child, depth + 1)),
+            }
+        }
+        self.script.calls.push(call);
+        let own = self.script.calls.len() - 1..self.script.calls.len();
+        for redirect in pending {
+            self.redirect(redirect, &own, depth);
+        }
+    }
+
+    /// `export`, `declare`, `local`, `readonly`, `unset`.
+    fn declaration(&mut self, node: Node<'_>, depth: usize) {
+        let name = self.text(node).split_whitespace().next().unwrap_or_default();
+        let mut call =
+            Call { name: super::script::Word::plain(name), range: node.byte_range(), ..Call::default() };
+        let mut cursor = node.walk();
+        let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
+        for child in children {
+            match child.kind() {
+                "variable_assignment" => call.assignments.extend(self.assignment(child, depth)),
+                _ => call.arguments.push(word::read(self, child, depth + 1)),
+            }
+        }
+        self.script.calls.push(call);
+    }
+
+    fn assignment(&mut self, node: Node<'_>, depth: usize) -> Option<(String, super::script::Word)> {
+        let name = self.text(node.child_by_field_name("name")?).to_owned();
+        let value = node
+            .child_by_field_name("value")
+            .map(|value| word::read(self, value, depth + 1))
+            .unwrap_or_default();
+        if value.is_dynamic {
+            self.variables.remove(&name);
+        } else {
+            self.variables.insert(name.clone(), value.text.clone());
+        }
+        Some((name, value))
+    }
+}

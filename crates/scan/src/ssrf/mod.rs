@@ -1,0 +1,309 @@
+//! Addresses that lead inside: the machine itself, private networks, the services where clouds keep credentials, in
+//! every spelling that a client understands. Looks at what is written and resolves nothing; names are judged again
+//! where connections are made.
+
+pub(crate) mod url;
+
+use std::net::IpAddr;
+use std::ops::Range;
+
+use policy::address::{Class, classify, parse_literal};
+
+use crate::finding::{Category, Severity};
+use crate::hit::Hit;
+use crate::origin::Origin;
+use url::Url;
+
+const MAX_URL: usize = 2048;
+const REFUSED_SCHEMES: &[&str] = &[
+    "file", "ftp", "gopher", "data", "dict", "ldap", "ldaps", "tftp", "jar", "netdoc", "smb", "telnet",
+    "phar",
+];
+const METADATA_NAMES: &[&str] = &[
+    "metadata.google.internal",
+    "metadata.goog",
+    "metadata",
+    "instance-data",
+    "metadata.azure.internal",
+    "metadata.tencentyun.com",
+];
+/// Names under which anybody's address can be looked up: `10.0.0.1.nip.io`.
+const WILDCARD_NAMES: &[&str] = &["nip.io", "sslip.io", "xip.io", "traefik.me", "1u.ms", "rbndr.us"];
+/// Public names that always lead to the machine itself.
+const LOOPBACK_NAMES: &[&str] = &[
+    "localhost",
+    "localhost.localdomain",
+    "ip6-localhost",
+    "ip6-loopback",
+    "localtest.me",
+    "lvh.me",
+    "vcap.me",
+    "lacolhost.com",
+    "fbi.com.localtest.me",
+];
+const INTERNAL_ENDINGS: &[&str] = &[
+    ".internal",
+    ".local",
+    ".localhost",
+    ".localdomain",
+    ".lan",
+    ".intranet",
+    ".corp",
+    ".home.arpa",
+    ".svc",
+    ".cluster.local",
+];
+
+/// What is wrong with an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) rule: &'static str,
+    pub(crate) severity: Severity,
+    pub(crate) detail: String,
+}
+
+/// The worst that can be said about an address that an agent wants to fetch.
+pub(crate) fn check(address: &str) -> Option<Problem> {
+    let url = url::parse(address)?;
+    let problems = [scheme(&url), target(&url), user(&url), redirect(&url)];
+    problems.into_iter().flatten().max_by_key(|problem| problem.severity)
+}
+
+fn problem(rule: &'static str, severity: Severity, detail: String) -> Option<Problem> {
+    Some(Problem { rule, severity, detail })
+}
+
+fn scheme(url: &Url) -> Option<Problem> {
+    match url.scheme.as_str() {
+        "http" | "https" if url.host.is_empty() => {
+            problem("no-host", Severity::High, "an address without a host".to_owned())
+        }
+        "http" | "https" => None,
+        name if REFUSED_SCHEMES.contains(&name) => {
+            problem("refused-scheme", Severity::High, format!("the scheme `{name}` does not lead to the web"))
+        }
+        "ws" | "wss" | "ssh" | "git" | "mailto" => None,
+        name => problem(
+            "unknown-scheme",
+            Severity::Medium,
+            format!("the scheme `{name}` is not one of the web's"),
+        ),
+    }
+}
+
+/// Where the host leads.
+fn target(url: &Url) -> Option<Problem> {
+    let host = url.host.as_str();
+    if METADATA_NAMES.contains(&host) {
+        return problem(
+            "metadata-service",
+            Severity::Critical,
+            format!("`{host}` hands out the machine's credentials"),
+        );
+    }
+    if let Some(address) = address_in(host) {
+        return internal(host, address, url.is_disguised || is_odd_spelling(host, address));
+    }
+    let is_local =
+        |name: &str| host == name || host.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'));
+    if LOOPBACK_NAMES.iter().any(|name| is_local(name)) {
+        return problem("internal-address", Severity::High, format!("`{host}` is the machine itself"));
+    }
+    // A name without a dot is completed with the search domain of the machine.
+    let is_bare = !host.is_empty() && !host.contains(['.', ':']);
+    if is_bare || INTERNAL_ENDINGS.iter().any(|ending| host.ends_with(ending)) {
+        return problem(
+            "internal-name",
+            Severity::High,
+            format!("`{host}` is a name of an internal network"),
+        );
+    }
+    None
+}
+
+/// The address that a host is, or carries in a name made for that.
+fn address_in(host: &str) -> Option<IpAddr> {
+    if let Ok(found @ Some(_)) = parse_literal(host) {
+        return found;
+    }
+    let wildcard = WILDCARD_NAMES.iter().find(|name| host.ends_with(**name))?;
+    let prefix = host.strip_suffix(wildcard)?.trim_end_matches('.');
+    let dotted =
+        prefix.rsplit('.').take(4).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join(".");
+    let dashed = prefix.rsplit('.').next().unwrap_or_default().rsplit('-').take(4).collect::<Vec<_>>();
+    let dashed = dashed.into_iter().rev().collect::<Vec<_>>().join(".");
+    dotted.parse().or_else(|_| dashed.parse()).ok()
+}
+
+fn internal(host: &str, address: IpAddr, is_odd: bool) -> Option<Problem> {
+    let class = classify(address);
+    let detail = format!("`{host}` is {address} ({class})");
+    match class {
+        Class::Public | Class::Documentation if is_odd => {
+            problem("disguised-address", Severity::Medium, detail)
+        }
+        Class::Public | Class::Documentation => None,
+        Class::Metadata => problem("metadata-service", Severity::Critical, detail),
+        _ if is_odd => problem("disguised-address", Severity::Critical, detail),
+        _ => problem("internal-address", Severity::High, detail),
+    }
+}
+
+/// `2130706433`, `0x7f.1`, `0177.0.0.1`, `[::ffff:10.0.0.1]`: nobody writes these who does not want to hide something.
+fn is_odd_spelling(host: &str, address: IpAddr) -> bool {
+    let plain = host.trim_start_matches('[').trim_end_matches(']');
+    match address {
+        IpAddr::V4(v4) => plain != v4.to_string() && !WILDCARD_NAMES.iter().any(|name| host.ends_with(name)),
+        IpAddr::V6(v6) => v6.to_ipv4_mapped().is_some(),
+    }
+}
+
+/// `https://github.com@evil.example/`: what stands before the `@` is for the eye only.
+fn user(url: &Url) -> Option<Problem> {
+    let is_web = matches!(url.scheme.as_str(), "http" | "https");
+    (is_web && url.has_user).then_some(()).and_then(|()| {
+        problem(
+            "user-in-address",
+            Severity::Medium,
+            format!("the part before the @ is a user; the host is `{}`", url.host),
+        )
+    })
+}
+
+/// An address inside the query is where a redirector sends the client next.
+fn redirect(url: &Url) -> Option<Problem> {
+    let query = url.rest.split_once('?')?.1;
+    query.split(['&', ';']).filter_map(|pair| pair.split_once('=')).find_map(|(_, value)| {
+        let value = value.replace("%3A", ":").replace("%3a", ":").replace("%2F", "/").replace("%2f", "/");
+        let inner = url::parse(&value).filter(|inner| matches!(inner.scheme.as_str(), "http" | "https"))?;
+        let found = target(&inner).filter(|found| found.severity >= Severity::High)?;
+        problem(
+            "redirect-inside",
+            Severity::High,
+            format!("redirects to something internal: {}", found.detail),
+        )
+    })
+}
+
+/// Every `scheme://…` of a text. Trailing punctuation belongs to the sentence.
+pub(crate) fn addresses(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    for at in memchr::memmem::find_iter(text.as_bytes(), b"://") {
+        found.extend(address_around(text, at));
+    }
+    found
+}
+
+/// The address around the `://` at `at`.
+pub(crate) fn address_around(text: &str, at: usize) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    let is_scheme = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+    let start = at - bytes[at.saturating_sub(16)..at].iter().rev().take_while(is_scheme).count();
+    let rest = &text[at..text.floor_char_boundary((at + MAX_URL).min(text.len()))];
+    let ends = |letter: char| {
+        letter.is_whitespace()
+            || letter.is_control()
+            || matches!(letter, '"' | '\'' | '`' | '<' | '>' | '|' | ';' | '{' | '}' | '“' | '”')
+    };
+    let end = at + rest.find(ends).unwrap_or(rest.len());
+    let trimmed = text[start..end].trim_end_matches(['.', ',', ')', ']', '!', '?', ':', '*', '_']);
+    (start < at).then_some(start..start + trimmed.len())
+}
+
+/// Addresses in a text that somebody else wrote. Plain internal ones are everywhere in documentation and say nothing;
+/// the metadata services and disguised spellings do.
+pub(crate) fn scan(text: &str, at: usize, origin: Origin) -> Option<Hit> {
+    let range = address_around(text, at)?;
+    let found = check(&text[range.clone()])?;
+    let severity = match found.rule {
+        "metadata-service" => Severity::Medium,
+        "disguised-address" if found.severity == Severity::Critical && origin.is_foreign() => Severity::High,
+        "disguised-address" => Severity::Medium,
+        _ => return None,
+    };
+    Some(hit(Problem { severity, ..found }, range))
+}
+
+pub(crate) fn hit(problem: Problem, range: Range<usize>) -> Hit {
+    let Problem { rule, severity, detail } = problem;
+    let advice = "Use a public address, or let the policy name the internal endpoint.";
+    Hit { rule, category: Category::SsrfValidator, severity, range, detail: Some(detail), advice }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn refuses(address: &str, rule: &str) {
+        let found = check(address);
+        assert_eq!(found.as_ref().map(|found| found.rule), Some(rule), "{address}: {found:?}");
+        assert!(found.unwrap().severity >= Severity::High, "{address}");
+    }
+
+    #[test]
+    fn all_spellings_of_inside() {
+        for address in [
+            "http://127.0.0.1/",
+            "http://10.1.2.3:8080",
+            "http://[::1]/",
+            "http://192.168.0.1",
+            "http://[fe80::1]/",
+            "http://localhost:3000/",
+            "http://foo.localhost/",
+            "http://10.0.0.1.nip.io/",
+            "http://app-192-168-1-5.sslip.io/",
+            "http://localtest.me",
+        ] {
+            refuses(address, "internal-address");
+        }
+        for address in [
+            "http://2130706433/",
+            "http://0x7f000001/",
+            "http://0177.0.0.1/",
+            "http://127.1/",
+            "http://[::ffff:127.0.0.1]/",
+            "http://①②⑦.⓪.⓪.①/",
+            "http://%31%30.0.0.1/",
+        ] {
+            refuses(address, "disguised-address");
+        }
+        for address in [
+            "http://169.254.169.254/latest/meta-data/",
+            "http://metadata.google.internal/",
+            "http://METADATA.GOOGLE.INTERNAL./",
+            "http://100.100.100.200",
+            "http://[fd00:ec2::254]/",
+        ] {
+            refuses(address, "metadata-service");
+        }
+        refuses("http://db.prod.internal/", "internal-name");
+        refuses("file:///etc/passwd", "refused-scheme");
+        refuses("gopher://example.com:70/_x", "refused-scheme");
+        refuses("http://?path", "no-host");
+        refuses("http://intranet/path", "internal-name");
+        refuses("https://example.com/login?next=http%3A%2F%2F169.254.169.254%2F", "redirect-inside");
+    }
+
+    #[test]
+    fn the_web_passes() {
+        for address in [
+            "https://example.com/",
+            "https://8.8.8.8/",
+            "https://api.github.com/repos/a/b?q=http",
+            "wss://example.com/",
+            "https://example.com/?u=https://other.example/",
+        ] {
+            assert_eq!(check(address), None, "{address}");
+        }
+        assert_eq!(check("https://github.com@evil.example/").unwrap().rule, "user-in-address");
+        assert_eq!(check("http://134744072/").unwrap().rule, "disguised-address");
+    }
+
+    #[test]
+    fn addresses_are_cut_out_of_sentences() {
+        let text = "see (https://a.example/x), curl 'http://b/y?z=1' and <ftp://c>.";
+        let found: Vec<&str> = addresses(text).into_iter().map(|range| &text[range]).collect();
+        assert_eq!(found, ["https://a.example/x", "http://b/y?z=1", "ftp://c"]);
+    }
+}

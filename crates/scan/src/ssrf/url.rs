@@ -1,0 +1,120 @@
+//! Takes an address apart the way clients do, tricks included: backslashes, missing slashes, encoded and styled letters
+//! in the host, user names before an `@`. Judges nothing.
+
+use unicode_normalization::UnicodeNormalization;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Url {
+    /// Lower case, without the colon.
+    pub(crate) scheme: String,
+    pub(crate) has_user: bool,
+    /// As a client would look it up: decoded, folded, lower case, without a final dot.
+    pub(crate) host: String,
+    /// Whether the host was not written the way it is read.
+    pub(crate) is_disguised: bool,
+    /// Path, query and fragment.
+    pub(crate) rest: String,
+}
+
+/// The parts of an absolute address, or nothing when it has no scheme.
+pub(crate) fn parse(text: &str) -> Option<Url> {
+    let text: String = text.trim().chars().filter(|letter| !matches!(letter, '\t' | '\n' | '\r')).collect();
+    let (scheme, after) = text.split_once(':')?;
+    let is_scheme = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '+' | '-' | '.');
+    if scheme.is_empty()
+        || !scheme.starts_with(|letter: char| letter.is_ascii_alphabetic())
+        || !scheme.chars().all(is_scheme)
+    {
+        return None;
+    }
+    let scheme = scheme.to_ascii_lowercase();
+    // For the web's schemes any number of slashes, of either kind, begins the host.
+    let is_web = matches!(scheme.as_str(), "http" | "https" | "ws" | "wss" | "ftp");
+    let after =
+        if is_web { after.trim_start_matches(['/', '\\']) } else { after.strip_prefix("//").unwrap_or("") };
+    let end = after.find(['/', '\\', '?', '#']).unwrap_or(after.len());
+    let (authority, rest) = after.split_at(end);
+    let (user, host_and_port) =
+        authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
+    let written = without_port(host_and_port);
+    let host = read_host(written);
+    let is_disguised = !written.trim_end_matches('.').eq_ignore_ascii_case(&host);
+    Some(Url { scheme, has_user: user.is_some(), host, is_disguised, rest: rest.to_owned() })
+}
+
+fn without_port(host: &str) -> &str {
+    if let Some(end) = host.find(']').filter(|_| host.starts_with('[')) {
+        return &host[..=end];
+    }
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.contains(':') => name,
+        _ => host,
+    }
+}
+
+fn read_host(written: &str) -> String {
+    let decoded = decode_percent(written);
+    let folded: String = decoded
+        .nfkc()
+        .flat_map(char::to_lowercase)
+        .map(|letter| if letter == '。' { '.' } else { letter })
+        .collect();
+    let visible: String = folded
+        .chars()
+        .filter(|letter| !matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}' | '\u{ad}'))
+        .collect();
+    visible.trim_end_matches('.').to_owned()
+}
+
+fn decode_percent(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let digits = bytes
+            .get(at + 1..at + 3)
+            .filter(|_| bytes[at] == b'%')
+            .and_then(|pair| std::str::from_utf8(pair).ok());
+        match digits.and_then(|pair| u8::from_str_radix(pair, 16).ok()) {
+            Some(byte) => {
+                decoded.push(byte);
+                at += 3;
+            }
+            None => {
+                decoded.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, scheme: &str, host: &str, is_disguised: bool) {
+        let url = parse(text).unwrap();
+        assert_eq!(
+            (url.scheme.as_str(), url.host.as_str(), url.is_disguised),
+            (scheme, host, is_disguised),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn hosts_are_read_as_clients_read_them() {
+        check("https://Example.com:443/x", "https", "example.com", false);
+        check("http:\\\\127.0.0.1\\x", "http", "127.0.0.1", false);
+        check("http:/internal/x", "http", "internal", false);
+        check("http://%6c%6f%63alhost/", "http", "localhost", true);
+        check("http://①②⑦.0.0.1/", "http", "127.0.0.1", true);
+        check("http://a.com@169.254.169.254/", "http", "169.254.169.254", false);
+        check("http://[::1]:80/", "http", "[::1]", false);
+        check("file:///etc/passwd", "file", "", false);
+        check("gopher://x:70/_a", "gopher", "x", false);
+        assert_eq!(parse("no address"), None);
+        assert!(parse("https://user:p@host/").unwrap().has_user);
+    }
+}
