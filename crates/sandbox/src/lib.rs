@@ -10,6 +10,7 @@ mod describe;
 mod error;
 mod identity;
 pub mod init;
+mod limits;
 mod message;
 mod process;
 mod proof;
@@ -17,6 +18,7 @@ pub mod repository;
 mod running;
 mod shared;
 mod spec;
+mod start;
 mod state;
 mod step;
 mod streams;
@@ -32,6 +34,7 @@ pub mod attempts {
 
 pub use describe::{Description, Fact, Layer, Limit, Part, Status};
 pub use error::{CloseError, ExecError, StartError, WaitError};
+pub use limits::Exceeded;
 pub use process::{Command, Exit, Process, Stdio};
 pub use proof::{ProbeName, ProbeResult, Proof, ProofError, ProofSpec};
 pub use running::{Sandbox, Socket};
@@ -39,4 +42,5 @@ pub use spec::{
     CopyOnWrite, Edit, Identity, InitProgram, LandlockRequirement, Limits, LocalRange, Mount, MountKind,
     Network, SandboxSpec, SocketKind, SocketSpec,
 };
+pub use state::{Sweep, sweep};
 pub use step::Step;

@@ -6,6 +6,7 @@ use crate::channel;
 use crate::describe::Description;
 use crate::error::StartError;
 use crate::identity::Mapping;
+use crate::limits::Cgroup;
 use crate::message::{Report, Request};
 use crate::shared::{ProcessState, Shared};
 use crate::spec::{Identity, InitProgram, SandboxSpec};
@@ -22,6 +23,14 @@ use std::time::Duration;
 /// How long the whole handshake may take between two messages.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 
+/// What the thread needs.
+pub(crate) struct Work {
+    pub(crate) spec: SandboxSpec,
+    pub(crate) mapping: Mapping,
+    pub(crate) cgroup: Arc<Cgroup>,
+    pub(crate) init_socket: UnixStream,
+}
+
 /// What the handshake brings.
 pub(crate) struct Started {
     pub(crate) pid: Pid,
@@ -31,15 +40,9 @@ pub(crate) struct Started {
 }
 
 /// The body of the thread. The outcome of the start goes through `outcome`; then it serves until the end.
-pub(crate) fn supervise(
-    spec: SandboxSpec,
-    mapping: Mapping,
-    init_socket: UnixStream,
-    shared: &Arc<Shared>,
-    outcome: &Sender<Result<Started, StartError>>,
-) {
-    let mut handshake = Handshake::new(&spec, mapping);
-    let result = handshake.run(spec, mapping, init_socket, shared);
+pub(crate) fn supervise(work: Work, shared: &Arc<Shared>, outcome: &Sender<Result<Started, StartError>>) {
+    let mut handshake = Handshake::new(&work);
+    let result = handshake.run(work, shared);
     let failed = result.is_err();
     if failed {
         handshake.kill();
@@ -60,19 +63,16 @@ struct Handshake {
 }
 
 impl Handshake {
-    fn new(spec: &SandboxSpec, mapping: Mapping) -> Self {
-        Self { identity: (spec.identity, mapping), pid: None, sockets: Vec::new(), init: None }
+    fn new(work: &Work) -> Self {
+        Self { identity: (work.spec.identity, work.mapping), pid: None, sockets: Vec::new(), init: None }
     }
 
-    fn run(
-        &mut self,
-        spec: SandboxSpec,
-        mapping: Mapping,
-        init_socket: UnixStream,
-        shared: &Shared,
-    ) -> Result<Started, StartError> {
+    fn run(&mut self, work: Work, shared: &Shared) -> Result<Started, StartError> {
+        let Work { spec, mapping, cgroup, init_socket } = work;
         let socket = &shared.socket;
-        self.init = Some(spawn_init(&spec.init, init_socket)?);
+        let init = self.init.insert(spawn_init(&spec.init, init_socket)?);
+        // Before it starts anything, so that nothing of the sandbox is ever outside.
+        cgroup.admit(init.id()).at(Step::Limits, "moving into the cgroup")?;
         socket.set_read_timeout(Some(HANDSHAKE_LIMIT)).at(Step::Handshake, "the control socket")?;
         let begin = Request::Begin { spec: Box::new(spec), mapping };
         channel::send(socket, &begin, &[]).at(Step::Handshake, "sending the spec")?;

@@ -24,7 +24,7 @@ pub(super) fn confine(
     namespaces(&mut description);
     identity(mapping, &mut description);
     views(view_facts, &mut description);
-    limits(&spec.limits, view_facts, &mut description)?;
+    limits(&spec.limits, &mut description)?;
     nested_namespaces(nested, &mut description);
     drop_capabilities(&mut description)?;
     no_new_privileges(&mut description)?;
@@ -77,28 +77,21 @@ fn views(views: &[(PathBuf, ViewFact)], description: &mut Description) {
     }
 }
 
-fn limits(
-    limits: &Limits,
-    views: &[(PathBuf, ViewFact)],
-    description: &mut Description,
-) -> Result<(), StepError> {
-    let Limits { memory_bytes, processes, cpu_weight, file_bytes, open_files, disk_bytes, wall_clock } =
-        limits;
+/// The limits that processes inherit. The host side keeps the others.
+fn limits(limits: &Limits, description: &mut Description) -> Result<(), StepError> {
+    let Limits {
+        processes,
+        file_bytes,
+        open_files,
+        memory_bytes: _,
+        cpu_weight: _,
+        disk_bytes: _,
+        wall_clock: _,
+    } = limits;
     lower(Resource::Core, Some(0), Limit::CoreDumps, description)?;
     lower(Resource::Fsize, *file_bytes, Limit::FileSize, description)?;
     lower(Resource::Nofile, *open_files, Limit::OpenFiles, description)?;
-    lower(Resource::Nproc, *processes, Limit::Processes, description)?;
-    let not_yet = [
-        (Limit::Memory, memory_bytes.is_some()),
-        (Limit::CpuWeight, cpu_weight.is_some()),
-        (Limit::Disk, disk_bytes.is_some() && !views.is_empty()),
-        (Limit::WallClock, wall_clock.is_some()),
-    ];
-    for (limit, asked) in not_yet {
-        let reason = if asked { "no cgroup and no watchdog" } else { "not asked for" };
-        description.add(Part::Limit(limit), Status::Absent, reason);
-    }
-    Ok(())
+    lower(Resource::Nproc, *processes, Limit::Processes, description)
 }
 
 /// Sets a resource limit, never above what the caller has: raising needs a privilege that even root may lack.

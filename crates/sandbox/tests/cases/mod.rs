@@ -3,6 +3,8 @@
 mod commands;
 mod files;
 mod identity;
+mod leftovers;
+mod limits;
 mod network;
 mod proof;
 mod refusals;
@@ -15,6 +17,8 @@ pub(crate) fn all() -> Vec<Case> {
         commands::CASES,
         files::CASES,
         identity::CASES,
+        leftovers::CASES,
+        limits::CASES,
         network::CASES,
         proof::CASES,
         refusals::CASES,
