@@ -24,6 +24,7 @@ mod step;
 mod streams;
 mod supervisor;
 mod sys;
+mod transfer;
 mod tree;
 
 /// Forbidden calls, for the tests that try them from inside. Not part of what the program uses.
@@ -44,3 +45,4 @@ pub use spec::{
 };
 pub use state::{Sweep, sweep};
 pub use step::Step;
+pub use transfer::{SkipReason, Transfer, TransferCaps, TransferError};

@@ -2,12 +2,14 @@
 
 use crate::describe::Description;
 use crate::error::{CloseError, ExecError};
+use crate::identity::Mapping;
 use crate::limits::{self, Cgroup, Exceeded};
 use crate::message::{ExecRequest, Request, Stream};
 use crate::process::{Command, Process};
 use crate::proof::{ProbeRequest, Proof, ProofError, ProofSpec};
 use crate::shared::Shared;
 use crate::state::State;
+use crate::transfer::{self, Transfer, TransferCaps, TransferError};
 use crate::{streams, tree};
 use rustix::process::Pid;
 use std::ffi::OsString;
@@ -35,6 +37,7 @@ pub struct Sandbox {
 pub(crate) struct Parts {
     pub(crate) shared: Arc<Shared>,
     pub(crate) pid: Pid,
+    pub(crate) mapping: Mapping,
     pub(crate) root: OwnedFd,
     pub(crate) sockets: Vec<Socket>,
     pub(crate) description: Description,
@@ -131,6 +134,16 @@ impl Sandbox {
         } else {
             Err(ProofError::NotHeld { proof })
         }
+    }
+
+    /// Copies a file or a tree of the host to a new path inside. Links in it are left out.
+    pub fn upload(&self, from: &Path, to: &Path, caps: TransferCaps) -> Result<Transfer, TransferError> {
+        transfer::upload(self.root(), self.parts.mapping, from, to, caps)
+    }
+
+    /// Copies a file or a tree from inside to a new path on the host. Links and special files in it are left out.
+    pub fn download(&self, from: &Path, to: &Path, caps: TransferCaps) -> Result<Transfer, TransferError> {
+        transfer::download(self.root(), from, to, caps)
     }
 
     /// Kills everything inside, at once and without waiting.

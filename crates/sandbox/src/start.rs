@@ -1,5 +1,6 @@
 //! Starting a sandbox: what is made on the host, in order, and undone in reverse when a step fails.
 
+use crate::channel;
 use crate::check;
 use crate::describe::Description;
 use crate::error::StartError;
@@ -32,12 +33,14 @@ impl Sandbox {
         let layers = if has_views { Layers::Needed } else { Layers::NotNeeded };
         let state = State::make(&spec.state_directory, layers, mapping)?; // undone below or in `close`
         let cgroup = Arc::new(Cgroup::create(&cgroup_name(), &spec.limits, |path| state.note_cgroup(path)));
-        let shared = match UnixStream::pair().at(Step::Handshake, "the control socket") {
+        let sockets =
+            UnixStream::pair().and_then(|(host, init)| channel::tell_senders(&host).map(|()| (host, init)));
+        let shared = match sockets.at(Step::Handshake, "the control socket") {
             Ok((host, init)) => start_inside(&spec, mapping, host, init, &cgroup),
             Err(e) => Err(e.into()),
         };
         match shared {
-            Ok((shared, started)) => Ok(finish(&spec, state, cgroup, shared, started)),
+            Ok((shared, started)) => Ok(finish(&spec, mapping, state, cgroup, shared, started)),
             Err(error) => {
                 // The first error is the one to tell; a later sweep takes what cannot be removed now.
                 drop(cgroup.remove());
@@ -116,6 +119,7 @@ fn watch(
 
 fn finish(
     spec: &SandboxSpec,
+    mapping: Mapping,
     state: State,
     cgroup: Arc<Cgroup>,
     shared: Arc<Shared>,
@@ -129,5 +133,5 @@ fn finish(
     };
     let sockets = kinds.zip(sockets).map(make).collect();
     let environment = spec.environment.clone();
-    Sandbox::new(Parts { shared, pid, root, sockets, description, environment, state, cgroup })
+    Sandbox::new(Parts { shared, pid, mapping, root, sockets, description, environment, state, cgroup })
 }

@@ -2,7 +2,7 @@
 //! reports, and waits until everything has died. The kernel kills `__init` when this thread ends, so it lives as long
 //! as the sandbox; nothing else is ever spawned from it.
 
-use crate::channel;
+use crate::channel::{self, Received};
 use crate::describe::Description;
 use crate::error::StartError;
 use crate::identity::Mapping;
@@ -85,7 +85,7 @@ impl Handshake {
     }
 
     fn next(&mut self, shared: &Shared) -> Result<Option<Started>, StartError> {
-        let (report, descriptors) = match channel::receive::<Report>(&shared.socket) {
+        let received = match channel::receive_from::<Report>(&shared.socket) {
             Ok(Some(message)) => message,
             Ok(None) => return Err(self.died("closed its socket")),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -96,9 +96,10 @@ impl Handshake {
                 return Err(StartError::Step { step: Step::Handshake, on: "a report".to_owned(), source });
             }
         };
-        match report {
-            Report::PidOne { pid } => {
-                let pid = Pid::from_raw(pid).ok_or_else(|| self.died("reported no pid"))?;
+        let Received { message, descriptors, sender } = received;
+        match message {
+            Report::PidOne => {
+                let pid = sender.ok_or_else(|| self.died("has no pid here"))?;
                 let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty());
                 self.pid = Some(pid);
                 shared.set_pidfd(pidfd.at(Step::BecomePidOne, "a descriptor for PID 1")?);
@@ -189,7 +190,7 @@ fn dispatch_reports(shared: &Shared) {
             Report::NotProven { why } => shared.proven(Err(why)),
             // Only valid in the handshake: PID 1 is not itself any more.
             Report::Unshared
-            | Report::PidOne { .. }
+            | Report::PidOne
             | Report::Sockets { .. }
             | Report::Ready { .. }
             | Report::Failed { .. } => {

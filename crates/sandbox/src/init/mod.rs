@@ -73,7 +73,7 @@ fn run(control: &UnixStream) -> Result<Infallible, StepError> {
         }
     };
     become_pid_one(control)?;
-    // The signal is not inherited by a fork, so PID 1 asks again.
+    // The signal is not inherited by a fork and lost with a change of identity, so PID 1 asks again.
     namespaces::die_with_parent(control)?;
     namespaces::name_host(&spec.hostname)?;
     network::set_up(&spec.network)?;
@@ -117,13 +117,13 @@ fn read_spec(control: &UnixStream) -> Result<(SandboxSpec, Mapping), StepError> 
     }
 }
 
-/// Continues as PID 1 of the new pid namespace, a child of the host side; this process tells its number and ends.
+/// Continues as PID 1 of the new pid namespace, a child of the host side, and says so; this process ends. Only one of
+/// the two may write to the socket.
 fn become_pid_one(control: &UnixStream) -> Result<(), StepError> {
     match sys::clone_as_sibling().at(Step::BecomePidOne, "fork")? {
-        CloneOutcome::Sibling => Ok(()),
-        CloneOutcome::Original { pid } => {
-            let told = channel::send(control, &Report::PidOne { pid }, &[]);
-            sys::exit_now(i32::from(told.is_err()))
+        CloneOutcome::Original => sys::exit_now(0),
+        CloneOutcome::Sibling => {
+            channel::send(control, &Report::PidOne, &[]).at(Step::BecomePidOne, "saying so")
         }
     }
 }

@@ -9,6 +9,7 @@ mod network;
 mod proof;
 mod refusals;
 mod repository;
+mod transfer;
 
 use crate::runner::Case;
 
@@ -23,6 +24,7 @@ pub(crate) fn all() -> Vec<Case> {
         proof::CASES,
         refusals::CASES,
         repository::CASES,
+        transfer::CASES,
     ]
     .concat()
 }
