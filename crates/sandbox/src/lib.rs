@@ -8,6 +8,7 @@ mod channel;
 mod check;
 mod describe;
 mod error;
+mod failpoint;
 mod identity;
 pub mod init;
 mod limits;
@@ -35,6 +36,7 @@ pub mod attempts {
 
 pub use describe::{Description, Fact, Layer, Limit, Part, Status};
 pub use error::{CloseError, ExecError, StartError, WaitError};
+pub use failpoint::{FailAction, Failpoint, pause_name};
 pub use limits::Exceeded;
 pub use process::{Command, Exit, Process, Stdio};
 pub use proof::{ProbeName, ProbeResult, Proof, ProofError, ProofSpec};

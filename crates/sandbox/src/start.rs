@@ -4,6 +4,7 @@ use crate::channel;
 use crate::check;
 use crate::describe::Description;
 use crate::error::StartError;
+use crate::failpoint;
 use crate::identity::{self, Mapping};
 use crate::limits::{self, Cgroup, Watch};
 use crate::running::{Parts, Sandbox, Socket};
@@ -27,11 +28,16 @@ impl Sandbox {
         reason = "a spec is used up by a start: its state directory is taken"
     )]
     pub fn start(spec: SandboxSpec) -> Result<Self, StartError> {
+        failpoint::reach(spec.failpoint, Step::CheckSpec)?;
         check::check(&spec)?;
         let mapping = identity::choose();
         let has_views = spec.mounts.iter().any(|mount| matches!(mount.kind, MountKind::CopyOnWrite(_)));
         let layers = if has_views { Layers::Needed } else { Layers::NotNeeded };
         let state = State::make(&spec.state_directory, layers, mapping)?; // undone below or in `close`
+        if let Err(e) = failpoint::reach(spec.failpoint, Step::MakeState) {
+            drop(state.remove());
+            return Err(e.into());
+        }
         let cgroup = Arc::new(Cgroup::create(&cgroup_name(), &spec.limits, |path| state.note_cgroup(path)));
         let sockets =
             UnixStream::pair().and_then(|(host, init)| channel::tell_senders(&host).map(|()| (host, init)));

@@ -5,6 +5,7 @@
 use crate::channel::{self, Received};
 use crate::describe::Description;
 use crate::error::StartError;
+use crate::failpoint;
 use crate::identity::Mapping;
 use crate::limits::Cgroup;
 use crate::message::{Report, Request};
@@ -70,10 +71,12 @@ impl Handshake {
     fn run(&mut self, work: Work, shared: &Shared) -> Result<Started, StartError> {
         let Work { spec, mapping, cgroup, init_socket } = work;
         let socket = &shared.socket;
+        failpoint::reach(spec.failpoint, Step::Spawn)?;
         let init = self.init.insert(spawn_init(&spec.init, init_socket)?);
         // Before it starts anything, so that nothing of the sandbox is ever outside.
         cgroup.admit(init.id()).at(Step::Limits, "moving into the cgroup")?;
         socket.set_read_timeout(Some(HANDSHAKE_LIMIT)).at(Step::Handshake, "the control socket")?;
+        failpoint::reach(spec.failpoint, Step::Handshake)?;
         let begin = Request::Begin { spec: Box::new(spec), mapping };
         channel::send(socket, &begin, &[]).at(Step::Handshake, "sending the spec")?;
         loop {

@@ -5,6 +5,7 @@ use super::proc::NestedNamespaces;
 use super::views::ViewFact;
 use super::{landlock_rules, seccomp};
 use crate::describe::{Description, Layer, Limit, Part, Status};
+use crate::failpoint;
 use crate::identity::Mapping;
 use crate::spec::{Limits, SandboxSpec};
 use crate::step::{AtStep, Step, StepError};
@@ -20,16 +21,22 @@ pub(super) fn confine(
     view_facts: &[(PathBuf, ViewFact)],
     nested: NestedNamespaces,
 ) -> Result<Description, StepError> {
+    let at = |step| failpoint::reach(spec.failpoint, step);
     let mut description = Description::default();
     namespaces(&mut description);
     identity(mapping, &mut description);
     views(view_facts, &mut description);
+    at(Step::Limits)?;
     limits(&spec.limits, &mut description)?;
     nested_namespaces(nested, &mut description);
+    at(Step::Capabilities)?;
     drop_capabilities(&mut description)?;
+    at(Step::NoNewPrivileges)?;
     no_new_privileges(&mut description)?;
+    at(Step::Landlock)?;
     let landlock = landlock_rules::restrict(spec)?;
     description.add(Part::Layer(Layer::Landlock), landlock.status, landlock.reason);
+    at(Step::Seccomp)?;
     // Last, because it forbids most of the calls above.
     sys::install_filter(&seccomp::program()).at(Step::Seccomp, "the filter")?;
     description.add(Part::Layer(Layer::Seccomp), Status::Enforced, "deny list, foreign architectures killed");

@@ -4,6 +4,7 @@
 use super::copy;
 use super::idmap::IdentityMaps;
 use super::place::{self, ReadOnly};
+use crate::failpoint;
 use crate::identity::Mapping;
 use crate::spec::{MountKind, SandboxSpec};
 use crate::state;
@@ -37,6 +38,7 @@ pub(super) struct Sources {
 }
 
 pub(super) fn open(spec: &SandboxSpec, mapping: Mapping) -> Result<Sources, StepError> {
+    failpoint::reach(spec.failpoint, Step::OpenSources)?;
     let mut opener = Opener {
         maps: match mapping {
             Mapping::Caller => None,

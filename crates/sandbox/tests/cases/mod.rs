@@ -1,6 +1,7 @@
 //! The cases, one idea per file.
 
 mod commands;
+mod deaths;
 mod files;
 mod identity;
 mod leftovers;
@@ -16,6 +17,7 @@ use crate::runner::Case;
 pub(crate) fn all() -> Vec<Case> {
     [
         commands::CASES,
+        deaths::CASES,
         files::CASES,
         identity::CASES,
         leftovers::CASES,
