@@ -5,6 +5,7 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags,
 };
+use rustix::process::Pid;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{self, IoSlice, IoSliceMut, Read};
@@ -17,7 +18,7 @@ const MAX_MESSAGE_BYTES: usize = 64 << 20;
 /// The kernel takes 253 descriptors per message.
 pub(crate) const MAX_DESCRIPTORS: usize = 200;
 
-const SPACE: usize = rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS));
+const SPACE: usize = rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS), ScmCredentials(1));
 
 /// Sends `message` with `descriptors` attached to its first byte.
 pub(crate) fn send<M: Serialize>(
@@ -56,11 +57,24 @@ fn send_rest(socket: &UnixStream, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// A message, the descriptors that came with it, and who sent it, if the socket was asked to tell.
+pub(crate) struct Received<M> {
+    pub(crate) message: M,
+    pub(crate) descriptors: Vec<OwnedFd>,
+    pub(crate) sender: Option<Pid>,
+}
+
 /// Receives one message and the descriptors that came with it. `None` at the end of the stream.
-pub(crate) fn receive<M: DeserializeOwned>(mut socket: &UnixStream) -> io::Result<Option<(M, Vec<OwnedFd>)>> {
+pub(crate) fn receive<M: DeserializeOwned>(socket: &UnixStream) -> io::Result<Option<(M, Vec<OwnedFd>)>> {
+    Ok(receive_from(socket)?.map(|received| (received.message, received.descriptors)))
+}
+
+/// The same, with the sender's number as this side sees it. Needs `tell_senders`.
+pub(crate) fn receive_from<M: DeserializeOwned>(mut socket: &UnixStream) -> io::Result<Option<Received<M>>> {
     let mut header = [0; 4];
     let mut descriptors = Vec::new();
-    let first = receive_with_descriptors(socket, &mut header, &mut descriptors)?;
+    let mut sender = None;
+    let first = receive_first(socket, &mut header, &mut descriptors, &mut sender)?;
     if first == 0 {
         return Ok(None);
     }
@@ -72,13 +86,19 @@ pub(crate) fn receive<M: DeserializeOwned>(mut socket: &UnixStream) -> io::Resul
     let mut body = Vec::with_capacity(length.min(1 << 16));
     socket.take(length as u64).read_to_end(&mut body)?;
     let message = postcard::from_bytes(&body).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
-    Ok(Some((message, descriptors)))
+    Ok(Some(Received { message, descriptors, sender }))
 }
 
-fn receive_with_descriptors(
+/// Makes the kernel attach the sender's number to each message that arrives here.
+pub(crate) fn tell_senders(socket: &UnixStream) -> io::Result<()> {
+    Ok(rustix::net::sockopt::set_socket_passcred(socket, true)?)
+}
+
+fn receive_first(
     socket: &UnixStream,
     buffer: &mut [u8],
     descriptors: &mut Vec<OwnedFd>,
+    sender: &mut Option<Pid>,
 ) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); SPACE];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -87,8 +107,10 @@ fn receive_with_descriptors(
         rustix::net::recvmsg(socket.as_fd(), &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
     })?;
     for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(rights) = message {
-            descriptors.extend(rights);
+        match message {
+            RecvAncillaryMessage::ScmRights(rights) => descriptors.extend(rights),
+            RecvAncillaryMessage::ScmCredentials(credentials) => *sender = Some(credentials.pid),
+            _ => {}
         }
     }
     Ok(received.bytes)

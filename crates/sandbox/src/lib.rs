@@ -8,8 +8,10 @@ mod channel;
 mod check;
 mod describe;
 mod error;
+mod failpoint;
 mod identity;
 pub mod init;
+mod limits;
 mod message;
 mod process;
 mod proof;
@@ -17,11 +19,13 @@ pub mod repository;
 mod running;
 mod shared;
 mod spec;
+mod start;
 mod state;
 mod step;
 mod streams;
 mod supervisor;
 mod sys;
+mod transfer;
 mod tree;
 
 /// Forbidden calls, for the tests that try them from inside. Not part of what the program uses.
@@ -32,6 +36,8 @@ pub mod attempts {
 
 pub use describe::{Description, Fact, Layer, Limit, Part, Status};
 pub use error::{CloseError, ExecError, StartError, WaitError};
+pub use failpoint::{FailAction, Failpoint, pause_name};
+pub use limits::Exceeded;
 pub use process::{Command, Exit, Process, Stdio};
 pub use proof::{ProbeName, ProbeResult, Proof, ProofError, ProofSpec};
 pub use running::{Sandbox, Socket};
@@ -39,4 +45,6 @@ pub use spec::{
     CopyOnWrite, Edit, Identity, InitProgram, LandlockRequirement, Limits, LocalRange, Mount, MountKind,
     Network, SandboxSpec, SocketKind, SocketSpec,
 };
+pub use state::{Sweep, sweep};
 pub use step::Step;
+pub use transfer::{SkipReason, Transfer, TransferCaps, TransferError};

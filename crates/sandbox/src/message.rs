@@ -49,10 +49,8 @@ pub(crate) enum Stream {
 pub(crate) enum Report {
     /// The new user namespace is there; only the host side can map an identity that is not the caller's.
     Unshared,
-    /// PID 1 exists under this pid of the host; what sent this is about to end.
-    PidOne {
-        pid: i32,
-    },
+    /// PID 1 exists: it sends this itself, and the kernel tells the host side its number there.
+    PidOne,
     /// Some of the sockets of the spec, in order; carries their descriptors.
     Sockets {
         count: u32,

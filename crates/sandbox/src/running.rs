@@ -1,41 +1,49 @@
-//! A running sandbox on the host side: start, commands, sockets, description, end.
+//! A running sandbox on the host side: commands, sockets, description, proof, end.
 
 use crate::describe::Description;
-use crate::error::{CloseError, ExecError, StartError};
-use crate::identity::{self, Mapping};
+use crate::error::{CloseError, ExecError};
+use crate::identity::Mapping;
+use crate::limits::{self, Cgroup, Exceeded};
 use crate::message::{ExecRequest, Request, Stream};
 use crate::process::{Command, Process};
 use crate::proof::{ProbeRequest, Proof, ProofError, ProofSpec};
 use crate::shared::Shared;
-use crate::spec::{SandboxSpec, SocketKind};
-use crate::state;
-use crate::step::{AtStep, Step};
-use crate::streams;
-use crate::supervisor::{self, Started};
+use crate::state::State;
+use crate::transfer::{self, Transfer, TransferCaps, TransferError};
+use crate::{streams, tree};
 use rustix::process::Pid;
 use std::ffi::OsString;
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::sync::{Arc, mpsc};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 const EXEC_LIMIT: Duration = Duration::from_secs(10);
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
+/// More processes than this are not named in a message.
+const MAX_NAMED: usize = 64;
 
 /// A sandbox that is up. It ends with `close`, with this value, or with this process, whichever comes first.
 pub struct Sandbox {
-    shared: Arc<Shared>,
-    pid: Pid,
-    root: OwnedFd,
-    sockets: Vec<Socket>,
-    description: Description,
-    environment: Vec<(OsString, OsString)>,
-    state_directory: PathBuf,
-    next_id: std::sync::atomic::AtomicU64,
+    parts: Parts,
+    next_id: AtomicU64,
     closed: bool,
+}
+
+/// What a start brings together.
+pub(crate) struct Parts {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) pid: Pid,
+    pub(crate) mapping: Mapping,
+    pub(crate) root: OwnedFd,
+    pub(crate) sockets: Vec<Socket>,
+    pub(crate) description: Description,
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) state: State,
+    pub(crate) cgroup: Arc<Cgroup>,
 }
 
 /// A socket that lives in the sandbox's network and is served from here.
@@ -46,72 +54,28 @@ pub enum Socket {
 }
 
 impl Sandbox {
-    /// Builds the sandbox. When this returns an error, nothing of it is left.
-    pub fn start(spec: SandboxSpec) -> Result<Self, StartError> {
-        crate::check::check(&spec)?;
-        let mapping = identity::choose();
-        let state_directory = spec.state_directory.clone();
-        state::make(&state_directory, mapping)?; // undone below or in `close`
-        let started = Self::start_in_state(spec, mapping);
-        if started.is_err() {
-            drop(state::remove(&state_directory));
-        }
-        started
-    }
-
-    fn start_in_state(spec: SandboxSpec, mapping: Mapping) -> Result<Self, StartError> {
-        let environment = spec.environment.clone();
-        let state_directory = spec.state_directory.clone();
-        let kinds: Vec<SocketKind> = spec.network.sockets.iter().map(|socket| socket.kind).collect();
-        let (host, init) = UnixStream::pair().at(Step::Handshake, "the control socket")?;
-        let shared = Arc::new(Shared::new(host));
-        let (sender, receiver) = mpsc::channel();
-        let for_thread = Arc::clone(&shared);
-        std::thread::Builder::new()
-            .name("sandbox".to_owned())
-            .spawn(move || supervisor::supervise(spec, mapping, init, &for_thread, &sender))
-            .at(Step::Spawn, "the supervising thread")?;
-        let gone = || StartError::InitDied { after: Step::Spawn, how: "lost its supervisor".to_owned() };
-        let started = match receiver.recv().map_err(|_| gone()) {
-            Ok(Ok(started)) => started,
-            Ok(Err(error)) | Err(error) => {
-                shared.wait_until_gone(CLOSE_LIMIT);
-                return Err(error);
-            }
-        };
-        let Started { pid, root, sockets, description } = started;
-        let sockets = kinds.into_iter().zip(sockets).map(|(kind, fd)| Socket::new(kind, fd)).collect();
-        Ok(Self {
-            shared,
-            pid,
-            root,
-            sockets,
-            description,
-            environment,
-            state_directory,
-            next_id: std::sync::atomic::AtomicU64::new(1),
-            closed: false,
-        })
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self { parts, next_id: AtomicU64::new(1), closed: false }
     }
 
     /// The sockets of the spec, in its order. A second call gives none.
     pub fn take_sockets(&mut self) -> Vec<Socket> {
-        std::mem::take(&mut self.sockets)
+        std::mem::take(&mut self.parts.sockets)
     }
 
     /// What is enforced, watched or absent, as it really is.
     pub fn describe(&self) -> &Description {
-        &self.description
+        &self.parts.description
     }
 
     /// PID 1 of the sandbox, as the host numbers it; its descendants are everything inside.
     pub fn host_pid(&self) -> u32 {
-        self.pid.as_raw_nonzero().get().cast_unsigned()
+        self.parts.pid.as_raw_nonzero().get().cast_unsigned()
     }
 
     /// The sandbox's root directory, for descriptor-relative access from outside.
     pub fn root(&self) -> BorrowedFd<'_> {
-        self.root.as_fd()
+        self.parts.root.as_fd()
     }
 
     /// Starts a command in the sandbox's full confinement.
@@ -128,22 +92,22 @@ impl Sandbox {
         let request = Request::Exec(ExecRequest {
             id,
             arguments,
-            environment: streams::merged(&self.environment, &environment),
+            environment: streams::merged(&self.parts.environment, &environment),
             working_directory: working_directory.into_os_string(),
             streams,
             terminal,
         });
-        self.shared.expect(id);
-        let sent = self.shared.send(&request, &descriptors);
-        sent.map_err(|_| ExecError::Gone { how: self.shared.how_it_ended() })?;
-        let pid = self.shared.wait_for_start(id, &program, EXEC_LIMIT)?;
+        self.parts.shared.expect(id);
+        let sent = self.parts.shared.send(&request, &descriptors);
+        sent.map_err(|_| ExecError::Gone { how: self.parts.shared.how_it_ended() })?;
+        let pid = self.parts.shared.wait_for_start(id, &program, EXEC_LIMIT)?;
         Ok(Process {
             stdin: stdin.outside,
             stdout: stdout.outside,
             stderr: stderr.outside,
             id,
             pid,
-            shared: Arc::clone(&self.shared),
+            shared: Arc::clone(&self.parts.shared),
         })
     }
 
@@ -151,7 +115,7 @@ impl Sandbox {
     /// tries to reach it and much else. Anything unexpected is an error, and then nothing else may run in here.
     pub fn prove(&self, spec: &ProofSpec) -> Result<Proof, ProofError> {
         let ProofSpec { unreachable, unresolvable, readable, writable } = spec.clone();
-        let secret = self.state_directory.join("proof-secret");
+        let secret = self.parts.state.path().join("proof-secret");
         fs::write(&secret, "a sandbox must not read this")
             .map_err(|e| ProofError::NotDone { why: e.to_string() })?;
         let request = ProbeRequest {
@@ -161,7 +125,7 @@ impl Sandbox {
             readable: readable.map(PathBuf::into_os_string),
             writable: writable.map(PathBuf::into_os_string),
         };
-        let results = self.shared.prove(request, EXEC_LIMIT);
+        let results = self.parts.shared.prove(request, EXEC_LIMIT);
         // It goes with the state directory at the latest.
         drop(fs::remove_file(&secret));
         let proof = Proof { results: results.map_err(|why| ProofError::NotDone { why })? };
@@ -172,9 +136,19 @@ impl Sandbox {
         }
     }
 
+    /// Copies a file or a tree of the host to a new path inside. Links in it are left out.
+    pub fn upload(&self, from: &Path, to: &Path, caps: TransferCaps) -> Result<Transfer, TransferError> {
+        transfer::upload(self.root(), self.parts.mapping, from, to, caps)
+    }
+
+    /// Copies a file or a tree from inside to a new path on the host. Links and special files in it are left out.
+    pub fn download(&self, from: &Path, to: &Path, caps: TransferCaps) -> Result<Transfer, TransferError> {
+        transfer::download(self.root(), from, to, caps)
+    }
+
     /// Kills everything inside, at once and without waiting.
     pub fn kill(&self) {
-        self.shared.kill();
+        self.parts.shared.kill();
     }
 
     /// Kills everything, waits until it is gone (at most five seconds), and removes the state directory.
@@ -182,17 +156,29 @@ impl Sandbox {
         self.take_down()
     }
 
+    /// What ran into a limit so far, by the watchdog's and the kernel's counting.
+    pub fn exceeded(&self) -> Vec<Exceeded> {
+        self.parts.shared.exceeded().into_iter().chain(self.parts.cgroup.exceeded()).collect()
+    }
+
     fn take_down(&mut self) -> Result<(), CloseError> {
         self.closed = true;
-        self.shared.kill();
-        if !self.shared.wait_until_gone(CLOSE_LIMIT) {
+        let Parts { shared, pid, state, cgroup, .. } = &self.parts;
+        shared.kill();
+        if !shared.wait_until_gone(CLOSE_LIMIT) {
             return Err(CloseError::Alive {
-                pids: crate::tree::processes_under(self.pid),
+                pids: tree::processes_under(*pid, MAX_NAMED),
                 limit: CLOSE_LIMIT,
             });
         }
-        state::remove(&self.state_directory)
-            .map_err(|source| CloseError::State { path: self.state_directory.clone(), source })
+        let fail = |path: &Path| {
+            let path = path.to_path_buf();
+            move |source| CloseError::State { path, source }
+        };
+        for directory in cgroup.directories() {
+            limits::remove_cgroup(directory).map_err(fail(directory))?;
+        }
+        state.remove().map_err(fail(state.path()))
     }
 }
 
@@ -208,17 +194,8 @@ impl Drop for Sandbox {
 impl std::fmt::Debug for Sandbox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Sandbox")
-            .field("pid", &self.pid)
-            .field("state", &self.state_directory)
+            .field("pid", &self.parts.pid)
+            .field("state", &self.parts.state.path())
             .finish_non_exhaustive()
-    }
-}
-
-impl Socket {
-    fn new(kind: SocketKind, fd: OwnedFd) -> Self {
-        match kind {
-            SocketKind::TcpListener => Self::Tcp(TcpListener::from(fd)),
-            SocketKind::Udp => Self::Udp(UdpSocket::from(fd)),
-        }
     }
 }

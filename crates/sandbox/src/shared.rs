@@ -2,6 +2,7 @@
 
 use crate::channel;
 use crate::error::{ExecError, WaitError};
+use crate::limits::Exceeded;
 use crate::message::Request;
 use crate::process::Exit;
 use crate::proof::{ProbeRequest, ProbeResult};
@@ -26,6 +27,7 @@ struct State {
     processes: HashMap<u64, ProcessState>,
     proof: Option<Result<Vec<ProbeResult>, String>>,
     gone: Option<String>,
+    exceeded: Option<Exceeded>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +67,16 @@ impl Shared {
         }
     }
 
+    /// Kills everything because of a limit.
+    pub(crate) fn stop(&self, exceeded: Exceeded) {
+        self.state().exceeded = Some(exceeded);
+        self.kill();
+    }
+
+    pub(crate) fn exceeded(&self) -> Option<Exceeded> {
+        self.state().exceeded.clone()
+    }
+
     pub(crate) fn send(&self, request: &Request, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let _one_at_a_time = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
         channel::send(&self.socket, request, descriptors)
@@ -83,7 +95,13 @@ impl Shared {
     }
 
     pub(crate) fn mark_gone(&self, how: &str) {
-        self.state().gone = Some(how.to_owned());
+        let mut state = self.state();
+        let how = match &state.exceeded {
+            Some(Exceeded { limit, detail }) => format!("stopped because of its limit on {limit}: {detail}"),
+            None => how.to_owned(),
+        };
+        state.gone = Some(how);
+        drop(state);
         self.changed.notify_all();
     }
 

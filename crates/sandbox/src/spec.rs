@@ -2,6 +2,7 @@
 //! (no symlink on the way: a link swapped in between looking and mounting must not redirect us).
 
 use crate::describe::Part;
+use crate::failpoint::Failpoint;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -30,6 +31,8 @@ pub struct SandboxSpec {
     pub landlock: LandlockRequirement,
     /// What may be weaker than the floor. Everything else that cannot be enforced stops `start`.
     pub accept_weaker: BTreeSet<Part>,
+    /// Where the start fails or stops, for tests of exactly that.
+    pub failpoint: Option<Failpoint>,
 }
 
 impl SandboxSpec {
@@ -47,6 +50,7 @@ impl SandboxSpec {
             network: Network::default(),
             landlock: LandlockRequirement::Required,
             accept_weaker: BTreeSet::new(),
+            failpoint: None,
         }
     }
 }

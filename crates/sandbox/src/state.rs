@@ -1,38 +1,154 @@
-//! The state directory of one sandbox: its layout, its making and its removal.
+//! The state directory of one sandbox: what is in it, how it is made and removed, and how a later command knows that its
+//! owner is dead. The owner holds a lock on a file in it; a lock goes with its holder, however that died.
 
 use crate::identity::Mapping;
+use crate::limits::remove_cgroup;
 use crate::step::{AtStep, Step, StepError};
 use crate::tree;
-use std::fs;
-use std::io;
+use rustix::fs::FlockOperation;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+const LOCK: &str = "lock";
+/// The cgroups that belong to the sandbox, one path per line; written before they are made.
+const CGROUPS: &str = "cgroups";
+/// A directory without a lock is being made, or its maker died in between; after this time it is the second.
+const UNLOCKED_GRACE: Duration = Duration::from_secs(60);
 
 /// Where the sandbox's own identity may write: the upper layers of views.
 pub(crate) fn layers(state_directory: &Path) -> PathBuf {
     state_directory.join("layers")
 }
 
-/// Makes the directory and what belongs into it. Undone by `remove`.
-pub(crate) fn make(path: &Path, mapping: Mapping) -> Result<(), StepError> {
-    fs::DirBuilder::new().mode(0o700).create(path).at(Step::MakeState, path.display())?;
-    let made = make_layers(&layers(path), mapping);
-    if made.is_err() {
-        drop(fs::remove_dir_all(path));
-    }
-    made
+/// Whether a sandbox has views; each directory costs time when it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layers {
+    Needed,
+    NotNeeded,
 }
 
-fn make_layers(path: &Path, mapping: Mapping) -> Result<(), StepError> {
-    fs::DirBuilder::new().mode(0o700).create(path).at(Step::MakeState, path.display())?;
+/// Makes the directory for upper layers and gives it to the sandbox's identity.
+pub(crate) fn make_layers(path: &Path, mapping: Mapping) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).create(path)?;
     match mapping {
         Mapping::Caller => Ok(()),
-        Mapping::Fresh { id } => {
-            std::os::unix::fs::chown(path, Some(id), Some(id)).at(Step::MakeState, path.display())
-        }
+        Mapping::Fresh { id } => std::os::unix::fs::chown(path, Some(id), Some(id)),
     }
 }
 
-pub(crate) fn remove(path: &Path) -> io::Result<()> {
-    tree::remove_all(path)
+/// A state directory that we own.
+pub(crate) struct State {
+    path: PathBuf,
+    /// Held open for its lock.
+    _lock: File,
+}
+
+impl State {
+    /// Makes the directory and what belongs into it. Undone by `remove`.
+    pub(crate) fn make(path: &Path, layers: Layers, mapping: Mapping) -> Result<Self, StepError> {
+        fs::DirBuilder::new().mode(0o700).create(path).at(Step::MakeState, path.display())?;
+        match Self::fill(path, layers, mapping) {
+            Ok(lock) => Ok(Self { path: path.to_path_buf(), _lock: lock }),
+            Err(e) => {
+                drop(tree::remove_all(path));
+                Err(e)
+            }
+        }
+    }
+
+    fn fill(path: &Path, needed: Layers, mapping: Mapping) -> Result<File, StepError> {
+        let lock = make_lock(path).at(Step::MakeState, path.join(LOCK).display())?;
+        if needed == Layers::Needed {
+            let layers = layers(path);
+            make_layers(&layers, mapping).at(Step::MakeState, layers.display())?;
+        }
+        Ok(lock)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes down a cgroup that is about to be made, so that a later command can find it.
+    pub(crate) fn note_cgroup(&self, directory: &Path) -> io::Result<()> {
+        let mut file = fs::OpenOptions::new().append(true).create(true).open(self.path.join(CGROUPS))?;
+        file.write_all(directory.as_os_str().as_bytes())?;
+        file.write_all(b"\n")
+    }
+
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        tree::remove_all(&self.path)
+    }
+}
+
+/// It appears under its name only when it is locked.
+fn make_lock(directory: &Path) -> io::Result<File> {
+    let new = directory.join("lock.new");
+    let file = File::create_new(&new)?;
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    fs::rename(&new, directory.join(LOCK))?;
+    Ok(file)
+}
+
+/// What a sweep did.
+#[derive(Debug, Default)]
+pub struct Sweep {
+    /// State directories of dead owners that are gone now.
+    pub removed: Vec<PathBuf>,
+    /// Those whose owner lives.
+    pub alive: Vec<PathBuf>,
+    pub failed: Vec<(PathBuf, io::Error)>,
+}
+
+/// Removes the state directories in `directory` whose owners are dead, with their cgroups. One that does not exist is
+/// empty.
+pub fn sweep(directory: &Path) -> io::Result<Sweep> {
+    let mut sweep = Sweep::default();
+    let entries = match fs::read_dir(directory) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(sweep),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        if !entry.file_type()?.is_dir() {
+            continue;
+        }
+        match sweep_one(&entry.path()) {
+            Ok(true) => sweep.removed.push(entry.path()),
+            Ok(false) => sweep.alive.push(entry.path()),
+            Err(e) => sweep.failed.push((entry.path(), e)),
+        }
+    }
+    Ok(sweep)
+}
+
+/// Whether the owner was dead and everything is gone.
+fn sweep_one(path: &Path) -> io::Result<bool> {
+    let lock = match File::open(path.join(LOCK)) {
+        Ok(lock) => lock,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            let age = SystemTime::now().duration_since(fs::metadata(path)?.modified()?).unwrap_or_default();
+            if age < UNLOCKED_GRACE {
+                return Ok(false);
+            }
+            return tree::remove_all(path).map(|()| true);
+        }
+        Err(e) => return Err(e),
+    };
+    match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => return Ok(false),
+        locked => locked?,
+    }
+    let noted = match fs::read(path.join(CGROUPS)) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
+        noted => noted?,
+    };
+    for line in noted.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        remove_cgroup(Path::new(std::ffi::OsStr::from_bytes(line)))?;
+    }
+    tree::remove_all(path).map(|()| true)
 }

@@ -2,10 +2,12 @@
 //! reports, and waits until everything has died. The kernel kills `__init` when this thread ends, so it lives as long
 //! as the sandbox; nothing else is ever spawned from it.
 
-use crate::channel;
+use crate::channel::{self, Received};
 use crate::describe::Description;
 use crate::error::StartError;
+use crate::failpoint;
 use crate::identity::Mapping;
+use crate::limits::Cgroup;
 use crate::message::{Report, Request};
 use crate::shared::{ProcessState, Shared};
 use crate::spec::{Identity, InitProgram, SandboxSpec};
@@ -22,6 +24,14 @@ use std::time::Duration;
 /// How long the whole handshake may take between two messages.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 
+/// What the thread needs.
+pub(crate) struct Work {
+    pub(crate) spec: SandboxSpec,
+    pub(crate) mapping: Mapping,
+    pub(crate) cgroup: Arc<Cgroup>,
+    pub(crate) init_socket: UnixStream,
+}
+
 /// What the handshake brings.
 pub(crate) struct Started {
     pub(crate) pid: Pid,
@@ -31,15 +41,9 @@ pub(crate) struct Started {
 }
 
 /// The body of the thread. The outcome of the start goes through `outcome`; then it serves until the end.
-pub(crate) fn supervise(
-    spec: SandboxSpec,
-    mapping: Mapping,
-    init_socket: UnixStream,
-    shared: &Arc<Shared>,
-    outcome: &Sender<Result<Started, StartError>>,
-) {
-    let mut handshake = Handshake::new(&spec, mapping);
-    let result = handshake.run(spec, mapping, init_socket, shared);
+pub(crate) fn supervise(work: Work, shared: &Arc<Shared>, outcome: &Sender<Result<Started, StartError>>) {
+    let mut handshake = Handshake::new(&work);
+    let result = handshake.run(work, shared);
     let failed = result.is_err();
     if failed {
         handshake.kill();
@@ -60,20 +64,19 @@ struct Handshake {
 }
 
 impl Handshake {
-    fn new(spec: &SandboxSpec, mapping: Mapping) -> Self {
-        Self { identity: (spec.identity, mapping), pid: None, sockets: Vec::new(), init: None }
+    fn new(work: &Work) -> Self {
+        Self { identity: (work.spec.identity, work.mapping), pid: None, sockets: Vec::new(), init: None }
     }
 
-    fn run(
-        &mut self,
-        spec: SandboxSpec,
-        mapping: Mapping,
-        init_socket: UnixStream,
-        shared: &Shared,
-    ) -> Result<Started, StartError> {
+    fn run(&mut self, work: Work, shared: &Shared) -> Result<Started, StartError> {
+        let Work { spec, mapping, cgroup, init_socket } = work;
         let socket = &shared.socket;
-        self.init = Some(spawn_init(&spec.init, init_socket)?);
+        failpoint::reach(spec.failpoint, Step::Spawn)?;
+        let init = self.init.insert(spawn_init(&spec.init, init_socket)?);
+        // Before it starts anything, so that nothing of the sandbox is ever outside.
+        cgroup.admit(init.id()).at(Step::Limits, "moving into the cgroup")?;
         socket.set_read_timeout(Some(HANDSHAKE_LIMIT)).at(Step::Handshake, "the control socket")?;
+        failpoint::reach(spec.failpoint, Step::Handshake)?;
         let begin = Request::Begin { spec: Box::new(spec), mapping };
         channel::send(socket, &begin, &[]).at(Step::Handshake, "sending the spec")?;
         loop {
@@ -85,7 +88,7 @@ impl Handshake {
     }
 
     fn next(&mut self, shared: &Shared) -> Result<Option<Started>, StartError> {
-        let (report, descriptors) = match channel::receive::<Report>(&shared.socket) {
+        let received = match channel::receive_from::<Report>(&shared.socket) {
             Ok(Some(message)) => message,
             Ok(None) => return Err(self.died("closed its socket")),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -96,9 +99,10 @@ impl Handshake {
                 return Err(StartError::Step { step: Step::Handshake, on: "a report".to_owned(), source });
             }
         };
-        match report {
-            Report::PidOne { pid } => {
-                let pid = Pid::from_raw(pid).ok_or_else(|| self.died("reported no pid"))?;
+        let Received { message, descriptors, sender } = received;
+        match message {
+            Report::PidOne => {
+                let pid = sender.ok_or_else(|| self.died("has no pid here"))?;
                 let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty());
                 self.pid = Some(pid);
                 shared.set_pidfd(pidfd.at(Step::BecomePidOne, "a descriptor for PID 1")?);
@@ -189,7 +193,7 @@ fn dispatch_reports(shared: &Shared) {
             Report::NotProven { why } => shared.proven(Err(why)),
             // Only valid in the handshake: PID 1 is not itself any more.
             Report::Unshared
-            | Report::PidOne { .. }
+            | Report::PidOne
             | Report::Sockets { .. }
             | Report::Ready { .. }
             | Report::Failed { .. } => {

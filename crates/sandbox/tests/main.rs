@@ -6,11 +6,16 @@
 
 mod cases;
 mod runner;
+mod victim;
 mod world;
 
 fn main() -> std::process::ExitCode {
-    if std::env::args_os().nth(1).is_some_and(|argument| argument == "__init") {
-        sandbox::init::main();
+    let arguments: Vec<String> = std::env::args().collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        [_, "__init"] => sandbox::init::main(),
+        [_, "--victim", directory, step] => victim::live(directory.as_ref(), step),
+        _ => {}
     }
     runner::run(&cases::all())
 }

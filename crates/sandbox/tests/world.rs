@@ -56,7 +56,11 @@ impl World {
     /// The host's programs, an empty `/etc`, nothing else.
     pub(crate) fn spec(&self) -> SandboxSpec {
         let number = self.states.fetch_add(1, Ordering::Relaxed);
-        let mut spec = SandboxSpec::new(self.directory.join(format!("state-{number}")));
+        Self::spec_in(self.directory.join(format!("state-{number}")))
+    }
+
+    pub(crate) fn spec_in(state_directory: PathBuf) -> SandboxSpec {
+        let mut spec = SandboxSpec::new(state_directory);
         spec.mounts.push(read_only(Path::new("/usr"), Path::new("/usr")));
         for name in ["bin", "lib", "lib64", "sbin"] {
             let target = PathBuf::from("/").join(name);

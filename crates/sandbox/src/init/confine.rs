@@ -5,6 +5,7 @@ use super::proc::NestedNamespaces;
 use super::views::ViewFact;
 use super::{landlock_rules, seccomp};
 use crate::describe::{Description, Layer, Limit, Part, Status};
+use crate::failpoint;
 use crate::identity::Mapping;
 use crate::spec::{Limits, SandboxSpec};
 use crate::step::{AtStep, Step, StepError};
@@ -20,16 +21,22 @@ pub(super) fn confine(
     view_facts: &[(PathBuf, ViewFact)],
     nested: NestedNamespaces,
 ) -> Result<Description, StepError> {
+    let at = |step| failpoint::reach(spec.failpoint, step);
     let mut description = Description::default();
     namespaces(&mut description);
     identity(mapping, &mut description);
     views(view_facts, &mut description);
-    limits(&spec.limits, view_facts, &mut description)?;
+    at(Step::Limits)?;
+    limits(&spec.limits, &mut description)?;
     nested_namespaces(nested, &mut description);
+    at(Step::Capabilities)?;
     drop_capabilities(&mut description)?;
+    at(Step::NoNewPrivileges)?;
     no_new_privileges(&mut description)?;
+    at(Step::Landlock)?;
     let landlock = landlock_rules::restrict(spec)?;
     description.add(Part::Layer(Layer::Landlock), landlock.status, landlock.reason);
+    at(Step::Seccomp)?;
     // Last, because it forbids most of the calls above.
     sys::install_filter(&seccomp::program()).at(Step::Seccomp, "the filter")?;
     description.add(Part::Layer(Layer::Seccomp), Status::Enforced, "deny list, foreign architectures killed");
@@ -77,28 +84,21 @@ fn views(views: &[(PathBuf, ViewFact)], description: &mut Description) {
     }
 }
 
-fn limits(
-    limits: &Limits,
-    views: &[(PathBuf, ViewFact)],
-    description: &mut Description,
-) -> Result<(), StepError> {
-    let Limits { memory_bytes, processes, cpu_weight, file_bytes, open_files, disk_bytes, wall_clock } =
-        limits;
+/// The limits that processes inherit. The host side keeps the others.
+fn limits(limits: &Limits, description: &mut Description) -> Result<(), StepError> {
+    let Limits {
+        processes,
+        file_bytes,
+        open_files,
+        memory_bytes: _,
+        cpu_weight: _,
+        disk_bytes: _,
+        wall_clock: _,
+    } = limits;
     lower(Resource::Core, Some(0), Limit::CoreDumps, description)?;
     lower(Resource::Fsize, *file_bytes, Limit::FileSize, description)?;
     lower(Resource::Nofile, *open_files, Limit::OpenFiles, description)?;
-    lower(Resource::Nproc, *processes, Limit::Processes, description)?;
-    let not_yet = [
-        (Limit::Memory, memory_bytes.is_some()),
-        (Limit::CpuWeight, cpu_weight.is_some()),
-        (Limit::Disk, disk_bytes.is_some() && !views.is_empty()),
-        (Limit::WallClock, wall_clock.is_some()),
-    ];
-    for (limit, asked) in not_yet {
-        let reason = if asked { "no cgroup and no watchdog" } else { "not asked for" };
-        description.add(Part::Limit(limit), Status::Absent, reason);
-    }
-    Ok(())
+    lower(Resource::Nproc, *processes, Limit::Processes, description)
 }
 
 /// Sets a resource limit, never above what the caller has: raising needs a privilege that even root may lack.

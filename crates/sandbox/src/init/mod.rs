@@ -23,12 +23,14 @@ mod workshop;
 
 use crate::channel;
 use crate::describe::Description;
+use crate::failpoint;
 use crate::identity::Mapping;
 use crate::message::{Report, Request};
 use crate::spec::SandboxSpec;
 use crate::step::{AtStep, Step, StepError};
 use crate::sys::{self, CloneOutcome};
 use rustix::fs::{Mode, OFlags};
+use sources::Sources;
 use std::convert::Infallible;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -56,9 +58,11 @@ fn report_failure(control: &UnixStream, error: StepError) -> i32 {
 }
 
 fn run(control: &UnixStream) -> Result<Infallible, StepError> {
-    let (spec, mapping) = read_spec(control)?;
     // Before anything exists that could outlive the host side.
     namespaces::die_with_parent(control)?;
+    let (spec, mapping) = read_spec(control)?;
+    let at = |step| failpoint::reach(spec.failpoint, step);
+    at(Step::ReadSpec)?;
     let sources = match mapping {
         // Only in the new mount namespace may an ordinary user clone a mount; its eyes are the same there.
         Mapping::Caller => {
@@ -72,20 +76,45 @@ fn run(control: &UnixStream) -> Result<Infallible, StepError> {
             sources
         }
     };
-    become_pid_one(control)?;
-    // The signal is not inherited by a fork, so PID 1 asks again.
+    // The signal is lost with a change of identity.
     namespaces::die_with_parent(control)?;
+    at(Step::BecomePidOne)?;
+    become_pid_one(control)?;
+    // And it is not inherited by a fork.
+    namespaces::die_with_parent(control)?;
+    at(Step::DieWithParent)?;
+    build(&spec, mapping, sources, control)
+}
+
+/// What PID 1 does before it listens. From the pivot on there is no way back to the host.
+fn build(
+    spec: &SandboxSpec,
+    mapping: Mapping,
+    sources: Sources,
+    control: &UnixStream,
+) -> Result<Infallible, StepError> {
+    let at = |step| failpoint::reach(spec.failpoint, step);
+    at(Step::Hostname)?;
     namespaces::name_host(&spec.hostname)?;
+    at(Step::Network)?;
     network::set_up(&spec.network)?;
     // Ports below 1024 need the capability that is dropped below.
+    at(Step::Sockets)?;
     network::hand_out_sockets(&spec.network, control)?;
+    at(Step::Root)?;
     let root = root::attach()?;
+    at(Step::Proc)?;
     let nested = proc::mount(&root)?;
+    at(Step::NestedNamespaces)?;
+    at(Step::Dev)?;
     dev::mount(&root)?;
     // After the fixed parts, so that the spec may place something inside them.
-    let views = mounts::place_all(&root, &spec, sources)?;
+    at(Step::Mounts)?;
+    let views = mounts::place_all(&root, spec, sources)?;
+    at(Step::Pivot)?;
     root::pivot(&root)?;
-    let description = confine::confine(&spec, mapping, &views, nested)?;
+    let description = confine::confine(spec, mapping, &views, nested)?;
+    at(Step::Serve)?;
     serve(control, root, description)
 }
 
@@ -117,13 +146,13 @@ fn read_spec(control: &UnixStream) -> Result<(SandboxSpec, Mapping), StepError> 
     }
 }
 
-/// Continues as PID 1 of the new pid namespace, a child of the host side; this process tells its number and ends.
+/// Continues as PID 1 of the new pid namespace, a child of the host side, and says so; this process ends. Only one of
+/// the two may write to the socket.
 fn become_pid_one(control: &UnixStream) -> Result<(), StepError> {
     match sys::clone_as_sibling().at(Step::BecomePidOne, "fork")? {
-        CloneOutcome::Sibling => Ok(()),
-        CloneOutcome::Original { pid } => {
-            let told = channel::send(control, &Report::PidOne { pid }, &[]);
-            sys::exit_now(i32::from(told.is_err()))
+        CloneOutcome::Original => sys::exit_now(0),
+        CloneOutcome::Sibling => {
+            channel::send(control, &Report::PidOne, &[]).at(Step::BecomePidOne, "saying so")
         }
     }
 }

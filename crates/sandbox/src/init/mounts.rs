@@ -5,6 +5,7 @@ use super::sources::{Source, Sources};
 use super::views::ViewFact;
 use super::workshop::Workshop;
 use super::{layout, root, views};
+use crate::failpoint;
 use crate::spec::{Identity, Mount, MountKind, SandboxSpec};
 use crate::step::{AtStep, Step, StepError};
 use rustix::fs::Mode;
@@ -30,6 +31,7 @@ pub(super) fn place_all(
     if let (Some(path), Some(tree)) = (&spec.program, program) {
         attach_at(root, path, &tree, TargetKind::File).at(Step::Mounts, path.display())?;
     }
+    failpoint::reach(spec.failpoint, Step::Views)?;
     let Placer { workshop, views, .. } = placer;
     workshop.close(root).at(Step::Mounts, "closing the workshop")?;
     Ok(views)

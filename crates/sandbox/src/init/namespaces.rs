@@ -1,6 +1,7 @@
 //! Entering fresh namespaces, and dying with the host side.
 
 use crate::channel;
+use crate::failpoint;
 use crate::identity::Mapping;
 use crate::message::{Report, Request};
 use crate::spec::{Identity, SandboxSpec};
@@ -35,6 +36,7 @@ pub(super) fn enter(spec: &SandboxSpec, mapping: Mapping, control: &UnixStream) 
         // An ordinary user may not drop its groups; root's would stay in force inside.
         rustix::thread::set_thread_groups(&[]).at(Step::MapIdentity, "dropping supplementary groups")?;
     }
+    failpoint::reach(spec.failpoint, Step::Unshare)?;
     let flags = UnshareFlags::NEWUSER
         | UnshareFlags::NEWNS
         | UnshareFlags::NEWPID
@@ -43,6 +45,7 @@ pub(super) fn enter(spec: &SandboxSpec, mapping: Mapping, control: &UnixStream) 
         | UnshareFlags::NEWUTS
         | UnshareFlags::NEWCGROUP;
     sys::unshare(flags).at(Step::Unshare, "namespaces")?;
+    failpoint::reach(spec.failpoint, Step::MapIdentity)?;
     match mapping {
         Mapping::Caller => map_caller(spec.identity, uid, gid),
         Mapping::Fresh { .. } => take_fresh(spec.identity, control),

@@ -4,6 +4,7 @@
 use super::copy;
 use super::idmap::IdentityMaps;
 use super::place::{self, ReadOnly};
+use crate::failpoint;
 use crate::identity::Mapping;
 use crate::spec::{MountKind, SandboxSpec};
 use crate::state;
@@ -12,7 +13,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, Stat};
 use rustix::mount::OpenTreeFlags;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What was opened for one mount. Trees are detached copies of mounts, restricted and mapped already.
 pub(super) enum Source {
@@ -33,19 +34,18 @@ pub(super) struct Sources {
     pub(super) mounts: Vec<Source>,
     pub(super) program: Option<OwnedFd>,
     /// Where the upper layers of views go; belongs to the sandbox's identity.
-    pub(super) layers: OwnedFd,
+    pub(super) layers: Option<OwnedFd>,
 }
 
 pub(super) fn open(spec: &SandboxSpec, mapping: Mapping) -> Result<Sources, StepError> {
-    let layers_path = state::layers(&spec.state_directory);
-    let layers_place =
-        open_real(&layers_path, OFlags::DIRECTORY).at(Step::OpenSources, layers_path.display())?;
+    failpoint::reach(spec.failpoint, Step::OpenSources)?;
     let mut opener = Opener {
         maps: match mapping {
             Mapping::Caller => None,
             Mapping::Fresh { id } => Some((IdentityMaps::new(id), id)),
         },
-        layers: &layers_place,
+        mapping,
+        path: state::layers(&spec.state_directory),
     };
     let mut mounts = Vec::with_capacity(spec.mounts.len());
     for (index, mount) in spec.mounts.iter().enumerate() {
@@ -55,18 +55,41 @@ pub(super) fn open(spec: &SandboxSpec, mapping: Mapping) -> Result<Sources, Step
         Some(_) => Some(clone_program().at(Step::OpenSources, "our own program")?),
         None => None,
     };
-    let layers = clone_mount(&layers_place)
-        .and_then(|tree| place::restrict(&tree, ReadOnly::No).map(|()| tree))
-        .at(Step::OpenSources, layers_path.display())?;
+    let layers = opener.clone_layers().at(Step::OpenSources, opener.path.display())?;
     Ok(Sources { mounts, program, layers })
 }
 
-struct Opener<'a> {
+struct Opener {
     maps: Option<(IdentityMaps, u32)>,
-    layers: &'a OwnedFd,
+    mapping: Mapping,
+    /// Of the layers directory, which is there only if something needs it.
+    path: PathBuf,
 }
 
-impl Opener<'_> {
+impl Opener {
+    fn clone_layers(&self) -> io::Result<Option<OwnedFd>> {
+        match open_real(&self.path, OFlags::DIRECTORY) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e),
+            Ok(place) => {
+                let tree = clone_mount(place)?;
+                place::restrict(&tree, ReadOnly::No)?;
+                Ok(Some(tree))
+            }
+        }
+    }
+
+    /// The layers directory on the host, made if nothing has needed it so far.
+    fn layers(&self) -> io::Result<OwnedFd> {
+        match open_real(&self.path, OFlags::DIRECTORY) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                state::make_layers(&self.path, self.mapping)?;
+                open_real(&self.path, OFlags::DIRECTORY)
+            }
+            opened => opened,
+        }
+    }
+
     fn open_one(&mut self, kind: &MountKind, index: usize) -> Result<Source, StepError> {
         match kind {
             MountKind::ReadOnly { source } => {
@@ -101,8 +124,10 @@ impl Opener<'_> {
             Err(e) if !knows_no_maps(&e) => Err(e),
             Err(_) if read_only == ReadOnly::Yes => {
                 let name = format!("copy-{index}");
-                copy::copy_source(&place, self.layers, &name, Some(*id))?;
-                let tree = clone_mount(place::open_beneath(self.layers, Path::new(&name))?)?;
+                let id = *id;
+                let layers = self.layers()?;
+                copy::copy_source(&place, &layers, &name, Some(id))?;
+                let tree = clone_mount(place::open_beneath(&layers, Path::new(&name))?)?;
                 place::restrict(&tree, ReadOnly::Yes)?;
                 Ok(Source::Tree { tree, directory })
             }
@@ -123,7 +148,8 @@ impl Opener<'_> {
             // A file system that knows no identity maps, such as a container's overlayfs: root copies and gives away.
             Err(e) if knows_no_maps(&e) => {
                 let name = format!("copy-{index}");
-                copy::copy_source(&place, self.layers, &name, Some(*id))?;
+                let id = *id;
+                copy::copy_source(&place, &self.layers()?, &name, Some(id))?;
                 Ok(Source::Copied(name))
             }
             Err(e) => Err(e),

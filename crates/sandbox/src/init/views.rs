@@ -46,7 +46,7 @@ pub(super) fn of_copy(
     name: &str,
     view: &CopyOnWrite,
 ) -> io::Result<(OwnedFd, ViewFact)> {
-    let tree = sources::clone_mount(place::open_beneath(&workshop.layers, Path::new(name))?)?;
+    let tree = sources::clone_mount(place::open_beneath(workshop.layers()?, Path::new(name))?)?;
     edits::apply(&tree, &view.edits)?;
     Ok((tree, ViewFact::Copied))
 }
@@ -63,7 +63,7 @@ fn layered(
     view: &CopyOnWrite,
     lower: &OwnedFd,
 ) -> io::Result<(OwnedFd, ViewFact)> {
-    let on_disk = place::make_directories(&workshop.layers, Path::new(&format!("view-{index}")))?;
+    let on_disk = place::make_directories(workshop.layers()?, Path::new(&format!("view-{index}")))?;
     match overlay(&on_disk, lower) {
         // What overlayfs says to an upper layer that it cannot use, such as another overlayfs.
         Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
@@ -79,8 +79,8 @@ fn layered(
 
 fn copied(workshop: &Workshop, index: usize, lower: &OwnedFd) -> io::Result<(OwnedFd, ViewFact)> {
     let name = format!("copy-{index}");
-    copy::copy_source(lower, &workshop.layers, &name, None)?;
-    let tree = sources::clone_mount(place::open_beneath(&workshop.layers, Path::new(&name))?)?;
+    copy::copy_source(lower, workshop.layers()?, &name, None)?;
+    let tree = sources::clone_mount(place::open_beneath(workshop.layers()?, Path::new(&name))?)?;
     Ok((tree, ViewFact::Copied))
 }
 

@@ -15,19 +15,25 @@ const INODES: u64 = 100_000;
 
 pub(super) struct Workshop {
     tree: OwnedFd,
-    /// The directory of the host that upper layers go to.
-    pub(super) layers: OwnedFd,
+    layers: Option<OwnedFd>,
     files: usize,
 }
 
 impl Workshop {
     /// Undone by `close`.
-    pub(super) fn open(new_root: &OwnedFd, layers: OwnedFd) -> io::Result<Self> {
+    pub(super) fn open(new_root: &OwnedFd, layers: Option<OwnedFd>) -> io::Result<Self> {
         let tree = root::temporary(FILE_BYTES, INODES, 0o700)?;
         place::attach(&tree, place::make_target(new_root, Path::new(NAME), TargetKind::Directory)?)?;
         let workshop = Self { tree, layers, files: 0 };
-        workshop.attach(&workshop.layers, "layers")?;
+        if let Some(layers) = &workshop.layers {
+            workshop.attach(layers, "layers")?;
+        }
         Ok(workshop)
+    }
+
+    /// The directory of the host that upper layers go to.
+    pub(super) fn layers(&self) -> io::Result<&OwnedFd> {
+        self.layers.as_ref().ok_or_else(|| io::Error::other("there is no layers directory"))
     }
 
     pub(super) fn attach(&self, tree: &OwnedFd, name: &str) -> io::Result<()> {

@@ -5,6 +5,7 @@
 
 pub(crate) mod attempts;
 mod descriptors;
+mod identity;
 mod interface;
 mod mount;
 mod process;
@@ -12,6 +13,7 @@ mod seccomp;
 mod signal;
 
 pub(crate) use descriptors::{close_from, take_standard_input};
+pub(crate) use identity::take_file_identity;
 pub(crate) use interface::bring_up;
 pub(crate) use mount::{MountAttributes, set_mount_attributes};
 pub(crate) use process::{CloneOutcome, clone_as_sibling, exit_now, fork, spawn_in_session, unshare};

@@ -7,7 +7,7 @@ use std::process::{Child, Command};
 
 /// Which side of `clone_as_sibling` this is.
 pub(crate) enum CloneOutcome {
-    Original { pid: i32 },
+    Original,
     Sibling,
 }
 
@@ -26,10 +26,7 @@ pub(crate) fn clone_as_sibling() -> io::Result<CloneOutcome> {
     let pid = unsafe { libc::syscall(libc::SYS_clone, libc::CLONE_PARENT | libc::SIGCHLD, 0, 0, 0, 0) };
     match super::check(pid)? {
         0 => Ok(CloneOutcome::Sibling),
-        pid => {
-            let pid = i32::try_from(pid).map_err(io::Error::other)?;
-            Ok(CloneOutcome::Original { pid })
-        }
+        _ => Ok(CloneOutcome::Original),
     }
 }
 

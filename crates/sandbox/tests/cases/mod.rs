@@ -1,24 +1,32 @@
 //! The cases, one idea per file.
 
 mod commands;
+mod deaths;
 mod files;
 mod identity;
+mod leftovers;
+mod limits;
 mod network;
 mod proof;
 mod refusals;
 mod repository;
+mod transfer;
 
 use crate::runner::Case;
 
 pub(crate) fn all() -> Vec<Case> {
     [
         commands::CASES,
+        deaths::CASES,
         files::CASES,
         identity::CASES,
+        leftovers::CASES,
+        limits::CASES,
         network::CASES,
         proof::CASES,
         refusals::CASES,
         repository::CASES,
+        transfer::CASES,
     ]
     .concat()
 }

@@ -1,0 +1,218 @@
+//! A cgroup of its own for a sandbox, in version two if it is delegated to us, else in version one, else none. It is made
+//! before `__init` unshares anything, holds everything that the sandbox ever starts, and goes when all of that is gone.
+
+use super::Exceeded;
+use super::hierarchy::{self, Hierarchy, Version};
+use crate::describe::Limit;
+use crate::spec::Limits;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What one controller does for us.
+struct Kept {
+    limit: Limit,
+    directory: PathBuf,
+    version: Version,
+}
+
+pub(crate) struct Cgroup {
+    kept: Vec<Kept>,
+    directories: Vec<PathBuf>,
+    why_not: String,
+}
+
+impl Cgroup {
+    /// Makes what can be had for the limits that were asked for, each noted before. Undone by `remove`.
+    pub(crate) fn create(name: &str, limits: &Limits, mut note: impl FnMut(&Path) -> io::Result<()>) -> Self {
+        let mut cgroup =
+            Self { kept: Vec::new(), directories: Vec::new(), why_not: "no cgroup is mounted".to_owned() };
+        let wanted = wanted(limits);
+        if wanted.is_empty() {
+            return cgroup;
+        }
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let mut hierarchies = hierarchy::parse(&mounts, &own);
+        hierarchies.sort_by_key(|hierarchy| hierarchy.version == Version::One);
+        for hierarchy in hierarchies {
+            let missing: Vec<_> =
+                wanted.iter().filter(|want| cgroup.keeps(want.limit).is_none()).copied().collect();
+            cgroup.take(&hierarchy, name, &missing, &mut note);
+        }
+        cgroup
+    }
+
+    fn take(
+        &mut self,
+        hierarchy: &Hierarchy,
+        name: &str,
+        wanted: &[Wanted],
+        note: &mut impl FnMut(&Path) -> io::Result<()>,
+    ) {
+        let offered: Vec<Wanted> = match hierarchy.version {
+            Version::Two => wanted.to_vec(),
+            Version::One => {
+                let has = |want: &&Wanted| hierarchy.controllers.iter().any(|name| name == want.controller);
+                wanted.iter().filter(has).copied().collect()
+            }
+        };
+        if offered.is_empty() {
+            return;
+        }
+        for parent in parents(hierarchy) {
+            if hierarchy.version == Version::Two {
+                delegate(&parent, &offered);
+            }
+            let directory = parent.join(name);
+            match note(&directory).and_then(|()| fs::create_dir(&directory)) {
+                Ok(()) => self.fill(hierarchy.version, &directory, &offered),
+                Err(e) => {
+                    self.why_not = format!("no cgroup is delegated to this user ({}: {e})", parent.display());
+                }
+            }
+            if self.directories.contains(&directory) {
+                return;
+            }
+        }
+    }
+
+    /// Keeps the directory if at least one controller works in it.
+    fn fill(&mut self, version: Version, directory: &Path, offered: &[Wanted]) {
+        let before = self.kept.len();
+        for want in offered {
+            match want.write(version, directory) {
+                Ok(()) => {
+                    self.kept.push(Kept { limit: want.limit, directory: directory.to_path_buf(), version });
+                }
+                Err(e) => {
+                    self.why_not =
+                        format!("no {} controller in {}: {e}", want.controller, directory.display());
+                }
+            }
+        }
+        if self.kept.len() == before {
+            // Empty and just made; if it cannot go now, the next sweep of the machine's owner takes it.
+            drop(fs::remove_dir(directory));
+        } else {
+            self.directories.push(directory.to_path_buf());
+        }
+    }
+
+    /// Moves the process in, and with it all that it will start.
+    pub(crate) fn admit(&self, pid: u32) -> io::Result<()> {
+        self.directories
+            .iter()
+            .try_for_each(|directory| fs::write(directory.join("cgroup.procs"), pid.to_string()))
+    }
+
+    /// How a limit is kept here, if it is.
+    pub(crate) fn keeps(&self, limit: Limit) -> Option<String> {
+        let kept = self.kept.iter().find(|kept| kept.limit == limit)?;
+        Some(match kept.version {
+            Version::One => "cgroup v1".to_owned(),
+            Version::Two => "cgroup v2".to_owned(),
+        })
+    }
+
+    pub(crate) fn why_not(&self) -> String {
+        self.why_not.clone()
+    }
+
+    pub(crate) fn directories(&self) -> &[PathBuf] {
+        &self.directories
+    }
+
+    /// What the kernel counted as refused or killed.
+    pub(crate) fn exceeded(&self) -> Vec<Exceeded> {
+        let count = |kept: &Kept| match (kept.limit, kept.version) {
+            (Limit::Memory, Version::Two) => number(&kept.directory.join("memory.events"), "oom_kill"),
+            (Limit::Memory, Version::One) => number(&kept.directory.join("memory.oom_control"), "oom_kill"),
+            (Limit::Processes, _) => number(&kept.directory.join("pids.events"), "max"),
+            _ => 0,
+        };
+        let counted = self.kept.iter().map(|kept| (kept.limit, count(kept))).filter(|(_, count)| *count > 0);
+        counted
+            .map(|(limit, count)| Exceeded { limit, detail: format!("{count} times, by the kernel") })
+            .collect()
+    }
+
+    /// Only after everything in it has ended.
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        self.directories.iter().try_for_each(|directory| remove_cgroup(directory))
+    }
+}
+
+/// A cgroup is empty a moment after its last process was reaped.
+pub(crate) fn remove_cgroup(directory: &Path) -> io::Result<()> {
+    for _ in 0..100 {
+        match fs::remove_dir(directory) {
+            Err(e) if e.kind() == io::ErrorKind::ResourceBusy => {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            done => return done,
+        }
+    }
+    fs::remove_dir(directory)
+}
+
+#[derive(Clone, Copy)]
+struct Wanted {
+    limit: Limit,
+    controller: &'static str,
+    value: u64,
+}
+
+fn wanted(limits: &Limits) -> Vec<Wanted> {
+    let memory =
+        limits.memory_bytes.map(|value| Wanted { limit: Limit::Memory, controller: "memory", value });
+    let pids = limits.processes.map(|value| Wanted { limit: Limit::Processes, controller: "pids", value });
+    let weight = |value| Wanted { limit: Limit::CpuWeight, controller: "cpu", value: u64::from(value) };
+    [memory, pids, limits.cpu_weight.map(weight)].into_iter().flatten().collect()
+}
+
+impl Wanted {
+    fn write(self, version: Version, directory: &Path) -> io::Result<()> {
+        let put = |name: &str, value: u64| fs::write(directory.join(name), value.to_string());
+        match (self.limit, version) {
+            (Limit::Memory, Version::Two) => {
+                put("memory.max", self.value)?;
+                // Without swap accounting there is no such file, and then no swap to go to either.
+                drop(put("memory.swap.max", 0));
+                Ok(())
+            }
+            (Limit::Memory, Version::One) => {
+                put("memory.limit_in_bytes", self.value)?;
+                drop(put("memory.memsw.limit_in_bytes", self.value));
+                Ok(())
+            }
+            (Limit::Processes, _) => put("pids.max", self.value),
+            (Limit::CpuWeight, Version::Two) => put("cpu.weight", self.value),
+            (Limit::CpuWeight, Version::One) => put("cpu.shares", (self.value * 1024 / 100).max(2)),
+            (_, _) => Err(io::Error::from(io::ErrorKind::Unsupported)),
+        }
+    }
+}
+
+/// Beside our own cgroup where that is allowed, because version two puts no limits below a group with processes in it.
+fn parents(hierarchy: &Hierarchy) -> Vec<PathBuf> {
+    let above = hierarchy.own.parent().filter(|above| above.starts_with(&hierarchy.mount));
+    match hierarchy.version {
+        Version::One => vec![hierarchy.own.clone()],
+        Version::Two => above.map(Path::to_path_buf).into_iter().chain([hierarchy.own.clone()]).collect(),
+    }
+}
+
+fn delegate(parent: &Path, wanted: &[Wanted]) {
+    for want in wanted {
+        // Where it is not ours to give, the file for the limit will be missing and `fill` says so.
+        drop(fs::write(parent.join("cgroup.subtree_control"), format!("+{}", want.controller)));
+    }
+}
+
+fn number(path: &Path, name: &str) -> u64 {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    value.unwrap_or(0)
+}
