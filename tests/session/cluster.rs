@@ -18,15 +18,23 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 /// The server is a child of a shell that waits for us: a word stops the server, and our end (the pipe closes) also removes
 /// everything.
 const WATCH: &str = r#"
-    "$1" -D "$2/data" -k "$2" -h '' -F -c max_connections=100 -c shared_buffers=32MB -c log_min_messages=fatal &
+    "$1" -D "$2/data" -k "$2" -h '' -c fsync=$3 -c max_connections=100 -c log_min_messages=fatal &
     server=$!
     if read -r _; then kill -QUIT $server; wait $server; exit 0; fi
     kill -QUIT $server; wait $server; rm -rf "$2"
 "#;
 
+/// Whether the server waits for its disk: the tests need not, the benches must.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Durability {
+    Memory,
+    Disk,
+}
+
 pub(crate) struct Cluster {
     directory: Directory,
     programs: PathBuf,
+    durability: Durability,
     watch: Child,
     /// Closing it ends the server.
     line: Option<ChildStdin>,
@@ -35,14 +43,17 @@ pub(crate) struct Cluster {
 /// The cluster that all tests share, or why there is none.
 pub(crate) fn shared() -> Result<&'static Cluster, &'static str> {
     static SHARED: OnceLock<Result<Cluster, String>> = OnceLock::new();
-    SHARED.get_or_init(Cluster::start).as_ref().map_err(String::as_str)
+    SHARED.get_or_init(|| Cluster::start(Durability::Memory)).as_ref().map_err(String::as_str)
 }
 
 impl Cluster {
-    pub(crate) fn start() -> Result<Self, String> {
+    pub(crate) fn start(durability: Durability) -> Result<Self, String> {
         let programs = programs().ok_or("PostgreSQL is not installed")?;
         let user = user()?;
-        let directory = Directory::new();
+        let directory = match durability {
+            Durability::Memory => Directory::new(),
+            Durability::Disk => Directory::below(&std::env::temp_dir()),
+        };
         if let Some((uid, gid)) = user {
             chown(directory.path(), Some(uid), Some(gid)).map_err(|error| error.to_string())?;
         }
@@ -55,8 +66,8 @@ impl Cluster {
         if !made.status.success() {
             return Err(format!("initdb failed: {}", String::from_utf8_lossy(&made.stderr)));
         }
-        let (watch, line) = watch(&programs, directory.path(), user);
-        let cluster = Self { directory, programs, watch, line: Some(line) };
+        let (watch, line) = watch(&programs, directory.path(), durability, user);
+        let cluster = Self { directory, programs, durability, watch, line: Some(line) };
         cluster.wait_until_it_answers();
         Ok(cluster)
     }
@@ -71,7 +82,7 @@ impl Cluster {
     }
 
     pub(crate) fn start_again(&mut self) {
-        let (watch, line) = watch(&self.programs, self.directory.path(), user().unwrap());
+        let (watch, line) = watch(&self.programs, self.directory.path(), self.durability, user().unwrap());
         (self.watch, self.line) = (watch, Some(line));
         self.wait_until_it_answers();
     }
@@ -104,11 +115,21 @@ impl Drop for Cluster {
     }
 }
 
-fn watch(programs: &Path, directory: &Path, user: Option<(u32, u32)>) -> (Child, ChildStdin) {
+fn watch(
+    programs: &Path,
+    directory: &Path,
+    durability: Durability,
+    user: Option<(u32, u32)>,
+) -> (Child, ChildStdin) {
+    let fsync = match durability {
+        Durability::Memory => "off",
+        Durability::Disk => "on",
+    };
     let mut child = as_user(Command::new("sh"), user)
         .args(["-c", WATCH, "sh"])
         .arg(programs.join("postgres"))
         .arg(directory)
+        .arg(fsync)
         .current_dir("/")
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

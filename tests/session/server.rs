@@ -13,7 +13,7 @@ use session::sessions::Sessions;
 use session::store::postgres::PostgresStore;
 use session::store::{Error, StoreError};
 
-use crate::cluster::{self, Cluster};
+use crate::cluster::{self, Cluster, Durability};
 use crate::fixture::{Clock, message, skip, sleeps, worker};
 
 fn open(url: &str) -> Sessions {
@@ -26,7 +26,7 @@ fn create(sessions: &mut Sessions, clock: &mut Clock) -> SessionId {
 
 #[test]
 fn the_server_crashes_and_comes_back() {
-    let mut cluster = match Cluster::start() {
+    let mut cluster = match Cluster::start(Durability::Disk) {
         Ok(cluster) => cluster,
         Err(reason) => return skip("the_server_crashes_and_comes_back", &reason),
     };
