@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod cluster;
 mod directive;
 mod faults;
 mod fixture;
@@ -9,4 +10,5 @@ mod ingress;
 mod kill;
 mod machine;
 mod model;
+mod server;
 mod suite;

@@ -8,7 +8,7 @@ mod reference;
 use session::limits::Limits;
 
 use self::player::Player;
-use crate::suite::{Place, on_sqlite_with};
+use crate::suite::{Place, on_postgres_with, on_sqlite_with};
 
 const COMMANDS_PER_HISTORY: usize = 40;
 
@@ -43,11 +43,18 @@ fn histories(usual: u64) -> u64 {
 
 #[test]
 fn sqlite_tells_the_same_as_the_model() {
-    let share = histories(1_200) / 4;
+    let share = histories(600) / 4;
     std::thread::scope(|scope| {
         for part in 0..4 {
             let seeds = part * share..(part + 1) * share;
             scope.spawn(move || on_sqlite_with(limits(), |place| play(place, seeds)));
         }
+    });
+}
+
+#[test]
+fn postgres_tells_the_same_as_the_model() {
+    on_postgres_with("postgres_tells_the_same_as_the_model", limits(), |place| {
+        play(place, 0..histories(60));
     });
 }

@@ -9,9 +9,11 @@ mod reads;
 
 use session::limits::Limits;
 use session::sessions::Sessions;
+use session::store::postgres::PostgresStore;
 use session::store::sqlite::SqliteStore;
 
-use crate::fixture::{Clock, Directory};
+use crate::cluster;
+use crate::fixture::{Clock, Directory, skip};
 
 /// A store that several connections share.
 pub(crate) struct Place {
@@ -37,11 +39,27 @@ pub(crate) fn on_sqlite_with(limits: Limits, test: impl FnOnce(&Place)) {
     test(&Place { open: Box::new(open) });
 }
 
+pub(crate) fn on_postgres(name: &str, test: Test) {
+    on_postgres_with(name, Limits::default(), |place| test(place, &mut place.open(), &mut Clock::new(3)));
+}
+
+pub(crate) fn on_postgres_with(name: &str, limits: Limits, test: impl FnOnce(&Place)) {
+    let url = match cluster::shared() {
+        Ok(cluster) => cluster.database(),
+        Err(reason) => return skip(name, reason),
+    };
+    let open = move || Sessions::new(Box::new(PostgresStore::connect(&url).unwrap()), limits.clone());
+    test(&Place { open: Box::new(open) });
+}
+
 /// Makes one test per store of each function.
 macro_rules! over_stores {
     ($($name:ident),+ $(,)?) => {
         mod sqlite {
             $(#[test] fn $name() { crate::suite::on_sqlite(super::$name); })+
+        }
+        mod postgres {
+            $(#[test] fn $name() { crate::suite::on_postgres(stringify!($name), super::$name); })+
         }
     };
 }

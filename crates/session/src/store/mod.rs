@@ -2,6 +2,7 @@
 //! in one atomic and durable step. Everything that has a meaning happens in the decision; a store has none.
 
 mod error;
+pub mod postgres;
 mod rows;
 pub mod sqlite;
 

@@ -1,0 +1,355 @@
+//! The store for sessions that outgrow one machine: a PostgreSQL server, any number of workers. A worker that claims skips what
+//! others are claiming; a writer that loses a race decides again; those who wait are told of changes.
+
+mod connect;
+mod write;
+
+use std::time::Duration;
+
+use postgres::fallible_iterator::FallibleIterator;
+use postgres::{Config, Row, Statement};
+use uuid::Uuid;
+
+use self::connect::{Connection, at, migrate, parse};
+use self::write::{INSERT_EVENTS, WRITE, insert_events, insert_learnings, insert_session, write};
+use super::{Change, Decide, Error, Found, Part, Session, Store, StoreError, Target, rows};
+use crate::event::Event;
+use crate::header::Header;
+use crate::id::SessionId;
+use crate::learning::StoredLearning;
+use crate::memory::MemoryFile;
+use crate::moment::Timestamp;
+use crate::seal::SealedEvent;
+use crate::sequence::Seq;
+
+/// How often a writer decides anew because others were faster. Each time one of them got on, so this is never met.
+const MAX_RACES: usize = 1_000;
+
+const IMPORT_BATCH: usize = 500;
+
+/// The session, and those of the named events that it has: one row at least, if the session is there.
+const FIND: &str = "
+    SELECT s.header, s.state, s.owner, s.held_until_ms, s.revision,
+           e.seq, e.id, e.time_ms, e.wake_id, e.version, e.type, e.is_conversation, e.payload, e.checksum
+    FROM fullsend.sessions s
+    LEFT JOIN fullsend.events e ON e.session_id = s.id AND e.id = ANY($2)
+    WHERE s.id = $1";
+
+const EVENTS: &str = "
+    SELECT seq, id, time_ms, wake_id, version, type, is_conversation, payload, checksum FROM fullsend.events
+    WHERE session_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4";
+
+const TAIL: &str = "
+    SELECT seq, id, time_ms, wake_id, version, type, is_conversation, payload, checksum
+    FROM (SELECT *, sum(octet_length(payload)) OVER (ORDER BY seq DESC) AS total
+          FROM (SELECT * FROM fullsend.events
+                WHERE session_id = $1 AND seq <= $2 AND is_conversation = $3
+                ORDER BY seq DESC LIMIT $4) AS last) AS summed
+    WHERE total <= $5 ORDER BY seq";
+
+macro_rules! lane {
+    ($condition:literal) => {
+        concat!(
+            "SELECT header, state, owner, held_until_ms, revision FROM fullsend.sessions WHERE ",
+            $condition,
+            " LIMIT 1 FOR UPDATE SKIP LOCKED"
+        )
+    };
+}
+
+/// The lanes in their order, with the bound that each is given. Inputs are due whatever the time; a lease or a back-off also
+/// when it ends too far ahead.
+const LANES: [(&str, Bound); 6] = [
+    (lane!("again_ms <= $1 ORDER BY again_ms"), Bound::Now),
+    (lane!("again_ms > $1 ORDER BY again_ms"), Bound::Horizon),
+    (lane!("input_ms IS NOT NULL AND $1::bigint IS NOT NULL ORDER BY input_ms"), Bound::Now),
+    (lane!("high_ms <= $1 ORDER BY high_ms"), Bound::Now),
+    (lane!("normal_ms <= $1 ORDER BY normal_ms"), Bound::Now),
+    (lane!("low_ms <= $1 ORDER BY low_ms"), Bound::Now),
+];
+
+enum Bound {
+    Now,
+    Horizon,
+}
+
+/// The first lane that has something in it, without holding anything: most looks find nothing.
+const PEEK: &str = "
+    SELECT CASE
+      WHEN EXISTS (SELECT FROM fullsend.sessions WHERE again_ms <= $1) THEN 0
+      WHEN EXISTS (SELECT FROM fullsend.sessions WHERE again_ms > $2) THEN 1
+      WHEN EXISTS (SELECT FROM fullsend.sessions WHERE input_ms IS NOT NULL) THEN 2
+      WHEN EXISTS (SELECT FROM fullsend.sessions WHERE high_ms <= $1) THEN 3
+      WHEN EXISTS (SELECT FROM fullsend.sessions WHERE normal_ms <= $1) THEN 4
+      WHEN EXISTS (SELECT FROM fullsend.sessions WHERE low_ms <= $1) THEN 5
+    END";
+
+const NEXT_DUE: &str = "
+    SELECT least((SELECT min(again_ms) FROM fullsend.sessions WHERE again_ms > $1),
+                 (SELECT min(high_ms) FROM fullsend.sessions WHERE high_ms > $1),
+                 (SELECT min(normal_ms) FROM fullsend.sessions WHERE normal_ms > $1),
+                 (SELECT min(low_ms) FROM fullsend.sessions WHERE low_ms > $1))";
+
+pub struct PostgresStore {
+    config: Config,
+    connection: Option<Connection>,
+}
+
+impl PostgresStore {
+    /// Connects, and makes the tables if they are not there. The address is `postgres://USER@HOST/DATABASE`.
+    pub fn connect(url: &str) -> Result<Self, StoreError> {
+        let config = parse(url)?;
+        let mut connection = Connection::open(&config)?;
+        migrate(&mut connection)?;
+        Ok(Self { config, connection: Some(connection) })
+    }
+
+    /// The connection, made anew if the server went away. What failed with it is not repeated here: the caller knows whether it
+    /// may be.
+    fn connection(&mut self) -> Result<&mut Connection, StoreError> {
+        let connection = match self.connection.take() {
+            Some(connection) if !connection.client.is_closed() => connection,
+            _ => Connection::open(&self.config)?,
+        };
+        Ok(self.connection.insert(connection))
+    }
+
+    fn update_session(
+        &mut self,
+        id: SessionId,
+        wanted: &[Uuid],
+        decide: &mut Decide<'_>,
+    ) -> Result<bool, Error> {
+        for _ in 0..MAX_RACES {
+            let connection = self.connection()?;
+            let (find, write) = (connection.prepare(FIND)?, connection.prepare(WRITE)?);
+            let rows = connection.client.query(&find, &[&id.0, &wanted]).map_err(at("find a session"))?;
+            let Some(first) = rows.first() else { return Ok(false) };
+            let revision: i64 = first.get(4);
+            let has_event = |row: &&Row| row.get::<_, Option<i64>>(5).is_some();
+            let events = rows.iter().filter(has_event).map(|row| read_event(row, 5, id));
+            let events = events.collect::<Result<_, _>>()?;
+            let found = Found { session: read_session(first)?, events };
+            let Some(change) = decide(&found)? else { return Ok(true) };
+            if write_session(connection, &write, &found.session.header, revision, &change)? {
+                return Ok(true);
+            }
+        }
+        Err(StoreError::Busy { step: "write a session that others write all the time" }.into())
+    }
+
+    fn update_due(
+        &mut self,
+        now: Timestamp,
+        horizon_ms: u64,
+        decide: &mut Decide<'_>,
+    ) -> Result<bool, Error> {
+        let horizon = now.plus_ms(horizon_ms);
+        let connection = self.connection()?;
+        let (peek, write_statement) = (connection.prepare(PEEK)?, connection.prepare(WRITE)?);
+        let lanes = LANES.iter().map(|(sql, _)| connection.prepare(sql));
+        let lanes: Vec<Statement> = lanes.collect::<Result<_, _>>()?;
+        let step = "find a due session";
+        let first = connection.client.query_one(&peek, &[&now.0, &horizon.0]).map_err(at(step))?;
+        let Some(first) = first.get::<_, Option<i32>>(0) else { return Ok(false) };
+        let mut transaction = connection.client.transaction().map_err(at(step))?;
+        let first = usize::try_from(first).unwrap_or(0);
+        for (lane, (_, bound)) in lanes.iter().zip(&LANES).skip(first) {
+            let bound = match bound {
+                Bound::Now => now.0,
+                Bound::Horizon => horizon.0,
+            };
+            let Some(row) = transaction.query_opt(lane, &[&bound]).map_err(at(step))? else { continue };
+            let found = Found { session: read_session(&row)?, events: Vec::new() };
+            let Some(change) = decide(&found)? else { return Ok(true) };
+            let id = found.session.header.id;
+            let written = write(&mut transaction, &write_statement, id, row.get(4), &change)?;
+            assert!(written, "a session that is held was written by somebody else");
+            transaction.commit().map_err(at("commit"))?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+}
+
+/// One statement is its own transaction; with learnings, which must see each other, there are more.
+fn write_session(
+    connection: &mut Connection,
+    statement: &Statement,
+    header: &Header,
+    revision: i64,
+    change: &Change,
+) -> Result<bool, StoreError> {
+    if change.learnings.is_empty() {
+        return write(&mut connection.client, statement, header.id, revision, change);
+    }
+    let mut transaction = connection.client.transaction().map_err(at("commit"))?;
+    if !write(&mut transaction, statement, header.id, revision, change)? {
+        return Ok(false);
+    }
+    insert_learnings(&mut transaction, &header.agent, &change.learnings, change.learnings_kept)?;
+    transaction.commit().map_err(at("commit"))?;
+    Ok(true)
+}
+
+impl Store for PostgresStore {
+    fn now(&mut self) -> Result<Timestamp, StoreError> {
+        let sql = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+        let row = self.connection()?.client.query_one(sql, &[]).map_err(at("read its clock"))?;
+        Ok(Timestamp(row.get(0)))
+    }
+
+    fn create(&mut self, header: &Header) -> Result<bool, StoreError> {
+        insert_session(&mut self.connection()?.client, header)
+    }
+
+    fn load(&mut self, id: SessionId) -> Result<Option<Session>, StoreError> {
+        let connection = self.connection()?;
+        let find = connection.prepare(FIND)?;
+        let none: Vec<Uuid> = Vec::new();
+        let row = connection.client.query_opt(&find, &[&id.0, &none]).map_err(at("find a session"))?;
+        row.as_ref().map(read_session).transpose()
+    }
+
+    fn list(
+        &mut self,
+        agent: Option<&str>,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> Result<Vec<Session>, StoreError> {
+        let sql = "SELECT header, state, owner, held_until_ms FROM fullsend.sessions
+                   WHERE id > $1 AND ($2::text IS NULL OR agent = $2) ORDER BY id LIMIT $3";
+        let after = after.map_or(Uuid::nil(), |id| id.0);
+        let client = &mut self.connection()?.client;
+        let rows = client.query(sql, &[&after, &agent, &rows::count(limit)]).map_err(at("list sessions"))?;
+        rows.iter().map(read_session).collect()
+    }
+
+    fn update(&mut self, target: Target<'_>, decide: &mut Decide<'_>) -> Result<bool, Error> {
+        match target {
+            Target::Session { id, events } => {
+                let wanted: Vec<Uuid> = events.iter().map(|event| event.0).collect();
+                self.update_session(id, &wanted, decide)
+            }
+            Target::Due { now, horizon_ms } => self.update_due(now, horizon_ms, decide),
+        }
+    }
+
+    fn events(
+        &mut self,
+        id: SessionId,
+        after: Seq,
+        through: Seq,
+        limit: usize,
+    ) -> Result<Vec<Event>, StoreError> {
+        let connection = self.connection()?;
+        let statement = connection.prepare(EVENTS)?;
+        let bounds: [&(dyn postgres::types::ToSql + Sync); 4] =
+            [&id.0, &rows::seq(after), &rows::seq(through), &rows::count(limit)];
+        let found = connection.client.query(&statement, &bounds).map_err(at("read events"))?;
+        let events: Vec<Event> = found.iter().map(|row| read_event(row, 0, id)).collect::<Result<_, _>>()?;
+        rows::check_dense(id, after, &events)?;
+        Ok(events)
+    }
+
+    fn tail(
+        &mut self,
+        id: SessionId,
+        part: Part,
+        through: Seq,
+        limit: usize,
+        bytes: usize,
+    ) -> Result<Vec<Event>, StoreError> {
+        let connection = self.connection()?;
+        let statement = connection.prepare(TAIL)?;
+        let is_conversation = part == Part::Conversation;
+        let bounds: [&(dyn postgres::types::ToSql + Sync); 5] =
+            [&id.0, &rows::seq(through), &is_conversation, &rows::count(limit), &rows::count(bytes)];
+        let found = connection.client.query(&statement, &bounds).map_err(at("read events"))?;
+        found.iter().map(|row| read_event(row, 0, id)).collect()
+    }
+
+    fn memory(&mut self, id: SessionId) -> Result<Vec<MemoryFile>, StoreError> {
+        let connection = self.connection()?;
+        let statement = connection
+            .prepare("SELECT name, content FROM fullsend.memory WHERE session_id = $1 ORDER BY name")?;
+        let found = connection.client.query(&statement, &[&id.0]).map_err(at("read memory files"))?;
+        found.iter().map(|row| rows::memory_file(id, row.get(0), row.get(1))).collect()
+    }
+
+    fn learnings(&mut self, agent: &str, limit: usize) -> Result<Vec<StoredLearning>, StoreError> {
+        let connection = self.connection()?;
+        let sql = "SELECT learning FROM fullsend.learnings WHERE agent = $1 ORDER BY number DESC LIMIT $2";
+        let statement = connection.prepare(sql)?;
+        let found = connection.client.query(&statement, &[&agent, &rows::count(limit)]);
+        found.map_err(at("read learnings"))?.iter().map(|row| rows::learning(row.get(0))).collect()
+    }
+
+    fn next_due(&mut self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
+        let connection = self.connection()?;
+        let statement = connection.prepare(NEXT_DUE)?;
+        let row = connection.client.query_one(&statement, &[&now.0]).map_err(at("find the next wake"))?;
+        Ok(row.get::<_, Option<i64>>(0).map(Timestamp))
+    }
+
+    fn import(
+        &mut self,
+        header: &Header,
+        events: &mut dyn Iterator<Item = Result<Event, Error>>,
+        finish: &mut dyn FnMut() -> Result<Change, Error>,
+    ) -> Result<bool, Error> {
+        let connection = self.connection()?;
+        let (insert, write_statement) = (connection.prepare(INSERT_EVENTS)?, connection.prepare(WRITE)?);
+        let mut transaction = connection.client.transaction().map_err(at("import a session"))?;
+        if !insert_session(&mut transaction, header)? {
+            return Ok(false);
+        }
+        loop {
+            let batch: Vec<Event> = events.take(IMPORT_BATCH).collect::<Result<_, _>>()?;
+            if batch.is_empty() {
+                break;
+            }
+            insert_events(&mut transaction, &insert, header.id, &batch)?;
+        }
+        let change = finish()?;
+        write(&mut transaction, &write_statement, header.id, 0, &change)?;
+        insert_learnings(&mut transaction, &header.agent, &change.learnings, change.learnings_kept)?;
+        transaction.commit().map_err(at("import a session"))?;
+        Ok(true)
+    }
+
+    fn wait(&mut self, timeout: Duration) -> Result<(), StoreError> {
+        let connection = self.connection()?;
+        if !connection.is_listening {
+            connection.client.batch_execute("LISTEN fullsend_sessions").map_err(at("wait"))?;
+            connection.is_listening = true;
+            // Something may have changed just before: the caller looks once more.
+            return Ok(());
+        }
+        let mut notifications = connection.client.notifications();
+        notifications.timeout_iter(timeout).next().map_err(at("wait"))?;
+        // One look at the store answers all that have come in.
+        while notifications.iter().next().map_err(at("wait"))?.is_some() {}
+        Ok(())
+    }
+}
+
+fn read_session(row: &Row) -> Result<Session, StoreError> {
+    let (header, state, owner, held_until_ms) = (row.get(0), row.get(1), row.get(2), row.get(3));
+    rows::SessionRow { header, state, owner, held_until_ms }.decode()
+}
+
+fn read_event(row: &Row, at: usize, session: SessionId) -> Result<Event, StoreError> {
+    let sealed = SealedEvent {
+        seq: row.get(at),
+        id: row.get(at + 1),
+        time_ms: row.get(at + 2),
+        wake_id: row.get(at + 3),
+        version: row.get(at + 4),
+        kind: row.get(at + 5),
+        is_conversation: row.get(at + 6),
+        payload: row.get(at + 7),
+        checksum: row.get(at + 8),
+    };
+    rows::open(session, &sealed)
+}

@@ -1,0 +1,163 @@
+//! Writing one decision into PostgreSQL: one statement, so that a commit is one round trip and one flush.
+
+use postgres::{GenericClient, Statement};
+use uuid::Uuid;
+
+use super::super::{Change, StoreError, due, rows};
+use super::connect::at;
+use crate::event::Event;
+use crate::header::Header;
+use crate::id::SessionId;
+use crate::learning::StoredLearning;
+use crate::memory::MemoryFile;
+use crate::moment::Timestamp;
+use crate::seal::SealedEvent;
+use crate::state::Due;
+
+/// Everything hangs on the first part: if the revision is not the one that was decided upon, nothing is written. The answer
+/// has one row if it was, and others are told.
+pub(super) const WRITE: &str = "
+    WITH held AS (
+      UPDATE fullsend.sessions
+      SET revision = revision + 1, state = $3, owner = $4, held_until_ms = $5,
+          again_ms = $6, input_ms = $7, high_ms = $8, normal_ms = $9, low_ms = $10
+      WHERE id = $1 AND revision = $2
+      RETURNING id
+    ), new_events AS (
+      INSERT INTO fullsend.events (session_id, seq, id, time_ms, wake_id, version, type, is_conversation, payload, checksum)
+      SELECT held.id, new.*
+      FROM held, unnest($11::bigint[], $12::uuid[], $13::bigint[], $14::uuid[], $15::integer[], $16::text[],
+                        $17::boolean[], $18::text[], $19::bytea[]) AS new
+    ), new_memory AS (
+      INSERT INTO fullsend.memory (session_id, name, content)
+      SELECT held.id, new.* FROM held, unnest($20::text[], $21::bytea[]) AS new
+      ON CONFLICT (session_id, name) DO UPDATE SET content = excluded.content
+    )
+    SELECT pg_notify('fullsend_sessions', '') FROM held";
+
+pub(super) const INSERT_EVENTS: &str = "
+    INSERT INTO fullsend.events (session_id, seq, id, time_ms, wake_id, version, type, is_conversation, payload, checksum)
+    SELECT $1, new.*
+    FROM unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::uuid[], $6::integer[], $7::text[],
+                $8::boolean[], $9::text[], $10::bytea[]) AS new";
+
+/// Writes state, events and memory. `false` if somebody else was faster.
+pub(super) fn write(
+    client: &mut impl GenericClient,
+    statement: &Statement,
+    id: SessionId,
+    revision: i64,
+    change: &Change,
+) -> Result<bool, StoreError> {
+    let Change { state, hold, events, memory, learnings: _, learnings_kept: _ } = change;
+    let Due { again, input, high, normal, low } = due(state, hold.as_ref());
+    let number = |time: Option<Timestamp>| time.map(|time| time.0);
+    let (owner, until) = (hold.as_ref().map(|hold| &hold.owner), hold.as_ref().map(|hold| hold.until_ms.0));
+    let Columns { seqs, ids, times, wakes, versions, kinds, conversations, payloads, checksums } =
+        Columns::of(id, events);
+    let names: Vec<&String> = memory.iter().map(|MemoryFile { name, .. }| name).collect();
+    let contents: Vec<&[u8]> = memory.iter().map(|MemoryFile { content, .. }| content.as_bytes()).collect();
+    let rows = client.query(
+        statement,
+        &[
+            &id.0,
+            &revision,
+            &rows::json(state),
+            &owner,
+            &until,
+            &number(again),
+            &number(input),
+            &number(high),
+            &number(normal),
+            &number(low),
+            &seqs,
+            &ids,
+            &times,
+            &wakes,
+            &versions,
+            &kinds,
+            &conversations,
+            &payloads,
+            &checksums,
+            &names,
+            &contents,
+        ],
+    );
+    Ok(!rows.map_err(at("commit"))?.is_empty())
+}
+
+pub(super) fn insert_events(
+    client: &mut impl GenericClient,
+    statement: &Statement,
+    id: SessionId,
+    events: &[Event],
+) -> Result<(), StoreError> {
+    let Columns { seqs, ids, times, wakes, versions, kinds, conversations, payloads, checksums } =
+        Columns::of(id, events);
+    let row: [&(dyn postgres::types::ToSql + Sync); 10] =
+        [&id.0, &seqs, &ids, &times, &wakes, &versions, &kinds, &conversations, &payloads, &checksums];
+    client.execute(statement, &row).map_err(at("write events"))?;
+    Ok(())
+}
+
+pub(super) fn insert_learnings(
+    client: &mut impl GenericClient,
+    agent: &str,
+    learnings: &[StoredLearning],
+    kept: usize,
+) -> Result<(), StoreError> {
+    let step = "write learnings";
+    let sql =
+        "INSERT INTO fullsend.learnings (agent, key, learning) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+    for learning in learnings {
+        let key = learning.learning.key().0.to_vec();
+        client.execute(sql, &[&agent, &key, &rows::json(learning)]).map_err(at(step))?;
+    }
+    let sql = "DELETE FROM fullsend.learnings WHERE number IN
+               (SELECT number FROM fullsend.learnings WHERE agent = $1 ORDER BY number DESC LIMIT 100 OFFSET $2)";
+    client.execute(sql, &[&agent, &rows::count(kept)]).map_err(at(step))?;
+    Ok(())
+}
+
+pub(super) fn insert_session(client: &mut impl GenericClient, header: &Header) -> Result<bool, StoreError> {
+    let sql = "INSERT INTO fullsend.sessions (id, agent, header, state) VALUES ($1, $2, $3, $4)
+               ON CONFLICT DO NOTHING";
+    let state = rows::json(&crate::state::State::default());
+    let row: [&(dyn postgres::types::ToSql + Sync); 4] =
+        [&header.id.0, &header.agent, &rows::json(header), &state];
+    Ok(client.execute(sql, &row).map_err(at("create a session"))? == 1)
+}
+
+/// Events turned on their side: one array per column.
+#[derive(Default)]
+struct Columns {
+    seqs: Vec<i64>,
+    ids: Vec<Uuid>,
+    times: Vec<i64>,
+    wakes: Vec<Option<Uuid>>,
+    versions: Vec<i32>,
+    kinds: Vec<String>,
+    conversations: Vec<bool>,
+    payloads: Vec<String>,
+    checksums: Vec<Vec<u8>>,
+}
+
+impl Columns {
+    fn of(session: SessionId, events: &[Event]) -> Self {
+        let mut columns = Self::default();
+        for event in events {
+            let SealedEvent { seq, id, time_ms, wake_id, version, kind, is_conversation, payload, checksum } =
+                SealedEvent::seal(session, event);
+            columns.seqs.push(seq);
+            columns.ids.push(id);
+            columns.times.push(time_ms);
+            columns.wakes.push(wake_id);
+            columns.versions.push(version);
+            columns.kinds.push(kind);
+            columns.conversations.push(is_conversation);
+            columns.payloads.push(payload);
+            columns.checksums.push(checksum);
+        }
+        columns
+    }
+}

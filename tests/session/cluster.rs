@@ -1,0 +1,171 @@
+//! A PostgreSQL server of our own: a cluster in a temporary directory, reachable through a socket in it and nothing else. It ends
+//! with the process that started it, however that ends.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::fixture::Directory;
+
+static NUMBER: AtomicU64 = AtomicU64::new(0);
+
+/// The server is a child of a shell that waits for us: a word stops the server, and our end (the pipe closes) also removes
+/// everything.
+const WATCH: &str = r#"
+    "$1" -D "$2/data" -k "$2" -h '' -c fsync=$3 -c max_connections=100 -c log_min_messages=fatal &
+    server=$!
+    if read -r _; then kill -QUIT $server; wait $server; exit 0; fi
+    kill -QUIT $server; wait $server; rm -rf "$2"
+"#;
+
+/// Whether the server waits for its disk: the tests need not, the benches must.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Durability {
+    Memory,
+    Disk,
+}
+
+pub(crate) struct Cluster {
+    directory: Directory,
+    programs: PathBuf,
+    durability: Durability,
+    watch: Child,
+    /// Closing it ends the server.
+    line: Option<ChildStdin>,
+}
+
+/// The cluster that all tests share, or why there is none.
+pub(crate) fn shared() -> Result<&'static Cluster, &'static str> {
+    static SHARED: OnceLock<Result<Cluster, String>> = OnceLock::new();
+    SHARED.get_or_init(|| Cluster::start(Durability::Memory)).as_ref().map_err(String::as_str)
+}
+
+impl Cluster {
+    pub(crate) fn start(durability: Durability) -> Result<Self, String> {
+        let programs = programs().ok_or("PostgreSQL is not installed")?;
+        let user = user()?;
+        let directory = match durability {
+            Durability::Memory => Directory::new(),
+            Durability::Disk => Directory::below(&std::env::temp_dir()),
+        };
+        if let Some((uid, gid)) = user {
+            chown(directory.path(), Some(uid), Some(gid)).map_err(|error| error.to_string())?;
+        }
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        let made = as_user(Command::new(programs.join("initdb")), user)
+            .args(["--username=fullsend", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C", "-D"])
+            .arg(directory.path().join("data"))
+            .output()
+            .map_err(|error| error.to_string())?;
+        if !made.status.success() {
+            return Err(format!("initdb failed: {}", String::from_utf8_lossy(&made.stderr)));
+        }
+        let (watch, line) = watch(&programs, directory.path(), durability, user);
+        let cluster = Self { directory, programs, durability, watch, line: Some(line) };
+        cluster.wait_until_it_answers();
+        Ok(cluster)
+    }
+
+    /// Stops the server at once, as a crash would.
+    pub(crate) fn crash(&mut self) {
+        use std::io::Write;
+        if let Some(mut line) = self.line.take() {
+            line.write_all(b"stop\n").unwrap();
+            self.watch.wait().unwrap();
+        }
+    }
+
+    pub(crate) fn start_again(&mut self) {
+        let (watch, line) = watch(&self.programs, self.directory.path(), self.durability, user().unwrap());
+        (self.watch, self.line) = (watch, Some(line));
+        self.wait_until_it_answers();
+    }
+
+    fn url(&self, database: &str) -> String {
+        let socket = self.directory.path().display().to_string().replace('/', "%2F");
+        format!("postgres://fullsend@{socket}/{database}")
+    }
+
+    /// A new and empty database.
+    pub(crate) fn database(&self) -> String {
+        let name = format!("test_{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        let mut client = postgres::Client::connect(&self.url("postgres"), postgres::NoTls).unwrap();
+        client.batch_execute(&format!("CREATE DATABASE {name} TEMPLATE template0")).unwrap();
+        self.url(&name)
+    }
+
+    fn wait_until_it_answers(&self) {
+        let start = Instant::now();
+        while let Err(error) = postgres::Client::connect(&self.url("postgres"), postgres::NoTls) {
+            assert!(start.elapsed() < Duration::from_secs(60), "the server does not answer: {error}");
+            sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.crash();
+    }
+}
+
+fn watch(
+    programs: &Path,
+    directory: &Path,
+    durability: Durability,
+    user: Option<(u32, u32)>,
+) -> (Child, ChildStdin) {
+    let fsync = match durability {
+        Durability::Memory => "off",
+        Durability::Disk => "on",
+    };
+    let mut child = as_user(Command::new("sh"), user)
+        .args(["-c", WATCH, "sh"])
+        .arg(programs.join("postgres"))
+        .arg(directory)
+        .arg(fsync)
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let line = child.stdin.take().unwrap();
+    (child, line)
+}
+
+fn as_user(mut command: Command, user: Option<(u32, u32)>) -> Command {
+    if let Some((uid, gid)) = user {
+        command.uid(uid).gid(gid);
+    }
+    command
+}
+
+/// Where the server's programs are: Debian does not put them on the path.
+fn programs() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let debian = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let debian = debian.map(|version| version.path().join("bin"));
+    std::env::split_paths(&path)
+        .chain(debian)
+        .find(|directory| directory.join("initdb").exists() && directory.join("postgres").exists())
+}
+
+/// PostgreSQL does not run as root: then it runs as somebody who owns nothing else.
+fn user() -> Result<Option<(u32, u32)>, String> {
+    if fs::metadata("/proc/self").map_err(|error| error.to_string())?.uid() != 0 {
+        return Ok(None);
+    }
+    let passwords = fs::read_to_string("/etc/passwd").map_err(|error| error.to_string())?;
+    let fields = passwords.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let nobody = fields.into_iter().find(|fields| fields[0] == "nobody" && fields.len() > 3);
+    let nobody = nobody.ok_or("there is no user `nobody` to run PostgreSQL")?;
+    let number = |text: &str| text.parse::<u32>().map_err(|error| error.to_string());
+    Ok(Some((number(nobody[2])?, number(nobody[3])?)))
+}
