@@ -13,14 +13,15 @@ use std::time::Duration;
 use egress::door::{Door, Serving};
 use sandbox::repository::RepositoryError;
 use sandbox::{
-    LocalRange, Network, ProofError, ProofSpec, Sandbox, SandboxSpec, Socket, SocketKind, SocketSpec,
-    StartError,
+    Layer, Limit, LocalRange, Network, Part, ProofError, ProofSpec, Sandbox, SandboxSpec, Socket, SocketKind,
+    SocketSpec, StartError,
 };
 
 use crate::event::RunEvent;
 use crate::event::log::Emitter;
 use crate::guard::Guard;
 use crate::harness::Harness;
+use crate::harness::names::Weaker;
 use crate::inputs::Cleared;
 use crate::resolve::library::Library;
 
@@ -176,6 +177,7 @@ fn specify(
     spec.mounts.extend(repository::view(harness, around.repository, repository_name)?);
     spec.environment = environment(harness, repository_name, around);
     spec.limits = limits(harness);
+    spec.accept_weaker = harness.sandbox.accept_weaker.iter().flat_map(|name| parts(name.value)).collect();
     spec.network = Network {
         local_ranges: vec![LocalRange {
             address: std::net::Ipv4Addr::new(198, 18, 0, 0).into(),
@@ -216,11 +218,35 @@ fn limits(harness: &Harness) -> sandbox::Limits {
     sandbox::Limits {
         memory_bytes: Some(limits.memory_mb.get() * mebibyte),
         processes: Some(limits.pids.get()),
-        cpu_weight: u32::try_from(limits.cpu_weight.get()).ok(),
+        // 100 is what everybody has: asking for it is asking for nothing.
+        cpu_weight: u32::try_from(limits.cpu_weight.get()).ok().filter(|weight| *weight != 100),
         file_bytes: Some(limits.file_mb.get() * mebibyte),
         open_files: Some(limits.open_files.get()),
         disk_bytes: Some(limits.disk_mb.get() * mebibyte),
         wall_clock: Some(Duration::from_secs(harness.timeout_minutes.get() * 60)),
+    }
+}
+
+/// What a name in `accept_weaker` stands for.
+fn parts(name: Weaker) -> Vec<Part> {
+    match name {
+        Weaker::Landlock => vec![Part::Layer(Layer::Landlock)],
+        Weaker::Seccomp => vec![Part::Layer(Layer::Seccomp)],
+        Weaker::Network => vec![Part::Layer(Layer::NetworkNamespace)],
+        Weaker::Namespaces => [
+            Layer::UserNamespace,
+            Layer::MountNamespace,
+            Layer::PidNamespace,
+            Layer::IpcNamespace,
+            Layer::UtsNamespace,
+            Layer::CgroupNamespace,
+        ]
+        .map(Part::Layer)
+        .to_vec(),
+        Weaker::Memory => vec![Part::Limit(Limit::Memory)],
+        Weaker::Pids => vec![Part::Limit(Limit::Processes)],
+        Weaker::Cpu => vec![Part::Limit(Limit::CpuWeight)],
+        Weaker::Disk => vec![Part::Limit(Limit::Disk)],
     }
 }
 

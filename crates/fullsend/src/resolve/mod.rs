@@ -90,6 +90,9 @@ pub fn resolve(
     let found = find_harness(library, name, problems)?;
     let configs = Configs::load(library, problems);
     let links = chain::load(library, found, LayerKind::Repository, problems);
+    if links.is_empty() {
+        return None;
+    }
     let floors = floors::floors(library, configs.said_to_all().as_ref(), &links, problems);
     let tree = merge(library, &configs, &links, choices, problems)?;
     if problems.iter().any(Diagnostic::is_error) {
