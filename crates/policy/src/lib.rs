@@ -15,7 +15,9 @@ mod host;
 pub mod model;
 mod query;
 mod read;
+mod schema;
 mod subset;
+mod suggest;
 mod uninspected;
 
 pub use baseline::baseline;
@@ -28,5 +30,7 @@ pub use host::{Host, HostError};
 pub use model::Policy;
 pub use query::{Query, QueryError};
 pub use read::Parsed;
+pub use schema::schema;
 pub use subset::{Widening, subset};
+pub use suggest::{Refused, Suggestion, suggest};
 pub use uninspected::uninspected;

@@ -23,7 +23,15 @@ fn block(node: &Node, indent: usize, out: &mut String, comment: &dyn Fn(&Node) -
             for item in items {
                 pad(indent, out);
                 out.push('-');
-                value(item, indent, out, comment);
+                if is_nested(item) {
+                    // The first line of the item stands beside its dash.
+                    let mut nested = String::new();
+                    block(item, indent + 2, &mut nested, comment);
+                    out.push(' ');
+                    out.push_str(nested.trim_start_matches(' '));
+                } else {
+                    value(item, indent, out, comment);
+                }
             }
         }
         _ => {
@@ -35,12 +43,7 @@ fn block(node: &Node, indent: usize, out: &mut String, comment: &dyn Fn(&Node) -
 }
 
 fn value(node: &Node, indent: usize, out: &mut String, comment: &dyn Fn(&Node) -> Option<String>) {
-    let nested = match &node.value {
-        Value::Map(entries) => !entries.is_empty(),
-        Value::List(items) => !items.is_empty(),
-        _ => false,
-    };
-    if nested {
+    if is_nested(node) {
         out.push('\n');
         block(node, indent + 2, out, comment);
         return;
@@ -52,6 +55,14 @@ fn value(node: &Node, indent: usize, out: &mut String, comment: &dyn Fn(&Node) -
         out.push_str(&remark);
     }
     out.push('\n');
+}
+
+fn is_nested(node: &Node) -> bool {
+    match &node.value {
+        Value::Map(entries) => !entries.is_empty(),
+        Value::List(items) => !items.is_empty(),
+        _ => false,
+    }
 }
 
 fn inline(node: &Node) -> String {

@@ -134,6 +134,13 @@ fn what_is_emitted_reads_back_the_same() {
     assert_eq!(plain(&node), plain(&again));
 }
 
+#[test]
+fn lists_of_maps_are_written_as_people_do() {
+    let (_, node) = tree("a: [{b: 1, c: [x, {d: e}]}, [v, [z]], {}]\n").unwrap();
+    let text = "a:\n  - b: 1\n    c:\n      - x\n      - d: e\n  - - v\n    - - z\n  - {}\n";
+    assert_eq!(emit(&node, &|_| None), text);
+}
+
 /// The tree without its places.
 fn plain(node: &Node) -> String {
     let mut out = String::new();

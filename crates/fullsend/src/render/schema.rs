@@ -23,7 +23,7 @@ pub fn provider() -> Json {
 }
 
 pub fn policy() -> Json {
-    yaml::document::<policy::file::PolicyFile>("urn:fullsend:policy:1", "OpenShell policy")
+    policy::schema()
 }
 
 /// The record of a run.

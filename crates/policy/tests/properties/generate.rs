@@ -129,19 +129,28 @@ fn http() -> impl Strategy<Value = HttpSpec> {
         .prop_map(|(method, path, query)| HttpSpec { method, path, query })
 }
 
-fn endpoint() -> impl Strategy<Value = EndpointSpec> {
-    let host = prop_oneof![9 => prop::sample::select(HOSTS), 1 => Just("10.0.0.1")];
-    let ports = prop_oneof![3 => Just(vec![443]), 1 => Just(vec![80, 443])];
-    let protocol = prop_oneof![2 => Just(""), 6 => Just("rest"), 1 => Just("websocket")];
-    let path = prop_oneof![3 => Just(None), 1 => prop::sample::select(PATHS).prop_map(Some)];
+/// Whether endpoints are spread over the universe, or crowd at one host so that they come into play together.
+#[derive(Clone, Copy, PartialEq)]
+enum Crowd {
+    Spread,
+    Crowded,
+}
+
+fn endpoint(crowd: Crowd) -> impl Strategy<Value = EndpointSpec> {
+    let crowded = crowd == Crowd::Crowded;
+    let hosts = if crowded { vec!["*.t.test", "a.t.test"] } else { [HOSTS, HOSTS, &["10.0.0.1"]].concat() };
+    let host = prop::sample::select(hosts);
+    let ports = prop_oneof![3 => Just(vec![443]), u32::from(!crowded) => Just(vec![80, 443])];
+    let protocol = prop_oneof![2 => Just(""), 8 => Just("rest"), 1 => Just("websocket")];
+    let path = prop_oneof![3 => Just(None), if crowded { 6 } else { 1 } => prop::sample::select(PATHS).prop_map(Some)];
     let allowed_ips = prop_oneof![
-        8 => Just(vec![]),
+        if crowded { 100 } else { 8 } => Just(vec![]),
         1 => Just(vec!["10.0.0.0/8"]),
         1 => Just(vec!["10.1.0.0/16", "8.8.8.8"]),
     ];
     let rules = prop::collection::vec(http(), 1..3);
     let deny = prop_oneof![2 => Just(vec![]), 1 => prop::collection::vec(http(), 1..3)];
-    let flags = (prop::bool::weighted(0.8), prop::bool::weighted(0.2));
+    let flags = (prop::bool::weighted(if crowded { 0.6 } else { 0.8 }), prop::bool::weighted(0.2));
     (host, ports, protocol, path, flags, allowed_ips, rules, deny).prop_map(
         |(host, ports, protocol, path, (enforce, encoded_slash), allowed_ips, allow, deny)| EndpointSpec {
             host,
@@ -157,22 +166,38 @@ fn endpoint() -> impl Strategy<Value = EndpointSpec> {
     )
 }
 
-fn rule() -> impl Strategy<Value = RuleSpec> {
+fn rule(crowd: Crowd) -> impl Strategy<Value = RuleSpec> {
     let binaries = prop::collection::vec(prop::sample::select(BINARIES), 1..3);
-    (binaries, prop::collection::vec(endpoint(), 1..3))
+    (binaries, prop::collection::vec(endpoint(crowd), 1..3))
         .prop_map(|(binaries, endpoints)| RuleSpec { binaries, endpoints })
 }
 
 pub fn spec() -> impl Strategy<Value = Spec> {
+    policy(Crowd::Spread)
+}
+
+fn policy(crowd: Crowd) -> impl Strategy<Value = Spec> {
     let directories = || prop::collection::vec(prop::sample::select(DIRECTORIES), 0..3);
-    (directories(), directories(), prop::bool::ANY, prop::collection::vec(rule(), 1..3))
+    (directories(), directories(), prop::bool::ANY, prop::collection::vec(rule(crowd), 1..3))
         .prop_map(|(read_only, read_write, workdir, rules)| Spec { read_only, read_write, workdir, rules })
 }
 
 /// A policy and another that was made from it by steps that should each make it narrower.
 pub fn narrowed() -> impl Strategy<Value = (Spec, Spec)> {
-    let step = (0..14usize, 0..8usize, http());
-    (spec(), prop::collection::vec(step, 0..5)).prop_map(|(upper, steps)| {
+    changed(policy(Crowd::Spread), 0..14)
+}
+
+/// A policy and another that was made from it by steps of which some make it wider.
+pub fn altered() -> impl Strategy<Value = (Spec, Spec)> {
+    changed(prop_oneof![1 => policy(Crowd::Spread), 3 => policy(Crowd::Crowded)], 0..23)
+}
+
+fn changed(
+    policies: impl Strategy<Value = Spec>,
+    kinds: std::ops::Range<usize>,
+) -> impl Strategy<Value = (Spec, Spec)> {
+    let step = (kinds, 0..8usize, http());
+    (policies, prop::collection::vec(step, 0..4)).prop_map(|(upper, steps)| {
         let mut lower = upper.clone();
         for (kind, which, http) in steps {
             narrow(&mut lower, kind, which, http);
@@ -190,6 +215,10 @@ fn narrow(spec: &mut Spec, kind: usize, which: usize, http: HttpSpec) {
         spec.workdir = false;
         spec.read_write.pop();
         spec.read_only.iter_mut().for_each(|path| *path = narrower(DIRECTORIES, path, 1));
+        return;
+    }
+    if kind == 22 {
+        spec.read_write.extend(spec.read_only.first());
         return;
     }
     let count = spec.rules.len();
@@ -216,6 +245,13 @@ fn narrow_endpoint(endpoint: &mut EndpointSpec, kind: usize, which: usize, http:
         11 => endpoint.allow.iter_mut().for_each(|rule| rule.query = Some("v")),
         12 if endpoint.path.is_none() => endpoint.path = Some("/x/**"),
         13 => endpoint.encoded_slash = false,
+        14 | 15 => endpoint.enforce = false,
+        16 => drop(endpoint.deny.pop()),
+        17 => endpoint.path = None,
+        18 => endpoint.encoded_slash = true,
+        19 => endpoint.allow.push(http),
+        20 => endpoint.protocol = ["", "rest", "websocket"][which % 3],
+        21 => endpoint.allowed_ips = [vec![], vec!["10.1.0.0/16"]][which % 2].clone(),
         _ => drop(
             endpoint.ports.pop().filter(|_| endpoint.ports.is_empty()).map(|port| endpoint.ports.push(port)),
         ),

@@ -1,0 +1,226 @@
+//! Additions as YAML: one rule for each program, so that no program gets what another asked for.
+
+use yaml::{Entry, Node, Span, Value};
+
+use crate::host::Host;
+use crate::model::{Credentials, Endpoint, HttpRule, Policy, Rule, Subject};
+
+/// One endpoint to be added for one program.
+pub(super) struct Addition<'a> {
+    pub(super) binary: String,
+    pub(super) host: Host,
+    pub(super) port: u16,
+    /// The endpoint whose settings it must share.
+    pub(super) like: Option<&'a Endpoint>,
+    pub(super) asked: Vec<Asked>,
+    pub(super) encoded_slash: bool,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) method: String,
+    pub(super) path: String,
+}
+
+/// Joins what goes to the same endpoint.
+pub(super) fn add<'a>(additions: &mut Vec<Addition<'a>>, new: Addition<'a>) {
+    let same = |known: &&mut Addition<'_>| {
+        known.binary == new.binary
+            && (&known.host, known.port) == (&new.host, new.port)
+            && known.asked.is_empty() == new.asked.is_empty()
+            && !known.encoded_slash
+            && !new.encoded_slash
+            && known.like.map(|like| like.at) == new.like.map(|like| like.at)
+    };
+    match additions.iter_mut().find(same) {
+        None => additions.push(new),
+        Some(known) => {
+            for asked in new.asked {
+                if !known.asked.contains(&asked) {
+                    known.asked.push(asked);
+                }
+            }
+        }
+    }
+}
+
+pub(super) fn node(policy: &Policy, additions: &[Addition<'_>]) -> Node {
+    let write = Writer(policy.at);
+    let mut rules: Vec<(String, Node)> = Vec::new();
+    let mut binaries: Vec<&str> = additions.iter().map(|addition| addition.binary.as_str()).collect();
+    binaries.sort_unstable();
+    binaries.dedup();
+    for binary in binaries {
+        let endpoints = additions
+            .iter()
+            .filter(|addition| addition.binary == binary)
+            .map(|addition| write.endpoint(addition));
+        let rule = write.map(vec![
+            ("binaries", write.list(vec![write.map(vec![("path", write.text(&literal_program(binary)))])])),
+            ("endpoints", write.list(endpoints.collect())),
+        ]);
+        rules.push((key(policy, &rules, binary), rule));
+    }
+    let entries = rules.into_iter().map(|(key, node)| Entry { key, key_at: policy.at, node }).collect();
+    write.map(vec![("network_policies", Node::new(policy.at, Value::Map(entries)))])
+}
+
+/// A name that no other rule has.
+fn key(policy: &Policy, rules: &[(String, Node)], binary: &str) -> String {
+    let file = binary.rsplit('/').next().unwrap_or(binary);
+    let plain: String = file.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let taken = |name: &String| {
+        policy.networks.iter().any(|network| network.key.value == *name)
+            || rules.iter().any(|(key, _)| key == name)
+    };
+    let base = format!("suggested-{plain}");
+    if !taken(&base) {
+        return base;
+    }
+    (2..).map(|number| format!("{base}-{number}")).find(|name| !taken(name)).unwrap_or(base)
+}
+
+/// A path with a `*` in it would be read as a pattern.
+fn literal_program(binary: &str) -> String {
+    if binary.contains('*') { literal_path(binary) } else { binary.to_owned() }
+}
+
+fn literal_path(path: &str) -> String {
+    path.chars().fold(String::new(), |mut out, c| {
+        if "*?[]{}\\".contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+        out
+    })
+}
+
+/// Makes nodes that all stand at one place.
+struct Writer(Span);
+
+impl Writer {
+    fn map(&self, entries: Vec<(&str, Node)>) -> Node {
+        let entry = |(key, node): (&str, Node)| Entry { key: key.to_owned(), key_at: self.0, node };
+        Node::new(self.0, Value::Map(entries.into_iter().map(entry).collect()))
+    }
+
+    fn list(&self, items: Vec<Node>) -> Node {
+        Node::new(self.0, Value::List(items))
+    }
+
+    fn text(&self, text: &str) -> Node {
+        Node::new(self.0, Value::Text(text.to_owned()))
+    }
+
+    fn number(&self, number: u64) -> Node {
+        Node::new(self.0, Value::Number(number.to_string()))
+    }
+
+    fn yes(&self) -> Node {
+        Node::new(self.0, Value::Bool(true))
+    }
+
+    fn endpoint(&self, addition: &Addition<'_>) -> Node {
+        let mut keys = vec![
+            ("host", self.text(&addition.host.to_string())),
+            ("port", self.number(u64::from(addition.port))),
+        ];
+        if let Some(like) = addition.like {
+            self.settings(like, addition, &mut keys);
+        }
+        self.map(keys)
+    }
+
+    fn settings(&self, like: &Endpoint, addition: &Addition<'_>, keys: &mut Vec<(&str, Node)>) {
+        if !like.protocol.word().is_empty() {
+            keys.push(("protocol", self.text(like.protocol.word())));
+        }
+        if like.tls_skip {
+            keys.push(("tls", self.text("skip")));
+        }
+        if !like.allowed_ips.is_empty() {
+            let ips = like.allowed_ips.iter().map(|network| self.text(&network.to_string()));
+            keys.push(("allowed_ips", self.list(ips.collect())));
+        }
+        if like.protocol.reads_requests() {
+            keys.push(("enforcement", self.text(if like.enforce { "enforce" } else { "audit" })));
+            self.rules(like, addition, keys);
+        }
+        if like.allow_encoded_slash || addition.encoded_slash {
+            keys.push(("allow_encoded_slash", self.yes()));
+        }
+        self.credentials(&like.credentials, keys);
+    }
+
+    /// What was asked; or, when no request was seen, what the endpoint allows to others.
+    fn rules(&self, like: &Endpoint, addition: &Addition<'_>, keys: &mut Vec<(&str, Node)>) {
+        let exact = addition.asked.first().filter(|_| addition.encoded_slash);
+        match (exact, &like.path) {
+            (Some(asked), _) => keys.push(("path", self.text(&literal_path(&asked.path)))),
+            (None, Some(scope)) if addition.asked.iter().all(|asked| like.speaks_for(&asked.path)) => {
+                keys.push(("path", self.text(scope.as_str())));
+            }
+            (None, _) => {}
+        }
+        let allow = |rule: Node| self.map(vec![("allow", rule)]);
+        let asked = addition.asked.iter().map(|asked| {
+            self.map(vec![
+                ("method", self.text(&asked.method)),
+                ("path", self.text(&literal_path(&asked.path))),
+            ])
+        });
+        if addition.asked.is_empty() {
+            keys.push((
+                "rules",
+                self.list(like.allow.iter().filter_map(|rule| self.rule(rule)).map(allow).collect()),
+            ));
+            if !like.deny.is_empty() {
+                keys.push((
+                    "deny_rules",
+                    self.list(like.deny.iter().filter_map(|rule| self.rule(rule)).collect()),
+                ));
+            }
+        } else {
+            keys.push(("rules", self.list(asked.map(allow).collect())));
+        }
+    }
+
+    fn rule(&self, rule: &Rule) -> Option<Node> {
+        let Subject::Http(HttpRule { method, path, query }) = &rule.on else { return None };
+        let mut keys = vec![("method", self.text(&method.to_string())), ("path", self.text(path.as_str()))];
+        if !query.is_empty() {
+            let any = |patterns: &crate::model::ValuePattern| {
+                self.map(vec![("any", self.list(patterns.0.iter().map(|p| self.text(p.as_str())).collect()))])
+            };
+            keys.push((
+                "query",
+                self.map(query.iter().map(|(key, patterns)| (key.as_str(), any(patterns))).collect()),
+            ));
+        }
+        Some(self.map(keys))
+    }
+
+    fn credentials(&self, credentials: &Credentials, keys: &mut Vec<(&str, Node)>) {
+        let Credentials { provider, rewrite_websocket, rewrite_body, allow_uninspected, signing } =
+            credentials;
+        for (key, on) in [
+            ("websocket_credential_rewrite", rewrite_websocket),
+            ("request_body_credential_rewrite", rewrite_body),
+            ("allow_uninspected_credentials", allow_uninspected),
+        ] {
+            if *on {
+                keys.push((key, self.yes()));
+            }
+        }
+        if let Some(provider) = provider {
+            keys.push(("credential_binding", self.map(vec![("provider", self.text(provider))])));
+        }
+        if let Some(signing) = signing {
+            keys.push(("credential_signing", self.text(signing.scheme.word())));
+            keys.push(("signing_service", self.text(&signing.service)));
+            if let Some(region) = &signing.region {
+                keys.push(("signing_region", self.text(region)));
+            }
+        }
+    }
+}
