@@ -38,8 +38,8 @@ macro_rules! replaces {
     };
 }
 
-/// A list that is appended to, each item once.
-macro_rules! appends {
+/// A list: appended to, each item once, or replaced as a whole.
+macro_rules! list {
     ($key:literal, $far:literal, $near:literal, $merged:expr) => {
         Field {
             key: $key,
@@ -66,26 +66,26 @@ pub const FIELDS: &[Field] = &[
     SKILLS,
     SKILL_WITHOUT_NEW_OVERRIDES,
     SKILL_FROM_ANOTHER_PLACE,
-    appends!(
+    list!(
         "plugins",
         "[plugins/a, plugins/b]",
         "[plugins/b, plugins/c]",
         &[("plugins.0", "plugins/a"), ("plugins.1", "plugins/b"), ("plugins.2", "plugins/c")]
     ),
-    appends!(
+    list!(
         "providers",
         "[one, two]",
         "[two, providers/three.yaml]",
         &[("providers.0", "one"), ("providers.1", "two"), ("providers.2", "providers/three.yaml")]
     ),
-    appends!(
+    list!(
         "openshell",
         "{profiles: [profiles/a.yaml]}",
         "{profiles: [profiles/a.yaml, profiles/b.yaml]}",
         &[("openshell.profiles.0", "profiles/a.yaml"), ("openshell.profiles.1", "profiles/b.yaml")]
     ),
     HOST_FILES,
-    appends!(
+    list!(
         "api_servers",
         "[{name: one, script: scripts/one, port: 8001}]",
         "[{name: one, script: scripts/one, port: 8001}, {name: two, script: scripts/two, port: 8002}]",
@@ -118,7 +118,7 @@ pub const FIELDS: &[Field] = &[
     replaces!("output_schema", "schemas/far.json", "schemas/near.json"),
     replaces!("output_file", "far.json", "near.json", default "agent-result.json"),
     VALIDATION_LOOP,
-    appends!(
+    list!(
         "required_env",
         "[A, B]",
         "[B, C]",
@@ -158,14 +158,11 @@ pub const FIELDS: &[Field] = &[
         merged: &[("budget.tokens", "100"), ("budget.turns", "3"), ("budget.usd", "2.50")],
         null: Pinned,
     },
-    appends!(
+    list!(
         "allowed_remote_resources",
-        "['https://example.com/a/']",
-        "['https://example.com/a/', 'https://example.com/a/b/']",
-        &[
-            ("allowed_remote_resources.0", "https://example.com/a/"),
-            ("allowed_remote_resources.1", "https://example.com/a/b/"),
-        ]
+        "['https://example.com/a/', 'https://example.com/c/']",
+        "['https://example.com/a/b/']",
+        &[("allowed_remote_resources.0", "https://example.com/a/b/")]
     ),
     replaces!("allow_runtime_fetch", "true", "false", default "false"),
     Field {
@@ -341,8 +338,8 @@ pub const FORGE_FIELDS: &[Field] = &[
     replaces!("post_script", "scripts/far", "scripts/near"),
     replaces!("policy", "policies/far.yaml", "policies/near.yaml"),
     SKILLS,
-    appends!("providers", "[one]", "[one, hub]", &[("providers.0", "one"), ("providers.1", "hub")]),
-    appends!(
+    list!("providers", "[one]", "[one, hub]", &[("providers.0", "one"), ("providers.1", "hub")]),
+    list!(
         "openshell",
         "{profiles: [profiles/a.yaml]}",
         "{profiles: [profiles/b.yaml]}",

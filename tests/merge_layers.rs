@@ -182,23 +182,28 @@ fn configuration_stands_under_every_harness() {
     }
 }
 
+/// Whoever lists prefixes means these: a harness can ask for less than everybody else gets.
 #[test]
-fn allow_lists_of_configuration_and_harness_are_added_up() {
-    let explained = Explained::of(
-        &world(&[
+fn a_nearer_allow_list_replaces_a_farther_one() {
+    let lists = |repository: &str, harness: &str| {
+        let world = world(&[
             ("org/config.yaml", "allowed_remote_resources: ['https://example.com/']\n"),
-            ("repo/.fullsend/config.yaml", "allowed_remote_resources: ['https://example.com/a/']\n"),
-            (
-                REPOSITORY,
-                "agent: agents/a.md\nallowed_remote_resources: ['https://example.com/a/', 'https://example.com/b/']\n",
-            ),
-        ]),
-        &[],
+            ("repo/.fullsend/config.yaml", repository),
+            (REPOSITORY, &format!("agent: agents/a.md\n{harness}\n")),
+        ]);
+        let explained = Explained::of(&world, &[]);
+        let found =
+            explained.below("allowed_remote_resources").into_iter().map(|(_, value)| value.to_owned());
+        found.collect::<Vec<_>>()
+    };
+    let narrower = "allowed_remote_resources: ['https://example.com/a/']";
+    assert_eq!(lists("", ""), ["https://example.com/"]);
+    assert_eq!(lists(narrower, ""), ["https://example.com/a/"]);
+    assert_eq!(
+        lists(narrower, "allowed_remote_resources: ['https://example.com/b/']"),
+        ["https://example.com/b/"]
     );
-    let expected = ["https://example.com/", "https://example.com/a/", "https://example.com/b/"];
-    let found: Vec<&str> =
-        explained.below("allowed_remote_resources").into_iter().map(|(_, value)| value).collect();
-    assert_eq!(found, expected);
+    assert_eq!(lists(narrower, "allowed_remote_resources: []"), ["[]"]);
 }
 
 #[test]
@@ -272,6 +277,7 @@ fn a_nearer_layer_replaces_single_files() {
     ];
     let broken = [
         ("agents/a.md", "---\nnaem: a\n---\nWrite.\n", "naem"),
+        ("policies/p.yaml", "verison: 1\n", "verison"),
         ("schemas/s.json", "{", "is not JSON"),
         ("providers/model.yaml", "name: model\ntype: anthropic\nconfg: {}\n", "confg"),
         ("skills/k/SKILL.md", "---\nname: k\ndescriptoin: d\n---\n", "descriptoin"),
@@ -295,7 +301,9 @@ fn a_nearer_layer_replaces_single_files() {
         assert_eq!(refused.code, 3, "{path}: {}", refused.all());
         assert!(refused.err.contains(said), "{}", refused.all());
         assert!(refused.err.contains(&format!(".fullsend/{path}")), "{}", refused.all());
-        assert_eq!(layers(text, Some(whole)).code, 0, "{path}: {}", layers(text, Some(whole)).all());
+        // A policy of the organisation's is a limit even where it is replaced, so it must be readable.
+        let still_read = if path.starts_with("policies/") { 3 } else { 0 };
+        assert_eq!(layers(text, Some(whole)).code, still_read, "{path}: {}", layers(text, Some(whole)).all());
     }
 }
 

@@ -26,7 +26,7 @@ pub use node::{Entry, Node, Value};
 pub use parse::{Limits, parse, parse_part};
 pub use scalar::decode_choice;
 pub use schema::{Schemas, document, schema_field};
-pub use shape::{At, Decoder, Map, Partial, Shape};
+pub use shape::{At, Decoder, Map, Partial, Shape, Whole};
 pub use source::{Location, Source, SourceId, Sources, Span};
 pub use suggest::closest;
 

@@ -212,6 +212,36 @@ impl<T: Shape> Shape for Partial<T> {
     }
 }
 
+/// A value that a nearer file replaces as a whole, such as a list whose order, repetition or completeness means something.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Whole<T>(pub T);
+
+impl<T> Deref for Whole<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Shape> Shape for Whole<T> {
+    fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
+        T::decode(node, decoder).map(Self)
+    }
+
+    fn absent(decoder: &mut Decoder, record: Span, field: &str) -> Option<Self> {
+        T::absent(decoder, record, field).map(Self)
+    }
+
+    fn schema(schemas: &mut Schemas) -> Json {
+        T::schema(schemas)
+    }
+
+    fn optional() -> bool {
+        T::optional()
+    }
+}
+
 impl<T: Shape> Shape for Vec<T> {
     fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
         let Value::List(items) = &node.value else {

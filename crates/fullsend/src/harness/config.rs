@@ -1,7 +1,7 @@
 //! `config.yaml` of a layer: what the organisation pins for all its repositories, and what a repository chooses for
 //! itself.
 
-use yaml::{At, Partial, record};
+use yaml::{At, Partial, Whole, record};
 
 use super::Budget;
 use super::names::{Fetches, Iterations, Minutes, ReadySeconds, RuntimeName, Version};
@@ -30,7 +30,7 @@ record! {
         /// A policy that every policy must be a subset of.
         policy_ceiling: Option<At<LocalPath>>,
         /// URL prefixes from which resources may come.
-        allowed_remote_resources: Vec<At<UrlPrefix>>,
+        allowed_remote_resources: Whole<Vec<At<UrlPrefix>>>,
         /// Whether agents may fetch skills while they run.
         allow_runtime_fetch: Option<At<bool>>,
         /// The most that they may fetch.

@@ -10,7 +10,7 @@ pub mod security;
 pub mod skills;
 pub mod template;
 
-use yaml::{At, Map, record};
+use yaml::{At, Map, Whole, record};
 
 use names::{
     Backend, CpuWeight, Dollars, Effort, FeedbackMode, Fetches, FileName, Identifier, Iterations, Minutes,
@@ -101,8 +101,8 @@ record! {
         security: Security,
         /// What the run may spend, over all attempts and sub-agents.
         budget: Option<Budget>,
-        /// URL prefixes from which resources may come.
-        allowed_remote_resources: Vec<At<UrlPrefix>>,
+        /// URL prefixes from which resources may come. A nearer list replaces a farther one.
+        allowed_remote_resources: Whole<Vec<At<UrlPrefix>>>,
         /// Whether the agent may fetch skills while it runs. Default: false.
         allow_runtime_fetch: At<bool>,
         /// How many it may fetch. Default: 10; only with allow_runtime_fetch.
@@ -142,7 +142,7 @@ record! {
     pub struct McpServer {
         /// The program inside the sandbox.
         command: At<String>,
-        args: CommandLine,
+        args: Whole<Vec<Template>>,
         env: Variables,
     }
 }
@@ -280,28 +280,6 @@ impl yaml::Shape for ProviderRef {
 
     fn schema(_: &mut yaml::Schemas) -> yaml::macros::Json {
         yaml::macros::json!({ "type": "string", "minLength": 1 })
-    }
-}
-
-/// The arguments of a program. Order and repetition mean something, so nearer ones replace farther ones as a whole.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct CommandLine(pub Vec<Template>);
-
-impl yaml::Shape for CommandLine {
-    fn decode(node: &yaml::Node, decoder: &mut yaml::Decoder) -> Option<Self> {
-        Vec::<Template>::decode(node, decoder).map(Self)
-    }
-
-    fn absent(_: &mut yaml::Decoder, _: yaml::Span, _: &str) -> Option<Self> {
-        Some(Self::default())
-    }
-
-    fn schema(schemas: &mut yaml::Schemas) -> yaml::macros::Json {
-        Vec::<Template>::schema(schemas)
-    }
-
-    fn optional() -> bool {
-        true
     }
 }
 

@@ -117,9 +117,8 @@ pub fn templates(harness: &Harness) -> Vec<(String, Span, &Template)> {
     for (name, server) in harness.mcp_servers.iter() {
         let field = |variable: &str| format!("mcp_servers.{}.env.{variable}", name.value);
         found.extend(server.env.0.iter().map(|(variable, value)| (field(variable), value.at, &value.value)));
-        found.extend(
-            server.args.0.iter().map(|arg| (format!("mcp_servers.{}.args", name.value), name.at, arg)),
-        );
+        found
+            .extend(server.args.iter().map(|arg| (format!("mcp_servers.{}.args", name.value), name.at, arg)));
     }
     found
 }
