@@ -205,3 +205,53 @@ fn commands_are_judged_as_expected() {
     println!("commands: {count}, not as expected {}", wrong.len());
     assert!(wrong.is_empty() && count > 0, "{}", wrong.join("\n"));
 }
+
+#[test]
+fn cases_of_canaries() {
+    for case in cases(Category::Canary) {
+        let canary = scan::Canary::new(field(&case, "canary")).unwrap();
+        assert_eq!(canary.find(field(&case, "text")).is_some(), field(&case, "label") == "attack", "{case}");
+    }
+}
+
+#[test]
+fn cases_of_allowlists() {
+    for case in cases(Category::ToolAllowlist) {
+        let list = scan::Allowlist::parse(field(&case, "list")).unwrap();
+        assert_eq!(list.allows(field(&case, "tool")), field(&case, "label") == "benign", "{case}");
+    }
+}
+
+#[test]
+fn cases_of_suppression() {
+    for case in cases(Category::ContextSuppress) {
+        let short = scan::suppress(field(&case, "command"), field(&case, "output"), None);
+        assert_eq!(short.is_some(), field(&case, "label") == "shortened", "{}", field(&case, "command"));
+    }
+}
+
+#[test]
+fn cases_of_models() {
+    for case in cases(Category::LlmGuard) {
+        let scores: Vec<f32> =
+            case["scores"].as_array().unwrap().iter().map(|score| score.as_f64().unwrap() as f32).collect();
+        let asked = std::sync::atomic::AtomicUsize::new(0);
+        let model: scan::Model = std::sync::Arc::new(move |text, _| {
+            let next = asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Ok(vec![scan::Score { score: scores[next], range: 0..text.len() }])
+        });
+        let guard = scan::LlmGuard { model: Some(model), ..scan::LlmGuard::default() };
+        let findings = guard.scan(field(&case, "text"), Origin::Web).unwrap();
+        assert_eq!(!findings.is_empty(), field(&case, "label") == "attack", "{case}");
+    }
+}
+
+/// A family without cases and without a page is not finished.
+#[test]
+fn every_family_has_cases_and_a_page() {
+    for category in Category::ALL {
+        assert!(!cases(category).is_empty(), "{}", category.as_str());
+        let page = root().join("docs/rules").join(category.as_str()).with_extension("md");
+        assert!(page.is_file(), "{} is missing", page.display());
+    }
+}

@@ -3,6 +3,8 @@
 
 use serde::Serialize;
 
+use crate::finding::{Category, Severity};
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
@@ -43,6 +45,19 @@ impl Origin {
 
     pub fn parse(name: &str) -> Option<Origin> {
         Origin::ALL.into_iter().find(|origin| origin.as_str() == name)
+    }
+
+    /// Whether a finding of this kind is worse here than elsewhere. Injection weighs origins by itself.
+    pub(crate) fn raises(self, category: Category, severity: Severity) -> bool {
+        match self {
+            // Nobody types hidden characters into an issue, a page or a configuration by accident.
+            Origin::Issue | Origin::Web | Origin::Configuration => {
+                category == Category::UnicodeNormalizer && severity >= Severity::Medium
+            }
+            // What the agent wrote is about to be published.
+            Origin::Output => category == Category::SecretRedactor && severity == Severity::Medium,
+            Origin::Instruction | Origin::Tool => false,
+        }
     }
 
     /// Whether anybody but the operator may have written it.

@@ -54,11 +54,12 @@ impl Scanner {
         if self.toggles.secret_redactor {
             hits.extend(secrets.iter().map(secret_hit));
         }
+        for hit in hits.iter_mut().filter(|hit| origin.raises(hit.category, hit.severity)) {
+            hit.severity = hit.severity.raised();
+        }
         report(&text, hits, &secrets)
     }
-}
 
-impl Scanner {
     /// What a shell command would do, if the harness has `tirith` on.
     pub fn scan_command(&self, command: &str) -> Vec<Finding> {
         let mut hits = Vec::new();
@@ -67,9 +68,7 @@ impl Scanner {
         }
         report(command, hits, &secrets::find_secrets(command))
     }
-}
 
-impl Scanner {
     /// What is wrong with an address that an agent or a person wants to fetch, if `ssrf_validator` is on.
     pub fn scan_address(&self, address: &str) -> Vec<Finding> {
         let found = ssrf::check(address).filter(|_| self.toggles.ssrf_validator);
@@ -139,6 +138,16 @@ mod tests {
     fn the_switch_is_live() {
         let scanner = Scanner::new(Toggles { secret_redactor: false, ..Toggles::default() });
         assert!(scanner.scan("DB_PASSWORD=hunter2-rainbow", Origin::Tool).is_empty());
+    }
+
+    #[test]
+    fn the_origin_raises_by_one_level() {
+        let worst = |text: &str, origin| Scanner::default().scan(text, origin)[0].severity;
+        assert_eq!(worst("a\u{1b}[2Jb", Origin::Tool), Severity::Medium);
+        assert_eq!(worst("a\u{1b}[2Jb", Origin::Issue), Severity::High);
+        assert_eq!(worst("if a\u{202e}b", Origin::Instruction), Severity::High);
+        assert_eq!(worst("if a\u{202e}b", Origin::Configuration), Severity::Critical);
+        assert_eq!(worst("DB_PASSWORD=hunter2-rainbow", Origin::Output), Severity::High);
     }
 
     #[test]

@@ -66,6 +66,25 @@ pub(crate) fn scan(command: &str, hits: &mut Vec<Hit>) {
     hits.dedup_by(|a, b| a.rule == b.rule && a.detail == b.detail);
 }
 
+/// A command line that runs one program with plain words, as checks are started.
+pub(crate) struct SimpleCall {
+    pub(crate) program: String,
+    pub(crate) words: Vec<String>,
+}
+
+/// The one program of a command line; `cd x &&` before it is allowed, anything else beside it is not.
+pub(crate) fn simple_call(command: &str) -> Option<SimpleCall> {
+    let script = parse::parse(command);
+    let calls: Vec<&Call> = script.calls.iter().filter(|call| !call.is(&["cd"])).collect();
+    let [call] = calls.as_slice() else { return None };
+    let is_plain = script.pipelines.is_empty() && !script.has_errors && !script.is_too_deep;
+    let is_known = call.arguments.iter().chain([&call.name]).all(|word| !word.is_dynamic);
+    (is_plain && is_known).then(|| SimpleCall {
+        program: call.program().to_owned(),
+        words: call.words().map(str::to_owned).collect(),
+    })
+}
+
 /// `outer` is where the script stands in the whole line.
 fn scan_script(source: &str, outer: Range<usize>, nesting: usize, hits: &mut Vec<Hit>) {
     let script = parse::parse(source);

@@ -195,6 +195,8 @@ fn floods_are_bounded() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn no_command_breaks_the_scanner(command in "[a-z \\\\'\"$(){}|&;<>`#\\n=*~/.-]{0,80}") {
         let _found = found(&command);

@@ -78,6 +78,8 @@ fn the_switch_is_live() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn encodings_are_read_through(before in "[a-z ]{0,20}", kind in 0..4) {
         use base64::Engine;

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 const MIN_ENCODED: usize = 6;
 
 /// All forms of a value that differ, the plain one included.
-pub(super) fn forms(value: &[u8]) -> BTreeSet<Vec<u8>> {
+pub(crate) fn forms(value: &[u8]) -> BTreeSet<Vec<u8>> {
     let mut forms = BTreeSet::from([value.to_vec()]);
     let mut encoded = base64_forms(value);
     encoded.extend([hex(value, false).into_bytes(), hex(value, true).into_bytes()]);

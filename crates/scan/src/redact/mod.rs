@@ -1,7 +1,7 @@
 //! Masks credentials: those that the secret rules recognise, and the exact values that this run knows, in every
 //! encoding in which they are likely to appear. Masking twice changes nothing.
 
-mod forms;
+pub(crate) mod forms;
 mod json;
 mod known;
 mod marker;

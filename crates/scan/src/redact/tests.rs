@@ -146,6 +146,8 @@ fn texts() -> impl Strategy<Value = String> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn masking_twice_is_masking_once(text in texts()) {
         let redactor = redactor();

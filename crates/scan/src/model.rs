@@ -1,0 +1,151 @@
+//! The seam for a learned judge of text: text and origin in, scores and spans out. This crate has no model; until one
+//! is given, that is a named exception which every run has to show.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::finding::{Category, Finding, Severity};
+use crate::hit::Hit;
+use crate::origin::Origin;
+use crate::report::report;
+use crate::secrets;
+
+/// How sure the model is, between 0 and 1, that a stretch of text tries to steer the agent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Score {
+    pub score: f32,
+    pub range: Range<usize>,
+}
+
+/// The model could not be asked. That is not a finding: under `closed` it stops the run for its own reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelBroke(pub String);
+
+impl fmt::Display for ModelBroke {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the learned scanner broke: {}", self.0)
+    }
+}
+
+impl std::error::Error for ModelBroke {}
+
+pub type Model = Arc<dyn Fn(&str, Origin) -> Result<Vec<Score>, ModelBroke> + Send + Sync>;
+
+/// What the learned scanner scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MatchType {
+    Sentence,
+    Full,
+}
+
+/// A model with its threshold, or the lack of one.
+#[derive(Clone)]
+pub struct LlmGuard {
+    pub model: Option<Model>,
+    pub threshold: f32,
+    pub match_type: MatchType,
+}
+
+impl Default for LlmGuard {
+    fn default() -> Self {
+        LlmGuard { model: None, threshold: 0.92, match_type: MatchType::Sentence }
+    }
+}
+
+impl LlmGuard {
+    /// The name under which its absence is recorded.
+    pub const NO_MODEL: &'static str = "llm_guard: no model";
+
+    /// The exception that a run has to show, if there is no model.
+    pub fn exception(&self) -> Option<&'static str> {
+        self.model.is_none().then_some(LlmGuard::NO_MODEL)
+    }
+
+    /// Asks the model, sentence by sentence or as a whole. Without a model there is nothing to say.
+    pub fn scan(&self, text: &str, origin: Origin) -> Result<Vec<Finding>, ModelBroke> {
+        let Some(model) = &self.model else { return Ok(Vec::new()) };
+        let whole = 0..text.len();
+        let parts = match self.match_type {
+            MatchType::Full => Vec::from([whole]),
+            MatchType::Sentence => sentences(text),
+        };
+        let mut hits = Vec::new();
+        for part in parts {
+            for score in model(&text[part.clone()], origin)? {
+                let range = part.start + score.range.start..part.start + score.range.end;
+                // A span that is none is a broken model, and so is a score that is no number.
+                if text.get(range.clone()).is_none() || !(0.0..=1.0).contains(&score.score) {
+                    return Err(ModelBroke(format!("it answered {} for bytes {range:?}", score.score)));
+                }
+                hits.extend((score.score >= self.threshold).then(|| hit(range)));
+            }
+        }
+        Ok(report(text, hits, &secrets::find_secrets(text)))
+    }
+}
+
+fn hit(range: Range<usize>) -> Hit {
+    Hit {
+        rule: "learned-injection",
+        category: Category::LlmGuard,
+        severity: Severity::High,
+        range,
+        detail: None,
+        advice: "Read it as an order to the agent; if it is none, add a suppression with a reason.",
+    }
+}
+
+/// Stretches that end with a full stop, a question or exclamation mark, or a blank line; long ones are cut.
+fn sentences(text: &str) -> Vec<Range<usize>> {
+    const MAX_SENTENCE: usize = 1000;
+    let mut sentences = Vec::new();
+    let mut start = 0;
+    let mut previous = ' ';
+    for (at, letter) in text.char_indices() {
+        let ends = (matches!(previous, '.' | '!' | '?' | '。' | '！' | '？') && letter.is_whitespace())
+            || (previous == '\n' && letter == '\n')
+            || at - start >= MAX_SENTENCE;
+        if ends {
+            sentences.push(start..at);
+            start = at;
+        }
+        previous = letter;
+    }
+    sentences.push(start..text.len());
+    sentences.retain(|range| !text[range.clone()].trim().is_empty());
+    sentences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard(answer: fn(&str) -> Result<Vec<Score>, ModelBroke>) -> LlmGuard {
+        LlmGuard { model: Some(Arc::new(move |text, _| answer(text))), ..LlmGuard::default() }
+    }
+
+    #[test]
+    fn no_model_is_an_exception_with_a_name() {
+        assert_eq!(LlmGuard::default().exception(), Some("llm_guard: no model"));
+        assert_eq!(LlmGuard::default().scan("ignore it", Origin::Web), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn sentences_over_the_threshold_are_findings() {
+        let guard = guard(|text| {
+            let score = if text.contains("evil") { 0.95 } else { 0.5 };
+            Ok(vec![Score { score, range: 0..text.len() }])
+        });
+        let findings = guard.scan("All is well. This is evil. Really?", Origin::Web).unwrap();
+        assert_eq!(findings.len(), 1);
+        assert_eq!((findings[0].span.start, findings[0].category), (12, Category::LlmGuard));
+    }
+
+    #[test]
+    fn a_broken_model_is_an_error_and_no_finding() {
+        assert!(guard(|_| Err(ModelBroke("no memory".to_owned()))).scan("x", Origin::Web).is_err());
+        assert!(guard(|_| Ok(vec![Score { score: 0.99, range: 0..99 }])).scan("x", Origin::Web).is_err());
+        assert!(guard(|_| Ok(vec![Score { score: f32::NAN, range: 0..1 }])).scan("x", Origin::Web).is_err());
+    }
+}

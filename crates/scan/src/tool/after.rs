@@ -1,0 +1,88 @@
+//! What is done with a tool's result before the agent sees it. The order matters: what is left out needs no cleaning,
+//! and hidden characters must be gone before secrets are looked for, or they would hide them.
+
+use std::borrow::Cow;
+
+use super::before::canary_hit;
+use super::{Surroundings, ToolCall};
+use crate::finding::{Category, Finding, Severity};
+use crate::hit::Hit;
+use crate::origin::Origin;
+use crate::redact::Redactor;
+use crate::report::report;
+use crate::scanner::Scanner;
+use crate::suppress::suppress;
+use crate::toggles::Toggles;
+use crate::unicode::clean;
+
+/// A result that may be passed on, and what was found in the one that came.
+#[derive(Debug)]
+pub struct ToolResult<'t> {
+    pub text: Cow<'t, str>,
+    pub findings: Vec<Finding>,
+}
+
+pub(super) fn process<'t>(
+    scanner: &Scanner,
+    call: &ToolCall<'_>,
+    result: &'t str,
+    succeeded: Option<bool>,
+    surroundings: Surroundings<'_>,
+) -> ToolResult<'t> {
+    let toggles = scanner.toggles();
+    let mut findings = found(toggles, result);
+    // Looked for in the result as it came: nothing that follows may make it disappear unseen.
+    if toggles.canary_posttool {
+        let canary = surroundings.canary.and_then(|canary| canary.find(result));
+        findings.extend(report(result, canary.map(canary_hit).into_iter().collect(), &[]));
+    }
+    let mut text = Cow::Borrowed(result);
+    if toggles.context_suppress_posttool {
+        let shortened = call.command.and_then(|command| suppress(command, &text, succeeded));
+        if let Some(short) = shortened {
+            findings.extend(report(&text, vec![suppressed(&text)], &[]));
+            text = Cow::Owned(short);
+        }
+    }
+    if toggles.unicode_posttool {
+        text = map(text, clean);
+    }
+    if toggles.secret_redact_posttool {
+        let patterns = Redactor::new();
+        let redactor = surroundings.redactor.unwrap_or(&patterns);
+        text = map(text, |text| redactor.redact(text));
+    }
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    ToolResult { text, findings }
+}
+
+/// The rules that the hooks stand for, on the result as it came. Injection is always looked for: nothing cleans it.
+fn found(toggles: &Toggles, result: &str) -> Vec<Finding> {
+    let hooks = Toggles {
+        unicode_normalizer: toggles.unicode_posttool,
+        secret_redactor: toggles.secret_redact_posttool,
+        context_injection: toggles.context_injection,
+        ..Toggles::NONE
+    };
+    Scanner::new(hooks).scan(result, Origin::Tool)
+}
+
+/// Applies a change that borrows when there is nothing to change.
+fn map<'t>(text: Cow<'t, str>, change: impl Fn(&str) -> Cow<'_, str>) -> Cow<'t, str> {
+    match change(&text) {
+        Cow::Owned(changed) => Cow::Owned(changed),
+        Cow::Borrowed(same) if same == &*text => text,
+        Cow::Borrowed(other) => Cow::Owned(other.to_owned()),
+    }
+}
+
+fn suppressed(text: &str) -> Hit {
+    Hit {
+        rule: "suppressed-output",
+        category: Category::ContextSuppress,
+        severity: Severity::Low,
+        range: 0..text.len(),
+        detail: Some(format!("{} bytes of a check that passed", text.len())),
+        advice: "Nothing to do; the whole output is in the transcript.",
+    }
+}

@@ -1,0 +1,85 @@
+//! What is looked at before a tool runs.
+
+use super::{Surroundings, ToolCall};
+use crate::finding::{Category, Finding, Severity};
+use crate::hit::Hit;
+use crate::report::report;
+use crate::scanner::Scanner;
+use crate::{secrets, ssrf};
+
+pub(super) fn scan(scanner: &Scanner, call: &ToolCall<'_>, surroundings: Surroundings<'_>) -> Vec<Finding> {
+    let toggles = scanner.toggles();
+    let mut findings = Vec::new();
+    if let Some(command) = call.command {
+        findings.extend(scanner.scan_command(command));
+    }
+    if toggles.ssrf_pretool {
+        findings.extend(call.command.map(addresses_of).unwrap_or_default());
+        findings.extend(call.address.map(address).unwrap_or_default());
+    }
+    if toggles.canary_pretool {
+        findings.extend(canary(call, surroundings));
+    }
+    if toggles.tool_allowlist_pretool {
+        findings.extend(allowlist(call, surroundings));
+    }
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings
+}
+
+fn addresses_of(command: &str) -> Vec<Finding> {
+    let found = ssrf::addresses(command).into_iter().filter_map(|range| {
+        let problem = ssrf::check(&command[range.clone()])?;
+        Some(ssrf::hit(problem, range))
+    });
+    report(command, found.collect(), &secrets::find_secrets(command))
+}
+
+/// A tool that fetches must be given an address that can be judged.
+fn address(address: &str) -> Vec<Finding> {
+    let whole = 0..address.len();
+    let unreadable = || ssrf::Problem {
+        rule: "unknown-scheme",
+        severity: Severity::High,
+        detail: "not an absolute address".to_owned(),
+    };
+    let problem = match ssrf::url::parse(address) {
+        Some(_) => ssrf::check(address),
+        None => Some(unreadable()),
+    };
+    let hits = problem.into_iter().map(|problem| ssrf::hit(problem, whole.clone())).collect();
+    report(address, hits, &secrets::find_secrets(address))
+}
+
+fn canary(call: &ToolCall<'_>, surroundings: Surroundings<'_>) -> Vec<Finding> {
+    let found = surroundings.canary.and_then(|canary| canary.find(call.input));
+    report(call.input, found.map(canary_hit).into_iter().collect(), &[])
+}
+
+pub(super) fn canary_hit(range: std::ops::Range<usize>) -> Hit {
+    Hit {
+        rule: "canary",
+        category: Category::Canary,
+        severity: Severity::Critical,
+        range,
+        // The excerpt would show the token.
+        detail: Some("the run's canary was repeated".to_owned()),
+        advice: "Stop the run: something made the agent give away what only it was told.",
+    }
+}
+
+/// On without a list, nothing is allowed: the setup should have stopped before.
+fn allowlist(call: &ToolCall<'_>, surroundings: Surroundings<'_>) -> Vec<Finding> {
+    if surroundings.allowlist.is_some_and(|list| list.allows(call.tool)) {
+        return Vec::new();
+    }
+    let hit = Hit {
+        rule: "tool-not-allowed",
+        category: Category::ToolAllowlist,
+        severity: Severity::High,
+        range: 0..0,
+        detail: Some(format!("the tool `{}` is not on the list", call.tool)),
+        advice: "Use a tool that is on the list, or let the operator add it.",
+    };
+    report("", vec![hit], &[])
+}

@@ -1,0 +1,124 @@
+//! Each hook off and on, and the order of the ones that change a result.
+
+use super::*;
+use crate::{Category, Toggles};
+
+const TOKEN: &str = "fsC7k2Qx9mVt4Lz8Rb1Nw6Hp3Y";
+
+fn call<'c>(tool: &'c str, input: &'c str) -> ToolCall<'c> {
+    let is_command = tool == "Bash";
+    let is_fetch = tool == "WebFetch";
+    ToolCall { tool, input, command: is_command.then_some(input), address: is_fetch.then_some(input) }
+}
+
+#[track_caller]
+fn check_before(
+    on: Toggles,
+    off: Toggles,
+    call: &ToolCall<'_>,
+    surroundings: Surroundings<'_>,
+    category: Category,
+) {
+    let found = |toggles| {
+        let findings = Scanner::new(toggles).before_tool(call, surroundings);
+        denies(&findings, Severity::High).map(|finding| finding.category)
+    };
+    assert_eq!(found(on), Some(category));
+    assert_eq!(found(off), None);
+}
+
+#[test]
+fn each_hook_before_a_call_is_live() {
+    let none = Toggles::NONE;
+    let bare = Surroundings::default();
+    let bash = call("Bash", "rm -rf /");
+    check_before(Toggles { tirith: true, ..none }, none, &bash, bare, Category::Commands);
+    let fetch = call("WebFetch", "http://169.254.169.254/");
+    check_before(Toggles { ssrf_pretool: true, ..none }, none, &fetch, bare, Category::SsrfValidator);
+    let curl = call("Bash", "curl http://10.0.0.1/x");
+    check_before(Toggles { ssrf_pretool: true, ..none }, none, &curl, bare, Category::SsrfValidator);
+    let canary = Canary::new(TOKEN).unwrap();
+    let planted = Surroundings { canary: Some(&canary), ..bare };
+    let leak = call("Write", TOKEN);
+    check_before(Toggles { canary_pretool: true, ..none }, none, &leak, planted, Category::Canary);
+    let list = Allowlist::parse("Read").unwrap();
+    let listed = Surroundings { allowlist: Some(&list), ..bare };
+    let on = Toggles { tool_allowlist_pretool: true, ..none };
+    check_before(on, none, &call("Write", "x"), listed, Category::ToolAllowlist);
+    check_before(on, none, &call("Read", "x"), bare, Category::ToolAllowlist);
+    assert!(Scanner::new(on).before_tool(&call("Read", "x"), listed).is_empty());
+}
+
+#[test]
+fn commands_are_denied_from_their_own_level() {
+    let findings =
+        Scanner::default().before_tool(&call("Bash", "git restore a.txt"), Surroundings::default());
+    assert!(denies(&findings, Severity::High).is_none());
+    assert!(denies(&findings, Severity::Medium).is_some());
+    assert!(denies(&findings, Severity::Critical).is_none());
+}
+
+fn after(
+    toggles: Toggles,
+    command: &str,
+    result: &str,
+    surroundings: Surroundings<'_>,
+) -> (String, Vec<Category>) {
+    let processed = Scanner::new(toggles).after_tool(&call("Bash", command), result, None, surroundings);
+    (processed.text.into_owned(), processed.findings.into_iter().map(|finding| finding.category).collect())
+}
+
+#[test]
+fn each_hook_after_a_call_is_live() {
+    let none = Toggles::NONE;
+    let bare = Surroundings::default();
+    let secret = "DB_PASSWORD=hunter2-rainbow";
+    assert_eq!(after(none, "env", secret, bare), (secret.to_owned(), vec![]));
+    let on = Toggles { secret_redact_posttool: true, ..none };
+    let masked = "DB_PASSWORD=[REDACTED:password-assignment]".to_owned();
+    assert_eq!(after(on, "env", secret, bare), (masked, vec![Category::SecretRedactor]));
+
+    let hidden = "ok\u{202e}evil";
+    let on = Toggles { unicode_posttool: true, ..none };
+    assert_eq!(after(on, "cat x", hidden, bare), ("okevil".to_owned(), vec![Category::UnicodeNormalizer]));
+    assert_eq!(after(none, "cat x", hidden, bare).0, hidden);
+
+    let log = "test a ... ok\n".repeat(300);
+    let on = Toggles { context_suppress_posttool: true, ..none };
+    let (short, found) = after(on, "cargo test", &log, bare);
+    assert!(short.starts_with("`cargo test` passed; 300 lines"), "{short}");
+    assert_eq!(found, [Category::ContextSuppress]);
+    assert_eq!(after(none, "cargo test", &log, bare).0, log);
+
+    let canary = Canary::new(TOKEN).unwrap();
+    let planted = Surroundings { canary: Some(&canary), ..bare };
+    let on = Toggles { canary_posttool: true, ..none };
+    assert_eq!(after(on, "cat x", TOKEN, planted).1, [Category::Canary]);
+    assert!(after(none, "cat x", TOKEN, planted).1.is_empty());
+}
+
+#[test]
+fn hidden_characters_do_not_hide_secrets() {
+    let result = "DB_PASS\u{200b}WORD=hunter2-rainbow";
+    let (text, _) = after(Toggles::default(), "cat x", result, Surroundings::default());
+    assert_eq!(text, "DB_PASSWORD=[REDACTED:password-assignment]");
+}
+
+#[test]
+fn a_canary_is_seen_in_what_is_left_out() {
+    let canary = Canary::new(TOKEN).unwrap();
+    let planted = Surroundings { canary: Some(&canary), ..Surroundings::default() };
+    let log = format!("{}{TOKEN}\n", "test a ... ok\n".repeat(300));
+    let (text, found) = after(Toggles::default(), "cargo test", &log, planted);
+    assert!(found.contains(&Category::Canary) && !text.contains(TOKEN[..20].to_lowercase().as_str()));
+}
+
+#[test]
+fn known_values_of_the_run_are_masked() {
+    let redactor = Redactor::with_known([("vault", "plain-word-value")]).unwrap();
+    let surroundings = Surroundings { redactor: Some(&redactor), ..Surroundings::default() };
+    assert_eq!(
+        after(Toggles::default(), "cat x", "a plain-word-value b", surroundings).0,
+        "a [REDACTED:vault] b"
+    );
+}
