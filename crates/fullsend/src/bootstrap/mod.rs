@@ -4,12 +4,23 @@
 use std::path::{Path, PathBuf};
 
 use crate::check::agent::SkillFile;
+use crate::guard::Guard;
 use crate::provision::Provisioned;
 use crate::resolve::library::Library;
+use crate::runtime::{Scene, inside};
 
 /// A sandbox with everything in it that the agent needs.
 pub struct Ready {
     pub provisioned: Provisioned,
+    repository: String,
+}
+
+impl Ready {
+    /// Where an agent can be started.
+    pub fn scene<'a>(&'a self, guard: &'a Guard) -> Scene<'a> {
+        let Provisioned { cleared, sandbox, program, .. } = &self.provisioned;
+        Scene { cleared, sandbox, guard, program: program.as_ref(), repository: &self.repository }
+    }
 }
 
 /// The most that one skill may bring.
@@ -41,7 +52,8 @@ pub fn bootstrap(provisioned: Provisioned, library: &Library) -> Result<Ready, B
     for skill in &checked.skills {
         copy_skill(library, skill, &provisioned.staging.join("config/skills").join(&skill.name))?;
     }
-    Ok(Ready { provisioned })
+    let repository = format!("{}/{}", inside::WORKSPACE, provisioned.repository_name);
+    Ok(Ready { provisioned, repository })
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), BootstrapError> {

@@ -3,12 +3,16 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use super::hook;
 use crate::runtime::native::agent;
+use crate::runtime::state;
 
 /// Runs the hidden command that the first argument names, if it names one.
 pub fn dispatch(arguments: &[OsString]) -> Option<ExitCode> {
     match arguments.get(1)?.to_str()? {
         "__init" => sandbox::init::main(),
+        "__hook" => Some(hook::main(&arguments[2..])),
+        "__state" => Some(state::main(&arguments[2..])),
         "__agent" => Some(agent::main()),
         _ => None,
     }

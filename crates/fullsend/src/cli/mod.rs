@@ -6,6 +6,7 @@ mod completions;
 pub mod exit;
 mod explain;
 pub mod hidden;
+mod hook;
 mod init;
 mod list;
 mod open;

@@ -88,6 +88,18 @@ pub enum RunEvent {
         tool: String,
         summary: String,
     },
+    /// The guard denied a tool call; the agent was told and went on.
+    ToolDenied {
+        call: String,
+        tool: String,
+        reason: String,
+    },
+    /// A result came back whose call has no verdict, or is not the denial it should be.
+    HookMissing {
+        call: String,
+        reason: String,
+        stopped: bool,
+    },
     ToolFinished {
         iteration: u32,
         call: String,

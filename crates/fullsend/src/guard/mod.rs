@@ -1,21 +1,44 @@
-//! What may pass, in both directions: one value, decided outside the sandbox, used by the inputs' scan, by the model's
-//! door and by the check of the output. It knows the run's secret values, so that they are found wherever they turn up.
+//! What may pass, in both directions: one value, decided outside the sandbox, used by the inputs' scan, by the hooks'
+//! socket, by the model's door and by the check of the output. It knows the run's secret values, so that they are found
+//! wherever they turn up.
+
+mod calls;
+pub mod client;
+pub mod dialect;
+mod door;
+mod hooks;
+pub mod socket;
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use egress::door::{Judge, Subject, Verdict};
 use scan::{Finding, Origin, Redactor, Scanner, Severity, Toggles};
+use tokio::sync::watch;
 
+use crate::event::log::Emitter;
+use crate::harness::Harness;
+use crate::harness::names::RuntimeName;
 use crate::harness::security::{FailMode, Security};
+use calls::Calls;
 
-/// The guard of one run.
+/// The guard of one run. Cheap to clone; every clone knows the same calls.
 #[derive(Clone)]
 pub struct Guard {
     scanner: Arc<Scanner>,
     redactor: Arc<Redactor>,
     fail_mode: FailMode,
     redact_results: bool,
+    runtime: RuntimeName,
+    /// Only these tools, if it is there.
+    allowlist: Option<Arc<Vec<String>>>,
+    /// Hooks of this run know it.
+    token: Arc<str>,
+    calls: Arc<Mutex<Calls>>,
+    /// Whether the runtime's start hook has reached us.
+    started: Arc<watch::Sender<bool>>,
+    /// Why the run must end, once it must.
+    stopped: Arc<Mutex<Option<String>>>,
+    emit: Emitter,
 }
 
 /// What a scan means for the run.
@@ -26,15 +49,51 @@ pub enum Ruling {
     Stop(String),
 }
 
+/// A guard that cannot be set up as the harness asks.
+#[derive(Debug)]
+pub enum GuardError {
+    Known(scan::TooShort),
+    NoAllowlist,
+}
+
+impl std::fmt::Display for GuardError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Known(error) => {
+                write!(f, "the credential {} is too short to be kept secret", error.name)
+            }
+            Self::NoAllowlist => f.write_str(
+                "`tool_allowlist_pretool` is on and FULLSEND_TOOL_ALLOWLIST names no tool: set it to names separated by commas",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for GuardError {}
+
 impl Guard {
-    /// `known` are the values that must never be seen: the credentials of the run.
-    pub fn new(security: &Security, known: Vec<(String, String)>) -> Result<Self, scan::TooShort> {
-        let redactor = Redactor::with_known(known)?;
+    /// `known` are the values that must never be seen: the credentials of the run. `allowlist` is the value of
+    /// `FULLSEND_TOOL_ALLOWLIST`.
+    pub fn new(
+        harness: &Harness,
+        known: Vec<(String, String)>,
+        allowlist: Option<&str>,
+        emit: &Emitter,
+    ) -> Result<Self, GuardError> {
+        let security = &harness.security;
+        let redactor = Redactor::with_known(known).map_err(GuardError::Known)?;
         Ok(Self {
             scanner: Arc::new(Scanner::new(toggles(security))),
             redactor: Arc::new(redactor),
             fail_mode: security.fail_mode.value,
             redact_results: security.sandbox_hooks.secret_redact_posttool.value,
+            runtime: harness.runtime.value,
+            allowlist: tools_allowed(security, allowlist)?.map(Arc::new),
+            token: uuid::Uuid::now_v7().simple().to_string().into(),
+            calls: Arc::default(),
+            started: Arc::new(watch::Sender::new(false)),
+            stopped: Arc::default(),
+            emit: emit.clone(),
         })
     }
 
@@ -62,21 +121,40 @@ impl Guard {
         self.redactor.redact_json(text)
     }
 
-    /// The same guard, as the door asks it.
-    pub fn door_judge(&self) -> Judge {
-        let guard = self.clone();
-        Arc::new(move |subject| guard.judge(subject))
+    /// The words after `__hook` with which a hook of this run reaches this guard.
+    pub fn hook_arguments(&self) -> [String; 3] {
+        let how = if self.fail_mode == FailMode::Closed { "closed" } else { "open" };
+        [self.runtime.to_string(), how.to_owned(), self.token.to_string()]
     }
 
-    fn judge(&self, subject: &Subject<'_>) -> Verdict {
-        match subject {
-            Subject::ToolResult { text, .. } if self.redact_results => match self.redactor.redact(text) {
-                Cow::Owned(clean) => Verdict::Replace(clean),
-                Cow::Borrowed(_) => Verdict::Pass,
-            },
-            _ => Verdict::Pass,
-        }
+    /// The run must end. The first reason stays.
+    pub fn stop(&self, reason: &str) {
+        self.stopped.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| reason.to_owned());
     }
+
+    /// Why the run must end, if it must.
+    pub fn stop_reason(&self) -> Option<String> {
+        self.stopped.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A tool's result as the model may see it.
+    fn clean_result<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.redact_results { self.redactor.redact(text) } else { Cow::Borrowed(text) }
+    }
+}
+
+/// Asked for and empty is a mistake, never "everything".
+fn tools_allowed(security: &Security, list: Option<&str>) -> Result<Option<Vec<String>>, GuardError> {
+    if !security.sandbox_hooks.tool_allowlist_pretool.enabled.value {
+        return Ok(None);
+    }
+    let names: Vec<String> = list
+        .unwrap_or_default()
+        .split(',')
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .collect();
+    if names.is_empty() { Err(GuardError::NoAllowlist) } else { Ok(Some(names)) }
 }
 
 /// The scanner's switches, from the harness's words.

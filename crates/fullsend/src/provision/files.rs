@@ -9,6 +9,8 @@ use sandbox::{CopyOnWrite, LandlockRequirement, Mount, MountKind};
 
 use crate::check::policies::PolicyFile;
 use crate::harness::Harness;
+use crate::runtime::contract;
+use crate::runtime::inside::{DOOR, DOOR_NAME};
 
 /// Files of the host's `/etc` that hold no secrets and without which programs do not start.
 const ETC_FROM_HOST: &[&str] = &[
@@ -76,8 +78,7 @@ fn from_host(path: &Path) -> Option<Mount> {
 }
 
 fn etc() -> Vec<Mount> {
-    let hosts =
-        format!("127.0.0.1 localhost sandbox\n::1 localhost\n{} {}\n", super::DOOR.ip(), super::DOOR_NAME);
+    let hosts = format!("127.0.0.1 localhost sandbox\n::1 localhost\n{} {}\n", DOOR.ip(), DOOR_NAME);
     let files = [
         ("/etc/passwd", "root:x:0:0:root:/root:/usr/sbin/nologin\nsandbox:x:1000:1000:sandbox:/sandbox:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n".to_owned()),
         ("/etc/group", "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n".to_owned()),
@@ -96,12 +97,13 @@ fn etc() -> Vec<Mount> {
 /// The layout of the agent's own directories.
 pub fn workspace(harness: &Harness, staging: &Path) -> Vec<Mount> {
     let size_bytes = harness.sandbox.limits.disk_mb.get() << 20;
-    let config = format!("/sandbox/{}-config", harness.runtime.value);
+    let config = contract::of(harness.runtime.value).config_directory;
     let mount = |target: &str, kind: MountKind| Mount { target: PathBuf::from(target), kind };
     vec![
         mount("/sandbox", MountKind::Temporary { size_bytes, inodes: 1 << 20, mode: 0o755 }),
         mount("/sandbox/workspace", MountKind::Directory { mode: 0o755 }),
         mount("/sandbox/workspace/output", MountKind::Directory { mode: 0o755 }),
+        mount(config, MountKind::Directory { mode: 0o755 }),
         mount(&format!("{config}/agents"), MountKind::ReadOnly { source: staging.join("config/agents") }),
         mount(&format!("{config}/skills"), MountKind::ReadOnly { source: staging.join("config/skills") }),
         mount("/tmp/workspace", MountKind::Symlink { to: "/sandbox/workspace".into() }),

@@ -13,25 +13,21 @@ use std::time::Duration;
 use egress::door::{Door, Serving};
 use sandbox::repository::RepositoryError;
 use sandbox::{
-    Layer, Limit, LocalRange, Network, Part, ProofError, ProofSpec, Sandbox, SandboxSpec, Socket, SocketKind,
-    SocketSpec, StartError,
+    Layer, Limit, LocalRange, Mount, MountKind, Network, Part, ProofError, ProofSpec, Sandbox, SandboxSpec,
+    Socket, SocketKind, SocketSpec, StartError,
 };
 
 use crate::event::RunEvent;
 use crate::event::log::Emitter;
-use crate::guard::Guard;
+use crate::guard::socket::{self, Listening};
+use crate::guard::{Guard, client};
 use crate::harness::Harness;
 use crate::harness::names::Weaker;
 use crate::inputs::Cleared;
 use crate::resolve::library::Library;
-
-/// Where the agent reaches its model: an address that only this sandbox's loopback answers for.
-pub const DOOR: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(198, 18, 0, 1)), 80);
-pub const DOOR_NAME: &str = "model.fullsend.internal";
-
-/// Where our own program is inside.
-pub const PROGRAM: &str = "/opt/fullsend/fullsend";
+use crate::runtime::inside::{DOOR, PROGRAM};
+use crate::runtime::programs::{self, Places, Program, ProgramError};
+use crate::runtime::{self, contract};
 
 /// A sandbox that was proved to hold, and the door it reaches the model through.
 pub struct Provisioned {
@@ -39,6 +35,10 @@ pub struct Provisioned {
     pub sandbox: Sandbox,
     pub door: Arc<Door>,
     serving: Serving,
+    /// Where hooks ask; closed with this value.
+    listening: Listening,
+    /// The runtime's own program, if it has one.
+    pub program: Option<Program>,
     /// Host directory whose files appear read-only inside; filled before the agent starts.
     pub staging: PathBuf,
     pub repository_name: String,
@@ -62,6 +62,8 @@ pub struct Surroundings<'a> {
 #[derive(Debug)]
 pub enum ProvisionError {
     Model(model::ModelError),
+    Program(ProgramError),
+    Guard(std::io::Error),
     Backend,
     Repository(RepositoryError),
     Staging { path: PathBuf, source: std::io::Error },
@@ -74,6 +76,8 @@ impl std::fmt::Display for ProvisionError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Model(error) => error.fmt(f),
+            Self::Program(error) => error.fmt(f),
+            Self::Guard(error) => write!(f, "the guard cannot listen: {error}"),
             Self::Backend => {
                 f.write_str("the backend `openshell` is not built yet: use `sandbox.backend: local`")
             }
@@ -93,10 +97,17 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
     if harness.sandbox.backend.value == crate::harness::names::Backend::Openshell {
         return Err(ProvisionError::Backend);
     }
+    let program = programs::find(contract::of(harness.runtime.value), &Places::new(around.variables))
+        .map_err(ProvisionError::Program)?;
     let door = model::door(&cleared.checked, around).map_err(ProvisionError::Model)?;
     let staging = make_staging(around.directory)?;
     let repository_name = repository::name(around.repository);
-    let spec = specify(&cleared, around, &staging, &repository_name).map_err(ProvisionError::Repository)?;
+    let listening = socket::listen(around.directory, around.guard).map_err(ProvisionError::Guard)?;
+    let mut spec =
+        specify(&cleared, around, &staging, &repository_name).map_err(ProvisionError::Repository)?;
+    spec.mounts.extend(runtime::mounts(&cleared, around.guard, program.as_ref(), around.variables));
+    let socket = MountKind::Socket { source: listening.path().to_owned() };
+    spec.mounts.push(Mount { target: client::SOCKET.into(), kind: socket });
     let mut sandbox = Sandbox::start(spec).map_err(ProvisionError::Sandbox)?;
     for fact in &sandbox.describe().facts {
         around.emit.emit(RunEvent::SandboxPart {
@@ -112,6 +123,8 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
         sandbox,
         door,
         serving,
+        listening,
+        program,
         staging,
         repository_name,
         runtime: around.runtime.clone(),
@@ -255,6 +268,7 @@ impl Provisioned {
     pub fn close(self) -> Result<(), sandbox::CloseError> {
         self.runtime.block_on(self.serving.stop(Duration::from_millis(500)));
         let closed = self.sandbox.close();
+        drop(self.listening);
         drop(std::fs::remove_dir_all(&self.staging));
         closed
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use egress::door::{Budget, Door, DoorConfig, Money, Upstream};
+use egress::event::EgressEvent;
 use egress::scripted::{Scenario, ScenarioError, ScriptedModel};
 
 use super::Surroundings;
@@ -42,12 +43,17 @@ impl std::error::Error for ModelError {}
 pub fn door(checked: &Checked, around: &Surroundings<'_>) -> Result<Arc<Door>, ModelError> {
     let provider =
         checked.providers.iter().find(|file| file.inference_capable).ok_or(ModelError::NoProvider)?;
-    let emit = around.emit.clone();
+    let (emit, guard) = (around.emit.clone(), around.guard.clone());
     let on_event = Arc::new(move |event| {
+        if let EgressEvent::Stop { reason, .. } = &event {
+            guard.stop(reason);
+        }
         emit.emit(RunEvent::Model { event: serde_json::to_value(event).unwrap_or_default() });
     });
     let (budget, judge) = (budget(checked), around.guard.door_judge());
-    let config = DoorConfig { budget, judge, ..DoorConfig::new(upstream(provider, around)?, on_event) };
+    let start = Some(around.guard.start_signal());
+    let config =
+        DoorConfig { budget, judge, start, ..DoorConfig::new(upstream(provider, around)?, on_event) };
     Ok(Arc::new(Door::new(config)))
 }
 

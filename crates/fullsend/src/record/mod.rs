@@ -67,6 +67,10 @@ pub struct Attempt {
     pub ending: Option<String>,
     pub turns: u64,
     pub tool_calls: u64,
+    /// Calls that the guard denied.
+    pub denied_calls: u64,
+    /// Results that came back without the guard's verdict: these calls ran unseen.
+    pub unseen_calls: Vec<String>,
     pub violations: Vec<Violation>,
     pub accepted: bool,
 }
@@ -159,6 +163,10 @@ fn apply(record: &mut Record, envelope: &Envelope) {
             record.attempts.push(Attempt { iteration, ..Attempt::default() });
         }
         RunEvent::ToolStarted { .. } => with_attempt(record, |attempt| attempt.tool_calls += 1),
+        RunEvent::ToolDenied { .. } => with_attempt(record, |attempt| attempt.denied_calls += 1),
+        RunEvent::HookMissing { reason, .. } => {
+            with_attempt(record, |attempt| attempt.unseen_calls.push(reason));
+        }
         RunEvent::AgentFinished { ending, turns, .. } => with_attempt(record, |attempt| {
             attempt.ending = Some(ending);
             attempt.turns = turns;

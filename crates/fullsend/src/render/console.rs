@@ -21,6 +21,8 @@ pub fn line(envelope: &Envelope) -> Option<String> {
         RunEvent::ToolStarted { tool, summary, .. } => {
             Some(format!("    {tool} {summary}").trim_end().to_owned())
         }
+        RunEvent::ToolDenied { tool, reason, .. } => Some(format!("  denied    {tool}: {reason}")),
+        RunEvent::HookMissing { reason, .. } => Some(format!("  guard     {reason}")),
         RunEvent::OutputRejected { iteration, violations } => {
             let mut text = format!("  rejected  the output of attempt {iteration}:");
             for violation in violations {

@@ -125,7 +125,9 @@ fn sequence(
     let host = Host { library: &library, repository: &repository, environment: &environment, directory };
     let scripts = checked.scripts.clone();
     let variables = host.script_environment(&checked, &value);
-    let guard = Guard::new(&checked.resolved.harness.security, host.secrets(&checked, &value)?)?;
+    let allowed = host.tool_allowlist(&checked, &value);
+    let known = host.secrets(&checked, &value)?;
+    let guard = Guard::new(&checked.resolved.harness, known, allowed.as_deref(), emit)?;
 
     if let Some(pre) = &scripts.pre {
         step(emit, Step::PreScript, || host.run_script("pre_script", pre, &variables, &repository, emit))?;
@@ -175,9 +177,10 @@ fn attempts(
         if cancel.is_cancelled() {
             return Err(Stop::interrupted());
         }
-        let attempt = step(emit, Step::Agent, || once(ready, &task, emit))?;
+        let place = directory.path.join(format!("iteration-{}", task.iteration));
+        let attempt = step(emit, Step::Agent, || once(ready, &task, guard, &place, emit))?;
         let conversation = attempt.conversation.clone();
-        let place = directory.path.join(format!("iteration-{}", task.iteration)).join("quarantine");
+        let place = place.join("quarantine");
         let root = ready.provisioned.sandbox.root();
         let quarantined =
             step(emit, Step::Quarantine, || quarantine::quarantine(attempt, root, &place, guard))?;
@@ -216,9 +219,17 @@ fn attempts(
 
 /// One run of the agent. Running out of time or failing outright ends the run; an unfinished one goes on to the check,
 /// which says what is missing.
-fn once(ready: &Ready, task: &Task, emit: &Emitter) -> Result<Attempt, Stop> {
+fn once(
+    ready: &Ready,
+    task: &Task,
+    guard: &Guard,
+    place: &std::path::Path,
+    emit: &Emitter,
+) -> Result<Attempt, Stop> {
     emit.emit(RunEvent::AgentStarted { iteration: task.iteration });
-    let attempt = runtime::attempt(ready, task, emit)?;
+    let attempt = runtime::attempt(&ready.scene(guard), task, emit)?;
+    runtime::keep_logs(&attempt, place, guard)
+        .map_err(|error| Stop::internal(format!("the transcripts cannot be kept: {error}")))?;
     let ending = match &attempt.ending {
         Ending::Finished => "finished".to_owned(),
         Ending::Stopped { .. } => "stopped".to_owned(),
@@ -226,6 +237,9 @@ fn once(ready: &Ready, task: &Task, emit: &Emitter) -> Result<Attempt, Stop> {
         Ending::Timeout => "timeout".to_owned(),
     };
     emit.emit(RunEvent::AgentFinished { iteration: task.iteration, ending, turns: attempt.turns });
+    if let Some(reason) = guard.stop_reason() {
+        return Err(Stop::security(&reason));
+    }
     match &attempt.ending {
         Ending::Timeout => Err(Stop::timeout()),
         Ending::Failed { why } => Err(Stop::agent_failed(why)),
@@ -315,6 +329,17 @@ impl Host<'_> {
         let directory = artifacts.directory.to_string_lossy().into_owned();
         variables.insert("FULLSEND_VALIDATED_ITERATION_DIR".to_owned(), directory);
         variables
+    }
+
+    /// What the agent or the scripts would see under this name, else the host's own.
+    fn tool_allowlist(&self, checked: &Checked, value: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+        const NAME: &str = "FULLSEND_TOOL_ALLOWLIST";
+        let harness = &checked.resolved.harness;
+        let given = [&harness.env.sandbox, &harness.env.runner].into_iter().find_map(|map| {
+            let (_, text) = map.0.iter().find(|(name, _)| name.value == NAME)?;
+            text.expand(value).ok()
+        });
+        given.or_else(|| value(NAME))
     }
 
     /// The values of the run's credentials, which must turn up nowhere.

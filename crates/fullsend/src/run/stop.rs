@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::Outcome;
 use crate::bootstrap::BootstrapError;
 use crate::event::outcome::OutcomeKind;
+use crate::guard::GuardError;
 use crate::inputs::InputError;
 use crate::provision::ProvisionError;
 use crate::provision::model::ModelError;
@@ -47,6 +48,11 @@ impl Stop {
 
     pub fn timeout() -> Self {
         Self::new(OutcomeKind::Timeout, 124, "the agent ran out of time")
+    }
+
+    /// The guard ended it.
+    pub fn security(reason: &str) -> Self {
+        Self::new(OutcomeKind::SecurityStop, 6, reason)
     }
 
     pub fn agent_failed(why: &str) -> Self {
@@ -102,9 +108,12 @@ impl Stop {
     }
 }
 
-impl From<scan::TooShort> for Stop {
-    fn from(error: scan::TooShort) -> Self {
-        Self::missing(format!("the credential {} is too short to be kept secret", error.name))
+impl From<GuardError> for Stop {
+    fn from(error: GuardError) -> Self {
+        match error {
+            GuardError::Known(_) => Self::missing(error.to_string()),
+            GuardError::NoAllowlist => Self::setup(error.to_string()),
+        }
     }
 }
 
@@ -123,11 +132,14 @@ impl From<ProvisionError> for Stop {
     fn from(error: ProvisionError) -> Self {
         let reason = error.to_string();
         match error {
-            ProvisionError::Model(ModelError::NoProvider) => Self::missing(reason),
+            ProvisionError::Program(_) | ProvisionError::Model(ModelError::NoProvider) => {
+                Self::missing(reason)
+            }
             ProvisionError::Model(_) => Self::setup(reason),
             ProvisionError::Repository(_) => Self::setup(reason),
             ProvisionError::Proof(_) => Self::new(OutcomeKind::SecurityStop, 6, reason),
             ProvisionError::Backend
+            | ProvisionError::Guard(_)
             | ProvisionError::Sandbox(_)
             | ProvisionError::Door(_)
             | ProvisionError::Staging { .. } => Self::new(OutcomeKind::SandboxUnavailable, 8, reason),
@@ -145,7 +157,7 @@ impl From<RuntimeError> for Stop {
     fn from(error: RuntimeError) -> Self {
         match error {
             RuntimeError::NotBuilt(_) => Self::missing(error.to_string()),
-            RuntimeError::Start(_) | RuntimeError::Stream(_) | RuntimeError::Lost(_) => {
+            RuntimeError::Start(_) | RuntimeError::Stream(_) | RuntimeError::State { .. } => {
                 Self::agent_failed(&error.to_string())
             }
         }

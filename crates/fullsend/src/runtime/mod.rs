@@ -1,15 +1,39 @@
-//! Who thinks. One folder per runtime behind one contract: start the agent inside with a task, turn its stream into
-//! events, and come back with an `Attempt`. Nothing here judges the output.
+//! Who thinks. One folder per runtime behind one contract: say what it needs inside, start it there with a task, turn its
+//! stream into events, and come back with an `Attempt`. Nothing here makes a sandbox or judges the output.
 
+pub mod claude;
+pub mod contract;
+mod handin;
+pub mod inside;
 pub mod native;
+mod process;
+pub mod programs;
+pub mod prompt;
+mod schema;
+pub mod state;
+pub mod stream;
 
+use std::path::Path;
 use std::time::Duration;
 
-use serde_json::Value as Json;
+use sandbox::{Mount, Sandbox};
 
-use crate::bootstrap::Ready;
 use crate::event::log::Emitter;
+use crate::guard::Guard;
 use crate::harness::names::RuntimeName;
+use crate::inputs::Cleared;
+use programs::Program;
+use state::StateFile;
+
+/// Where an agent is started: made by the bootstrap, when everything is in its place.
+pub struct Scene<'a> {
+    pub cleared: &'a Cleared,
+    pub sandbox: &'a Sandbox,
+    pub guard: &'a Guard,
+    pub program: Option<&'a Program>,
+    /// The repository's directory inside.
+    pub repository: &'a str,
+}
 
 /// What the agent is asked to do, once.
 #[derive(Clone, Debug)]
@@ -17,10 +41,19 @@ pub struct Task {
     pub iteration: u32,
     /// Why the last output was rejected.
     pub feedback: Option<String>,
-    /// The conversation to continue, in the runtime's own form.
-    pub conversation: Option<Json>,
+    /// The conversation to continue.
+    pub conversation: Option<Conversation>,
     /// What is left of the run's time.
     pub time: Duration,
+}
+
+/// A conversation in the runtime's own form, as it was; never shown to anybody. What is shown is a redacted copy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Conversation {
+    /// The runtime's name for it.
+    pub id: String,
+    /// Below the runtime's configuration directory.
+    pub files: Vec<StateFile>,
 }
 
 /// One run of the agent, however it ended.
@@ -28,7 +61,9 @@ pub struct Task {
 pub struct Attempt {
     pub iteration: u32,
     pub ending: Ending,
-    pub conversation: Option<Json>,
+    pub conversation: Option<Conversation>,
+    /// What the runtime wrote about itself, by name.
+    pub logs: Vec<StateFile>,
     pub turns: u64,
 }
 
@@ -51,7 +86,7 @@ pub enum RuntimeError {
     NotBuilt(RuntimeName),
     Start(sandbox::ExecError),
     Stream(std::io::Error),
-    Lost(sandbox::WaitError),
+    State { what: &'static str, source: std::io::Error },
 }
 
 impl std::fmt::Display for RuntimeError {
@@ -60,17 +95,67 @@ impl std::fmt::Display for RuntimeError {
             Self::NotBuilt(name) => write!(f, "the runtime `{name}` is not built yet: use `runtime: native`"),
             Self::Start(error) => write!(f, "the agent could not be started: {error}"),
             Self::Stream(error) => write!(f, "the agent's stream broke: {error}"),
-            Self::Lost(error) => write!(f, "the agent was lost: {error}"),
+            Self::State { what, source } => write!(f, "{what}: {source}"),
         }
     }
 }
 
 impl std::error::Error for RuntimeError {}
 
+/// What must be in the sandbox from its start, beside the agent and its skills.
+pub fn mounts(
+    cleared: &Cleared,
+    guard: &Guard,
+    program: Option<&Program>,
+    value: &dyn Fn(&str) -> Option<String>,
+) -> Vec<Mount> {
+    let mut mounts = Vec::new();
+    if let Some(program) = program {
+        let kind = sandbox::MountKind::ReadOnly { source: program.directory.clone() };
+        mounts.push(Mount { target: inside::RUNTIME_PROGRAM.into(), kind });
+    }
+    match cleared.checked.resolved.harness.runtime.value {
+        RuntimeName::Claude => mounts.extend(claude::settings::mounts(cleared, guard, value)),
+        RuntimeName::Codex | RuntimeName::Native => {}
+    }
+    mounts
+}
+
 /// Runs the agent once.
-pub fn attempt(ready: &Ready, task: &Task, emit: &Emitter) -> Result<Attempt, RuntimeError> {
-    match ready.provisioned.cleared.checked.resolved.harness.runtime.value {
-        RuntimeName::Native => native::launch::attempt(ready, task, emit),
+pub fn attempt(scene: &Scene<'_>, task: &Task, emit: &Emitter) -> Result<Attempt, RuntimeError> {
+    match scene.cleared.checked.resolved.harness.runtime.value {
+        RuntimeName::Claude => claude::launch::attempt(scene, task, emit),
+        RuntimeName::Native => native::launch::attempt(scene, task, emit),
         other => Err(RuntimeError::NotBuilt(other)),
     }
+}
+
+/// Keeps what an attempt left to read, redacted, in the attempt's directory.
+pub fn keep_logs(attempt: &Attempt, directory: &Path, guard: &Guard) -> std::io::Result<()> {
+    let conversation = attempt.conversation.iter().flat_map(|conversation| &conversation.files);
+    let transcripts = conversation.map(|file| (format!("transcripts/{}", name_of(&file.path)), file));
+    let logs = attempt.logs.iter().map(|file| (file.path.clone(), file));
+    for (name, file) in transcripts.chain(logs) {
+        let path = directory.join(name);
+        std::fs::create_dir_all(path.parent().unwrap_or(directory))?;
+        std::fs::write(path, redacted(&file.contents, guard))?;
+    }
+    Ok(())
+}
+
+/// Transcripts lie side by side; the agent chose the directories they were in.
+fn name_of(path: &str) -> String {
+    let parts: Vec<&str> = path.split('/').collect();
+    parts[parts.len().saturating_sub(2)..].join("-").trim_start_matches('.').to_owned()
+}
+
+/// Line by line, so that JSON lines stay JSON lines.
+fn redacted(contents: &[u8], guard: &Guard) -> String {
+    let text = String::from_utf8_lossy(contents);
+    let lines = text.lines().map(|line| {
+        let json = line.starts_with(['{', '[']);
+        let clean = if json { guard.redact_json(line) } else { guard.redact(line) };
+        format!("{clean}\n")
+    });
+    lines.collect()
 }

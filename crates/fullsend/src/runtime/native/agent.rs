@@ -4,10 +4,13 @@
 use std::io::{Read, Write};
 
 use egress::client::Client;
-use egress::wire::{Answer, Block, Message, Request, Role, ToolCall, ToolResult, Wire, codec};
+use egress::wire::{Answer as Spoken, Block, Message, Request, Role, ToolCall, ToolResult, Wire, codec};
+use serde_json::Value as Json;
 
 use super::protocol::{AgentReport, AgentTask, End};
 use super::tools;
+use crate::guard::client;
+use crate::guard::dialect::native::{Answer, Question};
 
 /// The most that a task may be.
 const MAX_TASK: u64 = 64 << 20;
@@ -23,6 +26,11 @@ pub fn main() -> std::process::ExitCode {
         Ok(task) => task,
         Err(_) => return std::process::ExitCode::from(70),
     };
+    // The door waits for this before it lets the first request pass.
+    if let Err(why) = ask(&task, &Question::Start) {
+        report(&AgentReport::End { how: End::Failed { why }, turns: 0, conversation: Json::Null });
+        return std::process::ExitCode::SUCCESS;
+    }
     let (how, request) = converse(&task);
     let turns = egress::wire::turns(&request.messages) as u64;
     report(&AgentReport::End { how, turns, conversation: codec::write_request(Wire::Messages, &request) });
@@ -77,7 +85,7 @@ fn begin(task: &AgentTask) -> Request {
     }
 }
 
-fn calls_of(answer: &Answer) -> Vec<ToolCall> {
+fn calls_of(answer: &Spoken) -> Vec<ToolCall> {
     answer
         .blocks
         .iter()
@@ -92,14 +100,42 @@ fn text_of(block: &Block) -> Option<&str> {
 fn perform(task: &AgentTask, call: &ToolCall, finished: &mut bool) -> ToolResult {
     let summary = tools::summary(&call.name, &call.input);
     report(&AgentReport::ToolStarted { call: call.id.clone(), tool: call.name.clone(), summary });
-    let outcome = if call.name == tools::FINISH {
-        finish(task, call, finished)
-    } else {
-        tools::run(&call.name, &call.input)
-    };
+    let outcome = judged(task, call, || {
+        if call.name == tools::FINISH {
+            finish(task, call, finished)
+        } else {
+            tools::run(&call.name, &call.input)
+        }
+    });
     let bytes = outcome.text.len() as u64;
     report(&AgentReport::ToolFinished { call: call.id.clone(), is_error: outcome.is_error, bytes });
     ToolResult { id: call.id.clone(), parts: vec![outcome.text], is_error: outcome.is_error }
+}
+
+/// The guard before the call, the guard after it. Without its answer nothing runs and nothing is shown.
+fn judged(task: &AgentTask, call: &ToolCall, run: impl FnOnce() -> tools::Outcome) -> tools::Outcome {
+    let (id, tool, input) = (call.id.clone(), call.name.clone(), call.input.clone());
+    match ask(task, &Question::Before { id, tool, input }) {
+        Ok(Answer { deny: Some(reason), .. }) | Err(reason) => return tools::Outcome::error(reason),
+        Ok(_) => {}
+    }
+    let tools::Outcome { text, is_error } = run();
+    match ask(task, &Question::After { text: text.clone() }) {
+        Ok(Answer { text: Some(cleaned), .. }) => tools::Outcome { text: cleaned, is_error },
+        Ok(_) => tools::Outcome { text, is_error },
+        Err(reason) => tools::Outcome::error(reason),
+    }
+}
+
+fn ask(task: &AgentTask, question: &Question) -> Result<Answer, String> {
+    let [runtime, how, token] = &task.guard;
+    let body = serde_json::to_vec(question).unwrap_or_default();
+    match client::ask(runtime, token, &body) {
+        Ok(answer) if answer.code == 0 => Ok(serde_json::from_str(&answer.text).unwrap_or_default()),
+        Ok(refusal) => Err(refusal.text),
+        Err(_) if how == "open" => Ok(Answer::default()),
+        Err(error) => Err(format!("fullsend: the guard did not answer: {error}")),
+    }
 }
 
 /// Writes the output file. Whether it is good is decided on the host.

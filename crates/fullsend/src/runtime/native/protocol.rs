@@ -8,6 +8,8 @@ use std::net::SocketAddr;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AgentTask {
     pub door: SocketAddr,
+    /// How to reach the guard: the words of a hook.
+    pub guard: [String; 3],
     pub model: String,
     pub system: String,
     /// Said as the user: the task, or what was wrong with the last output.

@@ -1,0 +1,210 @@
+//! The tool calls of one run: what the model asked for, what the guard said to each, and whether a result may go back to
+//! the model. The door tells of calls and asks about results; the hook socket asks for verdicts. Pure state, no I/O.
+
+use std::collections::HashMap;
+
+use serde_json::Value as Json;
+
+/// More calls than one run can have. Beyond it none is remembered and every result stops the run.
+const MAX_CALLS: usize = 1 << 17;
+
+/// What the guard says to a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    Allow,
+    /// The reason carries a mark that only this denial has, so that its result can be told from a tool's own words.
+    Deny {
+        reason: String,
+    },
+}
+
+/// How a runtime treats calls, as far as results depend on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Habits {
+    /// Tools that the runtime runs without asking its hooks. The door alone judges them.
+    pub tools_without_hooks: &'static [&'static str],
+    /// How results begin of calls that the runtime itself refused before any hook: no such tool, wrong arguments.
+    pub refusals: &'static [&'static str],
+    /// Whether what the hook was given is what the model asked for.
+    pub same_call: fn(asked: (&str, &Json), hooked: (&str, &Json)) -> bool,
+}
+
+/// Why a result must not go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Irregular {
+    /// The model never asked for this call.
+    Unknown,
+    /// No hook asked about it.
+    NoVerdict { tool: String },
+    /// It was denied, and this is not the denial.
+    Denied { tool: String },
+}
+
+impl std::fmt::Display for Irregular {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unknown => f.write_str("a result came back for a tool call that the model never made"),
+            Self::NoVerdict { tool } => {
+                write!(
+                    f,
+                    "a call to {tool} ran without the guard's verdict: its hook was killed or did not run"
+                )
+            }
+            Self::Denied { tool } => {
+                write!(f, "a call to {tool} was denied, and its result is not the denial: it may have run")
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Call {
+    tool: String,
+    input: Json,
+    at_door: Decision,
+    verdict: Option<Decision>,
+}
+
+/// Every call that passed the door.
+#[derive(Debug, Default)]
+pub struct Calls {
+    known: HashMap<String, Call>,
+}
+
+impl Calls {
+    /// The model asks for a call; `decision` is what the guard thinks of it already.
+    pub fn asked_for(&mut self, id: &str, tool: &str, input: &Json, decision: Decision) {
+        if self.known.len() < MAX_CALLS {
+            let call = Call { tool: tool.to_owned(), input: input.clone(), at_door: decision, verdict: None };
+            self.known.insert(id.to_owned(), call);
+        }
+    }
+
+    /// A hook asks about a call. A call that the model did not make, or not so, is denied whatever it is.
+    pub fn hooked(
+        &mut self,
+        id: &str,
+        hooked: (&str, &Json),
+        habits: &Habits,
+        judge: impl FnOnce() -> Decision,
+        deny: impl FnOnce(&str) -> Decision,
+    ) -> Decision {
+        let Some(call) = self.known.get_mut(id) else {
+            return deny("the model made no such call");
+        };
+        if let Some(Decision::Deny { .. }) = &call.verdict {
+            return call.verdict.clone().unwrap_or(Decision::Allow);
+        }
+        let decision = if !(habits.same_call)((&call.tool, &call.input), hooked) {
+            deny("the model asked for something else")
+        } else {
+            match &call.at_door {
+                Decision::Deny { .. } => call.at_door.clone(),
+                Decision::Allow => judge(),
+            }
+        };
+        call.verdict = Some(decision.clone());
+        decision
+    }
+
+    /// Whether a result may go on to the model.
+    pub fn result(&self, id: &str, text: &str, is_error: bool, habits: &Habits) -> Result<(), Irregular> {
+        let call = self.known.get(id).ok_or(Irregular::Unknown)?;
+        let tool = || call.tool.clone();
+        match (&call.verdict, &call.at_door) {
+            (Some(Decision::Allow), _) => Ok(()),
+            (Some(Decision::Deny { reason }), _) if carries(text, reason) => Ok(()),
+            (Some(Decision::Deny { .. }), _) => Err(Irregular::Denied { tool: tool() }),
+            (None, Decision::Deny { .. }) => Err(Irregular::NoVerdict { tool: tool() }),
+            (None, Decision::Allow) => {
+                let refused = is_error && habits.refusals.iter().any(|start| text.starts_with(start));
+                let hookless = habits.tools_without_hooks.contains(&call.tool.as_str());
+                if refused || hookless { Ok(()) } else { Err(Irregular::NoVerdict { tool: tool() }) }
+            }
+        }
+    }
+}
+
+/// Runtimes wrap the reason in words of their own; the mark at its end is what counts.
+fn carries(text: &str, reason: &str) -> bool {
+    mark(reason).is_some_and(|mark| text.contains(mark))
+}
+
+/// `… [denial 5f3a…]`
+fn mark(reason: &str) -> Option<&str> {
+    reason.rfind("[denial ").and_then(|start| reason.get(start..))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const HABITS: Habits = Habits {
+        tools_without_hooks: &["Plan"],
+        refusals: &["<refused>"],
+        same_call: |asked, hooked| asked == hooked,
+    };
+
+    fn deny(reason: &str) -> Decision {
+        Decision::Deny { reason: format!("{reason} [denial 77]") }
+    }
+
+    fn calls(at_door: Decision) -> Calls {
+        let mut calls = Calls::default();
+        calls.asked_for("a", "Bash", &json!({ "command": "ls" }), at_door);
+        calls.asked_for("p", "Plan", &json!({}), Decision::Allow);
+        calls
+    }
+
+    fn ask(calls: &mut Calls, id: &str, tool: &str, command: &str, answer: Decision) -> Decision {
+        let input = json!({ "command": command });
+        calls.hooked(id, (tool, &input), &HABITS, || answer, deny)
+    }
+
+    #[test]
+    fn a_result_needs_a_verdict_on_the_same_call() {
+        let mut known = calls(Decision::Allow);
+        let no_verdict = Irregular::NoVerdict { tool: "Bash".to_owned() };
+        assert_eq!(known.result("a", "out", false, &HABITS), Err(no_verdict.clone()));
+        assert_eq!(known.result("a", "<refused> no such tool", true, &HABITS), Ok(()));
+        assert_eq!(known.result("a", "<refused> no such tool", false, &HABITS), Err(no_verdict));
+        assert_eq!(known.result("p", "out", false, &HABITS), Ok(()));
+        assert_eq!(known.result("z", "out", false, &HABITS), Err(Irregular::Unknown));
+        assert_eq!(ask(&mut known, "a", "Bash", "ls", Decision::Allow), Decision::Allow);
+        assert_eq!(known.result("a", "out", false, &HABITS), Ok(()));
+    }
+
+    #[test]
+    fn another_input_another_tool_or_an_invented_call_is_denied() {
+        for (id, tool, command) in [("a", "Bash", "rm -r /"), ("a", "Read", "ls"), ("b", "Bash", "ls")] {
+            let mut known = calls(Decision::Allow);
+            assert!(
+                matches!(ask(&mut known, id, tool, command, Decision::Allow), Decision::Deny { .. }),
+                "{id} {tool} {command}"
+            );
+            // Asking again with the right words does not wash it off.
+            assert_eq!(
+                ask(&mut known, "a", "Bash", "ls", Decision::Allow) == Decision::Allow,
+                id == "b",
+                "{id} {tool}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_denied_call_gives_its_denial_or_nothing() {
+        for at_door in [Decision::Allow, deny("not this")] {
+            let mut known = calls(at_door);
+            let denied = ask(&mut known, "a", "Bash", "ls", deny("not this"));
+            assert_eq!(denied, deny("not this"));
+            assert_eq!(known.result("a", "hook error: not this [denial 77]", true, &HABITS), Ok(()));
+            let ran = Irregular::Denied { tool: "Bash".to_owned() };
+            assert_eq!(known.result("a", "file1 file2", false, &HABITS), Err(ran));
+        }
+        // What the door would deny is no refusal of the runtime's own, whatever the result says.
+        let known = calls(deny("not this"));
+        let ran = Irregular::NoVerdict { tool: "Bash".to_owned() };
+        assert_eq!(known.result("a", "<refused>", true, &HABITS), Err(ran));
+    }
+}

@@ -1,0 +1,59 @@
+//! The other end of the guard's socket, inside the sandbox: asks, waits, and knows no more than that. The hidden `__hook`
+//! command and our own agent loop use it. Nothing here parses what it carries.
+
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use super::dialect::HookAnswer;
+
+/// Where the guard's socket is inside.
+pub const SOCKET: &str = "/opt/fullsend/guard.sock";
+
+/// Longer than the guard itself may take, shorter than any runtime waits for its hook.
+const PATIENCE: Duration = Duration::from_secs(20);
+const MAX_ANSWER: u64 = 64 << 20;
+
+/// `runtime` and `token` as the launch gave them.
+pub fn ask(runtime: &str, token: &str, body: &[u8]) -> io::Result<HookAnswer> {
+    let mut stream = UnixStream::connect(SOCKET)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(format!("{runtime} {token}\n").as_bytes())?;
+    stream.write_all(body)?;
+    stream.shutdown(Shutdown::Write)?;
+    let mut bytes = Vec::new();
+    stream.take(MAX_ANSWER).read_to_end(&mut bytes)?;
+    decode(&bytes).ok_or_else(|| io::Error::other("the guard broke off"))
+}
+
+pub(super) fn encode(answer: &HookAnswer) -> Vec<u8> {
+    // The length tells a whole answer from one that broke off.
+    let mut bytes = format!("{} {}\n", answer.code, answer.text.len()).into_bytes();
+    bytes.extend_from_slice(answer.text.as_bytes());
+    bytes
+}
+
+fn decode(bytes: &[u8]) -> Option<HookAnswer> {
+    let end = bytes.iter().position(|byte| *byte == b'\n')?;
+    let (code, length) = std::str::from_utf8(&bytes[..end]).ok()?.split_once(' ')?;
+    let text = String::from_utf8(bytes[end + 1..].to_vec()).ok()?;
+    let whole = length.parse() == Ok(text.len());
+    whole.then_some(HookAnswer { code: code.parse().ok()?, text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_an_answer_is_none() {
+        let answer = HookAnswer { code: 2, text: "no, not\nthis".to_owned() };
+        let bytes = encode(&answer);
+        assert_eq!(decode(&bytes), Some(answer));
+        for length in 0..bytes.len() {
+            assert_eq!(decode(&bytes[..length]), None, "{length}");
+        }
+    }
+}

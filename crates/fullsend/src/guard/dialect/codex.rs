@@ -1,0 +1,44 @@
+//! Codex: its shell tools are all called `Bash` towards hooks, a patch is a command too; a result is replaced by
+//! blocking it with the text that the model is to see instead.
+
+use serde_json::{Value as Json, json};
+
+use super::{HookAnswer, HookEvent, text};
+use crate::guard::calls::{Decision, Habits};
+
+pub(super) const HABITS: Habits = Habits { tools_without_hooks: &[], refusals: &[], same_call: same };
+
+pub(super) fn read(body: &Json) -> Option<HookEvent> {
+    match body["hook_event_name"].as_str()? {
+        "SessionStart" => Some(HookEvent::Start),
+        "PreToolUse" => Some(HookEvent::Before {
+            id: text(body, "tool_use_id")?,
+            tool: text(body, "tool_name")?,
+            input: body["tool_input"].clone(),
+        }),
+        "PostToolUse" => Some(HookEvent::After { response: body["tool_response"].clone() }),
+        _ => Some(HookEvent::Other),
+    }
+}
+
+pub(super) fn verdict(decision: &Decision) -> HookAnswer {
+    match decision {
+        Decision::Allow => HookAnswer::silent(),
+        Decision::Deny { reason } => HookAnswer::refusal(reason),
+    }
+}
+
+pub(super) fn replacement(cleaned: &Json) -> HookAnswer {
+    let text = cleaned.as_str().map_or_else(|| cleaned.to_string(), str::to_owned);
+    HookAnswer::json(&json!({ "decision": "block", "reason": text }))
+}
+
+/// The hook is told the command; the model gave it under the name that its tool has for it.
+fn same(asked: (&str, &Json), hooked: (&str, &Json)) -> bool {
+    if hooked.0 != "Bash" && hooked.0 != "apply_patch" {
+        return asked == hooked;
+    }
+    let hooked = hooked.1["command"].as_str();
+    let given = [&asked.1["cmd"], &asked.1["command"], &asked.1["input"], asked.1];
+    hooked.is_some() && given.iter().any(|value| value.as_str() == hooked)
+}

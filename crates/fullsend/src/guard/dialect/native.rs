@@ -1,0 +1,48 @@
+//! Our own loop: asks in neutral words and believes the answer.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+
+use super::{HookAnswer, HookEvent};
+use crate::guard::calls::{Decision, Habits};
+
+pub(super) const HABITS: Habits =
+    Habits { tools_without_hooks: &[], refusals: &[], same_call: |asked, hooked| asked == hooked };
+
+/// What the loop says to the guard.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Question {
+    Start,
+    Before { id: String, tool: String, input: Json },
+    After { text: String },
+}
+
+/// What it hears.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Answer {
+    /// Why the call must not run.
+    pub deny: Option<String>,
+    /// What the model is to see instead of the result.
+    pub text: Option<String>,
+}
+
+pub(super) fn read(body: &Json) -> Option<HookEvent> {
+    Some(match Question::deserialize(body).ok()? {
+        Question::Start => HookEvent::Start,
+        Question::Before { id, tool, input } => HookEvent::Before { id, tool, input },
+        Question::After { text } => HookEvent::After { response: Json::String(text) },
+    })
+}
+
+pub(super) fn verdict(decision: &Decision) -> HookAnswer {
+    match decision {
+        Decision::Allow => HookAnswer::json(&json!({})),
+        Decision::Deny { reason } => HookAnswer::json(&json!({ "deny": reason })),
+    }
+}
+
+pub(super) fn replacement(cleaned: &Json) -> HookAnswer {
+    HookAnswer::json(&json!({ "text": cleaned }))
+}

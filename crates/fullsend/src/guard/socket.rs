@@ -1,0 +1,114 @@
+//! The guard's ear: a Unix socket that is lent to the sandbox, served by threads of the host. A request is one line with
+//! the runtime and the run's token, then what the hook was given; the answer is the hook's exit code and its words.
+//! Everything is bounded, and whatever goes wrong is a refusal.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+
+use super::dialect::HookAnswer;
+use super::{Guard, client};
+
+/// Hooks that ask at the same time; further ones wait in the kernel's queue.
+const MAX_CONNECTIONS: usize = 64;
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A hook is given whole files at times.
+const MAX_BODY: u64 = 64 << 20;
+const MAX_HEAD: u64 = 256;
+
+const NAME: &str = "guard.sock";
+
+/// A guard that listens. Dropping it ends the listening and removes the socket.
+pub struct Listening {
+    path: PathBuf,
+    directory: OwnedFd,
+    closed: Arc<AtomicBool>,
+}
+
+impl Listening {
+    /// The socket on the host.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.closed.store(true, Ordering::SeqCst);
+        // Wakes the thread that waits for a connection, so that it sees the flag.
+        drop(UnixStream::connect(short(&self.directory)));
+        drop(std::fs::remove_file(&self.path));
+    }
+}
+
+/// Starts to listen in `directory`, which must be real and private to its owner.
+pub fn listen(directory: &Path, guard: &Guard) -> io::Result<Listening> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(directory, flags, Mode::empty())?;
+    let listener = UnixListener::bind(short(&opened))?; // undone when `Listening` is dropped
+    let path = directory.join(NAME);
+    // The sandbox has an identity of its own; only what the mount shows it can be reached by it.
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666))?;
+    let closed = Arc::new(AtomicBool::new(false));
+    let (guard, flag) = (guard.clone(), Arc::clone(&closed));
+    std::thread::Builder::new().name("guard".to_owned()).spawn(move || serve(&listener, &guard, &flag))?;
+    Ok(Listening { path, directory: opened, closed })
+}
+
+/// The kernel takes 107 bytes of a socket's path; a run's directory is often longer.
+fn short(directory: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}/{NAME}", directory.as_raw_fd())
+}
+
+fn serve(listener: &UnixListener, guard: &Guard, closed: &AtomicBool) {
+    let busy = Arc::new(AtomicUsize::new(0));
+    while !closed.load(Ordering::SeqCst) {
+        let Ok((stream, _)) = listener.accept() else {
+            std::thread::sleep(Duration::from_millis(20));
+            continue;
+        };
+        while busy.load(Ordering::SeqCst) >= MAX_CONNECTIONS {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        busy.fetch_add(1, Ordering::SeqCst); // undone by the thread, or below if there is none
+        let (guard, place) = (guard.clone(), Arc::clone(&busy));
+        let spawned = std::thread::Builder::new().name("hook".to_owned()).spawn(move || {
+            // A hook that went away needs no answer; it counts as one that was never asked.
+            drop(answer(&stream, &guard));
+            place.fetch_sub(1, Ordering::SeqCst);
+        });
+        if spawned.is_err() {
+            busy.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+fn answer(stream: &UnixStream, guard: &Guard) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let said = read(stream).map_or_else(
+        |error| HookAnswer::refusal(&format!("fullsend: the guard could not read the hook: {error}")),
+        |(head, body)| guard.answer_hook(&head, &body),
+    );
+    let mut stream = stream;
+    stream.write_all(&client::encode(&said))
+}
+
+fn read(stream: &UnixStream) -> io::Result<(String, Vec<u8>)> {
+    let mut reader = BufReader::new(stream);
+    let mut head = String::new();
+    (&mut reader).take(MAX_HEAD).read_line(&mut head)?;
+    let mut body = Vec::new();
+    reader.take(MAX_BODY + 1).read_to_end(&mut body)?;
+    if body.len() as u64 > MAX_BODY {
+        return Err(io::Error::other(format!("it is larger than {MAX_BODY} bytes")));
+    }
+    Ok((head.trim_end().to_owned(), body))
+}

@@ -1,0 +1,154 @@
+//! Starts Claude Code inside and brings back what it did. The command line names every source of settings, agents and
+//! servers, so that none is looked for elsewhere.
+
+use std::time::Instant;
+
+use sandbox::{Command, Stdio};
+
+use super::settings;
+use super::stream::{Outcome, Stream};
+use crate::event::log::Emitter;
+use crate::harness::names::RuntimeName;
+use crate::runtime::contract::{self, Contract};
+use crate::runtime::process::{self, Ended};
+use crate::runtime::state::{self, StateFile};
+use crate::runtime::{
+    Attempt, Conversation, Ending, RuntimeError, Scene, Task, handin, inside, prompt, schema,
+};
+
+/// A schema larger than this is not given on a command line; the output is checked all the same.
+const MAX_SCHEMA: usize = 100 << 10;
+
+const DEBUG_LOG: &str = "claude-debug.log";
+
+fn contract() -> &'static Contract {
+    contract::of(RuntimeName::Claude)
+}
+
+pub fn attempt(scene: &Scene<'_>, task: &Task, emit: &Emitter) -> Result<Attempt, RuntimeError> {
+    let started = Instant::now();
+    let session = prepare(scene, task)?;
+    let before = handin::look(scene)?;
+    let mut command = Command::new(arguments(scene, task, &session));
+    command.working_directory = scene.repository.into();
+    command.environment = environment();
+    command.stdin = Stdio::Pipe;
+    let mut stream = Stream::default();
+    let words = prompt::prompt(scene.cleared, task);
+    let ended = process::run(scene, task, started, command, words.as_bytes(), &mut |line| {
+        stream.line(line, task.iteration).into_iter().for_each(|event| emit.emit(event));
+    })?;
+    let ending = conclude(scene, ended, stream.result.as_ref(), before.as_deref())?;
+    let turns = stream.result.as_ref().map_or(0, |result| result.turns);
+    let id = stream.session.unwrap_or(session);
+    Ok(Attempt {
+        iteration: task.iteration,
+        ending,
+        conversation: Some(keep(scene, id)?),
+        logs: logs(scene)?,
+        turns,
+    })
+}
+
+/// A conversation is put back as the host kept it; without one, nothing of an earlier attempt is left.
+fn prepare(scene: &Scene<'_>, task: &Task) -> Result<String, RuntimeError> {
+    let failed = |source| RuntimeError::State { what: "the conversation cannot be put back", source };
+    let projects = format!("{}/projects", contract().config_directory);
+    state::remove(scene.sandbox, &projects).map_err(failed)?;
+    let Some(conversation) = &task.conversation else { return Ok(uuid::Uuid::new_v4().to_string()) };
+    for file in &conversation.files {
+        let path = format!("{projects}/{}", file.path);
+        state::write(scene.sandbox, &path, &file.contents).map_err(failed)?;
+    }
+    Ok(conversation.id.clone())
+}
+
+fn arguments(scene: &Scene<'_>, task: &Task, session: &str) -> Vec<String> {
+    let (checked, harness) = (&scene.cleared.checked, &scene.cleared.checked.resolved.harness);
+    let about = checked.agent.frontmatter.as_ref();
+    let executable = scene.program.map_or("claude", |program| program.executable.as_str());
+    let mut words: Vec<String> = vec![format!("{}/{executable}", inside::RUNTIME_PROGRAM)];
+    let mut add = |flag: &str, value: &str| words.extend([flag.to_owned(), value.to_owned()]);
+    add("-p", "--verbose");
+    add("--output-format", "stream-json");
+    // Only what we mounted read-only into the configuration directory: skills, and settings that say nothing.
+    add("--setting-sources", "user");
+    add("--agents", &settings::agents_file());
+    add("--agent", &checked.agent.name);
+    add("--mcp-config", &settings::servers_file());
+    add("--strict-mcp-config", "--dangerously-skip-permissions");
+    add("--debug-file", &format!("{}/{DEBUG_LOG}", contract().config_directory));
+    add(if task.conversation.is_some() { "--resume" } else { "--session-id" }, session);
+    let model = harness.model.as_ref().or(about.and_then(|about| about.model.as_ref()));
+    if let Some(model) = model.filter(|model| model.as_str() != "inherit") {
+        add("--model", model.as_str());
+    }
+    if let Some(effort) = harness.effort.as_ref().or(about.and_then(|about| about.effort.as_ref())) {
+        add("--effort", &effort.to_string());
+    }
+    if let Some(turns) = about.and_then(|about| about.max_turns) {
+        add("--max-turns", &turns.to_string());
+    }
+    let schema = checked
+        .schema
+        .as_ref()
+        .and_then(|schema| schema::plain(&schema.json))
+        .map(|schema| schema.to_string());
+    if let Some(schema) = schema.filter(|schema| schema.len() <= MAX_SCHEMA) {
+        add("--json-schema", &schema);
+    }
+    words
+}
+
+/// No real key: the door has it. No telemetry, no updates: nothing but the door is reached.
+fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+    let door = format!("http://{}", inside::DOOR_NAME);
+    let all = [
+        ("ANTHROPIC_BASE_URL", door.as_str()),
+        ("ANTHROPIC_API_KEY", "held-by-fullsend"),
+        ("CLAUDE_CONFIG_DIR", contract().config_directory),
+        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+        ("DISABLE_AUTOUPDATER", "1"),
+        ("DISABLE_TELEMETRY", "1"),
+        ("CLAUDE_CODE_MAX_RETRIES", "4"),
+    ];
+    all.iter().map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+fn conclude(
+    scene: &Scene<'_>,
+    ended: Ended,
+    result: Option<&Outcome>,
+    before: Option<&[u8]>,
+) -> Result<Ending, RuntimeError> {
+    let stderr = match ended {
+        Ended::OutOfTime => return Ok(Ending::Timeout),
+        Ended::Failed { why } => return Ok(Ending::Failed { why }),
+        Ended::ByItself { stderr } => stderr,
+    };
+    let Some(result) = result else {
+        let why = if stderr.is_empty() { "it ended without a result".to_owned() } else { stderr };
+        return Ok(Ending::Failed { why });
+    };
+    if result.is_error {
+        let why = format!("{} {}", result.text, result.reason).trim().to_owned();
+        return Ok(Ending::Failed { why });
+    }
+    if let Some(output) = &result.output {
+        handin::structured(scene, output)?;
+        return Ok(Ending::Finished);
+    }
+    handin::last_words(scene, &result.text, before)
+}
+
+fn keep(scene: &Scene<'_>, id: String) -> Result<Conversation, RuntimeError> {
+    let files = state::read(scene.sandbox.root(), &format!("{}/projects", contract().config_directory))
+        .map_err(|source| RuntimeError::State { what: "the transcript cannot be read", source })?;
+    Ok(Conversation { id, files })
+}
+
+fn logs(scene: &Scene<'_>) -> Result<Vec<StateFile>, RuntimeError> {
+    let log = state::read_file(scene.sandbox.root(), &format!("{}/{DEBUG_LOG}", contract().config_directory))
+        .map_err(|source| RuntimeError::State { what: "the debug log cannot be read", source })?;
+    Ok(log.map(|contents| StateFile { path: DEBUG_LOG.to_owned(), contents }).into_iter().collect())
+}

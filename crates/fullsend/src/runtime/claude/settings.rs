@@ -1,0 +1,105 @@
+//! The files around a launch, all of them read-only inside: managed settings with our one hook and no other, the agent's
+//! definition, the MCP servers of the harness. See docs/decisions/0005-claude-launch.md for why these and not others.
+
+use sandbox::{Mount, MountKind};
+use serde_json::{Map, Value as Json, json};
+
+use crate::guard::Guard;
+use crate::harness::names::RuntimeName;
+use crate::inputs::Cleared;
+use crate::runtime::contract::{self, Hook};
+use crate::runtime::inside;
+
+/// Settings of the highest rank, which no other file and no writing at run time can change.
+const MANAGED: &str = "/etc/claude-code/managed-settings.json";
+
+/// Longer than the guard takes at its longest; the hook itself gives up before.
+const HOOK_SECONDS: u32 = 30;
+
+/// The tool that takes the output where there is a schema; a list of tools must name it too.
+const HAND_IN: &str = "StructuredOutput";
+
+pub fn agents_file() -> String {
+    format!("{}/agents.json", inside::LAUNCH)
+}
+
+pub fn servers_file() -> String {
+    format!("{}/mcp.json", inside::LAUNCH)
+}
+
+pub fn mounts(cleared: &Cleared, guard: &Guard, value: &dyn Fn(&str) -> Option<String>) -> Vec<Mount> {
+    let config = contract::of(RuntimeName::Claude).config_directory;
+    let file = |target: String, contents: String| Mount {
+        target: target.into(),
+        kind: MountKind::File { contents: contents.into_bytes(), mode: 0o444 },
+    };
+    vec![
+        file(MANAGED.to_owned(), managed(guard).to_string()),
+        file(agents_file(), agents(cleared).to_string()),
+        file(servers_file(), servers(cleared, value).to_string()),
+        // The agent could write these otherwise, and they are read again whenever they change.
+        file(format!("{config}/settings.json"), "{}".to_owned()),
+        file(format!("{config}/CLAUDE.md"), String::new()),
+    ]
+}
+
+fn managed(guard: &Guard) -> Json {
+    let words = guard.hook_arguments();
+    let command = format!("{} __hook {}", inside::PROGRAM, words.join(" "));
+    let hook =
+        json!({ "type": "command", "command": command, "timeout": HOOK_SECONDS, "onFailure": "block" });
+    let hooks: Map<String, Json> = contract::of(RuntimeName::Claude)
+        .hooks
+        .iter()
+        .map(|when| (event_name(*when).to_owned(), json!([{ "hooks": [hook] }])))
+        .collect();
+    json!({
+        "hooks": hooks,
+        "allowManagedHooksOnly": true,
+        "disableAllHooks": false,
+        "enableAllProjectMcpServers": false,
+        "includeCoAuthoredBy": false,
+        "cleanupPeriodDays": 3650,
+    })
+}
+
+fn event_name(hook: Hook) -> &'static str {
+    match hook {
+        Hook::Start => "SessionStart",
+        Hook::Before => "PreToolUse",
+        Hook::After => "PostToolUse",
+        Hook::AfterFailure => "PostToolUseFailure",
+    }
+}
+
+/// Given on the command line, an agent stands above every file of the same name.
+fn agents(cleared: &Cleared) -> Json {
+    let checked = &cleared.checked;
+    let about = checked.agent.frontmatter.as_ref();
+    let mut agent = Map::new();
+    let description = about.and_then(|about| about.description.clone());
+    agent.insert("description".to_owned(), description.unwrap_or_else(|| checked.agent.name.clone()).into());
+    agent.insert("prompt".to_owned(), cleared.agent_text.clone().into());
+    if let Some(tools) = about.and_then(|about| about.tools.as_ref()) {
+        let handing_in = checked.schema.as_ref().map(|_| HAND_IN.to_owned());
+        let tools: Vec<String> = tools.value.0.iter().cloned().chain(handing_in).collect();
+        agent.insert("tools".to_owned(), tools.into());
+    }
+    if let Some(tools) = about.and_then(|about| about.disallowed_tools.as_ref()) {
+        agent.insert("disallowedTools".to_owned(), tools.value.0.clone().into());
+    }
+    json!({ checked.agent.name.as_str(): agent })
+}
+
+fn servers(cleared: &Cleared, value: &dyn Fn(&str) -> Option<String>) -> Json {
+    let servers = cleared.checked.resolved.harness.mcp_servers.0.iter().map(|(name, server)| {
+        let words: Vec<String> = server.args.0.iter().filter_map(|word| word.expand(value).ok()).collect();
+        let environment =
+            server.env.0.iter().filter_map(|(name, text)| {
+                Some((name.value.clone(), Json::String(text.expand(value).ok()?)))
+            });
+        let environment: Map<String, Json> = environment.collect();
+        (name.value.clone(), json!({ "command": server.command.value, "args": words, "env": environment }))
+    });
+    json!({ "mcpServers": servers.collect::<Map<String, Json>>() })
+}

@@ -1,0 +1,96 @@
+//! What Claude Code prints, one JSON object a line. A run may print several results: the last one counts, and its own
+//! flag says whether it is an error, never its subtype. Lines that are not understood are left out.
+
+use serde_json::Value as Json;
+
+use crate::event::RunEvent;
+
+/// What is known after the lines so far.
+#[derive(Clone, Debug, Default)]
+pub struct Stream {
+    pub session: Option<String>,
+    pub result: Option<Outcome>,
+}
+
+/// The last result.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    pub is_error: bool,
+    /// The last words, or what went wrong.
+    pub text: String,
+    /// What the agent handed in against the schema.
+    pub output: Option<Json>,
+    pub turns: u64,
+    /// Why it ended, in the runtime's words.
+    pub reason: String,
+}
+
+impl Stream {
+    /// Takes in one line and gives the events that it means.
+    pub fn line(&mut self, line: &[u8], iteration: u32) -> Vec<RunEvent> {
+        let Ok(line) = serde_json::from_slice::<Json>(line) else { return Vec::new() };
+        match line["type"].as_str() {
+            Some("system") if line["subtype"] == "init" => {
+                self.session = line["session_id"].as_str().map(str::to_owned).or(self.session.take());
+                Vec::new()
+            }
+            Some("assistant") => blocks(&line).filter_map(|block| started(block, iteration)).collect(),
+            Some("user") => blocks(&line).filter_map(|block| finished(block, iteration)).collect(),
+            Some("result") => {
+                self.result = Some(outcome(&line));
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn blocks(line: &Json) -> impl Iterator<Item = &Json> {
+    line["message"]["content"].as_array().into_iter().flatten()
+}
+
+fn started(block: &Json, iteration: u32) -> Option<RunEvent> {
+    if block["type"] != "tool_use" {
+        return None;
+    }
+    let input = &block["input"];
+    let told = ["command", "file_path", "path", "pattern", "url", "description", "skill"];
+    let summary = told.iter().find_map(|key| input[*key].as_str()).unwrap_or_default();
+    Some(RunEvent::ToolStarted {
+        iteration,
+        call: block["id"].as_str()?.to_owned(),
+        tool: block["name"].as_str()?.to_owned(),
+        summary: summary.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(120).collect(),
+    })
+}
+
+fn finished(block: &Json, iteration: u32) -> Option<RunEvent> {
+    if block["type"] != "tool_result" {
+        return None;
+    }
+    let bytes = match &block["content"] {
+        Json::String(text) => text.len(),
+        Json::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).map(str::len).sum(),
+        _ => 0,
+    };
+    Some(RunEvent::ToolFinished {
+        iteration,
+        call: block["tool_use_id"].as_str()?.to_owned(),
+        is_error: block["is_error"] == true,
+        bytes: bytes as u64,
+    })
+}
+
+fn outcome(line: &Json) -> Outcome {
+    let errors: Vec<&str> =
+        line["errors"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
+    let said = line["result"].as_str().unwrap_or_default();
+    Outcome {
+        // A result that does not say is an error.
+        is_error: line["is_error"] != false,
+        text: if errors.is_empty() { said.to_owned() } else { errors.join("; ") },
+        output: line.get("structured_output").filter(|output| !output.is_null()).cloned(),
+        turns: line["num_turns"].as_u64().unwrap_or(0),
+        reason: line["terminal_reason"].as_str().unwrap_or_default().to_owned(),
+    }
+}

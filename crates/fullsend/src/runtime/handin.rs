@@ -1,0 +1,70 @@
+//! The result of agents that hand it in with words instead of a file: it is put where a file would have been, for the
+//! quarantine to collect. Whether it is good is not asked here.
+
+use serde_json::Value as Json;
+
+use super::{Ending, RuntimeError, Scene, inside, state};
+
+/// What the runtime says was handed in stands over whatever the agent left in its place.
+pub fn structured(scene: &Scene<'_>, output: &Json) -> Result<(), RuntimeError> {
+    put(scene, &format!("{output:#}\n"))
+}
+
+/// The output file as it is now, to tell later whether the agent wrote it in this attempt.
+pub fn look(scene: &Scene<'_>) -> Result<Option<Vec<u8>>, RuntimeError> {
+    state::read_file(scene.sandbox.root(), &path(scene))
+        .map_err(|source| RuntimeError::State { what: "the output cannot be looked at", source })
+}
+
+/// Last words that are a JSON document are the result, unless the agent wrote one itself since `before`.
+pub fn last_words(scene: &Scene<'_>, words: &str, before: Option<&[u8]>) -> Result<Ending, RuntimeError> {
+    let stopped = Ending::Stopped { last_words: words.to_owned() };
+    let Some(document) = document(words) else { return Ok(stopped) };
+    let file = scene.cleared.checked.resolved.harness.output_file.as_str();
+    if look(scene)?.as_deref() != before || !file.ends_with(".json") {
+        return Ok(stopped);
+    }
+    structured(scene, &document)?;
+    Ok(Ending::Finished)
+}
+
+/// The whole text, or the one fenced block in it.
+fn document(words: &str) -> Option<Json> {
+    let trimmed = words.trim();
+    let fenced = || {
+        let (_, rest) = trimmed.split_once("```json\n")?;
+        let (inner, after) = rest.split_once("\n```")?;
+        (!after.contains("```json")).then_some(inner)
+    };
+    let parse = |text: &str| serde_json::from_str::<Json>(text).ok().filter(Json::is_object);
+    parse(trimmed).or_else(|| parse(fenced()?))
+}
+
+fn put(scene: &Scene<'_>, text: &str) -> Result<(), RuntimeError> {
+    state::write(scene.sandbox, &path(scene), text.as_bytes())
+        .map_err(|source| RuntimeError::State { what: "the output cannot be written", source })
+}
+
+fn path(scene: &Scene<'_>) -> String {
+    let file = scene.cleared.checked.resolved.harness.output_file.as_str();
+    format!("{}/{file}", inside::OUTPUT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::document;
+    use serde_json::json;
+
+    #[test]
+    fn a_document_is_the_whole_text_or_its_one_block() {
+        let check = |words: &str, found: bool| {
+            assert_eq!(document(words), found.then(|| json!({ "a": 1 })), "{words}");
+        };
+        check(" {\"a\": 1}\n", true);
+        check("Here it is:\n```json\n{\"a\": 1}\n```\nDone.", true);
+        check("```json\n{\"a\": 1}\n```\n```json\n{\"a\": 2}\n```", false);
+        check("I wrote {\"a\": 1}.", false);
+        check("\"a\"", false);
+        check("", false);
+    }
+}

@@ -1,0 +1,24 @@
+//! Where things are inside the sandbox, whichever runtime runs there. Names only.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// Where the agent reaches its model: an address that only this sandbox's loopback answers for.
+pub const DOOR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(198, 18, 0, 1)), 80);
+pub const DOOR_NAME: &str = "model.fullsend.internal";
+
+/// Our own program.
+pub const PROGRAM: &str = "/opt/fullsend/fullsend";
+
+/// Where the runtime's own program is, as a directory.
+pub const RUNTIME_PROGRAM: &str = "/opt/fullsend/runtime";
+
+/// Files that a launch names on its command line.
+pub const LAUNCH: &str = "/opt/fullsend/launch";
+
+/// Plugin directories of the harness.
+pub const PLUGINS: &str = "/opt/fullsend/plugins";
+
+/// Where the agent's output is expected.
+pub const OUTPUT: &str = "/sandbox/workspace/output";
+
+pub const WORKSPACE: &str = "/sandbox/workspace";

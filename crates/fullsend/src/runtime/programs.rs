@@ -1,0 +1,211 @@
+//! Finds the program of a runtime on the host: one that `fullsend runtimes install` put into the cache, else one on the
+//! PATH, if its version is in range. Reads no environment and installs nothing.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::contract::{Contract, Package, Version};
+use crate::harness::names::RuntimeName;
+
+/// How long a program may take to say its version.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A program that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Mounted read-only; a real path.
+    pub directory: PathBuf,
+    /// Below the directory.
+    pub executable: String,
+    pub version: Version,
+}
+
+/// Where to look.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// The cache of runtimes.
+    pub cache: Option<PathBuf>,
+    /// The value of PATH.
+    pub path: Option<String>,
+}
+
+impl Places {
+    /// As the environment says.
+    pub fn new(variable: &dyn Fn(&str) -> Option<String>) -> Self {
+        let home = || variable("HOME").map(|home| PathBuf::from(home).join(".cache"));
+        let cache = variable("XDG_CACHE_HOME").filter(|path| path.starts_with('/')).map(PathBuf::from);
+        Self {
+            cache: cache.or_else(home).map(|cache| cache.join("fullsend/runtimes")),
+            path: variable("PATH"),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub enum ProgramError {
+    Missing { name: RuntimeName },
+    OutOfRange { path: PathBuf, found: Version, package: &'static Package },
+}
+
+impl std::fmt::Display for ProgramError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Missing { name } => {
+                write!(
+                    f,
+                    "the program of the runtime `{name}` is not installed: `fullsend runtimes install {name}`"
+                )
+            }
+            Self::OutOfRange { path, found, package } => write!(
+                f,
+                "{} is version {found}; this fullsend takes {} up to, not including, {}: `fullsend runtimes install {}`",
+                path.display(),
+                package.tested,
+                package.below,
+                package.command
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ProgramError {}
+
+/// The newest in the cache, else the one on the PATH. `None`: the runtime is our own program.
+pub fn find(contract: &'static Contract, places: &Places) -> Result<Option<Program>, ProgramError> {
+    let Some(package) = &contract.program else { return Ok(None) };
+    if let Some(program) = places.cache.as_deref().and_then(|cache| cached(contract, package, cache)) {
+        return Ok(Some(program));
+    }
+    let missing = || ProgramError::Missing { name: contract.name };
+    let path = places.path.as_deref().and_then(|path| on_path(package.command, path)).ok_or_else(missing)?;
+    let version = version_of(&path).ok_or_else(missing)?;
+    if !accepts(package, version) {
+        return Err(ProgramError::OutOfRange { path, found: version, package });
+    }
+    place(&path, package, version).ok_or_else(missing).map(Some)
+}
+
+pub fn accepts(package: &Package, version: Version) -> bool {
+    (package.tested..package.below).contains(&version)
+}
+
+/// Where one version lies in the cache.
+pub fn cache_directory(cache: &Path, name: RuntimeName, version: Version) -> PathBuf {
+    cache.join(name.to_string()).join(version.to_string())
+}
+
+fn cached(contract: &Contract, package: &Package, cache: &Path) -> Option<Program> {
+    let entries = std::fs::read_dir(cache.join(contract.name.to_string())).ok()?;
+    let mut versions: Vec<Version> =
+        entries.flatten().filter_map(|entry| Version::find(&entry.file_name().to_string_lossy())).collect();
+    versions.sort_unstable();
+    let newest_first = versions.into_iter().rev().filter(|version| accepts(package, *version));
+    newest_first
+        .filter_map(|version| installed(package, &cache_directory(cache, contract.name, version), version))
+        .next()
+}
+
+/// The program of an installation that is complete.
+pub fn installed(package: &Package, directory: &Path, version: Version) -> Option<Program> {
+    let below = fill(package.directory, version);
+    let directory = directory.join("node_modules").join(below).canonicalize().ok()?;
+    let executable = package.executable.to_owned();
+    is_elf(&directory.join(&executable)).then_some(Program { directory, executable, version })
+}
+
+/// `{arch}`, `{triple}` and `{version}` as this machine says them.
+pub fn fill(template: &str, version: Version) -> String {
+    let (arch, triple) = match std::env::consts::ARCH {
+        "x86_64" => ("x64", "x86_64"),
+        "aarch64" => ("arm64", "aarch64"),
+        other => (other, other),
+    };
+    template.replace("{arch}", arch).replace("{triple}", triple).replace("{version}", &version.to_string())
+}
+
+fn on_path(command: &str, path: &str) -> Option<PathBuf> {
+    let directories = path.split(':').filter(|directory| directory.starts_with('/'));
+    directories.map(|directory| Path::new(directory).join(command)).find(|path| path.is_file())
+}
+
+/// A launcher script needs Node inside, which is not there: only the program itself is of use.
+fn place(path: &Path, package: &Package, version: Version) -> Option<Program> {
+    let real = path.canonicalize().ok().filter(|real| is_elf(real))?;
+    let up = Path::new(package.executable).components().count();
+    let directory = real.ancestors().nth(up)?.to_owned();
+    let executable = real.strip_prefix(&directory).ok()?.to_str()?.to_owned();
+    Some(Program { directory, executable, version })
+}
+
+fn is_elf(path: &Path) -> bool {
+    let mut start = [0; 4];
+    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"\x7fELF"
+}
+
+fn version_of(path: &Path) -> Option<Version> {
+    let mut child = Command::new(path)
+        .arg("--version")
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let deadline = Instant::now() + PATIENCE;
+    while matches!(child.try_wait(), Ok(None)) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(child.kill());
+    let said = child.wait_with_output().ok()?;
+    Version::find(&String::from_utf8_lossy(&said.stdout))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::contract;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn put(path: &Path, bytes: &[u8]) {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn the_newest_in_range_is_taken_and_half_an_installation_is_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let contract = contract::of(RuntimeName::Claude);
+        let package = contract.program.as_ref().unwrap();
+        let places = Places { cache: Some(directory.path().to_owned()), path: None };
+        assert!(matches!(find(contract, &places), Err(ProgramError::Missing { .. })));
+        let lay = |version: Version, bytes: &[u8]| {
+            let at = cache_directory(directory.path(), RuntimeName::Claude, version);
+            put(&at.join("node_modules").join(fill(package.directory, version)).join("claude"), bytes);
+        };
+        lay(Version(2, 1, 325), b"\x7fELF...");
+        lay(Version(2, 1, 999), b"\x7fE");
+        lay(Version(9, 0, 0), b"\x7fELF...");
+        assert_eq!(find(contract, &places).unwrap().unwrap().version, Version(2, 1, 325));
+        lay(Version(2, 1, 400), b"\x7fELF...");
+        assert_eq!(find(contract, &places).unwrap().unwrap().version, Version(2, 1, 400));
+        assert_eq!(find(contract::of(RuntimeName::Native), &places).unwrap(), None);
+    }
+
+    #[test]
+    fn one_on_the_path_must_be_in_range_and_no_script() {
+        let directory = tempfile::tempdir().unwrap();
+        let contract = contract::of(RuntimeName::Claude);
+        let places = Places { cache: None, path: Some(directory.path().to_str().unwrap().to_owned()) };
+        let say = |version: &str| {
+            put(&directory.path().join("claude"), format!("#!/bin/sh\necho {version}\n").as_bytes());
+        };
+        say("1.0.0");
+        assert!(matches!(find(contract, &places), Err(ProgramError::OutOfRange { .. })));
+        say("2.1.325");
+        assert!(matches!(find(contract, &places), Err(ProgramError::Missing { .. })));
+    }
+}

@@ -1,0 +1,211 @@
+//! The files of a runtime inside the sandbox: read from outside, without following anything that the agent could have
+//! planted, to keep a conversation; written and removed from inside, to go on with it or to start afresh.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use sandbox::{Command, Sandbox, Stdio};
+
+use super::inside::PROGRAM;
+
+/// For one file.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What one conversation may be.
+const MAX_FILES: usize = 500;
+const MAX_BYTES: u64 = 128 << 20;
+const MAX_DEPTH: usize = 12;
+
+/// A file of the runtime: its path below the directory that was read, and what is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateFile {
+    pub path: String,
+    pub contents: Vec<u8>,
+}
+
+/// Everything below `directory`; a directory that is not there holds nothing. What
+/// is not a regular file is left out, and so is what is beyond the bounds.
+pub fn read(root: BorrowedFd<'_>, directory: &str) -> io::Result<Vec<StateFile>> {
+    let opened = match open(root, directory, OFlags::RDONLY | OFlags::DIRECTORY) {
+        Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => return Ok(Vec::new()),
+        opened => opened?,
+    };
+    let mut reader = Reader { files: Vec::new(), bytes: 0 };
+    reader.directory(&opened, "", 0)?;
+    reader.files.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(reader.files)
+}
+
+/// One file; `None` if it is not there or not a file.
+pub fn read_file(root: BorrowedFd<'_>, path: &str) -> io::Result<Option<Vec<u8>>> {
+    match open(root, path, OFlags::RDONLY | OFlags::NONBLOCK) {
+        Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => Ok(None),
+        Err(error) => Err(error.into()),
+        Ok(file) => contents(file, MAX_BYTES),
+    }
+}
+
+struct Reader {
+    files: Vec<StateFile>,
+    bytes: u64,
+}
+
+impl Reader {
+    fn directory(&mut self, from: &OwnedFd, path: &str, depth: usize) -> io::Result<()> {
+        for entry in Dir::read_from(from)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            if name == "." || name == ".." || depth > MAX_DEPTH || self.files.len() >= MAX_FILES {
+                continue;
+            }
+            let below = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
+            // One descriptor for the look and the read: what it is cannot change in between.
+            let opened = open(from.as_fd(), name, OFlags::RDONLY | OFlags::NONBLOCK);
+            let Ok(file) = opened else { continue };
+            let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
+            if kind == FileType::Directory {
+                self.directory(&file, &below, depth + 1)?;
+            } else if let Some(contents) = contents(file, MAX_BYTES - self.bytes)? {
+                self.bytes += contents.len() as u64;
+                self.files.push(StateFile { path: below, contents });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `None` for what is not a regular file, or larger than `most`.
+fn contents(file: OwnedFd, most: u64) -> io::Result<Option<Vec<u8>>> {
+    if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::from(file).take(most + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= most).then_some(bytes))
+}
+
+/// Puts a file there in place of whatever was there. It is written from inside, as whoever runs there: root outside may
+/// have no name inside, and then may make nothing there.
+pub fn write(sandbox: &Sandbox, path: &str, contents: &[u8]) -> io::Result<()> {
+    inside(sandbox, "put", path, contents)
+}
+
+/// Removes a file, or a directory with everything below it; absent is fine.
+pub fn remove(sandbox: &Sandbox, path: &str) -> io::Result<()> {
+    inside(sandbox, "remove", path, &[])
+}
+
+fn inside(sandbox: &Sandbox, what: &str, path: &str, contents: &[u8]) -> io::Result<()> {
+    let mut command = Command::new([PROGRAM, "__state", what, path]);
+    command.stdin = Stdio::Pipe;
+    command.stderr = Stdio::Pipe;
+    let mut process = sandbox.exec(command).map_err(io::Error::other)?;
+    if let Some(mut stdin) = process.stdin.take() {
+        stdin.write_all(contents)?;
+    }
+    let exit = process.wait(PATIENCE).map_err(io::Error::other)?;
+    let mut said = String::new();
+    if let Some(stderr) = process.stderr.take() {
+        stderr.take(1 << 10).read_to_string(&mut said)?;
+    }
+    if exit.success() { Ok(()) } else { Err(io::Error::other(said)) }
+}
+
+/// The hidden `__state` command: `put PATH` or `remove PATH`.
+pub fn main(words: &[std::ffi::OsString]) -> std::process::ExitCode {
+    let [what, path] = words else { return std::process::ExitCode::from(2) };
+    let path = Path::new(path);
+    let done = match what.to_str() {
+        Some("put") => put(path, &mut io::stdin().lock()),
+        Some("remove") => clear(path),
+        _ => Err(io::ErrorKind::InvalidInput.into()),
+    };
+    match done {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            drop(write!(io::stderr(), "{}: {error}", path.display()));
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+fn put(path: &Path, contents: &mut impl Read) -> io::Result<()> {
+    clear(path)?;
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    let mut file = std::fs::File::options().write(true).create_new(true).open(path)?;
+    io::copy(contents, &mut file).map(drop)
+}
+
+fn clear(path: &Path) -> io::Result<()> {
+    let removed = match std::fs::symlink_metadata(path) {
+        Ok(about) if about.is_dir() => std::fs::remove_dir_all(path),
+        Ok(_) => std::fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+fn open(from: BorrowedFd<'_>, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    rustix::fs::openat2(from, path.trim_start_matches('/'), flags, Mode::empty(), resolve)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn rooted(directory: &Path) -> OwnedFd {
+        rustix::fs::open(directory, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap()
+    }
+
+    #[test]
+    fn what_was_kept_can_be_put_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = rooted(directory.path());
+        let at = |path: &str| directory.path().join(path);
+        put(&at("config/a/b/c.jsonl"), &mut &b"one"[..]).unwrap();
+        put(&at("config/d"), &mut &b"two"[..]).unwrap();
+        let kept = read(root.as_fd(), "/config").unwrap();
+        assert_eq!(kept.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), ["a/b/c.jsonl", "d"]);
+        clear(&at("config")).unwrap();
+        assert!(read(root.as_fd(), "config").unwrap().is_empty());
+        for file in &kept {
+            put(&at("config").join(&file.path), &mut &file.contents[..]).unwrap();
+        }
+        assert_eq!(read(root.as_fd(), "config").unwrap(), kept);
+        // A directory in a file's place gives way too.
+        std::fs::create_dir(at("config/e")).unwrap();
+        put(&at("config/e"), &mut &b"three"[..]).unwrap();
+        assert_eq!(read_file(root.as_fd(), "config/e").unwrap().unwrap(), b"three");
+    }
+
+    #[test]
+    fn links_lead_nowhere() {
+        let (directory, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let root = rooted(directory.path());
+        std::fs::write(outside.path().join("secret"), b"secret").unwrap();
+        let link = |to: &Path, at: &str| std::os::unix::fs::symlink(to, directory.path().join(at)).unwrap();
+        link(outside.path(), "config");
+        assert!(read(root.as_fd(), "config").unwrap().is_empty());
+        std::fs::create_dir(directory.path().join("real")).unwrap();
+        link(&outside.path().join("secret"), "real/link");
+        link(outside.path(), "real/directory");
+        assert!(read(root.as_fd(), "real").unwrap().is_empty());
+        assert!(read_file(root.as_fd(), "real/link").unwrap().is_none());
+        put(&directory.path().join("real/link"), &mut &b"mine"[..]).unwrap();
+        assert_eq!(read_file(root.as_fd(), "real/link").unwrap().unwrap(), b"mine");
+        clear(&directory.path().join("real")).unwrap();
+        assert_eq!(std::fs::read(outside.path().join("secret")).unwrap(), b"secret");
+    }
+}

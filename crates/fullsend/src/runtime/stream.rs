@@ -1,0 +1,207 @@
+//! Reads what an agent prints, line by line, for as long as the run has patience: a line too long is left out, silence and
+//! the deadline end the waiting, and the reader never holds more than a few lines.
+
+use std::io::Read;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+/// Far above what any runtime prints in one line; a file that an agent reads comes in one.
+pub const MAX_LINE: usize = 32 << 20;
+
+/// Lines read ahead.
+const AHEAD: usize = 8;
+
+/// How often the reasons to give up are looked at.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How long to wait, and for what.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    pub deadline: Instant,
+    /// Until the first line.
+    pub startup: Duration,
+    /// Between two lines.
+    pub idle: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Followed {
+    ToEnd,
+    OutOfTime,
+    Silent(Duration),
+    /// `give_up` said so.
+    GivenUp,
+}
+
+/// Hands every line to `on_line` until the stream ends or patience does.
+pub fn follow(
+    stream: impl Read + Send + 'static,
+    patience: Patience,
+    give_up: &dyn Fn() -> bool,
+    mut on_line: impl FnMut(&[u8]),
+) -> Followed {
+    let lines = read_ahead(stream);
+    let mut allowed = patience.startup;
+    let mut last = Instant::now();
+    loop {
+        match lines.recv_timeout(TICK) {
+            Ok(line) => {
+                (allowed, last) = (patience.idle, Instant::now());
+                on_line(&line);
+            }
+            Err(RecvTimeoutError::Disconnected) => return Followed::ToEnd,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if give_up() {
+            return Followed::GivenUp;
+        }
+        if Instant::now() >= patience.deadline {
+            return Followed::OutOfTime;
+        }
+        if last.elapsed() >= allowed {
+            return Followed::Silent(allowed);
+        }
+    }
+}
+
+/// On a thread of its own, so that silence cannot hold the run. It ends with the stream or with its listener.
+fn read_ahead(stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = sync_channel(AHEAD);
+    let spawned = std::thread::Builder::new().name("stream".to_owned()).spawn(move || split(stream, &sender));
+    // Without a thread the channel is closed at once, and the stream counts as ended.
+    drop(spawned);
+    receiver
+}
+
+fn split(mut stream: impl Read, sender: &SyncSender<Vec<u8>>) {
+    let mut lines = Lines::default();
+    let mut portion = vec![0; 64 << 10];
+    loop {
+        let length = match stream.read(&mut portion) {
+            Ok(0) => break,
+            Ok(length) => length,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(_) => break,
+        };
+        if !lines.push(&portion[..length], &mut |line| sender.send(line).is_ok()) {
+            return;
+        }
+    }
+    lines.end(&mut |line| sender.send(line).is_ok());
+}
+
+/// Portions in, lines out.
+#[derive(Default)]
+pub struct Lines {
+    begun: Vec<u8>,
+    too_long: bool,
+}
+
+impl Lines {
+    /// `false` as soon as `emit` says that nobody listens.
+    pub fn push(&mut self, portion: &[u8], emit: &mut dyn FnMut(Vec<u8>) -> bool) -> bool {
+        let mut rest = portion;
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            self.add(&rest[..end]);
+            rest = &rest[end + 1..];
+            if !self.end(emit) {
+                return false;
+            }
+        }
+        self.add(rest);
+        true
+    }
+
+    /// The last line needs no newline.
+    pub fn end(&mut self, emit: &mut dyn FnMut(Vec<u8>) -> bool) -> bool {
+        let line = std::mem::take(&mut self.begun);
+        let left_out = std::mem::take(&mut self.too_long) || line.is_empty();
+        left_out || emit(line)
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        if self.too_long || self.begun.len() + bytes.len() > MAX_LINE {
+            self.too_long = true;
+            self.begun = Vec::new();
+        } else {
+            self.begun.extend_from_slice(bytes);
+        }
+    }
+}
+
+/// Keeps the end of a stream, which is where programs say why they ended.
+pub fn keep_end(mut stream: impl Read + Send + 'static) -> Receiver<String> {
+    const KEPT: usize = 16 << 10;
+    let (sender, receiver) = sync_channel(1);
+    let spawned = std::thread::Builder::new().name("stderr".to_owned()).spawn(move || {
+        let mut kept = Vec::new();
+        let mut portion = [0; 4096];
+        while let Ok(length @ 1..) = stream.read(&mut portion) {
+            kept.extend_from_slice(&portion[..length]);
+            let extra = kept.len().saturating_sub(KEPT);
+            kept.drain(..extra);
+        }
+        drop(sender.send(String::from_utf8_lossy(&kept).into_owned()));
+    });
+    drop(spawned);
+    receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(portions: &[&[u8]]) -> Vec<Vec<u8>> {
+        let (mut lines, mut out) = (Lines::default(), Vec::new());
+        for portion in portions {
+            lines.push(portion, &mut |line| {
+                out.push(line);
+                true
+            });
+        }
+        lines.end(&mut |line| {
+            out.push(line);
+            true
+        });
+        out
+    }
+
+    #[test]
+    fn lines_do_not_depend_on_portions() {
+        let text = b"one\n\ntwo\nthree";
+        for first in 0..text.len() {
+            for second in first..text.len() {
+                let portions = [&text[..first], &text[first..second], &text[second..]];
+                assert_eq!(all(&portions), [&b"one"[..], b"two", b"three"]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_too_long_is_left_out_and_the_next_is_whole() {
+        let long = vec![b'x'; MAX_LINE + 1];
+        assert_eq!(all(&[b"a\n", &long, b"yz\nb\n"]), [b"a", b"b"]);
+        let longest = vec![b'x'; MAX_LINE];
+        assert_eq!(all(&[&longest, b"\nb"]).len(), 2);
+    }
+
+    fn patience(milliseconds: u64) -> Patience {
+        let long = Duration::from_secs(60);
+        Patience { deadline: Instant::now() + Duration::from_millis(milliseconds), startup: long, idle: long }
+    }
+
+    #[test]
+    fn silence_the_deadline_and_giving_up_end_the_waiting() {
+        let (quiet, _kept) = std::io::pipe().unwrap();
+        assert_eq!(follow(quiet, patience(150), &|| false, |_| {}), Followed::OutOfTime);
+        let (quiet, _kept) = std::io::pipe().unwrap();
+        let short = Duration::from_millis(120);
+        let silent = Patience { startup: short, ..patience(60_000) };
+        assert_eq!(follow(quiet, silent, &|| false, |_| {}), Followed::Silent(short));
+        let (quiet, _kept) = std::io::pipe().unwrap();
+        assert_eq!(follow(quiet, patience(60_000), &|| true, |_| {}), Followed::GivenUp);
+        let mut count = 0;
+        assert_eq!(follow(&b"a\nb"[..], patience(60_000), &|| false, |_| count += 1), Followed::ToEnd);
+        assert_eq!(count, 2);
+    }
+}
