@@ -13,3 +13,4 @@ mod pins;
 mod skeleton;
 mod support;
 mod tidy;
+mod upstream;

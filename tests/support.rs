@@ -66,6 +66,12 @@ impl World {
         self
     }
 
+    /// Leaves a variable out of every run that follows.
+    pub fn without(mut self, name: &str) -> Self {
+        self.environment.remove(name);
+        self
+    }
+
     /// Runs the program in the repository.
     pub fn run(&self, arguments: &[&str]) -> Ran {
         let output = self.command(&program(), arguments).output().unwrap();
