@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod docs;
+mod egress;
 mod examples;
 mod explained;
 mod first_mistakes;

@@ -136,7 +136,7 @@ impl From<ProvisionError> for Stop {
                 Self::missing(reason)
             }
             ProvisionError::Model(_) => Self::setup(reason),
-            ProvisionError::Repository(_) => Self::setup(reason),
+            ProvisionError::Repository(_) | ProvisionError::Network(_) => Self::setup(reason),
             ProvisionError::Proof(_) => Self::new(OutcomeKind::SecurityStop, 6, reason),
             ProvisionError::Backend
             | ProvisionError::Guard(_)
