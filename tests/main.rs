@@ -6,6 +6,7 @@ mod docs;
 mod egress;
 mod examples;
 mod explained;
+mod fields;
 mod first_mistakes;
 mod merge;
 mod merge_fields;

@@ -94,6 +94,7 @@ fn prepare(opened: &mut Opened, name: &str, problems: &mut Vec<Diagnostic>) -> O
     let checked = crate::check::check(&mut opened.library, resolved, problems);
     if let Some(checked) = &checked {
         problems.extend(crate::check::providers::unset(&checked.providers, &lookup, Strictness::Required));
+        problems.extend(run::unbuilt::unbuilt(checked));
     }
     checked.filter(|_| !problems.iter().any(Diagnostic::is_error))
 }

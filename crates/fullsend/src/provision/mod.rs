@@ -2,6 +2,7 @@
 //! holds. A `Provisioned` can only be made here; dropping it ends what it started.
 
 pub mod files;
+pub mod host_files;
 pub mod model;
 pub mod network;
 pub mod repository;
@@ -67,6 +68,7 @@ pub enum ProvisionError {
     Guard(std::io::Error),
     Backend,
     Network(String),
+    HostFile(host_files::HostFileError),
     Repository(RepositoryError),
     Staging { path: PathBuf, source: std::io::Error },
     Sandbox(StartError),
@@ -84,6 +86,7 @@ impl std::fmt::Display for ProvisionError {
                 f.write_str("the backend `openshell` is not built yet: use `sandbox.backend: local`")
             }
             Self::Network(why) => write!(f, "the network of the sandbox cannot be planned: {why}"),
+            Self::HostFile(error) => error.fmt(f),
             Self::Repository(error) => error.fmt(f),
             Self::Staging { path, source } => write!(f, "cannot prepare {}: {source}", path.display()),
             Self::Sandbox(error) => write!(f, "the sandbox could not be started: {error}"),
@@ -109,6 +112,7 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
     let planned = network::plan(&cleared.checked.policy).map_err(ProvisionError::Network)?;
     let mut spec =
         specify(&cleared, around, &staging, &repository_name).map_err(ProvisionError::Repository)?;
+    spec.mounts.extend(host_files::mounts(harness, around).map_err(ProvisionError::HostFile)?);
     spec.network = planned.network();
     spec.mounts.extend(planned.mounts());
     let variables = planned.environment().into_iter().map(|(name, value)| (name.into(), value.into()));
