@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use egress::credentials::CredentialStore;
 use egress::dial::{Dialer, Roots};
 use egress::door::{self, Door};
 use egress::identity::Identifier;
@@ -144,6 +145,9 @@ impl Planned {
         around: &Surroundings<'_>,
     ) -> std::io::Result<Proxy> {
         let roots = Roots::load().map_err(|error| std::io::Error::other(error.to_string()))?;
+        // Providers other than the model's are refused before a run until their endpoints are bound here.
+        let credentials =
+            CredentialStore::new(Vec::new()).map_err(|error| std::io::Error::other(error.to_string()))?;
         let emit = around.emit.clone();
         let sources = around.library.sources.clone();
         Ok(Proxy::new(ProxyConfig {
@@ -152,6 +156,7 @@ impl Planned {
             dialer: Arc::new(Dialer::new(Arc::new(SystemResolver::load()), roots)),
             identifier: Arc::new(Identifier::new(sandbox.host_pid())),
             authority: Arc::clone(&self.authority),
+            credentials: Arc::new(credentials),
             door: Some(Arc::clone(door)),
             locate: Arc::new(move |cause| format!("{} ({})", cause.rule, sources.locate(cause.at))),
             on_event: Arc::new(move |event| {
