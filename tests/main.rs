@@ -8,6 +8,7 @@ mod examples;
 mod explained;
 mod fields;
 mod first_mistakes;
+mod hostile_files;
 mod merge;
 mod merge_fields;
 mod merge_layers;

@@ -78,6 +78,13 @@ impl World {
         self.ran(output)
     }
 
+    /// Runs the program in the repository with so much address space and no more.
+    pub fn run_within_memory(&self, arguments: &[&str], bytes: u64) -> Ran {
+        let mut command = self.command(Path::new("prlimit"), &[]);
+        command.arg(format!("--as={bytes}")).arg(program()).args(arguments);
+        self.ran(command.output().unwrap())
+    }
+
     /// Runs the program as somebody; `None` where this machine cannot, which is said.
     pub fn run_as(&self, who: Who, arguments: &[&str]) -> Option<Ran> {
         if who == Who::Caller || !rustix::process::geteuid().is_root() {
