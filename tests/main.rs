@@ -9,6 +9,7 @@ mod explained;
 mod fields;
 mod first_mistakes;
 mod hostile_files;
+mod killed;
 mod merge;
 mod merge_fields;
 mod merge_layers;

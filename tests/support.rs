@@ -78,6 +78,11 @@ impl World {
         self.ran(output)
     }
 
+    /// Starts the program in the repository and does not wait for it.
+    pub fn spawn(&self, arguments: &[&str]) -> std::process::Child {
+        self.command(&program(), arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
     /// Runs the program in the repository with so much address space and no more.
     pub fn run_within_memory(&self, arguments: &[&str], bytes: u64) -> Ran {
         let mut command = self.command(Path::new("prlimit"), &[]);

@@ -31,6 +31,9 @@ use crate::runtime::programs::{self, Places, Program, ProgramError};
 use crate::runtime::{self, contract};
 use network::Served;
 
+/// Where in a run's directory its sandbox keeps its state, apart from everything that must stay.
+pub const SANDBOXES: &str = "sandboxes";
+
 /// A sandbox that was proved to hold, and the door it reaches the model through.
 pub struct Provisioned {
     pub cleared: Cleared,
@@ -171,6 +174,9 @@ fn prove(sandbox: &Sandbox, resolver: SocketAddr, emit: &Emitter) -> Result<(), 
 /// Made before the sandbox, because nothing can be mounted later; filled by the bootstrap.
 fn make_staging(directory: &Path) -> Result<PathBuf, ProvisionError> {
     let path = directory.join("staging");
+    let sandboxes = directory.join(SANDBOXES);
+    std::fs::create_dir_all(&sandboxes)
+        .map_err(|source| ProvisionError::Staging { path: sandboxes, source })?;
     for below in ["config/agents", "config/skills", "workspace"] {
         std::fs::create_dir_all(path.join(below))
             .map_err(|source| ProvisionError::Staging { path: path.clone(), source })?;
@@ -185,7 +191,7 @@ fn specify(
     repository_name: &str,
 ) -> Result<SandboxSpec, RepositoryError> {
     let harness = &cleared.checked.resolved.harness;
-    let mut spec = SandboxSpec::new(around.directory.join("sandbox"));
+    let mut spec = SandboxSpec::new(around.directory.join(SANDBOXES).join("one"));
     spec.program = Some(PROGRAM.into());
     spec.mounts = files::system(&cleared.checked.policy);
     spec.mounts.extend(files::workspace(harness, staging));
@@ -265,6 +271,7 @@ impl Provisioned {
         let closed = self.sandbox.close();
         drop(self.listening);
         drop(std::fs::remove_dir_all(&self.staging));
+        drop(std::fs::remove_dir(self.staging.with_file_name(SANDBOXES)));
         closed
     }
 }

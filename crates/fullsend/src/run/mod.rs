@@ -6,6 +6,7 @@ mod directory;
 mod host;
 mod prescript;
 mod stop;
+pub mod sweep;
 pub mod unbuilt;
 
 use std::collections::BTreeMap;
