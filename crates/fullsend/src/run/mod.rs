@@ -92,6 +92,7 @@ pub fn run(request: Request, cancel: &Cancel) -> Outcome {
     };
     announce(&request, &directory, &emit);
     let ended = sequence(request, &directory, &emit, cancel);
+    directory.clean();
     let outcome = match ended {
         Ok(_) => Outcome {
             kind: OutcomeKind::Completed,
