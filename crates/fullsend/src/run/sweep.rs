@@ -53,7 +53,7 @@ fn sweep_one(directory: &Path, swept: &mut Swept) -> Result<(), String> {
         let path = directory.join(remains);
         let removed =
             if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
-        drop(removed.ok());
+        drop(removed);
     }
     let events = log::read(&path).map_err(|error| error.to_string())?;
     if ended(&events) && directory.join("run.json").is_file() {
