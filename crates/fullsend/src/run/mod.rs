@@ -112,8 +112,10 @@ pub fn run(request: Request, cancel: &Cancel) -> Outcome {
         exit_code: outcome.exit_code,
         reason: outcome.reason.clone(),
     });
-    drop(directory.write_record());
-    outcome
+    match directory.write_record() {
+        Ok(()) => outcome,
+        Err(stop) => stop.outcome(Some(directory.path)),
+    }
 }
 
 /// The sequence itself.
