@@ -194,3 +194,15 @@ fn the_agent_cannot_reach_outside_its_workspace() {
     );
     assert!(report.contains("Read-only file system") || report.contains("Permission denied"), "{report}");
 }
+
+#[test]
+fn the_doctor_says_what_this_machine_can_do() {
+    let ran = World::new().run(&["doctor", "--json"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    let said: Json = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(said["healthy"], true);
+    assert_eq!(said["sandbox"]["works"], true);
+    assert!(said["sandbox"]["parts"].as_array().unwrap().len() > 15);
+    let human = World::new().run(&["doctor"]).out;
+    assert!(human.contains("A sandbox starts in") && human.contains("seccomp"), "{human}");
+}

@@ -3,6 +3,7 @@
 
 mod check;
 mod completions;
+mod doctor;
 pub mod exit;
 mod explain;
 pub mod hidden;
@@ -45,6 +46,8 @@ enum Command {
     Init(init::Arguments),
     /// List the harnesses of all layers
     List(list::Arguments),
+    /// Can this machine hold a sandbox? What each layer can enforce here, and what mends it
+    Doctor(doctor::Arguments),
     /// Remove what runs that died left behind, and end their records
     Sweep(sweep::Arguments),
     /// Print the version
@@ -66,6 +69,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Schema(arguments) => schema::run(&arguments),
         Command::Init(arguments) => init::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Version(arguments) => version::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),

@@ -1,0 +1,85 @@
+//! `fullsend doctor`: what this machine and this user can do for a sandbox, and the command that mends what is missing.
+
+use std::io::Write;
+
+use clap::Args;
+use sandbox::doctor::{CheckState, Doctor, Trial};
+use serde_json::{Value as Json, json};
+
+use super::exit::{Exit, Failure};
+
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let scratch = tempfile::Builder::new().prefix("fullsend-doctor-").tempdir();
+    let scratch =
+        scratch.map_err(|error| Failure::new(Exit::Missing, format!("no temporary directory: {error}")))?;
+    let doctor = sandbox::doctor::doctor(scratch.path(), sandbox::InitProgram::default());
+    let mut out = std::io::stdout().lock();
+    if arguments.json {
+        writeln!(out, "{:#}", json(&doctor))?;
+    } else {
+        out.write_all(human(&doctor).as_bytes())?;
+    }
+    Ok(if doctor.is_healthy() { Exit::Done } else { Exit::SandboxUnavailable })
+}
+
+fn word(state: CheckState) -> &'static str {
+    match state {
+        CheckState::Good => "good",
+        CheckState::Weak => "weaker",
+        CheckState::Bad => "bad",
+    }
+}
+
+fn human(doctor: &Doctor) -> String {
+    let mut text = String::new();
+    for check in &doctor.checks {
+        text.push_str(&format!("{:7} {}: {}\n", word(check.state), check.name, check.found));
+        if let Some(fix) = &check.fix {
+            text.push_str(&format!("        fix: {fix}\n"));
+        }
+    }
+    match &doctor.trial {
+        Trial::Works { description, proof, start, prove } => {
+            text.push_str(&format!(
+                "\nA sandbox starts in {:.1} ms and is proved to hold in {:.1} ms ({} attempts).\n",
+                start.as_secs_f64() * 1e3,
+                prove.as_secs_f64() * 1e3,
+                proof.results.len()
+            ));
+            for fact in &description.facts {
+                text.push_str(&format!(
+                    "  {:20} {:9} {}\n",
+                    fact.part.to_string(),
+                    fact.status.to_string(),
+                    fact.reason
+                ));
+            }
+        }
+        Trial::Fails { message } => text.push_str(&format!("\nNo sandbox can be had here: {message}\n")),
+    }
+    text
+}
+
+fn json(doctor: &Doctor) -> Json {
+    let checks: Vec<Json> = doctor
+        .checks
+        .iter()
+        .map(|check| json!({ "name": check.name, "state": word(check.state), "found": check.found, "fix": check.fix }))
+        .collect();
+    let trial = match &doctor.trial {
+        Trial::Works { description, start, prove, .. } => {
+            let part = |fact: &sandbox::Fact| json!({ "part": fact.part.to_string(), "status": fact.status.to_string(), "reason": fact.reason });
+            let parts: Vec<Json> = description.facts.iter().map(part).collect();
+            json!({ "works": true, "start_us": start.as_micros(), "prove_us": prove.as_micros(), "parts": parts })
+        }
+        Trial::Fails { message } => json!({ "works": false, "message": message }),
+    };
+    json!({ "healthy": doctor.is_healthy(), "checks": checks, "sandbox": trial })
+}
