@@ -46,7 +46,7 @@ const PLANTS: &[(&str, Plant)] = &[
     ("aliases", |world, path| drop(world.write(path, front(path, bomb())))),
     ("not UTF-8", |world, path| drop(world.write(path, b"agent: \xff\xfe\n"))),
     ("duplicate key", |world, path| {
-        drop(world.write(path, front(path, "name: a\nname: b\nversion: 1\nversion: 1\n".to_owned())))
+        drop(world.write(path, front(path, "name: a\nname: b\nversion: 1\nversion: 1\n".to_owned())));
     }),
     ("list", |world, path| drop(world.write(path, front(path, "- a\n- b\n".to_owned())))),
     ("directory", |world, path| {
