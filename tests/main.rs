@@ -2,9 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod docs;
+mod egress;
 mod examples;
 mod explained;
+mod fields;
 mod first_mistakes;
+mod hostile_files;
+mod killed;
 mod merge;
 mod merge_fields;
 mod merge_layers;
@@ -15,3 +20,4 @@ mod random_harness;
 mod skeleton;
 mod support;
 mod tidy;
+mod upstream;

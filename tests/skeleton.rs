@@ -69,7 +69,7 @@ fn completes(who: Who) {
         "rejected output is never where post-scripts look"
     );
     assert!(fs::read_to_string(directory.join("post_script.log")).unwrap().contains("misspelt"));
-    assert!(!directory.join("sandbox").exists() && !directory.join("staging").exists(), "nothing is left");
+    assert!(!directory.join("sandboxes").exists() && !directory.join("staging").exists(), "nothing is left");
     assert_eq!(fs::metadata(&directory).unwrap().mode() & 0o777, 0o700);
     let greet = fs::read_to_string(world.path("repo/greet.sh")).unwrap();
     assert!(greet.contains("wrold"), "the host's repository stays as it was");

@@ -66,10 +66,28 @@ impl World {
         self
     }
 
+    /// Leaves a variable out of every run that follows.
+    pub fn without(mut self, name: &str) -> Self {
+        self.environment.remove(name);
+        self
+    }
+
     /// Runs the program in the repository.
     pub fn run(&self, arguments: &[&str]) -> Ran {
         let output = self.command(&program(), arguments).output().unwrap();
         self.ran(output)
+    }
+
+    /// Starts the program in the repository and does not wait for it.
+    pub fn spawn(&self, arguments: &[&str]) -> std::process::Child {
+        self.command(&program(), arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    /// Runs the program in the repository with so much address space and no more.
+    pub fn run_within_memory(&self, arguments: &[&str], bytes: u64) -> Ran {
+        let mut command = self.command(Path::new("prlimit"), &[]);
+        command.arg(format!("--as={bytes}")).arg(program()).args(arguments);
+        self.ran(command.output().unwrap())
     }
 
     /// Runs the program as somebody; `None` where this machine cannot, which is said.

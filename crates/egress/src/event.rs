@@ -58,6 +58,8 @@ pub struct AttemptEvent {
     pub decision: AttemptDecision,
     /// Where the policy says so.
     pub rule: Option<String>,
+    /// The kind of refusal, as the client reads it too.
+    pub code: Option<&'static str>,
     pub reason: Option<String>,
     /// The least addition to the policy that would have allowed it.
     pub fix: Option<String>,

@@ -7,6 +7,7 @@
 mod channel;
 mod check;
 mod describe;
+pub mod doctor;
 mod error;
 mod failpoint;
 mod identity;

@@ -104,6 +104,7 @@ fn start(draft: &mut Draft<'_>, reason: &str, limits: &Limits) -> Result<(), Ref
     let token = draft.state.token + 1;
     let (id, start) = match draft.state.wake.clone() {
         Some(Wake { id, attempt, inputs, woken, expired, phase: Phase::Retrying { .. }, .. }) => {
+            let expired = expired.iter().map(|request| request.id).collect();
             (id, WakeStart { token, attempt: attempt + 1, inputs, woken, expired })
         }
         _ => (WakeId::draw(draft.moment), first_attempt(&draft.state, token, now, limits)),

@@ -3,13 +3,14 @@
 
 use crate::commit::held_wake;
 use crate::event::Event;
+use crate::id::SessionId;
 use crate::learning::StoredLearning;
 use crate::lease::Lease;
 use crate::memory::MemoryFile;
 use crate::sequence::Seq;
 use crate::sessions::{Sessions, check_memory};
-use crate::state::Wake;
-use crate::store::{Error, Part, Session};
+use crate::state::{State, Wake};
+use crate::store::{Error, Part, Session, StoreError};
 
 /// How much of the past to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub struct Context {
     /// What was said before, oldest first. Inputs of this wake and of later ones are not in it.
     pub history: Vec<Event>,
     pub work: Vec<Event>,
+    /// What the agent asked and this wake has to do with: answered, expired, or still open.
+    pub questions: Vec<Event>,
     pub outcome: Option<Event>,
     /// The agent's last word, with its summary, however long ago it was.
     pub last_message: Option<Event>,
@@ -50,27 +53,55 @@ impl Sessions {
     pub fn context(&mut self, lease: &Lease, window: &Window) -> Result<Context, Error> {
         let session = self.session(lease.session)?;
         let wake = held_wake(&session.state, lease.token)?.clone();
-        let id = lease.session;
+        let (id, state) = (lease.session, &session.state);
         let mut inputs = Vec::new();
         for (first, last) in wake.inputs.ranges() {
             inputs.extend(self.store.events(id, Seq(first.0 - 1), *last, wake.inputs.len())?);
         }
-        let head = session.state.head;
-        let Window { conversation, work, bytes, learnings } = *window;
-        let mut history = self.store.tail(id, Part::Conversation, head, conversation, bytes)?;
-        history
-            .retain(|event| !wake.inputs.contains(event.seq) && !session.state.pending.contains(event.seq));
-        let work = self.store.tail(id, Part::Work, head, work, bytes)?;
-        let mut named = |seq: Option<Seq>| match seq {
-            Some(seq) => self.store.events(id, Seq(seq.0 - 1), seq, 1).map(|mut events| events.pop()),
-            None => Ok(None),
-        };
-        let outcome = named(session.state.outcome)?;
-        let last_message = named(session.state.last_message)?;
+        let asked = state.requests.iter().chain(&wake.expired).map(|request| request.asked);
+        let questions = asked.map(|seq| self.event(id, seq)).collect::<Result<_, _>>()?;
+        let outcome = state.outcome.map(|seq| self.event(id, seq)).transpose()?;
+        let last_message = state.last_message.map(|seq| self.event(id, seq)).transpose()?;
+        let history = self.history(state, id, &wake, window)?;
+        let work = self.store.tail(id, Part::Work, state.head, window.work, window.bytes)?;
         let memory = self.store.memory(id)?;
         check_memory(&session, &memory)?;
-        let learnings = self.store.learnings(&session.header.agent, learnings)?;
-        Ok(Context { session, wake, inputs, history, work, outcome, last_message, memory, learnings })
+        let learnings = self.store.learnings(&session.header.agent, window.learnings)?;
+        Ok(Context {
+            session,
+            wake,
+            inputs,
+            history,
+            work,
+            questions,
+            outcome,
+            last_message,
+            memory,
+            learnings,
+        })
+    }
+
+    fn history(
+        &mut self,
+        state: &State,
+        id: SessionId,
+        wake: &Wake,
+        window: &Window,
+    ) -> Result<Vec<Event>, Error> {
+        // The inputs of the wake stand among the last events and are taken out again.
+        let limit = window.conversation + wake.inputs.len();
+        let mut events = self.store.tail(id, Part::Conversation, state.head, limit, window.bytes)?;
+        events.retain(|event| !state.pending.contains(event.seq));
+        let surplus = events.len().saturating_sub(window.conversation);
+        Ok(events.split_off(surplus))
+    }
+
+    /// One event that the state names.
+    fn event(&mut self, id: SessionId, seq: Seq) -> Result<Event, Error> {
+        let found = self.store.events(id, Seq(seq.0 - 1), seq, 1)?.pop();
+        let missing =
+            || StoreError::Corrupt { session: Some(id), what: format!("event {} is missing", seq.0) };
+        Ok(found.ok_or_else(missing)?)
     }
 }
 

@@ -152,20 +152,25 @@ impl State {
         require(self.running().is_none(), "a wake is running")?;
         require(start.token > self.token, "its token is not higher than the last one")?;
         require(self.pending.includes(&start.inputs), "its inputs are not pending")?;
-        let attempts_before = match &self.wake {
+        let (attempts_before, expired) = match &self.wake {
             Some(wake) => {
                 require(wake.id == id, "another wake must be tried again first")?;
                 require(wake.inputs == start.inputs, "another attempt must have the same inputs")?;
-                wake.attempt
+                (wake.attempt, wake.expired.clone())
             }
-            None => 0,
+            None => (0, self.take_expired(&start.expired)),
         };
         require(start.attempt == attempts_before + 1, "its attempt is miscounted")?;
-        let WakeStart { token, attempt, inputs, woken, expired } = start.clone();
+        let WakeStart { token, attempt, inputs, woken, expired: _ } = start.clone();
         self.token = token;
-        self.requests.retain(|request| !expired.contains(&request.id));
         self.wake = Some(Wake { id, token, attempt, inputs, woken, expired, phase: Phase::Running });
         Ok(())
+    }
+
+    fn take_expired(&mut self, ids: &[RequestId]) -> Vec<Request> {
+        let (expired, open) = self.requests.drain(..).partition(|request| ids.contains(&request.id));
+        self.requests = open;
+        expired
     }
 
     fn end_wake(&mut self, result: SpanResult, end: &WakeEnd, now: Timestamp) -> Result<(), &'static str> {

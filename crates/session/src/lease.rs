@@ -119,6 +119,13 @@ impl Sessions {
         Ok(Renewal { until_ms, interrupted })
     }
 
+    /// Whether the run should stop, without prolonging anything: cheap enough to ask many times a second.
+    pub fn is_interrupted(&mut self, lease: &Lease) -> Result<bool, Error> {
+        let state = self.session(lease.session)?.state;
+        commit::held_wake(&state, lease.token)?;
+        Ok(!state.interrupts.is_empty())
+    }
+
     /// Stores what a run reports before it ends: which run it is, and the tool calls it is about to make or has made.
     pub fn report(
         &mut self,

@@ -74,7 +74,8 @@ pub struct Wake {
     pub attempt: u32,
     pub inputs: SeqSet,
     pub woken: Vec<WakeId>,
-    pub expired: Vec<RequestId>,
+    /// The questions that nobody answered in time; they are no longer open.
+    pub expired: Vec<Request>,
     pub phase: Phase,
 }
 

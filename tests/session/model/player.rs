@@ -9,14 +9,10 @@ use session::event::{CompletedSpan, Payload, QueuedWake};
 use session::id::{EventId, RequestId, SessionId, WakeId};
 use session::ingress::Input;
 use session::lease::{Lease, Pick};
-use session::limits::Limits;
-use session::moment::Timestamp;
-use session::refusal::Refusal;
-use session::sequence::Seq;
-use session::sessions::Sessions;
 use session::state::{Phase as StorePhase, State};
 use session::status::{Priority, Status};
 use session::store::{Error, Session};
+use session::{limits::Limits, moment::Timestamp, refusal::Refusal, sequence::Seq, sessions::Sessions};
 
 use super::command::{Command, End, Random, Wish, command};
 use super::reference::{Phase, Reference, Request, Wake};

@@ -116,6 +116,7 @@ fn a_lost_lease_can_do_no_harm(place: &Place, sessions: &mut Sessions, clock: &m
     assert!(is_stale(&sessions.commit(&old, &commit, &mut clock.moment())));
     assert!(is_stale(&sessions.renew(&old, &worker("a"), clock.now())));
     assert!(is_stale(&sessions.report(&old, &[], &mut clock.moment())));
+    assert!(is_stale(&sessions.is_interrupted(&old)));
     assert!(is_stale(&sessions.context(&old, &Window::default())));
     assert_eq!(sessions.memory(id).unwrap(), []);
     sessions.commit(&new, &sleeps(), &mut clock.moment()).unwrap();
@@ -182,10 +183,12 @@ fn an_interrupt_reaches_the_run_and_goes_first(place: &Place, sessions: &mut Ses
     let id = start(sessions, clock, "work for hours");
     let lease = claim(sessions, clock, "a").unwrap().lease;
     assert!(!sessions.renew(&lease, &worker("a"), clock.now()).unwrap().interrupted);
+    assert!(!sessions.is_interrupted(&lease).unwrap());
     let moment = &mut clock.moment();
     place.open().append(id, &[clock.input(message("and then?"))], moment).unwrap();
     place.open().append(id, &[clock.input(interrupt())], moment).unwrap();
     assert!(sessions.renew(&lease, &worker("a"), clock.now()).unwrap().interrupted);
+    assert!(sessions.is_interrupted(&lease).unwrap());
     let state = sessions.commit(&lease, &ending(Ending::Interrupted), &mut clock.moment()).unwrap();
     assert_eq!((state.status, state.stop_reason), (Status::Rescheduling, StopReason::Interrupted));
     assert_eq!(consumed(sessions, id).len(), 2, "what it worked on, and the interrupt");

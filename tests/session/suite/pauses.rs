@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use session::approval::Approvals;
-use session::commit::{Commit, Ending};
+use session::commit::{Commit, Ending, Failure};
 use session::context::Window;
 use session::digest::Digest;
 use session::event::{Decision, Payload, Question};
@@ -87,6 +87,11 @@ fn a_pause_waits_for_all_answers_and_nothing_else_ends_it(
     let claimed = claim(sessions, clock).unwrap();
     let context = sessions.context(&claimed.lease, &Window::default()).unwrap();
     assert_eq!(context.inputs.len(), 2);
+    let asked = context.questions.iter().map(|event| match &event.payload {
+        Payload::AgentCustomToolUse { tool, input, .. } => (tool.as_str(), input.clone()),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(asked.collect::<Vec<_>>(), [("deploy", json!({"v": 1})), ("notify", json!({}))]);
     let state = sessions.commit(&claimed.lease, &sleeps(), &mut clock.moment()).unwrap();
     assert_eq!(state.status, Status::Idle);
     assert!(state.requests.is_empty());
@@ -122,7 +127,18 @@ fn an_answer_that_never_comes_expires(_: &Place, sessions: &mut Sessions, clock:
     let refused = answer(sessions, clock, id, &requests[0]);
     assert!(matches!(refused, Err(Error::Refused(Refusal::Expired { .. }))));
     let claimed = claim(sessions, clock).unwrap();
-    assert_eq!(claimed.session.state.wake.as_ref().unwrap().expired, [requests[0].id]);
+    assert_eq!(claimed.session.state.wake.as_ref().unwrap().expired, requests[..1]);
+    let context = sessions.context(&claimed.lease, &Window::default()).unwrap();
+    assert_eq!(context.questions.len(), 2, "the agent is told what it asked, in vain and still");
+    let transient = Ending::Failed { class: Failure::Transient, message: "busy".to_owned() };
+    sessions.commit(&claimed.lease, &ending(transient), &mut clock.moment()).unwrap();
+    clock.pass_ms(5_000);
+    let claimed = claim(sessions, clock).unwrap();
+    assert_eq!(
+        claimed.session.state.wake.as_ref().unwrap().expired,
+        requests[..1],
+        "and so is the next attempt"
+    );
     let state = sessions.commit(&claimed.lease, &sleeps(), &mut clock.moment()).unwrap();
     assert_eq!(state.status, Status::RequiresAction, "the other question is still open");
     assert_eq!(claim(sessions, clock), None);

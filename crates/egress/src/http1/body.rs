@@ -28,7 +28,12 @@ pub enum BodyError {
     /// The borders of the body cannot be read.
     Chunk,
     Timeout,
+    /// The watcher saw what must not pass.
+    Refused,
 }
+
+/// Sees every portion before it is written; `true` ends the relay.
+pub type Watch<'a> = &'a mut (dyn FnMut(&[u8]) -> bool + Send);
 
 impl fmt::Display for BodyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,6 +42,7 @@ impl fmt::Display for BodyError {
             Self::Cut => f.write_str("the body was cut off"),
             Self::Chunk => f.write_str("the chunks of the body are malformed"),
             Self::Timeout => f.write_str("the body stood still for too long"),
+            Self::Refused => f.write_str("the body holds what must not pass"),
         }
     }
 }
@@ -49,6 +55,7 @@ pub async fn relay_body<R, W>(
     to: &mut W,
     framing: Framing,
     idle: Duration,
+    watch: Watch<'_>,
 ) -> Result<u64, BodyError>
 where
     R: AsyncRead + Unpin,
@@ -56,12 +63,23 @@ where
 {
     let sent = match framing {
         Framing::None => 0,
-        Framing::Length(length) => relay_length(from, to, length, idle).await?,
-        Framing::Chunked => relay_chunks(from, to, idle).await?,
-        Framing::UntilClose => relay_rest(from, to, idle).await?,
+        Framing::Length(length) => relay_length(from, to, length, idle, watch).await?,
+        Framing::Chunked => relay_chunks(from, to, idle, watch).await?,
+        Framing::UntilClose => relay_rest(from, to, idle, watch).await?,
     };
     to.flush().await.map_err(BodyError::Write)?;
     Ok(sent)
+}
+
+/// A body of known length, whole; the caller bounds the length.
+pub async fn collect_body<R: AsyncRead + Unpin>(
+    from: &mut HeadReader<R>,
+    length: u64,
+    idle: Duration,
+) -> Result<Vec<u8>, BodyError> {
+    let mut out = Vec::new();
+    relay_length(from, &mut out, length, idle, &mut |_| false).await?;
+    Ok(out)
 }
 
 async fn some<R: AsyncRead + Unpin>(
@@ -84,6 +102,7 @@ async fn relay_length<R, W>(
     to: &mut W,
     length: u64,
     idle: Duration,
+    watch: Watch<'_>,
 ) -> Result<u64, BodyError>
 where
     R: AsyncRead + Unpin,
@@ -95,13 +114,21 @@ where
         if portion.is_empty() {
             return Err(BodyError::Cut);
         }
+        if watch(&portion) {
+            return Err(BodyError::Refused);
+        }
         put(to, &portion, idle).await?;
         left -= portion.len() as u64;
     }
     Ok(length)
 }
 
-async fn relay_rest<R, W>(from: &mut HeadReader<R>, to: &mut W, idle: Duration) -> Result<u64, BodyError>
+async fn relay_rest<R, W>(
+    from: &mut HeadReader<R>,
+    to: &mut W,
+    idle: Duration,
+    watch: Watch<'_>,
+) -> Result<u64, BodyError>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
@@ -112,12 +139,20 @@ where
         if portion.is_empty() {
             return Ok(sent);
         }
+        if watch(&portion) {
+            return Err(BodyError::Refused);
+        }
         put(to, &portion, idle).await?;
         sent += portion.len() as u64;
     }
 }
 
-async fn relay_chunks<R, W>(from: &mut HeadReader<R>, to: &mut W, idle: Duration) -> Result<u64, BodyError>
+async fn relay_chunks<R, W>(
+    from: &mut HeadReader<R>,
+    to: &mut W,
+    idle: Duration,
+    watch: Watch<'_>,
+) -> Result<u64, BodyError>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
@@ -129,7 +164,7 @@ where
             break;
         }
         put(to, format!("{size:x}\r\n").as_bytes(), idle).await?;
-        sent += relay_length(from, to, size, idle).await?;
+        sent += relay_length(from, to, size, idle, watch).await?;
         if !line(from, idle).await?.is_empty() {
             return Err(BodyError::Chunk);
         }

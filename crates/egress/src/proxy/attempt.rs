@@ -47,6 +47,7 @@ impl Attempt {
             // Until something says otherwise: an attempt that dies half-way did not pass.
             decision: AttemptDecision::Failed,
             rule: None,
+            code: None,
             reason: None,
             fix: None,
             status: None,
@@ -92,6 +93,7 @@ impl Attempt {
     }
 
     fn explain(&mut self, refusal: &Refusal) {
+        self.event.code = Some(refusal.code);
         self.event.reason = Some(refusal.detail.clone());
         self.event.rule.clone_from(&refusal.rule);
         self.event.fix.clone_from(&refusal.fix);

@@ -2,7 +2,10 @@
 //! may answer before they have read everything.
 
 use super::attempt::Attempt;
+use super::outgoing::{Outgoing, OutgoingBody};
+use super::refusal::Refusal;
 use super::upstream::{BoxStream, Upstream};
+use crate::credentials::{CredentialError, PlaceholderWatch};
 use crate::http1::{BodyError, Framing, HeadReader, RequestHead, ResponseHead, relay_body};
 use std::time::Duration;
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
@@ -24,9 +27,10 @@ pub(super) enum After {
     Upgraded,
 }
 
-/// Why an exchange ended early. `answered`: the client has seen the beginning of an answer.
+/// Why an exchange ended early.
 pub(super) struct Broken {
-    pub(super) reason: String,
+    pub(super) refusal: Refusal,
+    /// The client has seen the beginning of an answer.
     pub(super) answered: bool,
 }
 
@@ -52,7 +56,7 @@ impl Client {
 /// A request that was decided, with the head as it goes out.
 pub(super) struct Passed<'a> {
     pub(super) head: &'a RequestHead,
-    pub(super) upstream_head: &'a [u8],
+    pub(super) outgoing: &'a Outgoing,
     pub(super) idle: Duration,
 }
 
@@ -62,13 +66,11 @@ pub(super) async fn exchange(
     passed: &Passed<'_>,
     attempt: &mut Attempt,
 ) -> Result<After, Broken> {
-    let broken = |reason: String| Broken { reason, answered: false };
-    let Passed { head, upstream_head, idle } = passed;
-    upstream.writer.write_all(upstream_head).await.map_err(|error| broken(error.to_string()))?;
-    upstream.writer.flush().await.map_err(|error| broken(error.to_string()))?;
+    let Passed { head, outgoing, idle } = passed;
     let mut answered = false;
+    let mut leaked = false;
     let (sent, received) = {
-        let upload = relay_body(&mut client.reader, &mut upstream.writer, head.framing, *idle);
+        let upload = send(&mut client.reader, &mut upstream.writer, head, outgoing, *idle);
         let download = answer(&mut upstream.reader, &mut client.writer, head, *idle, &mut answered);
         tokio::pin!(upload, download);
         tokio::select! {
@@ -76,19 +78,50 @@ pub(super) async fn exchange(
                 Ok(sent) => (Some(sent), download.await),
                 // The server may have stopped reading because it has answered already.
                 Err(BodyError::Write(_)) => (None, download.await),
-                Err(error) => (None, Err(format!("the request's body: {error}"))),
+                Err(error) => {
+                    leaked = matches!(error, BodyError::Refused);
+                    (None, Err(format!("the request's body: {error}")))
+                }
             },
             received = &mut download => (None, received),
         }
     };
-    let received = received.map_err(|reason| Broken { reason, answered })?;
+    let received = received.map_err(|reason| {
+        let misplaced = CredentialError::Misplaced { place: "body" };
+        let refusal = if leaked { Refusal::credential(&misplaced) } else { Refusal::upstream(reason) };
+        Broken { refusal, answered }
+    })?;
     attempt.status(received.status);
-    attempt.moved(upstream_head.len() as u64 + sent.unwrap_or(0), received.bytes);
+    attempt.moved(sent.unwrap_or(0), received.bytes);
     if received.status == 101 {
         return Ok(After::Upgraded);
     }
     let whole = sent.is_some() || head.framing == Framing::None;
     Ok(if whole && received.keeps_alive && !head.wants_close() { After::KeepAlive } else { After::Close })
+}
+
+/// Head and body; gives the bytes of both.
+async fn send(
+    from: &mut HeadReader<ReadHalf<BoxStream>>,
+    to: &mut WriteHalf<BoxStream>,
+    request: &RequestHead,
+    outgoing: &Outgoing,
+    idle: Duration,
+) -> Result<u64, BodyError> {
+    to.write_all(&outgoing.head).await.map_err(BodyError::Write)?;
+    let length = outgoing.head.len() as u64;
+    match &outgoing.body {
+        OutgoingBody::Filled(body) => {
+            to.write_all(body).await.map_err(BodyError::Write)?;
+            to.flush().await.map_err(BodyError::Write)?;
+            Ok(length + body.len() as u64)
+        }
+        OutgoingBody::Relayed => {
+            let mut watch = PlaceholderWatch::default();
+            let mut sees = |portion: &[u8]| watch.sees(portion);
+            Ok(length + relay_body(from, to, request.framing, idle, &mut sees).await?)
+        }
+    }
 }
 
 struct Received {
@@ -118,7 +151,8 @@ async fn answer(
         to.write_all(&written).await.map_err(|error| error.to_string())?;
         to.flush().await.map_err(|error| error.to_string())?;
         if *answered {
-            let length = relay_body(from, to, framing, idle).await.map_err(|error| error.to_string())?;
+            let relayed = relay_body(from, to, framing, idle, &mut |_| false).await;
+            let length = relayed.map_err(|error| error.to_string())?;
             return Ok(Received { status: head.status, bytes: bytes.len() as u64 + length, keeps_alive });
         }
     }

@@ -6,6 +6,7 @@ use super::admission::{Admission, Destination};
 use super::attempt::{Attempt, Via};
 use super::exchange::{After, Client, Passed, exchange};
 use super::inspect::{Greeting, refuse_plainly};
+use super::outgoing::{Outgoing, OutgoingBody};
 use super::refusal::Refusal;
 use super::requests::{Site, refuse, upgraded};
 use super::upstream::Upstream;
@@ -135,8 +136,8 @@ impl Accepted {
         way: &mut Option<(Destination, Upstream)>,
     ) -> Next {
         let mut attempt = Attempt::new(&self.proxy.on_event, Via::Forward, "", 0);
-        let prepared = self.prepare(head, &mut attempt, way).await;
-        let (upstream_head, door) = match prepared {
+        let prepared = self.prepare(client, head, &mut attempt, way).await;
+        let Prepared { outgoing, to_door } = match prepared {
             Ok(prepared) => prepared,
             Err(refusal) => {
                 refuse(client, &mut attempt, &refusal).await;
@@ -144,40 +145,33 @@ impl Accepted {
             }
         };
         let Some((_, upstream)) = way else { return Next::Close };
-        let passed = Passed { head, upstream_head: &upstream_head, idle: self.proxy.limits.idle };
-        let outcome = exchange(client, upstream, &passed, &mut attempt).await;
-        match outcome {
-            Ok(After::KeepAlive) => {
-                if door {
-                    attempt.dismiss();
-                }
-                Next::Request
-            }
-            Ok(After::Close) => {
-                if door {
-                    attempt.dismiss();
-                }
-                Next::Close
-            }
-            Ok(After::Upgraded) => Next::Upgraded(Box::new(attempt)),
+        let passed = Passed { head, outgoing: &outgoing, idle: self.proxy.limits.idle };
+        let next = match exchange(client, upstream, &passed, &mut attempt).await {
+            Ok(After::KeepAlive) => Next::Request,
+            Ok(After::Close) => Next::Close,
+            Ok(After::Upgraded) => return Next::Upgraded(Box::new(attempt)),
             Err(broken) => {
                 if broken.answered {
-                    attempt.broke(broken.reason);
+                    attempt.broke(broken.refusal.detail);
                 } else {
-                    refuse(client, &mut attempt, &Refusal::upstream(broken.reason)).await;
+                    refuse(client, &mut attempt, &broken.refusal).await;
                 }
-                Next::Close
+                return Next::Close;
             }
+        };
+        if to_door {
+            attempt.dismiss();
         }
+        next
     }
 
-    /// The head as it goes out, and whether it goes to the door, which tells its own events.
     async fn prepare(
         &self,
+        client: &mut Client,
         head: &RequestHead,
         attempt: &mut Attempt,
         way: &mut Option<(Destination, Upstream)>,
-    ) -> Result<(Vec<u8>, bool), Refusal> {
+    ) -> Result<Prepared, Refusal> {
         let Target::Absolute { authority, path, query } = &head.target else {
             return Err(Refusal::head(HeadError::Target));
         };
@@ -185,19 +179,19 @@ impl Accepted {
         attempt.destination(&destination.host.to_string(), destination.port);
         attempt.request(&head.method, path);
         check_host(head, &destination)?;
-        let host =
-            if destination.port == PLAIN_PORT { destination.host_text() } else { destination.to_string() };
         if let Some(door) = self.door_for(&destination) {
             if way.as_ref().is_none_or(|(there, _)| *there != destination) {
                 *way = Some((destination, Upstream::door(&door)));
             }
             let query = query.as_ref().map(|query| format!("?{query}")).unwrap_or_default();
-            return Ok((head.write_upstream(&host, &format!("{path}{query}")), true));
+            let head = head.write_upstream(MODEL_HOST, &format!("{path}{query}")).into();
+            return Ok(Prepared { outgoing: Outgoing { head, body: OutgoingBody::Relayed }, to_door: true });
         }
         let (admission, caller) = self.admit(destination.clone(), attempt).await?;
         let proxy = Arc::clone(&self.proxy);
         let site = Site { proxy, admission, caller, via: Via::Forward, secure: false };
         let decided = site.decide_request(&head.method, path, query.as_deref(), attempt)?;
+        let outgoing = site.outgoing(head, &decided, client).await?;
         let kept = match way {
             Some((there, upstream)) => *there == destination && upstream.is_usable().await,
             None => false,
@@ -205,8 +199,14 @@ impl Accepted {
         if !kept {
             *way = Some((destination, site.redial().await?));
         }
-        Ok((head.write_upstream(&host, &decided.path_and_query), false))
+        Ok(Prepared { outgoing, to_door: false })
     }
+}
+
+struct Prepared {
+    outgoing: Outgoing,
+    /// The door tells its own events.
+    to_door: bool,
 }
 
 enum Next {

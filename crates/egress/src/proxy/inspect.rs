@@ -44,7 +44,7 @@ impl Site {
             return;
         }
         let admitted = &self.admission.admitted;
-        if !admitted.reads_requests() || admitted.tls_skip() {
+        if !self.reads() || admitted.tls_skip() {
             attempt.allowed((self.proxy.locate)(&admitted.cause()));
             return self.tunnel(&client, &server, attempt).await;
         }
@@ -57,6 +57,11 @@ impl Site {
             Ok(Ok(1)) if first[0].is_ascii_alphabetic() => {
                 attempt.dismiss();
                 self.serve(Client::new(Box::new(client), &[]), Upstream::new(Box::new(server))).await;
+            }
+            // Read only for the sake of credentials, and these bytes cannot hold any.
+            Ok(Ok(1)) if !self.admission.admitted.reads_requests() => {
+                attempt.allowed((self.proxy.locate)(&self.admission.admitted.cause()));
+                self.tunnel(&client, &server, attempt).await;
             }
             Ok(Ok(1)) => {
                 let detail = "the endpoint's rules read HTTP requests, and this is neither TLS nor HTTP";

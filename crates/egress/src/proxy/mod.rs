@@ -8,6 +8,7 @@ mod direct;
 mod exchange;
 mod forward;
 mod inspect;
+mod outgoing;
 mod refusal;
 mod requests;
 mod serve;
@@ -21,6 +22,7 @@ pub use attempt::Via;
 pub use serve::{ServedSocket, Serving, start};
 pub use suggest::suggest;
 
+use crate::credentials::CredentialStore;
 use crate::dial::Dialer;
 use crate::door::Door;
 use crate::event::OnEvent;
@@ -36,6 +38,7 @@ pub struct ProxyConfig {
     pub dialer: Arc<Dialer>,
     pub identifier: Arc<Identifier>,
     pub authority: Arc<Authority>,
+    pub credentials: Arc<CredentialStore>,
     /// Programs that use the proxy for everything ask it for the model too.
     pub door: Option<Arc<Door>>,
     /// Says where in the policy a line stands, for refusals and events.
@@ -74,6 +77,7 @@ pub struct Proxy {
     dialer: Arc<Dialer>,
     identifier: Arc<Identifier>,
     authority: Arc<Authority>,
+    credentials: Arc<CredentialStore>,
     door: Option<Arc<Door>>,
     locate: Locate,
     on_event: OnEvent,
@@ -82,8 +86,18 @@ pub struct Proxy {
 
 impl Proxy {
     pub fn new(config: ProxyConfig) -> Self {
-        let ProxyConfig { policy, directory, dialer, identifier, authority, door, locate, on_event, limits } =
-            config;
-        Self { policy, directory, dialer, identifier, authority, door, locate, on_event, limits }
+        let ProxyConfig {
+            policy,
+            directory,
+            dialer,
+            identifier,
+            authority,
+            credentials,
+            door,
+            locate,
+            on_event,
+            limits,
+        } = config;
+        Self { policy, directory, dialer, identifier, authority, credentials, door, locate, on_event, limits }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Locate;
 use super::suggest::suggest;
+use crate::credentials::CredentialError;
 use crate::dial::DialError;
 use crate::http1::HeadError;
 use crate::identity::IdentityError;
@@ -54,6 +55,15 @@ impl Refusal {
 
     pub(super) fn path(detail: String) -> Self {
         Self::new(403, "policy_denied", detail)
+    }
+
+    pub(super) fn credential(error: &CredentialError) -> Self {
+        let code = match error {
+            CredentialError::NotBound { .. } => "credential_endpoint_mismatch",
+            CredentialError::Source { .. } => "credential_unavailable",
+            _ => "credential_injection_failed",
+        };
+        Self::new(403, code, error.to_string())
     }
 
     pub(super) fn dial(error: &DialError) -> Self {

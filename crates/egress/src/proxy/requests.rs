@@ -27,6 +27,7 @@ pub(super) struct Site {
 
 /// Where a request goes after it was decided.
 pub(super) struct Decided {
+    pub(super) path: String,
     pub(super) path_and_query: String,
 }
 
@@ -62,17 +63,17 @@ impl Site {
                     Err(refusal) => return refuse(&mut client, &mut attempt, &refusal).await,
                 }
             }
-            let host = self.host_field();
-            let upstream_head = head.write_upstream(&host, &decided.path_and_query);
-            let passed = Passed { head: &head, upstream_head: &upstream_head, idle: limits.idle };
+            let outgoing = match self.outgoing(&head, &decided, &mut client).await {
+                Ok(outgoing) => outgoing,
+                Err(refusal) => return refuse(&mut client, &mut attempt, &refusal).await,
+            };
+            let passed = Passed { head: &head, outgoing: &outgoing, idle: limits.idle };
             match exchange(&mut client, &mut upstream, &passed, &mut attempt).await {
                 Ok(After::KeepAlive) => {}
                 Ok(After::Close) => return,
                 Ok(After::Upgraded) => return upgraded(client, upstream, attempt).await,
-                Err(broken) if broken.answered => return attempt.broke(broken.reason),
-                Err(broken) => {
-                    return refuse(&mut client, &mut attempt, &Refusal::upstream(broken.reason)).await;
-                }
+                Err(broken) if broken.answered => return attempt.broke(broken.refusal.detail),
+                Err(broken) => return refuse(&mut client, &mut attempt, &broken.refusal).await,
             }
         }
     }
@@ -83,7 +84,7 @@ impl Site {
     }
 
     /// As it is written to the server: the port stands where it is not the usual one.
-    fn host_field(&self) -> String {
+    pub(super) fn host_field(&self) -> String {
         let destination = &self.admission.destination;
         if destination.port == self.default_port() {
             destination.host_text()
@@ -137,7 +138,7 @@ impl Site {
         if !admitted.reads_requests() {
             attempt.allowed((self.proxy.locate)(&admitted.cause()));
             let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-            return Ok(Decided { path_and_query: format!("{path}{query}") });
+            return Ok(Decided { path: path.to_owned(), path_and_query: format!("{path}{query}") });
         }
         let canonical = CanonicalPath::new(path, admitted.encoded_slash())
             .map_err(|error| Refusal::path(format!("{method} {path}: {error}")))?;
@@ -156,7 +157,7 @@ impl Site {
             }
         }
         let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-        Ok(Decided { path_and_query: format!("{canonical}{query}") })
+        Ok(Decided { path: canonical.to_string(), path_and_query: format!("{canonical}{query}") })
     }
 }
 

@@ -17,7 +17,7 @@ use crate::resolve::library::Library;
 pub struct SchemaFile {
     pub found: Found,
     pub source: SourceId,
-    pub json: Json,
+    pub json: Arc<Json>,
     pub validator: Arc<jsonschema::Validator>,
 }
 
@@ -46,9 +46,16 @@ pub fn check(
     };
     let found = references::local(library, &schema.value, schema.at, "output_schema", Kind::File, problems)?;
     let source = library.source(&found).map_err(|problem| problems.push((*problem).clone())).ok()?;
+    if let Some((json, validator)) = library.schema(&found) {
+        return Some(SchemaFile { found, source, json, validator });
+    }
     let text = library.text(source);
     match compile(library, &found, &text) {
-        Ok((json, validator)) => Some(SchemaFile { found, source, json, validator: Arc::new(validator) }),
+        Ok((json, validator)) => {
+            let (json, validator) = (Arc::new(json), Arc::new(validator));
+            library.keep_schema(&found, (Arc::clone(&json), Arc::clone(&validator)));
+            Some(SchemaFile { found, source, json, validator })
+        }
         Err((byte, why)) => {
             let start = u32::try_from(byte).unwrap_or(0);
             problems.push(

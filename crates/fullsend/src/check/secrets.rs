@@ -4,7 +4,7 @@ use scan::find_secret_in_field;
 use yaml::{Diagnostic, Node};
 
 use crate::resolve::Resolved;
-use crate::resolve::layers::{Found, LayerKind};
+use crate::resolve::layers::LayerKind;
 use crate::resolve::library::Library;
 
 /// Looks at every scalar of the harness files and of the layers' configuration.
@@ -14,12 +14,11 @@ pub fn check(library: &mut Library, resolved: &Resolved, problems: &mut Vec<Diag
         files.extend(library.layers.get(layer).and_then(|layer| layer.find("config.yaml")));
     }
     for found in files {
-        problems.extend(literals(library, &found));
+        problems.extend(library.remarks(&found, literals).iter().cloned());
     }
 }
 
-fn literals(library: &mut Library, found: &Found) -> Vec<Diagnostic> {
-    let Ok(tree) = library.tree(found) else { return Vec::new() };
+fn literals(tree: &Node) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     tree.each_scalar(&mut |path, node| problems.extend(literal(path, node)));
     problems

@@ -12,6 +12,7 @@ mod list;
 mod open;
 mod run;
 mod schema;
+mod sweep;
 mod version;
 
 use std::ffi::OsString;
@@ -44,6 +45,8 @@ enum Command {
     Init(init::Arguments),
     /// List the harnesses of all layers
     List(list::Arguments),
+    /// Remove what runs that died left behind, and end their records
+    Sweep(sweep::Arguments),
     /// Print the version
     Version(version::Arguments),
     /// Print completions for a shell
@@ -63,6 +66,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Schema(arguments) => schema::run(&arguments),
         Command::Init(arguments) => init::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
+        Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Version(arguments) => version::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
     };

@@ -70,6 +70,9 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let runs = arguments.output_dir.clone().map_or_else(runs_directory, Ok)?;
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let threads = threads.map_err(|error| Failure::new(Exit::Bug, format!("no threads: {error}")))?;
+    for problem in run::sweep::sweep(&runs).problems {
+        super::talk(&format!("warning: an earlier run could not be swept: {problem}\n"));
+    }
     audit(&checked.resolved, &opened.choices, &runs)?;
     let request = Request {
         checked,
@@ -94,6 +97,7 @@ fn prepare(opened: &mut Opened, name: &str, problems: &mut Vec<Diagnostic>) -> O
     let checked = crate::check::check(&mut opened.library, resolved, problems);
     if let Some(checked) = &checked {
         problems.extend(crate::check::providers::unset(&checked.providers, &lookup, Strictness::Required));
+        problems.extend(run::unbuilt::unbuilt(checked));
     }
     checked.filter(|_| !problems.iter().any(Diagnostic::is_error))
 }
@@ -149,7 +153,7 @@ fn environment() -> BTreeMap<String, String> {
         .collect()
 }
 
-fn runs_directory() -> Result<PathBuf, Failure> {
+pub fn runs_directory() -> Result<PathBuf, Failure> {
     let state = variable("XDG_STATE_HOME").map(PathBuf::from);
     let state = state.or_else(|| variable("HOME").map(|home| PathBuf::from(home).join(".local/state")));
     state.map(|state| state.join("fullsend/runs")).ok_or_else(|| {

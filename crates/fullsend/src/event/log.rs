@@ -38,8 +38,23 @@ impl Emitter {
         listener: impl Fn(&Envelope) + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
         let file = File::options().append(true).create_new(true).open(path)?;
+        // Held while this process lives: a log that can be locked is one whose runner is gone.
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
         let log = Log { file, seq: 0, head: GENESIS.to_owned(), failure: None };
         Ok(Self { log: Arc::new(Mutex::new(log)), listener: Arc::new(listener) })
+    }
+
+    /// Goes on with a log whose runner is gone. A line that it did not finish is cut off.
+    pub fn resume(path: &Path, events: &[Envelope]) -> std::io::Result<Self> {
+        let file = File::options().append(true).open(path)?;
+        let whole: u64 = events
+            .iter()
+            .map(|event| serde_json::to_vec(event).map_or(0, |line| line.len() as u64 + 1))
+            .sum();
+        file.set_len(whole)?;
+        let (seq, head) = events.last().map_or((0, GENESIS.to_owned()), |last| (last.seq, last.hash.clone()));
+        let log = Log { file, seq, head, failure: None };
+        Ok(Self { log: Arc::new(Mutex::new(log)), listener: Arc::new(|_| {}) })
     }
 
     /// Appends one event. A log that cannot be written is remembered: `failure` ends the run.

@@ -73,6 +73,10 @@ pub enum RunEvent {
         held: bool,
         detail: String,
     },
+    /// What left the sandbox or tried to, in egress's own words.
+    Egress {
+        event: serde_json::Value,
+    },
     /// What passed the model's door, in its own words.
     Model {
         event: serde_json::Value,

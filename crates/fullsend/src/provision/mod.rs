@@ -2,7 +2,9 @@
 //! holds. A `Provisioned` can only be made here; dropping it ends what it started.
 
 pub mod files;
+pub mod host_files;
 pub mod model;
+pub mod network;
 pub mod repository;
 
 use std::net::SocketAddr;
@@ -10,11 +12,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use egress::door::{Door, Serving};
+use egress::door::Door;
 use sandbox::repository::RepositoryError;
 use sandbox::{
-    Layer, Limit, LocalRange, Mount, MountKind, Network, Part, ProofError, ProofSpec, Sandbox, SandboxSpec,
-    Socket, SocketKind, SocketSpec, StartError,
+    Layer, Limit, Mount, MountKind, Part, ProofError, ProofSpec, Sandbox, SandboxSpec, StartError,
 };
 
 use crate::event::RunEvent;
@@ -25,16 +26,20 @@ use crate::harness::Harness;
 use crate::harness::names::Weaker;
 use crate::inputs::Cleared;
 use crate::resolve::library::Library;
-use crate::runtime::inside::{DOOR, PROGRAM};
+use crate::runtime::inside::PROGRAM;
 use crate::runtime::programs::{self, Places, Program, ProgramError};
 use crate::runtime::{self, contract};
+use network::Served;
+
+/// Where in a run's directory its sandbox keeps its state, apart from everything that must stay.
+pub const SANDBOXES: &str = "sandboxes";
 
 /// A sandbox that was proved to hold, and the door it reaches the model through.
 pub struct Provisioned {
     pub cleared: Cleared,
     pub sandbox: Sandbox,
     pub door: Arc<Door>,
-    serving: Serving,
+    served: Served,
     /// Where hooks ask; closed with this value.
     listening: Listening,
     /// The runtime's own program, if it has one.
@@ -65,6 +70,8 @@ pub enum ProvisionError {
     Program(ProgramError),
     Guard(std::io::Error),
     Backend,
+    Network(String),
+    HostFile(host_files::HostFileError),
     Repository(RepositoryError),
     Staging { path: PathBuf, source: std::io::Error },
     Sandbox(StartError),
@@ -81,6 +88,8 @@ impl std::fmt::Display for ProvisionError {
             Self::Backend => {
                 f.write_str("the backend `openshell` is not built yet: use `sandbox.backend: local`")
             }
+            Self::Network(why) => write!(f, "the network of the sandbox cannot be planned: {why}"),
+            Self::HostFile(error) => error.fmt(f),
             Self::Repository(error) => error.fmt(f),
             Self::Staging { path, source } => write!(f, "cannot prepare {}: {source}", path.display()),
             Self::Sandbox(error) => write!(f, "the sandbox could not be started: {error}"),
@@ -103,8 +112,14 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
     let staging = make_staging(around.directory)?;
     let repository_name = repository::name(around.repository);
     let listening = socket::listen(around.directory, around.guard).map_err(ProvisionError::Guard)?;
+    let planned = network::plan(&cleared.checked.policy).map_err(ProvisionError::Network)?;
     let mut spec =
         specify(&cleared, around, &staging, &repository_name).map_err(ProvisionError::Repository)?;
+    spec.mounts.extend(host_files::mounts(harness, around).map_err(ProvisionError::HostFile)?);
+    spec.network = planned.network();
+    spec.mounts.extend(planned.mounts());
+    let variables = planned.environment().into_iter().map(|(name, value)| (name.into(), value.into()));
+    spec.environment.splice(0..0, variables);
     spec.mounts.extend(runtime::mounts(&cleared, around.guard, program.as_ref(), around.variables));
     let socket = MountKind::Socket { source: listening.path().to_owned() };
     spec.mounts.push(Mount { target: client::SOCKET.into(), kind: socket });
@@ -116,13 +131,17 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
             reason: fact.reason.clone(),
         });
     }
-    let serving = serve(&mut sandbox, &door, &around.runtime).map_err(ProvisionError::Door)?;
-    prove(&sandbox, around.emit)?;
+    let resolver = planned.resolver();
+    let served = {
+        let _entered = around.runtime.enter();
+        planned.serve(&mut sandbox, &door, around).map_err(ProvisionError::Door)?
+    };
+    prove(&sandbox, resolver, around.emit)?;
     Ok(Provisioned {
         cleared,
         sandbox,
         door,
-        serving,
+        served,
         listening,
         program,
         staging,
@@ -131,26 +150,12 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
     })
 }
 
-fn serve(
-    sandbox: &mut Sandbox,
-    door: &Arc<Door>,
-    runtime: &tokio::runtime::Handle,
-) -> std::io::Result<Serving> {
-    let listener = sandbox.take_sockets().into_iter().find_map(|socket| match socket {
-        Socket::Tcp(listener) => Some(listener),
-        Socket::Udp(_) => None,
-    });
-    let listener = listener.ok_or_else(|| std::io::Error::other("the sandbox gave no listener"))?;
-    let _entered = runtime.enter();
-    egress::door::start(listener, Arc::clone(door))
-}
-
 /// Before the agent exists, what must fail is tried inside, and what must work. One surprise stops the run.
-fn prove(sandbox: &Sandbox, emit: &Emitter) -> Result<(), ProvisionError> {
+fn prove(sandbox: &Sandbox, resolver: SocketAddr, emit: &Emitter) -> Result<(), ProvisionError> {
     let outside = SocketAddr::from(([192, 0, 2, 1], 443));
     let spec = ProofSpec {
         unreachable: vec![outside],
-        unresolvable: None,
+        unresolvable: Some((resolver, "forbidden.example".to_owned())),
         readable: Some(PROGRAM.into()),
         writable: Some("/sandbox/workspace".into()),
     };
@@ -169,6 +174,9 @@ fn prove(sandbox: &Sandbox, emit: &Emitter) -> Result<(), ProvisionError> {
 /// Made before the sandbox, because nothing can be mounted later; filled by the bootstrap.
 fn make_staging(directory: &Path) -> Result<PathBuf, ProvisionError> {
     let path = directory.join("staging");
+    let sandboxes = directory.join(SANDBOXES);
+    std::fs::create_dir_all(&sandboxes)
+        .map_err(|source| ProvisionError::Staging { path: sandboxes, source })?;
     for below in ["config/agents", "config/skills", "workspace"] {
         std::fs::create_dir_all(path.join(below))
             .map_err(|source| ProvisionError::Staging { path: path.clone(), source })?;
@@ -183,7 +191,7 @@ fn specify(
     repository_name: &str,
 ) -> Result<SandboxSpec, RepositoryError> {
     let harness = &cleared.checked.resolved.harness;
-    let mut spec = SandboxSpec::new(around.directory.join("sandbox"));
+    let mut spec = SandboxSpec::new(around.directory.join(SANDBOXES).join("one"));
     spec.program = Some(PROGRAM.into());
     spec.mounts = files::system(&cleared.checked.policy);
     spec.mounts.extend(files::workspace(harness, staging));
@@ -191,13 +199,6 @@ fn specify(
     spec.environment = environment(harness, repository_name, around);
     spec.limits = limits(harness);
     spec.accept_weaker = harness.sandbox.accept_weaker.iter().flat_map(|name| parts(name.value)).collect();
-    spec.network = Network {
-        local_ranges: vec![LocalRange {
-            address: std::net::Ipv4Addr::new(198, 18, 0, 0).into(),
-            prefix_bits: 15,
-        }],
-        sockets: vec![SocketSpec { kind: SocketKind::TcpListener, address: DOOR }],
-    };
     spec.landlock = files::landlock(&cleared.checked.policy);
     spec.identity = files::identity(&cleared.checked.policy);
     Ok(spec)
@@ -266,10 +267,11 @@ fn parts(name: Weaker) -> Vec<Part> {
 impl Provisioned {
     /// Ends the door and the sandbox, in this order: nothing inside may outlive its way out.
     pub fn close(self) -> Result<(), sandbox::CloseError> {
-        self.runtime.block_on(self.serving.stop(Duration::from_millis(500)));
+        self.runtime.block_on(self.served.stop(Duration::from_millis(500)));
         let closed = self.sandbox.close();
         drop(self.listening);
         drop(std::fs::remove_dir_all(&self.staging));
+        drop(std::fs::remove_dir(self.staging.with_file_name(SANDBOXES)));
         closed
     }
 }

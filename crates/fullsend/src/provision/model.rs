@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
+use egress::credentials::{Secret, Source};
+use egress::dial::{Dialer, Roots};
+use egress::door::upstream::{HttpConfig, HttpUpstream, KeyHeader};
 use egress::door::{Budget, Door, DoorConfig, Money, Upstream};
 use egress::event::EgressEvent;
+use egress::resolver::SystemResolver;
 use egress::scripted::{Scenario, ScenarioError, ScriptedModel};
 
 use super::Surroundings;
@@ -11,13 +15,14 @@ use crate::check::Checked;
 use crate::check::providers::ProviderFile;
 use crate::event::RunEvent;
 use crate::harness::reference::LocalPath;
+use crate::harness::template::Template;
 
 #[derive(Debug)]
 pub enum ModelError {
     NoProvider,
     Scenario { name: String, why: String },
     Read(ScenarioError),
-    NoUpstream { provider: String },
+    Upstream { provider: String, why: String },
 }
 
 impl std::fmt::Display for ModelError {
@@ -28,11 +33,8 @@ impl std::fmt::Display for ModelError {
             ),
             Self::Scenario { name, why } => write!(f, "the scenario `{name}` {why}"),
             Self::Read(error) => error.fmt(f),
-            Self::NoUpstream { provider } => {
-                write!(
-                    f,
-                    "the provider `{provider}` needs the network, and the door reaches only scripted models yet: set `config.scenario`"
-                )
+            Self::Upstream { provider, why } => {
+                write!(f, "the provider `{provider}` cannot serve the model: {why}")
             }
         }
     }
@@ -57,20 +59,81 @@ pub fn door(checked: &Checked, around: &Surroundings<'_>) -> Result<Arc<Door>, M
     Ok(Arc::new(Door::new(config)))
 }
 
-/// A provider with a scenario is served by the scripted model, in this process.
+/// A provider with a scenario is served by the scripted model, in this process; any other by its vendor, or by what
+/// speaks like it.
 fn upstream(provider: &ProviderFile, around: &Surroundings<'_>) -> Result<Upstream, ModelError> {
-    let Some(scenario) = provider.provider.config.get("scenario") else {
-        return Err(ModelError::NoUpstream { provider: provider.provider.name.to_string() });
-    };
-    let name = scenario.raw().to_owned();
-    let wrong = |why: String| ModelError::Scenario { name: name.clone(), why };
-    let path = LocalPath::parse(&name).map_err(wrong)?;
+    match provider.provider.config.get("scenario") {
+        Some(scenario) => scripted(scenario.raw(), around),
+        None => over_http(provider, around)
+            .map_err(|why| ModelError::Upstream { provider: provider.provider.name.to_string(), why }),
+    }
+}
+
+fn scripted(name: &str, around: &Surroundings<'_>) -> Result<Upstream, ModelError> {
+    let wrong = |why: String| ModelError::Scenario { name: name.to_owned(), why };
+    let path = LocalPath::parse(name).map_err(wrong)?;
     let found =
         around.library.layers.find(&path).ok_or_else(|| wrong("does not exist in any layer".to_owned()))?;
     let text =
         around.library.layers.layer(&found).read(&found.path).map_err(|error| wrong(error.to_string()))?;
-    let scenario = Scenario::parse(&name, text.as_bytes()).map_err(ModelError::Read)?;
+    let scenario = Scenario::parse(name, text.as_bytes()).map_err(ModelError::Read)?;
     Ok(Upstream::scripted(ScriptedModel::new(scenario)))
+}
+
+/// How a vendor of models is reached.
+struct Vendor {
+    /// Type of the provider, or what its profile is called.
+    kind: &'static str,
+    base_url: &'static str,
+    /// The variable of the host that stands in for the vendor's address.
+    base_url_variable: &'static str,
+    key: fn(Source) -> KeyHeader,
+}
+
+const VENDORS: &[Vendor] = &[
+    Vendor {
+        kind: "anthropic",
+        base_url: "https://api.anthropic.com",
+        base_url_variable: "ANTHROPIC_BASE_URL",
+        key: KeyHeader::x_api_key,
+    },
+    Vendor {
+        kind: "openai",
+        base_url: "https://api.openai.com",
+        base_url_variable: "OPENAI_BASE_URL",
+        key: KeyHeader::bearer,
+    },
+];
+
+fn over_http(provider: &ProviderFile, around: &Surroundings<'_>) -> Result<Upstream, String> {
+    let kind = provider.provider.kind.as_str();
+    let vendor = VENDORS.iter().find(|vendor| vendor.kind == kind);
+    let vendor = vendor.ok_or_else(|| format!("models of the type `{kind}` are not spoken to yet"))?;
+    let configured = provider.provider.config.get("base_url").map(|url| url.expand(around.variables));
+    let base_url = match configured {
+        Some(url) => url.map_err(|name| format!("{name} is not set"))?,
+        None => (around.variables)(vendor.base_url_variable).unwrap_or_else(|| vendor.base_url.to_owned()),
+    };
+    let key = match provider.provider.credentials.iter().next() {
+        Some((_, value)) => Some((vendor.key)(Source::fixed(Secret::new(credential(value, around)?)))),
+        None => None,
+    };
+    let roots = Roots::load().map_err(|error| error.to_string())?;
+    let dialer = Arc::new(Dialer::new(Arc::new(SystemResolver::load()), roots));
+    HttpUpstream::new(HttpConfig { base_url, key, dialer })
+        .map(Upstream::http)
+        .map_err(|error| error.to_string())
+}
+
+/// The value of a credential: a variable of the host, or the first line of a file.
+fn credential(value: &Template, around: &Surroundings<'_>) -> Result<String, String> {
+    let text = value.expand(around.variables).map_err(|name| format!("{name} is not set"))?;
+    if text.starts_with("exec:") {
+        return Err("credentials from a command (`exec:`) are not built yet".to_owned());
+    }
+    let Some(path) = text.strip_prefix("file:") else { return Ok(text) };
+    let contents = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    contents.lines().next().map(str::to_owned).ok_or_else(|| format!("{path} is empty"))
 }
 
 fn budget(checked: &Checked) -> Budget {

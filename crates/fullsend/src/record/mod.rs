@@ -33,6 +33,8 @@ pub struct Record {
     pub attempts: Vec<Attempt>,
     /// Tokens and money by model.
     pub usage: BTreeMap<String, ModelUsage>,
+    /// Attempts to leave the sandbox, by decision.
+    pub egress: BTreeMap<String, u64>,
     /// Findings by severity.
     pub findings: BTreeMap<String, u64>,
     /// What the sandbox enforces.
@@ -152,6 +154,7 @@ fn apply(record: &mut Record, envelope: &Envelope) {
         RunEvent::SandboxPart { part, status, reason } => record.sandbox.push(Part { part, status, reason }),
         RunEvent::Proof { name, held, .. } => record.proofs.push(Proof { name, held }),
         RunEvent::Model { event } => count_usage(record, &event),
+        RunEvent::Egress { event } => count_egress(record, &event),
         RunEvent::Artifact { path, sha256, bytes } => record.artifacts.push(Artifact { path, sha256, bytes }),
         RunEvent::RunFinished { outcome, exit_code, reason } => {
             record.finished = Some(envelope.time.clone());
@@ -205,6 +208,13 @@ fn count_usage(record: &mut Record, event: &serde_json::Value) {
     used.cache_write += number("cache_write") + number("cache_write_hour");
     let cost = event["cost"].as_u64().map(|nanodollars| nanodollars as f64 / 1e9);
     used.usd = cost.map(|cost| used.usd.unwrap_or(0.0) + cost);
+}
+
+/// Each attempt to leave is one event with its decision.
+fn count_egress(record: &mut Record, event: &serde_json::Value) {
+    if let Some(decision) = event["decision"].as_str() {
+        *record.egress.entry(decision.to_owned()).or_default() += 1;
+    }
 }
 
 /// Writes `run.json` so that a reader sees the old one or the new one, never half of it.

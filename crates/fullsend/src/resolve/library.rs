@@ -17,8 +17,13 @@ pub struct Library {
     texts: HashMap<Found, Result<SourceId, Rc<Diagnostic>>>,
     trees: HashMap<Found, Result<Rc<Node>, Rc<Diagnostic>>>,
     policies: HashMap<Found, PolicyResult>,
+    schemas: HashMap<Found, CompiledSchema>,
+    remarks: HashMap<Found, Rc<Vec<Diagnostic>>>,
     layer_of: HashMap<SourceId, LayerKind>,
 }
+
+/// A schema as JSON and compiled.
+pub type CompiledSchema = (Arc<serde_json::Value>, Arc<jsonschema::Validator>);
 
 type PolicyResult = Result<Rc<policy::Parsed>, Rc<Vec<Diagnostic>>>;
 
@@ -30,6 +35,8 @@ impl Library {
             texts: HashMap::new(),
             trees: HashMap::new(),
             policies: HashMap::new(),
+            schemas: HashMap::new(),
+            remarks: HashMap::new(),
             layer_of: HashMap::new(),
         }
     }
@@ -97,6 +104,29 @@ impl Library {
         };
         self.policies.insert(found.clone(), result.clone());
         result
+    }
+
+    /// A schema that was compiled before.
+    pub fn schema(&self, found: &Found) -> Option<CompiledSchema> {
+        self.schemas.get(found).cloned()
+    }
+
+    pub fn keep_schema(&mut self, found: &Found, compiled: CompiledSchema) {
+        self.schemas.insert(found.clone(), compiled);
+    }
+
+    /// What `look` says about a file's tree, asked once.
+    pub fn remarks(
+        &mut self,
+        found: &Found,
+        look: impl FnOnce(&Node) -> Vec<Diagnostic>,
+    ) -> Rc<Vec<Diagnostic>> {
+        if let Some(known) = self.remarks.get(found) {
+            return Rc::clone(known);
+        }
+        let said = Rc::new(self.tree(found).map(|tree| look(&tree)).unwrap_or_default());
+        self.remarks.insert(found.clone(), Rc::clone(&said));
+        said
     }
 
     /// Reads and decodes a file that stands alone.

@@ -4,6 +4,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use super::Stop;
+use crate::provision::SANDBOXES;
 use crate::record;
 
 pub struct RunDirectory {
@@ -18,6 +19,12 @@ impl RunDirectory {
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
         made.map_err(|error| Stop::setup(format!("cannot make {}: {error}", path.display())))?;
         Ok(Self { id, path })
+    }
+
+    /// Removes what only a living run needs, also where it ended half way.
+    pub fn clean(&self) {
+        drop(std::fs::remove_dir_all(self.path.join("staging")));
+        drop(std::fs::remove_dir(self.path.join(SANDBOXES)));
     }
 
     /// `run.json`, from the events that were written.

@@ -3,7 +3,11 @@
 //! nothing, and several may run in one process.
 
 mod directory;
+mod host;
+mod prescript;
 mod stop;
+pub mod sweep;
+pub mod unbuilt;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,9 +30,9 @@ use crate::record;
 use crate::resolve::library::Library;
 use crate::resolve::variables;
 use crate::runtime::{self, Attempt, Ending, Task};
-use crate::scripts::{self, Script};
 use crate::validate::{self, Accepted};
 pub use directory::RunDirectory;
+use host::Host;
 pub use stop::Stop;
 
 /// Everything that one run is made of. Nothing else is read from the world around.
@@ -88,6 +92,7 @@ pub fn run(request: Request, cancel: &Cancel) -> Outcome {
     };
     announce(&request, &directory, &emit);
     let ended = sequence(request, &directory, &emit, cancel);
+    directory.clean();
     let outcome = match ended {
         Ok(_) => Outcome {
             kind: OutcomeKind::Completed,
@@ -107,8 +112,10 @@ pub fn run(request: Request, cancel: &Cancel) -> Outcome {
         exit_code: outcome.exit_code,
         reason: outcome.reason.clone(),
     });
-    drop(directory.write_record());
-    outcome
+    match directory.write_record() {
+        Ok(()) => outcome,
+        Err(stop) => stop.outcome(Some(directory.path)),
+    }
 }
 
 /// The sequence itself.
@@ -129,8 +136,9 @@ fn sequence(
     let known = host.secrets(&checked, &value)?;
     let guard = Guard::new(&checked.resolved.harness, known, allowed.as_deref(), emit)?;
 
+    host.preflight(&checked, &variables)?;
     if let Some(pre) = &scripts.pre {
-        step(emit, Step::PreScript, || host.run_script("pre_script", pre, &variables, &repository, emit))?;
+        step(emit, Step::PreScript, || host.pre_script(pre, &variables, emit))?;
     }
     let cleared = step(emit, Step::Inputs, || inputs::clear(checked, &library, &repository, &guard, emit))?;
     let around = Surroundings {
@@ -144,7 +152,7 @@ fn sequence(
     };
     let provisioned = step(emit, Step::Provision, || provision::provision(cleared, &around))?;
     let ready = step(emit, Step::Bootstrap, || bootstrap::bootstrap(provisioned, &library))?;
-    let tried = attempts(&ready, directory, &guard, emit, time, cancel);
+    let tried = attempts(&ready, &host, &variables, &guard, emit, time, cancel);
     let published = tried.and_then(|accepted| step(emit, Step::Publish, || publish::publish(accepted, emit)));
     let closed = step(emit, Step::Teardown, || ready.provisioned.close());
     let artifacts = published?;
@@ -162,7 +170,8 @@ fn sequence(
 /// The agent, its output and the check of it, until one output passes or the attempts are used up.
 fn attempts(
     ready: &Ready,
-    directory: &RunDirectory,
+    host: &Host<'_>,
+    variables: &BTreeMap<String, String>,
     guard: &Guard,
     emit: &Emitter,
     time: Duration,
@@ -177,14 +186,18 @@ fn attempts(
         if cancel.is_cancelled() {
             return Err(Stop::interrupted());
         }
-        let place = directory.path.join(format!("iteration-{}", task.iteration));
+        let place = host.directory.path.join(format!("iteration-{}", task.iteration));
         let attempt = step(emit, Step::Agent, || once(ready, &task, guard, &place, emit))?;
         let conversation = attempt.conversation.clone();
         let place = place.join("quarantine");
         let root = ready.provisioned.sandbox.root();
         let quarantined =
             step(emit, Step::Quarantine, || quarantine::quarantine(attempt, root, &place, guard))?;
-        match step_value(emit, Step::Validate, || validate::validate(checked, quarantined)) {
+        match step_value(emit, Step::Validate, || {
+            validate::validate(checked, quarantined, |output| {
+                host.validation_script(checked, output, variables, guard, emit)
+            })
+        }) {
             Ok(accepted) => {
                 emit.emit(RunEvent::OutputAccepted {
                     iteration: task.iteration,
@@ -286,108 +299,6 @@ fn step_value<T, E>(emit: &Emitter, step: Step, work: impl FnOnce() -> Result<T,
     let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     emit.emit(RunEvent::StepFinished { step, duration_ms, ok: result.is_ok() });
     result
-}
-
-/// What the scripts of a run stand on.
-struct Host<'a> {
-    library: &'a Library,
-    repository: &'a std::path::Path,
-    environment: &'a BTreeMap<String, String>,
-    directory: &'a RunDirectory,
-}
-
-impl Host<'_> {
-    /// The documented base, over it what the harness requires, over that `env.runner`.
-    fn script_environment(
-        &self,
-        checked: &Checked,
-        value: &dyn Fn(&str) -> Option<String>,
-    ) -> BTreeMap<String, String> {
-        let harness = &checked.resolved.harness;
-        let mut all = scripts::base_environment(self.environment);
-        all.extend(
-            harness
-                .required_env
-                .iter()
-                .filter_map(|name| Some((name.as_str().to_owned(), value(name.as_str())?))),
-        );
-        for map in [&harness.runner_env, &harness.env.runner] {
-            all.extend(
-                map.0.iter().filter_map(|(name, text)| Some((name.value.clone(), text.expand(value).ok()?))),
-            );
-        }
-        all.insert("FULLSEND_RUN_DIR".to_owned(), self.directory.path.to_string_lossy().into_owned());
-        all.insert("TARGET_REPO_DIR".to_owned(), self.repository.to_string_lossy().into_owned());
-        all
-    }
-
-    fn with_artifacts(
-        &self,
-        mut variables: BTreeMap<String, String>,
-        artifacts: &Artifacts,
-    ) -> BTreeMap<String, String> {
-        let directory = artifacts.directory.to_string_lossy().into_owned();
-        variables.insert("FULLSEND_VALIDATED_ITERATION_DIR".to_owned(), directory);
-        variables
-    }
-
-    /// What the agent or the scripts would see under this name, else the host's own.
-    fn tool_allowlist(&self, checked: &Checked, value: &dyn Fn(&str) -> Option<String>) -> Option<String> {
-        const NAME: &str = "FULLSEND_TOOL_ALLOWLIST";
-        let harness = &checked.resolved.harness;
-        let given = [&harness.env.sandbox, &harness.env.runner].into_iter().find_map(|map| {
-            let (_, text) = map.0.iter().find(|(name, _)| name.value == NAME)?;
-            text.expand(value).ok()
-        });
-        given.or_else(|| value(NAME))
-    }
-
-    /// The values of the run's credentials, which must turn up nowhere.
-    fn secrets(
-        &self,
-        checked: &Checked,
-        value: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Vec<(String, String)>, Stop> {
-        let mut known = Vec::new();
-        for file in &checked.providers {
-            for (name, template) in file.provider.credentials.iter() {
-                let expanded = template.expand(value).map_err(|variable| {
-                    Stop::missing(format!(
-                        "the provider `{}` needs {variable}, which is not set",
-                        file.provider.name.value
-                    ))
-                })?;
-                known.push((name.value.clone(), expanded));
-            }
-        }
-        Ok(known)
-    }
-
-    fn run_script(
-        &self,
-        name: &str,
-        found: &crate::resolve::layers::Found,
-        environment: &BTreeMap<String, String>,
-        working_directory: &std::path::Path,
-        emit: &Emitter,
-    ) -> Result<(), Stop> {
-        let program = self
-            .library
-            .layers
-            .host_path(found)
-            .ok_or_else(|| Stop::setup(format!("`{name}` is not on disk")))?;
-        let script = Script {
-            program: &program,
-            working_directory,
-            environment: environment.clone(),
-            time: scripts::MOST_TIME,
-        };
-        let ended = scripts::run(&script)?;
-        drop(std::fs::write(self.directory.path.join(format!("{name}.log")), &ended.output));
-        let duration_ms = u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX);
-        emit.emit(RunEvent::ScriptFinished { script: name.to_owned(), exit: ended.code(), duration_ms });
-        if ended.status.success() { Ok(()) } else { Err(Stop::script(name, ended.code(), &ended.output)) }
-    }
 }
 
 /// Folds the log of a run into its record again, as after a crash.

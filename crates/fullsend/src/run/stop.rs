@@ -59,6 +59,15 @@ impl Stop {
         Self::new(OutcomeKind::AgentFailed, 1, format!("the agent failed: {why}"))
     }
 
+    /// The pre-script said that there is nothing to do.
+    pub fn skipped(reason: &str) -> Self {
+        Self::new(OutcomeKind::Skipped, 0, reason)
+    }
+
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
     pub fn script(name: &str, code: i32, output: &str) -> Self {
         let last = output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
         Self::new(OutcomeKind::SetupFailed, 1, format!("`{name}` ended with {code}: {last}"))
@@ -136,7 +145,8 @@ impl From<ProvisionError> for Stop {
                 Self::missing(reason)
             }
             ProvisionError::Model(_) => Self::setup(reason),
-            ProvisionError::Repository(_) => Self::setup(reason),
+            ProvisionError::HostFile(_) => Self::missing(reason),
+            ProvisionError::Repository(_) | ProvisionError::Network(_) => Self::setup(reason),
             ProvisionError::Proof(_) => Self::new(OutcomeKind::SecurityStop, 6, reason),
             ProvisionError::Backend
             | ProvisionError::Guard(_)

@@ -94,9 +94,9 @@ pub fn write(sandbox: &Sandbox, path: &str, contents: &[u8]) -> io::Result<()> {
     inside(sandbox, "put", path, contents)
 }
 
-/// Removes a file, or a directory with everything below it; absent is fine.
-pub fn remove(sandbox: &Sandbox, path: &str) -> io::Result<()> {
-    inside(sandbox, "remove", path, &[])
+/// Removes everything in a directory that can be removed: what is mounted there stays. Absent is fine.
+pub fn empty(sandbox: &Sandbox, directory: &str) -> io::Result<()> {
+    inside(sandbox, "empty", directory, &[])
 }
 
 fn inside(sandbox: &Sandbox, what: &str, path: &str, contents: &[u8]) -> io::Result<()> {
@@ -115,13 +115,13 @@ fn inside(sandbox: &Sandbox, what: &str, path: &str, contents: &[u8]) -> io::Res
     if exit.success() { Ok(()) } else { Err(io::Error::other(said)) }
 }
 
-/// The hidden `__state` command: `put PATH` or `remove PATH`.
+/// The hidden `__state` command: `put PATH` or `empty PATH`.
 pub fn main(words: &[std::ffi::OsString]) -> std::process::ExitCode {
     let [what, path] = words else { return std::process::ExitCode::from(2) };
     let path = Path::new(path);
     let done = match what.to_str() {
         Some("put") => put(path, &mut io::stdin().lock()),
-        Some("remove") => clear(path),
+        Some("empty") => remove_contents(path),
         _ => Err(io::ErrorKind::InvalidInput.into()),
     };
     match done {
@@ -140,6 +140,24 @@ fn put(path: &Path, contents: &mut impl Read) -> io::Result<()> {
     }
     let mut file = std::fs::File::options().write(true).create_new(true).open(path)?;
     io::copy(contents, &mut file).map(drop)
+}
+
+fn remove_contents(directory: &Path) -> io::Result<()> {
+    let entries = match std::fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        match clear(&entry?.path()) {
+            Err(error) if is_mounted(&error) => {}
+            cleared => cleared?,
+        }
+    }
+    Ok(())
+}
+
+fn is_mounted(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ResourceBusy | io::ErrorKind::ReadOnlyFilesystem)
 }
 
 fn clear(path: &Path) -> io::Result<()> {

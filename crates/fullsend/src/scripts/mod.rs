@@ -22,6 +22,7 @@ const MOST_OUTPUT: u64 = 1 << 20;
 #[derive(Debug)]
 pub struct Script<'a> {
     pub program: &'a Path,
+    pub arguments: &'a [String],
     pub working_directory: &'a Path,
     /// The whole environment; nothing is inherited.
     pub environment: BTreeMap<String, String>,
@@ -80,6 +81,7 @@ pub fn run(script: &Script<'_>) -> Result<Ended, ScriptError> {
     let started = Instant::now();
     let program = || script.program.to_owned();
     let mut child = Command::new(script.program)
+        .args(script.arguments)
         .current_dir(script.working_directory)
         .env_clear()
         .envs(&script.environment)

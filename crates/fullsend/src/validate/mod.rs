@@ -28,14 +28,22 @@ pub struct Rejected {
 const MAX_VIOLATIONS: usize = 50;
 const MAX_MESSAGE: usize = 500;
 
-pub fn validate(checked: &Checked, quarantined: Quarantined) -> Result<Accepted, Box<Rejected>> {
+/// The schema first; the script only sees what passed it.
+pub fn validate(
+    checked: &Checked,
+    quarantined: Quarantined,
+    script: impl FnOnce(&Quarantined) -> Result<(), String>,
+) -> Result<Accepted, Box<Rejected>> {
     let file = checked.resolved.harness.output_file.as_str();
-    let violations = match document(&quarantined.directory, file) {
+    let mut violations = match document(&quarantined.directory, file) {
         Ok(None) if checked.schema.is_none() && !quarantined.files.is_empty() => Vec::new(),
         Ok(None) => vec![whole(format!("the output file `{file}` is missing"))],
         Ok(Some(document)) => check(checked, &document),
         Err(why) => vec![whole(why)],
     };
+    if violations.is_empty() {
+        violations.extend(script(&quarantined).err().map(whole));
+    }
     if violations.is_empty() {
         let schema =
             checked.schema.as_ref().map_or_else(|| "built-in".to_owned(), |schema| schema.found.path.clone());

@@ -247,7 +247,7 @@ fn narrow_endpoint(endpoint: &mut EndpointSpec, kind: usize, which: usize, http:
         13 => endpoint.encoded_slash = false,
         14 | 15 => endpoint.enforce = false,
         16 => drop(endpoint.deny.pop()),
-        17 => endpoint.path = None,
+        17 => endpoint.path = [None, Some(PATHS[which])][which % 2],
         18 => endpoint.encoded_slash = true,
         19 => endpoint.allow.push(http),
         20 => endpoint.protocol = ["", "rest", "websocket"][which % 3],

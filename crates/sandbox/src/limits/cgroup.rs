@@ -115,6 +115,11 @@ impl Cgroup {
         })
     }
 
+    /// Each limit that is kept, and by what.
+    pub(crate) fn kept(&self) -> Vec<(Limit, String)> {
+        self.kept.iter().filter_map(|kept| Some((kept.limit, self.keeps(kept.limit)?))).collect()
+    }
+
     pub(crate) fn why_not(&self) -> String {
         self.why_not.clone()
     }

@@ -14,6 +14,9 @@ use crate::error::StartError;
 use crate::spec::Limits;
 use std::collections::BTreeSet;
 
+/// Asking for this needs no cgroup.
+const DEFAULT_CPU_WEIGHT: u32 = 100;
+
 /// What a sandbox ran into.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exceeded {
@@ -52,6 +55,9 @@ pub(crate) fn describe(limits: &Limits, cgroup: &Cgroup, description: &mut Descr
     }
     match cgroup.keeps(Limit::CpuWeight) {
         Some(how) => add(Limit::CpuWeight, cpu_weight.is_some(), Status::Enforced, how),
+        None if *cpu_weight == Some(DEFAULT_CPU_WEIGHT) => {
+            add(Limit::CpuWeight, true, Status::Enforced, "what the kernel gives everybody".to_owned());
+        }
         None => add(Limit::CpuWeight, cpu_weight.is_some(), Status::Absent, why_none.clone()),
     }
     add(Limit::Disk, disk_bytes.is_some(), Status::Watched, "views are summed as they grow".to_owned());

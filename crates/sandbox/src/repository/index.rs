@@ -100,10 +100,10 @@ mod tests {
     #[test]
     fn version_two_is_read() {
         let mut bytes = header(2, 3);
-        for path in [".env.example", "src/main.rs", "test/cert.pem"] {
+        for path in [".env.test", "src/main.rs", "test/cert.pem"] {
             bytes.extend(entry_v2(path));
         }
-        assert_eq!(parse(&bytes), Some(paths(&[".env.example", "test/cert.pem"])));
+        assert_eq!(parse(&bytes), Some(paths(&[".env.test", "test/cert.pem"])));
     }
 
     #[test]

@@ -9,9 +9,14 @@ use std::path::{Path, PathBuf};
 /// A tree with more entries is refused: what was not looked at cannot be shown.
 const MAX_ENTRIES: usize = 3_000_000;
 
-/// `.env*`, `.netrc`, `.npmrc`, `.pypirc`, `.git-credentials`, `*.pem`, `id_*`.
+/// `.env*`, `.netrc`, `.npmrc`, `.pypirc`, `.git-credentials`, `*.pem`, `id_*`; but not what says that it is an example
+/// or the public half of a key.
 pub fn looks_secret(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
+    let public: [&[u8]; 4] = [b".example", b".sample", b".template", b".pub"];
+    if public.iter().any(|ending| name.ends_with(ending)) {
+        return false;
+    }
     let exact: [&[u8]; 4] = [b".netrc", b".npmrc", b".pypirc", b".git-credentials"];
     exact.contains(&name) || name.starts_with(b".env") || name.starts_with(b"id_") || name.ends_with(b".pem")
 }
@@ -58,12 +63,20 @@ mod tests {
 
     #[test]
     fn names_of_secrets_are_known() {
-        for name in
-            [".env", ".env.local", ".envrc", ".netrc", ".npmrc", "key.pem", "id_rsa", "id_ed25519.pub"]
-        {
+        for name in [".env", ".env.local", ".envrc", ".netrc", ".npmrc", "key.pem", "id_rsa", "id_ed25519"] {
             assert!(looks_secret(OsStr::new(name)), "{name}");
         }
-        for name in ["env", "src", "README.md", "pem", "identity", "a.pem.txt", ".npmrcx"] {
+        for name in [
+            "env",
+            "src",
+            ".env.example",
+            "id_rsa.pub",
+            "README.md",
+            "pem",
+            "identity",
+            "a.pem.txt",
+            ".npmrcx",
+        ] {
             assert!(!looks_secret(OsStr::new(name)), "{name}");
         }
     }

@@ -16,113 +16,131 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "an_owner_killed_while_running_leaves_nothing", run: killed_while_running },
 ];
 
-/// What a sandbox could leave behind on the machine.
+/// What a sandbox of one owner could leave behind on the machine. Others run sandboxes here too, so each trace is told
+/// apart: processes by descent, mounts by the test's directory, cgroups by the owner's number in their name.
 #[derive(Debug, PartialEq, Eq)]
 struct Traces {
-    processes: BTreeSet<u32>,
-    mounts: String,
+    mounts: Vec<String>,
     cgroups: BTreeSet<PathBuf>,
+    state: bool,
 }
 
 impl Traces {
-    /// Processes of this binary or of this test's directory, all mounts of the host, all cgroups of our name.
-    fn look(directory: &Path) -> Self {
-        let marks = [directory.to_string_lossy().into_owned(), "__init".to_owned(), "86400".to_owned()];
-        let mut processes = BTreeSet::new();
-        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-            let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
-            let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            let mounts = std::fs::read_to_string(entry.path().join("mountinfo")).unwrap_or_default();
-            let command = String::from_utf8_lossy(&command);
-            let ours = marks.iter().any(|mark| command.contains(mark.as_str())) || mounts.contains(&marks[0]);
-            if ours && is_of_this_user(&entry.path()) {
-                processes.insert(pid);
-            }
-        }
+    const NONE: Self = Self { mounts: Vec::new(), cgroups: BTreeSet::new(), state: false };
+
+    fn look(directory: &Path, owner: u32) -> Self {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
-        Self { processes, mounts, cgroups: cgroups() }
+        let mark = directory.to_string_lossy();
+        let mounts = mounts.lines().filter(|line| line.contains(&*mark)).map(str::to_owned).collect();
+        Self { mounts, cgroups: cgroups(owner), state: directory.join("states/victim").exists() }
     }
 }
 
-/// Other tests of this machine run sandboxes too.
-fn is_of_this_user(process: &Path) -> bool {
-    let metadata = std::fs::metadata(process);
-    let uid = metadata.map(|metadata| std::os::unix::fs::MetadataExt::uid(&metadata)).unwrap_or(0);
-    rustix::process::geteuid().is_root() || uid == rustix::process::geteuid().as_raw()
-}
-
-fn cgroups() -> BTreeSet<PathBuf> {
+fn cgroups(owner: u32) -> BTreeSet<PathBuf> {
+    let prefix = format!("fullsend-{owner}-");
     let mut found = BTreeSet::new();
-    for hierarchy in std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {
-        for group in std::fs::read_dir(hierarchy.path()).into_iter().flatten().flatten() {
-            if group.file_name().to_string_lossy().starts_with("fullsend-") {
+    let mut open = vec![PathBuf::from("/sys/fs/cgroup")];
+    while let Some(directory) = open.pop() {
+        for group in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            if group.file_name().to_string_lossy().starts_with(&prefix) {
                 found.insert(group.path());
+            } else if group.file_type().is_ok_and(|kind| kind.is_dir()) {
+                open.push(group.path());
             }
         }
     }
     found
 }
 
+/// All processes that descend from `pid`, each with the time of its start, so that a number used again is no match.
+fn descendants(pid: u32) -> BTreeSet<(u32, String)> {
+    let mut found = BTreeSet::new();
+    for task in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+        let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        for child in children.split_whitespace().map(|child| child.parse::<u32>().unwrap()) {
+            found.extend(started(child).map(|start| (child, start)));
+            found.extend(descendants(child));
+        }
+    }
+    found
+}
+
+/// When the process started; one that is dead and only waits to be reaped by the machine is gone.
+fn started(pid: u32) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = text.rsplit(')').next()?.split_whitespace();
+    let is_alive = fields.next().is_some_and(|state| !["Z", "X"].contains(&state));
+    fields.nth(18).filter(|_| is_alive).map(str::to_owned)
+}
+
 fn failing_steps(world: &World) {
+    let owner = std::process::id();
+    let processes = descendants(owner);
     for step in Step::ALL {
         let mut spec = victim::full_spec(&world.directory);
         std::fs::create_dir_all(world.directory.join("states")).unwrap();
         spec.failpoint = Some(Failpoint { step, action: FailAction::Fail });
-        let before = Traces::look(&world.directory);
         match Sandbox::start(spec) {
             Err(StartError::Step { step: found, .. }) => assert_eq!(found, step),
             other => panic!("{step}: {other:?}"),
         }
-        assert_eq!(Traces::look(&world.directory), before, "{step}");
-        assert!(!world.directory.join("states/victim").exists(), "{step}");
+        assert_eq!(Traces::look(&world.directory, owner), Traces::NONE, "{step}");
+        assert_eq!(descendants(owner), processes, "{step}");
     }
 }
 
-fn spawn_victim(world: &World, step: &str) -> Child {
-    std::fs::create_dir_all(world.directory.join("states")).unwrap();
-    Command::new("/proc/self/exe")
-        .arg("--victim")
-        .arg(&world.directory)
-        .arg(step)
-        .stdin(Stdio::null())
-        .spawn()
-        .unwrap()
+/// Killed whatever happens to the test.
+struct Victim(Child);
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
 }
 
-/// Kills the owner and waits until the machine looks as before; directories and cgroups may wait for the sweep.
-fn kill_and_look(world: &World, mut victim: Child, before: &Traces, step: &str) {
-    victim.kill().unwrap();
-    victim.wait().unwrap();
+fn spawn_victim(world: &World, step: &str) -> Victim {
+    std::fs::create_dir_all(world.directory.join("states")).unwrap();
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("--victim").arg(&world.directory).arg(step).stdin(Stdio::null());
+    Victim(command.spawn().unwrap())
+}
+
+/// Kills the owner and waits until its processes are gone; directories and cgroups may wait for the sweep.
+fn kill_and_look(world: &World, victim: Victim, step: &str) {
+    let owner = victim.0.id();
+    let mut processes = descendants(owner);
+    drop(victim);
     let killed = Instant::now();
     loop {
-        let now = Traces::look(&world.directory);
-        if now.processes == before.processes && now.mounts == before.mounts {
+        processes.retain(|(pid, start)| started(*pid).as_ref() == Some(start));
+        if processes.is_empty() {
             break;
         }
-        assert!(killed.elapsed() < Duration::from_secs(1), "{step}: {now:?}");
-        std::thread::sleep(Duration::from_millis(10));
+        assert!(killed.elapsed() < Duration::from_secs(1), "{step}: {processes:?}");
+        std::thread::sleep(Duration::from_millis(5));
     }
+    assert!(Traces::look(&world.directory, owner).mounts.is_empty(), "{step}");
     let swept = sweep(&world.directory.join("states")).unwrap();
     assert!(swept.failed.is_empty() && swept.alive.is_empty(), "{step}: {swept:?}");
-    assert_eq!(&Traces::look(&world.directory), before, "{step}");
-    assert!(!world.directory.join("states/victim").exists(), "{step}");
+    assert_eq!(Traces::look(&world.directory, owner), Traces::NONE, "{step}");
 }
 
 fn killed_at_each_step(world: &World) {
     for step in Step::ALL {
-        let before = Traces::look(&world.directory);
         let victim = spawn_victim(world, step.name());
-        wait_for(step.name(), || is_paused(victim.id(), &pause_name(step)));
-        kill_and_look(world, victim, &before, step.name());
+        wait_for(step.name(), || is_paused(victim.0.id(), &pause_name(step)));
+        kill_and_look(world, victim, step.name());
     }
 }
 
 fn killed_while_running(world: &World) {
     for _ in 0..5 {
-        let before = Traces::look(&world.directory);
         let victim = spawn_victim(world, "running");
-        wait_for("running", || world.directory.join(READY).exists());
-        kill_and_look(world, victim, &before, "running");
+        // PID 1, a shell and its two sleeping children.
+        let is_running = || world.directory.join(READY).exists() && descendants(victim.0.id()).len() >= 4;
+        wait_for("running", is_running);
+        kill_and_look(world, victim, "running");
         std::fs::remove_file(world.directory.join(READY)).unwrap();
     }
 }

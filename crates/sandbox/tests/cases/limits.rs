@@ -130,6 +130,9 @@ fn floor(world: &World) {
             accepting.accept_weaker.insert(part);
             let sandbox = world.start(accepting);
             assert_eq!(status(&sandbox, Limit::CpuWeight), Status::Absent);
+            let mut default = world.spec();
+            default.limits.cpu_weight = Some(100);
+            assert_eq!(status(&world.start(default), Limit::CpuWeight), Status::Enforced);
         }
         Err(e) => panic!("{e}"),
     }

@@ -2,6 +2,7 @@
 
 mod commands;
 mod deaths;
+mod doctor;
 mod files;
 mod identity;
 mod leftovers;
@@ -18,6 +19,7 @@ pub(crate) fn all() -> Vec<Case> {
     [
         commands::CASES,
         deaths::CASES,
+        doctor::CASES,
         files::CASES,
         identity::CASES,
         leftovers::CASES,

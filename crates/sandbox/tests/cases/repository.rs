@@ -38,7 +38,7 @@ fn make(world: &World, name: &str) -> Option<PathBuf> {
     };
     std::fs::create_dir(root.join("src")).unwrap();
     for (path, text) in
-        [("src/main.rs", "fn main() {}\n"), (".env.example", "KEY=\n"), ("README.md", "read me\n")]
+        [("src/main.rs", "fn main() {}\n"), (".env.test", "KEY=\n"), ("README.md", "read me\n")]
     {
         std::fs::write(root.join(path), text).unwrap();
     }
@@ -94,7 +94,7 @@ fn destroyed(world: &World) {
                   rm -rf .git src README.md && mkdir -p .git/hooks && echo evil >.git/hooks/pre-commit && \
                   ln -s /etc .claude && mkfifo pipe && ls -A";
     let output = shell(&sandbox, script);
-    assert_eq!(output.stdout, ".claude\n.env.example\n.git\npipe\nuntracked\n", "{output:?}");
+    assert_eq!(output.stdout, ".claude\n.env.test\n.git\npipe\nuntracked\n", "{output:?}");
     sandbox.close().unwrap();
     assert!(snapshot(&root) == before, "the host's repository changed");
 }
@@ -108,7 +108,7 @@ fn cleaned(world: &World) {
                   git status --short && git -c user.name=A -c user.email=a@b commit -q --allow-empty -m second && git log --format=%s && git remote -v \
                   && ! test -e /tmp/hook-ran && ! grep -rq -e secret -e evil -e c2VjcmV0 .git/config .git/hooks";
     let output = shell(&sandbox, script);
-    let expected = "./.env.example\n./README.md\n./src/key.pem\n./src/main.rs\n./untracked\n\
+    let expected = "./.env.test\n./README.md\n./src/key.pem\n./src/main.rs\n./untracked\n\
                     ?? src/key.pem\n?? untracked\nsecond\nfirst\n\
                     origin\thttps://host/x.git (fetch)\norigin\thttps://host/x.git (push)\n";
     assert_eq!((output.stdout.as_str(), output.exit.success()), (expected, true), "{output:?}");

@@ -34,6 +34,16 @@ pub struct KeyHeader {
     pub source: Source,
 }
 
+impl KeyHeader {
+    pub fn x_api_key(source: Source) -> Self {
+        Self { name: HeaderName::from_static("x-api-key"), prefix: "", source }
+    }
+
+    pub fn bearer(source: Source) -> Self {
+        Self { name: hyper::header::AUTHORIZATION, prefix: "Bearer ", source }
+    }
+}
+
 pub struct HttpUpstream {
     secure: bool,
     host: String,

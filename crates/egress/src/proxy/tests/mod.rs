@@ -3,6 +3,7 @@
 
 mod attacks;
 mod clients;
+mod credentials;
 mod faults;
 mod names;
 mod paths;

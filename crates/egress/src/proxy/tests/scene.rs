@@ -1,5 +1,6 @@
 //! A proxy, servers behind it and clients before it.
 
+use crate::credentials::CredentialStore;
 use crate::dial::testing::Authority as Vendor;
 use crate::dial::{Detour, Dialer};
 use crate::door::{Door, DoorConfig, Upstream};
@@ -39,6 +40,7 @@ pub(super) struct Setting {
     /// The name that the direct listener stands for, and its port.
     pub(super) direct: (&'static str, u16),
     pub(super) vendor: Arc<Vendor>,
+    pub(super) credentials: Arc<CredentialStore>,
 }
 
 impl Setting {
@@ -58,6 +60,7 @@ impl Setting {
             },
             direct: ("api.test", 0),
             vendor: Arc::new(Vendor::new()),
+            credentials: Arc::default(),
         }
     }
 }
@@ -70,17 +73,21 @@ pub(super) fn rule(port: u16, rest: &str) -> String {
     )
 }
 
-pub(super) fn compiled(text: &str) -> policy::Compiled {
+fn parsed(text: &str) -> policy::Policy {
     let mut sources = yaml::Sources::default();
     let source = sources.add("policy.yaml", text);
     match policy::Policy::parse(&sources, source) {
-        Ok(parsed) => policy::Compiled::new(&parsed.policy),
+        Ok(parsed) => parsed.policy,
         Err(problems) => panic!("{problems:?}\n{text}"),
     }
 }
 
+pub(super) fn endpoints(text: &str) -> Vec<policy::model::Endpoint> {
+    parsed(text).networks.into_iter().flat_map(|network| network.endpoints).collect()
+}
+
 pub(super) async fn scene(setting: Setting) -> Scene {
-    let Setting { policy, names, limits, direct, vendor } = setting;
+    let Setting { policy, names, limits, direct, vendor, credentials } = setting;
     let events = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&events);
     let on_event: OnEvent = Arc::new(move |event| seen.lock().unwrap().push(event));
@@ -92,7 +99,7 @@ pub(super) async fn scene(setting: Setting) -> Scene {
     let direct_address = direct_listener.local_addr().unwrap();
     let IpAddr::V4(stands_for) = direct_address.ip() else { panic!("IPv4") };
     let plan = NamePlan::with_names(&[(direct.0, stands_for)], &[Ipv4Addr::new(127, 0, 9, 1)]);
-    let policy = compiled(&policy);
+    let policy = policy::Compiled::new(&parsed(&policy));
     let directory = Arc::new(Directory::new(&plan, policy.clone()));
     let authority = Arc::new(Authority::new().unwrap());
     let scenario = Scenario::parse("s.json", br#"{"turns": [[{"text": "hello from the door"}]]}"#).unwrap();
@@ -104,6 +111,7 @@ pub(super) async fn scene(setting: Setting) -> Scene {
         dialer: Arc::clone(&dialer),
         identifier: identifier(),
         authority: Arc::clone(&authority),
+        credentials,
         door: Some(door),
         locate: Arc::new(|cause| format!("rule {}", cause.rule)),
         on_event,

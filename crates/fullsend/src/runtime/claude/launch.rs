@@ -50,14 +50,14 @@ pub fn attempt(scene: &Scene<'_>, task: &Task, emit: &Emitter) -> Result<Attempt
     })
 }
 
-/// A conversation is put back as the host kept it; without one, nothing of an earlier attempt is left.
+/// Nothing that an earlier attempt left is there, but the conversation as the host kept it.
 fn prepare(scene: &Scene<'_>, task: &Task) -> Result<String, RuntimeError> {
     let failed = |source| RuntimeError::State { what: "the conversation cannot be put back", source };
-    let projects = format!("{}/projects", contract().config_directory);
-    state::remove(scene.sandbox, &projects).map_err(failed)?;
+    let config = contract().config_directory;
+    state::empty(scene.sandbox, config).map_err(failed)?;
     let Some(conversation) = &task.conversation else { return Ok(uuid::Uuid::new_v4().to_string()) };
     for file in &conversation.files {
-        let path = format!("{projects}/{}", file.path);
+        let path = format!("{config}/projects/{}", file.path);
         state::write(scene.sandbox, &path, &file.contents).map_err(failed)?;
     }
     Ok(conversation.id.clone())

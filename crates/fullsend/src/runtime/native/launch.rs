@@ -81,7 +81,7 @@ fn describe(scene: &Scene<'_>, task: &Task) -> AgentTask {
         conversation: task.conversation.as_ref().and_then(restored),
         tools: tools.unwrap_or_default(),
         output_path: format!("{}/{}", inside::OUTPUT, harness.output_file.value),
-        output_schema: checked.schema.as_ref().map(|schema| schema.json.clone()),
+        output_schema: checked.schema.as_ref().map(|schema| (*schema.json).clone()),
         max_turns: budget.map_or(200, |turns| turns.get()),
     }
 }

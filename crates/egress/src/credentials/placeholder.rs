@@ -1,0 +1,53 @@
+//! Placeholders as they stand in requests: `openshell:resolve:env:` and a handle.
+
+use std::ops::Range;
+
+pub(super) const PREFIX: &[u8] = b"openshell:resolve:env:";
+/// The spelling for places that allow no colons. It names no handle, so it is recognised only to be refused.
+const ALIAS: &[u8] = b"OPENSHELL-RESOLVE-ENV-";
+const MAX_HANDLE_BYTES: usize = 256;
+
+/// The first placeholder: where it stands, and where its handle does.
+pub(super) fn find(bytes: &[u8]) -> Option<(Range<usize>, Range<usize>)> {
+    let (start, length) = match (position(bytes, PREFIX), position(bytes, ALIAS)) {
+        (Some(plain), Some(alias)) if alias < plain => (alias, ALIAS.len()),
+        (Some(plain), _) => (plain, PREFIX.len()),
+        (None, Some(alias)) => (alias, ALIAS.len()),
+        (None, None) => return None,
+    };
+    let handle = start + length;
+    let part = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
+    let end = handle + bytes[handle..].iter().take(MAX_HANDLE_BYTES).take_while(part).count();
+    Some((start..end, handle..end))
+}
+
+pub(super) fn is_in(bytes: &[u8]) -> bool {
+    find(bytes).is_some()
+}
+
+fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    memchr::memmem::find(bytes, wanted)
+}
+
+/// Looks for placeholders in a stream, across the borders of its portions.
+#[derive(Debug, Default)]
+pub struct PlaceholderWatch {
+    tail: Vec<u8>,
+}
+
+impl PlaceholderWatch {
+    /// Whether a placeholder has passed with this portion.
+    pub fn sees(&mut self, portion: &[u8]) -> bool {
+        let overlap = PREFIX.len().max(ALIAS.len()) - 1;
+        let border = portion.len().min(overlap);
+        self.tail.extend_from_slice(&portion[..border]);
+        let found = is_in(&self.tail) || is_in(portion);
+        if portion.len() >= overlap {
+            self.tail.clear();
+            self.tail.extend_from_slice(&portion[portion.len() - overlap..]);
+        } else if self.tail.len() > overlap {
+            self.tail.drain(..self.tail.len() - overlap);
+        }
+        found
+    }
+}

@@ -1,0 +1,147 @@
+//! Placeholders in every place of a request: replaced where they are bound, refused everywhere else.
+
+use super::*;
+use crate::http1::RequestHead;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use policy::Host;
+use proptest::prelude::*;
+
+const VALUE: &str = "s3cr&t \"é\"";
+
+fn endpoint(host: &str, path: &str) -> policy::model::Endpoint {
+    let text = format!(
+        "version: 1\nnetwork_policies:\n  a:\n    endpoints:\n      - host: {host}\n        port: 443\n        protocol: rest\n        \
+         access: full\n        path: \"{path}\"\n    binaries:\n      - path: \"/**\"\n"
+    );
+    let mut sources = yaml::Sources::default();
+    let source = sources.add("p.yaml", text.as_str());
+    let parsed = policy::Policy::parse(&sources, source).unwrap();
+    parsed.policy.networks[0].endpoints[0].clone()
+}
+
+fn store(value: &str) -> (CredentialStore, String) {
+    let credential = Credential {
+        provider: "github".into(),
+        key: "TOKEN".into(),
+        source: Source::fixed(Secret::new(value.to_owned())),
+        endpoints: vec![endpoint("api.test", "/api/**")],
+    };
+    let store = CredentialStore::new(vec![credential]).unwrap();
+    let placeholder = store.placeholders()[0].1.clone();
+    (store, placeholder)
+}
+
+fn place<'a>(host: &'a Host, path: &'a str) -> Place<'a> {
+    Place { host, port: 443, path, provider: None }
+}
+
+fn api() -> Host {
+    Host::parse("api.test").unwrap()
+}
+
+async fn field(
+    store: &CredentialStore,
+    place: &Place<'_>,
+    name: &str,
+    value: &str,
+) -> Result<String, CredentialError> {
+    let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{name}: {value}\r\n\r\n");
+    let mut fields = RequestHead::parse(head.as_bytes()).unwrap().fields;
+    store.fill_fields(&mut fields, place).await?;
+    let value = fields.all(name).next().unwrap().to_vec();
+    Ok(String::from_utf8(value).unwrap())
+}
+
+#[tokio::test]
+async fn placeholders_are_replaced_in_every_place_of_a_bound_request() {
+    let (store, placeholder) = store(VALUE);
+    assert!(placeholder.starts_with("openshell:resolve:env:v") && placeholder.ends_with("_TOKEN"));
+    let host = api();
+    let place = place(&host, "/api/x");
+    let bearer = field(&store, &place, "Authorization", &format!("Bearer {placeholder}")).await;
+    assert_eq!(bearer.unwrap(), format!("Bearer {VALUE}"));
+    let basic = format!("Basic {}", STANDARD.encode(format!("user:{placeholder}")));
+    let filled = field(&store, &place, "authorization", &basic).await.unwrap();
+    assert_eq!(STANDARD.decode(&filled[6..]).unwrap(), format!("user:{VALUE}").into_bytes());
+    let twice = field(&store, &place, "X-Two", &format!("{placeholder},{placeholder}")).await;
+    assert_eq!(twice.unwrap(), format!("{VALUE},{VALUE}"));
+    let encoded = placeholder.replace(':', "%3a");
+    let target = format!("/api/bot{placeholder}/x%20y?a=b%20c&key={encoded}");
+    let expected = "/api/bots3cr%26t%20%22%C3%A9%22/x%20y?a=b%20c&key=s3cr%26t%20%22%C3%A9%22";
+    assert_eq!(store.fill_target(&target, &place).await.unwrap(), expected);
+    let json = format!(r#"{{"a":"{placeholder}"}}"#);
+    let filled = store.fill_body(json.as_bytes(), BodyKind::Json, &place).await.unwrap();
+    assert_eq!(serde_json::from_slice::<serde_json::Value>(&filled).unwrap()["a"], VALUE);
+    let form = store.fill_body(format!("k={encoded}&b=1").as_bytes(), BodyKind::Form, &place).await.unwrap();
+    assert_eq!(&**form, b"k=s3cr%26t%20%22%C3%A9%22&b=1");
+}
+
+#[tokio::test]
+async fn elsewhere_they_are_refused() {
+    let (store, placeholder) = store(VALUE);
+    let (host, other) = (api(), Host::parse("evil.test").unwrap());
+    let not_bound = CredentialError::NotBound { key: "TOKEN".into() };
+    for place in
+        [place(&other, "/api/x"), place(&host, "/elsewhere"), Place { port: 80, ..place(&host, "/api/x") }]
+    {
+        assert_eq!(field(&store, &place, "X", &placeholder).await, Err(not_bound.clone()), "{place:?}");
+        assert_eq!(store.fill_target(&format!("/a/{placeholder}"), &place).await, Err(not_bound.clone()));
+    }
+    let bound = place(&host, "/api/x");
+    for strange in [
+        "openshell:resolve:env:TOKEN",
+        "openshell:resolve:env:v1_TOKEN",
+        "openshell:resolve:env:",
+        "xOPENSHELL-RESOLVE-ENV-TOKEN",
+    ] {
+        assert_eq!(field(&store, &bound, "X", strange).await, Err(CredentialError::Unknown), "{strange}");
+    }
+}
+
+#[tokio::test]
+async fn values_that_would_change_the_request_are_refused() {
+    let host = api();
+    let place = place(&host, "/api/x");
+    for value in ["a\r\nX: y", "a\nb", "a\0"] {
+        let (store, placeholder) = store(value);
+        assert!(
+            matches!(field(&store, &place, "X", &placeholder).await, Err(CredentialError::Unfit { .. })),
+            "{value:?}"
+        );
+        let basic = format!("Basic {}", STANDARD.encode(format!("u:{placeholder}")));
+        let filled = field(&store, &place, "Authorization", &basic).await;
+        assert!(value == "a\0" || filled.is_err(), "{value:?}");
+    }
+    for value in ["../admin", "a/b", "a\\b", "x\n"] {
+        let (store, placeholder) = store(value);
+        let filled = store.fill_target(&format!("/api/{placeholder}"), &place).await;
+        assert!(matches!(filled, Err(CredentialError::Unfit { place: "path", .. })), "{value:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_provider_without_endpoints_goes_where_the_policy_binds_it() {
+    let source = Source::fixed(Secret::new("v".to_owned()));
+    let credential = Credential { provider: "own".into(), key: "K".into(), source, endpoints: vec![] };
+    let store = CredentialStore::new(vec![credential]).unwrap();
+    let placeholder = store.placeholders()[0].1.clone();
+    let host = api();
+    let unbound = place(&host, "/");
+    assert!(field(&store, &unbound, "X", &placeholder).await.is_err());
+    let bound = Place { provider: Some("own"), ..unbound };
+    assert_eq!(field(&store, &bound, "X", &placeholder).await.unwrap(), "v");
+    assert!(store.is_bound(&host, 443, Some("own")) && !store.is_bound(&host, 443, Some("other")));
+}
+
+proptest! {
+    #[test]
+    fn a_stream_is_watched_across_its_portions(before in "[a-z:]{0,60}", after in "[a-z]{0,60}", size in 1usize..40) {
+        let text = format!("{before}openshell:resolve:env:v1_K{after}");
+        let mut watch = PlaceholderWatch::default();
+        let seen = text.as_bytes().chunks(size).filter(|portion| watch.sees(portion)).count();
+        prop_assert!(seen >= 1);
+        let mut watch = PlaceholderWatch::default();
+        prop_assert!(!before.as_bytes().chunks(size).any(|portion| watch.sees(portion)));
+    }
+}

@@ -1,0 +1,112 @@
+//! Credentials through the proxy: the server sees the value, the sandbox never does.
+
+use super::scene::{Kind, Scene, Server, Setting, endpoints, rule, scene, server, talk};
+use crate::credentials::{Credential, CredentialStore, Secret, Source};
+use crate::event::AttemptDecision::Denied;
+use std::sync::Arc;
+
+const VALUE: &str = "ghp_realvalue";
+
+struct Bound {
+    scene: Scene,
+    server: Server,
+    placeholder: String,
+}
+
+/// The policy binds `api.test`; its endpoint has these further keys.
+async fn bound(rest: &str) -> Bound {
+    let binding = "        credential_binding: {provider: github}\n";
+    bound_by(&format!("{binding}{rest}"), |_| Vec::new()).await
+}
+
+/// The provider's profile binds `api.test`; the policy has a plain rule for it.
+async fn bound_by_profile(rest: &str) -> Bound {
+    bound_by(rest, |port| endpoints(&rule(port, REST))).await
+}
+
+async fn bound_by(rest: &str, endpoints: impl Fn(u16) -> Vec<policy::model::Endpoint>) -> Bound {
+    let mut setting = Setting::new("");
+    let server = server(Kind::Tls(setting.vendor.clone())).await;
+    let source = Source::fixed(Secret::new(VALUE.to_owned()));
+    let endpoints = endpoints(server.port);
+    let credential = Credential { provider: "github".into(), key: "TOKEN".into(), source, endpoints };
+    let store = CredentialStore::new(vec![credential]).unwrap();
+    let placeholder = store.placeholders()[0].1.clone();
+    setting.credentials = Arc::new(store);
+    setting.policy = rule(server.port, rest);
+    Bound { scene: scene(setting).await, server, placeholder }
+}
+
+const REST: &str = "        protocol: rest\n        enforcement: enforce\n        access: full";
+
+fn post(port: u16, placeholder: &str, body: &str) -> String {
+    format!(
+        "POST /x?key={placeholder} HTTP/1.1\r\nHost: api.test:{port}\r\nAuthorization: Bearer {placeholder}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+#[tokio::test]
+async fn the_server_sees_the_value() {
+    let Bound { scene, server, placeholder } = bound(REST).await;
+    talk(scene.inspected(server.port).await, &post(server.port, &placeholder, "{}")).await;
+    let head = server.heads.lock().unwrap()[0].clone();
+    assert!(head.starts_with(&format!("POST /x?key={VALUE} HTTP/1.1\r\n")), "{head}");
+    assert!(head.contains(&format!("Authorization: Bearer {VALUE}\r\n")), "{head}");
+    let events = format!("{:?}", scene.events.lock().unwrap());
+    assert!(!events.contains(VALUE) && !events.contains(&placeholder), "{events}");
+}
+
+#[tokio::test]
+async fn a_body_is_filled_only_where_the_endpoint_says_so() {
+    let body = |placeholder: &str| format!(r#"{{"token":"{placeholder}"}}"#);
+    let with_rewrite = format!("{REST}\n        request_body_credential_rewrite: true");
+    let Bound { scene, server, placeholder } = bound(&with_rewrite).await;
+    let answer =
+        talk(scene.inspected(server.port).await, &post(server.port, &placeholder, &body(&placeholder))).await;
+    assert!(answer.contains(&format!(r#"[{{"token":"{VALUE}"}}]"#)), "{answer}");
+
+    let Bound { scene, server, placeholder } = bound(REST).await;
+    let answer =
+        talk(scene.inspected(server.port).await, &post(server.port, &placeholder, &body(&placeholder))).await;
+    assert!(answer.contains("credential_injection_failed") && answer.contains("in its body"), "{answer}");
+    assert_eq!(scene.decisions(1).await, [Denied]);
+    assert_eq!(scene.attempts()[0].code, Some("credential_injection_failed"));
+}
+
+#[tokio::test]
+async fn another_endpoint_gets_neither_value_nor_placeholder() {
+    let mut setting = Setting::new("");
+    let server = server(Kind::Plain).await;
+    let source = Source::fixed(Secret::new(VALUE.to_owned()));
+    let credential = Credential { provider: "github".into(), key: "TOKEN".into(), source, endpoints: vec![] };
+    let store = CredentialStore::new(vec![credential]).unwrap();
+    let placeholder = store.placeholders()[0].1.clone();
+    setting.credentials = Arc::new(store);
+    setting.policy = rule(server.port, "");
+    let scene = scene(setting).await;
+    let port = server.port;
+    let ask = |header: &str| {
+        format!("GET http://api.test:{port}/ HTTP/1.1\r\nHost: api.test:{port}\r\n{header}\r\n\r\n")
+    };
+    let answer = scene.raw(&ask(&format!("X-Key: {placeholder}"))).await;
+    assert!(answer.contains("credential_endpoint_mismatch"), "{answer}");
+    assert!(server.heads.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_plain_rule_is_read_when_a_credential_is_bound_to_it() {
+    let Bound { scene, server, placeholder } = bound_by_profile("").await;
+    talk(scene.inspected(server.port).await, &post(server.port, &placeholder, "{}")).await;
+    assert!(server.heads.lock().unwrap()[0].contains(VALUE));
+}
+
+#[tokio::test]
+async fn other_protocols_on_such_a_rule_are_tunnelled() {
+    let Bound { scene, server, .. } = bound_by_profile("").await;
+    let stream = scene.tunnel(&format!("api.test:{}", server.port)).await.unwrap();
+    // Not TLS, not HTTP: the server, which expects TLS, closes.
+    talk(stream, "\0\x01\x02\x03").await;
+    assert_eq!(scene.decisions(1).await, [crate::event::AttemptDecision::Allowed]);
+}

@@ -1,0 +1,29 @@
+//! `fullsend sweep`: removes what runs that died left behind, and ends their records. Also done at each `run`.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::exit::{Exit, Failure};
+use crate::run::sweep;
+
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// Where runs are kept [default: $XDG_STATE_HOME/fullsend/runs]
+    #[arg(long, value_name = "DIR")]
+    output_dir: Option<PathBuf>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let runs = arguments.output_dir.clone().map_or_else(super::run::runs_directory, Ok)?;
+    let swept = sweep::sweep(&runs);
+    let mut out = std::io::stdout().lock();
+    for directory in &swept.ended {
+        writeln!(out, "ended {}", directory.display())?;
+    }
+    if swept.problems.is_empty() {
+        return Ok(Exit::Done);
+    }
+    Err(Failure::new(Exit::Failed, swept.problems.join("; ")))
+}

@@ -1,0 +1,138 @@
+//! Files of the host that the harness names: read after the pre-script, which may have made them, and shown inside
+//! read-only at their destination. A file that holds a credential is delivered byte for byte, and is an exception that
+//! the record names.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use sandbox::{Mount, MountKind};
+
+use super::Surroundings;
+use crate::event::RunEvent;
+use crate::harness::Harness;
+use crate::harness::reference::LocalPath;
+use crate::harness::skills::HostFile;
+use crate::harness::template::Template;
+use crate::resolve::layers::ReadError;
+
+/// The largest file that is copied in.
+const MAX_BYTES: u64 = 64 << 20;
+
+#[derive(Debug)]
+pub struct HostFileError {
+    pub source: String,
+    pub why: String,
+}
+
+impl std::fmt::Display for HostFileError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the host file `{}` {}", self.source, self.why)
+    }
+}
+
+impl std::error::Error for HostFileError {}
+
+/// The mounts of all host files and of `agent_input`.
+pub fn mounts(harness: &Harness, around: &Surroundings<'_>) -> Result<Vec<Mount>, HostFileError> {
+    let mut mounts = Vec::new();
+    for file in &harness.host_files.0 {
+        mounts.extend(mount(file, around)?);
+    }
+    if let Some(input) = &harness.agent_input {
+        let source = input_directory(&input.value, around)?;
+        mounts.push(Mount {
+            target: "/sandbox/workspace/agent-input".into(),
+            kind: MountKind::ReadOnly { source },
+        });
+    }
+    Ok(mounts)
+}
+
+fn mount(file: &HostFile, around: &Surroundings<'_>) -> Result<Option<Mount>, HostFileError> {
+    let wrong = |why: String| HostFileError { source: file.src.raw().to_owned(), why };
+    let optional = file.optional == Some(true);
+    let path = match file.src.expand(around.variables) {
+        Ok(path) if path.is_empty() && optional => return Ok(None),
+        Ok(path) => path,
+        Err(_) if optional => return Ok(None),
+        Err(name) => return Err(wrong(format!("needs the variable {name}, which is not set"))),
+    };
+    let bytes = match read(&path, around) {
+        Ok(bytes) => bytes,
+        Err(ReadError::Missing) if optional => return Ok(None),
+        Err(error) => return Err(wrong(error.to_string())),
+    };
+    let contents = if file.expand == Some(true) {
+        expand(&bytes, around).map_err(wrong)?
+    } else {
+        note_credential(file, bytes, around)
+    };
+    let target = file.dest.as_str().replacen("/tmp/workspace", "/sandbox/workspace", 1);
+    Ok(Some(Mount { target: target.into(), kind: MountKind::File { contents, mode: 0o444 } }))
+}
+
+/// An absolute path is the host's; any other is the layers'.
+fn read(path: &str, around: &Surroundings<'_>) -> Result<Vec<u8>, ReadError> {
+    if !path.starts_with('/') {
+        let local = LocalPath::parse(path).map_err(|_| ReadError::Outside)?;
+        let found = around.library.layers.find(&local).ok_or(ReadError::Missing)?;
+        return around.library.layers.layer(&found).read(&found.path).map(|text| text.as_bytes().to_vec());
+    }
+    let about = std::fs::metadata(path)?;
+    if about.is_dir() {
+        return Err(ReadError::Directory);
+    }
+    if !about.is_file() {
+        return Err(ReadError::NotAFile);
+    }
+    if about.len() > MAX_BYTES {
+        return Err(ReadError::TooLarge { bytes: about.len(), most: MAX_BYTES });
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// `${VAR}` in the contents, each line as a text of its own.
+fn expand(bytes: &[u8], around: &Surroundings<'_>) -> Result<Vec<u8>, String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "is not text, and cannot be expanded".to_owned())?;
+    let mut out = String::new();
+    for line in text.split_inclusive('\n') {
+        let template = Template::parse(line).map_err(|why| format!("{why}: {}", line.trim()))?;
+        let expanded = template.expand(around.variables);
+        out.push_str(&expanded.map_err(|name| format!("needs the variable {name}, which is not set"))?);
+    }
+    Ok(out.into_bytes())
+}
+
+/// A credential that enters the sandbox as a file is a weakness that was chosen; the record says so.
+fn note_credential(file: &HostFile, bytes: Vec<u8>, around: &Surroundings<'_>) -> Vec<u8> {
+    let secret = std::str::from_utf8(&bytes).ok().and_then(scan::find_secret);
+    if let Some(secret) = secret {
+        around.emit.emit(RunEvent::Exception {
+            field: "host_files".to_owned(),
+            what: format!("delivers a credential ({}) to {}", secret.format, file.dest.value),
+            reason: "the harness names it".to_owned(),
+            until: String::new(),
+        });
+    }
+    bytes
+}
+
+fn input_directory(input: &Template, around: &Surroundings<'_>) -> Result<PathBuf, HostFileError> {
+    let wrong = |why: String| HostFileError { source: input.raw().to_owned(), why };
+    let path = input
+        .expand(around.variables)
+        .map_err(|name| wrong(format!("needs the variable {name}, which is not set")))?;
+    let place = if path.starts_with('/') {
+        Some(PathBuf::from(&path))
+    } else {
+        let local = LocalPath::parse(&path).map_err(wrong)?;
+        let found =
+            around.library.layers.find(&local).and_then(|found| around.library.layers.host_path(&found));
+        found.or_else(|| Some(around.repository.join(&path)))
+    };
+    let place =
+        place.and_then(|place| place.canonicalize().ok()).filter(|place: &PathBuf| Path::is_dir(place));
+    place.ok_or_else(|| wrong("is not a directory".to_owned()))
+}

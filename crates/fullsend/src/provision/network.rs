@@ -1,0 +1,179 @@
+//! What may leave the sandbox: names and sockets inside, served by the proxy and the resolver out here, by the policy.
+//! The plan is made before the sandbox, because its sockets are; serving starts before the proof, because a name that
+//! no rule allows must already be refused then.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use egress::credentials::CredentialStore;
+use egress::dial::{Dialer, Roots};
+use egress::door::{self, Door};
+use egress::identity::Identifier;
+use egress::names::{Directory, NamePlan, PlannedSocket, Purpose};
+use egress::proxy::{self, Proxy, ProxyConfig, ProxyLimits, ServedSocket};
+use egress::resolver::SystemResolver;
+use egress::tls::Authority;
+use sandbox::{LocalRange, Mount, MountKind, Network, Sandbox, Socket, SocketKind, SocketSpec};
+
+use super::Surroundings;
+use crate::check::policies::PolicyFile;
+use crate::event::RunEvent;
+
+/// Where programs inside find the certificates they may trust.
+const BUNDLE: &str = "/etc/fullsend/ca-bundle.pem";
+
+/// Where distributions keep the host's own bundle.
+const HOST_BUNDLES: &[&str] = &[
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// What will be served, before there is a sandbox to serve it in.
+pub struct Planned {
+    plan: NamePlan,
+    policy: Arc<policy::Compiled>,
+    authority: Arc<Authority>,
+}
+
+/// The door and the proxy, while the sandbox lives.
+pub struct Served {
+    door: door::Serving,
+    proxy: proxy::Serving,
+}
+
+impl Served {
+    /// Nothing new passes, and what is under way ends.
+    pub async fn stop(self, grace: Duration) {
+        self.proxy.stop(grace).await;
+        self.door.stop(grace).await;
+    }
+}
+
+pub fn plan(policy: &PolicyFile) -> Result<Planned, String> {
+    let compiled = policy::Compiled::new(&policy.policy);
+    let plan = NamePlan::new(&compiled, &[]).map_err(|error| error.to_string())?;
+    let authority = Authority::new().map_err(|error| error.to_string())?;
+    Ok(Planned { plan, policy: Arc::new(compiled), authority: Arc::new(authority) })
+}
+
+impl Planned {
+    pub fn network(&self) -> Network {
+        let range = |(address, prefix_bits)| LocalRange { address, prefix_bits };
+        let socket = |planned: &PlannedSocket| {
+            let udp = planned.purpose == Purpose::ResolverUdp;
+            SocketSpec {
+                kind: if udp { SocketKind::Udp } else { SocketKind::TcpListener },
+                address: planned.address,
+            }
+        };
+        Network {
+            local_ranges: self.plan.local_ranges().into_iter().map(range).collect(),
+            sockets: self.plan.sockets().iter().map(socket).collect(),
+        }
+    }
+
+    /// The resolver's address, and a bundle with the host's certificates and that of this run.
+    pub fn mounts(&self) -> Vec<Mount> {
+        let host =
+            HOST_BUNDLES.iter().find_map(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+        let bundle = format!("{host}\n{}", self.authority.certificate_pem());
+        let resolver = format!("nameserver {}\noptions attempts:1 timeout:5\n", self.plan.resolver_address());
+        let file = |path: &str, text: String| Mount {
+            target: path.into(),
+            kind: MountKind::File { contents: text.into_bytes(), mode: 0o444 },
+        };
+        vec![file("/etc/resolv.conf", resolver), file(BUNDLE, bundle)]
+    }
+
+    /// For programs that ask a proxy, and for those that bring certificates of their own.
+    pub fn environment(&self) -> Vec<(String, String)> {
+        let proxy = format!("http://{}", self.plan.proxy_address());
+        let here = "127.0.0.1,localhost,::1";
+        let proxies = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+        let bundles = [
+            "SSL_CERT_FILE",
+            "CURL_CA_BUNDLE",
+            "REQUESTS_CA_BUNDLE",
+            "NODE_EXTRA_CA_CERTS",
+            "GIT_SSL_CAINFO",
+            "CARGO_HTTP_CAINFO",
+            "PIP_CERT",
+            "DENO_CERT",
+        ];
+        let mut all: Vec<(String, String)> =
+            proxies.iter().map(|name| ((*name).to_owned(), proxy.clone())).collect();
+        all.extend(["NO_PROXY", "no_proxy"].iter().map(|name| ((*name).to_owned(), here.to_owned())));
+        all.extend(bundles.iter().map(|name| ((*name).to_owned(), BUNDLE.to_owned())));
+        all.push(("NODE_USE_ENV_PROXY".to_owned(), "1".to_owned()));
+        all
+    }
+
+    /// Where the resolver inside listens.
+    pub fn resolver(&self) -> SocketAddr {
+        (self.plan.resolver_address(), 53).into()
+    }
+
+    /// Serves the sockets that the sandbox made. Must be called within a tokio runtime.
+    pub fn serve(
+        self,
+        sandbox: &mut Sandbox,
+        door: &Arc<Door>,
+        around: &Surroundings<'_>,
+    ) -> std::io::Result<Served> {
+        let proxy = Arc::new(self.proxy(sandbox, door, around)?);
+        let mut door_listener = None;
+        let mut others = Vec::new();
+        for (planned, socket) in self.plan.sockets().iter().zip(sandbox.take_sockets()) {
+            match (planned.purpose, socket) {
+                (Purpose::Door, Socket::Tcp(listener)) => door_listener = Some(listener),
+                (_, Socket::Tcp(listener)) => others.push((*planned, ServedSocket::Tcp(listener))),
+                (_, Socket::Udp(socket)) => others.push((*planned, ServedSocket::Udp(socket))),
+            }
+        }
+        let listener = door_listener
+            .ok_or_else(|| std::io::Error::other("the sandbox gave no listener for the door"))?;
+        Ok(Served { door: door::start(listener, Arc::clone(door))?, proxy: proxy::start(&proxy, others)? })
+    }
+
+    fn proxy(
+        &self,
+        sandbox: &Sandbox,
+        door: &Arc<Door>,
+        around: &Surroundings<'_>,
+    ) -> std::io::Result<Proxy> {
+        let roots = Roots::load().map_err(|error| std::io::Error::other(error.to_string()))?;
+        // Providers other than the model's are refused before a run until their endpoints are bound here.
+        let credentials =
+            CredentialStore::new(Vec::new()).map_err(|error| std::io::Error::other(error.to_string()))?;
+        let emit = around.emit.clone();
+        let sources = around.library.sources.clone();
+        Ok(Proxy::new(ProxyConfig {
+            directory: Arc::new(Directory::new(&self.plan, (*self.policy).clone())),
+            policy: Arc::clone(&self.policy),
+            dialer: Arc::new(Dialer::new(Arc::new(SystemResolver::load()), roots)),
+            identifier: Arc::new(Identifier::new(sandbox.host_pid())),
+            authority: Arc::clone(&self.authority),
+            credentials: Arc::new(credentials),
+            door: Some(Arc::clone(door)),
+            locate: Arc::new(move |cause| format!("{} ({})", cause.rule, sources.locate(cause.at))),
+            on_event: Arc::new(move |event| {
+                emit.emit(RunEvent::Egress { event: serde_json::to_value(event).unwrap_or_default() });
+            }),
+            limits: ProxyLimits::default(),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::NamePlan;
+    use crate::runtime::inside::DOOR;
+
+    #[test]
+    fn the_runtimes_know_where_the_door_is() {
+        assert_eq!(NamePlan::new(&policy::Compiled::default(), &[]).unwrap().door_address(), DOOR);
+    }
+}

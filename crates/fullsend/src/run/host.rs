@@ -1,0 +1,214 @@
+//! What a run does on the host, outside the sandbox: its scripts, their environment, and the values of its credentials.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use super::{RunDirectory, Stop, prescript};
+use crate::check::Checked;
+use crate::event::RunEvent;
+use crate::event::log::Emitter;
+use crate::guard::Guard;
+use crate::publish::Artifacts;
+use crate::quarantine::Quarantined;
+use crate::resolve::layers::Found;
+use crate::resolve::library::Library;
+use crate::scripts::{self, Ended, Script};
+
+const PREFLIGHT_TIME: Duration = Duration::from_secs(30);
+
+/// How much of a script's words the agent hears.
+const MAX_FEEDBACK: usize = 16 << 10;
+
+/// What the scripts of a run stand on.
+pub(super) struct Host<'a> {
+    pub(super) library: &'a Library,
+    pub(super) repository: &'a Path,
+    pub(super) environment: &'a BTreeMap<String, String>,
+    pub(super) directory: &'a RunDirectory,
+}
+
+impl Host<'_> {
+    /// The documented base, over it what the harness requires, over that `env.runner`.
+    pub(super) fn script_environment(
+        &self,
+        checked: &Checked,
+        value: &dyn Fn(&str) -> Option<String>,
+    ) -> BTreeMap<String, String> {
+        let harness = &checked.resolved.harness;
+        let mut all = scripts::base_environment(self.environment);
+        all.extend(
+            harness
+                .required_env
+                .iter()
+                .filter_map(|name| Some((name.as_str().to_owned(), value(name.as_str())?))),
+        );
+        for map in [&harness.runner_env, &harness.env.runner] {
+            all.extend(
+                map.0.iter().filter_map(|(name, text)| Some((name.value.clone(), text.expand(value).ok()?))),
+            );
+        }
+        all.insert("FULLSEND_RUN_DIR".to_owned(), self.directory.path.to_string_lossy().into_owned());
+        all.insert("TARGET_REPO_DIR".to_owned(), self.repository.to_string_lossy().into_owned());
+        all
+    }
+
+    pub(super) fn with_artifacts(
+        &self,
+        mut variables: BTreeMap<String, String>,
+        artifacts: &Artifacts,
+    ) -> BTreeMap<String, String> {
+        let directory = artifacts.directory.to_string_lossy().into_owned();
+        variables.insert("FULLSEND_VALIDATED_ITERATION_DIR".to_owned(), directory);
+        variables
+    }
+
+    /// What the agent or the scripts would see under this name, else the host's own.
+    pub(super) fn tool_allowlist(
+        &self,
+        checked: &Checked,
+        value: &dyn Fn(&str) -> Option<String>,
+    ) -> Option<String> {
+        const NAME: &str = "FULLSEND_TOOL_ALLOWLIST";
+        let harness = &checked.resolved.harness;
+        let given = [&harness.env.sandbox, &harness.env.runner].into_iter().find_map(|map| {
+            let (_, text) = map.0.iter().find(|(name, _)| name.value == NAME)?;
+            text.expand(value).ok()
+        });
+        given.or_else(|| value(NAME))
+    }
+
+    /// The values of the run's credentials, which must turn up nowhere.
+    pub(super) fn secrets(
+        &self,
+        checked: &Checked,
+        value: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Vec<(String, String)>, Stop> {
+        let mut known = Vec::new();
+        for file in &checked.providers {
+            for (name, template) in file.provider.credentials.iter() {
+                let expanded = template.expand(value).map_err(|variable| {
+                    Stop::missing(format!(
+                        "the provider `{}` needs {variable}, which is not set",
+                        file.provider.name.value
+                    ))
+                })?;
+                known.push((name.value.clone(), expanded));
+            }
+        }
+        Ok(known)
+    }
+
+    pub(super) fn run_script(
+        &self,
+        name: &str,
+        found: &Found,
+        environment: &BTreeMap<String, String>,
+        working_directory: &Path,
+        emit: &Emitter,
+    ) -> Result<(), Stop> {
+        let ended = self.start(name, found, environment, working_directory, emit)?;
+        if ended.status.success() { Ok(()) } else { Err(Stop::script(name, ended.code(), &ended.output)) }
+    }
+
+    /// Runs a script to its end, whatever it is, and keeps what it said.
+    fn start(
+        &self,
+        name: &str,
+        found: &Found,
+        environment: &BTreeMap<String, String>,
+        working_directory: &Path,
+        emit: &Emitter,
+    ) -> Result<Ended, Stop> {
+        let program = self
+            .library
+            .layers
+            .host_path(found)
+            .ok_or_else(|| Stop::setup(format!("`{name}` is not on disk")))?;
+        let environment = environment.clone();
+        let script = Script {
+            program: &program,
+            arguments: &[],
+            working_directory,
+            environment,
+            time: scripts::MOST_TIME,
+        };
+        let ended = scripts::run(&script)?;
+        drop(std::fs::write(self.directory.path.join(format!("{name}.log")), &ended.output));
+        let duration_ms = u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX);
+        emit.emit(RunEvent::ScriptFinished { script: name.to_owned(), exit: ended.code(), duration_ms });
+        Ok(ended)
+    }
+
+    /// The pre-script may skip the run, and may have something to say to the CI.
+    pub(super) fn pre_script(
+        &self,
+        found: &Found,
+        environment: &BTreeMap<String, String>,
+        emit: &Emitter,
+    ) -> Result<(), Stop> {
+        let file = self.directory.path.join("prescript.out");
+        std::fs::write(&file, "").map_err(|error| Stop::internal(format!("{}: {error}", file.display())))?;
+        let mut environment = environment.clone();
+        environment.insert("FULLSEND_PRESCRIPT_OUTPUT".to_owned(), file.to_string_lossy().into_owned());
+        let ended = self.start("pre_script", found, &environment, self.repository, emit)?;
+        let said = prescript::read(&file, ended.code(), &ended.output)?;
+        prescript::relay(&said, self.environment)?;
+        said.go_on()
+    }
+
+    /// A command that must succeed before anything starts.
+    pub(super) fn preflight(
+        &self,
+        checked: &Checked,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<(), Stop> {
+        let Some(command) = &checked.resolved.harness.validation_loop.preflight_check else { return Ok(()) };
+        let value = |name: &str| self.environment.get(name).cloned();
+        let command = command.expand(value).map_err(|name| Stop::missing(format!("{name} is not set")))?;
+        let script = Script {
+            program: Path::new("/bin/sh"),
+            arguments: &["-c".to_owned(), command],
+            working_directory: self.repository,
+            environment: environment.clone(),
+            time: PREFLIGHT_TIME,
+        };
+        let ended = scripts::run(&script)?;
+        if ended.status.success() {
+            return Ok(());
+        }
+        let last = ended.output.lines().last().unwrap_or("it said nothing").to_owned();
+        Err(Stop::missing(format!("`preflight_check` ended with {}: {last}", ended.code())))
+    }
+
+    /// The validation script sees the output as `output/` of its working directory. What it says is fed back, redacted.
+    pub(super) fn validation_script(
+        &self,
+        checked: &Checked,
+        output: &Quarantined,
+        environment: &BTreeMap<String, String>,
+        guard: &Guard,
+        emit: &Emitter,
+    ) -> Result<(), String> {
+        let Some(script) = &checked.scripts.validation else { return Ok(()) };
+        let iteration = output.directory.with_file_name("validation");
+        let prepared = std::fs::create_dir_all(&iteration)
+            .and_then(|()| std::os::unix::fs::symlink(&output.directory, iteration.join("output")));
+        prepared.map_err(|error| format!("{}: {error}", iteration.display()))?;
+        let mut environment = environment.clone();
+        let schema = checked.schema.as_ref().and_then(|schema| self.library.layers.host_path(&schema.found));
+        environment.extend(
+            schema.map(|path| ("FULLSEND_OUTPUT_SCHEMA".to_owned(), path.to_string_lossy().into_owned())),
+        );
+        environment
+            .insert("FULLSEND_OUTPUT_FILE".to_owned(), checked.resolved.harness.output_file.to_string());
+        let ended = self.start("validation", script, &environment, &iteration, emit);
+        let _removed = std::fs::remove_dir_all(&iteration).is_ok();
+        let ended = ended.map_err(|stop| stop.reason().to_owned())?;
+        if ended.status.success() {
+            return Ok(());
+        }
+        let said: String = guard.redact(&ended.output).chars().take(MAX_FEEDBACK).collect();
+        Err(format!("the validation script ended with {} and said:\n{said}", ended.code()))
+    }
+}

@@ -1,0 +1,119 @@
+//! What a pre-script may say: skip this run, and values for the CI. A file of `key=value` lines, and exit code 78.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+use super::Stop;
+
+/// Skips the run whatever the file says.
+const SKIP: i32 = 78;
+
+const MAX_BYTES: u64 = 1 << 20;
+const MAX_REASON: usize = 1024;
+
+/// What it said.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    pub values: BTreeMap<String, String>,
+    pub skipped: bool,
+    pub reason: String,
+}
+
+impl Said {
+    pub fn go_on(&self) -> Result<(), Stop> {
+        if self.skipped { Err(Stop::skipped(&self.reason)) } else { Ok(()) }
+    }
+}
+
+pub fn read(file: &Path, code: i32, output: &str) -> Result<Said, Stop> {
+    if code != 0 && code != SKIP {
+        return Err(Stop::script("pre_script", code, output));
+    }
+    let wrong = |why: String| Stop::script("pre_script", 1, &format!("its FULLSEND_PRESCRIPT_OUTPUT {why}"));
+    let size = std::fs::metadata(file).map_err(|error| wrong(format!("is gone: {error}")))?.len();
+    if size > MAX_BYTES {
+        return Err(wrong(format!("has {size} bytes; at most {MAX_BYTES} are read")));
+    }
+    let text = std::fs::read_to_string(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let mut said = parse(&text).map_err(wrong)?;
+    if code == SKIP {
+        said.skipped = true;
+        if said.reason.is_empty() {
+            let last = output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
+            said.reason = last.trim().chars().take(MAX_REASON).collect();
+        }
+    }
+    Ok(said)
+}
+
+/// Keys in any other case than the reserved ones are mistakes that would go unnoticed.
+fn parse(text: &str) -> Result<Said, String> {
+    let mut said = Said::default();
+    let lines =
+        text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+    for (number, line) in lines {
+        let number = number + 1;
+        let (key, value) = line.split_once('=').ok_or_else(|| format!("has no `=` in line {number}"))?;
+        let named = key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+        if !named || value.chars().any(char::is_control) {
+            return Err(format!("has an unusable key or value in line {number}"));
+        }
+        match key {
+            "skipped" if value == "true" || value == "false" => said.skipped = value == "true",
+            "skipped" => return Err(format!("must say `skipped=true` or `skipped=false` in line {number}")),
+            "reason" => said.reason = value.chars().take(MAX_REASON).collect(),
+            other if ["skipped", "reason"].contains(&other.to_ascii_lowercase().as_str()) => {
+                return Err(format!("writes the reserved key `{other}` in the wrong case in line {number}"));
+            }
+            other => {
+                said.values.insert(other.to_owned(), value.to_owned());
+            }
+        }
+    }
+    Ok(said)
+}
+
+/// Gives the values to the steps that follow, where the CI has a file for them.
+pub fn relay(said: &Said, environment: &BTreeMap<String, String>) -> Result<(), Stop> {
+    let Some(path) = environment.get("GITHUB_OUTPUT").filter(|path| !path.is_empty()) else { return Ok(()) };
+    let mut text = format!("skipped={}\nreason={}\n", said.skipped, said.reason);
+    said.values.iter().for_each(|(key, value)| text.push_str(&format!("{key}={value}\n")));
+    let written = std::fs::File::options()
+        .append(true)
+        .create(true)
+        .open(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| Stop::missing(format!("GITHUB_OUTPUT ({path}) cannot be written: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Said, parse};
+
+    #[test]
+    fn lines_are_read_strictly() {
+        let check = |text: &str, expected: Result<Said, &str>| match (parse(text), expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{text}"),
+            (Err(found), Err(expected)) => assert!(found.contains(expected), "{text}: {found}"),
+            (found, expected) => panic!("{text}: {found:?}, expected {expected:?}"),
+        };
+        let values =
+            |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        check("", Ok(Said::default()));
+        check(
+            "# note\na=1\na=2\n\nb=x=y\n",
+            Ok(Said { values: values(&[("a", "2"), ("b", "x=y")]), ..Said::default() }),
+        );
+        check(
+            "skipped=true\nreason=nothing to do\n",
+            Ok(Said { skipped: true, reason: "nothing to do".to_owned(), ..Said::default() }),
+        );
+        check("skipped=\n", Err("skipped=true"));
+        check("Skipped=true\n", Err("wrong case"));
+        check("no equals\n", Err("line 1"));
+        check("1a=b\n", Err("unusable"));
+        check("a=b\u{1b}[31m\n", Err("unusable"));
+    }
+}

@@ -1,0 +1,43 @@
+//! Fields that are read, merged and explained, and that a run cannot honour yet. A harness that uses one is refused when
+//! it runs: nothing is ever left out in silence. Each line here goes away with the work that makes the field live.
+
+use yaml::Diagnostic;
+
+use crate::check::Checked;
+use crate::harness::names::RuntimeName;
+
+/// One error for each field that this run would have to ignore.
+pub fn unbuilt(checked: &Checked) -> Vec<Diagnostic> {
+    let harness = &checked.resolved.harness;
+    let mut found = Vec::new();
+    let mut say = |at, field: &str, instead: &str| {
+        let message = format!("`{field}` is not honoured by a run yet, and is never ignored");
+        found.push(Diagnostic::error("not-built", at, message).help(instead.to_owned()));
+    };
+    if let Some(image) = &harness.image {
+        say(image.at, "image", "leave it out: the sandbox then has the host's own programs, read-only");
+    }
+    if let Some(server) = harness.api_servers.first() {
+        say(server.name.at, "api_servers", "leave it out, and give the agent what it needs in `agent_input`");
+    }
+    if let Some((name, _)) =
+        harness.mcp_servers.iter().next().filter(|_| harness.runtime.value == RuntimeName::Native)
+    {
+        say(name.at, "mcp_servers", "the native runtime has none yet: use `runtime: claude`");
+    }
+    if let Some(plugin) = harness.plugins.first().filter(|_| harness.runtime.value != RuntimeName::Claude) {
+        say(plugin.at, "plugins", "only `runtime: claude` has plugins");
+    }
+    if harness.allow_repo_skills.value {
+        say(harness.allow_repo_skills.at, "allow_repo_skills", "name the skills in `skills`");
+    }
+    for file in checked.providers.iter().filter(|file| !file.inference_capable) {
+        let name = format!("provider {}", file.provider.name.value);
+        say(
+            file.provider.name.at,
+            &name,
+            "credentials other than the model's are not substituted yet: leave it out",
+        );
+    }
+    found
+}

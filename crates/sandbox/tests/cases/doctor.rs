@@ -1,0 +1,33 @@
+//! The doctor: it says that what works works, and leaves nothing behind.
+
+use crate::runner::Case;
+use crate::world::{Who, World};
+use sandbox::doctor::{Trial, doctor};
+use sandbox::{InitProgram, Layer, Part, Status};
+
+pub(crate) const CASES: &[Case] = &[
+    Case { name: "the_doctor_tries_a_sandbox_and_leaves_nothing", run: healthy },
+    Case { name: "the_doctor_says_why_a_sandbox_fails", run: broken },
+];
+
+fn healthy(world: &World) {
+    let report = doctor(&world.directory, InitProgram::default());
+    match &report.trial {
+        Trial::Works { description, proof, .. } => {
+            assert_eq!(description.status(Part::Layer(Layer::Seccomp)), Some(Status::Enforced));
+            assert!(proof.results.iter().all(|result| result.held));
+        }
+        Trial::Fails { message } => panic!("{message}"),
+    }
+    assert!(report.is_healthy(), "{:?}", report.checks);
+    assert_eq!(report.facts.uid == 0, world.who == Who::Root);
+    assert_eq!(std::fs::read_dir(&world.directory).unwrap().count(), 0);
+}
+
+fn broken(world: &World) {
+    let init = InitProgram { path: "/no/such/init".into(), ..InitProgram::default() };
+    let report = doctor(&world.directory, init);
+    assert!(!report.is_healthy());
+    assert!(matches!(report.trial, Trial::Fails { message } if message.contains("/no/such/init")));
+    assert_eq!(std::fs::read_dir(&world.directory).unwrap().count(), 0);
+}

@@ -1,0 +1,153 @@
+"""A scripted model that shares no code with fullsend: Messages and Responses, streamed, on a loopback port.
+
+    model_server.py SCENARIO LOG PORT_FILE
+
+Every request and the usage that was sent for it becomes one JSON line of LOG. Which turn answers is counted from the
+request's own history. Understood of a scenario: `turns`, `branches` with `user_contains` and `tool_result_contains`,
+and the blocks `text`, `shell`, `tool` with `input`, `finish`, `usage`, `error`.
+"""
+
+import http.server
+import json
+import os
+import sys
+import threading
+
+scenario = json.load(open(sys.argv[1]))
+log = open(sys.argv[2], "a", buffering=1)
+lock = threading.Lock()
+count = 0
+
+
+def history(body):
+    """The conversation as (kind, text) pairs: user, result, assistant."""
+    said = []
+    for item in body.get("messages", []) + (body["input"] if isinstance(body.get("input"), list) else []):
+        kind, content = item.get("type", "message"), item.get("content")
+        if kind in ("function_call", "custom_tool_call"):
+            said.append(("assistant", ""))
+        elif kind in ("function_call_output", "custom_tool_call_output"):
+            said.append(("result", json.dumps(item["output"])))
+        elif kind == "message" and item["role"] == "assistant":
+            said.append(("assistant", ""))
+        elif kind == "message" and item["role"] == "user":
+            blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+            for block in blocks:
+                if block["type"] == "tool_result":
+                    said.append(("result", json.dumps(block.get("content"))))
+                elif "text" in block:
+                    said.append(("user", block["text"]))
+    return said
+
+
+def choose(said):
+    turns, start = scenario.get("turns", []), 0
+    for branch in scenario.get("branches", []):
+        when = branch["when"]
+        wanted = [("user", when.get("user_contains")), ("result", when.get("tool_result_contains"))]
+        found = [max((i for i, (k, t) in enumerate(said) if k == kind and part in t), default=None)
+                 for kind, part in wanted if part is not None]
+        if found and None not in found:
+            turns, start = branch["turns"], max(found) + 1
+            break
+    spoken = [kind == "assistant" for kind, _ in said[start:]]
+    turn = sum(now and not before for before, now in zip([False] + spoken, spoken))
+    return turns[turn] if turn < len(turns) else [{"text": "There is nothing more to say."}]
+
+
+def fit(block, tools):
+    """A block as (text, None) or (tool name, input)."""
+    names = {tool.get("name"): tool for tool in tools}
+    if "shell" in block:
+        if "Bash" in names:
+            return "Bash", {"command": block["shell"], "description": "scripted"}
+        return "exec_command", {"cmd": block["shell"]}
+    if "tool" in block:
+        return block["tool"], block.get("input", {})
+    if "finish" in block:
+        if "StructuredOutput" in names:
+            return "StructuredOutput", block["finish"]
+        if "finish" in names:
+            return "finish", {"output": block["finish"]}
+        return json.dumps(block["finish"]), None
+    return block["text"], None
+
+
+def messages(number, body, blocks, usage):
+    tokens = {"input_tokens": usage.get("input", 1), "output_tokens": usage.get("output", 1),
+              "cache_read_input_tokens": usage.get("cache_read", 0),
+              "cache_creation_input_tokens": usage.get("cache_write", 0)}
+    yield "message_start", {"message": {
+        "id": f"msg_{number}", "type": "message", "role": "assistant", "model": body["model"], "content": [],
+        "stop_reason": None, "stop_sequence": None, "usage": {**tokens, "output_tokens": 1}}}
+    stop = "end_turn"
+    for index, (text, arguments) in enumerate(blocks):
+        if arguments is None:
+            start, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": text}
+        else:
+            stop = "tool_use"
+            start = {"type": "tool_use", "id": f"toolu_{number}_{index}", "name": text, "input": {}}
+            delta = {"type": "input_json_delta", "partial_json": json.dumps(arguments)}
+        yield "content_block_start", {"index": index, "content_block": start}
+        yield "content_block_delta", {"index": index, "delta": delta}
+        yield "content_block_stop", {"index": index}
+    yield "message_delta", {"delta": {"stop_reason": stop, "stop_sequence": None}, "usage": tokens}
+    yield "message_stop", {}
+
+
+def responses(number, body, blocks, usage):
+    whole = {"id": f"resp_{number}", "object": "response", "model": body["model"], "output": []}
+    yield "response.created", {"response": {**whole, "status": "in_progress"}}
+    for index, (text, arguments) in enumerate(blocks):
+        if arguments is None:
+            item = {"type": "message", "role": "assistant", "id": f"m_{number}_{index}", "status": "completed",
+                    "content": [{"type": "output_text", "text": text, "annotations": []}]}
+            yield "response.output_item.added", {"output_index": index, "item": {**item, "content": []}}
+            yield "response.output_text.delta", {"output_index": index, "item_id": item["id"],
+                                                 "content_index": 0, "delta": text}
+        else:
+            item = {"type": "function_call", "id": f"f_{number}_{index}", "call_id": f"call_{number}_{index}",
+                    "name": text, "arguments": json.dumps(arguments), "status": "completed"}
+            yield "response.output_item.added", {"output_index": index, "item": {**item, "arguments": ""}}
+        yield "response.output_item.done", {"output_index": index, "item": item}
+        whole["output"].append(item)
+    cached = usage.get("cache_read", 0)
+    tokens = {"input_tokens": usage.get("input", 1) + cached, "input_tokens_details": {"cached_tokens": cached},
+              "output_tokens": usage.get("output", 1), "output_tokens_details": {"reasoning_tokens": 0},
+              "total_tokens": usage.get("input", 1) + cached + usage.get("output", 1)}
+    yield "response.completed", {"response": {**whole, "status": "completed", "usage": tokens}}
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_POST(self):
+        global count
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        with lock:
+            count += 1
+            number = count
+        acts = choose(history(body))
+        usage = next((act["usage"] for act in acts if "usage" in act), {})
+        blocks = [fit(act, body.get("tools", [])) for act in acts if "usage" not in act]
+        speak = messages if "/messages" in self.path else responses
+        with lock:
+            print(json.dumps({"path": self.path, "usage": usage, "key": self.headers.get("x-api-key")
+                              or self.headers.get("authorization"), "body": body}), file=log)
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("connection", "close")
+        self.end_headers()
+        for name, data in speak(number, body, blocks, usage):
+            self.wfile.write(f"event: {name}\ndata: {json.dumps({'type': name, **data})}\n\n".encode())
+        self.close_connection = True
+
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+with open(sys.argv[3] + ".new", "w") as file:
+    file.write(str(server.server_address[1]))
+os.rename(sys.argv[3] + ".new", sys.argv[3])
+server.serve_forever()

@@ -1,0 +1,93 @@
+//! Documentation that is made from the program: `docs/harness.md` from the types. `UPDATE_DOCS=1 cargo test docs` writes
+//! it anew. And the promises of the README: two commands, and links that lead somewhere.
+
+use std::fmt::Write;
+use std::fs;
+
+use serde_json::Value as Json;
+
+use crate::support::{World, root};
+
+#[test]
+fn the_page_of_the_harness_is_made_from_the_types() {
+    let schema: Json = serde_json::from_str(&World::new().run(&["schema", "harness"]).out).unwrap();
+    let page = page(&schema);
+    let path = root().join("docs/harness.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(&path, &page).unwrap();
+    }
+    let committed = fs::read_to_string(path).unwrap_or_default();
+    assert!(committed == page, "docs/harness.md is not what the types say: UPDATE_DOCS=1 cargo test docs");
+}
+
+fn page(schema: &Json) -> String {
+    let mut text = "# The harness file\n\nMade from the types by `UPDATE_DOCS=1 cargo test docs`. Only `agent` is required; unknown keys are\nrefused. Defaults are in `crates/fullsend/src/defaults/defaults.yaml`; how layers combine is in `layers.md`.\n".to_owned();
+    let definitions = schema["$defs"].as_object().unwrap();
+    for (name, definition) in definitions {
+        write!(
+            text,
+            "\n## {name}\n\n{}\n\n| key | type | meaning |\n|---|---|---|\n",
+            definition["description"].as_str().unwrap()
+        )
+        .unwrap();
+        for (key, field) in definition["properties"].as_object().unwrap() {
+            let meaning = field["description"].as_str().unwrap_or("").replace('|', "\\|");
+            writeln!(text, "| `{key}` | {} | {meaning} |", kind(field)).unwrap();
+        }
+    }
+    text
+}
+
+/// A type in words.
+fn kind(field: &Json) -> String {
+    if let Some(reference) = field["$ref"].as_str() {
+        let name = reference.rsplit('/').next().unwrap();
+        return format!("[{name}](#{})", name.to_lowercase());
+    }
+    if let Some(words) = field["enum"].as_array() {
+        return words
+            .iter()
+            .map(|word| format!("`{}`", word.as_str().unwrap()))
+            .collect::<Vec<_>>()
+            .join(" ");
+    }
+    if let Some(choices) = field["anyOf"].as_array() {
+        let kinds: Vec<String> = choices.iter().map(kind).filter(|kind| kind != "null").collect();
+        return kinds.join(" or ");
+    }
+    let names = match &field["type"] {
+        Json::Array(names) => names
+            .iter()
+            .filter_map(Json::as_str)
+            .filter(|name| *name != "null")
+            .collect::<Vec<_>>()
+            .join(" or "),
+        name => name.as_str().unwrap_or("1").to_owned(),
+    };
+    let range = match (field["minimum"].as_u64(), field["maximum"].as_u64()) {
+        (Some(least), Some(most)) => format!(" {least}–{most}"),
+        _ => String::new(),
+    };
+    let items =
+        if field["items"].is_object() { format!(" of {}", kind(&field["items"])) } else { String::new() };
+    format!("{names}{range}{items}")
+}
+
+#[test]
+fn the_readme_has_two_commands_and_no_dead_links() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let commands: Vec<&str> = readme.lines().filter(|line| line.starts_with("    cargo ")).collect();
+    assert_eq!(commands, ["    cargo run -- run hello --repo examples/hello", "    cargo test --workspace"]);
+    let gate = fs::read_to_string(root().join(".ci/run")).unwrap();
+    assert!(gate.lines().any(|line| line == "cargo test --workspace"));
+    for file in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/layers.md"] {
+        let text = fs::read_to_string(root().join(file)).unwrap();
+        for name in text.split('`').skip(1).step_by(2).filter(|name| {
+            name.starts_with("docs/") || name.starts_with("crates/") || name.starts_with("tests/")
+        }) {
+            if !name.contains(['<', '*', '{']) {
+                assert!(root().join(name).exists(), "{file} names `{name}`, which does not exist");
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Fields of a harness, live in a run: scripts and what they may say, host files, inputs, the validation script. And
+//! those that a run cannot honour yet, refused.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value as Json, json};
+
+use crate::support::World;
+
+/// A harness on the scripted model whose agent runs one command and finishes.
+fn world(fields: &str, shell: &str) -> World {
+    let world = World::with_harness();
+    world.write("repo/.fullsend/harness/triage.yaml", format!("agent: agents/triage.md\nruntime: native\noutput_schema: schemas/triage.json\nproviders: [model]\n{fields}"));
+    world.write(
+        "repo/.fullsend/providers/model.yaml",
+        "name: model\ntype: anthropic\nconfig:\n  scenario: scenarios/s.json\n",
+    );
+    let scenario = json!({
+        "turns": [[{ "shell": format!("({shell}) > /sandbox/workspace/output/report.txt 2>&1; true") }], [{ "finish": { "summary": "first" } }]],
+        "branches": [{ "when": { "user_contains": "was rejected" }, "turns": [[{ "finish": { "summary": "second" } }]] }],
+    });
+    world.write("repo/.fullsend/scenarios/s.json", scenario.to_string());
+    world
+}
+
+fn directory(world: &World) -> PathBuf {
+    fs::read_dir(world.path("state/fullsend/runs/local"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .next()
+        .unwrap()
+}
+
+fn record(world: &World) -> Json {
+    serde_json::from_slice(&fs::read(directory(world).join("run.json")).unwrap()).unwrap()
+}
+
+fn completes(world: &World) -> String {
+    let ran = world.run(&["run", "triage"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    fs::read_to_string(directory(world).join("iteration-1/output/report.txt")).unwrap_or_default()
+}
+
+#[test]
+fn a_pre_script_that_exits_78_skips_the_run() {
+    let world = world("pre_script: scripts/pre.sh\n", "true");
+    world.script("repo/.fullsend/scripts/pre.sh", "#!/bin/sh\necho 'nothing to triage'\nexit 78\n");
+    let ran = world.run(&["run", "triage"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let record = record(&world);
+    assert_eq!(
+        (record["outcome"].as_str(), record["reason"].as_str()),
+        (Some("skipped"), Some("nothing to triage"))
+    );
+    assert!(record["attempts"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn a_pre_script_speaks_to_the_ci() {
+    let world = world("pre_script: scripts/pre.sh\n", "true");
+    world.script(
+        "repo/.fullsend/scripts/pre.sh",
+        "#!/bin/sh\necho 'number=7' > \"$FULLSEND_PRESCRIPT_OUTPUT\"\n",
+    );
+    let path = world.write("home/github-output", "");
+    let world = world.env("GITHUB_OUTPUT", path.to_str().unwrap());
+    completes(&world);
+    assert_eq!(fs::read_to_string(path).unwrap(), "skipped=false\nreason=\nnumber=7\n");
+}
+
+#[test]
+fn a_pre_script_that_fails_stops_the_run_before_anything_starts() {
+    let world = world("pre_script: scripts/pre.sh\n", "true");
+    world.script("repo/.fullsend/scripts/pre.sh", "#!/bin/sh\necho 'no such issue' >&2\nexit 1\n");
+    let ran = world.run(&["run", "triage"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.trim_end().ends_with("no such issue"), "{}", ran.err);
+    assert!(record(&world)["sandbox"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn scripts_get_a_built_environment_and_not_the_hosts() {
+    let world = world(
+        "pre_script: scripts/pre.sh\nrequired_env: [WANTED]\nenv:\n  runner:\n    MADE: ${WANTED}-made\n",
+        "true",
+    );
+    world.script("repo/.fullsend/scripts/pre.sh", "#!/bin/sh\nenv\n");
+    let world = world.env("WANTED", "value").env("UNRELATED_SECRET", "hunter2");
+    completes(&world);
+    let log = fs::read_to_string(directory(&world).join("pre_script.log")).unwrap();
+    assert!(
+        log.contains("WANTED=value") && log.contains("MADE=value-made") && !log.contains("UNRELATED_SECRET"),
+        "{log}"
+    );
+}
+
+#[test]
+fn the_validation_script_feeds_back_and_the_retry_passes() {
+    let world = world("validation_loop:\n  script: scripts/validate.sh\n", "true");
+    world.script(
+        "repo/.fullsend/scripts/validate.sh",
+        "#!/bin/sh\ngrep -q second output/agent-result.json || { echo 'say second'; exit 1; }\n",
+    );
+    let ran = world.run(&["run", "triage"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let record = record(&world);
+    assert_eq!(record["attempts"].as_array().unwrap().len(), 2);
+    assert!(record["attempts"][0]["violations"][0]["message"].as_str().unwrap().contains("say second"));
+}
+
+#[test]
+fn a_preflight_that_fails_is_a_missing_prerequisite() {
+    let world = world("validation_loop:\n  preflight_check: echo no python; exit 3\n", "true");
+    let ran = world.run(&["run", "triage"]);
+    assert_eq!(ran.code, 4, "{}", ran.err);
+    assert!(ran.err.contains("no python"), "{}", ran.err);
+}
+
+#[test]
+fn host_files_are_inside_read_only_and_expanded_where_asked() {
+    let fields = "host_files:\n  - {src: env/a.env, dest: /tmp/workspace/.env.d/a.env, expand: true}\n  - {src: \"${KEY_FILE}\", dest: /sandbox/workspace/.key.json}\n  - {src: env/none, dest: /sandbox/workspace/none, optional: true}\n";
+    let world = world(
+        fields,
+        "cat /sandbox/workspace/.env.d/a.env /sandbox/workspace/.key.json; echo x > /sandbox/workspace/.key.json; ls -a /sandbox/workspace",
+    );
+    world.write("repo/.fullsend/env/a.env", "export REGION=\"${REGION}\"\n");
+    let key = world.write("home/key.json", "{\"kind\": \"plain ${NOT_EXPANDED}\"}\n");
+    let world = world.env("REGION", "north").env("KEY_FILE", key.to_str().unwrap());
+    let report = completes(&world);
+    assert!(report.contains("REGION=\"north\"") && report.contains("plain ${NOT_EXPANDED}"), "{report}");
+    assert!(report.contains("Read-only") || report.contains("denied"), "{report}");
+    assert!(!report.contains("none"), "{report}");
+}
+
+#[test]
+fn the_agent_gets_its_input_directory() {
+    let world = world("agent_input: ${ISSUES}\n", "cat /sandbox/workspace/agent-input/issue.md");
+    let issue = world.write("home/issues/issue.md", "It does not start.\n");
+    let world = world.env("ISSUES", issue.parent().unwrap().to_str().unwrap());
+    assert!(completes(&world).contains("It does not start."));
+}
+
+#[test]
+fn what_a_run_cannot_honour_is_refused_and_never_ignored() {
+    for (fields, named) in [
+        ("image: docker.io/library/alpine:3\n", "`image`"),
+        ("api_servers:\n  - {name: s, script: scripts/s.sh, port: 8081}\n", "`api_servers`"),
+        ("mcp_servers:\n  files: {command: mcp-files}\n", "`mcp_servers`"),
+    ] {
+        let world = world(fields, "true");
+        world.script("repo/.fullsend/scripts/s.sh", "#!/bin/sh\n");
+        let ran = world.run(&["run", "triage"]);
+        assert_eq!(ran.code, 3, "{fields}: {}", ran.err);
+        assert!(ran.err.contains(named) && ran.err.contains("never ignored"), "{}", ran.err);
+        assert_eq!(world.run(&["check", "triage"]).code, 0, "the file itself is right");
+    }
+}
+
+#[test]
+fn an_override_that_was_used_is_in_the_audit_log() {
+    let world = world("security:\n  host_scanners:\n    unicode_normalizer: false\n", "true");
+    world.write("org/config.yaml", "security:\n  host_scanners:\n    unicode_normalizer: true\noverrides:\n  - {repo: '*', field: security.host_scanners.unicode_normalizer, reason: Old text., until: '2999-12-31'}\n");
+    let org = world.path("org");
+    let ran = world.run(&["run", "triage", "--org-dir", org.to_str().unwrap()]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("override"), "{}", ran.err);
+    assert_eq!(record(&world)["exceptions"][0]["reason"], "Old text.");
+    let audit = fs::read_to_string(world.path("state/fullsend/audit.jsonl")).unwrap();
+    assert!(audit.contains("unicode_normalizer") && audit.lines().count() == 1, "{audit}");
+}
+
+#[test]
+fn a_policy_wider_than_the_organisations_is_pointed_at() {
+    let world = world("policy: policies/p.yaml\n", "true");
+    let policy = |paths: &str| {
+        format!("version: 1\nfilesystem_policy:\n  include_workdir: true\n  read_only: [{paths}]\n")
+    };
+    world.write("org/policies/p.yaml", policy("/usr, /opt"));
+    world.write("repo/.fullsend/policies/p.yaml", policy("/usr, /opt, /root"));
+    let org = world.path("org");
+    let arguments = ["check", "triage", "--org-dir", org.to_str().unwrap()];
+    let ran = world.run(&arguments);
+    assert_eq!(ran.code, 3, "{}", ran.err);
+    assert!(ran.err.contains("/root") && ran.err.contains("policies/p.yaml:4"), "{}", ran.err);
+    world.write("repo/.fullsend/policies/p.yaml", policy("/opt"));
+    assert_eq!(world.run(&arguments).code, 0);
+    world.write("org/config.yaml", "policy_ceiling: policies/ceiling.yaml\n");
+    world.write("org/policies/ceiling.yaml", policy("/lib"));
+    assert_eq!(world.run(&arguments).code, 3, "the ceiling holds for every policy");
+}
