@@ -15,6 +15,8 @@ mod merge_fields;
 mod merge_layers;
 mod overrides;
 mod pins;
+mod properties;
+mod random_harness;
 mod skeleton;
 mod support;
 mod tidy;

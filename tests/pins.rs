@@ -207,12 +207,29 @@ fn the_organisation_may_be_weak_itself() {
             assert_eq!(explain(&way(&nested(field, weak), &nested(field, weak))).code, 0, "{field}");
         }
     }
+    let agent = "agent: agents/a.md\n";
+    let refined = [
+        ("org/harness/common.yaml", format!("{agent}security: {{fail_mode: closed}}\n")),
+        ("org/harness/triage.yaml", "base: harness/common.yaml\nsecurity: {fail_mode: open}\n".to_owned()),
+        (NEAR, "base: harness/triage.yaml\nsecurity: {fail_mode: open}\n".to_owned()),
+    ];
+    assert_eq!(explain(&refined).code, 0, "its harnesses may refine each other");
+}
+
+/// The configuration speaks to every harness: the organisation's own are no way around it either.
+#[test]
+fn the_organisation_s_configuration_binds_its_own_harnesses() {
     let files = [
         ("org/config.yaml", "security: {fail_mode: closed}".to_owned()),
         ("org/harness/triage.yaml", "agent: agents/a.md\nsecurity: {fail_mode: open}\n".to_owned()),
-        (NEAR, "base: harness/triage.yaml\nsecurity: {fail_mode: open}\n".to_owned()),
     ];
-    assert_eq!(explain(&files).code, 0, "what it says about one harness stands over what it says about all");
+    let ran = explain(&files);
+    assert_eq!(ran.code, 3, "{}", ran.all());
+    assert!(
+        ran.err.contains("`security.fail_mode` is `open`, and the organisation pins `closed`"),
+        "{}",
+        ran.all()
+    );
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //! replace, maps merge by key, `null` deletes, lists either append without duplicates or replace items by name.
 //! `upper` is the value farther away, `lower` the nearer one, which wins.
 
+use std::collections::HashMap;
+
 use crate::{Entry, Node, Value};
 
 /// Takes the key of a list item: what makes two items the same thing.
@@ -23,19 +25,20 @@ pub fn by_name(upper: Node, lower: Node, rule: impl Fn(&str, Node, Node) -> Node
         unreachable!("both are maps")
     };
     let mut merged: Vec<Entry> = uppers;
+    let places: HashMap<String, usize> =
+        merged.iter().enumerate().map(|(index, known)| (known.key.clone(), index)).collect();
     for entry in lowers {
-        match merged.iter().position(|known| known.key == entry.key) {
-            None => merged.push(entry),
-            Some(index) => {
-                let known = merged.remove(index);
-                let node = if entry.node.is_null() || known.node.is_null() {
-                    replace(known.node, entry.node)
-                } else {
-                    rule(&entry.key, known.node, entry.node)
-                };
-                merged.insert(index, Entry { node, ..entry });
-            }
-        }
+        let Some(known) = places.get(&entry.key).map(|index| &mut merged[*index]) else {
+            merged.push(entry);
+            continue;
+        };
+        let farther = std::mem::replace(&mut known.node, Node::new(entry.node.at, Value::Null));
+        let node = if entry.node.is_null() || farther.is_null() {
+            replace(farther, entry.node)
+        } else {
+            rule(&entry.key, farther, entry.node)
+        };
+        *known = Entry { node, ..entry };
     }
     Node { at: lower.at, value: Value::Map(merged), replaced: lower.replaced }
 }
@@ -46,15 +49,19 @@ pub fn by_key(upper: Node, lower: Node, key: Keyed, rule: fn(Node, Node) -> Node
     let (Value::List(mut merged), Value::List(lowers)) = (upper.value, lower.value) else {
         unreachable!("both are lists")
     };
+    let named = merged.iter().enumerate().filter_map(|(index, item)| Some((key(item)?, index)));
+    let mut places: HashMap<String, usize> = HashMap::new();
+    named.for_each(|(name, index)| {
+        places.entry(name).or_insert(index);
+    });
     for item in lowers {
-        let same =
-            key(&item).and_then(|name| merged.iter().position(|known| key(known).as_ref() == Some(&name)));
-        match same {
-            None => merged.push(item),
-            Some(index) => {
-                let known = merged.remove(index);
-                merged.insert(index, rule(known, item));
-            }
+        let name = key(&item);
+        if let Some(index) = name.as_ref().and_then(|name| places.get(name)) {
+            let known = std::mem::replace(&mut merged[*index], Node::new(item.at, Value::Null));
+            merged[*index] = rule(known, item);
+        } else {
+            places.extend(name.map(|name| (name, merged.len())));
+            merged.push(item);
         }
     }
     Node { at: lower.at, value: Value::List(merged), replaced: lower.replaced }

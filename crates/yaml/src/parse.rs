@@ -73,7 +73,7 @@ struct Open {
 
 enum Kind {
     List(Vec<Node>),
-    Map { entries: Vec<Entry>, key: Option<(String, Span)> },
+    Map { entries: Vec<Entry>, seen: HashMap<String, Span>, key: Option<(String, Span)> },
 }
 
 struct Builder {
@@ -104,7 +104,8 @@ impl Builder {
             }
             Event::MappingStart(_, anchor, tag) => {
                 collection_tag(tag.as_deref(), "map", at)?;
-                self.begin(Open { at, anchor, kind: Kind::Map { entries: Vec::new(), key: None } })
+                let kind = Kind::Map { entries: Vec::new(), seen: HashMap::new(), key: None };
+                self.begin(Open { at, anchor, kind })
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(at),
             Event::Alias(anchor) => self.alias(anchor, at),
@@ -147,31 +148,42 @@ impl Builder {
     }
 
     fn alias(&mut self, anchor: usize, at: Span) -> Step {
+        let Some(node) = self.anchors.get(&anchor) else {
+            return Err(Diagnostic::error("alias", at, "this alias stands inside the value it names").into());
+        };
+        self.count(size(node), at)?;
         match self.anchors.get(&anchor).cloned() {
-            Some(node) => {
-                self.nodes += size(&node);
-                self.complete(node, 0)
-            }
-            None => Err(Diagnostic::error("alias", at, "this alias stands inside the value it names").into()),
+            Some(node) => self.complete(node, 0),
+            None => Ok(()),
         }
+    }
+
+    /// Counts values before they are made. What an anchor keeps and what an alias repeats counts in full.
+    fn count(&mut self, more: usize, at: Span) -> Step {
+        self.nodes += more;
+        if self.nodes > self.limits.nodes {
+            let message = format!("more than {} values, counting what aliases repeat", self.limits.nodes);
+            return Err(Diagnostic::error("too-many", at, message).into());
+        }
+        Ok(())
     }
 
     /// A whole value: it becomes a key, a value, an item or the document itself.
     fn complete(&mut self, node: Node, anchor: usize) -> Step {
-        self.nodes += 1;
-        if self.nodes > self.limits.nodes {
-            let message = format!("more than {} values, counting what aliases repeat", self.limits.nodes);
-            return Err(Diagnostic::error("too-many", node.at, message).into());
-        }
+        self.count(1, node.at)?;
         if anchor > 0 {
+            self.count(size(&node), node.at)?;
             self.anchors.insert(anchor, node.clone());
         }
         match self.open.last_mut().map(|open| &mut open.kind) {
             None => self.root = Some(node),
             Some(Kind::List(items)) => items.push(node),
-            Some(Kind::Map { entries, key }) => match key.take() {
-                None => *key = Some(as_key(&node, entries)?),
-                Some((key, key_at)) => entries.push(Entry { key, key_at, node }),
+            Some(Kind::Map { entries, seen, key }) => match key.take() {
+                None => *key = Some(as_key(&node, seen)?),
+                Some((key, key_at)) => {
+                    seen.insert(key.clone(), key_at);
+                    entries.push(Entry { key, key_at, node });
+                }
             },
         }
         Ok(())
@@ -203,7 +215,7 @@ impl Builder {
     }
 }
 
-fn as_key(node: &Node, entries: &[Entry]) -> Result<(String, Span), Box<Diagnostic>> {
+fn as_key(node: &Node, seen: &HashMap<String, Span>) -> Result<(String, Span), Box<Diagnostic>> {
     let Some(key) = node.scalar() else {
         return Err(Diagnostic::error("key", node.at, "a key must be text").into());
     };
@@ -211,10 +223,10 @@ fn as_key(node: &Node, entries: &[Entry]) -> Result<(String, Span), Box<Diagnost
         let help = "write the values out, or let a harness extend another with `base:`";
         return Err(Diagnostic::error("key", node.at, "YAML merge keys are not supported").help(help).into());
     }
-    if let Some(first) = entries.iter().find(|entry| entry.key == key) {
+    if let Some(first) = seen.get(key) {
         return Err(Diagnostic::error("duplicate-key", node.at, format!("`{key}` is set twice"))
             .label("the second time")
-            .related(first.key_at, "the first time")
+            .related(*first, "the first time")
             .help("keep one of them")
             .into());
     }

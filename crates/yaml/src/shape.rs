@@ -31,6 +31,12 @@ pub trait Shape: Sized {
     }
 }
 
+/// The most items of one list, keys of one map. A person writes far fewer; more would only take time.
+pub const MAX_ITEMS: usize = 5000;
+
+/// The most misspelt keys of one map that are shown.
+const MAX_UNKNOWN: usize = 20;
+
 /// Reads one document and collects what is wrong with it.
 #[derive(Debug, Default)]
 pub struct Decoder {
@@ -84,6 +90,15 @@ impl Decoder {
         self.report(Diagnostic::error("value", node.at, message));
     }
 
+    /// Reports a list or a map that has more items than are read.
+    pub fn too_many(&mut self, node: &Node) -> bool {
+        let count = node.items().len() + node.entries().len();
+        if count > MAX_ITEMS {
+            self.wrong_value(node, format!("has {count} items; at most {MAX_ITEMS} are read"));
+        }
+        count > MAX_ITEMS
+    }
+
     /// Checks that the node is a map with known keys only.
     pub fn record(&mut self, node: &Node, known: &[&'static str], refused: &[(&str, &str)]) -> Option<()> {
         let Value::Map(entries) = &node.value else {
@@ -98,7 +113,12 @@ impl Decoder {
             }
             return None;
         };
-        for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
+        let unknown: Vec<_> = entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).collect();
+        if let Some(next) = unknown.get(MAX_UNKNOWN) {
+            let message = format!("{} more unknown keys follow", unknown.len() - MAX_UNKNOWN);
+            self.report(Diagnostic::error("unknown-key", next.key_at, message).label("the first of them"));
+        }
+        for entry in unknown.into_iter().take(MAX_UNKNOWN) {
             let path = self.path_to(&entry.key);
             if let Some((_, why)) = refused.iter().find(|(key, _)| *key == entry.key) {
                 self.report(
@@ -248,6 +268,9 @@ impl<T: Shape> Shape for Vec<T> {
             decoder.wrong_kind(node, "a list");
             return None;
         };
+        if decoder.too_many(node) {
+            return None;
+        }
         let read: Vec<Option<T>> = items
             .iter()
             .enumerate()
@@ -303,6 +326,9 @@ impl<T: Shape> Shape for Map<T> {
             decoder.wrong_kind(node, "a map");
             return None;
         };
+        if decoder.too_many(node) {
+            return None;
+        }
         let mut complete = true;
         let mut read = Vec::new();
         for entry in entries.iter().filter(|entry| T::optional() || !entry.node.is_null()) {

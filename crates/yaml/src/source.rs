@@ -1,6 +1,6 @@
 //! The texts that were read, and places in them. A span is three numbers, so that every node can keep one.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// One text that was read, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,6 +26,17 @@ impl Span {
 pub struct Source {
     pub name: String,
     pub text: Arc<str>,
+    /// Where each line begins; made when it is first asked for.
+    lines: OnceLock<Vec<usize>>,
+}
+
+impl Source {
+    fn lines(&self) -> &[usize] {
+        self.lines.get_or_init(|| {
+            let newlines = self.text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+            std::iter::once(0).chain(newlines.map(|(index, _)| index + 1)).collect()
+        })
+    }
 }
 
 /// All texts of one command, so that any span can be shown to a person.
@@ -51,7 +62,7 @@ impl std::fmt::Display for Location {
 impl Sources {
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<Arc<str>>) -> SourceId {
         let id = SourceId(u32::try_from(self.all.len()).unwrap_or(u32::MAX));
-        self.all.push(Source { name: name.into(), text: text.into() });
+        self.all.push(Source { name: name.into(), text: text.into(), lines: OnceLock::new() });
         id
     }
 
@@ -65,12 +76,9 @@ impl Sources {
 
     pub fn locate(&self, span: Span) -> Location {
         let source = self.get(span.source);
-        let before = source.text.get(..span.start as usize).unwrap_or(&source.text);
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        Location {
-            name: source.name.clone(),
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
-        }
+        let start = source.text.floor_char_boundary(span.start as usize);
+        let line = source.lines().partition_point(|begin| *begin <= start);
+        let begin = source.lines()[line - 1];
+        Location { name: source.name.clone(), line, column: source.text[begin..start].chars().count() + 1 }
     }
 }

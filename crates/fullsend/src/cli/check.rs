@@ -126,12 +126,21 @@ pub fn print(sources: &Sources, problems: &[Diagnostic], format: Format) -> Resu
     Ok(())
 }
 
+/// More than a person reads at once. Errors come first.
+const MOST_SHOWN: usize = 100;
+
 /// Problems as a person reads them.
 pub fn show(sources: &Sources, problems: &[Diagnostic]) {
     let colour = std::io::stderr().is_terminal() && variable("NO_COLOR").is_none();
     let style = if colour { Style::Coloured } else { Style::Plain };
-    for problem in problems {
+    for problem in problems.iter().take(MOST_SHOWN) {
         super::talk(&format!("{}\n\n", diagnostics::human(sources, problem, style)));
+    }
+    if problems.len() > MOST_SHOWN {
+        super::talk(&format!(
+            "and {} more; `fullsend check --format json` shows all\n\n",
+            problems.len() - MOST_SHOWN
+        ));
     }
 }
 

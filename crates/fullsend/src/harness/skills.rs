@@ -1,5 +1,7 @@
 //! The `skills` and `host_files` lists, whose items replace each other by name and by destination.
 
+use std::collections::HashMap;
+
 use yaml::macros::{Json, json};
 use yaml::{
     At, Decoder, Diagnostic, Entry, Map, Node, Schemas, Shape, Value, by_key, by_name, record, replace,
@@ -42,6 +44,9 @@ impl Shape for Skill {
             decoder.wrong_kind(&entry.node, "a map from files of the skill to what replaces them");
             return None;
         };
+        if decoder.too_many(&entry.node) {
+            return None;
+        }
         let overrides: Vec<_> = files.iter().map(|file| decode_override(file, decoder)).collect();
         Some(Self { source, overrides: overrides.into_iter().collect::<Option<_>>()? })
     }
@@ -89,8 +94,9 @@ impl Shape for Skills {
     fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
         let skills = Vec::<Skill>::decode(node, decoder)?;
         let mut distinct = true;
-        for (index, skill) in skills.iter().enumerate() {
-            if let Some(first) = skills[..index].iter().find(|earlier| earlier.name() == skill.name()) {
+        let mut named: HashMap<&str, &Skill> = HashMap::new();
+        for skill in &skills {
+            if let Some(first) = named.insert(skill.name(), skill) {
                 let message = format!("two skills would land on the name `{}`", skill.name());
                 decoder.report(
                     Diagnostic::error("skill-collision", skill.source.at, message)
@@ -141,8 +147,9 @@ pub struct HostFiles(pub Vec<HostFile>);
 impl Shape for HostFiles {
     fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
         let files = Vec::<HostFile>::decode(node, decoder)?;
-        for (index, file) in files.iter().enumerate() {
-            if let Some(first) = files[..index].iter().find(|earlier| earlier.dest == file.dest) {
+        let mut filled: HashMap<&str, &HostFile> = HashMap::new();
+        for file in &files {
+            if let Some(first) = filled.insert(file.dest.as_str(), file) {
                 let message = format!("two host files have the destination `{}`", file.dest.value);
                 let second = Diagnostic::error("duplicate-destination", file.dest.at, message);
                 decoder.report(second.related(first.dest.at, "the first one"));

@@ -2,6 +2,7 @@
 
 pub mod console;
 pub mod diagnostics;
+mod excerpt;
 pub mod github;
 pub mod sarif;
 pub mod schema;

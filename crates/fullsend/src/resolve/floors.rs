@@ -1,54 +1,54 @@
 //! What the organisation says about a harness, as the floors that the merged harness must stay above. It is read from the
 //! organisation's own files, so that putting a nearer file in the way of one of them removes nothing.
 
-use std::rc::Rc;
-
-use yaml::{Diagnostic, Node, Shape, Span, Value, replace};
+use yaml::{Diagnostic, Node, Shape, Value, replace};
 
 use super::chain::{self, Link};
 use super::layers::{Found, LayerKind};
 use super::library::Library;
 use super::pins::CAPS;
 use crate::harness::Harness;
+use crate::harness::names::ForgeName;
 
-/// One floor from the organisation's files in the chain, and one for each of its files that a nearer one stands in the
-/// place of. A file of the organisation's that cannot be read is a problem: nobody knows what it pins.
+/// The organisation's configuration, which speaks to every harness, its own too; its files in the chain; and each of its
+/// files that a nearer one stands in the place of, with what that extends. A file of the organisation's that cannot be
+/// read is a problem: nobody knows what it pins.
 pub fn floors(
     library: &mut Library,
-    configuration: Option<&Node>,
+    configuration: Option<Node>,
     links: &[Link],
+    forge: Option<ForgeName>,
     problems: &mut Vec<Diagnostic>,
 ) -> Vec<Node> {
-    let in_chain: Vec<Rc<Node>> =
-        links.iter().filter(|link| is_theirs(link)).map(|l| l.tree.clone()).collect();
-    let mut floors = vec![floor(links, configuration, &in_chain)];
+    let mut floors: Vec<Node> = configuration.into_iter().collect();
+    floors.extend(said_together(links, forge));
     for link in links.iter().filter(|link| link.found.layer == LayerKind::Repository) {
         let Some(replaced) = replaced_by(library, link) else { continue };
         let theirs = chain::load(library, replaced, LayerKind::Organisation, problems);
-        let trees: Vec<Rc<Node>> = theirs.into_iter().map(|link| link.tree).collect();
-        floors.push(floor(links, configuration, &trees));
+        floors.extend(said_together(&theirs, forge));
     }
     floors
 }
 
-fn is_theirs(link: &Link) -> bool {
-    link.found.layer == LayerKind::Organisation
+/// What the organisation's files of a chain say, the nearer over the farther.
+fn said_together(links: &[Link], forge: Option<ForgeName>) -> Option<Node> {
+    let theirs = links.iter().rev().filter(|link| link.found.layer == LayerKind::Organisation);
+    let maps = theirs.filter(|link| matches!(link.tree.value, Value::Map(_)));
+    let all = maps.map(|link| (*link.tree).clone()).reduce(Harness::merge)?;
+    Some(with_forge(all, forge))
+}
+
+fn with_forge(floor: Node, forge: Option<ForgeName>) -> Node {
+    let block = forge.and_then(|forge| floor.get("forge")?.get(forge.word()).cloned());
+    match block {
+        Some(block) => Harness::merge(floor, block),
+        None => floor,
+    }
 }
 
 /// The organisation's own file of the same name.
 fn replaced_by(library: &Library, link: &Link) -> Option<Found> {
     library.layers.get(LayerKind::Organisation)?.find(link.path()?.as_str())
-}
-
-/// The configuration, then the files, nearest first.
-fn floor(links: &[Link], configuration: Option<&Node>, files: &[Rc<Node>]) -> Node {
-    let at = links.first().map(|link| link.tree.at).or(configuration.map(|node| node.at));
-    let files = files.iter().rev().map(|tree| &**tree);
-    let maps = configuration.into_iter().chain(files).filter(|tree| matches!(tree.value, Value::Map(_)));
-    let nothing = at.map(|at: Span| Node::new(at, Value::Map(Vec::new())));
-    maps.cloned()
-        .fold(nothing, |all, tree| Some(all.map_or(tree.clone(), |all| Harness::merge(all, tree))))
-        .unwrap_or_else(|| unreachable!("a chain has at least its harness"))
 }
 
 /// The built-in values, none of them above what the organisation allows anybody to ask for.

@@ -90,10 +90,11 @@ pub fn resolve(
     let found = find_harness(library, name, problems)?;
     let configs = Configs::load(library, problems);
     let links = chain::load(library, found, LayerKind::Repository, problems);
-    if links.is_empty() {
+    // Only what was read whole is merged: the bounds of each file are the bounds of the result.
+    if problems.iter().any(Diagnostic::is_error) {
         return None;
     }
-    let floors = floors::floors(library, configs.said_to_all().as_ref(), &links, problems);
+    let floors = floors::floors(library, configs.said_to_all(), &links, choices.forge, problems);
     let tree = merge(library, &configs, &links, choices, problems)?;
     if problems.iter().any(Diagnostic::is_error) {
         return None;
