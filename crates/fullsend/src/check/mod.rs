@@ -3,6 +3,7 @@
 //! that no later stage parses or checks again.
 
 pub mod agent;
+mod distinct;
 pub mod fields;
 pub mod output;
 pub mod owners;

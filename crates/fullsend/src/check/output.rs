@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 use yaml::{Diagnostic, SourceId, Span};
 
 use super::agent::{AgentFile, SkillFile};
+use super::distinct::Distinct;
 use super::references::{self, Kind};
 use crate::resolve::Resolved;
 use crate::resolve::layers::{Found, LayerKind};
@@ -77,11 +78,15 @@ fn compile(
     found: &Found,
     text: &str,
 ) -> Result<(Json, jsonschema::Validator), (usize, String)> {
-    let json: Json = serde_json::from_str(text).map_err(|error| {
+    let place = |error: &serde_json::Error| {
         let line_start: usize =
             text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
-        (line_start + error.column().saturating_sub(1), format!("is not JSON: {error}"))
-    })?;
+        text.floor_char_boundary(line_start + error.column().saturating_sub(1))
+    };
+    let json: Json =
+        serde_json::from_str(text).map_err(|error| (place(&error), format!("is not JSON: {error}")))?;
+    serde_json::from_str::<Distinct>(text)
+        .map_err(|error| (place(&error), format!("is ambiguous: {error}")))?;
     if let Err(error) = jsonschema::draft202012::meta::validate(&json) {
         return Err((0, format!("is not a JSON Schema (2020-12): {error} at `{}`", error.instance_path())));
     }
@@ -120,7 +125,9 @@ impl jsonschema::Retrieve for Neighbours {
         if !about.is_file() || about.len() > crate::resolve::layers::MAX_BYTES {
             return Err(format!("`{name}` is not a regular file of at most 1 MiB").into());
         }
-        Ok(serde_json::from_slice(&std::fs::read(&path)?)?)
+        let bytes = std::fs::read(&path)?;
+        serde_json::from_slice::<Distinct>(&bytes).map_err(|error| format!("`{name}`: {error}"))?;
+        Ok(serde_json::from_slice(&bytes)?)
     }
 }
 

@@ -103,6 +103,8 @@ impl Layer {
     pub fn directory(kind: LayerKind, path: &Path, shown: String) -> std::io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let descriptor = rustix::fs::open(path, flags, Mode::empty())?;
+        // A layer whose files cannot be listed would look like one without any.
+        drop(std::fs::read_dir(path)?);
         let customized = path.join("customized").is_dir();
         let path = path.canonicalize()?;
         Ok(Self { kind, root: Root::Directory { path, shown, descriptor, customized } })

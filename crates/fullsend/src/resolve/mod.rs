@@ -125,9 +125,15 @@ pub fn resolve(
 }
 
 fn find_harness(library: &mut Library, name: &str, problems: &mut Vec<Diagnostic>) -> Option<Found> {
-    let path = LocalPath::parse(&format!("harness/{name}.yaml"))
-        .ok()
-        .filter(|_| crate::harness::names::is_identifier(name));
+    if !crate::harness::names::is_identifier(name) {
+        let shown: String = name.chars().take(64).flat_map(char::escape_default).collect();
+        let at = Span::start_of(library.add("harness/", "", LayerKind::Repository));
+        let message = format!("`{shown}` cannot be the name of a harness");
+        let help = "a name has letters, digits, `-` and `_`; its file is harness/NAME.yaml";
+        problems.push(Diagnostic::error("no-harness", at, message).help(help));
+        return None;
+    }
+    let path = LocalPath::parse(&format!("harness/{name}.yaml")).ok();
     let found = path.and_then(|path| library.layers.find(&path));
     if found.is_none() {
         let known = library.layers.harness_names();
