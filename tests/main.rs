@@ -2,18 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod bad_input;
 mod docs;
 mod egress;
 mod examples;
 mod explained;
 mod fields;
 mod first_mistakes;
-mod hostile_files;
 mod killed;
 mod merge;
 mod merge_fields;
 mod merge_layers;
 mod overrides;
+mod parsing;
 mod pins;
 mod properties;
 mod random_harness;

@@ -83,13 +83,6 @@ impl World {
         self.command(&program(), arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
-    /// Runs the program in the repository with so much address space and no more.
-    pub fn run_within_memory(&self, arguments: &[&str], bytes: u64) -> Ran {
-        let mut command = self.command(Path::new("prlimit"), &[]);
-        command.arg(format!("--as={bytes}")).arg(program()).args(arguments);
-        self.ran(command.output().unwrap())
-    }
-
     /// Runs the program as somebody; `None` where this machine cannot, which is said.
     pub fn run_as(&self, who: Who, arguments: &[&str]) -> Option<Ran> {
         if who == Who::Caller || !rustix::process::geteuid().is_root() {
@@ -107,6 +100,12 @@ impl World {
         let mut command = self.command(Path::new("setpriv"), &[]);
         command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]).arg(copy).args(arguments);
         Some(self.ran(command.output().unwrap()))
+    }
+
+    /// Runs another program in the repository, in the same environment.
+    pub fn run_program(&self, program: &Path, arguments: &[&std::ffi::OsStr]) -> Ran {
+        let output = self.command(program, &[]).args(arguments).output().unwrap();
+        self.ran(output)
     }
 
     fn command(&self, program: &Path, arguments: &[&str]) -> Command {
