@@ -76,6 +76,11 @@ impl Where {
         Ok(root.unwrap_or(&here).to_owned())
     }
 
+    /// The commit that the repository's own layer is read from, if not the files as they are.
+    fn reference(&self) -> Option<String> {
+        self.config_ref.clone().or_else(trusted_ref).filter(|reference| reference != "worktree")
+    }
+
     /// The repository's own layer: the files as they are, or as they are at a trusted commit.
     fn own_layer(&self, repository: &Path) -> Result<(Option<Layer>, Option<tempfile::TempDir>), Failure> {
         let reference =
@@ -109,7 +114,17 @@ impl Where {
                     )
                     .help("check the organisation's repository out and give its path"));
                 }
-                Some(text) => repository.join(text),
+                Some(text) => {
+                    let path = repository.join(&text);
+                    if self.reference().is_some() && is_inside(&path, repository) {
+                        let message = format!(
+                            "`org: {text}` lies inside the repository, which a pull request can change"
+                        );
+                        return Err(Failure::new(Exit::Invalid, message)
+                            .help("keep the organisation's directory elsewhere, and name it with --org-dir or FULLSEND_ORG_DIR"));
+                    }
+                    path
+                }
                 None => return Ok(None),
             },
         };
@@ -136,6 +151,11 @@ fn layer(kind: LayerKind, path: &Path, shown: String) -> Result<Option<Layer>, F
     })
 }
 
+/// Whether a path lies in the repository, by name or through links.
+fn is_inside(path: &Path, repository: &Path) -> bool {
+    path.canonicalize().map_or(true, |path| path.starts_with(repository))
+}
+
 /// As short as it can be said from here.
 fn shown(repository: &Path, path: &str) -> String {
     let here = std::env::current_dir().unwrap_or_default();
@@ -148,7 +168,8 @@ fn shown(repository: &Path, path: &str) -> String {
 /// `org:` of the repository's config.yaml. What is wrong with that file is said when it is resolved.
 fn configured_organisation(own: Option<&Layer>) -> Option<String> {
     let mut sources = Sources::default();
-    let id = sources.add("config.yaml", own?.read("config.yaml").ok()?);
+    let found = own?.find("config.yaml")?;
+    let id = sources.add("config.yaml", own?.read(&found.path).ok()?);
     let tree = yaml::parse(&sources, id, Limits::default()).ok()?;
     Config::decode(&tree, &mut Decoder::part())?.org.map(|org| org.value)
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 use yaml::{Diagnostic, Sources};
 
-use super::diagnostics::severity;
+use super::diagnostics::{clean, severity};
 
 /// One log with one run that holds all problems.
 pub fn log(sources: &Sources, diagnostics: &[Diagnostic]) -> Json {
@@ -26,6 +26,7 @@ pub fn log(sources: &Sources, diagnostics: &[Diagnostic]) -> Json {
 }
 
 fn result(sources: &Sources, diagnostic: &Diagnostic) -> Json {
+    let diagnostic = &clean(diagnostic);
     let place = sources.locate(diagnostic.at);
     let text = match &diagnostic.help {
         Some(help) => format!("{}. {help}", diagnostic.message),
