@@ -11,7 +11,7 @@ use super::exit::{Exit, Failure};
 use super::open::Where;
 use crate::harness::Harness;
 use crate::resolve::library::Library;
-use crate::resolve::{Resolved, resolve, self_contained};
+use crate::resolve::{Resolved, ordered, resolve, self_contained};
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -97,7 +97,7 @@ fn place(library: &Library, at: Span) -> Place {
 
 fn rows(library: &Library, resolved: &Resolved, only: Option<&str>) -> Vec<Row> {
     let mut rows = Vec::new();
-    let tree = self_contained(resolved);
+    let tree = ordered(&resolved.tree);
     collect(&tree, "", &mut |field, node| {
         let wanted = only.is_none_or(|only| {
             field == only || field.strip_prefix(only).is_some_and(|rest| rest.starts_with('.'))

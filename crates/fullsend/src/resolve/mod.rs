@@ -377,6 +377,12 @@ pub fn self_contained(resolved: &Resolved) -> Node {
         key_at: node.at,
         node,
     }));
+    ordered(&Node { value: Value::Map(entries), ..resolved.tree.clone() })
+}
+
+/// The keys in the order of the documentation.
+pub fn ordered(tree: &Node) -> Node {
+    let mut entries: Vec<Entry> = tree.entries().to_vec();
     entries.sort_by_key(|entry| Harness::KEYS.iter().position(|key| *key == entry.key));
-    Node { value: Value::Map(entries), ..resolved.tree.clone() }
+    Node { value: Value::Map(entries), ..tree.clone() }
 }
