@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Stdio};
-use std::{ffi::OsStr, fs, path::Path, time::Duration};
+use std::{ffi::OsStr, fs, path::Path};
 
 use crate::support::{Ran, Who, World, program, skip};
 

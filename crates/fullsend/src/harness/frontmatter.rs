@@ -130,11 +130,7 @@ pub struct Parts {
 pub fn split(text: &str, source: yaml::SourceId) -> Result<Parts, Box<Diagnostic>> {
     let start = if text.starts_with('\u{feff}') { 3 } else { 0 };
     let place = yaml::Span::start_of(source);
-    let first_words = text[start..].lines().find(|line| !line.trim().is_empty()).unwrap_or("");
-    let opens = first_words.trim_start().starts_with("---") && first_words.trim() != "---";
-    let late = first_words.trim() == "---"
-        && !text[start..].lines().next().is_some_and(|line| line.trim_end() == "---");
-    if opens && !first_words.trim().chars().all(|c| c == '-') || late {
+    if misplaced(&text[start..]) {
         let message =
             "the frontmatter must open with a line `---` and nothing else, as the first line of the file";
         return Err(Diagnostic::error("frontmatter", place, message).into());
@@ -154,6 +150,16 @@ pub fn split(text: &str, source: yaml::SourceId) -> Result<Parts, Box<Diagnostic
     Err(Diagnostic::error("frontmatter", place, "the frontmatter opens with `---` and is never closed")
         .help("put a line with `---` after the last key")
         .into())
+}
+
+/// Text that begins like frontmatter and is not: it would silently be part of the prompt. A rule of dashes is none.
+fn misplaced(text: &str) -> bool {
+    let Some((number, line)) = text.lines().enumerate().find(|(_, line)| !line.trim().is_empty()) else {
+        return false;
+    };
+    let is_rule = line.trim().len() > 3 && line.trim().chars().all(|c| c == '-');
+    let is_opening = number == 0 && line.trim_end() == "---";
+    line.trim_start().starts_with("---") && !is_rule && !is_opening
 }
 
 #[cfg(test)]
