@@ -180,3 +180,24 @@ fn control_characters_do_not_reach_a_log() {
         assert!(!said.contains('\u{1b}') && !said.contains('\u{7}'), "{format}: {said:?}");
     }
 }
+
+#[test]
+fn a_provider_of_the_organisations_is_not_replaced() {
+    let world = World::with_harness();
+    let provider = |url: &str| {
+        format!(
+            "name: model\ntype: anthropic\ncredentials: {{K: \"${{K}}\"}}\nconfig: {{base_url: \"{url}\"}}\n"
+        )
+    };
+    harness(&world, "providers: [model]\n");
+    world.write("org/providers/model.yaml", provider("https://models.example.com"));
+    assert_eq!(check_with_org(&world, &[]).code, 0);
+    world.write("repo/.fullsend/providers/model.yaml", provider("https://elsewhere.example.com"));
+    let ran = check_with_org(&world, &[]);
+    assert!(ran.code == 3 && ran.err.contains("replaces the organisation's provider"), "{}", ran.err);
+    world.write(
+        "org/config.yaml",
+        "overrides: [{repo: '*', field: providers, reason: Another region., until: '2999-01-01'}]\n",
+    );
+    assert_eq!(check_with_org(&world, &[]).code, 0);
+}

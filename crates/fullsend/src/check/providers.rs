@@ -1,13 +1,15 @@
 //! The providers that a harness names: defined, of a known type, and without credentials written out.
 
-use yaml::Diagnostic;
+use yaml::{Diagnostic, Span};
 
 use super::references;
 use crate::harness::Harness;
 use crate::harness::provider::{self, Profile, Provider};
 use crate::harness::reference::LocalPath;
-use crate::resolve::layers::Found;
+use crate::resolve::Resolved;
+use crate::resolve::layers::{Found, LayerKind};
 use crate::resolve::library::Library;
+use crate::resolve::pins::{self, Weakening};
 use crate::resolve::variables::{self, Environment, Strictness};
 
 /// A provider and the profile it follows.
@@ -77,6 +79,30 @@ fn with_profile(
     let help = format!("built in: {}; others need profiles/{}.yaml", known.join(", "), provider.kind.value);
     problems.push(Diagnostic::error("no-profile", provider.kind.at, message).help(help));
     None
+}
+
+/// A provider of the organisation's says where its key may go: a nearer file in its place could send it elsewhere.
+pub fn check_replaced(
+    library: &mut Library,
+    resolved: &mut Resolved,
+    files: &[ProviderFile],
+    problems: &mut Vec<Diagnostic>,
+) {
+    let mut weakenings = Vec::new();
+    for file in files.iter().filter(|file| file.found.layer == LayerKind::Repository) {
+        let plain = file.found.path.trim_start_matches("customized/");
+        let theirs = library.layers.get(LayerKind::Organisation).and_then(|layer| layer.find(plain));
+        let Some(Ok(source)) = theirs.map(|theirs| library.source(&theirs)) else { continue };
+        weakenings.push(Weakening {
+            field: "providers".to_owned(),
+            at: file.provider.name.at,
+            left_out: false,
+            pinned_at: Span::start_of(source),
+            what: format!("replaces the organisation's provider `{}`", file.provider.name.value),
+        });
+    }
+    let used = pins::judge(weakenings, resolved.organisation.as_deref(), &resolved.asking(), problems);
+    resolved.exceptions.extend(used);
 }
 
 /// The variables that the providers need and the environment does not have.

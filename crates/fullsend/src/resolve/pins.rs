@@ -265,7 +265,7 @@ pub fn check_overrides(config: &Config) -> Vec<Diagnostic> {
             .iter()
             .map(|(field, _)| *field)
             .chain(CAPS.iter().map(|(_, field)| *field))
-            .chain(["policy"]);
+            .chain(["policy", "providers"]);
         fields.into_iter().any(|full| full == field || full.starts_with(&format!("{field}.")))
     };
     let mut problems = Vec::new();
