@@ -74,7 +74,11 @@ fn with_profile(
     let message = format!("the provider's type `{}` has no profile", provider.kind.value);
     let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
     let help = format!("built in: {}; others need profiles/{}.yaml", known.join(", "), provider.kind.value);
-    problems.push(Diagnostic::error("no-profile", provider.kind.at, message).help(help));
+    let problem = Diagnostic::error("no-profile", provider.kind.at, message).help(help);
+    problems.push(match yaml::closest(&provider.kind.value.to_string(), known.iter().copied()) {
+        Some(near) => problem.label(format!("did you mean `{near}`?")),
+        None => problem,
+    });
     None
 }
 
