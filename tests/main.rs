@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod bad_input;
+mod commands;
 mod docs;
 mod egress;
 mod examples;
@@ -10,9 +11,12 @@ mod explained;
 mod fields;
 mod first_mistakes;
 mod killed;
+mod large_input;
 mod merge;
 mod merge_fields;
 mod merge_layers;
+mod message_cases;
+mod messages;
 mod overrides;
 mod parsing;
 mod pins;
@@ -21,4 +25,5 @@ mod random_harness;
 mod skeleton;
 mod support;
 mod tidy;
+mod trusted;
 mod upstream;
