@@ -19,8 +19,8 @@ use policy::{
 };
 use yaml::Sources;
 
-const ROUNDS: usize = 9;
-const DECISIONS: u32 = 20_000;
+const ROUNDS: usize = 7;
+const DECISIONS: u32 = 2_000;
 const SIZES: [usize; 3] = [10, 100, 1000];
 
 fn main() {

@@ -1,12 +1,9 @@
 //! Files that are not what they should be: for each kind of file that a command reads, one clear message, exit 3, within
 //! a second of processor time and bounded memory, without a Rust type or a panic in it.
 
-use std::ffi::OsStr;
-use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::{ffi::OsStr, fs, path::Path, time::Duration};
 
 use crate::support::{Ran, Who, World, program, skip};
 
@@ -402,8 +399,7 @@ fn paths_that_leave_the_layer() {
 #[test]
 fn a_name_is_not_a_path() {
     let long = "a".repeat(100_000);
-    for name in ["../triage", "/etc/passwd", "a/b", "", ".", "..", "triage\n", "*", "trïage", long.as_str()]
-    {
+    for name in ["../triage", "/etc/passwd", "a/b", "", ".", "..", "triage\n", "*", "trïage", &long] {
         for command in ["check", "explain", "run"] {
             let ran = bounded(&world(), &[command, name]);
             assert_eq!(ran.code, 3, "{command} {name:?}: {}", ran.all());
@@ -422,8 +418,7 @@ fn directories_that_are_not_layers() {
     ] {
         let world = World::new();
         put(&world.path("repo/.fullsend"));
-        let ran = bounded(&world, &["check"]);
-        assert_eq!(ran.code, 3, "{}", ran.all());
+        assert_eq!(bounded(&world, &["check"]).code, 3);
         let ran =
             bounded(&World::new(), &["check", "--org-dir", &world.path("repo/.fullsend").to_string_lossy()]);
         assert!([3, 4].contains(&ran.code), "{}", ran.all());
@@ -453,7 +448,6 @@ fn a_schema_that_would_never_end() {
 
 #[test]
 fn nothing_waits_for_ever() {
-    let started = std::time::Instant::now();
     let world = world();
     fs::remove_file(world.path("repo/.fullsend/config.yaml")).unwrap();
     assert!(Command::new("mkfifo").arg(world.path("repo/.fullsend/config.yaml")).status().unwrap().success());
@@ -461,5 +455,4 @@ fn nothing_waits_for_ever() {
         let ran = bounded(&world, command);
         assert_ne!(ran.code, 124, "{command:?} waits for a FIFO: {}", ran.all());
     }
-    assert!(started.elapsed() < Duration::from_secs(60));
 }

@@ -53,7 +53,7 @@ fn resolved(library: &mut Library, forge: Option<ForgeName>) -> Result<Resolved,
 /// Every value with its path, and nothing about where it was written.
 fn values(resolved: &Resolved) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
-    collect(&self_contained(&resolved.tree), String::new(), &mut values);
+    collect(&self_contained(&resolved), String::new(), &mut values);
     values
 }
 
@@ -118,13 +118,13 @@ fn resolving_again_gives_the_same() {
 #[test]
 fn the_resolved_harness_means_the_same_in_its_layers() {
     for_all(|world, files, first| {
-        let text = yaml::emit(&self_contained(&first.tree), &|_| None);
+        let text = yaml::emit(&self_contained(&first), &|_| None);
         world.write("repo/.fullsend/customized/harness/triage.yaml", &text);
         let again = resolved(&mut library(&world.path(""), true), files.forge)
             .unwrap_or_else(|errors| panic!("{errors:?}\n{text}"));
         assert_eq!(values(first), values(&again), "{text}");
         assert_eq!(first.harness, again.harness);
-        assert_eq!(text, yaml::emit(&self_contained(&again.tree), &|_| None), "written twice, the same text");
+        assert_eq!(text, yaml::emit(&self_contained(&again), &|_| None), "written twice, the same text");
     });
 }
 
@@ -134,7 +134,7 @@ fn the_resolved_harness_means_the_same_alone() {
         if first.harness.allow_repo_skills.value {
             return; // Without its organisation a repository may not say that.
         }
-        let text = yaml::emit(&self_contained(&first.tree), &|_| None);
+        let text = yaml::emit(&self_contained(&first), &|_| None);
         let alone = World::new();
         alone.write("repo/.fullsend/harness/triage.yaml", &text);
         let again = resolved(&mut library(&alone.path(""), false), files.forge)

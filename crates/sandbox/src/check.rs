@@ -1,5 +1,6 @@
 //! What is wrong with a spec before anything is touched: relative paths, two things in one place, numbers out of range.
 
+use crate::describe::Layer;
 use crate::error::StartError;
 use crate::spec::{Edit, MountKind, SandboxSpec};
 use crate::step::Step;
@@ -9,6 +10,15 @@ use std::io;
 use std::path::{Component, Path};
 
 const MAX_MOUNTS: usize = 20_000;
+/// The others hold the sandbox together.
+const CAN_BE_LEFT_OUT: [Layer; 6] = [
+    Layer::NetworkNamespace,
+    Layer::IpcNamespace,
+    Layer::Proc,
+    Layer::NestedNamespaces,
+    Layer::Landlock,
+    Layer::Seccomp,
+];
 const MAX_SOCKETS: usize = 4_000;
 /// The kernel's own limit.
 const MAX_HOSTNAME_BYTES: usize = 64;
@@ -35,6 +45,11 @@ pub(crate) fn check(spec: &SandboxSpec) -> Result<(), StartError> {
     }
     if spec.network.sockets.len() > MAX_SOCKETS {
         return Err(wrong("the sockets", &format!("more than {MAX_SOCKETS}")));
+    }
+    for layer in &spec.without {
+        if !CAN_BE_LEFT_OUT.contains(layer) {
+            return Err(wrong(layer, "this layer cannot be left out"));
+        }
     }
     for range in &spec.network.local_ranges {
         let bits = if range.address.is_ipv4() { 32 } else { 128 };

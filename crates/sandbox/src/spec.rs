@@ -1,7 +1,7 @@
 //! What a sandbox is made of, as plain data. Nothing here touches the system; paths on the host are real paths
 //! (no symlink on the way: a link swapped in between looking and mounting must not redirect us).
 
-use crate::describe::Part;
+use crate::describe::{Layer, Part};
 use crate::failpoint::Failpoint;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -31,6 +31,8 @@ pub struct SandboxSpec {
     pub landlock: LandlockRequirement,
     /// What may be weaker than the floor. Everything else that cannot be enforced stops `start`.
     pub accept_weaker: BTreeSet<Part>,
+    /// Layers to leave out, so that tests can show what each is for. Each must be in `accept_weaker` too.
+    pub without: BTreeSet<Layer>,
     /// Where the start fails or stops, for tests of exactly that.
     pub failpoint: Option<Failpoint>,
 }
@@ -50,6 +52,7 @@ impl SandboxSpec {
             network: Network::default(),
             landlock: LandlockRequirement::Required,
             accept_weaker: BTreeSet::new(),
+            without: BTreeSet::new(),
             failpoint: None,
         }
     }

@@ -4,18 +4,26 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 #![expect(clippy::print_stdout, reason = "the report of the tests")]
 
+mod attacks;
 mod cases;
+mod inside;
 mod runner;
+mod table;
 mod victim;
 mod world;
 
-fn main() -> std::process::ExitCode {
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         [_, "__init"] => sandbox::init::main(),
         [_, "--victim", directory, step] => victim::live(directory.as_ref(), step),
-        _ => {}
+        [_, "--attempt", name] => attacks::make_attempt(name),
+        [_, "--abstract", name] => attacks::connect_abstract(name),
+        [_, "--read", path] => inside::read(path),
+        [_, "--from-memory", program, argument] => inside::run_from_memory(program, argument),
+        _ => runner::run(&cases::all()),
     }
-    runner::run(&cases::all())
 }

@@ -28,6 +28,7 @@ pub fn check(library: &mut Library, harness: &Harness, problems: &mut Vec<Diagno
     let mut files: Vec<ProviderFile> = Vec::new();
     for reference in &harness.providers {
         let Some(found) = references::provider(library, harness, reference, problems) else { continue };
+        problems.extend(library.remarks(&found, super::secrets::literals).iter().cloned());
         let (provider, mut found_problems) = library.decode::<Provider>(&found);
         problems.append(&mut found_problems);
         let Some(provider) = provider else { continue };

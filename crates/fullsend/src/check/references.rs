@@ -39,12 +39,14 @@ pub fn check(library: &mut Library, resolved: &Resolved, problems: &mut Vec<Diag
     for file in &harness.host_files.0 {
         host_file(library, file, problems);
     }
-    if let Some(input) = &harness.agent_input
-        && input.variables().next().is_none()
-        && harness.pre_script.is_none()
-        && let Ok(path) = LocalPath::parse(input.raw())
-    {
-        local(library, &path, input.at, "agent_input", Kind::Directory, problems);
+    if let Some(input) = harness.agent_input.as_ref().filter(|input| input.variables().next().is_none()) {
+        match LocalPath::parse(input.raw()) {
+            Ok(path) if harness.pre_script.is_none() => {
+                local(library, &path, input.at, "agent_input", Kind::Directory, problems);
+            }
+            Ok(_) => {}
+            Err(why) => problems.push(Diagnostic::error("value", input.at, format!("`agent_input` {why}"))),
+        }
     }
 }
 
@@ -64,10 +66,11 @@ pub fn scripts(library: &Library, harness: &Harness, problems: &mut Vec<Diagnost
 /// A file that may only be checked now if neither a variable nor a script decides about it later.
 fn host_file(library: &Library, file: &crate::harness::skills::HostFile, problems: &mut Vec<Diagnostic>) {
     let raw = file.src.raw();
-    if file.src.variables().next().is_some() || file.optional == Some(true) || raw.starts_with('/') {
+    if file.src.variables().next().is_some() || raw.starts_with('/') {
         return;
     }
     match LocalPath::parse(raw) {
+        Ok(_) if file.optional == Some(true) => {}
         Ok(path) => {
             local(library, &path, file.src.at, "host_files src", Kind::File, problems);
         }

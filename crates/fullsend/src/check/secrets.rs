@@ -18,15 +18,17 @@ pub fn check(library: &mut Library, resolved: &Resolved, problems: &mut Vec<Diag
     }
 }
 
-fn literals(tree: &Node) -> Vec<Diagnostic> {
+pub fn literals(tree: &Node) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     tree.each_scalar(&mut |path, node| problems.extend(literal(path, node)));
     problems
 }
 
-/// A value that the secret scanner knows. `${VAR}` is the way to do it right, so it is never one.
+/// A value that the secret scanner knows. `${VAR}` is the way to do it right, so it is never one; what stands around it
+/// may be.
 fn literal(path: &str, node: &Node) -> Option<Diagnostic> {
-    let text = node.scalar().filter(|text| !text.contains("${"))?;
+    let written = node.scalar()?;
+    let text = &without_variables(written);
     let field = path.rsplit('.').next().unwrap_or(path);
     let secret = find_secret_in_field(field, text)?;
     let message = format!("`{path}` holds a credential written out ({})", secret.format);
@@ -35,4 +37,10 @@ fn literal(path: &str, node: &Node) -> Option<Diagnostic> {
             .label("this value is in your repository's history now: revoke it")
             .help("keep it in a secret store, give it to the run as an environment variable, and write `${VARIABLE}` here"),
     )
+}
+
+fn without_variables(text: &str) -> String {
+    let mut parts = text.split("${");
+    let first = parts.next().unwrap_or("").to_owned();
+    parts.fold(first, |all, part| all + part.split_once('}').map_or(part, |(_, rest)| rest))
 }

@@ -11,7 +11,7 @@ use super::exit::{Exit, Failure};
 use super::open::Where;
 use crate::harness::Harness;
 use crate::resolve::library::Library;
-use crate::resolve::{Resolved, resolve, self_contained};
+use crate::resolve::{Resolved, ordered, resolve, self_contained};
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -39,6 +39,9 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let mut opened = arguments.place.open()?;
     let mut problems = Vec::new();
     let resolved = resolve(&mut opened.library, &arguments.name, &opened.choices, &mut problems);
+    if let Some(resolved) = resolved.as_ref().filter(|_| arguments.resolved) {
+        crate::check::secrets::check(&mut opened.library, resolved, &mut problems);
+    }
     super::check::show(&opened.library.sources, &problems);
     let Some(resolved) = resolved.filter(|_| !problems.iter().any(yaml::Diagnostic::is_error)) else {
         return Ok(super::check::verdict(&problems));
@@ -47,7 +50,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let library = &opened.library;
     let mut out = std::io::stdout().lock();
     if arguments.resolved {
-        write!(out, "{}", yaml::emit(&self_contained(&resolved.tree), &|_| None))?;
+        write!(out, "{}", yaml::emit(&self_contained(&resolved), &|_| None))?;
         return Ok(Exit::Done);
     }
     let mut rows = rows(library, &resolved, arguments.field.as_deref());
@@ -94,7 +97,7 @@ fn place(library: &Library, at: Span) -> Place {
 
 fn rows(library: &Library, resolved: &Resolved, only: Option<&str>) -> Vec<Row> {
     let mut rows = Vec::new();
-    let tree = self_contained(&resolved.tree);
+    let tree = ordered(&resolved.tree);
     collect(&tree, "", &mut |field, node| {
         let wanted = only.is_none_or(|only| {
             field == only || field.strip_prefix(only).is_some_and(|rest| rest.starts_with('.'))

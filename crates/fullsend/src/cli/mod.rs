@@ -22,6 +22,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::render::diagnostics::clean_text;
 use exit::{Exit, Failure};
 
 /// Run one coding agent, from one YAML file, in one sandbox, and prove what happened.
@@ -95,7 +96,7 @@ fn usage(error: &clap::Error) -> ExitCode {
 
 fn report(failure: &Failure) -> Exit {
     if !failure.message.is_empty() {
-        talk(&format!("fullsend: {}\n", failure.message));
+        talk(&format!("fullsend: {}\n", clean_text(&failure.message)));
     }
     if let Some(help) = &failure.help {
         talk(&format!("  help: {help}\n"));

@@ -82,10 +82,14 @@ impl Where {
         Ok(root.unwrap_or(&here).to_owned())
     }
 
-    /// The commit to read from, where the files as they are may be a pull request's.
+    /// The commit that the repository's own layer is read from, if not the files as they are.
+    fn reference(&self) -> Option<String> {
+        self.config_ref.clone().or_else(trusted_ref).filter(|reference| reference != "worktree")
+    }
+
+    /// That commit, and a place for its files.
     fn trusted(&self) -> Result<Option<Trusted>, Failure> {
-        let reference = self.config_ref.clone().or_else(trusted_ref);
-        let Some(reference) = reference.filter(|reference| reference != "worktree") else { return Ok(None) };
+        let Some(reference) = self.reference() else { return Ok(None) };
         let place = tempfile::Builder::new().prefix("fullsend-config-").tempdir();
         let place =
             place.map_err(|error| Failure::new(Exit::Missing, format!("no temporary directory: {error}")))?;

@@ -25,6 +25,8 @@ pub struct Habits {
     pub tools_without_hooks: &'static [&'static str],
     /// How results begin of calls that the runtime itself refused before any hook: no such tool, wrong arguments.
     pub refusals: &'static [&'static str],
+    /// Whether results say of themselves that they are errors.
+    pub errors_are_marked: bool,
     /// Whether what the hook was given is what the model asked for.
     pub same_call: fn(asked: (&str, &Json), hooked: (&str, &Json)) -> bool,
 }
@@ -117,7 +119,8 @@ impl Calls {
             (Some(Decision::Deny { .. }), _) => Err(Irregular::Denied { tool: tool() }),
             (None, Decision::Deny { .. }) => Err(Irregular::NoVerdict { tool: tool() }),
             (None, Decision::Allow) => {
-                let refused = is_error && habits.refusals.iter().any(|start| text.starts_with(start));
+                let refused = (is_error || !habits.errors_are_marked)
+                    && habits.refusals.iter().any(|start| text.starts_with(start));
                 let hookless = habits.tools_without_hooks.contains(&call.tool.as_str());
                 if refused || hookless { Ok(()) } else { Err(Irregular::NoVerdict { tool: tool() }) }
             }
@@ -143,6 +146,7 @@ mod tests {
     const HABITS: Habits = Habits {
         tools_without_hooks: &["Plan"],
         refusals: &["<refused>"],
+        errors_are_marked: true,
         same_call: |asked, hooked| asked == hooked,
     };
 

@@ -129,6 +129,16 @@ pub struct Parts {
 /// Finds the frontmatter; an opening line without its closing one is an error at the given place.
 pub fn split(text: &str, source: yaml::SourceId) -> Result<Parts, Box<Diagnostic>> {
     let start = if text.starts_with('\u{feff}') { 3 } else { 0 };
+    let place = yaml::Span::start_of(source);
+    let first_words = text[start..].lines().find(|line| !line.trim().is_empty()).unwrap_or("");
+    let opens = first_words.trim_start().starts_with("---") && first_words.trim() != "---";
+    let late = first_words.trim() == "---"
+        && !text[start..].lines().next().is_some_and(|line| line.trim_end() == "---");
+    if opens && !first_words.trim().chars().all(|c| c == '-') || late {
+        let message =
+            "the frontmatter must open with a line `---` and nothing else, as the first line of the file";
+        return Err(Diagnostic::error("frontmatter", place, message).into());
+    }
     let Some(first_line) = text[start..].split_inclusive('\n').next().filter(|line| line.trim_end() == "---")
     else {
         return Ok(Parts { frontmatter: None, body: start..text.len() });
@@ -141,7 +151,6 @@ pub fn split(text: &str, source: yaml::SourceId) -> Result<Parts, Box<Diagnostic
         }
         offset += line.len();
     }
-    let place = yaml::Span::start_of(source);
     Err(Diagnostic::error("frontmatter", place, "the frontmatter opens with `---` and is never closed")
         .help("put a line with `---` after the last key")
         .into())
@@ -159,6 +168,9 @@ mod tests {
         assert_eq!(split(text, id).unwrap(), Parts { frontmatter: Some(4..12), body: 16..21 });
         assert_eq!(split("body", id).unwrap(), Parts { frontmatter: None, body: 0..4 });
         assert!(split("---\nname: a\n", id).is_err());
+        assert!(split("\n---\nname: a\n---\nbody", id).is_err());
+        assert!(split("--- # c\nname: a\n---\nbody", id).is_err());
+        assert!(split("-----\nbody", id).is_ok());
     }
 
     #[test]

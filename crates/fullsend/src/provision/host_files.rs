@@ -3,7 +3,7 @@
 //! the record names.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use sandbox::{Mount, MountKind};
 
@@ -119,20 +119,30 @@ fn note_credential(file: &HostFile, bytes: Vec<u8>, around: &Surroundings<'_>) -
     bytes
 }
 
+/// A directory of a layer or of the repository, and in neither through a link that leads out; or one that the operator
+/// names in a variable.
 fn input_directory(input: &Template, around: &Surroundings<'_>) -> Result<PathBuf, HostFileError> {
     let wrong = |why: String| HostFileError { source: input.raw().to_owned(), why };
     let path = input
         .expand(around.variables)
         .map_err(|name| wrong(format!("needs the variable {name}, which is not set")))?;
-    let place = if path.starts_with('/') {
-        Some(PathBuf::from(&path))
+    let (place, root) = if path.starts_with('/') {
+        (PathBuf::from(&path), PathBuf::from("/"))
     } else {
         let local = LocalPath::parse(&path).map_err(wrong)?;
-        let found =
-            around.library.layers.find(&local).and_then(|found| around.library.layers.host_path(&found));
-        found.or_else(|| Some(around.repository.join(&path)))
+        match around.library.layers.find(&local) {
+            Some(found) => {
+                let root = around.library.layers.layer(&found).path().unwrap_or(around.repository);
+                (root.join(&found.path), root.to_owned())
+            }
+            None => (around.repository.join(&path), around.repository.to_owned()),
+        }
     };
-    let place =
-        place.and_then(|place| place.canonicalize().ok()).filter(|place: &PathBuf| Path::is_dir(place));
-    place.ok_or_else(|| wrong("is not a directory".to_owned()))
+    let place = place.canonicalize().ok().filter(|place| place.is_dir());
+    let place = place.ok_or_else(|| wrong("is not a directory".to_owned()))?;
+    if place.starts_with(&root) {
+        Ok(place)
+    } else {
+        Err(wrong("leads out of its place through a link".to_owned()))
+    }
 }

@@ -26,9 +26,9 @@ use crate::harness::Harness;
 use crate::harness::names::Weaker;
 use crate::inputs::Cleared;
 use crate::resolve::library::Library;
-use crate::runtime::inside::PROGRAM;
+use crate::runtime::inside::{self, PROGRAM};
 use crate::runtime::programs::{self, Places, Program, ProgramError};
-use crate::runtime::{self, contract};
+use crate::runtime::{self, Outfit, contract};
 use network::Served;
 
 /// Where in a run's directory its sandbox keeps its state, apart from everything that must stay.
@@ -120,7 +120,14 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
     spec.mounts.extend(planned.mounts());
     let variables = planned.environment().into_iter().map(|(name, value)| (name.into(), value.into()));
     spec.environment.splice(0..0, variables);
-    spec.mounts.extend(runtime::mounts(&cleared, around.guard, program.as_ref(), around.variables));
+    spec.mounts.extend(runtime::mounts(&Outfit {
+        cleared: &cleared,
+        guard: around.guard,
+        program: program.as_ref(),
+        repository: around.repository,
+        repository_inside: &format!("{}/{repository_name}", inside::WORKSPACE),
+        value: around.variables,
+    }));
     let socket = MountKind::Socket { source: listening.path().to_owned() };
     spec.mounts.push(Mount { target: client::SOCKET.into(), kind: socket });
     let mut sandbox = Sandbox::start(spec).map_err(ProvisionError::Sandbox)?;

@@ -13,8 +13,27 @@ pub enum Style {
     Coloured,
 }
 
+/// A text that may be shown: no credential, no control character that a terminal or a CI would obey.
+pub fn clean_text(text: &str) -> String {
+    static PATTERNS: std::sync::LazyLock<scan::Redactor> = std::sync::LazyLock::new(scan::Redactor::new);
+    let visible = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };
+    PATTERNS.redact(text).chars().map(visible).collect()
+}
+
+/// The same problem in words that may be shown.
+pub fn clean(diagnostic: &Diagnostic) -> Diagnostic {
+    Diagnostic {
+        message: clean_text(&diagnostic.message),
+        label: clean_text(&diagnostic.label),
+        related: diagnostic.related.iter().map(|(at, what)| (*at, clean_text(what))).collect(),
+        help: diagnostic.help.as_deref().map(clean_text),
+        ..diagnostic.clone()
+    }
+}
+
 /// One problem with its excerpt.
 pub fn human(sources: &Sources, diagnostic: &Diagnostic, style: Style) -> String {
+    let diagnostic = &clean(diagnostic);
     let renderer = match style {
         Style::Plain => Renderer::plain(),
         Style::Coloured => Renderer::styled(),
@@ -40,6 +59,7 @@ pub fn human(sources: &Sources, diagnostic: &Diagnostic, style: Style) -> String
 
 /// One problem as a JSON object.
 pub fn json(sources: &Sources, diagnostic: &Diagnostic) -> Json {
+    let diagnostic = &clean(diagnostic);
     let place = |at: Span| {
         let location = sources.locate(at);
         json!({ "file": location.name, "line": location.line, "column": location.column })

@@ -114,10 +114,32 @@ fn struck(source: &Source, at: Span, window: &Range<usize>, diagnostic: &Diagnos
     let is_own = diagnostic.code == "literal-credential" && diagnostic.at.source == at.source;
     let own = is_own.then_some(diagnostic.at.start as usize..diagnostic.at.end as usize);
     let own = own.map(|own| inside(own.start, window)..inside(own.end, window));
-    for range in scan::find_secrets(text).into_iter().map(|secret| secret.range).chain(own) {
+    let known = scan::find_secrets(text).into_iter().map(|secret| secret.range);
+    for range in known.chain(by_field(text)).chain(own) {
         bytes[range].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b'*');
     }
     String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// Values that are credentials because of the key they stand under.
+fn by_field(text: &str) -> Vec<Range<usize>> {
+    let mut offset = 0;
+    let mut found = Vec::new();
+    for line in text.split_inclusive('\n') {
+        for pair in line.split_inclusive(['{', ',']) {
+            if let Some((key, value)) = pair.split_once(": ") {
+                let (name, bare) = (
+                    key.trim_matches(|c: char| !c.is_ascii_alphanumeric() && c != '_'),
+                    value.trim_matches(&[' ', '\n', '\r', '"', '\'', '}', ','][..]),
+                );
+                if !bare.contains("${") && scan::find_secret_in_field(name, bare).is_some() {
+                    found.push(offset + key.len() + 2..offset + pair.trim_end().len());
+                }
+            }
+            offset += pair.len();
+        }
+    }
+    found
 }
 
 fn inside(byte: usize, window: &Range<usize>) -> usize {

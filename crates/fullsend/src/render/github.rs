@@ -2,9 +2,10 @@
 
 use yaml::{Diagnostic, Sources};
 
-use super::diagnostics::severity;
+use super::diagnostics::{clean, severity};
 
 pub fn annotation(sources: &Sources, diagnostic: &Diagnostic) -> String {
+    let diagnostic = &clean(diagnostic);
     let place = sources.locate(diagnostic.at);
     let mut message = diagnostic.message.clone();
     for extra in [Some(&diagnostic.label).filter(|label| !label.is_empty()), diagnostic.help.as_ref()]

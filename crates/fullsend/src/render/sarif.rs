@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 use yaml::{Diagnostic, Sources, Span};
 
-use super::diagnostics::severity;
+use super::diagnostics::{clean, severity};
 
 /// One log with one run that holds all problems.
 pub fn log(sources: &Sources, diagnostics: &[Diagnostic]) -> Json {
@@ -31,6 +31,7 @@ pub fn log(sources: &Sources, diagnostics: &[Diagnostic]) -> Json {
 }
 
 fn result(sources: &Sources, diagnostic: &Diagnostic, rules: &[&str]) -> Json {
+    let diagnostic = &clean(diagnostic);
     let text = match &diagnostic.help {
         Some(help) => format!("{}; {help}", diagnostic.message),
         None => diagnostic.message.clone(),

@@ -138,9 +138,14 @@ impl Layer {
                     .then(|| found(path.to_owned()))?
             }
             Root::Directory { descriptor, customized, .. } => {
+                let leads_nowhere =
+                    |path: &str| open(descriptor, path, OFlags::PATH | OFlags::NOFOLLOW).is_ok();
                 let exists = |path: &str| match open(descriptor, path, OFlags::PATH) {
                     Ok(_) => true,
-                    Err(error) => !matches!(ReadError::from(error), ReadError::Missing),
+                    // A link whose target is gone is a file that cannot be read, not one that nobody wrote.
+                    Err(error) => {
+                        !matches!(ReadError::from(error), ReadError::Missing) || leads_nowhere(path)
+                    }
                 };
                 let over = format!("customized/{path}");
                 if *customized && exists(&over) {

@@ -51,6 +51,10 @@ pub struct Resolved {
     pub organisation_policies: Vec<(LocalPath, Span)>,
     /// The organisation's configuration, for its overrides.
     pub organisation: Option<Rc<Config>>,
+    /// Nobody but the built-in defaults speaks of the validation loop.
+    loop_is_built_in: bool,
+    /// The blocks of forges, where none of them was chosen.
+    forge: Option<Node>,
     choices: Choices,
 }
 
@@ -95,7 +99,7 @@ pub fn resolve(
         return None;
     }
     let floors = floors::floors(library, configs.said_to_all(), &links, choices.forge, problems);
-    let tree = merge(library, &configs, &links, choices, problems)?;
+    let (tree, forge) = merge(library, &configs, &links, choices, problems)?;
     if problems.iter().any(Diagnostic::is_error) {
         return None;
     }
@@ -104,6 +108,7 @@ pub fn resolve(
     problems.extend(decoder.diagnostics.into_iter().filter(Diagnostic::is_error));
     let harness = harness?;
 
+    let loop_is_built_in = all_built_in(library, tree.get("validation_loop"));
     let weakenings = pins::weakenings(library, &floors, configs.caps(), &tree);
     let asking = Asking { repo: choices.repo.as_deref(), today: &choices.today };
     let exceptions = pins::judge(weakenings, configs.organisation.as_deref(), &asking, problems);
@@ -120,6 +125,8 @@ pub fn resolve(
         policy_ceiling: configs.policy_ceiling(),
         organisation_policies: floors.iter().filter_map(|floor| local_path(floor.get("policy"))).collect(),
         organisation: configs.organisation,
+        loop_is_built_in,
+        forge: forge.filter(|_| choices.forge.is_none()),
         choices: choices.clone(),
     })
 }
@@ -246,7 +253,7 @@ fn merge(
     links: &[Link],
     choices: &Choices,
     problems: &mut Vec<Diagnostic>,
-) -> Option<Node> {
+) -> Option<(Node, Option<Node>)> {
     let defaults = Found { layer: LayerKind::Builtin, path: "defaults.yaml".to_owned() };
     let defaults = match library.tree(&defaults) {
         Ok(tree) => floors::within_caps(&tree, configs.caps()),
@@ -272,7 +279,7 @@ fn merge(
     let mut tree = Harness::merge(defaults.clone(), tree);
     uncover(&defaults, &mut tree);
     without_idle_limit(&mut tree, links);
-    Some(tree)
+    Some((tree, forge))
 }
 
 /// How many resources may be fetched is a limit for whoever fetches. In a harness that does not, the built-in number
@@ -352,8 +359,29 @@ fn local_path(node: Option<&Node>) -> Option<(LocalPath, Span)> {
     Some((LocalPath::parse(node.scalar()?).ok()?, node.at))
 }
 
-/// The keys in a fixed order, without what resolution consumed: the document of `explain --resolved`.
-pub fn self_contained(tree: &Node) -> Node {
+fn all_built_in(library: &Library, node: Option<&Node>) -> bool {
+    node.is_some_and(|node| {
+        node.entries().iter().all(|entry| library.layer_of(entry.node.at) == LayerKind::Builtin)
+    })
+}
+
+/// The keys in a fixed order, without what resolution consumed: the document of `explain --resolved`. Blocks of forges
+/// stay while none was chosen, and a built-in loop without anything to check is left to be built in again.
+pub fn self_contained(resolved: &Resolved) -> Node {
+    let mut entries: Vec<Entry> = resolved.tree.entries().to_vec();
+    if resolved.loop_is_built_in {
+        entries.retain(|entry| entry.key != "validation_loop");
+    }
+    entries.extend(resolved.forge.clone().map(|node| Entry {
+        key: "forge".to_owned(),
+        key_at: node.at,
+        node,
+    }));
+    ordered(&Node { value: Value::Map(entries), ..resolved.tree.clone() })
+}
+
+/// The keys in the order of the documentation.
+pub fn ordered(tree: &Node) -> Node {
     let mut entries: Vec<Entry> = tree.entries().to_vec();
     entries.sort_by_key(|entry| Harness::KEYS.iter().position(|key| *key == entry.key));
     Node { value: Value::Map(entries), ..tree.clone() }

@@ -50,6 +50,9 @@ pub fn checkout(
     if blobs.len() > MAX_FILES {
         return Err(TrustedError::TooMuch { what: "many files" });
     }
+    if let Some(path) = ambiguous(&blobs) {
+        return Err(TrustedError::Name { path });
+    }
     let mut total = 0;
     for blob in &blobs {
         let bytes = contents(repository, reference, &blob.id)?;
@@ -99,6 +102,16 @@ fn parse_line(line: &str) -> Option<Blob> {
 
 fn is_safe(path: &str, below: &str) -> bool {
     path.starts_with(below) && !path.split('/').any(|part| part.is_empty() || part == "." || part == "..")
+}
+
+/// A path that stands twice, or in whose place another path has a directory: written out, one would redirect the other.
+fn ambiguous(blobs: &[Blob]) -> Option<String> {
+    let paths: std::collections::BTreeSet<&str> = blobs.iter().map(|blob| blob.path.as_str()).collect();
+    let doubled = paths.len() < blobs.len();
+    let parents =
+        blobs.iter().flat_map(|blob| blob.path.match_indices('/').map(|(index, _)| &blob.path[..index]));
+    let through = parents.into_iter().find(|parent| paths.contains(parent)).map(str::to_owned);
+    through.or_else(|| doubled.then(|| "a path that stands twice".to_owned()))
 }
 
 fn contents(repository: &Path, reference: &str, id: &str) -> Result<Vec<u8>, TrustedError> {

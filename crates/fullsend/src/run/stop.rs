@@ -166,7 +166,6 @@ impl From<BootstrapError> for Stop {
 impl From<RuntimeError> for Stop {
     fn from(error: RuntimeError) -> Self {
         match error {
-            RuntimeError::NotBuilt(_) => Self::missing(error.to_string()),
             RuntimeError::Start(_) | RuntimeError::Stream(_) | RuntimeError::State { .. } => {
                 Self::agent_failed(&error.to_string())
             }

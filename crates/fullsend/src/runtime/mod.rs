@@ -2,6 +2,7 @@
 //! stream into events, and come back with an `Attempt`. Nothing here makes a sandbox or judges the output.
 
 pub mod claude;
+pub mod codex;
 pub mod contract;
 mod handin;
 pub mod inside;
@@ -83,7 +84,6 @@ pub enum Ending {
 
 #[derive(Debug)]
 pub enum RuntimeError {
-    NotBuilt(RuntimeName),
     Start(sandbox::ExecError),
     Stream(std::io::Error),
     State { what: &'static str, source: std::io::Error },
@@ -92,7 +92,6 @@ pub enum RuntimeError {
 impl std::fmt::Display for RuntimeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NotBuilt(name) => write!(f, "the runtime `{name}` is not built yet: use `runtime: native`"),
             Self::Start(error) => write!(f, "the agent could not be started: {error}"),
             Self::Stream(error) => write!(f, "the agent's stream broke: {error}"),
             Self::State { what, source } => write!(f, "{what}: {source}"),
@@ -102,21 +101,29 @@ impl std::fmt::Display for RuntimeError {
 
 impl std::error::Error for RuntimeError {}
 
+/// What a runtime is fitted out from, before there is a sandbox.
+pub struct Outfit<'a> {
+    pub cleared: &'a Cleared,
+    pub guard: &'a Guard,
+    pub program: Option<&'a Program>,
+    /// The repository on the host, and where it will be.
+    pub repository: &'a Path,
+    pub repository_inside: &'a str,
+    /// The host's environment, for `${VAR}`.
+    pub value: &'a dyn Fn(&str) -> Option<String>,
+}
+
 /// What must be in the sandbox from its start, beside the agent and its skills.
-pub fn mounts(
-    cleared: &Cleared,
-    guard: &Guard,
-    program: Option<&Program>,
-    value: &dyn Fn(&str) -> Option<String>,
-) -> Vec<Mount> {
+pub fn mounts(outfit: &Outfit<'_>) -> Vec<Mount> {
     let mut mounts = Vec::new();
-    if let Some(program) = program {
+    if let Some(program) = outfit.program {
         let kind = sandbox::MountKind::ReadOnly { source: program.directory.clone() };
         mounts.push(Mount { target: inside::RUNTIME_PROGRAM.into(), kind });
     }
-    match cleared.checked.resolved.harness.runtime.value {
-        RuntimeName::Claude => mounts.extend(claude::settings::mounts(cleared, guard, value)),
-        RuntimeName::Codex | RuntimeName::Native => {}
+    match outfit.cleared.checked.resolved.harness.runtime.value {
+        RuntimeName::Claude => mounts.extend(claude::settings::mounts(outfit)),
+        RuntimeName::Codex => mounts.extend(codex::settings::mounts(outfit)),
+        RuntimeName::Native => {}
     }
     mounts
 }
@@ -125,8 +132,8 @@ pub fn mounts(
 pub fn attempt(scene: &Scene<'_>, task: &Task, emit: &Emitter) -> Result<Attempt, RuntimeError> {
     match scene.cleared.checked.resolved.harness.runtime.value {
         RuntimeName::Claude => claude::launch::attempt(scene, task, emit),
+        RuntimeName::Codex => codex::launch::attempt(scene, task, emit),
         RuntimeName::Native => native::launch::attempt(scene, task, emit),
-        other => Err(RuntimeError::NotBuilt(other)),
     }
 }
 

@@ -73,9 +73,13 @@ fn simplify(schema: &Json, depth: usize) -> Option<Json> {
     Some(Json::Object(out))
 }
 
-#[cfg(test)]
+/// The plain schema, if it is as strict as the Responses API wants.
+pub fn strict(schema: &Json) -> Option<Json> {
+    plain(schema).filter(is_strict)
+}
+
 /// Whether it is as strict as the Responses API wants: every object closed, every property required.
-pub fn is_strict(schema: &Json) -> bool {
+fn is_strict(schema: &Json) -> bool {
     let below = match schema {
         Json::Object(fields) => fields.values().all(is_strict),
         Json::Array(items) => items.iter().all(is_strict),

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::index::Entry;
+use super::lookup::Lookup;
 use super::{Action, Cause, Decision, Denial, Fix, Reason, Request};
 use crate::address::Reach;
 use crate::canonical::EncodedSlash;
@@ -102,12 +103,13 @@ impl Admitted {
         }
         let speaking = || self.readers().filter(|entry| entry.endpoint.speaks_for(request.path.as_str()));
         let cause = |entry: &Entry, rule: &Rule| Cause { rule: entry.rule.name.clone(), at: rule.at.0 };
-        let denied = speaking().find_map(|entry| Some((entry, find(&entry.endpoint.deny, request, denies)?)));
+        let denied = speaking()
+            .find_map(|entry| Some((entry, find(&entry.endpoint.deny, &entry.deny, request, denies)?)));
         if let Some((entry, rule)) = denied {
             return Err(Denial::because(Reason::DenyRule, Some(cause(entry, rule))));
         }
-        let allowed =
-            speaking().find_map(|entry| Some((entry, find(&entry.endpoint.allow, request, allows)?)));
+        let allowed = speaking()
+            .find_map(|entry| Some((entry, find(&entry.endpoint.allow, &entry.allow, request, allows)?)));
         match allowed {
             Some((entry, rule)) => Ok(cause(entry, rule)),
             None => Err(Denial {
@@ -154,13 +156,16 @@ fn is_method(method: &str) -> bool {
 
 fn find<'a>(
     rules: &'a [Rule],
+    lookup: &Lookup,
     request: &Request<'_>,
     query_matches: fn(&HttpRule, &Query) -> bool,
 ) -> Option<&'a Rule> {
-    rules.iter().find(|rule| match &rule.on {
+    let path = request.path.as_str().as_bytes();
+    let candidates = lookup.candidates(path, b'/');
+    candidates.into_iter().map(|position| &rules[position]).find(|rule| match &rule.on {
         Subject::Http(http) => {
             http.method.matches(request.action.method())
-                && http.path.matches(request.path.as_str().as_bytes())
+                && http.path.matches(path)
                 && query_matches(http, request.query)
         }
         Subject::Graphql(_) | Subject::Rpc(_) | Subject::Sql { .. } => false,

@@ -7,16 +7,19 @@ use std::sync::Arc;
 
 use yaml::{At, Span};
 
+use super::lookup::Lookup;
 use super::{Admitted, Caller, Cause, Connection, Denial, Fix, Reason};
 use crate::glob::Pattern;
 use crate::host::Host;
-use crate::model::{Endpoint, HostPattern, Policy};
+use crate::model::{Endpoint, HostPattern, Policy, Rule, Subject};
 
 /// An endpoint together with what its rule says.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) rule: Arc<Owner>,
     pub(super) endpoint: Endpoint,
+    pub(super) allow: Lookup,
+    pub(super) deny: Lookup,
 }
 
 #[derive(Debug)]
@@ -36,6 +39,7 @@ pub struct Compiled {
 struct Hosts {
     exact: HashMap<Host, Vec<Arc<Entry>>>,
     patterns: Vec<Arc<Entry>>,
+    lookup: Lookup,
 }
 
 impl Compiled {
@@ -48,9 +52,14 @@ impl Compiled {
                 binaries: network.binaries.clone(),
             });
             for endpoint in &network.endpoints {
-                let entry = Arc::new(Entry { rule: Arc::clone(&owner), endpoint: endpoint.clone() });
-                compiled.insert(&entry);
+                compiled.insert(&Arc::new(Entry::new(&owner, endpoint)));
             }
+        }
+        for hosts in compiled.ports.values_mut() {
+            hosts.lookup = Lookup::new(hosts.patterns.iter().map(|entry| match &entry.endpoint.host {
+                HostPattern::Glob(pattern) => Some(pattern),
+                HostPattern::Any | HostPattern::Name(_) | HostPattern::Address(_) => None,
+            }));
         }
         compiled
     }
@@ -119,7 +128,14 @@ impl Compiled {
 
     fn named(&self, host: &Host, port: u16) -> impl Iterator<Item = &Arc<Entry>> {
         self.ports.get(&port).into_iter().flat_map(move |hosts| {
-            let patterns = hosts.patterns.iter().filter(move |entry| entry.endpoint.host.matches(host));
+            let name = match host {
+                Host::Name(name) => name.as_bytes(),
+                Host::Address(_) => b"",
+            };
+            let candidates = hosts.lookup.candidates(name, b'.').into_iter();
+            let patterns = candidates
+                .map(|position| &hosts.patterns[position])
+                .filter(move |entry| entry.endpoint.host.matches(host));
             hosts.exact.get(host).into_iter().flatten().chain(patterns)
         })
     }
@@ -138,6 +154,21 @@ impl Owner {
 }
 
 impl Entry {
+    fn new(owner: &Arc<Owner>, endpoint: &Endpoint) -> Self {
+        let lookup = |rules: &[Rule]| {
+            Lookup::new(rules.iter().map(|rule| match &rule.on {
+                Subject::Http(http) => Some(&http.path),
+                Subject::Graphql(_) | Subject::Rpc(_) | Subject::Sql { .. } => None,
+            }))
+        };
+        Self {
+            rule: Arc::clone(owner),
+            allow: lookup(&endpoint.allow),
+            deny: lookup(&endpoint.deny),
+            endpoint: endpoint.clone(),
+        }
+    }
+
     pub(super) fn cause(&self) -> Cause {
         Cause { rule: self.rule.name.clone(), at: self.endpoint.at }
     }

@@ -4,6 +4,7 @@
 mod admitted;
 mod attempt;
 mod index;
+mod lookup;
 
 use std::path::{Path, PathBuf};
 

@@ -92,6 +92,18 @@ impl Pattern {
         }
     }
 
+    /// The segments between separators that every text that matches has in full.
+    pub fn literal_segments(&self) -> Vec<Vec<u8>> {
+        match &self.matcher {
+            Matcher::Everything => Vec::new(),
+            Matcher::Exactly(bytes) => {
+                let parts = bytes.split(|byte| *byte == self.separator.byte());
+                parts.filter(|part| !part.is_empty()).map(<[u8]>::to_vec).collect()
+            }
+            Matcher::Automaton(_) => parse::literal_segments(&self.text, self.separator),
+        }
+    }
+
     pub fn is_everything(&self) -> bool {
         matches!(self.matcher, Matcher::Everything)
     }

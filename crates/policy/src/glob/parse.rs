@@ -115,6 +115,26 @@ pub(super) fn literal(tokens: &[Token]) -> Option<Vec<u8>> {
         .collect()
 }
 
+/// The parts between separators that are written out in full.
+pub(super) fn literal_segments(text: &str, separator: Separator) -> Vec<Vec<u8>> {
+    let mut segments = Vec::new();
+    // `None` once the segment has a wildcard.
+    let mut open = Some(Vec::new());
+    for token in parse(text, separator).unwrap_or_default() {
+        let single = literal(std::slice::from_ref(&token)).and_then(|bytes| bytes.first().copied());
+        match (token, single) {
+            (_, Some(byte)) if byte == separator.byte() => segments.extend(open.replace(Vec::new())),
+            (_, Some(byte)) => open.iter_mut().for_each(|segment| segment.push(byte)),
+            // These bring their own separators.
+            (Token::Prefix | Token::Suffix | Token::Middle, _) => segments.extend(open.replace(Vec::new())),
+            (Token::One(_) | Token::Many(_) | Token::Everything | Token::Either(_), None) => open = None,
+        }
+    }
+    segments.extend(open);
+    segments.retain(|segment| !segment.is_empty());
+    segments
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Depth {
     Top,

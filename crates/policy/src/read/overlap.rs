@@ -7,12 +7,16 @@ use yaml::Diagnostic;
 
 use crate::file::Protocol;
 use crate::glob::Effort;
-use crate::model::{Endpoint, NetworkRule, Subject};
+use crate::model::{Endpoint, HostPattern, NetworkRule, Subject};
+
+/// More pairs than this help nobody, and a file can hold millions.
+const MAX_REPORTED: usize = 32;
 
 /// Reports a problem for every pair that disagrees.
 pub(super) fn check(networks: &[NetworkRule], diagnostics: &mut Vec<Diagnostic>) {
     let effort = Effort::default();
-    let mut hosts = HashMap::new();
+    let mut patterns: HashMap<(&str, &str), bool> = HashMap::new();
+    let mut reported = 0;
     let endpoints: Vec<&Endpoint> = networks.iter().flat_map(|network| &network.endpoints).collect();
     for (index, one) in endpoints.iter().enumerate() {
         for two in &endpoints[..index] {
@@ -20,8 +24,13 @@ pub(super) fn check(networks: &[NetworkRule], diagnostics: &mut Vec<Diagnostic>)
                 continue;
             }
             // Comparing two patterns is a proof: make each only once.
-            let names = (one.host.to_string(), two.host.to_string());
-            if !*hosts.entry(names).or_insert_with(|| one.host.overlaps(&two.host, &effort)) {
+            let overlap = match (&one.host, &two.host) {
+                (HostPattern::Glob(left), HostPattern::Glob(right)) => *patterns
+                    .entry((left.as_str(), right.as_str()))
+                    .or_insert_with(|| left.overlaps(right, &effort)),
+                (left, right) => left.overlaps(right, &effort),
+            };
+            if !overlap {
                 continue;
             }
             if effort.is_spent() {
@@ -34,6 +43,10 @@ pub(super) fn check(networks: &[NetworkRule], diagnostics: &mut Vec<Diagnostic>)
             let disagreement = disagreement(one, two, &effort);
             if disagreement.is_empty() {
                 continue;
+            }
+            reported += 1;
+            if reported > MAX_REPORTED {
+                return;
             }
             let message = format!(
                 "{} and {} may match the same request but disagree on {}",

@@ -12,6 +12,7 @@ use crate::step::{AtStep, Step, StepError};
 use crate::sys;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
@@ -23,7 +24,7 @@ pub(super) fn confine(
 ) -> Result<Description, StepError> {
     let at = |step| failpoint::reach(spec.failpoint, step);
     let mut description = Description::default();
-    namespaces(&mut description);
+    namespaces(&spec.without, &mut description);
     identity(mapping, &mut description);
     views(view_facts, &mut description);
     at(Step::Limits)?;
@@ -38,12 +39,17 @@ pub(super) fn confine(
     description.add(Part::Layer(Layer::Landlock), landlock.status, landlock.reason);
     at(Step::Seccomp)?;
     // Last, because it forbids most of the calls above.
-    sys::install_filter(&seccomp::program()).at(Step::Seccomp, "the filter")?;
-    description.add(Part::Layer(Layer::Seccomp), Status::Enforced, "deny list, foreign architectures killed");
+    if spec.without.contains(&Layer::Seccomp) {
+        description.add(Part::Layer(Layer::Seccomp), Status::Absent, "left out");
+    } else {
+        sys::install_filter(&seccomp::program()).at(Step::Seccomp, "the filter")?;
+        let reason = "deny list, foreign architectures killed";
+        description.add(Part::Layer(Layer::Seccomp), Status::Enforced, reason);
+    }
     Ok(description)
 }
 
-fn namespaces(description: &mut Description) {
+fn namespaces(without: &BTreeSet<Layer>, description: &mut Description) {
     let layers = [
         Layer::UserNamespace,
         Layer::MountNamespace,
@@ -54,11 +60,17 @@ fn namespaces(description: &mut Description) {
         Layer::CgroupNamespace,
     ];
     for layer in layers {
-        description.add(Part::Layer(layer), Status::Enforced, "its own");
+        add_unless_left_out(layer, without, "its own", description);
     }
     description.add(Part::Layer(Layer::Root), Status::Enforced, "pivot_root into listed mounts only");
-    description.add(Part::Layer(Layer::Proc), Status::Enforced, "its own, masked");
+    add_unless_left_out(Layer::Proc, without, "its own, masked", description);
     description.add(Part::Layer(Layer::Descriptors), Status::Enforced, "none inherited");
+}
+
+fn add_unless_left_out(layer: Layer, without: &BTreeSet<Layer>, reason: &str, description: &mut Description) {
+    let (status, reason) =
+        if without.contains(&layer) { (Status::Absent, "left out") } else { (Status::Enforced, reason) };
+    description.add(Part::Layer(layer), status, reason);
 }
 
 fn identity(mapping: Mapping, description: &mut Description) {
@@ -121,11 +133,12 @@ fn lower(
 }
 
 fn nested_namespaces(nested: NestedNamespaces, description: &mut Description) {
-    let reason = match nested {
-        NestedNamespaces::RefusedBySysctl => "sysctl and seccomp",
-        NestedNamespaces::LeftToSeccomp => "seccomp; this kernel has no sysctl for it",
+    let (status, reason) = match nested {
+        NestedNamespaces::RefusedBySysctl => (Status::Enforced, "sysctl and seccomp"),
+        NestedNamespaces::LeftToSeccomp => (Status::Enforced, "seccomp; this kernel has no sysctl for it"),
+        NestedNamespaces::LeftOut => (Status::Absent, "left out"),
     };
-    description.add(Part::Layer(Layer::NestedNamespaces), Status::Enforced, reason);
+    description.add(Part::Layer(Layer::NestedNamespaces), status, reason);
 }
 
 fn drop_capabilities(description: &mut Description) -> Result<(), StepError> {

@@ -22,7 +22,7 @@ mod views;
 mod workshop;
 
 use crate::channel;
-use crate::describe::Description;
+use crate::describe::{Description, Layer};
 use crate::failpoint;
 use crate::identity::Mapping;
 use crate::message::{Report, Request};
@@ -97,14 +97,17 @@ fn build(
     at(Step::Hostname)?;
     namespaces::name_host(&spec.hostname)?;
     at(Step::Network)?;
-    network::set_up(&spec.network)?;
+    // In the host's network nothing may be set up, and a listener there would be the host's.
+    if !spec.without.contains(&Layer::NetworkNamespace) {
+        network::set_up(&spec.network)?;
+    }
     // Ports below 1024 need the capability that is dropped below.
     at(Step::Sockets)?;
     network::hand_out_sockets(&spec.network, control)?;
     at(Step::Root)?;
     let root = root::attach()?;
     at(Step::Proc)?;
-    let nested = proc::mount(&root)?;
+    let nested = proc::mount(&root, &spec.without)?;
     at(Step::NestedNamespaces)?;
     at(Step::Dev)?;
     dev::mount(&root)?;

@@ -1,6 +1,7 @@
 //! Entering fresh namespaces, and dying with the host side.
 
 use crate::channel;
+use crate::describe::Layer;
 use crate::failpoint;
 use crate::identity::Mapping;
 use crate::message::{Report, Request};
@@ -37,13 +38,20 @@ pub(super) fn enter(spec: &SandboxSpec, mapping: Mapping, control: &UnixStream) 
         rustix::thread::set_thread_groups(&[]).at(Step::MapIdentity, "dropping supplementary groups")?;
     }
     failpoint::reach(spec.failpoint, Step::Unshare)?;
-    let flags = UnshareFlags::NEWUSER
+    let mut flags = UnshareFlags::NEWUSER
         | UnshareFlags::NEWNS
         | UnshareFlags::NEWPID
         | UnshareFlags::NEWNET
         | UnshareFlags::NEWIPC
         | UnshareFlags::NEWUTS
         | UnshareFlags::NEWCGROUP;
+    for (layer, flag) in
+        [(Layer::NetworkNamespace, UnshareFlags::NEWNET), (Layer::IpcNamespace, UnshareFlags::NEWIPC)]
+    {
+        if spec.without.contains(&layer) {
+            flags -= flag;
+        }
+    }
     sys::unshare(flags).at(Step::Unshare, "namespaces")?;
     failpoint::reach(spec.failpoint, Step::MapIdentity)?;
     match mapping {

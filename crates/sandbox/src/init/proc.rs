@@ -3,9 +3,11 @@
 
 use super::place::{self, ReadOnly, TargetKind};
 use super::{root, sources};
+use crate::describe::Layer;
 use crate::step::{AtStep, Step, StepError};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::FsOpenFlags;
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -32,16 +34,23 @@ const READ_ONLY: [&str; 4] = ["bus", "fs", "irq", "sys"];
 pub(super) enum NestedNamespaces {
     RefusedBySysctl,
     LeftToSeccomp,
+    LeftOut,
 }
 
-pub(super) fn mount(root: &OwnedFd) -> Result<NestedNamespaces, StepError> {
+pub(super) fn mount(root: &OwnedFd, without: &BTreeSet<Layer>) -> Result<NestedNamespaces, StepError> {
     let target =
         place::make_target(root, Path::new("/proc"), TargetKind::Directory).at(Step::Proc, "/proc")?;
     let proc = fresh().at(Step::Proc, "a fresh /proc")?;
     place::attach(&proc, &target).at(Step::Proc, "attaching /proc")?;
     // While /proc/sys can still be written, and this process still may.
-    let nested = refuse_nested(&proc).at(Step::NestedNamespaces, "user.max_user_namespaces")?;
-    mask(&proc)?;
+    let nested = if without.contains(&Layer::NestedNamespaces) {
+        NestedNamespaces::LeftOut
+    } else {
+        refuse_nested(&proc).at(Step::NestedNamespaces, "user.max_user_namespaces")?
+    };
+    if !without.contains(&Layer::Proc) {
+        mask(&proc)?;
+    }
     Ok(nested)
 }
 

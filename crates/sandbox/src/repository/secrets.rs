@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A tree with more entries is refused: what was not looked at cannot be shown.
@@ -48,8 +49,40 @@ pub(super) fn untracked(root: &Path, tracked: &BTreeSet<PathBuf>) -> io::Result<
             }
         }
     }
+    add_hard_links(root, tracked, &mut found)?;
     found.sort();
     Ok(found)
+}
+
+/// A secret may have a second, innocent name: other names of the same file go too.
+fn add_hard_links(root: &Path, tracked: &BTreeSet<PathBuf>, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    let mut shared = BTreeSet::new();
+    for path in found.iter() {
+        let metadata = fs::symlink_metadata(root.join(path))?;
+        if metadata.is_file() && metadata.nlink() > 1 {
+            shared.insert((metadata.dev(), metadata.ino()));
+        }
+    }
+    if shared.is_empty() {
+        return Ok(());
+    }
+    let mut open = vec![PathBuf::new()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(root.join(&directory)).into_iter().flatten() {
+            let entry = entry?;
+            let path = directory.join(entry.file_name());
+            if entry.file_type()?.is_dir() {
+                open.push(path);
+                continue;
+            }
+            let metadata = entry.metadata()?;
+            let same = shared.contains(&(metadata.dev(), metadata.ino()));
+            if same && !found.contains(&path) && !tracked.contains(&path) {
+                found.push(path);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A directory with a secret's name goes as a whole unless something in it is tracked.

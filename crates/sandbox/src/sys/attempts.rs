@@ -14,8 +14,8 @@ pub enum Attempt {
     FsOpen,
     InitModule,
     IoUringSetup,
-    KeyctlUserKeyring,
     KexecLoad,
+    KeyctlUserKeyring,
     MemfdCreate,
     Mount,
     MountSetattr,
@@ -27,6 +27,7 @@ pub enum Attempt {
     PidfdGetfd,
     PivotRoot,
     ProcessVmReadv,
+    PtraceParent,
     PtracePidOne,
     RaiseAmbientCapability,
     SetAllCapabilities,
@@ -43,6 +44,49 @@ pub enum Attempt {
     TerminalLinux,
     Userfaultfd,
     X32Ptrace,
+}
+
+impl Attempt {
+    pub const ALL: [Self; 38] = [
+        Self::AddKey,
+        Self::Bpf,
+        Self::Clone3NewUser,
+        Self::CloneNewUser,
+        Self::Foreign32BitCall,
+        Self::FsOpen,
+        Self::InitModule,
+        Self::IoUringSetup,
+        Self::KexecLoad,
+        Self::KeyctlUserKeyring,
+        Self::MemfdCreate,
+        Self::Mount,
+        Self::MountSetattr,
+        Self::NewUserNamespace,
+        Self::OpenByHandle,
+        Self::OpenTree,
+        Self::OpenTreeAttr,
+        Self::PerfEventOpen,
+        Self::PidfdGetfd,
+        Self::PivotRoot,
+        Self::ProcessVmReadv,
+        Self::PtraceParent,
+        Self::PtracePidOne,
+        Self::RaiseAmbientCapability,
+        Self::SetAllCapabilities,
+        Self::SetHostname,
+        Self::SetNamespace,
+        Self::SetUidZero,
+        Self::SocketAlg,
+        Self::SocketNetlinkDiag,
+        Self::SocketPacket,
+        Self::SocketRawIcmp,
+        Self::SocketVsock,
+        Self::SocketXdp,
+        Self::TerminalInject,
+        Self::TerminalLinux,
+        Self::Userfaultfd,
+        Self::X32Ptrace,
+    ];
 }
 
 /// Makes the call. A success returns what the kernel returned.
@@ -90,6 +134,11 @@ pub fn attempt(what: Attempt) -> io::Result<i64> {
         A::PidfdGetfd => call(libc::SYS_pidfd_getfd, [0, 0, 0, 0, 0]),
         A::PivotRoot => call(libc::SYS_pivot_root, [path, path, 0, 0, 0]),
         A::ProcessVmReadv => call(libc::SYS_process_vm_readv, [1, 0, 0, 0, 0]),
+        A::PtraceParent => {
+            // SAFETY: takes nothing, returns a number.
+            let parent = unsafe { libc::getppid() };
+            call(libc::SYS_ptrace, [0x4206, parent.cast_unsigned() as usize, 0, 0, 0])
+        }
         A::PtracePidOne => call(libc::SYS_ptrace, [0x4206, 1, 0, 0, 0]),
         A::RaiseAmbientCapability => call(libc::SYS_prctl, [47, 2, 21, 0, 0]),
         A::SetAllCapabilities => call(

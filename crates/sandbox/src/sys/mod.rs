@@ -20,7 +20,7 @@ pub(crate) use landlock::landlock_level;
 pub(crate) use mount::{MountAttributes, set_mount_attributes};
 pub(crate) use process::{CloneOutcome, clone_as_sibling, exit_now, fork, spawn_in_session, unshare};
 pub(crate) use seccomp::{Instruction, install_filter};
-pub(crate) use signal::{block_child_signal, child_signal_descriptor};
+pub(crate) use signal::{block_child_signal, child_signal_descriptor, unblock_child_signal};
 
 use std::io;
 

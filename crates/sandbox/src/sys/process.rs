@@ -40,9 +40,11 @@ pub(crate) fn fork() -> io::Result<Option<i32>> {
 
 /// Spawns `command` as the leader of a new session; with `terminal`, its standard input becomes the session's terminal.
 pub(crate) fn spawn_in_session(command: &mut Command, terminal: bool) -> io::Result<Child> {
-    // SAFETY: between fork and exec the closure makes two plain system calls and allocates nothing.
+    // SAFETY: between fork and exec the closure makes a few plain system calls and allocates nothing.
     unsafe {
         command.pre_exec(move || {
+            // A program that never hears of its children's ends waits for them until it gives up.
+            super::unblock_child_signal()?;
             rustix::process::setsid()?;
             if terminal && libc::ioctl(0, libc::TIOCSCTTY as _, 0) < 0 {
                 return Err(io::Error::last_os_error());

@@ -14,10 +14,19 @@ fn child_signal() -> libc::sigset_t {
     set
 }
 
-/// Keeps SIGCHLD pending for the descriptor. Commands that PID 1 starts get an empty mask back from std.
+/// Keeps SIGCHLD pending for the descriptor. A mask outlives exec: commands must be given theirs back.
 pub(crate) fn block_child_signal() -> io::Result<()> {
+    mask_child_signal(libc::SIG_BLOCK)
+}
+
+/// For a command, between fork and exec.
+pub(crate) fn unblock_child_signal() -> io::Result<()> {
+    mask_child_signal(libc::SIG_UNBLOCK)
+}
+
+fn mask_child_signal(how: libc::c_int) -> io::Result<()> {
     // SAFETY: the set outlives the call and no old mask is asked for.
-    let done = unsafe { libc::sigprocmask(libc::SIG_BLOCK, &child_signal(), std::ptr::null_mut()) };
+    let done = unsafe { libc::sigprocmask(how, &child_signal(), std::ptr::null_mut()) };
     super::check(done.into()).map(drop)
 }
 

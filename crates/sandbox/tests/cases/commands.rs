@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 pub(crate) const CASES: &[Case] = &[
+    Case { name: "a_command_has_no_signal_blocked", run: mask },
     Case { name: "a_command_gets_its_streams_and_its_exit_is_told", run: streams_and_exit },
     Case { name: "the_environment_is_built_from_nothing", run: environment },
     Case { name: "a_program_that_is_not_there_is_an_error_with_its_name", run: missing_program },
@@ -115,4 +116,11 @@ fn close_kills_what_hides(world: &World) {
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
     assert!(!state.exists());
+}
+
+fn mask(world: &World) {
+    let sandbox = world.start(world.spec());
+    let output = run(&sandbox, Command::new(["/usr/bin/grep", "SigBlk", "/proc/self/status"]));
+    assert_eq!(output.stdout.trim_start_matches("SigBlk:").trim(), "0000000000000000", "{output:?}");
+    sandbox.close().unwrap();
 }

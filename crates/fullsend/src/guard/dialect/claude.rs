@@ -6,8 +6,12 @@ use serde_json::{Value as Json, json};
 use super::{HookAnswer, HookEvent, text};
 use crate::guard::calls::{Decision, Habits};
 
-pub(super) const HABITS: Habits =
-    Habits { tools_without_hooks: &[], refusals: &["<tool_use_error>"], same_call: same };
+pub(super) const HABITS: Habits = Habits {
+    tools_without_hooks: &[],
+    refusals: &["<tool_use_error>"],
+    errors_are_marked: true,
+    same_call: same,
+};
 
 pub(super) fn read(body: &Json) -> Option<HookEvent> {
     match body["hook_event_name"].as_str()? {

@@ -6,7 +6,16 @@ use serde_json::{Value as Json, json};
 use super::{HookAnswer, HookEvent, text};
 use crate::guard::calls::{Decision, Habits};
 
-pub(super) const HABITS: Habits = Habits { tools_without_hooks: &[], refusals: &[], same_call: same };
+pub(super) const HABITS: Habits = Habits {
+    tools_without_hooks: &["write_stdin", "update_plan", "request_user_input", "tool_search"],
+    refusals: &[
+        "unsupported call: ",
+        "unsupported custom tool call: ",
+        "failed to parse function arguments: ",
+    ],
+    errors_are_marked: false,
+    same_call: same,
+};
 
 pub(super) fn read(body: &Json) -> Option<HookEvent> {
     match body["hook_event_name"].as_str()? {

@@ -6,8 +6,12 @@ use serde_json::{Value as Json, json};
 use super::{HookAnswer, HookEvent};
 use crate::guard::calls::{Decision, Habits};
 
-pub(super) const HABITS: Habits =
-    Habits { tools_without_hooks: &[], refusals: &[], same_call: |asked, hooked| asked == hooked };
+pub(super) const HABITS: Habits = Habits {
+    tools_without_hooks: &[],
+    refusals: &[],
+    errors_are_marked: true,
+    same_call: |asked, hooked| asked == hooked,
+};
 
 /// What the loop says to the guard.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use crate::guard::Guard;
 use crate::harness::names::RuntimeName;
 use crate::inputs::Cleared;
 use crate::runtime::contract::{self, Hook};
-use crate::runtime::inside;
+use crate::runtime::{Outfit, inside};
 
 /// Settings of the highest rank, which no other file and no writing at run time can change.
 const MANAGED: &str = "/etc/claude-code/managed-settings.json";
@@ -27,16 +27,17 @@ pub fn servers_file() -> String {
     format!("{}/mcp.json", inside::LAUNCH)
 }
 
-pub fn mounts(cleared: &Cleared, guard: &Guard, value: &dyn Fn(&str) -> Option<String>) -> Vec<Mount> {
+pub fn mounts(outfit: &Outfit<'_>) -> Vec<Mount> {
+    let cleared = outfit.cleared;
     let config = contract::of(RuntimeName::Claude).config_directory;
     let file = |target: String, contents: String| Mount {
         target: target.into(),
         kind: MountKind::File { contents: contents.into_bytes(), mode: 0o444 },
     };
     vec![
-        file(MANAGED.to_owned(), managed(guard).to_string()),
+        file(MANAGED.to_owned(), managed(outfit.guard).to_string()),
         file(agents_file(), agents(cleared).to_string()),
-        file(servers_file(), servers(cleared, value).to_string()),
+        file(servers_file(), servers(cleared, outfit.value).to_string()),
         // The agent could write these otherwise, and they are read again whenever they change.
         file(format!("{config}/settings.json"), "{}".to_owned()),
         file(format!("{config}/CLAUDE.md"), String::new()),

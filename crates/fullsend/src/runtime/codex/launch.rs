@@ -1,0 +1,115 @@
+//! Starts Codex inside and brings back what it did. Everything that it is configured with lies in files that we mounted;
+//! the command line says only what differs from run to run.
+
+use std::time::Instant;
+
+use sandbox::{Command, Stdio};
+
+use super::settings;
+use super::stream::Stream;
+use crate::event::log::Emitter;
+use crate::harness::names::RuntimeName;
+use crate::runtime::contract::{self, Contract};
+use crate::runtime::process::{self, Ended};
+use crate::runtime::state;
+use crate::runtime::{
+    Attempt, Conversation, Ending, RuntimeError, Scene, Task, handin, inside, prompt, schema,
+};
+
+/// A model whose tools are called one by one, each with its hooks. Newer ones call tools from code that they write, and
+/// then no hook's question can be matched with what the model asked for.
+const DEFAULT_MODEL: &str = "gpt-5.5";
+
+fn contract() -> &'static Contract {
+    contract::of(RuntimeName::Codex)
+}
+
+pub fn attempt(scene: &Scene<'_>, task: &Task, emit: &Emitter) -> Result<Attempt, RuntimeError> {
+    let started = Instant::now();
+    prepare(scene, task)?;
+    let before = handin::look(scene)?;
+    let mut command = Command::new(arguments(scene, task));
+    command.working_directory = scene.repository.into();
+    command.environment = environment();
+    command.stdin = Stdio::Pipe;
+    let mut stream = Stream::default();
+    let words = prompt::prompt(scene.cleared, task);
+    let ended = process::run(scene, task, started, command, words.as_bytes(), &mut |line| {
+        stream.line(line, task.iteration).into_iter().for_each(|event| emit.emit(event));
+    })?;
+    let ending = conclude(scene, ended, &stream, before.as_deref())?;
+    let conversation = keep(scene, task, &stream)?;
+    Ok(Attempt { iteration: task.iteration, ending, conversation, logs: Vec::new(), turns: stream.turns })
+}
+
+/// Nothing that an earlier attempt left is there, but the conversation as the host kept it.
+fn prepare(scene: &Scene<'_>, task: &Task) -> Result<(), RuntimeError> {
+    let failed = |source| RuntimeError::State { what: "the conversation cannot be put back", source };
+    let config = contract().config_directory;
+    state::empty(scene.sandbox, config).map_err(failed)?;
+    for file in task.conversation.iter().flat_map(|conversation| &conversation.files) {
+        let path = format!("{config}/sessions/{}", file.path);
+        state::write(scene.sandbox, &path, &file.contents).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn arguments(scene: &Scene<'_>, task: &Task) -> Vec<String> {
+    let (checked, harness) = (&scene.cleared.checked, &scene.cleared.checked.resolved.harness);
+    let about = checked.agent.frontmatter.as_ref();
+    let executable = scene.program.map_or("codex", |program| program.executable.as_str());
+    let mut words: Vec<String> = vec![format!("{}/{executable}", inside::RUNTIME_PROGRAM), "exec".to_owned()];
+    if let Some(conversation) = &task.conversation {
+        words.extend(["resume".to_owned(), conversation.id.clone()]);
+    }
+    let flags =
+        ["--json", "--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check", "--ignore-rules"];
+    words.extend(flags.map(str::to_owned));
+    let model = harness.model.as_ref().or(about.and_then(|about| about.model.as_ref()));
+    let model = model.map(|model| model.as_str()).filter(|model| *model != "inherit");
+    words.extend(["-m".to_owned(), model.unwrap_or(DEFAULT_MODEL).to_owned()]);
+    if let Some(effort) = harness.effort.as_ref().or(about.and_then(|about| about.effort.as_ref())) {
+        words.extend(["-c".to_owned(), format!("model_reasoning_effort=\"{}\"", effort.value)]);
+    }
+    if checked.schema.as_ref().is_some_and(|found| schema::strict(&found.json).is_some()) {
+        words.extend(["--output-schema".to_owned(), settings::schema_file()]);
+    }
+    words.push("-".to_owned());
+    words
+}
+
+/// No real key: the door has it.
+fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+    [("CODEX_HOME", contract().config_directory), (settings::KEY, "held-by-fullsend")]
+        .iter()
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect()
+}
+
+fn conclude(
+    scene: &Scene<'_>,
+    ended: Ended,
+    stream: &Stream,
+    before: Option<&[u8]>,
+) -> Result<Ending, RuntimeError> {
+    let stderr = match ended {
+        Ended::OutOfTime => return Ok(Ending::Timeout),
+        Ended::Failed { why } => return Ok(Ending::Failed { why }),
+        Ended::ByItself { stderr } => stderr,
+    };
+    match &stream.failure {
+        Some(why) => Ok(Ending::Failed { why: why.clone() }),
+        None if stream.completed => handin::last_words(scene, &stream.last_words, before),
+        None if stderr.is_empty() => Ok(Ending::Failed { why: "it ended without a result".to_owned() }),
+        None => Ok(Ending::Failed { why: stderr }),
+    }
+}
+
+fn keep(scene: &Scene<'_>, task: &Task, stream: &Stream) -> Result<Option<Conversation>, RuntimeError> {
+    let earlier = task.conversation.as_ref().map(|conversation| conversation.id.clone());
+    let Some(id) = stream.thread.clone().or(earlier) else { return Ok(None) };
+    let directory = format!("{}/sessions", contract().config_directory);
+    let files = state::read(scene.sandbox.root(), &directory)
+        .map_err(|source| RuntimeError::State { what: "the transcript cannot be read", source })?;
+    Ok(Some(Conversation { id, files }))
+}

@@ -1,0 +1,166 @@
+//! The files around a launch, all of them read-only inside: requirements with our one hook and no other, and the whole
+//! configuration. See docs/decisions/0008-codex-launch.md for why these and not others.
+
+use std::path::Path;
+
+use sandbox::{Mount, MountKind};
+
+use crate::harness::names::RuntimeName;
+use crate::runtime::contract::{self, Hook};
+use crate::runtime::{Outfit, inside, schema};
+
+/// Requirements of the highest rank, which no other file can change.
+const REQUIREMENTS: &str = "/etc/codex/requirements.toml";
+
+/// Longer than the guard takes at its longest; the hook itself gives up before.
+const HOOK_SECONDS: u32 = 30;
+
+/// Parts that reach out, that run tools no hook sees, or that change what the agent is.
+const FEATURES_OFF: &[&str] = &[
+    "apps",
+    "browser_use",
+    "computer_use",
+    "goals",
+    "image_generation",
+    "in_app_browser",
+    "memories",
+    "multi_agent",
+    "plugins",
+    "remote_plugin",
+    "skill_mcp_dependency_install",
+    "sleep_tool",
+    "tool_suggest",
+    "view_image",
+];
+
+/// Where a repository keeps skills that Codex would find.
+const REPOSITORY_SKILLS: &[&str] = &[".agents/skills", ".codex/skills"];
+
+const MAX_SKILLS: usize = 1000;
+
+pub fn schema_file() -> String {
+    format!("{}/output-schema.json", inside::LAUNCH)
+}
+
+pub fn mounts(outfit: &Outfit<'_>) -> Vec<Mount> {
+    let config = contract::of(RuntimeName::Codex).config_directory;
+    let file = |target: String, contents: String| Mount {
+        target: target.into(),
+        kind: MountKind::File { contents: contents.into_bytes(), mode: 0o444 },
+    };
+    let mut mounts = vec![
+        file(REQUIREMENTS.to_owned(), requirements(outfit)),
+        file(format!("{config}/config.toml"), configuration(outfit)),
+    ];
+    let schema = outfit.cleared.checked.schema.as_ref().and_then(|found| schema::strict(&found.json));
+    mounts.extend(schema.map(|schema| file(schema_file(), schema.to_string())));
+    mounts
+}
+
+fn requirements(outfit: &Outfit<'_>) -> String {
+    let words = outfit.guard.hook_arguments();
+    let command = quoted(&format!("{} __hook {}", inside::PROGRAM, words.join(" ")));
+    let mut text =
+        format!("allow_managed_hooks_only = true\n\n[hooks]\nmanaged_dir = {}\n", quoted(inside::LAUNCH));
+    for hook in contract::of(RuntimeName::Codex).hooks {
+        let name = match hook {
+            Hook::Start => "SessionStart",
+            Hook::Before => "PreToolUse",
+            Hook::After => "PostToolUse",
+            // Failed commands come as `PostToolUse` too.
+            Hook::AfterFailure => continue,
+        };
+        let matcher = if *hook == Hook::Start { "" } else { "matcher = \".*\"\n" };
+        text.push_str(&format!(
+            "\n[[hooks.{name}]]\n{matcher}[[hooks.{name}.hooks]]\ntype = \"command\"\ncommand = {command}\ntimeout = {HOOK_SECONDS}\n"
+        ));
+    }
+    text
+}
+
+fn configuration(outfit: &Outfit<'_>) -> String {
+    let door = quoted(&format!("http://{}/v1", inside::DOOR_NAME));
+    let mut text = format!(
+        "model_provider = \"fullsend\"\n\
+         approval_policy = \"never\"\n\
+         sandbox_mode = \"danger-full-access\"\n\
+         check_for_update_on_startup = false\n\
+         web_search = \"disabled\"\n\
+         # The repository's instructions are given as advice in the prompt, scanned before.\n\
+         project_doc_max_bytes = 0\n\
+         developer_instructions = {}\n\n\
+         [model_providers.fullsend]\nname = \"fullsend\"\nbase_url = {door}\nenv_key = \"{KEY}\"\n\
+         wire_api = \"responses\"\nrequest_max_retries = 4\nstream_max_retries = 2\n\n\
+         [analytics]\nenabled = false\n[feedback]\nenabled = false\n[otel]\nexporter = \"none\"\n\n\
+         [projects.{}]\ntrust_level = \"untrusted\"\n\n[features]\n",
+        quoted(&outfit.cleared.agent_text),
+        quoted(outfit.repository_inside),
+    );
+    text.extend(FEATURES_OFF.iter().map(|feature| format!("{feature} = false\n")));
+    text.push_str(&skills(outfit));
+    text.push_str(&servers(outfit));
+    text
+}
+
+/// The variable that holds what stands in for the key.
+pub const KEY: &str = "FULLSEND_MODEL_KEY";
+
+/// Skills are found by looking; those of the repository are switched off one by one, because there is no other way.
+fn skills(outfit: &Outfit<'_>) -> String {
+    let mut text = "\n[skills.bundled]\nenabled = false\n".to_owned();
+    for place in REPOSITORY_SKILLS {
+        for name in directories(&outfit.repository.join(place)) {
+            let path = format!("{}/{place}/{name}/SKILL.md", outfit.repository_inside);
+            text.push_str(&format!("\n[[skills.config]]\npath = {}\nenabled = false\n", quoted(&path)));
+        }
+    }
+    text
+}
+
+fn directories(place: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(place).into_iter().flatten().flatten().take(MAX_SKILLS);
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+fn servers(outfit: &Outfit<'_>) -> String {
+    let mut text = String::new();
+    for (name, server) in outfit.cleared.checked.resolved.harness.mcp_servers.0.iter() {
+        let words: Vec<String> = server
+            .args
+            .0
+            .iter()
+            .filter_map(|word| word.expand(outfit.value).ok())
+            .map(|w| quoted(&w))
+            .collect();
+        let key = quoted(&name.value);
+        text.push_str(&format!(
+            "\n[mcp_servers.{key}]\ncommand = {}\nargs = [{}]\n[mcp_servers.{key}.env]\n",
+            quoted(&server.command.value),
+            words.join(", ")
+        ));
+        for (name, value) in server.env.0.iter() {
+            if let Ok(value) = value.expand(outfit.value) {
+                text.push_str(&format!("{} = {}\n", quoted(&name.value), quoted(&value)));
+            }
+        }
+    }
+    text
+}
+
+/// A TOML string. JSON's escapes are TOML's too, but for one character.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn no_text_can_leave_its_quotes() {
+        assert_eq!(quoted("a\"b\\c\nd\u{1}\u{7f}é"), "\"a\\\"b\\\\c\\nd\\u0001\\u007fé\"");
+    }
+}

@@ -1,0 +1,25 @@
+//! Traces, reads and signals other processes: its neighbours inside and those of the host. [AutoProver#73]
+
+use super::{Attack, Cell, attempts};
+use crate::world::{World, shell};
+use sandbox::Layer;
+
+pub(crate) const ATTACK: Attack = Attack { number: 23, name: "other processes", held, bites };
+
+fn held(world: &World) -> Cell {
+    for attempt in ["PtraceParent", "PtracePidOne", "ProcessVmReadv", "PidfdGetfd"] {
+        assert_eq!(attempts::errno(world, &[], attempt), Some(libc::EPERM), "{attempt}");
+    }
+    let sandbox = world.start(world.spec());
+    let host = std::process::id();
+    let output = shell(&sandbox, &format!("kill -0 {host}; kill -9 {host}; kill -9 -1; cat /proc/1/mem"));
+    assert!(!output.exit.success());
+    // Killing everything inside it may, but not PID 1, and nobody outside.
+    assert!(shell(&sandbox, "true").exit.success());
+    sandbox.close().unwrap();
+    Cell::Yes
+}
+
+fn bites(world: &World) -> Cell {
+    Cell::bit(Some(attempts::errno(world, &[Layer::Seccomp], "PtraceParent").is_none()))
+}

@@ -1,0 +1,37 @@
+//! Makes namespaces and mounts of its own, by the old calls and the new.
+
+use super::{Attack, Cell, attempts};
+use crate::world::World;
+use sandbox::Layer;
+
+pub(crate) const ATTACK: Attack = Attack { number: 26, name: "nested namespaces", held, bites };
+
+const ATTEMPTS: [&str; 10] = [
+    "NewUserNamespace",
+    "CloneNewUser",
+    "Clone3NewUser",
+    "SetNamespace",
+    "Mount",
+    "FsOpen",
+    "OpenTree",
+    "OpenTreeAttr",
+    "MountSetattr",
+    "PivotRoot",
+];
+
+fn held(world: &World) -> Cell {
+    for attempt in ATTEMPTS {
+        let errno = attempts::errno(world, &[], attempt);
+        let expected = if attempt == "Clone3NewUser" { libc::ENOSYS } else { libc::EPERM };
+        assert_eq!(errno, Some(expected), "{attempt}");
+    }
+    // The kernel refuses too, where the filter is missing.
+    assert_eq!(attempts::errno(world, &[Layer::Seccomp], "NewUserNamespace"), Some(libc::ENOSPC));
+    Cell::Yes
+}
+
+fn bites(world: &World) -> Cell {
+    let without = [Layer::Seccomp, Layer::NestedNamespaces];
+    let made = ["NewUserNamespace", "CloneNewUser", "Clone3NewUser"];
+    Cell::bit(Some(made.iter().all(|attempt| attempts::errno(world, &without, attempt).is_none())))
+}

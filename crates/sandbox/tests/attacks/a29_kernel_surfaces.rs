@@ -1,0 +1,25 @@
+//! Uses large kernel surfaces: fault handling, performance counters, programs in the kernel, keyrings.
+
+use super::{Attack, Cell, attempts};
+use crate::world::World;
+use sandbox::Layer;
+
+pub(crate) const ATTACK: Attack = Attack { number: 29, name: "kernel surfaces", held, bites };
+
+fn held(world: &World) -> Cell {
+    for attempt in
+        ["Userfaultfd", "PerfEventOpen", "Bpf", "KeyctlUserKeyring", "AddKey", "OpenByHandle", "KexecLoad"]
+    {
+        assert_eq!(attempts::errno(world, &[], attempt), Some(libc::EPERM), "{attempt}");
+    }
+    for attempt in ["SocketVsock", "SocketAlg", "SocketXdp", "SocketPacket", "SocketNetlinkDiag"] {
+        assert_eq!(attempts::errno(world, &[], attempt), Some(libc::EAFNOSUPPORT), "{attempt}");
+    }
+    assert_eq!(attempts::errno(world, &[], "SocketRawIcmp"), Some(libc::EPERM));
+    Cell::Yes
+}
+
+fn bites(world: &World) -> Cell {
+    let opened = ["Userfaultfd", "KeyctlUserKeyring", "SocketNetlinkDiag"];
+    Cell::bit(Some(opened.iter().all(|attempt| attempts::errno(world, &[Layer::Seccomp], attempt).is_none())))
+}

@@ -1,0 +1,32 @@
+//! Speaks to services of the host over Unix sockets, abstract ones and files. [kilocode#11650]
+
+use super::{Attack, Cell, PROGRAM, abstract_socket, leave_out};
+use crate::world::{World, shell};
+use sandbox::Layer;
+use std::os::unix::net::UnixListener;
+
+pub(crate) const ATTACK: Attack = Attack { number: 34, name: "Unix sockets of the host", held, bites };
+
+fn held(world: &World) -> Cell {
+    let mut spec = world.spec();
+    spec.program = Some(PROGRAM.into());
+    let sandbox = world.start(spec);
+    assert!(!abstract_socket::reached(&sandbox));
+    let path = world.directory.join("docker.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let output = shell(&sandbox, &format!("test -e {} || test -e /run/docker.sock", path.display()));
+    assert!(!output.exit.success());
+    drop(listener);
+    sandbox.close().unwrap();
+    Cell::Yes
+}
+
+fn bites(world: &World) -> Cell {
+    let mut spec = world.spec();
+    spec.program = Some(PROGRAM.into());
+    leave_out(&mut spec, &[Layer::NetworkNamespace, Layer::Landlock]);
+    let sandbox = world.start(spec);
+    let reached = abstract_socket::reached(&sandbox);
+    sandbox.close().unwrap();
+    Cell::bit(Some(reached))
+}

@@ -1,0 +1,182 @@
+//! Ways around the configuration that somebody tried with success, each closed.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use crate::support::{Ran, World};
+
+const TOKEN: &str = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
+
+fn harness(world: &World, text: &str) {
+    world.write(
+        "repo/.fullsend/harness/triage.yaml",
+        format!("agent: agents/triage.md\noutput_schema: schemas/triage.json\n{text}"),
+    );
+}
+
+fn check_with_org(world: &World, more: &[&str]) -> Ran {
+    let org = world.path("org");
+    let mut arguments = vec!["check", "triage", "--org-dir", org.to_str().unwrap()];
+    arguments.extend(more);
+    world.run(&arguments)
+}
+
+#[test]
+fn a_policy_that_the_organisation_sets_for_a_forge_is_a_floor() {
+    let policy = |path: &str| {
+        format!("version: 1\nfilesystem_policy:\n  include_workdir: true\n  read_write: [/tmp{path}]\n")
+    };
+    for text in ["forge: {github: {policy: policies/wide.yaml}}", "policy: policies/wide.yaml\nforge: null"] {
+        let world = World::with_harness();
+        world.write("org/harness/triage.yaml", "agent: agents/triage.md\noutput_schema: schemas/triage.json\nforge: {github: {policy: policies/strict.yaml}}\n");
+        world.write("org/policies/strict.yaml", policy(""));
+        world.write("repo/.fullsend/policies/wide.yaml", policy(", /var/lib"));
+        world.write("repo/.fullsend/harness/triage.yaml", format!("base: harness/triage.yaml\n{text}\n"));
+        let ran = check_with_org(&world, &["--forge", "github"]);
+        assert_eq!(ran.code, 3, "{text}: {}", ran.err);
+        assert!(ran.err.contains("/var/lib"), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_lenient_harness_of_the_organisations_does_not_loosen_its_configuration_for_others() {
+    let world = World::with_harness();
+    world.write("org/config.yaml", "security: {fail_mode: closed}\n");
+    world.write("org/harness/lab.yaml", "agent: agents/triage.md\nsecurity: {fail_mode: open}\n");
+    world.write(
+        "repo/.fullsend/harness/triage.yaml",
+        "base: harness/lab.yaml\noutput_schema: schemas/triage.json\n",
+    );
+    assert_eq!(check_with_org(&world, &[]).code, 3);
+}
+
+#[test]
+fn an_organisation_inside_the_repository_is_not_trusted_with_a_trusted_commit() {
+    let world = World::with_harness();
+    world.write("repo/.fullsend/config.yaml", "org: gov\n");
+    world.write("repo/gov/config.yaml", "security: {fail_mode: closed}\n");
+    git(&world, &["init", "-q", "-b", "main"]);
+    git(&world, &["add", "-A"]);
+    git(&world, &["-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "base"]);
+    let ran = world.run(&["check", "triage", "--config-ref", "main"]);
+    assert_eq!(ran.code, 3, "{}", ran.err);
+    assert!(ran.err.contains("inside the repository"), "{}", ran.err);
+    assert_eq!(world.run(&["check", "triage"]).code, 0, "the files as they are may do so");
+}
+
+fn git(world: &World, arguments: &[&str]) {
+    assert!(
+        Command::new("git").arg("-C").arg(world.path("repo")).args(arguments).status().unwrap().success()
+    );
+}
+
+#[test]
+fn no_way_of_looking_at_a_file_shows_a_credential() {
+    for text in [
+        format!("env: {{sandbox: {{GH_TOKEN: {TOKEN}}}, bogus: 1}}\n"),
+        format!("{TOKEN}: 1\n"),
+        format!("model: {TOKEN}\n"),
+        format!("pre_script: http://x/{TOKEN}\n"),
+        "env: {sandbox: {DB_PASSWORD: hunter2xyzzy9Q}, bogus: 1}\n".to_owned(),
+        format!("env:\n  runner:\n    GH_TOKEN: \"{TOKEN}${{E}}\"\n"),
+    ] {
+        let world = World::with_harness();
+        harness(&world, &text);
+        for arguments in [
+            &["check", "triage"][..],
+            &["check", "triage", "--format", "json"],
+            &["check", "triage", "--format", "sarif"],
+            &["check", "triage", "--format", "github"],
+            &["explain", "triage"],
+            &["explain", "triage", "--format", "json"],
+            &["explain", "triage", "--resolved"],
+            &["run", "triage"],
+        ] {
+            let ran = world.run(arguments);
+            assert!(
+                !ran.all().contains(&TOKEN[8..]) && !ran.all().contains("hunter2xyzzy"),
+                "{text}{arguments:?}: {}",
+                ran.all()
+            );
+        }
+        assert_eq!(world.run(&["check", "triage"]).code, 3, "{text}");
+    }
+}
+
+#[test]
+fn an_address_of_the_organisation_with_a_key_in_it_is_not_repeated() {
+    let world = World::with_harness();
+    world.write("repo/.fullsend/config.yaml", format!("org: https://x:{TOKEN}@example.com/a/b\n"));
+    let ran = world.run(&["check", "triage"]);
+    assert!(ran.code == 3 && !ran.err.contains(&TOKEN[8..]), "{}", ran.err);
+}
+
+#[test]
+fn what_is_resolved_is_accepted_and_keeps_its_forges() {
+    let world = World::with_harness();
+    world.script("repo/.fullsend/scripts/p.sh", "#!/bin/sh\n");
+    world.write(
+        "repo/.fullsend/harness/triage.yaml",
+        "agent: agents/triage.md\nforge: {github: {pre_script: scripts/p.sh}}\n",
+    );
+    let resolved = world.run(&["explain", "triage", "--resolved"]).out;
+    world.write("repo/.fullsend/harness/again.yaml", &resolved);
+    let ran = world.run(&["check", "again"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let explained = world.run(&["explain", "again", "pre_script", "--forge", "github"]).out;
+    assert!(explained.contains("scripts/p.sh"), "{explained}");
+    assert_eq!(world.run(&["check", "again", "--forge", "gitlab"]).code, 3);
+}
+
+#[test]
+fn frontmatter_that_is_not_on_the_first_line_is_said_so() {
+    for text in [
+        "\n---\nname: triage\ntols: x\n---\nWrite `summary`.\n",
+        "--- # c\nname: triage\n---\nWrite `summary`.\n",
+    ] {
+        let world = World::with_harness();
+        world.write("repo/.fullsend/agents/triage.md", text);
+        let ran = world.run(&["check", "triage"]);
+        assert!(ran.code == 3 && ran.err.contains("first line"), "{text}: {}", ran.err);
+    }
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_not_an_absent_file() {
+    let world = World::with_harness();
+    fs::create_dir_all(world.path("org")).unwrap();
+    symlink("gone.yaml", world.path("org/config.yaml")).unwrap();
+    assert_eq!(check_with_org(&world, &[]).code, 3, "nobody knows what it pinned");
+}
+
+#[test]
+fn a_customized_configuration_names_the_organisation_too() {
+    let world = World::with_harness();
+    world.write("org/config.yaml", "security: {fail_mode: closed}\n");
+    world.write("repo/.fullsend/customized/config.yaml", "org: ../org\n");
+    harness(&world, "security: {fail_mode: open}\n");
+    assert_eq!(world.run(&["check", "triage"]).code, 3);
+}
+
+#[test]
+fn inputs_do_not_come_from_just_anywhere() {
+    for value in ["/etc", "../../../etc"] {
+        let world = World::with_harness();
+        harness(&world, &format!("agent_input: {value}\n"));
+        assert_eq!(world.run(&["check", "triage"]).code, 3, "{value}");
+    }
+    let world = World::with_harness();
+    harness(&world, "host_files: [{src: ../../x, dest: /sandbox/workspace/x, optional: true}]\n");
+    assert_eq!(world.run(&["check", "triage"]).code, 3);
+}
+
+#[test]
+fn control_characters_do_not_reach_a_log() {
+    let world = World::with_harness();
+    harness(&world, "\"\\e[31mred\\a\": 1\n");
+    for format in ["human", "json", "github", "sarif"] {
+        let said = world.run(&["check", "triage", "--format", format]).all();
+        assert!(!said.contains('\u{1b}') && !said.contains('\u{7}'), "{format}: {said:?}");
+    }
+}
