@@ -52,17 +52,21 @@ fn a_lenient_harness_of_the_organisations_does_not_loosen_its_configuration_for_
 }
 
 #[test]
-fn an_organisation_inside_the_repository_is_not_trusted_with_a_trusted_commit() {
+fn an_organisation_inside_the_repository_is_read_from_the_trusted_commit_too() {
     let world = World::with_harness();
+    harness(&world, "security: {fail_mode: open}\n");
     world.write("repo/.fullsend/config.yaml", "org: gov\n");
     world.write("repo/gov/config.yaml", "security: {fail_mode: closed}\n");
     git(&world, &["init", "-q", "-b", "main"]);
     git(&world, &["add", "-A"]);
     git(&world, &["-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "base"]);
-    let ran = world.run(&["check", "triage", "--config-ref", "main"]);
-    assert_eq!(ran.code, 3, "{}", ran.err);
-    assert!(ran.err.contains("inside the repository"), "{}", ran.err);
-    assert_eq!(world.run(&["check", "triage"]).code, 0, "the files as they are may do so");
+    fs::write(world.path("repo/gov/config.yaml"), "").unwrap();
+    assert_eq!(
+        world.run(&["check", "triage", "--config-ref", "main"]).code,
+        3,
+        "the head cannot take the pin away"
+    );
+    assert_eq!(world.run(&["check", "triage"]).code, 0, "the files as they are say nothing of it");
 }
 
 fn git(world: &World, arguments: &[&str]) {
@@ -182,22 +186,13 @@ fn control_characters_do_not_reach_a_log() {
 }
 
 #[test]
-fn a_provider_of_the_organisations_is_not_replaced() {
+fn a_provider_that_replaces_the_organisations_is_said_aloud() {
     let world = World::with_harness();
-    let provider = |url: &str| {
-        format!(
-            "name: model\ntype: anthropic\ncredentials: {{K: \"${{K}}\"}}\nconfig: {{base_url: \"{url}\"}}\n"
-        )
-    };
+    let provider = "name: model\ntype: anthropic\ncredentials: {K: \"${K}\"}\n";
     harness(&world, "providers: [model]\n");
-    world.write("org/providers/model.yaml", provider("https://models.example.com"));
-    assert_eq!(check_with_org(&world, &[]).code, 0);
-    world.write("repo/.fullsend/providers/model.yaml", provider("https://elsewhere.example.com"));
+    world.write("org/providers/model.yaml", provider);
+    assert!(!check_with_org(&world, &[]).err.contains("provider-replaced"));
+    world.write("repo/.fullsend/providers/model.yaml", provider);
     let ran = check_with_org(&world, &[]);
-    assert!(ran.code == 3 && ran.err.contains("replaces the organisation's provider"), "{}", ran.err);
-    world.write(
-        "org/config.yaml",
-        "overrides: [{repo: '*', field: providers, reason: Another region., until: '2999-01-01'}]\n",
-    );
-    assert_eq!(check_with_org(&world, &[]).code, 0);
+    assert!(ran.code == 0 && ran.err.contains("provider-replaced"), "{}", ran.err);
 }

@@ -4,6 +4,7 @@
 
 mod attacked;
 mod bad_input;
+mod commands;
 mod docs;
 mod egress;
 mod examples;
@@ -11,9 +12,12 @@ mod explained;
 mod fields;
 mod first_mistakes;
 mod killed;
+mod large_input;
 mod merge;
 mod merge_fields;
 mod merge_layers;
+mod message_cases;
+mod messages;
 mod overrides;
 mod parsing;
 mod pins;
@@ -22,4 +26,5 @@ mod random_harness;
 mod skeleton;
 mod support;
 mod tidy;
+mod trusted;
 mod upstream;

@@ -118,6 +118,7 @@ impl Decoder {
             let message = format!("{} more unknown keys follow", unknown.len() - MAX_UNKNOWN);
             self.report(Diagnostic::error("unknown-key", next.key_at, message).label("the first of them"));
         }
+        let mut listed = false;
         for entry in unknown.into_iter().take(MAX_UNKNOWN) {
             let path = self.path_to(&entry.key);
             if let Some((_, why)) = refused.iter().find(|(key, _)| *key == entry.key) {
@@ -129,9 +130,12 @@ impl Decoder {
             let diagnostic = Diagnostic::error("unknown-key", entry.key_at, format!("unknown key `{path}`"));
             self.report(match closest(&entry.key, known.iter().copied()) {
                 Some(near) => diagnostic.label(format!("did you mean `{near}`?")),
-                None => diagnostic
-                    .label("not a key of this map")
-                    .help(format!("known keys: {}", known.join(", "))),
+                None if listed => diagnostic.label("not a key of this map"),
+                None => {
+                    listed = true;
+                    let help = format!("known keys: {}", known.join(", "));
+                    diagnostic.label("not a key of this map").help(help)
+                }
             });
         }
         Some(())

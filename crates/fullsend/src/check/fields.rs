@@ -73,12 +73,15 @@ fn runtime_fetch(harness: &Harness, problems: &mut Vec<Diagnostic>) {
 fn deprecated(harness: &Harness, problems: &mut Vec<Diagnostic>) {
     for (name, value) in harness.runner_env.0.iter() {
         let shadowed = harness.env.runner.0.get(name).is_some();
-        let message = if shadowed {
-            format!("`runner_env.{}` has no effect: `env.runner.{}` wins", name.value, name.value)
+        let (message, help) = if shadowed {
+            (
+                format!("`runner_env.{}` has no effect: `env.runner.{}` wins", name.value, name.value),
+                "remove it",
+            )
         } else {
-            format!("`runner_env.{}` is deprecated", name.value)
+            (format!("`runner_env.{}` is deprecated", name.value), "move it to `env.runner`")
         };
-        problems.push(Diagnostic::warning("deprecated", value.at, message).help("move it to `env.runner`"));
+        problems.push(Diagnostic::warning("deprecated", value.at, message).help(help));
     }
     for file in &harness.host_files.0 {
         if file.expand == Some(true) && file.dest.as_str().contains("/.env.d/") {

@@ -58,7 +58,7 @@ pub fn check(
     let schema = output::check(library, &resolved, problems);
     let policy = policies::check(library, &mut resolved, problems);
     let providers = providers::check(library, &resolved.harness, problems);
-    providers::check_replaced(library, &mut resolved, &providers, problems);
+    problems.extend(providers::replaced(library, &providers));
     if let (Some(agent), Some(schema)) = (&agent, &schema) {
         problems.extend(output::unmentioned_fields(library, agent, &skills, schema));
     }

@@ -6,10 +6,8 @@ use super::references;
 use crate::harness::Harness;
 use crate::harness::provider::{self, Profile, Provider};
 use crate::harness::reference::LocalPath;
-use crate::resolve::Resolved;
 use crate::resolve::layers::{Found, LayerKind};
 use crate::resolve::library::Library;
-use crate::resolve::pins::{self, Weakening};
 use crate::resolve::variables::{self, Environment, Strictness};
 
 /// A provider and the profile it follows.
@@ -77,32 +75,31 @@ fn with_profile(
     let message = format!("the provider's type `{}` has no profile", provider.kind.value);
     let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
     let help = format!("built in: {}; others need profiles/{}.yaml", known.join(", "), provider.kind.value);
-    problems.push(Diagnostic::error("no-profile", provider.kind.at, message).help(help));
+    let problem = Diagnostic::error("no-profile", provider.kind.at, message).help(help);
+    problems.push(match yaml::closest(&provider.kind.value.to_string(), known.iter().copied()) {
+        Some(near) => problem.label(format!("did you mean `{near}`?")),
+        None => problem,
+    });
     None
 }
 
-/// A provider of the organisation's says where its key may go: a nearer file in its place could send it elsewhere.
-pub fn check_replaced(
-    library: &mut Library,
-    resolved: &mut Resolved,
-    files: &[ProviderFile],
-    problems: &mut Vec<Diagnostic>,
-) {
-    let mut weakenings = Vec::new();
+/// A provider says where a key may go: a nearer file in the place of the organisation's could send it elsewhere.
+pub fn replaced(library: &mut Library, files: &[ProviderFile]) -> Vec<Diagnostic> {
+    let mut warnings = Vec::new();
     for file in files.iter().filter(|file| file.found.layer == LayerKind::Repository) {
         let plain = file.found.path.trim_start_matches("customized/");
         let theirs = library.layers.get(LayerKind::Organisation).and_then(|layer| layer.find(plain));
         let Some(Ok(source)) = theirs.map(|theirs| library.source(&theirs)) else { continue };
-        weakenings.push(Weakening {
-            field: "providers".to_owned(),
-            at: file.provider.name.at,
-            left_out: false,
-            pinned_at: Span::start_of(source),
-            what: format!("replaces the organisation's provider `{}`", file.provider.name.value),
-        });
+        let message = format!(
+            "the organisation's provider `{}` is replaced here, and with it where its key may go",
+            file.provider.name.value
+        );
+        warnings.push(
+            Diagnostic::warning("provider-replaced", file.provider.name.at, message)
+                .related(Span::start_of(source), "the organisation's"),
+        );
     }
-    let used = pins::judge(weakenings, resolved.organisation.as_deref(), &resolved.asking(), problems);
-    resolved.exceptions.extend(used);
+    warnings
 }
 
 /// The variables that the providers need and the environment does not have.

@@ -21,21 +21,27 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let mut opened = arguments.place.open()?;
     let mut out = std::io::stdout().lock();
-    for name in opened.library.layers.harness_names() {
+    let names = opened.library.layers.harness_names();
+    if names.is_empty() {
+        super::talk("there is no harness; `fullsend init` writes the first one\n");
+    }
+    for name in names {
         let found = LocalPath::parse(&format!("harness/{name}.yaml"))
             .ok()
             .and_then(|path| opened.library.layers.find(&path));
         let Some(found) = found else { continue };
-        let description = opened
-            .library
-            .tree(&found)
-            .ok()
-            .and_then(|tree| tree.get("description")?.scalar().map(str::to_owned));
+        let tree = opened.library.tree(&found);
+        let description = tree.as_ref().ok().and_then(|tree| tree.get("description")?.scalar());
         let layer = found.layer.words();
         if arguments.json {
-            writeln!(out, "{}", json!({ "name": name, "layer": layer, "description": description }))?;
+            let readable = tree.is_ok();
+            let line =
+                json!({ "name": name, "layer": layer, "description": description, "readable": readable });
+            writeln!(out, "{line}")?;
         } else {
-            writeln!(out, "{name:24} {layer:14} {}", description.unwrap_or_default())?;
+            let unreadable = format!("(cannot be read: fullsend check {name})");
+            let about = if tree.is_ok() { description.unwrap_or_default() } else { &unreadable };
+            writeln!(out, "{}", format!("{name:24} {layer:14} {about}").trim_end())?;
         }
     }
     Ok(Exit::Done)

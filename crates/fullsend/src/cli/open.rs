@@ -1,7 +1,7 @@
 //! From the command line and the environment to the layers: which repository, whose organisation, which forge, and
 //! from which commit the repository's own layer is read.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
 use yaml::{Decoder, Limits, Shape, Sources};
@@ -41,8 +41,13 @@ pub struct Opened {
     pub library: Library,
     pub choices: Choices,
     pub repository: PathBuf,
-    /// Holds the files of a trusted commit; removed when dropped.
-    _checkout: Option<tempfile::TempDir>,
+    _trusted: Option<Trusted>,
+}
+
+/// A commit whose files decide, and where they are laid out; removed when dropped.
+struct Trusted {
+    reference: String,
+    place: tempfile::TempDir,
 }
 
 /// A variable of the host's environment, if it is set and not empty.
@@ -54,11 +59,12 @@ impl Where {
     pub fn open(&self) -> Result<Opened, Failure> {
         let repository = self.repository()?;
         let forge = self.forge.or_else(detect_forge);
-        let (own, checkout) = self.own_layer(&repository)?;
-        let organisation = self.organisation_layer(&repository, own.as_ref())?;
+        let trusted = self.trusted()?;
+        let own = own_layer(&repository, trusted.as_ref())?;
+        let organisation = self.organisation_layer(&repository, own.as_ref(), trusted.as_ref())?;
         let layers = Layers::new([organisation, own].into_iter().flatten().collect());
         let choices = Choices { forge, repo: repository_name(&repository), today: Moment::now().date() };
-        Ok(Opened { library: Library::new(layers), choices, repository, _checkout: checkout })
+        Ok(Opened { library: Library::new(layers), choices, repository, _trusted: trusted })
     }
 
     pub fn repository(&self) -> Result<PathBuf, Failure> {
@@ -81,28 +87,21 @@ impl Where {
         self.config_ref.clone().or_else(trusted_ref).filter(|reference| reference != "worktree")
     }
 
-    /// The repository's own layer: the files as they are, or as they are at a trusted commit.
-    fn own_layer(&self, repository: &Path) -> Result<(Option<Layer>, Option<tempfile::TempDir>), Failure> {
-        let reference =
-            self.config_ref.clone().or_else(trusted_ref).filter(|reference| reference != "worktree");
-        let Some(reference) = reference else {
-            let path = repository.join(".fullsend");
-            return Ok((layer(LayerKind::Repository, &path, shown(repository, ".fullsend"))?, None));
-        };
+    /// That commit, and a place for its files.
+    fn trusted(&self) -> Result<Option<Trusted>, Failure> {
+        let Some(reference) = self.reference() else { return Ok(None) };
         let place = tempfile::Builder::new().prefix("fullsend-config-").tempdir();
         let place =
             place.map_err(|error| Failure::new(Exit::Missing, format!("no temporary directory: {error}")))?;
-        trusted::checkout(repository, &reference, place.path()).map_err(|error| {
-            Failure::new(Exit::Missing, error.to_string()).help(format!(
-                "the repository's .fullsend is read from `{reference}`, not from what a pull request brings: fetch that commit first (git fetch origin), or name another with --config-ref"
-            ))
-        })?;
-        let own =
-            layer(LayerKind::Repository, &place.path().join(".fullsend"), format!("{reference}:.fullsend"))?;
-        Ok((own, Some(place)))
+        Ok(Some(Trusted { reference, place }))
     }
 
-    fn organisation_layer(&self, repository: &Path, own: Option<&Layer>) -> Result<Option<Layer>, Failure> {
+    fn organisation_layer(
+        &self,
+        repository: &Path,
+        own: Option<&Layer>,
+        trusted: Option<&Trusted>,
+    ) -> Result<Option<Layer>, Failure> {
         let given = self.org_dir.clone().or_else(|| variable("FULLSEND_ORG_DIR").map(PathBuf::from));
         let path = match given {
             Some(path) => path,
@@ -114,23 +113,19 @@ impl Where {
                     )
                     .help("check the organisation's repository out and give its path"));
                 }
-                Some(text) => {
-                    let path = repository.join(&text);
-                    if self.reference().is_some() && is_inside(&path, repository) {
-                        let message = format!(
-                            "`org: {text}` lies inside the repository, which a pull request can change"
-                        );
-                        return Err(Failure::new(Exit::Invalid, message)
-                            .help("keep the organisation's directory elsewhere, and name it with --org-dir or FULLSEND_ORG_DIR"));
-                    }
-                    path
-                }
+                Some(text) => repository.join(text),
                 None => return Ok(None),
             },
         };
+        let (path, prefix) =
+            match trusted.map(|trusted| trusted.organisation(repository, &path)).transpose()? {
+                Some(Some((place, shown))) => (place, Some(shown)),
+                _ => (path, None),
+            };
         let nested = path.join(".fullsend");
-        let root = if nested.is_dir() { nested } else { path };
-        let shown = root.to_string_lossy().into_owned();
+        let (root, below) = if nested.is_dir() { (nested, "/.fullsend") } else { (path, "") };
+        let shown =
+            prefix.map_or_else(|| root.to_string_lossy().into_owned(), |prefix| format!("{prefix}{below}"));
         match layer(LayerKind::Organisation, &root, shown)? {
             Some(layer) => Ok(Some(layer)),
             None => Err(Failure::new(
@@ -142,6 +137,64 @@ impl Where {
     }
 }
 
+/// The repository's own layer: the files as they are, or as they are at a trusted commit.
+fn own_layer(repository: &Path, trusted: Option<&Trusted>) -> Result<Option<Layer>, Failure> {
+    match trusted {
+        None => layer(LayerKind::Repository, &repository.join(".fullsend"), shown(repository, ".fullsend")),
+        Some(trusted) => {
+            trusted.checkout(repository, ".fullsend")?;
+            let shown = format!("{}:.fullsend", trusted.reference);
+            layer(LayerKind::Repository, &trusted.place.path().join(".fullsend"), shown)
+        }
+    }
+}
+
+impl Trusted {
+    /// Lays a directory of the commit out, and says whether there was any.
+    fn checkout(&self, repository: &Path, directory: &str) -> Result<bool, Failure> {
+        let Self { reference, place } = self;
+        trusted::checkout(repository, reference, directory, place.path()).map_err(|error| {
+            Failure::new(Exit::Missing, error.to_string()).help(format!(
+                "the repository's {directory} is read from `{reference}`, not from what a pull request brings: fetch that commit first (git fetch origin), or name another with --config-ref"
+            ))
+        })
+    }
+
+    /// The organisation's directory, where it is a part of the repository, as it is at the commit. A directory that git
+    /// does not know was put there by whoever runs this, and stays as it is.
+    fn organisation(&self, repository: &Path, path: &Path) -> Result<Option<(PathBuf, String)>, Failure> {
+        let Some(directory) = inside(repository, path) else { return Ok(None) };
+        if self.checkout(repository, &directory)? {
+            let shown = format!("{}:{directory}", self.reference);
+            return Ok(Some((self.place.path().join(&directory), shown)));
+        }
+        let missing = |message: String| Failure::new(Exit::Missing, message);
+        match trusted::is_tracked(repository, &directory) {
+            Ok(false) => Ok(None),
+            Ok(true) => Err(missing(format!(
+                "the organisation's directory {directory} is not in `{}`",
+                self.reference
+            ))
+            .help("what a pull request adds does not decide about it: merge the directory first")),
+            Err(error) => Err(missing(error.to_string())),
+        }
+    }
+}
+
+/// The path below the repository, if it lies there as it is written: what links make of it is not asked.
+fn inside(repository: &Path, path: &Path) -> Option<String> {
+    let mut plain = PathBuf::new();
+    for part in std::path::absolute(path).ok()?.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    let below = plain.strip_prefix(repository).ok()?.to_str()?.to_owned();
+    (!below.is_empty()).then_some(below)
+}
+
 fn layer(kind: LayerKind, path: &Path, shown: String) -> Result<Option<Layer>, Failure> {
     if !path.exists() {
         return Ok(None);
@@ -149,11 +202,6 @@ fn layer(kind: LayerKind, path: &Path, shown: String) -> Result<Option<Layer>, F
     Layer::directory(kind, path, shown).map(Some).map_err(|error| {
         Failure::new(Exit::Invalid, format!("{} cannot be used as a layer: {error}", path.display()))
     })
-}
-
-/// Whether a path lies in the repository, by name or through links.
-fn is_inside(path: &Path, repository: &Path) -> bool {
-    path.canonicalize().map_or(true, |path| path.starts_with(repository))
 }
 
 /// As short as it can be said from here.

@@ -133,7 +133,8 @@ fn by_field(text: &str) -> Vec<Range<usize>> {
                     value.trim_matches(&[' ', '\n', '\r', '"', '\'', '}', ','][..]),
                 );
                 if !bare.contains("${") && scan::find_secret_in_field(name, bare).is_some() {
-                    found.push(offset + key.len() + 2..offset + pair.trim_end().len());
+                    let start = offset + key.len() + 2 + value.find(bare).unwrap_or(0);
+                    found.push(start..start + bare.len());
                 }
             }
             offset += pair.len();

@@ -260,19 +260,19 @@ fn refuse(weakening: &Weakening, expired: Option<&&Override>) -> Diagnostic {
 
 /// What is wrong with the organisation's overrides themselves.
 pub fn check_overrides(config: &Config) -> Vec<Diagnostic> {
-    let known = |field: &str| {
-        let fields = PINS
-            .iter()
-            .map(|(field, _)| *field)
-            .chain(CAPS.iter().map(|(_, field)| *field))
-            .chain(["policy", "providers"]);
-        fields.into_iter().any(|full| full == field || full.starts_with(&format!("{field}.")))
-    };
+    let pinned = PINS.iter().map(|(field, _)| *field).chain(CAPS.iter().map(|(_, field)| *field));
+    let fields: Vec<&str> = pinned.chain(["policy", "security", "budget"]).collect();
+    let known =
+        |field: &str| fields.iter().any(|full| *full == field || full.starts_with(&format!("{field}.")));
     let mut problems = Vec::new();
     for entry in &config.overrides {
         if !known(&entry.field) {
             let message = format!("`{}` is not a field that the organisation can pin", entry.field.value);
-            problems.push(Diagnostic::error("override", entry.field.at, message));
+            let problem = Diagnostic::error("override", entry.field.at, message);
+            problems.push(match yaml::closest(&entry.field, fields.iter().copied()) {
+                Some(near) => problem.label(format!("did you mean `{near}`?")),
+                None => problem.help("`security` stands for all of it; others are named as in a harness"),
+            });
         }
         if !is_date(&entry.until) {
             problems.push(Diagnostic::error(

@@ -23,7 +23,7 @@ impl std::fmt::Display for TrustedError {
             Self::Git { doing, reference, message } => {
                 write!(f, "git could not {doing} at `{reference}`: {}", message.trim())
             }
-            Self::TooMuch { what } => write!(f, "the `.fullsend` directory of that commit has too {what}"),
+            Self::TooMuch { what } => write!(f, "the directory of that commit has too {what}"),
             Self::Name { path } => write!(f, "the commit has a file with an unusable name: {path:?}"),
             Self::Write { path, source } => write!(f, "cannot write {}: {source}", path.display()),
         }
@@ -39,9 +39,14 @@ struct Blob {
     path: String,
 }
 
-/// Writes `.fullsend` of `reference` below `into`, and says whether there was any.
-pub fn checkout(repository: &Path, reference: &str, into: &Path) -> Result<bool, TrustedError> {
-    let blobs = list(repository, reference)?;
+/// Writes a directory of the repository, as it is at `reference`, below `into`, and says whether there was any.
+pub fn checkout(
+    repository: &Path,
+    reference: &str,
+    directory: &str,
+    into: &Path,
+) -> Result<bool, TrustedError> {
+    let blobs = list(repository, reference, directory)?;
     if blobs.len() > MAX_FILES {
         return Err(TrustedError::TooMuch { what: "many files" });
     }
@@ -60,19 +65,25 @@ pub fn checkout(repository: &Path, reference: &str, into: &Path) -> Result<bool,
     Ok(!blobs.is_empty())
 }
 
-fn list(repository: &Path, reference: &str) -> Result<Vec<Blob>, TrustedError> {
+/// Whether the repository's files, as they are, have any in a directory.
+pub fn is_tracked(repository: &Path, directory: &str) -> Result<bool, TrustedError> {
+    let arguments = ["ls-files", "-z", "--", &format!(":(top,literal){directory}")];
+    git(repository, "the index", "list the files", &arguments).map(|listing| !listing.is_empty())
+}
+
+fn list(repository: &Path, reference: &str, directory: &str) -> Result<Vec<Blob>, TrustedError> {
     let tree = format!("{reference}^{{tree}}");
-    let listing = git(
-        repository,
-        reference,
-        "list `.fullsend`",
-        &["ls-tree", "-r", "-z", "--full-tree", &tree, ".fullsend/"],
-    )?;
+    let below = format!("{directory}/");
+    let arguments = ["ls-tree", "-r", "-z", "--full-tree", "--end-of-options", &tree, &below];
+    let listing = git(repository, reference, "list the files", &arguments)?;
     let text = String::from_utf8_lossy(&listing).into_owned();
     let lines = text.split('\0').filter(|line| !line.is_empty());
     lines
         .filter_map(parse_line)
-        .map(|blob| if is_safe(&blob.path) { Ok(blob) } else { Err(TrustedError::Name { path: blob.path }) })
+        .map(|blob| match is_safe(&blob.path, &below) {
+            true => Ok(blob),
+            false => Err(TrustedError::Name { path: blob.path }),
+        })
         .collect()
 }
 
@@ -89,9 +100,8 @@ fn parse_line(line: &str) -> Option<Blob> {
     })
 }
 
-fn is_safe(path: &str) -> bool {
-    path.starts_with(".fullsend/")
-        && !path.split('/').any(|part| part.is_empty() || part == "." || part == "..")
+fn is_safe(path: &str, below: &str) -> bool {
+    path.starts_with(below) && !path.split('/').any(|part| part.is_empty() || part == "." || part == "..")
 }
 
 /// A path that stands twice, or in whose place another path has a directory: written out, one would redirect the other.

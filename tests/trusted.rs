@@ -1,0 +1,183 @@
+//! In CI the repository's layer is read from the base of a pull request: the head may change what decides about the
+//! agent, and is judged by what was there before.
+
+use std::process::Command;
+
+use crate::support::World;
+
+const OPEN: &str = "version: 1\nfilesystem_policy: {read_only: [/usr], read_write: [/]}\n";
+const CLOSED: &str = "version: 1\nfilesystem_policy: {read_only: [/usr], read_write: [/sandbox]}\n";
+const HARNESS: &str =
+    "agent: agents/triage.md\noutput_schema: schemas/triage.json\npolicy: policies/p.yaml\n";
+
+fn git(world: &World, arguments: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "init.defaultBranch=main"])
+        .args(arguments)
+        .current_dir(world.path("repo"))
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("HOME", world.path("home"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// A pull request whose head widens the policy, adds a harness and changes the model; `origin/main` is its base.
+fn pull_request() -> (World, String) {
+    let world = World::with_harness();
+    world.write("repo/.fullsend/harness/triage.yaml", format!("{HARNESS}model: base\n"));
+    world.write("repo/.fullsend/policies/p.yaml", CLOSED);
+    git(&world, &["init", "-q"]);
+    git(&world, &["add", "-A"]);
+    git(&world, &["commit", "-qm", "base"]);
+    let base = git(&world, &["rev-parse", "HEAD"]);
+    git(&world, &["update-ref", "refs/remotes/origin/main", &base]);
+    world.write("repo/.fullsend/harness/triage.yaml", format!("{HARNESS}model: head\n"));
+    world.write("repo/.fullsend/harness/added.yaml", HARNESS);
+    world.write("repo/.fullsend/policies/p.yaml", OPEN);
+    world.write("repo/.fullsend/customized/harness/triage.yaml", "agent: agents/evil.md\n");
+    git(&world, &["add", "-A"]);
+    git(&world, &["commit", "-qm", "head"]);
+    (world, base)
+}
+
+fn model(world: &World, arguments: &[&str]) -> String {
+    let ran = world.run(&[&["explain", "triage", "model"], arguments].concat());
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    ran.out.split_whitespace().nth(3).unwrap_or("").to_owned()
+}
+
+#[test]
+fn the_base_decides_and_not_the_head() {
+    let (world, base) = pull_request();
+    for reference in ["origin/main", &base, "HEAD~1"] {
+        let explained = world.run(&["explain", "triage", "--config-ref", reference]);
+        assert_eq!(explained.code, 0, "{}", explained.all());
+        assert!(
+            explained.out.contains(&format!("{reference}:.fullsend/harness/triage.yaml:4")),
+            "{}",
+            explained.out
+        );
+        assert_eq!(model(&world, &["--config-ref", reference]), "base");
+        assert_eq!(world.run(&["check", "triage", "--config-ref", reference]).code, 0);
+        assert_eq!(
+            world.run(&["check", "added", "--config-ref", reference]).code,
+            3,
+            "the head's harness is not there"
+        );
+        let listed = world.run(&["list", "--config-ref", reference]).out;
+        assert!(!listed.contains("added"), "{listed}");
+    }
+    assert_eq!(
+        world.run(&["explain", "triage", "agent", "--config-ref", "worktree"]).out.matches("evil").count(),
+        1
+    );
+}
+
+#[test]
+fn the_ci_s_variables_choose_the_base() {
+    let (world, base) = pull_request();
+    assert!(world.run(&["list"]).out.contains("added"), "outside of CI the files are read as they are");
+    let world = world.env("GITHUB_ACTIONS", "true");
+    assert!(world.run(&["list"]).out.contains("added"), "a push is no pull request");
+    let world = world.env("GITHUB_BASE_REF", "main");
+    assert_eq!(model(&world, &[]), "base");
+    assert!(!world.run(&["list"]).out.contains("added"));
+    assert!(world.run(&["list", "--config-ref", "worktree"]).out.contains("added"), "said so, it is done so");
+    let world = world.without("GITHUB_ACTIONS").env("GITLAB_CI", "true");
+    assert!(world.run(&["list"]).out.contains("added"), "GitHub's variable says nothing in GitLab");
+    let world = world.env("CI_MERGE_REQUEST_DIFF_BASE_SHA", &base);
+    assert_eq!(model(&world, &[]), "base");
+    assert!(!world.run(&["list"]).out.contains("added"));
+}
+
+#[test]
+fn a_base_that_was_not_fetched_is_missing() {
+    let (world, _) = pull_request();
+    git(&world, &["update-ref", "-d", "refs/remotes/origin/main"]);
+    let world = world.env("GITHUB_ACTIONS", "true").env("GITHUB_BASE_REF", "main");
+    for command in [&["check"][..], &["explain", "triage"], &["run", "triage"], &["list"]] {
+        let ran = world.run(command);
+        assert_eq!((ran.code, ran.out.as_str()), (4, ""), "{command:?}: {}", ran.all());
+        assert!(ran.err.contains("git fetch origin"), "{}", ran.all());
+    }
+    insta::assert_snapshot!("config-ref-missing", world.run(&["check"]).all());
+    let absent = "0123456789012345678901234567890123456789";
+    assert_eq!(world.run(&["check", "--config-ref", absent]).code, 4);
+}
+
+#[test]
+fn a_base_without_a_layer_has_no_harness() {
+    let world = World::new();
+    git(&world, &["init", "-q"]);
+    git(&world, &["commit", "-qm", "base", "--allow-empty"]);
+    world.write("repo/.fullsend/harness/triage.yaml", "agent: agents/a.md\n");
+    git(&world, &["add", "-A"]);
+    git(&world, &["commit", "-qm", "head"]);
+    let ran = world.run(&["check", "triage", "--config-ref", "HEAD~1"]);
+    assert_eq!(ran.code, 3, "{}", ran.all());
+    assert!(ran.err.contains("there is no harness `triage`"), "{}", ran.all());
+}
+
+#[test]
+fn a_repository_without_git_has_no_commits() {
+    let ran = World::with_harness().run(&["check", "--config-ref", "main"]);
+    assert_eq!(ran.code, 4, "{}", ran.all());
+}
+
+#[test]
+fn an_option_is_not_a_commit() {
+    let (world, _) = pull_request();
+    for reference in ["--upload-pack=x", "-h", "", "main:../x", "HEAD^{/x}", "a b"] {
+        let ran = world.run(&["check", &format!("--config-ref={reference}")]);
+        assert_eq!(ran.code, 4, "{reference}: {}", ran.all());
+    }
+}
+
+/// What git would write into the checkout stays inside it, and links are links.
+#[test]
+fn links_in_the_base_do_not_lead_out() {
+    let (world, _) = pull_request();
+    let path = world.path("repo/.fullsend/agents/triage.md");
+    std::fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
+    git(&world, &["rm", "-qr", "--cached", ".fullsend/customized"]);
+    git(&world, &["add", "-A", ".fullsend/agents"]);
+    git(&world, &["commit", "-qm", "link"]);
+    let ran = world.run(&["check", "triage", "--config-ref", "HEAD"]);
+    assert_eq!(ran.code, 3, "{}", ran.all());
+    assert!(ran.err.contains("leads out of its layer through a symbolic link"), "{}", ran.all());
+}
+
+/// The repository's own git configuration runs nothing.
+#[test]
+fn the_repository_s_configuration_of_git_starts_nothing() {
+    let (world, _) = pull_request();
+    let script = world.script("evil.sh", "#!/bin/sh\ntouch \"$(dirname \"$0\")/started\"\n");
+    for key in ["core.fsmonitor", "core.pager", "core.sshCommand", "diff.external", "core.editor"] {
+        git(&world, &["config", key, &script.to_string_lossy()]);
+    }
+    assert_eq!(world.run(&["check", "triage", "--config-ref", "origin/main"]).code, 0);
+    assert!(!world.path("started").exists());
+}
+
+#[test]
+fn an_organisation_inside_the_repository_is_read_from_the_base_too() {
+    let world = World::with_harness();
+    world.write("repo/.fullsend/config.yaml", "org: rules\n");
+    world.write("repo/rules/config.yaml", "security: {fail_mode: closed}\n");
+    world.write(
+        "repo/.fullsend/harness/triage.yaml",
+        format!("{HARNESS}security: {{fail_mode: open}}\n").replace("policy: policies/p.yaml\n", ""),
+    );
+    git(&world, &["init", "-q"]);
+    git(&world, &["add", "-A"]);
+    git(&world, &["commit", "-qm", "base"]);
+    world.write("repo/rules/config.yaml", "runtime: claude\n");
+    git(&world, &["add", "-A"]);
+    git(&world, &["commit", "-qm", "the head takes the pin away"]);
+    let ran = world.run(&["check", "triage", "--config-ref", "HEAD~1"]);
+    assert_eq!(ran.code, 3, "{}", ran.all());
+    assert!(ran.err.contains("[pinned]"), "{}", ran.all());
+}
