@@ -5,7 +5,7 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::process::Pid;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 const PAGE_BYTES: u64 = 4096;
@@ -57,28 +57,25 @@ fn disk_below(directory: &OwnedFd, depth: usize) -> u64 {
         let Ok(status) = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
         sum += u64::try_from(status.st_blocks).unwrap_or(0) * 512;
         if status.st_mode & libc::S_IFMT == libc::S_IFDIR && depth < MAX_DEPTH {
-            sum += open_even_if_closed(directory, name, status.st_mode)
-                .map_or(0, |inner| disk_below(&inner, depth + 1));
+            sum += disk_inside(directory, name, status.st_mode, depth + 1);
         }
     }
     sum
 }
 
-/// A directory without permissions must not hide what is in it: it is opened up for the moment of opening.
-fn open_even_if_closed(parent: impl AsFd, name: &std::ffi::CStr, mode: u32) -> io::Result<OwnedFd> {
+/// A directory without permissions must not hide what is in it: it is opened up while it is looked through. Looking at
+/// a file needs the permission to search its directory, not only to list it.
+fn disk_inside(parent: &OwnedFd, name: &std::ffi::CStr, mode: u32, depth: usize) -> u64 {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match rustix::fs::openat(&parent, name, flags, Mode::empty()) {
-        Err(rustix::io::Errno::ACCESS) => {
-            rustix::fs::chmodat(
-                &parent,
-                name,
-                Mode::from_raw_mode((mode & 0o777) | 0o500),
-                AtFlags::empty(),
-            )?;
-            let opened = rustix::fs::openat(&parent, name, flags, Mode::empty());
-            rustix::fs::chmodat(&parent, name, Mode::from_raw_mode(mode & 0o777), AtFlags::empty())?;
-            Ok(opened?)
-        }
-        opened => Ok(opened?),
+    let change = |mode: u32| {
+        rustix::fs::chmodat(parent, name, Mode::from_raw_mode(mode & 0o777), AtFlags::empty()).is_ok()
+    };
+    let is_closed = mode & 0o500 != 0o500 && !rustix::process::geteuid().is_root();
+    let opened_up = is_closed && change(mode | 0o500);
+    let inner = rustix::fs::openat(parent, name, flags, Mode::empty());
+    let sum = inner.map_or(0, |inner| disk_below(&inner, depth));
+    if opened_up {
+        change(mode);
     }
+    sum
 }
