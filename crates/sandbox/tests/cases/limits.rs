@@ -86,7 +86,10 @@ fn disk(world: &World) {
 }
 
 fn hidden_disk(world: &World) {
-    fills(world, "mkdir /view/d && exec 3>/view/d/file && chmod 0 /view/d && head -c 40M /dev/zero >&3; sleep 20");
+    fills(
+        world,
+        "mkdir /view/d && exec 3>/view/d/file && chmod 0 /view/d && head -c 40M /dev/zero >&3; sleep 20",
+    );
 }
 
 fn wall_clock(world: &World) {
