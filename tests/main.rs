@@ -23,6 +23,7 @@ mod parsing;
 mod pins;
 mod properties;
 mod random_harness;
+mod session_commands;
 mod skeleton;
 mod support;
 mod tidy;

@@ -19,6 +19,7 @@ const HARNESS: &str = "repo/.fullsend/harness/triage.yaml";
 const AGENT: &str = "repo/.fullsend/agents/triage.md";
 const SCHEMA: &str = "repo/.fullsend/schemas/triage.json";
 const ORGANISATION: &str = "org/config.yaml";
+const CREATE: &[&str] = &["session", "create", "--agent", "triage", "--environment", "nigth"];
 const RIGHT: &str = "agent: agents/triage.md\noutput_schema: schemas/triage.json\n";
 
 impl Case {
@@ -154,6 +155,13 @@ fn resolve() -> Vec<Case> {
         Case::new("misplaced", "", &[("repo/.fullsend/config.yaml", "caps: {timeout_minutes: 5}\n")]),
         Case::new("misplaced", "org", &[(ORGANISATION, "org: ../other\n")]),
         says("no-forge-block", "", "forge: {github: {}}").running(&["check", "triage", "--forge", "gitlab"]),
+        Case::new("no-environment", "none", &[]).running(CREATE),
+        Case::new(
+            "no-environment",
+            "near",
+            &[("repo/.fullsend/environments/night.yaml", "limits: {pids: 50}\n")],
+        )
+        .running(CREATE),
         Case::new("no-harness", "near", &[]).running(&["check", "traige"]),
         Case::new("no-harness", "far", &[]).running(&["check", "code"]),
         Case::new("no-harness", "not a name", &[]).running(&["check", "../triage"]),

@@ -36,7 +36,8 @@ fn library(root: &Path, with_organisation: bool) -> Library {
 }
 
 fn choices(forge: Option<ForgeName>) -> Choices {
-    Choices { forge, repo: Some("acme/widgets".to_owned()), today: "2026-01-01".to_owned() }
+    let (repo, today) = (Some("acme/widgets".to_owned()), "2026-01-01".to_owned());
+    Choices { forge, repo, today, environment: None }
 }
 
 /// Resolves `triage`, or says why it cannot be.

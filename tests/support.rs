@@ -83,6 +83,26 @@ impl World {
         self.command(&program(), arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
+    /// Starts the program with its output in a file of this world, and does not wait for it.
+    pub fn spawn_to(&self, arguments: &[&str], file: &str) -> std::process::Child {
+        let out = fs::File::create(self.path(file)).unwrap();
+        self.command(&program(), arguments).stdout(out).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    /// Runs the program with this on its standard input.
+    pub fn run_with(&self, arguments: &[&str], input: &str) -> Ran {
+        let mut child = self
+            .command(&program(), arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It may refuse before it has read everything.
+        drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
+        self.ran(child.wait_with_output().unwrap())
+    }
+
     /// Runs the program as somebody; `None` where this machine cannot, which is said.
     pub fn run_as(&self, who: Who, arguments: &[&str]) -> Option<Ran> {
         if who == Who::Caller || !rustix::process::geteuid().is_root() {

@@ -20,3 +20,4 @@ pub mod run;
 pub mod runtime;
 pub mod scripts;
 pub mod validate;
+pub mod wake;

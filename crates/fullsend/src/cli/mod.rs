@@ -13,6 +13,7 @@ mod list;
 mod open;
 mod run;
 mod schema;
+mod session;
 mod sweep;
 mod version;
 
@@ -49,6 +50,8 @@ enum Command {
     List(list::Arguments),
     /// Can this machine hold a sandbox? What each layer can enforce here, and what mends it
     Doctor(doctor::Arguments),
+    /// An agent that lasts: messages in, bounded runs, and a log that survives crashes, machines and changes of the model
+    Session(session::Arguments),
     /// Remove what runs that died left behind, and end their records
     Sweep(sweep::Arguments),
     /// Print the version
@@ -71,6 +74,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Init(arguments) => init::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Session(arguments) => session::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Version(arguments) => version::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),

@@ -63,7 +63,8 @@ impl Where {
         let own = own_layer(&repository, trusted.as_ref())?;
         let organisation = self.organisation_layer(&repository, own.as_ref(), trusted.as_ref())?;
         let layers = Layers::new([organisation, own].into_iter().flatten().collect());
-        let choices = Choices { forge, repo: repository_name(&repository), today: Moment::now().date() };
+        let (repo, today) = (repository_name(&repository), Moment::now().date());
+        let choices = Choices { forge, repo, today, environment: None };
         Ok(Opened { library: Library::new(layers), choices, repository, _trusted: trusted })
     }
 

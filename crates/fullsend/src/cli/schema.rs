@@ -22,6 +22,10 @@ enum Kind {
     Config,
     Run,
     Event,
+    /// Where sessions run: environments/ID.yaml
+    Environment,
+    /// How a session goes on after a run: what an agent hands in
+    Directive,
 }
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
@@ -32,6 +36,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Kind::Config => schema::config(),
         Kind::Run => schema::run(),
         Kind::Event => schema::event(),
+        Kind::Environment => schema::environment(),
+        Kind::Directive => schema::directive(),
     };
     writeln!(std::io::stdout().lock(), "{document:#}")?;
     Ok(Exit::Done)

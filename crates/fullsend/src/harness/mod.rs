@@ -2,6 +2,7 @@
 //! declarations read a file, merge two, and make the JSON Schema. This module reads no disk and resolves nothing.
 
 pub mod config;
+pub mod environment;
 pub mod frontmatter;
 pub mod names;
 pub mod provider;

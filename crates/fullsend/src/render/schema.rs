@@ -4,6 +4,7 @@ use serde_json::{Value as Json, json};
 
 use crate::harness::Harness;
 use crate::harness::config::Config;
+use crate::harness::environment::Environment;
 use crate::harness::provider::Provider;
 
 /// The schema of a harness file, with the built-in defaults.
@@ -24,6 +25,16 @@ pub fn provider() -> Json {
 
 pub fn policy() -> Json {
     policy::schema()
+}
+
+/// Where sessions run.
+pub fn environment() -> Json {
+    yaml::document::<Environment>("urn:fullsend:environment:1", "fullsend environment")
+}
+
+/// How a session goes on after a run.
+pub fn directive() -> Json {
+    serde_json::from_str(session::directive::SCHEMA).unwrap_or_default()
 }
 
 /// The record of a run.

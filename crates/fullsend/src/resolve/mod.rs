@@ -2,6 +2,7 @@
 //! the block of the forge. Every value keeps the file and line that set it and what it replaced.
 
 pub mod chain;
+pub mod environment;
 pub mod floors;
 pub mod layers;
 pub mod library;
@@ -30,6 +31,8 @@ pub struct Choices {
     pub repo: Option<String>,
     /// YYYY-MM-DD.
     pub today: String,
+    /// The environment of a session, by name.
+    pub environment: Option<String>,
 }
 
 /// One harness, with everything decided and every decision traceable.
@@ -275,6 +278,9 @@ fn merge(
     take(&mut tree, "base");
     if let Some(block) = forge_block(forge.as_ref(), choices.forge, problems) {
         tree = Harness::merge(tree, block);
+    }
+    if let Some(id) = &choices.environment {
+        tree = Harness::merge(tree, environment::overlay(library, id, problems)?);
     }
     let mut tree = Harness::merge(defaults.clone(), tree);
     uncover(&defaults, &mut tree);

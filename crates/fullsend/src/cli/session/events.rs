@@ -1,0 +1,143 @@
+//! `events` and `watch`: the log, by cursor, and on with what comes. A reader resumes with the last number that it has
+//! seen: nothing is skipped and nothing comes twice.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde_json::Value as Json;
+use session::event::{Event, Payload};
+use session::id::SessionId;
+use session::sequence::Seq;
+use session::sessions::{PAGE_LIMIT, Sessions};
+use session::status::Status;
+
+use super::super::exit::{Exit, Failure};
+use super::place::{One, failure};
+use crate::event::clock::Moment;
+use crate::render::diagnostics::clean_text;
+
+#[derive(Args, Debug)]
+pub struct Events {
+    #[command(flatten)]
+    one: One,
+    /// Begin with this sequence number
+    #[arg(long, value_name = "SEQ", default_value_t = 1)]
+    from: u64,
+    /// Go on with what comes, until the session is terminated
+    #[arg(long)]
+    follow: bool,
+    /// Follow for so many seconds at most
+    #[arg(long, value_name = "SECONDS", requires = "follow")]
+    timeout: Option<u64>,
+    /// Print JSON, as it does anyway
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Watch {
+    #[command(flatten)]
+    one: One,
+    /// Begin with this sequence number [default: what comes from now on]
+    #[arg(long, value_name = "SEQ")]
+    from: Option<u64>,
+    /// Watch for so many seconds at most
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u64>,
+    /// Print JSON, one event a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// How long one wait for news may be; between two the deadline is looked at.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub fn events(arguments: &Events) -> Result<Exit, Failure> {
+    let mut sessions = arguments.one.place.open()?;
+    let after = Seq(arguments.from.saturating_sub(1));
+    let print = |event: &Event| Some(as_json(event));
+    if arguments.follow {
+        return follow(&mut sessions, arguments.one.id, after, arguments.timeout, print);
+    }
+    // What is there now is the whole answer: a log that grows while it is printed must not keep this going.
+    let last = sessions.session(arguments.one.id).map_err(failure)?.state.head;
+    let mut after = after;
+    while after < last {
+        let page = sessions.events(arguments.one.id, after, PAGE_LIMIT).map_err(failure)?;
+        let Some(end) = page.last().map(|event| event.seq) else { break };
+        show(page.iter().filter(|event| event.seq <= last), print)?;
+        after = end;
+    }
+    Ok(Exit::Done)
+}
+
+pub fn watch(arguments: &Watch) -> Result<Exit, Failure> {
+    let mut sessions = arguments.one.place.open()?;
+    let head = sessions.session(arguments.one.id).map_err(failure)?.state.head;
+    let after = arguments.from.map_or(head, |from| Seq(from.saturating_sub(1)));
+    let json = arguments.json;
+    let print = |event: &Event| if json { Some(as_json(event)) } else { line(event) };
+    follow(&mut sessions, arguments.one.id, after, arguments.timeout, print)
+}
+
+fn follow(
+    sessions: &mut Sessions,
+    id: SessionId,
+    mut after: Seq,
+    timeout: Option<u64>,
+    print: impl Fn(&Event) -> Option<String>,
+) -> Result<Exit, Failure> {
+    let deadline = timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    loop {
+        let left = deadline.map_or(PATIENCE, |deadline| deadline.saturating_duration_since(Instant::now()));
+        let page = sessions.follow(id, after, PAGE_LIMIT, left.min(PATIENCE)).map_err(failure)?;
+        show(page.iter(), &print)?;
+        after = page.last().map_or(after, |event| event.seq);
+        let over = page.iter().any(is_the_end) || (page.is_empty() && is_terminated(sessions, id)?);
+        if over || (page.is_empty() && left.is_zero()) {
+            return Ok(Exit::Done);
+        }
+    }
+}
+
+fn is_the_end(event: &Event) -> bool {
+    matches!(event.payload, Payload::SessionStatusChanged { to: Status::Terminated, .. })
+}
+
+fn is_terminated(sessions: &mut Sessions, id: SessionId) -> Result<bool, Failure> {
+    Ok(sessions.session(id).map_err(failure)?.state.status == Status::Terminated)
+}
+
+fn show<'a>(
+    events: impl Iterator<Item = &'a Event>,
+    print: impl Fn(&Event) -> Option<String>,
+) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    for line in events.filter_map(print) {
+        writeln!(out, "{line}")?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn as_json(event: &Event) -> String {
+    serde_json::to_string(event).unwrap_or_default()
+}
+
+/// One event in a line for people: when, what, and its words if it has any.
+fn line(event: &Event) -> Option<String> {
+    let fields = serde_json::to_value(&event.payload).ok()?;
+    let text = |key: &str| fields.get(key).and_then(Json::as_str).map(str::to_owned);
+    let words = match &event.payload {
+        Payload::AgentToolUse { tool, .. } | Payload::AgentCustomToolUse { tool, .. } => Some(tool.clone()),
+        Payload::SessionStatusChanged { to, reason, .. } => Some(format!("{to}: {reason}")),
+        Payload::SpanStarted { name, .. } => Some(name.clone()),
+        Payload::SpanCompleted { result, .. } => Some(result.to_string()),
+        Payload::RunAttached { run_id, .. } => Some(run_id.clone()),
+        _ => ["message", "title", "note", "error", "reason", "decision"].into_iter().find_map(text),
+    };
+    let time = Moment::from_millis(u64::try_from(event.time_ms.0).unwrap_or(0)).rfc3339();
+    let words: String = clean_text(&words.unwrap_or_default()).replace('\n', " ").chars().take(300).collect();
+    Some(format!("{time} {:>6} {:24} {words}", event.seq.0, event.payload.kind()).trim_end().to_owned())
+}

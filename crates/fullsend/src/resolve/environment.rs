@@ -1,0 +1,82 @@
+//! A session's environment, from the layers: found by its name, digested with the policy it names, and laid over the harness
+//! in the harness's own words, so that pins and origins hold for it as for everything else.
+
+use sha2::{Digest as _, Sha256};
+use yaml::{Decoder, Diagnostic, Entry, Node, Shape, Span, Value};
+
+use super::layers::{Found, LayerKind};
+use super::library::Library;
+use crate::harness::environment::Environment;
+use crate::harness::names::is_identifier;
+use crate::harness::reference::LocalPath;
+
+/// The directory of a layer that holds them.
+const DIRECTORY: &str = "environments";
+
+/// The names that the layers define.
+pub fn names(library: &Library) -> Vec<String> {
+    let mut names: Vec<String> = library
+        .layers
+        .iter()
+        .flat_map(|layer| layer.names(DIRECTORY))
+        .filter_map(|name| name.strip_suffix(".yaml").map(str::to_owned))
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The file of an environment; the nearest layer that has it.
+pub fn find(library: &Library, id: &str) -> Option<Found> {
+    if !is_identifier(id) {
+        return None;
+    }
+    library.layers.find(&LocalPath::parse(&format!("{DIRECTORY}/{id}.yaml")).ok()?)
+}
+
+/// SHA-256 over the file and the policy that it names: a session that was begun in one environment does not wake up in
+/// another.
+pub fn digest(library: &mut Library, found: &Found) -> Option<[u8; 32]> {
+    let source = library.source(found).ok()?;
+    let text = library.text(source);
+    let policy = library.tree(found).ok().and_then(|tree| tree.get("policy")?.scalar().map(str::to_owned));
+    let policy = policy.and_then(|path| library.layers.find(&LocalPath::parse(&path).ok()?));
+    let policy = policy.and_then(|found| library.source(&found).ok()).map(|source| library.text(source));
+    let mut hasher = Sha256::new();
+    for part in [Some(text), policy].into_iter().flatten() {
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part.as_bytes());
+    }
+    Some(hasher.finalize().into())
+}
+
+/// What it says, in the words of a harness.
+pub(super) fn overlay(library: &mut Library, id: &str, problems: &mut Vec<Diagnostic>) -> Option<Node> {
+    let Some(found) = find(library, id) else {
+        problems.push(unknown(library, id));
+        return None;
+    };
+    let tree = library.tree(&found).map_err(|problem| problems.push((*problem).clone())).ok()?;
+    let mut decoder = Decoder::part();
+    Environment::decode(&tree, &mut decoder);
+    problems.append(&mut decoder.diagnostics);
+    let mut entries: Vec<Entry> = tree.entries().to_vec();
+    entries.retain(|entry| entry.key != "description");
+    for entry in entries.iter_mut().filter(|entry| entry.key == "limits") {
+        let limits = Node::new(entry.node.at, Value::Map(vec![entry.clone()]));
+        *entry = Entry { key: "sandbox".to_owned(), node: limits, ..entry.clone() };
+    }
+    Some(Node::new(tree.at, Value::Map(entries)))
+}
+
+fn unknown(library: &mut Library, id: &str) -> Diagnostic {
+    let shown: String = id.chars().take(64).flat_map(char::escape_default).collect();
+    let at = Span::start_of(library.add(&format!("{DIRECTORY}/{shown}.yaml"), "", LayerKind::Repository));
+    let known = names(library);
+    let problem = Diagnostic::error("no-environment", at, format!("there is no environment `{shown}`"));
+    match yaml::closest(id, known.iter().map(String::as_str)) {
+        Some(near) => problem.help(format!("did you mean `{near}`?")),
+        None if known.is_empty() => problem.help(format!("define it in {DIRECTORY}/ of a layer")),
+        None => problem.help(format!("there are: {}", known.join(", "))),
+    }
+}
