@@ -30,6 +30,7 @@ pub enum BodyError {
     Timeout,
     /// The watcher saw what must not pass.
     Refused,
+    TooLarge,
 }
 
 /// Sees every portion before it is written; `true` ends the relay.
@@ -43,6 +44,7 @@ impl fmt::Display for BodyError {
             Self::Chunk => f.write_str("the chunks of the body are malformed"),
             Self::Timeout => f.write_str("the body stood still for too long"),
             Self::Refused => f.write_str("the body holds what must not pass"),
+            Self::TooLarge => f.write_str("the body is too large to have its placeholders replaced"),
         }
     }
 }
@@ -71,15 +73,28 @@ where
     Ok(sent)
 }
 
-/// A body of known length, whole; the caller bounds the length.
+/// A request's body, whole, if it is not larger than `most`.
 pub async fn collect_body<R: AsyncRead + Unpin>(
     from: &mut HeadReader<R>,
-    length: u64,
+    framing: Framing,
+    most: u64,
     idle: Duration,
 ) -> Result<Vec<u8>, BodyError> {
     let mut out = Vec::new();
-    relay_length(from, &mut out, length, idle, &mut |_| false).await?;
-    Ok(out)
+    let mut taken = 0;
+    let mut sees = |portion: &[u8]| {
+        taken += portion.len() as u64;
+        let fits = taken <= most;
+        if fits {
+            out.extend_from_slice(portion);
+        }
+        !fits
+    };
+    match relay_body(from, &mut tokio::io::sink(), framing, idle, &mut sees).await {
+        Ok(_) => Ok(out),
+        Err(BodyError::Refused) => Err(BodyError::TooLarge),
+        Err(error) => Err(error),
+    }
 }
 
 async fn some<R: AsyncRead + Unpin>(

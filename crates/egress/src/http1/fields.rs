@@ -78,6 +78,18 @@ pub(super) fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(part)
 }
 
+fn has_control(bytes: &[u8]) -> bool {
+    bytes.iter().any(|byte| (*byte < 0x20 && *byte != b'\t') || *byte == 0x7f)
+}
+
+fn field(name: &[u8], value: &[u8]) -> Result<(String, Vec<u8>), HeadError> {
+    if has_control(value) {
+        return Err(HeadError::ControlByte);
+    }
+    let text = std::str::from_utf8(name).map_err(|_| HeadError::FieldName)?;
+    if is_token(name) { Ok((text.to_owned(), value.to_vec())) } else { Err(HeadError::FieldName) }
+}
+
 impl Fields {
     pub(super) fn parse(lines: &[&[u8]]) -> Result<Self, HeadError> {
         if lines.len() > MAX_FIELDS {
@@ -88,18 +100,19 @@ impl Fields {
             if line.first().is_some_and(|byte| matches!(byte, b' ' | b'\t')) {
                 return Err(HeadError::FoldedLine);
             }
-            if line.iter().any(|byte| (*byte < 0x20 && *byte != b'\t') || *byte == 0x7f) {
+            if has_control(line) {
                 return Err(HeadError::ControlByte);
             }
             let colon = line.iter().position(|byte| *byte == b':').ok_or(HeadError::FieldName)?;
-            let (name, value) = (&line[..colon], &line[colon + 1..]);
-            if !is_token(name) {
-                return Err(HeadError::FieldName);
-            }
-            let name = String::from_utf8(name.to_vec()).map_err(|_| HeadError::FieldName)?;
-            list.push((name, value.trim_ascii().to_vec()));
+            list.push(field(&line[..colon], line[colon + 1..].trim_ascii())?);
         }
         Ok(Self { list })
+    }
+
+    /// Fields that another reader has taken apart, held to the same rules.
+    pub fn of<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Result<Self, HeadError> {
+        let list = fields.map(|(name, value)| field(name, value)).collect::<Result<Vec<_>, _>>()?;
+        if list.len() > MAX_FIELDS { Err(HeadError::TooManyFields) } else { Ok(Self { list }) }
     }
 
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {

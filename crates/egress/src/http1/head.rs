@@ -69,7 +69,11 @@ impl RequestHead {
         else {
             return Err(HeadError::StartLine);
         };
-        let version = parse_version(version)?;
+        Self::of(method, target, parse_version(version)?, fields)
+    }
+
+    /// A head that another reader has taken apart, held to the same rules.
+    pub fn of(method: &[u8], target: &[u8], version: Version, fields: Fields) -> Result<Self, HeadError> {
         if !is_token(method) {
             return Err(HeadError::Method);
         }
@@ -78,6 +82,18 @@ impl RequestHead {
         let framing = request_framing(&fields, version)?;
         check_hop(&fields)?;
         Ok(Self { method, target, version, fields, framing })
+    }
+
+    /// Takes away what was meant for this hop alone, and what the next one says in its own words.
+    pub fn without_hop(&self) -> Fields {
+        let mut fields = self.fields.clone();
+        for name in HOP_BY_HOP {
+            fields.remove(name);
+        }
+        for name in ["host", "content-length", "transfer-encoding"] {
+            fields.remove(name);
+        }
+        fields
     }
 
     /// The one Host field; HTTP/1.0 may have none.
@@ -103,13 +119,7 @@ impl RequestHead {
 
     /// The head as it goes upstream: origin form, our own framing, nothing that was meant for this hop.
     pub fn write_upstream(&self, host: &str, path_and_query: &str) -> Vec<u8> {
-        let mut fields = self.fields.clone();
-        for name in HOP_BY_HOP {
-            fields.remove(name);
-        }
-        fields.remove("host");
-        fields.remove("content-length");
-        fields.remove("transfer-encoding");
+        let mut fields = self.without_hop();
         if !self.is_websocket() {
             fields.remove("upgrade");
         }

@@ -3,6 +3,7 @@
 
 use super::attempt::Attempt;
 use super::exchange::Client;
+use super::http2::HTTP_2;
 use super::refusal::Refusal;
 use super::requests::{HTTP_1, Site, refuse};
 use super::tunnel::{Moved, tunnel};
@@ -94,24 +95,39 @@ impl Site {
             let detail = format!("the TLS server name is {name}, the connection is for {host}");
             return attempt.refused(&Refusal::unreadable(detail));
         }
-        let reached = self.proxy.dialer.secure(server, &host, &[HTTP_1]).await;
+        let offered = offered(&hello.client_hello());
+        let reached = self.proxy.dialer.secure(server, &host, &offered).await;
+        let chosen = match &reached {
+            Ok(server) => server.get_ref().1.alpn_protocol().map(<[u8]>::to_vec),
+            // Where nobody chose, the client reads the reason in whatever it speaks.
+            Err(_) => offered.last().map(|protocol| protocol.to_vec()),
+        };
         let bare = host.trim_matches(['[', ']']).to_owned();
-        let config = match self.proxy.authority.server_config(&bare, Some(HTTP_1)) {
+        let config = match self.proxy.authority.server_config(&bare, chosen.as_deref()) {
             Ok(config) => config,
             Err(error) => return attempt.broke(error.to_string()),
         };
         let shaking = hello.into_stream(Arc::new(config));
         let client = match tokio::time::timeout(self.proxy.limits.head_time, shaking).await {
-            Ok(Ok(client)) => Client::new(Box::new(client), &[]),
+            Ok(Ok(client)) => client,
             Ok(Err(error)) => return attempt.broke(format!("the client's TLS: {error}")),
             Err(_) => return attempt.broke("the client's TLS handshake did not come in time".to_owned()),
         };
+        let http2 = chosen.as_deref() == Some(HTTP_2);
         match reached {
+            Ok(server) if http2 => {
+                attempt.dismiss();
+                self.serve_http2(Box::new(client), Box::new(server)).await;
+            }
             Ok(server) => {
                 attempt.dismiss();
-                self.serve(client, Upstream::new(Box::new(server))).await;
+                self.serve(Client::new(Box::new(client), &[]), Upstream::new(Box::new(server))).await;
             }
-            Err(error) => self.explain(client, &error, attempt).await,
+            Err(error) if http2 => {
+                attempt.dismiss();
+                self.explain_http2(Box::new(client), Refusal::dial(&error)).await;
+            }
+            Err(error) => self.explain(Client::new(Box::new(client), &[]), &error, attempt).await,
         }
     }
 
@@ -124,6 +140,13 @@ impl Site {
             attempt.refused(&Refusal::dial(error));
         }
     }
+}
+
+/// Of what the client speaks, what can be read here, best first. A client that says nothing speaks HTTP/1.1.
+fn offered(hello: &rustls::server::ClientHello<'_>) -> Vec<&'static [u8]> {
+    let Some(named) = hello.alpn() else { return vec![HTTP_1] };
+    let named: Vec<&[u8]> = named.collect();
+    [HTTP_2, HTTP_1].into_iter().filter(|protocol| named.contains(protocol)).collect()
 }
 
 /// Adds what moved to the attempt even when the tunnel is ended from outside.

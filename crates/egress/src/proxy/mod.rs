@@ -7,6 +7,7 @@ mod attempt;
 mod direct;
 mod exchange;
 mod forward;
+mod http2;
 mod inspect;
 mod outgoing;
 mod refusal;

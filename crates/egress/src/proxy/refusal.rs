@@ -80,7 +80,7 @@ impl Refusal {
         self.status >= 500
     }
 
-    fn body(&self) -> String {
+    pub(super) fn body(&self) -> String {
         let Self { status: _, code, detail, rule, fix } = self;
         let mut body = json!({ "error": code, "detail": detail, "by": "fullsend" });
         if let Some(rule) = rule {

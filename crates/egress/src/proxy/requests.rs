@@ -6,7 +6,7 @@ use super::admission::{Admission, Destination};
 use super::attempt::{Attempt, Via};
 use super::exchange::{After, Client, Passed, exchange};
 use super::refusal::Refusal;
-use super::upstream::Upstream;
+use super::upstream::{BoxStream, Upstream};
 use crate::http1::{HeadError, ReadHeadError, RequestHead, Target};
 use crate::identity::Caller;
 use policy::{Action, CanonicalPath, Decision, Query};
@@ -93,17 +93,26 @@ impl Site {
         }
     }
 
-    /// To one of the addresses that were checked when the connection was admitted.
     pub(super) async fn redial(&self) -> Result<Upstream, Refusal> {
+        self.dial(HTTP_1).await.map(Upstream::new)
+    }
+
+    /// To one of the addresses that were checked when the connection was admitted.
+    pub(super) async fn dial(&self, protocol: &[u8]) -> Result<BoxStream, Refusal> {
         let Admission { destination, addresses, .. } = &self.admission;
         let (dialer, host) = (&self.proxy.dialer, destination.host_text());
         let stream = dialer.connect(&host, addresses, destination.port).await;
         let stream = stream.map_err(|error| Refusal::dial(&error))?;
         if !self.secure {
-            return Ok(Upstream::new(Box::new(stream)));
+            return Ok(Box::new(stream));
         }
-        let stream = dialer.secure(stream, &host, &[HTTP_1]).await.map_err(|error| Refusal::dial(&error))?;
-        Ok(Upstream::new(Box::new(stream)))
+        let stream =
+            dialer.secure(stream, &host, &[protocol]).await.map_err(|error| Refusal::dial(&error))?;
+        // Who chooses nothing speaks HTTP/1.1.
+        if stream.get_ref().1.alpn_protocol().unwrap_or(HTTP_1) != protocol {
+            return Err(Refusal::upstream("the server speaks another protocol than before".to_owned()));
+        }
+        Ok(Box::new(stream))
     }
 
     async fn refuse_unread(&self, client: &mut Client, error: &ReadHeadError) {

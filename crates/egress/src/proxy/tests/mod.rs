@@ -5,6 +5,7 @@ mod attacks;
 mod clients;
 mod credentials;
 mod faults;
+mod http2;
 mod names;
 mod paths;
 mod scene;

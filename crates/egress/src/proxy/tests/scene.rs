@@ -184,12 +184,22 @@ impl Scene {
         trust: Trust,
         name: &str,
     ) -> std::io::Result<TlsStream<TcpStream>> {
+        self.tls_speaking(stream, trust, name, &[b"http/1.1"]).await
+    }
+
+    pub(super) async fn tls_speaking(
+        &self,
+        stream: TcpStream,
+        trust: Trust,
+        name: &str,
+        protocols: &[&[u8]],
+    ) -> std::io::Result<TlsStream<TcpStream>> {
         let roots = match trust {
             Trust::Vendor => self.vendor.roots(),
             Trust::Run => crate::dial::Roots::only([self.authority.certificate().clone()]),
         };
         let mut config = roots.client_config();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         let name = ServerName::try_from(name.to_owned()).unwrap();
         tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await
     }

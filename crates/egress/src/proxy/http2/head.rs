@@ -1,0 +1,74 @@
+//! Heads of HTTP/2 as the strict reader's heads, and back. The library has taken them apart; what they may say is checked
+//! again, by the rules that hold for HTTP/1.1.
+
+use super::super::outgoing::Filled;
+use super::super::refusal::Refusal;
+use super::bodies::UpBody;
+use crate::http1::{Fields, Framing, HeadError, MAX_HEAD_BYTES, RequestHead, Version};
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, Uri};
+
+/// `ended`: no body follows.
+pub(super) fn read(parts: &Parts, ended: bool) -> Result<RequestHead, HeadError> {
+    let listed = parts.headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+    let mut fields = Fields::of(listed)?;
+    let target = parts.uri.path_and_query().map_or("", hyper::http::uri::PathAndQuery::as_str);
+    let size: usize = fields.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
+    if size + target.len() > MAX_HEAD_BYTES {
+        return Err(HeadError::TooManyFields);
+    }
+    if parts.uri.scheme_str().is_some_and(|scheme| scheme != "https") {
+        return Err(HeadError::Target);
+    }
+    if let Some(authority) = parts.uri.authority() {
+        let authority = authority.as_str();
+        // Both may stand, and must then say the same.
+        if fields.all("host").any(|host| !host.eq_ignore_ascii_case(authority.as_bytes())) {
+            return Err(HeadError::Host);
+        }
+        fields.remove("host");
+        fields.push("host", authority.as_bytes());
+    }
+    if fields.all("upgrade").next().is_some() || fields.all("transfer-encoding").next().is_some() {
+        return Err(HeadError::Upgrade);
+    }
+    let mut head =
+        RequestHead::of(parts.method.as_str().as_bytes(), target.as_bytes(), Version::Http11, fields)?;
+    head.framing = match (head.framing, ended) {
+        (Framing::Length(0) | Framing::None, true) => Framing::None,
+        // Announced bytes that never come.
+        (Framing::Length(_), true) => return Err(HeadError::ContentLength),
+        (Framing::None, false) => Framing::Chunked,
+        (framing, _) => framing,
+    };
+    Ok(head)
+}
+
+/// The request as it goes to the server. Fields that were filled are kept out of the header table.
+pub(super) fn write(
+    filled: &Filled,
+    came: &RequestHead,
+    host: &str,
+    body: UpBody,
+) -> Result<Request<UpBody>, Refusal> {
+    let unfit = || Refusal::unreadable("the request cannot be written as HTTP/2".to_owned());
+    let uri: Uri = format!("https://{host}{}", &*filled.target).parse().map_err(|_| unfit())?;
+    let method = Method::from_bytes(filled.head.method.as_bytes()).map_err(|_| unfit())?;
+    let mut request = Request::new(body);
+    *request.method_mut() = method;
+    *request.uri_mut() = uri;
+    *request.version_mut() = hyper::Version::HTTP_2;
+    for (name, value) in filled.head.without_hop().iter() {
+        let mut written = HeaderValue::from_bytes(value).map_err(|_| unfit())?;
+        written.set_sensitive(!came.fields.all(name).any(|own| own == value));
+        request.headers_mut().append(HeaderName::from_bytes(name.as_bytes()).map_err(|_| unfit())?, written);
+    }
+    if let Framing::Length(length) = filled.head.framing {
+        request.headers_mut().insert(hyper::header::CONTENT_LENGTH, length.into());
+    }
+    if came.fields.words("te") == ["trailers"] {
+        request.headers_mut().insert(hyper::header::TE, HeaderValue::from_static("trailers"));
+    }
+    Ok(request)
+}

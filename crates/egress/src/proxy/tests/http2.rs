@@ -1,0 +1,279 @@
+//! HTTP/2 through the proxy: each stream decided by itself, on a connection that speaks what the server speaks.
+
+use super::scene::{Kind, Scene, Setting, Trust, rule, scene, server};
+use crate::credentials::{Credential, CredentialStore, Secret, Source};
+use crate::event::AttemptDecision::{Allowed, Denied, Failed};
+use bytes::Bytes;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::SendRequest;
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+type AnyBody = UnsyncBoxBody<Bytes, Infallible>;
+type Seen = Arc<Mutex<Vec<(String, HeaderMap)>>>;
+
+const ENFORCED: &str = "        protocol: rest\n        enforcement: enforce\n        rules:\n          - allow: {method: \"*\", path: \"/open/**\"}\n        deny_rules:\n          - {method: \"*\", path: \"/open/secret\"}";
+
+fn whole(text: &str) -> AnyBody {
+    Full::new(Bytes::from(text.to_owned())).boxed_unsync()
+}
+
+/// A server of `api.test` that says what it got, and counts the bytes of bodies. It hangs on `/open/hang`.
+async fn http2_server(setting: &Setting) -> (u16, Seen) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let acceptor = setting.vendor.acceptor("api.test", false, &[b"h2", b"http/1.1"]);
+    let seen = Seen::default();
+    let kept = Arc::clone(&seen);
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let (acceptor, seen) = (acceptor.clone(), Arc::clone(&kept));
+            tokio::spawn(async move {
+                let Ok(stream) = acceptor.accept(stream).await else { return };
+                let gone = Arc::new(tokio::sync::Notify::new());
+                let goes = Arc::clone(&gone);
+                let service = service_fn(move |request| tell(request, Arc::clone(&seen), Arc::clone(&goes)));
+                let builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+                let serving = builder.serve_connection(TokioIo::new(stream), service);
+                // Going away without a goodbye.
+                tokio::select! {
+                    _ = serving => {}
+                    () = gone.notified() => {}
+                }
+            });
+        }
+    });
+    (port, seen)
+}
+
+async fn tell(
+    request: Request<Incoming>,
+    seen: Seen,
+    goes: Arc<tokio::sync::Notify>,
+) -> Result<Response<AnyBody>, Infallible> {
+    let (parts, body) = request.into_parts();
+    let target = format!("{} {}", parts.method, parts.uri);
+    let hangs = ["/open/hang", "/open/goaway"].contains(&parts.uri.path());
+    seen.lock().unwrap().push((target.clone(), parts.headers));
+    if target.ends_with("/open/goaway") {
+        goes.notify_one();
+    }
+    if hangs {
+        std::future::pending::<()>().await;
+    }
+    let Ok(got) = body.collect().await else { return Ok(Response::new(whole("cut"))) };
+    let got = got.to_bytes();
+    let text =
+        if got.len() > 1000 { got.len().to_string() } else { String::from_utf8_lossy(&got).into_owned() };
+    let mut trailers = HeaderMap::new();
+    trailers.insert("x-status", "0".parse().unwrap());
+    let body = Full::new(Bytes::from(format!("{target} [{text}]")));
+    Ok(Response::new(body.with_trailers(async move { Some(Ok(trailers)) }).boxed_unsync()))
+}
+
+/// An HTTP/2 connection to `api.test` through the proxy.
+async fn connected(scene: &Scene, port: u16) -> SendRequest<AnyBody> {
+    let stream = scene.tunnel(&format!("api.test:{port}")).await.unwrap();
+    let stream = scene.tls_speaking(stream, Trust::Run, "api.test", &[b"h2"]).await.unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    let builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+fn asked(method: &str, uri: &str, body: &str) -> Request<AnyBody> {
+    Request::builder().method(method).uri(uri).body(whole(body)).unwrap()
+}
+
+async fn ask(sender: &mut SendRequest<AnyBody>, request: Request<AnyBody>) -> (u16, String) {
+    let response = sender.send_request(request).await.unwrap();
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await.unwrap();
+    (status, String::from_utf8_lossy(&body.to_bytes()).into_owned())
+}
+
+async fn enforced() -> (Scene, u16, Seen) {
+    let mut setting = Setting::new("");
+    let (port, seen) = http2_server(&setting).await;
+    setting.policy = rule(port, ENFORCED);
+    (scene(setting).await, port, seen)
+}
+
+#[tokio::test]
+async fn each_stream_is_decided_by_itself() {
+    let (scene, port, seen) = enforced().await;
+    let mut sender = connected(&scene, port).await;
+    let base = format!("https://api.test:{port}");
+    let (status, said) = ask(&mut sender, asked("GET", &format!("{base}/open/x/../a//b?q=1"), "")).await;
+    assert_eq!((status, said.as_str()), (200, &*format!("GET {base}/open/a/b?q=1 []")));
+    for path in ["/closed", "/open/secret", "/open/%73ecret", "/open/../closed"] {
+        let (status, said) = ask(&mut sender, asked("GET", &format!("{base}{path}"), "")).await;
+        assert!(status == 403 && said.contains("policy_denied"), "{path}: {status} {said}");
+    }
+    let (status, said) = ask(&mut sender, asked("POST", &format!("{base}/open/a"), "body")).await;
+    assert!(status == 200 && said.ends_with("[body]"), "{said}");
+    assert_eq!(scene.decisions(6).await, [Allowed, Denied, Denied, Denied, Denied, Allowed]);
+    assert_eq!(seen.lock().unwrap().len(), 2, "what was refused never arrived");
+    let last = scene.attempts().pop().unwrap();
+    assert_eq!((last.status, last.bytes_out, last.path.as_deref()), (Some(200), 4, Some("/open/a")));
+}
+
+#[tokio::test]
+async fn authority_and_host_must_name_the_connection() {
+    let (scene, port, seen) = enforced().await;
+    let mut sender = connected(&scene, port).await;
+    let elsewhere = asked("GET", &format!("https://other.test:{port}/open/a"), "");
+    let another_port = asked("GET", "https://api.test:1/open/a", "");
+    let unsafe_scheme = asked("GET", &format!("http://api.test:{port}/open/a"), "");
+    let mut two_hosts = asked("GET", &format!("https://api.test:{port}/open/a"), "");
+    two_hosts.headers_mut().insert("host", "other.test".parse().unwrap());
+    let mut two_lengths = asked("POST", &format!("https://api.test:{port}/open/a"), "abcd");
+    two_lengths.headers_mut().append("content-length", "4".parse().unwrap());
+    two_lengths.headers_mut().append("content-length", "4".parse().unwrap());
+    let requests = [elsewhere, another_port, unsafe_scheme, two_hosts, two_lengths];
+    let count = requests.len();
+    for request in requests {
+        let shown = format!("{request:?}");
+        let (status, said) = ask(&mut sender, request).await;
+        assert!(status == 400 && said.contains("malformed_request"), "{shown}: {status} {said}");
+    }
+    assert_eq!(scene.decisions(count).await, vec![Denied; count]);
+    assert!(seen.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn the_client_is_offered_what_the_server_speaks() {
+    let mut setting = Setting::new("");
+    let (new, _) = http2_server(&setting).await;
+    let old = server(Kind::Tls(setting.vendor.clone())).await.port;
+    setting.policy = rule(new, ENFORCED).replace(&format!("port: {new}"), &format!("ports: [{new}, {old}]"));
+    let scene = scene(setting).await;
+    let both: &[&[u8]] = &[b"h2", b"http/1.1"];
+    for (port, offered, chosen) in
+        [(new, both, &b"h2"[..]), (old, both, b"http/1.1"), (new, &[b"http/1.1"], b"http/1.1")]
+    {
+        let stream = scene.tunnel(&format!("api.test:{port}")).await.unwrap();
+        let stream = scene.tls_speaking(stream, Trust::Run, "api.test", offered).await.unwrap();
+        assert_eq!(stream.get_ref().1.alpn_protocol(), Some(chosen));
+    }
+}
+
+#[tokio::test]
+async fn bodies_and_trailers_pass_while_other_streams_hang() {
+    let (scene, port, _) = enforced().await;
+    let mut sender = connected(&scene, port).await;
+    let base = format!("https://api.test:{port}");
+    let hanging = tokio::spawn(sender.send_request(asked("GET", &format!("{base}/open/hang"), "")));
+    let large = "x".repeat(3 << 20);
+    let response = sender.send_request(asked("POST", &format!("{base}/open/a"), &large)).await.unwrap();
+    let body = response.into_body().collect().await.unwrap();
+    assert_eq!(body.trailers().unwrap()["x-status"], "0");
+    assert!(body.to_bytes().ends_with(format!("[{}]", large.len()).as_bytes()));
+    // The one that hangs is answered by us after the idle time, and says so.
+    let response = hanging.await.unwrap().unwrap();
+    assert_eq!(response.status(), 502);
+    assert_eq!(scene.decisions(2).await, [Allowed, Failed]);
+}
+
+#[tokio::test]
+async fn credentials_are_put_in_and_never_leak_through_bodies() {
+    let mut setting = Setting::new("");
+    let (port, seen) = http2_server(&setting).await;
+    let source = Source::fixed(Secret::new("s3cret".to_owned()));
+    let credential = Credential { provider: "p".into(), key: "TOKEN".into(), source, endpoints: Vec::new() };
+    let store = CredentialStore::new(vec![credential]).unwrap();
+    let placeholder = store.placeholders()[0].1.clone();
+    setting.credentials = Arc::new(store);
+    let keys = "        protocol: rest\n        enforcement: enforce\n        access: full\n        credential_binding: {provider: p}";
+    setting.policy = rule(port, keys);
+    let scene = scene(setting).await;
+    let mut sender = connected(&scene, port).await;
+    let url = format!("https://api.test:{port}/a");
+    let mut request = asked("POST", &url, "plain");
+    request.headers_mut().insert("authorization", format!("Bearer {placeholder}").parse().unwrap());
+    assert_eq!(ask(&mut sender, request).await.0, 200);
+    assert_eq!(seen.lock().unwrap()[0].1["authorization"], "Bearer s3cret");
+    let (status, said) = ask(&mut sender, asked("POST", &url, &placeholder)).await;
+    assert!(status == 403 && said.contains("credential_injection_failed"), "{status} {said}");
+    assert_eq!(scene.decisions(2).await, [Allowed, Denied]);
+}
+
+#[tokio::test]
+async fn a_flood_of_resets_ends_the_connection_and_no_other() {
+    let (scene, port, _) = enforced().await;
+    let url = format!("https://api.test:{port}/open/hang");
+    let mut sender = connected(&scene, port).await;
+    let mut other = connected(&scene, port).await;
+    for _ in 0..5000 {
+        let Ok(()) = sender.ready().await else { break };
+        let sending = sender.send_request(asked("GET", &url, ""));
+        // Long enough to be sent, not long enough to be answered.
+        drop(tokio::time::timeout(Duration::from_millis(1), sending).await);
+    }
+    assert!(sender.ready().await.is_err() || sender.is_closed());
+    let (status, _) = ask(&mut other, asked("GET", &format!("https://api.test:{port}/open/a"), "")).await;
+    assert_eq!(status, 200);
+    let told = |reason: &Option<String>| {
+        reason.as_deref().is_some_and(|reason| reason.contains("resets its streams"))
+    };
+    assert!(scene.attempts().iter().any(|attempt| told(&attempt.reason)));
+}
+
+#[tokio::test]
+async fn heads_are_bounded_and_idle_connections_end() {
+    let (scene, port, seen) = enforced().await;
+    let mut sender = connected(&scene, port).await;
+    let mut request = asked("GET", &format!("https://api.test:{port}/open/a"), "");
+    for number in 0..40 {
+        let name: hyper::header::HeaderName = format!("x-{number}").parse().unwrap();
+        request.headers_mut().insert(name, "y".repeat(1000).parse().unwrap());
+    }
+    let answered = sender.send_request(request).await;
+    assert!(answered.map_or(true, |answer| answer.status() == 431));
+    assert!(seen.lock().unwrap().is_empty());
+    let idle = async {
+        while !sender.is_closed() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), idle).await.expect("an idle connection is closed");
+}
+
+#[tokio::test]
+async fn a_client_that_speaks_only_http2_reads_why_the_server_cannot_be_trusted() {
+    let mut setting = Setting::new("");
+    let server = server(Kind::Expired(setting.vendor.clone())).await;
+    setting.policy = rule(server.port, ENFORCED);
+    let scene = scene(setting).await;
+    let mut sender = connected(&scene, server.port).await;
+    let (status, said) =
+        ask(&mut sender, asked("GET", &format!("https://api.test:{}/open/a", server.port), "")).await;
+    assert!(status == 502 && said.contains("no trusted TLS connection"), "{status} {said}");
+}
+
+#[tokio::test]
+async fn a_server_that_went_away_is_dialled_again() {
+    let mut setting = Setting::new("");
+    let (port, seen) = http2_server(&setting).await;
+    setting.policy = rule(port, ENFORCED);
+    setting.limits.idle = Duration::from_secs(20);
+    let scene = scene(setting).await;
+    let mut sender = connected(&scene, port).await;
+    let url = format!("https://api.test:{port}/open/a");
+    assert_eq!(ask(&mut sender, asked("GET", &url, "")).await.0, 200);
+    assert_eq!(
+        ask(&mut sender, asked("GET", &format!("https://api.test:{port}/open/goaway"), "")).await.0,
+        502
+    );
+    assert_eq!(ask(&mut sender, asked("GET", &url, "")).await.0, 200);
+    assert_eq!(seen.lock().unwrap().len(), 3);
+    assert_eq!(scene.dialled().len(), 2);
+}
