@@ -174,7 +174,7 @@ fn help_for_every_command() {
     insta::assert_snapshot!("help-unknown-option", world.run(&["check", "--frmat", "json"]).all());
     insta::assert_snapshot!("help-unknown-format", world.run(&["check", "--format", "xml"]).all());
     insta::assert_snapshot!("help-unknown-forge", world.run(&["check", "--forge", "gitbucket"]).all());
-    for command in ["check", "explain", "schema", "init", "list", "version", "completions"] {
+    for command in ["check", "explain", "schema", "init", "list", "runtimes", "version", "completions"] {
         assert!(top.out.contains(&format!("\n  {command}")), "{}", top.out);
         let long = world.run(&[command, "--help"]);
         assert_eq!((long.code, long.err.as_str()), (0, ""));

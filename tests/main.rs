@@ -24,6 +24,7 @@ mod pins;
 mod properties;
 mod random_harness;
 mod session_commands;
+mod runtimes;
 mod skeleton;
 mod support;
 mod tidy;

@@ -4,7 +4,7 @@
 
 Every request and the usage that was sent for it becomes one JSON line of LOG. Which turn answers is counted from the
 request's own history. Understood of a scenario: `turns`, `branches` with `user_contains` and `tool_result_contains`,
-and the blocks `text`, `shell`, `tool` with `input`, `finish`, `usage`, `error`.
+and the blocks `text`, `shell`, `tool` with `input`, `finish`, `usage` and `sleep`, in seconds.
 """
 
 import http.server
@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import threading
+import time
 
 scenario = json.load(open(sys.argv[1]))
 log = open(sys.argv[2], "a", buffering=1)
@@ -74,7 +75,7 @@ def fit(block, tools):
 
 
 def messages(number, body, blocks, usage):
-    tokens = {"input_tokens": usage.get("input", 1), "output_tokens": usage.get("output", 1),
+    tokens = {"input_tokens": usage["input"], "output_tokens": usage["output"],
               "cache_read_input_tokens": usage.get("cache_read", 0),
               "cache_creation_input_tokens": usage.get("cache_write", 0)}
     yield "message_start", {"message": {
@@ -112,9 +113,9 @@ def responses(number, body, blocks, usage):
         yield "response.output_item.done", {"output_index": index, "item": item}
         whole["output"].append(item)
     cached = usage.get("cache_read", 0)
-    tokens = {"input_tokens": usage.get("input", 1) + cached, "input_tokens_details": {"cached_tokens": cached},
-              "output_tokens": usage.get("output", 1), "output_tokens_details": {"reasoning_tokens": 0},
-              "total_tokens": usage.get("input", 1) + cached + usage.get("output", 1)}
+    tokens = {"input_tokens": usage["input"] + cached, "input_tokens_details": {"cached_tokens": cached},
+              "output_tokens": usage["output"], "output_tokens_details": {"reasoning_tokens": 0},
+              "total_tokens": usage["input"] + cached + usage["output"]}
     yield "response.completed", {"response": {**whole, "status": "completed", "usage": tokens}}
 
 
@@ -131,12 +132,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             count += 1
             number = count
         acts = choose(history(body))
-        usage = next((act["usage"] for act in acts if "usage" in act), {})
-        blocks = [fit(act, body.get("tools", [])) for act in acts if "usage" not in act]
+        usage = {"input": 1, "output": 1, **next((act["usage"] for act in acts if "usage" in act), {})}
+        blocks = [fit(act, body.get("tools", [])) for act in acts if "usage" not in act and "sleep" not in act]
         speak = messages if "/messages" in self.path else responses
         with lock:
             print(json.dumps({"path": self.path, "usage": usage, "key": self.headers.get("x-api-key")
                               or self.headers.get("authorization"), "body": body}), file=log)
+        time.sleep(sum(act.get("sleep", 0) for act in acts))
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("connection", "close")

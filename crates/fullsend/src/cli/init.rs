@@ -25,7 +25,7 @@ pub struct Arguments {
     repo: Option<PathBuf>,
 }
 
-fn parse_runtime(word: &str) -> Result<RuntimeName, String> {
+pub(super) fn parse_runtime(word: &str) -> Result<RuntimeName, String> {
     RuntimeName::parse(word).ok_or_else(|| format!("one of {}", RuntimeName::WORDS.join(", ")))
 }
 

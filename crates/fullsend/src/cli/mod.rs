@@ -12,6 +12,7 @@ mod init;
 mod list;
 mod open;
 mod run;
+mod runtimes;
 mod schema;
 mod session;
 mod sweep;
@@ -48,6 +49,8 @@ enum Command {
     Init(init::Arguments),
     /// List the harnesses of all layers
     List(list::Arguments),
+    /// Who can think? What each runtime carries, and the installing of their programs
+    Runtimes(runtimes::Arguments),
     /// Can this machine hold a sandbox? What each layer can enforce here, and what mends it
     Doctor(doctor::Arguments),
     /// An agent that lasts: messages in, bounded runs, and a log that survives crashes, machines and changes of the model
@@ -73,6 +76,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Schema(arguments) => schema::run(&arguments),
         Command::Init(arguments) => init::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
+        Command::Runtimes(arguments) => runtimes::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Session(arguments) => session::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),

@@ -147,7 +147,7 @@ fn audit(resolved: &Resolved, choices: &Choices, runs: &Path) -> Result<(), Fail
     Ok(())
 }
 
-fn environment() -> BTreeMap<String, String> {
+pub(super) fn environment() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()

@@ -13,12 +13,14 @@ pub struct Contract {
     pub program: Option<Package>,
     /// Its configuration and state, inside.
     pub config_directory: &'static str,
-    /// The hooks that a launch installs, all of them one command.
-    pub hooks: &'static [Hook],
+    /// The hooks that a launch installs, all of them one command, under the runtime's own names for them.
+    pub hooks: &'static [(Hook, &'static str)],
     /// Whether a hook's process that dies or hangs stops the call by itself. Where it does not, the door stops the run.
     pub dead_hook_blocks: bool,
     /// Whether a hook can change what the model sees of a result. Where it cannot, the door does.
     pub hook_rewrites: bool,
+    /// What it leaves to read beside its transcript.
+    pub debug_log: Option<&'static str>,
 }
 
 /// When a hook runs.
@@ -43,6 +45,8 @@ pub struct Package {
     pub command: &'static str,
     /// The version that we test with and install.
     pub tested: Version,
+    /// What npm must find it to be, by `{arch}`.
+    pub integrity: &'static [(&'static str, &'static str)],
     /// The first one that is not accepted.
     pub below: Version,
 }
@@ -75,12 +79,28 @@ const CLAUDE: Contract = Contract {
         executable: "claude",
         command: "claude",
         tested: Version(2, 1, 325),
+        integrity: &[
+            (
+                "x64",
+                "sha512-BqZzMvP/zgLLL34S+7OzbG+cyoFp7gwWHU5koVwsyMlTAz+0zZAmbY+UkzvtN2RXxp6AcMenbYIjQJxoXfUY3w==",
+            ),
+            (
+                "arm64",
+                "sha512-NCvQcOxr685Y4mkYUjQT8l/Ouzw0k2xWloWeyzfsUtWiOedHosPkaW6XCSpzAl1dMuvDNBF97qpWgVDrSdK2Vw==",
+            ),
+        ],
         below: Version(2, 2, 0),
     }),
     config_directory: "/sandbox/claude-config",
-    hooks: &[Hook::Start, Hook::Before, Hook::After, Hook::AfterFailure],
+    hooks: &[
+        (Hook::Start, "SessionStart"),
+        (Hook::Before, "PreToolUse"),
+        (Hook::After, "PostToolUse"),
+        (Hook::AfterFailure, "PostToolUseFailure"),
+    ],
     dead_hook_blocks: true,
     hook_rewrites: true,
+    debug_log: Some("claude-debug.log"),
 };
 
 const CODEX: Contract = Contract {
@@ -91,21 +111,44 @@ const CODEX: Contract = Contract {
         executable: "bin/codex",
         command: "codex",
         tested: Version(0, 166, 0),
+        integrity: &[
+            (
+                "x64",
+                "sha512-CxDm3+D1cpbGJeHrdzINoG+3wn9BVncP4qpZaaNYkxe8iPtRJOYyCJnnPoVjWRIBvI9vPKbRoifsMSA5xDaUpw==",
+            ),
+            (
+                "arm64",
+                "sha512-w0ScAsBr9aZKtIFrh6HN6KU2yjKKeSCzYfbb7DB0Ccj4BYPzeZtUeQprbycLCwuX3AFQdbdjapmLho2iot74jQ==",
+            ),
+        ],
         below: Version(0, 167, 0),
     }),
     config_directory: "/sandbox/codex-config",
-    hooks: &[Hook::Start, Hook::Before, Hook::After],
+    hooks: &[
+        (Hook::Start, "SessionStart"),
+        (Hook::Before, "PreToolUse"),
+        (Hook::After, "PostToolUse"),
+        // Failed commands come as `PostToolUse` too.
+        (Hook::AfterFailure, "PostToolUse"),
+    ],
     dead_hook_blocks: false,
     hook_rewrites: true,
+    debug_log: None,
 };
 
 const NATIVE: Contract = Contract {
     name: RuntimeName::Native,
     program: None,
     config_directory: "/sandbox/native-config",
-    hooks: &[Hook::Start, Hook::Before, Hook::After, Hook::AfterFailure],
+    hooks: &[
+        (Hook::Start, "start"),
+        (Hook::Before, "before"),
+        (Hook::After, "after"),
+        (Hook::AfterFailure, "after"),
+    ],
     dead_hook_blocks: true,
     hook_rewrites: true,
+    debug_log: None,
 };
 
 pub const ALL: [&Contract; 3] = [&CLAUDE, &CODEX, &NATIVE];
@@ -119,6 +162,18 @@ pub fn of(name: RuntimeName) -> &'static Contract {
 }
 
 impl Contract {
+    /// The names of the hooks to install, each once.
+    pub fn hook_names(&self) -> Vec<&'static str> {
+        let mut names: Vec<&str> = self.hooks.iter().map(|(_, name)| *name).collect();
+        names.dedup();
+        names
+    }
+
+    /// Whether something of ours runs at that moment.
+    pub fn hooked(&self, moment: Hook) -> bool {
+        self.hooks.iter().any(|(hook, _)| *hook == moment)
+    }
+
     /// Tools that it runs without asking its hooks; the door judges them.
     pub fn tools_without_hooks(&self) -> &'static [&'static str] {
         dialect::habits(self.name).tools_without_hooks

@@ -6,6 +6,8 @@ pub mod codex;
 pub mod contract;
 mod handin;
 pub mod inside;
+pub mod install;
+pub mod matrix;
 pub mod native;
 mod process;
 pub mod programs;

@@ -125,7 +125,7 @@ pub fn fill(template: &str, version: Version) -> String {
     template.replace("{arch}", arch).replace("{triple}", triple).replace("{version}", &version.to_string())
 }
 
-fn on_path(command: &str, path: &str) -> Option<PathBuf> {
+pub fn on_path(command: &str, path: &str) -> Option<PathBuf> {
     let directories = path.split(':').filter(|directory| directory.starts_with('/'));
     directories.map(|directory| Path::new(directory).join(command)).find(|path| path.is_file())
 }
@@ -144,7 +144,8 @@ fn is_elf(path: &Path) -> bool {
     std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"\x7fELF"
 }
 
-fn version_of(path: &Path) -> Option<Version> {
+/// What it says when it is asked, if it runs at all.
+pub fn version_of(path: &Path) -> Option<Version> {
     let mut child = Command::new(path)
         .arg("--version")
         .env_clear()

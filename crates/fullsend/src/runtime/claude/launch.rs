@@ -19,8 +19,6 @@ use crate::runtime::{
 /// A schema larger than this is not given on a command line; the output is checked all the same.
 const MAX_SCHEMA: usize = 100 << 10;
 
-const DEBUG_LOG: &str = "claude-debug.log";
-
 fn contract() -> &'static Contract {
     contract::of(RuntimeName::Claude)
 }
@@ -77,7 +75,9 @@ fn arguments(scene: &Scene<'_>, task: &Task, session: &str) -> Vec<String> {
     add("--agent", &checked.agent.name);
     add("--mcp-config", &settings::servers_file());
     add("--strict-mcp-config", "--dangerously-skip-permissions");
-    add("--debug-file", &format!("{}/{DEBUG_LOG}", contract().config_directory));
+    if let Some(log) = contract().debug_log {
+        add("--debug-file", &format!("{}/{log}", contract().config_directory));
+    }
     add(if task.conversation.is_some() { "--resume" } else { "--session-id" }, session);
     let model = harness.model.as_ref().or(about.and_then(|about| about.model.as_ref()));
     if let Some(model) = model.filter(|model| model.as_str() != "inherit") {
@@ -148,7 +148,8 @@ fn keep(scene: &Scene<'_>, id: String) -> Result<Conversation, RuntimeError> {
 }
 
 fn logs(scene: &Scene<'_>) -> Result<Vec<StateFile>, RuntimeError> {
-    let log = state::read_file(scene.sandbox.root(), &format!("{}/{DEBUG_LOG}", contract().config_directory))
+    let Some(name) = contract().debug_log else { return Ok(Vec::new()) };
+    let log = state::read_file(scene.sandbox.root(), &format!("{}/{name}", contract().config_directory))
         .map_err(|source| RuntimeError::State { what: "the debug log cannot be read", source })?;
-    Ok(log.map(|contents| StateFile { path: DEBUG_LOG.to_owned(), contents }).into_iter().collect())
+    Ok(log.map(|contents| StateFile { path: name.to_owned(), contents }).into_iter().collect())
 }

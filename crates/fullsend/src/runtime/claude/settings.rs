@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::guard::Guard;
 use crate::harness::names::RuntimeName;
 use crate::inputs::Cleared;
-use crate::runtime::contract::{self, Hook};
+use crate::runtime::contract;
 use crate::runtime::{Outfit, inside};
 
 /// Settings of the highest rank, which no other file and no writing at run time can change.
@@ -50,9 +50,9 @@ fn managed(guard: &Guard) -> Json {
     let hook =
         json!({ "type": "command", "command": command, "timeout": HOOK_SECONDS, "onFailure": "block" });
     let hooks: Map<String, Json> = contract::of(RuntimeName::Claude)
-        .hooks
-        .iter()
-        .map(|when| (event_name(*when).to_owned(), json!([{ "hooks": [hook] }])))
+        .hook_names()
+        .into_iter()
+        .map(|name| (name.to_owned(), json!([{ "hooks": [hook] }])))
         .collect();
     json!({
         "hooks": hooks,
@@ -62,15 +62,6 @@ fn managed(guard: &Guard) -> Json {
         "includeCoAuthoredBy": false,
         "cleanupPeriodDays": 3650,
     })
-}
-
-fn event_name(hook: Hook) -> &'static str {
-    match hook {
-        Hook::Start => "SessionStart",
-        Hook::Before => "PreToolUse",
-        Hook::After => "PostToolUse",
-        Hook::AfterFailure => "PostToolUseFailure",
-    }
 }
 
 /// Given on the command line, an agent stands above every file of the same name.

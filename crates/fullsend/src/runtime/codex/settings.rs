@@ -6,7 +6,7 @@ use std::path::Path;
 use sandbox::{Mount, MountKind};
 
 use crate::harness::names::RuntimeName;
-use crate::runtime::contract::{self, Hook};
+use crate::runtime::contract;
 use crate::runtime::{Outfit, inside, schema};
 
 /// Requirements of the highest rank, which no other file can change.
@@ -62,15 +62,8 @@ fn requirements(outfit: &Outfit<'_>) -> String {
     let command = quoted(&format!("{} __hook {}", inside::PROGRAM, words.join(" ")));
     let mut text =
         format!("allow_managed_hooks_only = true\n\n[hooks]\nmanaged_dir = {}\n", quoted(inside::LAUNCH));
-    for hook in contract::of(RuntimeName::Codex).hooks {
-        let name = match hook {
-            Hook::Start => "SessionStart",
-            Hook::Before => "PreToolUse",
-            Hook::After => "PostToolUse",
-            // Failed commands come as `PostToolUse` too.
-            Hook::AfterFailure => continue,
-        };
-        let matcher = if *hook == Hook::Start { "" } else { "matcher = \".*\"\n" };
+    for name in contract::of(RuntimeName::Codex).hook_names() {
+        let matcher = if name == "SessionStart" { "" } else { "matcher = \".*\"\n" };
         text.push_str(&format!(
             "\n[[hooks.{name}]]\n{matcher}[[hooks.{name}.hooks]]\ntype = \"command\"\ncommand = {command}\ntimeout = {HOOK_SECONDS}\n"
         ));

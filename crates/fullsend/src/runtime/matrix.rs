@@ -1,0 +1,131 @@
+//! Which security features each runtime carries, computed from its contract: a feature that works on tool calls needs a
+//! hook at that moment, one that changes results needs a hook that can, and whatever the runtime does with a hook that
+//! dies, the door stands behind it. Nothing here is typed by hand per runtime.
+
+use super::contract::{Contract, Hook};
+
+/// A feature, by the switch that a harness has for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Feature {
+    pub name: &'static str,
+    pub switch: &'static str,
+    pub works: Works,
+}
+
+/// Where a feature works, which is what it needs of a runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Works {
+    /// On the host, before there is a sandbox: no runtime can lack it.
+    Host,
+    /// On a call, before it runs.
+    Calls,
+    /// On a result, before the model sees it.
+    Results,
+    CallsAndResults,
+    /// On what the runtime leaves to read.
+    Artifacts,
+}
+
+const fn feature(name: &'static str, switch: &'static str, works: Works) -> Feature {
+    Feature { name, switch, works }
+}
+
+pub const FEATURES: &[Feature] = &[
+    feature("Context files scanned", "security.host_scanners.context_injection", Works::Host),
+    feature("Agent, skills and plugins scanned", "security.host_scanners", Works::Host),
+    feature("Prompt injection model", "security.host_scanners.llm_guard", Works::Host),
+    feature("Command scanning (tirith)", "security.sandbox_hooks.tirith", Works::Calls),
+    feature("SSRF before a call", "security.sandbox_hooks.ssrf_pretool", Works::Calls),
+    feature("Tool allowlist", "security.sandbox_hooks.tool_allowlist_pretool", Works::Calls),
+    feature(
+        "Canary tokens",
+        "security.sandbox_hooks.canary_pretool, canary_posttool",
+        Works::CallsAndResults,
+    ),
+    feature("Secret redaction", "security.sandbox_hooks.secret_redact_posttool", Works::Results),
+    feature("Unicode normalization", "security.sandbox_hooks.unicode_posttool", Works::Results),
+    feature("Context suppression", "security.sandbox_hooks.context_suppress_posttool", Works::Results),
+    feature("Transcript and debug log", "always", Works::Artifacts),
+];
+
+/// What a runtime does for a feature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    pub carried: bool,
+    /// By which hooks, or by whom.
+    pub by: String,
+}
+
+pub fn cell(feature: &Feature, contract: &Contract) -> Cell {
+    let calls = || hooks(contract, &[Hook::Before], true);
+    let results = || hooks(contract, &[Hook::After, Hook::AfterFailure], contract.hook_rewrites);
+    match feature.works {
+        Works::Host => Cell { carried: true, by: "the host".to_owned() },
+        Works::Calls => calls(),
+        Works::Results => results(),
+        Works::CallsAndResults => {
+            let (calls, results) = (calls(), results());
+            Cell { carried: calls.carried && results.carried, by: format!("{}, {}", calls.by, results.by) }
+        }
+        Works::Artifacts => {
+            let log = contract.debug_log.map(|log| format!(", {log}")).unwrap_or_default();
+            Cell { carried: true, by: format!("transcripts{log}") }
+        }
+    }
+}
+
+/// Carried if every moment has a hook, and the hook can do what is needed.
+fn hooks(contract: &Contract, moments: &[Hook], able: bool) -> Cell {
+    let mut names: Vec<&str> = Vec::new();
+    for (hook, name) in contract.hooks {
+        if moments.contains(hook) && !names.contains(name) {
+            names.push(name);
+        }
+    }
+    let all = moments.iter().all(|moment| contract.hooked(*moment));
+    Cell { carried: all && able, by: names.join(", ") }
+}
+
+/// What happens to a call whose hook dies, hangs or never ran.
+pub fn without_answer(contract: &Contract) -> &'static str {
+    if contract.dead_hook_blocks {
+        "the runtime blocks the call, and the door stops the run if it does not"
+    } else {
+        "the runtime runs the call, and the door stops the run before the model sees its result"
+    }
+}
+
+/// Whether a run proves that the hooks are there, and how.
+pub fn liveness(contract: &Contract) -> &'static str {
+    if contract.hooked(Hook::Start) {
+        "the first request to the model waits for the start hook; without it the run fails"
+    } else {
+        "not proved"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::contract;
+    use super::*;
+    use crate::harness::names::RuntimeName;
+
+    #[test]
+    fn a_missing_hook_takes_its_features_away() {
+        let full = contract::of(RuntimeName::Claude);
+        let carried = |contract: &Contract, name: &str| {
+            let feature = FEATURES.iter().find(|feature| feature.name == name).unwrap();
+            cell(feature, contract).carried
+        };
+        let check = |contract: &Contract, expected: [bool; 4]| {
+            let names = ["Context files scanned", "Tool allowlist", "Secret redaction", "Canary tokens"];
+            assert_eq!(names.map(|name| carried(contract, name)), expected, "{contract:?}");
+        };
+        check(full, [true; 4]);
+        check(&Contract { hooks: &[], ..*full }, [true, false, false, false]);
+        check(&Contract { hooks: &[(Hook::Before, "b")], ..*full }, [true, true, false, false]);
+        let no_failures = &[(Hook::Before, "b"), (Hook::After, "a")];
+        check(&Contract { hooks: no_failures, ..*full }, [true, true, false, false]);
+        check(&Contract { hook_rewrites: false, ..*full }, [true, true, false, false]);
+    }
+}

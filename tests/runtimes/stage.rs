@@ -1,0 +1,167 @@
+//! One run of one runtime before a scripted server: the repository, the harness, the server's log, the record. The
+//! programs come from the cache that `.ci/run` fills; where they are absent, that is said.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value as Json, json};
+
+use crate::support::{Ran, World, root, skip};
+
+/// Real programs are large: two runs at a time are enough for a small machine.
+const AT_ONCE: usize = 2;
+
+/// Where `.ci/run` installs the programs.
+pub fn cache() -> PathBuf {
+    root().join("target/cache")
+}
+
+/// Whether the runtime can be run here; said where it cannot.
+pub fn present(runtime: &str, test: &str) -> bool {
+    if runtime == "native" || cache().join("fullsend/runtimes").join(runtime).exists() {
+        return true;
+    }
+    let wanted = "is not in target/cache: XDG_CACHE_HOME=$PWD/target/cache fullsend runtimes install";
+    skip(&format!("runtimes {test}"), &format!("{runtime} {wanted} {runtime}"));
+    false
+}
+
+/// A place in the queue, across threads and processes; free again when dropped.
+pub struct Turn {
+    _lock: File,
+}
+
+impl Turn {
+    pub fn wait() -> Self {
+        loop {
+            for number in 0..AT_ONCE {
+                let path = root().join(format!("target/runtime-{number}.lock"));
+                let file = File::options().create(true).append(true).open(path).unwrap();
+                if file.try_lock().is_ok() {
+                    return Self { _lock: file };
+                }
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// The scripted model, in a process of its own.
+pub struct Server {
+    child: Child,
+    log: PathBuf,
+    pub port: u16,
+}
+
+impl Server {
+    pub fn start(world: &World, scenario: &Json) -> Self {
+        let script = root().join("tests/data/runtimes/model_server.py");
+        let scenario = world.write("server/scenario.json", scenario.to_string());
+        let (log, port_file) = (world.path("server/log.jsonl"), world.path("server/port"));
+        let mut command = Command::new("python3");
+        command.args([&script, &scenario, &log, &port_file]).stdin(Stdio::null());
+        let child = command.spawn().unwrap(); // ended when the value is dropped
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let port = loop {
+            if let Some(port) = fs::read_to_string(&port_file).ok().and_then(|text| text.parse().ok()) {
+                break port;
+            }
+            assert!(Instant::now() < deadline, "the scripted model did not start");
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        Self { child, log, port }
+    }
+
+    /// Every request so far, with the usage that was sent for it.
+    pub fn requests(&self) -> Vec<Json> {
+        let text = fs::read_to_string(&self.log).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// A harness before a server, ready to run.
+pub struct Stage {
+    pub world: World,
+    pub server: Server,
+    _turn: Turn,
+}
+
+pub const KEY: &str = "sk-test-4f9c1d7a2b8e6035";
+
+/// A result that the schema of the stage accepts.
+pub fn good() -> Json {
+    json!({ "fixed": true, "file": "greet.sh", "cause": "The world was misspelt." })
+}
+
+impl Stage {
+    /// `None` where the runtime cannot be run; `test` is who asks.
+    pub fn new(runtime: &str, test: &str, scenario: &Json) -> Option<Self> {
+        Self::with(runtime, test, scenario, "")
+    }
+
+    /// `more` are further lines of the harness.
+    pub fn with(runtime: &str, test: &str, scenario: &Json, more: &str) -> Option<Self> {
+        if !present(runtime, test) {
+            return None;
+        }
+        let turn = Turn::wait();
+        let world = World::new().env("MODEL_KEY", KEY).env("XDG_CACHE_HOME", cache().to_str().unwrap());
+        let server = Server::start(&world, scenario);
+        let model = if runtime == "codex" { "gpt-5.1" } else { "claude-sonnet-4-5" };
+        let vendor = if runtime == "codex" { "openai" } else { "anthropic" };
+        world.write("repo/.fullsend/harness/mend.yaml", format!(
+            "agent: agents/mend.md\nruntime: {runtime}\nmodel: {model}\npolicy: policies/mend.yaml\nproviders: [model]\n\
+             output_schema: schemas/mend.json\ntimeout_minutes: 3\nvalidation_loop:\n  max_iterations: 2\n{more}"
+        ));
+        world.write("repo/.fullsend/agents/mend.md", "---\nname: mend\ndescription: Mends one bug.\n---\nYou are MEND-OF-THE-HARNESS. Report `fixed`, `file` and `cause`.\n");
+        world.write("repo/.fullsend/providers/model.yaml", format!(
+            "name: model\ntype: {vendor}\ncredentials:\n  MODEL_KEY: ${{MODEL_KEY}}\nconfig:\n  base_url: http://127.0.0.1:{}\n",
+            server.port
+        ));
+        world.write("repo/.fullsend/policies/mend.yaml", "version: 1\nfilesystem_policy:\n  include_workdir: true\n  read_only: [/usr, /lib, /etc, /proc, /dev/urandom]\n  read_write: [/sandbox, /tmp, /dev/null]\nprocess:\n  run_as_user: sandbox\n  run_as_group: sandbox\nnetwork_policies: {}\n");
+        world.write("repo/.fullsend/schemas/mend.json", r#"{"type":"object","required":["fixed","file","cause"],"additionalProperties":false,"properties":{"fixed":{"type":"boolean"},"file":{"type":"string"},"cause":{"type":"string","minLength":10}}}"#);
+        world.write("repo/greet.sh", "echo 'Hello, wrold!'\n");
+        Some(Self { world, server, _turn: turn })
+    }
+
+    pub fn run(&self) -> Ran {
+        self.world.run(&["run", "mend"])
+    }
+
+    /// The run that must end with this code.
+    pub fn ends(&self, code: i32) -> Json {
+        let ran = self.run();
+        assert_eq!(ran.code, code, "{}\n{:#?}", ran.err, self.words());
+        self.record()
+    }
+
+    pub fn directory(&self) -> PathBuf {
+        let runs = fs::read_dir(self.world.path("state/fullsend/runs/local")).unwrap();
+        let mut runs: Vec<PathBuf> = runs.map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(runs.len(), 1);
+        runs.pop().unwrap()
+    }
+
+    pub fn record(&self) -> Json {
+        serde_json::from_slice(&fs::read(self.directory().join("run.json")).unwrap()).unwrap()
+    }
+
+    /// What went to the model in all requests, as one text: what the agent saw.
+    pub fn words(&self) -> Vec<String> {
+        self.server.requests().iter().map(|request| request["body"].to_string()).collect()
+    }
+
+    pub fn accepted(&self, iteration: u32) -> Json {
+        let path = self.directory().join(format!("iteration-{iteration}/output/agent-result.json"));
+        serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+    }
+}
