@@ -34,9 +34,9 @@ fn page(all: &[Json]) -> String {
         format!("{} |\n", cells.join(" | "))
     };
     let word = |value: &Json| value.as_str().unwrap_or("–").to_owned();
-    write!(
+    writeln!(
         text,
-        "| feature | switch | {}|---|---|{}\n",
+        "| feature | switch | {}|---|---|{}",
         cells(&|r| word(&r["name"])),
         "---|".repeat(all.len())
     )
@@ -51,7 +51,7 @@ fn page(all: &[Json]) -> String {
         });
     }
     text += "\n## The rest of the contract\n\n";
-    write!(text, "| | {}|---|{}\n", cells(&|r| word(&r["name"])), "---|".repeat(all.len())).unwrap();
+    writeln!(text, "| | {}|---|{}", cells(&|r| word(&r["name"])), "---|".repeat(all.len())).unwrap();
     let rows = [
         ("tested with", "tested"),
         ("first version not taken", "below"),
