@@ -5,6 +5,7 @@
 mod attacked;
 mod bad_input;
 mod commands;
+mod credentials;
 mod docs;
 mod egress;
 mod examples;
@@ -12,6 +13,7 @@ mod explained;
 mod fields;
 mod first_mistakes;
 mod killed;
+mod lab;
 mod large_input;
 mod merge;
 mod merge_fields;

@@ -68,6 +68,8 @@ pub fn cases() -> Vec<Case> {
     cases.extend(resolve());
     cases.extend(pins());
     cases.extend(references());
+    cases.extend(providers());
+    cases.extend(credentials());
     cases.extend(contents());
     cases.extend(fields());
     cases
@@ -236,6 +238,12 @@ fn references() -> Vec<Case> {
             "policy",
             &format!("policy: {}\nallowed_remote_resources: ['https://example.com/']", url("p.yaml")),
         ),
+    ]
+}
+
+/// What is wrong with providers and their profiles.
+fn providers() -> Vec<Case> {
+    vec![
         with(
             "no-profile",
             "",
@@ -252,6 +260,36 @@ fn references() -> Vec<Case> {
             ],
         ),
         with(
+            "credential-collision",
+            "",
+            "providers: [one, two]",
+            &[
+                (
+                    "repo/.fullsend/providers/one.yaml",
+                    "name: one\ntype: github\ncredentials: {GH_TOKEN: '${A}'}\n",
+                ),
+                (
+                    "repo/.fullsend/providers/two.yaml",
+                    "name: two\ntype: github\ncredentials: {GH_TOKEN: '${B}'}\n",
+                ),
+            ],
+        ),
+        with(
+            "no-credential",
+            "",
+            "providers: [jira]",
+            &[
+                (
+                    "repo/.fullsend/providers/jira.yaml",
+                    "name: jira\ntype: jira\ncredentials: {OTHER: '${A}'}\n",
+                ),
+                (
+                    "repo/.fullsend/profiles/jira.yaml",
+                    "id: jira\ncredentials:\n  - {name: token, env_vars: [JIRA_TOKEN, JIRA_PAT], required: true}\n",
+                ),
+            ],
+        ),
+        with(
             "two-models",
             "",
             "providers: [one, two]",
@@ -260,6 +298,12 @@ fn references() -> Vec<Case> {
                 ("repo/.fullsend/providers/two.yaml", "name: two\ntype: openai\n"),
             ],
         ),
+    ]
+}
+
+/// Credentials that a provider cannot have.
+fn credentials() -> Vec<Case> {
+    vec![
         with(
             "literal-credential",
             "provider",

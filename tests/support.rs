@@ -108,6 +108,14 @@ impl World {
         if who == Who::Caller || !rustix::process::geteuid().is_root() {
             return Some(self.run(arguments));
         }
+        let words = self.words_of_user()?;
+        let mut command = self.command(Path::new(&words[0]), &[]);
+        command.args(&words[1..]).args(arguments);
+        Some(self.ran(command.output().unwrap()))
+    }
+
+    /// The command that runs the program as somebody without privileges, who owns this directory from here on.
+    pub fn words_of_user(&self) -> Option<Vec<String>> {
         let Some(user) = ordinary_user() else {
             skip("ordinary-user", "no ordinary user could be made");
             return None;
@@ -117,9 +125,9 @@ impl World {
         fs::copy(program(), &copy).unwrap();
         let owned = Command::new("chown").arg("-R").arg(&user).arg(self.root.path()).status().unwrap();
         assert!(owned.success());
-        let mut command = self.command(Path::new("setpriv"), &[]);
-        command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]).arg(copy).args(arguments);
-        Some(self.ran(command.output().unwrap()))
+        let copy = copy.to_string_lossy();
+        let words = ["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups", &copy];
+        Some(words.map(str::to_owned).to_vec())
     }
 
     /// Runs another program in the repository, in the same environment.

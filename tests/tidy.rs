@@ -30,6 +30,7 @@ const STAGES: &[&str] = &[
     "resolve",
     "check",
     "scripts",
+    "credentials",
     "guard",
     "inputs",
     "image",

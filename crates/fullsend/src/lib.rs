@@ -5,6 +5,7 @@
 pub mod bootstrap;
 pub mod check;
 pub mod cli;
+pub mod credentials;
 pub mod defaults;
 pub mod event;
 pub mod guard;

@@ -1,6 +1,8 @@
-//! The providers that a harness names: defined, of a known type, and without credentials written out.
+//! The providers that a harness names: defined, of a known type, without credentials written out, and each credential
+//! under a name of its own.
 
-use yaml::{Diagnostic, Span};
+use policy::model::Endpoint;
+use yaml::{Diagnostic, Entry, Node, Span, Value};
 
 use super::references;
 use crate::harness::Harness;
@@ -15,14 +17,17 @@ use crate::resolve::variables::{self, Environment, Strictness};
 pub struct ProviderFile {
     pub found: Found,
     pub provider: Provider,
-    /// The profile's file; a built-in profile has none.
-    pub profile: Option<Profile>,
-    pub inference_capable: bool,
+    pub profile: Profile,
+    /// Where its credentials may go. None: where the policy binds the provider by name.
+    pub endpoints: Vec<Endpoint>,
 }
 
-/// Types that need no profile file, and whether the model's door may use them.
-const BUILT_IN: &[(&str, bool)] =
-    &[("anthropic", true), ("openai", true), ("github", false), ("gitlab", false)];
+impl ProviderFile {
+    /// Whether the model's door may use it.
+    pub fn inference_capable(&self) -> bool {
+        self.profile.inference_capable == Some(true)
+    }
+}
 
 pub fn check(library: &mut Library, harness: &Harness, problems: &mut Vec<Diagnostic>) -> Vec<ProviderFile> {
     let mut files: Vec<ProviderFile> = Vec::new();
@@ -44,6 +49,7 @@ pub fn check(library: &mut Library, harness: &Harness, problems: &mut Vec<Diagno
         files.extend(with_profile(library, harness, found, provider, problems));
     }
     more_than_one_model(&files, problems);
+    shared_names(harness, &files, problems);
     files
 }
 
@@ -65,15 +71,13 @@ fn with_profile(
         let (profile, mut found_problems) = library.decode::<Profile>(&profile_found);
         problems.append(&mut found_problems);
         if let Some(profile) = profile.filter(|profile| profile.id == provider.kind) {
-            let inference_capable = profile.inference_capable == Some(true);
-            return Some(ProviderFile { found, provider, profile: Some(profile), inference_capable });
+            problems.extend(provider::absent(&provider, &profile));
+            let endpoints = endpoints(&profile, problems);
+            return Some(ProviderFile { found, provider, profile, endpoints });
         }
     }
-    if let Some((_, inference_capable)) = BUILT_IN.iter().find(|(name, _)| *name == provider.kind.as_str()) {
-        return Some(ProviderFile { found, provider, profile: None, inference_capable: *inference_capable });
-    }
     let message = format!("the provider's type `{}` has no profile", provider.kind.value);
-    let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+    let known: Vec<&str> = built_in().collect();
     let help = format!("built in: {}; others need profiles/{}.yaml", known.join(", "), provider.kind.value);
     let problem = Diagnostic::error("no-profile", provider.kind.at, message).help(help);
     problems.push(match yaml::closest(&provider.kind.value.to_string(), known.iter().copied()) {
@@ -81,6 +85,65 @@ fn with_profile(
         None => problem,
     });
     None
+}
+
+/// Types that need no profile file.
+fn built_in() -> impl Iterator<Item = &'static str> {
+    let names = crate::defaults::FILES.iter().map(|(name, _)| *name);
+    names.filter_map(|name| name.strip_prefix("profiles/")?.strip_suffix(".yaml"))
+}
+
+/// The profile's endpoints, read as a policy that has only them. Where a credential may go is said by host, port and
+/// path; whether anybody may go there at all is said by the run's policy.
+fn endpoints(profile: &Profile, problems: &mut Vec<Diagnostic>) -> Vec<Endpoint> {
+    if profile.endpoints.is_empty() {
+        return Vec::new();
+    }
+    let at = profile.id.at;
+    let node = |value: Value| Node::new(at, value);
+    let map = |entries: Vec<(&str, Node)>| {
+        let entry = |(key, node): (&str, Node)| Entry { key: key.to_owned(), key_at: at, node };
+        node(Value::Map(entries.into_iter().map(entry).collect()))
+    };
+    let everybody = map(vec![("path", node(Value::Text("/**".to_owned())))]);
+    let rule = map(vec![
+        ("binaries", node(Value::List(vec![everybody]))),
+        ("endpoints", node(Value::List(profile.endpoints.iter().map(|raw| raw.0.clone()).collect()))),
+    ]);
+    let name = profile.id.to_string();
+    let document = map(vec![
+        ("version", node(Value::Number("1".to_owned()))),
+        ("network_policies", map(vec![(&name, rule)])),
+    ]);
+    match policy::Policy::from_node(&document) {
+        Ok(parsed) => parsed.policy.networks.into_iter().flat_map(|network| network.endpoints).collect(),
+        Err(found) => {
+            problems.extend(found.into_iter().filter(Diagnostic::is_error));
+            Vec::new()
+        }
+    }
+}
+
+/// A variable of the sandbox has one value.
+fn shared_names(harness: &Harness, files: &[ProviderFile], problems: &mut Vec<Diagnostic>) {
+    let mut taken: Vec<(&str, Span)> =
+        harness.env.sandbox.0.iter().map(|(name, _)| (name.value.as_str(), name.at)).collect();
+    for file in files {
+        for (name, _) in file.provider.credentials.iter() {
+            match taken.iter().find(|(other, _)| *other == name.value) {
+                None => taken.push((&name.value, name.at)),
+                Some((_, at)) => problems.push(
+                    Diagnostic::error(
+                        "credential-collision",
+                        name.at,
+                        format!("{} is a variable of the sandbox already", name.value),
+                    )
+                    .related(*at, "the other one")
+                    .help("give one of them another name: a program inside would see only one of them"),
+                ),
+            }
+        }
+    }
 }
 
 /// A provider says where a key may go: a nearer file in the place of the organisation's could send it elsewhere.
@@ -120,7 +183,7 @@ pub fn unset(files: &[ProviderFile], environment: Environment<'_>, how: Strictne
 
 /// The model's door has one key.
 fn more_than_one_model(files: &[ProviderFile], problems: &mut Vec<Diagnostic>) {
-    let mut capable = files.iter().filter(|file| file.inference_capable);
+    let mut capable = files.iter().filter(|file| file.inference_capable());
     if let (Some(first), Some(second)) = (capable.next(), capable.next()) {
         let message = "two providers could serve the model, and a run uses one";
         problems.push(

@@ -74,6 +74,9 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         super::talk(&format!("warning: an earlier run could not be swept: {problem}\n"));
     }
     audit(&checked.resolved, &opened.choices, &runs)?;
+    crate::credentials::forbid_core_dumps().map_err(|error| {
+        Failure::new(Exit::SandboxUnavailable, format!("core dumps cannot be turned off: {error}"))
+    })?;
     let request = Request {
         checked,
         owner: opened.choices.repo.clone(),

@@ -4,6 +4,10 @@
 pub const FILES: &[(&str, &str)] = &[
     ("defaults.yaml", include_str!("defaults.yaml")),
     ("policies/default.yaml", include_str!("policies/default.yaml")),
+    ("profiles/anthropic.yaml", include_str!("profiles/anthropic.yaml")),
+    ("profiles/github.yaml", include_str!("profiles/github.yaml")),
+    ("profiles/gitlab.yaml", include_str!("profiles/gitlab.yaml")),
+    ("profiles/openai.yaml", include_str!("profiles/openai.yaml")),
 ];
 
 /// What `fullsend init` writes.

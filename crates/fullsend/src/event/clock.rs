@@ -20,6 +20,22 @@ impl Moment {
         self.0
     }
 
+    /// Reads RFC 3339 in UTC, from 1970 on; parts of a second are left out.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+        let numbers = |text: &str, separator: char| {
+            let parts: Vec<u64> = text.split(separator).map(str::parse).collect::<Result<_, _>>().ok()?;
+            <[u64; 3]>::try_from(parts).ok()
+        };
+        let [year, month, day] = numbers(date, '-')?;
+        let [hour, minute, second] = numbers(time.split_once('.').map_or(time, |(whole, _)| whole), ':')?;
+        let usual = (1970..10_000).contains(&year) && hour < 24 && minute < 60 && second < 61;
+        // The first day of that year or later; the calendar itself says which one it is.
+        let from = (year - 1970.min(year)) * 365;
+        let days = (from..from + 3_000).find(|days| civil(*days) == (year, month, day)).filter(|_| usual)?;
+        Some(Self((days * 86_400 + hour * 3600 + minute * 60 + second) * 1000))
+    }
+
     /// YYYY-MM-DD.
     pub fn date(self) -> String {
         let (year, month, day) = civil(self.0 / 86_400_000);
@@ -59,6 +75,18 @@ mod tests {
             (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
         ] {
             assert_eq!(Moment::from_millis(millis).rfc3339(), expected);
+            assert_eq!(Moment::parse(expected), Some(Moment::from_millis(millis / 1000 * 1000)));
         }
+        for text in [
+            "2023-02-29T00:00:00Z",
+            "2024-01-01T24:00:00Z",
+            "2024-01-01",
+            "",
+            "1-1-1T1:1:1Z",
+            "2024-01-01T00:00:00+01:00",
+        ] {
+            assert_eq!(Moment::parse(text), None, "{text}");
+        }
+        assert_eq!(Moment::parse("9999-12-31T23:59:59Z").unwrap().date(), "9999-12-31");
     }
 }

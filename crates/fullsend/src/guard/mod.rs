@@ -10,9 +10,10 @@ mod hooks;
 pub mod socket;
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use scan::{Finding, Origin, Redactor, Scanner, Severity, Toggles};
+use egress::credentials::Secret;
+use scan::{Finding, Origin, Redactor, Scanner, Severity, Toggles, TooShort};
 use tokio::sync::watch;
 
 use crate::event::log::Emitter;
@@ -25,7 +26,7 @@ use calls::Calls;
 #[derive(Clone)]
 pub struct Guard {
     scanner: Arc<Scanner>,
-    redactor: Arc<Redactor>,
+    known: Arc<RwLock<Known>>,
     fail_mode: FailMode,
     redact_results: bool,
     runtime: RuntimeName,
@@ -41,6 +42,13 @@ pub struct Guard {
     emit: Emitter,
 }
 
+/// The values that must never be seen, and what finds them.
+#[derive(Default)]
+struct Known {
+    values: Vec<(String, Secret)>,
+    redactor: Arc<Redactor>,
+}
+
 /// What a scan means for the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruling {
@@ -52,16 +60,12 @@ pub enum Ruling {
 /// A guard that cannot be set up as the harness asks.
 #[derive(Debug)]
 pub enum GuardError {
-    Known(scan::TooShort),
     NoAllowlist,
 }
 
 impl std::fmt::Display for GuardError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Known(error) => {
-                write!(f, "the credential {} is too short to be kept secret", error.name)
-            }
             Self::NoAllowlist => f.write_str(
                 "`tool_allowlist_pretool` is on and FULLSEND_TOOL_ALLOWLIST names no tool: set it to names separated by commas",
             ),
@@ -72,19 +76,12 @@ impl std::fmt::Display for GuardError {
 impl std::error::Error for GuardError {}
 
 impl Guard {
-    /// `known` are the values that must never be seen: the credentials of the run. `allowlist` is the value of
-    /// `FULLSEND_TOOL_ALLOWLIST`.
-    pub fn new(
-        harness: &Harness,
-        known: Vec<(String, String)>,
-        allowlist: Option<&str>,
-        emit: &Emitter,
-    ) -> Result<Self, GuardError> {
+    /// `allowlist` is the value of `FULLSEND_TOOL_ALLOWLIST`.
+    pub fn new(harness: &Harness, allowlist: Option<&str>, emit: &Emitter) -> Result<Self, GuardError> {
         let security = &harness.security;
-        let redactor = Redactor::with_known(known).map_err(GuardError::Known)?;
         Ok(Self {
             scanner: Arc::new(Scanner::new(toggles(security))),
-            redactor: Arc::new(redactor),
+            known: Arc::default(),
             fail_mode: security.fail_mode.value,
             redact_results: security.sandbox_hooks.secret_redact_posttool.value,
             runtime: harness.runtime.value,
@@ -113,12 +110,31 @@ impl Guard {
         }
     }
 
+    /// From here on this value is seen nowhere. A credential that was fetched anew does not make the old one harmless,
+    /// so values are only added.
+    pub fn learn(&self, name: &str, value: &str) -> Result<(), TooShort> {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.values.iter().any(|(_, known)| known.reveal() == value) {
+            return Ok(());
+        }
+        let new = std::iter::once((name, value));
+        let old = known.values.iter().map(|(name, value)| (name.as_str(), value.reveal()));
+        let redactor = Redactor::with_known(old.chain(new))?;
+        known.redactor = Arc::new(redactor);
+        known.values.push((name.to_owned(), Secret::new(value.to_owned())));
+        Ok(())
+    }
+
+    fn redactor(&self) -> Arc<Redactor> {
+        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner).redactor)
+    }
+
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        self.redactor.redact(text)
+        self.redactor().redact(text)
     }
 
     pub fn redact_json<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        self.redactor.redact_json(text)
+        self.redactor().redact_json(text)
     }
 
     /// The words after `__hook` with which a hook of this run reaches this guard.
@@ -139,7 +155,7 @@ impl Guard {
 
     /// A tool's result as the model may see it.
     fn clean_result<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        if self.redact_results { self.redactor.redact(text) } else { Cow::Borrowed(text) }
+        if self.redact_results { self.redactor().redact(text) } else { Cow::Borrowed(text) }
     }
 }
 

@@ -121,6 +121,28 @@ pub fn problems(provider: &Provider) -> Vec<Diagnostic> {
     found
 }
 
+/// What the profile requires and the provider does not name. A scripted model needs no key.
+pub fn absent(provider: &Provider, profile: &Profile) -> Vec<Diagnostic> {
+    if provider.config.get("scenario").is_some() {
+        return Vec::new();
+    }
+    let given = |credential: &ProfileCredential| {
+        credential.env_vars.iter().any(|name| provider.credentials.get(&name.value).is_some())
+    };
+    let required = profile.credentials.iter().filter(|credential| credential.required == Some(true));
+    let say = |credential: &ProfileCredential| {
+        let names: Vec<&str> = credential.env_vars.iter().map(|name| name.value.as_str()).collect();
+        let message = format!(
+            "the provider `{}` does not name the credential `{}`, which its type requires",
+            provider.name.value, credential.name.value
+        );
+        Diagnostic::error("no-credential", provider.name.at, message)
+            .related(credential.name.at, "required here")
+            .help(format!("add to `credentials` one of: {}", names.join(", ")))
+    };
+    required.filter(|credential| !given(credential)).map(say).collect()
+}
+
 fn is_one_variable(value: &Template) -> bool {
     let mut names = value.variables();
     names.next().is_some_and(|name| value.raw() == format!("${{{name}}}"))

@@ -18,6 +18,7 @@ use sandbox::{
     Layer, Limit, Mount, MountKind, Part, ProofError, ProofSpec, Sandbox, SandboxSpec, StartError,
 };
 
+use crate::credentials::Credentials;
 use crate::event::RunEvent;
 use crate::event::log::Emitter;
 use crate::guard::socket::{self, Listening};
@@ -57,6 +58,7 @@ pub struct Surroundings<'a> {
     /// The run's own directory.
     pub directory: &'a Path,
     pub guard: &'a Guard,
+    pub credentials: &'a Credentials,
     pub emit: &'a Emitter,
     /// Drives the door.
     pub runtime: tokio::runtime::Handle,
@@ -112,7 +114,7 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
     let staging = make_staging(around.directory)?;
     let repository_name = repository::name(around.repository);
     let listening = socket::listen(around.directory, around.guard).map_err(ProvisionError::Guard)?;
-    let planned = network::plan(&cleared.checked.policy).map_err(ProvisionError::Network)?;
+    let planned = network::plan(&cleared.checked, around.credentials).map_err(ProvisionError::Network)?;
     let mut spec =
         specify(&cleared, around, &staging, &repository_name).map_err(ProvisionError::Repository)?;
     spec.mounts.extend(host_files::mounts(harness, around).map_err(ProvisionError::HostFile)?);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use egress::credentials::{Secret, Source};
+use egress::credentials::Source;
 use egress::dial::{Dialer, Roots};
 use egress::door::upstream::{HttpConfig, HttpUpstream, KeyHeader};
 use egress::door::{Budget, Door, DoorConfig, Money, Upstream};
@@ -15,7 +15,6 @@ use crate::check::Checked;
 use crate::check::providers::ProviderFile;
 use crate::event::RunEvent;
 use crate::harness::reference::LocalPath;
-use crate::harness::template::Template;
 
 #[derive(Debug)]
 pub enum ModelError {
@@ -44,7 +43,7 @@ impl std::error::Error for ModelError {}
 
 pub fn door(checked: &Checked, around: &Surroundings<'_>) -> Result<Arc<Door>, ModelError> {
     let provider =
-        checked.providers.iter().find(|file| file.inference_capable).ok_or(ModelError::NoProvider)?;
+        checked.providers.iter().find(|file| file.inference_capable()).ok_or(ModelError::NoProvider)?;
     let (emit, guard) = (around.emit.clone(), around.guard.clone());
     let on_event = Arc::new(move |event| {
         if let EgressEvent::Stop { reason, .. } = &event {
@@ -82,8 +81,8 @@ fn scripted(name: &str, around: &Surroundings<'_>) -> Result<Upstream, ModelErro
 
 /// How a vendor of models is reached.
 struct Vendor {
-    /// Type of the provider, or what its profile is called.
-    kind: &'static str,
+    /// As profiles say it.
+    name: &'static str,
     base_url: &'static str,
     /// The variable of the host that stands in for the vendor's address.
     base_url_variable: &'static str,
@@ -92,13 +91,13 @@ struct Vendor {
 
 const VENDORS: &[Vendor] = &[
     Vendor {
-        kind: "anthropic",
+        name: "anthropic",
         base_url: "https://api.anthropic.com",
         base_url_variable: "ANTHROPIC_BASE_URL",
         key: KeyHeader::x_api_key,
     },
     Vendor {
-        kind: "openai",
+        name: "openai",
         base_url: "https://api.openai.com",
         base_url_variable: "OPENAI_BASE_URL",
         key: KeyHeader::bearer,
@@ -106,18 +105,14 @@ const VENDORS: &[Vendor] = &[
 ];
 
 fn over_http(provider: &ProviderFile, around: &Surroundings<'_>) -> Result<Upstream, String> {
-    let kind = provider.provider.kind.as_str();
-    let vendor = VENDORS.iter().find(|vendor| vendor.kind == kind);
-    let vendor = vendor.ok_or_else(|| format!("models of the type `{kind}` are not spoken to yet"))?;
+    let vendor = vendor(provider)?;
     let configured = provider.provider.config.get("base_url").map(|url| url.expand(around.variables));
     let base_url = match configured {
         Some(url) => url.map_err(|name| format!("{name} is not set"))?,
         None => (around.variables)(vendor.base_url_variable).unwrap_or_else(|| vendor.base_url.to_owned()),
     };
-    let key = match provider.provider.credentials.iter().next() {
-        Some((_, value)) => Some((vendor.key)(Source::fixed(Secret::new(credential(value, around)?)))),
-        None => None,
-    };
+    let key = around.credentials.of(provider.provider.name.as_str()).next();
+    let key = key.map(|loaded| (vendor.key)(loaded.source.clone()));
     let roots = Roots::load().map_err(|error| error.to_string())?;
     let dialer = Arc::new(Dialer::new(Arc::new(SystemResolver::load()), roots));
     HttpUpstream::new(HttpConfig { base_url, key, dialer })
@@ -125,15 +120,14 @@ fn over_http(provider: &ProviderFile, around: &Surroundings<'_>) -> Result<Upstr
         .map_err(|error| error.to_string())
 }
 
-/// The value of a credential: a variable of the host, or the first line of a file.
-fn credential(value: &Template, around: &Surroundings<'_>) -> Result<String, String> {
-    let text = value.expand(around.variables).map_err(|name| format!("{name} is not set"))?;
-    if text.starts_with("exec:") {
-        return Err("credentials from a command (`exec:`) are not built yet".to_owned());
-    }
-    let Some(path) = text.strip_prefix("file:") else { return Ok(text) };
-    let contents = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
-    contents.lines().next().map(str::to_owned).ok_or_else(|| format!("{path} is empty"))
+/// Whose models a provider serves: its profile says so, or is called so.
+fn vendor(provider: &ProviderFile) -> Result<&'static Vendor, String> {
+    let said = provider.profile.annotations.get("vendor").map(String::as_str);
+    let name = said.unwrap_or(provider.provider.kind.as_str());
+    VENDORS.iter().find(|vendor| vendor.name == name).ok_or_else(|| {
+        let known: Vec<&str> = VENDORS.iter().map(|vendor| vendor.name).collect();
+        format!("its profile is of the vendor `{name}`; known are {}", known.join(" and "))
+    })
 }
 
 fn budget(checked: &Checked) -> Budget {

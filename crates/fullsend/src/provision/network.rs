@@ -6,9 +6,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use egress::credentials::CredentialStore;
+use egress::credentials::{Credential, CredentialStore};
 use egress::dial::{Dialer, Roots};
 use egress::door::{self, Door};
+use egress::event::EgressEvent;
 use egress::identity::Identifier;
 use egress::names::{Directory, NamePlan, PlannedSocket, Purpose};
 use egress::proxy::{self, Proxy, ProxyConfig, ProxyLimits, ServedSocket};
@@ -17,8 +18,10 @@ use egress::tls::Authority;
 use sandbox::{LocalRange, Mount, MountKind, Network, Sandbox, Socket, SocketKind, SocketSpec};
 
 use super::Surroundings;
-use crate::check::policies::PolicyFile;
+use crate::check::Checked;
+use crate::credentials::Credentials;
 use crate::event::RunEvent;
+use crate::event::log::Emitter;
 
 /// Where programs inside find the certificates they may trust.
 const BUNDLE: &str = "/etc/fullsend/ca-bundle.pem";
@@ -36,6 +39,7 @@ pub struct Planned {
     plan: NamePlan,
     policy: Arc<policy::Compiled>,
     authority: Arc<Authority>,
+    credentials: Arc<CredentialStore>,
 }
 
 /// The door and the proxy, while the sandbox lives.
@@ -52,11 +56,31 @@ impl Served {
     }
 }
 
-pub fn plan(policy: &PolicyFile) -> Result<Planned, String> {
-    let compiled = policy::Compiled::new(&policy.policy);
+pub fn plan(checked: &Checked, credentials: &Credentials) -> Result<Planned, String> {
+    let compiled = policy::Compiled::new(&checked.policy.policy);
     let plan = NamePlan::new(&compiled, &[]).map_err(|error| error.to_string())?;
     let authority = Authority::new().map_err(|error| error.to_string())?;
-    Ok(Planned { plan, policy: Arc::new(compiled), authority: Arc::new(authority) })
+    let credentials = bound(checked, credentials).map_err(|error| error.to_string())?;
+    Ok(Planned {
+        plan,
+        policy: Arc::new(compiled),
+        authority: Arc::new(authority),
+        credentials: Arc::new(credentials),
+    })
+}
+
+/// What the sandbox has placeholders for. The model's key is not among them: with it, an agent could go around the door.
+fn bound(checked: &Checked, credentials: &Credentials) -> Result<CredentialStore, impl std::fmt::Display> {
+    let files = checked.providers.iter().filter(|file| !file.inference_capable());
+    let all = files.flat_map(|file| {
+        credentials.of(file.provider.name.as_str()).map(|loaded| Credential {
+            provider: loaded.provider.clone(),
+            key: loaded.key.clone(),
+            source: loaded.source.clone(),
+            endpoints: file.endpoints.clone(),
+        })
+    });
+    CredentialStore::new(all.collect())
 }
 
 impl Planned {
@@ -108,6 +132,7 @@ impl Planned {
         all.extend(["NO_PROXY", "no_proxy"].iter().map(|name| ((*name).to_owned(), here.to_owned())));
         all.extend(bundles.iter().map(|name| ((*name).to_owned(), BUNDLE.to_owned())));
         all.push(("NODE_USE_ENV_PROXY".to_owned(), "1".to_owned()));
+        all.extend(self.credentials.placeholders());
         all
     }
 
@@ -145,9 +170,6 @@ impl Planned {
         around: &Surroundings<'_>,
     ) -> std::io::Result<Proxy> {
         let roots = Roots::load().map_err(|error| std::io::Error::other(error.to_string()))?;
-        // Providers other than the model's are refused before a run until their endpoints are bound here.
-        let credentials =
-            CredentialStore::new(Vec::new()).map_err(|error| std::io::Error::other(error.to_string()))?;
         let emit = around.emit.clone();
         let sources = around.library.sources.clone();
         Ok(Proxy::new(ProxyConfig {
@@ -156,15 +178,32 @@ impl Planned {
             dialer: Arc::new(Dialer::new(Arc::new(SystemResolver::load()), roots)),
             identifier: Arc::new(Identifier::new(sandbox.host_pid())),
             authority: Arc::clone(&self.authority),
-            credentials: Arc::new(credentials),
+            credentials: Arc::clone(&self.credentials),
             door: Some(Arc::clone(door)),
             locate: Arc::new(move |cause| format!("{} ({})", cause.rule, sources.locate(cause.at))),
             on_event: Arc::new(move |event| {
+                misplaced(&event, &emit);
                 emit.emit(RunEvent::Egress { event: serde_json::to_value(event).unwrap_or_default() });
             }),
             limits: ProxyLimits::default(),
         }))
     }
+}
+
+/// A placeholder where its credential is not bound is an attempt to send it elsewhere, or to use one that was made up.
+fn misplaced(event: &EgressEvent, emit: &Emitter) {
+    let EgressEvent::Attempt(attempt) = event else { return };
+    if !matches!(attempt.code, Some("credential_endpoint_mismatch" | "credential_injection_failed")) {
+        return;
+    }
+    emit.emit(RunEvent::Finding {
+        place: format!("egress to {}:{}", attempt.host, attempt.port),
+        rule: "misplaced_credential".to_owned(),
+        severity: "high".to_owned(),
+        line: 0,
+        excerpt: attempt.reason.clone().unwrap_or_default(),
+        advice: "the request was refused; see who sent it in the egress event".to_owned(),
+    });
 }
 
 #[cfg(test)]

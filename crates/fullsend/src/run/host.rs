@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{RunDirectory, Stop, prescript};
 use crate::check::Checked;
+use crate::credentials::{self, CredentialError, Credentials, Learn};
 use crate::event::RunEvent;
 use crate::event::log::Emitter;
 use crate::guard::Guard;
@@ -78,25 +80,23 @@ impl Host<'_> {
         given.or_else(|| value(NAME))
     }
 
-    /// The values of the run's credentials, which must turn up nowhere.
-    pub(super) fn secrets(
+    /// The run's credentials, each known to the guard before it can be used.
+    pub(super) fn credentials(
         &self,
         checked: &Checked,
         value: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Vec<(String, String)>, Stop> {
-        let mut known = Vec::new();
-        for file in &checked.providers {
-            for (name, template) in file.provider.credentials.iter() {
-                let expanded = template.expand(value).map_err(|variable| {
-                    Stop::missing(format!(
-                        "the provider `{}` needs {variable}, which is not set",
-                        file.provider.name.value
-                    ))
-                })?;
-                known.push((name.value.clone(), expanded));
-            }
-        }
-        Ok(known)
+        guard: &Guard,
+    ) -> Result<Credentials, CredentialError> {
+        let host = credentials::Host {
+            environment: scripts::base_environment(self.environment),
+            variables: value,
+            working_directory: self.repository,
+        };
+        let guard = guard.clone();
+        let learn: Learn = Arc::new(move |name, value| {
+            guard.learn(name, value).map_err(|_| "it is too short to be kept secret".to_owned())
+        });
+        credentials::load(&checked.providers, &host, &learn)
     }
 
     pub(super) fn run_script(

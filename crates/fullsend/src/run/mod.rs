@@ -133,8 +133,8 @@ fn sequence(
     let scripts = checked.scripts.clone();
     let variables = host.script_environment(&checked, &value);
     let allowed = host.tool_allowlist(&checked, &value);
-    let known = host.secrets(&checked, &value)?;
-    let guard = Guard::new(&checked.resolved.harness, known, allowed.as_deref(), emit)?;
+    let guard = Guard::new(&checked.resolved.harness, allowed.as_deref(), emit)?;
+    let credentials = host.credentials(&checked, &value, &guard)?;
 
     host.preflight(&checked, &variables)?;
     if let Some(pre) = &scripts.pre {
@@ -146,6 +146,7 @@ fn sequence(
         repository: &repository,
         directory: &directory.path,
         guard: &guard,
+        credentials: &credentials,
         emit,
         runtime,
         variables: &value,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::Outcome;
 use crate::bootstrap::BootstrapError;
+use crate::credentials::CredentialError;
 use crate::event::outcome::OutcomeKind;
 use crate::guard::GuardError;
 use crate::inputs::InputError;
@@ -120,9 +121,14 @@ impl Stop {
 impl From<GuardError> for Stop {
     fn from(error: GuardError) -> Self {
         match error {
-            GuardError::Known(_) => Self::missing(error.to_string()),
             GuardError::NoAllowlist => Self::setup(error.to_string()),
         }
+    }
+}
+
+impl From<CredentialError> for Stop {
+    fn from(error: CredentialError) -> Self {
+        Self::missing(error.to_string())
     }
 }
 

@@ -32,14 +32,6 @@ pub fn unbuilt(checked: &Checked) -> Vec<Diagnostic> {
     if harness.allow_repo_skills.value {
         say(harness.allow_repo_skills.at, "allow_repo_skills", "name the skills in `skills`");
     }
-    for file in checked.providers.iter().filter(|file| !file.inference_capable) {
-        let name = format!("provider {}", file.provider.name.value);
-        say(
-            file.provider.name.at,
-            &name,
-            "credentials other than the model's are not substituted yet: leave it out",
-        );
-    }
     for endpoint in checked.policy.policy.networks.iter().flat_map(|network| &network.endpoints) {
         // After the upgrade of a websocket its frames pass unread, and no request is signed.
         if endpoint.protocol == Protocol::Websocket || endpoint.credentials.rewrite_websocket {

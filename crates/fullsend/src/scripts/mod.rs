@@ -33,7 +33,10 @@ pub struct Script<'a> {
 #[derive(Debug)]
 pub struct Ended {
     pub status: ExitStatus,
+    /// What it said: all of standard output, then all of standard error.
     pub output: String,
+    /// How much of that was standard output.
+    pub stdout_bytes: usize,
     pub duration: Duration,
 }
 
@@ -91,13 +94,17 @@ pub fn run(script: &Script<'_>) -> Result<Ended, ScriptError> {
         .process_group(0)
         .spawn()
         .map_err(|source| ScriptError::Start { program: program(), source })?;
-    let readers = [child.stdout.take().map(drain), child.stderr.take().map(drain)];
+    let (stdout, stderr) = (child.stdout.take().map(drain), child.stderr.take().map(drain));
     let status = wait(&mut child, script.time);
     // Whatever the script left behind in its group must not keep our pipes, or the host, busy.
     signal(&child, rustix::process::Signal::KILL);
-    let output: String = readers.into_iter().flatten().filter_map(|reader| reader.join().ok()).collect();
+    let text =
+        |reader: Option<JoinHandle<String>>| reader.and_then(|reader| reader.join().ok()).unwrap_or_default();
+    let mut output = text(stdout);
+    let stdout_bytes = output.len();
+    output.push_str(&text(stderr));
     match status {
-        Ok(Some(status)) => Ok(Ended { status, output, duration: started.elapsed() }),
+        Ok(Some(status)) => Ok(Ended { status, output, stdout_bytes, duration: started.elapsed() }),
         Ok(None) => Err(ScriptError::Timeout { program: program(), time: script.time, output }),
         Err(source) => Err(ScriptError::Wait { program: program(), source }),
     }

@@ -1,0 +1,142 @@
+//! A command whose standard output is a credential: the value alone, or a JSON object that also says how long it is good.
+//! What it may take is bounded; what it says is never repeated, except the last line of its complaints.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use egress::credentials::{Fetched, Secret};
+use serde::Deserialize;
+
+use super::{Host, MAX_BYTES, usable};
+use crate::event::clock::Moment;
+use crate::harness::template::Template;
+use crate::scripts::{self, Script, ScriptError};
+
+const TIME: Duration = Duration::from_secs(30);
+
+/// How much of a complaint is repeated.
+const MAX_COMPLAINT: usize = 200;
+
+pub(super) struct Command {
+    text: String,
+    environment: std::collections::BTreeMap<String, String>,
+    working_directory: PathBuf,
+}
+
+/// The second form of an answer.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Answer {
+    value: String,
+    /// Seconds.
+    expires_in: Option<u64>,
+    /// RFC 3339, in UTC.
+    expires_at: Option<String>,
+}
+
+impl Command {
+    /// Variables are not written into the command, where everybody on the host could read them: the shell has them.
+    pub(super) fn new(template: &Template, host: &Host<'_>) -> Result<Self, String> {
+        let mut environment = host.environment.clone();
+        for name in template.variables() {
+            let value = (host.variables)(name).ok_or_else(|| format!("{name} is not set"))?;
+            environment.insert(name.to_owned(), value);
+        }
+        let text = template.expand(|name| Some(format!("${{{name}}}"))).unwrap_or_default();
+        let text = text.trim_start_matches("exec:").trim().to_owned();
+        if text.is_empty() {
+            return Err("`exec:` names no command".to_owned());
+        }
+        Ok(Self { text, environment, working_directory: host.working_directory.to_owned() })
+    }
+
+    pub(super) fn run(&self) -> Result<Fetched, String> {
+        let script = Script {
+            program: std::path::Path::new("/bin/sh"),
+            arguments: &["-c".to_owned(), self.text.clone()],
+            working_directory: &self.working_directory,
+            environment: self.environment.clone(),
+            time: TIME,
+        };
+        let mut ended = scripts::run(&script).map_err(|error| match error {
+            ScriptError::Timeout { time, .. } => {
+                format!("the command did not end within {} seconds", time.as_secs())
+            }
+            other => other.to_string(),
+        })?;
+        let output = Secret::new(std::mem::take(&mut ended.output));
+        let (said, complaint) = output.reveal().split_at(ended.stdout_bytes);
+        if !ended.status.success() {
+            return Err(format!("the command ended with {}{}", ended.code(), last_line(complaint)));
+        }
+        if said.len() as u64 > MAX_BYTES {
+            return Err(format!("the command said more than {MAX_BYTES} bytes"));
+        }
+        read(said, Moment::now())
+    }
+}
+
+/// Complaints are for people; one that holds a secret is not repeated.
+fn last_line(complaint: &str) -> String {
+    let line = complaint.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let line: String = line.chars().filter(|c| !c.is_control()).take(MAX_COMPLAINT).collect();
+    if line.is_empty() || scan::find_secret(&line).is_some() { String::new() } else { format!(": {line}") }
+}
+
+fn read(said: &str, now: Moment) -> Result<Fetched, String> {
+    if !said.trim_start().starts_with('{') {
+        let secret = usable(said.to_owned()).map_err(|why| format!("what the command said {why}"))?;
+        if secret.reveal().contains('\n') {
+            return Err("the command said more than one line".to_owned());
+        }
+        return Ok(Fetched { secret, good_for: None });
+    }
+    // The parser's own words would repeat a piece of what it read.
+    let answer: Answer = serde_json::from_str(said).map_err(|_| {
+        "the command said JSON that is not {\"value\": …, \"expires_in\": SECONDS} or {…, \"expires_at\": TIME}"
+            .to_owned()
+    })?;
+    let good_for = match (answer.expires_in, answer.expires_at) {
+        (Some(_), Some(_)) => return Err("the command said both `expires_in` and `expires_at`".to_owned()),
+        (Some(seconds), None) => Some(Duration::from_secs(seconds)),
+        (None, Some(time)) => {
+            let until = Moment::parse(&time)
+                .ok_or("the command said an `expires_at` that is not a time like 2030-01-31T12:00:00Z")?;
+            Some(Duration::from_millis(until.millis().saturating_sub(now.millis())))
+        }
+        (None, None) => None,
+    };
+    Ok(Fetched { secret: Secret::new(answer.value), good_for })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read_strictly() {
+        let now = Moment::parse("2030-01-01T00:00:00Z").unwrap();
+        let check =
+            |said: &str, expected: Result<(&str, Option<u64>), &str>| match (read(said, now), expected) {
+                (Ok(found), Ok((value, seconds))) => {
+                    assert_eq!(
+                        (found.secret.reveal(), found.good_for.map(|life| life.as_secs())),
+                        (value, seconds)
+                    );
+                }
+                (Err(why), Err(part)) => assert!(why.contains(part), "{said}: {why}"),
+                (found, _) => panic!("{said}: {found:?}"),
+            };
+        check("tok-1234\n", Ok(("tok-1234", None)));
+        check("{\"value\":\"tok\"}", Ok(("tok", None)));
+        check("{\"value\":\"tok\",\"expires_in\":90}", Ok(("tok", Some(90))));
+        check("{\"value\":\"tok\",\"expires_at\":\"2030-01-01T01:00:00Z\"}", Ok(("tok", Some(3600))));
+        check("{\"value\":\"tok\",\"expires_at\":\"2029-01-01T01:00:00Z\"}", Ok(("tok", Some(0))));
+        check("", Err("is empty"));
+        check("a\nb\n", Err("more than one line"));
+        check("{\"token\":\"hunter2hunter2\"}", Err("the command said JSON"));
+        check("{\"value\":\"t\",\"expires_at\":\"tomorrow\"}", Err("2030-01-31"));
+        check("{\"value\":\"t\",\"expires_in\":1,\"expires_at\":\"x\"}", Err("both"));
+        assert!(!read("{\"token\":\"hunter2hunter2\"}", now).unwrap_err().contains("hunter2"));
+    }
+}

@@ -1,0 +1,153 @@
+//! The values of the run's credentials: a variable of the host, a file, or the answer of a command that is asked again
+//! before it expires. They are loaded before anything starts, every one is made known to the guard, and none is written
+//! down, passed as an argument or put into an error.
+
+mod command;
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use egress::credentials::{Secret, Source};
+
+use crate::check::providers::ProviderFile;
+use crate::harness::template::Template;
+use command::Command;
+
+/// Longer than any key or token; a file that is larger is not one.
+const MAX_BYTES: u64 = 64 << 10;
+
+/// Hears of every value before it is used, by the name of its variable. An error is a value that cannot be kept secret.
+pub type Learn = Arc<dyn Fn(&str, &str) -> Result<(), String> + Send + Sync>;
+
+/// The credentials of one run.
+#[derive(Debug, Default)]
+pub struct Credentials {
+    all: Vec<Loaded>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    pub provider: String,
+    /// The variable under which the provider names it.
+    pub key: String,
+    pub source: Source,
+}
+
+/// A credential that cannot be had.
+#[derive(Debug)]
+pub struct CredentialError {
+    provider: String,
+    key: String,
+    why: String,
+}
+
+impl std::fmt::Display for CredentialError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "the credential {} of the provider `{}` cannot be had: {}",
+            self.key, self.provider, self.why
+        )
+    }
+}
+
+impl std::error::Error for CredentialError {}
+
+/// What loading needs of the host.
+pub struct Host<'a> {
+    /// The base of a script's environment.
+    pub environment: BTreeMap<String, String>,
+    /// The host's variables that a run may have.
+    pub variables: &'a dyn Fn(&str) -> Option<String>,
+    pub working_directory: &'a Path,
+}
+
+/// Loads all of them, or says which one is missing.
+pub fn load(
+    providers: &[ProviderFile],
+    host: &Host<'_>,
+    learn: &Learn,
+) -> Result<Credentials, CredentialError> {
+    let mut all = Vec::new();
+    for file in providers {
+        for (key, template) in file.provider.credentials.iter() {
+            let (provider, key) = (file.provider.name.to_string(), key.value.clone());
+            match source(&key, template, host, learn) {
+                Ok(source) => all.push(Loaded { provider, key, source }),
+                Err(why) => return Err(CredentialError { provider, key, why }),
+            }
+        }
+    }
+    Ok(Credentials { all })
+}
+
+impl Credentials {
+    pub fn of<'a>(&'a self, provider: &'a str) -> impl Iterator<Item = &'a Loaded> {
+        self.all.iter().filter(move |loaded| loaded.provider == provider)
+    }
+}
+
+fn source(key: &str, template: &Template, host: &Host<'_>, learn: &Learn) -> Result<Source, String> {
+    if template.raw().starts_with("exec:") {
+        let (command, key, learn) = (Command::new(template, host)?, key.to_owned(), Arc::clone(learn));
+        let fetch = move || {
+            let fetched = command.run()?;
+            learn(&key, fetched.secret.reveal())?;
+            Ok(fetched)
+        };
+        return Source::fetched(fetch).map_err(|error| error.reason().to_owned());
+    }
+    let text = template.expand(host.variables).map_err(|name| format!("{name} is not set"))?;
+    let secret = match template.raw().strip_prefix("file:") {
+        Some(_) => from_file(Path::new(&text["file:".len()..]))?,
+        None => usable(text).map_err(|why| format!("the value {why}"))?,
+    };
+    learn(key, secret.reveal())?;
+    Ok(Source::fixed(secret))
+}
+
+/// The whole file, without the line break at its end.
+fn from_file(path: &Path) -> Result<Secret, String> {
+    let wrong = |why: &dyn std::fmt::Display| format!("{} {why}", path.display());
+    if !path.is_absolute() {
+        return Err(wrong(&"is not an absolute path"));
+    }
+    let about = std::fs::metadata(path).map_err(|error| wrong(&format_args!("cannot be read: {error}")))?;
+    if !about.is_file() {
+        return Err(wrong(&"is not a file"));
+    }
+    // Room for all of it at once: a buffer that grows leaves copies behind.
+    let mut text = String::with_capacity(usize::try_from(MAX_BYTES).unwrap_or(0) + 2);
+    let file = std::fs::File::open(path).map_err(|error| wrong(&format_args!("cannot be read: {error}")))?;
+    file.take(MAX_BYTES + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| wrong(&format_args!("cannot be read: {error}")))?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(wrong(&format_args!("has more than {MAX_BYTES} bytes")));
+    }
+    usable(text).map_err(|why| wrong(&format_args!("holds a value that {why}")))
+}
+
+/// A value without the line breaks around it; nothing at all is not a value.
+fn usable(text: String) -> Result<Secret, String> {
+    let text = Secret::new(text);
+    let trimmed = text.reveal().trim_matches(['\r', '\n']);
+    if trimmed.is_empty() {
+        return Err("is empty".to_owned());
+    }
+    Ok(Secret::new(trimmed.to_owned()))
+}
+
+/// Keeps this process's memory out of core files, to the disk and to a handler: both refuse a limit of one byte, and a
+/// handler would get everything under a limit of none.
+pub fn forbid_core_dumps() -> std::io::Result<()> {
+    let resource = rustix::process::Resource::Core;
+    let rustix::process::Rlimit { maximum, .. } = rustix::process::getrlimit(resource);
+    let current = Some(maximum.map_or(1, |most| most.min(1)));
+    Ok(rustix::process::setrlimit(resource, rustix::process::Rlimit { current, maximum })?)
+}
+
+#[cfg(test)]
+mod tests;
