@@ -15,6 +15,7 @@ pub mod proxy;
 pub mod resolver;
 pub mod scripted;
 pub mod tls;
+pub mod websocket;
 pub mod wire;
 
 /// Tells that a test could not be made on this machine.

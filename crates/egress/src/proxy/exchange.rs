@@ -7,6 +7,7 @@ use super::refusal::Refusal;
 use super::upstream::{BoxStream, Upstream};
 use crate::credentials::{CredentialError, PlaceholderWatch};
 use crate::http1::{BodyError, Framing, HeadReader, RequestHead, ResponseHead, relay_body};
+use crate::websocket::agreed;
 use std::time::Duration;
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 
@@ -144,6 +145,9 @@ async fn answer(
         let framing = head.framing(&request.method).map_err(|error| error.reason().to_owned())?;
         if head.status == 101 && !request.is_websocket() {
             return Err("the server switched protocols unasked".to_owned());
+        }
+        if head.status == 101 && !agreed(request, &head) {
+            return Err("the server switched protocols without agreeing to this websocket".to_owned());
         }
         let keeps_alive = !head.wants_close() && framing != Framing::UntilClose && !request.wants_close();
         let written = head.write_downstream(framing, keeps_alive);

@@ -8,7 +8,7 @@ use super::exchange::{After, Client, Passed, exchange};
 use super::inspect::{Greeting, refuse_plainly};
 use super::outgoing::{Outgoing, OutgoingBody};
 use super::refusal::Refusal;
-use super::requests::{Site, refuse, upgraded};
+use super::requests::{Decided, Site, refuse};
 use super::upstream::Upstream;
 use crate::door::{self, Door};
 use crate::http1::{HeadError, HeadReader, RequestHead, Target};
@@ -110,9 +110,9 @@ impl Accepted {
             match self.forward_one(&mut client, &head, &mut way).await {
                 Next::Request => {}
                 Next::Close => return,
-                Next::Upgraded(attempt) => {
+                Next::Upgraded(attempt, place) => {
                     if let Some((_, upstream)) = way {
-                        upgraded(client, upstream, *attempt).await;
+                        place.0.websocket(client, upstream, &place.1, *attempt).await;
                     }
                     return;
                 }
@@ -137,7 +137,7 @@ impl Accepted {
     ) -> Next {
         let mut attempt = Attempt::new(&self.proxy.on_event, Via::Forward, "", 0);
         let prepared = self.prepare(client, head, &mut attempt, way).await;
-        let Prepared { outgoing, to_door } = match prepared {
+        let Prepared { outgoing, place } = match prepared {
             Ok(prepared) => prepared,
             Err(refusal) => {
                 refuse(client, &mut attempt, &refusal).await;
@@ -149,7 +149,10 @@ impl Accepted {
         let next = match exchange(client, upstream, &passed, &mut attempt).await {
             Ok(After::KeepAlive) => Next::Request,
             Ok(After::Close) => Next::Close,
-            Ok(After::Upgraded) => return Next::Upgraded(Box::new(attempt)),
+            Ok(After::Upgraded) => {
+                // The door speaks no websockets.
+                return place.map_or(Next::Close, |place| Next::Upgraded(Box::new(attempt), Box::new(place)));
+            }
             Err(broken) => {
                 if broken.answered {
                     attempt.broke(broken.refusal.detail);
@@ -159,7 +162,7 @@ impl Accepted {
                 return Next::Close;
             }
         };
-        if to_door {
+        if place.is_none() {
             attempt.dismiss();
         }
         next
@@ -185,7 +188,7 @@ impl Accepted {
             }
             let query = query.as_ref().map(|query| format!("?{query}")).unwrap_or_default();
             let head = head.write_upstream(MODEL_HOST, &format!("{path}{query}")).into();
-            return Ok(Prepared { outgoing: Outgoing { head, body: OutgoingBody::Relayed }, to_door: true });
+            return Ok(Prepared { outgoing: Outgoing { head, body: OutgoingBody::Relayed }, place: None });
         }
         let (admission, caller) = self.admit(destination.clone(), attempt).await?;
         let proxy = Arc::clone(&self.proxy);
@@ -199,20 +202,20 @@ impl Accepted {
         if !kept {
             *way = Some((destination, site.redial().await?));
         }
-        Ok(Prepared { outgoing, to_door: false })
+        Ok(Prepared { outgoing, place: Some((site, decided)) })
     }
 }
 
 struct Prepared {
     outgoing: Outgoing,
-    /// The door tells its own events.
-    to_door: bool,
+    /// Who decided and what; `None` is the door, which tells its own events.
+    place: Option<(Site, Decided)>,
 }
 
 enum Next {
     Request,
     Close,
-    Upgraded(Box<Attempt>),
+    Upgraded(Box<Attempt>, Box<(Site, Decided)>),
 }
 
 /// An absolute target wins over Host; one that says something else is somebody's trick.

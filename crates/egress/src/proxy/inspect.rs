@@ -150,9 +150,9 @@ fn offered(hello: &rustls::server::ClientHello<'_>) -> Vec<&'static [u8]> {
 }
 
 /// Adds what moved to the attempt even when the tunnel is ended from outside.
-struct Told<'a> {
-    attempt: &'a mut Attempt,
-    moved: &'a Moved,
+pub(super) struct Told<'a> {
+    pub(super) attempt: &'a mut Attempt,
+    pub(super) moved: &'a Moved,
 }
 
 impl Drop for Told<'_> {

@@ -18,6 +18,7 @@ mod suggest;
 mod tests;
 mod tunnel;
 mod upstream;
+mod websocket;
 
 pub use attempt::Via;
 pub use serve::{ServedSocket, Serving, start};

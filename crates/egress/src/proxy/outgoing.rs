@@ -5,6 +5,7 @@ use super::admission::Destination;
 use super::exchange::Client;
 use super::refusal::Refusal;
 use super::requests::{Decided, Site};
+use super::websocket;
 use crate::credentials::{BodyKind, CredentialError, Place};
 use crate::http1::{BodyError, Framing, RequestHead, collect_body};
 use zeroize::Zeroizing;
@@ -53,6 +54,7 @@ impl Site {
         let place = self.place(&decided.path);
         let store = &self.proxy.credentials;
         let mut out = head.clone();
+        websocket::prepare(&mut out)?;
         store.fill_fields(&mut out.fields, &place).await.map_err(|error| Refusal::credential(&error))?;
         let target = store
             .fill_target(&decided.path_and_query, &place)
@@ -79,6 +81,16 @@ impl Site {
             .fill_body(body, kind, &place)
             .await
             .map_err(|error| Refusal::credential(&error))
+    }
+
+    /// A whole text message of a websocket. JSON stays JSON, whatever the value holds.
+    pub(super) async fn fill_text(
+        &self,
+        text: &[u8],
+        decided: &Decided,
+    ) -> Result<Zeroizing<Vec<u8>>, Refusal> {
+        let json = serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok();
+        self.fill_body(text, if json { BodyKind::Json } else { BodyKind::Text }, decided).await
     }
 
     fn place<'a>(&'a self, path: &'a str) -> Place<'a> {

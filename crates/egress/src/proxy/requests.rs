@@ -11,7 +11,6 @@ use crate::http1::{HeadError, ReadHeadError, RequestHead, Target};
 use crate::identity::Caller;
 use policy::{Action, CanonicalPath, Decision, Query};
 use std::sync::Arc;
-use tokio::io::AsyncWriteExt;
 
 pub(super) const HTTP_1: &[u8] = b"http/1.1";
 
@@ -71,7 +70,7 @@ impl Site {
             match exchange(&mut client, &mut upstream, &passed, &mut attempt).await {
                 Ok(After::KeepAlive) => {}
                 Ok(After::Close) => return,
-                Ok(After::Upgraded) => return upgraded(client, upstream, attempt).await,
+                Ok(After::Upgraded) => return self.websocket(client, upstream, &decided, attempt).await,
                 Err(broken) if broken.answered => return attempt.broke(broken.refusal.detail),
                 Err(broken) => return refuse(&mut client, &mut attempt, &broken.refusal).await,
             }
@@ -173,19 +172,4 @@ impl Site {
 pub(super) async fn refuse(client: &mut Client, attempt: &mut Attempt, refusal: &Refusal) {
     attempt.refused(refusal);
     client.say(&refusal.answer()).await;
-}
-
-/// Another protocol from here on; only requests are read, so its bytes pass.
-pub(super) async fn upgraded(client: Client, upstream: Upstream, mut attempt: Attempt) {
-    let (mut client, from_client) = client.into_stream();
-    let (mut server, from_server) = upstream.into_stream();
-    let begun = async {
-        server.write_all(&from_client).await?;
-        client.write_all(&from_server).await?;
-        tokio::io::copy_bidirectional(&mut client, &mut server).await
-    };
-    match begun.await {
-        Ok((out, inward)) => attempt.moved(out, inward),
-        Err(error) => attempt.broke(error.to_string()),
-    }
 }

@@ -1,7 +1,6 @@
 //! Fields that are read, merged and explained, and that a run cannot honour yet. A harness that uses one is refused when
 //! it runs: nothing is ever left out in silence. Each line here goes away with the work that makes the field live.
 
-use policy::model::Protocol;
 use yaml::Diagnostic;
 
 use crate::check::Checked;
@@ -33,10 +32,6 @@ pub fn unbuilt(checked: &Checked) -> Vec<Diagnostic> {
         say(harness.allow_repo_skills.at, "allow_repo_skills", "name the skills in `skills`");
     }
     for endpoint in checked.policy.policy.networks.iter().flat_map(|network| &network.endpoints) {
-        // After the upgrade of a websocket its frames pass unread, and no request is signed.
-        if endpoint.protocol == Protocol::Websocket || endpoint.credentials.rewrite_websocket {
-            say(endpoint.at, "protocol: websocket", "its frames are not read yet: leave the endpoint out");
-        }
         if endpoint.credentials.signing.is_some() {
             say(endpoint.at, "credential_signing", "requests are not signed yet: leave the endpoint out");
         }

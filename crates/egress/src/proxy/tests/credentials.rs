@@ -110,3 +110,34 @@ async fn other_protocols_on_such_a_rule_are_tunnelled() {
     talk(stream, "\0\x01\x02\x03").await;
     assert_eq!(scene.decisions(1).await, [crate::event::AttemptDecision::Allowed]);
 }
+
+#[tokio::test]
+async fn a_body_of_unknown_length_is_filled_and_a_compressed_one_refused() {
+    let with_rewrite = format!("{REST}\n        request_body_credential_rewrite: true");
+    let Bound { scene, server, placeholder } = bound(&with_rewrite).await;
+    let head = |more: &str| {
+        format!(
+            "POST /x HTTP/1.1\r\nHost: api.test:{}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\
+             {more}Connection: close\r\n\r\n",
+            server.port
+        )
+    };
+    let (left, right) = placeholder.split_at(20);
+    let chunks =
+        format!("{:x}\r\n\"{left}\r\n{:x}\r\n{right}\"\r\n0\r\n\r\n", left.len() + 1, right.len() + 1);
+    let answer = talk(scene.inspected(server.port).await, &(head("") + &chunks)).await;
+    assert!(answer.contains(&format!("[\"{VALUE}\"]")), "{answer}");
+    for encoding in ["gzip", "br", "identity, deflate"] {
+        let more = format!("Content-Encoding: {encoding}\r\n");
+        let answer = talk(scene.inspected(server.port).await, &(head(&more) + &chunks)).await;
+        assert!(
+            answer.contains("credential_injection_failed") && answer.contains("compressed body"),
+            "{answer}"
+        );
+    }
+    let large = "x".repeat(300 << 10);
+    let chunks = format!("{:x}\r\n{large}\r\n0\r\n\r\n", large.len());
+    let answer = talk(scene.inspected(server.port).await, &(head("") + &chunks)).await;
+    assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("too large"), "{answer}");
+    assert_eq!(server.heads.lock().unwrap().len(), 1);
+}

@@ -10,3 +10,4 @@ mod names;
 mod paths;
 mod scene;
 mod tunnels;
+mod websockets;

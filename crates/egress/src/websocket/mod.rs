@@ -1,0 +1,10 @@
+//! Websockets (RFC 6455), as far as a relay must read them: the handshake, and frames one by one. No extension is ever
+//! agreed on, so that text is text.
+
+mod frame;
+mod handshake;
+mod source;
+
+pub use frame::{FrameError, FrameHead, MAX_MESSAGE_BYTES, Opcode, Order, apply_mask};
+pub use handshake::{agreed, asks_properly};
+pub use source::{FrameSource, SourceError};

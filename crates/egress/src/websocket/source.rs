@@ -1,0 +1,66 @@
+//! Reads frames from a connection: a head, then its payload in portions. Bounded: a head is at most 14 bytes, a portion
+//! as much as was asked for.
+
+use super::frame::{FrameError, FrameHead};
+use bytes::BytesMut;
+use std::fmt;
+use std::io;
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+const READ_AHEAD: usize = 16 << 10;
+
+pub struct FrameSource<R> {
+    inner: R,
+    buffer: BytesMut,
+}
+
+#[derive(Debug)]
+pub enum SourceError {
+    Frame(FrameError),
+    /// The connection ended within a frame.
+    Cut,
+    Io(io::Error),
+}
+
+impl fmt::Display for SourceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Frame(error) => error.fmt(f),
+            Self::Cut => f.write_str("the connection ended within a frame"),
+            Self::Io(source) => source.fmt(f),
+        }
+    }
+}
+
+impl<R: AsyncRead + Unpin> FrameSource<R> {
+    pub fn new(inner: R, prefix: BytesMut) -> Self {
+        Self { inner, buffer: prefix }
+    }
+
+    /// `None` at the end of the connection. May be dropped while it waits; nothing is lost.
+    pub async fn head(&mut self) -> Result<Option<FrameHead>, SourceError> {
+        loop {
+            if let Some((head, length)) = FrameHead::parse(&self.buffer).map_err(SourceError::Frame)? {
+                drop(self.buffer.split_to(length));
+                return Ok(Some(head));
+            }
+            if self.fill().await? == 0 {
+                return if self.buffer.is_empty() { Ok(None) } else { Err(SourceError::Cut) };
+            }
+        }
+    }
+
+    /// Some bytes of the payload, at most `most`, which is not 0.
+    pub async fn portion(&mut self, most: u64) -> Result<BytesMut, SourceError> {
+        if self.buffer.is_empty() && self.fill().await? == 0 {
+            return Err(SourceError::Cut);
+        }
+        let length = usize::try_from(most).unwrap_or(usize::MAX).min(self.buffer.len());
+        Ok(self.buffer.split_to(length))
+    }
+
+    async fn fill(&mut self) -> Result<usize, SourceError> {
+        self.buffer.reserve(READ_AHEAD);
+        self.inner.read_buf(&mut self.buffer).await.map_err(SourceError::Io)
+    }
+}
