@@ -2,5 +2,7 @@
 //! memory alone; only its certificate goes inside.
 
 mod authority;
+mod java;
 
 pub use authority::{Authority, AuthorityError};
+pub use java::java_trust_store;

@@ -46,6 +46,7 @@ pub fn system(policy: &PolicyFile) -> Vec<Mount> {
         }
     }
     mounts.extend(ETC_FROM_HOST.iter().filter_map(|path| from_host(Path::new(path))));
+    mounts.extend(super::java::settings().iter().filter_map(|path| from_host(path)));
     mounts.extend(etc());
     mounts.extend(policy.paths(PathAccess::ReadWrite).filter_map(|path| writable(Path::new(path))));
     mounts

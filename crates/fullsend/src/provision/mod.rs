@@ -3,6 +3,7 @@
 
 pub mod files;
 pub mod host_files;
+pub mod java;
 pub mod model;
 pub mod network;
 pub mod repository;

@@ -17,7 +17,7 @@ use egress::resolver::SystemResolver;
 use egress::tls::Authority;
 use sandbox::{LocalRange, Mount, MountKind, Network, Sandbox, Socket, SocketKind, SocketSpec};
 
-use super::Surroundings;
+use super::{Surroundings, java};
 use crate::check::Checked;
 use crate::credentials::Credentials;
 use crate::event::RunEvent;
@@ -109,7 +109,7 @@ impl Planned {
             target: path.into(),
             kind: MountKind::File { contents: text.into_bytes(), mode: 0o444 },
         };
-        vec![file("/etc/resolv.conf", resolver), file(BUNDLE, bundle)]
+        vec![file("/etc/resolv.conf", resolver), file(BUNDLE, bundle), java::trust_store(&self.authority)]
     }
 
     /// For programs that ask a proxy, and for those that bring certificates of their own.
@@ -132,6 +132,7 @@ impl Planned {
         all.extend(["NO_PROXY", "no_proxy"].iter().map(|name| ((*name).to_owned(), here.to_owned())));
         all.extend(bundles.iter().map(|name| ((*name).to_owned(), BUNDLE.to_owned())));
         all.push(("NODE_USE_ENV_PROXY".to_owned(), "1".to_owned()));
+        all.push(java::options(self.plan.proxy_address()));
         all.extend(self.credentials.placeholders());
         all
     }

@@ -1,0 +1,35 @@
+//! What Java needs of its own: it reads no PEM files and no proxy variables, and its settings are in the host's `/etc`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use egress::dial::Roots;
+use egress::tls::{Authority, java_trust_store};
+use sandbox::{Mount, MountKind};
+
+const TRUST_STORE: &str = "/etc/fullsend/ca-bundle.jks";
+
+/// The certificates that this machine trusts and that of this run.
+pub fn trust_store(authority: &Authority) -> Mount {
+    // Without roots of the machine the proxy reaches nobody, and says so itself.
+    let roots = Roots::load().ok();
+    let machine = roots.iter().flat_map(Roots::certificates);
+    let contents = java_trust_store(machine.chain([authority.certificate()]));
+    Mount { target: TRUST_STORE.into(), kind: MountKind::File { contents, mode: 0o444 } }
+}
+
+pub fn options(proxy: SocketAddr) -> (String, String) {
+    let mut options = format!("-Djavax.net.ssl.trustStore={TRUST_STORE}");
+    for scheme in ["http", "https"] {
+        let (host, port) = (proxy.ip(), proxy.port());
+        options += &format!(" -D{scheme}.proxyHost={host} -D{scheme}.proxyPort={port}");
+    }
+    ("JAVA_TOOL_OPTIONS".to_owned(), options)
+}
+
+/// Debian keeps what a Java cannot start without here; other systems keep it under `/usr`.
+pub fn settings() -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir("/etc") else { return Vec::new() };
+    let named = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("java-");
+    entries.filter_map(Result::ok).filter(named).map(|entry| entry.path()).collect()
+}
