@@ -4,6 +4,7 @@
 
 mod attacked;
 mod bad_input;
+mod clients;
 mod commands;
 mod credentials;
 mod docs;
