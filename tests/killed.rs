@@ -1,11 +1,10 @@
 //! A runner that is killed: its sandbox dies with it, and the next command ends its record truthfully and leaves nothing.
 
 use std::fs;
-use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
-use crate::support::World;
+use crate::support::{World, wait_for};
 
 #[test]
 fn a_killed_run_is_ended_by_the_next_command() {
@@ -49,15 +48,4 @@ fn sleeping() -> bool {
     fs::read_dir("/proc").unwrap().flatten().any(|entry| {
         fs::read(entry.path().join("cmdline")).is_ok_and(|line| line.starts_with(b"sleep\0987.654"))
     })
-}
-
-fn wait_for<T>(mut ready: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let Some(value) = ready() {
-            return value;
-        }
-        assert!(Instant::now() < deadline, "it did not happen in time");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }

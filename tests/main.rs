@@ -29,6 +29,7 @@ mod random_harness;
 mod runtimes;
 mod session_commands;
 mod skeleton;
+mod stopped;
 mod support;
 mod tidy;
 mod trusted;

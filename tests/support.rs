@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// A directory of its own for one test, gone afterwards. `repo/` is the repository, `org/` the organisation's layer.
 pub struct World {
@@ -78,9 +80,10 @@ impl World {
         self.ran(output)
     }
 
-    /// Starts the program in the repository and does not wait for it.
+    /// Starts the program in the repository, in a process group of its own, and does not wait for it.
     pub fn spawn(&self, arguments: &[&str]) -> std::process::Child {
-        self.command(&program(), arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        let mut command = self.command(&program(), arguments);
+        command.process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
     /// Starts the program with its output in a file of this world, and does not wait for it.
@@ -209,6 +212,18 @@ pub fn program() -> PathBuf {
 
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Waits until something is there, for as long as a loaded machine may need.
+pub fn wait_for<T>(mut ready: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(value) = ready() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "it did not happen in time");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Says that this machine cannot run a test, and why. `.ci/run` prints these and judges them.

@@ -23,8 +23,9 @@ const CRATE_ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// The modules of the program, lowest first. A module may import those before it, never those after it.
-/// `event` is the lowest; `run`, `wake`, `worker` and `cli` stand on everything else.
+/// `cancel` and `event` are the lowest; `run`, `wake`, `worker` and `cli` stand on everything else.
 const STAGES: &[&str] = &[
+    "cancel",
     "event",
     "harness",
     "resolve",

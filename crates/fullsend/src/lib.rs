@@ -3,6 +3,7 @@
 //! Read `run/mod.rs` first: it is the sequence. The modules are its stages, in the order of `ARCHITECTURE.md`.
 
 pub mod bootstrap;
+pub mod cancel;
 pub mod check;
 pub mod cli;
 pub mod credentials;

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::cancel::Cancel;
 use crate::check::agent::SkillFile;
 use crate::guard::Guard;
 use crate::provision::Provisioned;
@@ -17,9 +18,10 @@ pub struct Ready {
 
 impl Ready {
     /// Where an agent can be started.
-    pub fn scene<'a>(&'a self, guard: &'a Guard) -> Scene<'a> {
+    pub fn scene<'a>(&'a self, guard: &'a Guard, cancel: &'a Cancel) -> Scene<'a> {
         let Provisioned { cleared, sandbox, program, .. } = &self.provisioned;
-        Scene { cleared, sandbox, guard, program: program.as_ref(), repository: &self.repository }
+        let program = program.as_ref();
+        Scene { cleared, sandbox, guard, cancel, program, repository: &self.repository }
     }
 }
 

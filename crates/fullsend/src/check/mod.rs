@@ -4,6 +4,7 @@
 
 pub mod agent;
 mod distinct;
+pub mod expected;
 pub mod fields;
 pub mod output;
 pub mod owners;
@@ -18,6 +19,7 @@ use crate::resolve::Resolved;
 use crate::resolve::layers::Found;
 use crate::resolve::library::Library;
 use agent::{AgentFile, SkillFile};
+use expected::Expected;
 use output::SchemaFile;
 use policies::PolicyFile;
 use providers::ProviderFile;
@@ -30,6 +32,8 @@ pub struct Checked {
     pub skills: Vec<SkillFile>,
     pub policy: PolicyFile,
     pub schema: Option<SchemaFile>,
+    /// Set by callers that want a document of their own.
+    pub expected: Option<Expected>,
     pub providers: Vec<ProviderFile>,
     pub scripts: Scripts,
 }
@@ -66,5 +70,6 @@ pub fn check(
     if problems[before..].iter().any(Diagnostic::is_error) {
         return None;
     }
-    Some(Checked { resolved, agent: agent?, skills, policy: policy?, schema, providers, scripts })
+    let (agent, policy) = (agent?, policy?);
+    Some(Checked { resolved, agent, skills, policy, schema, expected: None, providers, scripts })
 }

@@ -15,6 +15,7 @@ mod run;
 mod runtimes;
 mod schema;
 mod session;
+mod signals;
 mod sweep;
 mod version;
 

@@ -11,12 +11,13 @@ use yaml::Diagnostic;
 
 use super::exit::{Exit, Failure};
 use super::open::{Opened, Where, variable};
+use crate::cancel::Cancel;
 use crate::event::Envelope;
 use crate::event::clock::Moment;
 use crate::render::console;
 use crate::resolve::variables::{self, Strictness};
 use crate::resolve::{Choices, Resolved, resolve};
-use crate::run::{self, Cancel, Outcome, Request};
+use crate::run::{self, Outcome, Request};
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -85,9 +86,13 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         runs,
         environment: environment(),
         runtime: threads.handle().clone(),
+        context: None,
+        conversation: None,
         listener: listener(arguments),
     };
-    let outcome = run::run(request, &Cancel::default());
+    let cancel = Cancel::default();
+    super::signals::watch(threads.handle(), &cancel)?;
+    let outcome = run::run(request, &cancel);
     conclude(&outcome, arguments);
     Ok(Exit::from_code(outcome.exit_code))
 }

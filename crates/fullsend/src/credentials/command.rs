@@ -8,6 +8,7 @@ use egress::credentials::{Fetched, Secret};
 use serde::Deserialize;
 
 use super::{Host, MAX_BYTES, usable};
+use crate::cancel::Cancel;
 use crate::event::clock::Moment;
 use crate::harness::template::Template;
 use crate::scripts::{self, Script, ScriptError};
@@ -57,6 +58,7 @@ impl Command {
             working_directory: &self.working_directory,
             environment: self.environment.clone(),
             time: TIME,
+            cancel: &Cancel::default(),
         };
         let mut ended = scripts::run(&script).map_err(|error| match error {
             ScriptError::Timeout { time, .. } => {

@@ -83,6 +83,11 @@ pub fn clear(
     Ok(Cleared { agent_text: agent_text[body].trim().to_owned(), checked, instructions })
 }
 
+/// What a caller tells the agent beside its task comes from outside as well.
+pub fn clear_context(text: &str, guard: &Guard, emit: &Emitter) -> Result<(), InputError> {
+    look("context", "context", text.as_bytes(), guard, emit)
+}
+
 fn instruction_file(repository: &Path, name: &str) -> Result<Option<String>, InputError> {
     let path = repository.join(name);
     let failed = |source| InputError::Read { path: name.to_owned(), source };

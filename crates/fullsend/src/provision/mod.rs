@@ -36,6 +36,9 @@ use network::Served;
 /// Where in a run's directory its sandbox keeps its state, apart from everything that must stay.
 pub const SANDBOXES: &str = "sandboxes";
 
+/// Beyond the run's own time: for the agent to be ended in order, and for what it left to be collected.
+const LAST_WORDS: Duration = Duration::from_secs(120);
+
 /// A sandbox that was proved to hold, and the door it reaches the model through.
 pub struct Provisioned {
     pub cleared: Cleared,
@@ -247,7 +250,7 @@ fn limits(harness: &Harness) -> sandbox::Limits {
         file_bytes: Some(limits.file_mb.get() * mebibyte),
         open_files: Some(limits.open_files.get()),
         disk_bytes: Some(limits.disk_mb.get() * mebibyte),
-        wall_clock: Some(Duration::from_secs(harness.timeout_minutes.get() * 60)),
+        wall_clock: Some(Duration::from_secs(harness.timeout_minutes.get() * 60) + LAST_WORDS),
     }
 }
 

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use crate::event::RunEvent;
 use crate::event::log::{Emitter, sha256};
-use crate::validate::{Accepted, Rejected};
+use crate::quarantine::Quarantined;
+use crate::validate::Accepted;
 
 /// The accepted output, where everybody may see it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Artifacts {
     pub directory: PathBuf,
     pub iteration: u32,
@@ -41,9 +42,9 @@ pub fn publish(accepted: Accepted, emit: &Emitter) -> Result<Artifacts, PublishE
     Ok(Artifacts { directory, iteration: quarantined.attempt.iteration })
 }
 
-/// Rejected output is kept for people, under a name that no script looks at.
-pub fn set_aside(rejected: &Rejected) -> Result<PathBuf, PublishError> {
-    promote(&rejected.quarantined.directory, "rejected")
+/// Output that was not accepted is kept for people, under a name that says what it is and that no script looks at.
+pub fn set_aside(output: &Quarantined, name: &str) -> Result<PathBuf, PublishError> {
+    promote(&output.directory, name)
 }
 
 fn promote(from: &Path, name: &str) -> Result<PathBuf, PublishError> {

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::steps::Steps;
 use super::{RunDirectory, Stop, prescript};
+use crate::cancel::Cancel;
 use crate::check::Checked;
 use crate::credentials::{self, CredentialError, Credentials, Learn};
 use crate::event::RunEvent;
-use crate::event::log::Emitter;
 use crate::guard::Guard;
 use crate::publish::Artifacts;
 use crate::quarantine::Quarantined;
@@ -105,9 +106,9 @@ impl Host<'_> {
         found: &Found,
         environment: &BTreeMap<String, String>,
         working_directory: &Path,
-        emit: &Emitter,
+        steps: &Steps<'_>,
     ) -> Result<(), Stop> {
-        let ended = self.start(name, found, environment, working_directory, emit)?;
+        let ended = self.start(name, found, environment, working_directory, steps)?;
         if ended.status.success() { Ok(()) } else { Err(Stop::script(name, ended.code(), &ended.output)) }
     }
 
@@ -118,7 +119,7 @@ impl Host<'_> {
         found: &Found,
         environment: &BTreeMap<String, String>,
         working_directory: &Path,
-        emit: &Emitter,
+        steps: &Steps<'_>,
     ) -> Result<Ended, Stop> {
         let program = self
             .library
@@ -132,11 +133,16 @@ impl Host<'_> {
             working_directory,
             environment,
             time: scripts::MOST_TIME,
+            cancel: steps.cancel,
         };
         let ended = scripts::run(&script)?;
         drop(std::fs::write(self.directory.path.join(format!("{name}.log")), &ended.output));
         let duration_ms = u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX);
-        emit.emit(RunEvent::ScriptFinished { script: name.to_owned(), exit: ended.code(), duration_ms });
+        steps.emit.emit(RunEvent::ScriptFinished {
+            script: name.to_owned(),
+            exit: ended.code(),
+            duration_ms,
+        });
         Ok(ended)
     }
 
@@ -145,13 +151,13 @@ impl Host<'_> {
         &self,
         found: &Found,
         environment: &BTreeMap<String, String>,
-        emit: &Emitter,
+        steps: &Steps<'_>,
     ) -> Result<(), Stop> {
         let file = self.directory.path.join("prescript.out");
         std::fs::write(&file, "").map_err(|error| Stop::internal(format!("{}: {error}", file.display())))?;
         let mut environment = environment.clone();
         environment.insert("FULLSEND_PRESCRIPT_OUTPUT".to_owned(), file.to_string_lossy().into_owned());
-        let ended = self.start("pre_script", found, &environment, self.repository, emit)?;
+        let ended = self.start("pre_script", found, &environment, self.repository, steps)?;
         let said = prescript::read(&file, ended.code(), &ended.output)?;
         prescript::relay(&said, self.environment)?;
         said.go_on()
@@ -162,6 +168,7 @@ impl Host<'_> {
         &self,
         checked: &Checked,
         environment: &BTreeMap<String, String>,
+        cancel: &Cancel,
     ) -> Result<(), Stop> {
         let Some(command) = &checked.resolved.harness.validation_loop.preflight_check else { return Ok(()) };
         let value = |name: &str| self.environment.get(name).cloned();
@@ -172,6 +179,7 @@ impl Host<'_> {
             working_directory: self.repository,
             environment: environment.clone(),
             time: PREFLIGHT_TIME,
+            cancel,
         };
         let ended = scripts::run(&script)?;
         if ended.status.success() {
@@ -188,13 +196,13 @@ impl Host<'_> {
         output: &Quarantined,
         environment: &BTreeMap<String, String>,
         guard: &Guard,
-        emit: &Emitter,
-    ) -> Result<(), String> {
-        let Some(script) = &checked.scripts.validation else { return Ok(()) };
+        steps: &Steps<'_>,
+    ) -> Result<Option<String>, Stop> {
+        let Some(script) = &checked.scripts.validation else { return Ok(None) };
         let iteration = output.directory.with_file_name("validation");
         let prepared = std::fs::create_dir_all(&iteration)
             .and_then(|()| std::os::unix::fs::symlink(&output.directory, iteration.join("output")));
-        prepared.map_err(|error| format!("{}: {error}", iteration.display()))?;
+        prepared.map_err(|error| Stop::internal(format!("{}: {error}", iteration.display())))?;
         let mut environment = environment.clone();
         let schema = checked.schema.as_ref().and_then(|schema| self.library.layers.host_path(&schema.found));
         environment.extend(
@@ -202,13 +210,13 @@ impl Host<'_> {
         );
         environment
             .insert("FULLSEND_OUTPUT_FILE".to_owned(), checked.resolved.harness.output_file.to_string());
-        let ended = self.start("validation", script, &environment, &iteration, emit);
+        let ended = self.start("validation", script, &environment, &iteration, steps);
         let _removed = std::fs::remove_dir_all(&iteration).is_ok();
-        let ended = ended.map_err(|stop| stop.reason().to_owned())?;
+        let ended = ended?;
         if ended.status.success() {
-            return Ok(());
+            return Ok(None);
         }
         let said: String = guard.redact(&ended.output).chars().take(MAX_FEEDBACK).collect();
-        Err(format!("the validation script ended with {} and said:\n{said}", ended.code()))
+        Ok(Some(format!("the validation script ended with {} and said:\n{said}", ended.code())))
     }
 }

@@ -2,9 +2,11 @@
 //! none can be left out or put in another order. It is a library call first: it installs no signal handler, prints
 //! nothing, and several may run in one process.
 
+mod attempts;
 mod directory;
 mod host;
 mod prescript;
+mod steps;
 mod stop;
 pub mod sweep;
 pub mod unbuilt;
@@ -12,27 +14,27 @@ pub mod unbuilt;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use crate::bootstrap::{self, Ready};
+use crate::bootstrap;
+use crate::cancel::Cancel;
 use crate::check::Checked;
 use crate::event::log::Emitter;
 use crate::event::outcome::OutcomeKind;
 use crate::event::{Envelope, RunEvent, Step};
 use crate::guard::Guard;
-use crate::harness::names::FeedbackMode;
 use crate::inputs;
 use crate::provision::{self, Surroundings};
 use crate::publish::{self, Artifacts};
-use crate::quarantine;
 use crate::record;
 use crate::resolve::library::Library;
 use crate::resolve::variables;
-use crate::runtime::{self, Attempt, Ending, Task};
-use crate::validate::{self, Accepted};
+use crate::runtime::Conversation;
+use attempts::Attempts;
 pub use directory::RunDirectory;
 use host::Host;
+use steps::Steps;
 pub use stop::Stop;
 
 /// Everything that one run is made of. Nothing else is read from the world around.
@@ -48,22 +50,12 @@ pub struct Request {
     pub environment: BTreeMap<String, String>,
     /// Drives the door.
     pub runtime: tokio::runtime::Handle,
+    /// What the agent is told beside its task: a session's state and what is new to it.
+    pub context: Option<String>,
+    /// The conversation to go on with, in the runtime's own form, as an earlier outcome gave it.
+    pub conversation: Option<Conversation>,
     /// Hears every event as it happens.
     pub listener: Arc<dyn Fn(&Envelope) + Send + Sync>,
-}
-
-/// Asks a run to end. Cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<AtomicBool>);
-
-impl Cancel {
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-
-    pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
-    }
 }
 
 /// How a run ended.
@@ -74,58 +66,95 @@ pub struct Outcome {
     pub reason: String,
     /// The run's directory, if it came to have one.
     pub directory: Option<PathBuf>,
+    /// The accepted output of a run that completed.
+    pub artifacts: Option<Artifacts>,
+    /// The agent's conversation as it was at the end, if there was one.
+    pub conversation: Option<Conversation>,
+}
+
+impl Outcome {
+    fn completed(artifacts: Artifacts) -> Self {
+        Self {
+            kind: OutcomeKind::Completed,
+            exit_code: 0,
+            reason: String::new(),
+            directory: None,
+            artifacts: Some(artifacts),
+            conversation: None,
+        }
+    }
+}
+
+/// What is counted while a run goes on.
+#[derive(Debug, Default)]
+struct Tally {
+    denied: AtomicU64,
+}
+
+impl Tally {
+    fn count(&self, event: &RunEvent) {
+        if matches!(event, RunEvent::ToolDenied { .. }) {
+            self.denied.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn denied(&self) -> u64 {
+        self.denied.load(Ordering::Relaxed)
+    }
 }
 
 /// Runs one harness. Whatever happens, the record says it.
-pub fn run(request: Request, cancel: &Cancel) -> Outcome {
+pub fn run(mut request: Request, cancel: &Cancel) -> Outcome {
     let directory = match RunDirectory::create(&request.runs, request.owner.as_deref()) {
         Ok(directory) => directory,
         Err(stop) => return stop.outcome(None),
     };
-    let listener = Arc::clone(&request.listener);
-    let emit = match Emitter::create(&directory.path.join("events.jsonl"), move |envelope| listener(envelope))
-    {
+    let (tally, listener) = (Arc::new(Tally::default()), Arc::clone(&request.listener));
+    let counted = Arc::clone(&tally);
+    let hear = move |envelope: &Envelope| {
+        counted.count(&envelope.event);
+        listener(envelope);
+    };
+    let emit = match Emitter::create(&directory.path.join("events.jsonl"), hear) {
         Ok(emit) => emit,
         Err(error) => {
             return Stop::setup(format!("the log cannot be written: {error}")).outcome(Some(directory.path));
         }
     };
     announce(&request, &directory, &emit);
-    let ended = sequence(request, &directory, &emit, cancel);
+    let mut conversation = request.conversation.take();
+    let steps = Steps { emit: &emit, cancel };
+    let ended = sequence(request, &directory, &steps, &tally, &mut conversation);
     directory.clean();
-    let outcome = match ended {
-        Ok(_) => Outcome {
-            kind: OutcomeKind::Completed,
-            exit_code: 0,
-            reason: String::new(),
-            directory: Some(directory.path.clone()),
-        },
-        Err(stop) => stop.outcome(Some(directory.path.clone())),
+    let ended = match emit.failure() {
+        Some(why) => Err(Stop::internal(format!("the log could not be written: {why}"))),
+        None => ended,
     };
-    let outcome = match emit.failure() {
-        Some(why) => Stop::internal(format!("the log could not be written: {why}"))
-            .outcome(Some(directory.path.clone())),
-        None => outcome,
+    let mut outcome = match ended {
+        Ok(artifacts) => Outcome::completed(artifacts),
+        Err(stop) => stop.outcome(None),
     };
     emit.emit(RunEvent::RunFinished {
         outcome: outcome.kind,
         exit_code: outcome.exit_code,
         reason: outcome.reason.clone(),
     });
-    match directory.write_record() {
-        Ok(()) => outcome,
-        Err(stop) => stop.outcome(Some(directory.path)),
+    if let Err(stop) = directory.write_record() {
+        outcome = stop.outcome(None);
     }
+    Outcome { directory: Some(directory.path), conversation, ..outcome }
 }
 
-/// The sequence itself.
+/// The sequence itself. `conversation` is the one to go on with, and afterwards the last one there was.
 fn sequence(
     request: Request,
     directory: &RunDirectory,
-    emit: &Emitter,
-    cancel: &Cancel,
+    steps: &Steps<'_>,
+    tally: &Tally,
+    conversation: &mut Option<Conversation>,
 ) -> Result<Artifacts, Stop> {
-    let Request { checked, library, repository, environment, runtime, .. } = request;
+    let Request { checked, library, repository, environment, runtime, context, .. } = request;
+    let emit = steps.emit;
     let lookup = |name: &str| environment.get(name).cloned();
     let value = |name: &str| variables::value(&lookup, name);
     let time = Duration::from_secs(checked.resolved.harness.timeout_minutes.get() * 60);
@@ -136,11 +165,14 @@ fn sequence(
     let guard = Guard::new(&checked.resolved.harness, allowed.as_deref(), emit)?;
     let credentials = host.credentials(&checked, &value, &guard)?;
 
-    host.preflight(&checked, &variables)?;
+    host.preflight(&checked, &variables, steps.cancel)?;
     if let Some(pre) = &scripts.pre {
-        step(emit, Step::PreScript, || host.pre_script(pre, &variables, emit))?;
+        steps.take(Step::PreScript, || host.pre_script(pre, &variables, steps))?;
     }
-    let cleared = step(emit, Step::Inputs, || inputs::clear(checked, &library, &repository, &guard, emit))?;
+    let cleared = steps.take(Step::Inputs, || {
+        context.as_deref().map_or(Ok(()), |text| inputs::clear_context(text, &guard, emit))?;
+        inputs::clear(checked, &library, &repository, &guard, emit)
+    })?;
     let around = Surroundings {
         library: &library,
         repository: &repository,
@@ -151,114 +183,24 @@ fn sequence(
         runtime,
         variables: &value,
     };
-    let provisioned = step(emit, Step::Provision, || provision::provision(cleared, &around))?;
-    let ready = step(emit, Step::Bootstrap, || bootstrap::bootstrap(provisioned, &library))?;
-    let tried = attempts(&ready, &host, &variables, &guard, emit, time, cancel);
-    let published = tried.and_then(|accepted| step(emit, Step::Publish, || publish::publish(accepted, emit)));
-    let closed = step(emit, Step::Teardown, || ready.provisioned.close());
+    let provisioned = steps.take(Step::Provision, || provision::provision(cleared, &around))?;
+    let ready = steps.take(Step::Bootstrap, || bootstrap::bootstrap(provisioned, &library))?;
+    let attempts =
+        Attempts { ready: &ready, host: &host, variables: &variables, guard: &guard, steps, tally, time };
+    let tried = attempts.run(context, conversation);
+    let published = tried.and_then(|accepted| steps.take(Step::Publish, || publish::publish(accepted, emit)));
+    let closed = steps.always(Step::Teardown, || ready.provisioned.close());
     let artifacts = published?;
     closed?;
     if let Some(post) = &scripts.post {
         let variables = host.with_artifacts(variables, &artifacts);
-        step(emit, Step::PostScript, || {
-            host.run_script("post_script", post, &variables, &directory.path, emit)
-        })
-        .map_err(Stop::after_publishing)?;
+        steps
+            .take(Step::PostScript, || {
+                host.run_script("post_script", post, &variables, &directory.path, steps)
+            })
+            .map_err(Stop::after_publishing)?;
     }
     Ok(artifacts)
-}
-
-/// The agent, its output and the check of it, until one output passes or the attempts are used up.
-fn attempts(
-    ready: &Ready,
-    host: &Host<'_>,
-    variables: &BTreeMap<String, String>,
-    guard: &Guard,
-    emit: &Emitter,
-    time: Duration,
-    cancel: &Cancel,
-) -> Result<Accepted, Stop> {
-    let started = Instant::now();
-    let checked = &ready.provisioned.cleared.checked;
-    let settings = &checked.resolved.harness.validation_loop;
-    let most = u32::try_from(settings.max_iterations.get()).unwrap_or(1);
-    let mut task = Task { iteration: 1, feedback: None, conversation: None, time };
-    loop {
-        if cancel.is_cancelled() {
-            return Err(Stop::interrupted());
-        }
-        let place = host.directory.path.join(format!("iteration-{}", task.iteration));
-        let attempt = step(emit, Step::Agent, || once(ready, &task, guard, &place, emit))?;
-        let conversation = attempt.conversation.clone();
-        let place = place.join("quarantine");
-        let root = ready.provisioned.sandbox.root();
-        let quarantined =
-            step(emit, Step::Quarantine, || quarantine::quarantine(attempt, root, &place, guard))?;
-        match step_value(emit, Step::Validate, || {
-            validate::validate(checked, quarantined, |output| {
-                host.validation_script(checked, output, variables, guard, emit)
-            })
-        }) {
-            Ok(accepted) => {
-                emit.emit(RunEvent::OutputAccepted {
-                    iteration: task.iteration,
-                    schema: accepted.schema.clone(),
-                });
-                return Ok(accepted);
-            }
-            Err(rejected) => {
-                let violations = rejected.violations.clone();
-                emit.emit(RunEvent::OutputRejected {
-                    iteration: task.iteration,
-                    violations: violations.clone(),
-                });
-                publish::set_aside(&rejected)?;
-                if task.iteration >= most {
-                    return Err(Stop::rejected(&rejected));
-                }
-                let append = settings.feedback_mode.value == FeedbackMode::Append;
-                task = Task {
-                    iteration: task.iteration + 1,
-                    feedback: Some(validate::feedback(
-                        &violations,
-                        checked.resolved.harness.output_file.as_str(),
-                    )),
-                    conversation: conversation.filter(|_| append),
-                    time: time.saturating_sub(started.elapsed()),
-                };
-            }
-        }
-    }
-}
-
-/// One run of the agent. Running out of time or failing outright ends the run; an unfinished one goes on to the check,
-/// which says what is missing.
-fn once(
-    ready: &Ready,
-    task: &Task,
-    guard: &Guard,
-    place: &std::path::Path,
-    emit: &Emitter,
-) -> Result<Attempt, Stop> {
-    emit.emit(RunEvent::AgentStarted { iteration: task.iteration });
-    let attempt = runtime::attempt(&ready.scene(guard), task, emit)?;
-    runtime::keep_logs(&attempt, place, guard)
-        .map_err(|error| Stop::internal(format!("the transcripts cannot be kept: {error}")))?;
-    let ending = match &attempt.ending {
-        Ending::Finished => "finished".to_owned(),
-        Ending::Stopped { .. } => "stopped".to_owned(),
-        Ending::Failed { why } => format!("failed: {why}"),
-        Ending::Timeout => "timeout".to_owned(),
-    };
-    emit.emit(RunEvent::AgentFinished { iteration: task.iteration, ending, turns: attempt.turns });
-    if let Some(reason) = guard.stop_reason() {
-        return Err(Stop::security(&reason));
-    }
-    match &attempt.ending {
-        Ending::Timeout => Err(Stop::timeout()),
-        Ending::Failed { why } => Err(Stop::agent_failed(why)),
-        Ending::Finished | Ending::Stopped { .. } => Ok(attempt),
-    }
 }
 
 fn announce(request: &Request, directory: &RunDirectory, emit: &Emitter) {
@@ -282,24 +224,6 @@ fn announce(request: &Request, directory: &RunDirectory, emit: &Emitter) {
             until: exception.until.clone(),
         });
     }
-}
-
-/// A step with its events, whose failure ends the run.
-fn step<T, E: Into<Stop>>(
-    emit: &Emitter,
-    step: Step,
-    work: impl FnOnce() -> Result<T, E>,
-) -> Result<T, Stop> {
-    step_value(emit, step, work).map_err(Into::into)
-}
-
-fn step_value<T, E>(emit: &Emitter, step: Step, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-    let started = Instant::now();
-    emit.emit(RunEvent::StepStarted { step });
-    let result = work();
-    let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    emit.emit(RunEvent::StepFinished { step, duration_ms, ok: result.is_ok() });
-    result
 }
 
 /// Folds the log of a run into its record again, as after a crash.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::Outcome;
 use crate::bootstrap::BootstrapError;
+use crate::cancel::Why;
 use crate::credentials::CredentialError;
 use crate::event::outcome::OutcomeKind;
 use crate::guard::GuardError;
@@ -43,8 +44,12 @@ impl Stop {
         Self::new(OutcomeKind::Internal, 70, reason)
     }
 
-    pub fn interrupted() -> Self {
-        Self::new(OutcomeKind::Interrupted, 130, "the run was interrupted")
+    /// Whoever started the run ended it.
+    pub fn cancelled(why: Why) -> Self {
+        match why {
+            Why::Interrupted => Self::new(OutcomeKind::Interrupted, 130, "the run was interrupted"),
+            Why::Terminated => Self::new(OutcomeKind::Interrupted, 143, "the run was terminated"),
+        }
     }
 
     pub fn timeout() -> Self {
@@ -74,13 +79,16 @@ impl Stop {
         Self::new(OutcomeKind::SetupFailed, 1, format!("`{name}` ended with {code}: {last}"))
     }
 
-    /// A failure after the output was accepted is the post-script's.
+    /// A failure after the output was accepted is the post-script's, unless somebody ended it.
     pub fn after_publishing(self) -> Self {
-        Self { kind: OutcomeKind::PostScriptFailed, exit_code: 1, ..self }
+        match self.kind {
+            OutcomeKind::Interrupted => self,
+            _ => Self { kind: OutcomeKind::PostScriptFailed, exit_code: 1, ..self },
+        }
     }
 
     /// The attempts are used up. Nothing at all is another outcome than something wrong.
-    pub fn rejected(rejected: &Rejected) -> Self {
+    pub fn rejected(rejected: &Rejected, denied: u64) -> Self {
         let first =
             rejected.violations.first().map_or(String::new(), |violation| match violation.path.as_str() {
                 "" => violation.message.clone(),
@@ -98,6 +106,11 @@ impl Stop {
                 Ending::Stopped { last_words } => last_words.trim().to_owned(),
                 _ => String::new(),
             };
+            if denied > 0 {
+                let reason =
+                    format!("the agent ended with nothing done; {denied} of its calls were denied. {words}");
+                return Self::new(OutcomeKind::Denied, 9, reason.trim());
+            }
             return Self::new(
                 OutcomeKind::NoOutput,
                 9,
@@ -114,7 +127,8 @@ impl Stop {
     }
 
     pub fn outcome(self, directory: Option<PathBuf>) -> Outcome {
-        Outcome { kind: self.kind, exit_code: self.exit_code, reason: self.reason, directory }
+        let Self { kind, exit_code, reason } = self;
+        Outcome { kind, exit_code, reason, directory, artifacts: None, conversation: None }
     }
 }
 
@@ -204,6 +218,7 @@ impl From<ScriptError> for Stop {
     fn from(error: ScriptError) -> Self {
         match error {
             ScriptError::Timeout { .. } => Self::new(OutcomeKind::Timeout, 124, error.to_string()),
+            ScriptError::Cancelled { why, .. } => Self::cancelled(why),
             ScriptError::Start { .. } | ScriptError::Wait { .. } => {
                 Self::new(OutcomeKind::SetupFailed, 1, error.to_string())
             }

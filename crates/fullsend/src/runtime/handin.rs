@@ -20,7 +20,7 @@ pub fn look(scene: &Scene<'_>) -> Result<Option<Vec<u8>>, RuntimeError> {
 pub fn last_words(scene: &Scene<'_>, words: &str, before: Option<&[u8]>) -> Result<Ending, RuntimeError> {
     let stopped = Ending::Stopped { last_words: words.to_owned() };
     let Some(document) = document(words) else { return Ok(stopped) };
-    let file = scene.cleared.checked.resolved.harness.output_file.as_str();
+    let file = scene.cleared.checked.hand_in().file;
     if look(scene)?.as_deref() != before || !file.ends_with(".json") {
         return Ok(stopped);
     }
@@ -46,7 +46,7 @@ fn put(scene: &Scene<'_>, text: &str) -> Result<(), RuntimeError> {
 }
 
 fn path(scene: &Scene<'_>) -> String {
-    let file = scene.cleared.checked.resolved.harness.output_file.as_str();
+    let file = scene.cleared.checked.hand_in().file;
     format!("{}/{file}", inside::OUTPUT)
 }
 

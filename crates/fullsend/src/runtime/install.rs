@@ -10,6 +10,7 @@ use serde_json::Value as Json;
 
 use super::contract::{Contract, Package, Version};
 use super::programs::{self, Program};
+use crate::cancel::Cancel;
 use crate::scripts::{self, Ended, Script, ScriptError};
 
 /// For a few hundred megabytes on a slow line.
@@ -187,6 +188,7 @@ fn run_npm(
         working_directory: directory,
         environment: environment.clone(),
         time: PATIENCE,
+        cancel: &Cancel::default(),
     };
     let ended = scripts::run(&script).map_err(InstallError::Npm)?;
     if ended.status.success() { Ok(()) } else { Err(complaint(&ended, package, version)) }

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use sandbox::{Mount, Sandbox};
 
+use crate::cancel::Cancel;
 use crate::event::log::Emitter;
 use crate::guard::Guard;
 use crate::harness::names::RuntimeName;
@@ -33,6 +34,8 @@ pub struct Scene<'a> {
     pub cleared: &'a Cleared,
     pub sandbox: &'a Sandbox,
     pub guard: &'a Guard,
+    /// Whoever started the run may want it to end.
+    pub cancel: &'a Cancel,
     pub program: Option<&'a Program>,
     /// The repository's directory inside.
     pub repository: &'a str,
@@ -42,6 +45,8 @@ pub struct Scene<'a> {
 #[derive(Clone, Debug)]
 pub struct Task {
     pub iteration: u32,
+    /// What the caller tells the agent beside its task.
+    pub context: Option<String>,
     /// Why the last output was rejected.
     pub feedback: Option<String>,
     /// The conversation to continue.
@@ -82,6 +87,8 @@ pub enum Ending {
         why: String,
     },
     Timeout,
+    /// Whoever started the run ended it.
+    Interrupted,
 }
 
 #[derive(Debug)]

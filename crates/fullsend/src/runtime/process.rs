@@ -1,16 +1,26 @@
-//! One program inside, from its start to its end: its words in, its lines out, and the reasons to end it early.
+//! One program inside, from its start to its end: its words in, its lines out, and the reasons to end it early. Ending it
+//! is TERM, grace, KILL; the sandbox itself stays, so that what the agent left can be collected.
 
 use std::io::Write;
-use std::sync::mpsc::RecvTimeoutError;
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant, SystemTime};
 
-use sandbox::{Command, Exit, Stdio};
+use sandbox::{Command, Exit, Process, Stdio};
 
 use super::stream::{self, Followed, Patience};
-use super::{RuntimeError, Scene, Task};
+use super::{RuntimeError, Scene, Task, state};
+use crate::event::clock::Moment;
 
 /// From the end of its output to the end of the program.
 const LEAVE: Duration = Duration::from_secs(10);
+
+/// Between asking it to end and ending it.
+const GRACE: Duration = Duration::from_secs(5);
+
+const TERM: i32 = 15;
+
+/// When the run's time is over, as RFC 3339, for agents that plan.
+const DEADLINE: &str = "FULLSEND_DEADLINE";
 
 /// How the program ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +33,7 @@ pub enum Ended {
         why: String,
     },
     OutOfTime,
+    Interrupted,
 }
 
 /// Runs the command to its end. Whatever is still inside when it was ended early is killed.
@@ -36,6 +47,7 @@ pub fn run(
 ) -> Result<Ended, RuntimeError> {
     command.stdout = Stdio::Pipe;
     command.stderr = Stdio::Pipe;
+    command.environment.push((DEADLINE.into(), deadline(task.time.saturating_sub(started.elapsed())).into()));
     let mut process = scene.sandbox.exec(command).map_err(RuntimeError::Start)?;
     let stderr = process.stderr.take().map(stream::keep_end);
     if let Some(mut stdin) = process.stdin.take() {
@@ -49,21 +61,12 @@ pub fn run(
         startup: Duration::from_secs(watchdog.startup_seconds.get()),
         idle: Duration::from_secs(watchdog.idle_seconds.get()),
     };
-    let give_up = || scene.guard.stop_reason().is_some();
-    let followed = match process.stdout.take() {
-        Some(stdout) => stream::follow(stdout, patience, &give_up, on_line),
-        None => Followed::ToEnd,
-    };
-    let early = match followed {
-        Followed::ToEnd => None,
-        Followed::OutOfTime => Some(Ended::OutOfTime),
-        Followed::Silent(time) => {
-            Some(Ended::Failed { why: format!("it was silent for {} seconds", time.as_secs()) })
-        }
-        Followed::GivenUp => Some(Ended::Failed { why: scene.guard.stop_reason().unwrap_or_default() }),
-    };
-    if let Some(ended) = early {
-        scene.sandbox.kill();
+    let give_up = || scene.guard.stop_reason().is_some() || scene.cancel.is_asked();
+    let lines = process.stdout.take().map(stream::read_ahead);
+    let followed =
+        lines.as_ref().map_or(Followed::ToEnd, |lines| stream::follow(lines, patience, &give_up, on_line));
+    if let Some(ended) = early(scene, followed) {
+        end(scene, &process, lines.as_ref(), on_line);
         return Ok(ended);
     }
     let exit = process.wait(LEAVE);
@@ -81,10 +84,51 @@ pub fn run(
             why: format!("it was ended by signal {signal}. {said}").trim_end().to_owned(),
         }),
         Err(error) => {
-            scene.sandbox.kill();
+            end(scene, &process, None, on_line);
             Ok(Ended::Failed { why: format!("it closed its output and did not end: {error}") })
         }
     }
+}
+
+/// Why it must end before its time, if it must. What the guard says stands above what anybody else wants.
+fn early(scene: &Scene<'_>, followed: Followed) -> Option<Ended> {
+    match followed {
+        Followed::ToEnd => None,
+        Followed::OutOfTime => Some(Ended::OutOfTime),
+        Followed::Silent(time) => {
+            Some(Ended::Failed { why: format!("it was silent for {} seconds", time.as_secs()) })
+        }
+        Followed::GivenUp => Some(match scene.guard.stop_reason() {
+            Some(why) => Ended::Failed { why },
+            None => Ended::Interrupted,
+        }),
+    }
+}
+
+/// TERM to the agent, then KILL to everything inside. Where that cannot be done from inside, the sandbox goes.
+fn end(
+    scene: &Scene<'_>,
+    process: &Process,
+    lines: Option<&Receiver<Vec<u8>>>,
+    on_line: &mut dyn FnMut(&[u8]),
+) {
+    let without_grace = || scene.cancel.is_urgent() || scene.guard.stop_reason().is_some();
+    if !without_grace() && process.signal(TERM).is_ok() {
+        let patience = Patience { deadline: Instant::now() + GRACE, startup: GRACE, idle: GRACE };
+        // Its last lines are worth having, and the end of them is usually its end.
+        let followed = lines.map(|lines| stream::follow(lines, patience, &without_grace, on_line));
+        if followed == Some(Followed::ToEnd) {
+            drop(process.wait(GRACE));
+        }
+    }
+    if scene.cancel.is_urgent() || state::end_all(scene.sandbox).is_err() {
+        scene.sandbox.kill();
+    }
+}
+
+fn deadline(left: Duration) -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Moment::from_millis(u64::try_from((since + left).as_millis()).unwrap_or(u64::MAX)).rfc3339()
 }
 
 fn last_lines(text: &str) -> String {

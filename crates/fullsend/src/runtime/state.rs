@@ -94,6 +94,11 @@ pub fn write(sandbox: &Sandbox, path: &str, contents: &[u8]) -> io::Result<()> {
     inside(sandbox, "put", path, contents)
 }
 
+/// Ends every process inside, but for the sandbox's own first one, so that what they left can still be read.
+pub fn end_all(sandbox: &Sandbox) -> io::Result<()> {
+    inside(sandbox, "end", "all", &[])
+}
+
 /// Removes everything in a directory that can be removed: what is mounted there stays. Absent is fine.
 pub fn empty(sandbox: &Sandbox, directory: &str) -> io::Result<()> {
     inside(sandbox, "empty", directory, &[])
@@ -115,13 +120,14 @@ fn inside(sandbox: &Sandbox, what: &str, path: &str, contents: &[u8]) -> io::Res
     if exit.success() { Ok(()) } else { Err(io::Error::other(said)) }
 }
 
-/// The hidden `__state` command: `put PATH` or `empty PATH`.
+/// The hidden `__state` command: `put PATH`, `empty PATH` or `end all`.
 pub fn main(words: &[std::ffi::OsString]) -> std::process::ExitCode {
     let [what, path] = words else { return std::process::ExitCode::from(2) };
     let path = Path::new(path);
     let done = match what.to_str() {
         Some("put") => put(path, &mut io::stdin().lock()),
         Some("empty") => remove_contents(path),
+        Some("end") => end_others(),
         _ => Err(io::ErrorKind::InvalidInput.into()),
     };
     match done {
@@ -130,6 +136,19 @@ pub fn main(words: &[std::ffi::OsString]) -> std::process::ExitCode {
             drop(write!(io::stderr(), "{}: {error}", path.display()));
             std::process::ExitCode::FAILURE
         }
+    }
+}
+
+/// Everybody that it may signal, except itself and the first process. None is fine. Typed by hand outside, this would
+/// end everything there, so the first process must be a sandbox's.
+fn end_others() -> io::Result<()> {
+    let first = std::fs::read("/proc/1/cmdline")?;
+    if !first.split(|byte| *byte == 0).any(|word| word == b"__init") {
+        return Err(io::Error::other("this is no sandbox"));
+    }
+    match rustix::process::kill_process_group(rustix::process::Pid::INIT, rustix::process::Signal::KILL) {
+        Err(Errno::SRCH) | Ok(()) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

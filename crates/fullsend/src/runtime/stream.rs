@@ -33,14 +33,13 @@ pub enum Followed {
     GivenUp,
 }
 
-/// Hands every line to `on_line` until the stream ends or patience does.
+/// Hands every line to `on_line` until the stream ends or patience does. What is left can be followed further.
 pub fn follow(
-    stream: impl Read + Send + 'static,
+    lines: &Receiver<Vec<u8>>,
     patience: Patience,
     give_up: &dyn Fn() -> bool,
-    mut on_line: impl FnMut(&[u8]),
+    on_line: &mut dyn FnMut(&[u8]),
 ) -> Followed {
-    let lines = read_ahead(stream);
     let mut allowed = patience.startup;
     let mut last = Instant::now();
     loop {
@@ -65,7 +64,7 @@ pub fn follow(
 }
 
 /// On a thread of its own, so that silence cannot hold the run. It ends with the stream or with its listener.
-fn read_ahead(stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+pub fn read_ahead(stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (sender, receiver) = sync_channel(AHEAD);
     let spawned = std::thread::Builder::new().name("stream".to_owned()).spawn(move || split(stream, &sender));
     // Without a thread the channel is closed at once, and the stream counts as ended.
@@ -192,16 +191,17 @@ mod tests {
 
     #[test]
     fn silence_the_deadline_and_giving_up_end_the_waiting() {
-        let (quiet, _kept) = std::io::pipe().unwrap();
-        assert_eq!(follow(quiet, patience(150), &|| false, |_| {}), Followed::OutOfTime);
-        let (quiet, _kept) = std::io::pipe().unwrap();
+        let (quiet, kept) = std::io::pipe().unwrap();
+        let quiet = read_ahead(quiet);
+        assert_eq!(follow(&quiet, patience(150), &|| false, &mut |_| {}), Followed::OutOfTime);
         let short = Duration::from_millis(120);
         let silent = Patience { startup: short, ..patience(60_000) };
-        assert_eq!(follow(quiet, silent, &|| false, |_| {}), Followed::Silent(short));
-        let (quiet, _kept) = std::io::pipe().unwrap();
-        assert_eq!(follow(quiet, patience(60_000), &|| true, |_| {}), Followed::GivenUp);
-        let mut count = 0;
-        assert_eq!(follow(&b"a\nb"[..], patience(60_000), &|| false, |_| count += 1), Followed::ToEnd);
+        assert_eq!(follow(&quiet, silent, &|| false, &mut |_| {}), Followed::Silent(short));
+        assert_eq!(follow(&quiet, patience(60_000), &|| true, &mut |_| {}), Followed::GivenUp);
+        drop(kept);
+        assert_eq!(follow(&quiet, patience(60_000), &|| false, &mut |_| {}), Followed::ToEnd);
+        let (mut count, lines) = (0, read_ahead(&b"a\nb"[..]));
+        assert_eq!(follow(&lines, patience(60_000), &|| false, &mut |_| count += 1), Followed::ToEnd);
         assert_eq!(count, 2);
     }
 }

@@ -9,6 +9,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::cancel::{Cancel, Why};
+
 /// How long a script may run.
 pub const MOST_TIME: Duration = Duration::from_secs(600);
 
@@ -27,6 +29,8 @@ pub struct Script<'a> {
     /// The whole environment; nothing is inherited.
     pub environment: BTreeMap<String, String>,
     pub time: Duration,
+    /// Ends it too.
+    pub cancel: &'a Cancel,
 }
 
 /// How it ended.
@@ -52,6 +56,7 @@ pub enum ScriptError {
     Start { program: PathBuf, source: std::io::Error },
     Timeout { program: PathBuf, time: Duration, output: String },
     Wait { program: PathBuf, source: std::io::Error },
+    Cancelled { program: PathBuf, why: Why },
 }
 
 impl std::fmt::Display for ScriptError {
@@ -62,6 +67,7 @@ impl std::fmt::Display for ScriptError {
                 write!(f, "{} was stopped after {} seconds", program.display(), time.as_secs())
             }
             Self::Wait { program, source } => write!(f, "{} was lost: {source}", program.display()),
+            Self::Cancelled { program, .. } => write!(f, "{} was interrupted", program.display()),
         }
     }
 }
@@ -95,7 +101,7 @@ pub fn run(script: &Script<'_>) -> Result<Ended, ScriptError> {
         .spawn()
         .map_err(|source| ScriptError::Start { program: program(), source })?;
     let (stdout, stderr) = (child.stdout.take().map(drain), child.stderr.take().map(drain));
-    let status = wait(&mut child, script.time);
+    let status = wait(&mut child, script);
     // Whatever the script left behind in its group must not keep our pipes, or the host, busy.
     signal(&child, rustix::process::Signal::KILL);
     let text =
@@ -105,7 +111,10 @@ pub fn run(script: &Script<'_>) -> Result<Ended, ScriptError> {
     output.push_str(&text(stderr));
     match status {
         Ok(Some(status)) => Ok(Ended { status, output, stdout_bytes, duration: started.elapsed() }),
-        Ok(None) => Err(ScriptError::Timeout { program: program(), time: script.time, output }),
+        Ok(None) => Err(match script.cancel.asked() {
+            Some(why) => ScriptError::Cancelled { program: program(), why },
+            None => ScriptError::Timeout { program: program(), time: script.time, output },
+        }),
         Err(source) => Err(ScriptError::Wait { program: program(), source }),
     }
 }
@@ -120,25 +129,29 @@ fn drain(mut stream: impl Read + Send + 'static) -> JoinHandle<String> {
     })
 }
 
-/// The status, or `None` when the time was up and the group had to be ended.
-fn wait(child: &mut Child, time: Duration) -> std::io::Result<Option<ExitStatus>> {
-    if let Some(status) = wait_until(child, Instant::now() + time)? {
+/// The status, or `None` when the time was up or the run cancelled, and the group had to be ended.
+fn wait(child: &mut Child, script: &Script<'_>) -> std::io::Result<Option<ExitStatus>> {
+    if let Some(status) = wait_until(child, Instant::now() + script.time, || script.cancel.is_asked())? {
         return Ok(Some(status));
     }
     signal(child, rustix::process::Signal::TERM);
-    wait_until(child, Instant::now() + GRACE)?;
+    wait_until(child, Instant::now() + GRACE, || script.cancel.is_urgent())?;
     signal(child, rustix::process::Signal::KILL);
     child.wait()?;
     Ok(None)
 }
 
-fn wait_until(child: &mut Child, deadline: Instant) -> std::io::Result<Option<ExitStatus>> {
+fn wait_until(
+    child: &mut Child,
+    deadline: Instant,
+    give_up: impl Fn() -> bool,
+) -> std::io::Result<Option<ExitStatus>> {
     let mut pause = Duration::from_micros(200);
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        if Instant::now() >= deadline {
+        if Instant::now() >= deadline || give_up() {
             return Ok(None);
         }
         std::thread::sleep(pause);

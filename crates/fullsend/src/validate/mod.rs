@@ -29,27 +29,40 @@ const MAX_VIOLATIONS: usize = 50;
 const MAX_MESSAGE: usize = 500;
 
 /// The schema first; the script only sees what passed it.
-pub fn validate(
+pub fn validate<E>(
     checked: &Checked,
     quarantined: Quarantined,
-    script: impl FnOnce(&Quarantined) -> Result<(), String>,
-) -> Result<Accepted, Box<Rejected>> {
+    script: impl FnOnce(&Quarantined) -> Result<Option<String>, E>,
+) -> Result<Result<Accepted, Box<Rejected>>, E> {
+    let directory = &quarantined.directory;
     let file = checked.resolved.harness.output_file.as_str();
-    let mut violations = match document(&quarantined.directory, file) {
-        Ok(None) if checked.schema.is_none() && !quarantined.files.is_empty() => Vec::new(),
+    // Without a schema anything will do, as long as there is something; what the caller expects is something.
+    let lenient = checked.schema.is_none() && (checked.expected.is_some() || !quarantined.files.is_empty());
+    let mut violations = match document(directory, file) {
+        Ok(None) if lenient => Vec::new(),
         Ok(None) => vec![whole(format!("the output file `{file}` is missing"))],
-        Ok(Some(document)) => check(checked, &document),
+        Ok(Some(document)) => {
+            checked.schema.as_ref().map_or_else(Vec::new, |schema| check(&schema.validator, &document, ""))
+        }
         Err(why) => vec![whole(why)],
     };
+    if let Some(expected) = &checked.expected {
+        let file = &expected.file;
+        violations.extend(match document(directory, file) {
+            Ok(None) => vec![whole(format!("the file `{file}` is missing"))],
+            Ok(Some(document)) => check(&expected.validator, &document, &format!("in `{file}`: ")),
+            Err(why) => vec![whole(why)],
+        });
+    }
     if violations.is_empty() {
-        violations.extend(script(&quarantined).err().map(whole));
+        violations.extend(script(&quarantined)?.map(whole));
     }
     if violations.is_empty() {
         let schema =
             checked.schema.as_ref().map_or_else(|| "built-in".to_owned(), |schema| schema.found.path.clone());
-        return Ok(Accepted { quarantined, schema });
+        return Ok(Ok(Accepted { quarantined, schema }));
     }
-    Err(Rejected { quarantined, violations }.into())
+    Ok(Err(Rejected { quarantined, violations }.into()))
 }
 
 fn whole(message: String) -> Violation {
@@ -69,19 +82,18 @@ fn document(directory: &Path, file: &str) -> Result<Option<Json>, String> {
     serde_json::from_slice(&bytes).map(Some).map_err(|error| format!("`{file}` is not JSON: {error}"))
 }
 
-fn check(checked: &Checked, document: &Json) -> Vec<Violation> {
-    let Some(schema) = &checked.schema else { return Vec::new() };
-    let errors = schema.validator.iter_errors(document).take(MAX_VIOLATIONS);
+fn check(validator: &jsonschema::Validator, document: &Json, place: &str) -> Vec<Violation> {
+    let errors = validator.iter_errors(document).take(MAX_VIOLATIONS);
     errors
         .map(|error| Violation {
             path: error.instance_path().to_string(),
-            message: error.to_string().chars().take(MAX_MESSAGE).collect(),
+            message: format!("{place}{error}").chars().take(MAX_MESSAGE).collect(),
         })
         .collect()
 }
 
 /// What the agent is told.
-pub fn feedback(violations: &[Violation], file: &str) -> String {
+pub fn feedback(violations: &[Violation]) -> String {
     let lines: String = violations
         .iter()
         .map(|violation| match violation.path.as_str() {
@@ -89,7 +101,5 @@ pub fn feedback(violations: &[Violation], file: &str) -> String {
             path => format!("- at {path}: {}\n", violation.message),
         })
         .collect();
-    format!(
-        "Your output `{file}` was rejected by its schema:\n{lines}Correct the output and hand it in again."
-    )
+    format!("Your output was rejected by its schema or its script:\n{lines}Correct it and hand it in again.")
 }

@@ -89,11 +89,7 @@ fn arguments(scene: &Scene<'_>, task: &Task, session: &str) -> Vec<String> {
     if let Some(turns) = about.and_then(|about| about.max_turns) {
         add("--max-turns", &turns.to_string());
     }
-    let schema = checked
-        .schema
-        .as_ref()
-        .and_then(|schema| schema::plain(&schema.json))
-        .map(|schema| schema.to_string());
+    let schema = checked.hand_in().schema.and_then(schema::plain).map(|schema| schema.to_string());
     if let Some(schema) = schema.filter(|schema| schema.len() <= MAX_SCHEMA) {
         add("--json-schema", &schema);
     }
@@ -123,6 +119,7 @@ fn conclude(
 ) -> Result<Ending, RuntimeError> {
     let stderr = match ended {
         Ended::OutOfTime => return Ok(Ending::Timeout),
+        Ended::Interrupted => return Ok(Ending::Interrupted),
         Ended::Failed { why } => return Ok(Ending::Failed { why }),
         Ended::ByItself { stderr } => stderr,
     };

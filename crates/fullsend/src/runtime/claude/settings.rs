@@ -73,7 +73,7 @@ fn agents(cleared: &Cleared) -> Json {
     agent.insert("description".to_owned(), description.unwrap_or_else(|| checked.agent.name.clone()).into());
     agent.insert("prompt".to_owned(), cleared.agent_text.clone().into());
     if let Some(tools) = about.and_then(|about| about.tools.as_ref()) {
-        let handing_in = checked.schema.as_ref().map(|_| HAND_IN.to_owned());
+        let handing_in = checked.hand_in().schema.map(|_| HAND_IN.to_owned());
         let tools: Vec<String> = tools.value.0.iter().cloned().chain(handing_in).collect();
         agent.insert("tools".to_owned(), tools.into());
     }

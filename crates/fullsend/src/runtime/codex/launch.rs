@@ -71,7 +71,7 @@ fn arguments(scene: &Scene<'_>, task: &Task) -> Vec<String> {
     if let Some(effort) = harness.effort.as_ref().or(about.and_then(|about| about.effort.as_ref())) {
         words.extend(["-c".to_owned(), format!("model_reasoning_effort=\"{}\"", effort.value)]);
     }
-    if checked.schema.as_ref().is_some_and(|found| schema::strict(&found.json).is_some()) {
+    if checked.hand_in().schema.is_some_and(|schema| schema::strict(schema).is_some()) {
         words.extend(["--output-schema".to_owned(), settings::schema_file()]);
     }
     words.push("-".to_owned());
@@ -94,6 +94,7 @@ fn conclude(
 ) -> Result<Ending, RuntimeError> {
     let stderr = match ended {
         Ended::OutOfTime => return Ok(Ending::Timeout),
+        Ended::Interrupted => return Ok(Ending::Interrupted),
         Ended::Failed { why } => return Ok(Ending::Failed { why }),
         Ended::ByItself { stderr } => stderr,
     };

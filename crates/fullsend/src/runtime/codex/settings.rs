@@ -52,7 +52,7 @@ pub fn mounts(outfit: &Outfit<'_>) -> Vec<Mount> {
         file(REQUIREMENTS.to_owned(), requirements(outfit)),
         file(format!("{config}/config.toml"), configuration(outfit)),
     ];
-    let schema = outfit.cleared.checked.schema.as_ref().and_then(|found| schema::strict(&found.json));
+    let schema = outfit.cleared.checked.hand_in().schema.and_then(schema::strict);
     mounts.extend(schema.map(|schema| file(schema_file(), schema.to_string())));
     mounts
 }

@@ -28,6 +28,7 @@ pub fn attempt(scene: &Scene<'_>, task: &Task, emit: &Emitter) -> Result<Attempt
     })?;
     Ok(match (ended, end) {
         (Ended::OutOfTime, _) => Attempt { ending: Ending::Timeout, ..lost(task, String::new()) },
+        (Ended::Interrupted, _) => Attempt { ending: Ending::Interrupted, ..lost(task, String::new()) },
         (Ended::Failed { why }, _) => lost(task, why),
         (Ended::ByItself { .. }, Some(attempt)) => attempt,
         (Ended::ByItself { stderr }, None) => lost(task, format!("it ended without saying how. {stderr}")),
@@ -80,8 +81,8 @@ fn describe(scene: &Scene<'_>, task: &Task) -> AgentTask {
         prompt: prompt::prompt(cleared, task),
         conversation: task.conversation.as_ref().and_then(restored),
         tools: tools.unwrap_or_default(),
-        output_path: format!("{}/{}", inside::OUTPUT, harness.output_file.value),
-        output_schema: checked.schema.as_ref().map(|schema| (*schema.json).clone()),
+        output_path: format!("{}/{}", inside::OUTPUT, checked.hand_in().file),
+        output_schema: checked.hand_in().schema.cloned(),
         max_turns: budget.map_or(200, |turns| turns.get()),
     }
 }
