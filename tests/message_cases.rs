@@ -186,6 +186,12 @@ fn pins() -> Vec<Case> {
     vec![
         with("override", "", "", &[(ORGANISATION, &entry("securty", "2999-02-30"))]),
         with(
+            "suppression",
+            "",
+            "",
+            &[(ORGANISATION, "suppressions:\n- {rule: nul, reason: an example, until: soon}\n")],
+        ),
+        with(
             "override-used",
             "",
             "security: {fail_mode: open}",

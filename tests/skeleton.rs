@@ -184,6 +184,10 @@ fn the_agent_cannot_reach_outside_its_workspace() {
     world.write("repo/.fullsend/scenarios/hello.json", format!(
         r#"{{"turns":[[{{"shell":"({attempts}) > /sandbox/workspace/output/report.txt 2>&1; true"}}],[{{"finish":{{"fixed":false,"file":"none","cause":"I only looked around."}}}}]]}}"#
     ));
+    // What holds here is the sandbox: the guard would deny the command before it ran.
+    let harness = fs::read_to_string(world.path("repo/.fullsend/harness/hello.yaml")).unwrap();
+    let off = "security: {sandbox_hooks: {tirith: {enabled: false}}}\n";
+    world.write("repo/.fullsend/harness/hello.yaml", format!("{harness}{off}"));
     let world = world.env("SECRET_OF_THE_HOST", "hunter2hunter2");
     assert_eq!(run(&world, Who::Caller).unwrap().code, 0);
     let (directory, _) = record(&world);

@@ -5,7 +5,10 @@
 use std::fmt;
 use std::ops::Range;
 
+use crate::finding::{Category, Finding, Severity};
+use crate::hit::Hit;
 use crate::redact::forms;
+use crate::report::report;
 
 /// A piece of this many characters is no accident.
 const MIN_PIECE: usize = 12;
@@ -56,6 +59,11 @@ impl Canary {
         self.encoded(text).or_else(|| self.spelled(text))
     }
 
+    /// The token in a text, as a finding that does not show it.
+    pub fn findings(&self, text: &str) -> Vec<Finding> {
+        report(text, self.find(text).map(hit).into_iter().collect(), &[])
+    }
+
     /// Exact forms, with line ends and blanks taken out because encoders wrap.
     fn encoded(&self, text: &str) -> Option<Range<usize>> {
         let (dense, places) = without_blanks(text);
@@ -76,6 +84,18 @@ impl Canary {
             pieces.find_map(|piece| memchr::memmem::find(&squeezed, piece))
         })?;
         Some(whole_letters(text, places[found]..places[found + MIN_PIECE - 1] + 1))
+    }
+}
+
+fn hit(range: Range<usize>) -> Hit {
+    Hit {
+        rule: "canary",
+        category: Category::Canary,
+        severity: Severity::Critical,
+        range,
+        // The excerpt would show the token.
+        detail: Some("the run's canary was repeated".to_owned()),
+        advice: "Stop the run: something made the agent give away what only it was told.",
     }
 }
 

@@ -94,6 +94,9 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     super::signals::watch(threads.handle(), &cancel)?;
     let outcome = run::run(request, &cancel);
     conclude(&outcome, arguments);
+    if let Some(label) = &outcome.review_label {
+        tell_ci(label)?;
+    }
     Ok(Exit::from_code(outcome.exit_code))
 }
 
@@ -132,6 +135,20 @@ fn conclude(outcome: &Outcome, arguments: &Arguments) {
     if outcome.exit_code != 0 {
         super::talk(&format!("record: {directory}\nfullsend: {word}: {}\n", outcome.reason));
     }
+}
+
+/// Gives the label to the steps that follow, where the CI has a file for it.
+fn tell_ci(label: &str) -> Result<(), Failure> {
+    let Some(path) = variable("GITHUB_OUTPUT") else { return Ok(()) };
+    let label: String = label.chars().filter(|letter| !letter.is_control()).collect();
+    let written = std::fs::File::options()
+        .append(true)
+        .create(true)
+        .open(&path)
+        .and_then(|mut file| writeln!(file, "review_label={label}"));
+    written.map_err(|error| {
+        Failure::new(Exit::Missing, format!("GITHUB_OUTPUT ({path}) cannot be written: {error}"))
+    })
 }
 
 /// Every use of an exception is a line in a file beside the runs that only ever grows.

@@ -53,13 +53,23 @@ pub enum RunEvent {
         ok: bool,
     },
     /// The guard or a scanner found something.
-    Finding {
+    Finding(Finding),
+    /// A scanner could not do its work. That is another thing than a finding.
+    ScannerBroke {
         place: String,
-        rule: String,
-        severity: String,
-        line: u32,
-        excerpt: String,
-        advice: String,
+        scanner: String,
+        reason: String,
+        /// Whether it kept something from passing.
+        stopped: bool,
+    },
+    /// What judges a family of findings in this run.
+    Scanner {
+        family: String,
+        by: String,
+    },
+    /// A person must look at this run; CI sets the label.
+    ReviewRequested {
+        label: String,
     },
     /// What the sandbox enforces: enforced, watched or absent.
     SandboxPart {
@@ -141,6 +151,37 @@ pub enum RunEvent {
         exit_code: u8,
         reason: String,
     },
+}
+
+/// One finding, wherever it was made: one schema for inputs, calls, results and output.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// A file's path, or `call/Tool`, `result/Tool`, `answer`, `output/path`.
+    pub place: String,
+    /// Where the text came from: instruction, tool, issue, web, output or configuration.
+    #[serde(default)]
+    pub origin: String,
+    pub rule: String,
+    #[serde(default)]
+    pub category: String,
+    pub severity: String,
+    pub line: u32,
+    #[serde(default)]
+    pub column: u32,
+    /// Bytes from the start of the scanned text.
+    #[serde(default)]
+    pub start: usize,
+    #[serde(default)]
+    pub end: usize,
+    /// What is there, shortened, with secrets masked and invisible characters spelled out.
+    pub excerpt: String,
+    pub advice: String,
+    /// What was done: reported, cleaned, denied, withheld, stopped or suppressed.
+    #[serde(default)]
+    pub action: String,
+    /// Why the organisation accepts it, where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suppressed: Option<String>,
 }
 
 /// A step of the run's sequence.

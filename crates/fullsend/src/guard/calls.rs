@@ -18,6 +18,21 @@ pub enum Decision {
     },
 }
 
+/// Where a call stands when a hook asks about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The model made no such call.
+    Unknown,
+    /// The model asked for something else under this name.
+    Other,
+    /// It was denied to a hook before, and stays so.
+    Settled(Decision),
+    /// The door would deny it.
+    Denied(Decision),
+    /// It is to be judged.
+    Open,
+}
+
 /// How a runtime treats calls, as far as results depend on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Habits {
@@ -27,6 +42,10 @@ pub struct Habits {
     pub refusals: &'static [&'static str],
     /// Whether results say of themselves that they are errors.
     pub errors_are_marked: bool,
+    /// The tool with which a result is handed in, which no list of tools can forbid.
+    pub hand_in: Option<&'static str>,
+    /// The name of a tool as its hooks and lists of tools know it.
+    pub name_of: fn(&str) -> &str,
     /// Whether what the hook was given is what the model asked for.
     pub same_call: fn(asked: (&str, &Json), hooked: (&str, &Json)) -> bool,
 }
@@ -82,31 +101,28 @@ impl Calls {
         }
     }
 
-    /// A hook asks about a call. A call that the model did not make, or not so, is denied whatever it is.
-    pub fn hooked(
-        &mut self,
-        id: &str,
-        hooked: (&str, &Json),
-        habits: &Habits,
-        judge: impl FnOnce() -> Decision,
-        deny: impl FnOnce(&str) -> Decision,
-    ) -> Decision {
-        let Some(call) = self.known.get_mut(id) else {
-            return deny("the model made no such call");
-        };
-        if let Some(Decision::Deny { .. }) = &call.verdict {
-            return call.verdict.clone().unwrap_or(Decision::Allow);
+    /// The tool and the input of a call, as the model gave them.
+    pub fn get(&self, id: &str) -> Option<(String, Json)> {
+        self.known.get(id).map(|call| (call.tool.clone(), call.input.clone()))
+    }
+
+    /// Where a call stands when a hook asks about it.
+    pub fn standing(&self, id: &str, hooked: (&str, &Json), habits: &Habits) -> Standing {
+        let Some(call) = self.known.get(id) else { return Standing::Unknown };
+        match (&call.verdict, &call.at_door) {
+            (Some(denied @ Decision::Deny { .. }), _) => Standing::Settled(denied.clone()),
+            _ if !(habits.same_call)((&call.tool, &call.input), hooked) => Standing::Other,
+            (_, denied @ Decision::Deny { .. }) => Standing::Denied(denied.clone()),
+            (_, Decision::Allow) => Standing::Open,
         }
-        let decision = if !(habits.same_call)((&call.tool, &call.input), hooked) {
-            deny("the model asked for something else")
-        } else {
-            match &call.at_door {
-                Decision::Deny { .. } => call.at_door.clone(),
-                Decision::Allow => judge(),
-            }
-        };
-        call.verdict = Some(decision.clone());
-        decision
+    }
+
+    /// The verdict that the hook was given. A denial stays, whoever asks later.
+    pub fn settle(&mut self, id: &str, decision: &Decision) {
+        let Some(call) = self.known.get_mut(id) else { return };
+        if !matches!(call.verdict, Some(Decision::Deny { .. })) {
+            call.verdict = Some(decision.clone());
+        }
     }
 
     /// Whether a result may go on to the model.
@@ -147,6 +163,8 @@ mod tests {
         tools_without_hooks: &["Plan"],
         refusals: &["<refused>"],
         errors_are_marked: true,
+        hand_in: None,
+        name_of: |tool| tool,
         same_call: |asked, hooked| asked == hooked,
     };
 
@@ -163,7 +181,14 @@ mod tests {
 
     fn ask(calls: &mut Calls, id: &str, tool: &str, command: &str, answer: Decision) -> Decision {
         let input = json!({ "command": command });
-        calls.hooked(id, (tool, &input), &HABITS, || answer, deny)
+        let decision = match calls.standing(id, (tool, &input), &HABITS) {
+            Standing::Unknown => return deny("no such call"),
+            Standing::Other => deny("something else"),
+            Standing::Settled(decision) | Standing::Denied(decision) => decision,
+            Standing::Open => answer,
+        };
+        calls.settle(id, &decision);
+        decision
     }
 
     #[test]

@@ -1,16 +1,18 @@
 //! What the guard answers to the model's door: every tool call is remembered before the agent sees it, every result is
-//! matched with its call's verdict and cleaned once more before the model sees it.
+//! matched with its call's verdict and cleaned once more before the model sees it, every answer before the agent does.
 
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
 
 use egress::door::{Judge, StartSignal, Subject, Verdict};
+use scan::Origin;
 use serde_json::Value as Json;
 
 use super::calls::Decision;
+use super::judge::{Ask, Passed};
+use super::report::Action;
 use super::{Guard, dialect};
 use crate::event::RunEvent;
-use crate::harness::security::FailMode;
 
 /// How long the model's first request waits for the start hook.
 const START_PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
@@ -19,7 +21,7 @@ impl Guard {
     /// The same guard, as the door asks it.
     pub fn door_judge(&self) -> Judge {
         let guard = self.clone();
-        Arc::new(move |subject| guard.judge(subject))
+        Arc::new(move |subject| guard.judge_at_door(subject))
     }
 
     /// What the door waits for before the first request.
@@ -27,26 +29,38 @@ impl Guard {
         StartSignal { started: self.started.subscribe(), patience: START_PATIENCE }
     }
 
-    fn judge(&self, subject: &Subject<'_>) -> Verdict {
+    fn judge_at_door(&self, subject: &Subject<'_>) -> Verdict {
         match *subject {
-            Subject::Text { .. } => Verdict::Pass,
+            Subject::Text { text } => self.answer_at_door(text),
             Subject::ToolCall { call_id, tool, input } => self.remember(call_id, tool, input),
             Subject::ToolResult { call_id, text, is_error, fresh, .. } => {
                 if fresh && let Err(stop) = self.match_result(call_id, text, is_error) {
                     return stop;
                 }
-                match self.clean_result(text) {
-                    Cow::Owned(clean) => Verdict::Replace(clean),
-                    Cow::Borrowed(_) => Verdict::Pass,
-                }
+                self.result_at_door(call_id, text, is_error, fresh)
             }
+        }
+    }
+
+    fn answer_at_door(&self, text: &str) -> Verdict {
+        match self.judge.answer(text) {
+            Ok(Cow::Borrowed(_)) => Verdict::Pass,
+            Ok(Cow::Owned(clean)) => {
+                // What was taken out is told once, when it is: the text that goes on no longer has it.
+                if let Ok(opinion) = self.judge.file(text.as_bytes(), Origin::Output, "answer") {
+                    self.tell("answer", Origin::Output, &opinion, Action::Cleaned);
+                }
+                Verdict::Replace(clean)
+            }
+            Err(broke) if self.tell_broken("answer", &broke) => Verdict::Stop(broke.to_string()),
+            Err(_) => Verdict::Pass,
         }
     }
 
     /// A call that would be denied still passes: its hook tells the agent why, and the agent goes on. Where the runtime
     /// asks no hook, the door denies it itself.
     fn remember(&self, id: &str, tool: &str, input: &Json) -> Verdict {
-        let decision = self.judge_call(tool, input);
+        let decision = self.decide(tool, input, Ask::BuiltIn);
         let hookless = dialect::habits(self.runtime).tools_without_hooks.contains(&tool);
         let verdict = match &decision {
             Decision::Deny { reason } if hookless => Verdict::Deny(reason.clone()),
@@ -62,8 +76,31 @@ impl Guard {
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let Err(irregular) = calls.result(id, text, is_error, &habits) else { return Ok(()) };
         let (call, reason) = (id.to_owned(), irregular.to_string());
-        let stopped = self.fail_mode == FailMode::Closed;
-        self.emit.emit(RunEvent::HookMissing { call, reason: reason.clone(), stopped });
+        let stopped = self.judge.fails_closed();
+        self.say(RunEvent::HookMissing { call, reason: reason.clone(), stopped });
         if stopped { Err(Verdict::Stop(reason)) } else { Ok(()) }
+    }
+
+    /// What the hook after the call should have done already. A result that a hook could not keep back ends the run.
+    fn result_at_door(&self, id: &str, text: &str, is_error: bool, fresh: bool) -> Verdict {
+        let habits = dialect::habits(self.runtime);
+        let call = self.calls.lock().unwrap_or_else(PoisonError::into_inner).get(id);
+        let place = format!("result/{}", call.as_ref().map_or("unknown", |(tool, _)| tool));
+        let succeeded = (is_error || habits.errors_are_marked).then_some(!is_error);
+        let Passed { text: clean, opinion, withheld } =
+            match self.judge.result(call.as_ref(), text, succeeded) {
+                Ok(passed) => passed,
+                Err(broke) if self.tell_broken(&place, &broke) => return Verdict::Stop(broke.to_string()),
+                Err(_) => return Verdict::Pass,
+            };
+        if fresh {
+            let action = if withheld.is_some() { Action::Stopped } else { Action::Cleaned };
+            self.tell(&place, Origin::Tool, &opinion, action);
+        }
+        match (withheld, clean) {
+            (Some(why), _) => Verdict::Stop(format!("{place}: {why}")),
+            (None, Cow::Owned(clean)) => Verdict::Replace(clean),
+            (None, Cow::Borrowed(_)) => Verdict::Pass,
+        }
     }
 }

@@ -4,11 +4,14 @@
 use std::borrow::Cow;
 use std::sync::PoisonError;
 
+use scan::Origin;
 use serde_json::Value as Json;
 
 use super::Guard;
-use super::calls::Decision;
+use super::calls::{Decision, Standing};
 use super::dialect::{self, HookAnswer, HookEvent};
+use super::judge::Ask;
+use super::report::Action;
 use crate::event::RunEvent;
 
 impl Guard {
@@ -30,65 +33,119 @@ impl Guard {
             Some(HookEvent::Before { id, tool, input }) => {
                 dialect::verdict(self.runtime, &self.before(&id, &tool, &input))
             }
-            Some(HookEvent::After { response }) => match self.clean_json(&response) {
-                Cow::Borrowed(_) => HookAnswer::silent(),
-                Cow::Owned(cleaned) => dialect::replacement(self.runtime, &body, &cleaned),
-            },
+            Some(HookEvent::After { id, response, succeeded }) => {
+                let call = self.calls.lock().unwrap_or_else(PoisonError::into_inner).get(&id);
+                match self.clean_response(call.as_ref(), &response, succeeded) {
+                    Cow::Borrowed(_) => HookAnswer::silent(),
+                    Cow::Owned(cleaned) => dialect::replacement(self.runtime, &body, &cleaned),
+                }
+            }
         }
     }
 
     fn before(&self, id: &str, tool: &str, input: &Json) -> Decision {
         let habits = dialect::habits(self.runtime);
-        let decision = {
-            let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-            calls.hooked(
-                id,
-                (tool, input),
-                &habits,
-                || self.judge_call(tool, input),
-                |reason| self.deny(reason),
-            )
+        let standing =
+            self.calls.lock().unwrap_or_else(PoisonError::into_inner).standing(id, (tool, input), &habits);
+        // Judged without the lock: a program of the host may take its time.
+        let decision = match standing {
+            Standing::Unknown => return self.announce(id, tool, self.deny("the model made no such call")),
+            Standing::Settled(decision) => return decision,
+            Standing::Other => self.deny("the model asked for something else"),
+            Standing::Denied(decision) => decision,
+            Standing::Open => self.decide(tool, input, Ask::Programs),
         };
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).settle(id, &decision);
+        self.announce(id, tool, decision)
+    }
+
+    fn announce(&self, id: &str, tool: &str, decision: Decision) -> Decision {
         if let Decision::Deny { reason } = &decision {
             let (call, tool, reason) = (id.to_owned(), tool.to_owned(), reason.clone());
-            self.emit.emit(RunEvent::ToolDenied { call, tool, reason });
+            self.say(RunEvent::ToolDenied { call, tool, reason });
         }
         decision
     }
 
-    /// What the guard thinks of a call, whoever asks.
-    pub(super) fn judge_call(&self, tool: &str, _input: &Json) -> Decision {
-        match &self.allowlist {
-            Some(names) if !names.iter().any(|name| name == tool) => {
-                self.deny(&format!("the tool {tool} is not in FULLSEND_TOOL_ALLOWLIST"))
+    /// What the guard thinks of a call. The door tells of everything that was found; the hook, which asks after it, only
+    /// of what the door could not know.
+    pub(super) fn decide(&self, tool: &str, input: &Json, ask: Ask) -> Decision {
+        let habits = dialect::habits(self.runtime);
+        // The way to hand in the result is ours and no tool of the agent's.
+        let named = if habits.hand_in == Some(tool) { None } else { Some((habits.name_of)(tool)) };
+        let place = format!("call/{}", named.unwrap_or(tool));
+        let judged = self.judge.call(tool, named, input, ask);
+        let decision = match &judged {
+            Ok((_, Some(reason))) => self.deny(reason),
+            Err(broke) if self.judge.fails_closed() => self.deny(&broke.to_string()),
+            Ok((_, None)) | Err(_) => Decision::Allow,
+        };
+        let denied = decision != Decision::Allow;
+        match judged {
+            Ok((opinion, _)) if denied => self.tell(&place, Origin::Tool, &opinion, Action::Denied),
+            Ok((opinion, _)) if ask == Ask::BuiltIn => {
+                self.tell(&place, Origin::Tool, &opinion, Action::Reported);
             }
-            _ => Decision::Allow,
+            Ok(_) => {}
+            Err(broke) => {
+                self.tell_broken(&place, &broke);
+            }
         }
+        decision
     }
 
     /// Every denial has a mark of its own, which nothing inside can know before it is denied.
     pub(super) fn deny(&self, reason: &str) -> Decision {
-        let mark = uuid::Uuid::now_v7().simple();
+        let mark = uuid::Uuid::new_v4().simple();
         Decision::Deny { reason: format!("fullsend: {reason} [denial {mark}]") }
     }
 
+    /// One text of a result, cleaned and told of.
+    fn clean_text<'t>(
+        &self,
+        call: Option<&(String, Json)>,
+        text: &'t str,
+        succeeded: Option<bool>,
+    ) -> Cow<'t, str> {
+        let place = format!("result/{}", call.map_or("unknown", |(tool, _)| tool));
+        match self.judge.result(call, text, succeeded) {
+            Ok(passed) => {
+                let action = if passed.withheld.is_some() { Action::Withheld } else { Action::Cleaned };
+                self.tell(&place, Origin::Tool, &passed.opinion, action);
+                passed.text
+            }
+            Err(broke) if self.tell_broken(&place, &broke) => {
+                Cow::Owned(format!("[fullsend withheld this text: {broke}]"))
+            }
+            Err(_) => Cow::Borrowed(text),
+        }
+    }
+
     /// A result in whatever shape, with every text in it cleaned; borrowed if nothing had to be.
-    fn clean_json<'v>(&self, value: &'v Json) -> Cow<'v, Json> {
+    fn clean_response<'v>(
+        &self,
+        call: Option<&(String, Json)>,
+        value: &'v Json,
+        succeeded: Option<bool>,
+    ) -> Cow<'v, Json> {
         match value {
-            Json::String(text) => match self.clean_result(text) {
+            Json::String(text) => match self.clean_text(call, text, succeeded) {
                 Cow::Borrowed(_) => Cow::Borrowed(value),
                 Cow::Owned(clean) => Cow::Owned(Json::String(clean)),
             },
             Json::Array(items) => {
-                let cleaned: Vec<Cow<'_, Json>> = items.iter().map(|item| self.clean_json(item)).collect();
+                let cleaned: Vec<Cow<'_, Json>> =
+                    items.iter().map(|item| self.clean_response(call, item, succeeded)).collect();
                 if cleaned.iter().all(|item| matches!(item, Cow::Borrowed(_))) {
                     return Cow::Borrowed(value);
                 }
                 Cow::Owned(Json::Array(cleaned.into_iter().map(Cow::into_owned).collect()))
             }
             Json::Object(fields) => {
-                let cleaned: Vec<(&String, Cow<'_, Json>)> =
-                    fields.iter().map(|(key, field)| (key, self.clean_json(field))).collect();
+                let cleaned: Vec<(&String, Cow<'_, Json>)> = fields
+                    .iter()
+                    .map(|(key, field)| (key, self.clean_response(call, field, succeeded)))
+                    .collect();
                 if cleaned.iter().all(|(_, field)| matches!(field, Cow::Borrowed(_))) {
                     return Cow::Borrowed(value);
                 }

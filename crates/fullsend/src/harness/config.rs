@@ -37,6 +37,8 @@ record! {
         max_runtime_fetches: Option<At<Fetches>>,
         /// Exceptions to what the organisation pins. Each use is recorded.
         overrides: Vec<Override>,
+        /// Findings that the organisation has looked at and accepts, for a time. They are shown all the same.
+        suppressions: Vec<Suppression>,
     }
     refuse {
         "kill_switch" => "there is no switch for everything: turn single scanners and hooks off by name in `security`",
@@ -59,6 +61,20 @@ record! {
         repo: At<String>,
         /// The field that may be weaker, and all below it. `security` is the full bypass.
         field: At<String>,
+        /// Why.
+        reason: At<String>,
+        /// The last day it holds, as YYYY-MM-DD.
+        until: At<String>,
+    }
+}
+
+record! {
+    /// A finding that the organisation accepts.
+    pub struct Suppression {
+        /// The rule's name, as the finding shows it.
+        rule: At<String>,
+        /// Where it is accepted, as a glob over the finding's place. Default: everywhere.
+        path: Option<At<String>>,
         /// Why.
         reason: At<String>,
         /// The last day it holds, as YYYY-MM-DD.

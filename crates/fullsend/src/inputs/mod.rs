@@ -8,7 +8,7 @@ use scan::Origin;
 use crate::check::Checked;
 use crate::event::RunEvent;
 use crate::event::log::{Emitter, sha256};
-use crate::guard::{Guard, Ruling};
+use crate::guard::{Barred, Guard};
 use crate::resolve::library::Library;
 
 /// A harness whose inputs were scanned.
@@ -30,7 +30,7 @@ const MAX_BYTES: u64 = 1 << 20;
 pub enum InputError {
     Read { path: String, source: std::io::Error },
     TooLarge { path: String },
-    Blocked { what: String },
+    Barred(Barred),
 }
 
 impl std::fmt::Display for InputError {
@@ -40,7 +40,7 @@ impl std::fmt::Display for InputError {
             Self::TooLarge { path } => {
                 write!(f, "{path} is larger than {MAX_BYTES} bytes and cannot be scanned")
             }
-            Self::Blocked { what } => write!(f, "a critical finding in {what}"),
+            Self::Barred(barred) => barred.fmt(f),
         }
     }
 }
@@ -79,8 +79,12 @@ pub fn clear(
         look("instructions", name, text.as_bytes(), guard, emit)?;
         instructions.get_or_insert(text);
     }
-    let body = checked.agent.body.clone();
-    Ok(Cleared { agent_text: agent_text[body].trim().to_owned(), checked, instructions })
+    let body = agent_text[checked.agent.body.clone()].trim();
+    let agent_text = match guard.planted() {
+        Some(words) => format!("{body}\n\n{words}"),
+        None => body.to_owned(),
+    };
+    Ok(Cleared { agent_text, checked, instructions })
 }
 
 /// What a caller tells the agent beside its task comes from outside as well.
@@ -109,19 +113,5 @@ fn digest(kind: &str, name: &str, bytes: &[u8], emit: &Emitter) {
 /// Digests and scans one file, and tells what was found.
 fn look(kind: &str, name: &str, bytes: &[u8], guard: &Guard, emit: &Emitter) -> Result<(), InputError> {
     digest(kind, name, bytes, emit);
-    let findings = guard.scan(bytes, Origin::Instruction);
-    for finding in &findings {
-        emit.emit(RunEvent::Finding {
-            place: name.to_owned(),
-            rule: finding.rule.to_owned(),
-            severity: finding.severity.as_str().to_owned(),
-            line: finding.span.line,
-            excerpt: finding.excerpt.clone(),
-            advice: finding.advice.to_owned(),
-        });
-    }
-    match guard.rule(&findings, name) {
-        Ruling::Pass => Ok(()),
-        Ruling::Stop(what) => Err(InputError::Blocked { what }),
-    }
+    guard.inspect(bytes, Origin::Instruction, name).map_err(InputError::Barred)
 }

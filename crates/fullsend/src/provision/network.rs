@@ -20,8 +20,8 @@ use sandbox::{LocalRange, Mount, MountKind, Network, Sandbox, Socket, SocketKind
 use super::{Surroundings, java};
 use crate::check::Checked;
 use crate::credentials::Credentials;
-use crate::event::RunEvent;
 use crate::event::log::Emitter;
+use crate::event::{Finding, RunEvent};
 
 /// Where programs inside find the certificates they may trust.
 const BUNDLE: &str = "/etc/fullsend/ca-bundle.pem";
@@ -197,14 +197,16 @@ fn misplaced(event: &EgressEvent, emit: &Emitter) {
     if !matches!(attempt.code, Some("credential_endpoint_mismatch" | "credential_injection_failed")) {
         return;
     }
-    emit.emit(RunEvent::Finding {
+    emit.emit(RunEvent::Finding(Finding {
         place: format!("egress to {}:{}", attempt.host, attempt.port),
         rule: "misplaced_credential".to_owned(),
+        category: "egress".to_owned(),
         severity: "high".to_owned(),
-        line: 0,
         excerpt: attempt.reason.clone().unwrap_or_default(),
         advice: "the request was refused; see who sent it in the egress event".to_owned(),
-    });
+        action: "denied".to_owned(),
+        ..Finding::default()
+    }));
 }
 
 #[cfg(test)]

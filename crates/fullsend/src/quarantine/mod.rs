@@ -7,8 +7,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags};
+use scan::Origin;
 
-use crate::guard::Guard;
+use crate::guard::{Barred, Guard};
 use crate::runtime::Attempt;
 
 /// What one output may be.
@@ -38,6 +39,8 @@ pub enum QuarantineError {
         path: String,
         source: std::io::Error,
     },
+    /// The guard's word.
+    Barred(Barred),
     Write {
         path: PathBuf,
         source: std::io::Error,
@@ -48,6 +51,7 @@ impl std::fmt::Display for QuarantineError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Refused { path, why } => write!(f, "output/{path} {why}"),
+            Self::Barred(barred) => barred.fmt(f),
             Self::Read { path, source } => write!(f, "output/{path} cannot be read: {source}"),
             Self::Write { path, source } => write!(f, "cannot write {}: {source}", path.display()),
         }
@@ -137,6 +141,9 @@ impl Copy<'_> {
         if self.bytes > MAX_BYTES {
             return Err(refused("makes the output too large"));
         }
+        self.guard
+            .inspect(&bytes, Origin::Output, &format!("output/{path}"))
+            .map_err(QuarantineError::Barred)?;
         let target = self.into.join(path);
         let failed = |source| QuarantineError::Write { path: target.clone(), source };
         std::fs::create_dir_all(target.parent().unwrap_or(self.into)).map_err(failed)?;
@@ -145,12 +152,12 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Text is redacted, JSON so that it stays JSON; bytes that are no text stay as they are.
+    /// Text is cleaned and redacted, JSON so that it stays JSON; of other bytes only what is known is masked.
     fn clean(&self, path: &str, bytes: Vec<u8>) -> Vec<u8> {
         match String::from_utf8(bytes) {
             Ok(text) if path.ends_with(".json") => self.guard.redact_json(&text).into_owned().into_bytes(),
             Ok(text) => self.guard.redact(&text).into_owned().into_bytes(),
-            Err(error) => error.into_bytes(),
+            Err(error) => self.guard.redact_bytes(error.as_bytes()).into_owned(),
         }
     }
 }

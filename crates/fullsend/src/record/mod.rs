@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::event::outcome::OutcomeKind;
-use crate::event::{Envelope, RunEvent, Step, Violation};
+use crate::event::{Envelope, Finding, RunEvent, Step, Violation};
 
 /// The version of the record's format.
 pub const VERSION: u32 = 1;
@@ -35,8 +35,19 @@ pub struct Record {
     pub usage: BTreeMap<String, ModelUsage>,
     /// Attempts to leave the sandbox, by decision.
     pub egress: BTreeMap<String, u64>,
-    /// Findings by severity.
+    /// Findings by severity; those that the organisation accepts are counted apart.
     pub findings: BTreeMap<String, u64>,
+    #[serde(default)]
+    pub suppressed_findings: u64,
+    /// Scanners that could not do their work, and why.
+    #[serde(default)]
+    pub broken_scanners: Vec<String>,
+    /// What judged a family of findings.
+    #[serde(default)]
+    pub scanners: BTreeMap<String, String>,
+    /// The label that CI sets so that a person looks at this run.
+    #[serde(default)]
+    pub review_label: Option<String>,
     /// What the sandbox enforces.
     pub sandbox: Vec<Part>,
     pub proofs: Vec<Proof>,
@@ -150,7 +161,13 @@ fn apply(record: &mut Record, envelope: &Envelope) {
             record.steps.push(StepRecord { step, started, duration_ms: None, ok: None });
         }
         RunEvent::StepFinished { step, duration_ms, ok } => finish_step(record, step, duration_ms, ok),
-        RunEvent::Finding { severity, .. } => *record.findings.entry(severity).or_default() += 1,
+        RunEvent::Finding(Finding { suppressed: Some(_), .. }) => record.suppressed_findings += 1,
+        RunEvent::Finding(finding) => *record.findings.entry(finding.severity).or_default() += 1,
+        RunEvent::ScannerBroke { scanner, reason, .. } => {
+            record.broken_scanners.push(format!("{scanner}: {reason}"));
+        }
+        RunEvent::Scanner { family, by } => drop(record.scanners.insert(family, by)),
+        RunEvent::ReviewRequested { label } => record.review_label = Some(label),
         RunEvent::SandboxPart { part, status, reason } => record.sandbox.push(Part { part, status, reason }),
         RunEvent::Proof { name, held, .. } => record.proofs.push(Proof { name, held }),
         RunEvent::Model { event } => count_usage(record, &event),
@@ -215,6 +232,20 @@ fn count_egress(record: &mut Record, event: &serde_json::Value) {
     if let Some(decision) = event["decision"].as_str() {
         *record.egress.entry(decision.to_owned()).or_default() += 1;
     }
+}
+
+/// The findings and what tried to leave, a file each, one event a line as the log has it.
+pub fn project(directory: &Path, events: &[Envelope]) -> std::io::Result<()> {
+    let is_finding = |event: &RunEvent| matches!(event, RunEvent::Finding(_) | RunEvent::ScannerBroke { .. });
+    let is_egress = |event: &RunEvent| matches!(event, RunEvent::Egress { .. });
+    let lines = |wanted: &dyn Fn(&RunEvent) -> bool| {
+        let chosen = events.iter().filter(|envelope| wanted(&envelope.event));
+        chosen
+            .map(|envelope| format!("{}\n", serde_json::to_string(envelope).unwrap_or_default()))
+            .collect::<String>()
+    };
+    std::fs::write(directory.join("findings.jsonl"), lines(&is_finding))?;
+    std::fs::write(directory.join("egress.jsonl"), lines(&is_egress))
 }
 
 /// Writes `run.json` so that a reader sees the old one or the new one, never half of it.

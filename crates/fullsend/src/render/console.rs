@@ -1,6 +1,6 @@
 //! A run for people: one calm line for each thing that matters.
 
-use crate::event::{Envelope, RunEvent, Step};
+use crate::event::{Envelope, Finding, RunEvent, Step};
 
 /// The line for an event, if it deserves one.
 pub fn line(envelope: &Envelope) -> Option<String> {
@@ -10,14 +10,20 @@ pub fn line(envelope: &Envelope) -> Option<String> {
         }
         RunEvent::Toggle { field, value, place } => Some(format!("  weaker   {field} is {value} ({place})")),
         RunEvent::Exception { field, what, reason, until } => {
-            Some(format!("  exception {field} {what}, until {until}: {reason}"))
+            let until = if until.is_empty() { String::new() } else { format!(", until {until}") };
+            Some(format!("  exception {field} {what}{until}: {reason}"))
         }
         RunEvent::StepFinished { step, duration_ms, ok } => {
             Some(format!("  {:9} {duration_ms} ms{}", name(*step), if *ok { "" } else { "  failed" }))
         }
-        RunEvent::Finding { place, rule, severity, line, .. } => {
-            Some(format!("  finding  {severity} {rule} in {place}, line {line}"))
+        RunEvent::Finding(Finding { place, rule, severity, line, action, .. }) => {
+            Some(format!("  finding   {severity} {rule} in {place}, line {line}: {action}"))
         }
+        RunEvent::ScannerBroke { place, scanner, reason, .. } => {
+            Some(format!("  broken    the scanner {scanner} on {place}: {reason}"))
+        }
+        RunEvent::Scanner { family, by } => Some(format!("  guard     {family} by {by}")),
+        RunEvent::ReviewRequested { label } => Some(format!("  review    set the label {label}")),
         RunEvent::ToolStarted { tool, summary, .. } => {
             Some(format!("    {tool} {summary}").trim_end().to_owned())
         }

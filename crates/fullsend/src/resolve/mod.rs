@@ -171,6 +171,7 @@ impl Configs {
         let (repository, repository_tree) = load_config(library, LayerKind::Repository, problems);
         if let Some(config) = &organisation {
             problems.extend(pins::check_overrides(config));
+            problems.extend(check_suppressions(config));
         }
         if let Some(org) = organisation.as_ref().and_then(|config| config.org.as_ref()) {
             problems.push(misplaced("org", org.at, "a repository's"));
@@ -231,11 +232,22 @@ fn only_for_the_organisation(config: &Config, tree: Option<&Node>) -> Vec<Diagno
     let places = [
         ("policy_ceiling", config.policy_ceiling.as_ref().map(|set| set.at)),
         ("overrides", config.overrides.first().map(|entry| entry.field.at)),
+        ("suppressions", config.suppressions.first().map(|entry| entry.rule.at)),
         ("require_output_schema", config.require_output_schema.as_ref().map(|set| set.at)),
         ("caps", tree.and_then(|tree| tree.get("caps")).map(|caps| caps.at)),
     ];
     let found = places.into_iter().filter_map(|(key, at)| at.map(|at| (key, at)));
     found.map(|(key, at)| misplaced(key, at, "the organisation's")).collect()
+}
+
+/// A suppression without a reason, a day or a usable pattern suppresses nothing, and must not look as if it did.
+fn check_suppressions(config: &Config) -> Vec<Diagnostic> {
+    let wrong = config.suppressions.iter().filter_map(|entry| {
+        let path = entry.path.as_ref().map_or("**", |path| path.value.as_str());
+        let problem = scan::Suppression::new(&entry.rule, path, &entry.reason, &entry.until).err()?;
+        Some(Diagnostic::error("suppression", entry.rule.at, problem.to_string()))
+    });
+    wrong.collect()
 }
 
 fn misplaced(key: &str, at: Span, whose: &str) -> Diagnostic {

@@ -27,10 +27,13 @@ impl RunDirectory {
         drop(std::fs::remove_dir(self.path.join(SANDBOXES)));
     }
 
-    /// `run.json`, from the events that were written.
+    /// `run.json` and what tools like to grep, from the events that were written.
     pub fn write_record(&self) -> Result<(), Stop> {
-        let record = super::refold(&self.path).map_err(|error| Stop::internal(error.to_string()))?;
-        record::write(&self.path, &record).map_err(|error| Stop::internal(format!("run.json: {error}")))
+        let events = crate::event::log::read(&self.path.join("events.jsonl"));
+        let events = events.map_err(|error| Stop::internal(error.to_string()))?;
+        record::write(&self.path, &record::fold(&events))
+            .and_then(|()| record::project(&self.path, &events))
+            .map_err(|error| Stop::internal(format!("run.json: {error}")))
     }
 }
 

@@ -23,7 +23,9 @@ use crate::check::Checked;
 use crate::event::log::Emitter;
 use crate::event::outcome::OutcomeKind;
 use crate::event::{Envelope, RunEvent, Step};
-use crate::guard::Guard;
+use crate::guard::{self, Guard, Setup};
+use crate::harness::Harness;
+use crate::harness::security::OnCritical;
 use crate::inputs;
 use crate::provision::{self, Surroundings};
 use crate::publish::{self, Artifacts};
@@ -66,6 +68,8 @@ pub struct Outcome {
     pub reason: String,
     /// The run's directory, if it came to have one.
     pub directory: Option<PathBuf>,
+    /// The label for CI to set, where the guard ended the run and a person is to look at it.
+    pub review_label: Option<String>,
     /// The accepted output of a run that completed.
     pub artifacts: Option<Artifacts>,
     /// The agent's conversation as it was at the end, if there was one.
@@ -79,6 +83,7 @@ impl Outcome {
             exit_code: 0,
             reason: String::new(),
             directory: None,
+            review_label: None,
             artifacts: Some(artifacts),
             conversation: None,
         }
@@ -122,6 +127,7 @@ pub fn run(mut request: Request, cancel: &Cancel) -> Outcome {
         }
     };
     announce(&request, &directory, &emit);
+    let review_label = review_label(&request.checked.resolved.harness);
     let mut conversation = request.conversation.take();
     let steps = Steps { emit: &emit, cancel };
     let ended = sequence(request, &directory, &steps, &tally, &mut conversation);
@@ -134,6 +140,11 @@ pub fn run(mut request: Request, cancel: &Cancel) -> Outcome {
         Ok(artifacts) => Outcome::completed(artifacts),
         Err(stop) => stop.outcome(None),
     };
+    if let Some(label) = review_label.filter(|_| outcome.kind == OutcomeKind::SecurityStop) {
+        emit.emit(RunEvent::ReviewRequested { label: label.clone() });
+        outcome.reason.push_str(&format!("; a person must look at it: set the label `{label}`"));
+        outcome.review_label = Some(label);
+    }
     emit.emit(RunEvent::RunFinished {
         outcome: outcome.kind,
         exit_code: outcome.exit_code,
@@ -162,7 +173,16 @@ fn sequence(
     let scripts = checked.scripts.clone();
     let variables = host.script_environment(&checked, &value);
     let allowed = host.tool_allowlist(&checked, &value);
-    let guard = Guard::new(&checked.resolved.harness, allowed.as_deref(), emit)?;
+    let guard = Guard::new(
+        Setup {
+            harness: &checked.resolved.harness,
+            allowlist: allowed.as_deref(),
+            suppressions: guard::suppressions(checked.resolved.organisation.as_deref()),
+            today: checked.resolved.asking().today,
+            path: environment.get("PATH").map_or("", String::as_str),
+        },
+        emit,
+    )?;
     let credentials = host.credentials(&checked, &value, &guard)?;
 
     host.preflight(&checked, &variables, steps.cancel)?;
@@ -201,6 +221,12 @@ fn sequence(
             .map_err(Stop::after_publishing)?;
     }
     Ok(artifacts)
+}
+
+/// What a harness asks of people when the guard ends its run.
+fn review_label(harness: &Harness) -> Option<String> {
+    let escalation = &harness.security.escalation;
+    (escalation.on_critical.value == OnCritical::Review).then(|| escalation.review_label.value.clone())
 }
 
 fn announce(request: &Request, directory: &RunDirectory, emit: &Emitter) {

@@ -128,13 +128,23 @@ impl Stop {
 
     pub fn outcome(self, directory: Option<PathBuf>) -> Outcome {
         let Self { kind, exit_code, reason } = self;
-        Outcome { kind, exit_code, reason, directory, artifacts: None, conversation: None }
+        Outcome {
+            kind,
+            exit_code,
+            reason,
+            directory,
+            review_label: None,
+            artifacts: None,
+            conversation: None,
+        }
     }
 }
 
 impl From<GuardError> for Stop {
     fn from(error: GuardError) -> Self {
         match error {
+            GuardError::NoModel => Self::missing(error.to_string()),
+            GuardError::Canary(_) => Self::internal(error.to_string()),
             GuardError::NoAllowlist => Self::setup(error.to_string()),
         }
     }
@@ -149,9 +159,8 @@ impl From<CredentialError> for Stop {
 impl From<InputError> for Stop {
     fn from(error: InputError) -> Self {
         match error {
-            InputError::Blocked { .. } => Self::new(OutcomeKind::SecurityStop, 6, error.to_string()),
-            InputError::Read { .. } | InputError::TooLarge { .. } => {
-                Self::new(OutcomeKind::SecurityStop, 6, error.to_string())
+            InputError::Barred(_) | InputError::Read { .. } | InputError::TooLarge { .. } => {
+                Self::security(&error.to_string())
             }
         }
     }
@@ -196,6 +205,7 @@ impl From<RuntimeError> for Stop {
 impl From<QuarantineError> for Stop {
     fn from(error: QuarantineError) -> Self {
         match error {
+            QuarantineError::Barred(_) => Self::security(&error.to_string()),
             QuarantineError::Refused { .. } => Self::new(OutcomeKind::InvalidOutput, 5, error.to_string()),
             QuarantineError::Read { .. } | QuarantineError::Write { .. } => Self::internal(error.to_string()),
         }

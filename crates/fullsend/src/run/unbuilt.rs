@@ -28,6 +28,13 @@ pub fn unbuilt(checked: &Checked) -> Vec<Diagnostic> {
     if let Some(plugin) = harness.plugins.first().filter(|_| harness.runtime.value != RuntimeName::Claude) {
         say(plugin.at, "plugins", "only `runtime: claude` has plugins");
     }
+    if let Some(model) = &harness.security.host_scanners.llm_guard.model {
+        say(
+            model.at,
+            "security.host_scanners.llm_guard.model",
+            "leave it out: there is no learned scanner yet",
+        );
+    }
     if harness.allow_repo_skills.value {
         say(harness.allow_repo_skills.at, "allow_repo_skills", "name the skills in `skills`");
     }

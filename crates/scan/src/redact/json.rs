@@ -45,6 +45,35 @@ fn whole_if_known<'t>(redactor: &Redactor, text: Cow<'t, str>) -> Cow<'t, str> {
     if masks.is_empty() { text } else { Cow::Borrowed("\"***\"") }
 }
 
+/// Rewrites every string, keys included, with `change`; `None` where the text is no JSON.
+pub(crate) fn map_strings<'t>(text: &'t str, change: impl Fn(&str) -> Cow<'_, str>) -> Option<Cow<'t, str>> {
+    let mut changed = String::new();
+    let mut at = 0;
+    for token in tokens(text)?.into_iter().filter(|token| token.kind != Kind::Number) {
+        let decoded = decode(&text[token.range.clone()]);
+        let new = change(&decoded);
+        if *new != decoded {
+            changed.push_str(&text[at..token.range.start]);
+            changed.push_str(&format!("\"{}\"", forms::json_escape(&new, false)));
+            at = token.range.end;
+        }
+    }
+    if at == 0 {
+        return Some(Cow::Borrowed(text));
+    }
+    changed.push_str(&text[at..]);
+    Some(Cow::Owned(changed))
+}
+
+/// The strings of a JSON text as they are meant, one a line. `None` where it is no JSON, or nothing in it is escaped.
+pub fn json_strings(text: &str) -> Option<String> {
+    if !text.contains('\\') {
+        return None;
+    }
+    let strings = tokens(text)?.into_iter().filter(|token| token.kind != Kind::Number);
+    Some(strings.map(|token| decode(&text[token.range])).collect::<Vec<_>>().join("\n"))
+}
+
 fn redacted_string(redactor: &Redactor, decoded: &str, key: Option<&str>) -> Option<String> {
     let by_field =
         key.filter(|_| !redactor.skips_patterns).and_then(|key| secrets::find_secret_in_field(key, decoded));
@@ -164,4 +193,20 @@ fn decode_unicode<'t>(rest: &'t str, text: &mut String) -> &'t str {
     }
     text.push(char::from_u32(u32::from(first)).unwrap_or(char::REPLACEMENT_CHARACTER));
     after
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_escape_hides_nothing() {
+        let text = r#"{"a":"x\u202ey","n":1,"b":"\u0044B"}"#;
+        assert_eq!(json_strings(text).as_deref(), Some("a\nx\u{202e}y\nb\nDB"));
+        assert_eq!(json_strings(r#"{"a":"plain"}"#), None);
+        assert_eq!(json_strings("no \\ json"), None);
+        let cleaned = crate::clean_json(r#"{"a" : "x\u202ey\n", "n": 1.00}"#);
+        assert_eq!(cleaned, r#"{"a" : "xy\n", "n": 1.00}"#);
+        assert_eq!(crate::clean_json("x\u{202e}y"), "xy");
+    }
 }

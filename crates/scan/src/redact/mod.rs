@@ -2,7 +2,7 @@
 //! encoding in which they are likely to appear. Masking twice changes nothing.
 
 pub(crate) mod forms;
-mod json;
+pub(crate) mod json;
 mod known;
 mod marker;
 mod stream;
@@ -12,6 +12,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
+use crate::finding::{Category, Finding, Severity};
+use crate::hit::Hit;
+use crate::report::report;
 use crate::secrets;
 use known::KnownValues;
 use marker::Marker;
@@ -127,6 +130,25 @@ impl Redactor {
                 Cow::Owned(masked.chars().map(|letter| u8::try_from(letter).unwrap_or(b'?')).collect())
             }
         }
+    }
+
+    /// Where the values that this run knows stand in a text, in whatever form. Says whose they are, never what.
+    pub fn find_known(&self, text: &str) -> Vec<Finding> {
+        let mut masks = Vec::new();
+        self.known.find(text, &mut masks);
+        let hits = merge(masks).into_iter().map(|mask| {
+            let mut whose = String::new();
+            self.known.write_marker(&mask.marker, &mut whose);
+            Hit {
+                rule: "known-credential",
+                category: Category::SecretRedactor,
+                severity: Severity::High,
+                range: mask.range,
+                detail: Some(whose),
+                advice: "Find out how a credential of this run came here; it should never have been in the sandbox.",
+            }
+        });
+        report(text, hits.collect(), &[])
     }
 
     fn masks(&self, text: &str) -> Vec<Mask> {

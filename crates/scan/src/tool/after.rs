@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 
-use super::before::canary_hit;
 use super::{Surroundings, ToolCall};
 use crate::finding::{Category, Finding, Severity};
 use crate::hit::Hit;
@@ -31,10 +30,10 @@ pub(super) fn process<'t>(
 ) -> ToolResult<'t> {
     let toggles = scanner.toggles();
     let mut findings = found(toggles, result);
+    findings.extend(surroundings.redactor.map(|redactor| redactor.find_known(result)).unwrap_or_default());
     // Looked for in the result as it came: nothing that follows may make it disappear unseen.
     if toggles.canary_posttool {
-        let canary = surroundings.canary.and_then(|canary| canary.find(result));
-        findings.extend(report(result, canary.map(canary_hit).into_iter().collect(), &[]));
+        findings.extend(surroundings.canary.map(|canary| canary.findings(result)).unwrap_or_default());
     }
     let mut text = Cow::Borrowed(result);
     if toggles.context_suppress_posttool {

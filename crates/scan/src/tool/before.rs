@@ -18,7 +18,7 @@ pub(super) fn scan(scanner: &Scanner, call: &ToolCall<'_>, surroundings: Surroun
         findings.extend(call.address.map(address).unwrap_or_default());
     }
     if toggles.canary_pretool {
-        findings.extend(canary(call, surroundings));
+        findings.extend(surroundings.canary.map(|canary| canary.findings(call.input)).unwrap_or_default());
     }
     if toggles.tool_allowlist_pretool {
         findings.extend(allowlist(call, surroundings));
@@ -49,23 +49,6 @@ fn address(address: &str) -> Vec<Finding> {
     };
     let hits = problem.into_iter().map(|problem| ssrf::hit(problem, whole.clone())).collect();
     report(address, hits, &secrets::find_secrets(address))
-}
-
-fn canary(call: &ToolCall<'_>, surroundings: Surroundings<'_>) -> Vec<Finding> {
-    let found = surroundings.canary.and_then(|canary| canary.find(call.input));
-    report(call.input, found.map(canary_hit).into_iter().collect(), &[])
-}
-
-pub(super) fn canary_hit(range: std::ops::Range<usize>) -> Hit {
-    Hit {
-        rule: "canary",
-        category: Category::Canary,
-        severity: Severity::Critical,
-        range,
-        // The excerpt would show the token.
-        detail: Some("the run's canary was repeated".to_owned()),
-        advice: "Stop the run: something made the agent give away what only it was told.",
-    }
 }
 
 /// On without a list, nothing is allowed: the setup should have stopped before.

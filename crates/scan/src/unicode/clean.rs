@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::{Letters, marks};
 use crate::finding::Severity;
+use crate::redact::json;
 
 /// Taking something away may join its neighbours into the next attack.
 const MAX_ROUNDS: usize = 8;
@@ -22,6 +23,11 @@ pub fn clean(text: &str) -> Cow<'_, str> {
         Some(_) => Cow::Owned(current.chars().filter(is_visible).collect()),
         None => current,
     }
+}
+
+/// The same for the strings of a JSON text, also where they are written as escapes. Any other text is cleaned as it is.
+pub fn clean_json(text: &str) -> Cow<'_, str> {
+    json::map_strings(text, clean).unwrap_or_else(|| clean(text))
 }
 
 fn clean_once(text: &str) -> Option<String> {

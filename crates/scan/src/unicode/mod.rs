@@ -13,7 +13,7 @@ mod variation;
 
 use std::ops::Range;
 
-pub use clean::clean;
+pub use clean::{clean, clean_json};
 
 use crate::finding::{Category, Severity};
 use crate::hit::Hit;

@@ -10,6 +10,8 @@ pub(super) const HABITS: Habits = Habits {
     tools_without_hooks: &[],
     refusals: &["<tool_use_error>"],
     errors_are_marked: true,
+    hand_in: Some("StructuredOutput"),
+    name_of: |tool| tool,
     same_call: same,
 };
 
@@ -21,10 +23,15 @@ pub(super) fn read(body: &Json) -> Option<HookEvent> {
             tool: text(body, "tool_name")?,
             input: body["tool_input"].clone(),
         }),
-        "PostToolUse" => Some(HookEvent::After { response: body["tool_response"].clone() }),
-        "PostToolUseFailure" => Some(HookEvent::After { response: body["error"].clone() }),
+        "PostToolUse" => Some(after(body, "tool_response", true)),
+        "PostToolUseFailure" => Some(after(body, "error", false)),
         _ => Some(HookEvent::Other),
     }
+}
+
+fn after(body: &Json, key: &str, succeeded: bool) -> HookEvent {
+    let id = text(body, "tool_use_id").unwrap_or_default();
+    HookEvent::After { id, response: body[key].clone(), succeeded: Some(succeeded) }
 }
 
 pub(super) fn verdict(decision: &Decision) -> HookAnswer {

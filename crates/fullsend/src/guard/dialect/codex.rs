@@ -14,6 +14,8 @@ pub(super) const HABITS: Habits = Habits {
         "failed to parse function arguments: ",
     ],
     errors_are_marked: false,
+    hand_in: None,
+    name_of,
     same_call: same,
 };
 
@@ -25,7 +27,11 @@ pub(super) fn read(body: &Json) -> Option<HookEvent> {
             tool: text(body, "tool_name")?,
             input: body["tool_input"].clone(),
         }),
-        "PostToolUse" => Some(HookEvent::After { response: body["tool_response"].clone() }),
+        "PostToolUse" => Some(HookEvent::After {
+            id: text(body, "tool_use_id").unwrap_or_default(),
+            response: body["tool_response"].clone(),
+            succeeded: None,
+        }),
         _ => Some(HookEvent::Other),
     }
 }
@@ -40,6 +46,11 @@ pub(super) fn verdict(decision: &Decision) -> HookAnswer {
 pub(super) fn replacement(cleaned: &Json) -> HookAnswer {
     let text = cleaned.as_str().map_or_else(|| cleaned.to_string(), str::to_owned);
     HookAnswer::json(&json!({ "decision": "block", "reason": text }))
+}
+
+/// All shells have one name towards hooks.
+fn name_of(tool: &str) -> &str {
+    if matches!(tool, "exec_command" | "shell" | "shell_command" | "local_shell") { "Bash" } else { tool }
 }
 
 /// The hook is told the command; the model gave it under the name that its tool has for it.

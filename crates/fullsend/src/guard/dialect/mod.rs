@@ -18,7 +18,7 @@ pub enum HookEvent {
     /// A call is about to run.
     Before { id: String, tool: String, input: Json },
     /// A call has run, or failed.
-    After { response: Json },
+    After { id: String, response: Json, succeeded: Option<bool> },
     /// Something that needs no answer.
     Other,
 }
@@ -82,6 +82,62 @@ pub fn habits(runtime: RuntimeName) -> Habits {
     }
 }
 
+/// The command line that a call would run, under whatever name its tool has for it. A patch is called a command by
+/// one runtime and is none.
+pub fn command(tool: &str, input: &Json) -> Option<String> {
+    let keys: &[&str] = match tool {
+        "apply_patch" => return None,
+        "write_stdin" => &["chars"],
+        _ => &["command", "cmd"],
+    };
+    keys.iter().find_map(|key| match &input[key] {
+        Json::String(text) => Some(text.clone()),
+        Json::Array(words) => words_of(words),
+        _ => None,
+    })
+}
+
+/// `["bash", "-lc", "script"]` is its script; anything else is read as one line.
+fn words_of(words: &[Json]) -> Option<String> {
+    let words: Vec<&str> = words.iter().filter_map(Json::as_str).collect();
+    match words[..] {
+        [] => None,
+        [shell, flag, script] if shell.ends_with("sh") && flag.starts_with('-') && flag.ends_with('c') => {
+            Some(script.to_owned())
+        }
+        _ => Some(words.join(" ")),
+    }
+}
+
+/// The address that a call would fetch.
+pub fn address<'i>(tool: &str, input: &'i Json) -> Option<&'i str> {
+    let fetches = tool.to_ascii_lowercase().ends_with("fetch");
+    input["url"].as_str().filter(|_| fetches)
+}
+
 fn text(body: &Json, key: &str) -> Option<String> {
     body[key].as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn commands_and_addresses_are_found_under_their_names() {
+        let check = |tool: &str, input: Json, expected: Option<&str>| {
+            assert_eq!(command(tool, &input).as_deref(), expected, "{tool} {input}");
+        };
+        check("Bash", json!({ "command": "ls" }), Some("ls"));
+        check("exec_command", json!({ "cmd": "ls" }), Some("ls"));
+        check("shell", json!({ "command": ["bash", "-lc", "ls; id"] }), Some("ls; id"));
+        check("shell", json!({ "command": ["rm", "-rf", "/"] }), Some("rm -rf /"));
+        check("write_stdin", json!({ "chars": "ls\n" }), Some("ls\n"));
+        check("apply_patch", json!({ "command": "*** rm -rf /" }), None);
+        check("Read", json!({ "path": "/x" }), None);
+        assert_eq!(address("WebFetch", &json!({ "url": "http://x/" })), Some("http://x/"));
+        assert_eq!(address("mcp__web__fetch", &json!({ "url": "http://x/" })), Some("http://x/"));
+        assert_eq!(address("Link", &json!({ "url": "relative" })), None);
+    }
 }

@@ -10,6 +10,8 @@ pub(super) const HABITS: Habits = Habits {
     tools_without_hooks: &[],
     refusals: &[],
     errors_are_marked: true,
+    hand_in: Some("finish"),
+    name_of: |tool| tool,
     same_call: |asked, hooked| asked == hooked,
 };
 
@@ -19,7 +21,7 @@ pub(super) const HABITS: Habits = Habits {
 pub enum Question {
     Start,
     Before { id: String, tool: String, input: Json },
-    After { text: String },
+    After { id: String, text: String, is_error: bool },
 }
 
 /// What it hears.
@@ -36,7 +38,9 @@ pub(super) fn read(body: &Json) -> Option<HookEvent> {
     Some(match Question::deserialize(body).ok()? {
         Question::Start => HookEvent::Start,
         Question::Before { id, tool, input } => HookEvent::Before { id, tool, input },
-        Question::After { text } => HookEvent::After { response: Json::String(text) },
+        Question::After { id, text, is_error } => {
+            HookEvent::After { id, response: Json::String(text), succeeded: Some(!is_error) }
+        }
     })
 }
 

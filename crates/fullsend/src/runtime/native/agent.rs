@@ -120,7 +120,7 @@ fn judged(task: &AgentTask, call: &ToolCall, run: impl FnOnce() -> tools::Outcom
         Ok(_) => {}
     }
     let tools::Outcome { text, is_error } = run();
-    match ask(task, &Question::After { text: text.clone() }) {
+    match ask(task, &Question::After { id: call.id.clone(), text: text.clone(), is_error }) {
         Ok(Answer { text: Some(cleaned), .. }) => tools::Outcome { text: cleaned, is_error },
         Ok(_) => tools::Outcome { text, is_error },
         Err(reason) => tools::Outcome::error(reason),

@@ -1,0 +1,245 @@
+//! The one judge of everything that passes: files on their way in, calls and results, answers, the output. It holds the
+//! scanners with the harness's switches, the values that must never be seen and the organisation's suppressions, and
+//! says what it thinks; it tells nobody and stops nothing. Nothing here is asked from inside the sandbox but through the
+//! guard.
+
+use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use scan::{
+    Allowlist, Canary, Category, Day, Finding, LlmGuard, Origin, Redactor, Scanner, Severity, Suppression,
+    ToolCall,
+};
+use serde_json::Value as Json;
+
+use super::dialect;
+use super::known::Known;
+use super::tirith::Tirith;
+use crate::harness::security::FailMode;
+
+/// What is thought of one text, after the organisation's suppressions were looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opinion {
+    pub open: Vec<Finding>,
+    /// Accepted by the organisation, and why.
+    pub suppressed: Vec<(Finding, String)>,
+}
+
+/// A scanner could not do its work. That is no threat found, and no text found clean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broke {
+    pub scanner: &'static str,
+    pub why: String,
+}
+
+impl std::fmt::Display for Broke {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the scanner {} broke: {}", self.scanner, self.why)
+    }
+}
+
+/// Whether programs of the host are asked beside the built-in rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    BuiltIn,
+    Programs,
+}
+
+/// A result as it may be passed on.
+#[derive(Debug)]
+pub struct Passed<'t> {
+    pub text: Cow<'t, str>,
+    pub opinion: Opinion,
+    /// Why nothing of it may pass; `text` says so too.
+    pub withheld: Option<String>,
+}
+
+pub struct Judge {
+    pub(super) scanner: Scanner,
+    pub(super) learned: LlmGuard,
+    pub(super) known: Known,
+    pub(super) fail_mode: FailMode,
+    pub(super) fail_on: Severity,
+    pub(super) canary: Option<Canary>,
+    pub(super) allowlist: Option<Allowlist>,
+    pub(super) suppressions: Vec<Suppression>,
+    /// A suppression that ran out suppresses nothing; without a day none does.
+    pub(super) today: Option<Day>,
+    pub(super) tirith: Option<Tirith>,
+}
+
+impl Judge {
+    pub fn fails_closed(&self) -> bool {
+        self.fail_mode == FailMode::Closed
+    }
+
+    /// Everything found in one file, on its way in or out. JSON is read as it is meant.
+    pub fn file(&self, bytes: &[u8], origin: Origin, place: &str) -> Result<Opinion, Broke> {
+        let text = String::from_utf8_lossy(bytes);
+        let meant = scan::json_strings(&text).filter(|_| place.ends_with(".json"));
+        let read = meant.as_ref().map_or(bytes, |text| text.as_bytes());
+        let findings = careful("rules", || {
+            let mut findings = self.scanner.scan(read, origin);
+            if origin == Origin::Output {
+                let text = meant.as_deref().unwrap_or(&text);
+                findings.extend(self.known.written().find_known(text));
+                findings.extend(self.canary.as_ref().map(|canary| canary.findings(text)).unwrap_or_default());
+            }
+            findings
+        })?;
+        Ok(self.sort(self.with_learned(findings, bytes, origin)?, place))
+    }
+
+    /// What speaks against a call, and the reason to deny it if there is one.
+    ///
+    /// `named` is the name under which the list of tools knows it; `None` where the list does not matter.
+    pub fn call(
+        &self,
+        tool: &str,
+        named: Option<&str>,
+        input: &Json,
+        ask: Ask,
+    ) -> Result<(Opinion, Option<String>), Broke> {
+        let text = input.to_string();
+        let (command, address) = (dialect::command(tool, input), dialect::address(tool, input));
+        let call =
+            ToolCall { tool: named.unwrap_or(tool), input: &text, command: command.as_deref(), address };
+        let redactor = self.known.results();
+        let mut findings =
+            careful("rules", || self.scanner.before_tool(&call, self.surroundings(&redactor)))?;
+        findings.retain(|finding| named.is_some() || finding.category != Category::ToolAllowlist);
+        if let (Some(tirith), Some(command), Ask::Programs) = (&self.tirith, &command, ask) {
+            findings.extend(tirith.check(command)?);
+        }
+        let opinion = self.sort(findings, &format!("call/{tool}"));
+        let denied = scan::denies(&opinion.open, self.fail_on);
+        // A list of tools is the operator's own word and no suspicion: it holds in either mode.
+        let stands = |finding: &&Finding| self.fails_closed() || finding.category == Category::ToolAllowlist;
+        let reason = denied.filter(stands).map(|finding| {
+            let Finding { rule, severity, excerpt, advice, .. } = finding;
+            format!("{rule} ({}): {excerpt}. {advice}", severity.as_str())
+        });
+        Ok((opinion, reason))
+    }
+
+    /// A tool's result as the model may see it: shortened, cleaned, masked, or withheld whole.
+    pub fn result<'t>(
+        &self,
+        call: Option<&(String, Json)>,
+        text: &'t str,
+        succeeded: Option<bool>,
+    ) -> Result<Passed<'t>, Broke> {
+        let (tool, nothing) = (call.map_or("unknown", |(tool, _)| tool), Json::Null);
+        let input = call.map_or(&nothing, |(_, input)| input);
+        let command = dialect::command(tool, input);
+        let asked = ToolCall { tool, input: "", command: command.as_deref(), address: None };
+        let redactor = self.known.results();
+        let result = careful("rules", || {
+            let result = self.scanner.after_tool(&asked, text, succeeded, self.surroundings(&redactor));
+            scan::ToolResult {
+                text: map(result.text, |text| redactor.redact(text)),
+                findings: result.findings,
+            }
+        })?;
+        let findings = self.with_learned(result.findings, text.as_bytes(), Origin::Tool)?;
+        let opinion = self.sort(findings, &format!("result/{tool}"));
+        let withheld = self.ends(&opinion).map(describe);
+        let text = match &withheld {
+            Some(why) => Cow::Owned(format!("[fullsend withheld this text: {why}]")),
+            None => result.text,
+        };
+        Ok(Passed { text, opinion, withheld })
+    }
+
+    /// What the model says, without what must not be seen. The opinion is about what had to be changed.
+    pub fn answer<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, Broke> {
+        careful("rules", || self.clean(text))
+    }
+
+    /// A text as it may be kept, whatever it is.
+    pub fn clean<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let text =
+            if self.scanner.toggles().unicode_normalizer { scan::clean(text) } else { Cow::Borrowed(text) };
+        let redactor = self.known.written();
+        map(text, |text| redactor.redact(text))
+    }
+
+    /// The same for JSON, which stays JSON.
+    pub fn clean_json<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let is_cleaned = self.scanner.toggles().unicode_normalizer;
+        let text = if is_cleaned { scan::clean_json(text) } else { Cow::Borrowed(text) };
+        let redactor = self.known.written();
+        map(text, |text| redactor.redact_json(text))
+    }
+
+    /// The finding that ends a run, or keeps a result back: only what steers or has steered the agent.
+    pub fn ends<'o>(&self, opinion: &'o Opinion) -> Option<&'o Finding> {
+        let steers = |finding: &&Finding| {
+            finding.severity == Severity::Critical
+                && matches!(
+                    finding.category,
+                    Category::ContextInjection | Category::Canary | Category::LlmGuard
+                )
+        };
+        opinion.open.iter().find(steers).filter(|_| self.fails_closed())
+    }
+
+    /// The finding that stops a run on its way in or out.
+    pub fn blocks<'o>(&self, opinion: &'o Opinion) -> Option<&'o Finding> {
+        let critical = opinion.open.iter().find(|finding| finding.severity == Severity::Critical);
+        critical.filter(|_| self.fails_closed())
+    }
+
+    fn surroundings<'s>(&'s self, redactor: &'s Redactor) -> scan::Surroundings<'s> {
+        scan::Surroundings {
+            canary: self.canary.as_ref(),
+            allowlist: self.allowlist.as_ref(),
+            redactor: Some(redactor),
+        }
+    }
+
+    fn with_learned(
+        &self,
+        mut findings: Vec<Finding>,
+        bytes: &[u8],
+        origin: Origin,
+    ) -> Result<Vec<Finding>, Broke> {
+        if !self.scanner.toggles().llm_guard || self.learned.model.is_none() {
+            return Ok(findings);
+        }
+        let learned = self.learned.scan(&String::from_utf8_lossy(bytes), origin);
+        findings.extend(learned.map_err(|broke| Broke { scanner: "llm_guard", why: broke.0 })?);
+        Ok(findings)
+    }
+
+    fn sort(&self, findings: Vec<Finding>, place: &str) -> Opinion {
+        let Some(today) = self.today else { return Opinion { open: findings, suppressed: Vec::new() } };
+        let sorted = scan::sort(findings, place, &self.suppressions, today);
+        let suppressed = sorted.suppressed.into_iter();
+        let suppressed = suppressed.map(|(finding, why)| (finding, why.reason().to_owned())).collect();
+        Opinion { open: sorted.open, suppressed }
+    }
+}
+
+/// `rule, line N: what stands there`
+pub fn describe(finding: &Finding) -> String {
+    format!("{} in line {}: {}", finding.rule, finding.span.line, finding.excerpt)
+}
+
+/// Our own bug in a rule must not look like a clean text.
+fn careful<T>(scanner: &'static str, work: impl FnOnce() -> T) -> Result<T, Broke> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
+        let said = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let why = said.or_else(|| panic.downcast_ref::<String>().cloned());
+        Broke { scanner, why: why.unwrap_or_else(|| "it panicked".to_owned()) }
+    })
+}
+
+/// Applies a change that borrows when there is nothing to change.
+fn map<'t>(text: Cow<'t, str>, change: impl Fn(&str) -> Cow<'_, str>) -> Cow<'t, str> {
+    match change(&text) {
+        Cow::Owned(changed) => Cow::Owned(changed),
+        Cow::Borrowed(same) if same == &*text => text,
+        Cow::Borrowed(other) => Cow::Owned(other.to_owned()),
+    }
+}

@@ -1,0 +1,83 @@
+//! Findings and broken scanners as events of the run, in one shape, whoever made them.
+
+use scan::{Category, Origin};
+
+use super::Guard;
+use super::judge::{Broke, Opinion};
+use crate::event::{self, RunEvent};
+
+/// What was done about the findings of one text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Reported,
+    /// What could be taken out was taken out.
+    Cleaned,
+    Denied,
+    Withheld,
+    Stopped,
+}
+
+impl Guard {
+    /// Tells of everything that was found in one text.
+    pub fn tell(&self, place: &str, origin: Origin, opinion: &Opinion, action: Action) {
+        for finding in &opinion.open {
+            self.emit.emit(RunEvent::Finding(event(place, origin, finding, word(action, finding), None)));
+        }
+        for (finding, reason) in &opinion.suppressed {
+            let reason = Some(reason.clone());
+            self.emit.emit(RunEvent::Finding(event(place, origin, finding, "suppressed", reason)));
+        }
+    }
+
+    /// Tells that a scanner broke; true where that must stop what was scanned.
+    pub fn tell_broken(&self, place: &str, broke: &Broke) -> bool {
+        let stopped = self.judge.fails_closed();
+        self.emit.emit(RunEvent::ScannerBroke {
+            place: place.to_owned(),
+            scanner: broke.scanner.to_owned(),
+            reason: broke.why.clone(),
+            stopped,
+        });
+        stopped
+    }
+}
+
+/// Cleaning takes out characters and credentials; nothing else can be.
+fn word(action: Action, finding: &scan::Finding) -> &'static str {
+    let is_cleaned = matches!(
+        finding.category,
+        Category::UnicodeNormalizer | Category::SecretRedactor | Category::ContextSuppress
+    );
+    match action {
+        Action::Cleaned if is_cleaned => "cleaned",
+        Action::Reported | Action::Cleaned => "reported",
+        Action::Denied => "denied",
+        Action::Withheld => "withheld",
+        Action::Stopped => "stopped",
+    }
+}
+
+pub fn event(
+    place: &str,
+    origin: Origin,
+    finding: &scan::Finding,
+    action: &str,
+    suppressed: Option<String>,
+) -> event::Finding {
+    let scan::Finding { rule, severity, category, span, excerpt, advice } = finding;
+    event::Finding {
+        place: place.to_owned(),
+        origin: origin.as_str().to_owned(),
+        rule: (*rule).to_owned(),
+        category: category.as_str().to_owned(),
+        severity: severity.as_str().to_owned(),
+        line: span.line,
+        column: span.column,
+        start: span.start,
+        end: span.end,
+        excerpt: excerpt.clone(),
+        advice: (*advice).to_owned(),
+        action: action.to_owned(),
+        suppressed,
+    }
+}

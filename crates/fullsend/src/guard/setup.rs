@@ -1,0 +1,182 @@
+//! A judge from a harness: its switches, the values that must not be seen, the list of tools, the organisation's
+//! suppressions, the programs of the host. What was asked for and cannot be had is an error, never left out.
+
+use scan::{Allowlist, Canary, Day, LlmGuard, MatchType, Scanner, Severity, Suppression, Toggles};
+
+use super::judge::Judge;
+use super::known::{Known, Patterns};
+use super::tirith::Tirith;
+use crate::event::RunEvent;
+use crate::harness::Harness;
+use crate::harness::config::Config;
+use crate::harness::security::{self, FailMode, FailOn, Security};
+
+/// What a guard is made from.
+pub struct Setup<'a> {
+    pub harness: &'a Harness,
+    /// The value of `FULLSEND_TOOL_ALLOWLIST`.
+    pub allowlist: Option<&'a str>,
+    pub suppressions: Vec<Suppression>,
+    /// YYYY-MM-DD.
+    pub today: &'a str,
+    /// The host's `PATH`, where programs that judge may be.
+    pub path: &'a str,
+}
+
+/// A guard that cannot be set up as the harness asks.
+#[derive(Debug)]
+pub enum GuardError {
+    Canary(scan::TooShort),
+    NoAllowlist,
+    NoModel,
+}
+
+impl std::fmt::Display for GuardError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Canary(error) => error.fmt(f),
+            Self::NoAllowlist => f.write_str(
+                "`tool_allowlist_pretool` is on and FULLSEND_TOOL_ALLOWLIST names no tool: set it to names separated by commas",
+            ),
+            Self::NoModel => f.write_str(
+                "`llm_guard.required` is set and there is no model: this version has the rules alone. Leave `required` out to run without one",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for GuardError {}
+
+impl Setup<'_> {
+    /// A word that nobody can guess, for a run that looks for it.
+    pub(super) fn canary(&self) -> Option<String> {
+        let hooks = &self.harness.security.sandbox_hooks;
+        let looked_for = hooks.canary_pretool.value || hooks.canary_posttool.value;
+        looked_for.then(|| format!("fs{}", uuid::Uuid::new_v4().simple()))
+    }
+
+    pub(super) fn judge(self, canary: Option<&str>) -> Result<Judge, GuardError> {
+        let security = &self.harness.security;
+        let known = Known::new(Patterns {
+            results: security.sandbox_hooks.secret_redact_posttool.value,
+            written: security.host_scanners.secret_redactor.value,
+        });
+        if let Some(token) = canary {
+            known.learn("canary", token).map_err(GuardError::Canary)?;
+        }
+        let tirith = &security.sandbox_hooks.tirith;
+        Ok(Judge {
+            scanner: Scanner::new(toggles(security)),
+            learned: learned(security)?,
+            known,
+            fail_mode: security.fail_mode.value,
+            fail_on: severity(tirith.fail_on.value),
+            canary: canary.and_then(|token| Canary::new(token).ok()),
+            allowlist: tools_allowed(security, self.allowlist)?,
+            suppressions: self.suppressions,
+            today: Day::parse(self.today),
+            tirith: Tirith::find(self.path).filter(|_| tirith.enabled.value),
+        })
+    }
+}
+
+impl Judge {
+    /// Everything on that needs no run around it, as for texts that a person or a CI job gives.
+    pub fn built_in(toggles: Toggles, path: &str) -> Self {
+        Self {
+            scanner: Scanner::new(toggles),
+            learned: LlmGuard::default(),
+            known: Known::new(Patterns { results: true, written: true }),
+            fail_mode: FailMode::Closed,
+            fail_on: Severity::High,
+            canary: None,
+            allowlist: None,
+            suppressions: Vec::new(),
+            today: None,
+            tirith: Tirith::find(path).filter(|_| toggles.tirith),
+        }
+    }
+}
+
+/// What every run says about its own guard.
+pub(super) fn announcements(judge: &Judge) -> Vec<RunEvent> {
+    let toggles = judge.scanner.toggles();
+    let mut events = Vec::new();
+    if toggles.tirith {
+        let by = match &judge.tirith {
+            Some(_) => "the built-in rules and the program tirith",
+            None => "the built-in rules; the program tirith is not on this host",
+        };
+        events.push(RunEvent::Scanner { family: "commands".to_owned(), by: by.to_owned() });
+    }
+    if toggles.llm_guard && judge.learned.model.is_none() {
+        events.push(RunEvent::Exception {
+            field: "security.host_scanners.llm_guard".to_owned(),
+            what: LlmGuard::NO_MODEL.to_owned(),
+            reason: "this version has no learned scanner; injections are looked for by rules alone"
+                .to_owned(),
+            until: String::new(),
+        });
+    }
+    events
+}
+
+/// The organisation's suppressions. What is wrong with one was said when its file was read.
+pub fn suppressions(organisation: Option<&Config>) -> Vec<Suppression> {
+    let entries = organisation.map_or(&[][..], |config| &config.suppressions[..]);
+    let made = entries.iter().map(|entry| {
+        let path = entry.path.as_ref().map_or("**", |path| path.value.as_str());
+        Suppression::new(&entry.rule, path, &entry.reason, &entry.until)
+    });
+    made.filter_map(Result::ok).collect()
+}
+
+fn severity(fail_on: FailOn) -> Severity {
+    match fail_on {
+        FailOn::Critical => Severity::Critical,
+        FailOn::High => Severity::High,
+        FailOn::Medium => Severity::Medium,
+    }
+}
+
+fn learned(security: &Security) -> Result<LlmGuard, GuardError> {
+    let wanted = &security.host_scanners.llm_guard;
+    if wanted.enabled.value && wanted.required.value {
+        return Err(GuardError::NoModel);
+    }
+    let match_type = match wanted.match_type.value {
+        security::MatchType::Sentence => MatchType::Sentence,
+        security::MatchType::Full => MatchType::Full,
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "a threshold needs no more digits")]
+    let threshold = wanted.threshold.get() as f32;
+    Ok(LlmGuard { model: None, threshold, match_type })
+}
+
+/// Asked for and empty is a mistake, never "everything".
+fn tools_allowed(security: &Security, list: Option<&str>) -> Result<Option<Allowlist>, GuardError> {
+    if !security.sandbox_hooks.tool_allowlist_pretool.enabled.value {
+        return Ok(None);
+    }
+    Allowlist::parse(list.unwrap_or_default()).map(Some).map_err(|_| GuardError::NoAllowlist)
+}
+
+/// The scanner's switches, from the harness's words.
+fn toggles(security: &Security) -> Toggles {
+    let (host, hooks) = (&security.host_scanners, &security.sandbox_hooks);
+    Toggles {
+        unicode_normalizer: host.unicode_normalizer.value,
+        context_injection: host.context_injection.value,
+        ssrf_validator: host.ssrf_validator.value,
+        secret_redactor: host.secret_redactor.value,
+        llm_guard: host.llm_guard.enabled.value,
+        tirith: hooks.tirith.enabled.value,
+        ssrf_pretool: hooks.ssrf_pretool.value,
+        secret_redact_posttool: hooks.secret_redact_posttool.value,
+        unicode_posttool: hooks.unicode_posttool.value,
+        context_suppress_posttool: hooks.context_suppress_posttool.value,
+        canary_pretool: hooks.canary_pretool.value,
+        canary_posttool: hooks.canary_posttool.value,
+        tool_allowlist_pretool: hooks.tool_allowlist_pretool.enabled.value,
+    }
+}
