@@ -62,7 +62,7 @@ rm /tmp/pattern
 
 fn world() -> Option<World> {
     let world = World::with_harness();
-    world.write("repo/.fullsend/harness/triage.yaml", "agent: agents/triage.md\nruntime: native\npolicy: policies/p.yaml\noutput_schema: schemas/triage.json\nproviders: [model, lab]\n");
+    world.write("repo/.fullsend/harness/triage.yaml", "agent: agents/triage.md\nruntime: native\npolicy: policies/p.yaml\noutput_schema: schemas/triage.json\nproviders: [model, lab]\n# What holds here is the egress: the guard would deny the probe before it ran.\nsecurity: {sandbox_hooks: {tirith: {enabled: false}, ssrf_pretool: false}}\n");
     world.write(
         "repo/.fullsend/providers/model.yaml",
         "name: model\ntype: anthropic\nconfig:\n  scenario: scenarios/s.json\n",
