@@ -44,6 +44,7 @@ pub(crate) fn run(cases: &[Case]) -> ExitCode {
         table.tell();
     } else {
         table.print();
+        table.keep();
     }
     println!("{who}: {failed} failed");
     if failed == 0 && user_half_passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }

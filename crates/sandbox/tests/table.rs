@@ -48,6 +48,22 @@ impl Table {
         true
     }
 
+    /// For the summary of the gate, beside the attacks of other suites.
+    pub(crate) fn keep(&self) {
+        let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/attacks");
+        let named = |number: u32| attacks::ALL.iter().find(|attack| attack.number == number);
+        let rows = self.cells.iter().map(|((number, who, question), answer)| {
+            let name = named(*number).map_or("", |attack| attack.name);
+            format!("{number}\t{name}\t{who}\t{question}\t{answer}\n")
+        });
+        // Where it cannot be written there is no summary, and what was printed counts.
+        let rows: String = rows.collect();
+        drop(
+            std::fs::create_dir_all(&directory)
+                .and_then(|()| std::fs::write(directory.join("sandbox.tsv"), rows)),
+        );
+    }
+
     pub(crate) fn print(&self) {
         if self.cells.is_empty() {
             return;

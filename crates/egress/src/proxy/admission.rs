@@ -77,6 +77,8 @@ impl Proxy {
     ) -> Result<Caller, Refusal> {
         let caller =
             self.identifier.identify_away(peer, local).await.map_err(|error| Refusal::identity(&error))?;
+        #[cfg(test)]
+        let caller = self.named_by_itself(caller);
         attempt.caller(&caller);
         Ok(caller)
     }
@@ -86,6 +88,8 @@ impl Proxy {
         destination: Destination,
         caller: &Caller,
     ) -> Result<Admission, Refusal> {
+        #[cfg(test)]
+        self.look_up_early(&destination).await;
         let ancestors: Vec<PathBuf> =
             caller.ancestors.iter().map(|program| PathBuf::from(&program.path)).collect();
         let connection = policy::Connection {
@@ -101,10 +105,13 @@ impl Proxy {
             Host::Address(address) => vec![*address],
             Host::Name(name) => self.dialer.resolve(name).await.map_err(|error| Refusal::dial(&error))?,
         };
-        admitted
+        let checked = admitted
             .reach()
             .check(destination.port, &addresses)
-            .map_err(|denied| Refusal::address(&denied, &destination.host))?;
+            .map_err(|denied| Refusal::address(&denied, &destination.host));
+        #[cfg(test)]
+        let checked = self.unless_lacking(super::defence::Defence::Addresses, checked, ());
+        checked?;
         Ok(Admission { destination, admitted, addresses })
     }
 }

@@ -119,6 +119,11 @@ impl Drop for Attempt {
         if self.dismissed {
             return;
         }
+        // Whatever it had come to: our own fault must not look like the server's.
+        if std::thread::panicking() {
+            self.event.decision = AttemptDecision::Failed;
+            self.event.reason = Some("the proxy's own task panicked".to_owned());
+        }
         self.event.duration_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         (self.on_event)(EgressEvent::Attempt(self.event.clone()));
     }

@@ -8,6 +8,7 @@ use super::upstream::{BoxStream, Upstream};
 use crate::credentials::{CredentialError, PlaceholderWatch};
 use crate::http1::{BodyError, Framing, HeadReader, RequestHead, ResponseHead, relay_body};
 use crate::websocket::agreed;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 
@@ -67,12 +68,13 @@ pub(super) async fn exchange(
     passed: &Passed<'_>,
     attempt: &mut Attempt,
 ) -> Result<After, Broken> {
-    let Passed { head, outgoing, idle } = passed;
+    let head = passed.head;
     let mut answered = false;
     let mut leaked = false;
+    let uploaded = AtomicU64::new(0);
     let (sent, received) = {
-        let upload = send(&mut client.reader, &mut upstream.writer, head, outgoing, *idle);
-        let download = answer(&mut upstream.reader, &mut client.writer, head, *idle, &mut answered);
+        let upload = send(&mut client.reader, &mut upstream.writer, passed, &uploaded);
+        let download = answer(&mut upstream.reader, &mut client.writer, passed, &uploaded, &mut answered);
         tokio::pin!(upload, download);
         tokio::select! {
             sent = &mut upload => match sent {
@@ -105,10 +107,10 @@ pub(super) async fn exchange(
 async fn send(
     from: &mut HeadReader<ReadHalf<BoxStream>>,
     to: &mut WriteHalf<BoxStream>,
-    request: &RequestHead,
-    outgoing: &Outgoing,
-    idle: Duration,
+    passed: &Passed<'_>,
+    uploaded: &AtomicU64,
 ) -> Result<u64, BodyError> {
+    let Passed { head: request, outgoing, idle } = *passed;
     to.write_all(&outgoing.head).await.map_err(BodyError::Write)?;
     let length = outgoing.head.len() as u64;
     match &outgoing.body {
@@ -119,8 +121,29 @@ async fn send(
         }
         OutgoingBody::Relayed => {
             let mut watch = PlaceholderWatch::default();
-            let mut sees = |portion: &[u8]| watch.sees(portion);
+            let mut sees = |portion: &[u8]| {
+                uploaded.fetch_add(portion.len() as u64, Ordering::Relaxed);
+                watch.sees(portion)
+            };
             Ok(length + relay_body(from, to, request.framing, idle, &mut sees).await?)
+        }
+    }
+}
+
+/// Waits for the server's answer for as long as the request's body moves.
+async fn first_byte(
+    from: &mut HeadReader<ReadHalf<BoxStream>>,
+    idle: Duration,
+    uploaded: &AtomicU64,
+) -> Result<(), String> {
+    loop {
+        let before = uploaded.load(Ordering::Relaxed);
+        match tokio::time::timeout(idle, from.peek_any()).await {
+            Ok(Ok(Some(_))) => return Ok(()),
+            Ok(Ok(None)) => return Err("the server closed the connection without an answer".to_owned()),
+            Ok(Err(error)) => return Err(error.to_string()),
+            Err(_) if uploaded.load(Ordering::Relaxed) != before => {}
+            Err(_) => return Err("the server did not answer in time".to_owned()),
         }
     }
 }
@@ -134,11 +157,13 @@ struct Received {
 async fn answer(
     from: &mut HeadReader<ReadHalf<BoxStream>>,
     to: &mut WriteHalf<BoxStream>,
-    request: &RequestHead,
-    idle: Duration,
+    passed: &Passed<'_>,
+    uploaded: &AtomicU64,
     answered: &mut bool,
 ) -> Result<Received, String> {
+    let Passed { head: request, outgoing: _, idle } = *passed;
     for _ in 0..MAX_INTERIM {
+        first_byte(from, idle, uploaded).await?;
         let bytes = from.read_head(idle, idle).await.map_err(|error| error.to_string())?;
         let bytes = bytes.ok_or("the server closed the connection without an answer")?;
         let head = ResponseHead::parse(&bytes).map_err(|error| error.reason().to_owned())?;

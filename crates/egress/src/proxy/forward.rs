@@ -193,7 +193,13 @@ impl Accepted {
         let (admission, caller) = self.admit(destination.clone(), attempt).await?;
         let proxy = Arc::clone(&self.proxy);
         let site = Site { proxy, admission, caller, via: Via::Forward, secure: false };
-        let decided = site.decide_request(&head.method, path, query.as_deref(), attempt)?;
+        let decided = site.decide_request(&head.method, path, query.as_deref(), attempt);
+        #[cfg(test)]
+        let decided = {
+            let unread = Decided { path: path.clone(), path_and_query: path.clone() };
+            self.proxy.unless_lacking(super::defence::Defence::PlainRequests, decided, unread)
+        };
+        let decided = decided?;
         let outgoing = site.outgoing(head, &decided, client).await?;
         let kept = match way {
             Some((there, upstream)) => *there == destination && upstream.is_usable().await,

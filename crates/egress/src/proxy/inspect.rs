@@ -30,6 +30,8 @@ impl Site {
     /// `attempt` is the connection's; requests that are read have their own.
     pub(super) async fn pass(mut self, mut client: TcpStream, greeting: Greeting, mut attempt: Attempt) {
         let destination = self.admission.destination.clone();
+        #[cfg(test)]
+        self.look_up_again().await;
         let dialled = self
             .proxy
             .dialer

@@ -4,6 +4,8 @@
 
 mod admission;
 mod attempt;
+#[cfg(test)]
+mod defence;
 mod direct;
 mod exchange;
 mod forward;
@@ -84,6 +86,8 @@ pub struct Proxy {
     locate: Locate,
     on_event: OnEvent,
     limits: ProxyLimits,
+    #[cfg(test)]
+    weakness: defence::Weakness,
 }
 
 impl Proxy {
@@ -100,6 +104,19 @@ impl Proxy {
             on_event,
             limits,
         } = config;
-        Self { policy, directory, dialer, identifier, authority, credentials, door, locate, on_event, limits }
+        Self {
+            policy,
+            directory,
+            dialer,
+            identifier,
+            authority,
+            credentials,
+            door,
+            locate,
+            on_event,
+            limits,
+            #[cfg(test)]
+            weakness: defence::Weakness::default(),
+        }
     }
 }

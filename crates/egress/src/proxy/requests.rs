@@ -48,11 +48,17 @@ impl Site {
                 Err(error) => return self.refuse_unread(&mut client, &error).await,
             };
             let mut attempt = self.attempt();
-            let head = match RequestHead::parse(&bytes) {
+            let parsed = RequestHead::parse(&bytes);
+            #[cfg(test)]
+            let parsed = self.proxy.read_forgivingly(parsed, &bytes);
+            let head = match parsed {
                 Ok(head) => head,
                 Err(error) => return refuse(&mut client, &mut attempt, &Refusal::head(error)).await,
             };
-            let decided = match self.decide(&head, &mut attempt) {
+            let decided = self.decide(&head, &mut attempt);
+            #[cfg(test)]
+            let decided = self.decided_once(decided, &head);
+            let decided = match decided {
                 Ok(decided) => decided,
                 Err(refusal) => return refuse(&mut client, &mut attempt, &refusal).await,
             };
@@ -66,6 +72,8 @@ impl Site {
                 Ok(outgoing) => outgoing,
                 Err(refusal) => return refuse(&mut client, &mut attempt, &refusal).await,
             };
+            #[cfg(test)]
+            let outgoing = self.proxy.as_it_came(outgoing, &bytes);
             let passed = Passed { head: &head, outgoing: &outgoing, idle: limits.idle };
             match exchange(&mut client, &mut upstream, &passed, &mut attempt).await {
                 Ok(After::KeepAlive) => {}
@@ -132,7 +140,10 @@ impl Site {
         let wrong = || Refusal::head(HeadError::Host);
         let Some(host) = head.host().map_err(Refusal::head)? else { return Ok(()) };
         let named = Destination::from_authority(host, Some(self.default_port())).map_err(|_| wrong())?;
-        if named == self.admission.destination { Ok(()) } else { Err(wrong()) }
+        let agreed = if named == self.admission.destination { Ok(()) } else { Err(wrong()) };
+        #[cfg(test)]
+        let agreed = self.proxy.unless_lacking(super::defence::Defence::Agreement, agreed, ());
+        agreed
     }
 
     pub(super) fn decide_request(
@@ -142,12 +153,16 @@ impl Site {
         query: Option<&str>,
         attempt: &mut Attempt,
     ) -> Result<Decided, Refusal> {
+        #[cfg(test)]
+        self.proxy.panic_where_asked(path);
         let admitted = &self.admission.admitted;
         if !admitted.reads_requests() {
             attempt.allowed((self.proxy.locate)(&admitted.cause()));
             let query = query.map(|query| format!("?{query}")).unwrap_or_default();
             return Ok(Decided { path: path.to_owned(), path_and_query: format!("{path}{query}") });
         }
+        #[cfg(test)]
+        let path = &*self.proxy.taken_literally(path);
         let canonical = CanonicalPath::new(path, admitted.encoded_slash())
             .map_err(|error| Refusal::path(format!("{method} {path}: {error}")))?;
         attempt.request(method, canonical.as_str());

@@ -38,8 +38,13 @@ mod a33_survivors;
 mod a34_unix_sockets;
 mod a35_shared_ipc;
 mod a36_around_the_wrapper;
+mod a37_around_the_proxy;
+mod a41_names_as_messages;
+mod a51_other_protocols;
+mod a52_other_listeners;
 mod abstract_socket;
 mod attempts;
+mod host_network;
 mod workspace;
 
 pub(crate) use abstract_socket::connect as connect_abstract;
@@ -124,4 +129,8 @@ pub(crate) const ALL: &[Attack] = &[
     a34_unix_sockets::ATTACK,
     a35_shared_ipc::ATTACK,
     a36_around_the_wrapper::ATTACK,
+    a37_around_the_proxy::ATTACK,
+    a41_names_as_messages::ATTACK,
+    a51_other_protocols::ATTACK,
+    a52_other_listeners::ATTACK,
 ];

@@ -1,6 +1,7 @@
 //! The proxy over real sockets: real TLS on both sides, the policy as people write it, and the caller found by the
 //! kernel's account of this very process.
 
+mod attacked;
 mod attacks;
 mod clients;
 mod credentials;
@@ -9,5 +10,7 @@ mod http2;
 mod names;
 mod paths;
 mod scene;
+mod storms;
+mod suite;
 mod tunnels;
 mod websockets;

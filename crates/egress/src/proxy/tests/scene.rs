@@ -7,8 +7,9 @@ use crate::door::{Door, DoorConfig, Upstream};
 use crate::event::{AttemptDecision, AttemptEvent, EgressEvent, OnEvent};
 use crate::identity::Identifier;
 use crate::names::{Directory, NamePlan, PlannedSocket, Purpose};
+use crate::proxy::defence::Defence;
 use crate::proxy::{Proxy, ProxyConfig, ProxyLimits, ServedSocket, Serving, start};
-use crate::resolver::FixedResolver;
+use crate::resolver::{FixedResolver, Resolve};
 use crate::scripted::{Scenario, ScriptedModel};
 use crate::tls::Authority;
 use rustls::pki_types::ServerName;
@@ -41,6 +42,11 @@ pub(super) struct Setting {
     pub(super) direct: (&'static str, u16),
     pub(super) vendor: Arc<Vendor>,
     pub(super) credentials: Arc<CredentialStore>,
+    /// Instead of `names`.
+    pub(super) resolver: Option<Arc<dyn Resolve>>,
+    pub(super) without: Vec<Defence>,
+    /// A path at which the proxy's own code panics.
+    pub(super) panics_at: Option<&'static str>,
 }
 
 impl Setting {
@@ -61,6 +67,9 @@ impl Setting {
             direct: ("api.test", 0),
             vendor: Arc::new(Vendor::new()),
             credentials: Arc::default(),
+            resolver: None,
+            without: Vec::new(),
+            panics_at: None,
         }
     }
 }
@@ -87,11 +96,13 @@ pub(super) fn endpoints(text: &str) -> Vec<policy::model::Endpoint> {
 }
 
 pub(super) async fn scene(setting: Setting) -> Scene {
-    let Setting { policy, names, limits, direct, vendor, credentials } = setting;
+    let Setting { policy, names, limits, direct, vendor, credentials, resolver, without, panics_at } =
+        setting;
     let events = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&events);
     let on_event: OnEvent = Arc::new(move |event| seen.lock().unwrap().push(event));
-    let mut dialer = Dialer::new(Arc::new(FixedResolver::new(names)), vendor.roots());
+    let resolver = resolver.unwrap_or_else(|| Arc::new(FixedResolver::new(names)));
+    let mut dialer = Dialer::new(resolver, vendor.roots());
     dialer.step_time = Duration::from_millis(500);
     dialer.detour = Some(Detour { to: Ipv4Addr::LOCALHOST.into(), dialled: Mutex::default() });
     let dialer = Arc::new(dialer);
@@ -105,7 +116,7 @@ pub(super) async fn scene(setting: Setting) -> Scene {
     let scenario = Scenario::parse("s.json", br#"{"turns": [[{"text": "hello from the door"}]]}"#).unwrap();
     let upstream = Upstream::scripted(ScriptedModel::new(scenario));
     let door = Arc::new(Door::new(DoorConfig::new(upstream, Arc::clone(&on_event))));
-    let proxy = Arc::new(Proxy::new(ProxyConfig {
+    let config = ProxyConfig {
         policy: Arc::new(policy),
         directory,
         dialer: Arc::clone(&dialer),
@@ -116,7 +127,8 @@ pub(super) async fn scene(setting: Setting) -> Scene {
         locate: Arc::new(|cause| format!("rule {}", cause.rule)),
         on_event,
         limits,
-    }));
+    };
+    let proxy = Arc::new(Proxy::weakened(config, without, panics_at));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let resolver = UdpSocket::bind("127.0.0.1:0").unwrap();
     let (proxy_address, resolver_address) = (listener.local_addr().unwrap(), resolver.local_addr().unwrap());
@@ -277,6 +289,7 @@ pub(super) enum Kind {
     Plain,
     Tls(Arc<Vendor>),
     Expired(Arc<Vendor>),
+    WrongHost(Arc<Vendor>),
 }
 
 pub(super) async fn server(kind: Kind) -> Server {
@@ -287,6 +300,7 @@ pub(super) async fn server(kind: Kind) -> Server {
     let acceptor = match kind {
         Kind::Plain => None,
         Kind::Tls(vendor) => Some(vendor.acceptor("api.test", false, &[b"http/1.1"])),
+        Kind::WrongHost(vendor) => Some(vendor.acceptor("bank.test", false, &[b"http/1.1"])),
         Kind::Expired(vendor) => Some(vendor.acceptor("api.test", true, &[b"http/1.1"])),
     };
     tokio::spawn(async move {
