@@ -144,7 +144,6 @@ fn the_agent_gets_its_input_directory() {
 #[test]
 fn what_a_run_cannot_honour_is_refused_and_never_ignored() {
     for (fields, named) in [
-        ("image: docker.io/library/alpine:3\n", "`image`"),
         ("api_servers:\n  - {name: s, script: scripts/s.sh, port: 8081}\n", "`api_servers`"),
         ("mcp_servers:\n  files: {command: mcp-files}\n", "`mcp_servers`"),
     ] {

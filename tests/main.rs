@@ -14,6 +14,8 @@ mod explained;
 mod fields;
 mod first_mistakes;
 mod guarded;
+mod image_builder;
+mod images;
 mod killed;
 mod lab;
 mod large_input;

@@ -238,6 +238,7 @@ fn references() -> Vec<Case> {
         says("wrong-file", "not a directory", "skills: [agents/triage.md]"),
         says("wrong-file", "not executable", "pre_script: scripts/pre")
             .and(("repo/.fullsend/scripts/pre", "#!/bin/sh\n")),
+        says("image-not-pulled", "", "image: ghcr.io/acme/tools:1"),
         says("not-allowed", "", &format!("policy: {}", url("p.yaml"))),
         says(
             "not-fetched",

@@ -11,6 +11,7 @@ pub mod defaults;
 pub mod event;
 pub mod guard;
 pub mod harness;
+pub mod image;
 pub mod inputs;
 pub mod provision;
 pub mod publish;

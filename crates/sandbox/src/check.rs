@@ -19,6 +19,8 @@ const CAN_BE_LEFT_OUT: [Layer; 6] = [
     Layer::Landlock,
     Layer::Seccomp,
 ];
+/// The kernel takes 500; images have at most 127.
+const MAX_LAYERS: usize = 128;
 const MAX_SOCKETS: usize = 4_000;
 /// The kernel's own limit.
 const MAX_HOSTNAME_BYTES: usize = 64;
@@ -28,6 +30,12 @@ pub(crate) fn check(spec: &SandboxSpec) -> Result<(), StartError> {
     absolute(&spec.state_directory)?;
     if let Some(program) = &spec.program {
         absolute(program)?;
+    }
+    if spec.image.len() > MAX_LAYERS {
+        return Err(wrong("the image", &format!("more than {MAX_LAYERS} layers")));
+    }
+    for layer in &spec.image {
+        absolute(layer)?;
     }
     let mut targets = BTreeSet::new();
     for mount in &spec.mounts {
@@ -39,6 +47,9 @@ pub(crate) fn check(spec: &SandboxSpec) -> Result<(), StartError> {
             return Err(wrong(mount.target.display(), "two mounts have this target"));
         }
         check_kind(&mount.kind)?;
+        if matches!(mount.kind, MountKind::Image | MountKind::ImageView { .. }) && spec.image.is_empty() {
+            return Err(wrong(mount.target.display(), "a part of an image, and the spec has none"));
+        }
     }
     if spec.mounts.len() > MAX_MOUNTS {
         return Err(wrong("the mounts", &format!("more than {MAX_MOUNTS}")));
@@ -75,7 +86,9 @@ fn check_kind(kind: &MountKind) -> Result<(), StartError> {
             }
             absolute(&view.source)
         }
-        MountKind::Temporary { .. }
+        MountKind::Image
+        | MountKind::ImageView { .. }
+        | MountKind::Temporary { .. }
         | MountKind::File { .. }
         | MountKind::Directory { .. }
         | MountKind::Symlink { .. } => Ok(()),

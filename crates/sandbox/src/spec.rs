@@ -20,6 +20,10 @@ pub struct SandboxSpec {
     /// Where our own program appears inside, read-only and executable.
     #[serde(with = "optional_path_bytes")]
     pub program: Option<PathBuf>,
+    /// The layers of an image, unpacked, the uppermost first; `MountKind::Image` shows parts of it. Files owned by the
+    /// caller, whiteouts as overlayfs marks them for users.
+    #[serde(with = "all_path_bytes")]
+    pub image: Vec<PathBuf>,
     /// In order: a later one may lie inside an earlier one. What is not listed does not exist inside.
     pub mounts: Vec<Mount>,
     /// The environment that every command starts from; nothing is inherited.
@@ -44,6 +48,7 @@ impl SandboxSpec {
             state_directory: state_directory.into(),
             init: InitProgram::default(),
             program: None,
+            image: Vec::new(),
             mounts: Vec::new(),
             environment: Vec::new(),
             hostname: "sandbox".to_owned(),
@@ -95,6 +100,10 @@ pub enum MountKind {
     },
     /// A view of a host directory: changes land in the state directory, the host's files stay as they are.
     CopyOnWrite(CopyOnWrite),
+    /// What the image has at the target's path, read-only; a link stays a link, what it does not have is not there.
+    Image,
+    /// A view of what the image has at the target's path, as `CopyOnWrite`; an empty directory where it has none.
+    ImageView { memory_bytes: u64 },
     /// A fresh, empty, writable directory in memory.
     Temporary { size_bytes: u64, inodes: u64, mode: u32 },
     /// A Unix socket of the host that processes inside may connect to, if its own mode lets everybody.
@@ -251,5 +260,19 @@ mod optional_path_bytes {
         deserializer: D,
     ) -> Result<Option<PathBuf>, D::Error> {
         Ok(Option::<OsString>::deserialize(deserializer)?.map(PathBuf::from))
+    }
+}
+
+mod all_path_bytes {
+    use serde::{Deserialize, Deserializer, Serializer};
+    use std::ffi::OsString;
+    use std::path::PathBuf;
+
+    pub(super) fn serialize<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(paths.iter().map(|path| path.as_os_str()))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
+        Ok(Vec::<OsString>::deserialize(deserializer)?.into_iter().map(PathBuf::from).collect())
     }
 }

@@ -31,7 +31,9 @@ impl Sandbox {
         failpoint::reach(spec.failpoint, Step::CheckSpec)?;
         check::check(&spec)?;
         let mapping = identity::choose();
-        let has_views = spec.mounts.iter().any(|mount| matches!(mount.kind, MountKind::CopyOnWrite(_)));
+        let is_view =
+            |kind: &MountKind| matches!(kind, MountKind::CopyOnWrite(_) | MountKind::ImageView { .. });
+        let has_views = spec.mounts.iter().any(|mount| is_view(&mount.kind));
         let layers = if has_views { Layers::Needed } else { Layers::NotNeeded };
         let state = State::make(&spec.state_directory, layers, mapping)?; // undone below or in `close`
         if let Err(e) = failpoint::reach(spec.failpoint, Step::MakeState) {

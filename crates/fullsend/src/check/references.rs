@@ -3,6 +3,7 @@
 use yaml::{At, Diagnostic, Span};
 
 use super::Scripts;
+use crate::harness::image::{ImageRef, not_pulled};
 use crate::harness::reference::{LocalPath, Ref};
 use crate::harness::{Harness, ProviderRef};
 use crate::resolve::Resolved;
@@ -35,6 +36,23 @@ pub fn check(library: &mut Library, resolved: &Resolved, problems: &mut Vec<Diag
             Kind::Program,
             problems,
         );
+    }
+    if let Some(image) = harness.image.as_ref().filter(|image| image.variables().next().is_none()) {
+        let is_there =
+            |path: &str| LocalPath::parse(path).is_ok_and(|path| library.layers.find(&path).is_some());
+        match ImageRef::parse(image.raw(), is_there) {
+            Ok(ImageRef::Registry(name)) => {
+                problems.push(Diagnostic::error("image-not-pulled", image.at, not_pulled(&name)));
+            }
+            Ok(ImageRef::Layered(path)) => match LocalPath::parse(&path) {
+                Ok(path) => {
+                    problems.extend(library.find(&path, image.at, "image").err().map(|problem| *problem))
+                }
+                Err(why) => problems.push(Diagnostic::error("value", image.at, format!("`image` {why}"))),
+            },
+            Ok(ImageRef::Host(_)) => {}
+            Err(why) => problems.push(Diagnostic::error("value", image.at, format!("`image` {why}"))),
+        }
     }
     for file in &harness.host_files.0 {
         host_file(library, file, problems);

@@ -4,6 +4,7 @@
 pub mod config;
 pub mod environment;
 pub mod frontmatter;
+pub mod image;
 pub mod names;
 pub mod provider;
 pub mod reference;

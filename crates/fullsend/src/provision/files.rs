@@ -29,8 +29,45 @@ const WRITABLE_BYTES: u64 = 1 << 30;
 /// Made by the sandbox itself.
 const MADE_INSIDE: &[&str] = &["/proc", "/dev", "/tmp", "/sandbox", "/etc"];
 
-/// The parts of the host that programs need, as the policy lists them.
-pub fn system(policy: &PolicyFile) -> Vec<Mount> {
+/// Where the system's directories come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Root {
+    Host,
+    Image,
+}
+
+/// Where these are links into /usr they say so; without them nothing finds a shell.
+const SYSTEM_LINKS: &[&str] = &["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
+
+/// The parts of the system that programs need, as the policy lists them.
+pub fn system(policy: &PolicyFile, root: Root) -> Vec<Mount> {
+    match root {
+        Root::Host => host_system(policy),
+        Root::Image => image_system(policy),
+    }
+}
+
+/// The same of an image, with its own `/etc` but for the files that are made here.
+fn image_system(policy: &PolicyFile) -> Vec<Mount> {
+    let mut mounts: Vec<Mount> = Vec::new();
+    let listed = policy.paths(PathAccess::ReadOnly).chain(SYSTEM_LINKS.iter().copied());
+    for path in listed.map(Path::new) {
+        let made = MADE_INSIDE.iter().any(|place| path.starts_with(place)) && !path.starts_with("/etc");
+        if !made && !mounts.iter().any(|mount| mount.target == path) {
+            mounts.push(Mount { target: path.to_owned(), kind: MountKind::Image });
+        }
+    }
+    mounts.extend(etc());
+    let writable = policy.paths(PathAccess::ReadWrite).map(Path::new);
+    let writable = writable.filter(|path| !MADE_INSIDE.iter().any(|place| path.starts_with(place)));
+    mounts.extend(writable.map(|path| Mount {
+        target: path.to_owned(),
+        kind: MountKind::ImageView { memory_bytes: WRITABLE_BYTES },
+    }));
+    mounts
+}
+
+fn host_system(policy: &PolicyFile) -> Vec<Mount> {
     let mut mounts = Vec::new();
     for path in policy.paths(PathAccess::ReadOnly).map(PathBuf::from) {
         let made = |place: &&str| path == Path::new(place) || path.starts_with(place);
@@ -39,8 +76,7 @@ pub fn system(policy: &PolicyFile) -> Vec<Mount> {
         }
         mounts.extend(from_host(&path));
     }
-    // Where /bin and friends are links into /usr they say so; without them nothing finds a shell.
-    for path in ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"] {
+    for path in SYSTEM_LINKS {
         if !mounts.iter().any(|mount: &Mount| mount.target == Path::new(path)) {
             mounts.extend(from_host(Path::new(path)));
         }

@@ -3,6 +3,7 @@
 
 pub mod files;
 pub mod host_files;
+pub mod image;
 pub mod java;
 pub mod model;
 pub mod network;
@@ -26,6 +27,7 @@ use crate::guard::socket::{self, Listening};
 use crate::guard::{Guard, client};
 use crate::harness::Harness;
 use crate::harness::names::Weaker;
+use crate::image::{Image, ImageError};
 use crate::inputs::Cleared;
 use crate::resolve::library::Library;
 use crate::runtime::inside::{self, PROGRAM};
@@ -52,6 +54,8 @@ pub struct Provisioned {
     /// Host directory whose files appear read-only inside; filled before the agent starts.
     pub staging: PathBuf,
     pub repository_name: String,
+    /// Held, so that its layers stay in the cache.
+    image: Option<Image>,
     runtime: tokio::runtime::Handle,
 }
 
@@ -77,6 +81,7 @@ pub enum ProvisionError {
     Guard(std::io::Error),
     Backend,
     Network(String),
+    Image(ImageError),
     HostFile(host_files::HostFileError),
     Repository(RepositoryError),
     Staging { path: PathBuf, source: std::io::Error },
@@ -95,6 +100,7 @@ impl std::fmt::Display for ProvisionError {
                 f.write_str("the backend `openshell` is not built yet: use `sandbox.backend: local`")
             }
             Self::Network(why) => write!(f, "the network of the sandbox cannot be planned: {why}"),
+            Self::Image(error) => error.fmt(f),
             Self::HostFile(error) => error.fmt(f),
             Self::Repository(error) => error.fmt(f),
             Self::Staging { path, source } => write!(f, "cannot prepare {}: {source}", path.display()),
@@ -119,13 +125,18 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
     let repository_name = repository::name(around.repository);
     let listening = socket::listen(around.directory, around.guard).map_err(ProvisionError::Guard)?;
     let planned = network::plan(&cleared.checked, around.credentials).map_err(ProvisionError::Network)?;
+    let image = image::prepare(harness, around).map_err(ProvisionError::Image)?;
+    let root = if image.is_some() { files::Root::Image } else { files::Root::Host };
     let mut spec =
-        specify(&cleared, around, &staging, &repository_name).map_err(ProvisionError::Repository)?;
+        specify(&cleared, around, root, &staging, &repository_name).map_err(ProvisionError::Repository)?;
     spec.mounts.extend(host_files::mounts(harness, around).map_err(ProvisionError::HostFile)?);
     spec.network = planned.network();
     spec.mounts.extend(planned.mounts());
     let variables = planned.environment().into_iter().map(|(name, value)| (name.into(), value.into()));
     spec.environment.splice(0..0, variables);
+    if let Some(image) = &image {
+        image::apply(image, &mut spec);
+    }
     spec.mounts.extend(runtime::mounts(&Outfit {
         cleared: &cleared,
         guard: around.guard,
@@ -159,6 +170,7 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
         program,
         staging,
         repository_name,
+        image,
         runtime: around.runtime.clone(),
     })
 }
@@ -200,13 +212,14 @@ fn make_staging(directory: &Path) -> Result<PathBuf, ProvisionError> {
 fn specify(
     cleared: &Cleared,
     around: &Surroundings<'_>,
+    root: files::Root,
     staging: &Path,
     repository_name: &str,
 ) -> Result<SandboxSpec, RepositoryError> {
     let harness = &cleared.checked.resolved.harness;
     let mut spec = SandboxSpec::new(around.directory.join(SANDBOXES).join("one"));
     spec.program = Some(PROGRAM.into());
-    spec.mounts = files::system(&cleared.checked.policy);
+    spec.mounts = files::system(&cleared.checked.policy, root);
     spec.mounts.extend(files::workspace(harness, staging));
     spec.mounts.extend(repository::view(harness, around.repository, repository_name)?);
     spec.environment = environment(harness, repository_name, around);
@@ -282,6 +295,7 @@ impl Provisioned {
     pub fn close(self) -> Result<(), sandbox::CloseError> {
         self.runtime.block_on(self.served.stop(Duration::from_millis(500)));
         let closed = self.sandbox.close();
+        drop(self.image);
         drop(self.listening);
         drop(std::fs::remove_dir_all(&self.staging));
         drop(std::fs::remove_dir(self.staging.with_file_name(SANDBOXES)));

@@ -9,6 +9,7 @@ use crate::cancel::Why;
 use crate::credentials::CredentialError;
 use crate::event::outcome::OutcomeKind;
 use crate::guard::GuardError;
+use crate::image::ImageError;
 use crate::inputs::InputError;
 use crate::provision::ProvisionError;
 use crate::provision::model::ModelError;
@@ -175,6 +176,13 @@ impl From<ProvisionError> for Stop {
             }
             ProvisionError::Model(_) => Self::setup(reason),
             ProvisionError::HostFile(_) => Self::missing(reason),
+            ProvisionError::Image(ImageError::Missing { .. } | ImageError::Cache { .. }) => {
+                Self::missing(reason)
+            }
+            ProvisionError::Image(ImageError::Refused { .. }) => {
+                Self::new(OutcomeKind::SecurityStop, 6, reason)
+            }
+            ProvisionError::Image(_) => Self::setup(reason),
             ProvisionError::Repository(_) | ProvisionError::Network(_) => Self::setup(reason),
             ProvisionError::Proof(_) => Self::new(OutcomeKind::SecurityStop, 6, reason),
             ProvisionError::Backend

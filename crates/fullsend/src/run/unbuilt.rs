@@ -14,9 +14,6 @@ pub fn unbuilt(checked: &Checked) -> Vec<Diagnostic> {
         let message = format!("`{field}` is not honoured by a run yet, and is never ignored");
         found.push(Diagnostic::error("not-built", at, message).help(instead.to_owned()));
     };
-    if let Some(image) = &harness.image {
-        say(image.at, "image", "leave it out: the sandbox then has the host's own programs, read-only");
-    }
     if let Some(server) = harness.api_servers.first() {
         say(server.name.at, "api_servers", "leave it out, and give the agent what it needs in `agent_input`");
     }

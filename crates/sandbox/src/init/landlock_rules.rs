@@ -70,7 +70,8 @@ fn add_all(mut ruleset: RulesetCreated, spec: &SandboxSpec) -> Result<RulesetCre
     ruleset = add(ruleset, Path::new("/dev/shm"), everything)?;
     ruleset = add(ruleset, Path::new("/tmp"), everything)?;
     for mount in &spec.mounts {
-        if matches!(mount.kind, MountKind::Symlink { .. }) {
+        // A link of an image must not lend its rights to what it points at.
+        if matches!(mount.kind, MountKind::Symlink { .. }) || !is_there_itself(&mount.target) {
             continue;
         }
         let rights = match &mount.kind {
@@ -84,6 +85,10 @@ fn add_all(mut ruleset: RulesetCreated, spec: &SandboxSpec) -> Result<RulesetCre
         Some(program) => add(ruleset, program, AccessFs::ReadFile | AccessFs::Execute),
         None => Ok(ruleset),
     }
+}
+
+fn is_there_itself(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|status| !status.is_symlink())
 }
 
 fn add(

@@ -7,8 +7,12 @@ use std::path::{Path, PathBuf};
 /// Whether processes inside may change what is mounted.
 pub(super) fn is_writable(kind: &MountKind) -> bool {
     match kind {
-        MountKind::ReadWrite { .. } | MountKind::CopyOnWrite(_) | MountKind::Temporary { .. } => true,
+        MountKind::ReadWrite { .. }
+        | MountKind::CopyOnWrite(_)
+        | MountKind::ImageView { .. }
+        | MountKind::Temporary { .. } => true,
         MountKind::ReadOnly { .. }
+        | MountKind::Image
         | MountKind::Socket { .. }
         | MountKind::File { .. }
         | MountKind::Directory { .. }

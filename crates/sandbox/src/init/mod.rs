@@ -6,6 +6,7 @@ mod copy;
 mod dev;
 mod edits;
 mod idmap;
+mod image;
 mod landlock_rules;
 mod layout;
 mod mounts;

@@ -1,10 +1,12 @@
 //! Placing what the spec lists into the new root, in its order.
 
+use super::image::{self, Found, Image};
 use super::place::{self, ReadOnly, TargetKind};
 use super::sources::{Source, Sources};
+use super::views::View;
 use super::views::ViewFact;
 use super::workshop::Workshop;
-use super::{layout, root, views};
+use super::{layout, root, sources as opened, views};
 use crate::failpoint;
 use crate::spec::{Identity, Mount, MountKind, SandboxSpec};
 use crate::step::{AtStep, Step, StepError};
@@ -20,10 +22,11 @@ pub(super) fn place_all(
     spec: &SandboxSpec,
     sources: Sources,
 ) -> Result<Vec<(PathBuf, ViewFact)>, StepError> {
-    let Sources { mounts, program, layers } = sources;
+    let Sources { mounts, image, program, layers } = sources;
     let workshop = Workshop::open(root, layers).at(Step::Mounts, "the workshop")?;
-    let mut placer =
-        Placer { root, workshop, pinned: BTreeSet::new(), identity: spec.identity, views: Vec::new() };
+    let image = Image::build(&workshop, spec, &image, &mounts).at(Step::Mounts, "the image's layers")?;
+    let (pinned, views) = (BTreeSet::new(), Vec::new());
+    let mut placer = Placer { root, workshop, image, pinned, identity: spec.identity, views };
     for (index, (mount, source)) in spec.mounts.iter().zip(mounts).enumerate() {
         let step = if matches!(mount.kind, MountKind::CopyOnWrite(_)) { Step::Views } else { Step::Mounts };
         placer.place(&spec.mounts[..index], mount, source, index).at(step, mount.target.display())?;
@@ -37,9 +40,13 @@ pub(super) fn place_all(
     Ok(views)
 }
 
+/// Files in a directory that the image does not have.
+const NEW_INODES: u64 = 1 << 16;
+
 struct Placer<'a> {
     root: &'a OwnedFd,
     workshop: Workshop,
+    image: Option<Image>,
     pinned: BTreeSet<PathBuf>,
     identity: Identity,
     views: Vec<(PathBuf, ViewFact)>,
@@ -60,19 +67,25 @@ impl Placer<'_> {
                 attach_at(self.root, target, &tree, kind)
             }
             (MountKind::CopyOnWrite(view), Source::Lower(lower)) => {
-                let made = views::build(&self.workshop, index, view, &lower, self.identity)?;
+                let view = View { edits: &view.edits, memory_bytes: view.memory_bytes };
+                let made = views::build(&self.workshop, index, &view, &lower, self.identity)?;
                 self.view(target, made)
             }
             (MountKind::CopyOnWrite(view), Source::Copied(name)) => {
-                let made = views::of_copy(&self.workshop, &name, view)?;
+                let made = views::of_copy(&self.workshop, &name, &view.edits)?;
                 self.view(target, made)
             }
+            (MountKind::Image, _) => self.of_image(before, target),
+            (MountKind::ImageView { memory_bytes }, _) => self.image_view(target, index, *memory_bytes),
             (MountKind::Temporary { size_bytes, inodes, mode }, _) => {
                 let tree = root::temporary(*size_bytes, *inodes, *mode)?;
                 attach_at(self.root, target, &tree, TargetKind::Directory)
             }
             (MountKind::File { contents, mode }, _) => self.file(before, target, contents, *mode),
             (MountKind::Directory { mode }, _) => {
+                if image::holds(before, target) {
+                    return Ok(());
+                }
                 let (parent, name) = place::open_parent(self.root, target)?;
                 if !place::exists(&parent, name)? {
                     rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(mode & 0o7777))?;
@@ -80,11 +93,47 @@ impl Placer<'_> {
                 Ok(())
             }
             (MountKind::Symlink { to }, _) => {
+                if image::holds(before, target) {
+                    return Ok(());
+                }
                 let (parent, name) = place::open_parent(self.root, target)?;
                 Ok(rustix::fs::symlinkat(to, parent, name)?)
             }
             (_, _) => Err(io::Error::other("the source does not fit the mount")),
         }
+    }
+
+    fn of_image(&mut self, before: &[Mount], target: &Path) -> io::Result<()> {
+        if image::holds(before, target) {
+            return Ok(());
+        }
+        let image = self.image.as_ref().ok_or_else(|| io::Error::other("there is no image"))?;
+        match image.find(target)? {
+            Found::Nothing => Ok(()),
+            Found::Link(to) => {
+                let (parent, name) = place::open_parent(self.root, target)?;
+                Ok(rustix::fs::symlinkat(to, parent, name)?)
+            }
+            Found::Place { place, directory } => {
+                let tree = opened::clone_mount(&place)?;
+                place::restrict(&tree, ReadOnly::Yes)?;
+                self.pin(before, target)?;
+                let kind = if directory { TargetKind::Directory } else { TargetKind::File };
+                attach_at(self.root, target, &tree, kind)
+            }
+        }
+    }
+
+    fn image_view(&mut self, target: &Path, index: usize, memory_bytes: u64) -> io::Result<()> {
+        let image = self.image.as_ref().ok_or_else(|| io::Error::other("there is no image"))?;
+        let Some(directory) = image.find_directory(target)? else {
+            let tree = root::temporary(memory_bytes, NEW_INODES, 0o755)?;
+            return attach_at(self.root, target, &tree, TargetKind::Directory);
+        };
+        let lower = opened::clone_mount(&directory)?;
+        let view = View { edits: &[], memory_bytes };
+        let made = views::build(&self.workshop, index, &view, &lower, self.identity)?;
+        self.view(target, made)
     }
 
     fn view(&mut self, target: &Path, (tree, fact): (OwnedFd, ViewFact)) -> io::Result<()> {
@@ -94,6 +143,10 @@ impl Placer<'_> {
 
     /// The root ends up read-only, so that a file there needs no mount of its own; elsewhere it does.
     fn file(&mut self, before: &[Mount], target: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
+        // A file inside the image is in the image's own layer already.
+        if image::holds(before, target) {
+            return Ok(());
+        }
         if layout::covering(before, target).is_none() {
             let (parent, name) = place::open_parent(self.root, target)?;
             return place::write_new(parent, name, contents, mode);

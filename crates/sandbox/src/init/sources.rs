@@ -32,6 +32,8 @@ pub(super) enum Source {
 pub(super) struct Sources {
     /// One for each mount of the spec, in order.
     pub(super) mounts: Vec<Source>,
+    /// The layers of the image, the uppermost first.
+    pub(super) image: Vec<OwnedFd>,
     pub(super) program: Option<OwnedFd>,
     /// Where the upper layers of views go; belongs to the sandbox's identity.
     pub(super) layers: Option<OwnedFd>,
@@ -51,12 +53,16 @@ pub(super) fn open(spec: &SandboxSpec, mapping: Mapping) -> Result<Sources, Step
     for (index, mount) in spec.mounts.iter().enumerate() {
         mounts.push(opener.open_one(&mount.kind, index)?);
     }
+    let mut image = Vec::with_capacity(spec.image.len());
+    for layer in &spec.image {
+        image.push(opener.layer(layer).at(Step::OpenSources, layer.display())?);
+    }
     let program = match &spec.program {
         Some(_) => Some(clone_program().at(Step::OpenSources, "our own program")?),
         None => None,
     };
     let layers = opener.clone_layers().at(Step::OpenSources, opener.path.display())?;
-    Ok(Sources { mounts, program, layers })
+    Ok(Sources { mounts, image, program, layers })
 }
 
 struct Opener {
@@ -102,7 +108,9 @@ impl Opener {
             MountKind::CopyOnWrite(view) => {
                 self.lower(&view.source, index).at(Step::OpenSources, view.source.display())
             }
-            MountKind::Temporary { .. }
+            MountKind::Image
+            | MountKind::ImageView { .. }
+            | MountKind::Temporary { .. }
             | MountKind::File { .. }
             | MountKind::Directory { .. }
             | MountKind::Symlink { .. } => Ok(Source::None),
@@ -134,6 +142,19 @@ impl Opener {
             Err(_) => Err(io::Error::other(
                 "its file system knows no identity maps, which root needs for a writable mount; use another directory",
             )),
+        }
+    }
+
+    /// Without a map where the file system knows none: whatever an image holds everybody may read.
+    fn layer(&mut self, path: &Path) -> io::Result<OwnedFd> {
+        let place = open_real(path, OFlags::DIRECTORY)?;
+        let tree = clone_mount(&place)?;
+        place::restrict(&tree, ReadOnly::Yes)?;
+        let Some((maps, _)) = &mut self.maps else { return Ok(tree) };
+        let status = rustix::fs::fstat(&place)?;
+        match maps.apply(&tree, (status.st_uid, status.st_gid)) {
+            Err(e) if !knows_no_maps(&e) => Err(e),
+            _ => Ok(tree),
         }
     }
 

@@ -4,7 +4,7 @@
 
 use super::workshop::Workshop;
 use super::{copy, edits, place, root, sources};
-use crate::spec::{CopyOnWrite, Identity};
+use crate::spec::{Edit, Identity};
 use rustix::fs::Mode;
 use rustix::mount::FsOpenFlags;
 use std::io;
@@ -19,13 +19,19 @@ pub(super) enum ViewFact {
     Copied,
 }
 
+/// What a view differs in, and how much of it fits into memory where it must.
+pub(super) struct View<'a> {
+    pub(super) edits: &'a [Edit],
+    pub(super) memory_bytes: u64,
+}
+
 const MEMORY_INODES: u64 = 2_000_000;
 
 /// A detached mount that shows `lower` with the view's edits.
 pub(super) fn build(
     workshop: &Workshop,
     index: usize,
-    view: &CopyOnWrite,
+    view: &View<'_>,
     lower: &OwnedFd,
     identity: Identity,
 ) -> io::Result<(OwnedFd, ViewFact)> {
@@ -36,18 +42,14 @@ pub(super) fn build(
     } else {
         copied(workshop, index, lower)?
     };
-    edits::apply(&tree, &view.edits)?;
+    edits::apply(&tree, view.edits)?;
     Ok((tree, fact))
 }
 
 /// A view that was copied before already.
-pub(super) fn of_copy(
-    workshop: &Workshop,
-    name: &str,
-    view: &CopyOnWrite,
-) -> io::Result<(OwnedFd, ViewFact)> {
+pub(super) fn of_copy(workshop: &Workshop, name: &str, edits: &[Edit]) -> io::Result<(OwnedFd, ViewFact)> {
     let tree = sources::clone_mount(place::open_beneath(workshop.layers()?, Path::new(name))?)?;
-    edits::apply(&tree, &view.edits)?;
+    edits::apply(&tree, edits)?;
     Ok((tree, ViewFact::Copied))
 }
 
@@ -60,7 +62,7 @@ fn is_owned_by(lower: &OwnedFd, identity: Identity) -> io::Result<bool> {
 fn layered(
     workshop: &Workshop,
     index: usize,
-    view: &CopyOnWrite,
+    view: &View<'_>,
     lower: &OwnedFd,
 ) -> io::Result<(OwnedFd, ViewFact)> {
     let on_disk = place::make_directories(workshop.layers()?, Path::new(&format!("view-{index}")))?;
@@ -104,6 +106,6 @@ fn new_directory(parent: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
 }
 
 /// A path that leads to exactly what the descriptor refers to.
-fn by_descriptor(fd: &OwnedFd) -> String {
+pub(super) fn by_descriptor(fd: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }

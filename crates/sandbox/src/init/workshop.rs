@@ -36,6 +36,11 @@ impl Workshop {
         self.layers.as_ref().ok_or_else(|| io::Error::other("there is no layers directory"))
     }
 
+    /// A new directory that is gone with the workshop.
+    pub(super) fn directory(&self, name: &str) -> io::Result<OwnedFd> {
+        place::make_directories(&self.tree, Path::new(name))
+    }
+
     pub(super) fn attach(&self, tree: &OwnedFd, name: &str) -> io::Result<()> {
         place::attach(tree, place::make_target(&self.tree, Path::new(name), TargetKind::Directory)?)
     }

@@ -5,6 +5,7 @@ mod deaths;
 mod doctor;
 mod files;
 mod identity;
+mod image;
 mod leftovers;
 mod limits;
 mod network;
@@ -22,6 +23,7 @@ pub(crate) fn all() -> Vec<Case> {
         doctor::CASES,
         files::CASES,
         identity::CASES,
+        image::CASES,
         leftovers::CASES,
         limits::CASES,
         network::CASES,

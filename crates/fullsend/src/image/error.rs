@@ -1,0 +1,49 @@
+//! Why an image cannot be used: what is wrong, with which file, and what to try.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+#[derive(Debug)]
+pub enum ImageError {
+    /// The name would have to be pulled.
+    InRegistry { name: String },
+    /// The text of `image:` is no reference.
+    Name { why: String },
+    /// There is no such file or directory, or it cannot be read.
+    Missing { path: PathBuf, source: io::Error },
+    /// It is there, and is no image that can be used.
+    Unusable { path: PathBuf, why: String },
+    /// Its contents are not what its own digests say, or try to get out of where they belong.
+    Refused { path: PathBuf, why: String },
+    /// The cache cannot be written.
+    Cache { path: PathBuf, source: io::Error },
+}
+
+impl fmt::Display for ImageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InRegistry { name } => f.write_str(&crate::harness::image::not_pulled(name)),
+            Self::Name { why } => write!(f, "`image` {why}"),
+            Self::Missing { path, source } => {
+                write!(f, "the image {} cannot be read: {source}", path.display())
+            }
+            Self::Unusable { path, why } => write!(f, "the image {} cannot be used: {why}", path.display()),
+            Self::Refused { path, why } => write!(f, "the image {} is refused: {why}", path.display()),
+            Self::Cache { path, source } => {
+                write!(f, "the cache of images {} cannot be used: {source}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for ImageError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Missing { source, .. } | Self::Cache { source, .. } => Some(source),
+            Self::InRegistry { .. } | Self::Name { .. } | Self::Unusable { .. } | Self::Refused { .. } => {
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Images: from an OCI layout directory or an archive to directories that the sandbox lays over each other. Everything is
+//! checked against the image's own digests; nothing is fetched, nothing of an image is ever run here.
+
+mod cache;
+mod entries;
+mod error;
+mod manifest;
+mod source;
+mod stream;
+mod unpack;
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+use cache::{Cache, Exclusive};
+pub use error::ImageError;
+use manifest::{Layer, Manifest};
+use source::Source;
+use stream::{Bounded, Digesting};
+use unpack::{UnpackError, Whiteouts};
+
+/// How much one image may unpack to.
+#[derive(Clone, Copy, Debug)]
+pub struct Caps {
+    pub bytes: u64,
+    pub entries: u64,
+}
+
+impl Default for Caps {
+    fn default() -> Self {
+        Self { bytes: 32 << 30, entries: 2_000_000 }
+    }
+}
+
+/// An image that is ready to be a root. Its layers stay in the cache as long as this lives.
+#[derive(Debug)]
+pub struct Image {
+    /// The uppermost first.
+    pub layers: Vec<PathBuf>,
+    /// 64 hexadecimal digits.
+    pub digest: String,
+    /// What the image wants in the environment, without what would steer the agent or its programs.
+    pub environment: Vec<(String, String)>,
+    _held: Vec<File>,
+}
+
+/// Reads, checks and unpacks what is not in the cache yet.
+pub fn prepare(path: &Path, cache: &Path, caps: Caps) -> Result<Image, ImageError> {
+    let missing = |source: io::Error| ImageError::Missing { path: path.to_owned(), source };
+    std::fs::metadata(path).map_err(missing)?;
+    let source = Source::open(path).map_err(|error| unusable(path, &error))?;
+    let manifest = manifest::choose(&source).map_err(|error| unusable(path, &error))?;
+    let full = |source| ImageError::Cache { path: cache.to_owned(), source };
+    let store = Cache::open(cache).map_err(full)?;
+    let mut work = Work { path, source: &source, cache, store: &store, caps };
+    let held = match work.layered(&manifest) {
+        Err(Failed::CannotMark) => work.merged(&manifest),
+        done => done,
+    };
+    let (layers, held) = held.map_err(|failed| work.told(failed))?.into_iter().unzip();
+    let environment = manifest.environment.into_iter().filter(|(name, _)| may_set(name)).collect();
+    Ok(Image { layers, digest: manifest.digest.hexadecimal().to_owned(), environment, _held: held })
+}
+
+fn unusable(path: &Path, error: &io::Error) -> ImageError {
+    let (path, why) = (path.to_owned(), error.to_string());
+    match error.kind() {
+        io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => {
+            ImageError::Refused { path, why }
+        }
+        _ => ImageError::Unusable { path, why },
+    }
+}
+
+/// Variables that would load code into programs, send them elsewhere, or are the sandbox's own to set.
+fn may_set(name: &str) -> bool {
+    const NEVER: &[&str] = &[
+        "BASH_ENV",
+        "ENV",
+        "GLIBC_TUNABLES",
+        "HOME",
+        "JAVA_TOOL_OPTIONS",
+        "NODE_OPTIONS",
+        "PERL5OPT",
+        "PWD",
+        "PYTHONSTARTUP",
+        "PYTHONHOME",
+        "RUBYOPT",
+        "SHELL",
+        "TMPDIR",
+        "USER",
+        "XDG_CONFIG_HOME",
+    ];
+    const NEVER_BEGINS: &[&str] =
+        &["LD_", "DYLD_", "FULLSEND_", "CLAUDE", "ANTHROPIC", "OPENAI", "CODEX", "GIT_", "SSL_"];
+    let upper = name.to_ascii_uppercase();
+    let plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    plain
+        && !NEVER.contains(&upper.as_str())
+        && !NEVER_BEGINS.iter().any(|start| upper.starts_with(start))
+        && !upper.ends_with("_PROXY")
+}
+
+struct Work<'a> {
+    path: &'a Path,
+    source: &'a Source,
+    cache: &'a Path,
+    store: &'a Cache,
+    caps: Caps,
+}
+
+enum Failed {
+    CannotMark,
+    Archive(io::Error),
+    Cache(io::Error),
+}
+
+type Held = Vec<(PathBuf, File)>;
+
+impl Work<'_> {
+    fn told(&self, failed: Failed) -> ImageError {
+        match failed {
+            Failed::Archive(error) => {
+                ImageError::Refused { path: self.path.to_owned(), why: error.to_string() }
+            }
+            Failed::Cache(source) => ImageError::Cache { path: self.cache.to_owned(), source },
+            Failed::CannotMark => ImageError::Cache {
+                path: self.cache.to_owned(),
+                source: io::Error::other("its file system cannot hold layers"),
+            },
+        }
+    }
+
+    /// One directory for each layer, shared with other images.
+    fn layered(&mut self, manifest: &Manifest) -> Result<Held, Failed> {
+        let mut held = Vec::new();
+        for layer in manifest.layers.iter().rev() {
+            let name = layer.plain.hexadecimal();
+            let found = match self.store.get(name).map_err(Failed::Cache)? {
+                Some(found) => found,
+                None => self.make(name, std::slice::from_ref(layer), Whiteouts::Mark)?,
+            };
+            held.push(found);
+        }
+        Ok(held)
+    }
+
+    /// One directory for the whole image, where the file system cannot mark what a layer removes.
+    fn merged(&mut self, manifest: &Manifest) -> Result<Held, Failed> {
+        let mut chain = Sha256::new();
+        for layer in &manifest.layers {
+            chain.update(layer.plain.hexadecimal());
+        }
+        let name = format!("merged-{}", stream::hexadecimal(&chain.finalize()));
+        if let Some(found) = self.store.get(&name).map_err(Failed::Cache)? {
+            return Ok(vec![found]);
+        }
+        self.make(&name, &manifest.layers, Whiteouts::Apply).map(|found| vec![found])
+    }
+
+    fn make(
+        &mut self,
+        name: &str,
+        layers: &[Layer],
+        whiteouts: Whiteouts,
+    ) -> Result<(PathBuf, File), Failed> {
+        let exclusive = self.store.exclusive().map_err(Failed::Cache)?;
+        // Somebody else may have made it while we waited.
+        if let Some(found) = self.store.get(name).map_err(Failed::Cache)? {
+            return Ok(found);
+        }
+        let made = self.unpack_all(&exclusive, layers, whiteouts);
+        match made.and_then(|()| exclusive.finish(name).map_err(Failed::Cache)) {
+            Ok(()) => {}
+            Err(failed) => {
+                // The first failure is the one to tell; the next unpacking removes what stays.
+                drop(exclusive.discard());
+                return Err(failed);
+            }
+        }
+        let found = self.store.get(name).map_err(Failed::Cache)?;
+        exclusive.prune().map_err(Failed::Cache)?;
+        found.ok_or_else(|| Failed::Cache(io::Error::other("a layer vanished")))
+    }
+
+    fn unpack_all(
+        &mut self,
+        exclusive: &Exclusive<'_>,
+        layers: &[Layer],
+        whiteouts: Whiteouts,
+    ) -> Result<(), Failed> {
+        let into = exclusive.begin().map_err(Failed::Cache)?;
+        for layer in layers {
+            self.unpack(layer, &into, whiteouts)?;
+        }
+        Ok(())
+    }
+
+    fn unpack(&mut self, layer: &Layer, into: &Path, whiteouts: Whiteouts) -> Result<(), Failed> {
+        let mut blob = Digesting::new(self.source.read(&layer.name).map_err(Failed::Archive)?);
+        let Caps { bytes, entries } = &mut self.caps;
+        let decoded = stream::decoded(&mut blob).map_err(Failed::Archive)?;
+        let mut plain = Digesting::new(Bounded { inner: decoded, left: bytes });
+        unpack::unpack(&mut plain, into, whiteouts, entries).map_err(|error| match error {
+            UnpackError::CannotMark => Failed::CannotMark,
+            UnpackError::Archive(error) => Failed::Archive(error),
+            UnpackError::Directory(error) => Failed::Cache(error),
+        })?;
+        let differs = || {
+            Failed::Archive(io::Error::other(format!(
+                "its layer `{}` has other contents than its digest says",
+                layer.name
+            )))
+        };
+        if plain.finish().map_err(Failed::Archive)? != layer.plain.hexadecimal() {
+            return Err(differs());
+        }
+        let stored = blob.finish().map_err(Failed::Archive)?;
+        match &layer.blob {
+            Some(digest) if digest.hexadecimal() != stored => Err(differs()),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! The files of one layer into a directory. Everything is made relative to descriptors that cross no link, so that no
+//! entry reaches anything outside, whatever came before it. Nobody is owner but the caller, nothing is setuid, no device
+//! is made, no attribute is kept; everybody may read, because whoever may use an image may read all of it.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Timespec, Timestamps, XattrFlags};
+use rustix::io::Errno;
+use tar::{Archive, EntryType};
+
+use super::entries::{self, Entry};
+
+const WHITEOUT: &[u8] = b".wh.";
+const OPAQUE: &[u8] = b".wh..wh..opq";
+/// What overlayfs reads for mounts of ordinary users.
+const OPAQUE_ATTRIBUTE: &str = "user.overlay.opaque";
+
+/// What becomes of an entry that says that a lower layer's file is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whiteouts {
+    /// A mark for overlayfs, which lays this directory over others.
+    Mark,
+    /// The directory holds the lower layers already: the file is removed.
+    Apply,
+}
+
+#[derive(Debug)]
+pub enum UnpackError {
+    /// The file system cannot hold a mark for overlayfs.
+    CannotMark,
+    /// Something is wrong with the archive.
+    Archive(io::Error),
+    /// Something is wrong with the directory.
+    Directory(io::Error),
+}
+
+pub fn unpack(
+    plain: impl Read,
+    into: &Path,
+    whiteouts: Whiteouts,
+    entries_left: &mut u64,
+) -> Result<(), UnpackError> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::open(into, flags, Mode::empty()).map_err(|e| UnpackError::Directory(e.into()))?;
+    let mut unpacker = Unpacker { root, path: into, whiteouts, made: HashSet::new(), failure: None };
+    let mut archive = Archive::new(plain);
+    let walked = archive.entries().and_then(|all| {
+        entries::walk(all, |entry, contents| {
+            *entries_left = entries_left
+                .checked_sub(1)
+                .ok_or_else(|| io::Error::other("it has more files than an image may have"))?;
+            unpacker.entry(&entry, contents)
+        })
+    });
+    match (walked, unpacker.failure) {
+        (_, Some(failure)) => Err(failure),
+        (Err(error), None) => Err(UnpackError::Archive(error)),
+        (Ok(()), None) => Ok(()),
+    }
+}
+
+struct Unpacker<'a> {
+    root: OwnedFd,
+    path: &'a Path,
+    whiteouts: Whiteouts,
+    /// What this layer has made, where lower layers are in the same directory.
+    made: HashSet<PathBuf>,
+    /// A failure that is not the archive's.
+    failure: Option<UnpackError>,
+}
+
+impl Unpacker<'_> {
+    fn entry(&mut self, entry: &Entry, contents: &mut dyn Read) -> io::Result<()> {
+        let shown = entry.path.display();
+        let Some(name) = entry.path.file_name().map(Path::new) else { return Ok(()) };
+        let in_whiteout = entry.path.parent().into_iter().flat_map(Path::components);
+        if in_whiteout.map(|part| part.as_os_str().as_bytes()).any(|part| part.starts_with(WHITEOUT)) {
+            return Err(io::Error::other(format!("its entry `{shown}` lies in a removed file")));
+        }
+        let parent = self.parent(&entry.path)?;
+        if name.as_os_str().as_bytes().starts_with(WHITEOUT) {
+            return self.whiteout(&parent, &entry.path, name);
+        }
+        if self.whiteouts == Whiteouts::Apply {
+            self.made.extend(entry.path.ancestors().map(Path::to_path_buf));
+        }
+        match entry.kind {
+            EntryType::Regular | EntryType::Continuous => self.file(&parent, name, entry, contents),
+            EntryType::Directory => self.directory(&parent, name, &entry.path),
+            EntryType::Symlink => {
+                let to = entry.link.as_deref().unwrap_or_default();
+                self.clear(&parent, name, &entry.path)?;
+                let made = rustix::fs::symlinkat(std::ffi::OsStr::from_bytes(to), &parent, name);
+                self.own(made)
+            }
+            EntryType::Link => self.hard_link(&parent, name, entry),
+            EntryType::GNUSparse => {
+                Err(io::Error::other(format!("its entry `{shown}` is sparse, which is not supported")))
+            }
+            // Devices, pipes and what else there may be: the sandbox has its own few.
+            _ => Ok(()),
+        }
+    }
+
+    /// The directory of an entry, made if an earlier entry did not.
+    fn parent(&mut self, path: &Path) -> io::Result<OwnedFd> {
+        let mut here = rustix::io::fcntl_dupfd_cloexec(&self.root, 3)?;
+        let mut so_far = PathBuf::new();
+        for part in path.parent().into_iter().flat_map(Path::components) {
+            let name = Path::new(part.as_os_str());
+            so_far.push(name);
+            here = match open_directory(&here, name) {
+                Ok(directory) => directory,
+                Err(Errno::NOENT) => self.new_directory(&here, name)?,
+                Err(Errno::NOTDIR | Errno::LOOP) if self.covers(&here, name) => {
+                    self.clear(&here, name, &so_far)?;
+                    self.new_directory(&here, name)?
+                }
+                Err(Errno::NOTDIR | Errno::LOOP) => {
+                    let why = format!(
+                        "its entry `{}` goes through `{}`, which is no directory",
+                        path.display(),
+                        so_far.display()
+                    );
+                    return Err(io::Error::other(why));
+                }
+                Err(e) => return self.own(Err(e)),
+            };
+        }
+        Ok(here)
+    }
+
+    /// Whether what is at `name` came from below and an entry of this layer covers it.
+    fn covers(&self, parent: &OwnedFd, name: &Path) -> bool {
+        self.whiteouts == Whiteouts::Apply || is_mark(parent, name)
+    }
+
+    fn new_directory(&mut self, parent: &OwnedFd, name: &Path) -> io::Result<OwnedFd> {
+        let made = rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o755))
+            .and_then(|()| open_directory(parent, name));
+        self.own(made)
+    }
+
+    fn directory(&mut self, parent: &OwnedFd, name: &Path, path: &Path) -> io::Result<()> {
+        let was_marked = is_mark(parent, name);
+        if open_directory(parent, name).is_ok() {
+            return Ok(());
+        }
+        self.clear(parent, name, path)?;
+        let directory = self.new_directory(parent, name)?;
+        if was_marked { self.mark_opaque(&directory) } else { Ok(()) }
+    }
+
+    fn file(
+        &mut self,
+        parent: &OwnedFd,
+        name: &Path,
+        entry: &Entry,
+        contents: &mut dyn Read,
+    ) -> io::Result<()> {
+        self.clear(parent, name, &entry.path)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let executable = entry.header.mode().unwrap_or(0o644) & 0o111 != 0;
+        let mode = Mode::from_raw_mode(if executable { 0o755 } else { 0o644 });
+        let made = rustix::fs::openat(parent, name, flags, mode);
+        let mut file = File::from(self.own(made)?);
+        let expected = entry.header.size()?;
+        let copied = copy(contents, &mut file);
+        let copied = self.told(copied)?;
+        if copied != expected {
+            return Err(io::Error::other(format!("its entry `{}` is cut off", entry.path.display())));
+        }
+        let seconds = i64::try_from(entry.header.mtime().unwrap_or(0)).unwrap_or(0);
+        let time = Timespec { tv_sec: seconds, tv_nsec: 0 };
+        let times = Timestamps { last_access: time, last_modification: time };
+        // The umask is the caller's; the time decides whether caches in the image are fresh.
+        let finished = rustix::fs::fchmod(&file, mode).and_then(|()| rustix::fs::futimens(&file, &times));
+        self.own(finished)
+    }
+
+    fn hard_link(&mut self, parent: &OwnedFd, name: &Path, entry: &Entry) -> io::Result<()> {
+        let target = entries::relative(entry.link.as_deref().unwrap_or_default())?;
+        let why = || {
+            format!(
+                "its entry `{}` is a link to `{}`, which is not in the layer",
+                entry.path.display(),
+                target.display()
+            )
+        };
+        let directory = target.parent().unwrap_or(Path::new(""));
+        let from = if directory.as_os_str().is_empty() {
+            rustix::io::fcntl_dupfd_cloexec(&self.root, 3)
+        } else {
+            open_directory(&self.root, directory)
+        };
+        let from = from.map_err(|_| io::Error::other(why()))?;
+        let original = target.file_name().map(Path::new).ok_or_else(|| io::Error::other(why()))?;
+        if (original, &target) == (name, &entry.path) {
+            return Err(io::Error::other(why()));
+        }
+        match rustix::fs::statat(&from, original, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(status) if FileType::from_raw_mode(status.st_mode) != FileType::Directory => {}
+            _ => return Err(io::Error::other(why())),
+        }
+        self.clear(parent, name, &entry.path)?;
+        let made = rustix::fs::linkat(&from, original, parent, name, AtFlags::empty());
+        self.own(made)
+    }
+
+    fn whiteout(&mut self, parent: &OwnedFd, path: &Path, name: &Path) -> io::Result<()> {
+        let bytes = name.as_os_str().as_bytes();
+        if bytes == OPAQUE {
+            return match self.whiteouts {
+                Whiteouts::Mark if path.parent() == Some(Path::new("")) => {
+                    Err(io::Error::other("it removes everything below it, which is not supported"))
+                }
+                Whiteouts::Mark => self.mark_opaque(parent),
+                Whiteouts::Apply => {
+                    let purged = self.purge(path.parent().unwrap_or(Path::new("")));
+                    self.own(purged)
+                }
+            };
+        }
+        let gone = Path::new(std::ffi::OsStr::from_bytes(&bytes[WHITEOUT.len()..]));
+        // Other names that begin so are another tool's bookkeeping.
+        if gone.as_os_str().as_bytes().starts_with(WHITEOUT) {
+            return Ok(());
+        }
+        if gone.file_name() != Some(gone.as_os_str()) {
+            return Err(io::Error::other(format!(
+                "its entry `{}` removes nothing that can have a name",
+                path.display()
+            )));
+        }
+        match self.whiteouts {
+            Whiteouts::Apply if self.made.contains(&path.with_file_name(gone)) => {
+                let purged = self.purge(&path.with_file_name(gone)).or_else(|error| match error.kind() {
+                    io::ErrorKind::NotADirectory => Ok(()),
+                    _ => Err(error),
+                });
+                self.own(purged)
+            }
+            Whiteouts::Apply => self.clear(parent, gone, &path.with_file_name(gone)),
+            Whiteouts::Mark => self.mark_gone(parent, gone),
+        }
+    }
+
+    /// Removes what lower layers put into a directory, and nothing of this one.
+    fn purge(&self, directory: &Path) -> io::Result<()> {
+        for child in std::fs::read_dir(self.path.join(directory))? {
+            let child = child?;
+            let path = directory.join(child.file_name());
+            match (self.made.contains(&path), child.file_type()?.is_dir()) {
+                (true, true) => self.purge(&path)?,
+                (true, false) => {}
+                (false, true) => std::fs::remove_dir_all(child.path())?,
+                (false, false) => std::fs::remove_file(child.path())?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A removal means what lies below: what this layer itself has stays.
+    fn mark_gone(&mut self, parent: &OwnedFd, gone: &Path) -> io::Result<()> {
+        if let Ok(directory) = open_directory(parent, gone) {
+            return self.mark_opaque(&directory);
+        }
+        let mode = Mode::from_raw_mode(0o600);
+        match rustix::fs::mknodat(parent, gone, FileType::CharacterDevice, mode, 0) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(Errno::PERM | Errno::OPNOTSUPP | Errno::INVAL) => self.cannot_mark(),
+            Err(e) => self.own(Err(e)),
+        }
+    }
+
+    fn mark_opaque(&mut self, directory: &OwnedFd) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(directory, ".", flags, Mode::empty());
+        let opened = self.own(opened)?;
+        match rustix::fs::fsetxattr(&opened, OPAQUE_ATTRIBUTE, b"y", XattrFlags::empty()) {
+            Err(Errno::PERM | Errno::OPNOTSUPP) => self.cannot_mark(),
+            set => self.own(set),
+        }
+    }
+
+    fn cannot_mark(&mut self) -> io::Result<()> {
+        self.failure = Some(UnpackError::CannotMark);
+        Err(io::Error::other("no marks"))
+    }
+
+    /// Makes room: the last entry of a name is the one that counts.
+    fn clear(&mut self, parent: &OwnedFd, name: &Path, path: &Path) -> io::Result<()> {
+        match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            // Its parents were opened without crossing a link, and nobody else writes here.
+            Err(Errno::ISDIR) => {
+                let removed = std::fs::remove_dir_all(self.path.join(path));
+                self.own(removed)
+            }
+            Err(e) => self.own(Err(e)),
+        }
+    }
+
+    /// Remembers that a failure is the directory's, not the archive's.
+    fn own<T, E: Into<io::Error>>(&mut self, result: Result<T, E>) -> io::Result<T> {
+        result.map_err(|error| {
+            let error = error.into();
+            let copy = error
+                .raw_os_error()
+                .map_or_else(|| io::Error::other(error.to_string()), io::Error::from_raw_os_error);
+            self.failure = Some(UnpackError::Directory(copy));
+            error
+        })
+    }
+
+    fn told(&mut self, copied: Result<u64, Copied>) -> io::Result<u64> {
+        match copied {
+            Ok(count) => Ok(count),
+            Err(Copied::Read(error)) => Err(error),
+            Err(Copied::Write(error)) => self.own(Err(error)),
+        }
+    }
+}
+
+/// Which side of a copy failed.
+enum Copied {
+    Read(io::Error),
+    Write(io::Error),
+}
+
+fn copy(from: &mut dyn Read, to: &mut File) -> Result<u64, Copied> {
+    use std::io::Write;
+    let mut buffer = vec![0; 1 << 16];
+    let mut total = 0;
+    loop {
+        let count = match from.read(&mut buffer) {
+            Ok(0) => return Ok(total),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(Copied::Read(error)),
+        };
+        to.write_all(&buffer[..count]).map_err(Copied::Write)?;
+        total += count as u64;
+    }
+}
+
+fn open_directory(parent: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    rustix::fs::openat2(parent, path, flags, Mode::empty(), resolve)
+}
+
+/// Whether overlayfs would take this for a removed file.
+fn is_mark(parent: &OwnedFd, name: &Path) -> bool {
+    rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|status| {
+        FileType::from_raw_mode(status.st_mode) == FileType::CharacterDevice && status.st_rdev == 0
+    })
+}

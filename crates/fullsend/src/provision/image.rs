@@ -1,0 +1,52 @@
+//! The image of a run: found as the harness names it, unpacked, and made part of the sandbox's spec.
+
+use std::path::PathBuf;
+
+use sandbox::SandboxSpec;
+
+use super::Surroundings;
+use crate::event::RunEvent;
+use crate::harness::Harness;
+use crate::harness::image::ImageRef;
+use crate::harness::reference::LocalPath;
+use crate::image::{self, Caps, Image, ImageError};
+
+/// The harness's image, ready in the cache; its digest goes into the record.
+pub fn prepare(harness: &Harness, around: &Surroundings<'_>) -> Result<Option<Image>, ImageError> {
+    let Some(name) = &harness.image else { return Ok(None) };
+    let wrong = |why: String| ImageError::Name { why };
+    let name =
+        name.expand(around.variables).map_err(|name| wrong(format!("needs {name}, which is not set")))?;
+    let find = |path: &str| LocalPath::parse(path).ok().and_then(|path| around.library.layers.find(&path));
+    let path = match ImageRef::parse(&name, |path| find(path).is_some()).map_err(wrong)? {
+        ImageRef::Registry(name) => return Err(ImageError::InRegistry { name }),
+        ImageRef::Host(path) => PathBuf::from(path),
+        ImageRef::Layered(path) => find(&path)
+            .and_then(|found| around.library.layers.host_path(&found))
+            .ok_or_else(|| wrong(format!("names `{path}`, which no layer has on disk")))?,
+    };
+    let cache = cache(around.variables)
+        .ok_or_else(|| wrong("needs a cache: set HOME or XDG_CACHE_HOME".to_owned()))?;
+    let image = image::prepare(&path, &cache, Caps::default())?;
+    let (kind, sha256) = ("image".to_owned(), image.digest.clone());
+    around.emit.emit(RunEvent::Input { kind, name, sha256 });
+    Ok(Some(image))
+}
+
+/// Where unpacked images are kept.
+pub fn cache(variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    let absolute = |path: &String| path.starts_with('/');
+    let home = || variable("HOME").filter(absolute).map(|home| PathBuf::from(home).join(".cache"));
+    let cache = variable("XDG_CACHE_HOME").filter(absolute).map(PathBuf::from);
+    cache.or_else(home).map(|cache| cache.join("fullsend/images"))
+}
+
+/// Puts the image below everything else: its variables count where nobody else sets them, and `PATH` is its own.
+pub fn apply(image: &Image, spec: &mut SandboxSpec) {
+    spec.image.clone_from(&image.layers);
+    if image.environment.iter().any(|(name, _)| name == "PATH") {
+        spec.environment.retain(|(name, _)| name != "PATH");
+    }
+    let variables = image.environment.iter().map(|(name, value)| (name.into(), value.into()));
+    spec.environment.splice(0..0, variables);
+}

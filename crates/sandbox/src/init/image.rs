@@ -1,0 +1,164 @@
+//! The image that parts of the root come from: its layers over each other, and over them one of our own with everything
+//! that the spec puts inside the image. Whatever the image has in those places, such as a link, is covered and never followed.
+
+use super::sources::Source;
+use super::workshop::Workshop;
+use super::{layout, place, root, views};
+use crate::spec::{Mount, MountKind, SandboxSpec};
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use rustix::mount::FsOpenFlags;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// The image, merged and read-only.
+pub(super) struct Image {
+    tree: OwnedFd,
+}
+
+/// What the image has at a path.
+pub(super) enum Found {
+    Nothing,
+    Link(PathBuf),
+    Place { place: OwnedFd, directory: bool },
+}
+
+impl Image {
+    /// `None` where the spec has no image.
+    pub(super) fn build(
+        workshop: &Workshop,
+        spec: &SandboxSpec,
+        layers: &[OwnedFd],
+        sources: &[Source],
+    ) -> io::Result<Option<Self>> {
+        if layers.is_empty() {
+            return Ok(None);
+        }
+        let own = workshop.directory("image-own")?;
+        prepare_own(&own, spec, sources)?;
+        // overlayfs takes its layers from mounts of this namespace only.
+        for (index, layer) in layers.iter().enumerate() {
+            workshop.attach(layer, &format!("image-{index}"))?;
+        }
+        let all: Vec<&OwnedFd> = std::iter::once(&own).chain(layers).collect();
+        let tree = overlay(&all)?;
+        workshop.attach(&tree, "image")?;
+        Ok(Some(Self { tree }))
+    }
+
+    /// Links on the way are followed inside the image, a link at the end is told.
+    pub(super) fn find(&self, path: &Path) -> io::Result<Found> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(Errno::INVAL.into());
+        };
+        let parent = match self.open(parent) {
+            Err(e) if is_absent(&e) => return Ok(Found::Nothing),
+            opened => opened?,
+        };
+        let status = match rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => return Ok(Found::Nothing),
+            status => status?,
+        };
+        match status.st_mode & libc::S_IFMT {
+            libc::S_IFLNK => {
+                let to = rustix::fs::readlinkat(&parent, name, Vec::new())?;
+                Ok(Found::Link(PathBuf::from(OsString::from_vec(to.into_bytes()))))
+            }
+            kind => {
+                let place = place::open_beneath(&parent, Path::new(name))?;
+                Ok(Found::Place { place, directory: kind == libc::S_IFDIR })
+            }
+        }
+    }
+
+    /// The directory at `path`, links followed inside the image.
+    pub(super) fn find_directory(&self, path: &Path) -> io::Result<Option<OwnedFd>> {
+        match self.open(path) {
+            Err(e) if is_absent(&e) => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
+
+    fn open(&self, path: &Path) -> io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        Ok(rustix::fs::openat2(&self.tree, path, flags, Mode::empty(), resolve)?)
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP))
+}
+
+/// Whether `target` lies in something of the image, which is read-only and gets its contents from the own layer.
+pub(super) fn holds(before: &[Mount], target: &Path) -> bool {
+    layout::covering(before, target).is_some_and(|cover| cover.kind == MountKind::Image)
+}
+
+/// Puts mount points, files and links where the spec has something inside the image.
+fn prepare_own(own: &OwnedFd, spec: &SandboxSpec, sources: &[Source]) -> io::Result<()> {
+    for (index, (mount, source)) in spec.mounts.iter().zip(sources).enumerate() {
+        if holds(&spec.mounts[..index], &mount.target) {
+            prepare_one(own, mount, source)?;
+        }
+    }
+    match &spec.program {
+        Some(program) if holds(&spec.mounts, program) => mount_point(own, program, place::TargetKind::File),
+        _ => Ok(()),
+    }
+}
+
+fn prepare_one(own: &OwnedFd, Mount { target, kind }: &Mount, source: &Source) -> io::Result<()> {
+    use place::TargetKind::{Directory, File};
+    match kind {
+        MountKind::File { contents, mode } => {
+            let (parent, name) = place::open_parent(own, target)?;
+            place::write_new(parent, name, contents, *mode)
+        }
+        MountKind::Symlink { to } => {
+            let (parent, name) = place::open_parent(own, target)?;
+            Ok(rustix::fs::symlinkat(to, parent, name)?)
+        }
+        MountKind::ReadOnly { .. } | MountKind::ReadWrite { .. } => {
+            let is_file = matches!(source, Source::Tree { directory: false, .. });
+            mount_point(own, target, if is_file { File } else { Directory })
+        }
+        MountKind::Socket { .. } => mount_point(own, target, File),
+        MountKind::CopyOnWrite(_)
+        | MountKind::ImageView { .. }
+        | MountKind::Temporary { .. }
+        | MountKind::Directory { .. } => mount_point(own, target, Directory),
+        // What lies in a part of the image that is shown is shown with it.
+        MountKind::Image => Ok(()),
+    }
+}
+
+fn mount_point(own: &OwnedFd, target: &Path, kind: place::TargetKind) -> io::Result<()> {
+    place::make_target(own, target, kind).map(drop)
+}
+
+/// Only layers to read from, the uppermost first.
+fn overlay(layers: &[&OwnedFd]) -> io::Result<OwnedFd> {
+    let context = rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    let mut one_by_one = true;
+    for layer in layers {
+        match rustix::mount::fsconfig_set_string(&context, "lowerdir+", views::by_descriptor(layer)) {
+            Err(Errno::INVAL) if one_by_one && std::ptr::eq(*layer, layers[0]) => {
+                one_by_one = false;
+                break;
+            }
+            set => set?,
+        }
+    }
+    if !one_by_one {
+        // Linux before 6.5 takes them in one string, and of that not more than 255 bytes.
+        let all: Vec<String> = layers.iter().map(|layer| views::by_descriptor(layer)).collect();
+        rustix::mount::fsconfig_set_string(&context, "lowerdir", all.join(":"))?;
+    }
+    // Ordinary users may not read trusted attributes.
+    rustix::mount::fsconfig_set_flag(&context, "userxattr")?;
+    root::mounted(&context)
+}
