@@ -46,7 +46,7 @@ pub fn check(library: &mut Library, resolved: &Resolved, problems: &mut Vec<Diag
             }
             Ok(ImageRef::Layered(path)) => match LocalPath::parse(&path) {
                 Ok(path) => {
-                    problems.extend(library.find(&path, image.at, "image").err().map(|problem| *problem))
+                    problems.extend(library.find(&path, image.at, "image").err().map(|problem| *problem));
                 }
                 Err(why) => problems.push(Diagnostic::error("value", image.at, format!("`image` {why}"))),
             },

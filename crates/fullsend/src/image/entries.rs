@@ -44,7 +44,7 @@ pub fn walk<R: Read>(
             EntryType::GNULongName => announced.path = Some(name(&mut entry)?),
             EntryType::GNULongLink => announced.link = Some(name(&mut entry)?),
             EntryType::XHeader => {
-                extended(&read_at_most(&mut entry, MAX_EXTENDED_BYTES)?, &header, &mut announced)?
+                extended(&read_at_most(&mut entry, MAX_EXTENDED_BYTES)?, &header, &mut announced)?;
             }
             EntryType::XGlobalHeader => {}
             kind => {
