@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use zeroize::Zeroizing;
 
 const MAX_CHUNK_LINE: usize = 512;
 const MAX_TRAILER_LINES: usize = 64;
@@ -71,6 +72,38 @@ where
     };
     to.flush().await.map_err(BodyError::Write)?;
     Ok(sent)
+}
+
+/// A head and the body after it. What of the body is here already leaves with the head, in one write: for small
+/// messages that is half of the work. Gives the number of body bytes.
+pub async fn relay_message<R, W>(
+    head: &[u8],
+    from: &mut HeadReader<R>,
+    to: &mut W,
+    framing: Framing,
+    idle: Duration,
+    watch: Watch<'_>,
+) -> Result<u64, BodyError>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let mut first = Zeroizing::new(head.to_vec());
+    let (here, rest) = match framing {
+        Framing::Length(length) => {
+            let here = from.take_buffered(length);
+            let taken = here.len() as u64;
+            (here, Framing::Length(length - taken))
+        }
+        framing => (bytes::BytesMut::new(), framing),
+    };
+    if watch(&here) {
+        return Err(BodyError::Refused);
+    }
+    first.extend_from_slice(&here);
+    put(to, &first, idle).await?;
+    to.flush().await.map_err(BodyError::Write)?;
+    Ok(here.len() as u64 + relay_body(from, to, rest, idle, watch).await?)
 }
 
 /// A request's body, whole, if it is not larger than `most`.

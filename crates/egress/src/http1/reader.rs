@@ -95,6 +95,12 @@ impl<R: AsyncRead + Unpin> HeadReader<R> {
         Ok(self.buffer.split_to(length))
     }
 
+    /// What was read ahead, at most `most` bytes of it.
+    pub fn take_buffered(&mut self, most: u64) -> BytesMut {
+        let length = usize::try_from(most).unwrap_or(usize::MAX).min(self.buffer.len());
+        self.buffer.split_to(length)
+    }
+
     /// Waits until there is a byte, an end or an error, and takes nothing.
     pub async fn peek_any(&mut self) -> io::Result<Option<u8>> {
         if self.buffer.is_empty() && self.fill().await? == 0 {

@@ -228,6 +228,19 @@ proptest! {
         drop(ResponseHead::parse(&bytes));
     }
 
+    /// Fields that came over HTTP/2: whatever passes can be written as HTTP/1.1 without becoming more.
+    #[test]
+    fn fields_of_another_reader_stay_what_they_are(
+        fields in proptest::collection::vec(("[ -~\r\n\0]{0,6}", "[ -~\r\n\0]{0,8}"), 0..5), target in "[ -~\r\n]{0,10}",
+    ) {
+        let listed = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        let Ok(listed) = Fields::of(listed) else { return Ok(()) };
+        let Ok(head) = RequestHead::of(b"GET", target.as_bytes(), Version::Http11, listed) else { return Ok(()) };
+        let kept = head.without_hop().iter().filter(|(name, _)| !name.eq_ignore_ascii_case("upgrade")).count();
+        let again = RequestHead::parse(&head.write_upstream("a", &target));
+        prop_assert_eq!(again.map(|again| again.without_hop().iter().count()), Ok(kept));
+    }
+
     #[test]
     fn what_we_write_we_read_again(pieces in proptest::collection::vec(piece(), 0..8)) {
         let text = format!("POST /x HTTP/1.1\r\nHost: a\r\n{}\r\n", pieces.concat());

@@ -6,7 +6,7 @@ use super::outgoing::{Outgoing, OutgoingBody};
 use super::refusal::Refusal;
 use super::upstream::{BoxStream, Upstream};
 use crate::credentials::{CredentialError, PlaceholderWatch};
-use crate::http1::{BodyError, Framing, HeadReader, RequestHead, ResponseHead, relay_body};
+use crate::http1::{BodyError, Framing, HeadReader, RequestHead, ResponseHead, relay_message};
 use crate::websocket::agreed;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -111,10 +111,10 @@ async fn send(
     uploaded: &AtomicU64,
 ) -> Result<u64, BodyError> {
     let Passed { head: request, outgoing, idle } = *passed;
-    to.write_all(&outgoing.head).await.map_err(BodyError::Write)?;
     let length = outgoing.head.len() as u64;
     match &outgoing.body {
         OutgoingBody::Filled(body) => {
+            to.write_all(&outgoing.head).await.map_err(BodyError::Write)?;
             to.write_all(body).await.map_err(BodyError::Write)?;
             to.flush().await.map_err(BodyError::Write)?;
             Ok(length + body.len() as u64)
@@ -125,7 +125,7 @@ async fn send(
                 uploaded.fetch_add(portion.len() as u64, Ordering::Relaxed);
                 watch.sees(portion)
             };
-            Ok(length + relay_body(from, to, request.framing, idle, &mut sees).await?)
+            Ok(length + relay_message(&outgoing.head, from, to, request.framing, idle, &mut sees).await?)
         }
     }
 }
@@ -177,11 +177,9 @@ async fn answer(
         let keeps_alive = !head.wants_close() && framing != Framing::UntilClose && !request.wants_close();
         let written = head.write_downstream(framing, keeps_alive);
         *answered = head.status >= 200 || head.status == 101;
-        to.write_all(&written).await.map_err(|error| error.to_string())?;
-        to.flush().await.map_err(|error| error.to_string())?;
+        let relayed = relay_message(&written, from, to, framing, idle, &mut |_| false).await;
+        let length = relayed.map_err(|error| error.to_string())?;
         if *answered {
-            let relayed = relay_body(from, to, framing, idle, &mut |_| false).await;
-            let length = relayed.map_err(|error| error.to_string())?;
             return Ok(Received { status: head.status, bytes: bytes.len() as u64 + length, keeps_alive });
         }
     }

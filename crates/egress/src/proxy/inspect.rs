@@ -11,7 +11,6 @@ use super::upstream::Upstream;
 use crate::dial::DialError;
 use policy::Host;
 use rustls::server::Acceptor;
-use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_rustls::LazyConfigAcceptor;
@@ -109,7 +108,7 @@ impl Site {
             Ok(config) => config,
             Err(error) => return attempt.broke(error.to_string()),
         };
-        let shaking = hello.into_stream(Arc::new(config));
+        let shaking = hello.into_stream(config);
         let client = match tokio::time::timeout(self.proxy.limits.head_time, shaking).await {
             Ok(Ok(client)) => client,
             Ok(Err(error)) => return attempt.broke(format!("the client's TLS: {error}")),

@@ -17,14 +17,17 @@ use time::{Duration, OffsetDateTime};
 const LIFE: Duration = Duration::days(7);
 /// Clocks inside images may be behind.
 const BACKDATED: Duration = Duration::hours(24);
-const MAX_LEAVES: usize = 256;
+const MAX_SERVERS: usize = 256;
+
+/// A host, and the protocol that it speaks.
+type Server = (String, Option<Vec<u8>>);
 
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
     pem: String,
     leaf_key: KeyPair,
-    leaves: Mutex<HashMap<String, Arc<CertifiedKey>>>,
+    servers: Mutex<HashMap<Server, Arc<ServerConfig>>>,
 }
 
 #[derive(Debug)]
@@ -58,7 +61,7 @@ impl Authority {
             pem: certificate.pem(),
             issuer: Issuer::new(params, key),
             leaf_key: KeyPair::generate().map_err(AuthorityError::Make)?,
-            leaves: Mutex::default(),
+            servers: Mutex::default(),
         })
     }
 
@@ -71,28 +74,29 @@ impl Authority {
         &self.certificate
     }
 
-    /// A server of this host, that offers exactly the protocol which the upstream chose.
-    pub fn server_config(&self, host: &str, protocol: Option<&[u8]>) -> Result<ServerConfig, AuthorityError> {
-        let leaf = self.leaf(host)?;
+    /// A server of this host, that offers exactly the protocol which the upstream chose. Kept, because clients connect
+    /// to the same few hosts again and again, and resume their sessions.
+    pub fn server_config(
+        &self,
+        host: &str,
+        protocol: Option<&[u8]>,
+    ) -> Result<Arc<ServerConfig>, AuthorityError> {
+        let wanted: Server = (host.to_owned(), protocol.map(<[u8]>::to_vec));
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(server) = servers.get(&wanted) {
+            return Ok(Arc::clone(server));
+        }
         let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
         let builder = builder.with_safe_default_protocol_versions().map_err(AuthorityError::Key)?;
-        let resolver = Arc::new(SingleCertAndKey::from(CertifiedKey::clone(&leaf)));
+        let resolver = Arc::new(SingleCertAndKey::from(self.make_leaf(host)?));
         let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
-        config.alpn_protocols = protocol.map(<[u8]>::to_vec).into_iter().collect();
+        config.alpn_protocols = wanted.1.clone().into_iter().collect();
+        let config = Arc::new(config);
+        if servers.len() >= MAX_SERVERS {
+            servers.clear();
+        }
+        servers.insert(wanted, Arc::clone(&config));
         Ok(config)
-    }
-
-    fn leaf(&self, host: &str) -> Result<Arc<CertifiedKey>, AuthorityError> {
-        let mut leaves = self.leaves.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(leaf) = leaves.get(host) {
-            return Ok(Arc::clone(leaf));
-        }
-        let leaf = Arc::new(self.make_leaf(host)?);
-        if leaves.len() >= MAX_LEAVES {
-            leaves.clear();
-        }
-        leaves.insert(host.to_owned(), Arc::clone(&leaf));
-        Ok(leaf)
     }
 
     fn make_leaf(&self, host: &str) -> Result<CertifiedKey, AuthorityError> {

@@ -32,9 +32,8 @@ impl<'a> Open<'a> {
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        self.counts.open.fetch_sub(1, Ordering::Relaxed);
-        let count = if self.answered { &self.counts.answered } else { &self.counts.given_up };
-        count.fetch_add(1, Ordering::Relaxed);
+        let counts = self.counts;
+        counts.end(if self.answered { &counts.answered } else { &counts.given_up });
     }
 }
 

@@ -20,6 +20,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tasks::Tasks;
+use tokio::sync::Notify;
 use way::Way;
 
 pub(super) const HTTP_2: &[u8] = b"h2";
@@ -46,12 +47,18 @@ struct Counts {
     open: AtomicU64,
     answered: AtomicU64,
     given_up: AtomicU64,
+    flooded: Notify,
 }
 
 impl Counts {
-    fn floods(&self) -> bool {
+    /// One stream less; `count` is the one of these that it adds to.
+    fn end(&self, count: &AtomicU64) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+        count.fetch_add(1, Ordering::Relaxed);
         let given_up = self.given_up.load(Ordering::Relaxed);
-        given_up > self.answered.load(Ordering::Relaxed).saturating_add(MAX_GIVEN_UP)
+        if given_up > self.answered.load(Ordering::Relaxed).saturating_add(MAX_GIVEN_UP) {
+            self.flooded.notify_one();
+        }
     }
 }
 
@@ -103,9 +110,11 @@ impl Line {
         let steps = 10;
         let (mut quiet, mut before) = (0, 0);
         loop {
-            tokio::time::sleep(idle / steps).await;
-            if self.counts.floods() {
-                return Some("the client resets its streams faster than they can be answered".to_owned());
+            tokio::select! {
+                () = tokio::time::sleep(idle / steps) => {}
+                () = self.counts.flooded.notified() => {
+                    return Some("the client resets its streams faster than they can be answered".to_owned());
+                }
             }
             let begun = self.counts.begun.load(Ordering::Relaxed);
             let open = self.counts.open.load(Ordering::Relaxed);

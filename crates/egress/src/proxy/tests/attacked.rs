@@ -295,7 +295,7 @@ pub(super) async fn authority_key(layer: Layer) -> Outcome {
     let (client, server) = tokio::io::duplex(1 << 16);
     let roots = crate::dial::Roots::only([authority.certificate().clone()]);
     let config = authority.server_config("bank.test", None).unwrap();
-    let accepting = tokio_rustls::TlsAcceptor::from(Arc::new(config)).accept(server);
+    let accepting = tokio_rustls::TlsAcceptor::from(config).accept(server);
     let name = rustls::pki_types::ServerName::try_from("bank.test").unwrap();
     let connecting = tokio_rustls::TlsConnector::from(Arc::new(roots.client_config())).connect(name, client);
     let (accepted, connected) = tokio::join!(accepting, connecting);

@@ -14,6 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 type AnyBody = UnsyncBoxBody<Bytes, Infallible>;
 type Seen = Arc<Mutex<Vec<(String, HeaderMap)>>>;
@@ -149,6 +150,69 @@ async fn authority_and_host_must_name_the_connection() {
     assert!(seen.lock().unwrap().is_empty());
 }
 
+/// A request as a client writes it that keeps to no rule: every field a literal, nothing checked.
+fn raw_request(fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (name, value) in fields {
+        block.push(0);
+        for text in [name, value] {
+            block.push(u8::try_from(text.len()).unwrap());
+            block.extend_from_slice(text.as_bytes());
+        }
+    }
+    let mut out = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+    out.extend_from_slice(&[0, 0, u8::try_from(block.len()).unwrap(), 1, 5, 0, 0, 0, 1]);
+    out.extend_from_slice(&block);
+    out
+}
+
+#[tokio::test]
+async fn smuggled_fields_never_arrive() {
+    let (scene, port, seen) = enforced().await;
+    let host = format!("api.test:{port}");
+    let good = [(":method", "GET"), (":scheme", "https"), (":path", "/open/a"), (":authority", &*host)];
+    let with = |more: &[(&'static str, &'static str)]| {
+        let mut fields = good.to_vec();
+        fields.extend_from_slice(more);
+        fields
+    };
+    let path = |path: &'static str| {
+        let mut fields = good.to_vec();
+        fields[2].1 = path;
+        fields
+    };
+    let requests = [
+        path("/open/a HTTP/1.1\r\nHost: x\r\n\r\nGET /open/secret"),
+        path("/open/a b"),
+        path("open/a"),
+        path("https://api.test/open/a"),
+        with(&[("x", "1\r\ny: 2")]),
+        with(&[("x", "\0")]),
+        with(&[("x\r\ny", "1")]),
+        with(&[("Upper", "1")]),
+        with(&[("transfer-encoding", "chunked")]),
+        with(&[("connection", "close")]),
+        with(&[("upgrade", "websocket")]),
+        with(&[(":path", "/open/secret")]),
+        with(&[("host", "other.test")]),
+        with(&[("content-length", "5")]),
+        good[..3].to_vec(),
+    ];
+    for fields in requests {
+        let stream = scene.tunnel(&host).await.unwrap();
+        let mut stream = scene.tls_speaking(stream, Trust::Run, "api.test", &[b"h2"]).await.unwrap();
+        stream.write_all(&raw_request(&fields)).await.unwrap();
+        drop(tokio::time::timeout(Duration::from_millis(300), stream.read_to_end(&mut Vec::new())).await);
+        assert!(seen.lock().unwrap().is_empty(), "{fields:?}");
+    }
+    // The same writer, with nothing wrong.
+    let stream = scene.tunnel(&host).await.unwrap();
+    let mut stream = scene.tls_speaking(stream, Trust::Run, "api.test", &[b"h2"]).await.unwrap();
+    stream.write_all(&raw_request(&good)).await.unwrap();
+    drop(tokio::time::timeout(Duration::from_secs(1), stream.read_to_end(&mut Vec::new())).await);
+    assert_eq!(seen.lock().unwrap().len(), 1);
+}
+
 #[tokio::test]
 async fn the_client_is_offered_what_the_server_speaks() {
     let mut setting = Setting::new("");
@@ -208,7 +272,11 @@ async fn credentials_are_put_in_and_never_leak_through_bodies() {
 
 #[tokio::test]
 async fn a_flood_of_resets_ends_the_connection_and_no_other() {
-    let (scene, port, _) = enforced().await;
+    let mut setting = Setting::new("");
+    let (port, _) = http2_server(&setting).await;
+    setting.policy = rule(port, ENFORCED);
+    setting.limits.idle = Duration::from_secs(60);
+    let scene = scene(setting).await;
     let url = format!("https://api.test:{port}/open/hang");
     let mut sender = connected(&scene, port).await;
     let mut other = connected(&scene, port).await;
