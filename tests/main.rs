@@ -30,6 +30,7 @@ mod pins;
 mod properties;
 mod random_harness;
 mod runtimes;
+mod scanned;
 mod session_commands;
 mod skeleton;
 mod stopped;

@@ -80,6 +80,19 @@ impl World {
         self.ran(output)
     }
 
+    /// Runs the program in the repository with these bytes on its standard input, whether it reads them all or not.
+    pub fn run_fed(&self, arguments: &[&str], input: &[u8]) -> Ran {
+        let mut command = self.command(&program(), arguments);
+        let streams = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = streams.spawn().unwrap();
+        let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_vec());
+        // A program that does not read everything must not hold the test.
+        let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap();
+        self.ran(output)
+    }
+
     /// Starts the program in the repository, in a process group of its own, and does not wait for it.
     pub fn spawn(&self, arguments: &[&str]) -> std::process::Child {
         let mut command = self.command(&program(), arguments);

@@ -89,8 +89,9 @@ impl Suppression {
         &self.reason
     }
 
-    fn covers(&self, finding: &Finding, path: &str, today: Day) -> bool {
-        self.rule == finding.rule && self.path.matches(path.as_bytes()) && today <= self.until
+    /// Whether it accepts a finding of this rule at this place today.
+    pub fn covers(&self, rule: &str, path: &str, today: Day) -> bool {
+        self.rule == rule && self.path.matches(path.as_bytes()) && today <= self.until
     }
 }
 
@@ -117,7 +118,7 @@ pub fn sort<'s>(
 ) -> Sorted<'s> {
     let mut sorted = Sorted::default();
     for finding in findings {
-        match suppressions.iter().find(|suppression| suppression.covers(&finding, path, today)) {
+        match suppressions.iter().find(|suppression| suppression.covers(finding.rule, path, today)) {
             Some(suppression) => sorted.suppressed.push((finding, suppression)),
             None => sorted.open.push(finding),
         }

@@ -56,4 +56,59 @@ impl Toggles {
         canary_posttool: false,
         tool_allowlist_pretool: false,
     };
+
+    /// The names of all switches, as the harness writes them.
+    pub const NAMES: [&str; 13] = [
+        "unicode_normalizer",
+        "context_injection",
+        "ssrf_validator",
+        "secret_redactor",
+        "llm_guard",
+        "tirith",
+        "ssrf_pretool",
+        "secret_redact_posttool",
+        "unicode_posttool",
+        "context_suppress_posttool",
+        "canary_pretool",
+        "canary_posttool",
+        "tool_allowlist_pretool",
+    ];
+
+    /// The same with one switch turned; `None` where there is no such switch.
+    #[must_use]
+    pub fn switched(mut self, name: &str, on: bool) -> Option<Self> {
+        let switch = match name {
+            "unicode_normalizer" => &mut self.unicode_normalizer,
+            "context_injection" => &mut self.context_injection,
+            "ssrf_validator" => &mut self.ssrf_validator,
+            "secret_redactor" => &mut self.secret_redactor,
+            "llm_guard" => &mut self.llm_guard,
+            "tirith" => &mut self.tirith,
+            "ssrf_pretool" => &mut self.ssrf_pretool,
+            "secret_redact_posttool" => &mut self.secret_redact_posttool,
+            "unicode_posttool" => &mut self.unicode_posttool,
+            "context_suppress_posttool" => &mut self.context_suppress_posttool,
+            "canary_pretool" => &mut self.canary_pretool,
+            "canary_posttool" => &mut self.canary_posttool,
+            "tool_allowlist_pretool" => &mut self.tool_allowlist_pretool,
+            _ => return None,
+        };
+        *switch = on;
+        Some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_turns_its_own_switch() {
+        let turned: Vec<Toggles> =
+            Toggles::NAMES.iter().map(|name| Toggles::NONE.switched(name, true).expect(name)).collect();
+        for (at, one) in turned.iter().enumerate() {
+            assert!(*one != Toggles::NONE && !turned[..at].contains(one), "{}", Toggles::NAMES[at]);
+        }
+        assert_eq!(Toggles::NONE.switched("everything", true), None);
+    }
 }

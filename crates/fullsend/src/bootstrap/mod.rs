@@ -1,14 +1,16 @@
 //! Fills the staging directories, which appear read-only inside: the agent's definition and its skills. Nothing is
 //! mounted here, and nothing inside can change what it finds. A `Ready` can only be made here.
 
+mod assembled;
+
 use std::path::{Path, PathBuf};
 
 use crate::cancel::Cancel;
 use crate::check::agent::SkillFile;
-use crate::guard::Guard;
+use crate::guard::{Barred, Guard};
 use crate::provision::Provisioned;
 use crate::resolve::library::Library;
-use crate::runtime::{Scene, inside};
+use crate::runtime::{Scene, contract, inside};
 
 /// A sandbox with everything in it that the agent needs.
 pub struct Ready {
@@ -31,8 +33,16 @@ const MAX_SKILL_BYTES: u64 = 50 << 20;
 
 #[derive(Debug)]
 pub enum BootstrapError {
-    Write { path: PathBuf, source: std::io::Error },
-    Skill { name: String, why: String },
+    Write {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    Skill {
+        name: String,
+        why: String,
+    },
+    /// The guard's word on what was put together.
+    Barred(Barred),
 }
 
 impl std::fmt::Display for BootstrapError {
@@ -40,13 +50,18 @@ impl std::fmt::Display for BootstrapError {
         match self {
             Self::Write { path, source } => write!(f, "cannot write {}: {source}", path.display()),
             Self::Skill { name, why } => write!(f, "the skill `{name}` {why}"),
+            Self::Barred(barred) => barred.fmt(f),
         }
     }
 }
 
 impl std::error::Error for BootstrapError {}
 
-pub fn bootstrap(provisioned: Provisioned, library: &Library) -> Result<Ready, BootstrapError> {
+pub fn bootstrap(
+    provisioned: Provisioned,
+    library: &Library,
+    guard: &Guard,
+) -> Result<Ready, BootstrapError> {
     let checked = &provisioned.cleared.checked;
     let agents = provisioned.staging.join("config/agents");
     let definition = agents.join(format!("{}.md", checked.agent.name));
@@ -55,6 +70,10 @@ pub fn bootstrap(provisioned: Provisioned, library: &Library) -> Result<Ready, B
         copy_skill(library, skill, &provisioned.staging.join("config/skills").join(&skill.name))?;
     }
     let repository = format!("{}/{}", inside::WORKSPACE, provisioned.repository_name);
+    let harness = &checked.resolved.harness;
+    let config = contract::of(harness.runtime.value).config_directory;
+    assembled::scan(&provisioned.sandbox, guard, &harness.security.host_scanners, config, &repository)
+        .map_err(BootstrapError::Barred)?;
     Ok(Ready { provisioned, repository })
 }
 

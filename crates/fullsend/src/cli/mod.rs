@@ -10,9 +10,12 @@ pub mod hidden;
 mod hook;
 mod init;
 mod list;
+mod neutral;
 mod open;
 mod run;
 mod runtimes;
+mod scan;
+mod scan_bench;
 mod schema;
 mod session;
 mod signals;
@@ -52,6 +55,10 @@ enum Command {
     List(list::Arguments),
     /// Who can think? What each runtime carries, and the installing of their programs
     Runtimes(runtimes::Arguments),
+    /// Is it hostile, does it leak? Scan texts, trees and addresses as a run does
+    Scan(scan::Arguments),
+    /// One check of a tool call for any runtime, in the neutral wire contract
+    Hook(neutral::Arguments),
     /// Can this machine hold a sandbox? What each layer can enforce here, and what mends it
     Doctor(doctor::Arguments),
     /// An agent that lasts: messages in, bounded runs, and a log that survives crashes, machines and changes of the model
@@ -78,6 +85,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Init(arguments) => init::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Runtimes(arguments) => runtimes::run(&arguments),
+        Command::Scan(arguments) => scan::run(&arguments),
+        Command::Hook(arguments) => neutral::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Session(arguments) => session::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),

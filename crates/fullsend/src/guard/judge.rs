@@ -190,6 +190,13 @@ impl Judge {
         critical.filter(|_| self.fails_closed())
     }
 
+    /// Why the organisation accepts a finding of this rule at this place, if it does.
+    pub fn accepted(&self, rule: &str, place: &str) -> Option<&str> {
+        let today = self.today?;
+        let mut all = self.suppressions.iter();
+        all.find(|suppression| suppression.covers(rule, place, today)).map(Suppression::reason)
+    }
+
     fn surroundings<'s>(&'s self, redactor: &'s Redactor) -> scan::Surroundings<'s> {
         scan::Surroundings {
             canary: self.canary.as_ref(),

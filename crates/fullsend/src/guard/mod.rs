@@ -15,13 +15,14 @@ pub mod socket;
 pub mod tirith;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use scan::{Origin, TooShort};
+use scan::{Origin, Severity, TooShort};
 use tokio::sync::watch;
 
-use crate::event::RunEvent;
 use crate::event::log::Emitter;
+use crate::event::{self, RunEvent};
 use crate::harness::names::RuntimeName;
 use calls::Calls;
 use judge::{Judge, describe};
@@ -42,6 +43,8 @@ pub struct Guard {
     started: Arc<watch::Sender<bool>>,
     /// Why the run must end, once it must.
     stopped: Arc<Mutex<Option<String>>>,
+    /// What was told of the inputs, so that it is told once: rule, line and excerpt.
+    told: Arc<Mutex<HashSet<(String, u32, String)>>>,
     emit: Emitter,
 }
 
@@ -80,6 +83,7 @@ impl Guard {
             calls: Arc::default(),
             started: Arc::new(watch::Sender::new(false)),
             stopped: Arc::default(),
+            told: Arc::default(),
             emit: emit.clone(),
         })
     }
@@ -100,7 +104,35 @@ impl Guard {
             (None, _) => Action::Reported,
         };
         self.tell(place, origin, &opinion, action);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = opinion.open.iter().chain(opinion.suppressed.iter().map(|(finding, _)| finding));
+        told.extend(all.map(|finding| (finding.rule.to_owned(), finding.span.line, finding.excerpt.clone())));
         blocked.map_or(Ok(()), |what| Err(Barred::Found(format!("{place}: {what}"))))
+    }
+
+    /// What the scan inside found, after everything was put together there. What was told before is not news.
+    pub fn heed(&self, findings: Vec<event::Finding>) -> Result<(), Barred> {
+        let mut blocked = None;
+        for mut finding in findings {
+            let key = (finding.rule.clone(), finding.line, finding.excerpt.clone());
+            if !self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(key) {
+                continue;
+            }
+            finding.suppressed = self.judge.accepted(&finding.rule, &finding.place).map(str::to_owned);
+            let stops = finding.severity == Severity::Critical.as_str() && self.judge.fails_closed();
+            finding.action = match &finding.suppressed {
+                Some(_) => "suppressed",
+                None if stops => "stopped",
+                None => "reported",
+            }
+            .to_owned();
+            if finding.action == "stopped" {
+                let event::Finding { place, rule, line, excerpt, .. } = &finding;
+                blocked.get_or_insert(format!("{place}: {rule} in line {line}: {excerpt}"));
+            }
+            self.say(RunEvent::Finding(finding));
+        }
+        blocked.map_or(Ok(()), |what| Err(Barred::Found(what)))
     }
 
     /// Something that had to be scanned could not even be read.

@@ -86,7 +86,10 @@ impl Judge {
         Self {
             scanner: Scanner::new(toggles),
             learned: LlmGuard::default(),
-            known: Known::new(Patterns { results: true, written: true }),
+            known: Known::new(Patterns {
+                results: toggles.secret_redact_posttool,
+                written: toggles.secret_redactor,
+            }),
             fail_mode: FailMode::Closed,
             fail_on: Severity::High,
             canary: None,
@@ -95,6 +98,24 @@ impl Judge {
             today: None,
             tirith: Tirith::find(path).filter(|_| toggles.tirith),
         }
+    }
+}
+
+/// What a call without a run around it may bring along.
+impl Judge {
+    #[must_use]
+    pub fn with_allowlist(self, list: Allowlist) -> Self {
+        Self { allowlist: Some(list), ..self }
+    }
+
+    #[must_use]
+    pub fn with_canary(self, canary: Canary) -> Self {
+        Self { canary: Some(canary), ..self }
+    }
+
+    #[must_use]
+    pub fn failing_on(self, fail_on: Severity) -> Self {
+        Self { fail_on, ..self }
     }
 }
 

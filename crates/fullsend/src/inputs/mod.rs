@@ -1,15 +1,20 @@
 //! Path A: everything that goes into the sandbox is read, digested and scanned on the host before the sandbox exists.
-//! A `Cleared` can only be made here.
+//! Nothing is rewritten. A `Cleared` can only be made here.
+
+pub mod walk;
 
 use std::path::Path;
 
 use scan::Origin;
 
 use crate::check::Checked;
+use crate::check::agent::SkillFile;
 use crate::event::RunEvent;
 use crate::event::log::{Emitter, sha256};
 use crate::guard::{Barred, Guard};
+use crate::harness::reference::Ref;
 use crate::resolve::library::Library;
+use walk::{Seen, Which, walk};
 
 /// A harness whose inputs were scanned.
 pub struct Cleared {
@@ -23,30 +28,6 @@ pub struct Cleared {
 const INSTRUCTION_FILES: &[&str] =
     &["AGENTS.md", "agents.md", "Agents.md", "CLAUDE.md", "claude.md", "Claude.md"];
 
-/// A context file larger than this is not one.
-const MAX_BYTES: u64 = 1 << 20;
-
-#[derive(Debug)]
-pub enum InputError {
-    Read { path: String, source: std::io::Error },
-    TooLarge { path: String },
-    Barred(Barred),
-}
-
-impl std::fmt::Display for InputError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Read { path, source } => write!(f, "{path} cannot be scanned: {source}"),
-            Self::TooLarge { path } => {
-                write!(f, "{path} is larger than {MAX_BYTES} bytes and cannot be scanned")
-            }
-            Self::Barred(barred) => barred.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for InputError {}
-
 /// Scans what goes in; the first critical finding under `closed` ends the run.
 pub fn clear(
     checked: Checked,
@@ -54,31 +35,33 @@ pub fn clear(
     repository: &Path,
     guard: &Guard,
     emit: &Emitter,
-) -> Result<Cleared, InputError> {
+) -> Result<Cleared, Barred> {
+    let look = Look { guard, emit };
     let harness = &checked.resolved;
     for found in &harness.files {
         let shown = library.layers.layer(found).shown(&found.path);
         if let Ok(text) = library.layers.layer(found).read(&found.path) {
-            digest("harness", &shown, text.as_bytes(), emit);
+            look.digest("harness", &shown, text.as_bytes());
         }
     }
     let agent_text = library.text(checked.agent.source);
-    look("agent", &checked.agent.found.path, agent_text.as_bytes(), guard, emit)?;
+    look.file("agent", &checked.agent.found.path, agent_text.as_bytes(), Origin::Instruction)?;
     for skill in &checked.skills {
-        look("skill", &skill.found.path, library.text(skill.source).as_bytes(), guard, emit)?;
+        look.skill(library, skill)?;
+    }
+    for plugin in &harness.harness.plugins {
+        let Ref::Local(path) = &plugin.value else { continue };
+        let place = library.layers.find(path).and_then(|found| library.layers.host_path(&found));
+        let place = place.unwrap_or_else(|| path.as_str().into());
+        look.directory("plugin", path.as_str(), &place, Origin::Instruction, &[])?;
     }
     if let Ok(text) = library.layers.layer(&checked.policy.found).read(&checked.policy.found.path) {
-        digest("policy", &checked.policy.found.path, text.as_bytes(), emit);
+        look.digest("policy", &checked.policy.found.path, text.as_bytes());
     }
     if let Some(schema) = &checked.schema {
-        digest("schema", &schema.found.path, library.text(schema.source).as_bytes(), emit);
+        look.digest("schema", &schema.found.path, library.text(schema.source).as_bytes());
     }
-    let mut instructions = None;
-    for name in INSTRUCTION_FILES {
-        let Some(text) = instruction_file(repository, name)? else { continue };
-        look("instructions", name, text.as_bytes(), guard, emit)?;
-        instructions.get_or_insert(text);
-    }
+    let instructions = look.repository(repository)?;
     let body = agent_text[checked.agent.body.clone()].trim();
     let agent_text = match guard.planted() {
         Some(words) => format!("{body}\n\n{words}"),
@@ -88,30 +71,84 @@ pub fn clear(
 }
 
 /// What a caller tells the agent beside its task comes from outside as well.
-pub fn clear_context(text: &str, guard: &Guard, emit: &Emitter) -> Result<(), InputError> {
-    look("context", "context", text.as_bytes(), guard, emit)
+pub fn clear_context(text: &str, guard: &Guard, emit: &Emitter) -> Result<(), Barred> {
+    Look { guard, emit }.file("context", "context", text.as_bytes(), Origin::Instruction)
 }
 
-fn instruction_file(repository: &Path, name: &str) -> Result<Option<String>, InputError> {
-    let path = repository.join(name);
-    let failed = |source| InputError::Read { path: name.to_owned(), source };
-    match std::fs::symlink_metadata(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed(error)),
-        Ok(about) if !about.is_file() => Ok(None),
-        Ok(about) if about.len() > MAX_BYTES => Err(InputError::TooLarge { path: name.to_owned() }),
-        Ok(_) => std::fs::read(&path)
-            .map_err(failed)
-            .map(|bytes| Some(String::from_utf8_lossy(&bytes).into_owned())),
+/// How things are looked at: read, digested, scanned, told.
+pub struct Look<'a> {
+    pub guard: &'a Guard,
+    pub emit: &'a Emitter,
+}
+
+impl Look<'_> {
+    fn digest(&self, kind: &str, name: &str, bytes: &[u8]) {
+        let (kind, name) = (kind.to_owned(), name.to_owned());
+        self.emit.emit(RunEvent::Input { kind, name, sha256: sha256(bytes) });
     }
-}
 
-fn digest(kind: &str, name: &str, bytes: &[u8], emit: &Emitter) {
-    emit.emit(RunEvent::Input { kind: kind.to_owned(), name: name.to_owned(), sha256: sha256(bytes) });
-}
+    pub fn file(&self, kind: &str, name: &str, bytes: &[u8], origin: Origin) -> Result<(), Barred> {
+        self.digest(kind, name, bytes);
+        self.guard.inspect(bytes, origin, name)
+    }
 
-/// Digests and scans one file, and tells what was found.
-fn look(kind: &str, name: &str, bytes: &[u8], guard: &Guard, emit: &Emitter) -> Result<(), InputError> {
-    digest(kind, name, bytes, emit);
-    guard.inspect(bytes, Origin::Instruction, name).map_err(InputError::Barred)
+    /// Everything below a directory but what is left out.
+    pub fn directory(
+        &self,
+        kind: &str,
+        name: &str,
+        place: &Path,
+        origin: Origin,
+        without: &[&str],
+    ) -> Result<(), Barred> {
+        walk(place, Which::Whole, origin, &mut |seen: Seen<'_>| {
+            if without.contains(&seen.path) {
+                return Ok(());
+            }
+            self.seen(kind, &format!("{name}/{}", seen.path), &seen)
+        })
+    }
+
+    /// A skill with all its files, as it will be inside: those that are replaced come from elsewhere.
+    fn skill(&self, library: &Library, skill: &SkillFile) -> Result<(), Barred> {
+        let name = skill.found.path.as_str();
+        let name = name.strip_suffix("/SKILL.md").unwrap_or(name);
+        let replaced: Vec<&str> = skill.overrides.iter().map(|(path, _)| path.as_str()).collect();
+        match library.layers.host_path(&skill.found) {
+            Some(place) => self.directory("skill", name, &place, Origin::Instruction, &replaced)?,
+            None => self.file("skill", name, library.text(skill.source).as_bytes(), Origin::Instruction)?,
+        }
+        for (path, found) in &skill.overrides {
+            let Some(found) = found else { continue };
+            let name = format!("{name}/{}", path.as_str());
+            match library.layers.layer(found).read(&found.path) {
+                Ok(text) => self.file("skill", &name, text.as_bytes(), Origin::Instruction)?,
+                Err(error) => self.guard.unreadable(&name, &error.to_string())?,
+            }
+        }
+        Ok(())
+    }
+
+    /// What some agent would read in the repository, and of that what this one is given.
+    fn repository(&self, repository: &Path) -> Result<Option<String>, Barred> {
+        let mut given: Option<(usize, String)> = None;
+        walk(repository, Which::Context, Origin::Instruction, &mut |seen: Seen<'_>| {
+            self.seen("context", seen.path, &seen)?;
+            let rank = INSTRUCTION_FILES.iter().position(|name| *name == seen.path);
+            if let (Some(rank), Ok(bytes)) = (rank, &seen.contents)
+                && given.as_ref().is_none_or(|(other, _)| rank < *other)
+            {
+                given = Some((rank, String::from_utf8_lossy(bytes).into_owned()));
+            }
+            Ok(())
+        })?;
+        Ok(given.map(|(_, text)| text))
+    }
+
+    fn seen(&self, kind: &str, name: &str, seen: &Seen<'_>) -> Result<(), Barred> {
+        match &seen.contents {
+            Ok(bytes) => self.file(kind, name, bytes, seen.origin),
+            Err(error) => self.guard.unreadable(name, &error.to_string()),
+        }
+    }
 }

@@ -6,13 +6,15 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use sandbox::{Mount, MountKind};
+use scan::Origin;
 
-use super::Surroundings;
+use super::{ProvisionError, Surroundings};
 use crate::event::RunEvent;
 use crate::harness::Harness;
 use crate::harness::reference::LocalPath;
 use crate::harness::skills::HostFile;
 use crate::harness::template::Template;
+use crate::inputs::Look;
 use crate::resolve::layers::ReadError;
 
 /// The largest file that is copied in.
@@ -33,13 +35,23 @@ impl std::fmt::Display for HostFileError {
 impl std::error::Error for HostFileError {}
 
 /// The mounts of all host files and of `agent_input`.
-pub fn mounts(harness: &Harness, around: &Surroundings<'_>) -> Result<Vec<Mount>, HostFileError> {
+/// All of it is scanned here, after the pre-script, which may have made it, and before there is a sandbox; and is
+/// delivered as it is, whatever was found.
+pub fn mounts(harness: &Harness, around: &Surroundings<'_>) -> Result<Vec<Mount>, ProvisionError> {
+    let look = Look { guard: around.guard, emit: around.emit };
     let mut mounts = Vec::new();
     for file in &harness.host_files.0 {
-        mounts.extend(mount(file, around)?);
+        let mounted = mount(file, around).map_err(ProvisionError::HostFile)?;
+        if let Some(Mount { kind: MountKind::File { contents, .. }, target }) = &mounted {
+            look.file("host_file", &target.to_string_lossy(), contents, Origin::Configuration)
+                .map_err(ProvisionError::Barred)?;
+        }
+        mounts.extend(mounted);
     }
     if let Some(input) = &harness.agent_input {
-        let source = input_directory(&input.value, around)?;
+        let source = input_directory(&input.value, around).map_err(ProvisionError::HostFile)?;
+        look.directory("agent_input", "agent-input", &source, Origin::Issue, &[])
+            .map_err(ProvisionError::Barred)?;
         mounts.push(Mount {
             target: "/sandbox/workspace/agent-input".into(),
             kind: MountKind::ReadOnly { source },

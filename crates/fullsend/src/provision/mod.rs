@@ -24,7 +24,7 @@ use crate::credentials::Credentials;
 use crate::event::RunEvent;
 use crate::event::log::Emitter;
 use crate::guard::socket::{self, Listening};
-use crate::guard::{Guard, client};
+use crate::guard::{Barred, Guard, client};
 use crate::harness::Harness;
 use crate::harness::names::Weaker;
 use crate::image::{Image, ImageError};
@@ -83,8 +83,13 @@ pub enum ProvisionError {
     Network(String),
     Image(ImageError),
     HostFile(host_files::HostFileError),
+    /// The guard's word on something that was to go in.
+    Barred(Barred),
     Repository(RepositoryError),
-    Staging { path: PathBuf, source: std::io::Error },
+    Staging {
+        path: PathBuf,
+        source: std::io::Error,
+    },
     Sandbox(StartError),
     Door(std::io::Error),
     Proof(ProofError),
@@ -102,6 +107,7 @@ impl std::fmt::Display for ProvisionError {
             Self::Network(why) => write!(f, "the network of the sandbox cannot be planned: {why}"),
             Self::Image(error) => error.fmt(f),
             Self::HostFile(error) => error.fmt(f),
+            Self::Barred(barred) => barred.fmt(f),
             Self::Repository(error) => error.fmt(f),
             Self::Staging { path, source } => write!(f, "cannot prepare {}: {source}", path.display()),
             Self::Sandbox(error) => write!(f, "the sandbox could not be started: {error}"),
@@ -129,7 +135,7 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
     let root = if image.is_some() { files::Root::Image } else { files::Root::Host };
     let mut spec =
         specify(&cleared, around, root, &staging, &repository_name).map_err(ProvisionError::Repository)?;
-    spec.mounts.extend(host_files::mounts(harness, around).map_err(ProvisionError::HostFile)?);
+    spec.mounts.extend(host_files::mounts(harness, around)?);
     spec.network = planned.network();
     spec.mounts.extend(planned.mounts());
     let variables = planned.environment().into_iter().map(|(name, value)| (name.into(), value.into()));

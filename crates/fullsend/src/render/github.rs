@@ -15,15 +15,15 @@ pub fn annotation(sources: &Sources, diagnostic: &Diagnostic) -> String {
         message.push_str("; ");
         message.push_str(extra);
     }
-    format!(
-        "::{} file={},line={},col={},title={}::{}",
-        severity(diagnostic),
-        property(&place.name),
-        place.line,
-        place.column,
-        property(diagnostic.code),
-        data(&message)
-    )
+    mark(severity(diagnostic), &place.name, (place.line, place.column), diagnostic.code, &message)
+}
+
+/// A mark on one line of a file.
+pub fn mark(level: &str, file: &str, (line, column): (usize, usize), title: &str, message: &str) -> String {
+    // The runner calls a note a notice.
+    let level = if level == "note" { "notice" } else { level };
+    let (file, title, message) = (property(file), property(title), data(message));
+    format!("::{level} file={file},line={line},col={column},title={title}::{message}")
 }
 
 /// What would end the message early is written as the runner's own escapes.

@@ -3,6 +3,7 @@
 pub mod console;
 pub mod diagnostics;
 mod excerpt;
+pub mod findings;
 pub mod github;
 pub mod sarif;
 pub mod schema;

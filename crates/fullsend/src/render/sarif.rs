@@ -13,6 +13,11 @@ pub fn log(sources: &Sources, diagnostics: &[Diagnostic]) -> Json {
     rules.dedup();
     let results: Vec<Json> =
         diagnostics.iter().map(|diagnostic| result(sources, diagnostic, &rules)).collect();
+    wrap(&rules, &results)
+}
+
+/// The log around results.
+pub fn wrap(rules: &[&str], results: &[Json]) -> Json {
     let described =
         |rule: &&str| json!({ "id": rule, "shortDescription": { "text": rule.replace('-', " ") } });
     json!({
@@ -68,7 +73,7 @@ fn fingerprint(diagnostic: &Diagnostic) -> String {
 }
 
 /// The name of a file as a URI: a file that was read from a commit is meant as the file of the repository.
-fn uri(name: &str) -> String {
+pub fn uri(name: &str) -> String {
     let name =
         name.split_once(":.fullsend/").map_or(name.to_owned(), |(_, path)| format!(".fullsend/{path}"));
     let scheme = if name.starts_with('/') { "file://" } else { "" };

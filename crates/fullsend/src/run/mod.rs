@@ -204,7 +204,7 @@ fn sequence(
         variables: &value,
     };
     let provisioned = steps.take(Step::Provision, || provision::provision(cleared, &around))?;
-    let ready = steps.take(Step::Bootstrap, || bootstrap::bootstrap(provisioned, &library))?;
+    let ready = steps.take(Step::Bootstrap, || bootstrap::bootstrap(provisioned, &library, &guard))?;
     let attempts =
         Attempts { ready: &ready, host: &host, variables: &variables, guard: &guard, steps, tally, time };
     let tried = attempts.run(context, conversation);

@@ -8,9 +8,8 @@ use crate::bootstrap::BootstrapError;
 use crate::cancel::Why;
 use crate::credentials::CredentialError;
 use crate::event::outcome::OutcomeKind;
-use crate::guard::GuardError;
+use crate::guard::{Barred, GuardError};
 use crate::image::ImageError;
-use crate::inputs::InputError;
 use crate::provision::ProvisionError;
 use crate::provision::model::ModelError;
 use crate::publish::PublishError;
@@ -157,13 +156,9 @@ impl From<CredentialError> for Stop {
     }
 }
 
-impl From<InputError> for Stop {
-    fn from(error: InputError) -> Self {
-        match error {
-            InputError::Barred(_) | InputError::Read { .. } | InputError::TooLarge { .. } => {
-                Self::security(&error.to_string())
-            }
-        }
+impl From<Barred> for Stop {
+    fn from(barred: Barred) -> Self {
+        Self::security(&barred.to_string())
     }
 }
 
@@ -184,6 +179,7 @@ impl From<ProvisionError> for Stop {
             }
             ProvisionError::Image(_) => Self::setup(reason),
             ProvisionError::Repository(_) | ProvisionError::Network(_) => Self::setup(reason),
+            ProvisionError::Barred(barred) => barred.into(),
             ProvisionError::Proof(_) => Self::new(OutcomeKind::SecurityStop, 6, reason),
             ProvisionError::Backend
             | ProvisionError::Guard(_)
@@ -196,7 +192,10 @@ impl From<ProvisionError> for Stop {
 
 impl From<BootstrapError> for Stop {
     fn from(error: BootstrapError) -> Self {
-        Self::setup(error.to_string())
+        match error {
+            BootstrapError::Barred(barred) => barred.into(),
+            error => Self::setup(error.to_string()),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Masks credentials: those that the secret rules recognise, and the exact values that this run knows, in every
 //! encoding in which they are likely to appear. Masking twice changes nothing.
 
+mod encoded;
 pub(crate) mod forms;
 pub(crate) mod json;
 mod known;
@@ -156,6 +157,7 @@ impl Redactor {
         self.known.find(text, &mut masks);
         if !self.skips_patterns {
             let found = secrets::find_secrets(text);
+            encoded::find(text, &mut masks);
             masks.extend(
                 found
                     .into_iter()

@@ -1,0 +1,91 @@
+//! Path B: everything an agent would read, scanned once more inside, as it was put together there. Our own program does
+//! it, started in the sandbox; what it found is judged on the host.
+
+use std::io::Read;
+use std::time::Duration;
+
+use sandbox::{Command, Sandbox, Stdio};
+use serde_json::Value as Json;
+
+use crate::event;
+use crate::guard::{Barred, Guard};
+use crate::harness::security::HostScanners;
+use crate::runtime::inside::{PROGRAM, WORKSPACE};
+
+const TIME: Duration = Duration::from_secs(60);
+const MAX_ANSWER: u64 = 64 << 20;
+
+/// `config` is the runtime's configuration directory, `repository` the repository's, both inside.
+pub(super) fn scan(
+    sandbox: &Sandbox,
+    guard: &Guard,
+    scanners: &HostScanners,
+    config: &str,
+    repository: &str,
+) -> Result<(), Barred> {
+    let said = match ask(sandbox, scanners, config) {
+        Ok(said) => said,
+        Err(why) => return guard.unreadable("inside", &why),
+    };
+    for line in said.lines() {
+        let Ok(file) = serde_json::from_str::<Json>(line) else {
+            return guard.unreadable("inside", "the scan inside gave an answer that cannot be read");
+        };
+        let path = file["file"].as_str().unwrap_or_default();
+        let place = path.strip_prefix(&format!("{repository}/")).unwrap_or(path);
+        if let Some(problem) = file["problem"].as_str() {
+            guard.unreadable(place, problem)?;
+        }
+        let rows = file["findings"].as_array().map_or(&[][..], Vec::as_slice);
+        let findings = rows.iter().map(|row| finding(place, &file, row)).collect();
+        guard.heed(findings)?;
+    }
+    Ok(())
+}
+
+fn ask(sandbox: &Sandbox, scanners: &HostScanners, config: &str) -> Result<String, String> {
+    let mut words = vec![PROGRAM, "scan", "context", "--format", "json"];
+    let switches = [
+        ("unicode_normalizer", scanners.unicode_normalizer.value),
+        ("context_injection", scanners.context_injection.value),
+        ("ssrf_validator", scanners.ssrf_validator.value),
+        ("secret_redactor", scanners.secret_redactor.value),
+    ];
+    for (name, _) in switches.iter().filter(|(_, on)| !on) {
+        words.extend(["--without", name]);
+    }
+    words.extend([WORKSPACE, config]);
+    let mut command = Command::new(words);
+    command.stdout = Stdio::Pipe;
+    let mut process = sandbox.exec(command).map_err(|error| error.to_string())?;
+    let mut said = String::new();
+    if let Some(stdout) = process.stdout.take() {
+        stdout.take(MAX_ANSWER).read_to_string(&mut said).map_err(|error| error.to_string())?;
+    }
+    let exit = process.wait(TIME).map_err(|error| error.to_string())?;
+    match exit {
+        sandbox::Exit::Code(0 | 6) => Ok(said),
+        other => Err(format!("the scan inside ended with {other:?}")),
+    }
+}
+
+fn finding(place: &str, file: &Json, row: &Json) -> event::Finding {
+    let word = |value: &Json| value.as_str().unwrap_or_default().to_owned();
+    let number = |value: &Json| value.as_u64().unwrap_or_default();
+    let span = &row["span"];
+    event::Finding {
+        place: place.to_owned(),
+        origin: word(&file["origin"]),
+        rule: word(&row["rule"]),
+        category: word(&row["category"]),
+        severity: word(&row["severity"]),
+        line: u32::try_from(number(&span["line"])).unwrap_or(u32::MAX),
+        column: u32::try_from(number(&span["column"])).unwrap_or(u32::MAX),
+        start: usize::try_from(number(&span["start"])).unwrap_or(usize::MAX),
+        end: usize::try_from(number(&span["end"])).unwrap_or(usize::MAX),
+        excerpt: word(&row["excerpt"]),
+        advice: word(&row["advice"]),
+        action: String::new(),
+        suppressed: None,
+    }
+}

@@ -1,0 +1,216 @@
+//! `fullsend scan`: the guard's scanners for people and CI, on files, standard input, trees and addresses. Nothing is
+//! changed; what would block a run ends with 6.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use scan::{Category, Origin, Scanner, Toggles};
+
+use super::check::Format;
+use super::exit::{Exit, Failure};
+use super::scan_bench;
+use crate::guard::judge::{Judge, Opinion};
+use crate::inputs::walk::{self, MAX_WHOLE, Seen, Which};
+use crate::render::findings::{self, Scanned, Verdict};
+
+#[derive(Args, Debug)]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// What goes in: issues, comments, pages, tools' results
+    Input(Texts),
+    /// What an agent wrote
+    Output(Texts),
+    /// Everything in a tree that some agent would read as instructions
+    Context(Trees),
+    /// Addresses
+    Url(Addresses),
+    /// How well and how fast the scanners are, on a corpus of your own
+    Bench(scan_bench::Arguments),
+}
+
+#[derive(Args, Debug)]
+struct Texts {
+    /// Files; standard input if there is none, or for `-`
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Where the text comes from [default: issue for input, output for output]
+    #[arg(long, value_parser = origin)]
+    origin: Option<Origin>,
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Args, Debug)]
+struct Trees {
+    /// Directories
+    #[arg(value_name = "DIR", default_value = ".")]
+    directories: Vec<PathBuf>,
+    /// Where the texts come from, where their place does not say
+    #[arg(long, value_parser = origin, default_value = "instruction")]
+    origin: Origin,
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Args, Debug)]
+struct Addresses {
+    #[arg(value_name = "URL", required = true)]
+    addresses: Vec<String>,
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Args, Debug)]
+struct How {
+    /// How findings are printed
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
+    /// Leave a scanner out, by its name under `security.host_scanners`; may be repeated
+    #[arg(long, value_name = "NAME", value_parser = switch)]
+    without: Vec<String>,
+}
+
+pub fn origin(name: &str) -> Result<Origin, String> {
+    let names = Origin::ALL.map(Origin::as_str).join(", ");
+    Origin::parse(name).ok_or_else(|| format!("an origin is one of {names}"))
+}
+
+/// A name under `security.host_scanners` or `security.sandbox_hooks`.
+pub fn switch(name: &str) -> Result<String, String> {
+    let known = Toggles::NONE.switched(name, true).is_some();
+    if known { Ok(name.to_owned()) } else { Err(format!("it is one of {}", Toggles::NAMES.join(", "))) }
+}
+
+impl How {
+    fn judge(&self) -> Judge {
+        let off = |toggles: Toggles, name: &String| toggles.switched(name, false).unwrap_or(toggles);
+        Judge::built_in(self.without.iter().fold(Toggles::default(), off), "")
+    }
+}
+
+pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    match &arguments.what {
+        What::Input(texts) => scan_texts(texts, Origin::Issue),
+        What::Output(texts) => scan_texts(texts, Origin::Output),
+        What::Context(trees) => scan_trees(trees),
+        What::Url(addresses) => scan_addresses(addresses),
+        What::Bench(arguments) => scan_bench::run(arguments),
+    }
+}
+
+fn scan_texts(texts: &Texts, origin: Origin) -> Result<Exit, Failure> {
+    let (judge, origin) = (texts.how.judge(), texts.origin.unwrap_or(origin));
+    let standard = [PathBuf::from("-")];
+    let files = if texts.files.is_empty() { &standard[..] } else { &texts.files[..] };
+    let mut all = Vec::new();
+    for file in files {
+        let missing = |error| Failure::new(Exit::Missing, format!("{}: {error}", file.display()));
+        let bytes = read(file).map_err(missing)?;
+        all.push(look(&judge, &file.to_string_lossy(), origin, &bytes));
+    }
+    print(&all, texts.how.format)
+}
+
+fn read(file: &Path) -> std::io::Result<Vec<u8>> {
+    if file != Path::new("-") {
+        return walk::read(file, MAX_WHOLE);
+    }
+    let mut bytes = Vec::new();
+    std::io::stdin().lock().take(MAX_WHOLE + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_WHOLE {
+        return Err(std::io::Error::other(format!("standard input is larger than {MAX_WHOLE} bytes")));
+    }
+    Ok(bytes)
+}
+
+fn scan_trees(trees: &Trees) -> Result<Exit, Failure> {
+    let judge = trees.how.judge();
+    let mut all = Vec::new();
+    for directory in &trees.directories {
+        if !directory.is_dir() {
+            let message = format!("{} is not a directory", directory.display());
+            return Err(Failure::new(Exit::Missing, message));
+        }
+        let walked = walk::walk(directory, Which::Context, trees.origin, &mut |seen: Seen<'_>| {
+            let file = directory.join(seen.path).to_string_lossy().into_owned();
+            all.push(match &seen.contents {
+                Ok(bytes) => look(&judge, &file, seen.origin, bytes),
+                Err(error) => unread(&file, seen.origin, error.to_string()),
+            });
+            Ok::<(), std::convert::Infallible>(())
+        });
+        let Ok(()) = walked;
+    }
+    print(&all, trees.how.format)
+}
+
+fn scan_addresses(addresses: &Addresses) -> Result<Exit, Failure> {
+    let off = addresses.how.without.iter().any(|name| name == Category::SsrfValidator.as_str());
+    let scanner = Scanner::new(Toggles { ssrf_validator: !off, ..Toggles::NONE });
+    let all: Vec<Scanned> = addresses
+        .addresses
+        .iter()
+        .map(|address| {
+            let findings = scanner.scan_address(address);
+            // An address is asked about because somebody is about to follow it: from high on it does not pass.
+            let verdict = match scan::denies(&findings, scan::Severity::High) {
+                Some(_) => Verdict::Blocked,
+                None if findings.is_empty() => Verdict::Clean,
+                None => Verdict::Reported,
+            };
+            Scanned { file: address.clone(), origin: Origin::Web, findings, verdict }
+        })
+        .collect();
+    print(&all, addresses.how.format)
+}
+
+fn look(judge: &Judge, file: &str, origin: Origin, bytes: &[u8]) -> Scanned {
+    match judge.file(bytes, origin, file) {
+        Ok(opinion) => {
+            let verdict = match judge.blocks(&opinion) {
+                Some(_) => Verdict::Blocked,
+                None if opinion.open.is_empty() => Verdict::Clean,
+                None => Verdict::Reported,
+            };
+            let Opinion { open: findings, .. } = opinion;
+            Scanned { file: file.to_owned(), origin, findings, verdict }
+        }
+        Err(broke) => unread(file, origin, broke.to_string()),
+    }
+}
+
+fn unread(file: &str, origin: Origin, why: String) -> Scanned {
+    Scanned { file: file.to_owned(), origin, findings: Vec::new(), verdict: Verdict::Unread(why) }
+}
+
+fn print(all: &[Scanned], format: Format) -> Result<Exit, Failure> {
+    let mut out = std::io::stdout().lock();
+    match format {
+        Format::Human => {
+            for scanned in all {
+                out.write_all(findings::human(scanned).as_bytes())?;
+            }
+            let count: usize = all.iter().map(|scanned| scanned.findings.len()).sum();
+            super::talk(&format!("{} scanned, findings: {count}\n", all.len()));
+        }
+        Format::Json => {
+            for scanned in all {
+                writeln!(out, "{}", findings::json(scanned))?;
+            }
+        }
+        Format::Sarif => writeln!(out, "{:#}", findings::log(all))?,
+        Format::Github => {
+            for scanned in all {
+                out.write_all(findings::annotations(scanned).as_bytes())?;
+            }
+        }
+    }
+    let passes = |scanned: &Scanned| matches!(scanned.verdict, Verdict::Clean | Verdict::Reported);
+    Ok(if all.iter().all(passes) { Exit::Done } else { Exit::Security })
+}

@@ -1,0 +1,157 @@
+//! `fullsend scan bench`: precision, recall and speed of each family of rules on a corpus: our own, or a user's.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+use scan::{Case, Category, Origin, Scanner, Severity, Tally, Toggles};
+use serde_json::Value as Json;
+
+use super::exit::{Exit, Failure};
+use crate::inputs::walk::{self, MAX_WHOLE, Seen, Which};
+
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// A directory with files of JSON lines `{text, label, origin, category}`, label `attack` or `benign`; or with the
+    /// directories `attack/` and `benign/`
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Where texts come from that do not say so
+    #[arg(long, value_parser = super::scan::origin, default_value = "tool")]
+    origin: Origin,
+    /// The lowest severity that counts as an answer
+    #[arg(long, value_name = "SEVERITY", value_parser = severity, default_value = "high")]
+    least: Severity,
+}
+
+fn severity(name: &str) -> Result<Severity, String> {
+    Severity::parse(name)
+        .ok_or_else(|| format!("a severity is one of {}", Severity::ALL.map(Severity::as_str).join(", ")))
+}
+
+/// The families that judge a text by itself, and their switches.
+const FAMILIES: &[(Category, &str)] = &[
+    (Category::UnicodeNormalizer, "unicode_normalizer"),
+    (Category::ContextInjection, "context_injection"),
+    (Category::SsrfValidator, "ssrf_validator"),
+    (Category::SecretRedactor, "secret_redactor"),
+    (Category::Commands, "tirith"),
+];
+
+pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let cases = load(arguments)?;
+    if cases.is_empty() {
+        let message = format!("{} has no cases", arguments.directory.display());
+        return Err(Failure::new(Exit::Missing, message)
+            .help("it needs *.jsonl files of {text, label, origin}, or directories attack/ and benign/"));
+    }
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "{:20} {:>8} {:>8} {:>10} {:>8} {:>10} {:>9}",
+        "family", "attacks", "benign", "precision", "recall", "false", "MB/s"
+    )?;
+    for (category, switch) in FAMILIES {
+        let asked = |case: &&Case| match case.category {
+            Some(wanted) => wanted == *category,
+            // A text is no command.
+            None => *category != Category::Commands,
+        };
+        let cases: Vec<Case> = cases.iter().filter(asked).cloned().collect();
+        let scanner = Scanner::new(Toggles::NONE.switched(switch, true).unwrap_or_default());
+        row(&mut out, category.as_str(), &scanner, &cases, arguments.least)?;
+    }
+    row(&mut out, "all", &Scanner::default(), &cases, arguments.least)?;
+    Ok(Exit::Done)
+}
+
+fn row(
+    out: &mut impl Write,
+    name: &str,
+    scanner: &Scanner,
+    cases: &[Case],
+    least: Severity,
+) -> Result<(), Failure> {
+    if cases.is_empty() {
+        return Ok(());
+    }
+    // The first text pays for the automata.
+    scan::measure(scanner, &cases[..1], least);
+    let started = Instant::now();
+    let tally = scan::measure(scanner, cases, least).remove(&None).unwrap_or_default();
+    let seconds = started.elapsed().as_secs_f64();
+    let bytes: usize = cases.iter().map(|case| case.text.len()).sum();
+    let Tally { attacks_found, attacks_missed, benign_flagged, benign_passed } = tally;
+    let (attacks, benign) = (attacks_found + attacks_missed, benign_flagged + benign_passed);
+    let percent =
+        |share: f64, of: usize| if of == 0 { "-".to_owned() } else { format!("{:.1} %", 100.0 * share) };
+    writeln!(
+        out,
+        "{name:20} {attacks:>8} {benign:>8} {:>10} {:>8} {:>10} {:>9.1}",
+        percent(tally.precision(), attacks_found + benign_flagged),
+        percent(tally.recall(), attacks),
+        percent(tally.false_positives(), benign),
+        bytes as f64 / 1e6 / seconds.max(1e-9),
+    )?;
+    Ok(())
+}
+
+fn load(arguments: &Arguments) -> Result<Vec<Case>, Failure> {
+    let directory = &arguments.directory;
+    let missing =
+        |path: &Path, why: String| Failure::new(Exit::Missing, format!("{}: {why}", path.display()));
+    let entries = std::fs::read_dir(directory).map_err(|error| missing(directory, error.to_string()))?;
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect();
+    paths.sort();
+    let mut cases = Vec::new();
+    for path in paths {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() && (name == "attack" || name == "benign") {
+            folder(&path, name == "attack", arguments.origin, &mut cases)?;
+        } else if path.extension().is_some_and(|extension| extension == "jsonl") {
+            let bytes = walk::read(&path, MAX_WHOLE).map_err(|error| missing(&path, error.to_string()))?;
+            for (number, line) in String::from_utf8_lossy(&bytes).lines().enumerate() {
+                let case = case(line, arguments.origin);
+                cases.push(case.map_err(|why| missing(&path, format!("line {}: {why}", number + 1)))?);
+            }
+        }
+    }
+    Ok(cases)
+}
+
+fn folder(path: &Path, is_attack: bool, origin: Origin, cases: &mut Vec<Case>) -> Result<(), Failure> {
+    walk::walk(path, Which::Whole, origin, &mut |seen: Seen<'_>| {
+        let unread =
+            |error| Failure::new(Exit::Missing, format!("{}/{}: {error}", path.display(), seen.path));
+        let bytes = seen.contents.map_err(unread)?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        cases.push(Case { text, is_attack, origin, category: None });
+        Ok(())
+    })
+}
+
+fn case(line: &str, origin: Origin) -> Result<Case, String> {
+    let row: Json = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let word = |key: &str| row[key].as_str();
+    let is_attack = match word("label") {
+        Some("attack") => true,
+        Some("benign") => false,
+        _ => return Err("`label` must be `attack` or `benign`".to_owned()),
+    };
+    let text = word("text").ok_or("`text` is missing")?.to_owned();
+    let origin = match word("origin") {
+        Some(name) => super::scan::origin(name)?,
+        None => origin,
+    };
+    let category = match word("category") {
+        Some(name) => Some(
+            Category::ALL
+                .into_iter()
+                .find(|category| category.as_str() == name)
+                .ok_or_else(|| format!("there is no family `{name}`"))?,
+        ),
+        None => None,
+    };
+    Ok(Case { text, is_attack, origin, category })
+}

@@ -1,0 +1,307 @@
+//! Finds and reads what an agent would take for instructions: files under the names that any known agent reads, whole
+//! directories of settings, rules and skills. Everything is bounded, nothing is followed out of its place, and what
+//! cannot be read is said.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+
+use scan::Origin;
+
+/// Names of single files, in lower case, wherever they stand.
+const FILES: &[&str] = &[
+    "agents.md",
+    "agents.override.md",
+    "agent.md",
+    "claude.md",
+    "claude.local.md",
+    ".claude.md",
+    "codex.md",
+    "gemini.md",
+    ".gemini.md",
+    "qwen.md",
+    "crush.md",
+    "warp.md",
+    "soul.md",
+    "hermes.md",
+    ".hermes.md",
+    "copilot-instructions.md",
+    "skill.md",
+    "plugin.json",
+    "marketplace.json",
+    ".lsp.json",
+    ".mcp.json",
+    "mcp.json",
+    "opencode.json",
+    "opencode.jsonc",
+    ".aider.conf.yml",
+    ".cursorrules",
+    ".windsurfrules",
+    ".clinerules",
+    ".roorules",
+    ".goosehints",
+    ".rules",
+];
+
+/// Endings of files that are rules or prompts by their name.
+const ENDINGS: &[&str] =
+    &[".mdc", ".instructions.md", ".prompt.md", ".chatmode.md", ".agent.md", ".rules.md"];
+
+/// Directories of which everything counts. The last ones are our own names inside the sandbox.
+const DIRECTORIES: &[&str] = &[
+    ".claude",
+    ".codex",
+    ".agents",
+    ".cursor",
+    ".gemini",
+    ".qwen",
+    ".windsurf",
+    ".clinerules",
+    ".roo",
+    ".kiro",
+    ".continue",
+    ".opencode",
+    ".amazonq",
+    ".augment",
+    ".junie",
+    ".trae",
+    ".goose",
+    ".hermes",
+    ".crush",
+    "claude-config",
+    "codex-config",
+    "native-config",
+    AGENT_INPUT,
+];
+
+/// What people outside wrote for the agent.
+const AGENT_INPUT: &str = "agent-input";
+
+/// Directories of `.github` with instructions for its agents.
+const IN_GITHUB: &[&str] = &["instructions", "prompts", "agents", "chatmodes", "skills"];
+
+/// Not the repository's own words.
+const SKIPPED: &[&str] = &[".git", "node_modules", "__pycache__", ".venv"];
+
+const MAX_DEPTH: usize = 24;
+const MAX_ENTRIES: usize = 500_000;
+/// A context file larger than this is not one.
+pub const MAX_CONTEXT: u64 = 1 << 20;
+/// What is given to the agent whole may be larger.
+pub const MAX_WHOLE: u64 = 64 << 20;
+
+/// What counts below a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// What some agent would read by itself.
+    Context,
+    /// Everything.
+    Whole,
+}
+
+/// One file that counts, or what kept it from being read.
+pub struct Seen<'a> {
+    /// From the directory that is walked.
+    pub path: &'a str,
+    pub origin: Origin,
+    pub contents: io::Result<Vec<u8>>,
+}
+
+/// Calls `visit` for every file that counts, in the order of their names. The first error of `visit` ends the walk.
+pub fn walk<E>(
+    root: &Path,
+    which: Which,
+    origin: Origin,
+    visit: &mut dyn FnMut(Seen<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut walk = Walk { root: root.to_owned(), entries: 0, visit };
+    let place =
+        Place { path: String::new(), depth: 0, whole: (which == Which::Whole).then_some(origin), origin };
+    walk.directory(root, &place)
+}
+
+struct Walk<'v, E> {
+    root: std::path::PathBuf,
+    entries: usize,
+    visit: &'v mut dyn FnMut(Seen<'_>) -> Result<(), E>,
+}
+
+/// A directory on the way: where it is, and whether everything in it counts.
+struct Place {
+    path: String,
+    depth: usize,
+    whole: Option<Origin>,
+    origin: Origin,
+}
+
+impl<E> Walk<'_, E> {
+    fn directory(&mut self, directory: &Path, place: &Place) -> Result<(), E> {
+        let mut names = match names(directory) {
+            Ok(names) => names,
+            Err(error) => return self.say(&place.path, place.origin, Err(error)),
+        };
+        self.entries += names.len();
+        if place.depth > MAX_DEPTH || self.entries > MAX_ENTRIES {
+            let why = if place.depth > MAX_DEPTH { "is nested too deep" } else { "has too many entries" };
+            return self.say(&place.path, place.origin, Err(io::Error::other(why)));
+        }
+        names.sort_unstable();
+        // A skill is all of its directory.
+        let is_skill = place.depth > 0 && names.iter().any(|name| name.eq_ignore_ascii_case("skill.md"));
+        let whole = place.whole.or(is_skill.then_some(Origin::Instruction));
+        for name in names {
+            let path = if place.path.is_empty() { name.clone() } else { format!("{}/{name}", place.path) };
+            self.entry(&directory.join(&name), &name, path, &Place { path: String::new(), whole, ..*place })?;
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, at: &Path, name: &str, path: String, parent: &Place) -> Result<(), E> {
+        let lower = name.to_ascii_lowercase();
+        let Ok(about) = fs::symlink_metadata(at) else { return Ok(()) };
+        // A link counts where it leads to something in here; one that leads out leads nowhere inside the sandbox.
+        let about = if about.is_symlink() {
+            let inside = at
+                .canonicalize()
+                .ok()
+                .filter(|to| self.root.canonicalize().is_ok_and(|root| to.starts_with(root)));
+            match inside.and_then(|to| fs::metadata(to).ok()) {
+                Some(about) if about.is_file() || DIRECTORIES.contains(&lower.as_str()) => about,
+                _ => return Ok(()),
+            }
+        } else {
+            about
+        };
+        if about.is_dir() {
+            if SKIPPED.contains(&lower.as_str()) && parent.whole.is_none() {
+                return Ok(());
+            }
+            let whole = parent.whole.or_else(|| whole_directory(&path, &lower, parent.origin));
+            let place = Place { path, depth: parent.depth + 1, whole, origin: parent.origin };
+            return self.directory(at, &place);
+        }
+        let counts = parent.whole.is_some() || is_context(&lower);
+        if !about.is_file() || !counts {
+            return Ok(());
+        }
+        let most = if parent.whole.is_some() { MAX_WHOLE } else { MAX_CONTEXT };
+        let origin = origin_of(&lower, parent.whole.unwrap_or(parent.origin));
+        self.say(&path, origin, read(at, most))
+    }
+
+    fn say(&mut self, path: &str, origin: Origin, contents: io::Result<Vec<u8>>) -> Result<(), E> {
+        (self.visit)(Seen { path, origin, contents })
+    }
+}
+
+fn names(directory: &Path) -> io::Result<Vec<String>> {
+    fs::read_dir(directory)?
+        .take(MAX_ENTRIES)
+        .map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()))
+        .collect()
+}
+
+fn whole_directory(path: &str, lower: &str, origin: Origin) -> Option<Origin> {
+    let in_github =
+        path.to_ascii_lowercase().rsplit_once('/').is_some_and(|(above, _)| above.ends_with(".github"));
+    match lower {
+        AGENT_INPUT => Some(Origin::Issue),
+        _ if DIRECTORIES.contains(&lower) || (in_github && IN_GITHUB.contains(&lower)) => Some(origin),
+        _ => None,
+    }
+}
+
+fn is_context(lower: &str) -> bool {
+    FILES.contains(&lower) || ENDINGS.iter().any(|ending| lower.ends_with(ending))
+}
+
+/// Settings are no prose: nobody types hidden characters into them by accident.
+fn origin_of(lower: &str, origin: Origin) -> Origin {
+    let is_settings =
+        [".json", ".jsonc", ".toml", ".yaml", ".yml"].iter().any(|ending| lower.ends_with(ending));
+    if is_settings && origin == Origin::Instruction { Origin::Configuration } else { origin }
+}
+
+/// The whole file, if it is within the bounds.
+pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::Error::other(format!("it is larger than {most} bytes")));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn seen(root: &Path, which: Which) -> Vec<(String, Origin, bool)> {
+        let mut all = Vec::new();
+        walk(root, which, Origin::Instruction, &mut |file| {
+            all.push((file.path.to_owned(), file.origin, file.contents.is_ok()));
+            Ok::<(), ()>(())
+        })
+        .unwrap();
+        all
+    }
+
+    fn tree(files: &[(&str, usize)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, size) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, vec![b'x'; *size]).unwrap();
+        }
+        root
+    }
+
+    #[test]
+    fn everything_that_some_agent_reads_is_found() {
+        let wanted = [
+            ("AGENTS.md", Origin::Instruction),
+            ("docs/Claude.md", Origin::Instruction),
+            (".mcp.json", Origin::Configuration),
+            (".claude/commands/deep/a.txt", Origin::Instruction),
+            (".claude/settings.json", Origin::Configuration),
+            (".cursor/rules/x.mdc", Origin::Instruction),
+            (".github/copilot-instructions.md", Origin::Instruction),
+            (".github/instructions/a.md", Origin::Instruction),
+            ("agent-input/issue.json", Origin::Issue),
+            ("skills/x/SKILL.md", Origin::Instruction),
+            ("skills/x/scripts/run.sh", Origin::Instruction),
+        ];
+        let mut files: Vec<(&str, usize)> = wanted.iter().map(|(path, _)| (*path, 3)).collect();
+        files.extend([
+            ("src/main.rs", 3),
+            ("README.md", 3),
+            ("node_modules/a/CLAUDE.md", 3),
+            (".github/workflows/a.yml", 3),
+        ]);
+        let root = tree(&files);
+        let mut found = seen(root.path(), Which::Context);
+        found.sort_by(|one, other| one.0.cmp(&other.0));
+        let mut expected: Vec<(String, Origin, bool)> =
+            wanted.iter().map(|(path, origin)| ((*path).to_owned(), *origin, true)).collect();
+        expected.sort_by(|one, other| one.0.cmp(&other.0));
+        assert_eq!(found, expected);
+        assert_eq!(seen(root.path(), Which::Whole).len(), files.len());
+    }
+
+    #[test]
+    fn bounds_and_links_hold() {
+        let root = tree(&[("CLAUDE.md", 2 << 20), ("real.txt", 3)]);
+        assert_eq!(seen(root.path(), Which::Context), [("CLAUDE.md".to_owned(), Origin::Instruction, false)]);
+        let root = tree(&[("real.txt", 3)]);
+        symlink("real.txt", root.path().join("AGENTS.md")).unwrap();
+        symlink("/etc/passwd", root.path().join("CLAUDE.md")).unwrap();
+        symlink("..", root.path().join(".claude")).unwrap();
+        symlink(".", root.path().join("loop")).unwrap();
+        assert_eq!(seen(root.path(), Which::Context), [("AGENTS.md".to_owned(), Origin::Instruction, true)]);
+        let deep = format!("{}CLAUDE.md", "d/".repeat(40));
+        let found = seen(tree(&[(&deep, 3)]).path(), Which::Context);
+        assert!(found.len() == 1 && !found[0].2, "{found:?}");
+    }
+}
