@@ -17,6 +17,7 @@ use crate::event::clock::Moment;
 use crate::render::console;
 use crate::resolve::variables::{self, Strictness};
 use crate::resolve::{Choices, Resolved, resolve};
+use crate::run::belongings::Belongings;
 use crate::run::{self, Outcome, Request};
 
 #[derive(Args, Debug)]
@@ -88,6 +89,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         runtime: threads.handle().clone(),
         context: None,
         conversation: None,
+        belongings: Belongings::default(),
+        variables: BTreeMap::new(),
         listener: listener(arguments),
     };
     let cancel = Cancel::default();
@@ -172,7 +175,7 @@ fn audit(resolved: &Resolved, choices: &Choices, runs: &Path) -> Result<(), Fail
     Ok(())
 }
 
-pub(super) fn environment() -> BTreeMap<String, String> {
+pub fn environment() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()

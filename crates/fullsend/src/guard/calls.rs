@@ -1,7 +1,7 @@
 //! The tool calls of one run: what the model asked for, what the guard said to each, and whether a result may go back to
 //! the model. The door tells of calls and asks about results; the hook socket asks for verdicts. Pure state, no I/O.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value as Json;
 
@@ -90,6 +90,8 @@ struct Call {
 #[derive(Debug, Default)]
 pub struct Calls {
     known: HashMap<String, Call>,
+    /// Of earlier runs, judged then: the host kept the conversation that holds their results.
+    pub past: HashSet<String>,
 }
 
 impl Calls {
@@ -127,7 +129,10 @@ impl Calls {
 
     /// Whether a result may go on to the model.
     pub fn result(&self, id: &str, text: &str, is_error: bool, habits: &Habits) -> Result<(), Irregular> {
-        let call = self.known.get(id).ok_or(Irregular::Unknown)?;
+        let call = match self.known.get(id) {
+            None if self.past.contains(id) => return Ok(()),
+            call => call.ok_or(Irregular::Unknown)?,
+        };
         let tool = || call.tool.clone();
         match (&call.verdict, &call.at_door) {
             (Some(Decision::Allow), _) => Ok(()),
@@ -200,6 +205,9 @@ mod tests {
         assert_eq!(known.result("a", "<refused> no such tool", false, &HABITS), Err(no_verdict));
         assert_eq!(known.result("p", "out", false, &HABITS), Ok(()));
         assert_eq!(known.result("z", "out", false, &HABITS), Err(Irregular::Unknown));
+        known.past.extend(["z".to_owned(), "a".to_owned()]);
+        assert_eq!(known.result("z", "out", false, &HABITS), Ok(()), "it was judged in an earlier run");
+        assert!(known.result("a", "out", false, &HABITS).is_err(), "an old name does not excuse a new call");
         assert_eq!(ask(&mut known, "a", "Bash", "ls", Decision::Allow), Decision::Allow);
         assert_eq!(known.result("a", "out", false, &HABITS), Ok(()));
     }

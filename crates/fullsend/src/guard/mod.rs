@@ -169,6 +169,11 @@ impl Guard {
         self.judge.known.written().redact_bytes(bytes)
     }
 
+    /// Calls of earlier runs whose results are part of the conversation that this one goes on with.
+    pub fn remember_past(&self, ids: impl IntoIterator<Item = String>) {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).past.extend(ids);
+    }
+
     /// The words after `__hook` with which a hook of this run reaches this guard.
     pub fn hook_arguments(&self) -> [String; 3] {
         let how = if self.judge.fails_closed() { "closed" } else { "open" };

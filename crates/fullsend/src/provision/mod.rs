@@ -72,6 +72,8 @@ pub struct Surroundings<'a> {
     pub runtime: tokio::runtime::Handle,
     /// The host's environment, for `${VAR}`.
     pub variables: &'a dyn Fn(&str) -> Option<String>,
+    /// Whatever the caller of the run wants inside.
+    pub mounts: &'a [Mount],
 }
 
 #[derive(Debug)]
@@ -151,6 +153,7 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
         repository_inside: &format!("{}/{repository_name}", inside::WORKSPACE),
         value: around.variables,
     }));
+    spec.mounts.extend_from_slice(around.mounts);
     let socket = MountKind::Socket { source: listening.path().to_owned() };
     spec.mounts.push(Mount { target: client::SOCKET.into(), kind: socket });
     let mut sandbox = Sandbox::start(spec).map_err(ProvisionError::Sandbox)?;

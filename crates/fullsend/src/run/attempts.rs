@@ -46,12 +46,16 @@ impl Attempts<'_> {
             conversation: conversation.clone(),
             time: self.time,
         };
+        let mut asked_again = false;
         loop {
             let rejected = match self.attempt(&task, conversation)? {
                 Ok(accepted) => return Ok(accepted),
                 Err(rejected) => rejected,
             };
-            if task.iteration >= most {
+            // What the caller expects is asked for again once, whatever the harness says about its own output.
+            let first = rejected.unexpected && !asked_again;
+            asked_again |= rejected.unexpected;
+            if !first && (rejected.unexpected || task.iteration >= most) {
                 return Err(Stop::rejected(&rejected, self.tally.denied()));
             }
             let append = settings.feedback_mode.value == FeedbackMode::Append;

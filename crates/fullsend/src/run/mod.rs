@@ -3,6 +3,7 @@
 //! nothing, and several may run in one process.
 
 mod attempts;
+pub mod belongings;
 mod directory;
 mod host;
 mod prescript;
@@ -32,8 +33,10 @@ use crate::publish::{self, Artifacts};
 use crate::record;
 use crate::resolve::library::Library;
 use crate::resolve::variables;
-use crate::runtime::Conversation;
+use crate::runtime::state::StateFile;
+use crate::runtime::{self, Conversation};
 use attempts::Attempts;
+use belongings::Belongings;
 pub use directory::RunDirectory;
 use host::Host;
 use steps::Steps;
@@ -56,6 +59,10 @@ pub struct Request {
     pub context: Option<String>,
     /// The conversation to go on with, in the runtime's own form, as an earlier outcome gave it.
     pub conversation: Option<Conversation>,
+    /// What the caller puts into the sandbox and wants back.
+    pub belongings: Belongings,
+    /// Variables of the caller's for the scripts on the host.
+    pub variables: BTreeMap<String, String>,
     /// Hears every event as it happens.
     pub listener: Arc<dyn Fn(&Envelope) + Send + Sync>,
 }
@@ -74,9 +81,19 @@ pub struct Outcome {
     pub artifacts: Option<Artifacts>,
     /// The agent's conversation as it was at the end, if there was one.
     pub conversation: Option<Conversation>,
+    /// What the caller wanted back, as it was at the end.
+    pub kept: Vec<StateFile>,
 }
 
 impl Outcome {
+    /// Nothing was started: the caller could not even ask for a run.
+    pub fn not_begun(exit_code: u8, reason: &str) -> Self {
+        let (kind, reason) = (OutcomeKind::SetupFailed, reason.to_owned());
+        let (directory, review_label, artifacts, conversation) = (None, None, None, None);
+        let kept = Vec::new();
+        Self { kind, exit_code, reason, directory, review_label, artifacts, conversation, kept }
+    }
+
     fn completed(artifacts: Artifacts) -> Self {
         Self {
             kind: OutcomeKind::Completed,
@@ -86,6 +103,7 @@ impl Outcome {
             review_label: None,
             artifacts: Some(artifacts),
             conversation: None,
+            kept: Vec::new(),
         }
     }
 }
@@ -128,9 +146,9 @@ pub fn run(mut request: Request, cancel: &Cancel) -> Outcome {
     };
     announce(&request, &directory, &emit);
     let review_label = review_label(&request.checked.resolved.harness);
-    let mut conversation = request.conversation.take();
+    let mut carried = Carried { conversation: request.conversation.take(), kept: Vec::new() };
     let steps = Steps { emit: &emit, cancel };
-    let ended = sequence(request, &directory, &steps, &tally, &mut conversation);
+    let ended = sequence(request, &directory, &steps, &tally, &mut carried);
     directory.clean();
     let ended = match emit.failure() {
         Some(why) => Err(Stop::internal(format!("the log could not be written: {why}"))),
@@ -153,25 +171,34 @@ pub fn run(mut request: Request, cancel: &Cancel) -> Outcome {
     if let Err(stop) = directory.write_record() {
         outcome = stop.outcome(None);
     }
-    Outcome { directory: Some(directory.path), conversation, ..outcome }
+    let Carried { conversation, kept } = carried;
+    Outcome { directory: Some(directory.path), conversation, kept, ..outcome }
 }
 
-/// The sequence itself. `conversation` is the one to go on with, and afterwards the last one there was.
+/// What goes from one run to the next: the conversation to go on with, and afterwards the last one there was, and what
+/// the caller wanted back.
+struct Carried {
+    conversation: Option<Conversation>,
+    kept: Vec<StateFile>,
+}
+
+/// The sequence itself.
 fn sequence(
     request: Request,
     directory: &RunDirectory,
     steps: &Steps<'_>,
     tally: &Tally,
-    conversation: &mut Option<Conversation>,
+    carried: &mut Carried,
 ) -> Result<Artifacts, Stop> {
-    let Request { checked, library, repository, environment, runtime, context, .. } = request;
+    let Request { checked, library, repository, environment, runtime, context, belongings, .. } = request;
     let emit = steps.emit;
     let lookup = |name: &str| environment.get(name).cloned();
     let value = |name: &str| variables::value(&lookup, name);
     let time = Duration::from_secs(checked.resolved.harness.timeout_minutes.get() * 60);
     let host = Host { library: &library, repository: &repository, environment: &environment, directory };
     let scripts = checked.scripts.clone();
-    let variables = host.script_environment(&checked, &value);
+    let mut variables = host.script_environment(&checked, &value);
+    variables.extend(request.variables);
     let allowed = host.tool_allowlist(&checked, &value);
     let guard = Guard::new(
         Setup {
@@ -184,6 +211,7 @@ fn sequence(
         emit,
     )?;
     let credentials = host.credentials(&checked, &value, &guard)?;
+    guard.remember_past(carried.conversation.iter().flat_map(runtime::past_calls));
 
     host.preflight(&checked, &variables, steps.cancel)?;
     if let Some(pre) = &scripts.pre {
@@ -202,12 +230,17 @@ fn sequence(
         emit,
         runtime,
         variables: &value,
+        mounts: &belongings.mounts,
     };
     let provisioned = steps.take(Step::Provision, || provision::provision(cleared, &around))?;
-    let ready = steps.take(Step::Bootstrap, || bootstrap::bootstrap(provisioned, &library, &guard))?;
+    let ready = steps.take(Step::Bootstrap, || {
+        belongings.unpack(&provisioned.sandbox)?;
+        Ok::<_, Stop>(bootstrap::bootstrap(provisioned, &library, &guard)?)
+    })?;
     let attempts =
         Attempts { ready: &ready, host: &host, variables: &variables, guard: &guard, steps, tally, time };
-    let tried = attempts.run(context, conversation);
+    let tried = attempts.run(context, &mut carried.conversation);
+    carried.kept = belongings.pack(&ready.provisioned.sandbox, &guard);
     let published = tried.and_then(|accepted| steps.take(Step::Publish, || publish::publish(accepted, emit)));
     let closed = steps.always(Step::Teardown, || ready.provisioned.close());
     let artifacts = published?;

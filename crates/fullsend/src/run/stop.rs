@@ -136,6 +136,7 @@ impl Stop {
             review_label: None,
             artifacts: None,
             conversation: None,
+            kept: Vec::new(),
         }
     }
 }

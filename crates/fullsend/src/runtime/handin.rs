@@ -19,7 +19,9 @@ pub fn look(scene: &Scene<'_>) -> Result<Option<Vec<u8>>, RuntimeError> {
 /// Last words that are a JSON document are the result, unless the agent wrote one itself since `before`.
 pub fn last_words(scene: &Scene<'_>, words: &str, before: Option<&[u8]>) -> Result<Ending, RuntimeError> {
     let stopped = Ending::Stopped { last_words: words.to_owned() };
-    let Some(document) = document(words) else { return Ok(stopped) };
+    let expected = scene.cleared.checked.expected.as_ref();
+    let spoken = expected.and_then(|expected| (expected.from_words)(words));
+    let Some(document) = spoken.or_else(|| document(words)) else { return Ok(stopped) };
     let file = scene.cleared.checked.hand_in().file;
     if look(scene)?.as_deref() != before || !file.ends_with(".json") {
         return Ok(stopped);

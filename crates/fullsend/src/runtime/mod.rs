@@ -20,6 +20,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use sandbox::{Mount, Sandbox};
+use serde_json::Value as Json;
 
 use crate::cancel::Cancel;
 use crate::event::log::Emitter;
@@ -144,6 +145,35 @@ pub fn attempt(scene: &Scene<'_>, task: &Task, emit: &Emitter) -> Result<Attempt
         RuntimeName::Codex => codex::launch::attempt(scene, task, emit),
         RuntimeName::Native => native::launch::attempt(scene, task, emit),
     }
+}
+
+/// The calls whose results a conversation holds, by whatever name its runtime has for them.
+pub fn past_calls(conversation: &Conversation) -> Vec<String> {
+    fn collect(value: &Json, ids: &mut Vec<String>) {
+        match value {
+            Json::Object(fields) => {
+                let named =
+                    ["tool_use_id", "call_id"].into_iter().filter_map(|key| fields.get(key)?.as_str());
+                ids.extend(named.map(str::to_owned));
+                fields.values().for_each(|field| collect(field, ids));
+            }
+            Json::Array(items) => items.iter().for_each(|item| collect(item, ids)),
+            _ => {}
+        }
+    }
+    let mut ids = Vec::new();
+    for file in &conversation.files {
+        let text = String::from_utf8_lossy(&file.contents);
+        // One document, or one on each line.
+        match serde_json::from_str(&text) {
+            Ok(document) => collect(&document, &mut ids),
+            Err(_) => text
+                .lines()
+                .filter_map(|line| serde_json::from_str(line).ok())
+                .for_each(|line| collect(&line, &mut ids)),
+        }
+    }
+    ids
 }
 
 /// Keeps what an attempt left to read, redacted, in the attempt's directory.

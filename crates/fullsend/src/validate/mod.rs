@@ -22,6 +22,8 @@ pub struct Accepted {
 pub struct Rejected {
     pub quarantined: Quarantined,
     pub violations: Vec<Violation>,
+    /// The document that the caller expects is among what is wrong.
+    pub unexpected: bool,
 }
 
 /// The most violations that are told; beyond that the agent has other problems.
@@ -38,22 +40,26 @@ pub fn validate<E>(
     let file = checked.resolved.harness.output_file.as_str();
     // Without a schema anything will do, as long as there is something; what the caller expects is something.
     let lenient = checked.schema.is_none() && (checked.expected.is_some() || !quarantined.files.is_empty());
+    let expected = checked.expected.as_ref().map(|expected| (expected, document(directory, &expected.file)));
+    let excused = matches!(&expected, Some((expected, Ok(Some(said)))) if (expected.excuses)(said));
     let mut violations = match document(directory, file) {
-        Ok(None) if lenient => Vec::new(),
+        Ok(None) if lenient || excused => Vec::new(),
         Ok(None) => vec![whole(format!("the output file `{file}` is missing"))],
         Ok(Some(document)) => {
             checked.schema.as_ref().map_or_else(Vec::new, |schema| check(&schema.validator, &document, ""))
         }
         Err(why) => vec![whole(why)],
     };
-    if let Some(expected) = &checked.expected {
+    let own = violations.len();
+    if let Some((expected, document)) = expected {
         let file = &expected.file;
-        violations.extend(match document(directory, file) {
+        violations.extend(match document {
             Ok(None) => vec![whole(format!("the file `{file}` is missing"))],
             Ok(Some(document)) => check(&expected.validator, &document, &format!("in `{file}`: ")),
             Err(why) => vec![whole(why)],
         });
     }
+    let unexpected = violations.len() > own;
     if violations.is_empty() {
         violations.extend(script(&quarantined)?.map(whole));
     }
@@ -62,7 +68,7 @@ pub fn validate<E>(
             checked.schema.as_ref().map_or_else(|| "built-in".to_owned(), |schema| schema.found.path.clone());
         return Ok(Ok(Accepted { quarantined, schema }));
     }
-    Ok(Err(Rejected { quarantined, violations }.into()))
+    Ok(Err(Rejected { quarantined, violations, unexpected }.into()))
 }
 
 fn whole(message: String) -> Violation {
