@@ -5,6 +5,9 @@
 mod attacked;
 mod bad_input;
 mod clients;
+#[path = "session/cluster.rs"]
+#[expect(dead_code, reason = "workers need less of it than the store's own tests")]
+mod cluster;
 mod commands;
 mod credentials;
 mod docs;
@@ -13,6 +16,9 @@ mod examples;
 mod explained;
 mod fields;
 mod first_mistakes;
+#[path = "session/fixture.rs"]
+#[expect(dead_code, reason = "only the directory of a cluster is needed")]
+mod fixture;
 mod guarded;
 mod image_builder;
 mod images;
@@ -39,3 +45,4 @@ mod tidy;
 mod trusted;
 mod upstream;
 mod vendor;
+mod wakes;

@@ -66,6 +66,7 @@ fn the_tree_is_tidy() {
         place_of_unsafe(&name, &text, &mut complain);
         place_of_environment(&name, &text, &mut complain);
         arrows_between_stages(&name, &text, &mut complain);
+        orchestration_is_blind(&name, &text, &mut complain);
     }
     arrows_between_crates(&mut complaints);
     report(&complaints);
@@ -175,6 +176,20 @@ fn arrows_between_stages(name: &str, text: &str, complain: &mut impl FnMut(&'sta
             if rank > own && imports {
                 complain("arrow", format!("line {}: `{here}` may not import `{stage}`", number + 1));
             }
+        }
+    }
+}
+
+/// Which wake runs now is decided without knowing what a wake means: scheduling policy and session semantics change apart.
+fn orchestration_is_blind(name: &str, text: &str, complain: &mut impl FnMut(&'static str, String)) {
+    if !name.starts_with("crates/fullsend/src/worker/") {
+        return;
+    }
+    let meanings =
+        ["directive", "Directive", "crate::wake", "session::commit", "session::event", "session::context"];
+    for (number, line) in text.lines().enumerate() {
+        if let Some(word) = meanings.iter().find(|word| line.contains(**word)) {
+            complain("orchestration", format!("line {}: `worker` knows nothing of `{word}`", number + 1));
         }
     }
 }

@@ -4,4 +4,4 @@
 mod guarded;
 mod installing;
 mod same;
-mod stage;
+pub mod stage;

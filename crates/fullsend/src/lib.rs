@@ -24,3 +24,4 @@ pub mod runtime;
 pub mod scripts;
 pub mod validate;
 pub mod wake;
+pub mod worker;

@@ -63,6 +63,8 @@ enum Command {
     Doctor(doctor::Arguments),
     /// An agent that lasts: messages in, bounded runs, and a log that survives crashes, machines and changes of the model
     Session(session::Arguments),
+    /// Run the wakes of sessions as they come due; many workers may share a store
+    Worker(session::wakes::Work),
     /// Remove what runs that died left behind, and end their records
     Sweep(sweep::Arguments),
     /// Print the version
@@ -89,6 +91,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Hook(arguments) => neutral::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Session(arguments) => session::run(&arguments),
+        Command::Worker(arguments) => session::wakes::work(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Version(arguments) => version::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),

@@ -55,6 +55,13 @@ pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
+impl Opened {
+    /// The layers, the choices, the repository, and what must live as long as the layers are read.
+    pub fn into_parts(self) -> (Library, Choices, PathBuf, Box<dyn std::any::Any>) {
+        (self.library, self.choices, self.repository, Box::new(self._trusted))
+    }
+}
+
 impl Where {
     pub fn open(&self) -> Result<Opened, Failure> {
         let repository = self.repository()?;

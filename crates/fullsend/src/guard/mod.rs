@@ -10,7 +10,7 @@ mod hooks;
 pub mod judge;
 mod known;
 pub mod report;
-mod setup;
+pub mod setup;
 pub mod socket;
 pub mod tirith;
 

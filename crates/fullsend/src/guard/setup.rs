@@ -183,7 +183,7 @@ fn tools_allowed(security: &Security, list: Option<&str>) -> Result<Option<Allow
 }
 
 /// The scanner's switches, from the harness's words.
-fn toggles(security: &Security) -> Toggles {
+pub fn toggles(security: &Security) -> Toggles {
     let (host, hooks) = (&security.host_scanners, &security.sandbox_hooks);
     Toggles {
         unicode_normalizer: host.unicode_normalizer.value,

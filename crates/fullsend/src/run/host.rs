@@ -11,7 +11,8 @@ use crate::cancel::Cancel;
 use crate::check::Checked;
 use crate::credentials::{self, CredentialError, Credentials, Learn};
 use crate::event::RunEvent;
-use crate::guard::Guard;
+use crate::event::log::Emitter;
+use crate::guard::{self, Guard, Setup};
 use crate::publish::Artifacts;
 use crate::quarantine::Quarantined;
 use crate::resolve::layers::Found;
@@ -66,12 +67,26 @@ impl Host<'_> {
         variables
     }
 
-    /// What the agent or the scripts would see under this name, else the host's own.
-    pub(super) fn tool_allowlist(
+    /// The guard of this run.
+    pub(super) fn guard(
         &self,
         checked: &Checked,
         value: &dyn Fn(&str) -> Option<String>,
-    ) -> Option<String> {
+        emit: &Emitter,
+    ) -> Result<Guard, Stop> {
+        let allowed = self.tool_allowlist(checked, value);
+        let setup = Setup {
+            harness: &checked.resolved.harness,
+            allowlist: allowed.as_deref(),
+            suppressions: guard::suppressions(checked.resolved.organisation.as_deref()),
+            today: checked.resolved.asking().today,
+            path: self.environment.get("PATH").map_or("", String::as_str),
+        };
+        Ok(Guard::new(setup, emit)?)
+    }
+
+    /// What the agent or the scripts would see under this name, else the host's own.
+    fn tool_allowlist(&self, checked: &Checked, value: &dyn Fn(&str) -> Option<String>) -> Option<String> {
         const NAME: &str = "FULLSEND_TOOL_ALLOWLIST";
         let harness = &checked.resolved.harness;
         let given = [&harness.env.sandbox, &harness.env.runner].into_iter().find_map(|map| {

@@ -24,7 +24,6 @@ use crate::check::Checked;
 use crate::event::log::Emitter;
 use crate::event::outcome::OutcomeKind;
 use crate::event::{Envelope, RunEvent, Step};
-use crate::guard::{self, Guard, Setup};
 use crate::harness::Harness;
 use crate::harness::security::OnCritical;
 use crate::inputs;
@@ -199,17 +198,7 @@ fn sequence(
     let scripts = checked.scripts.clone();
     let mut variables = host.script_environment(&checked, &value);
     variables.extend(request.variables);
-    let allowed = host.tool_allowlist(&checked, &value);
-    let guard = Guard::new(
-        Setup {
-            harness: &checked.resolved.harness,
-            allowlist: allowed.as_deref(),
-            suppressions: guard::suppressions(checked.resolved.organisation.as_deref()),
-            today: checked.resolved.asking().today,
-            path: environment.get("PATH").map_or("", String::as_str),
-        },
-        emit,
-    )?;
+    let guard = host.guard(&checked, &value, emit)?;
     let credentials = host.credentials(&checked, &value, &guard)?;
     guard.remember_past(carried.conversation.iter().flat_map(runtime::past_calls));
 

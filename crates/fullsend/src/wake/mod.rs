@@ -1,9 +1,290 @@
-//! A session's bounded run: what the agent is told, what its answer means, and one commit. It knows nothing of which
-//! session runs when: that is for whoever calls it.
+//! A session's bounded run: what the agent is told, what its answer means, and one commit. This file reads as the sequence. It
+//! knows nothing of which session runs when: that is for whoever calls it, and `worker` is never imported here.
 
+pub mod assemble;
+pub mod conversation;
+pub mod heart;
+pub mod interpret;
+pub mod memory;
+pub mod notes;
+pub mod prepare;
 pub mod resources;
+pub mod screen;
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use session::commit::{Commit, Ending, Failure};
+use session::context::{Context, Window};
+use session::digest::Digest;
+use session::event::Payload;
+use session::id::{SessionId, WakeId};
+use session::lease::{Claimed, Lease, Worker};
+use session::limits::Limits;
 use session::moment::{Moment, Timestamp};
+use session::sessions::Sessions;
+use session::state::State;
+use session::status::Status;
+use session::store::{Error, StoreError};
+
+use crate::cancel::Cancel;
+use crate::event::Envelope;
+use crate::event::outcome::OutcomeKind;
+use crate::guard;
+use crate::run::{self, Outcome, Request};
+use assemble::{Assembled, Budget, Material, assemble};
+use conversation::Conversations;
+use heart::{Charge, Heart, Verdict};
+use interpret::{DIRECTIVE_FILE, Ended};
+use memory::Told;
+use notes::Notes;
+use prepare::{Ground, Trouble, prepare};
+use screen::Screen;
+
+/// Everything around a wake that is not the session's.
+#[derive(Clone)]
+pub struct Setting {
+    /// The layers as they are now.
+    pub open: Arc<dyn Fn() -> Result<Ground, String> + Send + Sync>,
+    /// Another connection to the same store.
+    pub connect: Arc<dyn Fn() -> Result<Sessions, String> + Send + Sync>,
+    /// Where runs are kept.
+    pub runs: PathBuf,
+    pub conversations: Conversations,
+    /// The host's environment.
+    pub environment: BTreeMap<String, String>,
+    pub runtime: tokio::runtime::Handle,
+    /// Hears every event of every run.
+    pub listener: Arc<dyn Fn(&Envelope) + Send + Sync>,
+    pub worker: Worker,
+    pub limits: Limits,
+    /// Whoever started us wants to end.
+    pub cancel: Cancel,
+}
+
+/// How a wake ended.
+#[derive(Debug, Clone)]
+pub struct Woken {
+    pub session: SessionId,
+    pub wake: WakeId,
+    pub status: Status,
+    pub kind: OutcomeKind,
+    pub exit_code: u8,
+    pub reason: String,
+    pub directory: Option<PathBuf>,
+}
+
+/// How long a commit is tried while the store is away. Nobody else has the wake before its lease ends.
+const COMMIT_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs one claimed wake and commits what came of it. An error means that nothing was committed: the wake is tried again by
+/// whoever claims it next.
+pub fn wake(setting: &Setting, sessions: &mut Sessions, claimed: &Claimed) -> Result<Woken, Error> {
+    let lease = &claimed.lease;
+    let context = sessions.context(lease, &Window::default())?;
+    let notes = Arc::new(Notes::new(lease.wake));
+    let ran = match bounded_run(setting, lease, &context, &notes) {
+        Ok(ran) => ran,
+        Err(trouble) => Ran::not_begun(&trouble),
+    };
+    let Ran { outcome, assembled, runtime, heart } = ran;
+    if let Verdict::Lost(why) = &heart {
+        return Err(StoreError::Unavailable { step: "hold the lease", source: why.clone().into() }.into());
+    }
+    let directive = outcome
+        .artifacts
+        .as_ref()
+        .and_then(|artifacts| std::fs::read_to_string(artifacts.directory.join(DIRECTIVE_FILE)).ok());
+    let ending = interpret::ending(&Ended {
+        kind: outcome.kind,
+        exit_code: outcome.exit_code,
+        reason: &outcome.reason,
+        directive: directive.as_deref(),
+        violations: &notes.violations(),
+        fault: notes.fault(),
+        heart: &heart,
+    });
+    let commit = Commit {
+        reports: reports(&notes, &outcome),
+        bindings: bindings(setting, lease.session, &runtime, &outcome, &ending),
+        memory: memory::writes(
+            &told(&context, &ending, &assembled, &runtime, &notes),
+            &outcome.kept,
+            &setting.limits,
+        ),
+        usage: notes.usage(),
+        ending,
+    };
+    let state = store(setting, sessions, lease, &commit)?;
+    setting.conversations.forget_others(lease.session, state.bindings.values().map(String::as_str));
+    Ok(Woken {
+        session: lease.session,
+        wake: lease.wake,
+        status: state.status,
+        kind: outcome.kind,
+        exit_code: outcome.exit_code,
+        reason: outcome.reason,
+        directory: outcome.directory,
+    })
+}
+
+/// What a run left, or why there was none.
+struct Ran {
+    outcome: Outcome,
+    assembled: Assembled,
+    runtime: String,
+    heart: Verdict,
+}
+
+impl Ran {
+    fn not_begun(trouble: &Trouble) -> Self {
+        Self {
+            outcome: Outcome::not_begun(trouble.exit_code, &trouble.message),
+            assembled: Assembled::default(),
+            runtime: String::new(),
+            heart: Verdict::Fine,
+        }
+    }
+}
+
+/// The harness, the context, and the run with its heartbeat.
+fn bounded_run(
+    setting: &Setting,
+    lease: &Lease,
+    context: &Context,
+    notes: &Arc<Notes>,
+) -> Result<Ran, Trouble> {
+    let header = &context.session.header;
+    let mut ground = (setting.open)().map_err(Trouble::invalid)?;
+    let lookup = |name: &str| setting.environment.get(name).cloned();
+    let checked = prepare(&mut ground, header, &lookup)?;
+    let resources = resources::mounts(&header.resources).map_err(Trouble::missing)?;
+    let harness = &checked.resolved.harness;
+    let screened =
+        Screen::new(guard::setup::toggles(&harness.security)).screen(&context.memory, &context.learnings);
+    let runtime = harness.runtime.value.to_string();
+    let conversation = context
+        .session
+        .state
+        .bindings
+        .get(&runtime)
+        .and_then(|name| setting.conversations.load(lease.session, name));
+    let assembled = assemble(&Material {
+        context,
+        screened: &screened,
+        resumes: conversation.is_some(),
+        directory: memory::DIRECTORY,
+        budget: Budget::default(),
+    });
+    let run = Cancel::default();
+    let request = Request {
+        checked,
+        owner: ground.choices.repo.clone(),
+        repository: ground.repository.clone(),
+        library: ground.library,
+        runs: setting.runs.clone(),
+        environment: setting.environment.clone(),
+        runtime: setting.runtime.clone(),
+        context: Some(assembled.text.clone()),
+        conversation,
+        belongings: memory::belongings(context, &screened, resources),
+        variables: script_variables(lease),
+        listener: listener(setting, notes),
+    };
+    let charge = Charge {
+        sessions: (setting.connect)().map_err(Trouble::passing)?,
+        lease: lease.clone(),
+        worker: setting.worker.clone(),
+        notes: Arc::clone(notes),
+        outer: setting.cancel.clone(),
+        run: run.clone(),
+    };
+    let heart = Heart::start(charge).map_err(|error| Trouble::passing(error.to_string()))?;
+    let outcome = run::run(request, &run);
+    drop(ground.kept);
+    Ok(Ran { outcome, assembled, runtime, heart: heart.stop() })
+}
+
+/// Outside effects may repeat after a crash: scripts can tell by the wake's id, which every attempt has.
+fn script_variables(lease: &Lease) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        ("FULLSEND_SESSION_ID".to_owned(), lease.session.to_string()),
+        ("FULLSEND_WAKE_ID".to_owned(), lease.wake.to_string()),
+    ])
+}
+
+fn listener(setting: &Setting, notes: &Arc<Notes>) -> Arc<dyn Fn(&Envelope) + Send + Sync> {
+    let (listener, notes) = (Arc::clone(&setting.listener), Arc::clone(notes));
+    Arc::new(move |envelope| {
+        notes.hear(envelope);
+        listener(envelope);
+    })
+}
+
+/// What was not yet written, and the run with the digest of its record.
+fn reports(notes: &Notes, outcome: &Outcome) -> Vec<Payload> {
+    let mut reports = notes.take();
+    let record = outcome.directory.as_ref().and_then(|path| std::fs::read(path.join("run.json")).ok());
+    if let (Some(run_id), Some(record)) = (notes.run_id(), record) {
+        reports.push(Payload::RunAttached { run_id, digest: Some(Digest::of(&record)) });
+    }
+    reports
+}
+
+/// The conversation to go on with next time, kept before the commit names it. One that ended in trouble is not gone on with.
+fn bindings(
+    setting: &Setting,
+    session: SessionId,
+    runtime: &str,
+    outcome: &Outcome,
+    ending: &Ending,
+) -> BTreeMap<String, String> {
+    let kept = match (ending, &outcome.conversation) {
+        (Ending::Directive(_) | Ending::Paused, Some(conversation)) => {
+            setting.conversations.keep(session, conversation).ok().flatten()
+        }
+        _ => None,
+    };
+    // An empty name is nobody's: the next wake begins a conversation of its own.
+    let name = kept.unwrap_or_default();
+    if runtime.is_empty() { BTreeMap::new() } else { BTreeMap::from([(runtime.to_owned(), name)]) }
+}
+
+fn told<'a>(
+    context: &'a Context,
+    ending: &'a Ending,
+    assembled: &'a Assembled,
+    runtime: &'a str,
+    notes: &Notes,
+) -> Told<'a> {
+    let (directive, word) = match ending {
+        Ending::Directive(directive) => (Some(directive), "done"),
+        Ending::Paused => (None, "paused"),
+        Ending::Malformed { .. } => (None, "malformed directive"),
+        Ending::Failed { class: Failure::Transient, .. } => (None, "failed, to be tried again"),
+        Ending::Failed { class: Failure::Permanent, .. } => (None, "failed"),
+        Ending::Interrupted => (None, "interrupted"),
+    };
+    Told { context, directive, report: &assembled.report, runtime, run_id: notes.run_id(), ending: word }
+}
+
+/// One write, tried for a while if the store is away. Whether it is refused is decided by the token alone.
+fn store(setting: &Setting, sessions: &mut Sessions, lease: &Lease, commit: &Commit) -> Result<State, Error> {
+    let start = Instant::now();
+    loop {
+        let tried = sessions.now().and_then(|now| sessions.commit(lease, commit, &mut moment(now)));
+        match tried {
+            Err(Error::Store(
+                StoreError::Unavailable { .. } | StoreError::Busy { .. } | StoreError::Full { .. },
+            )) if start.elapsed() < COMMIT_PATIENCE && !setting.cancel.is_urgent() => {
+                std::thread::sleep(Duration::from_millis(500));
+            }
+            done => return done,
+        }
+    }
+}
 
 /// The time of a store, with randomness of the operating system's.
 pub fn moment(now: Timestamp) -> Moment {

@@ -8,6 +8,7 @@ mod events;
 pub mod place;
 mod say;
 mod show;
+pub mod wakes;
 
 use clap::{Args, Subcommand};
 
@@ -25,6 +26,8 @@ enum Command {
     Create(create::Arguments),
     /// Say something to it
     Send(say::Send),
+    /// Wake it now, for one bounded run; exits as the run does, or with 10 if it waits for an answer
+    Run(wakes::Run),
     /// Print its log, one JSON object a line; go on with what comes
     Events(events::Events),
     /// Where does it stand? Status, open questions, queued wakes, usage
@@ -51,6 +54,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     match &arguments.command {
         Command::Create(arguments) => create::run(arguments),
         Command::Send(arguments) => say::send(arguments),
+        Command::Run(arguments) => wakes::run(arguments),
         Command::Events(arguments) => events::events(arguments),
         Command::Show(arguments) => show::show(arguments),
         Command::Watch(arguments) => events::watch(arguments),

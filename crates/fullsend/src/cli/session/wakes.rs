@@ -1,0 +1,182 @@
+//! `session run` and `worker`: what a wake needs from the machine around it, and how it is told to people.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::json;
+use session::lease::{Claimed, Pick, Worker};
+use session::limits::Limits;
+use session::sessions::Sessions;
+use session::status::Status;
+use session::store::Error;
+
+use super::super::exit::{Exit, Failure};
+use super::super::open::Where;
+use super::super::run::{environment, runs_directory};
+use super::super::{signals, talk};
+use super::place::{One, Place, failure, moment, state_directory};
+use crate::cancel::Cancel;
+use crate::render::console;
+use crate::wake::conversation::Conversations;
+use crate::wake::prepare::Ground;
+use crate::wake::{self, Setting, Woken};
+use crate::worker::{self, Plan, Until};
+
+/// How long a lease lasts unless it is renewed, which it is three times as often.
+const LEASE_MS: u64 = 30_000;
+
+#[derive(Args, Debug)]
+pub struct Run {
+    #[command(flatten)]
+    one: One,
+    #[command(flatten)]
+    around: Around,
+}
+
+#[derive(Args, Debug)]
+pub struct Work {
+    /// How many wakes at once
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    concurrency: u16,
+    /// Run one due wake, if there is one, and end
+    #[arg(long, conflicts_with_all = ["drain", "watch"])]
+    once: bool,
+    /// Run what is due until nothing is, and end
+    #[arg(long, conflicts_with = "watch")]
+    drain: bool,
+    /// Run what comes due until somebody ends it, which is what it does anyway
+    #[arg(long)]
+    watch: bool,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    around: Around,
+}
+
+/// Where wakes run.
+#[derive(Args, Debug, Clone)]
+struct Around {
+    /// Where runs are kept [default: $XDG_STATE_HOME/fullsend/runs]
+    #[arg(long, value_name = "DIR")]
+    output_dir: Option<PathBuf>,
+    /// Print JSON, one object for each wake
+    #[arg(long)]
+    json: bool,
+    /// Say nothing but errors
+    #[arg(long, short)]
+    quiet: bool,
+    /// Seconds until a worker that is not heard of is given up
+    #[arg(long, value_name = "SECONDS", hide = true, default_value_t = LEASE_MS / 1_000)]
+    lease_seconds: u64,
+    #[command(flatten)]
+    layers: Where,
+}
+
+/// One bounded wake now, with the exit code of its run, or 10 if it waits for an answer.
+pub fn run(arguments: &Run) -> Result<Exit, Failure> {
+    let Run { one, around } = arguments;
+    let threads = threads()?;
+    let setting = setting(around, &one.place, threads.handle())?;
+    signals::watch(threads.handle(), &setting.cancel)?;
+    let mut sessions = one.place.open()?;
+    let mut moment = moment(&mut sessions)?;
+    let claimed = sessions.claim(Pick::Session(one.id), &setting.worker, &mut moment).map_err(failure)?;
+    let Some(claimed) = claimed else {
+        talk("nothing ran\n");
+        return Ok(Exit::Done);
+    };
+    let woken = wake::wake(&setting, &mut sessions, &claimed).map_err(failure)?;
+    tell(&woken, around)?;
+    Ok(match woken.status {
+        Status::RequiresAction => Exit::Paused,
+        _ => Exit::from_code(woken.exit_code),
+    })
+}
+
+pub fn work(arguments: &Work) -> Result<Exit, Failure> {
+    let Work { concurrency, place, around, .. } = arguments;
+    let threads = threads()?;
+    let setting = setting(around, place, threads.handle())?;
+    signals::watch(threads.handle(), &setting.cancel)?;
+    // A store that cannot be used at all is said at once.
+    drop(place.open()?);
+    let (perform, shown) = (setting.clone(), around.clone());
+    let plan = Plan {
+        concurrency: usize::from(*concurrency),
+        until: match (arguments.once, arguments.drain) {
+            (true, _) => Until::Once,
+            (_, true) => Until::Drained,
+            _ => Until::Ended,
+        },
+        worker: setting.worker.clone(),
+        connect: Arc::clone(&setting.connect),
+        perform: Arc::new(move |sessions: &mut Sessions, claimed: &Claimed| {
+            match wake::wake(&perform, sessions, claimed) {
+                Ok(woken) => drop(tell(&woken, &shown)),
+                Err(error) => talk(&lost(claimed, &error)),
+            }
+        }),
+        moment: wake::moment,
+        complain: Arc::new(|what| talk(&format!("warning: {what}\n"))),
+        cancel: setting.cancel.clone(),
+    };
+    let count = worker::work(&plan).map_err(|message| Failure::new(Exit::Missing, message))?;
+    if !around.quiet && !around.json {
+        talk(&format!("{count} wakes\n"));
+    }
+    Ok(Exit::Done)
+}
+
+fn lost(claimed: &Claimed, error: &Error) -> String {
+    format!("warning: a wake of session {} was not committed: {error}\n", claimed.lease.session)
+}
+
+fn threads() -> Result<tokio::runtime::Runtime, Failure> {
+    let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    threads.map_err(|error| Failure::new(Exit::Bug, format!("no threads: {error}")))
+}
+
+fn setting(around: &Around, place: &Place, runtime: &tokio::runtime::Handle) -> Result<Setting, Failure> {
+    let runs = around.output_dir.clone().map_or_else(runs_directory, Ok)?;
+    for problem in crate::run::sweep::sweep(&runs).problems {
+        talk(&format!("warning: an earlier run could not be swept: {problem}\n"));
+    }
+    let (layers, place, quiet) = (around.layers.clone(), place.clone(), around.quiet || around.json);
+    Ok(Setting {
+        open: Arc::new(move || {
+            let opened = layers.open().map_err(|failure| failure.message)?;
+            let (library, choices, repository, kept) = opened.into_parts();
+            Ok(Ground { library, choices, repository, kept })
+        }),
+        connect: Arc::new(move || place.open().map_err(|failure| failure.message)),
+        runs,
+        conversations: Conversations(state_directory()?.join("sessions")),
+        environment: environment(),
+        runtime: runtime.clone(),
+        listener: Arc::new(move |envelope| {
+            if !quiet && let Some(line) = console::line(envelope) {
+                talk(&format!("{line}\n"));
+            }
+        }),
+        // No other process start has this name.
+        worker: Worker { owner: uuid::Uuid::now_v7().to_string(), lease_ms: around.lease_seconds * 1_000 },
+        limits: Limits::default(),
+        cancel: Cancel::default(),
+    })
+}
+
+fn tell(woken: &Woken, around: &Around) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    if around.json {
+        let line = json!({
+            "session": woken.session, "wake": woken.wake, "status": woken.status, "outcome": woken.kind.word(),
+            "exit_code": woken.exit_code, "reason": woken.reason, "run": woken.directory,
+        });
+        writeln!(out, "{line}")?;
+    } else if !around.quiet {
+        writeln!(out, "{} {} ({}) {}", woken.session, woken.status, woken.kind.word(), woken.reason)?;
+    }
+    Ok(())
+}

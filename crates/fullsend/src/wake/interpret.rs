@@ -1,0 +1,163 @@
+//! What a run means for its session: a directive to follow, a failure that may pass or one that will not, an interrupt. Pure:
+//! the outcome, what was heard and what the heart saw decide.
+
+use session::commit::{Ending, Failure};
+use session::directive::{Directive, Outcome as Goes};
+
+use super::heart::Verdict;
+use crate::event::Violation;
+use crate::event::outcome::OutcomeKind;
+
+/// The file in which a directive is handed in.
+pub const DIRECTIVE_FILE: &str = "directive.json";
+
+/// What is known about a run that ended.
+pub struct Ended<'a> {
+    pub kind: OutcomeKind,
+    pub exit_code: u8,
+    pub reason: &'a str,
+    /// The directive as it was accepted, if the run completed.
+    pub directive: Option<&'a str>,
+    pub violations: &'a [Violation],
+    /// The status of the model's last answer, if that was a fault.
+    pub fault: Option<u16>,
+    pub heart: &'a Verdict,
+}
+
+pub fn ending(ended: &Ended<'_>) -> Ending {
+    let reason = ended.reason.to_owned();
+    let transient = |message| Ending::Failed { class: Failure::Transient, message };
+    let permanent = |message| Ending::Failed { class: Failure::Permanent, message };
+    if *ended.heart == Verdict::Interrupted {
+        return Ending::Interrupted;
+    }
+    match ended.kind {
+        OutcomeKind::Completed => directive(ended.directive),
+        OutcomeKind::Skipped => Ending::Directive(Directive {
+            response: String::new(),
+            summary: format!("The wake was skipped: {reason}"),
+            outcome: Goes::Sleep,
+            follow_up_seconds: None,
+            queued_wakes: Vec::new(),
+            learnings: Vec::new(),
+            custom_tools: Vec::new(),
+        }),
+        OutcomeKind::InvalidOutput | OutcomeKind::NoOutput | OutcomeKind::Denied | OutcomeKind::Asked => {
+            match ended.violations.iter().find(|violation| violation.message.contains(DIRECTIVE_FILE)) {
+                Some(violation) => Ending::Malformed { error: violation.message.clone(), excerpt: reason },
+                None => permanent(reason),
+            }
+        }
+        OutcomeKind::AgentFailed if ended.fault.is_some_and(is_permanent) => {
+            permanent(format!("the model answered {}: {reason}", ended.fault.unwrap_or_default()))
+        }
+        OutcomeKind::SecurityStop | OutcomeKind::Budget => permanent(reason),
+        // A pre-script that failed may not fail tomorrow; a file that is wrong stays wrong.
+        OutcomeKind::SetupFailed if ended.exit_code != 1 => permanent(reason),
+        OutcomeKind::SetupFailed
+        | OutcomeKind::AgentFailed
+        | OutcomeKind::Timeout
+        | OutcomeKind::SandboxUnavailable
+        | OutcomeKind::PostScriptFailed
+        | OutcomeKind::Interrupted
+        | OutcomeKind::Internal => transient(reason),
+    }
+}
+
+/// A request that the provider will refuse tomorrow as well. Too many requests, time-outs and conflicts pass.
+fn is_permanent(status: u16) -> bool {
+    (400..500).contains(&status) && ![408, 409, 425, 429].contains(&status)
+}
+
+fn directive(text: Option<&str>) -> Ending {
+    let malformed = |error: String| Ending::Malformed {
+        error,
+        excerpt: text.unwrap_or_default().chars().take(500).collect(),
+    };
+    match text.map(Directive::from_json) {
+        Some(Ok(directive)) => Ending::Directive(directive),
+        Some(Err(error)) => malformed(error.to_string()),
+        None => malformed(format!("`{DIRECTIVE_FILE}` is missing")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(kind: OutcomeKind) -> Ended<'static> {
+        let (reason, heart) = ("why", &Verdict::Fine);
+        Ended { kind, exit_code: 3, reason, directive: None, violations: &[], fault: None, heart }
+    }
+
+    fn class(ended: &Ended<'_>) -> &'static str {
+        match ending(ended) {
+            Ending::Directive(_) => "directive",
+            Ending::Paused => "paused",
+            Ending::Malformed { .. } => "malformed",
+            Ending::Failed { class: Failure::Transient, .. } => "transient",
+            Ending::Failed { class: Failure::Permanent, .. } => "permanent",
+            Ending::Interrupted => "interrupted",
+        }
+    }
+
+    #[test]
+    fn every_outcome_means_something() {
+        for (kind, expected) in [
+            (OutcomeKind::Skipped, "directive"),
+            (OutcomeKind::NoOutput, "permanent"),
+            (OutcomeKind::Denied, "permanent"),
+            (OutcomeKind::Asked, "permanent"),
+            (OutcomeKind::InvalidOutput, "permanent"),
+            (OutcomeKind::AgentFailed, "transient"),
+            (OutcomeKind::Timeout, "transient"),
+            (OutcomeKind::Budget, "permanent"),
+            (OutcomeKind::SecurityStop, "permanent"),
+            (OutcomeKind::SandboxUnavailable, "transient"),
+            (OutcomeKind::SetupFailed, "permanent"),
+            (OutcomeKind::PostScriptFailed, "transient"),
+            (OutcomeKind::Interrupted, "transient"),
+            (OutcomeKind::Internal, "transient"),
+            (OutcomeKind::Completed, "malformed"),
+        ] {
+            assert_eq!(class(&ended(kind)), expected, "{kind:?}");
+            let interrupted = Ended { heart: &Verdict::Interrupted, ..ended(kind) };
+            assert_eq!(class(&interrupted), "interrupted", "{kind:?}");
+        }
+        assert_eq!(class(&Ended { exit_code: 1, ..ended(OutcomeKind::SetupFailed) }), "transient");
+    }
+
+    #[test]
+    fn faults_of_the_provider_pass_or_do_not() {
+        for (status, expected) in [
+            (400, "permanent"),
+            (401, "permanent"),
+            (403, "permanent"),
+            (404, "permanent"),
+            (413, "permanent"),
+            (408, "transient"),
+            (409, "transient"),
+            (429, "transient"),
+            (500, "transient"),
+            (529, "transient"),
+        ] {
+            let failed = Ended { fault: Some(status), ..ended(OutcomeKind::AgentFailed) };
+            assert_eq!(class(&failed), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_directive_that_was_rejected_is_malformed_and_another_output_is_not() {
+        let says = |message: &str| [Violation { path: String::new(), message: message.to_owned() }];
+        let about = says("in `directive.json`: \"summary\" is a required property");
+        let wrong = Ended { violations: &about, ..ended(OutcomeKind::InvalidOutput) };
+        assert_eq!(class(&wrong), "malformed");
+        let other = says("\"fixed\" is a required property");
+        assert_eq!(class(&Ended { violations: &other, ..ended(OutcomeKind::InvalidOutput) }), "permanent");
+        let good = Ended {
+            directive: Some(r#"{"summary":"s","outcome":"sleep"}"#),
+            ..ended(OutcomeKind::Completed)
+        };
+        assert_eq!(class(&good), "directive");
+    }
+}

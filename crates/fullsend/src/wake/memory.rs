@@ -1,0 +1,153 @@
+//! Runtime memory as files: rows of the store become files of a wake, and what the agent left there becomes rows again, with
+//! the commit. `checkpoint.json` is the harness's alone; in the other two it has a section, and the rest is the agent's.
+
+use serde_json::{Value as Json, json};
+use session::context::Context;
+use session::directive::Directive;
+use session::limits::Limits;
+use session::memory::{
+    Author, CHECKPOINT, MemoryFile, MemoryWrite, SESSION_STATE, WORKING_BUFFER, put_section,
+};
+
+use super::assemble::{Report, clip, input_file};
+use super::screen::Screened;
+use crate::run::belongings::Belongings;
+use crate::runtime::state::StateFile;
+use sandbox::{Mount, MountKind};
+
+/// The session's directory inside.
+pub const DIRECTORY: &str = "/sandbox/workspace/session";
+
+const CHECKPOINT_VERSION: u32 = 1;
+
+/// What a wake finds in its directory.
+pub fn belongings(context: &Context, screened: &Screened, resources: Vec<Mount>) -> Belongings {
+    let read_only = |name: &str, contents: Vec<u8>| Mount {
+        target: format!("{DIRECTORY}/{name}").into(),
+        kind: MountKind::File { contents, mode: 0o444 },
+    };
+    let mut mounts = vec![
+        Mount { target: DIRECTORY.into(), kind: MountKind::Directory { mode: 0o755 } },
+        Mount { target: format!("{DIRECTORY}/inputs").into(), kind: MountKind::Directory { mode: 0o755 } },
+    ];
+    mounts.extend(context.inputs.iter().map(|event| {
+        read_only(&input_file(event), serde_json::to_vec_pretty(&event.payload).unwrap_or_default())
+    }));
+    let mut files = Vec::new();
+    for MemoryFile { name, content } in &screened.memory {
+        let contents = content.clone().into_bytes();
+        if name == CHECKPOINT {
+            mounts.push(read_only(name, contents));
+        } else {
+            files.push(StateFile { path: format!("{DIRECTORY}/{name}"), contents });
+        }
+    }
+    mounts.extend(resources);
+    Belongings { mounts, files, keep: Some(DIRECTORY.to_owned()) }
+}
+
+/// What the harness has to say about a wake that ended.
+pub struct Told<'a> {
+    pub context: &'a Context,
+    pub directive: Option<&'a Directive>,
+    pub report: &'a Report,
+    pub runtime: &'a str,
+    pub run_id: Option<String>,
+    /// How the run ended, in a word.
+    pub ending: &'a str,
+}
+
+/// The files to write with the commit: the agent's that changed, the harness's sections, and the checkpoint.
+pub fn writes(told: &Told<'_>, kept: &[StateFile], limits: &Limits) -> Vec<MemoryWrite> {
+    let before = &told.context.memory;
+    let stored = |name: &str| before.iter().find(|file| file.name == name).map(|file| file.content.as_str());
+    let mut left_out = Vec::new();
+    let mut writes = Vec::new();
+    // The checkpoint and the two files are always there.
+    let mut names = before.len().max(3);
+    for StateFile { path, contents } in kept {
+        if path == CHECKPOINT
+            || path.starts_with("inputs/")
+            || path == SESSION_STATE
+            || path == WORKING_BUFFER
+        {
+            continue;
+        }
+        let text = String::from_utf8(contents.clone()).ok();
+        let known = stored(path).is_some();
+        let room = known || names < limits.memory_files;
+        match text.filter(|text| text.len() <= limits.memory_file_bytes && is_plain(path) && room) {
+            Some(text) if stored(path) == Some(&text) => {}
+            Some(content) => {
+                names += usize::from(!known);
+                writes.push(write(Author::Agent, path, content));
+            }
+            None => left_out.push(path.clone()),
+        }
+    }
+    for (name, section) in [(SESSION_STATE, state_section(told)), (WORKING_BUFFER, buffer_section(told))] {
+        let agents = kept.iter().find(|file| file.path == name);
+        let agents = agents.and_then(|file| String::from_utf8(file.contents.clone()).ok());
+        let agents = agents.filter(|text| text.len() <= limits.memory_file_bytes / 2);
+        // A file that the agent removed, broke or filled beyond its bound stays as it was.
+        let text = agents.or_else(|| stored(name).map(str::to_owned)).unwrap_or_default();
+        writes.push(write(Author::Harness, name, put_section(&text, "wake", &section)));
+    }
+    writes.push(write(Author::Harness, CHECKPOINT, format!("{:#}\n", checkpoint(told, &left_out))));
+    writes.retain(|write| write.file.content.len() <= limits.memory_file_bytes);
+    writes
+}
+
+fn write(author: Author, name: &str, content: String) -> MemoryWrite {
+    MemoryWrite { author, file: MemoryFile { name: name.to_owned(), content } }
+}
+
+/// The name becomes a path in a directory again: the store takes no other, and one bad name must not cost the commit.
+fn is_plain(name: &str) -> bool {
+    let part = |part: &str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+        !part.is_empty() && !part.starts_with('.') && part.chars().all(plain)
+    };
+    name.len() <= 200 && name.split('/').all(part)
+}
+
+fn state_section(told: &Told<'_>) -> String {
+    let Told { context, directive, ending, .. } = told;
+    let summary = directive.map_or("", |directive| directive.summary.as_str());
+    let mut lines = vec![format!("- last wake: {} ({ending})", context.wake.id)];
+    if !summary.is_empty() {
+        lines.push(format!("- summary: {summary}"));
+    }
+    for wish in directive.iter().flat_map(|directive| &directive.queued_wakes) {
+        lines.push(format!("- queued: {} in {} s", wish.reason, wish.delay_seconds));
+    }
+    for wish in directive.iter().flat_map(|directive| &directive.custom_tools) {
+        lines.push(format!("- asked for: {}", wish.name));
+    }
+    lines.join("\n")
+}
+
+fn buffer_section(told: &Told<'_>) -> String {
+    let response = told.directive.map_or("", |directive| directive.response.as_str());
+    format!("Last response:\n{}", clip(response, 8_000).0)
+}
+
+fn checkpoint(told: &Told<'_>, left_out: &[String]) -> Json {
+    let Told { context, directive, report, runtime, run_id, ending } = told;
+    json!({
+        "version": CHECKPOINT_VERSION,
+        "session_id": context.session.header.id,
+        "agent": context.session.header.agent,
+        "wake_id": context.wake.id,
+        "attempt": context.wake.attempt,
+        "through_seq": context.session.state.head,
+        "inputs": context.inputs.iter().map(|event| event.seq).collect::<Vec<_>>(),
+        "runtime": runtime,
+        "run_id": run_id,
+        "ending": ending,
+        "outcome": directive.map(|directive| directive.outcome),
+        "summary": directive.map(|directive| directive.summary.clone()),
+        "context": report,
+        "left_out": left_out,
+    })
+}

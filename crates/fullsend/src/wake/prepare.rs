@@ -1,0 +1,121 @@
+//! From a session's header to a run that may begin: the harness resolved and checked anew, in the environment that the session
+//! was created with, with its resources. Nothing is remembered from earlier wakes, so that the brain may be another one.
+
+use std::any::Any;
+use std::path::PathBuf;
+
+use serde_json::Value as Json;
+use session::digest::Digest;
+use session::directive::{Directive, DirectiveError};
+use session::header::Header;
+use yaml::Diagnostic;
+
+use crate::check::expected::Expected;
+use crate::check::{self, Checked};
+use crate::resolve::library::Library;
+use crate::resolve::variables::{self, Strictness};
+use crate::resolve::{Choices, environment, resolve};
+use crate::run;
+
+use super::interpret::DIRECTIVE_FILE;
+
+/// The layers as they are now.
+pub struct Ground {
+    pub library: Library,
+    pub choices: Choices,
+    pub repository: PathBuf,
+    /// Whatever must live as long as the layers are read.
+    pub kept: Box<dyn Any>,
+}
+
+/// Why no run can begin, and whether that may pass by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    pub message: String,
+    pub exit_code: u8,
+}
+
+impl Trouble {
+    /// The files are wrong, and stay so.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self { message: message.into(), exit_code: 3 }
+    }
+
+    /// Something outside is missing.
+    pub fn missing(message: impl Into<String>) -> Self {
+        Self { message: message.into(), exit_code: 4 }
+    }
+
+    /// It may be better tomorrow.
+    pub fn passing(message: impl Into<String>) -> Self {
+        Self { message: message.into(), exit_code: 1 }
+    }
+}
+
+/// The harness of a session, checked, with the directive expected from its agent.
+pub fn prepare(
+    ground: &mut Ground,
+    header: &Header,
+    lookup: &dyn Fn(&str) -> Option<String>,
+) -> Result<Checked, Trouble> {
+    let Ground { library, choices, .. } = ground;
+    choices.environment = header.environment.as_ref().map(|environment| environment.id.clone());
+    let mut problems = Vec::new();
+    let checked = checked(library, &header.agent, choices, lookup, &mut problems);
+    let Some(mut checked) = checked.filter(|_| !problems.iter().any(Diagnostic::is_error)) else {
+        return Err(Trouble::invalid(words(library, &header.agent, &problems)));
+    };
+    if let Some(known) = &header.environment {
+        let found = environment::find(library, &known.id);
+        let digest = found.and_then(|found| environment::digest(library, &found)).map(Digest);
+        if digest != Some(known.digest) {
+            return Err(Trouble::invalid(format!(
+                "the environment `{}` is not the one that the session was created with; create a new session, or restore it",
+                known.id
+            )));
+        }
+    }
+    let schema = serde_json::from_str(session::directive::SCHEMA).unwrap_or_default();
+    let expected = Expected::new(DIRECTIVE_FILE, schema).map_err(Trouble::invalid)?;
+    checked.expected = Some(Expected { from_words, excuses: pauses, ..expected });
+    Ok(checked)
+}
+
+/// The tagged block at the end of an answer. One that cannot be read is handed in as it is, so that the agent hears why.
+fn from_words(words: &str) -> Option<Json> {
+    match Directive::from_text(words) {
+        Ok(directive) => serde_json::to_value(directive).ok(),
+        Err(DirectiveError::Missing) => None,
+        Err(error) => Some(Json::String(error.to_string())),
+    }
+}
+
+/// A wake that asks the outside has not finished its work.
+fn pauses(directive: &Json) -> bool {
+    directive["custom_tools"].as_array().is_some_and(|tools| !tools.is_empty())
+}
+
+/// Everything that a run asks before it begins.
+fn checked(
+    library: &mut Library,
+    name: &str,
+    choices: &Choices,
+    lookup: &dyn Fn(&str) -> Option<String>,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<Checked> {
+    let resolved = resolve(library, name, choices, problems)?;
+    problems.extend(variables::check(&resolved.harness, library, lookup, Strictness::Required));
+    let checked = check::check(library, resolved, problems)?;
+    problems.extend(check::providers::unset(&checked.providers, lookup, Strictness::Required));
+    problems.extend(run::unbuilt::unbuilt(&checked));
+    Some(checked)
+}
+
+/// The first error with its place; `fullsend check` tells the rest.
+fn words(library: &Library, name: &str, problems: &[Diagnostic]) -> String {
+    let first = problems.iter().find(|problem| problem.is_error());
+    let first = first.map_or_else(String::new, |problem| {
+        format!("{}: {}", library.sources.locate(problem.at), problem.message)
+    });
+    format!("the harness `{name}` cannot run: {first} (`fullsend check {name}`)")
+}

@@ -1,0 +1,148 @@
+//! One agent, a scripted model, and a session of it: what the tests of wakes share.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value as Json, json};
+
+use crate::support::{Ran, World};
+
+/// A world with the harness `helper` before a scripted model.
+pub struct Stage {
+    pub world: World,
+}
+
+/// Said in every context: turns of a branch with it are counted anew in every wake.
+pub const EVERY_WAKE: &str = "You work in a session that lasts";
+
+/// A branch of a scenario: what the user's words must contain, and what the model does then.
+pub fn when(words: &str, turns: impl Into<Json>) -> Json {
+    let turns: Json = turns.into();
+    json!({ "when": { "user_contains": words }, "turns": turns })
+}
+
+/// The model hands in a directive.
+pub fn finish(directive: impl Into<Json>) -> Json {
+    let directive: Json = directive.into();
+    json!([{ "finish": directive }])
+}
+
+pub fn sleeps(response: &str) -> Json {
+    json!({ "response": response, "summary": format!("Said: {response}"), "outcome": "sleep" })
+}
+
+pub fn shell(command: &str) -> Json {
+    json!([{ "shell": command }])
+}
+
+impl Stage {
+    pub fn new(branches: &[Json]) -> Self {
+        let stage = Self { world: World::new() };
+        stage.harness("native", "");
+        stage
+            .world
+            .write("repo/.fullsend/agents/helper.md", "---\nname: helper\ndescription: Helps.\n---\nHelp.\n");
+        stage.scenario(branches);
+        stage
+    }
+
+    /// The harness; `more` are further lines of it.
+    pub fn harness(&self, runtime: &str, more: &str) {
+        let vendor = if runtime == "codex" { "openai" } else { "anthropic" };
+        let harness = format!(
+            "agent: agents/helper.md\nruntime: {runtime}\nproviders: [model]\ntimeout_minutes: 3\n{more}"
+        );
+        self.world.write("repo/.fullsend/harness/helper.yaml", harness);
+        self.world.write(
+            "repo/.fullsend/providers/model.yaml",
+            format!("name: model\ntype: {vendor}\nconfig:\n  scenario: scenarios/s.json\n"),
+        );
+    }
+
+    pub fn scenario(&self, branches: &[Json]) {
+        let scenario = json!({ "branches": branches, "side": "A title" });
+        self.world.write("repo/.fullsend/scenarios/s.json", scenario.to_string());
+    }
+
+    pub fn create(&self, more: &[&str]) -> String {
+        let ran = self.world.run(&[&["session", "create", "--agent", "helper"], more].concat());
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let line: Json = serde_json::from_str(&ran.out).unwrap();
+        line["id"].as_str().unwrap().to_owned()
+    }
+
+    pub fn send(&self, id: &str, text: &str) {
+        let ran = self.world.run(&["session", "send", id, text]);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+    }
+
+    /// A session that was told this.
+    pub fn told(&self, text: &str) -> String {
+        let id = self.create(&[]);
+        self.send(&id, text);
+        id
+    }
+
+    pub fn wake(&self, id: &str) -> Ran {
+        self.world.run(&["session", "run", id])
+    }
+
+    /// A wake that must end with this code.
+    pub fn wakes(&self, id: &str, code: i32) {
+        let ran = self.wake(id);
+        assert_eq!(ran.code, code, "{}{}\n{}", ran.out, ran.err, self.log(id));
+    }
+
+    pub fn show(&self, id: &str) -> Json {
+        let ran = self.world.run(&["session", "show", id, "--json"]);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        serde_json::from_str(&ran.out).unwrap()
+    }
+
+    pub fn log(&self, id: &str) -> String {
+        self.world.run(&["session", "events", id]).out
+    }
+
+    pub fn events(&self, id: &str) -> Vec<Json> {
+        self.log(id).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The events of one type.
+    pub fn of_type(&self, id: &str, kind: &str) -> Vec<Json> {
+        self.events(id).into_iter().filter(|event| event["type"] == kind).collect()
+    }
+
+    /// A file of the session's memory, as the store has it.
+    pub fn memory(&self, id: &str, name: &str) -> Option<String> {
+        let bundle = self.world.run(&["session", "export", id]).out;
+        let records = bundle.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
+        let mut files =
+            records.filter(|record| record["record"] == "memory").map(|record| record["file"].clone());
+        files.find(|file| file["name"] == name).map(|file| file["content"].as_str().unwrap().to_owned())
+    }
+
+    /// The last run's transcripts, as one text.
+    pub fn last_transcript(&self) -> String {
+        let runs = self.world.path("state/fullsend/runs/local");
+        let mut runs: Vec<_> = std::fs::read_dir(runs).unwrap().map(|entry| entry.unwrap().path()).collect();
+        runs.sort();
+        let transcripts = runs.last().unwrap().join("iteration-1/transcripts");
+        let files = std::fs::read_dir(transcripts).unwrap().map(|entry| entry.unwrap().path());
+        files.map(|file| std::fs::read_to_string(file).unwrap()).collect()
+    }
+
+    /// Waits until the log of a session holds this.
+    pub fn wait_for(&self, id: &str, what: &str) {
+        wait_for(|| self.log(id).contains(what).then_some(()));
+    }
+}
+
+pub fn wait_for<T>(mut ready: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(90);
+    loop {
+        if let Some(value) = ready() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "it did not happen in time");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
