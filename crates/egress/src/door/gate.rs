@@ -8,8 +8,8 @@ use crate::wire::codec;
 use crate::wire::fault::{Fault, FaultKind};
 use crate::wire::rewrite;
 use crate::wire::sse::Frame;
-use crate::wire::{Delta, Stop, Wire};
-use std::collections::{HashMap, VecDeque};
+use crate::wire::{Delta, Wire};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Judging costs a pass over the text: not for every word.
 const SLACK_BYTES: usize = 512;
@@ -27,9 +27,12 @@ pub(super) struct Gate {
     /// Formats that repeat a whole text at its end must repeat what was let through.
     rewrites: HashMap<String, String>,
     calls: Fold,
+    /// The call that is held until it is complete, and its frames.
+    held: Option<usize>,
     call_frames: Vec<Frame>,
     passed_calls: usize,
-    denied_calls: usize,
+    /// What stands in the place of each call that did not pass.
+    denied: BTreeMap<usize, String>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -52,9 +55,10 @@ impl Gate {
             released: String::new(),
             rewrites: HashMap::new(),
             calls: Fold::default(),
+            held: None,
             call_frames: Vec::new(),
             passed_calls: 0,
-            denied_calls: 0,
+            denied: BTreeMap::new(),
         }
     }
 
@@ -69,9 +73,10 @@ impl Gate {
                     self.original.push_str(text);
                     self.waiting.extend(frame.take().map(|frame| (frame, text.len())));
                 }
-                Delta::ToolCall { .. } => {
+                Delta::ToolCall { block, .. } => {
                     self.end_text(&mut out)?;
                     self.calls.push(delta.clone()).map_err(broken)?;
+                    self.held = Some(*block);
                     self.call_frames.extend(frame.take());
                 }
                 Delta::ToolInput { .. } => {
@@ -80,8 +85,12 @@ impl Gate {
                 }
                 Delta::BlockEnd { block } => {
                     self.end_text(&mut out)?;
-                    if self.calls.tool_call(*block).is_some() && !self.call_frames.is_empty() {
-                        self.call_frames.extend(frame.take());
+                    if self.held == Some(*block) {
+                        // A format without ends of blocks ends one with the beginning of what follows, which is not
+                        // the call's.
+                        if deltas.iter().all(|delta| delta.block() == Some(*block)) {
+                            self.call_frames.extend(frame.take());
+                        }
                         self.end_call(*block, &mut out)?;
                     }
                 }
@@ -91,7 +100,7 @@ impl Gate {
         }
         match frame {
             // Part of a call that is held: what a format says besides its input.
-            Some(frame) if !self.call_frames.is_empty() => self.call_frames.push(frame),
+            Some(frame) if self.held.is_some() => self.call_frames.push(frame),
             Some(frame) => self.pass(frame, deltas, &mut out),
             None => {}
         }
@@ -108,9 +117,8 @@ impl Gate {
             let data = rewrite::replace_strings(frame.data.as_bytes(), &self.rewrites);
             frame.data = String::from_utf8(data).unwrap_or_default();
         }
-        if self.denied_calls > 0 && self.passed_calls == 0 {
-            let stops = deltas.iter().any(|delta| matches!(delta, Delta::Finish { stop: Stop::ToolUse, .. }));
-            frame = if stops { codec::end_turn(self.wire, frame) } else { frame };
+        if !self.denied.is_empty() && deltas.iter().any(|delta| matches!(delta, Delta::Finish { .. })) {
+            frame = codec::without_calls(self.wire, frame, &self.denied, self.passed_calls > 0);
         }
         if self.waiting.is_empty() {
             out.push(frame);
@@ -175,6 +183,7 @@ impl Gate {
 
     fn end_call(&mut self, block: usize, out: &mut Vec<Frame>) -> Result<(), Halt> {
         let frames = std::mem::take(&mut self.call_frames);
+        self.held = None;
         let (name, verdict) = match self.calls.tool_call(block) {
             Some(Ok(call)) => {
                 let subject = Subject::ToolCall { call_id: &call.id, tool: &call.name, input: &call.input };
@@ -192,11 +201,10 @@ impl Gate {
             }
             Verdict::Stop(reason) => Err(Halt::Stop(reason)),
             Verdict::Replace(reason) | Verdict::Deny(reason) => {
-                self.denied_calls += 1;
                 let text = format!("[fullsend refused the call to {name}: {reason}]");
-                let said = codec::text_block(self.wire, block, &text)
-                    .ok_or_else(|| Halt::Fault(Fault::new(FaultKind::InvalidRequest, text.clone())))?;
-                out.extend(said);
+                let first = frames.first().cloned().unwrap_or_default();
+                out.extend(codec::text_block(self.wire, &first, block, &text));
+                self.denied.insert(block, text);
                 Ok(())
             }
         }
@@ -213,7 +221,7 @@ mod tests {
     use super::*;
     use crate::wire::answer::unfold;
     use crate::wire::codec::{FrameReader, FrameWriter};
-    use crate::wire::{Answer, Block, ToolCall, Usage};
+    use crate::wire::{Answer, Block, Stop, ToolCall, Usage};
     use proptest::prelude::*;
     use serde_json::json;
     use std::sync::Arc;
@@ -276,11 +284,47 @@ mod tests {
     }
 
     #[test]
-    fn where_a_call_cannot_be_replaced_the_answer_ends() {
-        for wire in [Wire::Responses, Wire::Chat] {
-            let outcome = pass_in(wire, vec![Block::Text("hm".into()), call("Evil")]);
-            assert!(matches!(outcome, Err(Halt::Fault(fault)) if fault.message.contains("not this one")));
+    fn a_denied_call_is_a_sentence_in_every_format_and_nowhere_a_call() {
+        for wire in Wire::ALL {
+            let (answer, raw) = pass_in(wire, vec![Block::Text("hm".into()), call("Evil")]).unwrap();
+            let said = answer.blocks.iter().filter_map(Block::as_text).collect::<String>();
+            assert!(said.contains("[fullsend refused the call to Evil: not this one]"), "{wire:?}: {said}");
+            assert!(!raw.contains("c-Evil"), "{wire:?}: {raw}");
+            assert_eq!(answer.stop, Stop::EndTurn, "{wire:?}");
+            let (answer, raw) = pass_in(wire, vec![call("Bash"), call("Evil")]).unwrap();
+            assert!(answer.blocks.contains(&call("Bash")), "{wire:?}: {:?}", answer.blocks);
+            assert!(!raw.contains("c-Evil"), "{wire:?}: {raw}");
+            assert_eq!(answer.stop, Stop::ToolUse, "{wire:?}");
         }
+    }
+
+    #[test]
+    fn calls_that_come_whole_in_one_frame_are_each_judged() {
+        let frame = |delta: serde_json::Value, finish: Option<&str>| {
+            let choice = json!({"index": 0, "delta": delta, "finish_reason": finish});
+            Frame::new("", json!({"id": "x", "model": "m", "choices": [choice]}).to_string())
+        };
+        let whole = |index: usize, name: &str| {
+            let function = json!({"name": name, "arguments": "{}"});
+            json!({"tool_calls": [{"index": index, "id": format!("c-{name}"), "function": function}]})
+        };
+        let frames = [
+            frame(whole(0, "Bash"), None),
+            frame(whole(1, "Evil"), None),
+            frame(whole(2, "Read"), None),
+            frame(json!({}), Some("tool_calls")),
+        ];
+        let (mut reader, mut gate, mut raw) =
+            (FrameReader::new(Wire::Chat), Gate::new(redacting(), Wire::Chat, 8), String::new());
+        for frame in frames {
+            let deltas = reader.read(&frame).unwrap();
+            gate.push(frame, &deltas).unwrap().iter().for_each(|passed| raw.push_str(&passed.data));
+        }
+        assert!(raw.contains("c-Bash") && raw.contains("c-Read") && !raw.contains("c-Evil"), "{raw}");
+        assert!(
+            raw.contains("refused the call to Evil") && raw.contains(r#""finish_reason":"tool_calls""#),
+            "{raw}"
+        );
     }
 
     proptest! {

@@ -4,6 +4,7 @@ use super::fault::Fault;
 use super::sse::Frame;
 use super::{Answer, Delta, Request, Wire, chat, messages, openai, responses};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// A document or a frame that is not of its format.
@@ -98,19 +99,22 @@ pub fn set_text(wire: Wire, frame: Frame, text: &str) -> Frame {
     }
 }
 
-/// The frame that ends an answer, saying that no tool call follows.
-pub fn end_turn(wire: Wire, frame: Frame) -> Frame {
+/// The frame that ends an answer, without the calls that did not pass; `more` says that others did.
+pub fn without_calls(wire: Wire, frame: Frame, denied: &BTreeMap<usize, String>, more: bool) -> Frame {
     match wire {
-        Wire::Messages => messages::end_turn(frame),
-        Wire::Responses | Wire::Chat => frame,
+        Wire::Responses => responses::without_calls(frame, denied),
+        Wire::Messages if !more => messages::end_turn(frame),
+        Wire::Chat if !more => chat::end_turn(frame),
+        Wire::Messages | Wire::Chat => frame,
     }
 }
 
-/// A whole block of text in the place of another block; `None` where the format cannot do that in mid-stream.
-pub fn text_block(wire: Wire, block: usize, text: &str) -> Option<Vec<Frame>> {
+/// A whole block of text in the place of another block, whose first frame is `like`.
+pub fn text_block(wire: Wire, like: &Frame, block: usize, text: &str) -> Vec<Frame> {
     match wire {
-        Wire::Messages => Some(messages::text_block(block, text)),
-        Wire::Responses | Wire::Chat => None,
+        Wire::Messages => messages::text_block(block, text),
+        Wire::Responses => responses::text_block(like, block, text),
+        Wire::Chat => chat::text_block(like, text),
     }
 }
 

@@ -214,6 +214,22 @@ pub enum Delta {
     Error(fault::Fault),
 }
 
+impl Delta {
+    /// The block that it is about, where it is about one.
+    pub fn block(&self) -> Option<usize> {
+        match self {
+            Self::Text { block, .. }
+            | Self::Thinking { block, .. }
+            | Self::Signature { block, .. }
+            | Self::ToolCall { block, .. }
+            | Self::ToolInput { block, .. }
+            | Self::Other { block, .. }
+            | Self::BlockEnd { block } => Some(*block),
+            Self::Start { .. } | Self::Usage(_) | Self::Finish { .. } | Self::End | Self::Error(_) => None,
+        }
+    }
+}
+
 impl Block {
     pub fn as_text(&self) -> Option<&str> {
         match self {

@@ -5,5 +5,5 @@ mod stream;
 mod write;
 
 pub use read::{ReadError, read_answer, read_request};
-pub use stream::{FrameReader, FrameWriter, is_usage_only, set_text};
+pub use stream::{FrameReader, FrameWriter, end_turn, is_usage_only, set_text, text_block};
 pub use write::{ask_for_usage, write_answer, write_request};

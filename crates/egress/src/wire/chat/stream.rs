@@ -98,6 +98,24 @@ pub fn set_text(frame: Frame, text: &str) -> Frame {
     Frame { event: frame.event, data: value.to_string() }
 }
 
+/// One portion of text with everything else as in `like`.
+pub fn text_block(like: &Frame, text: &str) -> Vec<Frame> {
+    let mut value: Value = serde_json::from_str(&like.data).unwrap_or_default();
+    value["choices"] = json!([{"index": 0, "delta": {"content": text}, "finish_reason": null}]);
+    vec![Frame::new("", value.to_string())]
+}
+
+/// The frame with a finish, as one that no call precedes.
+pub fn end_turn(frame: Frame) -> Frame {
+    let Ok(mut value) = serde_json::from_str::<Value>(&frame.data) else { return frame };
+    if let Some(reason) = value.pointer_mut("/choices/0/finish_reason")
+        && reason == "tool_calls"
+    {
+        *reason = json!("stop");
+    }
+    Frame { event: frame.event, data: value.to_string() }
+}
+
 /// Writes deltas as frames.
 #[derive(Debug, Default)]
 pub struct FrameWriter {

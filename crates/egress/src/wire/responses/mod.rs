@@ -5,5 +5,5 @@ mod stream;
 mod write;
 
 pub use read::{ReadError, read_answer, read_request};
-pub use stream::{FrameReader, FrameWriter, set_text};
+pub use stream::{FrameReader, FrameWriter, set_text, text_block, without_calls};
 pub use write::{write_answer, write_request};

@@ -8,7 +8,7 @@ use crate::wire::openai::fault_kind;
 use crate::wire::sse::Frame;
 use crate::wire::{Block, Delta, Stop, ToolCall, Usage};
 use serde_json::{Value, json};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 /// Reads one stream.
 #[derive(Debug, Default)]
@@ -97,6 +97,28 @@ fn fault_of(error: &Value) -> Fault {
 pub fn set_text(frame: Frame, text: &str) -> Frame {
     let Ok(mut value) = serde_json::from_str::<Value>(&frame.data) else { return frame };
     value["delta"] = json!(text);
+    Frame { event: frame.event, data: value.to_string() }
+}
+
+/// A message in the place of another item; it counts on from that item's first frame.
+pub fn text_block(like: &Frame, block: usize, text: &str) -> Vec<Frame> {
+    let first: Value = serde_json::from_str(&like.data).unwrap_or_default();
+    let sequence = first["sequence_number"].as_u64().unwrap_or(0);
+    let mut writer = FrameWriter { sequence, ..FrameWriter::default() };
+    let mut frames = writer.write(&Delta::Text { block, text: text.to_owned() });
+    frames.extend(writer.write(&Delta::BlockEnd { block }));
+    frames
+}
+
+/// The last frame repeats every item: messages stand in it for the calls that did not pass.
+pub fn without_calls(frame: Frame, denied: &BTreeMap<usize, String>) -> Frame {
+    let Ok(mut value) = serde_json::from_str::<Value>(&frame.data) else { return frame };
+    for (block, text) in denied {
+        let item = value.pointer_mut(&format!("/response/output/{block}"));
+        if let (Some(item), Some(message)) = (item, write_output_item(&Block::Text(text.clone()), *block)) {
+            *item = message;
+        }
+    }
     Frame { event: frame.event, data: value.to_string() }
 }
 
