@@ -37,6 +37,7 @@ mod properties;
 mod random_harness;
 mod runtimes;
 mod scanned;
+mod servers;
 mod session_commands;
 mod skeleton;
 mod stopped;

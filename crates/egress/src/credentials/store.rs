@@ -74,6 +74,14 @@ impl std::error::Error for CredentialError {}
 #[derive(Default)]
 pub struct CredentialStore {
     by_handle: HashMap<String, Credential>,
+    /// Said to a place with every request, whatever the client says there.
+    tokens: Vec<Token>,
+}
+
+struct Token {
+    host: String,
+    port: u16,
+    secret: Secret,
 }
 
 impl CredentialStore {
@@ -86,7 +94,17 @@ impl CredentialStore {
             .into_iter()
             .map(|credential| (format!("v{revision}_{}", credential.key), credential))
             .collect();
-        Ok(Self { by_handle })
+        Ok(Self { by_handle, tokens: Vec::new() })
+    }
+
+    /// From here on every request to this place is authorized with the token, and with nothing else.
+    pub fn authorize(&mut self, host: &str, port: u16, secret: Secret) {
+        self.tokens.push(Token { host: host.to_owned(), port, secret });
+    }
+
+    pub(super) fn token(&self, host: &Host, port: u16) -> Option<&Secret> {
+        let Host::Name(name) = host else { return None };
+        self.tokens.iter().find(|token| token.host == *name && token.port == port).map(|token| &token.secret)
     }
 
     /// What the sandbox's environment holds.
@@ -102,10 +120,11 @@ impl CredentialStore {
 
     /// Whether some credential may go there: then requests must be read.
     pub fn is_bound(&self, host: &Host, port: u16, provider: Option<&str>) -> bool {
-        self.by_handle.values().any(|credential| {
-            credential.is_named(provider)
-                || credential.endpoints.iter().any(|endpoint| reaches(endpoint, host, port))
-        })
+        self.token(host, port).is_some()
+            || self.by_handle.values().any(|credential| {
+                credential.is_named(provider)
+                    || credential.endpoints.iter().any(|endpoint| reaches(endpoint, host, port))
+            })
     }
 
     pub(super) async fn secret(

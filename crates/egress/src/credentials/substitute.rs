@@ -58,6 +58,9 @@ impl CredentialStore {
                 *value = self.fill(value, place, Encoding::Header).await?.to_vec();
             }
         }
+        if let Some(token) = self.token(place.host, place.port) {
+            fields.set("Authorization", format!("Bearer {}", token.reveal()).into_bytes());
+        }
         Ok(())
     }
 

@@ -134,6 +134,20 @@ async fn a_provider_without_endpoints_goes_where_the_policy_binds_it() {
     assert!(store.is_bound(&host, 443, Some("own")) && !store.is_bound(&host, 443, Some("other")));
 }
 
+#[tokio::test]
+async fn a_place_with_a_token_hears_it_and_nothing_else() {
+    let (mut store, placeholder) = store(VALUE);
+    store.authorize("tool.api.test", 8080, Secret::new("the-token".to_owned()));
+    let host = Host::parse("tool.api.test").unwrap();
+    let there = Place { host: &host, port: 8080, path: "/", provider: None };
+    let said = field(&store, &there, "authorization", "Bearer my-own").await;
+    assert_eq!(said.unwrap(), "Bearer the-token");
+    assert!(field(&store, &there, "Authorization", &placeholder).await.is_err());
+    let elsewhere = Place { port: 8081, ..there };
+    assert_eq!(field(&store, &elsewhere, "Authorization", "Bearer my-own").await.unwrap(), "Bearer my-own");
+    assert!(store.is_bound(&host, 8080, None) && !store.is_bound(&host, 8081, None));
+}
+
 proptest! {
     #[test]
     fn a_stream_is_watched_across_its_portions(before in "[a-z:]{0,60}", after in "[a-z]{0,60}", size in 1usize..40) {

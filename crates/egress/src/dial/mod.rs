@@ -2,10 +2,12 @@
 //! this machine trusts. It dials what it is told; what may be dialled is decided before.
 
 mod roots;
+mod service;
 #[cfg(test)]
 pub(crate) mod testing;
 
 pub use roots::{Roots, RootsError};
+pub use service::Service;
 
 use crate::resolver::{Resolve, ResolveError};
 use rustls::ClientConfig;
@@ -22,6 +24,7 @@ use tokio_rustls::client::TlsStream;
 pub struct Dialer {
     resolver: Arc<dyn Resolve>,
     tls: Arc<ClientConfig>,
+    services: Vec<Service>,
     /// For one address, and for one handshake.
     pub step_time: Duration,
     /// Tests reach public addresses here, and see which were dialled.
@@ -38,9 +41,24 @@ pub(crate) struct Detour {
 #[derive(Debug)]
 pub enum DialError {
     Resolve(ResolveError),
-    Connect { host: String, port: u16, source: io::Error },
-    Tls { host: String, source: io::Error },
-    Timeout { host: String, port: u16, step: &'static str },
+    Connect {
+        host: String,
+        port: u16,
+        source: io::Error,
+    },
+    Tls {
+        host: String,
+        source: io::Error,
+    },
+    Timeout {
+        host: String,
+        port: u16,
+        step: &'static str,
+    },
+    /// A server of the host's own that is no more.
+    Ended {
+        reason: String,
+    },
 }
 
 impl fmt::Display for DialError {
@@ -50,6 +68,7 @@ impl fmt::Display for DialError {
             Self::Connect { host, port, source } => write!(f, "cannot connect to {host}:{port}: {source}"),
             Self::Tls { host, source } => write!(f, "no trusted TLS connection to {host}: {source}"),
             Self::Timeout { host, port, step } => write!(f, "{host}:{port} did not answer in time ({step})"),
+            Self::Ended { reason } => f.write_str(reason),
         }
     }
 }
@@ -59,7 +78,7 @@ impl std::error::Error for DialError {
         match self {
             Self::Resolve(error) => Some(error),
             Self::Connect { source, .. } | Self::Tls { source, .. } => Some(source),
-            Self::Timeout { .. } => None,
+            Self::Timeout { .. } | Self::Ended { .. } => None,
         }
     }
 }
@@ -69,10 +88,21 @@ impl Dialer {
         Self {
             resolver,
             tls: Arc::new(roots.into_client_config()),
+            services: Vec::new(),
             step_time: Duration::from_secs(10),
             #[cfg(test)]
             detour: None,
         }
+    }
+
+    /// With servers of the host, which nobody else names.
+    #[must_use]
+    pub fn with_services(self, services: Vec<Service>) -> Self {
+        Self { services, ..self }
+    }
+
+    pub(crate) fn service(&self, host: &str, port: u16) -> Option<&Service> {
+        self.services.iter().find(|service| service.host == host && service.port == port)
     }
 
     /// An address literal is its own address.
@@ -88,6 +118,11 @@ impl Dialer {
     pub async fn connect(&self, host: &str, addresses: &[IpAddr], port: u16) -> Result<TcpStream, DialError> {
         let timeout = || DialError::Timeout { host: host.to_owned(), port, step: "connecting" };
         let mut failure = timeout();
+        let own = self.service(host, port);
+        if let Some(reason) = own.and_then(|service| service.ended.get()) {
+            return Err(DialError::Ended { reason: reason.clone() });
+        }
+        let port = own.map_or(port, |service| service.address.port());
         for address in addresses {
             #[cfg(test)]
             let address = &self.detoured(*address);

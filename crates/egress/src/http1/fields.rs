@@ -91,6 +91,12 @@ fn field(name: &[u8], value: &[u8]) -> Result<(String, Vec<u8>), HeadError> {
 }
 
 impl Fields {
+    /// This value and no other.
+    pub(crate) fn set(&mut self, name: &str, value: Vec<u8>) {
+        self.list.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self.list.push((name.to_owned(), value));
+    }
+
     pub(super) fn parse(lines: &[&[u8]]) -> Result<Self, HeadError> {
         if lines.len() > MAX_FIELDS {
             return Err(HeadError::TooManyFields);

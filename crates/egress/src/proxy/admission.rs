@@ -101,6 +101,10 @@ impl Proxy {
             .policy
             .admit(&connection)
             .map_err(|denial| Refusal::policy(&denial, &self.locate, &destination.to_string()))?;
+        if let Some(service) = self.dialer.service(&destination.host.to_string(), destination.port) {
+            let addresses = vec![service.address.ip()];
+            return Ok(Admission { destination, admitted, addresses });
+        }
         let addresses = match &destination.host {
             Host::Address(address) => vec![*address],
             Host::Name(name) => self.dialer.resolve(name).await.map_err(|error| Refusal::dial(&error))?,

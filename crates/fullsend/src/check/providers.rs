@@ -1,8 +1,8 @@
 //! The providers that a harness names: defined, of a known type, without credentials written out, and each credential
 //! under a name of its own.
 
-use policy::model::Endpoint;
-use yaml::{Diagnostic, Entry, Node, Span, Value};
+use policy::model::{Endpoint, NetworkRule};
+use yaml::{Diagnostic, Span};
 
 use super::references;
 use crate::harness::Harness;
@@ -99,24 +99,9 @@ fn endpoints(profile: &Profile, problems: &mut Vec<Diagnostic>) -> Vec<Endpoint>
     if profile.endpoints.is_empty() {
         return Vec::new();
     }
-    let at = profile.id.at;
-    let node = |value: Value| Node::new(at, value);
-    let map = |entries: Vec<(&str, Node)>| {
-        let entry = |(key, node): (&str, Node)| Entry { key: key.to_owned(), key_at: at, node };
-        node(Value::Map(entries.into_iter().map(entry).collect()))
-    };
-    let everybody = map(vec![("path", node(Value::Text("/**".to_owned())))]);
-    let rule = map(vec![
-        ("binaries", node(Value::List(vec![everybody]))),
-        ("endpoints", node(Value::List(profile.endpoints.iter().map(|raw| raw.0.clone()).collect()))),
-    ]);
-    let name = profile.id.to_string();
-    let document = map(vec![
-        ("version", node(Value::Number("1".to_owned()))),
-        ("network_policies", map(vec![(&name, rule)])),
-    ]);
-    match policy::Policy::from_node(&document) {
-        Ok(parsed) => parsed.policy.networks.into_iter().flat_map(|network| network.endpoints).collect(),
+    let nodes = profile.endpoints.iter().map(|raw| raw.0.clone()).collect();
+    match NetworkRule::of_endpoints(profile.id.as_str(), profile.id.at, nodes) {
+        Ok(rule) => rule.endpoints,
         Err(found) => {
             problems.extend(found.into_iter().filter(Diagnostic::is_error));
             Vec::new()

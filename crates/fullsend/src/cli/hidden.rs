@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use super::hook;
+use crate::provision::servers::supervise;
 use crate::runtime::native::agent;
 use crate::runtime::state;
 
@@ -13,6 +14,7 @@ pub fn dispatch(arguments: &[OsString]) -> Option<ExitCode> {
         "__init" => sandbox::init::main(),
         "__hook" => Some(hook::main(&arguments[2..])),
         "__state" => Some(state::main(&arguments[2..])),
+        supervise::COMMAND => Some(supervise::main(&arguments[2..])),
         "__agent" => Some(agent::main()),
         _ => None,
     }

@@ -141,6 +141,12 @@ pub enum RunEvent {
         sha256: String,
         bytes: u64,
     },
+    /// A server on the host is ready, or has ended before it should.
+    ApiServer {
+        name: String,
+        state: ServerState,
+        detail: String,
+    },
     ScriptFinished {
         script: String,
         exit: i32,
@@ -182,6 +188,13 @@ pub struct Finding {
     /// Why the organisation accepts it, where it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suppressed: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerState {
+    Ready,
+    Ended,
 }
 
 /// A step of the run's sequence.

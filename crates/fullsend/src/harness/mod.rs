@@ -15,9 +15,9 @@ pub mod template;
 use yaml::{At, Map, Whole, record};
 
 use names::{
-    Backend, CpuWeight, Dollars, Effort, FeedbackMode, Fetches, FileName, Identifier, Iterations, Minutes,
-    ModelName, Port, Positive, ReadySeconds, Role, RuntimeName, Slug, UrlPath, VariableName, Version,
-    WatchSeconds, Weaker,
+    Backend, CpuWeight, Dollars, Effort, FeedbackMode, Fetches, FileName, HostLabel, Identifier, Iterations,
+    Minutes, ModelName, Port, Positive, ReadySeconds, Role, RuntimeName, Slug, UrlPath, VariableName,
+    Version, WatchSeconds, Weaker,
 };
 use reference::{LocalPath, Ref, UrlPrefix};
 use security::Security;
@@ -127,8 +127,8 @@ record! {
     /// A server on the host, started before the agent and stopped after it.
     pub struct ApiServer {
         /// The agent reaches it as http://<name>.api.fullsend.internal:<port>.
-        name: At<Identifier>,
-        /// The program. It gets its port in PORT.
+        name: At<HostLabel>,
+        /// The program. It gets its port in PORT and its token in FULLSEND_API_TOKEN.
         script: At<LocalPath>,
         /// The port inside the sandbox.
         port: At<Port>,

@@ -143,6 +143,16 @@ text! {
     pub struct Identifier: is_identifier, "^[a-zA-Z0-9_-]{1,128}$", "letters, digits, `-` and `_`"
 }
 
+fn is_host_label(name: &str) -> bool {
+    let part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=63).contains(&name.len()) && name.chars().all(part) && !name.starts_with('-') && !name.ends_with('-')
+}
+
+text! {
+    /// One part of a host's name.
+    pub struct HostLabel: is_host_label, "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", "lower-case letters, digits and `-`, as in a host's name"
+}
+
 fn is_model(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.@-".contains(c))
 }

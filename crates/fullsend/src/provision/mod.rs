@@ -8,7 +8,9 @@ pub mod java;
 pub mod model;
 pub mod network;
 pub mod repository;
+pub mod servers;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,6 +36,7 @@ use crate::runtime::inside::{self, PROGRAM};
 use crate::runtime::programs::{self, Places, Program, ProgramError};
 use crate::runtime::{self, Outfit, contract};
 use network::Served;
+use servers::{ServerError, Servers};
 
 /// Where in a run's directory its sandbox keeps its state, apart from everything that must stay.
 pub const SANDBOXES: &str = "sandboxes";
@@ -47,6 +50,7 @@ pub struct Provisioned {
     pub sandbox: Sandbox,
     pub door: Arc<Door>,
     served: Served,
+    servers: Servers,
     /// Where hooks ask; closed with this value.
     listening: Listening,
     /// The runtime's own program, if it has one.
@@ -70,7 +74,9 @@ pub struct Surroundings<'a> {
     pub emit: &'a Emitter,
     /// Drives the door.
     pub runtime: tokio::runtime::Handle,
-    /// The host's environment, for `${VAR}`.
+    /// The host's environment, from which programs on the host get their base.
+    pub environment: &'a BTreeMap<String, String>,
+    /// The same, for `${VAR}`.
     pub variables: &'a dyn Fn(&str) -> Option<String>,
     /// Whatever the caller of the run wants inside.
     pub mounts: &'a [Mount],
@@ -84,6 +90,7 @@ pub enum ProvisionError {
     Backend,
     Network(String),
     Image(ImageError),
+    Server(ServerError),
     HostFile(host_files::HostFileError),
     /// The guard's word on something that was to go in.
     Barred(Barred),
@@ -108,6 +115,7 @@ impl std::fmt::Display for ProvisionError {
             }
             Self::Network(why) => write!(f, "the network of the sandbox cannot be planned: {why}"),
             Self::Image(error) => error.fmt(f),
+            Self::Server(error) => error.fmt(f),
             Self::HostFile(error) => error.fmt(f),
             Self::Barred(barred) => barred.fmt(f),
             Self::Repository(error) => error.fmt(f),
@@ -132,9 +140,11 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
     let staging = make_staging(around.directory)?;
     let repository_name = repository::name(around.repository);
     let listening = socket::listen(around.directory, around.guard).map_err(ProvisionError::Guard)?;
-    let planned = network::plan(&cleared.checked, around.credentials).map_err(ProvisionError::Network)?;
     let image = image::prepare(harness, around).map_err(ProvisionError::Image)?;
     let root = if image.is_some() { files::Root::Image } else { files::Root::Host };
+    let servers = servers::start(harness, around).map_err(ProvisionError::Server)?;
+    let planned =
+        network::plan(&cleared.checked, around.credentials, &servers).map_err(ProvisionError::Network)?;
     let mut spec =
         specify(&cleared, around, root, &staging, &repository_name).map_err(ProvisionError::Repository)?;
     spec.mounts.extend(host_files::mounts(harness, around)?);
@@ -175,6 +185,7 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
         sandbox,
         door,
         served,
+        servers,
         listening,
         program,
         staging,
@@ -305,6 +316,7 @@ impl Provisioned {
         self.runtime.block_on(self.served.stop(Duration::from_millis(500)));
         let closed = self.sandbox.close();
         drop(self.image);
+        drop(self.servers);
         drop(self.listening);
         drop(std::fs::remove_dir_all(&self.staging));
         drop(std::fs::remove_dir(self.staging.with_file_name(SANDBOXES)));

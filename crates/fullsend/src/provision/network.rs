@@ -7,16 +7,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use egress::credentials::{Credential, CredentialStore};
-use egress::dial::{Dialer, Roots};
+use egress::dial::{self, Dialer, Roots};
 use egress::door::{self, Door};
 use egress::event::EgressEvent;
 use egress::identity::Identifier;
-use egress::names::{Directory, NamePlan, PlannedSocket, Purpose};
+use egress::names::{Directory, NamePlan, PlannedSocket, Purpose, Service};
 use egress::proxy::{self, Proxy, ProxyConfig, ProxyLimits, ServedSocket};
 use egress::resolver::SystemResolver;
 use egress::tls::Authority;
 use sandbox::{LocalRange, Mount, MountKind, Network, Sandbox, Socket, SocketKind, SocketSpec};
 
+use policy::model::NetworkRule;
+use yaml::{Entry, Node, Value};
+
+use super::servers::{self, Servers};
 use super::{Surroundings, java};
 use crate::check::Checked;
 use crate::credentials::Credentials;
@@ -40,6 +44,7 @@ pub struct Planned {
     policy: Arc<policy::Compiled>,
     authority: Arc<Authority>,
     credentials: Arc<CredentialStore>,
+    services: Vec<dial::Service>,
 }
 
 /// The door and the proxy, while the sandbox lives.
@@ -56,17 +61,57 @@ impl Served {
     }
 }
 
-pub fn plan(checked: &Checked, credentials: &Credentials) -> Result<Planned, String> {
-    let compiled = policy::Compiled::new(&checked.policy.policy);
-    let plan = NamePlan::new(&compiled, &[]).map_err(|error| error.to_string())?;
+pub fn plan(checked: &Checked, credentials: &Credentials, servers: &Servers) -> Result<Planned, String> {
+    let compiled = policy::Compiled::new(&with_servers(checked)?);
+    let services = servers.services();
+    let named = |service: &dial::Service| Service { host: service.host.clone(), port: service.port };
+    let plan = NamePlan::new(&compiled, &services.iter().map(named).collect::<Vec<_>>());
+    let plan = plan.map_err(|error| error.to_string())?;
     let authority = Authority::new().map_err(|error| error.to_string())?;
-    let credentials = bound(checked, credentials).map_err(|error| error.to_string())?;
+    let mut credentials = bound(checked, credentials).map_err(|error| error.to_string())?;
+    for (service, token) in servers.tokens() {
+        credentials.authorize(&service.host, service.port, token.clone());
+    }
     Ok(Planned {
+        services,
         plan,
         policy: Arc::new(compiled),
         authority: Arc::new(authority),
         credentials: Arc::new(credentials),
     })
+}
+
+/// The policy, and a rule for each server that it does not speak of: to declare one is to allow it, and an endpoint of
+/// the policy for the same host narrows it.
+fn with_servers(checked: &Checked) -> Result<policy::Policy, String> {
+    let mut all = checked.policy.policy.clone();
+    for server in &checked.resolved.harness.api_servers {
+        let host = policy::Host::Name(servers::host(server));
+        let mut endpoints = all.networks.iter().flat_map(|network| &network.endpoints);
+        if endpoints.any(|endpoint| endpoint.host.matches(&host)) {
+            continue;
+        }
+        let at = server.name.at;
+        let text = |text: &str| Node::new(at, Value::Text(text.to_owned()));
+        let number = Node::new(at, Value::Number(server.port.get().to_string()));
+        let keys = [
+            ("host", text(&host.to_string())),
+            ("port", number),
+            ("protocol", text("rest")),
+            ("access", text("full")),
+            ("enforcement", text("enforce")),
+        ];
+        let entry = |(key, node): (&str, Node)| Entry { key: key.to_owned(), key_at: at, node };
+        let endpoint = Node::new(at, Value::Map(keys.into_iter().map(entry).collect()));
+        let rule =
+            NetworkRule::of_endpoints(&format!("api server {}", server.name.value), at, vec![endpoint]);
+        all.networks.push(
+            rule.map_err(|problems| {
+                problems.first().map_or(String::new(), |problem| problem.message.clone())
+            })?,
+        );
+    }
+    Ok(all)
 }
 
 /// What the sandbox has placeholders for. The model's key is not among them: with it, an agent could go around the door.
@@ -176,7 +221,9 @@ impl Planned {
         Ok(Proxy::new(ProxyConfig {
             directory: Arc::new(Directory::new(&self.plan, (*self.policy).clone())),
             policy: Arc::clone(&self.policy),
-            dialer: Arc::new(Dialer::new(Arc::new(SystemResolver::load()), roots)),
+            dialer: Arc::new(
+                Dialer::new(Arc::new(SystemResolver::load()), roots).with_services(self.services.clone()),
+            ),
             identifier: Arc::new(Identifier::new(sandbox.host_pid())),
             authority: Arc::clone(&self.authority),
             credentials: Arc::clone(&self.credentials),

@@ -178,7 +178,7 @@ fn apply(record: &mut Record, envelope: &Envelope) {
             (record.outcome, record.exit_code, record.reason) =
                 (Some(outcome), Some(exit_code), Some(reason));
         }
-        RunEvent::ScriptFinished { .. } | RunEvent::ToolFinished { .. } => {}
+        RunEvent::ApiServer { .. } | RunEvent::ScriptFinished { .. } | RunEvent::ToolFinished { .. } => {}
         RunEvent::AgentStarted { iteration } => {
             record.attempts.push(Attempt { iteration, ..Attempt::default() });
         }

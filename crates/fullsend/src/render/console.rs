@@ -1,6 +1,6 @@
 //! A run for people: one calm line for each thing that matters.
 
-use crate::event::{Envelope, Finding, RunEvent, Step};
+use crate::event::{Envelope, Finding, RunEvent, ServerState, Step};
 
 /// The line for an event, if it deserves one.
 pub fn line(envelope: &Envelope) -> Option<String> {
@@ -39,6 +39,9 @@ pub fn line(envelope: &Envelope) -> Option<String> {
         }
         RunEvent::OutputAccepted { iteration, schema } => {
             Some(format!("  accepted  attempt {iteration}, by {schema}"))
+        }
+        RunEvent::ApiServer { name, state: ServerState::Ended, detail } => {
+            Some(format!("  server    {name} {detail}"))
         }
         RunEvent::Artifact { path, bytes, .. } => Some(format!("  output    {path} ({bytes} bytes)")),
         _ => None,

@@ -216,6 +216,7 @@ fn sequence(
         directory: &directory.path,
         guard: &guard,
         credentials: &credentials,
+        environment: &environment,
         emit,
         runtime,
         variables: &value,

@@ -171,6 +171,7 @@ impl From<ProvisionError> for Stop {
                 Self::missing(reason)
             }
             ProvisionError::Model(_) => Self::setup(reason),
+            ProvisionError::Server(_) => Self::new(OutcomeKind::SetupFailed, 1, reason),
             ProvisionError::HostFile(_) => Self::missing(reason),
             ProvisionError::Image(ImageError::Missing { .. } | ImageError::Cache { .. }) => {
                 Self::missing(reason)

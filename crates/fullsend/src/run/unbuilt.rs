@@ -14,9 +14,6 @@ pub fn unbuilt(checked: &Checked) -> Vec<Diagnostic> {
         let message = format!("`{field}` is not honoured by a run yet, and is never ignored");
         found.push(Diagnostic::error("not-built", at, message).help(instead.to_owned()));
     };
-    if let Some(server) = harness.api_servers.first() {
-        say(server.name.at, "api_servers", "leave it out, and give the agent what it needs in `agent_input`");
-    }
     if let Some((name, _)) =
         harness.mcp_servers.iter().next().filter(|_| harness.runtime.value == RuntimeName::Native)
     {

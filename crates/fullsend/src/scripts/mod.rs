@@ -45,10 +45,14 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// The exit code, or 128 and the signal as shells say it.
     pub fn code(&self) -> i32 {
-        self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or(0))
+        exit_code(self.status)
     }
+}
+
+/// The exit code, or 128 and the signal as shells say it.
+pub fn exit_code(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
 #[derive(Debug)]

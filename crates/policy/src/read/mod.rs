@@ -18,10 +18,10 @@ mod unreachable;
 
 pub(crate) use filesystem::beneath;
 pub(crate) use rule::WEBSOCKET_TEXT;
-use yaml::{At, Decoder, Diagnostic, Limits, Node, Shape, SourceId, Sources, Span, parse};
+use yaml::{At, Decoder, Diagnostic, Entry, Limits, Node, Shape, SourceId, Sources, Span, Value, parse};
 
 use crate::file::{Compatibility, PolicyFile};
-use crate::model::{Policy, Process};
+use crate::model::{NetworkRule, Policy, Process};
 
 /// A policy and what to think about in it.
 #[derive(Clone, Debug)]
@@ -49,6 +49,26 @@ impl Policy {
             Some(policy) if !failed => Ok(Parsed { policy, warnings: reader.diagnostics }),
             _ => Err(reader.diagnostics),
         }
+    }
+}
+
+impl NetworkRule {
+    /// One rule for every program, from endpoints that stand outside a policy file.
+    pub fn of_endpoints(name: &str, at: Span, endpoints: Vec<Node>) -> Result<Self, Vec<Diagnostic>> {
+        let node = |value: Value| Node::new(at, value);
+        let map = |entries: Vec<(&str, Node)>| {
+            let entry = |(key, node): (&str, Node)| Entry { key: key.to_owned(), key_at: at, node };
+            node(Value::Map(entries.into_iter().map(entry).collect()))
+        };
+        let everybody = map(vec![("path", node(Value::Text("/**".to_owned())))]);
+        let rule = map(vec![
+            ("binaries", node(Value::List(vec![everybody]))),
+            ("endpoints", node(Value::List(endpoints))),
+        ]);
+        let version = node(Value::Number("1".to_owned()));
+        let document = map(vec![("version", version), ("network_policies", map(vec![(name, rule)]))]);
+        let mut policy = Policy::from_node(&document)?.policy;
+        policy.networks.pop().ok_or_else(Vec::new)
     }
 }
 

@@ -1,0 +1,218 @@
+//! Servers on the host that the agent may call: started before it with an environment and a token of their own, asked
+//! whether they are ready, never started again, and gone with the run, whatever becomes of it.
+
+mod health;
+mod output;
+pub mod supervise;
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use egress::credentials::Secret;
+use egress::dial::Service;
+
+use super::Surroundings;
+use crate::event::log::Emitter;
+use crate::event::{RunEvent, ServerState};
+use crate::harness::{ApiServer, Harness};
+use crate::scripts;
+use output::Output;
+
+/// The variable in which a server finds the token that it must ask for.
+pub const TOKEN: &str = "FULLSEND_API_TOKEN";
+
+/// Under which names the sandbox knows them.
+const DOMAIN: &str = "api.fullsend.internal";
+
+/// Longer than the supervisor takes to end everything.
+const END_TIME: Duration = Duration::from_secs(5);
+
+/// The servers of one run. Dropping it ends them.
+#[derive(Default)]
+pub struct Servers {
+    running: Vec<Running>,
+}
+
+struct Running {
+    service: Service,
+    token: Secret,
+    /// The supervisor ends everything when this closes; so does the kernel for it when this process dies.
+    lifeline: Option<ChildStdin>,
+    supervisor: u32,
+    watcher: Option<JoinHandle<()>>,
+    /// Said before the lifeline is cut, so that an end that we caused is not told as an accident.
+    stopping: Arc<OnceLock<()>>,
+}
+
+#[derive(Debug)]
+pub struct ServerError {
+    name: String,
+    why: String,
+}
+
+impl std::fmt::Display for ServerError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the api server `{}` {}", self.name, self.why)
+    }
+}
+
+impl std::error::Error for ServerError {}
+
+/// The name by which the sandbox reaches a server.
+pub fn host(server: &ApiServer) -> String {
+    format!("{}.{DOMAIN}", server.name.value)
+}
+
+/// Starts all of them, then waits until each is ready.
+pub fn start(harness: &Harness, around: &Surroundings<'_>) -> Result<Servers, ServerError> {
+    let mut servers = Servers::default();
+    let began = Instant::now();
+    let deadline = began + Duration::from_secs(harness.sandbox_timeout_seconds.get());
+    for server in &harness.api_servers {
+        let wrong = |why: String| ServerError { name: server.name.to_string(), why };
+        servers.running.push(start_one(server, around).map_err(wrong)?);
+    }
+    for (server, running) in harness.api_servers.iter().zip(&servers.running) {
+        let wrong = |why: String| ServerError { name: server.name.to_string(), why };
+        health::wait(server, &running.service, &running.token, deadline).map_err(wrong)?;
+        around.emit.emit(RunEvent::ApiServer {
+            name: server.name.to_string(),
+            state: ServerState::Ready,
+            detail: format!("http://{}:{}", running.service.host, running.service.port),
+        });
+    }
+    Ok(servers)
+}
+
+fn start_one(server: &ApiServer, around: &Surroundings<'_>) -> Result<Running, String> {
+    let found = around.library.layers.find(&server.script.value);
+    let program = found.and_then(|found| around.library.layers.host_path(&found));
+    let program = program.ok_or_else(|| format!("has no program `{}`", server.script.as_str()))?;
+    let token = Secret::new(format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple()));
+    around.guard.learn(TOKEN, token.reveal()).map_err(|error| error.to_string())?;
+    let address = free_address().map_err(|error| format!("finds no free port: {error}"))?;
+    let environment = environment(server, around, address.port(), &token)?;
+    let path = around.directory.join(format!("api-{}.log", server.name.value));
+    let output =
+        Output::create(&path, around.guard).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut child = spawn(&program, environment, around.repository)
+        .map_err(|error| format!("cannot be started: {error}"))?;
+    output.keep(child.stdout.take());
+    output.keep(child.stderr.take());
+    let (ended, stopping) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
+    let port = u16::try_from(server.port.get()).map_err(|_| "has a port that is none".to_owned())?;
+    let service = Service { host: host(server), port, address, ended: Arc::clone(&ended) };
+    let (lifeline, supervisor) = (child.stdin.take(), child.id());
+    let watched = Watched { name: server.name.to_string(), path, ended, stopping: Arc::clone(&stopping) };
+    let emit = around.emit.clone();
+    let watcher = std::thread::spawn(move || watched.watch(child, &emit));
+    Ok(Running { service, token, lifeline, supervisor, watcher: Some(watcher), stopping })
+}
+
+/// Closed again at once: the server binds it. Whoever takes it in between makes the server end, which is noticed.
+fn free_address() -> std::io::Result<SocketAddr> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+}
+
+/// The base of a script's environment, then the server's own, then what fullsend says.
+fn environment(
+    server: &ApiServer,
+    around: &Surroundings<'_>,
+    port: u16,
+    token: &Secret,
+) -> Result<BTreeMap<String, String>, String> {
+    let mut all = scripts::base_environment(around.environment);
+    for (name, value) in server.env.0.iter() {
+        let value =
+            value.expand(around.variables).map_err(|unset| format!("needs {unset}, which is not set"))?;
+        all.insert(name.value.clone(), value);
+    }
+    all.insert("PORT".to_owned(), port.to_string());
+    all.insert(TOKEN.to_owned(), token.reveal().to_owned());
+    Ok(all)
+}
+
+/// Through a supervisor: this program again, which outlives nobody and leaves nobody behind.
+fn spawn(program: &Path, environment: BTreeMap<String, String>, place: &Path) -> std::io::Result<Child> {
+    Command::new("/proc/self/exe")
+        .arg(supervise::COMMAND)
+        .arg(program)
+        .current_dir(place)
+        .env_clear()
+        .envs(environment)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+}
+
+/// Waits for the end of one server, and tells it if nobody asked for it.
+struct Watched {
+    name: String,
+    path: PathBuf,
+    ended: Arc<OnceLock<String>>,
+    stopping: Arc<OnceLock<()>>,
+}
+
+impl Watched {
+    fn watch(self, mut child: Child, emit: &Emitter) {
+        let how = match child.wait() {
+            Ok(status) => scripts::exit_code(status).to_string(),
+            Err(error) => error.to_string(),
+        };
+        if self.stopping.get().is_some() {
+            return;
+        }
+        let log = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let detail = format!("has ended with {how} and is not started again (see {log})");
+        let _first = self.ended.set(format!("the api server `{}` {detail}", self.name));
+        emit.emit(RunEvent::ApiServer { name: self.name, state: ServerState::Ended, detail });
+    }
+}
+
+impl Servers {
+    pub fn services(&self) -> Vec<Service> {
+        self.running.iter().map(|running| running.service.clone()).collect()
+    }
+
+    /// What the proxy says to each server, and nobody else can.
+    pub fn tokens(&self) -> impl Iterator<Item = (&Service, &Secret)> {
+        self.running.iter().map(|running| (&running.service, &running.token))
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        for running in &mut self.running {
+            let _said = running.stopping.set(());
+            drop(running.lifeline.take());
+        }
+        for running in &mut self.running {
+            running.wait();
+        }
+    }
+}
+
+impl Running {
+    /// The supervisor ends by itself; one that was stopped from outside is ended here.
+    fn wait(&mut self) {
+        let Some(watcher) = self.watcher.take() else { return };
+        let deadline = Instant::now() + END_TIME;
+        while !watcher.is_finished() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        if !watcher.is_finished()
+            && let Some(pid) = i32::try_from(self.supervisor).ok().and_then(rustix::process::Pid::from_raw)
+        {
+            let _gone = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+        }
+        drop(watcher.join());
+    }
+}

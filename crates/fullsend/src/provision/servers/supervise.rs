@@ -1,0 +1,104 @@
+//! The hidden command between the runner and a server: it starts the server in a group of its own, and ends everything
+//! that came of it when the server ends or when the runner does, however that comes about. It needs nobody's help for
+//! that: the runner's end of its standard input closes with the runner.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitOptions};
+
+pub const COMMAND: &str = "__server";
+
+/// Between asking the server to end and ending it: everything must be gone within a second of the runner's end.
+const GRACE: Duration = Duration::from_millis(400);
+
+const TICK: Duration = Duration::from_millis(10);
+
+/// How often those that were left behind are looked for: children of children come to us one generation at a time.
+const SWEEPS: usize = 50;
+
+pub fn main(arguments: &[OsString]) -> ExitCode {
+    let [program] = arguments else { return ExitCode::from(2) };
+    // Whoever leaves the server's group and loses its parent becomes ours, and is found.
+    if rustix::process::set_child_subreaper(rustix::process::getpid().into()).is_err() {
+        return ExitCode::from(71);
+    }
+    let runner = watch_runner();
+    let child = Command::new(program).stdin(Stdio::null()).process_group(0).spawn();
+    let Ok(mut child) = child else { return ExitCode::from(127) };
+    let status = wait(&mut child, &runner);
+    signal(&child, Signal::KILL);
+    sweep();
+    ExitCode::from(u8::try_from(code(status)).unwrap_or(1))
+}
+
+/// Hears when the runner has gone, or wants us to.
+fn watch_runner() -> Receiver<()> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut byte = [0];
+        while std::io::stdin().read(&mut byte).is_ok_and(|length| length > 0) {}
+        drop(sender);
+    });
+    receiver
+}
+
+/// Until the server ends; or until the runner does, and then the server is asked to, for a moment.
+fn wait(child: &mut Child, runner: &Receiver<()>) -> Option<ExitStatus> {
+    while let Err(RecvTimeoutError::Timeout) = runner.recv_timeout(TICK) {
+        if let Ok(Some(status)) = child.try_wait() {
+            return Some(status);
+        }
+    }
+    signal(child, Signal::TERM);
+    let ticks = GRACE.as_millis() / TICK.as_millis();
+    for _ in 0..ticks {
+        if let Ok(Some(status)) = child.try_wait() {
+            return Some(status);
+        }
+        std::thread::sleep(TICK);
+    }
+    None
+}
+
+fn signal(child: &Child, signal: Signal) {
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _gone = rustix::process::kill_process_group(group, signal);
+    }
+}
+
+/// Ends every process that has become a child of this one.
+fn sweep() {
+    for _ in 0..SWEEPS {
+        while matches!(rustix::process::wait(WaitOptions::NOHANG), Ok(Some(_))) {}
+        let left = children();
+        if left.is_empty() {
+            return;
+        }
+        for pid in left {
+            let _gone = rustix::process::kill_process(pid, Signal::KILL);
+        }
+        std::thread::sleep(TICK);
+    }
+}
+
+fn children() -> Vec<Pid> {
+    let own = rustix::process::getpid().as_raw_nonzero().get().to_string();
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let is_ours = |pid: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // The name stands in brackets and may hold anything; state and parent follow the last one.
+        let mut words = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+        words.nth(1) == Some(own.as_str())
+    };
+    pids.filter(is_ours).filter_map(Pid::from_raw).collect()
+}
+
+fn code(status: Option<ExitStatus>) -> i32 {
+    status.map_or(137, |status| status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+}
