@@ -39,7 +39,10 @@ fn a_killed_run_is_ended_by_the_next_command() {
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
-    assert!(left.iter().all(|name| ["events.jsonl", "run.json"].contains(&name.as_str())), "{left:?}");
+    assert!(
+        left.iter().all(|name| ["egress.jsonl", "events.jsonl", "findings.jsonl", "run.json"].contains(&name.as_str())),
+        "{left:?}"
+    );
     assert_eq!(world.run(&["sweep"]).out, "", "once is enough");
 }
 

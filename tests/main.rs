@@ -33,6 +33,7 @@ mod messages;
 mod overrides;
 mod parsing;
 mod pins;
+mod policy_commands;
 mod properties;
 mod random_harness;
 mod runtimes;

@@ -12,6 +12,7 @@ mod init;
 mod list;
 mod neutral;
 mod open;
+mod policy;
 mod run;
 mod runtimes;
 mod scan;
@@ -59,6 +60,8 @@ enum Command {
     Scan(scan::Arguments),
     /// One check of a tool call for any runtime, in the neutral wire contract
     Hook(neutral::Arguments),
+    /// What may leave? Ask a policy about one request, or what would have allowed what a run was refused
+    Policy(policy::Arguments),
     /// Can this machine hold a sandbox? What each layer can enforce here, and what mends it
     Doctor(doctor::Arguments),
     /// An agent that lasts: messages in, bounded runs, and a log that survives crashes, machines and changes of the model
@@ -89,6 +92,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Runtimes(arguments) => runtimes::run(&arguments),
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Hook(arguments) => neutral::run(&arguments),
+        Command::Policy(arguments) => policy::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Session(arguments) => session::run(&arguments),
         Command::Worker(arguments) => session::wakes::work(&arguments),

@@ -1,5 +1,7 @@
 //! `run.json`: what happened, folded from the events and from nothing else, so that it can be made again after a crash.
 
+mod egress;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -234,18 +236,15 @@ fn count_egress(record: &mut Record, event: &serde_json::Value) {
     }
 }
 
-/// The findings and what tried to leave, a file each, one event a line as the log has it.
+/// The findings, one event a line as the log has it; and what tried to leave.
 pub fn project(directory: &Path, events: &[Envelope]) -> std::io::Result<()> {
     let is_finding = |event: &RunEvent| matches!(event, RunEvent::Finding(_) | RunEvent::ScannerBroke { .. });
-    let is_egress = |event: &RunEvent| matches!(event, RunEvent::Egress { .. });
-    let lines = |wanted: &dyn Fn(&RunEvent) -> bool| {
-        let chosen = events.iter().filter(|envelope| wanted(&envelope.event));
-        chosen
-            .map(|envelope| format!("{}\n", serde_json::to_string(envelope).unwrap_or_default()))
-            .collect::<String>()
-    };
-    std::fs::write(directory.join("findings.jsonl"), lines(&is_finding))?;
-    std::fs::write(directory.join("egress.jsonl"), lines(&is_egress))
+    let findings = events.iter().filter(|envelope| is_finding(&envelope.event));
+    let lines: String = findings
+        .map(|envelope| format!("{}\n", serde_json::to_string(envelope).unwrap_or_default()))
+        .collect();
+    std::fs::write(directory.join("findings.jsonl"), lines)?;
+    egress::write(directory, events)
 }
 
 /// Writes `run.json` so that a reader sees the old one or the new one, never half of it.

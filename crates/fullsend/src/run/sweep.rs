@@ -21,7 +21,7 @@ pub struct Swept {
 /// Looks at every run below `runs`, whoever owns it.
 pub fn sweep(runs: &Path) -> Swept {
     let mut swept = Swept::default();
-    for directory in run_directories(runs, 0) {
+    for directory in run_directories(runs) {
         if let Err(problem) = sweep_one(&directory, &mut swept) {
             swept.problems.push(format!("{}: {problem}", directory.display()));
         }
@@ -30,7 +30,11 @@ pub fn sweep(runs: &Path) -> Swept {
 }
 
 /// Directories with a log, at most three levels down: owner, repository, run.
-fn run_directories(place: &Path, depth: usize) -> Vec<PathBuf> {
+pub fn run_directories(runs: &Path) -> Vec<PathBuf> {
+    run_directories_below(runs, 0)
+}
+
+fn run_directories_below(place: &Path, depth: usize) -> Vec<PathBuf> {
     if place.join("events.jsonl").is_file() {
         return vec![place.to_owned()];
     }
@@ -39,7 +43,7 @@ fn run_directories(place: &Path, depth: usize) -> Vec<PathBuf> {
     }
     let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
     let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    directories.flat_map(|entry| run_directories(&entry.path(), depth + 1)).collect()
+    directories.flat_map(|entry| run_directories_below(&entry.path(), depth + 1)).collect()
 }
 
 fn sweep_one(directory: &Path, swept: &mut Swept) -> Result<(), String> {
@@ -65,6 +69,7 @@ fn sweep_one(directory: &Path, swept: &mut Swept) -> Result<(), String> {
         emit.emit(RunEvent::RunFinished { outcome: OutcomeKind::Interrupted, exit_code: 130, reason });
     }
     let record = super::refold(directory).map_err(|error| error.to_string())?;
+    crate::record::project(directory, &events).map_err(|error| error.to_string())?;
     crate::record::write(directory, &record).map_err(|error| error.to_string())?;
     swept.ended.push(directory.to_owned());
     Ok(())

@@ -9,6 +9,7 @@ use super::{Action, Cause, Decision, Denial, Fix, Reason, Request};
 use crate::address::Reach;
 use crate::canonical::EncodedSlash;
 use crate::file::Protocol;
+use crate::glob::Pattern;
 use crate::model::{Credentials, HttpRule, Rule, Subject};
 use crate::query::Query;
 use crate::read::WEBSOCKET_TEXT;
@@ -118,7 +119,7 @@ impl Admitted {
                 fix: Some(Box::new(Fix::Allow {
                     endpoint: governing.cause(),
                     method: request.action.method().to_owned(),
-                    path: request.path.as_str().to_owned(),
+                    path: Pattern::escape(request.path.as_str()),
                 })),
             }),
         }

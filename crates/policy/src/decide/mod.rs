@@ -139,6 +139,6 @@ pub enum Fix {
     Rule { host: Host, port: u16, binary: PathBuf },
     /// One more program in an existing rule.
     Binary { rule: Cause, binary: PathBuf },
-    /// One more allow rule in an existing endpoint.
+    /// One more allow rule in an existing endpoint; the path is a glob.
     Allow { endpoint: Cause, method: String, path: String },
 }

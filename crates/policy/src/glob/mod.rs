@@ -66,6 +66,17 @@ impl Pattern {
         Self { text: text.to_owned(), separator, matcher: Matcher::Exactly(text.as_bytes().to_vec()) }
     }
 
+    /// The glob that stands for this text alone.
+    pub fn escape(text: &str) -> String {
+        text.chars().fold(String::new(), |mut out, c| {
+            if "*?[]{}\\".contains(c) {
+                out.push('\\');
+            }
+            out.push(c);
+            out
+        })
+    }
+
     /// Matches every text.
     pub fn everything(separator: Separator) -> Self {
         Self { text: "**".to_owned(), separator, matcher: Matcher::Everything }

@@ -2,6 +2,7 @@
 
 use yaml::{Entry, Node, Span, Value};
 
+use crate::glob::Pattern;
 use crate::host::Host;
 use crate::model::{Credentials, Endpoint, HttpRule, Policy, Rule, Subject};
 
@@ -82,17 +83,7 @@ fn key(policy: &Policy, rules: &[(String, Node)], binary: &str) -> String {
 
 /// A path with a `*` in it would be read as a pattern.
 fn literal_program(binary: &str) -> String {
-    if binary.contains('*') { literal_path(binary) } else { binary.to_owned() }
-}
-
-fn literal_path(path: &str) -> String {
-    path.chars().fold(String::new(), |mut out, c| {
-        if "*?[]{}\\".contains(c) {
-            out.push('\\');
-        }
-        out.push(c);
-        out
-    })
+    if binary.contains('*') { Pattern::escape(binary) } else { binary.to_owned() }
 }
 
 /// Makes nodes that all stand at one place.
@@ -156,7 +147,7 @@ impl Writer {
     fn rules(&self, like: &Endpoint, addition: &Addition<'_>, keys: &mut Vec<(&str, Node)>) {
         let exact = addition.asked.first().filter(|_| addition.encoded_slash);
         match (exact, &like.path) {
-            (Some(asked), _) => keys.push(("path", self.text(&literal_path(&asked.path)))),
+            (Some(asked), _) => keys.push(("path", self.text(&Pattern::escape(&asked.path)))),
             (None, Some(scope)) if addition.asked.iter().all(|asked| like.speaks_for(&asked.path)) => {
                 keys.push(("path", self.text(scope.as_str())));
             }
@@ -166,7 +157,7 @@ impl Writer {
         let asked = addition.asked.iter().map(|asked| {
             self.map(vec![
                 ("method", self.text(&asked.method)),
-                ("path", self.text(&literal_path(&asked.path))),
+                ("path", self.text(&Pattern::escape(&asked.path))),
             ])
         });
         if addition.asked.is_empty() {

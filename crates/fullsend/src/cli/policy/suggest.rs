@@ -1,0 +1,139 @@
+//! `fullsend policy suggest`: from the attempts that a run was refused to the least YAML that would have allowed them.
+//! What leads to an address that is not public is never suggested.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use clap::Args;
+use policy::{Host, Policy, Refused};
+use serde_json::Value as Json;
+use yaml::Diagnostic;
+
+use super::super::exit::{Exit, Failure};
+use super::super::open::Where;
+use crate::event::log;
+use crate::event::{Envelope, RunEvent};
+use crate::resolve::resolve;
+use crate::run::sweep;
+
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// The run: its identity, a beginning of it, or `latest`
+    #[arg(value_name = "RUN")]
+    run: String,
+    /// The policy to add to [default: that of the run's harness, as it is now]
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// Where runs are kept [default: $XDG_STATE_HOME/fullsend/runs]
+    #[arg(long, value_name = "DIR")]
+    output_dir: Option<PathBuf>,
+    #[command(flatten)]
+    place: Where,
+}
+
+pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let runs = arguments.output_dir.clone().map_or_else(super::super::run::runs_directory, Ok)?;
+    let directory = find(&runs, &arguments.run)?;
+    let events = log::read(&directory.join("events.jsonl"))
+        .map_err(|error| Failure::new(Exit::Invalid, error.to_string()))?;
+    let policy = match &arguments.policy {
+        Some(path) => super::read(path)?.1,
+        None => policy_of(&events, &arguments.place)?,
+    };
+    let (refused, mut left_out) = refused(&events);
+    let suggestion = policy::suggest(&policy, &refused);
+    for (index, why) in &suggestion.skipped {
+        let Refused { host, port, .. } = &refused[*index];
+        left_out.push(format!("{host}:{port}: {why}"));
+    }
+    left_out.sort();
+    left_out.dedup();
+    for line in left_out {
+        super::super::talk(&format!("nothing is suggested for {line}\n"));
+    }
+    if suggestion.text.is_empty() {
+        super::super::talk("this run was refused nothing that the policy should allow\n");
+    }
+    write!(std::io::stdout().lock(), "{}", suggestion.text)?;
+    Ok(Exit::Done)
+}
+
+/// The one run whose identity begins so.
+fn find(runs: &Path, name: &str) -> Result<PathBuf, Failure> {
+    let mut all = sweep::run_directories(runs);
+    all.sort_by_key(|path| path.file_name().map(ToOwned::to_owned));
+    if name == "latest" {
+        all.drain(..all.len().saturating_sub(1));
+    } else {
+        all.retain(|path| path.file_name().is_some_and(|id| id.to_string_lossy().starts_with(name)));
+    }
+    match (all.pop(), all.is_empty()) {
+        (Some(run), true) => Ok(run),
+        (Some(_), false) => {
+            Err(Failure::new(Exit::Missing, format!("more than one run begins with `{name}`")))
+        }
+        (None, _) => {
+            Err(Failure::new(Exit::Missing, format!("there is no run `{name}` in {}", runs.display())))
+        }
+    }
+}
+
+/// The policy of the harness that ran.
+fn policy_of(events: &[Envelope], place: &Where) -> Result<Rc<Policy>, Failure> {
+    let name = events.iter().find_map(|envelope| match &envelope.event {
+        RunEvent::RunStarted { harness, .. } => Some(harness.clone()),
+        _ => None,
+    });
+    let name = name.ok_or_else(|| Failure::new(Exit::Invalid, "the run's log names no harness"))?;
+    let mut opened = place.open()?;
+    let mut problems = Vec::new();
+    let resolved = resolve(&mut opened.library, &name, &opened.choices, &mut problems);
+    let checked =
+        resolved.and_then(|resolved| crate::check::check(&mut opened.library, resolved, &mut problems));
+    match checked {
+        Some(checked) => Ok(Rc::new(checked.policy.policy)),
+        None => {
+            problems.retain(Diagnostic::is_error);
+            super::super::check::show(&opened.library.sources, &problems);
+            Err(Failure::new(
+                Exit::Invalid,
+                format!("the policy of the harness `{name}` cannot be read here"),
+            )
+            .help("give the repository with --repo, or the policy with --policy"))
+        }
+    }
+}
+
+/// What was refused by the policy; and, in words, what was refused for another reason.
+fn refused(events: &[Envelope]) -> (Vec<Refused>, Vec<String>) {
+    let (mut refused, mut others) = (Vec::new(), Vec::new());
+    for envelope in events {
+        let RunEvent::Egress { event } = &envelope.event else { continue };
+        if event["type"] != "attempt" || event["decision"] != "denied" {
+            continue;
+        }
+        let place = format!("{}:{}", event["host"].as_str().unwrap_or_default(), event["port"]);
+        match attempt(event) {
+            Some(attempt) if event["code"] == "policy_denied" => {
+                if !refused.contains(&attempt) {
+                    refused.push(attempt);
+                }
+            }
+            _ => others
+                .push(format!("{place}: {}", event["reason"].as_str().unwrap_or("it was not understood"))),
+        }
+    }
+    (refused, others)
+}
+
+fn attempt(event: &Json) -> Option<Refused> {
+    let text = |key: &str| event[key].as_str().map(str::to_owned);
+    Some(Refused {
+        host: Host::parse(event["host"].as_str()?).ok()?,
+        port: u16::try_from(event["port"].as_u64()?).ok()?,
+        binary: PathBuf::from(text("binary")?),
+        request: text("method").zip(text("path")),
+        addresses: Vec::new(),
+    })
+}

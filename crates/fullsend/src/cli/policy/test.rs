@@ -1,0 +1,165 @@
+//! `fullsend policy test`: one request, decided as the proxy decides it. Names are not looked up.
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use policy::glob::{Pattern, Separator};
+use policy::{Action, Attempt, Caller, Cause, Compiled, Decision, Denial, Host, Policy};
+use yaml::Sources;
+
+use super::super::exit::{Exit, Failure};
+
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// The policy file
+    #[arg(long, value_name = "FILE")]
+    policy: PathBuf,
+    /// The program that asks; without it, any program that the rules name
+    #[arg(long, value_name = "PATH")]
+    binary: Option<PathBuf>,
+    /// The method, or WEBSOCKET_TEXT for a text frame of a client
+    method: String,
+    /// The URL; without a port, the one of its scheme
+    url: String,
+}
+
+pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let url = Url::parse(&arguments.url).map_err(|why| {
+        Failure::new(Exit::Usage, format!("`{}` {why}", arguments.url))
+            .help("such as https://api.example.com/v1/x")
+    })?;
+    let (sources, policy) = super::read(&arguments.policy)?;
+    let compiled = match &arguments.binary {
+        Some(_) => Compiled::new(&policy),
+        None => Compiled::new(&for_everybody(&policy)),
+    };
+    let binary = arguments.binary.as_deref().unwrap_or(Path::new("/"));
+    let action = match arguments.method.as_str() {
+        "WEBSOCKET_TEXT" => Action::WebsocketText,
+        method => Action::Http(method),
+    };
+    let address = match Host::parse(url.host) {
+        Ok(Host::Address(address)) => vec![address],
+        _ => Vec::new(),
+    };
+    let decision = policy::decide(
+        &compiled,
+        &Attempt {
+            host: url.host,
+            port: url.port,
+            caller: Caller { binary, ancestors: &[] },
+            request: Some((action, &url.target)),
+            addresses: (!address.is_empty()).then_some(&address[..] as &[IpAddr]),
+        },
+    );
+    let said = Said { sources: &sources, file: &arguments.policy };
+    writeln!(std::io::stdout().lock(), "{}", said.line(&decision))?;
+    Ok(if decision.passes() { Exit::Done } else { Exit::Failed })
+}
+
+/// The same rules, for whatever program.
+fn for_everybody(policy: &Policy) -> Policy {
+    let mut all = policy.clone();
+    for network in &mut all.networks {
+        for binary in &mut network.binaries {
+            binary.value = Pattern::everything(Separator::Slash);
+        }
+    }
+    all
+}
+
+/// How a decision is told.
+struct Said<'a> {
+    sources: &'a Sources,
+    file: &'a Path,
+}
+
+impl Said<'_> {
+    fn line(&self, decision: &Decision) -> String {
+        match decision {
+            Decision::Allow(cause) => format!("allow: {}", self.place(Some(cause))),
+            Decision::Audit(denial) => format!("allow (audit; enforce would deny: {})", self.denial(denial)),
+            Decision::Deny(denial) => format!("deny: {}", self.denial(denial)),
+        }
+    }
+
+    fn denial(&self, denial: &Denial) -> String {
+        format!("{}: {}", self.place(denial.cause.as_ref()), denial.reason)
+    }
+
+    /// The line that decided; the whole file where none did.
+    fn place(&self, cause: Option<&Cause>) -> String {
+        match cause {
+            Some(cause) => format!("{}, rule `{}`", self.sources.locate(cause.at), cause.rule),
+            None => self.file.display().to_string(),
+        }
+    }
+}
+
+/// The parts of a URL that a policy asks about.
+#[derive(Debug, PartialEq, Eq)]
+struct Url<'a> {
+    host: &'a str,
+    port: u16,
+    /// Path and query.
+    target: String,
+}
+
+impl<'a> Url<'a> {
+    fn parse(text: &'a str) -> Result<Self, String> {
+        let (scheme, rest) = text.split_once("://").ok_or("is not a URL")?;
+        let default = match scheme.to_ascii_lowercase().as_str() {
+            "http" | "ws" => Some(80),
+            "https" | "wss" => Some(443),
+            "tcp" => None,
+            _ => return Err("has a scheme other than http, https, ws, wss and tcp".to_owned()),
+        };
+        let rest = rest.split('#').next().unwrap_or_default();
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, target) = rest.split_at(end);
+        if authority.contains('@') {
+            return Err("has a user in it: a policy knows only hosts".to_owned());
+        }
+        let bracket = authority.rfind(']').map_or(0, |at| at + 1);
+        let (host, port) = match authority[bracket..].rfind(':') {
+            Some(at) => (&authority[..bracket + at], Some(&authority[bracket + at + 1..])),
+            None => (authority, None),
+        };
+        let port = match port {
+            Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or("has a port that is not one")?,
+            None => default.ok_or("needs a port")?,
+        };
+        let slash = if target.starts_with('/') { "" } else { "/" };
+        Ok(Self { host, port, target: format!("{slash}{target}") })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Url;
+
+    #[test]
+    fn urls_are_read_as_far_as_a_policy_asks() {
+        for (text, host, port, target) in [
+            ("https://api.test", "api.test", 443, "/"),
+            ("HTTP://api.test:8080/a?b=c#d", "api.test", 8080, "/a?b=c"),
+            ("wss://[::1]/x", "[::1]", 443, "/x"),
+            ("https://a.test?q=1", "a.test", 443, "/?q=1"),
+            ("tcp://db.test:5432", "db.test", 5432, "/"),
+        ] {
+            assert_eq!(Url::parse(text), Ok(Url { host, port, target: target.to_owned() }), "{text}");
+        }
+        for text in [
+            "api.test",
+            "ftp://a.test/",
+            "https://u@a.test/",
+            "https://a.test:0/",
+            "https://a.test:x/",
+            "tcp://a.test",
+        ] {
+            assert!(Url::parse(text).is_err(), "{text}");
+        }
+    }
+}

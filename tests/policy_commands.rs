@@ -1,0 +1,184 @@
+//! `fullsend policy`: one request decided by which line, and the least YAML that allows what a run was refused.
+
+use std::fs;
+
+use serde_json::{Value as Json, json};
+
+use crate::support::World;
+
+const POLICY: &str = "version: 1
+filesystem_policy:
+  include_workdir: true
+process:
+  run_as_user: sandbox
+network_policies:
+  api:
+    endpoints:
+      - host: api.example.com
+        port: 443
+        protocol: rest
+        enforcement: enforce
+        rules:
+          - allow: {method: GET, path: \"/v1/**\"}
+        deny_rules:
+          - {method: GET, path: \"/v1/admin/**\"}
+      - host: watched.example.com
+        port: 443
+        protocol: rest
+        enforcement: audit
+        access: read-only
+    binaries:
+      - path: /usr/bin/curl
+  database:
+    endpoints:
+      - {host: 10.1.2.3, port: 5432}
+    binaries:
+      - path: /usr/bin/psql
+";
+
+fn world() -> World {
+    let world = World::new();
+    world.write("repo/p.yaml", POLICY);
+    world
+}
+
+#[test]
+fn a_request_is_decided_and_the_line_named() {
+    let world = world();
+    for (method, url, binary, code, said) in [
+        ("GET", "https://api.example.com/v1/x", Some("/usr/bin/curl"), 0, "allow: p.yaml:14:20, rule `api`"),
+        ("GET", "https://api.example.com/v1/x", None, 0, "allow: p.yaml:14:20, rule `api`"),
+        ("HEAD", "https://api.example.com/v1/a/../x", None, 0, "allow: p.yaml:14:20"),
+        (
+            "GET",
+            "https://api.example.com/v1/x",
+            Some("/usr/bin/wget"),
+            1,
+            "deny: p.yaml:7:3, rule `api`: no rule for this host and port names the calling program",
+        ),
+        (
+            "POST",
+            "https://api.example.com/v1/x",
+            None,
+            1,
+            "deny: p.yaml:9:9, rule `api`: no rule allows this request",
+        ),
+        (
+            "GET",
+            "https://api.example.com/v1/admin/x",
+            None,
+            1,
+            "deny: p.yaml:16:13, rule `api`: a deny rule forbids this request",
+        ),
+        ("GET", "https://elsewhere.example.com/", None, 1, "deny: p.yaml: no rule names this host and port"),
+        (
+            "DELETE",
+            "https://watched.example.com/x",
+            None,
+            0,
+            "allow (audit; enforce would deny: p.yaml:17:9, rule `api`: no rule allows this request)",
+        ),
+        ("GET", "tcp://10.1.2.3:5432", Some("/usr/bin/psql"), 0, "allow: "),
+        ("GET", "http://169.254.169.254/latest", None, 1, "deny: p.yaml: no rule names this host and port"),
+    ] {
+        let mut arguments = vec!["policy", "test", "--policy", "p.yaml", method, url];
+        arguments.extend(binary.iter().flat_map(|binary| ["--binary", binary]));
+        let ran = world.run(&arguments);
+        assert_eq!(ran.code, code, "{method} {url}: {}{}", ran.out, ran.err);
+        assert!(ran.out.starts_with(said), "{method} {url}: {}", ran.out);
+    }
+}
+
+#[test]
+fn what_cannot_be_asked_says_so() {
+    let world = world();
+    world.write("repo/broken.yaml", "version: 1\nnetwork_policys: {}\n");
+    for (policy, url, code, words) in [
+        ("p.yaml", "api.example.com", 2, "is not a URL"),
+        ("p.yaml", "https://u:p@api.example.com/", 2, "has a user in it"),
+        ("none.yaml", "https://a.example.com/", 4, "cannot be read"),
+        ("broken.yaml", "https://a.example.com/", 3, "network_policys"),
+    ] {
+        let ran = world.run(&["policy", "test", "--policy", policy, "GET", url]);
+        assert_eq!(ran.code, code, "{url}: {}", ran.err);
+        assert!(ran.err.contains(words), "{url}: {}", ran.err);
+    }
+    assert_eq!(world.run(&["policy", "suggest", "none"]).code, 4);
+}
+
+/// Asks the proxy for tunnels from bash alone, so that the caller is clear.
+fn probe(hosts: &[&str]) -> String {
+    let ask = |host: &&str| {
+        format!(
+            "exec 3<>/dev/tcp/127.0.0.1/3128\nprintf 'CONNECT {host} HTTP/1.1\\r\\nHost: {host}\\r\\n\\r\\n' >&3\nwhile read -r -t 5 line <&3; do :; done\n"
+        )
+    };
+    hosts.iter().map(ask).collect()
+}
+
+#[test]
+fn what_a_run_was_refused_becomes_the_least_addition() {
+    let world = World::with_harness();
+    world.write("repo/.fullsend/harness/triage.yaml", "agent: agents/triage.md\nruntime: native\npolicy: policies/p.yaml\noutput_schema: schemas/triage.json\nproviders: [model]\n");
+    world.write(
+        "repo/.fullsend/providers/model.yaml",
+        "name: model\ntype: anthropic\nconfig:\n  scenario: scenarios/s.json\n",
+    );
+    world.write("repo/.fullsend/policies/p.yaml", POLICY);
+    world.write("repo/probe.sh", probe(&["new.example.com:8443", "169.254.169.254:80", "10.9.9.9:443"]));
+    let scenario =
+        json!({ "turns": [[{ "shell": "bash probe.sh; true" }], [{ "finish": { "summary": "x" } }]] });
+    world.write("repo/.fullsend/scenarios/s.json", scenario.to_string());
+    let ran = world.run(&["run", "triage"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+
+    let suggested = world.run(&["policy", "suggest", "latest"]);
+    assert_eq!(suggested.code, 0, "{}", suggested.err);
+    assert!(
+        suggested.out.contains("host: new.example.com") && suggested.out.contains("port: 8443"),
+        "{}",
+        suggested.out
+    );
+    assert!(!suggested.out.contains("169.254") && !suggested.out.contains("10.9.9.9"), "{}", suggested.out);
+    assert!(suggested.err.contains("nothing is suggested for 169.254.169.254:80"), "{}", suggested.err);
+
+    let addition = suggested.out.strip_prefix("network_policies:\n").unwrap();
+    world.write("repo/mended.yaml", format!("{POLICY}{addition}"));
+    let bash = fs::canonicalize("/bin/bash").unwrap();
+    let ask = |policy: &str| {
+        let binary = bash.to_str().unwrap();
+        world
+            .run(&[
+                "policy",
+                "test",
+                "--policy",
+                policy,
+                "--binary",
+                binary,
+                "GET",
+                "https://new.example.com:8443/",
+            ])
+            .code
+    };
+    assert_eq!(
+        (ask("repo/.fullsend/policies/p.yaml".trim_start_matches("repo/")), ask("mended.yaml")),
+        (1, 0)
+    );
+    projected(&world);
+}
+
+/// One line for each attempt, with who, where to, the decision and how much.
+fn projected(world: &World) {
+    let run = fs::read_dir(world.path("state/fullsend/runs/local")).unwrap().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(run.join("egress.jsonl")).unwrap();
+    let lines: Vec<Json> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let line = lines.iter().find(|line| line["endpoint"] == "new.example.com:8443").expect("a line");
+    assert_eq!(line["decision"], "denied");
+    assert!(
+        line["binary"].as_str().unwrap().ends_with("/bash") && line["pid"].as_u64().unwrap() > 0,
+        "{line}"
+    );
+    assert!(line["time"].is_string() && line["bytes_out"].is_u64() && line["reason"].is_string(), "{line}");
+    // The names that the proof asked for, before there was an agent, have no process.
+    assert_eq!(lines.iter().filter(|line| line["pid"].is_u64()).count(), 3, "{text}");
+}
