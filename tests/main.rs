@@ -36,6 +36,7 @@ mod pins;
 mod policy_commands;
 mod properties;
 mod random_harness;
+mod recorded;
 mod runtimes;
 mod scanned;
 mod servers;

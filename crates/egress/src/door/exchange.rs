@@ -6,7 +6,7 @@ use super::judge::{Subject, Verdict};
 use super::ledger::Reservation;
 use super::liveness::NotStarted;
 use super::pace::Report;
-use super::upstream::{Outgoing, Reply};
+use super::upstream::{Outgoing, Reply, UpstreamError};
 use super::{Door, relay};
 use crate::event::EgressEvent;
 use crate::wire::fault::{Fault, FaultKind};
@@ -147,6 +147,11 @@ async fn send(door: &Door, outgoing: Outgoing<'_>, reservation: &mut Reservation
         door.say(EgressEvent::UpstreamResting { retry_after_ms });
     }
     match sent {
+        Ok(Err(UpstreamError::NotRecorded(reason))) => {
+            // Asking again would not help: the run ends here, and says why at every further request.
+            door.stop(&reason);
+            Err(Fault::new(FaultKind::Permission, format!("fullsend: {reason}")))
+        }
         Ok(sent) => sent.map_err(|error| Fault::new(FaultKind::Upstream, error.to_string())),
         Err(_) => Err(Fault::new(FaultKind::Timeout, "the model did not answer in time")),
     }

@@ -9,6 +9,7 @@ pub mod ledger;
 pub mod liveness;
 mod pace;
 pub mod price;
+pub mod recording;
 mod relay;
 mod serve;
 #[cfg(test)]

@@ -12,8 +12,10 @@ use yaml::Diagnostic;
 use super::exit::{Exit, Failure};
 use super::open::{Opened, Where, variable};
 use crate::cancel::Cancel;
+use crate::check::providers::ProviderFile;
 use crate::event::Envelope;
 use crate::event::clock::Moment;
+use crate::provision::model::Recording;
 use crate::render::console;
 use crate::resolve::variables::{self, Strictness};
 use crate::resolve::{Choices, Resolved, resolve};
@@ -34,6 +36,12 @@ pub struct Arguments {
     /// Say nothing but errors
     #[arg(long, short)]
     quiet: bool,
+    /// Keep every exchange with the model in this directory, redacted
+    #[arg(long, value_name = "DIR", conflicts_with = "replay")]
+    record: Option<PathBuf>,
+    /// Answer from a recording instead of a model; what was not recorded ends the run
+    #[arg(long, value_name = "DIR")]
+    replay: Option<PathBuf>,
     /// Stop before anything runs, and say what would
     #[arg(long)]
     dry_run: bool,
@@ -56,7 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     };
     let mut opened = arguments.place.open()?;
     let mut problems = Vec::new();
-    let Some(checked) = prepare(&mut opened, name, &mut problems) else {
+    let Some(checked) = prepare(&mut opened, arguments, name, &mut problems) else {
         super::check::show(&opened.library.sources, &problems);
         return Ok(super::check::verdict(&problems));
     };
@@ -91,6 +99,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         conversation: None,
         belongings: Belongings::default(),
         variables: BTreeMap::new(),
+        recording: recording(arguments),
         listener: listener(arguments),
     };
     let cancel = Cancel::default();
@@ -104,16 +113,29 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 }
 
 /// Everything that `check` asks, with the variables that a run needs.
-fn prepare(opened: &mut Opened, name: &str, problems: &mut Vec<Diagnostic>) -> Option<crate::check::Checked> {
+fn prepare(
+    opened: &mut Opened,
+    arguments: &Arguments,
+    name: &str,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<crate::check::Checked> {
     let resolved = resolve(&mut opened.library, name, &opened.choices, problems)?;
     let lookup = |name: &str| std::env::var(name).ok();
     problems.extend(variables::check(&resolved.harness, &opened.library, &lookup, Strictness::Required));
     let checked = crate::check::check(&mut opened.library, resolved, problems);
     if let Some(checked) = &checked {
-        problems.extend(crate::check::providers::unset(&checked.providers, &lookup, Strictness::Required));
+        // A model that is not asked needs no key.
+        let asked = |file: &&ProviderFile| arguments.replay.is_none() || !file.inference_capable();
+        let files: Vec<ProviderFile> = checked.providers.iter().filter(asked).cloned().collect();
+        problems.extend(crate::check::providers::unset(&files, &lookup, Strictness::Required));
         problems.extend(run::unbuilt::unbuilt(checked));
     }
     checked.filter(|_| !problems.iter().any(Diagnostic::is_error))
+}
+
+fn recording(arguments: &Arguments) -> Option<Recording> {
+    let record = arguments.record.clone().map(Recording::Record);
+    record.or_else(|| arguments.replay.clone().map(Recording::Replay))
 }
 
 fn listener(arguments: &Arguments) -> Arc<dyn Fn(&Envelope) + Send + Sync> {

@@ -65,8 +65,8 @@ pub struct Host<'a> {
 }
 
 /// Loads all of them, or says which one is missing.
-pub fn load(
-    providers: &[ProviderFile],
+pub fn load<'a>(
+    providers: impl IntoIterator<Item = &'a ProviderFile>,
     host: &Host<'_>,
     learn: &Learn,
 ) -> Result<Credentials, CredentialError> {

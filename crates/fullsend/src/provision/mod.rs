@@ -35,6 +35,7 @@ use crate::resolve::library::Library;
 use crate::runtime::inside::{self, PROGRAM};
 use crate::runtime::programs::{self, Places, Program, ProgramError};
 use crate::runtime::{self, Outfit, contract};
+use model::Recording;
 use network::Served;
 use servers::{ServerError, Servers};
 
@@ -71,6 +72,7 @@ pub struct Surroundings<'a> {
     pub directory: &'a Path,
     pub guard: &'a Guard,
     pub credentials: &'a Credentials,
+    pub recording: Option<&'a Recording>,
     pub emit: &'a Emitter,
     /// Drives the door.
     pub runtime: tokio::runtime::Handle,

@@ -1,9 +1,11 @@
 //! The model's door of one run: which provider, which upstream, which budget.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use egress::credentials::Source;
 use egress::dial::{Dialer, Roots};
+use egress::door::recording::{Recorder, RecordingError, Redact, Replay};
 use egress::door::upstream::{HttpConfig, HttpUpstream, KeyHeader};
 use egress::door::{Budget, Door, DoorConfig, Money, Upstream};
 use egress::event::EgressEvent;
@@ -16,12 +18,33 @@ use crate::check::providers::ProviderFile;
 use crate::event::RunEvent;
 use crate::harness::reference::LocalPath;
 
+/// What is done with the exchanges with the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recording {
+    /// Keep them in this directory.
+    Record(PathBuf),
+    /// Answer from those in this directory, and ask no model.
+    Replay(PathBuf),
+}
+
 #[derive(Debug)]
 pub enum ModelError {
     NoProvider,
-    Scenario { name: String, why: String },
+    Recording(RecordingError),
+    /// Dollars cannot be counted for this model.
+    Unpriced {
+        model: String,
+        list: String,
+    },
+    Scenario {
+        name: String,
+        why: String,
+    },
     Read(ScenarioError),
-    Upstream { provider: String, why: String },
+    Upstream {
+        provider: String,
+        why: String,
+    },
 }
 
 impl std::fmt::Display for ModelError {
@@ -29,6 +52,12 @@ impl std::fmt::Display for ModelError {
         match self {
             Self::NoProvider => f.write_str(
                 "no provider of the harness can serve the model: add one of type anthropic or openai",
+            ),
+            Self::Recording(error) => write!(f, "the recording {error}"),
+            Self::Unpriced { model, list } => write!(
+                f,
+                "`budget.usd` is set, and the model `{model}` has no price in the list of {list}: use a priced model, or \
+                 `budget.tokens`"
             ),
             Self::Scenario { name, why } => write!(f, "the scenario `{name}` {why}"),
             Self::Read(error) => error.fmt(f),
@@ -53,9 +82,43 @@ pub fn door(checked: &Checked, around: &Surroundings<'_>) -> Result<Arc<Door>, M
     });
     let (budget, judge) = (budget(checked), around.guard.door_judge());
     let start = Some(around.guard.start_signal());
-    let config =
-        DoorConfig { budget, judge, start, ..DoorConfig::new(upstream(provider, around)?, on_event) };
+    let upstream = recorded(provider, around)?;
+    let config = DoorConfig { budget, judge, start, ..DoorConfig::new(upstream, on_event) };
+    priced(checked, &config)?;
     Ok(Arc::new(Door::new(config)))
+}
+
+/// A model that the harness or the agent names must have a price when dollars are counted. Where neither names one, the
+/// door sees it in the first request.
+fn priced(checked: &Checked, config: &DoorConfig) -> Result<(), ModelError> {
+    let harness = &checked.resolved.harness;
+    let about = checked.agent.frontmatter.as_ref();
+    let named = harness.model.as_ref().or(about.and_then(|about| about.model.as_ref()));
+    // A name without a number is the runtime's own word for a model, such as `sonnet`.
+    let named =
+        named.map(|name| name.value.to_string()).filter(|name| name.contains(|c: char| c.is_ascii_digit()));
+    match named {
+        Some(model) if config.budget.usd.is_some() && config.prices.price(&model).is_none() => {
+            Err(ModelError::Unpriced { model, list: config.prices.version.clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The provider's upstream, with what the operator wants done with its answers.
+fn recorded(provider: &ProviderFile, around: &Surroundings<'_>) -> Result<Upstream, ModelError> {
+    let guard = around.guard.clone();
+    let redact: Redact = Arc::new(move |text| guard.redact_json(text).into_owned());
+    match around.recording {
+        None => upstream(provider, around),
+        Some(Recording::Record(directory)) => {
+            let recorder = Recorder::create(directory, redact).map_err(ModelError::Recording)?;
+            Ok(upstream(provider, around)?.recorded(recorder))
+        }
+        Some(Recording::Replay(directory)) => {
+            Replay::load(directory, redact).map(Upstream::replayed).map_err(ModelError::Recording)
+        }
+    }
 }
 
 /// A provider with a scenario is served by the scripted model, in this process; any other by its vendor, or by what

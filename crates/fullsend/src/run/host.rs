@@ -13,6 +13,7 @@ use crate::credentials::{self, CredentialError, Credentials, Learn};
 use crate::event::RunEvent;
 use crate::event::log::Emitter;
 use crate::guard::{self, Guard, Setup};
+use crate::provision::model::Recording;
 use crate::publish::Artifacts;
 use crate::quarantine::Quarantined;
 use crate::resolve::layers::Found;
@@ -96,10 +97,11 @@ impl Host<'_> {
         given.or_else(|| value(NAME))
     }
 
-    /// The run's credentials, each known to the guard before it can be used.
+    /// The run's credentials, each known to the guard before it can be used. A model that is not asked needs none.
     pub(super) fn credentials(
         &self,
         checked: &Checked,
+        recording: Option<&Recording>,
         value: &dyn Fn(&str) -> Option<String>,
         guard: &Guard,
     ) -> Result<Credentials, CredentialError> {
@@ -112,7 +114,9 @@ impl Host<'_> {
         let learn: Learn = Arc::new(move |name, value| {
             guard.learn(name, value).map_err(|_| "it is too short to be kept secret".to_owned())
         });
-        credentials::load(&checked.providers, &host, &learn)
+        let replayed = matches!(recording, Some(Recording::Replay(_)));
+        let needed = checked.providers.iter().filter(|file| !(replayed && file.inference_capable()));
+        credentials::load(needed, &host, &learn)
     }
 
     pub(super) fn run_script(

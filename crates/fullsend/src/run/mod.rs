@@ -27,6 +27,7 @@ use crate::event::{Envelope, RunEvent, Step};
 use crate::harness::Harness;
 use crate::harness::security::OnCritical;
 use crate::inputs;
+use crate::provision::model::Recording;
 use crate::provision::{self, Surroundings};
 use crate::publish::{self, Artifacts};
 use crate::record;
@@ -52,6 +53,8 @@ pub struct Request {
     pub runs: PathBuf,
     /// The host's environment.
     pub environment: BTreeMap<String, String>,
+    /// Keep the model's answers, or answer from those that were kept.
+    pub recording: Option<Recording>,
     /// Drives the door.
     pub runtime: tokio::runtime::Handle,
     /// What the agent is told beside its task: a session's state and what is new to it.
@@ -189,7 +192,7 @@ fn sequence(
     tally: &Tally,
     carried: &mut Carried,
 ) -> Result<Artifacts, Stop> {
-    let Request { checked, library, repository, environment, runtime, context, belongings, .. } = request;
+    let Request { checked, library, repository, environment, recording, runtime, context, belongings, .. } = request;
     let emit = steps.emit;
     let lookup = |name: &str| environment.get(name).cloned();
     let value = |name: &str| variables::value(&lookup, name);
@@ -199,7 +202,7 @@ fn sequence(
     let mut variables = host.script_environment(&checked, &value);
     variables.extend(request.variables);
     let guard = host.guard(&checked, &value, emit)?;
-    let credentials = host.credentials(&checked, &value, &guard)?;
+    let credentials = host.credentials(&checked, recording.as_ref(), &value, &guard)?;
     guard.remember_past(carried.conversation.iter().flat_map(runtime::past_calls));
 
     host.preflight(&checked, &variables, steps.cancel)?;
@@ -216,6 +219,7 @@ fn sequence(
         directory: &directory.path,
         guard: &guard,
         credentials: &credentials,
+        recording: recording.as_ref(),
         environment: &environment,
         emit,
         runtime,

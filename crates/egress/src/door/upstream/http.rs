@@ -179,7 +179,7 @@ impl HttpUpstream {
         self.put_idle(connection);
         let mut headers = HeaderMap::new();
         copy_headers(&parts.headers, &mut headers, is_vendor_reply_header);
-        Ok(Reply { status: parts.status.as_u16(), headers, body: ReplyBody::Http(body) })
+        Ok(Reply { status: parts.status.as_u16(), headers, body: ReplyBody::http(body) })
     }
 
     /// Ready only once its last answer was read to the end.

@@ -6,6 +6,7 @@ mod tests;
 
 pub use http::{HttpConfig, HttpUpstream, KeyHeader, UrlError};
 
+use super::recording::{Recorder, Replay, Tap};
 use crate::credentials::SourceError;
 use crate::dial::DialError;
 use crate::scripted::{Emission, ScriptedAnswer, ScriptedModel};
@@ -24,9 +25,13 @@ use std::time::Duration;
 pub enum Upstream {
     Scripted(Arc<ScriptedModel>),
     Http(Arc<HttpUpstream>),
+    /// Another one, whose answers are kept.
+    Recorded(Box<Upstream>, Arc<Recorder>),
+    Replayed(Arc<Replay>),
 }
 
 /// A request as it goes out.
+#[derive(Clone, Copy)]
 pub(super) struct Outgoing<'a> {
     pub(super) wire: Wire,
     pub(super) request: &'a Request,
@@ -42,9 +47,15 @@ pub(super) struct Reply {
     pub(super) body: ReplyBody,
 }
 
-pub(super) enum ReplyBody {
+pub(super) struct ReplyBody {
+    portions: Portions,
+    tap: Option<Tap>,
+}
+
+enum Portions {
     Scripted(VecDeque<Emission>),
     Http(Incoming),
+    Whole(Option<Bytes>),
 }
 
 #[derive(Debug)]
@@ -54,6 +65,8 @@ pub enum UpstreamError {
     Credential(SourceError),
     Http(hyper::Error),
     Compressed,
+    /// Nothing that was recorded answers this.
+    NotRecorded(String),
 }
 
 impl fmt::Display for UpstreamError {
@@ -63,6 +76,7 @@ impl fmt::Display for UpstreamError {
             Self::Dial(error) => write!(f, "the model is out of reach: {error}"),
             Self::Credential(error) => error.fmt(f),
             Self::Http(error) => write!(f, "the model's answer is broken: {error}"),
+            Self::NotRecorded(reason) => f.write_str(reason),
             Self::Compressed => f.write_str("the model's answer is compressed, though none was asked for"),
         }
     }
@@ -74,7 +88,7 @@ impl std::error::Error for UpstreamError {
             Self::Dial(error) => Some(error),
             Self::Credential(error) => Some(error),
             Self::Http(error) => Some(error),
-            Self::Cut | Self::Compressed => None,
+            Self::Cut | Self::Compressed | Self::NotRecorded(_) => None,
         }
     }
 }
@@ -88,15 +102,43 @@ impl Upstream {
         Self::Http(Arc::new(upstream))
     }
 
+    /// Keeps every whole answer.
+    #[must_use]
+    pub fn recorded(self, recorder: Recorder) -> Self {
+        Self::Recorded(Box::new(self), Arc::new(recorder))
+    }
+
+    pub fn replayed(replay: Replay) -> Self {
+        Self::Replayed(Arc::new(replay))
+    }
+
     pub(super) async fn send(&self, outgoing: Outgoing<'_>) -> Result<Reply, UpstreamError> {
+        let Self::Recorded(inner, recorder) = self else { return self.ask(outgoing).await };
+        let mut reply = inner.ask(outgoing).await?;
+        // An upstream that was busy or broken is not worth repeating.
+        if reply.status == 200 {
+            reply.body.tap = Some(recorder.tap(&outgoing, reply.is_stream()));
+        }
+        Ok(reply)
+    }
+
+    async fn ask(&self, outgoing: Outgoing<'_>) -> Result<Reply, UpstreamError> {
         match self {
             Self::Scripted(model) => {
                 let answer = model.answer(outgoing.wire, outgoing.request, outgoing.body);
                 let ScriptedAnswer { status, content_type, emissions } = answer;
                 let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))]);
-                Ok(Reply { status, headers, body: ReplyBody::Scripted(emissions.into()) })
+                Ok(Reply { status, headers, body: ReplyBody::scripted(emissions.into()) })
             }
             Self::Http(upstream) => upstream.send(outgoing).await,
+            Self::Replayed(replay) => {
+                let replayed = replay.answer(&outgoing).map_err(UpstreamError::NotRecorded)?;
+                let content_type = HeaderValue::from_static(replayed.content_type);
+                let headers = HeaderMap::from_iter([(CONTENT_TYPE, content_type)]);
+                Ok(Reply { status: 200, headers, body: ReplyBody::whole(replayed.answer.into()) })
+            }
+            // One recorder is enough: what is within another is not recorded again.
+            Self::Recorded(inner, _) => Box::pin(inner.ask(outgoing)).await,
         }
     }
 }
@@ -115,8 +157,34 @@ impl Reply {
 }
 
 impl ReplyBody {
+    fn scripted(emissions: VecDeque<Emission>) -> Self {
+        Self { portions: Portions::Scripted(emissions), tap: None }
+    }
+
+    fn http(body: Incoming) -> Self {
+        Self { portions: Portions::Http(body), tap: None }
+    }
+
+    fn whole(bytes: Bytes) -> Self {
+        Self { portions: Portions::Whole(Some(bytes)), tap: None }
+    }
+
     pub(super) async fn next(&mut self) -> Option<Result<Bytes, UpstreamError>> {
+        let portion = self.portions.next().await;
+        match (&portion, &mut self.tap) {
+            (Some(Ok(bytes)), Some(tap)) => tap.hear(bytes),
+            (None, Some(tap)) => tap.end(),
+            (Some(Err(_)), tap) => *tap = None,
+            (_, None) => {}
+        }
+        portion
+    }
+}
+
+impl Portions {
+    async fn next(&mut self) -> Option<Result<Bytes, UpstreamError>> {
         match self {
+            Self::Whole(bytes) => bytes.take().map(Ok),
             Self::Scripted(emissions) => loop {
                 match emissions.pop_front()? {
                     Emission::Bytes(bytes) => return Some(Ok(bytes)),
