@@ -41,6 +41,8 @@ const LOOPBACK_NAMES: &[&str] = &[
     "lacolhost.com",
     "fbi.com.localtest.me",
 ];
+/// Names of the run itself: the sandbox's own resolver gives them addresses, and only to what the harness declares.
+const OWN_ENDING: &str = ".fullsend.internal";
 const INTERNAL_ENDINGS: &[&str] = &[
     ".internal",
     ".local",
@@ -111,7 +113,9 @@ fn target(url: &Url) -> Option<Problem> {
     }
     // A name without a dot is completed with the search domain of the machine.
     let is_bare = !host.is_empty() && !host.contains(['.', ':']);
-    if is_bare || INTERNAL_ENDINGS.iter().any(|ending| host.ends_with(ending)) {
+    let is_internal =
+        !host.ends_with(OWN_ENDING) && INTERNAL_ENDINGS.iter().any(|ending| host.ends_with(ending));
+    if is_bare || is_internal {
         return problem(
             "internal-name",
             Severity::High,
@@ -278,6 +282,7 @@ mod tests {
             refuses(address, "metadata-service");
         }
         refuses("http://db.prod.internal/", "internal-name");
+        refuses("http://evilfullsend.internal/", "internal-name");
         refuses("file:///etc/passwd", "refused-scheme");
         refuses("gopher://example.com:70/_x", "refused-scheme");
         refuses("http://?path", "no-host");
@@ -292,6 +297,7 @@ mod tests {
             "https://8.8.8.8/",
             "https://api.github.com/repos/a/b?q=http",
             "wss://example.com/",
+            "http://tracker.api.fullsend.internal:8080/issues",
             "https://example.com/?u=https://other.example/",
         ] {
             assert_eq!(check(address), None, "{address}");
