@@ -40,7 +40,9 @@ fn a_killed_run_is_ended_by_the_next_command() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     assert!(
-        left.iter().all(|name| ["egress.jsonl", "events.jsonl", "findings.jsonl", "run.json"].contains(&name.as_str())),
+        left.iter()
+            .all(|name| ["egress.jsonl", "events.jsonl", "findings.jsonl", "run.json"]
+                .contains(&name.as_str())),
         "{left:?}"
     );
     assert_eq!(world.run(&["sweep"]).out, "", "once is enough");
