@@ -192,7 +192,9 @@ fn sequence(
     tally: &Tally,
     carried: &mut Carried,
 ) -> Result<Artifacts, Stop> {
-    let Request { checked, library, repository, environment, recording, runtime, context, belongings, .. } = request;
+    let Request {
+        checked, library, repository, environment, recording, runtime, context, belongings, ..
+    } = request;
     let emit = steps.emit;
     let lookup = |name: &str| environment.get(name).cloned();
     let value = |name: &str| variables::value(&lookup, name);

@@ -186,6 +186,7 @@ fn bounded_run(
         library: ground.library,
         runs: setting.runs.clone(),
         environment: setting.environment.clone(),
+        recording: None,
         runtime: setting.runtime.clone(),
         context: Some(assembled.text.clone()),
         conversation,
