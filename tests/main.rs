@@ -4,6 +4,7 @@
 
 mod attacked;
 mod bad_input;
+mod changed;
 mod clients;
 #[path = "session/cluster.rs"]
 #[expect(dead_code, reason = "workers need less of it than the store's own tests")]
@@ -20,8 +21,10 @@ mod first_mistakes;
 #[expect(dead_code, reason = "only the directory of a cluster is needed")]
 mod fixture;
 mod guarded;
+mod hostile_output;
 mod image_builder;
 mod images;
+mod kept;
 mod killed;
 mod lab;
 mod large_input;

@@ -3,30 +3,13 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 use serde_json::Value as Json;
 
-use crate::support::{Ran, Who, World, root};
+use crate::support::{Ran, Who, World, example};
 
-/// A copy of the example in a world of its own.
 fn world() -> World {
-    let world = World::new();
-    copy(&root().join("examples/hello"), &world.path("repo"));
-    world
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
-    }
+    example("hello")
 }
 
 /// The one run directory of this world, and its record.
@@ -51,7 +34,11 @@ fn completes(who: Who) {
     assert_eq!(record["attempts"].as_array().unwrap().len(), 2, "the first output violates the schema");
     assert_eq!(record["attempts"][0]["violations"].as_array().unwrap().len(), 2);
     assert_eq!(record["attempts"][1]["accepted"], true);
-    assert_eq!(record["attempts"][1]["turns"], 4, "the retry continues the conversation");
+    assert_eq!(record["attempts"][1]["turns"], 5, "the retry continues the conversation");
+    assert_eq!(record["findings"]["high"], 1, "the planted instruction is reported");
+    assert_eq!(record["egress"]["denied"], 1, "the upload that it asks for is refused");
+    let refused = ran.err.lines().find(|line| line.contains("collector.example:443 by ")).unwrap();
+    assert!(refused.contains("git") && refused.contains("(pid "), "{refused}");
     assert!(
         record["sandbox"]
             .as_array()
@@ -71,6 +58,8 @@ fn completes(who: Who) {
     assert!(fs::read_to_string(directory.join("post_script.log")).unwrap().contains("misspelt"));
     assert!(!directory.join("sandboxes").exists() && !directory.join("staging").exists(), "nothing is left");
     assert_eq!(fs::metadata(&directory).unwrap().mode() & 0o777, 0o700);
+    let applied = fs::read_to_string(directory.join("applied/greet.sh")).unwrap();
+    assert!(applied.contains("world"), "the post-script applied the patch");
     let greet = fs::read_to_string(world.path("repo/greet.sh")).unwrap();
     assert!(greet.contains("wrold"), "the host's repository stays as it was");
 }

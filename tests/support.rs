@@ -119,6 +119,12 @@ impl World {
         self.ran(child.wait_with_output().unwrap())
     }
 
+    /// The same, with its standard output to read.
+    pub fn spawn_piped(&self, arguments: &[&str]) -> std::process::Child {
+        let mut command = self.command(&program(), arguments);
+        command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
     /// Runs the program as somebody; `None` where this machine cannot, which is said.
     pub fn run_as(&self, who: Who, arguments: &[&str]) -> Option<Ran> {
         if who == Who::Caller || !rustix::process::geteuid().is_root() {
@@ -174,6 +180,26 @@ impl World {
             String::from_utf8_lossy(&bytes).replace(&*self.root.path().to_string_lossy(), "$ROOT")
         };
         Ran { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
+    }
+}
+
+/// A bundled example as the repository of a world of its own.
+pub fn example(name: &str) -> World {
+    let world = World::new();
+    copy(&root().join("examples").join(name), &world.path("repo"));
+    world
+}
+
+pub fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
     }
 }
 

@@ -19,6 +19,11 @@ pub struct Ready {
 }
 
 impl Ready {
+    /// The repository's directory inside.
+    pub fn repository(&self) -> &str {
+        &self.repository
+    }
+
     /// Where an agent can be started.
     pub fn scene<'a>(&'a self, guard: &'a Guard, cancel: &'a Cancel) -> Scene<'a> {
         let Provisioned { cleared, sandbox, program, .. } = &self.provisioned;

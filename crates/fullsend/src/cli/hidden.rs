@@ -3,13 +3,16 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use super::hook;
+use super::{check_output, hook};
 use crate::provision::servers::supervise;
 use crate::runtime::native::agent;
 use crate::runtime::state;
 
 /// Runs the hidden command that the first argument names, if it names one.
 pub fn dispatch(arguments: &[OsString]) -> Option<ExitCode> {
+    if arguments.first().is_some_and(|program| check_output::is_name(program)) {
+        return Some(check_output::main(&arguments[1..]));
+    }
     match arguments.get(1)?.to_str()? {
         "__init" => sandbox::init::main(),
         "__hook" => Some(hook::main(&arguments[2..])),

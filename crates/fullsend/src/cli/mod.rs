@@ -2,6 +2,7 @@
 //! prints, and turns an outcome into an exit code.
 
 mod check;
+mod check_output;
 mod completions;
 mod doctor;
 pub mod exit;
@@ -14,6 +15,7 @@ mod neutral;
 mod open;
 mod policy;
 mod run;
+mod runs;
 mod runtimes;
 mod scan;
 mod scan_bench;
@@ -22,6 +24,7 @@ mod session;
 mod signals;
 mod sweep;
 mod version;
+mod view;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -44,6 +47,8 @@ struct Arguments {
 enum Command {
     /// Run one harness: one agent in one sandbox, its output checked, everything recorded
     Run(run::Arguments),
+    /// What happened? List, tell, verify and remove the runs that are kept
+    Runs(runs::Arguments),
     /// Is it right? Check harnesses before anything runs
     Check(check::Arguments),
     /// Where does this value come from? Show every effective value with the file and line that set it
@@ -84,6 +89,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let result = match arguments.command {
         Command::Run(arguments) => run::run(&arguments),
+        Command::Runs(arguments) => runs::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Schema(arguments) => schema::run(&arguments),

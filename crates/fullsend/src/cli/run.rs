@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::Args;
 use serde_json::json;
@@ -11,12 +10,12 @@ use yaml::Diagnostic;
 
 use super::exit::{Exit, Failure};
 use super::open::{Opened, Where, variable};
+use super::view::View;
 use crate::cancel::Cancel;
 use crate::check::providers::ProviderFile;
-use crate::event::Envelope;
 use crate::event::clock::Moment;
 use crate::provision::model::Recording;
-use crate::render::console;
+use crate::record::kept::{self, Retention};
 use crate::resolve::variables::{self, Strictness};
 use crate::resolve::{Choices, Resolved, resolve};
 use crate::run::belongings::Belongings;
@@ -78,6 +77,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let runs = arguments.output_dir.clone().map_or_else(runs_directory, Ok)?;
+    let retention = retention()?;
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let threads = threads.map_err(|error| Failure::new(Exit::Bug, format!("no threads: {error}")))?;
     for problem in run::sweep::sweep(&runs).problems {
@@ -87,12 +87,13 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     crate::credentials::forbid_core_dumps().map_err(|error| {
         Failure::new(Exit::SandboxUnavailable, format!("core dumps cannot be turned off: {error}"))
     })?;
+    let view = View::choose(arguments.json, arguments.quiet);
     let request = Request {
         checked,
         owner: opened.choices.repo.clone(),
         repository: opened.repository.clone(),
         library: opened.library,
-        runs,
+        runs: runs.clone(),
         environment: environment(),
         runtime: threads.handle().clone(),
         context: None,
@@ -100,11 +101,13 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         belongings: Belongings::default(),
         variables: BTreeMap::new(),
         recording: recording(arguments),
-        listener: listener(arguments),
+        listener: view.listener(),
     };
     let cancel = Cancel::default();
     super::signals::watch(threads.handle(), &cancel)?;
     let outcome = run::run(request, &cancel);
+    view.finish(outcome.directory.as_deref());
+    kept::retain(&runs, retention);
     conclude(&outcome, arguments);
     if let Some(label) = &outcome.review_label {
         tell_ci(label)?;
@@ -136,18 +139,6 @@ fn prepare(
 fn recording(arguments: &Arguments) -> Option<Recording> {
     let record = arguments.record.clone().map(Recording::Record);
     record.or_else(|| arguments.replay.clone().map(Recording::Replay))
-}
-
-fn listener(arguments: &Arguments) -> Arc<dyn Fn(&Envelope) + Send + Sync> {
-    let (json, quiet) = (arguments.json, arguments.quiet);
-    Arc::new(move |envelope: &Envelope| {
-        if json {
-            let line = serde_json::to_string(envelope).unwrap_or_default();
-            drop(writeln!(std::io::stdout().lock(), "{line}"));
-        } else if !quiet && let Some(line) = console::line(envelope) {
-            super::talk(&format!("{line}\n"));
-        }
-    })
 }
 
 /// The first real error is the last line.
@@ -201,6 +192,21 @@ pub fn environment() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()
+}
+
+/// How much is kept: the built-in bounds, or what the environment says.
+fn retention() -> Result<Retention, Failure> {
+    let number = |name: &str| match variable(name) {
+        None => Ok(None),
+        Some(text) => text.parse::<u64>().map(Some).map_err(|_| {
+            Failure::new(Exit::Usage, format!("{name} is `{text}`, which is no number"))
+                .help("FULLSEND_KEEP_RUNS counts runs, FULLSEND_KEEP_MB mebibytes; the oldest go first")
+        }),
+    };
+    let usual = Retention::default();
+    let runs = number("FULLSEND_KEEP_RUNS")?.and_then(|most| usize::try_from(most).ok());
+    let bytes = number("FULLSEND_KEEP_MB")?.map(|most| most.saturating_mul(1 << 20));
+    Ok(Retention { runs: runs.unwrap_or(usual.runs), bytes: bytes.unwrap_or(usual.bytes) })
 }
 
 pub fn runs_directory() -> Result<PathBuf, Failure> {

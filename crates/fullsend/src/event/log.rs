@@ -1,11 +1,13 @@
 //! `events.jsonl`: appended and flushed as things happen, each line chained to the one before, so that a line that was
 //! changed, moved or removed is seen. Every other view of the run is a fold of this file.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use scan::Redactor;
 use sha2::{Digest, Sha256};
 
 use super::clock::Moment;
@@ -29,6 +31,8 @@ struct Log {
     seq: u64,
     head: String,
     failure: Option<std::io::Error>,
+    /// Knows what must not be written, once the run does.
+    redactor: Option<Arc<Redactor>>,
 }
 
 impl Emitter {
@@ -40,7 +44,7 @@ impl Emitter {
         let file = File::options().append(true).create_new(true).open(path)?;
         // Held while this process lives: a log that can be locked is one whose runner is gone.
         rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
-        let log = Log { file, seq: 0, head: GENESIS.to_owned(), failure: None };
+        let log = Log { file, seq: 0, head: GENESIS.to_owned(), failure: None, redactor: None };
         Ok(Self { log: Arc::new(Mutex::new(log)), listener: Arc::new(listener) })
     }
 
@@ -53,13 +57,28 @@ impl Emitter {
             .sum();
         file.set_len(whole)?;
         let (seq, head) = events.last().map_or((0, GENESIS.to_owned()), |last| (last.seq, last.hash.clone()));
-        let log = Log { file, seq, head, failure: None };
+        let log = Log { file, seq, head, failure: None, redactor: None };
         Ok(Self { log: Arc::new(Mutex::new(log)), listener: Arc::new(|_| {}) })
+    }
+
+    /// From now on these values are written nowhere: not here, and not by those who ask `redact`.
+    pub fn keep_secret(&self, redactor: Redactor) {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).redactor = Some(Arc::new(redactor));
+    }
+
+    /// A text as it may be written.
+    pub fn redact(&self, text: &str) -> String {
+        let redactor = self.log.lock().unwrap_or_else(PoisonError::into_inner).redactor.clone();
+        redactor.map_or_else(|| text.to_owned(), |redactor| redactor.redact(text).into_owned())
     }
 
     /// Appends one event. A log that cannot be written is remembered: `failure` ends the run.
     pub fn emit(&self, event: RunEvent) {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let event = match log.redactor.as_deref() {
+            Some(redactor) => redacted(event, redactor),
+            None => event,
+        };
         let envelope = chain(event, log.seq + 1, log.head.clone(), Moment::now());
         let mut line = serde_json::to_vec(&envelope).unwrap_or_default();
         line.push(b'\n');
@@ -81,6 +100,15 @@ impl Emitter {
     /// Why the log could not be written, if it could not.
     pub fn failure(&self) -> Option<String> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).failure.as_ref().map(ToString::to_string)
+    }
+}
+
+/// Values may stand in any text of an event, and nobody should have to think of it where events are made.
+fn redacted(event: RunEvent, redactor: &Redactor) -> RunEvent {
+    let text = serde_json::to_string(&event).unwrap_or_default();
+    match redactor.redact_json(&text) {
+        Cow::Borrowed(_) => event,
+        Cow::Owned(clean) => serde_json::from_str(&clean).unwrap_or(event),
     }
 }
 
@@ -156,6 +184,29 @@ pub fn read(path: &Path) -> Result<Vec<Envelope>, LogError> {
 mod tests {
     use super::{Emitter, LogError, read};
     use crate::event::{RunEvent, Step};
+
+    #[test]
+    fn what_is_secret_is_not_written_in_any_encoding() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("events.jsonl");
+        let emitter = Emitter::create(&path, |_| {}).unwrap();
+        let secret = "hunter2/\"quoted\"&more";
+        let known = [("KEY", secret.as_bytes())];
+        emitter.keep_secret(scan::Redactor::with_known(known).unwrap().known_only());
+        for text in [secret, "aHVudGVyMi8icXVvdGVkIiZtb3Jl", "hunter2%2F%22quoted%22%26more"] {
+            let place = format!("before {text} after");
+            emitter.emit(RunEvent::Toggle {
+                field: String::new(),
+                value: String::new(),
+                place: place.clone(),
+            });
+            assert_eq!(emitter.redact(&place), "before [REDACTED:KEY] after");
+        }
+        let written = std::fs::read_to_string(&path).unwrap();
+        assert!(!written.contains("hunter2") && !written.contains("aHVudGVy"), "{written}");
+        assert_eq!(written.matches("[REDACTED:KEY]").count(), 3);
+        assert_eq!(read(&path).unwrap().len(), 3, "the chain is over what was written");
+    }
 
     #[test]
     fn a_changed_moved_or_missing_line_is_seen() {

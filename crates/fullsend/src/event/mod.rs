@@ -22,8 +22,16 @@ pub enum RunEvent {
         run_id: String,
         harness: String,
         runtime: String,
+        /// As the harness or the agent names it; empty where the runtime chooses.
+        #[serde(default)]
+        model: String,
         repository: String,
         fullsend: String,
+    },
+    /// Where the repository stands.
+    Repository {
+        commit: String,
+        branch: String,
     },
     /// The digest of one thing that goes into the run.
     Input {

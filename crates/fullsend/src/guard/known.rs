@@ -48,6 +48,13 @@ impl Known {
         Ok(())
     }
 
+    /// Masks the values that were learned, and nothing by its shape.
+    pub fn values_only(&self) -> Result<Redactor, TooShort> {
+        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        let values = inner.values.iter().map(|(name, value)| (name.as_str(), value.reveal()));
+        Redactor::with_known(values).map(Redactor::known_only)
+    }
+
     /// Masks in tools' results.
     pub fn results(&self) -> Arc<Redactor> {
         Arc::clone(&self.inner.read().unwrap_or_else(PoisonError::into_inner).results)

@@ -153,7 +153,15 @@ impl Guard {
 
     /// From here on this value is seen nowhere.
     pub fn learn(&self, name: &str, value: &str) -> Result<(), TooShort> {
-        self.judge.known.learn(name, value)
+        self.judge.known.learn(name, value)?;
+        // What is written about the run is masked by value alone: digests and identities only look like secrets.
+        self.emit.keep_secret(self.judge.known.values_only()?);
+        Ok(())
+    }
+
+    /// Masks the run's own values and leaves everything else as it is: for files that others go on working with.
+    pub fn mask(&self, text: &str) -> String {
+        self.emit.redact(text)
     }
 
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {

@@ -1,6 +1,7 @@
 //! Path A: everything that goes into the sandbox is read, digested and scanned on the host before the sandbox exists.
 //! Nothing is rewritten. A `Cleared` can only be made here.
 
+pub mod injected;
 pub mod walk;
 
 use std::path::Path;
@@ -13,7 +14,9 @@ use crate::event::RunEvent;
 use crate::event::log::{Emitter, sha256};
 use crate::guard::{Barred, Guard};
 use crate::harness::reference::Ref;
+use crate::resolve::layers::LayerKind;
 use crate::resolve::library::Library;
+use injected::Injected;
 use walk::{Seen, Which, walk};
 
 /// A harness whose inputs were scanned.
@@ -22,6 +25,8 @@ pub struct Cleared {
     /// The repository's own instructions to agents, which are advice and no more.
     pub instructions: Option<String>,
     pub agent_text: String,
+    /// Instruction files that the view of the repository gets.
+    pub injected: Vec<Injected>,
 }
 
 /// Names under which repositories keep instructions for agents; the first found at the root is given to the agent.
@@ -59,15 +64,23 @@ pub fn clear(
         look.digest("policy", &checked.policy.found.path, text.as_bytes());
     }
     if let Some(schema) = &checked.schema {
-        look.digest("schema", &schema.found.path, library.text(schema.source).as_bytes());
+        let text = library.text(schema.source);
+        look.digest("schema", &schema.found.path, text.as_bytes());
+        // They describe the same output: whoever changes one without the other is seen.
+        let pair = format!("{agent_text}\0{text}");
+        look.digest("prompt and schema", &checked.agent.found.path, pair.as_bytes());
     }
-    let instructions = look.repository(repository)?;
+    let mut instructions = look.repository(repository)?;
+    let injected = look.injected(&checked, library, repository)?;
+    if let Some(ours) = injected.iter().find(|one| one.name == "AGENTS.md") {
+        instructions = Some(ours.contents.clone());
+    }
     let body = agent_text[checked.agent.body.clone()].trim();
     let agent_text = match guard.planted() {
         Some(words) => format!("{body}\n\n{words}"),
         None => body.to_owned(),
     };
-    Ok(Cleared { agent_text, checked, instructions })
+    Ok(Cleared { agent_text, checked, instructions, injected })
 }
 
 /// What a caller tells the agent beside its task comes from outside as well.
@@ -143,6 +156,25 @@ impl Look<'_> {
             Ok(())
         })?;
         Ok(given.map(|(_, text)| text))
+    }
+
+    /// The organisation's instructions pass the same scan as everybody's.
+    fn injected(
+        &self,
+        checked: &Checked,
+        library: &Library,
+        repository: &Path,
+    ) -> Result<Vec<Injected>, Barred> {
+        let entries = std::fs::read_dir(repository).into_iter().flatten().flatten();
+        let present: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let organisation = library.layers.get(LayerKind::Organisation);
+        let default = organisation.and_then(|layer| layer.read("AGENTS.md").ok());
+        let runtime = checked.resolved.harness.runtime.value;
+        let injected = injected::injected(&present, default.as_deref(), runtime);
+        for one in &injected {
+            self.file("instructions", one.name, one.contents.as_bytes(), Origin::Instruction)?;
+        }
+        Ok(injected)
     }
 
     fn seen(&self, kind: &str, name: &str, seen: &Seen<'_>) -> Result<(), Barred> {

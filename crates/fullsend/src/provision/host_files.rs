@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use sandbox::{Mount, MountKind};
 use scan::Origin;
 
-use super::{ProvisionError, Surroundings};
+use super::{ProvisionError, Surroundings, env_files};
 use crate::event::RunEvent;
 use crate::harness::Harness;
 use crate::harness::reference::LocalPath;
@@ -34,14 +34,22 @@ impl std::fmt::Display for HostFileError {
 
 impl std::error::Error for HostFileError {}
 
-/// The mounts of all host files and of `agent_input`.
+/// What the files of the host become inside.
+#[derive(Debug, Default)]
+pub struct Delivered {
+    pub mounts: Vec<Mount>,
+    /// Of the files in `.env.d/`.
+    pub variables: Vec<(String, String)>,
+}
+
+/// All host files and `agent_input`.
 /// All of it is scanned here, after the pre-script, which may have made it, and before there is a sandbox; and is
 /// delivered as it is, whatever was found.
-pub fn mounts(harness: &Harness, around: &Surroundings<'_>) -> Result<Vec<Mount>, ProvisionError> {
+pub fn deliver(harness: &Harness, around: &Surroundings<'_>) -> Result<Delivered, ProvisionError> {
     let look = Look { guard: around.guard, emit: around.emit };
-    let mut mounts = Vec::new();
+    let (mut mounts, mut variables) = (Vec::new(), Vec::new());
     for file in &harness.host_files.0 {
-        let mounted = mount(file, around).map_err(ProvisionError::HostFile)?;
+        let mounted = mount(file, &mut variables, around).map_err(ProvisionError::HostFile)?;
         if let Some(Mount { kind: MountKind::File { contents, .. }, target }) = &mounted {
             look.file("host_file", &target.to_string_lossy(), contents, Origin::Configuration)
                 .map_err(ProvisionError::Barred)?;
@@ -57,10 +65,14 @@ pub fn mounts(harness: &Harness, around: &Surroundings<'_>) -> Result<Vec<Mount>
             kind: MountKind::ReadOnly { source },
         });
     }
-    Ok(mounts)
+    Ok(Delivered { mounts, variables })
 }
 
-fn mount(file: &HostFile, around: &Surroundings<'_>) -> Result<Option<Mount>, HostFileError> {
+fn mount(
+    file: &HostFile,
+    variables: &mut Vec<(String, String)>,
+    around: &Surroundings<'_>,
+) -> Result<Option<Mount>, HostFileError> {
     let wrong = |why: String| HostFileError { source: file.src.raw().to_owned(), why };
     let optional = file.optional == Some(true);
     let path = match file.src.expand(around.variables) {
@@ -74,12 +86,17 @@ fn mount(file: &HostFile, around: &Surroundings<'_>) -> Result<Option<Mount>, Ho
         Err(ReadError::Missing) if optional => return Ok(None),
         Err(error) => return Err(wrong(error.to_string())),
     };
-    let contents = if file.expand == Some(true) {
-        expand(&bytes, around).map_err(wrong)?
+    let target = file.dest.as_str().replacen("/tmp/workspace", "/sandbox/workspace", 1);
+    let contents = if target.starts_with("/sandbox/workspace/.env.d/") {
+        let found = assignments(file, &bytes, around).map_err(wrong)?;
+        let text = env_files::write(&found);
+        variables.extend(found);
+        text.into_bytes()
+    } else if file.expand == Some(true) {
+        expand(&bytes, quoting(&target), around).map_err(wrong)?
     } else {
         note_credential(file, bytes, around)
     };
-    let target = file.dest.as_str().replacen("/tmp/workspace", "/sandbox/workspace", 1);
     Ok(Some(Mount { target: target.into(), kind: MountKind::File { contents, mode: 0o444 } }))
 }
 
@@ -105,13 +122,40 @@ fn read(path: &str, around: &Surroundings<'_>) -> Result<Vec<u8>, ReadError> {
     Ok(bytes)
 }
 
+/// The variables of a file in `.env.d/`.
+fn assignments(
+    file: &HostFile,
+    bytes: &[u8],
+    around: &Surroundings<'_>,
+) -> Result<Vec<(String, String)>, String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "is not text".to_owned())?;
+    env_files::parse(text, (file.expand == Some(true)).then_some(around.variables))
+}
+
+/// How a value must be written in a file of this kind, so that it stays one value.
+fn quoting(target: &str) -> fn(&str) -> String {
+    fn json(value: &str) -> String {
+        let quoted = serde_json::Value::from(value).to_string();
+        quoted[1..quoted.len() - 1].to_owned()
+    }
+    fn shell(value: &str) -> String {
+        let special = |c: char| matches!(c, '\\' | '"' | '$' | '`');
+        value.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect()
+    }
+    match target.rsplit('.').next() {
+        Some("json") => json,
+        Some("sh" | "bash" | "env") => shell,
+        _ => |value| value.to_owned(),
+    }
+}
+
 /// `${VAR}` in the contents, each line as a text of its own.
-fn expand(bytes: &[u8], around: &Surroundings<'_>) -> Result<Vec<u8>, String> {
+fn expand(bytes: &[u8], quote: fn(&str) -> String, around: &Surroundings<'_>) -> Result<Vec<u8>, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "is not text, and cannot be expanded".to_owned())?;
     let mut out = String::new();
     for line in text.split_inclusive('\n') {
         let template = Template::parse(line).map_err(|why| format!("{why}: {}", line.trim()))?;
-        let expanded = template.expand(around.variables);
+        let expanded = template.expand(|name: &str| (around.variables)(name).map(|value| quote(&value)));
         out.push_str(&expanded.map_err(|name| format!("needs the variable {name}, which is not set"))?);
     }
     Ok(out.into_bytes())

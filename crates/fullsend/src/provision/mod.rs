@@ -1,6 +1,8 @@
 //! Everything around the agent: the model's door, then the sandbox with its mounts and sockets, then the proof that it
 //! holds. A `Provisioned` can only be made here; dropping it ends what it started.
 
+mod env_files;
+mod environment;
 pub mod files;
 pub mod host_files;
 pub mod image;
@@ -13,7 +15,7 @@ pub mod servers;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use egress::door::Door;
@@ -39,6 +41,9 @@ use model::Recording;
 use network::Served;
 use servers::{ServerError, Servers};
 
+/// A name that the proof asks for, and that nobody may get an address for.
+pub const PROOF_NAME: &str = "proof.invalid";
+
 /// Where in a run's directory its sandbox keeps its state, apart from everything that must stay.
 pub const SANDBOXES: &str = "sandboxes";
 
@@ -61,6 +66,8 @@ pub struct Provisioned {
     pub repository_name: String,
     /// Held, so that its layers stay in the cache.
     image: Option<Image>,
+    /// Files of the repository that are not shown.
+    pub masked: Vec<PathBuf>,
     runtime: tokio::runtime::Handle,
 }
 
@@ -74,6 +81,8 @@ pub struct Surroundings<'a> {
     pub credentials: &'a Credentials,
     pub recording: Option<&'a Recording>,
     pub emit: &'a Emitter,
+    /// The way to the model, once it was opened.
+    pub door: &'a OnceLock<Arc<Door>>,
     /// Drives the door.
     pub runtime: tokio::runtime::Handle,
     /// The host's environment, from which programs on the host get their base.
@@ -138,7 +147,7 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
     }
     let program = programs::find(contract::of(harness.runtime.value), &Places::new(around.variables))
         .map_err(ProvisionError::Program)?;
-    let door = model::door(&cleared.checked, around).map_err(ProvisionError::Model)?;
+    let door = open_door(&cleared, around).map_err(ProvisionError::Model)?;
     let staging = make_staging(around.directory)?;
     let repository_name = repository::name(around.repository);
     let listening = socket::listen(around.directory, around.guard).map_err(ProvisionError::Guard)?;
@@ -149,7 +158,11 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
         network::plan(&cleared.checked, around.credentials, &servers).map_err(ProvisionError::Network)?;
     let mut spec =
         specify(&cleared, around, root, &staging, &repository_name).map_err(ProvisionError::Repository)?;
-    spec.mounts.extend(host_files::mounts(harness, around)?);
+    let masked = repository::not_theirs(&spec.mounts, &repository_name);
+    let delivered = host_files::deliver(harness, around)?;
+    spec.environment = environment::variables(&cleared.checked, &repository_name, &delivered, around);
+    spec.mounts.extend(environment::mounts(&cleared.checked, &spec.environment));
+    spec.mounts.extend(delivered.mounts);
     spec.network = planned.network();
     spec.mounts.extend(planned.mounts());
     let variables = planned.environment().into_iter().map(|(name, value)| (name.into(), value.into()));
@@ -193,8 +206,18 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
         staging,
         repository_name,
         image,
+        masked,
         runtime: around.runtime.clone(),
     })
+}
+
+/// One door for the run: its budget is over all attempts, whatever they run in.
+fn open_door(cleared: &Cleared, around: &Surroundings<'_>) -> Result<Arc<Door>, model::ModelError> {
+    let door = match around.door.get() {
+        Some(door) => Arc::clone(door),
+        None => model::door(&cleared.checked, around)?,
+    };
+    Ok(Arc::clone(around.door.get_or_init(|| door)))
 }
 
 /// Before the agent exists, what must fail is tried inside, and what must work. One surprise stops the run.
@@ -202,7 +225,7 @@ fn prove(sandbox: &Sandbox, resolver: SocketAddr, emit: &Emitter) -> Result<(), 
     let outside = SocketAddr::from(([192, 0, 2, 1], 443));
     let spec = ProofSpec {
         unreachable: vec![outside],
-        unresolvable: Some((resolver, "forbidden.example".to_owned())),
+        unresolvable: Some((resolver, PROOF_NAME.to_owned())),
         readable: Some(PROGRAM.into()),
         writable: Some("/sandbox/workspace".into()),
     };
@@ -243,36 +266,12 @@ fn specify(
     spec.program = Some(PROGRAM.into());
     spec.mounts = files::system(&cleared.checked.policy, root);
     spec.mounts.extend(files::workspace(harness, staging));
-    spec.mounts.extend(repository::view(harness, around.repository, repository_name)?);
-    spec.environment = environment(harness, repository_name, around);
+    spec.mounts.extend(repository::view(harness, around.repository, repository_name, &cleared.injected)?);
     spec.limits = limits(harness);
     spec.accept_weaker = harness.sandbox.accept_weaker.iter().flat_map(|name| parts(name.value)).collect();
     spec.landlock = files::landlock(&cleared.checked.policy);
     spec.identity = files::identity(&cleared.checked.policy);
     Ok(spec)
-}
-
-/// Built from nothing: what the agent needs, then `env.sandbox`.
-fn environment(
-    harness: &Harness,
-    repository_name: &str,
-    around: &Surroundings<'_>,
-) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
-    let repository = format!("/sandbox/workspace/{repository_name}");
-    let mut all = vec![
-        ("PATH".to_owned(), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned()),
-        ("HOME".to_owned(), "/sandbox".to_owned()),
-        ("USER".to_owned(), "sandbox".to_owned()),
-        ("TMPDIR".to_owned(), "/tmp".to_owned()),
-        ("LANG".to_owned(), "C.UTF-8".to_owned()),
-        ("FULLSEND_OUTPUT_DIR".to_owned(), "/sandbox/workspace/output".to_owned()),
-        ("FULLSEND_OUTPUT_FILE".to_owned(), harness.output_file.to_string()),
-        ("FULLSEND_TARGET_REPO_DIR".to_owned(), repository),
-    ];
-    for (name, value) in harness.env.sandbox.0.iter() {
-        all.extend(value.expand(around.variables).ok().map(|value| (name.value.clone(), value)));
-    }
-    all.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
 }
 
 fn limits(harness: &Harness) -> sandbox::Limits {
@@ -313,8 +312,9 @@ fn parts(name: Weaker) -> Vec<Part> {
 }
 
 impl Provisioned {
-    /// Ends the door and the sandbox, in this order: nothing inside may outlive its way out.
-    pub fn close(self) -> Result<(), sandbox::CloseError> {
+    /// Ends what serves the sandbox and the sandbox, in this order: nothing inside may outlive its way out. What was
+    /// cleared stays so, and may be given to another one.
+    pub fn close(self) -> Result<Cleared, sandbox::CloseError> {
         self.runtime.block_on(self.served.stop(Duration::from_millis(500)));
         let closed = self.sandbox.close();
         drop(self.image);
@@ -322,6 +322,6 @@ impl Provisioned {
         drop(self.listening);
         drop(std::fs::remove_dir_all(&self.staging));
         drop(std::fs::remove_dir(self.staging.with_file_name(SANDBOXES)));
-        closed
+        closed.map(|()| self.cleared)
     }
 }

@@ -7,6 +7,7 @@ use sandbox::repository::{Repository, RepositoryError};
 use sandbox::{Edit, Mount, MountKind};
 
 use crate::harness::Harness;
+use crate::inputs::injected::Injected;
 
 /// The name of the repository's directory inside.
 pub fn name(repository: &Path) -> String {
@@ -17,16 +18,57 @@ pub fn name(repository: &Path) -> String {
     if taken.contains(&clean.as_str()) { "repository".to_owned() } else { clean }
 }
 
-/// The mounts that show it. Files that `host_files` names by their place in the repository stay.
-pub fn view(harness: &Harness, repository: &Path, name: &str) -> Result<Vec<Mount>, RepositoryError> {
+/// The mounts that show it, with the instructions that it lacks. Files that `host_files` names by their place in the
+/// repository stay.
+pub fn view(
+    harness: &Harness,
+    repository: &Path,
+    name: &str,
+    injected: &[Injected],
+) -> Result<Vec<Mount>, RepositoryError> {
     let target = PathBuf::from("/sandbox/workspace").join(name);
     let keep: Vec<PathBuf> = harness.host_files.0.iter().map(|file| PathBuf::from(file.src.raw())).collect();
     let memory_bytes = harness.sandbox.limits.disk_mb.get() << 20;
     let mut mounts = Repository::read(repository)?.view(&target, &keep, memory_bytes).mounts;
+    if let Some(Mount { kind: MountKind::CopyOnWrite(view), .. }) = mounts.first_mut() {
+        view.edits.extend(additions(repository, injected));
+    }
     if harness.readonly_repo.value {
         mounts = mounts.into_iter().flat_map(read_only).collect();
     }
     Ok(mounts)
+}
+
+/// The injected files, and git told to ignore them.
+fn additions(repository: &Path, injected: &[Injected]) -> Vec<Edit> {
+    let write = |path: &str, contents: &str| Edit::Write {
+        path: path.into(),
+        contents: contents.as_bytes().to_vec(),
+        mode: 0o644,
+    };
+    let mut edits: Vec<Edit> = injected.iter().map(|one| write(one.name, &one.contents)).collect();
+    if !injected.is_empty() && repository.join(".git/info").is_dir() {
+        let mut exclude = std::fs::read_to_string(repository.join(".git/info/exclude")).unwrap_or_default();
+        exclude.push_str("\n# put there by fullsend\n");
+        injected.iter().for_each(|one| exclude.push_str(&format!("/{}\n", one.name)));
+        edits.push(write(".git/info/exclude", &exclude));
+    }
+    edits
+}
+
+/// Files of the repository that these mounts hide or put there: they are not the agent's changes.
+pub fn not_theirs(mounts: &[Mount], name: &str) -> Vec<PathBuf> {
+    let target = Path::new("/sandbox/workspace").join(name);
+    let edits = mounts.iter().filter(|mount| mount.target == target).flat_map(|mount| match &mount.kind {
+        MountKind::CopyOnWrite(view) => &view.edits[..],
+        _ => &[],
+    });
+    edits
+        .filter_map(|edit| match edit {
+            Edit::Remove { path } | Edit::Write { path, .. } => Some(path.clone()),
+            Edit::EmptyDirectory { .. } => None,
+        })
+        .collect()
 }
 
 /// The same view, in which nothing can be changed: what the copy would have edited is covered instead.

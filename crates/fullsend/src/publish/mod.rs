@@ -1,12 +1,13 @@
-//! Promotion: the accepted output becomes visible by one rename, and its files are listed with their digests. The
-//! post-script takes `Artifacts`, which only an `Accepted` can become, so that running it without accepted output does
-//! not compile.
+//! Promotion: the accepted output becomes visible by one rename, and its files are listed with their digests; what the
+//! agent changed in the repository comes with it, as a patch and as a checkout that is safe to run git in. The post-script
+//! takes `Artifacts`, which only an `Accepted` can become, so that running it without accepted output does not compile.
 
 use std::path::{Path, PathBuf};
 
 use crate::event::RunEvent;
 use crate::event::log::{Emitter, sha256};
-use crate::quarantine::Quarantined;
+use crate::quarantine::changes::Worked;
+use crate::quarantine::{QuarantineError, Quarantined, checkout};
 use crate::validate::Accepted;
 
 /// The accepted output, where everybody may see it.
@@ -14,40 +15,70 @@ use crate::validate::Accepted;
 pub struct Artifacts {
     pub directory: PathBuf,
     pub iteration: u32,
+    /// What was changed in the repository.
+    pub patch: Option<PathBuf>,
+    /// The repository with these changes.
+    pub repository: Option<PathBuf>,
 }
 
 #[derive(Debug)]
-pub struct PublishError {
-    pub path: PathBuf,
-    pub source: std::io::Error,
+pub enum PublishError {
+    Move { path: PathBuf, source: std::io::Error },
+    Checkout(QuarantineError),
 }
 
 impl std::fmt::Display for PublishError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "cannot publish {}: {}", self.path.display(), self.source)
+        match self {
+            Self::Move { path, source } => write!(f, "cannot publish {}: {source}", path.display()),
+            Self::Checkout(error) => error.fmt(f),
+        }
     }
 }
 
 impl std::error::Error for PublishError {}
 
-pub fn publish(accepted: Accepted, emit: &Emitter) -> Result<Artifacts, PublishError> {
+pub fn publish(accepted: Accepted, worked: &Worked<'_>, emit: &Emitter) -> Result<Artifacts, PublishError> {
     let quarantined = accepted.quarantined;
+    let iteration = quarantined.attempt.iteration;
+    let repository = lay_out(&quarantined, worked)?;
+    let patch = keep_patch(&quarantined, "changes")?;
     let directory = promote(&quarantined.directory, "output")?;
-    for file in &quarantined.files {
-        let path = directory.join(file);
-        let bytes = std::fs::read(&path).map_err(|source| PublishError { path: path.clone(), source })?;
-        let name = format!("iteration-{}/output/{file}", quarantined.attempt.iteration);
-        emit.emit(RunEvent::Artifact { path: name, sha256: sha256(&bytes), bytes: bytes.len() as u64 });
+    let files = quarantined.files.iter().map(|file| format!("output/{file}"));
+    let place = directory.with_file_name("");
+    for name in files.chain(patch.is_some().then(|| "changes.patch".to_owned())) {
+        let path = place.join(&name);
+        let bytes = std::fs::read(&path).map_err(|source| PublishError::Move { path, source })?;
+        let path = format!("iteration-{iteration}/{name}");
+        emit.emit(RunEvent::Artifact { path, sha256: sha256(&bytes), bytes: bytes.len() as u64 });
     }
-    Ok(Artifacts { directory, iteration: quarantined.attempt.iteration })
+    Ok(Artifacts { directory, iteration, patch, repository })
 }
 
 /// Output that was not accepted is kept for people, under a name that says what it is and that no script looks at.
 pub fn set_aside(output: &Quarantined, name: &str) -> Result<PathBuf, PublishError> {
+    keep_patch(output, name)?;
     promote(&output.directory, name)
+}
+
+fn lay_out(quarantined: &Quarantined, worked: &Worked<'_>) -> Result<Option<PathBuf>, PublishError> {
+    let Some(changes) = &quarantined.changes else { return Ok(None) };
+    let place = quarantined.directory.with_file_name("repository");
+    let made = checkout::checkout(worked, changes, &place).map_err(PublishError::Checkout)?;
+    Ok(made.then_some(place))
+}
+
+/// The patch stays, what it was made from goes.
+fn keep_patch(quarantined: &Quarantined, name: &str) -> Result<Option<PathBuf>, PublishError> {
+    let Some(changes) = &quarantined.changes else { return Ok(None) };
+    let to = quarantined.directory.with_file_name(format!("{name}.patch"));
+    let failed = |source| PublishError::Move { path: to.clone(), source };
+    std::fs::rename(&changes.patch, &to).map_err(failed)?;
+    std::fs::remove_dir_all(&changes.directory).map_err(failed)?;
+    Ok(Some(to))
 }
 
 fn promote(from: &Path, name: &str) -> Result<PathBuf, PublishError> {
     let to = from.with_file_name(name);
-    std::fs::rename(from, &to).map(|()| to.clone()).map_err(|source| PublishError { path: to, source })
+    std::fs::rename(from, &to).map(|()| to.clone()).map_err(|source| PublishError::Move { path: to, source })
 }

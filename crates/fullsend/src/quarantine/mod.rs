@@ -2,6 +2,12 @@
 //! redacted. A checked document is never changed afterwards, because it is changed here. A `Quarantined` can only be
 //! made here.
 
+pub mod changes;
+pub mod checkout;
+pub mod git;
+pub mod head;
+mod walk;
+
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -11,6 +17,7 @@ use scan::Origin;
 
 use crate::guard::{Barred, Guard};
 use crate::runtime::Attempt;
+use changes::{Changes, Worked};
 
 /// What one output may be.
 const MAX_FILES: usize = 1_000;
@@ -26,6 +33,8 @@ pub struct Quarantined {
     pub directory: PathBuf,
     /// Relative paths of the files.
     pub files: Vec<String>,
+    /// What was changed in the repository, if anything was.
+    pub changes: Option<Changes>,
 }
 
 #[derive(Debug)]
@@ -45,35 +54,41 @@ pub enum QuarantineError {
         path: PathBuf,
         source: std::io::Error,
     },
+    Git {
+        why: String,
+    },
 }
 
 impl std::fmt::Display for QuarantineError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Refused { path, why } => write!(f, "output/{path} {why}"),
+            Self::Refused { path, why } => write!(f, "{path} {why}"),
             Self::Barred(barred) => barred.fmt(f),
-            Self::Read { path, source } => write!(f, "output/{path} cannot be read: {source}"),
+            Self::Read { path, source } => write!(f, "{path} cannot be read: {source}"),
             Self::Write { path, source } => write!(f, "cannot write {}: {source}", path.display()),
+            Self::Git { why } => write!(f, "the changes cannot be made a patch: {why}"),
         }
     }
 }
 
 impl std::error::Error for QuarantineError {}
 
-/// Copies the output directory out. `root` is the sandbox's root.
+/// Copies the output directory out, and what was changed in the repository.
 pub fn quarantine(
     attempt: Attempt,
-    root: BorrowedFd<'_>,
+    worked: &Worked<'_>,
     directory: &Path,
     guard: &Guard,
 ) -> Result<Quarantined, QuarantineError> {
     std::fs::create_dir_all(directory)
         .map_err(|source| QuarantineError::Write { path: directory.to_owned(), source })?;
     let mut copy = Copy { into: directory, guard, files: Vec::new(), bytes: 0 };
-    let output = open(root, "sandbox/workspace/output", OFlags::RDONLY | OFlags::DIRECTORY)
-        .map_err(|source| QuarantineError::Read { path: String::new(), source })?;
+    let output = open(worked.root, "sandbox/workspace/output", OFlags::RDONLY | OFlags::DIRECTORY)
+        .map_err(|source| QuarantineError::Read { path: "output".to_owned(), source })?;
     copy.directory(&output, "", 0)?;
-    Ok(Quarantined { attempt, directory: directory.to_owned(), files: copy.files })
+    let files = copy.files;
+    let changes = changes::collect(worked, &directory.with_file_name("changed"), guard)?;
+    Ok(Quarantined { attempt, directory: directory.to_owned(), files, changes })
 }
 
 struct Copy<'a> {
@@ -85,12 +100,12 @@ struct Copy<'a> {
 
 impl Copy<'_> {
     fn directory(&mut self, from: &OwnedFd, path: &str, depth: usize) -> Result<(), QuarantineError> {
-        let refused = |why| QuarantineError::Refused { path: path.to_owned(), why };
+        let refused = |why| QuarantineError::Refused { path: format!("output/{path}"), why };
         if depth > MAX_DEPTH {
             return Err(refused("is nested too deep"));
         }
         let failed = |source: rustix::io::Errno| QuarantineError::Read {
-            path: path.to_owned(),
+            path: format!("output/{path}"),
             source: source.into(),
         };
         for entry in Dir::read_from(from.as_fd()).map_err(failed)? {
@@ -100,7 +115,7 @@ impl Copy<'_> {
             if name == "." || name == ".." {
                 continue;
             }
-            if name.len() > MAX_NAME || name.chars().any(char::is_control) {
+            if name.len() > MAX_NAME || name.chars().any(is_deceiving) {
                 return Err(refused("has a file with an unusable name"));
             }
             let below = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
@@ -110,8 +125,9 @@ impl Copy<'_> {
     }
 
     fn entry(&mut self, from: &OwnedFd, name: &str, path: &str, depth: usize) -> Result<(), QuarantineError> {
-        let failed = |source: std::io::Error| QuarantineError::Read { path: path.to_owned(), source };
-        let refused = |why| QuarantineError::Refused { path: path.to_owned(), why };
+        let failed =
+            |source: std::io::Error| QuarantineError::Read { path: format!("output/{path}"), source };
+        let refused = |why| QuarantineError::Refused { path: format!("output/{path}"), why };
         // One descriptor for the look and the read: what it is cannot change in between.
         let file = open(from.as_fd(), name, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW).map_err(
             |error| match rustix::io::Errno::from_io_error(&error) {
@@ -129,13 +145,13 @@ impl Copy<'_> {
     }
 
     fn file(&mut self, file: OwnedFd, path: &str) -> Result<(), QuarantineError> {
-        let refused = |why| QuarantineError::Refused { path: path.to_owned(), why };
+        let refused = |why| QuarantineError::Refused { path: format!("output/{path}"), why };
         if self.files.len() >= MAX_FILES {
             return Err(refused("is one file too many"));
         }
         let mut bytes = Vec::new();
         let left = MAX_BYTES - self.bytes;
-        let failed = |source| QuarantineError::Read { path: path.to_owned(), source };
+        let failed = |source| QuarantineError::Read { path: format!("output/{path}"), source };
         std::fs::File::from(file).take(left + 1).read_to_end(&mut bytes).map_err(failed)?;
         self.bytes += bytes.len() as u64;
         if self.bytes > MAX_BYTES {
@@ -160,6 +176,12 @@ impl Copy<'_> {
             Err(error) => self.guard.redact_bytes(error.as_bytes()).into_owned(),
         }
     }
+}
+
+/// Characters that make a name look like another one, or like nothing.
+fn is_deceiving(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// Beneath the directory and through no link, whatever the agent planted on the way.

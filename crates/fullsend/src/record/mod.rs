@@ -1,6 +1,8 @@
 //! `run.json`: what happened, folded from the events and from nothing else, so that it can be made again after a crash.
 
 mod egress;
+pub mod kept;
+pub mod verify;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,7 +23,12 @@ pub struct Record {
     pub run_id: String,
     pub harness: String,
     pub runtime: String,
+    /// As it was asked for; `usage` says which ones answered.
+    pub model: String,
     pub repository: String,
+    /// The commit that the repository stood at; empty where it has none.
+    pub commit: String,
+    pub branch: String,
     pub fullsend: String,
     pub started: String,
     pub finished: Option<String>,
@@ -33,6 +40,9 @@ pub struct Record {
     pub inputs: Vec<InputDigest>,
     pub steps: Vec<StepRecord>,
     pub attempts: Vec<Attempt>,
+    /// What the accepted output was checked by: a schema, or `built-in`.
+    pub schema: Option<String>,
+    pub scripts: Vec<ScriptRecord>,
     /// Tokens and money by model.
     pub usage: BTreeMap<String, ModelUsage>,
     /// Attempts to leave the sandbox, by decision.
@@ -73,6 +83,13 @@ pub struct StepRecord {
     pub started: String,
     pub duration_ms: Option<u64>,
     pub ok: Option<bool>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ScriptRecord {
+    pub script: String,
+    pub exit: i32,
+    pub duration_ms: u64,
 }
 
 /// One run of the agent, and why it was not the last.
@@ -148,11 +165,11 @@ pub fn fold<'a>(events: impl IntoIterator<Item = &'a Envelope>) -> Record {
 
 fn apply(record: &mut Record, envelope: &Envelope) {
     match envelope.event.clone() {
-        RunEvent::RunStarted { run_id, harness, runtime, repository, fullsend } => {
-            let started = envelope.time.clone();
-            *record =
-                Record { run_id, harness, runtime, repository, fullsend, started, ..std::mem::take(record) };
+        RunEvent::RunStarted { run_id, harness, runtime, model, repository, fullsend } => {
+            let (started, rest) = (envelope.time.clone(), std::mem::take(record));
+            *record = Record { run_id, harness, runtime, model, repository, fullsend, started, ..rest };
         }
+        RunEvent::Repository { commit, branch } => (record.commit, record.branch) = (commit, branch),
         RunEvent::Input { kind, name, sha256 } => record.inputs.push(InputDigest { kind, name, sha256 }),
         RunEvent::Toggle { field, value, place } => record.toggles.push(Toggle { field, value, place }),
         RunEvent::Exception { field, what, reason, until } => {
@@ -180,7 +197,10 @@ fn apply(record: &mut Record, envelope: &Envelope) {
             (record.outcome, record.exit_code, record.reason) =
                 (Some(outcome), Some(exit_code), Some(reason));
         }
-        RunEvent::ApiServer { .. } | RunEvent::ScriptFinished { .. } | RunEvent::ToolFinished { .. } => {}
+        RunEvent::ScriptFinished { script, exit, duration_ms } => {
+            record.scripts.push(ScriptRecord { script, exit, duration_ms });
+        }
+        RunEvent::ApiServer { .. } | RunEvent::ToolFinished { .. } => {}
         RunEvent::AgentStarted { iteration } => {
             record.attempts.push(Attempt { iteration, ..Attempt::default() });
         }
@@ -196,7 +216,10 @@ fn apply(record: &mut Record, envelope: &Envelope) {
         RunEvent::OutputRejected { violations, .. } => {
             with_attempt(record, |attempt| attempt.violations = violations);
         }
-        RunEvent::OutputAccepted { .. } => with_attempt(record, |attempt| attempt.accepted = true),
+        RunEvent::OutputAccepted { schema, .. } => {
+            record.schema = Some(schema);
+            with_attempt(record, |attempt| attempt.accepted = true);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A run for people: one calm line for each thing that matters.
 
+use super::story::refused;
 use crate::event::{Envelope, Finding, RunEvent, ServerState, Step};
 
 /// The line for an event, if it deserves one.
@@ -14,7 +15,7 @@ pub fn line(envelope: &Envelope) -> Option<String> {
             Some(format!("  exception {field} {what}{until}: {reason}"))
         }
         RunEvent::StepFinished { step, duration_ms, ok } => {
-            Some(format!("  {:9} {duration_ms} ms{}", name(*step), if *ok { "" } else { "  failed" }))
+            Some(format!("  {:9} {duration_ms} ms{}", step_name(*step), if *ok { "" } else { "  failed" }))
         }
         RunEvent::Finding(Finding { place, rule, severity, line, action, .. }) => {
             Some(format!("  finding   {severity} {rule} in {place}, line {line}: {action}"))
@@ -28,6 +29,7 @@ pub fn line(envelope: &Envelope) -> Option<String> {
             Some(format!("    {tool} {summary}").trim_end().to_owned())
         }
         RunEvent::ToolDenied { tool, reason, .. } => Some(format!("  denied    {tool}: {reason}")),
+        RunEvent::Egress { event } => refused(event).map(|text| format!("  refused   {text}")),
         RunEvent::HookMissing { reason, .. } => Some(format!("  guard     {reason}")),
         RunEvent::OutputRejected { iteration, violations } => {
             let mut text = format!("  rejected  the output of attempt {iteration}:");
@@ -48,7 +50,7 @@ pub fn line(envelope: &Envelope) -> Option<String> {
     }
 }
 
-fn name(step: Step) -> &'static str {
+pub fn step_name(step: Step) -> &'static str {
     match step {
         Step::PreScript => "before",
         Step::Inputs => "inputs",

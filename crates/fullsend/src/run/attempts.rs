@@ -12,14 +12,15 @@ use crate::bootstrap::Ready;
 use crate::event::{RunEvent, Step};
 use crate::guard::Guard;
 use crate::harness::names::FeedbackMode;
+use crate::provision::Provisioned;
 use crate::publish;
 use crate::quarantine;
+use crate::quarantine::changes::Worked;
 use crate::runtime::{self, Attempt, Conversation, Ending, Task};
 use crate::validate::{self, Accepted, Rejected};
 
 /// What the attempts of one run share.
 pub(super) struct Attempts<'a> {
-    pub(super) ready: &'a Ready,
     pub(super) host: &'a Host<'a>,
     pub(super) variables: &'a BTreeMap<String, String>,
     pub(super) guard: &'a Guard,
@@ -27,42 +28,61 @@ pub(super) struct Attempts<'a> {
     pub(super) tally: &'a Tally,
     /// Over all of them.
     pub(super) time: Duration,
+    /// Another sandbox in place of this one, in which nothing has happened yet.
+    pub(super) renew: &'a dyn Fn(Ready) -> Result<Ready, Stop>,
 }
 
 impl Attempts<'_> {
-    /// `conversation` is the one to go on with, and afterwards the last one there was.
+    /// `conversation` is the one to go on with, and afterwards the last one there was. The sandbox of the last attempt
+    /// comes back, if there still is one.
     pub(super) fn run(
         &self,
+        ready: Ready,
+        context: Option<String>,
+        conversation: &mut Option<Conversation>,
+    ) -> (Result<Accepted, Stop>, Option<Ready>) {
+        let mut ready = Some(ready);
+        let tried = self.until_accepted(&mut ready, context, conversation);
+        (tried, ready)
+    }
+
+    fn until_accepted(
+        &self,
+        place: &mut Option<Ready>,
         context: Option<String>,
         conversation: &mut Option<Conversation>,
     ) -> Result<Accepted, Stop> {
         let started = Instant::now();
-        let settings = &self.ready.provisioned.cleared.checked.resolved.harness.validation_loop;
-        let most = u32::try_from(settings.max_iterations.get()).unwrap_or(1);
-        let mut task = Task {
-            iteration: 1,
-            context,
-            feedback: None,
-            conversation: conversation.clone(),
-            time: self.time,
-        };
+        let feedback: Option<String> = None;
+        let mut task =
+            Task { iteration: 1, context, feedback, conversation: conversation.clone(), time: self.time };
         let mut asked_again = false;
         loop {
-            let rejected = match self.attempt(&task, conversation)? {
+            let Some(ready) = place.as_ref() else { return Err(Stop::internal("the sandbox is gone")) };
+            let settings = &ready.provisioned.cleared.checked.resolved.harness.validation_loop;
+            let (most, mode) = (settings.max_iterations.get(), settings.feedback_mode.value);
+            let rejected = match self.attempt(ready, &task, conversation)? {
                 Ok(accepted) => return Ok(accepted),
                 Err(rejected) => rejected,
             };
             // What the caller expects is asked for again once, whatever the harness says about its own output.
             let first = rejected.unexpected && !asked_again;
             asked_again |= rejected.unexpected;
-            if !first && (rejected.unexpected || task.iteration >= most) {
+            if !first && (rejected.unexpected || u64::from(task.iteration) >= most) {
                 return Err(Stop::rejected(&rejected, self.tally.denied()));
             }
-            let append = settings.feedback_mode.value == FeedbackMode::Append;
+            let kept = match mode {
+                FeedbackMode::Append => conversation.clone(),
+                FeedbackMode::Fresh => {
+                    let renewed = place.take().map(self.renew).transpose()?;
+                    *place = renewed;
+                    None
+                }
+            };
             task = Task {
                 iteration: task.iteration + 1,
                 feedback: Some(validate::feedback(&rejected.violations)),
-                conversation: conversation.clone().filter(|_| append),
+                conversation: kept,
                 time: self.time.saturating_sub(started.elapsed()),
                 ..task
             };
@@ -72,20 +92,21 @@ impl Attempts<'_> {
     /// One run of the agent and the verdict on what it made.
     fn attempt(
         &self,
+        ready: &Ready,
         task: &Task,
         conversation: &mut Option<Conversation>,
     ) -> Result<Result<Accepted, Box<Rejected>>, Stop> {
         let (steps, iteration) = (self.steps, task.iteration);
         let place = self.host.directory.path.join(format!("iteration-{iteration}"));
-        let attempt = steps.take(Step::Agent, || self.agent(task, &place))?;
+        let attempt = steps.take(Step::Agent, || self.agent(ready, task, &place))?;
         if attempt.conversation.is_some() {
             conversation.clone_from(&attempt.conversation);
         }
         let early = self.ended_early(&attempt);
         let quarantine = || {
-            let root = self.ready.provisioned.sandbox.root();
+            let worked = worked(ready, self.host.repository);
             steps.always(Step::Quarantine, || {
-                quarantine::quarantine(attempt, root, &place.join("quarantine"), self.guard)
+                quarantine::quarantine(attempt, &worked, &place.join("quarantine"), self.guard)
             })
         };
         if let Some(stop) = early {
@@ -96,7 +117,7 @@ impl Attempts<'_> {
             return Err(stop);
         }
         let quarantined = quarantine()?;
-        let checked = &self.ready.provisioned.cleared.checked;
+        let checked = &ready.provisioned.cleared.checked;
         let verdict = steps.always(Step::Validate, || {
             validate::validate(checked, quarantined, |output| {
                 self.host.validation_script(checked, output, self.variables, self.guard, steps)
@@ -117,10 +138,10 @@ impl Attempts<'_> {
     }
 
     /// The agent from its start to its end, and what it left to read.
-    fn agent(&self, task: &Task, place: &Path) -> Result<Attempt, Stop> {
+    fn agent(&self, ready: &Ready, task: &Task, place: &Path) -> Result<Attempt, Stop> {
         let emit = self.steps.emit;
         emit.emit(RunEvent::AgentStarted { iteration: task.iteration });
-        let attempt = runtime::attempt(&self.ready.scene(self.guard, self.steps.cancel), task, emit)?;
+        let attempt = runtime::attempt(&ready.scene(self.guard, self.steps.cancel), task, emit)?;
         runtime::keep_logs(&attempt, place, self.guard)
             .map_err(|error| Stop::internal(format!("the transcripts cannot be kept: {error}")))?;
         let ending = match &attempt.ending {
@@ -147,4 +168,11 @@ impl Attempts<'_> {
             Ending::Finished | Ending::Stopped { .. } => None,
         }
     }
+}
+
+/// Where the agent works, and what it was before.
+pub(super) fn worked<'a>(ready: &'a Ready, repository: &'a Path) -> Worked<'a> {
+    let Provisioned { cleared, sandbox, masked, .. } = &ready.provisioned;
+    let writable = !cleared.checked.resolved.harness.readonly_repo.value;
+    Worked { root: sandbox.root(), inside: ready.repository(), repository, masked, writable }
 }

@@ -1,7 +1,7 @@
 //! What a run does on the host, outside the sandbox: its scripts, their environment, and the values of its credentials.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,10 +65,16 @@ impl Host<'_> {
     ) -> BTreeMap<String, String> {
         let directory = artifacts.directory.to_string_lossy().into_owned();
         variables.insert("FULLSEND_VALIDATED_ITERATION_DIR".to_owned(), directory);
+        // Empty where there is none, so that a script under `set -u` can ask.
+        let text = |path: &Option<PathBuf>| {
+            path.as_ref().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
+        };
+        variables.insert("REPO_DIR".to_owned(), text(&artifacts.repository));
+        variables.insert("FULLSEND_CHANGES".to_owned(), text(&artifacts.patch));
         variables
     }
 
-    /// The guard of this run.
+    /// The guard of this run, from the harness and what the organisation accepts.
     pub(super) fn guard(
         &self,
         checked: &Checked,
@@ -155,7 +161,8 @@ impl Host<'_> {
             cancel: steps.cancel,
         };
         let ended = scripts::run(&script)?;
-        drop(std::fs::write(self.directory.path.join(format!("{name}.log")), &ended.output));
+        let said = steps.emit.redact(&ended.output);
+        drop(std::fs::write(self.directory.path.join(format!("{name}.log")), said));
         let duration_ms = u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX);
         steps.emit.emit(RunEvent::ScriptFinished {
             script: name.to_owned(),

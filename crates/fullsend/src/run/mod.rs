@@ -13,12 +13,12 @@ pub mod sweep;
 pub mod unbuilt;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::bootstrap;
+use crate::bootstrap::{self, Ready};
 use crate::cancel::Cancel;
 use crate::check::Checked;
 use crate::event::log::Emitter;
@@ -30,11 +30,13 @@ use crate::inputs;
 use crate::provision::model::Recording;
 use crate::provision::{self, Surroundings};
 use crate::publish::{self, Artifacts};
+use crate::quarantine::head::{self, Head};
 use crate::record;
 use crate::resolve::library::Library;
 use crate::resolve::variables;
 use crate::runtime::state::StateFile;
 use crate::runtime::{self, Conversation};
+use crate::validate::Accepted;
 use attempts::Attempts;
 use belongings::Belongings;
 pub use directory::RunDirectory;
@@ -165,6 +167,7 @@ pub fn run(mut request: Request, cancel: &Cancel) -> Outcome {
         outcome.reason.push_str(&format!("; a person must look at it: set the label `{label}`"));
         outcome.review_label = Some(label);
     }
+    outcome.reason = emit.redact(&outcome.reason);
     emit.emit(RunEvent::RunFinished {
         outcome: outcome.kind,
         exit_code: outcome.exit_code,
@@ -224,23 +227,26 @@ fn sequence(
         recording: recording.as_ref(),
         environment: &environment,
         emit,
+        door: &OnceLock::new(),
         runtime,
         variables: &value,
         mounts: &belongings.mounts,
     };
-    let provisioned = steps.take(Step::Provision, || provision::provision(cleared, &around))?;
-    let ready = steps.take(Step::Bootstrap, || {
-        belongings.unpack(&provisioned.sandbox)?;
-        Ok::<_, Stop>(bootstrap::bootstrap(provisioned, &library, &guard)?)
-    })?;
+    let prepare = |cleared| -> Result<Ready, Stop> {
+        let provisioned = steps.take(Step::Provision, || provision::provision(cleared, &around))?;
+        steps.take(Step::Bootstrap, || {
+            belongings.unpack(&provisioned.sandbox)?;
+            Ok::<_, Stop>(bootstrap::bootstrap(provisioned, &library, &guard)?)
+        })
+    };
+    let renew = |ready: Ready| prepare(steps.always(Step::Teardown, || ready.provisioned.close())?);
     let attempts =
-        Attempts { ready: &ready, host: &host, variables: &variables, guard: &guard, steps, tally, time };
-    let tried = attempts.run(context, &mut carried.conversation);
-    carried.kept = belongings.pack(&ready.provisioned.sandbox, &guard);
-    let published = tried.and_then(|accepted| steps.take(Step::Publish, || publish::publish(accepted, emit)));
-    let closed = steps.always(Step::Teardown, || ready.provisioned.close());
-    let artifacts = published?;
-    closed?;
+        Attempts { host: &host, variables: &variables, guard: &guard, steps, tally, time, renew: &renew };
+    let (tried, ready) = attempts.run(prepare(cleared)?, context, &mut carried.conversation);
+    if let Some(ready) = &ready {
+        carried.kept = belongings.pack(&ready.provisioned.sandbox, &guard);
+    }
+    let artifacts = conclude(tried, ready, &repository, steps)?;
     if let Some(post) = &scripts.post {
         let variables = host.with_artifacts(variables, &artifacts);
         steps
@@ -258,15 +264,40 @@ fn review_label(harness: &Harness) -> Option<String> {
     (escalation.on_critical.value == OnCritical::Review).then(|| escalation.review_label.value.clone())
 }
 
+/// Publishes what was accepted while its sandbox still stands, and takes that down in any case.
+fn conclude(
+    tried: Result<Accepted, Stop>,
+    ready: Option<Ready>,
+    repository: &Path,
+    steps: &Steps<'_>,
+) -> Result<Artifacts, Stop> {
+    let published = tried.and_then(|accepted| {
+        let ready = ready.as_ref().ok_or_else(|| Stop::internal("the sandbox is gone"))?;
+        let worked = attempts::worked(ready, repository);
+        steps.take(Step::Publish, || publish::publish(accepted, &worked, steps.emit))
+    });
+    let closed = match ready {
+        Some(ready) => steps.always(Step::Teardown, || ready.provisioned.close()).map(drop),
+        None => Ok(()),
+    };
+    let artifacts = published?;
+    closed.map(|()| artifacts)
+}
+
 fn announce(request: &Request, directory: &RunDirectory, emit: &Emitter) {
     let resolved = &request.checked.resolved;
     emit.emit(RunEvent::RunStarted {
         run_id: directory.id.clone(),
         harness: resolved.name.clone(),
         runtime: resolved.harness.runtime.value.to_string(),
+        model: model(&request.checked),
         repository: request.owner.clone().unwrap_or_default(),
         fullsend: env!("CARGO_PKG_VERSION").to_owned(),
     });
+    if let Some(Head { branch, commit }) = head::of_host(&request.repository) {
+        let (commit, branch) = (commit.unwrap_or_default(), branch.unwrap_or_default());
+        emit.emit(RunEvent::Repository { commit, branch });
+    }
     for toggle in &resolved.toggles {
         let place = request.library.sources.locate(toggle.at).to_string();
         emit.emit(RunEvent::Toggle { field: toggle.field.clone(), value: toggle.value.clone(), place });
@@ -281,7 +312,14 @@ fn announce(request: &Request, directory: &RunDirectory, emit: &Emitter) {
     }
 }
 
+/// The model that is asked for: the harness's word before the agent's.
+fn model(checked: &Checked) -> String {
+    let frontmatter = checked.agent.frontmatter.as_ref().and_then(|about| about.model.as_ref());
+    let named = checked.resolved.harness.model.as_ref().or(frontmatter);
+    named.map(|model| model.value.to_string()).unwrap_or_default()
+}
+
 /// Folds the log of a run into its record again, as after a crash.
-pub fn refold(directory: &std::path::Path) -> Result<record::Record, crate::event::log::LogError> {
+pub fn refold(directory: &Path) -> Result<record::Record, crate::event::log::LogError> {
     crate::event::log::read(&directory.join("events.jsonl")).map(|events| record::fold(&events))
 }

@@ -217,13 +217,17 @@ impl From<QuarantineError> for Stop {
             QuarantineError::Barred(_) => Self::security(&error.to_string()),
             QuarantineError::Refused { .. } => Self::new(OutcomeKind::InvalidOutput, 5, error.to_string()),
             QuarantineError::Read { .. } | QuarantineError::Write { .. } => Self::internal(error.to_string()),
+            QuarantineError::Git { .. } => Self::missing(error.to_string()),
         }
     }
 }
 
 impl From<PublishError> for Stop {
     fn from(error: PublishError) -> Self {
-        Self::internal(error.to_string())
+        match error {
+            PublishError::Move { .. } => Self::internal(error.to_string()),
+            PublishError::Checkout(error) => error.into(),
+        }
     }
 }
 

@@ -1,13 +1,14 @@
 //! What a runner that died left behind: the sandbox's remains are removed, and the record is made from the events that
 //! were written, with an end that says the truth. A run is dead when nobody holds the lock on its log.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use crate::event::log::{self, Emitter};
 use crate::event::outcome::OutcomeKind;
 use crate::event::{Envelope, RunEvent};
 use crate::provision::SANDBOXES;
+use crate::record::kept::{self, Kept};
+use crate::record::verify;
 
 /// What was found and done.
 #[derive(Debug, Default)]
@@ -21,34 +22,17 @@ pub struct Swept {
 /// Looks at every run below `runs`, whoever owns it.
 pub fn sweep(runs: &Path) -> Swept {
     let mut swept = Swept::default();
-    for directory in run_directories(runs) {
-        if let Err(problem) = sweep_one(&directory, &mut swept) {
-            swept.problems.push(format!("{}: {problem}", directory.display()));
+    for run in kept::all(runs) {
+        if let Err(problem) = sweep_one(&run, &mut swept) {
+            swept.problems.push(format!("{}: {problem}", run.path.display()));
         }
     }
     swept
 }
 
-/// Directories with a log, at most three levels down: owner, repository, run.
-pub fn run_directories(runs: &Path) -> Vec<PathBuf> {
-    run_directories_below(runs, 0)
-}
-
-fn run_directories_below(place: &Path, depth: usize) -> Vec<PathBuf> {
-    if place.join("events.jsonl").is_file() {
-        return vec![place.to_owned()];
-    }
-    if depth > 3 {
-        return Vec::new();
-    }
-    let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
-    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    directories.flat_map(|entry| run_directories_below(&entry.path(), depth + 1)).collect()
-}
-
-fn sweep_one(directory: &Path, swept: &mut Swept) -> Result<(), String> {
-    let path = directory.join("events.jsonl");
-    if !is_abandoned(&path).map_err(|error| error.to_string())? {
+fn sweep_one(run: &Kept, swept: &mut Swept) -> Result<(), String> {
+    let (directory, path) = (&run.path, run.log());
+    if run.is_alive().map_err(|error| error.to_string())? {
         return Ok(());
     }
     // Only in the sandboxes' own place: whatever is there without an owner goes.
@@ -59,6 +43,7 @@ fn sweep_one(directory: &Path, swept: &mut Swept) -> Result<(), String> {
             if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
         drop(removed);
     }
+    tidy_iterations(directory);
     let events = log::read(&path).map_err(|error| error.to_string())?;
     if ended(&events) && directory.join("run.json").is_file() {
         return Ok(());
@@ -66,6 +51,7 @@ fn sweep_one(directory: &Path, swept: &mut Swept) -> Result<(), String> {
     if !ended(&events) {
         let reason = "the runner died; this was found and written by a later command".to_owned();
         let emit = Emitter::resume(&path, &events).map_err(|error| error.to_string())?;
+        published(directory, &events).into_iter().for_each(|event| emit.emit(event));
         emit.emit(RunEvent::RunFinished { outcome: OutcomeKind::Interrupted, exit_code: 130, reason });
     }
     let record = super::refold(directory).map_err(|error| error.to_string())?;
@@ -75,14 +61,44 @@ fn sweep_one(directory: &Path, swept: &mut Swept) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the runner that wrote this log is gone.
-fn is_abandoned(path: &Path) -> std::io::Result<bool> {
-    let file = File::open(path)?;
-    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(true),
-        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
-        Err(error) => Err(error.into()),
+/// What nobody had judged yet goes. A patch or a checkout without the output that it belongs to goes too: the output is
+/// promoted last.
+fn tidy_iterations(directory: &Path) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let place = entry.path();
+        if !entry.file_name().to_string_lossy().starts_with("iteration-") {
+            continue;
+        }
+        for name in ["quarantine", "changed", "validation"] {
+            drop(std::fs::remove_dir_all(place.join(name)));
+        }
+        if !place.join("output").is_dir() {
+            drop(std::fs::remove_dir_all(place.join("repository")));
+            drop(std::fs::remove_file(place.join("changes.patch")));
+        }
     }
+}
+
+/// Files of an accepted output that the runner promoted and did not come to list.
+fn published(directory: &Path, events: &[Envelope]) -> Vec<RunEvent> {
+    let accepted = events.iter().find_map(|envelope| match envelope.event {
+        RunEvent::OutputAccepted { iteration, .. } => Some(iteration),
+        _ => None,
+    });
+    let Some(place) = accepted.map(|iteration| format!("iteration-{iteration}")) else { return Vec::new() };
+    let mut files = Vec::new();
+    verify::files_below(&directory.join(&place).join("output"), &format!("{place}/output"), &mut files);
+    let patch = format!("{place}/changes.patch");
+    files.extend(directory.join(&patch).is_file().then_some(patch));
+    let listed = |path: &String| {
+        events.iter().any(|one| matches!(&one.event, RunEvent::Artifact { path: known, .. } if known == path))
+    };
+    files.retain(|path| !listed(path));
+    let artifact = |path: String| {
+        let bytes = std::fs::read(directory.join(&path)).ok()?;
+        Some(RunEvent::Artifact { sha256: log::sha256(&bytes), bytes: bytes.len() as u64, path })
+    };
+    files.into_iter().filter_map(artifact).collect()
 }
 
 fn ended(events: &[Envelope]) -> bool {

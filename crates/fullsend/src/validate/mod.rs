@@ -98,14 +98,32 @@ fn check(validator: &jsonschema::Validator, document: &Json, place: &str) -> Vec
         .collect()
 }
 
+/// A file against a schema that stands alone, as the agent itself may ask.
+pub fn against(file: &str, schema: &str) -> Result<Vec<Violation>, String> {
+    let text = std::fs::read_to_string(schema).map_err(|error| format!("{schema}: {error}"))?;
+    let json: Json = serde_json::from_str(&text).map_err(|error| format!("{schema}: {error}"))?;
+    let options = jsonschema::options().with_draft(jsonschema::Draft::Draft202012);
+    let validator = options.build(&json).map_err(|error| format!("{schema} cannot be used here: {error}"))?;
+    let path = Path::new(file);
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    Ok(match document(path.parent().unwrap_or(Path::new("")), &name) {
+        Ok(None) => vec![whole(format!("`{file}` is missing"))],
+        Ok(Some(document)) => check(&validator, &document, ""),
+        Err(why) => vec![whole(why)],
+    })
+}
+
 /// What the agent is told.
 pub fn feedback(violations: &[Violation]) -> String {
-    let lines: String = violations
-        .iter()
-        .map(|violation| match violation.path.as_str() {
-            "" => format!("- {}\n", violation.message),
-            path => format!("- at {path}: {}\n", violation.message),
-        })
-        .collect();
+    let lines = listed(violations);
     format!("Your output was rejected by its schema or its script:\n{lines}Correct it and hand it in again.")
+}
+
+/// One line for each violation.
+pub fn listed(violations: &[Violation]) -> String {
+    let line = |violation: &Violation| match violation.path.as_str() {
+        "" => format!("- {}\n", violation.message),
+        path => format!("- at {path}: {}\n", violation.message),
+    };
+    violations.iter().map(line).collect()
 }

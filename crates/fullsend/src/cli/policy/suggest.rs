@@ -2,7 +2,7 @@
 //! What leads to an address that is not public is never suggested.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use clap::Args;
@@ -15,7 +15,6 @@ use super::super::open::Where;
 use crate::event::log;
 use crate::event::{Envelope, RunEvent};
 use crate::resolve::resolve;
-use crate::run::sweep;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -34,9 +33,8 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let runs = arguments.output_dir.clone().map_or_else(super::super::run::runs_directory, Ok)?;
-    let directory = find(&runs, &arguments.run)?;
-    let events = log::read(&directory.join("events.jsonl"))
-        .map_err(|error| Failure::new(Exit::Invalid, error.to_string()))?;
+    let run = super::super::runs::find(&runs, &arguments.run)?;
+    let events = log::read(&run.log()).map_err(|error| Failure::new(Exit::Invalid, error.to_string()))?;
     let policy = match &arguments.policy {
         Some(path) => super::read(path)?.1,
         None => policy_of(&events, &arguments.place)?,
@@ -57,26 +55,6 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     }
     write!(std::io::stdout().lock(), "{}", suggestion.text)?;
     Ok(Exit::Done)
-}
-
-/// The one run whose identity begins so.
-fn find(runs: &Path, name: &str) -> Result<PathBuf, Failure> {
-    let mut all = sweep::run_directories(runs);
-    all.sort_by_key(|path| path.file_name().map(ToOwned::to_owned));
-    if name == "latest" {
-        all.drain(..all.len().saturating_sub(1));
-    } else {
-        all.retain(|path| path.file_name().is_some_and(|id| id.to_string_lossy().starts_with(name)));
-    }
-    match (all.pop(), all.is_empty()) {
-        (Some(run), true) => Ok(run),
-        (Some(_), false) => {
-            Err(Failure::new(Exit::Missing, format!("more than one run begins with `{name}`")))
-        }
-        (None, _) => {
-            Err(Failure::new(Exit::Missing, format!("there is no run `{name}` in {}", runs.display())))
-        }
-    }
 }
 
 /// The policy of the harness that ran.

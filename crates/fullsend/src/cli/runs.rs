@@ -1,0 +1,203 @@
+//! `fullsend runs`: the runs that are kept.
+
+use std::io::Write;
+use std::path::{Component, Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::exit::{Exit, Failure};
+use crate::event::log;
+use crate::record::kept::{self, Kept};
+use crate::record::verify;
+use crate::render::diagnostics::clean_text;
+use crate::render::{console, story};
+
+#[derive(Args, Debug)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// Where runs are kept [default: $XDG_STATE_HOME/fullsend/runs]
+    #[arg(long, value_name = "DIR", global = true)]
+    output_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the runs, oldest first
+    List {
+        /// Print JSON, one object per line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Tell one run: timeline, tools, refusals, findings, cost
+    Show {
+        #[command(flatten)]
+        run: Named,
+        /// Print the record as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the events of a run, or one of its files
+    Logs {
+        #[command(flatten)]
+        run: Named,
+        /// A file of the run, such as `post_script.log`
+        file: Option<PathBuf>,
+        /// Print the events as JSON, one object per line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove runs
+    Rm {
+        #[arg(value_name = "RUN", required = true)]
+        runs: Vec<String>,
+    },
+    /// Is it still what happened? Check the chain of events, the record and every digest
+    Verify {
+        #[command(flatten)]
+        run: Named,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Args, Debug)]
+struct Named {
+    /// The run: its identity, a beginning of it that is unique, or `latest`
+    #[arg(value_name = "RUN", default_value = "latest")]
+    run: String,
+}
+
+pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let runs = arguments.output_dir.clone().map_or_else(super::run::runs_directory, Ok)?;
+    match &arguments.command {
+        Command::List { json } => list(&runs, *json),
+        Command::Show { run, json } => show(&find(&runs, &run.run)?, *json),
+        Command::Logs { run, file: Some(file), .. } => print_file(&find(&runs, &run.run)?, file),
+        Command::Logs { run, file: None, json } => events(&find(&runs, &run.run)?, *json),
+        Command::Rm { runs: names } => remove(&runs, names),
+        Command::Verify { run, json } => check(&find(&runs, &run.run)?, *json),
+    }
+}
+
+pub fn find(runs: &Path, name: &str) -> Result<Kept, Failure> {
+    kept::find(runs, name).map_err(|error| {
+        Failure::new(Exit::Missing, error.to_string()).help("`fullsend runs list` shows what is there")
+    })
+}
+
+fn list(runs: &Path, as_json: bool) -> Result<Exit, Failure> {
+    let mut out = std::io::stdout().lock();
+    let all = kept::all(runs);
+    if all.is_empty() {
+        super::talk(&format!("there is no run in {}\n", runs.display()));
+    }
+    for run in all {
+        // A log that was tampered with does not hide the others.
+        let record = run.record().map_err(|error| error.to_string());
+        let (outcome, harness, started) = match &record {
+            Ok(record) => {
+                let word = match record.outcome {
+                    Some(outcome) => outcome.word(),
+                    None if matches!(run.is_alive(), Ok(true)) => "running",
+                    None => "died",
+                };
+                (word, record.harness.as_str(), record.started.get(..19).unwrap_or_default())
+            }
+            Err(_) => ("unreadable", "", ""),
+        };
+        if as_json {
+            let usd: Option<f64> =
+                record.as_ref().ok().map(|record| record.usage.values().filter_map(|used| used.usd).sum());
+            let line = json!({
+                "run_id": run.id, "owner": run.owner, "harness": harness, "outcome": outcome, "started": started,
+                "exit_code": record.as_ref().ok().and_then(|record| record.exit_code), "usd": usd,
+                "directory": run.path, "problem": record.err(),
+            });
+            writeln!(out, "{line}")?;
+        } else {
+            writeln!(out, "{}", format!("{}  {started:19}  {outcome:18} {harness}", run.id).trim_end())?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn show(run: &Kept, as_json: bool) -> Result<Exit, Failure> {
+    let events = log::read(&run.log()).map_err(unreadable)?;
+    let mut out = std::io::stdout().lock();
+    if as_json {
+        let record = serde_json::to_value(crate::record::fold(&events)).unwrap_or_default();
+        writeln!(out, "{record:#}")?;
+    } else {
+        write!(out, "{}\n{}\n", story::story(&events), run.path.display())?;
+    }
+    Ok(Exit::Done)
+}
+
+fn events(run: &Kept, as_json: bool) -> Result<Exit, Failure> {
+    let mut out = std::io::stdout().lock();
+    for envelope in log::read(&run.log()).map_err(unreadable)? {
+        if as_json {
+            writeln!(out, "{}", serde_json::to_string(&envelope).unwrap_or_default())?;
+        } else if let Some(line) = console::line(&envelope) {
+            writeln!(out, "{} {}", envelope.time.get(11..23).unwrap_or_default(), clean_text(&line))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Below the run's directory and through no link: the agent chose some of the names there.
+fn print_file(run: &Kept, file: &Path) -> Result<Exit, Failure> {
+    let failed = |why: String| {
+        Failure::new(Exit::Missing, format!("{} of the run {}: {why}", file.display(), run.id))
+            .help(format!("the files are in {}", run.path.display()))
+    };
+    if !file.components().all(|part| matches!(part, Component::Normal(_))) {
+        return Err(failed("not a path below the run's directory".to_owned()));
+    }
+    let path = run.path.join(file);
+    let inside = path.canonicalize().map_err(|error| failed(error.to_string()))?;
+    let root = run.path.canonicalize().map_err(|error| failed(error.to_string()))?;
+    if !inside.starts_with(&root) || !inside.is_file() {
+        return Err(failed("not a file of it".to_owned()));
+    }
+    let bytes = std::fs::read(&inside).map_err(|error| failed(error.to_string()))?;
+    let text = String::from_utf8_lossy(&bytes);
+    write!(std::io::stdout().lock(), "{}", clean_text(&text))?;
+    Ok(Exit::Done)
+}
+
+fn remove(runs: &Path, names: &[String]) -> Result<Exit, Failure> {
+    let found: Vec<Kept> = names.iter().map(|name| find(runs, name)).collect::<Result<_, _>>()?;
+    for run in &found {
+        let failed = |why: String| Failure::new(Exit::Failed, format!("{} stays: {why}", run.id));
+        match run.is_alive() {
+            Ok(true) => return Err(failed("it is still running".to_owned()).help("interrupt it first")),
+            Ok(false) => run.remove().map_err(|error| failed(error.to_string()))?,
+            Err(error) => return Err(failed(error.to_string())),
+        }
+        super::talk(&format!("removed {}\n", run.id));
+    }
+    Ok(Exit::Done)
+}
+
+fn check(run: &Kept, as_json: bool) -> Result<Exit, Failure> {
+    let problems = verify::verify(run);
+    let mut out = std::io::stdout().lock();
+    if as_json {
+        let answer = json!({ "run_id": run.id, "holds": problems.is_empty(), "problems": problems });
+        writeln!(out, "{answer}")?;
+    } else if problems.is_empty() {
+        writeln!(out, "{}: the chain, the record and every digest hold", run.id)?;
+    }
+    if problems.is_empty() {
+        return Ok(Exit::Done);
+    }
+    Err(Failure::new(Exit::Failed, format!("{} is not as it was written: {}", run.id, problems.join("; "))))
+}
+
+fn unreadable(error: log::LogError) -> Failure {
+    Failure::new(Exit::Failed, error.to_string()).help("`fullsend runs verify` says what was changed")
+}

@@ -1,0 +1,126 @@
+//! How a run is shown while it goes on: a live line on a terminal, plain lines on a pipe, groups and annotations in GitHub
+//! Actions, events as JSON, or nothing but the end.
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::open::variable;
+use crate::event::{Envelope, log};
+use crate::render::diagnostics::clean_text;
+use crate::render::live::Live;
+use crate::render::{actions, console};
+
+/// Between two looks at the clock.
+const TICK: Duration = Duration::from_millis(250);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Json,
+    Quiet,
+    Lines,
+    Actions,
+    Terminal,
+}
+
+pub struct View {
+    kind: Kind,
+    live: Arc<Mutex<Live>>,
+    ended: Arc<AtomicBool>,
+}
+
+pub type Listener = Arc<dyn Fn(&Envelope) + Send + Sync>;
+
+impl View {
+    pub fn choose(json: bool, quiet: bool) -> Self {
+        let kind = if json {
+            Kind::Json
+        } else if quiet {
+            Kind::Quiet
+        } else if variable("GITHUB_ACTIONS").as_deref() == Some("true") {
+            Kind::Actions
+        } else if std::io::stderr().is_terminal() && variable("TERM").is_some_and(|term| term != "dumb") {
+            Kind::Terminal
+        } else {
+            Kind::Lines
+        };
+        Self { kind, live: Arc::default(), ended: Arc::default() }
+    }
+
+    pub fn listener(&self) -> Listener {
+        match self.kind {
+            Kind::Json => Arc::new(|envelope| {
+                let line = serde_json::to_string(envelope).unwrap_or_default();
+                drop(writeln!(std::io::stdout().lock(), "{line}"));
+            }),
+            Kind::Quiet => Arc::new(|_| {}),
+            Kind::Lines => Arc::new(|envelope| say(console::line(envelope).map(|line| clean_text(&line)))),
+            Kind::Actions => Arc::new(|envelope| say(actions::lines(envelope))),
+            Kind::Terminal => self.on_terminal(),
+        }
+    }
+
+    /// Lines that stay above, the one that changes below. A thread keeps its clock going.
+    fn on_terminal(&self) -> Listener {
+        let (live, ended) = (Arc::clone(&self.live), Arc::clone(&self.ended));
+        std::thread::spawn(move || {
+            while !ended.load(Ordering::SeqCst) {
+                std::thread::sleep(TICK);
+                let live = live.lock().unwrap_or_else(PoisonError::into_inner);
+                if !ended.load(Ordering::SeqCst) {
+                    super::talk(&format!("\r\x1b[K{}", live.status(Instant::now(), width())));
+                }
+            }
+        });
+        let live = Arc::clone(&self.live);
+        Arc::new(move |envelope| {
+            let mut live = live.lock().unwrap_or_else(PoisonError::into_inner);
+            live.hear(envelope, Instant::now());
+            let line = console::line(envelope).map(|line| format!("{}\n", clean_text(&line)));
+            let status = live.status(Instant::now(), width());
+            super::talk(&format!("\r\x1b[K{}{status}", line.unwrap_or_default()));
+        })
+    }
+
+    /// After the last event: what the CI shows beside the log.
+    pub fn finish(&self, directory: Option<&Path>) {
+        let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        self.ended.store(true, Ordering::SeqCst);
+        drop(live);
+        match self.kind {
+            Kind::Terminal => super::talk("\r\x1b[K"),
+            Kind::Actions => {
+                let events = directory.map(|path| log::read(&path.join("events.jsonl")));
+                let Some(Ok(events)) = events else { return };
+                actions::annotations(&events).into_iter().for_each(|line| say(Some(line)));
+                summarise(&actions::summary(&events));
+            }
+            Kind::Json | Kind::Quiet | Kind::Lines => {}
+        }
+    }
+}
+
+fn say(line: Option<String>) {
+    if let Some(line) = line {
+        super::talk(&format!("{line}\n"));
+    }
+}
+
+/// Where the terminal does not say, what it has been for fifty years.
+fn width() -> usize {
+    variable("COLUMNS").and_then(|text| text.parse().ok()).unwrap_or(80)
+}
+
+fn summarise(text: &str) {
+    let Some(path) = variable("GITHUB_STEP_SUMMARY") else { return };
+    let written = std::fs::File::options()
+        .append(true)
+        .create(true)
+        .open(&path)
+        .and_then(|mut file| file.write_all(text.as_bytes()));
+    if let Err(error) = written {
+        super::talk(&format!("warning: the step summary {path} could not be written: {error}\n"));
+    }
+}

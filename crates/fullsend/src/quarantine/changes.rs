@@ -1,0 +1,213 @@
+//! The repository's changes as output: what the agent changed, less what git ignores, copied out within bounds and
+//! redacted, and the same as a patch. Git is only ever run in directories of our own, with a configuration of our own.
+
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{OpenOptionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, Mode, OFlags};
+use scan::Origin;
+
+use super::QuarantineError;
+use super::git;
+use super::walk::{ChangeKind, Changed, Walk, WalkError, open};
+use crate::guard::Guard;
+
+const MAX_FILES: usize = 5_000;
+const MAX_BYTES: u64 = 200 << 20;
+const MAX_IGNORE_FILE: u64 = 1 << 20;
+
+/// Where the agent worked, and what it was before.
+#[derive(Clone, Copy, Debug)]
+pub struct Worked<'a> {
+    /// The sandbox's root.
+    pub root: BorrowedFd<'a>,
+    /// The repository's directory inside.
+    pub inside: &'a str,
+    /// The repository on the host.
+    pub repository: &'a Path,
+    /// Files that the view hides.
+    pub masked: &'a [PathBuf],
+    /// Whether anything could be changed at all.
+    pub writable: bool,
+}
+
+/// What the agent changed.
+#[derive(Clone, Debug)]
+pub struct Changes {
+    pub files: Vec<Changed>,
+    /// What they are now, below `b/`; what they were, below `a/`.
+    pub directory: PathBuf,
+    pub patch: PathBuf,
+}
+
+/// `None` if nothing that git would look at was changed. `into` must not exist yet.
+pub fn collect(worked: &Worked<'_>, into: &Path, guard: &Guard) -> Result<Option<Changes>, QuarantineError> {
+    if !worked.writable {
+        return Ok(None);
+    }
+    let unreadable = |source| QuarantineError::Read { path: worked.inside.to_owned(), source };
+    let directory = OFlags::RDONLY | OFlags::DIRECTORY;
+    let view = open(worked.root, worked.inside.trim_start_matches('/'), directory).map_err(unreadable)?;
+    let host = rustix::fs::open(worked.repository, directory | OFlags::CLOEXEC, Mode::empty());
+    let host = host.map_err(|error| unreadable(error.into()))?;
+    let mut walk = Walk { masked: worked.masked, found: Vec::new() };
+    walk.compare(view.as_fd(), host.as_fd())?;
+    if walk.found.is_empty() {
+        return Ok(None);
+    }
+    let written = |path: &Path| {
+        let path = path.to_owned();
+        move |source| QuarantineError::Write { path, source }
+    };
+    std::fs::create_dir_all(into).map_err(written(into))?;
+    let files = not_ignored(walk.found, view.as_fd(), worked.repository, into)?;
+    if files.is_empty() {
+        std::fs::remove_dir_all(into).map_err(written(into))?;
+        return Ok(None);
+    }
+    if files.len() > MAX_FILES {
+        return Err(refused(&files[MAX_FILES].path, "is one changed file too many"));
+    }
+    let mut copy = Copy { bytes: 0, guard };
+    for place in ["a", "b"] {
+        std::fs::create_dir(into.join(place)).map_err(written(into))?;
+    }
+    for file in &files {
+        if file.kind != ChangeKind::Added {
+            copy.file(host.as_fd(), &file.path, &into.join("a"), Clean::No)?;
+        }
+        if file.kind != ChangeKind::Deleted {
+            copy.file(view.as_fd(), &file.path, &into.join("b"), Clean::Yes)?;
+        }
+    }
+    let patch = into.join("changes.patch");
+    git::difference(into, &patch)?;
+    Ok(Some(Changes { files, directory: into.to_owned(), patch }))
+}
+
+fn refused(path: &str, why: &'static str) -> QuarantineError {
+    QuarantineError::Refused { path: path.to_owned(), why }
+}
+
+impl From<WalkError> for QuarantineError {
+    fn from(error: WalkError) -> Self {
+        match error {
+            WalkError::Refused { path, why } => Self::Refused { path, why },
+            WalkError::Read { path, source } => Self::Read { path, source },
+        }
+    }
+}
+
+/// What git would ignore is neither output nor worth a look: build products, dependencies. The rules are the agent's own
+/// as they are now; all they can do is to keep a change from leaving.
+fn not_ignored(
+    found: Vec<Changed>,
+    view: BorrowedFd<'_>,
+    repository: &Path,
+    into: &Path,
+) -> Result<Vec<Changed>, QuarantineError> {
+    let Some(index) = git::directory(repository).map(|directory| directory.join("index")) else {
+        return Ok(found);
+    };
+    let place = into.join("ignored");
+    let written = |source| QuarantineError::Write { path: place.clone(), source };
+    git::init(&place)?;
+    if index.is_file() {
+        std::fs::copy(index, place.join(".git/index")).map_err(written)?;
+    }
+    let mut rules = vec![(".git/info/exclude".to_owned(), ".git/info/exclude".to_owned())];
+    for file in &found {
+        let mut parent = Path::new(&file.path).parent();
+        while let Some(directory) = parent {
+            let rule = directory.join(".gitignore").to_string_lossy().into_owned();
+            rules.push((rule.clone(), rule));
+            parent = directory.parent();
+        }
+    }
+    rules.sort();
+    rules.dedup();
+    for (from, to) in rules {
+        let Some(text) = small_file(view, &from) else { continue };
+        let target = place.join(to);
+        std::fs::create_dir_all(target.parent().unwrap_or(&place)).map_err(written)?;
+        std::fs::write(target, text).map_err(written)?;
+    }
+    let paths: Vec<u8> = found.iter().flat_map(|file| file.path.bytes().chain([0])).collect();
+    let ignored = git::ignored(&place, &paths)?;
+    std::fs::remove_dir_all(&place).map_err(written)?;
+    Ok(found.into_iter().filter(|file| !ignored.contains(&file.path)).collect())
+}
+
+fn small_file(from: BorrowedFd<'_>, path: &str) -> Option<Vec<u8>> {
+    let file = open(from, path, OFlags::RDONLY).ok()?;
+    let about = rustix::fs::fstat(&file).ok()?;
+    let regular = FileType::from_raw_mode(about.st_mode) == FileType::RegularFile;
+    let mut bytes = Vec::new();
+    let read = std::fs::File::from(file).take(MAX_IGNORE_FILE).read_to_end(&mut bytes);
+    (regular && read.is_ok()).then_some(bytes)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Clean {
+    Yes,
+    No,
+}
+
+struct Copy<'a> {
+    bytes: u64,
+    guard: &'a Guard,
+}
+
+impl Copy<'_> {
+    fn file(
+        &mut self,
+        from: BorrowedFd<'_>,
+        path: &str,
+        into: &Path,
+        clean: Clean,
+    ) -> Result<(), QuarantineError> {
+        let target = into.join(path);
+        let unreadable = |source: std::io::Error| QuarantineError::Read { path: path.to_owned(), source };
+        let unwritable = |source| QuarantineError::Write { path: target.clone(), source };
+        std::fs::create_dir_all(target.parent().unwrap_or(into)).map_err(unwritable)?;
+        if let Ok(link) = read_link(from, path) {
+            return symlink(link, &target).map_err(unwritable);
+        }
+        let file = open(from, path, OFlags::RDONLY).map_err(unreadable)?;
+        let about = rustix::fs::fstat(&file).map_err(|error| unreadable(error.into()))?;
+        if FileType::from_raw_mode(about.st_mode) != FileType::RegularFile {
+            return Err(refused(path, "is neither a file nor a link"));
+        }
+        let mut bytes = Vec::new();
+        std::fs::File::from(file)
+            .take(MAX_BYTES - self.bytes + 1)
+            .read_to_end(&mut bytes)
+            .map_err(unreadable)?;
+        self.bytes += bytes.len() as u64;
+        if self.bytes > MAX_BYTES {
+            return Err(refused(path, "makes the changes too large"));
+        }
+        if clean == Clean::Yes {
+            self.guard.inspect(&bytes, Origin::Output, path).map_err(QuarantineError::Barred)?;
+        }
+        let bytes = match (clean, String::from_utf8(bytes)) {
+            (Clean::Yes, Ok(text)) => self.guard.mask(&text).into_bytes(),
+            (Clean::No, Ok(text)) => text.into_bytes(),
+            (_, Err(error)) => error.into_bytes(),
+        };
+        let mode = if about.st_mode & 0o100 == 0 { 0o600 } else { 0o700 };
+        let made = std::fs::File::options().write(true).create_new(true).mode(mode).open(&target);
+        made.and_then(|mut file| file.write_all(&bytes)).map_err(unwritable)
+    }
+}
+
+/// The directory is opened first, so that no link on the way is followed either.
+fn read_link(from: BorrowedFd<'_>, path: &str) -> std::io::Result<std::ffi::OsString> {
+    use std::os::unix::ffi::OsStringExt;
+    let (directory, name) = path.rsplit_once('/').unwrap_or((".", path));
+    let parent: OwnedFd = open(from, directory, OFlags::RDONLY | OFlags::DIRECTORY)?;
+    let link = rustix::fs::readlinkat(&parent, name, Vec::new())?;
+    Ok(std::ffi::OsString::from_vec(link.into_bytes()))
+}

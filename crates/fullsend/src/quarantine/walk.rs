@@ -1,0 +1,257 @@
+//! What the agent changed in the repository: its view beside the host's tree, walked once, side by side. Nothing is
+//! followed and nothing is run. A file that was not touched shows the very change time of the host's, which nobody inside
+//! can set; everything else is compared by content.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
+
+/// Beyond this, nobody can look at the changes.
+const MAX_CHANGES: usize = 100_000;
+const MAX_DEPTH: usize = 64;
+
+/// A path that is not as it was, relative to the repository.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Changed {
+    pub path: String,
+    pub kind: ChangeKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ChangeKind {
+    Added,
+    Modified,
+    Deleted,
+}
+
+#[derive(Debug)]
+pub enum WalkError {
+    /// The agent's doing.
+    Refused {
+        path: String,
+        why: &'static str,
+    },
+    Read {
+        path: String,
+        source: std::io::Error,
+    },
+}
+
+/// What is at a path on one side.
+type Entries = BTreeMap<String, Stat>;
+
+pub struct Walk<'a> {
+    /// Relative paths that the view hides or that we put there: not the agent's doing.
+    pub masked: &'a [PathBuf],
+    pub found: Vec<Changed>,
+}
+
+impl Walk<'_> {
+    /// Compares the two directories and everything below.
+    pub fn compare(&mut self, view: BorrowedFd<'_>, host: BorrowedFd<'_>) -> Result<(), WalkError> {
+        self.directory(Some(view), Some(host), "", 0)?;
+        self.found.sort();
+        Ok(())
+    }
+
+    fn directory(
+        &mut self,
+        view: Option<BorrowedFd<'_>>,
+        host: Option<BorrowedFd<'_>>,
+        path: &str,
+        depth: usize,
+    ) -> Result<(), WalkError> {
+        if depth > MAX_DEPTH {
+            return Err(WalkError::Refused { path: path.to_owned(), why: "is nested too deep" });
+        }
+        let (ours, theirs) = (entries(view, path)?, entries(host, path)?);
+        let names: std::collections::BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+        for name in names {
+            // Git's own data, in whatever case a file system might take it for, is never part of the tree.
+            if name.eq_ignore_ascii_case(".git") {
+                continue;
+            }
+            let below = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
+            self.entry((view, ours.get(name)), (host, theirs.get(name)), name, &below, depth)?;
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        (view, ours): (Option<BorrowedFd<'_>>, Option<&Stat>),
+        (host, theirs): (Option<BorrowedFd<'_>>, Option<&Stat>),
+        name: &str,
+        path: &str,
+        depth: usize,
+    ) -> Result<(), WalkError> {
+        let is_directory =
+            |about: Option<&Stat>| about.is_some_and(|about| kind(about) == FileType::Directory);
+        let (view_directory, host_directory) = (is_directory(ours), is_directory(theirs));
+        if view_directory || host_directory {
+            let inside = open_directory(view.filter(|_| view_directory), name, path)?;
+            let outside = open_directory(host.filter(|_| host_directory), name, path)?;
+            self.directory(
+                inside.as_ref().map(OwnedFd::as_fd),
+                outside.as_ref().map(OwnedFd::as_fd),
+                path,
+                depth + 1,
+            )?;
+        }
+        let kept = |about: Option<&Stat>| {
+            about.copied().filter(|about| matches!(kind(about), FileType::RegularFile | FileType::Symlink))
+        };
+        let change = match (kept(ours), kept(theirs)) {
+            (None, None) => None,
+            _ if self.masked.iter().any(|masked| masked == Path::new(path)) => None,
+            (Some(_), None) => Some(ChangeKind::Added),
+            (None, Some(_)) => Some(ChangeKind::Deleted),
+            (Some(ours), Some(theirs)) => {
+                let same = same((view, &ours), (host, &theirs), name);
+                let same = same.map_err(|source| WalkError::Read { path: path.to_owned(), source })?;
+                (!same).then_some(ChangeKind::Modified)
+            }
+        };
+        if let Some(kind) = change {
+            if self.found.len() >= MAX_CHANGES {
+                return Err(WalkError::Refused { path: path.to_owned(), why: "is one change too many" });
+            }
+            self.found.push(Changed { path: path.to_owned(), kind });
+        }
+        Ok(())
+    }
+}
+
+fn kind(about: &Stat) -> FileType {
+    FileType::from_raw_mode(about.st_mode)
+}
+
+/// Names that are no text are left out: neither git's porcelain nor a patch could name them safely.
+fn entries(directory: Option<BorrowedFd<'_>>, path: &str) -> Result<Entries, WalkError> {
+    let Some(directory) = directory else { return Ok(Entries::new()) };
+    let failed = |source: rustix::io::Errno| WalkError::Read { path: path.to_owned(), source: source.into() };
+    let mut all = Entries::new();
+    for entry in Dir::read_from(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let Ok(name) = entry.file_name().to_str() else { continue };
+        if name == "." || name == ".." || name.chars().any(char::is_control) {
+            continue;
+        }
+        match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(about) => drop(all.insert(name.to_owned(), about)),
+            Err(rustix::io::Errno::NOENT) => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Ok(all)
+}
+
+fn open_directory(
+    from: Option<BorrowedFd<'_>>,
+    name: &str,
+    path: &str,
+) -> Result<Option<OwnedFd>, WalkError> {
+    let Some(from) = from else { return Ok(None) };
+    let opened = open(from, name, OFlags::RDONLY | OFlags::DIRECTORY);
+    opened.map(Some).map_err(|source| WalkError::Read { path: path.to_owned(), source })
+}
+
+fn same(
+    (view, ours): (Option<BorrowedFd<'_>>, &Stat),
+    (host, theirs): (Option<BorrowedFd<'_>>, &Stat),
+    name: &str,
+) -> std::io::Result<bool> {
+    let executable = |about: &Stat| about.st_mode & 0o100;
+    if kind(ours) != kind(theirs) || executable(ours) != executable(theirs) || ours.st_size != theirs.st_size
+    {
+        return Ok(false);
+    }
+    let changed = |about: &Stat| (about.st_ctime, about.st_ctime_nsec);
+    if changed(ours) == changed(theirs) {
+        return Ok(true);
+    }
+    let (Some(view), Some(host)) = (view, host) else { return Ok(false) };
+    if kind(ours) == FileType::Symlink {
+        let link = |from| rustix::fs::readlinkat(from, name, Vec::new());
+        return Ok(link(view)? == link(host)?);
+    }
+    same_content(open(view, name, OFlags::RDONLY)?, open(host, name, OFlags::RDONLY)?)
+}
+
+fn same_content(one: OwnedFd, other: OwnedFd) -> std::io::Result<bool> {
+    let (mut one, mut other) = (std::fs::File::from(one), std::fs::File::from(other));
+    let (mut first, mut second) = (vec![0; 64 << 10], Vec::new());
+    loop {
+        let length = one.read(&mut first)?;
+        second.resize(length, 0);
+        match other.read_exact(&mut second) {
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(false),
+            read => read?,
+        }
+        if first[..length] != second[..] {
+            return Ok(false);
+        }
+        if length == 0 {
+            return Ok(other.read(&mut [0])? == 0);
+        }
+    }
+}
+
+/// Beneath the directory and through no link, whatever the agent planted on the way.
+pub(super) fn open(from: BorrowedFd<'_>, path: &str, flags: OFlags) -> std::io::Result<OwnedFd> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    Ok(rustix::fs::openat2(from, path, flags, Mode::empty(), resolve)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_change_is_found_and_nothing_else() {
+        let (view, host) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let write = |root: &tempfile::TempDir, path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        for root in [&view, &host] {
+            write(root, "same", "x");
+            write(root, "deep/er/same", "x");
+            write(root, ".git/config", root.path().to_str().unwrap());
+        }
+        write(&host, "edited", "one");
+        // A change in the very tick of the kernel's clock in which the file was made would not be seen.
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        write(&view, "edited", "two");
+        write(&host, "gone/file", "x");
+        write(&host, "masked/.env", "x");
+        write(&view, "new/file", "x");
+        write(&view, "sub/.GIT/config", "x");
+        write(&host, "was-directory/file", "x");
+        write(&view, "was-directory", "x");
+        std::os::unix::fs::symlink("/etc/passwd", view.path().join("link")).unwrap();
+        let open = |place: &tempfile::TempDir| {
+            rustix::fs::open(place.path(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap()
+        };
+        let mut walk = Walk { masked: &["masked/.env".into()], found: Vec::new() };
+        walk.compare(open(&view).as_fd(), open(&host).as_fd()).unwrap();
+        let found: Vec<(&str, ChangeKind)> =
+            walk.found.iter().map(|one| (one.path.as_str(), one.kind)).collect();
+        assert_eq!(
+            found,
+            [
+                ("edited", ChangeKind::Modified),
+                ("gone/file", ChangeKind::Deleted),
+                ("link", ChangeKind::Added),
+                ("new/file", ChangeKind::Added),
+                ("was-directory", ChangeKind::Added),
+                ("was-directory/file", ChangeKind::Deleted),
+            ]
+        );
+    }
+}

@@ -1,0 +1,217 @@
+//! The runs that are kept: found by identity, by its beginning or as the latest; listed, removed, and bounded in number
+//! and bytes, oldest first. A run whose runner lives is never touched.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use super::Record;
+use crate::event::log::{self, LogError};
+
+/// One run on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    pub id: String,
+    /// `owner/name`, or `local`.
+    pub owner: String,
+    pub path: PathBuf,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum FindError {
+    /// There is none of that name.
+    Unknown { name: String, runs: PathBuf },
+    /// More than one begins like this.
+    Ambiguous { name: String, ids: Vec<String> },
+}
+
+impl std::fmt::Display for FindError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unknown { name, runs } => {
+                write!(f, "there is no run `{name}` in {}", runs.display())
+            }
+            Self::Ambiguous { name, ids } => {
+                write!(f, "`{name}` begins {} runs: {}", ids.len(), ids.join(", "))
+            }
+        }
+    }
+}
+
+impl std::error::Error for FindError {}
+
+impl Kept {
+    /// The record, made from the log, so that it is also there while the run goes on.
+    pub fn record(&self) -> Result<Record, LogError> {
+        log::read(&self.log()).map(|events| super::fold(&events))
+    }
+
+    pub fn log(&self) -> PathBuf {
+        self.path.join("events.jsonl")
+    }
+
+    /// Whether the runner still holds the lock on its log.
+    pub fn is_alive(&self) -> std::io::Result<bool> {
+        let file = File::open(self.log())?;
+        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(false),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// All of it. The log goes last, so that what is left of a removal that was cut short is still a run.
+    pub fn remove(&self) -> std::io::Result<()> {
+        for entry in std::fs::read_dir(&self.path)?.flatten() {
+            let path = entry.path();
+            if entry.file_type()?.is_dir() {
+                std::fs::remove_dir_all(path)?;
+            } else if path != self.log() {
+                std::fs::remove_file(path)?;
+            }
+        }
+        std::fs::remove_dir_all(&self.path)
+    }
+}
+
+/// Every run below `runs`, oldest first: identities sort by time.
+pub fn all(runs: &Path) -> Vec<Kept> {
+    let mut found = Vec::new();
+    collect(runs, runs, 0, &mut found);
+    found.sort_by(|one, other| one.id.cmp(&other.id));
+    found
+}
+
+/// Directories with a log, at most three levels down: owner, repository, run.
+fn collect(runs: &Path, place: &Path, depth: usize, found: &mut Vec<Kept>) {
+    if place.join("events.jsonl").is_file() {
+        let name = |path: Option<&Path>| path.map(|path| path.to_string_lossy().into_owned());
+        let id = name(place.file_name().map(Path::new)).unwrap_or_default();
+        let owner = name(place.parent().and_then(|parent| parent.strip_prefix(runs).ok()));
+        found.push(Kept { id, owner: owner.unwrap_or_default(), path: place.to_owned() });
+        return;
+    }
+    if depth > 3 {
+        return;
+    }
+    for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            collect(runs, &entry.path(), depth + 1, found);
+        }
+    }
+}
+
+/// By identity, by a beginning that only one has, or `latest`.
+pub fn find(runs: &Path, name: &str) -> Result<Kept, FindError> {
+    let unknown = || FindError::Unknown { name: name.to_owned(), runs: runs.to_owned() };
+    let mut all = all(runs);
+    if name == "latest" {
+        return all.pop().ok_or_else(unknown);
+    }
+    if name.is_empty() {
+        return Err(unknown());
+    }
+    if let Some(exact) = all.iter().position(|run| run.id == name) {
+        return Ok(all.swap_remove(exact));
+    }
+    all.retain(|run| run.id.starts_with(name));
+    if all.len() > 1 {
+        let ids = all.into_iter().map(|run| run.id).collect();
+        return Err(FindError::Ambiguous { name: name.to_owned(), ids });
+    }
+    all.pop().ok_or_else(unknown)
+}
+
+/// How much is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Retention {
+    pub runs: usize,
+    pub bytes: u64,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { runs: 200, bytes: 10 << 30 }
+    }
+}
+
+/// Removes the oldest runs until the rest is within bounds. The newest stays, whatever its size. What was removed.
+pub fn retain(runs: &Path, retention: Retention) -> Vec<Kept> {
+    let (mut count, mut bytes, mut removed) = (0, 0, Vec::new());
+    for run in all(runs).into_iter().rev() {
+        count += 1;
+        bytes += size(&run.path);
+        let beyond = count > 1 && (count > retention.runs || bytes > retention.bytes);
+        if beyond && matches!(run.is_alive(), Ok(false)) && run.remove().is_ok() {
+            removed.push(run);
+        }
+    }
+    removed
+}
+
+/// Bytes of all regular files, through no link.
+fn size(place: &Path) -> u64 {
+    let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(about) if about.is_dir() => size(&entry.path()),
+            Ok(about) if about.is_file() => about.len(),
+            _ => 0,
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::log::Emitter;
+
+    fn make(runs: &Path, path: &str, bytes: usize) {
+        let directory = runs.join(path);
+        std::fs::create_dir_all(directory.join("iteration-1")).unwrap();
+        std::fs::write(directory.join("events.jsonl"), "").unwrap();
+        std::fs::write(directory.join("iteration-1/file"), vec![0; bytes]).unwrap();
+    }
+
+    fn ids(runs: &Path) -> Vec<String> {
+        all(runs).into_iter().map(|run| run.id).collect()
+    }
+
+    #[test]
+    fn runs_are_found_by_identity_beginning_or_as_the_latest() {
+        let place = tempfile::tempdir().unwrap();
+        assert!(matches!(find(place.path(), "latest"), Err(FindError::Unknown { .. })));
+        for path in ["local/0198a", "acme/widgets/0198b", "local/0199a"] {
+            make(place.path(), path, 1);
+        }
+        let found = |name: &str| find(place.path(), name).map(|run| (run.owner, run.id));
+        let named = |owner: &str, id: &str| Ok((owner.to_owned(), id.to_owned()));
+        assert_eq!(found("latest"), named("local", "0199a"));
+        assert_eq!(found("0198b"), named("acme/widgets", "0198b"));
+        assert_eq!(found("0199"), named("local", "0199a"));
+        assert!(matches!(found("0198"), Err(FindError::Ambiguous { ids, .. }) if ids.len() == 2));
+        assert!(matches!(found("x"), Err(FindError::Unknown { .. })));
+        assert!(matches!(found(""), Err(FindError::Unknown { .. })));
+        assert!(matches!(found("../local/0198a"), Err(FindError::Unknown { .. })));
+    }
+
+    #[test]
+    fn the_oldest_go_first_and_the_newest_and_the_living_stay() {
+        let place = tempfile::tempdir().unwrap();
+        for id in ["a", "b", "c", "d"] {
+            make(place.path(), &format!("local/{id}"), 100);
+        }
+        let most = |runs, bytes| Retention { runs, bytes };
+        assert!(retain(place.path(), most(4, 400)).is_empty());
+        retain(place.path(), most(3, 400));
+        assert_eq!(ids(place.path()), ["b", "c", "d"]);
+        retain(place.path(), most(9, 250));
+        assert_eq!(ids(place.path()), ["c", "d"]);
+        std::fs::remove_file(place.path().join("local/c/events.jsonl")).unwrap();
+        let alive = Emitter::create(&place.path().join("local/c/events.jsonl"), |_| {}).unwrap();
+        retain(place.path(), most(0, 0));
+        assert_eq!(ids(place.path()), ["c", "d"]);
+        drop(alive);
+        retain(place.path(), most(0, 0));
+        assert_eq!(ids(place.path()), ["d"]);
+    }
+}

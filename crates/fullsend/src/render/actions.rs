@@ -1,0 +1,143 @@
+//! A run in GitHub Actions: a group for each step, annotations for what matters most, a summary for the page. What an
+//! agent wrote can never become a command to the CI.
+
+use super::console;
+use super::diagnostics::clean_text;
+use super::story;
+use crate::event::outcome::OutcomeKind;
+use crate::event::{Envelope, Finding, RunEvent};
+
+/// GitHub shows no more than ten of each kind for a step.
+const MAX_ANNOTATIONS: usize = 10;
+
+/// GitHub takes a summary of at most 1 MiB.
+const MAX_SUMMARY: usize = 1_000_000;
+
+/// The lines for an event: groups around steps, plain text in them.
+pub fn lines(envelope: &Envelope) -> Option<String> {
+    match &envelope.event {
+        RunEvent::StepStarted { step } => Some(format!("::group::{}", console::step_name(*step))),
+        RunEvent::StepFinished { .. } => {
+            console::line(envelope).map(|line| format!("{}\n::endgroup::", harmless(&line)))
+        }
+        _ => console::line(envelope).map(|line| harmless(&line)),
+    }
+}
+
+/// The runner takes a line that begins with `::`, or has `##[` in it, for a command.
+pub fn harmless(text: &str) -> String {
+    let line = |line: &str| {
+        let begins = line.trim_start().starts_with("::");
+        format!("{}{}", if begins { "| " } else { "" }, line.replace("##[", "## ["))
+    };
+    clean_text(text).replace('\r', " ").split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The most important first, errors apart from warnings, each within what is shown.
+pub fn annotations(events: &[Envelope]) -> Vec<String> {
+    let mut errors: Vec<(u8, String)> = Vec::new();
+    let mut warnings: Vec<(u8, String)> = Vec::new();
+    for envelope in events {
+        match &envelope.event {
+            RunEvent::RunFinished { outcome, reason, .. }
+                if !matches!(outcome, OutcomeKind::Completed | OutcomeKind::Skipped) =>
+            {
+                errors.push((0, format!("{}: {reason}", outcome.word())));
+            }
+            RunEvent::Finding(Finding { place, rule, severity, line, excerpt, .. }) => {
+                let text = format!("{severity} {rule} in {place}, line {line}: {excerpt}");
+                match severity.as_str() {
+                    "critical" => errors.push((1, text)),
+                    "high" => warnings.push((1, text)),
+                    _ => {}
+                }
+            }
+            RunEvent::OutputRejected { iteration, violations } => {
+                let first = violations.first().map(|one| one.message.as_str()).unwrap_or_default();
+                warnings.push((2, format!("the output of attempt {iteration} was rejected: {first}")));
+            }
+            RunEvent::ToolDenied { tool, reason, .. } => warnings.push((3, format!("{tool}: {reason}"))),
+            RunEvent::Egress { event } => warnings.extend(story::refused(event).map(|text| (3, text))),
+            RunEvent::Exception { field, what, .. } => warnings.push((4, format!("{field} {what}"))),
+            _ => {}
+        }
+    }
+    let shown = |word: &str, mut all: Vec<(u8, String)>| -> Vec<String> {
+        all.sort_by_key(|(rank, _)| *rank);
+        let all = all.into_iter().take(MAX_ANNOTATIONS);
+        all.map(|(_, text)| format!("::{word} title=fullsend::{}", data(&text))).collect()
+    };
+    let mut all = shown("error", errors);
+    all.extend(shown("warning", warnings));
+    all
+}
+
+fn data(text: &str) -> String {
+    clean_text(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// The story as a block that Markdown does not read: what an agent wrote stays text.
+pub fn summary(events: &[Envelope]) -> String {
+    let record = crate::record::fold(events);
+    let outcome = record.outcome.map_or("not ended", |outcome| outcome.word());
+    let mut text = story::story(events).replace("```", "'''");
+    if text.len() > MAX_SUMMARY {
+        text.truncate(text.floor_char_boundary(MAX_SUMMARY));
+        text.push_str("\n(cut off)");
+    }
+    format!("### fullsend run {}: {outcome}\n\n```text\n{text}\n```\n", record.harness)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::log::Emitter;
+    use std::sync::{Arc, Mutex};
+
+    fn events(all: Vec<RunEvent>) -> Vec<Envelope> {
+        let directory = tempfile::tempdir().unwrap();
+        let heard: Arc<Mutex<Vec<Envelope>>> = Arc::default();
+        let kept = Arc::clone(&heard);
+        let emit =
+            Emitter::create(&directory.path().join("e"), move |e| kept.lock().unwrap().push(e.clone()))
+                .unwrap();
+        all.into_iter().for_each(|event| emit.emit(event));
+        drop(emit);
+        Arc::try_unwrap(heard).unwrap().into_inner().unwrap()
+    }
+
+    fn denied(number: usize) -> RunEvent {
+        let reason = format!("number {number}\n::error::mine");
+        RunEvent::ToolDenied { call: String::new(), tool: "Bash".to_owned(), reason }
+    }
+
+    #[test]
+    fn annotations_are_ranked_and_bounded_and_hold_no_commands() {
+        let mut all: Vec<RunEvent> = (0..30).map(denied).collect();
+        all.push(RunEvent::RunFinished {
+            outcome: OutcomeKind::Timeout,
+            exit_code: 124,
+            reason: "out of time".to_owned(),
+        });
+        let made = annotations(&events(all));
+        assert_eq!(made.len(), 11);
+        assert_eq!(made[0], "::error title=fullsend::timeout: out of time");
+        assert!(made.iter().all(|line| !line.contains('\n') && line.matches("::error").count() <= 2));
+    }
+
+    #[test]
+    fn what_an_agent_writes_is_no_command() {
+        assert_eq!(
+            harmless("a\n  ::set-env name=x::y\n##[error]z\r::x"),
+            "a\n|   ::set-env name=x::y\n## [error]z\u{fffd}::x"
+        );
+    }
+
+    #[test]
+    fn a_summary_stays_below_the_limit() {
+        let excerpt = "x".repeat(200_000);
+        let finding = |_| RunEvent::Finding(Finding { excerpt: excerpt.clone(), ..Finding::default() });
+        let text = summary(&events((0..20).map(finding).collect()));
+        assert!(text.len() < 1 << 20 && text.ends_with("(cut off)\n```\n"));
+    }
+}

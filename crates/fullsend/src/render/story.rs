@@ -1,0 +1,173 @@
+//! A run afterwards, for people: timeline, tools, refusals, findings, cost. Made from the events alone.
+
+use std::collections::BTreeMap;
+
+use super::console::step_name;
+use super::diagnostics::clean_text;
+use crate::event::{Envelope, Finding, RunEvent};
+use crate::provision::PROOF_NAME;
+use crate::record::{self, Record};
+
+/// How many lines of one kind are shown; the rest is counted.
+const MOST: usize = 20;
+
+/// The whole story.
+pub fn story(events: &[Envelope]) -> String {
+    let record = record::fold(events);
+    let mut out = headline(&record);
+    section(&mut out, "timeline", timeline(&record));
+    section(&mut out, "attempts", attempts(&record));
+    section(&mut out, "tools", tools(events));
+    section(&mut out, "refusals", refusals(events));
+    section(&mut out, "findings", findings(events));
+    section(&mut out, "models", models(&record));
+    section(&mut out, "weaker", weaker(&record));
+    section(&mut out, "output", output(&record));
+    clean_text(&out)
+}
+
+fn headline(record: &Record) -> String {
+    let outcome = record.outcome.map_or("not ended", |outcome| outcome.word());
+    let mut text = format!("{} ({}) {}\n", record.harness, record.runtime, record.run_id);
+    text.push_str(&format!("  {outcome}"));
+    if let Some(code) = record.exit_code {
+        text.push_str(&format!(", exit {code}"));
+    }
+    match record.reason.as_deref() {
+        Some("") | None => text.push('\n'),
+        Some(reason) => text.push_str(&format!(": {reason}\n")),
+    }
+    text.push_str(&format!("  {} to {}\n", record.started, record.finished.as_deref().unwrap_or("now")));
+    text
+}
+
+fn section(out: &mut String, name: &str, lines: Vec<String>) {
+    if lines.is_empty() {
+        return;
+    }
+    let more = lines.len().saturating_sub(MOST);
+    out.push_str(&format!("\n{name}\n"));
+    lines.iter().take(MOST).for_each(|line| out.push_str(&format!("  {line}\n")));
+    if more > 0 {
+        out.push_str(&format!("  and {more} more\n"));
+    }
+}
+
+fn timeline(record: &Record) -> Vec<String> {
+    let line = |step: &record::StepRecord| {
+        let clock = step.started.get(11..23).unwrap_or(&step.started);
+        let took = step.duration_ms.map_or("not ended".to_owned(), |time| format!("{time} ms"));
+        let failed = if step.ok == Some(false) { "  failed" } else { "" };
+        format!("{clock}  {:10} {took}{failed}", step_name(step.step))
+    };
+    record.steps.iter().map(line).collect()
+}
+
+fn attempts(record: &Record) -> Vec<String> {
+    let mut lines = Vec::new();
+    for attempt in &record.attempts {
+        let verdict = match (attempt.accepted, attempt.violations.is_empty()) {
+            (true, _) => "accepted",
+            (false, false) => "rejected",
+            (false, true) => "not judged",
+        };
+        let ending = attempt.ending.as_deref().unwrap_or("not ended");
+        lines.push(format!(
+            "{}  {verdict}, {ending}; {} turns, {} calls, {} denied",
+            attempt.iteration, attempt.turns, attempt.tool_calls, attempt.denied_calls
+        ));
+        for violation in &attempt.violations {
+            let path = if violation.path.is_empty() { "" } else { &format!("at {}: ", violation.path) };
+            lines.push(format!("     {path}{}", violation.message));
+        }
+        lines.extend(attempt.unseen_calls.iter().map(|call| format!("     unseen: {call}")));
+    }
+    lines
+}
+
+fn tools(events: &[Envelope]) -> Vec<String> {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for envelope in events {
+        if let RunEvent::ToolStarted { tool, .. } = &envelope.event {
+            *counts.entry(tool).or_default() += 1;
+        }
+    }
+    counts.into_iter().map(|(tool, count)| format!("{tool} {count}")).collect()
+}
+
+fn refusals(events: &[Envelope]) -> Vec<String> {
+    events
+        .iter()
+        .filter_map(|envelope| match &envelope.event {
+            RunEvent::ToolDenied { tool, reason, .. } => Some(format!("{tool}: {reason}")),
+            RunEvent::Egress { event } => refused(event),
+            RunEvent::Model { event } if event["type"] == "model_refused" => {
+                Some(format!("model: {}", event["reason"].as_str().unwrap_or_default()))
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+/// What was refused on its way out, by whom it was tried, and why.
+pub fn refused(event: &serde_json::Value) -> Option<String> {
+    let text = |key: &str| event[key].as_str().unwrap_or_default();
+    if event["type"] == "name_refused" {
+        // Our own question, whose refusal is what the proof wants.
+        if text("name").trim_end_matches('.') == PROOF_NAME {
+            return None;
+        }
+        return Some(format!("the name {}: {}", text("name"), text("reason")));
+    }
+    if event["decision"] != "denied" {
+        return None;
+    }
+    let who = match (event["binary"].as_str(), event["pid"].as_u64()) {
+        (Some(binary), Some(pid)) => format!(" by {binary} (pid {pid})"),
+        (Some(binary), None) => format!(" by {binary}"),
+        (None, Some(pid)) => format!(" by pid {pid}"),
+        (None, None) => String::new(),
+    };
+    let request = format!("{} {}:{}{}", text("method"), text("host"), event["port"], text("path"));
+    Some(format!("{}{who}: {}", request.trim(), text("reason")))
+}
+
+fn findings(events: &[Envelope]) -> Vec<String> {
+    events
+        .iter()
+        .filter_map(|envelope| match &envelope.event {
+            RunEvent::Finding(Finding { place, rule, severity, line, excerpt, .. }) => {
+                Some(format!("{severity:8} {rule} in {place}, line {line}: {excerpt}"))
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+fn models(record: &Record) -> Vec<String> {
+    let line = |(model, used): (&String, &record::ModelUsage)| {
+        let cost = used.usd.map_or("unpriced".to_owned(), |usd| format!("${usd:.4}"));
+        format!(
+            "{model}: {} requests, {} tokens in ({} from the cache), {} out, {cost}",
+            used.requests, used.input, used.cache_read, used.output
+        )
+    };
+    record.usage.iter().map(line).collect()
+}
+
+/// What was not enforced, and what somebody chose to be weaker.
+fn weaker(record: &Record) -> Vec<String> {
+    let parts = record.sandbox.iter().filter(|part| part.status != "enforced");
+    let parts = parts.map(|part| format!("{} is {}: {}", part.part, part.status, part.reason));
+    let toggles = record.toggles.iter().map(|one| format!("{} is {} ({})", one.field, one.value, one.place));
+    let exceptions =
+        record.exceptions.iter().map(|one| format!("{} {}: {}", one.field, one.what, one.reason));
+    parts.chain(toggles).chain(exceptions).collect()
+}
+
+fn output(record: &Record) -> Vec<String> {
+    let short = |digest: &str| digest.get(..12).unwrap_or(digest).to_owned();
+    let line =
+        |one: &record::Artifact| format!("{} ({} bytes, sha256 {})", one.path, one.bytes, short(&one.sha256));
+    record.artifacts.iter().map(line).collect()
+}

@@ -1,0 +1,104 @@
+//! The runs that are kept: listed, told, verified, removed. One changed byte anywhere is seen.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value as Json;
+
+use crate::support::{World, example};
+
+/// A world with one finished run of the bundled example.
+fn with_run() -> (World, PathBuf) {
+    let world = example("hello");
+    assert_eq!(world.run(&["run", "hello", "--quiet"]).code, 0);
+    let directory = fs::read_dir(world.path("state/fullsend/runs/local")).unwrap().next().unwrap();
+    (world, directory.unwrap().path())
+}
+
+fn id(directory: &Path) -> String {
+    directory.file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_run_is_listed_told_and_removed() {
+    let (world, directory) = with_run();
+    let id = id(&directory);
+    let listed = world.run(&["runs", "list"]).out;
+    assert!(listed.starts_with(&id) && listed.contains("completed") && listed.contains("hello"), "{listed}");
+    let line: Json = serde_json::from_str(&world.run(&["runs", "list", "--json"]).out).unwrap();
+    assert_eq!((line["run_id"].as_str(), line["outcome"].as_str()), (Some(id.as_str()), Some("completed")));
+
+    let told = world.run(&["runs", "show", &id[..13]]).out;
+    for part in
+        ["timeline", "attempts", "tools", "models", "output", "rejected", "accepted", "agent-result.json"]
+    {
+        assert!(told.contains(part), "{part} is missing:\n{told}");
+    }
+    let record: Json = serde_json::from_str(&world.run(&["runs", "show", "latest", "--json"]).out).unwrap();
+    assert_eq!(
+        record,
+        serde_json::from_slice::<Json>(&fs::read(directory.join("run.json")).unwrap()).unwrap()
+    );
+    assert!(world.run(&["runs", "logs", "latest"]).out.contains("accepted"));
+    let events = world.run(&["runs", "logs", "latest", "--json"]).out;
+    assert_eq!(events, fs::read_to_string(directory.join("events.jsonl")).unwrap());
+    assert!(world.run(&["runs", "logs", "latest", "post_script.log"]).out.contains("misspelt"));
+    let outside = world.run(&["runs", "logs", "latest", "../../../../../repo/greet.sh"]);
+    assert_eq!((outside.code, outside.out.as_str()), (4, ""), "{}", outside.err);
+
+    let unknown = world.run(&["runs", "show", "nonsense"]);
+    assert_eq!(unknown.code, 4);
+    assert!(unknown.err.contains("fullsend runs list"), "{}", unknown.err);
+    assert_eq!(world.run(&["runs", "rm", &id]).code, 0);
+    assert!(!directory.exists());
+    assert_eq!(world.run(&["runs", "list"]).out, "");
+}
+
+#[test]
+fn every_changed_byte_is_seen() {
+    let (world, directory) = with_run();
+    let holds = world.run(&["runs", "verify"]);
+    assert_eq!(holds.code, 0, "{}", holds.err);
+    let spoil = |file: &str, change: &dyn Fn(&mut Vec<u8>)| {
+        let path = directory.join(file);
+        let before = fs::read(&path).unwrap();
+        let mut bytes = before.clone();
+        change(&mut bytes);
+        fs::write(&path, bytes).unwrap();
+        let ran = world.run(&["runs", "verify", "latest", "--json"]);
+        fs::write(&path, before).unwrap();
+        let said: Json = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!((ran.code, said["holds"].as_bool()), (1, Some(false)), "{file}: {}", ran.err);
+    };
+    let flip = |at: usize| move |bytes: &mut Vec<u8>| bytes[at] ^= 1;
+    let length = fs::read(directory.join("events.jsonl")).unwrap().len();
+    for at in (40..length - 1).step_by(length / 23) {
+        spoil("events.jsonl", &flip(at));
+    }
+    spoil("events.jsonl", &|bytes| {
+        let last = bytes[..bytes.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap();
+        bytes.truncate(last + 1);
+    });
+    spoil("run.json", &|bytes| {
+        let text = String::from_utf8(bytes.clone()).unwrap().replace("\"exit_code\": 0", "\"exit_code\": 1");
+        *bytes = text.into_bytes();
+    });
+    spoil("iteration-2/output/agent-result.json", &flip(5));
+    let added = directory.join("iteration-2/output/more.json");
+    fs::write(&added, "{}").unwrap();
+    assert!(world.run(&["runs", "verify"]).err.contains("more.json was added"));
+    fs::remove_file(&added).unwrap();
+    assert_eq!(world.run(&["runs", "verify"]).code, 0);
+}
+
+#[test]
+fn the_oldest_runs_go_when_there_are_too_many() {
+    let (world, first) = with_run();
+    let world = world.env("FULLSEND_KEEP_RUNS", "1");
+    assert_eq!(world.run(&["run", "hello", "--quiet"]).code, 0);
+    assert!(!first.exists());
+    assert_eq!(world.run(&["runs", "list"]).out.lines().count(), 1);
+    let wrong = world.env("FULLSEND_KEEP_RUNS", "many").run(&["run", "hello"]);
+    assert_eq!(wrong.code, 2, "{}", wrong.err);
+    assert!(wrong.err.contains("FULLSEND_KEEP_RUNS"), "{}", wrong.err);
+}
