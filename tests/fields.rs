@@ -143,10 +143,9 @@ fn the_agent_gets_its_input_directory() {
 
 #[test]
 fn what_a_run_cannot_honour_is_refused_and_never_ignored() {
-    for (fields, named) in [
-        ("api_servers:\n  - {name: s, script: scripts/s.sh, port: 8081}\n", "`api_servers`"),
-        ("mcp_servers:\n  files: {command: mcp-files}\n", "`mcp_servers`"),
-    ] {
+    for (fields, named) in
+        [("api_servers:\n  - {name: s, script: scripts/s.sh, port: 8081}\n", "`api_servers`")]
+    {
         let world = world(fields, "true");
         world.script("repo/.fullsend/scripts/s.sh", "#!/bin/sh\n");
         let ran = world.run(&["run", "triage"]);

@@ -72,7 +72,31 @@ pub fn cases() -> Vec<Case> {
     cases.extend(credentials());
     cases.extend(contents());
     cases.extend(fields());
+    cases.extend(options());
     cases
+}
+
+/// What a runtime cannot honour.
+fn options() -> Vec<Case> {
+    let option = |variant: &'static str, runtime: &str, key: &str| {
+        let agent = format!("---\nname: triage\n{key}\n---\nWrite `summary`.\n");
+        with("runtime-option", variant, &format!("runtime: {runtime}"), &[(AGENT, &agent)])
+    };
+    vec![
+        option("tools of codex", "codex", "tools: Bash\nmaxTurns: 3"),
+        option("tools of native", "native", "tools: Read, WebFetch, Bash(git *)"),
+        option("permissions", "claude", "permissionMode: plan"),
+        option("hooks", "claude", "hooks: {PreToolUse: []}\nmcpServers: [files]"),
+        option("memory", "native", "memory: project\nbackground: true\nisolation: worktree"),
+        option("skills", "claude", "skills: [review]"),
+        with("runtime-option", "effort", "runtime: codex\neffort: max", &[]),
+        with(
+            "runtime-option",
+            "plugins",
+            "runtime: native\nplugins: [plugins/p]",
+            &[("repo/.fullsend/plugins/p/.claude-plugin/plugin.json", "{\"name\":\"p\"}")],
+        ),
+    ]
 }
 
 /// What is wrong with a document as such.

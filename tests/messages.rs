@@ -13,6 +13,7 @@ const SOURCES: &[&str] = &[
     "crates/fullsend/src/harness",
     "crates/fullsend/src/resolve",
     "crates/fullsend/src/check",
+    "crates/fullsend/src/runtime",
     "crates/fullsend/src/cli",
 ];
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value as Json, json};
 
 use super::stage::{KEY, Stage, good};
+use crate::support::Who;
 
 /// Mends the bug, reports it wrongly, hears why, reports it rightly.
 fn scenario() -> Json {
@@ -28,9 +29,11 @@ fn price(runtime: &str) -> (f64, f64, f64) {
     if runtime == "codex" { (1.25, 10.0, 0.125) } else { (3.0, 15.0, 0.3) }
 }
 
-fn the_contract_holds(runtime: &str) {
+fn the_contract_holds(runtime: &str, who: Who) {
     let Some(stage) = Stage::new(runtime, "same output", &scenario()) else { return };
-    let record = stage.ends(0);
+    let Some(ran) = stage.run_as(who) else { return };
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let record = stage.record();
     assert_eq!(stage.accepted(2), good());
     let said = fs::read_to_string(stage.directory().join("iteration-2/output/said.txt")).unwrap();
     assert_eq!(said, "Hello, world!\n");
@@ -84,17 +87,32 @@ fn transcript_is_kept(stage: &Stage) {
 
 #[test]
 fn claude_keeps_the_contract() {
-    the_contract_holds("claude");
+    the_contract_holds("claude", Who::Caller);
+}
+
+#[test]
+fn claude_keeps_the_contract_for_an_ordinary_user() {
+    the_contract_holds("claude", Who::User);
 }
 
 #[test]
 fn codex_keeps_the_contract() {
-    the_contract_holds("codex");
+    the_contract_holds("codex", Who::Caller);
+}
+
+#[test]
+fn codex_keeps_the_contract_for_an_ordinary_user() {
+    the_contract_holds("codex", Who::User);
 }
 
 #[test]
 fn native_keeps_the_contract() {
-    the_contract_holds("native");
+    the_contract_holds("native", Who::Caller);
+}
+
+#[test]
+fn native_keeps_the_contract_for_an_ordinary_user() {
+    the_contract_holds("native", Who::User);
 }
 
 /// A command that outlives every timeout, and children of it that try to stay.
@@ -111,6 +129,21 @@ fn nothing_outlives_the_run(runtime: &str) {
     assert!(ran.err.contains("silent"), "{}", ran.err);
     assert!(started.elapsed() < Duration::from_secs(120));
     assert_eq!(processes(&mark), Vec::<String>::new());
+}
+
+#[test]
+#[ignore = "of the full matrix: a minute is the shortest time that a run can have"]
+fn time_that_is_up_ends_every_runtime() {
+    for runtime in ["claude", "codex", "native"] {
+        let mark = format!("84{}", std::process::id());
+        let scenario = json!({ "turns": [[{ "shell": format!("(setsid sleep {mark} &); sleep {mark}") }], [{ "shell": format!("sleep {mark}") }]] });
+        let Some(stage) = Stage::new(runtime, "time is up", &scenario) else { continue };
+        let harness = stage.world.path("repo/.fullsend/harness/mend.yaml");
+        let text = fs::read_to_string(&harness).unwrap().replace("timeout_minutes: 3", "timeout_minutes: 1");
+        fs::write(harness, text).unwrap();
+        assert_eq!(stage.ends(124)["outcome"], "timeout", "{runtime}");
+        assert_eq!(processes(&mark), Vec::<String>::new());
+    }
 }
 
 fn processes(mark: &str) -> Vec<String> {

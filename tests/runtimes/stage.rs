@@ -2,13 +2,14 @@
 //! programs come from the cache that `.ci/run` fills; where they are absent, that is said.
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 
-use crate::support::{Ran, World, root, skip};
+use crate::support::{Ran, Who, World, root, skip};
 
 /// Real programs are large: two runs at a time are enough for a small machine.
 const AT_ONCE: usize = 2;
@@ -135,6 +136,20 @@ impl Stage {
 
     pub fn run(&self) -> Ran {
         self.world.run(&["run", "mend"])
+    }
+
+    /// `None` where this machine cannot, or where that user cannot read the programs.
+    pub fn run_as(&self, who: Who) -> Option<Ran> {
+        if who == Who::User && rustix::process::geteuid().is_root() {
+            let reachable = cache().ancestors().all(|place| {
+                fs::metadata(place).is_ok_and(|about| about.permissions().mode() & 0o005 == 0o005)
+            });
+            if !reachable {
+                skip("runtimes as an ordinary user", "the checkout is in a place that only root can enter");
+                return None;
+            }
+        }
+        self.world.run_as(who, &["run", "mend"])
     }
 
     /// The run that must end with this code.

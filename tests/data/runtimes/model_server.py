@@ -4,7 +4,7 @@
 
 Every request and the usage that was sent for it becomes one JSON line of LOG. Which turn answers is counted from the
 request's own history. Understood of a scenario: `turns`, `branches` with `user_contains` and `tool_result_contains`,
-and the blocks `text`, `shell`, `tool` with `input`, `finish`, `usage` and `sleep`, in seconds.
+and the blocks `text`, `shell`, `tool` with `input`, `finish`, `usage`, `sleep` in seconds, and `error` with a status.
 """
 
 import http.server
@@ -132,6 +132,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             count += 1
             number = count
         acts = choose(history(body))
+        status = next((act["error"] for act in acts if "error" in act), None)
+        if status is not None:
+            self.send_error(status)
+            return
         usage = {"input": 1, "output": 1, **next((act["usage"] for act in acts if "usage" in act), {})}
         blocks = [fit(act, body.get("tools", [])) for act in acts if "usage" not in act and "sleep" not in act]
         speak = messages if "/messages" in self.path else responses

@@ -1,4 +1,4 @@
-//! Fills the staging directories, which appear read-only inside: the agent's definition and its skills. Nothing is
+//! Fills the staging directories, which appear read-only inside: the agent's definition, its skills and plugins. Nothing is
 //! mounted here, and nothing inside can change what it finds. A `Ready` can only be made here.
 
 mod assembled;
@@ -9,6 +9,7 @@ use crate::cancel::Cancel;
 use crate::check::agent::SkillFile;
 use crate::guard::{Barred, Guard};
 use crate::provision::Provisioned;
+use crate::resolve::layers::Found;
 use crate::resolve::library::Library;
 use crate::runtime::{Scene, contract, inside};
 
@@ -32,9 +33,9 @@ impl Ready {
     }
 }
 
-/// The most that one skill may bring.
-const MAX_SKILL_FILES: usize = 1_000;
-const MAX_SKILL_BYTES: u64 = 50 << 20;
+/// The most that one skill or plugin may bring.
+const MAX_FILES: usize = 1_000;
+const MAX_BYTES: u64 = 50 << 20;
 
 #[derive(Debug)]
 pub enum BootstrapError {
@@ -43,6 +44,10 @@ pub enum BootstrapError {
         source: std::io::Error,
     },
     Skill {
+        name: String,
+        why: String,
+    },
+    Plugin {
         name: String,
         why: String,
     },
@@ -55,6 +60,7 @@ impl std::fmt::Display for BootstrapError {
         match self {
             Self::Write { path, source } => write!(f, "cannot write {}: {source}", path.display()),
             Self::Skill { name, why } => write!(f, "the skill `{name}` {why}"),
+            Self::Plugin { name, why } => write!(f, "the plugin `{name}` {why}"),
             Self::Barred(barred) => barred.fmt(f),
         }
     }
@@ -74,6 +80,11 @@ pub fn bootstrap(
     for skill in &checked.skills {
         copy_skill(library, skill, &provisioned.staging.join("config/skills").join(&skill.name))?;
     }
+    for plugin in &checked.plugins {
+        let into = provisioned.staging.join("config/plugins").join(&plugin.name);
+        copy_whole(library, &plugin.found, &into)
+            .map_err(|why| BootstrapError::Plugin { name: plugin.name.clone(), why })?;
+    }
     let repository = format!("{}/{}", inside::WORKSPACE, provisioned.repository_name);
     let harness = &checked.resolved.harness;
     let config = contract::of(harness.runtime.value).config_directory;
@@ -91,9 +102,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), BootstrapError> {
 /// Copies the directory, then applies its overrides: files replaced or removed.
 fn copy_skill(library: &Library, skill: &SkillFile, into: &Path) -> Result<(), BootstrapError> {
     let wrong = |why: String| BootstrapError::Skill { name: skill.name.clone(), why };
-    let from = library.layers.host_path(&skill.found).ok_or_else(|| wrong("is not on disk".to_owned()))?;
-    let mut budget = (MAX_SKILL_FILES, MAX_SKILL_BYTES);
-    copy_directory(&from, into, &mut budget).map_err(|why| wrong(why.to_string()))?;
+    copy_whole(library, &skill.found, into).map_err(wrong)?;
     for (path, replacement) in &skill.overrides {
         let target = into.join(path.as_str());
         match replacement {
@@ -112,7 +121,13 @@ fn copy_skill(library: &Library, skill: &SkillFile, into: &Path) -> Result<(), B
     Ok(())
 }
 
-/// Regular files and directories only: a link in a skill could point anywhere.
+fn copy_whole(library: &Library, found: &Found, into: &Path) -> Result<(), String> {
+    let from = library.layers.host_path(found).ok_or_else(|| "is not on disk".to_owned())?;
+    let mut budget = (MAX_FILES, MAX_BYTES);
+    copy_directory(&from, into, &mut budget).map_err(|why| why.to_string())
+}
+
+/// Regular files and directories only: a link in a skill or a plugin could point anywhere.
 fn copy_directory(from: &Path, into: &Path, budget: &mut (usize, u64)) -> std::io::Result<()> {
     std::fs::create_dir_all(into)?;
     for entry in std::fs::read_dir(from)? {
@@ -123,7 +138,9 @@ fn copy_directory(from: &Path, into: &Path, budget: &mut (usize, u64)) -> std::i
         } else if about.is_file() {
             let spent = (budget.0.checked_sub(1), budget.1.checked_sub(about.len()));
             let (Some(files), Some(bytes)) = spent else {
-                return Err(std::io::Error::other("is too large to be a skill"));
+                return Err(std::io::Error::other(
+                    "is too large: there are more than 1,000 files or 50 MB in it",
+                ));
             };
             *budget = (files, bytes);
             std::fs::copy(entry.path(), target)?;

@@ -30,6 +30,7 @@ pub struct Checked {
     pub resolved: Resolved,
     pub agent: AgentFile,
     pub skills: Vec<SkillFile>,
+    pub plugins: Vec<references::Plugin>,
     pub policy: PolicyFile,
     pub schema: Option<SchemaFile>,
     /// Set by callers that want a document of their own.
@@ -59,6 +60,7 @@ pub fn check(
     let scripts = references::scripts(library, &resolved.harness, problems);
     let agent = agent::check(library, &resolved.harness, problems);
     let skills = agent::check_skills(library, &resolved.harness, problems);
+    let plugins = references::plugins(library, &resolved.harness, problems);
     let schema = output::check(library, &resolved, problems);
     let policy = policies::check(library, &mut resolved, problems);
     let providers = providers::check(library, &resolved.harness, problems);
@@ -71,5 +73,5 @@ pub fn check(
         return None;
     }
     let (agent, policy) = (agent?, policy?);
-    Some(Checked { resolved, agent, skills, policy, schema, expected: None, providers, scripts })
+    Some(Checked { resolved, agent, skills, plugins, policy, schema, expected: None, providers, scripts })
 }

@@ -21,9 +21,6 @@ pub enum Kind {
 
 pub fn check(library: &mut Library, resolved: &Resolved, problems: &mut Vec<Diagnostic>) {
     let harness = &resolved.harness;
-    for plugin in &harness.plugins {
-        remote_or_local(library, harness, plugin, "plugins", Kind::Directory, problems);
-    }
     for profile in harness.openshell.iter().flat_map(|openshell| &openshell.profiles) {
         remote_or_local(library, harness, profile, "openshell.profiles", Kind::File, problems);
     }
@@ -66,6 +63,22 @@ pub fn check(library: &mut Library, resolved: &Resolved, problems: &mut Vec<Diag
             Err(why) => problems.push(Diagnostic::error("value", input.at, format!("`agent_input` {why}"))),
         }
     }
+}
+
+/// A plugin's directory, which was found.
+#[derive(Clone, Debug)]
+pub struct Plugin {
+    pub name: String,
+    pub found: Found,
+}
+
+/// The plugins of the harness.
+pub fn plugins(library: &Library, harness: &Harness, problems: &mut Vec<Diagnostic>) -> Vec<Plugin> {
+    let mut find = |plugin: &At<Ref>| {
+        let found = remote_or_local(library, harness, plugin, "plugins", Kind::Directory, problems)?;
+        Some(Plugin { name: plugin.stem().to_owned(), found })
+    };
+    harness.plugins.iter().filter_map(&mut find).collect()
 }
 
 /// The scripts of a run, found and executable.

@@ -61,12 +61,14 @@ fn files(runtime: RuntimeName) -> Vec<(&'static str, String)> {
         RuntimeName::Codex => defaults::INIT_PROVIDER_OPENAI,
         RuntimeName::Claude | RuntimeName::Native => defaults::INIT_PROVIDER_ANTHROPIC,
     };
+    // Codex has tools of its own, and takes no list of them.
+    let is_listed = |line: &&str| runtime != RuntimeName::Codex || !line.starts_with("tools:");
     vec![
         (
             "harness/assess.yaml",
             defaults::INIT_HARNESS.replace("runtime: native", &format!("runtime: {runtime}")),
         ),
-        ("agents/assess.md", defaults::INIT_AGENT.to_owned()),
+        ("agents/assess.md", defaults::INIT_AGENT.split_inclusive('\n').filter(is_listed).collect()),
         ("schemas/assess.json", defaults::INIT_SCHEMA.to_owned()),
         ("policies/assess.yaml", defaults::INIT_POLICY.to_owned()),
         ("providers/model.yaml", provider.to_owned()),

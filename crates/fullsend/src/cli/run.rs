@@ -131,6 +131,7 @@ fn prepare(
         let asked = |file: &&ProviderFile| arguments.replay.is_none() || !file.inference_capable();
         let files: Vec<ProviderFile> = checked.providers.iter().filter(asked).cloned().collect();
         problems.extend(crate::check::providers::unset(&files, &lookup, Strictness::Required));
+        problems.extend(crate::runtime::options::refused(checked));
         problems.extend(run::unbuilt::unbuilt(checked));
     }
     checked.filter(|_| !problems.iter().any(Diagnostic::is_error))

@@ -247,7 +247,7 @@ fn make_staging(directory: &Path) -> Result<PathBuf, ProvisionError> {
     let sandboxes = directory.join(SANDBOXES);
     std::fs::create_dir_all(&sandboxes)
         .map_err(|source| ProvisionError::Staging { path: sandboxes, source })?;
-    for below in ["config/agents", "config/skills", "workspace"] {
+    for below in ["config/agents", "config/skills", "config/plugins", "workspace"] {
         std::fs::create_dir_all(path.join(below))
             .map_err(|source| ProvisionError::Staging { path: path.clone(), source })?;
     }

@@ -4,7 +4,6 @@
 use yaml::Diagnostic;
 
 use crate::check::Checked;
-use crate::harness::names::RuntimeName;
 
 /// One error for each field that this run would have to ignore.
 pub fn unbuilt(checked: &Checked) -> Vec<Diagnostic> {
@@ -14,14 +13,6 @@ pub fn unbuilt(checked: &Checked) -> Vec<Diagnostic> {
         let message = format!("`{field}` is not honoured by a run yet, and is never ignored");
         found.push(Diagnostic::error("not-built", at, message).help(instead.to_owned()));
     };
-    if let Some((name, _)) =
-        harness.mcp_servers.iter().next().filter(|_| harness.runtime.value == RuntimeName::Native)
-    {
-        say(name.at, "mcp_servers", "the native runtime has none yet: use `runtime: claude`");
-    }
-    if let Some(plugin) = harness.plugins.first().filter(|_| harness.runtime.value != RuntimeName::Claude) {
-        say(plugin.at, "plugins", "only `runtime: claude` has plugins");
-    }
     if let Some(model) = &harness.security.host_scanners.llm_guard.model {
         say(
             model.at,

@@ -33,7 +33,7 @@ const fn feature(name: &'static str, switch: &'static str, works: Works) -> Feat
 pub const FEATURES: &[Feature] = &[
     feature("Context files scanned", "security.host_scanners.context_injection", Works::Host),
     feature("Agent, skills and plugins scanned", "security.host_scanners", Works::Host),
-    feature("Prompt injection model", "security.host_scanners.llm_guard", Works::Host),
+    feature("Prompt injection (llm_guard)", "security.host_scanners.llm_guard", Works::Host),
     feature("Command scanning (tirith)", "security.sandbox_hooks.tirith", Works::Calls),
     feature("SSRF before a call", "security.sandbox_hooks.ssrf_pretool", Works::Calls),
     feature("Tool allowlist", "security.sandbox_hooks.tool_allowlist_pretool", Works::Calls),

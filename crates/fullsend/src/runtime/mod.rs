@@ -9,10 +9,12 @@ pub mod inside;
 pub mod install;
 pub mod matrix;
 pub mod native;
+pub mod options;
 mod process;
 pub mod programs;
 pub mod prompt;
 mod schema;
+mod skills;
 pub mod state;
 pub mod stream;
 
@@ -133,7 +135,7 @@ pub fn mounts(outfit: &Outfit<'_>) -> Vec<Mount> {
     match outfit.cleared.checked.resolved.harness.runtime.value {
         RuntimeName::Claude => mounts.extend(claude::settings::mounts(outfit)),
         RuntimeName::Codex => mounts.extend(codex::settings::mounts(outfit)),
-        RuntimeName::Native => {}
+        RuntimeName::Native => mounts.extend(native::settings::mounts(outfit)),
     }
     mounts
 }

@@ -89,6 +89,9 @@ fn arguments(scene: &Scene<'_>, task: &Task, session: &str) -> Vec<String> {
     if let Some(turns) = about.and_then(|about| about.max_turns) {
         add("--max-turns", &turns.to_string());
     }
+    for plugin in &checked.plugins {
+        add("--plugin-dir", &format!("{}/{}", inside::PLUGINS, plugin.name));
+    }
     let schema = checked.hand_in().schema.and_then(schema::plain).map(|schema| schema.to_string());
     if let Some(schema) = schema.filter(|schema| schema.len() <= MAX_SCHEMA) {
         add("--json-schema", &schema);

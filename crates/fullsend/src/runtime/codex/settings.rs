@@ -1,13 +1,11 @@
 //! The files around a launch, all of them read-only inside: requirements with our one hook and no other, and the whole
 //! configuration. See docs/decisions/0008-codex-launch.md for why these and not others.
 
-use std::path::Path;
-
 use sandbox::{Mount, MountKind};
 
 use crate::harness::names::RuntimeName;
 use crate::runtime::contract;
-use crate::runtime::{Outfit, inside, schema};
+use crate::runtime::{Outfit, inside, schema, skills};
 
 /// Requirements of the highest rank, which no other file can change.
 const REQUIREMENTS: &str = "/etc/codex/requirements.toml";
@@ -36,8 +34,6 @@ const FEATURES_OFF: &[&str] = &[
 /// Where a repository keeps skills that Codex would find.
 const REPOSITORY_SKILLS: &[&str] = &[".agents/skills", ".codex/skills"];
 
-const MAX_SKILLS: usize = 1000;
-
 pub fn schema_file() -> String {
     format!("{}/output-schema.json", inside::LAUNCH)
 }
@@ -53,6 +49,7 @@ pub fn mounts(outfit: &Outfit<'_>) -> Vec<Mount> {
         file(format!("{config}/config.toml"), configuration(outfit)),
     ];
     let schema = outfit.cleared.checked.hand_in().schema.and_then(schema::strict);
+    mounts.extend(hidden(outfit));
     mounts.extend(schema.map(|schema| file(schema_file(), schema.to_string())));
     mounts
 }
@@ -72,6 +69,7 @@ fn requirements(outfit: &Outfit<'_>) -> String {
 }
 
 fn configuration(outfit: &Outfit<'_>) -> String {
+    let config = contract::of(RuntimeName::Codex).config_directory;
     let door = quoted(&format!("http://{}/v1", inside::DOOR_NAME));
     let mut text = format!(
         "model_provider = \"fullsend\"\n\
@@ -86,11 +84,11 @@ fn configuration(outfit: &Outfit<'_>) -> String {
          wire_api = \"responses\"\nrequest_max_retries = 4\nstream_max_retries = 2\n\n\
          [analytics]\nenabled = false\n[feedback]\nenabled = false\n[otel]\nexporter = \"none\"\n\n\
          [projects.{}]\ntrust_level = \"untrusted\"\n\n[features]\n",
-        quoted(&outfit.cleared.agent_text),
+        quoted(&format!("{}{}", outfit.cleared.agent_text, skills::listing(&outfit.cleared.checked, config))),
         quoted(outfit.repository_inside),
     );
     text.extend(FEATURES_OFF.iter().map(|feature| format!("{feature} = false\n")));
-    text.push_str(&skills(outfit));
+    text.push_str(&repository_skills(outfit));
     text.push_str(&servers(outfit));
     text
 }
@@ -98,24 +96,30 @@ fn configuration(outfit: &Outfit<'_>) -> String {
 /// The variable that holds what stands in for the key.
 pub const KEY: &str = "FULLSEND_MODEL_KEY";
 
-/// Skills are found by looking; those of the repository are switched off one by one, because there is no other way.
-fn skills(outfit: &Outfit<'_>) -> String {
-    let mut text = "\n[skills.bundled]\nenabled = false\n".to_owned();
+/// Codex looks for skills in the repository too. None of those is listed, because the list is ours; and none is there to
+/// be called by its name, because each is switched off where it was found.
+fn repository_skills(outfit: &Outfit<'_>) -> String {
+    let mut text =
+        "\n[skills]\ninclude_instructions = false\n\n[skills.bundled]\nenabled = false\n".to_owned();
     for place in REPOSITORY_SKILLS {
-        for name in directories(&outfit.repository.join(place)) {
-            let path = format!("{}/{place}/{name}/SKILL.md", outfit.repository_inside);
+        for name in skills::find(&outfit.repository.join(place)).unwrap_or_default() {
+            let path = format!("{}/{place}/{name}", outfit.repository_inside);
             text.push_str(&format!("\n[[skills.config]]\npath = {}\nenabled = false\n", quoted(&path)));
         }
     }
     text
 }
 
-fn directories(place: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(place).into_iter().flatten().flatten().take(MAX_SKILLS);
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    names
+/// Places with more skills than can be switched off one by one are hidden from the agent altogether.
+fn hidden(outfit: &Outfit<'_>) -> Vec<Mount> {
+    let places =
+        REPOSITORY_SKILLS.iter().filter(|place| skills::find(&outfit.repository.join(place)).is_none());
+    places
+        .map(|place| Mount {
+            target: format!("{}/{place}", outfit.repository_inside).into(),
+            kind: MountKind::Temporary { size_bytes: 4096, inodes: 2, mode: 0o555 },
+        })
+        .collect()
 }
 
 fn servers(outfit: &Outfit<'_>) -> String {

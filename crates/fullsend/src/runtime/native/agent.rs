@@ -2,37 +2,54 @@
 //! It reads its task from standard input and reports on standard output; it has no key and no other way out.
 
 use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use egress::client::Client;
+use egress::client::{Client, ClientError};
 use egress::wire::{Answer as Spoken, Block, Message, Request, Role, ToolCall, ToolResult, Wire, codec};
 use serde_json::Value as Json;
 
-use super::protocol::{AgentReport, AgentTask, End};
-use super::tools;
+use super::protocol::{AgentReport, AgentTask, End, Speaks};
+use super::servers::Servers;
+use super::{compaction, tools};
 use crate::guard::client;
 use crate::guard::dialect::native::{Answer, Question};
 
 /// The most that a task may be.
 const MAX_TASK: u64 = 64 << 20;
 
+/// The longest answer that the model is asked for.
+const MAX_TOKENS: u64 = 8192;
+
+/// A conversation larger than this loses its oldest results: about half of what models hold today.
+const MAX_CONVERSATION: usize = 400 << 10;
+
+/// Pauses before asking once more when the model was busy or out of reach.
+const RETRIES: [Duration; 4] =
+    [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
+
+/// How often it is said that the model still speaks.
+const HEARING: Duration = Duration::from_secs(1);
+
 /// The hidden `__agent` command.
 pub fn main() -> std::process::ExitCode {
     let mut text = String::new();
     let read = std::io::stdin().take(MAX_TASK).read_to_string(&mut text);
-    let task: AgentTask = match read
-        .map_err(|e| e.to_string())
-        .and_then(|_| serde_json::from_str(&text).map_err(|e| e.to_string()))
-    {
-        Ok(task) => task,
-        Err(_) => return std::process::ExitCode::from(70),
+    let Some(task) = read.ok().and_then(|_| serde_json::from_str::<AgentTask>(&text).ok()) else {
+        return std::process::ExitCode::from(70);
     };
     // The door waits for this before it lets the first request pass.
-    if let Err(why) = ask(&task, &Question::Start) {
-        report(&AgentReport::End { how: End::Failed { why }, turns: 0, conversation: Json::Null });
-        return std::process::ExitCode::SUCCESS;
-    }
-    let (how, request) = converse(&task);
+    let started = ask(&task, &Question::Start).and_then(|_| Servers::load(&task.servers));
+    let servers = match started {
+        Ok(servers) => servers,
+        Err(why) => {
+            report(&AgentReport::End { how: End::Failed { why }, turns: 0, conversation: Json::Null });
+            return std::process::ExitCode::SUCCESS;
+        }
+    };
+    let (how, request) = converse(&task, &servers);
     let turns = egress::wire::turns(&request.messages) as u64;
+    // Kept in one format, whichever the model speaks.
     report(&AgentReport::End { how, turns, conversation: codec::write_request(Wire::Messages, &request) });
     std::process::ExitCode::SUCCESS
 }
@@ -42,22 +59,26 @@ fn report(report: &AgentReport) {
     drop(writeln!(std::io::stdout().lock(), "{line}"));
 }
 
-fn converse(task: &AgentTask) -> (End, Request) {
-    let client = Client::new(task.door, Wire::Messages);
-    let mut request = begin(task);
+fn converse(task: &AgentTask, servers: &Servers) -> (End, Request) {
+    let wire = match task.speaks {
+        Speaks::Messages => Wire::Messages,
+        Speaks::Responses => Wire::Responses,
+    };
+    let client = Client::new(task.door, wire);
+    let mut request = begin(task, servers);
     for _ in 0..task.max_turns {
-        let answer = match client.ask(&request, &mut |_| {}) {
+        compaction::compact(&mut request.messages, MAX_CONVERSATION);
+        let answer = match patiently(&client, &request) {
             Ok(answer) => answer,
             Err(error) => return (End::Failed { why: error.to_string() }, request),
         };
         let calls: Vec<ToolCall> = calls_of(&answer);
-        let last_words: String = answer.blocks.iter().filter_map(text_of).collect();
+        let last_words: String = answer.blocks.iter().filter_map(Block::as_text).collect();
         request.messages.push(Message { role: Role::Assistant, blocks: answer.blocks });
         if calls.is_empty() {
             return (End::Stopped { last_words }, request);
         }
-        let mut finished = false;
-        let blocks = calls.iter().map(|call| Block::ToolResult(perform(task, call, &mut finished))).collect();
+        let (blocks, finished) = perform_all(task, servers, &calls);
         request.messages.push(Message { role: Role::User, blocks });
         if finished {
             return (End::Finished, request);
@@ -66,8 +87,26 @@ fn converse(task: &AgentTask) -> (End, Request) {
     (End::Failed { why: format!("it did not finish within {} turns", task.max_turns) }, request)
 }
 
+/// Asks again where the same request may succeed later.
+fn patiently(client: &Client, request: &Request) -> Result<Spoken, ClientError> {
+    let mut last = Instant::now();
+    let mut hear = |_: &egress::wire::Delta| {
+        if last.elapsed() >= HEARING {
+            last = Instant::now();
+            report(&AgentReport::Hearing);
+        }
+    };
+    for pause in RETRIES {
+        match client.ask(request, &mut hear) {
+            Err(error) if error.is_passing() => std::thread::sleep(pause),
+            answered => return answered,
+        }
+    }
+    client.ask(request, &mut hear)
+}
+
 /// The conversation so far with the new words of the user, or a new one.
-fn begin(task: &AgentTask) -> Request {
+fn begin(task: &AgentTask, servers: &Servers) -> Request {
     let restored = task
         .conversation
         .as_ref()
@@ -78,11 +117,21 @@ fn begin(task: &AgentTask) -> Request {
         model: task.model.clone(),
         system: task.system.clone(),
         messages,
-        tools: tools::offered(&task.tools, task.output_schema.as_ref()),
-        max_tokens: Some(8192),
-        effort: None,
+        tools: tools::offered(|name| is_wanted(task, name), servers.tools(), task.output_schema.as_ref()),
+        max_tokens: Some(MAX_TOKENS),
+        effort: task.effort.clone(),
         stream: true,
     }
+}
+
+/// `mcp__server` stands for all tools of that server.
+fn is_wanted(task: &AgentTask, name: &str) -> bool {
+    let named = |names: &[String]| {
+        names.iter().any(|known| {
+            known == name || (known.starts_with("mcp__") && name.starts_with(&format!("{known}__")))
+        })
+    };
+    (task.tools.is_empty() || named(&task.tools)) && !named(&task.disallowed_tools)
 }
 
 fn calls_of(answer: &Spoken) -> Vec<ToolCall> {
@@ -93,19 +142,37 @@ fn calls_of(answer: &Spoken) -> Vec<ToolCall> {
         .collect()
 }
 
-fn text_of(block: &Block) -> Option<&str> {
-    if let Block::Text(text) = block { Some(text) } else { None }
+/// The calls of one answer run side by side; their results come in the order of the calls.
+fn perform_all(task: &AgentTask, servers: &Servers, calls: &[ToolCall]) -> (Vec<Block>, bool) {
+    let finished = AtomicBool::new(false);
+    let one = |call: &ToolCall| Block::ToolResult(perform(task, servers, call, &finished));
+    let blocks = std::thread::scope(|scope| {
+        let running: Vec<_> = calls.iter().map(|call| scope.spawn(move || one(call))).collect();
+        running
+            .into_iter()
+            .zip(calls)
+            .map(|(thread, call)| {
+                thread.join().unwrap_or_else(|_| {
+                    let parts = vec!["the tool failed".to_owned()];
+                    Block::ToolResult(ToolResult { id: call.id.clone(), parts, is_error: true })
+                })
+            })
+            .collect()
+    });
+    (blocks, finished.load(Ordering::SeqCst))
 }
 
-fn perform(task: &AgentTask, call: &ToolCall, finished: &mut bool) -> ToolResult {
-    let summary = tools::summary(&call.name, &call.input);
+fn perform(task: &AgentTask, servers: &Servers, call: &ToolCall, finished: &AtomicBool) -> ToolResult {
+    let summary = tools::summary(&call.input);
     report(&AgentReport::ToolStarted { call: call.id.clone(), tool: call.name.clone(), summary });
     let outcome = judged(task, call, || {
         if call.name == tools::FINISH {
-            finish(task, call, finished)
-        } else {
-            tools::run(&call.name, &call.input)
+            return finish(task, call, finished);
         }
+        if !is_wanted(task, &call.name) {
+            return tools::Outcome::error(format!("the tool `{}` is not offered", call.name));
+        }
+        servers.call(&call.name, &call.input).unwrap_or_else(|| tools::run(&call.name, &call.input))
     });
     let bytes = outcome.text.len() as u64;
     report(&AgentReport::ToolFinished { call: call.id.clone(), is_error: outcome.is_error, bytes });
@@ -139,13 +206,13 @@ fn ask(task: &AgentTask, question: &Question) -> Result<Answer, String> {
 }
 
 /// Writes the output file. Whether it is good is decided on the host.
-fn finish(task: &AgentTask, call: &ToolCall, finished: &mut bool) -> tools::Outcome {
+fn finish(task: &AgentTask, call: &ToolCall, finished: &AtomicBool) -> tools::Outcome {
     let output = call.input.get("output").unwrap_or(&call.input);
     let text = format!("{output:#}\n");
     match std::fs::write(&task.output_path, text) {
         Ok(()) => {
-            *finished = true;
-            tools::Outcome { text: "The result was handed in.".to_owned(), is_error: false }
+            finished.store(true, Ordering::SeqCst);
+            tools::Outcome::ok("The result was handed in.")
         }
         Err(error) => tools::Outcome::error(format!("{}: {error}", task.output_path)),
     }

@@ -5,17 +5,27 @@ use std::time::Instant;
 use sandbox::{Command, Stdio};
 use serde_json::Value as Json;
 
-use super::protocol::{AgentReport, AgentTask, End};
+use super::protocol::{AgentReport, AgentTask, End, Speaks};
+use super::settings;
+use crate::check::Checked;
 use crate::event::RunEvent;
 use crate::event::log::Emitter;
+use crate::harness::names::RuntimeName;
 use crate::runtime::process::{self, Ended};
 use crate::runtime::state::StateFile;
-use crate::runtime::{Attempt, Conversation, Ending, RuntimeError, Scene, Task, inside, prompt};
+use crate::runtime::{
+    Attempt, Conversation, Ending, RuntimeError, Scene, Task, contract, inside, prompt, skills,
+};
+
+/// Of one attempt, where nothing else bounds it.
+const MOST_TURNS: u64 = 200;
 
 /// The whole conversation, in the format of the Messages API.
 const CONVERSATION: &str = "conversation.json";
 
-const DEFAULT_MODEL: &str = "claude-sonnet-5";
+/// Where neither the harness nor the agent names a model, by what the provider speaks.
+const DEFAULT_MODELS: [(Speaks, &str); 2] =
+    [(Speaks::Messages, "claude-sonnet-5"), (Speaks::Responses, "gpt-5.5")];
 
 pub fn attempt(scene: &Scene<'_>, task: &Task, emit: &Emitter) -> Result<Attempt, RuntimeError> {
     let mut command = Command::new([inside::PROGRAM, "__agent"]);
@@ -39,6 +49,8 @@ pub fn attempt(scene: &Scene<'_>, task: &Task, emit: &Emitter) -> Result<Attempt
 fn tell(report: AgentReport, task: &Task, emit: &Emitter) -> Option<Attempt> {
     let iteration = task.iteration;
     match report {
+        // The line itself tells the watchdog.
+        AgentReport::Hearing => None,
         AgentReport::ToolStarted { call, tool, summary } => {
             emit.emit(RunEvent::ToolStarted { iteration, call, tool, summary });
             None
@@ -69,22 +81,45 @@ fn lost(task: &Task, why: String) -> Attempt {
 fn describe(scene: &Scene<'_>, task: &Task) -> AgentTask {
     let cleared = scene.cleared;
     let (checked, harness) = (&cleared.checked, &cleared.checked.resolved.harness);
+    let config = contract::of(RuntimeName::Native).config_directory;
     let frontmatter = checked.agent.frontmatter.as_ref();
     let model = harness.model.as_ref().or(frontmatter.and_then(|about| about.model.as_ref()));
+    let model = model.filter(|model| model.as_str() != "inherit");
+    let effort = harness.effort.as_ref().or(frontmatter.and_then(|about| about.effort.as_ref()));
     let tools = frontmatter.and_then(|about| about.tools.as_ref()).map(|names| names.0.clone());
+    let not = frontmatter.and_then(|about| about.disallowed_tools.as_ref()).map(|names| names.0.clone());
+    let own_turns = frontmatter.and_then(|about| about.max_turns);
+    let speaks = speaks(checked);
     let budget = harness.budget.as_ref().and_then(|budget| budget.turns.as_ref());
     AgentTask {
         door: inside::DOOR,
         guard: scene.guard.hook_arguments(),
-        model: model.map_or_else(|| DEFAULT_MODEL.to_owned(), |model| model.to_string()),
-        system: cleared.agent_text.clone(),
+        speaks,
+        model: model.map_or_else(|| default_model(speaks).to_owned(), |model| model.to_string()),
+        effort: effort.map(|effort| effort.to_string()),
+        system: format!("{}{}", cleared.agent_text, skills::listing(checked, config)),
         prompt: prompt::prompt(cleared, task),
         conversation: task.conversation.as_ref().and_then(restored),
         tools: tools.unwrap_or_default(),
+        disallowed_tools: not.unwrap_or_default(),
+        servers: settings::servers_file(),
         output_path: format!("{}/{}", inside::OUTPUT, checked.hand_in().file),
         output_schema: checked.hand_in().schema.cloned(),
-        max_turns: budget.map_or(200, |turns| turns.get()),
+        max_turns: own_turns.or(budget.map(|turns| turns.get())).unwrap_or(MOST_TURNS),
     }
+}
+
+/// As the vendor of the provider that serves the model.
+fn speaks(checked: &Checked) -> Speaks {
+    let provider = checked.providers.iter().find(|file| file.inference_capable());
+    match provider.map(|file| file.provider.kind.as_str()) {
+        Some("openai") => Speaks::Responses,
+        _ => Speaks::Messages,
+    }
+}
+
+fn default_model(speaks: Speaks) -> &'static str {
+    DEFAULT_MODELS.iter().find(|(wire, _)| *wire == speaks).map_or("", |(_, model)| *model)
 }
 
 fn restored(conversation: &Conversation) -> Option<Json> {

@@ -8,28 +8,65 @@ use std::net::SocketAddr;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AgentTask {
     pub door: SocketAddr,
+    /// Which vendor's format the model behind the door speaks.
+    pub speaks: Speaks,
     /// How to reach the guard: the words of a hook.
     pub guard: [String; 3],
     pub model: String,
+    pub effort: Option<String>,
     pub system: String,
     /// Said as the user: the task, or what was wrong with the last output.
     pub prompt: String,
     /// The conversation so far, as the last `End` gave it.
     pub conversation: Option<Json>,
+    /// Only these tools; empty means all of them.
     pub tools: Vec<String>,
+    pub disallowed_tools: Vec<String>,
+    /// A file with the MCP servers of the harness.
+    pub servers: String,
     /// Where the finish tool writes, and what it must look like.
     pub output_path: String,
     pub output_schema: Option<Json>,
     pub max_turns: u64,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Speaks {
+    Messages,
+    Responses,
+}
+
+/// An MCP server of the harness, as that file has it in a list.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ServerTask {
+    pub name: String,
+    pub command: String,
+    pub arguments: Vec<String>,
+    pub environment: Vec<(String, String)>,
+}
+
 /// Said on standard output.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum AgentReport {
-    ToolStarted { call: String, tool: String, summary: String },
-    ToolFinished { call: String, is_error: bool, bytes: u64 },
-    End { how: End, turns: u64, conversation: Json },
+    /// The model speaks, and has done so for a while.
+    Hearing,
+    ToolStarted {
+        call: String,
+        tool: String,
+        summary: String,
+    },
+    ToolFinished {
+        call: String,
+        is_error: bool,
+        bytes: u64,
+    },
+    End {
+        how: End,
+        turns: u64,
+        conversation: Json,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,25 +1,23 @@
-//! What the agent can do inside: run a command, read and write files, and finish with its output. The sandbox is the
-//! boundary; these bound only time and size.
-
-use std::io::{Read, Write};
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+//! What the agent can do inside, as the model sees it: the list of tools, and which code does each. The sandbox is the
+//! boundary; the tools bound only time and size.
 
 use egress::wire::Tool;
 use serde_json::{Value as Json, json};
 
-const MAX_OUTPUT: usize = 64 << 10;
-const MAX_COMMAND_TIME: Duration = Duration::from_secs(120);
+use super::{files, shell};
+
+/// The most that a result may be.
+pub const MAX_OUTPUT: usize = 64 << 10;
 
 /// What a tool gave back.
+#[derive(Debug)]
 pub struct Outcome {
     pub text: String,
     pub is_error: bool,
 }
 
 impl Outcome {
-    fn ok(text: impl Into<String>) -> Self {
+    pub fn ok(text: impl Into<String>) -> Self {
         Self { text: text.into(), is_error: false }
     }
 
@@ -31,36 +29,21 @@ impl Outcome {
 /// The tool that ends the run with its output.
 pub const FINISH: &str = "finish";
 
-/// The tools offered to the model: the named ones, and always the one to finish with.
-pub fn offered(names: &[String], output_schema: Option<&Json>) -> Vec<Tool> {
-    let all = [
-        (
-            "Bash",
-            "Run a command with /bin/sh in the repository.",
-            json!({ "type": "object", "properties": { "command": { "type": "string" } }, "required": ["command"] }),
-        ),
-        (
-            "Read",
-            "Read a file.",
-            json!({ "type": "object", "properties": { "path": { "type": "string" } }, "required": ["path"] }),
-        ),
-        (
-            "Write",
-            "Write a file, replacing what was there.",
-            json!({ "type": "object", "properties": { "path": { "type": "string" }, "content": { "type": "string" } }, "required": ["path", "content"] }),
-        ),
-    ];
-    let wanted =
-        |name: &str| names.is_empty() || names.iter().any(|known| known.split('(').next() == Some(name));
-    let mut tools: Vec<Tool> = all
-        .into_iter()
-        .filter(|(name, _, _)| wanted(name))
-        .map(|(name, description, schema)| Tool {
-            name: name.to_owned(),
-            description: description.to_owned(),
-            schema,
-        })
-        .collect();
+/// The tools that it has by itself.
+pub const NAMES: &[&str] = &["Bash", "Read", "Write", "Edit", "Glob", "Grep"];
+
+/// The tools offered to the model: of its own and of its servers' those that are wanted, and always the one to finish.
+pub fn offered(
+    wanted: impl Fn(&str) -> bool,
+    of_servers: Vec<Tool>,
+    output_schema: Option<&Json>,
+) -> Vec<Tool> {
+    let own = NAMES.iter().map(|name| Tool {
+        name: (*name).to_owned(),
+        description: described(name).0.to_owned(),
+        schema: described(name).1,
+    });
+    let mut tools: Vec<Tool> = own.chain(of_servers).filter(|tool| wanted(&tool.name)).collect();
     let output = output_schema.cloned().unwrap_or(json!({ "type": "object" }));
     tools.push(Tool {
         name: FINISH.to_owned(),
@@ -70,93 +53,64 @@ pub fn offered(names: &[String], output_schema: Option<&Json>) -> Vec<Tool> {
     tools
 }
 
+fn described(name: &str) -> (&'static str, Json) {
+    let text = json!({ "type": "string" });
+    let object = |properties: Json, required: &[&str]| json!({ "type": "object", "properties": properties, "required": required });
+    match name {
+        "Bash" => (
+            "Run a command with /bin/sh in the repository.",
+            object(json!({ "command": text }), &["command"]),
+        ),
+        "Read" => (
+            "Read a file, from a line on and as many lines as asked for.",
+            object(
+                json!({ "path": text, "offset": { "type": "integer" }, "limit": { "type": "integer" } }),
+                &["path"],
+            ),
+        ),
+        "Write" => (
+            "Write a file, replacing what was there.",
+            object(json!({ "path": text, "content": text }), &["path", "content"]),
+        ),
+        "Edit" => (
+            "Replace a text in a file by another. It must be there exactly once, unless `all` is true.",
+            object(
+                json!({ "path": text, "old": text, "new": text, "all": { "type": "boolean" } }),
+                &["path", "old", "new"],
+            ),
+        ),
+        "Glob" => (
+            "List files whose path matches a pattern, such as `src/**/*.rs`.",
+            object(json!({ "pattern": text, "path": text }), &["pattern"]),
+        ),
+        _ => (
+            "Search files for an extended regular expression; lines come as path:line:text.",
+            object(json!({ "pattern": text, "path": text }), &["pattern"]),
+        ),
+    }
+}
+
 /// A few words about a call, for people who watch.
-pub fn summary(tool: &str, input: &Json) -> String {
-    let text = match tool {
-        "Bash" => input["command"].as_str(),
-        "Read" | "Write" => input["path"].as_str(),
-        _ => None,
-    };
-    let line = text.unwrap_or("").split_whitespace().collect::<Vec<_>>().join(" ");
+pub fn summary(input: &Json) -> String {
+    let told = ["command", "path", "pattern"].iter().find_map(|key| input[*key].as_str());
+    let line = told.unwrap_or("").split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().take(120).collect()
 }
 
 pub fn run(tool: &str, input: &Json) -> Outcome {
-    let text = |key: &str| input[key].as_str().map(str::to_owned);
-    match tool {
-        "Bash" => text("command").map_or_else(|| missing("command"), |command| bash(&command)),
-        "Read" => text("path").map_or_else(|| missing("path"), |path| read(&path)),
-        "Write" => match (text("path"), text("content")) {
-            (Some(path), Some(content)) => write(&path, &content),
-            _ => missing("path and content"),
-        },
-        other => Outcome::error(format!("there is no tool `{other}`")),
-    }
-}
-
-fn missing(what: &str) -> Outcome {
-    Outcome::error(format!("the call needs {what}"))
-}
-
-fn read(path: &str) -> Outcome {
-    let file = match std::fs::File::open(path) {
-        Ok(file) => file,
-        Err(error) => return Outcome::error(format!("{path}: {error}")),
+    let text = |key: &'static str| input[key].as_str().ok_or(key);
+    let number = |key: &str| input[key].as_u64().and_then(|number| usize::try_from(number).ok());
+    let place = input["path"].as_str().unwrap_or(".");
+    let done = match tool {
+        "Bash" => text("command").map(shell::bash),
+        "Read" => text("path").map(|path| files::read(path, number("offset"), number("limit"))),
+        "Write" => text("path").and_then(|path| Ok(files::write(path, text("content")?))),
+        "Edit" => text("path").and_then(|path| {
+            Ok(files::edit(path, text("old")?, text("new")?, input["all"].as_bool().unwrap_or(false)))
+        }),
+        "Glob" => text("pattern").map(|pattern| files::glob(pattern, place)),
+        "Grep" => text("pattern").map(|pattern| shell::grep(pattern, place)),
+        other => Ok(Outcome::error(format!("there is no tool `{other}`"))),
     };
-    let mut bytes = Vec::new();
-    match file.take(MAX_OUTPUT as u64).read_to_end(&mut bytes) {
-        Ok(_) => Outcome::ok(String::from_utf8_lossy(&bytes)),
-        Err(error) => Outcome::error(format!("{path}: {error}")),
-    }
-}
-
-fn write(path: &str, content: &str) -> Outcome {
-    let result = std::fs::File::create(path).and_then(|mut file| file.write_all(content.as_bytes()));
-    match result {
-        Ok(()) => Outcome::ok(format!("wrote {} bytes", content.len())),
-        Err(error) => Outcome::error(format!("{path}: {error}")),
-    }
-}
-
-fn bash(command: &str) -> Outcome {
-    let child = Command::new("/bin/sh")
-        .args(["-c", command])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn();
-    let mut child = match child {
-        Ok(child) => child,
-        Err(error) => return Outcome::error(format!("/bin/sh cannot be started: {error}")),
-    };
-    let out = child.stdout.take().map(collect);
-    let errors = child.stderr.take().map(collect);
-    let deadline = Instant::now() + MAX_COMMAND_TIME;
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break Some(status),
-            Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(2)),
-            _ => break None,
-        }
-    };
-    if let Some(group) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-    }
-    drop(child.wait());
-    let text: String = [out, errors].into_iter().flatten().filter_map(|reader| reader.join().ok()).collect();
-    match status {
-        Some(status) if status.success() => Outcome::ok(text),
-        Some(status) => Outcome::error(format!("{text}\n({status})")),
-        None => Outcome::error(format!("{text}\n(stopped after {} seconds)", MAX_COMMAND_TIME.as_secs())),
-    }
-}
-
-fn collect(mut stream: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut kept = Vec::new();
-        drop((&mut stream).take(MAX_OUTPUT as u64).read_to_end(&mut kept));
-        drop(std::io::copy(&mut stream, &mut std::io::sink()));
-        String::from_utf8_lossy(&kept).into_owned()
-    })
+    done.unwrap_or_else(|missing| Outcome::error(format!("the call needs `{missing}`")))
 }

@@ -1,0 +1,68 @@
+//! Keeps a conversation within its budget: the oldest results of tools are left out first, and never those of the last
+//! turns. What the model said, and what it was told, stays.
+
+use egress::wire::{Block, Message};
+
+/// Results of the last so many messages stay as they are.
+const RECENT: usize = 6;
+
+/// Shorter results are not worth leaving out.
+const WORTH: usize = 400;
+
+/// Leaves out old results until all of it is half of `most` bytes, if it is more than that now.
+pub fn compact(messages: &mut [Message], most: usize) {
+    let mut total: usize = messages.iter().flat_map(|message| &message.blocks).map(size).sum();
+    if total <= most {
+        return;
+    }
+    let old = messages.len().saturating_sub(RECENT);
+    let blocks = messages[..old].iter_mut().flat_map(|message| &mut message.blocks);
+    for block in blocks {
+        let before = size(block);
+        let Block::ToolResult(result) = block else { continue };
+        if total <= most / 2 || before < WORTH {
+            continue;
+        }
+        result.parts = vec![format!("[{before} bytes left out to save room: run it again if you need them]")];
+        total = total.saturating_sub(before);
+    }
+}
+
+fn size(block: &Block) -> usize {
+    match block {
+        Block::Text(text) | Block::Thinking { text, .. } => text.len(),
+        Block::ToolCall(call) => call.input.to_string().len(),
+        Block::ToolResult(result) => result.parts.iter().map(String::len).sum(),
+        Block::Other(value) => value.to_string().len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use egress::wire::{Role, ToolResult};
+
+    fn result(bytes: usize) -> Message {
+        let result = ToolResult { id: "a".to_owned(), parts: vec!["x".repeat(bytes)], is_error: false };
+        Message { role: Role::User, blocks: vec![Block::ToolResult(result)] }
+    }
+
+    fn sizes(messages: &[Message]) -> Vec<usize> {
+        messages.iter().map(|message| size(&message.blocks[0])).collect()
+    }
+
+    #[test]
+    fn the_oldest_results_go_first_and_the_last_stay() {
+        let mut messages: Vec<Message> = std::iter::once(Message::user("do it".repeat(200)))
+            .chain((0..12).map(|_| result(1000)))
+            .collect();
+        let before = messages.clone();
+        compact(&mut messages, 20_000);
+        assert_eq!(messages, before, "there is room");
+        compact(&mut messages, 12_000);
+        let after = sizes(&messages);
+        assert_eq!(after[0], 1000, "words stay");
+        assert!(after[1..7].iter().all(|bytes| *bytes < 100), "{after:?}");
+        assert!(after[7..].iter().all(|bytes| *bytes == 1000), "{after:?}");
+    }
+}

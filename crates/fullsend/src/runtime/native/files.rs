@@ -1,0 +1,136 @@
+//! Reading, writing, changing and finding files.
+
+use std::io::{Read, Write};
+use std::path::Path;
+
+use policy::glob::{Pattern, Separator};
+
+use super::tools::{MAX_OUTPUT, Outcome};
+
+/// What one search looks at, and what it lists.
+const MAX_ENTRIES: usize = 200_000;
+const MAX_LISTED: usize = 1000;
+const MAX_DEPTH: usize = 64;
+
+/// A file that is changed is held whole.
+const MAX_EDITED: u64 = 16 << 20;
+
+fn failed(path: &str, error: &std::io::Error) -> Outcome {
+    Outcome::error(format!("{path}: {error}"))
+}
+
+/// The whole file, or lines of it, counted from 1.
+pub fn read(path: &str, offset: Option<usize>, limit: Option<usize>) -> Outcome {
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) => return failed(path, &error),
+    };
+    let mut bytes = Vec::new();
+    let most = if offset.is_some() || limit.is_some() { MAX_EDITED } else { MAX_OUTPUT as u64 };
+    if let Err(error) = file.take(most).read_to_end(&mut bytes) {
+        return failed(path, &error);
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let lines = text.split_inclusive('\n').skip(offset.unwrap_or(1).saturating_sub(1));
+    let mut kept: String = lines.take(limit.unwrap_or(usize::MAX)).collect();
+    kept.truncate(kept.floor_char_boundary(MAX_OUTPUT));
+    Outcome::ok(kept)
+}
+
+pub fn write(path: &str, content: &str) -> Outcome {
+    let made = Path::new(path).parent().map_or(Ok(()), std::fs::create_dir_all);
+    let written = made.and_then(|()| std::fs::File::create(path)?.write_all(content.as_bytes()));
+    match written {
+        Ok(()) => Outcome::ok(format!("wrote {} bytes", content.len())),
+        Err(error) => failed(path, &error),
+    }
+}
+
+pub fn edit(path: &str, old: &str, new: &str, all: bool) -> Outcome {
+    let mut text = String::new();
+    let opened = std::fs::File::open(path).and_then(|file| file.take(MAX_EDITED).read_to_string(&mut text));
+    if let Err(error) = opened {
+        return failed(path, &error);
+    }
+    match text.matches(old).count() {
+        _ if old.is_empty() => Outcome::error("`old` is empty: use Write"),
+        _ if text.len() as u64 == MAX_EDITED => {
+            Outcome::error(format!("{path} is too large to be changed so"))
+        }
+        0 => Outcome::error(format!("{path} does not hold that text")),
+        many @ 2.. if !all => {
+            Outcome::error(format!("{path} holds it {many} times: give more of what is around it"))
+        }
+        count => match std::fs::write(path, text.replace(old, new)) {
+            Ok(()) => Outcome::ok(format!("changed {count} places")),
+            Err(error) => failed(path, &error),
+        },
+    }
+}
+
+pub fn glob(pattern: &str, place: &str) -> Outcome {
+    let compiled = match Pattern::glob(pattern, Separator::Slash) {
+        Ok(compiled) => compiled,
+        Err(error) => return Outcome::error(error.to_string()),
+    };
+    let mut search = Search { pattern: compiled, found: Vec::new(), left: MAX_ENTRIES };
+    search.directory(Path::new(place), "", 0);
+    search.found.sort();
+    let more = search.found.len().saturating_sub(MAX_LISTED);
+    search.found.truncate(MAX_LISTED);
+    if more > 0 || search.left == 0 {
+        search.found.push("(there are more)".to_owned());
+    }
+    Outcome::ok(search.found.join("\n"))
+}
+
+struct Search {
+    pattern: Pattern,
+    found: Vec<String>,
+    left: usize,
+}
+
+impl Search {
+    fn directory(&mut self, path: &Path, below: &str, depth: usize) {
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        for entry in entries {
+            let Ok(kind) = entry.file_type() else { continue };
+            let (Some(name), Some(left)) =
+                (entry.file_name().to_str().map(str::to_owned), self.left.checked_sub(1))
+            else {
+                continue;
+            };
+            self.left = left;
+            let name = if below.is_empty() { name } else { format!("{below}/{name}") };
+            if kind.is_dir() && depth < MAX_DEPTH && !name.ends_with(".git") {
+                self.directory(&entry.path(), &name, depth + 1);
+            } else if !kind.is_dir() && self.pattern.matches(name.as_bytes()) {
+                self.found.push(name);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_read_changed_and_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+        assert!(!write(&at("a/b.txt"), "one\ntwo\ntwo\n").is_error);
+        assert_eq!(read(&at("a/b.txt"), Some(2), Some(1)).text, "two\n");
+        assert_eq!(read(&at("a/b.txt"), None, None).text, "one\ntwo\ntwo\n");
+        assert!(edit(&at("a/b.txt"), "two", "three", false).text.contains("2 times"));
+        assert!(edit(&at("a/b.txt"), "four", "five", false).is_error);
+        assert!(!edit(&at("a/b.txt"), "one", "zero", false).is_error);
+        assert!(!edit(&at("a/b.txt"), "two", "three", true).is_error);
+        assert_eq!(read(&at("a/b.txt"), None, None).text, "zero\nthree\nthree\n");
+        write(&at("a/c/d.rs"), "");
+        write(&at(".git/e.rs"), "");
+        assert_eq!(glob("**/*.rs", directory.path().to_str().unwrap()).text, "a/c/d.rs");
+        assert_eq!(glob("a/*", directory.path().to_str().unwrap()).text, "a/b.txt");
+        assert!(read(&at("none"), None, None).is_error);
+    }
+}

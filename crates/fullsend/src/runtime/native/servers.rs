@@ -1,0 +1,207 @@
+//! MCP servers of the harness: programs inside, spoken to in JSON lines over their standard streams. Only tools are asked
+//! for; every call to one is judged like any other before it comes here. A server that does not start fails the run: an
+//! agent without a tool that the harness promises would do something else.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
+
+use egress::wire::Tool;
+use serde_json::{Value as Json, json};
+
+use super::protocol::ServerTask;
+use super::tools::{MAX_OUTPUT, Outcome};
+
+const START: Duration = Duration::from_secs(30);
+const CALL: Duration = Duration::from_secs(120);
+const MAX_LINE: u64 = 16 << 20;
+const MAX_TOOLS: usize = 200;
+const VERSION: &str = "2025-06-18";
+
+/// Servers that answered. They end with the loop.
+#[derive(Default)]
+pub struct Servers(Vec<Server>);
+
+struct Server {
+    name: String,
+    tools: Vec<Tool>,
+    line: Mutex<Line>,
+}
+
+/// One request at a time; the answer is the line with its number.
+struct Line {
+    child: Child,
+    stdin: ChildStdin,
+    answers: Receiver<Json>,
+    number: u64,
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+impl Servers {
+    /// Starts what the file names.
+    pub fn load(path: &str) -> Result<Self, String> {
+        let text = std::fs::read(path).map_err(|error| format!("{path}: {error}"))?;
+        let tasks: Vec<ServerTask> =
+            serde_json::from_slice(&text).map_err(|error| format!("{path}: {error}"))?;
+        Self::start(&tasks)
+    }
+
+    fn start(tasks: &[ServerTask]) -> Result<Self, String> {
+        let started = tasks.iter().map(|task| {
+            Server::start(task).map_err(|why| format!("the MCP server `{}` did not start: {why}", task.name))
+        });
+        started.collect::<Result<_, _>>().map(Self)
+    }
+
+    pub fn tools(&self) -> Vec<Tool> {
+        self.0.iter().flat_map(|server| server.tools.clone()).collect()
+    }
+
+    /// `None`: it is no tool of a server.
+    pub fn call(&self, name: &str, input: &Json) -> Option<Outcome> {
+        let (server, tool) = name.strip_prefix("mcp__")?.split_once("__")?;
+        let server = self.0.iter().find(|known| known.name == server)?;
+        server.tools.iter().any(|known| known.name == name).then(|| server.call(tool, input))
+    }
+}
+
+impl Server {
+    fn start(task: &ServerTask) -> Result<Self, String> {
+        let mut child = Command::new(&task.command)
+            .args(&task.arguments)
+            .envs(task.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("{}: {error}", task.command))?;
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err("it has no streams".to_owned());
+        };
+        let mut line = Line { child, stdin, answers: listen(stdout), number: 0 };
+        let hello = json!({ "protocolVersion": VERSION, "capabilities": {},
+            "clientInfo": { "name": "fullsend", "version": env!("CARGO_PKG_VERSION") } });
+        line.ask("initialize", &hello, START)?;
+        line.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))?;
+        let listed = line.ask("tools/list", &json!({}), START)?;
+        let listed = listed["tools"].as_array().into_iter().flatten().take(MAX_TOOLS);
+        let tools = listed.filter_map(|tool| offered(&task.name, tool)).collect();
+        Ok(Self { name: task.name.clone(), tools, line: Mutex::new(line) })
+    }
+
+    fn call(&self, tool: &str, input: &Json) -> Outcome {
+        let mut line = self.line.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let answer = line.ask("tools/call", &json!({ "name": tool, "arguments": input }), CALL);
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(why) => return Outcome::error(format!("the MCP server `{}`: {why}", self.name)),
+        };
+        let parts =
+            answer["content"].as_array().into_iter().flatten().filter_map(|part| part["text"].as_str());
+        let mut text = parts.collect::<Vec<_>>().join("\n");
+        text.truncate(text.floor_char_boundary(MAX_OUTPUT));
+        Outcome { text, is_error: answer["isError"] == true }
+    }
+}
+
+fn offered(server: &str, tool: &Json) -> Option<Tool> {
+    Some(Tool {
+        name: format!("mcp__{server}__{}", tool["name"].as_str()?),
+        description: tool["description"].as_str().unwrap_or_default().to_owned(),
+        schema: tool.get("inputSchema").cloned().unwrap_or(json!({ "type": "object" })),
+    })
+}
+
+impl Line {
+    fn say(&mut self, message: &Json) -> Result<(), String> {
+        let said = writeln!(self.stdin, "{message}").and_then(|()| self.stdin.flush());
+        said.map_err(|error| format!("it does not listen: {error}"))
+    }
+
+    fn ask(&mut self, method: &str, parameters: &Json, patience: Duration) -> Result<Json, String> {
+        self.number += 1;
+        let id = self.number;
+        self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": parameters }))?;
+        let deadline = Instant::now() + patience;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let answer =
+                self.answers.recv_timeout(left).map_err(|error| format!("no answer to {method}: {error}"))?;
+            // Notifications, and answers that came too late, are not ours.
+            if answer["id"] == id {
+                return match answer.get("error") {
+                    Some(error) => Err(error["message"].as_str().unwrap_or("it failed").to_owned()),
+                    None => Ok(answer["result"].clone()),
+                };
+            }
+        }
+    }
+}
+
+/// Lines of JSON on a thread of its own, which ends with the stream.
+fn listen(stdout: impl Read + Send + 'static) -> Receiver<Json> {
+    let (sender, receiver) = sync_channel(64);
+    std::thread::spawn(move || {
+        let mut reader = BufReader::new(stdout);
+        loop {
+            let mut line = Vec::new();
+            match (&mut reader).take(MAX_LINE).read_until(b'\n', &mut line) {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {}
+            }
+            if let Ok(message) = serde_json::from_slice(&line)
+                && sender.send(message).is_err()
+            {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(script: &str) -> ServerTask {
+        let arguments = vec!["-c".to_owned(), script.to_owned()];
+        ServerTask { name: "s".to_owned(), command: "sh".to_owned(), arguments, environment: Vec::new() }
+    }
+
+    #[test]
+    fn a_server_is_asked_for_its_tools_and_called() {
+        // Answers in order, with noise between them.
+        let script = r#"
+            read l; echo noise; echo '{"jsonrpc":"2.0","id":1,"result":{}}'
+            read l; read l; echo '{"jsonrpc":"2.0","method":"notifications/x"}'
+            echo '{"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"add","description":"Adds.","inputSchema":{"type":"object"}}]}}'
+            read l; case "$l" in *'"a":1'*) echo '{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"two"}]}}';; esac
+            read l; echo '{"jsonrpc":"2.0","id":4,"error":{"message":"no more"}}'"#;
+        let servers = Servers::start(&[task(script)]).unwrap();
+        assert_eq!(servers.tools()[0].name, "mcp__s__add");
+        assert_eq!(servers.call("mcp__s__add", &json!({ "a": 1 })).unwrap().text, "two");
+        assert!(servers.call("mcp__s__add", &json!({})).unwrap().text.contains("no more"));
+        assert!(servers.call("mcp__s__add", &json!({})).unwrap().is_error, "it has ended");
+        assert!(
+            servers.call("mcp__s__other", &json!({})).is_none() && servers.call("Bash", &json!({})).is_none()
+        );
+    }
+
+    #[test]
+    fn a_server_that_does_not_start_is_an_error() {
+        for script in
+            ["exit 0", "echo '{}'", "read l; echo '{\"id\":1,\"error\":{\"message\":\"not today\"}}'"]
+        {
+            let why = Servers::start(&[task(script)]).err().unwrap();
+            assert!(why.contains("the MCP server `s` did not start"), "{why}");
+        }
+    }
+}

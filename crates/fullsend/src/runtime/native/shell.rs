@@ -1,0 +1,60 @@
+//! Commands: in a group of their own, with a bound on time and on what is kept of their words.
+
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::tools::{MAX_OUTPUT, Outcome};
+
+const MAX_TIME: Duration = Duration::from_secs(120);
+
+pub fn bash(command: &str) -> Outcome {
+    run(Command::new("/bin/sh").args(["-c", command]))
+}
+
+/// The system's own search, which every image has.
+pub fn grep(pattern: &str, place: &str) -> Outcome {
+    let mut command = Command::new("grep");
+    let outcome = run(command.args(["-rnIE", "--exclude-dir=.git", "-e", pattern, "--", place]));
+    // It ends with 1 if it found nothing, which is an answer.
+    if outcome.is_error && outcome.text.trim() == "(exit status: 1)" { Outcome::ok("") } else { outcome }
+}
+
+fn run(command: &mut Command) -> Outcome {
+    let child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).spawn();
+    let mut child = match child {
+        Ok(child) => child,
+        Err(error) => return Outcome::error(format!("it cannot be started: {error}")),
+    };
+    let out = child.stdout.take().map(collect);
+    let errors = child.stderr.take().map(collect);
+    let deadline = Instant::now() + MAX_TIME;
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break Some(status),
+            Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(2)),
+            _ => break None,
+        }
+    };
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+    drop(child.wait());
+    let text: String = [out, errors].into_iter().flatten().filter_map(|reader| reader.join().ok()).collect();
+    match status {
+        Some(status) if status.success() => Outcome::ok(text),
+        Some(status) => Outcome::error(format!("{text}\n({status})")),
+        None => Outcome::error(format!("{text}\n(stopped after {} seconds)", MAX_TIME.as_secs())),
+    }
+}
+
+fn collect(mut stream: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        drop((&mut stream).take(MAX_OUTPUT as u64).read_to_end(&mut kept));
+        drop(std::io::copy(&mut stream, &mut std::io::sink()));
+        String::from_utf8_lossy(&kept).into_owned()
+    })
+}
