@@ -13,8 +13,8 @@ use std::ffi::OsString;
 /// From the host side to `__init`, later PID 1.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// The first message.
-    Begin { spec: Box<SandboxSpec>, mapping: Mapping },
+    /// The first message. The sandbox's cgroups are entered by writing to the files of `admissions`.
+    Begin { spec: Box<SandboxSpec>, mapping: Mapping, admissions: Vec<OsString> },
     /// The answer to `Report::Unshared`: the identity is mapped.
     Mapped,
     /// Carries those of the standard streams that are `Stream::Passed`.

@@ -13,6 +13,7 @@ use crate::shared::{ProcessState, Shared};
 use crate::spec::{Identity, InitProgram, SandboxSpec};
 use crate::step::{AtStep, Step};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -72,12 +73,11 @@ impl Handshake {
         let Work { spec, mapping, cgroup, init_socket } = work;
         let socket = &shared.socket;
         failpoint::reach(spec.failpoint, Step::Spawn)?;
-        let init = self.init.insert(spawn_init(&spec.init, init_socket)?);
-        // Before it starts anything, so that nothing of the sandbox is ever outside.
-        cgroup.admit(init.id()).at(Step::Limits, "moving into the cgroup")?;
+        self.init = Some(spawn_init(&spec.init, init_socket)?);
         socket.set_read_timeout(Some(HANDSHAKE_LIMIT)).at(Step::Handshake, "the control socket")?;
         failpoint::reach(spec.failpoint, Step::Handshake)?;
-        let begin = Request::Begin { spec: Box::new(spec), mapping };
+        let admissions = cgroup.admissions().into_iter().map(OsString::from).collect();
+        let begin = Request::Begin { spec: Box::new(spec), mapping, admissions };
         channel::send(socket, &begin, &[]).at(Step::Handshake, "sending the spec")?;
         loop {
             if let Some(started) = self.next(shared)? {

@@ -8,6 +8,7 @@ mod attacks;
 mod cases;
 mod inside;
 mod runner;
+mod stuck;
 mod table;
 mod victim;
 mod world;
@@ -22,6 +23,11 @@ fn main() -> ExitCode {
         [_, "--victim", directory, step] => victim::live(directory.as_ref(), step),
         [_, "--attempt", name] => attacks::make_attempt(name),
         [_, "--abstract", name] => attacks::connect_abstract(name),
+        [_, "--stuck", directory] => stuck::live(directory.as_ref()),
+        [_, "--full-disk", directory] => {
+            cases::live_on_full_disk(directory.as_ref());
+            ExitCode::SUCCESS
+        }
         [_, "--read", path] => inside::read(path),
         [_, "--from-memory", program, argument] => inside::run_from_memory(program, argument),
         _ => runner::run(&cases::all()),

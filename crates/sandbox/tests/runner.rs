@@ -87,7 +87,8 @@ fn run_as_user(filters: &[String], table: &mut Table) -> bool {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
     let mut command = Command::new(&copy);
-    command.arg(USER_HALF).args(filters).uid(ORDINARY_UID).gid(ORDINARY_UID).current_dir("/");
+    let options = std::env::args().skip(1).filter(|argument| argument.starts_with("--"));
+    command.arg(USER_HALF).args(options).args(filters).uid(ORDINARY_UID).gid(ORDINARY_UID).current_dir("/");
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     for line in BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok) {
         if !table.hear(&line) {

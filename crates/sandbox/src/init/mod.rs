@@ -33,6 +33,7 @@ use crate::sys::{self, CloneOutcome};
 use rustix::fs::{Mode, OFlags};
 use sources::Sources;
 use std::convert::Infallible;
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -61,7 +62,11 @@ fn report_failure(control: &UnixStream, error: StepError) -> i32 {
 fn run(control: &UnixStream) -> Result<Infallible, StepError> {
     // Before anything exists that could outlive the host side.
     namespaces::die_with_parent(control)?;
-    let (spec, mapping) = read_spec(control)?;
+    let (spec, mapping, admissions) = read_spec(control)?;
+    // Before it starts anything, so that nothing of the sandbox is ever outside.
+    for file in admissions {
+        std::fs::write(&file, "0").at(Step::Limits, file.to_string_lossy())?;
+    }
     let at = |step| failpoint::reach(spec.failpoint, step);
     at(Step::ReadSpec)?;
     let sources = match mapping {
@@ -143,9 +148,9 @@ fn take_control_socket() -> io::Result<UnixStream> {
     Ok(UnixStream::from(control))
 }
 
-fn read_spec(control: &UnixStream) -> Result<(SandboxSpec, Mapping), StepError> {
+fn read_spec(control: &UnixStream) -> Result<(SandboxSpec, Mapping, Vec<OsString>), StepError> {
     match channel::receive(control).at(Step::ReadSpec, "the spec")? {
-        Some((Request::Begin { spec, mapping }, _)) => Ok((*spec, mapping)),
+        Some((Request::Begin { spec, mapping, admissions }, _)) => Ok((*spec, mapping, admissions)),
         _ => Err(io::Error::from(io::ErrorKind::InvalidData)).at(Step::ReadSpec, "the first message"),
     }
 }

@@ -65,15 +65,14 @@ fn layered(
     view: &View<'_>,
     lower: &OwnedFd,
 ) -> io::Result<(OwnedFd, ViewFact)> {
-    let on_disk = place::make_directories(workshop.layers()?, Path::new(&format!("view-{index}")))?;
-    match overlay(&on_disk, lower) {
+    match overlay(workshop.layers()?, index, lower) {
         // What overlayfs says to an upper layer that it cannot use, such as another overlayfs.
         Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
         done => return done.map(|tree| (tree, ViewFact::UpperOnDisk)),
     }
     let memory = root::temporary(view.memory_bytes, MEMORY_INODES, 0o700)?;
     workshop.attach(&memory, &format!("memory-{index}"))?;
-    match overlay(&memory, lower) {
+    match overlay(&memory, index, lower) {
         Err(e) if e.raw_os_error() == Some(libc::EINVAL) => copied(workshop, index, lower),
         done => done.map(|tree| (tree, ViewFact::UpperInMemory)),
     }
@@ -86,9 +85,10 @@ fn copied(workshop: &Workshop, index: usize, lower: &OwnedFd) -> io::Result<(Own
     Ok((tree, ViewFact::Copied))
 }
 
-fn overlay(layers: &OwnedFd, lower: &OwnedFd) -> io::Result<OwnedFd> {
-    let upper = new_directory(layers, "upper")?;
-    let work = new_directory(layers, "work")?;
+/// Side by side in `layers`: each directory more costs time when it is made and when it goes.
+fn overlay(layers: &OwnedFd, index: usize, lower: &OwnedFd) -> io::Result<OwnedFd> {
+    let upper = new_directory(layers, &format!("upper-{index}"))?;
+    let work = new_directory(layers, &format!("work-{index}"))?;
     let context = rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     rustix::mount::fsconfig_set_string(&context, "lowerdir", by_descriptor(lower))?;
     rustix::mount::fsconfig_set_string(&context, "upperdir", by_descriptor(&upper))?;

@@ -28,7 +28,8 @@ impl Cgroup {
         let mut cgroup =
             Self { kept: Vec::new(), directories: Vec::new(), why_not: "no cgroup is mounted".to_owned() };
         let wanted = wanted(limits);
-        if wanted.is_empty() {
+        // Each process inherits a limit on their number too, so that one alone is no reason for a cgroup.
+        if wanted.iter().all(|want| want.limit == Limit::Processes) {
             return cgroup;
         }
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -52,9 +53,11 @@ impl Cgroup {
     ) {
         let offered: Vec<Wanted> = match hierarchy.version {
             Version::Two => wanted.to_vec(),
+            // A hierarchy of its own for their number would be one more to make and to leave.
             Version::One => {
                 let has = |want: &&Wanted| hierarchy.controllers.iter().any(|name| name == want.controller);
-                wanted.iter().filter(has).copied().collect()
+                let wanted = wanted.iter().filter(|want| want.limit != Limit::Processes);
+                wanted.filter(has).copied().collect()
             }
         };
         if offered.is_empty() {
@@ -99,11 +102,16 @@ impl Cgroup {
         }
     }
 
-    /// Moves the process in, and with it all that it will start.
-    pub(crate) fn admit(&self, pid: u32) -> io::Result<()> {
-        self.directories
-            .iter()
-            .try_for_each(|directory| fs::write(directory.join("cgroup.procs"), pid.to_string()))
+    /// The files that a process writes to so as to move itself in, and with it all that it will start. A single thread
+    /// that moves itself costs nothing; moving another process makes the kernel wait for every processor.
+    pub(crate) fn admissions(&self) -> Vec<PathBuf> {
+        let file = |kept: &Kept| match kept.version {
+            Version::One => kept.directory.join("tasks"),
+            Version::Two => kept.directory.join("cgroup.procs"),
+        };
+        let mut files: Vec<PathBuf> = self.kept.iter().map(file).collect();
+        files.dedup();
+        files
     }
 
     /// How a limit is kept here, if it is.

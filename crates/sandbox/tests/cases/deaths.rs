@@ -127,11 +127,19 @@ fn kill_and_look(world: &World, victim: Victim, step: &str) {
 }
 
 fn killed_at_each_step(world: &World) {
-    for step in Step::ALL {
+    let rounds = rounds();
+    for step in Step::ALL.into_iter().cycle().take(Step::ALL.len() * rounds) {
         let victim = spawn_victim(world, step.name());
         wait_for(step.name(), || is_paused(victim.0.id(), &pause_name(step)));
         kill_and_look(world, victim, step.name());
     }
+    println!("{:<6} {:<4} {} owners killed, nothing left", "", world.who, Step::ALL.len() * rounds);
+}
+
+/// `--rounds=N` on the command line; once through all steps without it.
+fn rounds() -> usize {
+    let given = std::env::args().find_map(|argument| argument.strip_prefix("--rounds=")?.parse().ok());
+    given.unwrap_or(1)
 }
 
 fn killed_while_running(world: &World) {

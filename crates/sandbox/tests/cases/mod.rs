@@ -3,6 +3,7 @@
 mod commands;
 mod deaths;
 mod doctor;
+mod faults;
 mod files;
 mod identity;
 mod image;
@@ -15,12 +16,14 @@ mod repository;
 mod transfer;
 
 use crate::runner::Case;
+pub(crate) use faults::live_on_full_disk;
 
 pub(crate) fn all() -> Vec<Case> {
     [
         commands::CASES,
         deaths::CASES,
         doctor::CASES,
+        faults::CASES,
         files::CASES,
         identity::CASES,
         image::CASES,
