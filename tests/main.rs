@@ -41,6 +41,7 @@ mod properties;
 mod random_harness;
 mod recorded;
 mod runtimes;
+mod sandboxes;
 mod scanned;
 mod servers;
 mod session_commands;

@@ -262,6 +262,8 @@ fn references() -> Vec<Case> {
         says("wrong-file", "not a directory", "skills: [agents/triage.md]"),
         says("wrong-file", "not executable", "pre_script: scripts/pre")
             .and(("repo/.fullsend/scripts/pre", "#!/bin/sh\n")),
+        says("whole-host", "", "policy: policies/p.yaml")
+            .and(("repo/.fullsend/policies/p.yaml", "version: 1\nfilesystem_policy: {read_only: [/]}\n")),
         says("image-not-pulled", "", "image: ghcr.io/acme/tools:1"),
         says("not-allowed", "", &format!("policy: {}", url("p.yaml"))),
         says(

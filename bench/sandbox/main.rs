@@ -4,7 +4,11 @@
 //!     cargo bench -p sandbox --bench sandbox -- start density
 //!
 //! Peers that are not installed are left out and named. `FULLSEND` may name the whole program, which is then measured too.
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a bench prints, and stops where it cannot go on")]
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a bench prints, and stops where it cannot go on"
+)]
 
 mod density;
 mod peers;

@@ -37,7 +37,10 @@ pub(crate) fn all(place: &Path) -> Vec<Peer> {
     std::fs::write(&settings, text).unwrap();
     let candidates = [
         ("bwrap", bubblewrap()),
-        ("firejail", found("firejail", "firejail", "--quiet --noprofile --net=none --private-dev --private-tmp")),
+        (
+            "firejail",
+            found("firejail", "firejail", "--quiet --noprofile --net=none --private-dev --private-tmp"),
+        ),
         ("codex", found("codex", "codex", "sandbox --")),
         ("sandbox-runtime", found("sandbox-runtime", "srt", &format!("--settings {}", settings.display()))),
         ("podman", podman()),
@@ -59,6 +62,7 @@ fn podman() -> Option<Peer> {
 
 fn found(name: &'static str, program: &str, flags: &str) -> Option<Peer> {
     let path = std::env::var_os("PATH")?;
-    let program = std::env::split_paths(&path).map(|directory| directory.join(program)).find(|path| path.is_file())?;
+    let program =
+        std::env::split_paths(&path).map(|directory| directory.join(program)).find(|path| path.is_file())?;
     Some(Peer { name, program, arguments: flags.split_whitespace().map(str::to_owned).collect() })
 }

@@ -15,7 +15,8 @@ pub(crate) fn plain(place: &Path, name: &str) -> SandboxSpec {
         match std::fs::read_link(&target) {
             Ok(to) => spec.mounts.push(Mount { target, kind: MountKind::Symlink { to } }),
             Err(_) if target.exists() => {
-                spec.mounts.push(Mount { target: target.clone(), kind: MountKind::ReadOnly { source: target } });
+                spec.mounts
+                    .push(Mount { target: target.clone(), kind: MountKind::ReadOnly { source: target } });
             }
             Err(_) => {}
         }
@@ -24,7 +25,8 @@ pub(crate) fn plain(place: &Path, name: &str) -> SandboxSpec {
         let kind = MountKind::File { contents: b"x\n".to_vec(), mode: 0o444 };
         spec.mounts.push(mount(&format!("/etc/{name}"), kind));
     }
-    spec.mounts.push(mount("/sandbox", MountKind::Temporary { size_bytes: 1 << 30, inodes: 1 << 16, mode: 0o755 }));
+    spec.mounts
+        .push(mount("/sandbox", MountKind::Temporary { size_bytes: 1 << 30, inodes: 1 << 16, mode: 0o755 }));
     spec.environment.push(("PATH".into(), "/usr/bin:/bin".into()));
     spec
 }
@@ -34,7 +36,8 @@ pub(crate) fn full(place: &Path, name: &str) -> SandboxSpec {
     let mut spec = plain(place, name);
     let source = place.join("directory");
     std::fs::create_dir_all(&source).unwrap();
-    let view = CopyOnWrite { source: source.canonicalize().unwrap(), edits: Vec::new(), memory_bytes: 1 << 30 };
+    let view =
+        CopyOnWrite { source: source.canonicalize().unwrap(), edits: Vec::new(), memory_bytes: 1 << 30 };
     spec.mounts.push(Mount { target: "/sandbox/workspace".into(), kind: MountKind::CopyOnWrite(view) });
     spec.network.local_ranges.push(LocalRange { address: "198.18.0.0".parse().unwrap(), prefix_bits: 15 });
     let sockets = [
@@ -43,7 +46,9 @@ pub(crate) fn full(place: &Path, name: &str) -> SandboxSpec {
         (SocketKind::TcpListener, "127.0.0.1:3128"),
         (SocketKind::TcpListener, "198.18.0.2:80"),
     ];
-    spec.network.sockets =
-        sockets.iter().map(|(kind, address)| SocketSpec { kind: *kind, address: address.parse().unwrap() }).collect();
+    spec.network.sockets = sockets
+        .iter()
+        .map(|(kind, address)| SocketSpec { kind: *kind, address: address.parse().unwrap() })
+        .collect();
     spec
 }

@@ -26,6 +26,7 @@ mod step;
 mod streams;
 mod supervisor;
 mod sys;
+mod terminal;
 mod transfer;
 mod tree;
 
@@ -48,4 +49,5 @@ pub use spec::{
 };
 pub use state::{Sweep, sweep};
 pub use step::Step;
+pub use terminal::Terminal;
 pub use transfer::{SkipReason, Transfer, TransferCaps, TransferError};

@@ -9,6 +9,7 @@ use crate::process::{Command, Process};
 use crate::proof::{ProbeRequest, Proof, ProofError, ProofSpec};
 use crate::shared::Shared;
 use crate::state::State;
+use crate::terminal::{self, Terminal};
 use crate::transfer::{self, Transfer, TransferCaps, TransferError};
 use crate::{streams, tree};
 use rustix::process::Pid;
@@ -109,6 +110,11 @@ impl Sandbox {
             pid,
             shared: Arc::clone(&self.parts.shared),
         })
+    }
+
+    /// A terminal of the sandbox's own, for a command that a person talks to.
+    pub fn open_terminal(&self) -> std::io::Result<Terminal> {
+        terminal::open(self.root(), self.parts.mapping)
     }
 
     /// Shows from inside that the isolation holds: a secret is planted in the state directory, and a process inside

@@ -29,7 +29,8 @@ fn mount(directory: &Path, silent: Silent) -> File {
     let device = File::options().read(true).write(true).open("/dev/fuse").unwrap();
     let options = format!("fd={},rootmode=40755,user_id=0,group_id=0,allow_other", device.as_raw_fd());
     let options = CString::new(options).unwrap();
-    rustix::mount::mount("stuck", directory, "fuse.stuck", MountFlags::empty(), Some(options.as_c_str())).unwrap();
+    rustix::mount::mount("stuck", directory, "fuse.stuck", MountFlags::empty(), Some(options.as_c_str()))
+        .unwrap();
     let mut server = device.try_clone().unwrap();
     std::thread::spawn(move || {
         let mut buffer = vec![0; 1 << 17];
@@ -55,7 +56,8 @@ fn mount(directory: &Path, silent: Silent) -> File {
 }
 
 fn welcome() -> Vec<u8> {
-    let mut body: Vec<u8> = [7_u32, 31, 0, 0, 0, 4096, 1].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let mut body: Vec<u8> =
+        [7_u32, 31, 0, 0, 0, 4096, 1].iter().flat_map(|word| word.to_ne_bytes()).collect();
     body.resize(64, 0);
     body
 }
@@ -87,7 +89,8 @@ pub(crate) fn live(directory: &Path) -> ExitCode {
 
 fn close_names_who_will_not_die(directory: &Path, states: &Path) {
     let device = mount(&directory.join("names"), Silent::OnNames);
-    let sandbox = Sandbox::start(with_fuse(&directory.join("names"), states.join("one"))).unwrap_or_else(|e| panic!("{e}"));
+    let sandbox = Sandbox::start(with_fuse(&directory.join("names"), states.join("one")))
+        .unwrap_or_else(|e| panic!("{e}"));
     sandbox.exec(Command::new(["cat", "/stuck/file"])).unwrap();
     let pid_one = sandbox.host_pid();
     let child = wait_for(|| {

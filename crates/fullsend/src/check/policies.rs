@@ -40,7 +40,7 @@ pub fn check(
     let parsed = read(library, &found, problems)?;
     problems.extend(parsed.warnings.iter().cloned());
     if harness.sandbox.backend.value == Backend::Local {
-        problems.extend(policy::uninspected(&parsed.policy));
+        problems.extend(unenforceable(&parsed.policy));
     }
     let mut policy = parsed.policy.clone();
     let mut weakenings = Vec::new();
@@ -60,6 +60,18 @@ pub fn check(
     resolved.exceptions.extend(used);
     let effective = policy::baseline(&policy);
     Some(PolicyFile { found, policy, effective })
+}
+
+/// What the local sandbox cannot do as the policy says it.
+pub fn unenforceable(policy: &Policy) -> Vec<Diagnostic> {
+    let mut problems: Vec<Diagnostic> = policy::uninspected(policy);
+    for path in policy.filesystem.read_only.iter().filter(|path| path.value == "/") {
+        let message = "`filesystem_policy.read_only` holds `/`, which would show the whole host";
+        problems.push(
+            Diagnostic::error("whole-host", path.at, message).help("list the directories that programs need"),
+        );
+    }
+    problems
 }
 
 fn read(library: &mut Library, found: &Found, problems: &mut Vec<Diagnostic>) -> Option<Rc<policy::Parsed>> {

@@ -17,12 +17,14 @@ mod policy;
 mod run;
 mod runs;
 mod runtimes;
+mod sandbox;
 mod scan;
 mod scan_bench;
 mod schema;
 mod session;
 mod signals;
 mod sweep;
+mod terminal;
 mod version;
 mod view;
 
@@ -67,6 +69,8 @@ enum Command {
     Hook(neutral::Arguments),
     /// What may leave? Ask a policy about one request, or what would have allowed what a run was refused
     Policy(policy::Arguments),
+    /// Run a command, or look around, in a sandbox that a policy describes
+    Sandbox(sandbox::Arguments),
     /// Can this machine hold a sandbox? What each layer can enforce here, and what mends it
     Doctor(doctor::Arguments),
     /// An agent that lasts: messages in, bounded runs, and a log that survives crashes, machines and changes of the model
@@ -99,6 +103,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Hook(arguments) => neutral::run(&arguments),
         Command::Policy(arguments) => policy::run(&arguments),
+        Command::Sandbox(arguments) => {
+            return sandbox::run(&arguments).map_or_else(|failure| code(report(&failure)), ExitCode::from);
+        }
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Session(arguments) => session::run(&arguments),
         Command::Worker(arguments) => session::wakes::work(&arguments),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::exit::{Exit, Failure};
+use crate::provision::bare;
 use crate::run::sweep;
 
 #[derive(Args, Debug)]
@@ -18,12 +19,23 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let runs = arguments.output_dir.clone().map_or_else(super::run::runs_directory, Ok)?;
     let swept = sweep::sweep(&runs);
+    let mut problems = swept.problems;
+    // Sandboxes that had no run are beside our own runs, and nowhere else.
+    if arguments.output_dir.is_none() {
+        match sandbox::sweep(&runs.with_file_name(bare::SANDBOXES)) {
+            Ok(bare) => {
+                let failed = bare.failed.iter().map(|(path, error)| format!("{}: {error}", path.display()));
+                problems.extend(failed);
+            }
+            Err(error) => problems.push(error.to_string()),
+        }
+    }
     let mut out = std::io::stdout().lock();
     for directory in &swept.ended {
         writeln!(out, "ended {}", directory.display())?;
     }
-    if swept.problems.is_empty() {
+    if problems.is_empty() {
         return Ok(Exit::Done);
     }
-    Err(Failure::new(Exit::Failed, swept.problems.join("; ")))
+    Err(Failure::new(Exit::Failed, problems.join("; ")))
 }

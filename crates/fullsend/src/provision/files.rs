@@ -47,78 +47,93 @@ pub fn system(policy: &PolicyFile, root: Root) -> Vec<Mount> {
     }
 }
 
-/// The same of an image, with its own `/etc` but for the files that are made here.
-fn image_system(policy: &PolicyFile) -> Vec<Mount> {
-    let mut mounts: Vec<Mount> = Vec::new();
-    let listed = policy.paths(PathAccess::ReadOnly).chain(SYSTEM_LINKS.iter().copied());
-    for path in listed.map(Path::new) {
-        let made = MADE_INSIDE.iter().any(|place| path.starts_with(place)) && !path.starts_with("/etc");
-        if !made && !mounts.iter().any(|mount| mount.target == path) {
-            mounts.push(Mount { target: path.to_owned(), kind: MountKind::Image });
+/// What the policy lets be read and nothing makes writable, each once.
+fn readable(policy: &PolicyFile) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = Vec::new();
+    let writable: Vec<&str> = policy.paths(PathAccess::ReadWrite).collect();
+    let listed = policy.paths(PathAccess::ReadOnly).filter(|path| !writable.contains(path));
+    for path in listed.chain(SYSTEM_LINKS.iter().copied()).map(PathBuf::from) {
+        if !paths.contains(&path) {
+            paths.push(path);
         }
     }
-    mounts.extend(etc());
-    let writable = policy.paths(PathAccess::ReadWrite).map(Path::new);
-    let writable = writable.filter(|path| !MADE_INSIDE.iter().any(|place| path.starts_with(place)));
-    mounts.extend(writable.map(|path| Mount {
-        target: path.to_owned(),
-        kind: MountKind::ImageView { memory_bytes: WRITABLE_BYTES },
-    }));
+    paths
+}
+
+/// What the policy lets be written, each once, but for what the sandbox makes itself.
+fn writable_paths(policy: &PolicyFile) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = policy.paths(PathAccess::ReadWrite).map(PathBuf::from).collect();
+    paths.retain(|path| !MADE_INSIDE.iter().any(|place| path.starts_with(place)));
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+/// The same of an image, with its own `/etc` but for the files that are made here.
+fn image_system(policy: &PolicyFile) -> Vec<Mount> {
+    let is_made =
+        |path: &PathBuf| MADE_INSIDE.iter().any(|place| path.starts_with(place)) && !path.starts_with("/etc");
+    let readable = readable(policy).into_iter().filter(|path| !is_made(path));
+    let mut mounts: Vec<Mount> = readable.map(|target| Mount { target, kind: MountKind::Image }).collect();
+    mounts.extend(etc(policy));
+    let view = |target| Mount { target, kind: MountKind::ImageView { memory_bytes: WRITABLE_BYTES } };
+    mounts.extend(writable_paths(policy).into_iter().map(view));
     mounts
 }
 
 fn host_system(policy: &PolicyFile) -> Vec<Mount> {
-    let mut mounts = Vec::new();
-    for path in policy.paths(PathAccess::ReadOnly).map(PathBuf::from) {
-        let made = |place: &&str| path == Path::new(place) || path.starts_with(place);
-        if MADE_INSIDE.iter().any(made) {
-            continue;
-        }
-        mounts.extend(from_host(&path));
-    }
-    for path in SYSTEM_LINKS {
-        if !mounts.iter().any(|mount: &Mount| mount.target == Path::new(path)) {
-            mounts.extend(from_host(Path::new(path)));
-        }
-    }
-    mounts.extend(ETC_FROM_HOST.iter().filter_map(|path| from_host(Path::new(path))));
-    mounts.extend(super::java::settings().iter().filter_map(|path| from_host(path)));
-    mounts.extend(etc());
-    mounts.extend(policy.paths(PathAccess::ReadWrite).filter_map(|path| writable(Path::new(path))));
+    let mut readable = readable(policy);
+    // What lies in the sandbox's own /tmp can still be put there.
+    let is_in_tmp = |path: &PathBuf| path.starts_with("/tmp") && path != Path::new("/tmp");
+    readable.retain(|path| is_in_tmp(path) || !MADE_INSIDE.iter().any(|place| path.starts_with(place)));
+    let mut mounts: Vec<Mount> = readable.iter().filter_map(|path| from_host(path, &readable)).collect();
+    mounts.extend(ETC_FROM_HOST.iter().filter_map(|path| from_host(Path::new(path), &[])));
+    mounts.extend(super::java::settings().iter().filter_map(|path| from_host(path, &[])));
+    mounts.extend(etc(policy));
+    mounts.extend(writable_paths(policy).iter().map(|path| writable(path)));
     mounts
 }
 
 /// A writable path of the policy: a view of the host's directory that keeps the host's files as they are, or an empty
 /// directory where the host has none.
-fn writable(path: &Path) -> Option<Mount> {
-    if MADE_INSIDE.iter().any(|place| path.starts_with(place)) {
-        return None;
-    }
+fn writable(path: &Path) -> Mount {
     let kind = match path.canonicalize() {
         Ok(source) => {
             MountKind::CopyOnWrite(CopyOnWrite { source, edits: Vec::new(), memory_bytes: WRITABLE_BYTES })
         }
         Err(_) => MountKind::Temporary { size_bytes: WRITABLE_BYTES, inodes: 1 << 16, mode: 0o755 },
     };
-    Some(Mount { target: path.to_owned(), kind })
+    Mount { target: path.to_owned(), kind }
 }
 
-/// A link stays a link; anything else appears read-only; what the host does not have is not there.
-fn from_host(path: &Path) -> Option<Mount> {
-    let about = std::fs::symlink_metadata(path).ok()?;
+/// What the host has at a path, read-only; what it does not have is not there. A link into something else that is listed
+/// stays a link; one to anything else means what it points at.
+fn from_host(path: &Path, listed: &[PathBuf]) -> Option<Mount> {
+    let source = path.canonicalize().ok()?;
+    let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|about| about.is_symlink());
+    if path.ancestors().skip(1).any(|above| is_link(above) && listed.iter().any(|other| other == above)) {
+        // It is there through that link, or it is not listed under its own name.
+        return None;
+    }
     let target = path.to_owned();
-    if about.is_symlink() {
+    let is_listed = listed.iter().any(|other| other != path && source.starts_with(other));
+    if is_link(path) && is_listed {
         return std::fs::read_link(path).ok().map(|to| Mount { target, kind: MountKind::Symlink { to } });
     }
-    let source = path.canonicalize().ok()?;
     Some(Mount { target, kind: MountKind::ReadOnly { source } })
 }
 
-fn etc() -> Vec<Mount> {
+fn etc(policy: &PolicyFile) -> Vec<Mount> {
+    let sandbox::Identity { uid, gid } = identity(policy);
     let hosts = format!("127.0.0.1 localhost sandbox\n::1 localhost\n{} {}\n", DOOR.ip(), DOOR_NAME);
+    let nologin = "/usr/sbin/nologin";
+    let passwd = format!(
+        "root:x:0:0:root:/root:{nologin}\nsandbox:x:{uid}:{gid}:sandbox:/sandbox:/bin/sh\n\
+         nobody:x:65534:65534:nobody:/nonexistent:{nologin}\n"
+    );
     let files = [
-        ("/etc/passwd", "root:x:0:0:root:/root:/usr/sbin/nologin\nsandbox:x:1000:1000:sandbox:/sandbox:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n".to_owned()),
-        ("/etc/group", "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n".to_owned()),
+        ("/etc/passwd", passwd),
+        ("/etc/group", format!("root:x:0:\nsandbox:x:{gid}:\nnogroup:x:65534:\n")),
         ("/etc/hosts", hosts),
         ("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n".to_owned()),
         ("/etc/hostname", "sandbox\n".to_owned()),

@@ -1,5 +1,6 @@
 //! The image of a run: found as the harness names it, unpacked, and made part of the sandbox's spec.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use sandbox::SandboxSpec;
@@ -41,12 +42,19 @@ pub fn cache(variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
     cache.or_else(home).map(|cache| cache.join("fullsend/images"))
 }
 
-/// Puts the image below everything else: its variables count where nobody else sets them, and `PATH` is its own.
+/// Puts the image below everything else: its variables count where nobody else sets them. Its `PATH` comes after our own
+/// tools.
 pub fn apply(image: &Image, spec: &mut SandboxSpec) {
     spec.image.clone_from(&image.layers);
-    if image.environment.iter().any(|(name, _)| name == "PATH") {
+    let mut variables: Vec<(OsString, OsString)> =
+        image.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    if let Some((_, path)) = variables.iter_mut().find(|(name, _)| name == "PATH") {
+        let ours = spec.environment.iter().find(|(name, _)| name == "PATH");
+        let ours = ours.and_then(|(_, path)| path.to_str()).unwrap_or_default();
+        let tools = ours.split(':').filter(|entry| entry.starts_with("/opt/fullsend"));
+        let image = path.to_str().unwrap_or_default().to_owned();
+        *path = tools.chain([image.as_str()]).collect::<Vec<_>>().join(":").into();
         spec.environment.retain(|(name, _)| name != "PATH");
     }
-    let variables = image.environment.iter().map(|(name, value)| (name.into(), value.into()));
     spec.environment.splice(0..0, variables);
 }

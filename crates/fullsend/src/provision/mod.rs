@@ -1,6 +1,7 @@
 //! Everything around the agent: the model's door, then the sandbox with its mounts and sockets, then the proof that it
 //! holds. A `Provisioned` can only be made here; dropping it ends what it started.
 
+pub mod bare;
 mod env_files;
 mod environment;
 pub mod files;
@@ -222,14 +223,7 @@ fn open_door(cleared: &Cleared, around: &Surroundings<'_>) -> Result<Arc<Door>, 
 
 /// Before the agent exists, what must fail is tried inside, and what must work. One surprise stops the run.
 fn prove(sandbox: &Sandbox, resolver: SocketAddr, emit: &Emitter) -> Result<(), ProvisionError> {
-    let outside = SocketAddr::from(([192, 0, 2, 1], 443));
-    let spec = ProofSpec {
-        unreachable: vec![outside],
-        unresolvable: Some((resolver, PROOF_NAME.to_owned())),
-        readable: Some(PROGRAM.into()),
-        writable: Some("/sandbox/workspace".into()),
-    };
-    let proved = sandbox.prove(&spec);
+    let proved = sandbox.prove(&proof_spec(resolver));
     let results = match &proved {
         Ok(proof) | Err(ProofError::NotHeld { proof }) => &proof.results[..],
         Err(ProofError::NotDone { .. }) => &[],
@@ -239,6 +233,15 @@ fn prove(sandbox: &Sandbox, resolver: SocketAddr, emit: &Emitter) -> Result<(), 
         emit.emit(RunEvent::Proof { name, held, detail });
     }
     proved.map(drop).map_err(ProvisionError::Proof)
+}
+
+fn proof_spec(resolver: SocketAddr) -> ProofSpec {
+    ProofSpec {
+        unreachable: vec![SocketAddr::from(([192, 0, 2, 1], 443))],
+        unresolvable: Some((resolver, PROOF_NAME.to_owned())),
+        readable: Some(PROGRAM.into()),
+        writable: Some("/sandbox/workspace".into()),
+    }
 }
 
 /// Made before the sandbox, because nothing can be mounted later; filled by the bootstrap.

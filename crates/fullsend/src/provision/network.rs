@@ -2,14 +2,14 @@
 //! The plan is made before the sandbox, because its sockets are; serving starts before the proof, because a name that
 //! no rule allows must already be refused then.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
 use egress::credentials::{Credential, CredentialStore};
 use egress::dial::{self, Dialer, Roots};
 use egress::door::{self, Door};
-use egress::event::EgressEvent;
+use egress::event::{EgressEvent, OnEvent};
 use egress::identity::Identifier;
 use egress::names::{Directory, NamePlan, PlannedSocket, Purpose, Service};
 use egress::proxy::{self, Proxy, ProxyConfig, ProxyLimits, ServedSocket};
@@ -17,12 +17,14 @@ use egress::resolver::SystemResolver;
 use egress::tls::Authority;
 use sandbox::{LocalRange, Mount, MountKind, Network, Sandbox, Socket, SocketKind, SocketSpec};
 
+use policy::Policy;
 use policy::model::NetworkRule;
-use yaml::{Entry, Node, Value};
+use yaml::{Entry, Node, Sources, Value};
 
 use super::servers::{self, Servers};
 use super::{Surroundings, java};
 use crate::check::Checked;
+use crate::check::policies::PolicyFile;
 use crate::credentials::Credentials;
 use crate::event::log::Emitter;
 use crate::event::{Finding, RunEvent};
@@ -49,7 +51,8 @@ pub struct Planned {
 
 /// The door and the proxy, while the sandbox lives.
 pub struct Served {
-    door: door::Serving,
+    /// A sandbox without an agent has none.
+    door: Option<door::Serving>,
     proxy: proxy::Serving,
 }
 
@@ -57,21 +60,36 @@ impl Served {
     /// Nothing new passes, and what is under way ends.
     pub async fn stop(self, grace: Duration) {
         self.proxy.stop(grace).await;
-        self.door.stop(grace).await;
+        if let Some(door) = self.door {
+            door.stop(grace).await;
+        }
     }
 }
 
 pub fn plan(checked: &Checked, credentials: &Credentials, servers: &Servers) -> Result<Planned, String> {
-    let compiled = policy::Compiled::new(&with_servers(checked)?);
-    let services = servers.services();
-    let named = |service: &dial::Service| Service { host: service.host.clone(), port: service.port };
-    let plan = NamePlan::new(&compiled, &services.iter().map(named).collect::<Vec<_>>());
-    let plan = plan.map_err(|error| error.to_string())?;
-    let authority = Authority::new().map_err(|error| error.to_string())?;
     let mut credentials = bound(checked, credentials).map_err(|error| error.to_string())?;
     for (service, token) in servers.tokens() {
         credentials.authorize(&service.host, service.port, token.clone());
     }
+    plan_with(&with_servers(checked)?, credentials, servers.services())
+}
+
+/// For a sandbox without an agent: no credentials, no servers, no door.
+pub fn plan_alone(policy: &PolicyFile) -> Result<Planned, String> {
+    let none = CredentialStore::new(Vec::new()).map_err(|error| error.to_string())?;
+    plan_with(&policy.policy, none, Vec::new())
+}
+
+fn plan_with(
+    policy: &Policy,
+    credentials: CredentialStore,
+    services: Vec<dial::Service>,
+) -> Result<Planned, String> {
+    let compiled = policy::Compiled::new(policy);
+    let named = |service: &dial::Service| Service { host: service.host.clone(), port: service.port };
+    let plan = NamePlan::new(&compiled, &services.iter().map(named).collect::<Vec<_>>());
+    let plan = plan.map_err(|error| error.to_string())?;
+    let authority = Authority::new().map_err(|error| error.to_string())?;
     Ok(Planned {
         services,
         plan,
@@ -83,7 +101,7 @@ pub fn plan(checked: &Checked, credentials: &Credentials, servers: &Servers) -> 
 
 /// The policy, and a rule for each server that it does not speak of: to declare one is to allow it, and an endpoint of
 /// the policy for the same host narrows it.
-fn with_servers(checked: &Checked) -> Result<policy::Policy, String> {
+fn with_servers(checked: &Checked) -> Result<Policy, String> {
     let mut all = checked.policy.policy.clone();
     for server in &checked.resolved.harness.api_servers {
         let host = policy::Host::Name(servers::host(server));
@@ -194,30 +212,54 @@ impl Planned {
         door: &Arc<Door>,
         around: &Surroundings<'_>,
     ) -> std::io::Result<Served> {
-        let proxy = Arc::new(self.proxy(sandbox, door, around)?);
-        let mut door_listener = None;
+        let emit = around.emit.clone();
+        let on_event: OnEvent = Arc::new(move |event| {
+            misplaced(&event, &emit);
+            emit.emit(RunEvent::Egress { event: serde_json::to_value(event).unwrap_or_default() });
+        });
+        let proxy = self.proxy(sandbox, Some(Arc::clone(door)), &around.library.sources, on_event)?;
+        let (door_listener, others) = self.sockets(sandbox);
+        let listener = door_listener
+            .ok_or_else(|| std::io::Error::other("the sandbox gave no listener for the door"))?;
+        let door = Some(door::start(listener, Arc::clone(door))?);
+        Ok(Served { door, proxy: proxy::start(&Arc::new(proxy), others)? })
+    }
+
+    /// The same without a door: where it would be, nobody listens.
+    pub fn serve_alone(
+        self,
+        sandbox: &mut Sandbox,
+        sources: &Sources,
+        on_event: OnEvent,
+    ) -> std::io::Result<Served> {
+        let proxy = self.proxy(sandbox, None, sources, on_event)?;
+        let (_, others) = self.sockets(sandbox);
+        Ok(Served { door: None, proxy: proxy::start(&Arc::new(proxy), others)? })
+    }
+
+    /// The door's listener, and everything that the proxy serves.
+    fn sockets(&self, sandbox: &mut Sandbox) -> (Option<TcpListener>, Vec<(PlannedSocket, ServedSocket)>) {
+        let mut door = None;
         let mut others = Vec::new();
         for (planned, socket) in self.plan.sockets().iter().zip(sandbox.take_sockets()) {
             match (planned.purpose, socket) {
-                (Purpose::Door, Socket::Tcp(listener)) => door_listener = Some(listener),
+                (Purpose::Door, Socket::Tcp(listener)) => door = Some(listener),
                 (_, Socket::Tcp(listener)) => others.push((*planned, ServedSocket::Tcp(listener))),
                 (_, Socket::Udp(socket)) => others.push((*planned, ServedSocket::Udp(socket))),
             }
         }
-        let listener = door_listener
-            .ok_or_else(|| std::io::Error::other("the sandbox gave no listener for the door"))?;
-        Ok(Served { door: door::start(listener, Arc::clone(door))?, proxy: proxy::start(&proxy, others)? })
+        (door, others)
     }
 
     fn proxy(
         &self,
         sandbox: &Sandbox,
-        door: &Arc<Door>,
-        around: &Surroundings<'_>,
+        door: Option<Arc<Door>>,
+        sources: &Sources,
+        on_event: OnEvent,
     ) -> std::io::Result<Proxy> {
         let roots = Roots::load().map_err(|error| std::io::Error::other(error.to_string()))?;
-        let emit = around.emit.clone();
-        let sources = around.library.sources.clone();
+        let sources = sources.clone();
         Ok(Proxy::new(ProxyConfig {
             directory: Arc::new(Directory::new(&self.plan, (*self.policy).clone())),
             policy: Arc::clone(&self.policy),
@@ -227,12 +269,9 @@ impl Planned {
             identifier: Arc::new(Identifier::new(sandbox.host_pid())),
             authority: Arc::clone(&self.authority),
             credentials: Arc::clone(&self.credentials),
-            door: Some(Arc::clone(door)),
+            door,
             locate: Arc::new(move |cause| format!("{} ({})", cause.rule, sources.locate(cause.at))),
-            on_event: Arc::new(move |event| {
-                misplaced(&event, &emit);
-                emit.emit(RunEvent::Egress { event: serde_json::to_value(event).unwrap_or_default() });
-            }),
+            on_event,
             limits: ProxyLimits::default(),
         }))
     }

@@ -1,0 +1,299 @@
+//! `fullsend sandbox run` and `fullsend sandbox shell`: a command, or a person, in a sandbox that a policy describes. The
+//! code of the command is ours; what we ourselves cannot do is 8, with a line that begins with `fullsend:`.
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use egress::event::{AttemptDecision, EgressEvent};
+use policy::Policy;
+use rustix::process::Signal;
+use sandbox::{Command, Process, Stdio, WaitError};
+use tokio::runtime::Handle;
+use yaml::Sources;
+
+use super::exit::{Exit, Failure};
+use super::open::variable;
+use super::{signals, terminal};
+use crate::cancel::{Cancel, Why};
+use crate::check::policies::{PolicyFile, unenforceable};
+use crate::defaults;
+use crate::harness::image::ImageRef;
+use crate::image::{self, Caps, Image, ImageError};
+use crate::provision::bare::{self, Bare, BareSandbox};
+use crate::resolve::layers::{Found, LayerKind};
+
+/// How soon a request to end is passed on.
+const TICK: Duration = Duration::from_millis(50);
+/// The file of a policy is text.
+const MAX_POLICY_BYTES: u64 = 1 << 20;
+
+#[derive(Args, Debug)]
+pub struct Arguments {
+    #[command(subcommand)]
+    which: Which,
+}
+
+#[derive(Debug, Subcommand)]
+enum Which {
+    /// Run a command inside. Its exit code is passed on; 8 means that it did not run
+    #[command(after_help = AFTER_HELP)]
+    Run {
+        #[command(flatten)]
+        place: Place,
+        /// The command and its arguments
+        #[arg(last = true, required = true, value_name = "COMMAND")]
+        command: Vec<OsString>,
+    },
+    /// Look around inside, in a terminal of the sandbox's own
+    #[command(after_help = AFTER_HELP)]
+    Shell {
+        #[command(flatten)]
+        place: Place,
+        /// The shell and its arguments [default: /bin/sh]
+        #[arg(last = true, value_name = "COMMAND")]
+        command: Vec<OsString>,
+    },
+}
+
+const AFTER_HELP: &str = "The current directory is there as a view: what changes in it is gone afterwards, and the directory \
+                          itself stays as it is. Files that look like secrets are not there. What leaves goes through the same \
+                          proxy as in a run.";
+
+#[derive(Args, Debug)]
+struct Place {
+    /// What it may see, write and reach [default: the built-in policy, which reaches nothing]
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// An OCI layout directory or an archive whose files are the root [default: the host's own programs]
+    #[arg(long, value_name = "PATH")]
+    image: Option<String>,
+    /// Say what was proved before the command starts
+    #[arg(long, short)]
+    verbose: bool,
+}
+
+pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
+    match &arguments.which {
+        Which::Run { place, command } => within(place, |bare, threads| {
+            let cancel = Cancel::default();
+            signals::watch(threads, &cancel)?;
+            relay(bare, command, &cancel)
+        }),
+        Which::Shell { place, command } => {
+            if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
+                return Err(failed("a shell needs a terminal")
+                    .help("use `fullsend sandbox run -- COMMAND` where there is none"));
+            }
+            let shell = [OsString::from("/bin/sh")];
+            let command = if command.is_empty() { &shell[..] } else { command };
+            within(place, |bare, _| interact(bare, command))
+        }
+    }
+}
+
+fn failed(why: impl Into<String>) -> Failure {
+    Failure::new(Exit::SandboxUnavailable, why)
+}
+
+/// Starts a sandbox, does something with it, and takes it down.
+fn within(
+    place: &Place,
+    work: impl FnOnce(&BareSandbox, &Handle) -> Result<u8, Failure>,
+) -> Result<u8, Failure> {
+    let mut sources = Sources::default();
+    let policy = read_policy(place.policy.as_deref(), &mut sources)?;
+    let image = place.image.as_deref().map(prepare_image).transpose()?;
+    let here = std::env::current_dir().and_then(|path| path.canonicalize());
+    let here = here.map_err(|error| failed(format!("the current directory cannot be used: {error}")))?;
+    let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let threads = threads.map_err(|error| failed(format!("no threads: {error}")))?;
+    let bare = bare::start(&Bare {
+        policy: &policy,
+        image: image.as_ref(),
+        directory: &here,
+        state: state_directory()?,
+        sources: &sources,
+        on_event: Arc::new(|event| tell(&event)),
+        runtime: threads.handle().clone(),
+    })
+    .map_err(|error| failed(error.to_string()))?;
+    if place.verbose {
+        for result in &bare.proof.results {
+            super::talk(&format!("proved: {}: {}\n", result.name, result.detail));
+        }
+    }
+    let code = work(&bare, threads.handle());
+    let closed = bare.close();
+    let code = code?;
+    closed.map_err(|error| failed(error.to_string()))?;
+    Ok(code)
+}
+
+/// A refusal is said where a person sees it, beside what the command itself makes of it.
+fn tell(event: &EgressEvent) {
+    let line = match event {
+        EgressEvent::Attempt(attempt) if attempt.decision == AttemptDecision::Denied => {
+            let reason = attempt.reason.as_deref().unwrap_or("no rule allows it");
+            format!("egress: {}:{} was refused: {reason}\n", attempt.host, attempt.port)
+        }
+        _ => return,
+    };
+    super::talk(&crate::render::diagnostics::clean_text(&line));
+}
+
+fn read_policy(path: Option<&Path>, sources: &mut Sources) -> Result<PolicyFile, Failure> {
+    let (name, text) = match path {
+        None => {
+            let (name, text) = defaults::FILES[1];
+            (name.to_owned(), text.to_owned())
+        }
+        Some(path) => {
+            let unreadable = |error| failed(format!("the policy {} cannot be read: {error}", path.display()));
+            let mut text = String::new();
+            let file = std::fs::File::open(path).map_err(unreadable)?;
+            file.take(MAX_POLICY_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
+            if text.len() as u64 > MAX_POLICY_BYTES {
+                return Err(failed(format!("the policy {} is larger than 1 MiB", path.display())));
+            }
+            (path.display().to_string(), text)
+        }
+    };
+    let id = sources.add(&name, text);
+    let parsed = Policy::parse(sources, id).map_err(|problems| {
+        super::check::show(sources, &problems);
+        failed(format!("the policy {name} is not right"))
+    })?;
+    let unenforceable = unenforceable(&parsed.policy);
+    super::check::show(sources, &parsed.warnings);
+    super::check::show(sources, &unenforceable);
+    if unenforceable.iter().any(yaml::Diagnostic::is_error) {
+        return Err(failed(format!("the policy {name} cannot be enforced here")));
+    }
+    let effective = policy::baseline(&parsed.policy);
+    let found = Found { layer: LayerKind::Repository, path: name };
+    Ok(PolicyFile { found, policy: parsed.policy, effective })
+}
+
+fn prepare_image(name: &str) -> Result<Image, Failure> {
+    let wrong = |error: ImageError| failed(error.to_string());
+    let path = match ImageRef::parse(name, |path| Path::new(path).exists()) {
+        Ok(ImageRef::Host(path) | ImageRef::Layered(path)) => PathBuf::from(path),
+        Ok(ImageRef::Registry(name)) => return Err(wrong(ImageError::InRegistry { name })),
+        Err(why) => return Err(wrong(ImageError::Name { why })),
+    };
+    let cache = crate::provision::image::cache(&variable);
+    let cache = cache.ok_or_else(|| failed("an image needs a cache: set HOME or XDG_CACHE_HOME"))?;
+    image::prepare(&path, &cache, Caps::default()).map_err(wrong)
+}
+
+/// A place for this sandbox's state; what dead ones left there goes.
+fn state_directory() -> Result<PathBuf, Failure> {
+    let parent = super::run::runs_directory()?.with_file_name(bare::SANDBOXES);
+    let made = std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700)
+        .create(&parent);
+    made.map_err(|error| failed(format!("{} cannot be made: {error}", parent.display())))?;
+    let parent = parent.canonicalize().map_err(|error| failed(error.to_string()))?;
+    match sandbox::sweep(&parent) {
+        Ok(swept) => {
+            for (path, error) in swept.failed {
+                super::talk(&format!("warning: {} could not be swept: {error}\n", path.display()));
+            }
+        }
+        Err(error) => super::talk(&format!("warning: {} could not be swept: {error}\n", parent.display())),
+    }
+    Ok(parent.join(uuid::Uuid::now_v7().to_string()))
+}
+
+/// Runs a command with pipes in the place of our own descriptors: one of a host directory would be a way out, one of a
+/// terminal a way to type into it.
+fn relay(bare: &BareSandbox, command: &[OsString], cancel: &Cancel) -> Result<u8, Failure> {
+    let mut command = Command::new(command.to_vec());
+    command.working_directory.clone_from(&bare.directory);
+    (command.stdin, command.stdout, command.stderr) = (Stdio::Pipe, Stdio::Pipe, Stdio::Pipe);
+    let mut process = bare.sandbox.exec(command).map_err(|error| failed(error.to_string()))?;
+    if let Some(mut input) = process.stdin.take() {
+        // Nobody waits for it: it ends with its input, with the command, or with us.
+        std::thread::spawn(move || drop(std::io::copy(&mut std::io::stdin().lock(), &mut input)));
+    }
+    let copies = [
+        process.stdout.take().map(|from| pass(from, std::io::stdout())),
+        process.stderr.take().map(|from| pass(from, std::io::stderr())),
+    ];
+    let code = wait(bare, &process, cancel);
+    // What it started goes with it; then both pipes come to their end.
+    bare.sandbox.kill();
+    for copy in copies.into_iter().flatten() {
+        drop(copy.join());
+    }
+    code
+}
+
+/// Copies as it comes; when nobody reads any more, the rest is swallowed.
+fn pass(mut from: impl Read + Send + 'static, mut to: impl Write + Send + 'static) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 16];
+        let mut heard = true;
+        while let Ok(count @ 1..) = from.read(&mut buffer) {
+            heard = heard && to.write_all(&buffer[..count]).and_then(|()| to.flush()).is_ok();
+        }
+    })
+}
+
+/// Until it ends. What we are asked to end is passed on to the command, and at the second time everything is killed.
+fn wait(bare: &BareSandbox, process: &Process, cancel: &Cancel) -> Result<u8, Failure> {
+    let mut is_told = false;
+    loop {
+        match process.wait(TICK) {
+            Ok(exit) => return Ok(code(exit)),
+            Err(WaitError::Gone { .. }) if cancel.is_urgent() => return Ok(137),
+            Err(error @ WaitError::Gone { .. }) => return Err(failed(error.to_string())),
+            Err(WaitError::Deadline { .. }) => {}
+        }
+        if cancel.is_urgent() {
+            bare.sandbox.kill();
+        } else if let Some(why) = cancel.asked().filter(|_| !is_told) {
+            is_told = true;
+            let signal = if why == Why::Interrupted { Signal::INT } else { Signal::TERM };
+            // A command that has ended just now is what was wanted.
+            drop(process.signal(signal.as_raw()));
+        }
+    }
+}
+
+/// As shells say it.
+fn code(exit: sandbox::Exit) -> u8 {
+    match exit {
+        sandbox::Exit::Code(code) => u8::try_from(code & 0xff).unwrap_or(1),
+        sandbox::Exit::Signal(signal) => 128_u8.saturating_add(u8::try_from(signal).unwrap_or(127)),
+    }
+}
+
+fn interact(bare: &BareSandbox, command: &[OsString]) -> Result<u8, Failure> {
+    let no_terminal = |error: std::io::Error| failed(format!("no terminal can be had inside: {error}"));
+    let both = bare.sandbox.open_terminal().map_err(no_terminal)?;
+    let mut command = Command::new(command.to_vec());
+    command.working_directory.clone_from(&bare.directory);
+    command.terminal = true;
+    command.environment = variable("TERM").map(|term| ("TERM".into(), term.into())).into_iter().collect();
+    let twice =
+        both.inside.try_clone().and_then(|one| Ok((one, both.inside.try_clone()?))).map_err(no_terminal)?;
+    command.stdin = Stdio::Descriptor(both.inside);
+    command.stdout = Stdio::Descriptor(twice.0);
+    command.stderr = Stdio::Descriptor(twice.1);
+    let process = bare.sandbox.exec(command).map_err(|error| failed(error.to_string()))?;
+    let relayed = terminal::relay(&both.outside, || match process.wait(Duration::ZERO) {
+        Err(WaitError::Deadline { .. }) => None,
+        ended => Some(ended),
+    });
+    match relayed.map_err(|error| failed(format!("the terminal cannot be relayed: {error}")))? {
+        Some(Ok(exit)) => Ok(code(exit)),
+        Some(Err(error)) => Err(failed(error.to_string())),
+        // The person's terminal is gone.
+        None => Ok(129),
+    }
+}

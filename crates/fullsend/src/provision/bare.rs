@@ -1,0 +1,99 @@
+//! A sandbox without an agent: a policy, a view of one directory, egress as the policy says, and the proof. For people who
+//! want to see what a policy means, and for programs that bring their own agent.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use egress::event::OnEvent;
+use sandbox::repository::Repository;
+use sandbox::{Limits, Mount, MountKind, Proof, ProofSpec, Sandbox, SandboxSpec};
+
+use super::{ProvisionError, files, image, network, repository};
+use crate::check::policies::PolicyFile;
+use crate::image::Image;
+use crate::runtime::inside::PROGRAM;
+
+/// Beside the runs: where sandboxes without one keep their state.
+pub const SANDBOXES: &str = "sandboxes";
+
+/// What the view of the directory and everything else that is written may grow to.
+const DISK_BYTES: u64 = 10 << 30;
+
+/// What a bare sandbox is made of.
+pub struct Bare<'a> {
+    pub policy: &'a PolicyFile,
+    pub image: Option<&'a Image>,
+    /// Shown inside as a copy-on-write view; everything starts there.
+    pub directory: &'a Path,
+    /// A new directory for the sandbox's own state; its parent exists.
+    pub state: PathBuf,
+    /// For the places that a refusal names.
+    pub sources: &'a yaml::Sources,
+    pub on_event: OnEvent,
+    /// Drives the proxy.
+    pub runtime: tokio::runtime::Handle,
+}
+
+/// A bare sandbox that was proved to hold.
+pub struct BareSandbox {
+    pub sandbox: Sandbox,
+    pub proof: Proof,
+    /// Where the view is, inside.
+    pub directory: PathBuf,
+    served: network::Served,
+    runtime: tokio::runtime::Handle,
+}
+
+pub fn start(bare: &Bare<'_>) -> Result<BareSandbox, ProvisionError> {
+    let planned = network::plan_alone(bare.policy).map_err(ProvisionError::Network)?;
+    let directory = PathBuf::from("/sandbox/workspace").join(repository::name(bare.directory));
+    let mut spec = SandboxSpec::new(&bare.state);
+    spec.program = Some(PROGRAM.into());
+    let root = if bare.image.is_some() { files::Root::Image } else { files::Root::Host };
+    spec.mounts = files::system(bare.policy, root);
+    let fresh = MountKind::Temporary { size_bytes: DISK_BYTES, inodes: 1 << 20, mode: 0o755 };
+    spec.mounts.push(Mount { target: "/sandbox".into(), kind: fresh });
+    let view = Repository::read(bare.directory).map_err(ProvisionError::Repository)?;
+    spec.mounts.extend(view.view(&directory, &[], DISK_BYTES).mounts);
+    spec.mounts.extend(planned.mounts());
+    let variables = planned.environment().into_iter().chain(environment());
+    spec.environment = variables.map(|(name, value)| (name.into(), value.into())).collect();
+    if let Some(image) = bare.image {
+        image::apply(image, &mut spec);
+    }
+    spec.limits = Limits { disk_bytes: Some(DISK_BYTES), ..Limits::default() };
+    spec.landlock = files::landlock(bare.policy);
+    spec.identity = files::identity(bare.policy);
+    spec.network = planned.network();
+    let mut sandbox = Sandbox::start(spec).map_err(ProvisionError::Sandbox)?;
+    let proving = ProofSpec { writable: Some("/sandbox".into()), ..super::proof_spec(planned.resolver()) };
+    let served = {
+        let _entered = bare.runtime.enter();
+        let on_event = Arc::clone(&bare.on_event);
+        planned.serve_alone(&mut sandbox, bare.sources, on_event).map_err(ProvisionError::Door)?
+    };
+    let proof = sandbox.prove(&proving).map_err(ProvisionError::Proof)?;
+    Ok(BareSandbox { sandbox, proof, directory, served, runtime: bare.runtime.clone() })
+}
+
+/// What every program expects.
+fn environment() -> Vec<(String, String)> {
+    [
+        ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+        ("HOME", "/sandbox"),
+        ("USER", "sandbox"),
+        ("TMPDIR", "/tmp"),
+        ("LANG", "C.UTF-8"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .to_vec()
+}
+
+impl BareSandbox {
+    /// Ends the way out, then the sandbox.
+    pub fn close(self) -> Result<(), sandbox::CloseError> {
+        self.runtime.block_on(self.served.stop(Duration::from_millis(200)));
+        self.sandbox.close()
+    }
+}
