@@ -1,6 +1,8 @@
 //! Sessions end to end: messages become bounded runs in real sandboxes, directives become durable progress.
 
+mod confirmations;
 mod directives;
+mod ledger;
 mod memory;
 mod pauses;
 pub mod stage;

@@ -30,6 +30,7 @@ over_stores!(
     an_interrupt_outlives_the_worker,
     a_terminated_run_cannot_commit,
     priorities_then_time,
+    a_timer_outlives_the_worker_that_it_woke,
     the_clock_is_set_back,
     a_named_session_runs_now_but_not_twice,
     many_workers_share_the_work,
@@ -255,6 +256,24 @@ fn priorities_then_time(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
     assert_eq!(order, [message, high, normal, late, low]);
     assert_eq!(sessions.next_due(clock.now()).unwrap(), Some(Timestamp(clock.now_ms + 4_900)));
     assert_eq!(sessions.session(future).unwrap().state.status, Status::Rescheduling);
+}
+
+fn a_timer_outlives_the_worker_that_it_woke(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
+    let id = queue(sessions, clock, 10, Priority::Normal);
+    clock.pass_ms(20);
+    let lost = claim(sessions, clock, "a").unwrap();
+    assert_eq!(
+        sessions.session(id).unwrap().state.wakes.len(),
+        1,
+        "it is consumed by the commit, not by the claim"
+    );
+    assert_eq!(claim(sessions, clock, "b"), None, "it is held");
+    clock.pass_ms(60_001);
+    let taken = claim(sessions, clock, "b").unwrap();
+    assert_eq!((taken.lease.session, taken.lease.wake), (id, lost.lease.wake), "the same wake, once more");
+    sessions.commit(&taken.lease, &sleeps(), &mut clock.moment()).unwrap();
+    let state = sessions.session(id).unwrap().state;
+    assert_eq!((state.wakes.len(), state.status), (0, Status::Idle));
 }
 
 fn the_clock_is_set_back(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {

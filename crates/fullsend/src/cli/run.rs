@@ -99,6 +99,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         context: None,
         conversation: None,
         belongings: Belongings::default(),
+        asker: None,
         variables: BTreeMap::new(),
         recording: recording(arguments),
         listener: view.listener(),

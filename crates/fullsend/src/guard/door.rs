@@ -60,8 +60,11 @@ impl Guard {
     /// A call that would be denied still passes: its hook tells the agent why, and the agent goes on. Where the runtime
     /// asks no hook, the door denies it itself.
     fn remember(&self, id: &str, tool: &str, input: &Json) -> Verdict {
-        let decision = self.decide(tool, input, Ask::BuiltIn);
         let hookless = dialect::habits(self.runtime).tools_without_hooks.contains(&tool);
+        let decision = match self.decide(tool, input, Ask::BuiltIn) {
+            Decision::Allow if hookless => self.confirmed(tool, input),
+            decision => decision,
+        };
         let verdict = match &decision {
             Decision::Deny { reason } if hookless => Verdict::Deny(reason.clone()),
             _ => Verdict::Pass,

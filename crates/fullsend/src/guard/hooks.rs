@@ -53,7 +53,10 @@ impl Guard {
             Standing::Settled(decision) => return decision,
             Standing::Other => self.deny("the model asked for something else"),
             Standing::Denied(decision) => decision,
-            Standing::Open => self.decide(tool, input, Ask::Programs),
+            Standing::Open => match self.decide(tool, input, Ask::Programs) {
+                Decision::Allow => self.confirmed(tool, input),
+                denied => denied,
+            },
         };
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).settle(id, &decision);
         self.announce(id, tool, decision)

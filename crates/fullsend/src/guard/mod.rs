@@ -4,6 +4,7 @@
 
 mod calls;
 pub mod client;
+pub mod confirm;
 pub mod dialect;
 mod door;
 mod hooks;
@@ -25,6 +26,7 @@ use crate::event::log::Emitter;
 use crate::event::{self, RunEvent};
 use crate::harness::names::RuntimeName;
 use calls::Calls;
+use confirm::Confirmations;
 use judge::{Judge, describe};
 use report::Action;
 pub use setup::{GuardError, Setup, suppressions};
@@ -39,6 +41,7 @@ pub struct Guard {
     /// Hooks of this run know it.
     token: Arc<str>,
     calls: Arc<Mutex<Calls>>,
+    confirmations: Confirmations,
     /// Whether the runtime's start hook has reached us.
     started: Arc<watch::Sender<bool>>,
     /// Why the run must end, once it must.
@@ -70,6 +73,7 @@ impl Guard {
     /// Sets the guard up as the harness asks, and says what judges in this run.
     pub fn new(setup: Setup<'_>, emit: &Emitter) -> Result<Self, GuardError> {
         let runtime = setup.harness.runtime.value;
+        let tools = setup.harness.confirm_tools.iter().map(|tool| tool.to_string()).collect();
         let canary = setup.canary();
         let judge = setup.judge(canary.as_deref())?;
         for event in setup::announcements(&judge) {
@@ -81,6 +85,7 @@ impl Guard {
             canary: canary.map(Into::into),
             token: uuid::Uuid::new_v4().simple().to_string().into(),
             calls: Arc::default(),
+            confirmations: Confirmations { tools, asker: None },
             started: Arc::new(watch::Sender::new(false)),
             stopped: Arc::default(),
             told: Arc::default(),

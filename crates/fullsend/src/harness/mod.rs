@@ -101,6 +101,8 @@ record! {
         allow_repo_skills: At<bool>,
         /// Defences against injection and leaks. Absent: everything on, closed.
         security: Security,
+        /// Tools whose every call somebody must allow, for exactly its input. Only a session can ask; a plain run denies them.
+        confirm_tools: Vec<At<Identifier>>,
         /// What the run may spend, over all attempts and sub-agents.
         budget: Option<Budget>,
         /// URL prefixes from which resources may come. A nearer list replaces a farther one.

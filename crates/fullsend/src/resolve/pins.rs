@@ -25,6 +25,8 @@ pub enum Pin {
     Same,
     /// A list that may only lose items.
     Subset,
+    /// A list that may only gain items.
+    Superset,
     /// URL prefixes, each below one of the organisation's.
     Covered,
 }
@@ -61,6 +63,7 @@ pub const PINS: &[(&str, Pin)] = &[
     ("budget.turns", Pin::Limit),
     ("readonly_repo", Pin::StaysTrue),
     ("sandbox.accept_weaker", Pin::Subset),
+    ("confirm_tools", Pin::Superset),
 ];
 
 /// Fields that the organisation caps in `caps:` and where they stand in a harness.
@@ -120,7 +123,9 @@ fn against(library: &Library, pin: Pin, field: &str, floor: &Node, merged: &Node
             let built_in = library.layer_of(at) == LayerKind::Builtin;
             (if built_in { chosen.replaced.last().copied() } else { Some(at) }, what)
         }
-        None if matches!(pin, Pin::Limit | Pin::Same) => (deletion(merged, field), unset(floor)),
+        None if matches!(pin, Pin::Limit | Pin::Same | Pin::Superset) => {
+            (deletion(merged, field), unset(floor))
+        }
         None => return None,
     };
     let harness = merged.get("agent").map_or(merged.at, |agent| agent.at);
@@ -170,6 +175,14 @@ fn weaker(pin: Pin, floor: &Node, chosen: &Node) -> Option<(Span, String)> {
         Pin::Same if was != is => changed(),
         Pin::Subset => {
             first_item(chosen, |item| !floor.items().iter().any(|known| known.value == item.value))
+        }
+        Pin::Superset => {
+            let mut lost = floor
+                .items()
+                .iter()
+                .filter(|item| !chosen.items().iter().any(|known| known.value == item.value));
+            lost.next()
+                .map(|item| (chosen.at, format!("lacks `{}`, which the organisation pins", says(item))))
         }
         Pin::Covered => {
             let allowed: Vec<UrlPrefix> = floor.items().iter().filter_map(prefix).collect();

@@ -24,6 +24,7 @@ use crate::check::Checked;
 use crate::event::log::Emitter;
 use crate::event::outcome::OutcomeKind;
 use crate::event::{Envelope, RunEvent, Step};
+use crate::guard::confirm::Asker;
 use crate::harness::Harness;
 use crate::harness::security::OnCritical;
 use crate::inputs;
@@ -65,6 +66,8 @@ pub struct Request {
     pub conversation: Option<Conversation>,
     /// What the caller puts into the sandbox and wants back.
     pub belongings: Belongings,
+    /// Whom to ask about calls that somebody must allow.
+    pub asker: Option<Arc<Asker>>,
     /// Variables of the caller's for the scripts on the host.
     pub variables: BTreeMap<String, String>,
     /// Hears every event as it happens.
@@ -206,7 +209,7 @@ fn sequence(
     let scripts = checked.scripts.clone();
     let mut variables = host.script_environment(&checked, &value);
     variables.extend(request.variables);
-    let guard = host.guard(&checked, &value, emit)?;
+    let guard = host.guard(&checked, &value, emit)?.asking(request.asker);
     let credentials = host.credentials(&checked, recording.as_ref(), &value, &guard)?;
     guard.remember_past(carried.conversation.iter().flat_map(runtime::past_calls));
 

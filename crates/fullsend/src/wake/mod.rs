@@ -2,6 +2,7 @@
 //! knows nothing of which session runs when: that is for whoever calls it, and `worker` is never imported here.
 
 pub mod assemble;
+pub mod confirm;
 pub mod conversation;
 pub mod heart;
 pub mod interpret;
@@ -33,8 +34,10 @@ use crate::cancel::Cancel;
 use crate::event::Envelope;
 use crate::event::outcome::OutcomeKind;
 use crate::guard;
+use crate::guard::confirm::Asker;
 use crate::run::{self, Outcome, Request};
 use assemble::{Assembled, Budget, Material, assemble};
+use confirm::Confirmations;
 use conversation::Conversations;
 use heart::{Charge, Heart, Verdict};
 use interpret::{DIRECTIVE_FILE, Ended};
@@ -85,7 +88,8 @@ pub fn wake(setting: &Setting, sessions: &mut Sessions, claimed: &Claimed) -> Re
     let lease = &claimed.lease;
     let context = sessions.context(lease, &Window::default())?;
     let notes = Arc::new(Notes::new(lease.wake));
-    let ran = match bounded_run(setting, lease, &context, &notes) {
+    let confirmations = Confirmations::of(&context.session.state, &context.inputs);
+    let ran = match bounded_run(setting, lease, &context, &notes, &confirmations) {
         Ok(ran) => ran,
         Err(trouble) => Ran::not_begun(&trouble),
     };
@@ -106,8 +110,9 @@ pub fn wake(setting: &Setting, sessions: &mut Sessions, claimed: &Claimed) -> Re
         fault: notes.fault(),
         heart: &heart,
     });
+    let (ending, asked) = paused(ending, confirmations.take());
     let commit = Commit {
-        reports: reports(&notes, &outcome),
+        reports: reports(&notes, &outcome).into_iter().chain(asked).collect(),
         bindings: bindings(setting, lease.session, &runtime, &outcome, &ending),
         memory: memory::writes(
             &told(&context, &ending, &assembled, &runtime, &notes),
@@ -155,6 +160,7 @@ fn bounded_run(
     lease: &Lease,
     context: &Context,
     notes: &Arc<Notes>,
+    confirmations: &Arc<Confirmations>,
 ) -> Result<Ran, Trouble> {
     let header = &context.session.header;
     let mut ground = (setting.open)().map_err(Trouble::invalid)?;
@@ -191,6 +197,7 @@ fn bounded_run(
         context: Some(assembled.text.clone()),
         conversation,
         belongings: memory::belongings(context, &screened, resources),
+        asker: Some(asker(confirmations)),
         variables: script_variables(lease),
         listener: listener(setting, notes),
     };
@@ -216,12 +223,27 @@ fn script_variables(lease: &Lease) -> BTreeMap<String, String> {
     ])
 }
 
+fn asker(confirmations: &Arc<Confirmations>) -> Arc<Asker> {
+    let confirmations = Arc::clone(confirmations);
+    Arc::new(move |tool, input| confirmations.ask(tool, input))
+}
+
 fn listener(setting: &Setting, notes: &Arc<Notes>) -> Arc<dyn Fn(&Envelope) + Send + Sync> {
     let (listener, notes) = (Arc::clone(&setting.listener), Arc::clone(notes));
     Arc::new(move |envelope| {
         notes.hear(envelope);
         listener(envelope);
     })
+}
+
+/// A run that asked and then lost its words has paused all the same; one that failed or was interrupted asks again when it
+/// is tried again.
+fn paused(ending: Ending, asked: Vec<Payload>) -> (Ending, Vec<Payload>) {
+    match ending {
+        Ending::Malformed { .. } if !asked.is_empty() => (Ending::Paused, asked),
+        Ending::Directive(_) => (ending, asked),
+        ending => (ending, Vec::new()),
+    }
 }
 
 /// What was not yet written, and the run with the digest of its record.
