@@ -42,17 +42,23 @@ pub(super) async fn serve(proxy: Arc<Proxy>, mut stream: TcpStream, peer: Socket
         Ok(None) => return,
         Err(error) => return accepted.refuse(stream, &Refusal::unreadable(error.to_string())).await,
     };
-    match RequestHead::parse(&bytes) {
-        Err(error) => accepted.refuse(stream, &Refusal::head(error)).await,
-        Ok(RequestHead { target: Target::Authority(authority), .. }) if ahead.is_empty() => {
+    let head = match RequestHead::parse(&bytes) {
+        Err(error) => return accepted.refuse(stream, &Refusal::head(error)).await,
+        Ok(head) => head,
+    };
+    drop(bytes);
+    match head.target {
+        Target::Authority(authority) if ahead.is_empty() => {
+            // A tunnel may last for hours; it keeps no buffer meanwhile, and not the room that reading would need.
+            drop((head.fields, head.method, ahead));
             accepted.connect(stream, &authority).await;
         }
         // Bytes behind a CONNECT that was not granted yet belong to nobody.
-        Ok(RequestHead { target: Target::Authority(_), .. }) => {
+        Target::Authority(_) => {
             let detail = "bytes follow a CONNECT before it was answered";
             accepted.refuse(stream, &Refusal::unreadable(detail.to_owned())).await;
         }
-        Ok(head) => accepted.forward(Client::new(Box::new(stream), &ahead), head).await,
+        _ => Box::pin(accepted.forward(Client::new(Box::new(stream), &ahead), head)).await,
     }
 }
 
@@ -71,7 +77,7 @@ impl Accepted {
         };
         if let Some(door) = self.door_for(&destination) {
             if stream.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await.is_ok() {
-                door::serve_stream(stream, door).await;
+                Box::pin(door::serve_stream(stream, door)).await;
             }
             return;
         }

@@ -32,6 +32,7 @@ pub(super) struct Scene {
     pub(super) dialer: Arc<Dialer>,
     pub(super) events: Arc<Mutex<Vec<EgressEvent>>>,
     pub(super) serving: Option<Serving>,
+    pub(super) served: Arc<Proxy>,
 }
 
 pub(super) struct Setting {
@@ -151,6 +152,7 @@ pub(super) async fn scene(setting: Setting) -> Scene {
         dialer,
         events,
         serving: Some(serving),
+        served: proxy,
     }
 }
 
