@@ -1,0 +1,108 @@
+//! The server behind everything: TLS with HTTP/1.1, `/small` and `/bulk`.
+
+use super::{ADDRESS, HOST};
+use egress::http1::HeadReader;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+pub(super) const PORT: u16 = 8443;
+/// The same server under another port, which the policy reads requests on.
+pub(super) const INSPECTED_PORT: u16 = 8444;
+pub(super) const BULK_BYTES: usize = 256 << 20;
+
+pub(super) fn serve(directory: &Path) {
+    let (acceptor, pem) = acceptor();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let plain = TcpListener::bind((ADDRESS, PORT)).await.unwrap();
+        let inspected = TcpListener::bind((ADDRESS, INSPECTED_PORT)).await.unwrap();
+        std::fs::write(directory.join("upstream.pem"), pem).unwrap();
+        loop {
+            let accepted = tokio::select! {
+                accepted = plain.accept() => accepted,
+                accepted = inspected.accept() => accepted,
+            };
+            let Ok((stream, _)) = accepted else { continue };
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                stream.set_nodelay(true).unwrap();
+                if let Ok(stream) = acceptor.accept(stream).await {
+                    answer(stream).await;
+                }
+            });
+        }
+    });
+}
+
+/// What a model says to everything.
+const ANSWER: &str = r#"{"id":"msg_1","type":"message","role":"assistant","model":"claude-sonnet-4-5","content":[{"type":"text","text":"fine"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":9,"output_tokens":1}}"#;
+
+async fn take<R: tokio::io::AsyncRead + Unpin>(reader: &mut HeadReader<R>, length: usize) {
+    let mut taken = 0;
+    while taken < length {
+        let portion = reader.read_some(length - taken).await.unwrap();
+        assert!(!portion.is_empty());
+        taken += portion.len();
+    }
+}
+
+async fn answer(stream: tokio_rustls::server::TlsStream<tokio::net::TcpStream>) {
+    let (reader, mut writer) = tokio::io::split(stream);
+    let mut reader = HeadReader::new(reader);
+    let hour = Duration::from_secs(3600);
+    let portion = vec![b'x'; 256 << 10];
+    while let Ok(Some(head)) = reader.read_head(hour, hour).await {
+        let written = if head.starts_with(b"GET /bulk") {
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {BULK_BYTES}\r\n\r\n");
+            let mut written = writer.write_all(head.as_bytes()).await;
+            for _ in 0..BULK_BYTES / portion.len() {
+                if written.is_ok() {
+                    written = writer.write_all(&portion).await;
+                }
+            }
+            written
+        } else if head.starts_with(b"POST /v1/messages") {
+            let text = String::from_utf8_lossy(&head).to_ascii_lowercase();
+            let length = text.lines().find_map(|line| line.strip_prefix("content-length:")).unwrap();
+            take(&mut reader, length.trim().parse().unwrap()).await;
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{ANSWER}",
+                ANSWER.len()
+            );
+            writer.write_all(answer.as_bytes()).await
+        } else {
+            writer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nsmall").await
+        };
+        if written.is_err() || writer.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+fn acceptor() -> (TlsAcceptor, String) {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    // OpenSSL takes a leaf for self-signed that is named like its issuer.
+    params.distinguished_name.push(rcgen::DnType::CommonName, "lab authority");
+    let authority = params.self_signed(&key).unwrap();
+    let issuer = Issuer::new(params, key);
+    let leaf_key = KeyPair::generate().unwrap();
+    let leaf = CertificateParams::new([HOST.to_owned()]).unwrap().signed_by(&leaf_key, &issuer).unwrap();
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(leaf_key.serialize_der()));
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![leaf.der().clone()], key)
+        .unwrap();
+    (TlsAcceptor::from(Arc::new(config)), authority.pem())
+}
