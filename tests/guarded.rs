@@ -395,3 +395,38 @@ fn the_scan_inside_sees_what_came_together_there() {
         found.iter().map(|finding| format!("{}{}", finding["rule"], finding["line"])).collect();
     assert_eq!(told.len(), found.len(), "what Path A said is not said again: {found:?}");
 }
+
+/// A hook's process as a runtime starts it, with the run's word for when nobody answers.
+fn orphan(world: &World, how: &str) -> Ran {
+    world.run_fed(&["__hook", "claude", how, "token"], b"{\"hook_event_name\":\"PreToolUse\"}")
+}
+
+#[test]
+fn a_guard_that_is_gone_denies_the_call() {
+    let world = World::new();
+    let ran = orphan(&world, "closed");
+    assert!(ran.code == 2 && ran.err.contains("the guard did not answer"), "{}", ran.all());
+    assert_eq!(orphan(&world, "open").code, 0, "a named choice");
+    assert_eq!(world.run_fed(&["__hook"], b"{}").code, 2);
+}
+
+#[test]
+fn a_guard_that_hangs_denies_the_call() {
+    let listener = "import socket,time; s=socket.socket(socket.AF_UNIX); s.bind('/opt/fullsend/guard.sock'); s.listen(); print('up', flush=True); time.sleep(60)";
+    let script = format!(
+        "mount -t tmpfs none /opt && mkdir /opt/fullsend || exit 99\n\
+         /usr/bin/python3 -c \"{listener}\" > /opt/up & server=$!\n\
+         for i in $(seq 200); do [ -s /opt/up ] && break; sleep 0.05; done\n\
+         echo '{{}}' | \"$1\" __hook claude closed token; code=$?\n\
+         kill $server; exit $code\n"
+    );
+    let words = ["--map-root-user", "--mount", "sh", "-c", &script, "sh"].map(std::ffi::OsStr::new);
+    let program = crate::support::program();
+    let mut words = words.to_vec();
+    words.push(program.as_os_str());
+    let ran = World::new().run_program(std::path::Path::new("/usr/bin/unshare"), &words);
+    if ran.code == 99 || ran.code == 1 {
+        return crate::support::skip("hung guard", "no mount namespace of one's own here");
+    }
+    assert!(ran.code == 2 && ran.err.contains("the guard did not answer"), "{}", ran.all());
+}

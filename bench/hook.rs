@@ -1,0 +1,119 @@
+//! A tool call's whole verdict, as a runtime waits for it: our hook's process is started, asks the guard over its socket and
+//! ends. Against a bare process, and against one Python process that reads the same call, of which the original starts
+//! several for each call.
+//!
+//!     cargo bench -p fullsend --bench hook
+//!
+//! The guard's socket has a fixed place inside a sandbox; the bench makes that place in namespaces of its own.
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a bench prints, and stops where it cannot go on"
+)]
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use egress::door::{Subject, Verdict};
+use fullsend::event::log::Emitter;
+use fullsend::guard::{Guard, Setup, socket};
+use fullsend::resolve::layers::{Layer, LayerKind, Layers};
+use fullsend::resolve::library::Library;
+use fullsend::resolve::{Choices, resolve};
+use serde_json::json;
+
+const CALLS: usize = 300;
+const PLACE: &str = "/opt/fullsend";
+const COMMAND: &str = "cd src && grep -rn 'fn main' . | head -20 && cargo test --quiet 2>&1 | tail -5";
+
+fn main() {
+    if std::env::var_os("FULLSEND_BENCH_INSIDE").is_none() {
+        let script = format!("mount -t tmpfs none /opt && mkdir -m 700 {PLACE} && exec \"$0\" --bench");
+        let mut command = Command::new("unshare");
+        command
+            .args(["--map-root-user", "--mount", "sh", "-c", &script])
+            .arg(std::env::current_exe().unwrap());
+        let status = command.env("FULLSEND_BENCH_INSIDE", "1").status().unwrap();
+        assert!(status.success(), "the bench could not make its place");
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let guard = guard(scratch.path());
+    let _listening = socket::listen(Path::new(PLACE), &guard).unwrap();
+    let door = guard.door_judge();
+    let words = guard.hook_arguments();
+    let ours = median(|number| {
+        let (id, input) = (format!("toolu_{number}"), json!({ "command": COMMAND }));
+        assert_eq!(door(&Subject::ToolCall { call_id: &id, tool: "Bash", input: &input }), Verdict::Pass);
+        let call = json!({ "hook_event_name": "PreToolUse", "tool_use_id": id, "tool_name": "Bash", "tool_input": input });
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fullsend"));
+        command.arg("__hook").args(&words);
+        (command, call.to_string())
+    });
+    let bare = median(|_| (Command::new("/bin/true"), String::new()));
+    let python = median(|_| {
+        let mut command = Command::new("python3");
+        command.args(["-c", "import json, re, sys; json.load(sys.stdin)"]);
+        (command, json!({ "tool_name": "Bash", "tool_input": { "command": COMMAND } }).to_string())
+    });
+    println!("name ours_ms peer_ms ratio");
+    for (name, peer) in [("bare-process", bare), ("one-python-hook", python)] {
+        println!(
+            "verdict-vs-{name} {:.2} {:.2} {:.2}",
+            ms(ours),
+            ms(peer),
+            ours.as_secs_f64() / peer.as_secs_f64()
+        );
+    }
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+/// From the start of the process to its end, its input written and its answer read.
+fn median(command: impl Fn(usize) -> (Command, String)) -> Duration {
+    let mut times: Vec<Duration> = (0..CALLS)
+        .map(|number| {
+            let (mut command, input) = command(number);
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let started = Instant::now();
+            let mut child = command.spawn().unwrap();
+            // A program that reads nothing may be gone already.
+            drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
+            let output = child.wait_with_output().unwrap();
+            let time = started.elapsed();
+            assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
+            time
+        })
+        .collect();
+    times.sort_unstable();
+    times[CALLS / 2]
+}
+
+/// The guard of a harness with every default.
+fn guard(scratch: &Path) -> Guard {
+    let write = |path: &str, text: &str| {
+        let path = scratch.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write("harness/bench.yaml", "agent: agents/bench.md\nruntime: claude\n");
+    write("agents/bench.md", "---\nname: bench\n---\nWork.\n");
+    let layer = Layer::directory(LayerKind::Repository, scratch, "bench".to_owned()).unwrap();
+    let mut library = Library::new(Layers::new(vec![layer]));
+    let mut problems = Vec::new();
+    let choices = Choices { today: "2026-01-01".to_owned(), ..Choices::default() };
+    let resolved = resolve(&mut library, "bench", &choices, &mut problems).unwrap();
+    let setup = Setup {
+        harness: &resolved.harness,
+        allowlist: None,
+        suppressions: Vec::new(),
+        today: "2026-01-01",
+        path: "",
+    };
+    let emit = Emitter::create(&scratch.join("events.jsonl"), |_| {}).unwrap();
+    Guard::new(setup, &emit).unwrap()
+}
