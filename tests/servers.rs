@@ -31,6 +31,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(text.encode())
 left = subprocess.Popen(["setsid", "sleep", "7654"])
 print("the token is", os.environ["FULLSEND_API_TOKEN"], flush=True)
+print("and upstream it is", os.environ["TRACKER_PASSWORD"], flush=True)
 server = http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler)
 with open(place + "/pids.new", "w") as file:
     file.write(f"{os.environ['PORT']} {os.getpid()} {left.pid}")
@@ -45,7 +46,7 @@ fn world(server: &str, more: &str, shell: &str) -> World {
         "repo/.fullsend/harness/triage.yaml",
         format!(
             "agent: agents/triage.md\nruntime: native\noutput_schema: schemas/triage.json\nproviders: [model]\nsandbox_timeout_seconds: 30\n\
-             api_servers:\n  - {{name: tracker, script: api-servers/tracker, port: 8080, env: {{PLACE: {}}}{more}}}\n",
+             api_servers:\n  - {{name: tracker, script: api-servers/tracker, port: 8080, env: {{PLACE: {}, TRACKER_PASSWORD: '${{TRACKER_PASSWORD}}'}}{more}}}\n",
             place.display()
         ),
     );
@@ -59,7 +60,7 @@ fn world(server: &str, more: &str, shell: &str) -> World {
         [{ "finish": { "summary": "looked" } }],
     ]});
     world.write("repo/.fullsend/scenarios/s.json", scenario.to_string());
-    world
+    world.env("TRACKER_PASSWORD", "correct-horse-9931")
 }
 
 fn directory(world: &World) -> PathBuf {
@@ -134,7 +135,7 @@ fn the_agent_can_use_it_and_no_neighbour_can() {
     let report = report(&world);
     assert_eq!(report, "GET /wait\nPOST /issues\nGET /bare\n0\n");
     let log = fs::read_to_string(directory(&world).join("api-tracker.log")).unwrap();
-    assert!(log.contains("the token is [REDACTED"), "{log}");
+    assert!(log.contains("the token is [REDACTED") && log.contains("and upstream it is [REDACTED"), "{log}");
     let states: Vec<String> = server_events(&world).iter().map(|event| event["state"].to_string()).collect();
     assert_eq!(states, ["\"ready\""]);
     let (_, pids) = pids(&world).unwrap();

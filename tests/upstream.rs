@@ -81,3 +81,75 @@ fn a_vendor_that_is_not_there_is_the_last_line() {
     assert_eq!(ran.code, 1, "{}", ran.err);
     assert!(ran.err.trim_end().lines().last().unwrap().contains("refused"), "{}", ran.err);
 }
+
+#[test]
+fn the_provider_says_where_the_model_is_above_the_environment() {
+    let (port, seen) = vendor();
+    let world = world(1);
+    let provider = |more: &str| {
+        format!(
+            "name: model\ntype: anthropic\ncredentials:\n  ANTHROPIC_API_KEY: ${{ANTHROPIC_API_KEY}}\n{more}"
+        )
+    };
+    let own = format!("config:\n  base_url: http://127.0.0.1:{port}/below\n");
+    world.write("repo/.fullsend/providers/model.yaml", provider(&own));
+    let ran = world.run(&["run", "triage"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(seen.lock().unwrap()[0].starts_with("POST /below/v1/messages"));
+
+    world.write(
+        "repo/.fullsend/providers/model.yaml",
+        provider("config:\n  base_url: http://models.example.com\n"),
+    );
+    let ran = world.run(&["run", "triage"]);
+    assert_eq!(ran.code, 3, "{}", ran.err);
+    assert!(ran.err.contains("plain http, which is accepted only for the loopback address"), "{}", ran.err);
+}
+
+#[test]
+fn a_profile_of_ones_own_says_whose_protocol_it_speaks() {
+    let (port, seen) = vendor();
+    let world = world(port);
+    world.write(
+        "repo/.fullsend/providers/model.yaml",
+        "name: model\ntype: gateway\ncredentials:\n  GATEWAY_KEY: ${ANTHROPIC_API_KEY}\n",
+    );
+    let profile =
+        |vendor: &str| format!("id: gateway\ninference_capable: true\nannotations: {{vendor: {vendor}}}\n");
+    world.write("repo/.fullsend/profiles/gateway.yaml", profile("anthropic"));
+    let ran = world.run(&["run", "triage"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(seen.lock().unwrap()[0].contains("x-api-key: key-that-stays-on-the-host"));
+    world.write("repo/.fullsend/profiles/gateway.yaml", profile("nobody"));
+    let ran = world.run(&["run", "triage"]);
+    assert_eq!(ran.code, 3, "{}", ran.err);
+    assert!(ran.err.contains("known are anthropic and openai"), "{}", ran.err);
+}
+
+#[test]
+fn without_a_model_nothing_starts() {
+    let world = world(1);
+    world.write(
+        "repo/.fullsend/harness/triage.yaml",
+        "agent: agents/triage.md\nruntime: native\noutput_schema: schemas/triage.json\n",
+    );
+    let ran = world.run(&["run", "triage"]);
+    assert_eq!(ran.code, 4, "{}", ran.err);
+    assert!(ran.err.contains("no provider of the harness can serve the model"), "{}", ran.err);
+}
+
+#[test]
+fn dollars_need_a_model_with_a_price() {
+    let world = world(1);
+    let harness = |model: &str| {
+        format!(
+            "agent: agents/triage.md\nruntime: native\noutput_schema: schemas/triage.json\nproviders: [model]\nmodel: {model}\nbudget: {{usd: 1}}\n"
+        )
+    };
+    world.write("repo/.fullsend/harness/triage.yaml", harness("unheard-of-9"));
+    let ran = world.run(&["run", "triage"]);
+    assert_eq!(ran.code, 3, "{}", ran.err);
+    assert!(ran.err.contains("the model `unheard-of-9` has no price"), "{}", ran.err);
+    world.write("repo/.fullsend/harness/triage.yaml", harness("claude-sonnet-4-5"));
+    assert_eq!(world.run(&["run", "triage"]).code, 1, "it starts, and finds no vendor");
+}

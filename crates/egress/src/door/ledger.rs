@@ -77,7 +77,8 @@ struct State {
     reserved: Amount,
     models: BTreeMap<String, ModelUsage>,
     warned: bool,
-    said_spent: bool,
+    /// Said when the first request was refused.
+    refused: Option<String>,
 }
 
 /// About the largest that a vendor counts for one picture or page that the body holds in fewer bytes.
@@ -92,6 +93,11 @@ impl Ledger {
 
     pub fn models(&self) -> BTreeMap<String, ModelUsage> {
         self.lock().models.clone()
+    }
+
+    /// What was spent when the budget first refused a request, if it has.
+    pub fn refused(&self) -> Option<String> {
+        self.lock().refused.clone()
     }
 
     /// Waits while other requests under way may still leave enough; refuses as soon as they cannot.
@@ -208,8 +214,10 @@ impl Ledger {
     fn say_spent(&self) {
         let spent = {
             let mut state = self.lock();
-            let first = !std::mem::replace(&mut state.said_spent, true);
-            first.then(|| self.describe_spent(state.spent))
+            let first = state.refused.is_none();
+            let spent = self.describe_spent(state.spent);
+            state.refused.get_or_insert_with(|| spent.clone());
+            first.then_some(spent)
         };
         if let Some(spent) = spent {
             (self.on_event)(EgressEvent::BudgetSpent { spent });

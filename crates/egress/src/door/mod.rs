@@ -132,6 +132,11 @@ impl Door {
         self.ledger.models()
     }
 
+    /// What was spent when the budget first refused a request, if it has.
+    pub fn budget_refused(&self) -> Option<String> {
+        self.ledger.refused()
+    }
+
     /// Every tool result that passed, for the door of a later run that goes on with the same conversation.
     pub fn seen_results(&self) -> HashSet<ResultDigest> {
         self.results.all()

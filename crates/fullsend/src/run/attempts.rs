@@ -65,6 +65,10 @@ impl Attempts<'_> {
                 Ok(accepted) => return Ok(accepted),
                 Err(rejected) => rejected,
             };
+            // Another attempt could ask the model nothing.
+            if let Some(spent) = ready.provisioned.door.budget_refused() {
+                return Err(Stop::budget(&spent));
+            }
             // What the caller expects is asked for again once, whatever the harness says about its own output.
             let first = rejected.unexpected && !asked_again;
             asked_again |= rejected.unexpected;
@@ -102,7 +106,7 @@ impl Attempts<'_> {
         if attempt.conversation.is_some() {
             conversation.clone_from(&attempt.conversation);
         }
-        let early = self.ended_early(&attempt);
+        let early = self.ended_early(ready, &attempt);
         let quarantine = || {
             let worked = worked(ready, self.host.repository);
             steps.always(Step::Quarantine, || {
@@ -157,13 +161,16 @@ impl Attempts<'_> {
 
     /// Why this attempt was the last, whatever it made. An agent that stopped without finishing is not such a reason: the
     /// check says what is missing.
-    fn ended_early(&self, attempt: &Attempt) -> Option<Stop> {
+    fn ended_early(&self, ready: &Ready, attempt: &Attempt) -> Option<Stop> {
         if let Some(reason) = self.guard.stop_reason() {
             return Some(Stop::security(&reason));
         }
         match &attempt.ending {
             Ending::Timeout => Some(Stop::timeout()),
-            Ending::Failed { why } => Some(Stop::agent_failed(why)),
+            Ending::Failed { why } => Some(match ready.provisioned.door.budget_refused() {
+                Some(spent) => Stop::budget(&spent),
+                None => Stop::agent_failed(why),
+            }),
             Ending::Interrupted => self.steps.go_on().err(),
             Ending::Finished | Ending::Stopped { .. } => None,
         }

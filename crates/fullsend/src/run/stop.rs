@@ -61,6 +61,15 @@ impl Stop {
         Self::new(OutcomeKind::SecurityStop, 6, reason)
     }
 
+    /// The door lets no further request pass.
+    pub fn budget(spent: &str) -> Self {
+        Self::new(
+            OutcomeKind::Budget,
+            7,
+            format!("the budget does not allow what the agent still needs: {spent}"),
+        )
+    }
+
     pub fn agent_failed(why: &str) -> Self {
         Self::new(OutcomeKind::AgentFailed, 1, format!("the agent failed: {why}"))
     }

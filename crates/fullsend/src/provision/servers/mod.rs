@@ -131,6 +131,10 @@ fn environment(
     for (name, value) in server.env.0.iter() {
         let value =
             value.expand(around.variables).map_err(|unset| format!("needs {unset}, which is not set"))?;
+        // What the server holds so that the agent need not must not come out through the server's own words.
+        if scan::find_secret_in_field(&name.value, &value).is_some() {
+            around.guard.learn(&name.value, &value).map_err(|error| error.to_string())?;
+        }
         all.insert(name.value.clone(), value);
     }
     all.insert("PORT".to_owned(), port.to_string());

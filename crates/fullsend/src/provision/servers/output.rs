@@ -25,7 +25,8 @@ struct Log {
 
 impl Output {
     pub(super) fn create(path: &Path, guard: &Guard) -> std::io::Result<Self> {
-        let log = Log { file: File::create(path)?, left: MAX_BYTES };
+        // A fresh attempt starts the servers anew, and goes on with their logs.
+        let log = Log { file: File::options().create(true).append(true).open(path)?, left: MAX_BYTES };
         Ok(Self { log: Arc::new(Mutex::new(log)), guard: guard.clone() })
     }
 
