@@ -42,23 +42,17 @@ pub(super) async fn serve(proxy: Arc<Proxy>, mut stream: TcpStream, peer: Socket
         Ok(None) => return,
         Err(error) => return accepted.refuse(stream, &Refusal::unreadable(error.to_string())).await,
     };
-    let head = match RequestHead::parse(&bytes) {
-        Err(error) => return accepted.refuse(stream, &Refusal::head(error)).await,
-        Ok(head) => head,
-    };
-    drop(bytes);
-    match head.target {
-        Target::Authority(authority) if ahead.is_empty() => {
-            // A tunnel may last for hours; it keeps no buffer meanwhile, and not the room that reading would need.
-            drop((head.fields, head.method, ahead));
+    match RequestHead::parse(&bytes) {
+        Err(error) => accepted.refuse(stream, &Refusal::head(error)).await,
+        Ok(RequestHead { target: Target::Authority(authority), .. }) if ahead.is_empty() => {
             accepted.connect(stream, &authority).await;
         }
         // Bytes behind a CONNECT that was not granted yet belong to nobody.
-        Target::Authority(_) => {
+        Ok(RequestHead { target: Target::Authority(_), .. }) => {
             let detail = "bytes follow a CONNECT before it was answered";
             accepted.refuse(stream, &Refusal::unreadable(detail.to_owned())).await;
         }
-        _ => Box::pin(accepted.forward(Client::new(Box::new(stream), &ahead), head)).await,
+        Ok(head) => accepted.forward(Client::new(Box::new(stream), &ahead), head).await,
     }
 }
 
@@ -77,7 +71,7 @@ impl Accepted {
         };
         if let Some(door) = self.door_for(&destination) {
             if stream.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await.is_ok() {
-                Box::pin(door::serve_stream(stream, door)).await;
+                door::serve_stream(stream, door).await;
             }
             return;
         }

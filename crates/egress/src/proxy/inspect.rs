@@ -54,12 +54,11 @@ impl Site {
         match tokio::time::timeout(self.proxy.limits.idle, client.peek(&mut first)).await {
             Ok(Ok(1)) if first[0] == TLS_HANDSHAKE => {
                 self.secure = true;
-                Box::pin(self.terminate(client, server, attempt)).await;
+                self.terminate(client, server, attempt).await;
             }
             Ok(Ok(1)) if first[0].is_ascii_alphabetic() => {
                 attempt.dismiss();
-                let (client, server) = (Client::new(Box::new(client), &[]), Upstream::new(Box::new(server)));
-                Box::pin(self.serve(client, server)).await;
+                self.serve(Client::new(Box::new(client), &[]), Upstream::new(Box::new(server))).await;
             }
             // Read only for the sake of credentials, and these bytes cannot hold any.
             Ok(Ok(1)) if !self.admission.admitted.reads_requests() => {
@@ -190,7 +189,7 @@ pub(super) async fn refuse_plainly(
 /// Closing with unread bytes resets the connection, and the client would lose the reason.
 async fn drain(mut client: TcpStream) {
     use tokio::io::AsyncReadExt;
-    let mut buffer = vec![0; 4096];
+    let mut buffer = [0; 4096];
     let reading = async {
         for _ in 0..64 {
             match client.read(&mut buffer).await {

@@ -85,6 +85,12 @@ pub fn bootstrap(
         copy_whole(library, &plugin.found, &into)
             .map_err(|why| BootstrapError::Plugin { name: plugin.name.clone(), why })?;
     }
+    for skill in &provisioned.cleared.repo_skills {
+        let into = provisioned.staging.join("config/skills").join(&skill.name);
+        let wrong =
+            |why: std::io::Error| BootstrapError::Skill { name: skill.name.clone(), why: why.to_string() };
+        copy_directory(&skill.directory, &into, &mut (MAX_FILES, MAX_BYTES)).map_err(wrong)?;
+    }
     let repository = format!("{}/{}", inside::WORKSPACE, provisioned.repository_name);
     let harness = &checked.resolved.harness;
     let config = contract::of(harness.runtime.value).config_directory;

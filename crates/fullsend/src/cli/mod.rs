@@ -5,6 +5,7 @@ mod check;
 mod check_output;
 mod completions;
 mod doctor;
+mod enter;
 pub mod exit;
 mod explain;
 pub mod hidden;
@@ -51,6 +52,8 @@ enum Command {
     Run(run::Arguments),
     /// What happened? List, tell, verify and remove the runs that are kept
     Runs(runs::Arguments),
+    /// Look around in the workspace that a run left, in a sandbox without a network
+    Enter(enter::Arguments),
     /// Is it right? Check harnesses before anything runs
     Check(check::Arguments),
     /// Where does this value come from? Show every effective value with the file and line that set it
@@ -94,6 +97,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let result = match arguments.command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Runs(arguments) => runs::run(&arguments),
+        Command::Enter(arguments) => enter::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Schema(arguments) => schema::run(&arguments),

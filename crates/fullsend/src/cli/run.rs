@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::json;
 use yaml::Diagnostic;
 
@@ -16,9 +16,11 @@ use crate::check::providers::ProviderFile;
 use crate::event::clock::Moment;
 use crate::provision::model::Recording;
 use crate::record::kept::{self, Retention};
+use crate::render::plan;
 use crate::resolve::variables::{self, Strictness};
 use crate::resolve::{Choices, Resolved, resolve};
 use crate::run::belongings::Belongings;
+use crate::run::keep::Keep;
 use crate::run::{self, Outcome, Request};
 
 #[derive(Args, Debug)]
@@ -41,11 +43,31 @@ pub struct Arguments {
     /// Answer from a recording instead of a model; what was not recorded ends the run
     #[arg(long, value_name = "DIR")]
     replay: Option<PathBuf>,
+    /// Keep a copy of the agent's workspace for `fullsend enter`
+    #[arg(long, value_enum, default_value_t = When::Never, value_name = "WHEN")]
+    keep: When,
     /// Stop before anything runs, and say what would
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
     place: Where,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum When {
+    OnFailure,
+    Always,
+    Never,
+}
+
+impl From<When> for Keep {
+    fn from(when: When) -> Self {
+        match when {
+            When::OnFailure => Self::OnFailure,
+            When::Always => Self::Always,
+            When::Never => Self::Never,
+        }
+    }
 }
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
@@ -71,9 +93,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         super::check::show(&opened.library.sources, &problems);
     }
     if arguments.dry_run {
-        super::talk(&format!(
-            "{name} is right; nothing was started. `fullsend explain {name}` shows every value.\n"
-        ));
+        write!(std::io::stdout().lock(), "{}", plan::plan(&checked))?;
+        super::talk(&format!("nothing was started; `fullsend explain {name}` shows every value\n"));
         return Ok(Exit::Done);
     }
     let runs = arguments.output_dir.clone().map_or_else(runs_directory, Ok)?;
@@ -96,6 +117,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         runs: runs.clone(),
         environment: environment(),
         runtime: threads.handle().clone(),
+        keep: arguments.keep.into(),
         context: None,
         conversation: None,
         belongings: Belongings::default(),

@@ -155,6 +155,13 @@ pub enum RunEvent {
         state: ServerState,
         detail: String,
     },
+    /// The agent's workspace was copied out to stay; links and special files were left out.
+    Kept {
+        files: u64,
+        left_out: u64,
+        /// Why it could not be, if it could not.
+        problem: String,
+    },
     ScriptFinished {
         script: String,
         exit: i32,

@@ -2,6 +2,7 @@
 //! Nothing is rewritten. A `Cleared` can only be made here.
 
 pub mod injected;
+pub mod repo_skills;
 pub mod walk;
 
 use std::path::Path;
@@ -17,6 +18,7 @@ use crate::harness::reference::Ref;
 use crate::resolve::layers::LayerKind;
 use crate::resolve::library::Library;
 use injected::Injected;
+use repo_skills::RepoSkill;
 use walk::{Seen, Which, walk};
 
 /// A harness whose inputs were scanned.
@@ -27,6 +29,8 @@ pub struct Cleared {
     pub agent_text: String,
     /// Instruction files that the view of the repository gets.
     pub injected: Vec<Injected>,
+    /// Skills of the repository, where they are wanted.
+    pub repo_skills: Vec<RepoSkill>,
 }
 
 /// Names under which repositories keep instructions for agents; the first found at the root is given to the agent.
@@ -71,6 +75,7 @@ pub fn clear(
         look.digest("prompt and schema", &checked.agent.found.path, pair.as_bytes());
     }
     let mut instructions = look.repository(repository)?;
+    let repo_skills = look.repository_skills(&checked, repository)?;
     let injected = look.injected(&checked, library, repository)?;
     if let Some(ours) = injected.iter().find(|one| one.name == "AGENTS.md") {
         instructions = Some(ours.contents.clone());
@@ -80,7 +85,7 @@ pub fn clear(
         Some(words) => format!("{body}\n\n{words}"),
         None => body.to_owned(),
     };
-    Ok(Cleared { agent_text, checked, instructions, injected })
+    Ok(Cleared { agent_text, checked, instructions, injected, repo_skills })
 }
 
 /// What a caller tells the agent beside its task comes from outside as well.
@@ -156,6 +161,19 @@ impl Look<'_> {
             Ok(())
         })?;
         Ok(given.map(|(_, text)| text))
+    }
+
+    /// Whoever may write to the repository may write these: every file in them is scanned.
+    fn repository_skills(&self, checked: &Checked, repository: &Path) -> Result<Vec<RepoSkill>, Barred> {
+        if !checked.resolved.harness.allow_repo_skills.value {
+            return Ok(Vec::new());
+        }
+        let taken: Vec<&str> = checked.skills.iter().map(|skill| skill.name.as_str()).collect();
+        let skills = repo_skills::find(repository, &taken);
+        for skill in &skills {
+            self.directory("skill", &skill.shown, &skill.directory, Origin::Instruction, &[])?;
+        }
+        Ok(skills)
     }
 
     /// The organisation's instructions pass the same scan as everybody's.

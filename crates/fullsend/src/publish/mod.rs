@@ -10,7 +10,32 @@ use crate::quarantine::changes::Worked;
 use crate::quarantine::{QuarantineError, Quarantined, checkout};
 use crate::validate::Accepted;
 
-/// The accepted output, where everybody may see it.
+/// The accepted output, where everybody may see it. Whoever holds one holds the proof that the output was accepted:
+///
+/// ```
+/// fn post_script(artifacts: &fullsend::publish::Artifacts) -> &std::path::Path {
+///     &artifacts.directory
+/// }
+/// ```
+///
+/// It cannot be made by hand:
+///
+/// ```compile_fail
+/// let artifacts = fullsend::publish::Artifacts {
+///     directory: "output".into(),
+///     iteration: 1,
+///     patch: None,
+///     repository: None,
+/// };
+/// ```
+///
+/// nor from output that nobody accepted:
+///
+/// ```compile_fail
+/// fn publish(output: fullsend::quarantine::Quarantined) -> fullsend::validate::Accepted {
+///     fullsend::validate::Accepted { quarantined: output, schema: String::new() }
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Artifacts {
     pub directory: PathBuf,
@@ -19,6 +44,8 @@ pub struct Artifacts {
     pub patch: Option<PathBuf>,
     /// The repository with these changes.
     pub repository: Option<PathBuf>,
+    /// Made here only.
+    _published: (),
 }
 
 #[derive(Debug)]
@@ -52,7 +79,7 @@ pub fn publish(accepted: Accepted, worked: &Worked<'_>, emit: &Emitter) -> Resul
         let path = format!("iteration-{iteration}/{name}");
         emit.emit(RunEvent::Artifact { path, sha256: sha256(&bytes), bytes: bytes.len() as u64 });
     }
-    Ok(Artifacts { directory, iteration, patch, repository })
+    Ok(Artifacts { directory, iteration, patch, repository, _published: () })
 }
 
 /// Output that was not accepted is kept for people, under a name that says what it is and that no script looks at.

@@ -200,7 +200,7 @@ fn apply(record: &mut Record, envelope: &Envelope) {
         RunEvent::ScriptFinished { script, exit, duration_ms } => {
             record.scripts.push(ScriptRecord { script, exit, duration_ms });
         }
-        RunEvent::ApiServer { .. } | RunEvent::ToolFinished { .. } => {}
+        RunEvent::ApiServer { .. } | RunEvent::ToolFinished { .. } | RunEvent::Kept { .. } => {}
         RunEvent::AgentStarted { iteration } => {
             record.attempts.push(Attempt { iteration, ..Attempt::default() });
         }

@@ -45,6 +45,10 @@ pub fn line(envelope: &Envelope) -> Option<String> {
         RunEvent::ApiServer { name, state: ServerState::Ended, detail } => {
             Some(format!("  server    {name} {detail}"))
         }
+        RunEvent::Kept { files, problem, .. } if problem.is_empty() => {
+            Some(format!("  kept      {files} files of the workspace; `fullsend enter` opens them"))
+        }
+        RunEvent::Kept { problem, .. } => Some(format!("  kept      nothing: {problem}")),
         RunEvent::Artifact { path, bytes, .. } => Some(format!("  output    {path} ({bytes} bytes)")),
         _ => None,
     }

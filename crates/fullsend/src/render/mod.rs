@@ -7,6 +7,7 @@ mod excerpt;
 pub mod findings;
 pub mod github;
 pub mod live;
+pub mod plan;
 pub mod sarif;
 pub mod schema;
 pub mod story;

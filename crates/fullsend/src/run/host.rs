@@ -10,8 +10,8 @@ use super::{RunDirectory, Stop, prescript};
 use crate::cancel::Cancel;
 use crate::check::Checked;
 use crate::credentials::{self, CredentialError, Credentials, Learn};
-use crate::event::RunEvent;
 use crate::event::log::Emitter;
+use crate::event::{RunEvent, Step};
 use crate::guard::{self, Guard, Setup};
 use crate::provision::model::Recording;
 use crate::publish::Artifacts;
@@ -56,22 +56,6 @@ impl Host<'_> {
         all.insert("FULLSEND_RUN_DIR".to_owned(), self.directory.path.to_string_lossy().into_owned());
         all.insert("TARGET_REPO_DIR".to_owned(), self.repository.to_string_lossy().into_owned());
         all
-    }
-
-    pub(super) fn with_artifacts(
-        &self,
-        mut variables: BTreeMap<String, String>,
-        artifacts: &Artifacts,
-    ) -> BTreeMap<String, String> {
-        let directory = artifacts.directory.to_string_lossy().into_owned();
-        variables.insert("FULLSEND_VALIDATED_ITERATION_DIR".to_owned(), directory);
-        // Empty where there is none, so that a script under `set -u` can ask.
-        let text = |path: &Option<PathBuf>| {
-            path.as_ref().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
-        };
-        variables.insert("REPO_DIR".to_owned(), text(&artifacts.repository));
-        variables.insert("FULLSEND_CHANGES".to_owned(), text(&artifacts.patch));
-        variables
     }
 
     /// The guard of this run, from the harness and what the organisation accepts.
@@ -125,16 +109,29 @@ impl Host<'_> {
         credentials::load(needed, &host, &learn)
     }
 
-    pub(super) fn run_script(
+    /// Takes what was accepted: without that there is no way to start it.
+    pub(super) fn post_script(
         &self,
-        name: &str,
         found: &Found,
-        environment: &BTreeMap<String, String>,
-        working_directory: &Path,
+        mut variables: BTreeMap<String, String>,
+        artifacts: &Artifacts,
         steps: &Steps<'_>,
     ) -> Result<(), Stop> {
-        let ended = self.start(name, found, environment, working_directory, steps)?;
-        if ended.status.success() { Ok(()) } else { Err(Stop::script(name, ended.code(), &ended.output)) }
+        // Empty where there is none, so that a script under `set -u` can ask.
+        let text =
+            |path: Option<&PathBuf>| path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
+        for (name, path) in [
+            ("FULLSEND_VALIDATED_ITERATION_DIR", Some(&artifacts.directory)),
+            ("REPO_DIR", artifacts.repository.as_ref()),
+            ("FULLSEND_CHANGES", artifacts.patch.as_ref()),
+        ] {
+            variables.insert(name.to_owned(), text(path));
+        }
+        let ended = self.start("post_script", found, &variables, &self.directory.path, steps)?;
+        if ended.status.success() {
+            return Ok(());
+        }
+        Err(Stop::script("post_script", ended.code(), &ended.output))
     }
 
     /// Runs a script to its end, whatever it is, and keeps what it said.
@@ -172,8 +169,22 @@ impl Host<'_> {
         Ok(ended)
     }
 
+    /// What must be right before anything starts, then the pre-script.
+    pub(super) fn begin(
+        &self,
+        checked: &Checked,
+        variables: &BTreeMap<String, String>,
+        steps: &Steps<'_>,
+    ) -> Result<(), Stop> {
+        self.preflight(checked, variables, steps.cancel)?;
+        match &checked.scripts.pre {
+            Some(pre) => steps.take(Step::PreScript, || self.pre_script(pre, variables, steps)),
+            None => Ok(()),
+        }
+    }
+
     /// The pre-script may skip the run, and may have something to say to the CI.
-    pub(super) fn pre_script(
+    fn pre_script(
         &self,
         found: &Found,
         environment: &BTreeMap<String, String>,
@@ -190,7 +201,7 @@ impl Host<'_> {
     }
 
     /// A command that must succeed before anything starts.
-    pub(super) fn preflight(
+    fn preflight(
         &self,
         checked: &Checked,
         environment: &BTreeMap<String, String>,

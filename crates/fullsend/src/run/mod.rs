@@ -6,6 +6,7 @@ mod attempts;
 pub mod belongings;
 mod directory;
 mod host;
+pub mod keep;
 mod prescript;
 mod steps;
 mod stop;
@@ -42,6 +43,7 @@ use attempts::Attempts;
 use belongings::Belongings;
 pub use directory::RunDirectory;
 use host::Host;
+use keep::Keep;
 use steps::Steps;
 pub use stop::Stop;
 
@@ -70,6 +72,8 @@ pub struct Request {
     pub asker: Option<Arc<Asker>>,
     /// Variables of the caller's for the scripts on the host.
     pub variables: BTreeMap<String, String>,
+    /// Whether the workspace stays to be looked at.
+    pub keep: Keep,
     /// Hears every event as it happens.
     pub listener: Arc<dyn Fn(&Envelope) + Send + Sync>,
 }
@@ -198,6 +202,7 @@ fn sequence(
     tally: &Tally,
     carried: &mut Carried,
 ) -> Result<Artifacts, Stop> {
+    let keep = request.keep;
     let Request {
         checked, library, repository, environment, recording, runtime, context, belongings, ..
     } = request;
@@ -213,10 +218,7 @@ fn sequence(
     let credentials = host.credentials(&checked, recording.as_ref(), &value, &guard)?;
     guard.remember_past(carried.conversation.iter().flat_map(runtime::past_calls));
 
-    host.preflight(&checked, &variables, steps.cancel)?;
-    if let Some(pre) = &scripts.pre {
-        steps.take(Step::PreScript, || host.pre_script(pre, &variables, steps))?;
-    }
+    host.begin(&checked, &variables, steps)?;
     let cleared = steps.take(Step::Inputs, || {
         context.as_deref().map_or(Ok(()), |text| inputs::clear_context(text, &guard, emit))?;
         inputs::clear(checked, &library, &repository, &guard, emit)
@@ -249,14 +251,10 @@ fn sequence(
     if let Some(ready) = &ready {
         carried.kept = belongings.pack(&ready.provisioned.sandbox, &guard);
     }
-    let artifacts = conclude(tried, ready, &repository, steps)?;
+    let artifacts = conclude(tried, ready, &host, keep, steps)?;
     if let Some(post) = &scripts.post {
-        let variables = host.with_artifacts(variables, &artifacts);
-        steps
-            .take(Step::PostScript, || {
-                host.run_script("post_script", post, &variables, &directory.path, steps)
-            })
-            .map_err(Stop::after_publishing)?;
+        let run = || host.post_script(post, variables, &artifacts, steps);
+        steps.take(Step::PostScript, run).map_err(Stop::after_publishing)?;
     }
     Ok(artifacts)
 }
@@ -271,14 +269,18 @@ fn review_label(harness: &Harness) -> Option<String> {
 fn conclude(
     tried: Result<Accepted, Stop>,
     ready: Option<Ready>,
-    repository: &Path,
+    host: &Host<'_>,
+    keep: Keep,
     steps: &Steps<'_>,
 ) -> Result<Artifacts, Stop> {
     let published = tried.and_then(|accepted| {
         let ready = ready.as_ref().ok_or_else(|| Stop::internal("the sandbox is gone"))?;
-        let worked = attempts::worked(ready, repository);
+        let worked = attempts::worked(ready, host.repository);
         steps.take(Step::Publish, || publish::publish(accepted, &worked, steps.emit))
     });
+    if let Some(ready) = ready.as_ref().filter(|_| keep.wants(published.is_ok())) {
+        keep::keep(ready, &host.directory.path, steps.emit);
+    }
     let closed = match ready {
         Some(ready) => steps.always(Step::Teardown, || ready.provisioned.close()).map(drop),
         None => Ok(()),

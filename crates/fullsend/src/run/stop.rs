@@ -103,7 +103,8 @@ impl Stop {
                 "" => violation.message.clone(),
                 path => format!("at {path}: {}", violation.message),
             });
-        if rejected.quarantined.files.is_empty() {
+        let output = &rejected.quarantined;
+        if output.files.is_empty() && output.changes.is_none() {
             let words = match &rejected.quarantined.attempt.ending {
                 Ending::Stopped { last_words } if last_words.trim_end().ends_with('?') => {
                     return Self::new(

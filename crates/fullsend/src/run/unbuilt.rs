@@ -20,9 +20,6 @@ pub fn unbuilt(checked: &Checked) -> Vec<Diagnostic> {
             "leave it out: there is no learned scanner yet",
         );
     }
-    if harness.allow_repo_skills.value {
-        say(harness.allow_repo_skills.at, "allow_repo_skills", "name the skills in `skills`");
-    }
     for endpoint in checked.policy.policy.networks.iter().flat_map(|network| &network.endpoints) {
         if endpoint.credentials.signing.is_some() {
             say(endpoint.at, "credential_signing", "requests are not signed yet: leave the endpoint out");

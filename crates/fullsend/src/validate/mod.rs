@@ -15,6 +15,8 @@ pub struct Accepted {
     pub quarantined: Quarantined,
     /// Which rules it passed: the schema's name, or `built-in`.
     pub schema: String,
+    /// Made here only.
+    _accepted: (),
 }
 
 /// An output that did not.
@@ -66,7 +68,7 @@ pub fn validate<E>(
     if violations.is_empty() {
         let schema =
             checked.schema.as_ref().map_or_else(|| "built-in".to_owned(), |schema| schema.found.path.clone());
-        return Ok(Ok(Accepted { quarantined, schema }));
+        return Ok(Ok(Accepted { quarantined, schema, _accepted: () }));
     }
     Ok(Err(Rejected { quarantined, violations, unexpected }.into()))
 }

@@ -35,6 +35,7 @@ use crate::event::Envelope;
 use crate::event::outcome::OutcomeKind;
 use crate::guard;
 use crate::guard::confirm::Asker;
+use crate::run::keep::Keep;
 use crate::run::{self, Outcome, Request};
 use assemble::{Assembled, Budget, Material, assemble};
 use confirm::Confirmations;
@@ -196,6 +197,7 @@ fn bounded_run(
         runtime: setting.runtime.clone(),
         context: Some(assembled.text.clone()),
         conversation,
+        keep: Keep::Never,
         belongings: memory::belongings(context, &screened, resources),
         asker: Some(asker(confirmations)),
         variables: script_variables(lease),

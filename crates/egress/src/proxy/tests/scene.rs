@@ -32,7 +32,6 @@ pub(super) struct Scene {
     pub(super) dialer: Arc<Dialer>,
     pub(super) events: Arc<Mutex<Vec<EgressEvent>>>,
     pub(super) serving: Option<Serving>,
-    pub(super) served: Arc<Proxy>,
 }
 
 pub(super) struct Setting {
@@ -152,7 +151,6 @@ pub(super) async fn scene(setting: Setting) -> Scene {
         dialer,
         events,
         serving: Some(serving),
-        served: proxy,
     }
 }
 

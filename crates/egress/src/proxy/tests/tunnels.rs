@@ -175,15 +175,3 @@ async fn stopping_ends_open_tunnels_and_tells_them() {
     scene.serving.take().unwrap().stop(std::time::Duration::from_secs(2)).await;
     assert_eq!(scene.decisions(1).await, [Allowed]);
 }
-
-/// A thousand of them wait at once: what a connection takes before it is read is bounded.
-#[tokio::test]
-async fn a_connection_takes_little_until_it_is_read() {
-    let server = server(Kind::Plain).await;
-    let scene = scene(Setting::new(rule(server.port, ""))).await;
-    let stream = scene.connect().await;
-    let peer = stream.local_addr().unwrap();
-    let serving = crate::proxy::forward::serve(std::sync::Arc::clone(&scene.served), stream, peer);
-    let size = size_of_val(&serving);
-    assert!(size < 5 << 10, "{size} bytes");
-}

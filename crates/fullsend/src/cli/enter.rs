@@ -1,0 +1,122 @@
+//! `fullsend enter`: a new sandbox over the workspace that a run left, to look around in. It has the run's policy for
+//! files and no network at all; what is done in there is gone when it ends.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use sandbox::{Command, CopyOnWrite, Exit as Ended, Mount, MountKind, Sandbox, SandboxSpec, Stdio};
+
+use super::exit::{Exit, Failure};
+use super::open::Where;
+use crate::check::check;
+use crate::provision::files;
+use crate::resolve::resolve;
+use crate::run::keep::KEPT;
+use crate::runtime::inside::{PROGRAM, WORKSPACE};
+
+/// How much may be written in there.
+const BYTES: u64 = 1 << 30;
+
+/// Longer than anybody looks around.
+const TIME: Duration = Duration::from_secs(24 * 3600);
+
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// The run: its identity, a beginning of it that is unique, or `latest`
+    #[arg(value_name = "RUN")]
+    run: String,
+    /// What to run there [default: a shell that reads standard input]
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+    /// Where runs are kept [default: $XDG_STATE_HOME/fullsend/runs]
+    #[arg(long, value_name = "DIR")]
+    output_dir: Option<PathBuf>,
+    #[command(flatten)]
+    place: Where,
+}
+
+pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let runs = arguments.output_dir.clone().map_or_else(super::run::runs_directory, Ok)?;
+    let found = super::runs::find(&runs, &arguments.run)?;
+    let kept = found.path.join(KEPT);
+    if !kept.is_dir() {
+        return Err(Failure::new(Exit::Missing, format!("the run {} kept no workspace", found.id))
+            .help("run it with --keep always, or --keep on-failure"));
+    }
+    let record = found.record().map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+    let spec = specify(arguments, &record.harness, &kept, &found.path.join("entered"))?;
+    let unavailable = |why: String| Failure::new(Exit::SandboxUnavailable, why);
+    let sandbox = Sandbox::start(spec).map_err(|error| unavailable(format!("the sandbox: {error}")))?;
+    let ended = look_around(&sandbox, arguments).map_err(unavailable);
+    sandbox.close().map_err(|error| unavailable(format!("the sandbox did not close: {error}")))?;
+    ended
+}
+
+fn specify(arguments: &Arguments, harness: &str, kept: &Path, state: &Path) -> Result<SandboxSpec, Failure> {
+    let mut opened = arguments.place.open()?;
+    let mut problems = Vec::new();
+    let resolved = resolve(&mut opened.library, harness, &opened.choices, &mut problems);
+    let checked = resolved.and_then(|resolved| check(&mut opened.library, resolved, &mut problems));
+    let Some(checked) = checked else {
+        super::check::show(&opened.library.sources, &problems);
+        return Err(Failure::new(Exit::Invalid, format!("the harness `{harness}` is not right any more")));
+    };
+    if checked.resolved.harness.image.is_some() {
+        return Err(Failure::new(
+            Exit::Invalid,
+            "the run had an image, and only the host's programs can be entered",
+        )
+        .help(format!("look at the files in {}", kept.display())));
+    }
+    let mut spec = SandboxSpec::new(state.to_owned());
+    spec.program = Some(PROGRAM.into());
+    spec.mounts = files::system(&checked.policy, files::Root::Host);
+    let mut mount = |target: &str, kind| spec.mounts.push(Mount { target: target.into(), kind });
+    mount("/sandbox", MountKind::Temporary { size_bytes: BYTES, inodes: 1 << 16, mode: 0o755 });
+    let view = CopyOnWrite { source: kept.to_owned(), edits: Vec::new(), memory_bytes: BYTES };
+    mount(WORKSPACE, MountKind::CopyOnWrite(view));
+    for (name, value) in [
+        ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+        ("HOME", "/sandbox"),
+        ("LANG", "C.UTF-8"),
+    ] {
+        spec.environment.push((name.into(), value.into()));
+    }
+    spec.landlock = files::landlock(&checked.policy);
+    spec.identity = files::identity(&checked.policy);
+    Ok(spec)
+}
+
+/// Streams are relayed, so that nothing in there ever holds the terminal.
+fn look_around(sandbox: &Sandbox, arguments: &Arguments) -> Result<Exit, String> {
+    let shell = ["/bin/sh".to_owned()];
+    let words = if arguments.command.is_empty() { &shell[..] } else { &arguments.command };
+    let mut command = Command::new(words);
+    command.working_directory = WORKSPACE.into();
+    (command.stdin, command.stdout, command.stderr) = (Stdio::Pipe, Stdio::Pipe, Stdio::Pipe);
+    let mut process = sandbox.exec(command).map_err(|error| error.to_string())?;
+    if let Some(mut stdin) = process.stdin.take() {
+        std::thread::spawn(move || drop(std::io::copy(&mut std::io::stdin(), &mut stdin)));
+    }
+    let relays = [
+        process.stdout.take().map(|from| std::thread::spawn(move || relay(from, std::io::stdout()))),
+        process.stderr.take().map(|from| std::thread::spawn(move || relay(from, std::io::stderr()))),
+    ];
+    let ended = process.wait(TIME).map_err(|error| error.to_string())?;
+    relays.into_iter().flatten().for_each(|relay| drop(relay.join()));
+    Ok(match ended {
+        Ended::Code(0) => Exit::Done,
+        Ended::Code(_) | Ended::Signal(_) => Exit::Failed,
+    })
+}
+
+fn relay(mut from: impl Read, mut to: impl Write) {
+    let mut portion = [0; 8192];
+    while let Ok(length @ 1..) = from.read(&mut portion) {
+        if to.write_all(&portion[..length]).and_then(|()| to.flush()).is_err() {
+            return;
+        }
+    }
+}

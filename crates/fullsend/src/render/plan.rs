@@ -1,0 +1,43 @@
+//! What a run would do, before it does anything: its steps in their order, from the checked harness.
+
+use crate::check::Checked;
+use crate::harness::names::FeedbackMode;
+use crate::resolve::layers::Found;
+
+/// One line for each step.
+pub fn plan(checked: &Checked) -> String {
+    let (harness, scripts) = (&checked.resolved.harness, &checked.scripts);
+    let mut lines = vec![format!("{} ({})", checked.resolved.name, harness.runtime.value)];
+    let mut add = |what: &str, text: String| lines.push(format!("  {what:9} {text}"));
+    let path = |found: &Found| found.path.clone();
+    scripts.pre.iter().for_each(|pre| add("before", path(pre)));
+    add("inputs", format!("{} is scanned, with all that goes in", checked.agent.found.path));
+    for skill in &checked.skills {
+        add("skill", skill.name.clone());
+    }
+    for file in &checked.providers {
+        add("provider", file.provider.name.to_string());
+    }
+    for server in &harness.api_servers {
+        add("server", format!("{} on port {}", server.name.value, server.port.value));
+    }
+    let root = harness.image.as_ref().map_or("the host's programs", |image| image.value.raw());
+    let repository = if harness.readonly_repo.value { "read-only" } else { "copy-on-write" };
+    add("sandbox", format!("{root}; {}; the repository {repository}", checked.policy.found.path));
+    for endpoint in checked.policy.policy.networks.iter().flat_map(|network| &network.endpoints) {
+        let ports: Vec<String> = endpoint.ports.iter().map(ToString::to_string).collect();
+        add("may reach", format!("{}:{}", endpoint.host, ports.join(",")));
+    }
+    let mode = match harness.validation_loop.feedback_mode.value {
+        FeedbackMode::Append => "the same conversation goes on",
+        FeedbackMode::Fresh => "each from the start",
+    };
+    let (attempts, minutes) = (harness.validation_loop.max_iterations.get(), harness.timeout_minutes.get());
+    add("agent", format!("at most {attempts} attempts in {minutes} minutes, {mode}"));
+    let schema = checked.schema.as_ref().map_or("the built-in shape", |schema| schema.found.path.as_str());
+    let script = scripts.validation.as_ref().map(|script| format!(", then by {}", script.path));
+    add("validate", format!("{} by {schema}{}", harness.output_file.value, script.unwrap_or_default()));
+    scripts.post.iter().for_each(|post| add("after", path(post)));
+    lines.push(String::new());
+    lines.join("\n")
+}
