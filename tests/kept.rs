@@ -102,3 +102,22 @@ fn the_oldest_runs_go_when_there_are_too_many() {
     assert_eq!(wrong.code, 2, "{}", wrong.err);
     assert!(wrong.err.contains("FULLSEND_KEEP_RUNS"), "{}", wrong.err);
 }
+
+#[test]
+fn the_workspace_that_a_run_kept_can_be_entered_and_nothing_is_changed_there() {
+    let world = example("hello");
+    world.write("repo/.fullsend/scenarios/hello.json", r#"{"turns":[[{"shell":"echo here > left; ln -s /etc/passwd link"}],[{"text":"No."}],[{"text":"No."}]]}"#);
+    assert_eq!(world.run(&["run", "hello", "--quiet", "--keep", "on-failure"]).code, 5);
+    let command = "cat repo/left; ls -d repo/link .env; echo changed > repo/left; cat /etc/shadow; echo end";
+    let entered = world.run(&["enter", "latest", "--", "sh", "-c", command]);
+    assert_eq!(entered.code, 0, "{}", entered.err);
+    assert_eq!(entered.out, "here\nend\n", "{}", entered.err);
+    let again = world.run(&["enter", "latest", "--", "cat", "repo/left"]);
+    assert_eq!(again.out, "here\n");
+    assert_eq!(world.run(&["runs", "verify"]).code, 0);
+    assert_eq!(world.run(&["runs", "rm", "latest"]).code, 0);
+    assert_eq!(world.run(&["run", "hello", "--quiet"]).code, 5);
+    let nothing = world.run(&["enter", "latest"]);
+    assert_eq!(nothing.code, 4);
+    assert!(nothing.err.contains("--keep"), "{}", nothing.err);
+}

@@ -10,6 +10,9 @@ REPO, ISSUE = os.environ.get("REPO_FULL_NAME", ""), os.environ.get("ISSUE_NUMBER
 
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
+        # Everybody on the host can connect; only the run's own proxy knows the token.
+        if self.headers.get("Authorization") != "Bearer " + os.environ["FULLSEND_API_TOKEN"]:
+            return self.reply(401, {"error": "who are you?"})
         if self.path == "/health":
             return self.reply(200, {"ok": True})
         if self.path != "/issue":
