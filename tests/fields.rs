@@ -128,7 +128,7 @@ fn host_files_are_inside_read_only_and_expanded_where_asked() {
     let key = world.write("home/key.json", "{\"kind\": \"plain ${NOT_EXPANDED}\"}\n");
     let world = world.env("REGION", "north").env("KEY_FILE", key.to_str().unwrap());
     let report = completes(&world);
-    assert!(report.contains("REGION=\"north\"") && report.contains("plain ${NOT_EXPANDED}"), "{report}");
+    assert!(report.contains("REGION='north'") && report.contains("plain ${NOT_EXPANDED}"), "{report}");
     assert!(report.contains("Read-only") || report.contains("denied"), "{report}");
     assert!(!report.contains("none"), "{report}");
 }
@@ -143,11 +143,8 @@ fn the_agent_gets_its_input_directory() {
 
 #[test]
 fn what_a_run_cannot_honour_is_refused_and_never_ignored() {
-    for (fields, named) in
-        [("api_servers:\n  - {name: s, script: scripts/s.sh, port: 8081}\n", "`api_servers`")]
-    {
+    for (fields, named) in [("allow_repo_skills: true\n", "`allow_repo_skills`")] {
         let world = world(fields, "true");
-        world.script("repo/.fullsend/scripts/s.sh", "#!/bin/sh\n");
         let ran = world.run(&["run", "triage"]);
         assert_eq!(ran.code, 3, "{fields}: {}", ran.err);
         assert!(ran.err.contains(named) && ran.err.contains("never ignored"), "{}", ran.err);
