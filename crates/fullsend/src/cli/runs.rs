@@ -125,7 +125,7 @@ fn list(runs: &Path, as_json: bool) -> Result<Exit, Failure> {
 }
 
 fn show(run: &Kept, as_json: bool) -> Result<Exit, Failure> {
-    let events = log::read(&run.log()).map_err(unreadable)?;
+    let events = log::read(&run.log()).map_err(|error| unreadable(&error))?;
     let mut out = std::io::stdout().lock();
     if as_json {
         let record = serde_json::to_value(crate::record::fold(&events)).unwrap_or_default();
@@ -138,7 +138,7 @@ fn show(run: &Kept, as_json: bool) -> Result<Exit, Failure> {
 
 fn events(run: &Kept, as_json: bool) -> Result<Exit, Failure> {
     let mut out = std::io::stdout().lock();
-    for envelope in log::read(&run.log()).map_err(unreadable)? {
+    for envelope in log::read(&run.log()).map_err(|error| unreadable(&error))? {
         if as_json {
             writeln!(out, "{}", serde_json::to_string(&envelope).unwrap_or_default())?;
         } else if let Some(line) = console::line(&envelope) {
@@ -198,6 +198,6 @@ fn check(run: &Kept, as_json: bool) -> Result<Exit, Failure> {
     Err(Failure::new(Exit::Failed, format!("{} is not as it was written: {}", run.id, problems.join("; "))))
 }
 
-fn unreadable(error: log::LogError) -> Failure {
+fn unreadable(error: &log::LogError) -> Failure {
     Failure::new(Exit::Failed, error.to_string()).help("`fullsend runs verify` says what was changed")
 }

@@ -4,11 +4,11 @@
 use crate::harness::provider::is_reserved;
 use crate::harness::template::Template;
 
+/// What `${VAR}` stands for.
+type Values<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
 /// What the variables of one file are. With `value`, each `${VAR}` in the file is replaced.
-pub fn parse(
-    text: &str,
-    value: Option<&dyn Fn(&str) -> Option<String>>,
-) -> Result<Vec<(String, String)>, String> {
+pub fn parse(text: &str, value: Option<&Values<'_>>) -> Result<Vec<(String, String)>, String> {
     let mut all = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -31,7 +31,7 @@ pub fn parse(
 }
 
 /// The value of an assignment: in single quotes as it is, in double quotes with their escapes, or one plain word.
-fn content(raw: &str, value: Option<&dyn Fn(&str) -> Option<String>>) -> Result<String, String> {
+fn content(raw: &str, value: Option<&Values<'_>>) -> Result<String, String> {
     let expand = |text: &str| match value {
         None if text.contains('$') => Err("refers to a variable, without `expand: true`,".to_owned()),
         None => Ok(text.to_owned()),

@@ -44,9 +44,12 @@ pub struct Artifacts {
     pub patch: Option<PathBuf>,
     /// The repository with these changes.
     pub repository: Option<PathBuf>,
-    /// Made here only.
-    _published: (),
+    _made_here: MadeHere,
 }
+
+/// Nobody else can say this.
+#[derive(Clone, Debug)]
+struct MadeHere;
 
 #[derive(Debug)]
 pub enum PublishError {
@@ -79,7 +82,7 @@ pub fn publish(accepted: Accepted, worked: &Worked<'_>, emit: &Emitter) -> Resul
         let path = format!("iteration-{iteration}/{name}");
         emit.emit(RunEvent::Artifact { path, sha256: sha256(&bytes), bytes: bytes.len() as u64 });
     }
-    Ok(Artifacts { directory, iteration, patch, repository, _published: () })
+    Ok(Artifacts { directory, iteration, patch, repository, _made_here: MadeHere })
 }
 
 /// Output that was not accepted is kept for people, under a name that says what it is and that no script looks at.

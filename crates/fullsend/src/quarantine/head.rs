@@ -45,11 +45,10 @@ fn commit_of(common: BorrowedFd<'_>, reference: &str) -> Option<String> {
     let loose = text(common, reference).map(|text| text.trim().to_owned()).filter(|text| is_commit(text));
     loose.or_else(|| {
         let packed = text(common, "packed-refs")?;
-        let found = packed.lines().find_map(|line| {
+        packed.lines().find_map(|line| {
             let (commit, name) = line.split_once(' ')?;
             (name == reference && is_commit(commit)).then(|| commit.to_owned())
-        });
-        found
+        })
     })
 }
 

@@ -15,14 +15,14 @@ const MOST: usize = 20;
 pub fn story(events: &[Envelope]) -> String {
     let record = record::fold(events);
     let mut out = headline(&record);
-    section(&mut out, "timeline", timeline(&record));
-    section(&mut out, "attempts", attempts(&record));
-    section(&mut out, "tools", tools(events));
-    section(&mut out, "refusals", refusals(events));
-    section(&mut out, "findings", findings(events));
-    section(&mut out, "models", models(&record));
-    section(&mut out, "weaker", weaker(&record));
-    section(&mut out, "output", output(&record));
+    section(&mut out, "timeline", &timeline(&record));
+    section(&mut out, "attempts", &attempts(&record));
+    section(&mut out, "tools", &tools(events));
+    section(&mut out, "refusals", &refusals(events));
+    section(&mut out, "findings", &findings(events));
+    section(&mut out, "models", &models(&record));
+    section(&mut out, "weaker", &weaker(&record));
+    section(&mut out, "output", &output(&record));
     clean_text(&out)
 }
 
@@ -41,7 +41,7 @@ fn headline(record: &Record) -> String {
     text
 }
 
-fn section(out: &mut String, name: &str, lines: Vec<String>) {
+fn section(out: &mut String, name: &str, lines: &[String]) {
     if lines.is_empty() {
         return;
     }

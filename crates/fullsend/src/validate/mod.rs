@@ -15,9 +15,12 @@ pub struct Accepted {
     pub quarantined: Quarantined,
     /// Which rules it passed: the schema's name, or `built-in`.
     pub schema: String,
-    /// Made here only.
-    _accepted: (),
+    _made_here: MadeHere,
 }
+
+/// Nobody else can say this.
+#[derive(Debug)]
+struct MadeHere;
 
 /// An output that did not.
 #[derive(Debug)]
@@ -68,7 +71,7 @@ pub fn validate<E>(
     if violations.is_empty() {
         let schema =
             checked.schema.as_ref().map_or_else(|| "built-in".to_owned(), |schema| schema.found.path.clone());
-        return Ok(Ok(Accepted { quarantined, schema, _accepted: () }));
+        return Ok(Ok(Accepted { quarantined, schema, _made_here: MadeHere }));
     }
     Ok(Err(Rejected { quarantined, violations, unexpected }.into()))
 }
