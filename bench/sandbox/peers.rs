@@ -43,7 +43,7 @@ pub(crate) fn all(place: &Path) -> Vec<Peer> {
         ),
         ("codex", found("codex", "codex", "sandbox --")),
         ("sandbox-runtime", found("sandbox-runtime", "srt", &format!("--settings {}", settings.display()))),
-        ("podman", podman()),
+        ("podman", podman(place)),
     ];
     let mut peers = Vec::new();
     for (name, peer) in candidates {
@@ -55,9 +55,14 @@ pub(crate) fn all(place: &Path) -> Vec<Peer> {
     peers
 }
 
-fn podman() -> Option<Peer> {
-    let flags = "--cgroups=disabled --network none --rm --pull never";
-    found("podman", "podman", &format!("run {flags} --rootfs /tmp/fullsend-bench-rootfs"))
+/// A root with nothing but a static `true`, so that nothing is pulled.
+fn podman(place: &Path) -> Option<Peer> {
+    let root = place.join("rootfs");
+    std::fs::create_dir_all(root.join("bin")).unwrap();
+    let busybox = ["/bin/busybox", "/usr/bin/busybox"].into_iter().find(|path| Path::new(path).exists())?;
+    std::fs::copy(busybox, root.join("bin/true")).unwrap();
+    let flags = format!("run --cgroups=disabled --network none --rm --rootfs {}", root.display());
+    found("podman", "podman", &flags)
 }
 
 fn found(name: &'static str, program: &str, flags: &str) -> Option<Peer> {

@@ -1,15 +1,16 @@
-//! From nothing to `true` and back to nothing. Every contestant is a process of its own, taken in turns, so that what else
-//! the machine does hits all alike; medians are compared.
+//! From nothing to `true` and back to nothing. All are taken in turns, so that what else the machine does hits all alike;
+//! medians are compared.
 
-use crate::{peers, spec};
+use crate::peers::{self, Peer};
+use crate::spec;
 use sandbox::{Command, ProofSpec, Sandbox, SandboxSpec};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 40;
-/// Peers that take a second each.
-const SLOW_ROUNDS: usize = 7;
+/// With peers that take up to a second each.
+const SLOW_ROUNDS: usize = 14;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One sandbox for `true`, in a process of its own, proof included.
@@ -50,44 +51,57 @@ fn proving() -> ProofSpec {
     }
 }
 
-/// Ours as a run starts it, in a process that is there already, and once more as a process of its own.
+/// Ours as a run starts it, in a process that is there already, and once more as a process of its own. Slow peers apart:
+/// the kernel clears up after them for a while, and whoever comes next would pay for it.
 pub(crate) fn compare(place: &Path) {
-    let peers = peers::all(place);
-    let ways: [(&str, Box<dyn Fn()>); 4] = [
-        ("start-before-proof", Box::new(|| Ours { spec: spec::plain, proof: false }.run(place))),
-        ("start-with-proof", Box::new(|| Ours { spec: spec::plain, proof: true }.run(place))),
-        ("start-with-view-sockets-and-proof", Box::new(|| Ours { spec: spec::full, proof: true }.run(place))),
-        ("process-with-view-sockets-and-proof", Box::new(|| process(place))),
-    ];
-    let mut ours: Vec<Vec<Duration>> = ways.iter().map(|_| Vec::new()).collect();
-    let mut theirs: Vec<Vec<Duration>> = peers.iter().map(|_| Vec::new()).collect();
-    let mut whole = Vec::new();
-    let program = std::env::var_os("FULLSEND");
-    for round in 0..ROUNDS {
-        for ((_, way), times) in ways.iter().zip(&mut ours) {
-            times.push(time(way));
-        }
-        for (peer, times) in peers.iter().zip(&mut theirs) {
-            let is_quick = times.first().is_none_or(|first| *first < Duration::from_millis(300));
-            if is_quick || round < SLOW_ROUNDS {
-                times.push(time(|| assert!(peer.run(&["true"]), "{}", peer.name)));
-            }
-        }
-        if let Some(program) = program.as_ref().filter(|_| round < ROUNDS / 2) {
-            let mut command = std::process::Command::new(program);
-            command.args(["sandbox", "run", "--", "true"]).current_dir(place.join("directory"));
-            whole.push(time(|| assert!(command.status().unwrap().success())));
-        }
-    }
-    for (peer, theirs) in peers.iter().zip(&mut theirs) {
-        for ((name, _), ours) in ways.iter().zip(&mut ours) {
-            row(&format!("{name}/{}", peer.name), median(ours), median(theirs));
-        }
-        if !whole.is_empty() {
-            row(&format!("fullsend-sandbox-run/{}", peer.name), median(&mut whole), median(theirs));
-        }
-    }
+    let (quick, slow): (Vec<Peer>, Vec<Peer>) =
+        peers::all(place).into_iter().partition(|peer| peer.name == "bwrap");
+    compare_with(place, &quick, ROUNDS);
+    compare_with(place, &slow, SLOW_ROUNDS);
     in_process(place);
+}
+
+type Way<'a> = (String, Box<dyn Fn() + 'a>, Vec<Duration>);
+
+fn compare_with(place: &Path, peers: &[Peer], rounds: usize) {
+    let way = |name: &str, spec: fn(&Path, &str) -> SandboxSpec, proof: bool| -> Way<'_> {
+        (name.to_owned(), Box::new(move || Ours { spec, proof }.run(place)), Vec::new())
+    };
+    let mut ours = vec![
+        way("start-before-proof", spec::plain, false),
+        way("start-with-proof", spec::plain, true),
+        way("start-with-view-sockets-and-proof", spec::full, true),
+        ("process-with-view-sockets-and-proof".to_owned(), Box::new(|| process(place)), Vec::new()),
+    ];
+    if let Some(program) = std::env::var_os("FULLSEND") {
+        let whole = move || {
+            let mut command = std::process::Command::new(&program);
+            command.args(["sandbox", "run", "--", "true"]).current_dir(place.join("directory"));
+            assert!(command.status().unwrap().success());
+        };
+        ours.push(("fullsend-sandbox-run".to_owned(), Box::new(whole), Vec::new()));
+    }
+    let theirs = peers.iter().map(|peer| -> Way<'_> {
+        let run = || assert!(peer.run(&["true"]), "{}", peer.name);
+        (peer.name.to_owned(), Box::new(run), Vec::new())
+    });
+    let count = ours.len();
+    let mut all: Vec<Way<'_>> = ours.into_iter().chain(theirs).collect();
+    for round in 0..rounds {
+        // Everybody follows everybody at some time.
+        let first = round % all.len();
+        let length = all.len();
+        for index in 0..length {
+            let (_, run, times) = &mut all[(first + index) % length];
+            times.push(time(run));
+        }
+    }
+    let (ours, theirs) = all.split_at_mut(count);
+    for (peer, _, theirs) in theirs {
+        for (name, _, ours) in ours.iter_mut() {
+            row(&format!("{name}/{peer}"), median(ours), median(theirs));
+        }
+    }
 }
 
 fn process(place: &Path) {

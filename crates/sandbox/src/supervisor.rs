@@ -170,11 +170,12 @@ impl Handshake {
     }
 }
 
+/// Without a working directory or anything else to do between fork and exec: then the standard library need not copy
+/// this process, which may be large.
 fn spawn_init(init: &InitProgram, socket: UnixStream) -> Result<std::process::Child, StartError> {
     let child = std::process::Command::new(&init.path)
         .arg(&init.argument)
         .env_clear()
-        .current_dir("/")
         .stdin(OwnedFd::from(socket))
         .stdout(Stdio::null())
         .stderr(Stdio::null())

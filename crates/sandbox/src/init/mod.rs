@@ -138,6 +138,8 @@ fn serve(control: &UnixStream, root: OwnedFd, description: Description) -> Resul
 /// The control socket arrives as standard input; the three standard descriptors become `/dev/null`, and whatever else
 /// was inherited is closed.
 fn take_control_socket() -> io::Result<UnixStream> {
+    // The caller's directory is nobody's business in here.
+    rustix::process::chdir("/")?;
     let inherited = sys::take_standard_input();
     sys::close_from(3)?;
     let control = rustix::io::fcntl_dupfd_cloexec(&inherited, 3)?;
