@@ -258,7 +258,7 @@ fn an_image_without_any_library_is_a_root_and_shows_what_the_policy_lists() {
 }
 
 /// A layer with a static busybox, as small distributions have it.
-fn busybox() -> Option<Layer> {
+pub fn busybox() -> Option<Layer> {
     let path = ["/bin/busybox", "/usr/bin/busybox"].into_iter().find(|path| Path::new(path).exists());
     let Some(bytes) = path.map(|path| fs::read(path).unwrap()) else {
         skip("busybox", "no busybox on this machine");
