@@ -22,7 +22,7 @@ fn main() {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         [_, "__init"] => sandbox::init::main(),
-        [_, "--once", place] => start::once(Path::new(place)),
+        [_, "--once", place] => return start::once(Path::new(place)),
         _ => {}
     }
     let wanted = |name: &str| {

@@ -13,7 +13,6 @@ use egress::event::{AttemptDecision, EgressEvent};
 use policy::Policy;
 use rustix::process::Signal;
 use sandbox::{Command, Process, Stdio, WaitError};
-use tokio::runtime::Handle;
 use yaml::Sources;
 
 use super::exit::{Exit, Failure};
@@ -79,11 +78,7 @@ struct Place {
 
 pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
     match &arguments.which {
-        Which::Run { place, command } => within(place, |bare, threads| {
-            let cancel = Cancel::default();
-            signals::watch(threads, &cancel)?;
-            relay(bare, command, &cancel)
-        }),
+        Which::Run { place, command } => within(place, "\n", |bare, cancel| relay(bare, command, cancel)),
         Which::Shell { place, command } => {
             if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
                 return Err(failed("a shell needs a terminal")
@@ -91,7 +86,8 @@ pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
             }
             let shell = [OsString::from("/bin/sh")];
             let command = if command.is_empty() { &shell[..] } else { command };
-            within(place, |bare, _| interact(bare, command))
+            // In a raw terminal a line does not begin at its beginning.
+            within(place, "\r\n", |bare, cancel| interact(bare, command, cancel))
         }
     }
 }
@@ -103,7 +99,8 @@ fn failed(why: impl Into<String>) -> Failure {
 /// Starts a sandbox, does something with it, and takes it down.
 fn within(
     place: &Place,
-    work: impl FnOnce(&BareSandbox, &Handle) -> Result<u8, Failure>,
+    line_end: &'static str,
+    work: impl FnOnce(&BareSandbox, &Cancel) -> Result<u8, Failure>,
 ) -> Result<u8, Failure> {
     let mut sources = Sources::default();
     let policy = read_policy(place.policy.as_deref(), &mut sources)?;
@@ -118,7 +115,7 @@ fn within(
         directory: &here,
         state: state_directory()?,
         sources: &sources,
-        on_event: Arc::new(|event| tell(&event)),
+        on_event: Arc::new(move |event| tell(&event, line_end)),
         runtime: threads.handle().clone(),
     })
     .map_err(|error| failed(error.to_string()))?;
@@ -127,7 +124,8 @@ fn within(
             super::talk(&format!("proved: {}: {}\n", result.name, result.detail));
         }
     }
-    let code = work(&bare, threads.handle());
+    let cancel = Cancel::default();
+    let code = signals::watch(threads.handle(), &cancel).and_then(|()| work(&bare, &cancel));
     let closed = bare.close();
     let code = code?;
     closed.map_err(|error| failed(error.to_string()))?;
@@ -135,15 +133,15 @@ fn within(
 }
 
 /// A refusal is said where a person sees it, beside what the command itself makes of it.
-fn tell(event: &EgressEvent) {
+fn tell(event: &EgressEvent, line_end: &str) {
     let line = match event {
         EgressEvent::Attempt(attempt) if attempt.decision == AttemptDecision::Denied => {
             let reason = attempt.reason.as_deref().unwrap_or("no rule allows it");
-            format!("egress: {}:{} was refused: {reason}\n", attempt.host, attempt.port)
+            format!("egress: {}:{} was refused: {reason}", attempt.host, attempt.port)
         }
         _ => return,
     };
-    super::talk(&crate::render::diagnostics::clean_text(&line));
+    super::talk(&format!("{}{line_end}", crate::render::diagnostics::clean_text(&line)));
 }
 
 fn read_policy(path: Option<&Path>, sources: &mut Sources) -> Result<PolicyFile, Failure> {
@@ -273,7 +271,7 @@ fn code(exit: sandbox::Exit) -> u8 {
     }
 }
 
-fn interact(bare: &BareSandbox, command: &[OsString]) -> Result<u8, Failure> {
+fn interact(bare: &BareSandbox, command: &[OsString], cancel: &Cancel) -> Result<u8, Failure> {
     let no_terminal = |error: std::io::Error| failed(format!("no terminal can be had inside: {error}"));
     let both = bare.sandbox.open_terminal().map_err(no_terminal)?;
     let mut command = Command::new(command.to_vec());
@@ -286,7 +284,9 @@ fn interact(bare: &BareSandbox, command: &[OsString]) -> Result<u8, Failure> {
     command.stdout = Stdio::Descriptor(twice.0);
     command.stderr = Stdio::Descriptor(twice.1);
     let process = bare.sandbox.exec(command).map_err(|error| failed(error.to_string()))?;
+    // Whoever ends us gets their terminal back first.
     let relayed = terminal::relay(&both.outside, || match process.wait(Duration::ZERO) {
+        _ if cancel.is_asked() => Some(Ok(sandbox::Exit::Signal(Signal::TERM.as_raw()))),
         Err(WaitError::Deadline { .. }) => None,
         ended => Some(ended),
     });
