@@ -69,7 +69,7 @@ const ROWS: &[Row] = &[
     row("budget.tokens", "0x10", &["17", "0x11", "0o21", "null"], &["16", "0x10", "0o20", "1"]),
     row("budget.turns", "7", &["8", "null"], &["7", "+6"]),
     row("readonly_repo", "true", &["false", "null"], &["true"]),
-    row("confirm_tools", "[Bash]", &["null", "[Read]", "[]"], &["[Bash]", "[Bash, Read]"]),
+    row("confirm_tools", "[Bash]", &["null"], &["[Bash]", "[Bash, Read]"]),
     row("sandbox.accept_weaker", "[memory]", &["[disk]", "[memory, disk]"], &["[memory]", "[]", "null"]),
 ];
 
