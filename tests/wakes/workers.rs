@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value as Json, json};
 
 use super::stage::{EVERY_WAKE, Stage, finish, shell, sleeps, wait_for, when};
-use crate::cluster::{self, Cluster};
+use crate::cluster::{self, Cluster, Durability};
 use crate::support::skip;
 
 /// How often each input was consumed by a wake.
@@ -84,6 +84,28 @@ fn server(test: &str) -> Option<&'static Cluster> {
             None
         }
     }
+}
+
+/// The server dies in the middle of a run and comes back before the lease ends: the run goes on and is committed.
+#[test]
+fn a_server_that_goes_away_and_comes_back_costs_no_work() {
+    let mut cluster = match Cluster::start(Durability::Memory) {
+        Ok(cluster) => cluster,
+        Err(why) => return skip("wakes a_server_that_goes_away", &why),
+    };
+    let mut stage = Stage::new(&[when(EVERY_WAKE, json!([shell("sleep 4.875"), finish(sleeps("Done."))]))]);
+    stage.world = stage.world.env("FULLSEND_SESSION_STORE", &cluster.database());
+    let id = stage.told("go");
+    let mut worker = stage.world.spawn(&["worker", "--once"]);
+    stage.wait_for(&id, "sleep 4.875");
+    cluster.crash();
+    cluster.start_again();
+    assert!(worker.wait().unwrap().success());
+    let events = stage.events(&id);
+    assert_eq!(stage.of_type(&id, "agent.message").len(), 1, "{}", stage.log(&id));
+    assert_eq!(consumed(&events), BTreeMap::from([(1, 1)]));
+    let starts = events.iter().filter(|event| event["name"] == "wake").count();
+    assert_eq!(starts, 1, "the work was done once");
 }
 
 #[test]
