@@ -84,7 +84,7 @@ fn once(runtime: &str, process: &str, cache: Option<&Path>) -> Option<Shown> {
         })
     };
     let (mut started, mut first_request) = (None, None);
-    for line in BufReader::new(child.stdout.take()?).lines().map_while(Result::ok) {
+    for line in BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok) {
         if line.contains("\"type\":\"agent_started\"") {
             started = started.or(Some(Instant::now()));
         } else if line.contains("\"type\":\"model_request\"") {
