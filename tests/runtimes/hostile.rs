@@ -38,8 +38,12 @@ impl Case {
         }
     }
 
-    fn file(mut self, path: &'static str, text: impl ToString) -> Self {
-        self.files.push((path, text.to_string()));
+    fn file(mut self, path: &'static str, text: impl Into<Json>) -> Self {
+        let text = match text.into() {
+            Json::String(text) => text,
+            document => document.to_string(),
+        };
+        self.files.push((path, text));
         self
     }
 

@@ -40,11 +40,14 @@ impl Scanner {
         }
         let mut secrets = Vec::new();
         let mut signs = injection::Collected::default();
+        let mut addresses = ssrf::Addresses::default();
         let Toggles { context_injection, ssrf_validator, .. } = self.toggles;
         SEARCH.each(&text, |target, hit| match target {
             Target::Secret(trigger) => trigger.collect(&text, hit, &mut secrets),
             Target::Sign(trigger) if context_injection => signs.visit(&text, trigger, hit),
-            Target::Address if ssrf_validator => hits.extend(ssrf::scan(&text, hit.start, origin)),
+            Target::Address if ssrf_validator => {
+                hits.extend(ssrf::scan(&mut addresses, &text, hit.start, origin));
+            }
             Target::Sign(_) | Target::Address => {}
         });
         let secrets = secrets::merge(secrets);

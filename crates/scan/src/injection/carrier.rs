@@ -63,12 +63,12 @@ pub(super) const LITERALS: &[(&str, Kind)] = &[
 
 impl Kind {
     /// The carrier that the literal at `hit` announces.
-    pub(super) fn open(self, text: &str, hit: Range<usize>) -> Option<Carrier> {
+    pub(super) fn open(self, text: &str, hit: Range<usize>, endings: &mut Endings) -> Option<Carrier> {
         let range = match self {
-            Kind::Comment => hit.end..end_of(text, hit.end, "-->")?,
-            Kind::MarkdownComment => hit.end..end_of(text, hit.end, "\n").unwrap_or(text.len()),
-            Kind::HiddenElement => element(text, hit.end)?,
-            Kind::ImageText => hit.end..line_end_of(text, hit.end, "](")?,
+            Kind::Comment => hit.end..endings.comment.after(text, hit.end)?,
+            Kind::MarkdownComment => hit.end..endings.line.after(text, hit.end).unwrap_or(text.len()),
+            Kind::HiddenElement => element(text, hit.end, &mut endings.element)?,
+            Kind::ImageText => hit.end..image_text_end(text, hit.end, endings)?,
             Kind::LinkTitle => title(text, hit.end)?,
             Kind::Rotated | Kind::Reversed => decode::line_around(text, hit.start),
             Kind::Base64 | Kind::Hexadecimal | Kind::PercentEncoded | Kind::Escaped => return None,
@@ -107,26 +107,65 @@ impl Kind {
     }
 }
 
-fn end_of(text: &str, from: usize, closing: &str) -> Option<usize> {
-    let to = text.floor_char_boundary((from + MAX_CONTENT).min(text.len()));
-    text[from..to].find(closing).map(|at| from + at)
+/// What was last found of each text that ends a carrier. A text full of openings asks for the same ending again and
+/// again; without memory each would read `MAX_CONTENT` bytes.
+pub(super) struct Endings {
+    comment: Ending,
+    element: Ending,
+    line: Ending,
+    link: Ending,
 }
 
-fn line_end_of(text: &str, from: usize, closing: &str) -> Option<usize> {
-    let line_end = end_of(text, from, "\n")
+impl Default for Endings {
+    fn default() -> Self {
+        let ending = |closing| Ending { closing, searched: 0..0, found: None };
+        Endings { comment: ending("-->"), element: ending("</"), line: ending("\n"), link: ending("](") }
+    }
+}
+
+struct Ending {
+    closing: &'static str,
+    /// Where nothing but `found`, at its end, begins an ending.
+    searched: Range<usize>,
+    found: Option<usize>,
+}
+
+impl Ending {
+    /// Where the first ending at or after `from` begins, if that is near.
+    fn after(&mut self, text: &str, from: usize) -> Option<usize> {
+        let to = text.floor_char_boundary((from + MAX_CONTENT).min(text.len()));
+        if !self.searched.contains(&from) {
+            self.searched = from..from;
+            self.found = None;
+        }
+        if self.found.is_none() && self.searched.end < to {
+            self.found = text[self.searched.end..to].find(self.closing).map(|at| self.searched.end + at);
+            // An ending may begin in the last bytes and go on after them.
+            let unread = text.floor_char_boundary(to.saturating_sub(self.closing.len() - 1));
+            self.searched.end = self.found.map_or(unread.max(self.searched.end), |at| at + 1);
+        }
+        self.found.filter(|at| *at < to)
+    }
+}
+
+/// The end of an image's text, on the line where it begins.
+fn image_text_end(text: &str, from: usize, endings: &mut Endings) -> Option<usize> {
+    let line_end = endings
+        .line
+        .after(text, from)
         .unwrap_or_else(|| text.floor_char_boundary((from + MAX_TAG).min(text.len())));
-    text[from..line_end].find(closing).map(|at| from + at)
+    endings.link.after(text, from).filter(|at| *at < line_end)
 }
 
 /// From the end of the tag that hides to the next closing tag.
-fn element(text: &str, style: usize) -> Option<Range<usize>> {
+fn element(text: &str, style: usize, ending: &mut Ending) -> Option<Range<usize>> {
     let to = text.floor_char_boundary((style + MAX_TAG).min(text.len()));
     let start = style + text[style..to].find('>')? + 1;
     // A style sheet hides elements that are elsewhere.
     if text[style..start].contains(['{', '}', ';', '\n']) && !text[style..start].contains(['"', '\'']) {
         return None;
     }
-    let end = end_of(text, start, "</")?;
+    let end = ending.after(text, start)?;
     Some(start..end)
 }
 
@@ -140,4 +179,27 @@ fn title(text: &str, start: usize) -> Option<Range<usize>> {
     let length = quote.find("\")")?;
     let begin = start + opening + 2;
     Some(begin..begin + length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an ending remembers never changes its answer.
+    #[test]
+    fn remembered_endings_are_the_ones_that_a_search_finds() {
+        let far = "x".repeat(MAX_CONTENT - 1);
+        for text in
+            ["", "-->", "a-->b-->c", "<!-- <!-- -->", &format!("{far}-->"), &format!("é{far}-->{far}é--")]
+        {
+            let mut remembered = Endings::default().comment;
+            for from in (0..=text.len()).filter(|from| text.is_char_boundary(*from)) {
+                let to = text.floor_char_boundary((from + MAX_CONTENT).min(text.len()));
+                let expected = text[from..].find("-->").map(|at| from + at).filter(|at| *at + 3 <= to);
+                let found = remembered.after(text, from);
+                assert!(found == expected || found.is_some_and(|at| text[at..].starts_with("-->")), "{from}");
+                assert!(expected.is_none() || found == expected, "{from}: {found:?} instead of {expected:?}");
+            }
+        }
+    }
 }

@@ -67,6 +67,7 @@ pub(crate) fn literals() -> impl Iterator<Item = (Literal, Trigger)> {
 pub(crate) struct Collected {
     signs: Vec<Sign>,
     carriers: Vec<Carrier>,
+    endings: carrier::Endings,
 }
 
 impl Collected {
@@ -81,7 +82,7 @@ impl Collected {
     fn open(&mut self, text: &str, kind: carrier::Kind, hit: Range<usize>) {
         let is_inside = |carrier: &Carrier| carrier.kind == kind && hit.start < carrier.range.end;
         if self.carriers.len() < MAX_CARRIERS && !self.carriers.iter().rev().take(4).any(is_inside) {
-            self.carriers.extend(kind.open(text, hit));
+            self.carriers.extend(kind.open(text, hit, &mut self.endings));
         }
     }
 

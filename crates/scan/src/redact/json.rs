@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn an_escape_hides_nothing() {
         let text = r#"{"a":"x\u202ey","n":1,"b":"\u0044B"}"#;
-        assert_eq!(json_strings(text).as_deref(), Some("a\nx\u{202e}y\nb\nDB"));
+        assert_eq!(json_strings(text).as_deref(), Some("a\nx\u{202e}y\nn\nb\nDB"));
         assert_eq!(json_strings(r#"{"a":"plain"}"#), None);
         assert_eq!(json_strings("no \\ json"), None);
         let cleaned = crate::clean_json(r#"{"a" : "x\u202ey\n", "n": 1.00}"#);

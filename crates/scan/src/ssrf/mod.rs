@@ -15,6 +15,8 @@ use crate::origin::Origin;
 use url::Url;
 
 const MAX_URL: usize = 2048;
+/// Of an address inside another one only the beginning is read: a text of nothing but `://` would be read 2,048 times.
+const MAX_INNER_URL: usize = 256;
 const REFUSED_SCHEMES: &[&str] = &[
     "file", "ftp", "gopher", "data", "dict", "ldap", "ldaps", "tftp", "jar", "netdoc", "smb", "telnet",
     "phar",
@@ -191,19 +193,34 @@ fn redirect(url: &Url) -> Option<Problem> {
 
 /// Every `scheme://…` of a text. Trailing punctuation belongs to the sentence.
 pub(crate) fn addresses(text: &str) -> Vec<Range<usize>> {
-    let mut found = Vec::new();
-    for at in memchr::memmem::find_iter(text.as_bytes(), b"://") {
-        found.extend(address_around(text, at));
-    }
-    found
+    let mut addresses = Addresses::default();
+    memchr::memmem::find_iter(text.as_bytes(), b"://").filter_map(|at| addresses.around(text, at)).collect()
 }
 
-/// The address around the `://` at `at`.
-pub(crate) fn address_around(text: &str, at: usize) -> Option<Range<usize>> {
+/// The addresses of one text, asked for in their order.
+#[derive(Default)]
+pub(crate) struct Addresses {
+    /// Where the last one ends that is not inside another.
+    outer_end: usize,
+}
+
+impl Addresses {
+    /// The address around the `://` at `at`.
+    fn around(&mut self, text: &str, at: usize) -> Option<Range<usize>> {
+        if at < self.outer_end {
+            return address_around(text, at, MAX_INNER_URL);
+        }
+        let range = address_around(text, at, MAX_URL)?;
+        self.outer_end = range.end;
+        Some(range)
+    }
+}
+
+fn address_around(text: &str, at: usize, limit: usize) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let is_scheme = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
     let start = at - bytes[at.saturating_sub(16)..at].iter().rev().take_while(is_scheme).count();
-    let rest = &text[at..text.floor_char_boundary((at + MAX_URL).min(text.len()))];
+    let rest = &text[at..text.floor_char_boundary((at + limit).min(text.len()))];
     let ends = |letter: char| {
         letter.is_whitespace()
             || letter.is_control()
@@ -216,8 +233,8 @@ pub(crate) fn address_around(text: &str, at: usize) -> Option<Range<usize>> {
 
 /// Addresses in a text that somebody else wrote. Plain internal ones are everywhere in documentation and say nothing;
 /// the metadata services and disguised spellings do.
-pub(crate) fn scan(text: &str, at: usize, origin: Origin) -> Option<Hit> {
-    let range = address_around(text, at)?;
+pub(crate) fn scan(addresses: &mut Addresses, text: &str, at: usize, origin: Origin) -> Option<Hit> {
+    let range = addresses.around(text, at)?;
     let found = check(&text[range.clone()])?;
     let severity = match found.rule {
         "metadata-service" => Severity::Medium,
