@@ -118,12 +118,15 @@ pub const FIELDS: &[Field] = &[
     replaces!("output_schema", "schemas/far.json", "schemas/near.json"),
     replaces!("output_file", "far.json", "near.json", default "agent-result.json"),
     VALIDATION_LOOP,
-    list!(
-        "confirm_tools",
-        "[A, B]",
-        "[B, C]",
-        &[("confirm_tools.0", "A"), ("confirm_tools.1", "B"), ("confirm_tools.2", "C")]
-    ),
+    Field {
+        null: Pinned,
+        ..list!(
+            "confirm_tools",
+            "[A, B]",
+            "[B, C]",
+            &[("confirm_tools.0", "A"), ("confirm_tools.1", "B"), ("confirm_tools.2", "C")]
+        )
+    },
     list!(
         "required_env",
         "[A, B]",

@@ -155,7 +155,7 @@ fn prepare(
         let files: Vec<ProviderFile> = checked.providers.iter().filter(asked).cloned().collect();
         problems.extend(crate::check::providers::unset(&files, &lookup, Strictness::Required));
         problems.extend(crate::runtime::options::refused(checked));
-        problems.extend(run::unbuilt::unbuilt(checked));
+        problems.extend(run::unbuilt::unbuilt(checked, &opened.library));
     }
     checked.filter(|_| !problems.iter().any(Diagnostic::is_error))
 }

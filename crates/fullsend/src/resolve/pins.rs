@@ -152,7 +152,9 @@ fn deletion(merged: &Node, field: &str) -> Option<Span> {
 }
 
 fn unset(floor: &Node) -> String {
-    format!("is not set, and the organisation pins `{}`", floor.scalar().unwrap_or(""))
+    let items: Vec<&str> = floor.items().iter().filter_map(Node::scalar).collect();
+    let pinned = floor.scalar().map_or_else(|| items.join(", "), str::to_owned);
+    format!("is not set, and the organisation pins `{pinned}`")
 }
 
 /// Where and how `chosen` is weaker than `floor`, if it is.

@@ -4,11 +4,15 @@
 use yaml::Diagnostic;
 
 use crate::check::Checked;
+use crate::check::references::image_to_pull;
+use crate::resolve::library::Library;
 
 /// One error for each field that this run would have to ignore.
-pub fn unbuilt(checked: &Checked) -> Vec<Diagnostic> {
+pub fn unbuilt(checked: &Checked, library: &Library) -> Vec<Diagnostic> {
     let harness = &checked.resolved.harness;
-    let mut found = Vec::new();
+    let image = image_to_pull(library, harness);
+    let image = image.map(|(at, message)| Diagnostic::error("image-not-pulled", at, message));
+    let mut found: Vec<Diagnostic> = image.into_iter().collect();
     let mut say = |at, field: &str, instead: &str| {
         let message = format!("`{field}` is not honoured by a run yet, and is never ignored");
         found.push(Diagnostic::error("not-built", at, message).help(instead.to_owned()));
