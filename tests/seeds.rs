@@ -1,6 +1,6 @@
 //! The two harnesses of the original design, run end to end with every field live: scripts, api server, host files,
 //! skills, the validation loop. The image is a local archive, the model a scripted one behind the provider's name, and the
-//! agent our own; everything else is as it is written there.
+//! agent our own, which does not narrow tools by their arguments; everything else is as it is written there.
 
 use std::fs;
 use std::path::PathBuf;
@@ -32,6 +32,9 @@ fn world(name: &str, scenario: &Json) -> Option<World> {
         _ => format!("{line}\n"),
     });
     world.write(&harness, lines.collect::<String>());
+    let agent = format!("repo/.fullsend/agents/{name}.md");
+    let text = fs::read_to_string(world.path(&agent)).unwrap();
+    world.write(&agent, text.replace("tools: Bash(gh,jq), Read, Skill", "tools: Bash, Read"));
     world.write(
         "repo/.fullsend/providers/vertex-ai.yaml",
         "name: vertex-ai\ntype: anthropic\nconfig:\n  scenario: scenarios/s.json\n",

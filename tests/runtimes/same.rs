@@ -117,7 +117,7 @@ fn native_keeps_the_contract_for_an_ordinary_user() {
 
 /// A command that outlives every timeout, and children of it that try to stay.
 fn nothing_outlives_the_run(runtime: &str) {
-    let mark = format!("86{}", std::process::id());
+    let mark = mark("86", runtime);
     let command = format!("(setsid sleep {mark} &) ; (nohup sleep {mark} > /dev/null 2>&1 &) ; sleep {mark}");
     let scenario = json!({ "turns": [[{ "shell": command }]] });
     // The watchdog's patience ends long before the run's minute does.
@@ -135,7 +135,7 @@ fn nothing_outlives_the_run(runtime: &str) {
 #[ignore = "of the full matrix: a minute is the shortest time that a run can have"]
 fn time_that_is_up_ends_every_runtime() {
     for runtime in ["claude", "codex", "native"] {
-        let mark = format!("84{}", std::process::id());
+        let mark = mark("84", runtime);
         let scenario = json!({ "turns": [[{ "shell": format!("(setsid sleep {mark} &); sleep {mark}") }], [{ "shell": format!("sleep {mark}") }]] });
         let Some(stage) = Stage::new(runtime, "time is up", &scenario) else { continue };
         let harness = stage.world.path("repo/.fullsend/harness/mend.yaml");
@@ -144,6 +144,12 @@ fn time_that_is_up_ends_every_runtime() {
         assert_eq!(stage.ends(124)["outcome"], "timeout", "{runtime}");
         assert_eq!(processes(&mark), Vec::<String>::new());
     }
+}
+
+/// A number of seconds that no other test of this process sleeps.
+fn mark(test: &str, runtime: &str) -> String {
+    let runtime: u32 = runtime.bytes().map(u32::from).sum();
+    format!("{test}{runtime}{}", std::process::id())
 }
 
 fn processes(mark: &str) -> Vec<String> {
@@ -172,7 +178,7 @@ fn native_leaves_no_process() {
 
 /// The runner itself is killed while the agent works: the sandbox goes with it.
 fn killing_the_runner_ends_the_agent(runtime: &str) {
-    let mark = format!("85{}", std::process::id());
+    let mark = mark("85", runtime);
     let scenario = json!({ "turns": [[{ "shell": format!("sleep {mark}") }]] });
     let Some(stage) = Stage::new(runtime, "killed", &scenario) else { return };
     let mut runner = stage.world.spawn(&["run", "mend"]);
