@@ -146,9 +146,9 @@ fn time_that_is_up_ends_every_runtime() {
     }
 }
 
-/// A number of seconds that no other test of this process sleeps.
+/// A number of seconds that no other test of this process sleeps. Claude Code does not start a sleep of many more.
 fn mark(test: &str, runtime: &str) -> String {
-    let runtime: u32 = runtime.bytes().map(u32::from).sum();
+    let runtime = runtime.bytes().map(u32::from).sum::<u32>() % 10;
     format!("{test}{runtime}{}", std::process::id())
 }
 
