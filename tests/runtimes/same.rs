@@ -136,7 +136,7 @@ fn nothing_outlives_the_run(runtime: &str) {
 fn time_that_is_up_ends_every_runtime() {
     for runtime in ["claude", "codex", "native"] {
         let mark = mark("84", runtime);
-        let scenario = json!({ "turns": [[{ "shell": format!("(setsid sleep {mark} &); sleep {mark}") }], [{ "shell": format!("sleep {mark}") }]] });
+        let scenario = json!({ "turns": [[{ "shell": format!("(setsid sleep {mark} &); sleep {mark}") }], [{ "shell": format!("true; sleep {mark}") }]] });
         let Some(stage) = Stage::new(runtime, "time is up", &scenario) else { continue };
         let harness = stage.world.path("repo/.fullsend/harness/mend.yaml");
         let text = fs::read_to_string(&harness).unwrap().replace("timeout_minutes: 3", "timeout_minutes: 1");
@@ -146,7 +146,7 @@ fn time_that_is_up_ends_every_runtime() {
     }
 }
 
-/// A number of seconds that no other test of this process sleeps. Claude Code does not start a sleep of many more.
+/// A number of seconds that no other test of this process sleeps. Claude Code refuses a long sleep that leads a command.
 fn mark(test: &str, runtime: &str) -> String {
     let runtime = runtime.bytes().map(u32::from).sum::<u32>() % 10;
     format!("{test}{runtime}{}", std::process::id())
@@ -179,7 +179,7 @@ fn native_leaves_no_process() {
 /// The runner itself is killed while the agent works: the sandbox goes with it.
 fn killing_the_runner_ends_the_agent(runtime: &str) {
     let mark = mark("85", runtime);
-    let scenario = json!({ "turns": [[{ "shell": format!("sleep {mark}") }]] });
+    let scenario = json!({ "turns": [[{ "shell": format!("cat greet.sh; (setsid sleep {mark} &); tail -f /dev/null") }]] });
     let Some(stage) = Stage::new(runtime, "killed", &scenario) else { return };
     let mut runner = stage.world.spawn(&["run", "mend"]);
     let wait = |wanted: bool, seconds: u64| {
