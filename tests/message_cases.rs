@@ -188,6 +188,13 @@ fn resolve() -> Vec<Case> {
             &[("repo/.fullsend/environments/night.yaml", "limits: {pids: 50}\n")],
         )
         .running(CREATE),
+        Case::new("misnamed", "", &[("repo/.fullsend/config.yml", "org: ../org\n")]),
+        Case::new(
+            "no-harness",
+            "misnamed",
+            &[("repo/.fullsend/harness/assess.yml", "agent: agents/triage.md\n")],
+        )
+        .running(&["check"]),
         Case::new("no-harness", "near", &[]).running(&["check", "traige"]),
         Case::new("no-harness", "far", &[]).running(&["check", "code"]),
         Case::new("no-harness", "not a name", &[]).running(&["check", "../triage"]),

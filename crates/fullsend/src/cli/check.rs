@@ -44,7 +44,7 @@ pub enum Format {
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let mut opened = arguments.place.open()?;
     let names = if arguments.names.is_empty() {
-        opened.library.layers.harness_names()
+        opened.library.layers.names("harness")
     } else {
         arguments.names.clone()
     };

@@ -21,7 +21,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let mut opened = arguments.place.open()?;
     let mut out = std::io::stdout().lock();
-    let names = opened.library.layers.harness_names();
+    let names = opened.library.layers.names("harness");
     if names.is_empty() {
         super::talk("there is no harness; `fullsend init` writes the first one\n");
     }
@@ -29,18 +29,18 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         let found = LocalPath::parse(&format!("harness/{name}.yaml"))
             .ok()
             .and_then(|path| opened.library.layers.find(&path));
-        let Some(found) = found else { continue };
-        let tree = opened.library.tree(&found);
-        let description = tree.as_ref().ok().and_then(|tree| tree.get("description")?.scalar());
-        let layer = found.layer.words();
+        // A file `NAME.yml` is listed as one that cannot be read: `check` says why.
+        let tree = found.as_ref().and_then(|found| opened.library.tree(found).ok());
+        let description = tree.as_ref().and_then(|tree| tree.get("description")?.scalar());
+        let layer = found.map_or("", |found| found.layer.words());
         if arguments.json {
-            let readable = tree.is_ok();
+            let readable = tree.is_some();
             let line =
                 json!({ "name": name, "layer": layer, "description": description, "readable": readable });
             writeln!(out, "{line}")?;
         } else {
             let unreadable = format!("(cannot be read: fullsend check {name})");
-            let about = if tree.is_ok() { description.unwrap_or_default() } else { &unreadable };
+            let about = if tree.is_some() { description.unwrap_or_default() } else { &unreadable };
             writeln!(out, "{}", format!("{name:24} {layer:14} {about}").trim_end())?;
         }
     }

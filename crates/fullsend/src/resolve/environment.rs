@@ -4,6 +4,7 @@
 use sha2::{Digest as _, Sha256};
 use yaml::{Decoder, Diagnostic, Entry, Node, Shape, Span, Value};
 
+use super::instead;
 use super::layers::{Found, LayerKind};
 use super::library::Library;
 use crate::harness::environment::Environment;
@@ -12,19 +13,6 @@ use crate::harness::reference::LocalPath;
 
 /// The directory of a layer that holds them.
 const DIRECTORY: &str = "environments";
-
-/// The names that the layers define.
-pub fn names(library: &Library) -> Vec<String> {
-    let mut names: Vec<String> = library
-        .layers
-        .iter()
-        .flat_map(|layer| layer.names(DIRECTORY))
-        .filter_map(|name| name.strip_suffix(".yaml").map(str::to_owned))
-        .collect();
-    names.sort();
-    names.dedup();
-    names
-}
 
 /// The file of an environment; the nearest layer that has it.
 pub fn find(library: &Library, id: &str) -> Option<Found> {
@@ -72,11 +60,7 @@ pub(super) fn overlay(library: &mut Library, id: &str, problems: &mut Vec<Diagno
 fn unknown(library: &mut Library, id: &str) -> Diagnostic {
     let shown: String = id.chars().take(64).flat_map(char::escape_default).collect();
     let at = Span::start_of(library.add(&format!("{DIRECTORY}/{shown}.yaml"), "", LayerKind::Repository));
-    let known = names(library);
     let problem = Diagnostic::error("no-environment", at, format!("there is no environment `{shown}`"));
-    match yaml::closest(id, known.iter().map(String::as_str)) {
-        Some(near) => problem.help(format!("did you mean `{near}`?")),
-        None if known.is_empty() => problem.help(format!("define it in {DIRECTORY}/ of a layer")),
-        None => problem.help(format!("there are: {}", known.join(", "))),
-    }
+    let begin = format!("define it in {DIRECTORY}/ of a layer");
+    problem.help(instead(&library.layers, DIRECTORY, id, &begin))
 }

@@ -204,9 +204,11 @@ impl Layer {
         }
     }
 
-    /// The stems of the `.yaml` files in one directory of this layer.
-    pub fn names(&self, directory: &str) -> Vec<String> {
-        let stem = |name: &str| name.strip_suffix(".yaml").map(str::to_owned);
+    /// The stems of the `.yaml` files in one directory of this layer, and of the `.yml` files, which are not read and must
+    /// not be passed over in silence.
+    fn names(&self, directory: &str) -> Vec<String> {
+        let stem =
+            |name: &str| [".yaml", ".yml"].iter().find_map(|end| name.strip_suffix(end)).map(str::to_owned);
         match &self.root {
             Root::Embedded(files) => {
                 let below = format!("{directory}/");
@@ -283,11 +285,17 @@ impl Layers {
         self.layer(found).path().map(|root| root.join(&found.path))
     }
 
-    /// All harness names, sorted, each once.
-    pub fn harness_names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.0.iter().flat_map(|layer| layer.names("harness")).collect();
+    /// The names that one directory of the layers defines, sorted, each once.
+    pub fn names(&self, directory: &str) -> Vec<String> {
+        let mut names: Vec<String> = self.0.iter().flat_map(|layer| layer.names(directory)).collect();
         names.sort();
         names.dedup();
         names
+    }
+
+    /// The file `STEM.yml` where only `STEM.yaml` is read.
+    pub fn misnamed(&self, stem: &str) -> Option<String> {
+        let path = LocalPath::parse(&format!("{stem}.yml")).ok()?;
+        self.find(&path).map(|found| self.layer(&found).shown(&found.path))
     }
 }

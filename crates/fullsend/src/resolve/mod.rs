@@ -19,7 +19,7 @@ use crate::harness::config::Config;
 use crate::harness::names::ForgeName;
 use crate::harness::reference::LocalPath;
 use chain::Link;
-use layers::{Found, LayerKind};
+use layers::{Found, LayerKind, Layers};
 use library::Library;
 use pins::{Asking, Exception};
 
@@ -146,16 +146,25 @@ fn find_harness(library: &mut Library, name: &str, problems: &mut Vec<Diagnostic
     let path = LocalPath::parse(&format!("harness/{name}.yaml")).ok();
     let found = path.and_then(|path| library.layers.find(&path));
     if found.is_none() {
-        let known = library.layers.harness_names();
         let at = Span::start_of(library.add(&format!("harness/{name}.yaml"), "", LayerKind::Repository));
         let problem = Diagnostic::error("no-harness", at, format!("there is no harness `{name}`"));
-        problems.push(match yaml::closest(name, known.iter().map(String::as_str)) {
-            Some(near) => problem.help(format!("did you mean `{near}`?")),
-            None if known.is_empty() => problem.help("run `fullsend init` to begin a `.fullsend` directory"),
-            None => problem.help(format!("there are: {}", known.join(", "))),
-        });
+        let begin = "run `fullsend init` to begin a `.fullsend` directory";
+        problems.push(problem.help(instead(&library.layers, "harness", name, begin)));
     }
     found
+}
+
+/// What to try instead of a name that `directory` does not define; `begin` where it defines none.
+fn instead(layers: &Layers, directory: &str, name: &str, begin: &str) -> String {
+    if let Some(file) = layers.misnamed(&format!("{directory}/{name}")) {
+        return format!("`{file}` is not read: its name must end in `.yaml`");
+    }
+    let known = layers.names(directory);
+    match yaml::closest(name, known.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if known.is_empty() => begin.to_owned(),
+        None => format!("there are: {}", known.join(", ")),
+    }
 }
 
 /// The `config.yaml` files of the layers.
@@ -167,6 +176,11 @@ struct Configs {
 
 impl Configs {
     fn load(library: &mut Library, problems: &mut Vec<Diagnostic>) -> Self {
+        problems.extend(library.layers.misnamed("config").map(|file| {
+            let at = Span::start_of(library.add(&file, "", LayerKind::Repository));
+            Diagnostic::error("misnamed", at, "this file is not read, and what it says would not hold")
+                .help("rename it to `config.yaml`")
+        }));
         let (organisation, organisation_tree) = load_config(library, LayerKind::Organisation, problems);
         let (repository, repository_tree) = load_config(library, LayerKind::Repository, problems);
         if let Some(config) = &organisation {
