@@ -1,4 +1,8 @@
-//! A durable append, next to a bare insert of the same row into a table with the same keys, as durable, in turns.
+//! A durable append, next to a bare insert of the same rows, as durable, in turns. The bare table has the columns of ours and
+//! the two keys without which there is no such log: a place is taken once, and so is an id. The rows of a batch go in one
+//! transaction on both sides, and to the server in one statement. What only ours does: it finds the session and whatever was
+//! sent before, judges every input, folds it into the state, seals it with a checksum, writes the state, keeps the index that
+//! the end of a log is read by, and wakes those who wait.
 
 use rusqlite::params;
 use session::id::SessionId;
@@ -23,6 +27,18 @@ pub(crate) fn run() {
 /// The text of a usual message.
 fn text() -> String {
     "x".repeat(200)
+}
+
+/// The same as it is stored.
+fn payload() -> String {
+    serde_json::to_string(&message(&text())).unwrap()
+}
+
+/// Ids that grow with time and are random within a moment, as those of ours.
+fn id(seq: i64) -> Uuid {
+    let number = seq.unsigned_abs();
+    let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    Uuid::from_u64_pair(number / 100, mixed)
 }
 
 /// Appends, and now and then a wake that takes what has come in: as in life, the queue does not grow for ever.
@@ -73,8 +89,7 @@ fn sqlite() {
         bare.execute_batch("BEGIN IMMEDIATE").unwrap();
         for _ in 0..count {
             seq += 1;
-            let id = Uuid::from_u128(u128::try_from(seq).unwrap().wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            let row = params![session, seq, id, text(), [0_u8; 32]];
+            let row = params![session, seq, id(seq), payload(), [0_u8; 32]];
             bare.prepare_cached(sql).unwrap().execute(row).unwrap();
         }
         bare.execute_batch("COMMIT").unwrap();
@@ -101,19 +116,20 @@ fn postgres() {
          CREATE UNIQUE INDEX bare_id ON bare (session_id, id)",
     )
     .unwrap();
-    let insert =
-        "INSERT INTO bare SELECT $1, seq, gen_random_uuid(), 1, NULL, 1, 'user.message', true, $2, $3
-                  FROM generate_series($4::bigint, $5::bigint) AS seq";
+    let insert = "INSERT INTO bare SELECT $1, seq, id, 1, NULL, 1, 'user.message', true, payload, checksum
+                  FROM unnest($2::bigint[], $3::uuid[], $4::text[], $5::bytea[]) AS new (seq, id, payload, checksum)";
     let insert = bare.prepare(insert).unwrap();
     let session = Uuid::from_u128(7);
-    let mut seq = 0_i64;
-    for (name, count, rounds) in [("append-postgres", 1, 400), ("append-postgres-batch-100", 100, 60)] {
+    let mut head = 0_i64;
+    for (name, count, rounds) in [("append-postgres", 1, 400), ("append-postgres-batch-100", BATCH, 60)] {
         let peer = || {
-            let (first, last) = (seq + 1, seq + count);
-            seq = last;
-            bare.execute(&insert, &[&session, &text(), &[0_u8; 32].as_slice(), &first, &last]).unwrap();
+            let seqs: Vec<i64> = (head + 1..).take(count).collect();
+            let ids: Vec<Uuid> = seqs.iter().map(|seq| id(*seq)).collect();
+            let payloads: Vec<String> = seqs.iter().map(|_| payload()).collect();
+            let checksums = vec![[0_u8; 32].to_vec(); count];
+            head = *seqs.last().unwrap();
+            bare.execute(&insert, &[&session, &seqs, &ids, &payloads, &checksums]).unwrap();
         };
-        let count = usize::try_from(count).unwrap();
         let (our_time, peer_time) = in_turns(rounds, || ours.append(count), peer);
         line(name, our_time, peer_time);
         ours.drain();

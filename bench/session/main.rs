@@ -1,6 +1,6 @@
 //! Benches of sessions, one line each: `name ours peer ratio`. Times are medians in microseconds. A peer is either the same
 //! database doing the least that is as durable, in turns with ours, or ours on a log of ten events: then the ratio says how flat
-//! the cost is. Run with `cargo bench -p session [-- NAME]`; a name is the beginning of a line's name.
+//! the cost is. Run with `cargo bench -p session --bench session [-- NAME]`; a name is the beginning of a line's name.
 
 #![expect(clippy::unwrap_used, reason = "a bench that cannot go on should stop")]
 #![expect(clippy::print_stdout, reason = "the figures are the output")]

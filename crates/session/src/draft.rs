@@ -58,7 +58,7 @@ impl<'a> Draft<'a> {
     ) -> Result<Seq, Illegal> {
         let seq = self.state.head.next();
         let event = Event { version: EVENT_VERSION, seq, id, time_ms: self.moment.now, wake_id, payload };
-        self.state.apply(&event)?;
+        self.state.fold(&event)?;
         self.events.push(event);
         Ok(seq)
     }

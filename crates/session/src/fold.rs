@@ -31,9 +31,15 @@ impl State {
     /// Folds one event in. A refused event leaves the state as it was.
     pub fn apply(&mut self, event: &Event) -> Result<(), Illegal> {
         let mut next = self.clone();
-        next.step(event).map_err(|why| Illegal { kind: event.payload.kind(), status: self.status, why })?;
+        next.fold(event)?;
         *self = next;
         Ok(())
+    }
+
+    /// The same without a copy. What a refused event leaves behind is no state of any session: for drafts, which end then.
+    pub(crate) fn fold(&mut self, event: &Event) -> Result<(), Illegal> {
+        let status = self.status;
+        self.step(event).map_err(|why| Illegal { kind: event.payload.kind(), status, why })
     }
 
     fn step(&mut self, event: &Event) -> Result<(), &'static str> {

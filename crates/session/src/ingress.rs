@@ -1,5 +1,7 @@
 //! Who may put what into a session from outside. Pure: the state, the event and the time decide.
 
+use std::io;
+
 use crate::digest::Digest;
 use crate::draft::{Draft, Drafted};
 use crate::event::Payload;
@@ -78,11 +80,26 @@ pub fn admit(state: &State, payload: &Payload, limits: &Limits, now: Timestamp) 
 
 /// An event is bounded as it will be stored.
 pub(crate) fn check_size(payload: &Payload, limit: usize) -> Result<(), Refusal> {
-    let size = serde_json::to_string(payload).map_or(usize::MAX, |text| text.len());
+    let mut counter = Counter(0);
+    let size = serde_json::to_writer(&mut counter, payload).map_or(usize::MAX, |()| counter.0);
     if size > limit {
         return Err(Refusal::TooLarge { what: payload.kind(), size, limit });
     }
     Ok(())
+}
+
+/// Counts what is written to it.
+struct Counter(usize);
+
+impl io::Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// One answer per question, for the input that was shown, in time.

@@ -23,6 +23,7 @@ over_stores!(
     an_unknown_session_is_no_session,
     a_terminated_session_takes_nothing,
     a_duplicate_is_known_even_after_termination,
+    two_writers_in_turns_see_each_other,
     appends_of_many_threads_are_all_there,
 );
 
@@ -138,6 +139,25 @@ fn a_duplicate_is_known_even_after_termination(_: &Place, sessions: &mut Session
     sessions.append(id, &input, &mut clock.moment()).unwrap();
     sessions.terminate(id, "", &mut clock.moment()).unwrap();
     assert_eq!(sessions.append(id, &input, &mut clock.moment()).unwrap(), [Seq(1)]);
+}
+
+fn two_writers_in_turns_see_each_other(place: &Place, sessions: &mut Sessions, clock: &mut Clock) {
+    let id = sessions.create(&clock.header("triage")).unwrap().header.id;
+    let mut other = place.open();
+    for round in 0..3 {
+        for (number, writer) in [&mut *sessions, &mut other].into_iter().enumerate() {
+            let input = clock.input(message("word"));
+            let expected = [Seq(round * 2 + number as u64 + 1)];
+            for _ in 0..2 {
+                let places = writer.append(id, std::slice::from_ref(&input), &mut clock.moment()).unwrap();
+                assert_eq!(places, expected, "sent again it is the same");
+            }
+        }
+    }
+    other.terminate(id, "enough", &mut clock.moment()).unwrap();
+    let refused = sessions.append(id, &[clock.input(message("more"))], &mut clock.moment());
+    assert!(matches!(refused, Err(Error::Refused(Refusal::Terminated))), "{refused:?}");
+    assert_eq!(sessions.session(id).unwrap().state.pending.len(), 6);
 }
 
 fn appends_of_many_threads_are_all_there(place: &Place, sessions: &mut Sessions, clock: &mut Clock) {

@@ -93,6 +93,14 @@ const NEXT_DUE: &str = "
 pub struct PostgresStore {
     config: Config,
     connection: Option<Connection>,
+    last: Option<Revised>,
+}
+
+/// A session as it was written last through this store. Mostly it is still so, and the next write needs no look first: the
+/// revision tells.
+struct Revised {
+    session: Session,
+    revision: i64,
 }
 
 impl PostgresStore {
@@ -101,7 +109,7 @@ impl PostgresStore {
         let config = parse(url)?;
         let mut connection = Connection::open(&config)?;
         migrate(&mut connection)?;
-        Ok(Self { config, connection: Some(connection) })
+        Ok(Self { config, connection: Some(connection), last: None })
     }
 
     /// The connection, made anew if the server went away. What failed with it is not repeated here: the caller knows whether it
@@ -120,9 +128,12 @@ impl PostgresStore {
         wanted: &[Uuid],
         decide: &mut Decide<'_>,
     ) -> Result<bool, Error> {
+        if self.update_last(id, decide)? {
+            return Ok(true);
+        }
         for _ in 0..MAX_RACES {
             let connection = self.connection()?;
-            let (find, write) = (connection.prepare(FIND)?, connection.prepare(WRITE)?);
+            let find = connection.prepare(FIND)?;
             let rows = connection.client.query(&find, &[&id.0, &wanted]).map_err(at("find a session"))?;
             let Some(first) = rows.first() else { return Ok(false) };
             let revision: i64 = first.get(4);
@@ -131,11 +142,50 @@ impl PostgresStore {
             let events = events.collect::<Result<_, _>>()?;
             let found = Found { session: read_session(first)?, events };
             let Some(change) = decide(&found)? else { return Ok(true) };
-            if write_session(connection, &write, &found.session.header, revision, &change)? {
+            if self.write_session(found.session, revision, change)? {
                 return Ok(true);
             }
         }
         Err(StoreError::Busy { step: "write a session that others write all the time" }.into())
+    }
+
+    /// Decides upon what was written last. That counts if it can be written: if the session is another one by now, or has one
+    /// of the events, or the decision is a refusal, it is made again upon what is there.
+    fn update_last(&mut self, id: SessionId, decide: &mut Decide<'_>) -> Result<bool, StoreError> {
+        let Some(last) = self.last.take().filter(|last| last.session.header.id == id) else {
+            return Ok(false);
+        };
+        let Revised { session, revision } = last;
+        let found = Found { session, events: Vec::new() };
+        match decide(&found) {
+            Ok(Some(change)) => self.write_session(found.session, revision, change),
+            Ok(None) | Err(_) => Ok(false),
+        }
+    }
+
+    /// One statement is its own transaction; with learnings, which must see each other, there are more. `false` if it must be
+    /// decided anew.
+    fn write_session(&mut self, session: Session, revision: i64, change: Change) -> Result<bool, StoreError> {
+        let connection = self.connection()?;
+        let (statement, header) = (connection.prepare(WRITE)?, &session.header);
+        let is_written = if change.learnings.is_empty() {
+            write(&mut connection.client, &statement, header.id, revision, &change)?
+        } else {
+            let mut transaction = connection.client.transaction().map_err(at("commit"))?;
+            let is_written = write(&mut transaction, &statement, header.id, revision, &change)?;
+            if is_written {
+                let Change { learnings, learnings_kept, .. } = &change;
+                insert_learnings(&mut transaction, &header.agent, learnings, *learnings_kept)?;
+                transaction.commit().map_err(at("commit"))?;
+            }
+            is_written
+        };
+        if is_written {
+            let Change { state, hold, .. } = change;
+            let session = Session { header: session.header, state, hold };
+            self.last = Some(Revised { session, revision: revision + 1 });
+        }
+        Ok(is_written)
     }
 
     fn update_due(
@@ -170,26 +220,6 @@ impl PostgresStore {
         }
         Ok(false)
     }
-}
-
-/// One statement is its own transaction; with learnings, which must see each other, there are more.
-fn write_session(
-    connection: &mut Connection,
-    statement: &Statement,
-    header: &Header,
-    revision: i64,
-    change: &Change,
-) -> Result<bool, StoreError> {
-    if change.learnings.is_empty() {
-        return write(&mut connection.client, statement, header.id, revision, change);
-    }
-    let mut transaction = connection.client.transaction().map_err(at("commit"))?;
-    if !write(&mut transaction, statement, header.id, revision, change)? {
-        return Ok(false);
-    }
-    insert_learnings(&mut transaction, &header.agent, &change.learnings, change.learnings_kept)?;
-    transaction.commit().map_err(at("commit"))?;
-    Ok(true)
 }
 
 impl Store for PostgresStore {

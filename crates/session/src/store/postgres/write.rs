@@ -41,7 +41,7 @@ pub(super) const INSERT_EVENTS: &str = "
     FROM unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::uuid[], $6::integer[], $7::text[],
                 $8::boolean[], $9::text[], $10::bytea[]) AS new";
 
-/// Writes state, events and memory. `false` if somebody else was faster.
+/// Writes state, events and memory. `false` if somebody else was faster, or the session has one of the events.
 pub(super) fn write(
     client: &mut impl GenericClient,
     statement: &Statement,
@@ -83,7 +83,15 @@ pub(super) fn write(
             &contents,
         ],
     );
-    Ok(!rows.map_err(at("commit"))?.is_empty())
+    match rows {
+        Ok(rows) => Ok(!rows.is_empty()),
+        Err(error) if is_known_event(&error) => Ok(false),
+        Err(error) => Err(at("commit")(error)),
+    }
+}
+
+fn is_known_event(error: &postgres::Error) -> bool {
+    error.as_db_error().is_some_and(|error| error.constraint() == Some("events_id"))
 }
 
 pub(super) fn insert_events(
