@@ -28,33 +28,43 @@ const POINTS: &[&str] = &["begin", "decide", "state", "events", "memory", "commi
 const DATABASE: &str = "FULLSEND_TEST_KILL_DATABASE";
 const POINT: &str = "FULLSEND_TEST_KILL_POINT";
 const ROUND: &str = "FULLSEND_TEST_KILL_ROUND";
-/// More rounds than the usual ones.
-const ROUNDS: &str = "FULLSEND_TEST_KILL_ROUNDS";
 
 #[test]
 fn killed_at_every_step_nothing_acknowledged_is_lost() {
-    let rounds = env::var(ROUNDS).ok().and_then(|text| text.parse().ok()).unwrap_or(20);
+    rounds(20, &["--exact", "kill::starts_as_the_child", "--ignored", "--nocapture"]);
+}
+
+#[test]
+#[ignore = "started and killed by the test above"]
+fn starts_as_the_child() {
+    child();
+}
+
+/// Starts this program again with these words, for it to come to `child`, and kills it: so many times. Gives how many appends
+/// were acknowledged, all of which were found.
+pub(crate) fn rounds(rounds: usize, words: &[&str]) -> usize {
     // On a disk, where the write-ahead log is really synchronised.
     let directory = Directory::below(&env::temp_dir());
     let mut acknowledged = BTreeMap::new();
     for round in 0..rounds {
         let point = POINTS[round % POINTS.len()];
-        let mut child = start(&directory.database(), round, point);
+        let mut child = start(&directory.database(), words, round, point);
         let killed = listen(&mut child, &mut acknowledged);
         assert!(killed, "round {round}: the child never came to {point}");
         judge(&directory.database(), &acknowledged, &format!("round {round}, {point}"));
     }
-    let mut child = start(&directory.database(), rounds, "never");
+    let mut child = start(&directory.database(), words, rounds, "never");
     assert!(!listen(&mut child, &mut acknowledged));
     judge(&directory.database(), &acknowledged, "at the end");
     let unconsumed = read(&directory.database(), |story| story.unconsumed.clone());
     assert!(unconsumed.is_empty(), "these were never worked on: {unconsumed:?}");
     assert!(acknowledged.len() > rounds * 3, "only {} appends were acknowledged", acknowledged.len());
+    acknowledged.len()
 }
 
-fn start(database: &Path, round: usize, point: &str) -> Child {
+fn start(database: &Path, words: &[&str], round: usize, point: &str) -> Child {
     Command::new(env::current_exe().unwrap())
-        .args(["--exact", "kill::child", "--ignored", "--nocapture"])
+        .args(words)
         .env(DATABASE, database)
         .env(POINT, point)
         .env(ROUND, round.to_string())
@@ -175,10 +185,9 @@ fn tell_parent(what: &str) {
     out.flush().unwrap();
 }
 
-#[test]
-#[ignore = "started and killed by the test above"]
-fn child() {
-    let Ok(database) = env::var(DATABASE) else { return };
+/// Appends and wakes until it is killed, if this process is there for that. Gives whether it is.
+pub(crate) fn child() -> bool {
+    let Ok(database) = env::var(DATABASE) else { return false };
     let round: i64 = env::var(ROUND).unwrap().parse().unwrap();
     let store = SqliteStore::open(Path::new(&database)).unwrap().with_probe(wait_to_be_killed);
     let mut sessions = Sessions::new(Box::new(store), Limits::default());
@@ -197,6 +206,7 @@ fn child() {
         work(&mut sessions, &mut clock);
     }
     while work(&mut sessions, &mut clock) {}
+    true
 }
 
 /// One wake with everything in it. Gives whether there was one.
