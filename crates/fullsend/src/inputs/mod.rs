@@ -2,6 +2,7 @@
 //! Nothing is rewritten. A `Cleared` can only be made here.
 
 pub mod injected;
+pub mod mounted;
 pub mod repo_skills;
 pub mod walk;
 

@@ -221,6 +221,7 @@ fn sequence(
     host.begin(&checked, &variables, steps)?;
     let cleared = steps.take(Step::Inputs, || {
         context.as_deref().map_or(Ok(()), |text| inputs::clear_context(text, &guard, emit))?;
+        inputs::mounted::clear_mounts(&belongings.mounts, &guard, emit)?;
         inputs::clear(checked, &library, &repository, &guard, emit)
     })?;
     let around = Surroundings {

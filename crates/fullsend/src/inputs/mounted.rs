@@ -1,0 +1,102 @@
+//! What a caller of the run mounts beside the harness's own things: a session's resources and what was sent to it. Others
+//! wrote it, so it is read here as what strangers wrote. What is too much to be read before every run is looked through for
+//! what an agent takes for instructions, and the record says so.
+
+use std::fs;
+use std::path::Path;
+
+use sandbox::{Mount, MountKind};
+use scan::Origin;
+
+use super::Look;
+use super::walk::{Seen, Which, read, walk};
+use crate::event::RunEvent;
+use crate::event::log::Emitter;
+use crate::guard::{Barred, Guard};
+
+/// What is read whole, of one mount.
+const MAX_FILES: usize = 2_000;
+const MAX_BYTES: u64 = 16 << 20;
+
+/// Scans all that has contents before the sandbox exists; nothing is rewritten.
+pub fn clear_mounts(mounts: &[Mount], guard: &Guard, emit: &Emitter) -> Result<(), Barred> {
+    let look = Look { guard, emit };
+    for Mount { target, kind } in mounts {
+        let name = target.to_string_lossy();
+        match kind {
+            MountKind::File { contents, .. } => look.file("input", &name, contents, Origin::Issue)?,
+            MountKind::ReadOnly { source } | MountKind::ReadWrite { source } => {
+                look.resource(&name, source)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+impl Look<'_> {
+    fn resource(&self, name: &str, source: &Path) -> Result<(), Barred> {
+        let is_small = Room { files: MAX_FILES, bytes: MAX_BYTES }.holds(source);
+        if !is_small {
+            self.emit.emit(RunEvent::Exception {
+                field: "resource".to_owned(),
+                what: format!("{name} is large: only files that instruct agents were scanned in it"),
+                reason: format!("more than {MAX_FILES} files or {} MiB", MAX_BYTES >> 20),
+                until: String::new(),
+            });
+        }
+        match (source.is_dir(), is_small) {
+            (true, true) => self.directory("resource", name, source, Origin::Issue, &[]),
+            (true, false) => walk(source, Which::Context, Origin::Instruction, &mut |seen: Seen<'_>| {
+                self.seen("resource", &format!("{name}/{}", seen.path), &seen)
+            }),
+            (false, true) => match read(source, MAX_BYTES) {
+                Ok(bytes) => self.file("resource", name, &bytes, Origin::Issue),
+                Err(error) => self.guard.unreadable(name, &error.to_string()),
+            },
+            (false, false) => Ok(()),
+        }
+    }
+}
+
+/// How much more may be read.
+struct Room {
+    files: usize,
+    bytes: u64,
+}
+
+impl Room {
+    /// Whether everything there fits. Links are not followed; what cannot be listed is for the scan to say.
+    fn holds(&mut self, path: &Path) -> bool {
+        let Ok(about) = fs::symlink_metadata(path) else { return true };
+        if about.is_dir() {
+            let entries = fs::read_dir(path).into_iter().flatten().flatten();
+            return self.take(0) && entries.into_iter().all(|entry| self.holds(&entry.path()));
+        }
+        self.take(if about.is_file() { about.len() } else { 0 })
+    }
+
+    fn take(&mut self, bytes: u64) -> bool {
+        let Some(left) = self.files.checked_sub(1).zip(self.bytes.checked_sub(bytes)) else { return false };
+        (self.files, self.bytes) = left;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fits_is_counted_and_no_further() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("d")).unwrap();
+        fs::write(root.path().join("d/a"), [0; 10]).unwrap();
+        fs::write(root.path().join("b"), [0; 10]).unwrap();
+        for (files, bytes, fits) in [(4, 20, true), (3, 20, false), (4, 19, false)] {
+            assert_eq!(Room { files, bytes }.holds(root.path()), fits, "{files} files, {bytes} bytes");
+        }
+        std::os::unix::fs::symlink("/", root.path().join("b2")).unwrap();
+        assert!(Room { files: 5, bytes: 20 }.holds(root.path()), "a link is an entry and no more");
+    }
+}
