@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 pub struct World {
     root: tempfile::TempDir,
     environment: BTreeMap<String, String>,
+    /// The program, with whatever makes it run as somebody else.
+    program: Vec<String>,
 }
 
 /// What the program did.
@@ -29,7 +31,8 @@ impl World {
         for directory in ["repo", "home", "state", "tmp"] {
             fs::create_dir(root.path().join(directory)).unwrap();
         }
-        Self { root, environment: BTreeMap::new() }
+        let program = vec![program().to_string_lossy().into_owned()];
+        Self { root, environment: BTreeMap::new(), program }
     }
 
     /// A repository with one harness, `triage`, that `check` accepts without a warning.
@@ -74,15 +77,22 @@ impl World {
         self
     }
 
+    /// From here on everything is run by somebody without privileges, who owns this directory. `None` where this machine
+    /// cannot, which is said.
+    pub fn by_user(mut self) -> Option<Self> {
+        self.program = self.words_of_user()?;
+        Some(self)
+    }
+
     /// Runs the program in the repository.
     pub fn run(&self, arguments: &[&str]) -> Ran {
-        let output = self.command(&program(), arguments).output().unwrap();
+        let output = self.program(arguments).output().unwrap();
         self.ran(output)
     }
 
     /// Runs the program in the repository with these bytes on its standard input, whether it reads them all or not.
     pub fn run_fed(&self, arguments: &[&str], input: &[u8]) -> Ran {
-        let mut command = self.command(&program(), arguments);
+        let mut command = self.program(arguments);
         let streams = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = streams.spawn().unwrap();
         let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_vec());
@@ -95,14 +105,14 @@ impl World {
 
     /// Starts the program in the repository, in a process group of its own, and does not wait for it.
     pub fn spawn(&self, arguments: &[&str]) -> std::process::Child {
-        let mut command = self.command(&program(), arguments);
+        let mut command = self.program(arguments);
         command.process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
     /// Starts the program with its output in a file of this world, and does not wait for it.
     pub fn spawn_to(&self, arguments: &[&str], file: &str) -> std::process::Child {
         let out = fs::File::create(self.path(file)).unwrap();
-        self.command(&program(), arguments).stdout(out).stderr(Stdio::null()).spawn().unwrap()
+        self.program(arguments).stdout(out).stderr(Stdio::null()).spawn().unwrap()
     }
 
     /// Runs the program with this on its standard input.
@@ -121,7 +131,7 @@ impl World {
 
     /// The same, with its standard output to read.
     pub fn spawn_piped(&self, arguments: &[&str]) -> std::process::Child {
-        let mut command = self.command(&program(), arguments);
+        let mut command = self.program(arguments);
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
     }
 
@@ -156,6 +166,12 @@ impl World {
     pub fn run_program(&self, program: &Path, arguments: &[&std::ffi::OsStr]) -> Ran {
         let output = self.command(program, &[]).args(arguments).output().unwrap();
         self.ran(output)
+    }
+
+    fn program(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command(Path::new(&self.program[0]), &[]);
+        command.args(&self.program[1..]).args(arguments);
+        command
     }
 
     fn command(&self, program: &Path, arguments: &[&str]) -> Command {

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,17 @@ pub fn present(runtime: &str, test: &str) -> bool {
     let wanted = "is not in target/cache: XDG_CACHE_HOME=$PWD/target/cache fullsend runtimes install";
     skip(&format!("runtimes {test}"), &format!("{runtime} {wanted} {runtime}"));
     false
+}
+
+/// Whether somebody without privileges can read the programs; said where not.
+pub fn is_reachable() -> bool {
+    let is_open =
+        |place: &Path| fs::metadata(place).is_ok_and(|about| about.permissions().mode() & 0o005 == 0o005);
+    let reachable = cache().ancestors().all(is_open);
+    if !reachable {
+        skip("runtimes as an ordinary user", "the checkout is in a place that only root can enter");
+    }
+    reachable
 }
 
 /// A place in the queue, across threads and processes; free again when dropped.
@@ -140,14 +151,8 @@ impl Stage {
 
     /// `None` where this machine cannot, or where that user cannot read the programs.
     pub fn run_as(&self, who: Who) -> Option<Ran> {
-        if who == Who::User && rustix::process::geteuid().is_root() {
-            let reachable = cache().ancestors().all(|place| {
-                fs::metadata(place).is_ok_and(|about| about.permissions().mode() & 0o005 == 0o005)
-            });
-            if !reachable {
-                skip("runtimes as an ordinary user", "the checkout is in a place that only root can enter");
-                return None;
-            }
+        if who == Who::User && rustix::process::geteuid().is_root() && !is_reachable() {
+            return None;
         }
         self.world.run_as(who, &["run", "mend"])
     }

@@ -35,6 +35,8 @@ pub(crate) struct Cluster {
     directory: Directory,
     programs: PathBuf,
     durability: Durability,
+    /// What moves the server's clock.
+    clock: Option<&'static str>,
     watch: Child,
     /// Closing it ends the server.
     line: Option<ChildStdin>,
@@ -48,6 +50,24 @@ pub(crate) fn shared() -> Result<&'static Cluster, &'static str> {
 
 impl Cluster {
     pub(crate) fn start(durability: Durability) -> Result<Self, String> {
+        Self::start_with(durability, None)
+    }
+
+    /// A server that takes its clock to be as far ahead as it is told to.
+    pub(crate) fn with_clock() -> Result<Self, String> {
+        let library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+        if !Path::new(library).exists() {
+            return Err("libfaketime is not installed".to_owned());
+        }
+        Self::start_with(Durability::Memory, Some(library))
+    }
+
+    /// As in `+1d`.
+    pub(crate) fn set_clock(&self, distance: &str) {
+        fs::write(self.directory.path().join("clock"), distance).unwrap();
+    }
+
+    fn start_with(durability: Durability, clock: Option<&'static str>) -> Result<Self, String> {
         let programs = programs().ok_or("PostgreSQL is not installed")?;
         let user = user()?;
         let directory = match durability {
@@ -57,7 +77,8 @@ impl Cluster {
         if let Some((uid, gid)) = user {
             chown(directory.path(), Some(uid), Some(gid)).map_err(|error| error.to_string())?;
         }
-        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        // The socket is for whoever runs the program under test; the data are in a directory of their own.
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o711)).unwrap();
         let made = as_user(Command::new(programs.join("initdb")), user)
             .args(["--username=fullsend", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C", "-D"])
             .arg(directory.path().join("data"))
@@ -66,8 +87,9 @@ impl Cluster {
         if !made.status.success() {
             return Err(format!("initdb failed: {}", String::from_utf8_lossy(&made.stderr)));
         }
-        let (watch, line) = watch(&programs, directory.path(), durability, user);
-        let cluster = Self { directory, programs, durability, watch, line: Some(line) };
+        fs::write(directory.path().join("clock"), "+0").unwrap();
+        let (watch, line) = watch(&programs, directory.path(), durability, clock, user);
+        let cluster = Self { directory, programs, durability, clock, watch, line: Some(line) };
         cluster.wait_until_it_answers();
         Ok(cluster)
     }
@@ -82,7 +104,8 @@ impl Cluster {
     }
 
     pub(crate) fn start_again(&mut self) {
-        let (watch, line) = watch(&self.programs, self.directory.path(), self.durability, user().unwrap());
+        let Self { directory, programs, durability, clock, .. } = &*self;
+        let (watch, line) = watch(programs, directory.path(), *durability, *clock, user().unwrap());
         (self.watch, self.line) = (watch, Some(line));
         self.wait_until_it_answers();
     }
@@ -119,13 +142,20 @@ fn watch(
     programs: &Path,
     directory: &Path,
     durability: Durability,
+    clock: Option<&str>,
     user: Option<(u32, u32)>,
 ) -> (Child, ChildStdin) {
     let fsync = match durability {
         Durability::Memory => "off",
         Durability::Disk => "on",
     };
-    let mut child = as_user(Command::new("sh"), user)
+    let mut command = as_user(Command::new("sh"), user);
+    if let Some(library) = clock {
+        // Only the calendar moves: what is measured goes on.
+        command.env("LD_PRELOAD", library).env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_TIMESTAMP_FILE", directory.join("clock"));
+    }
+    let mut child = command
         .args(["-c", WATCH, "sh"])
         .arg(programs.join("postgres"))
         .arg(directory)

@@ -1,7 +1,9 @@
 //! Faults of the embedded store: damage, no room, a cut write, another version, a file that is none.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::PathBuf;
+use std::process::Command;
+use std::{env, fs};
 
 use rusqlite::Connection;
 use session::id::SessionId;
@@ -12,7 +14,7 @@ use session::sessions::Sessions;
 use session::store::sqlite::SqliteStore;
 use session::store::{Error, StoreError};
 
-use crate::fixture::{Clock, Directory, message, sleeps, worker};
+use crate::fixture::{Clock, Directory, message, skip, sleeps, worker};
 
 fn open(directory: &Directory) -> Sessions {
     Sessions::new(Box::new(SqliteStore::open(&directory.database()).unwrap()), Limits::default())
@@ -80,6 +82,69 @@ fn no_room_loses_nothing_and_passes() {
     sessions.append(id, &[clock.input(message("short"))], &mut clock.moment()).unwrap();
     drop(sessions);
     open(&directory).append(id, &[long], &mut clock.moment()).unwrap();
+}
+
+/// Tells the test below which directory is its small disk.
+const SMALL_DISK: &str = "FULLSEND_TEST_SMALL_DISK";
+
+/// A real file system of one mebibyte, in a namespace of its own.
+#[test]
+fn a_full_disk_loses_nothing_that_was_acknowledged() {
+    let directory = Directory::new();
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    let namespaces: &[&str] = if is_root { &["--mount"] } else { &["--mount", "--user", "--map-root-user"] };
+    let inside = |command: &str| {
+        Command::new("unshare")
+            .args(namespaces)
+            .args(["sh", "-c", &format!("mount -t tmpfs -o size=1m tmpfs \"$1\" && {command}"), "sh"])
+            .args([directory.path(), &env::current_exe().unwrap()])
+            .env(SMALL_DISK, directory.path())
+            .output()
+            .unwrap()
+    };
+    let tried = inside("true");
+    if !tried.status.success() {
+        return skip("a_full_disk", &format!("no file system can be mounted here: {tried:?}"));
+    }
+    let ran = inside("exec \"$2\" --exact faults::on_a_small_disk --ignored --nocapture");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stdout));
+    assert!(String::from_utf8_lossy(&ran.stdout).contains("1 passed"));
+}
+
+#[test]
+#[ignore = "started by the test above, on a disk of its own"]
+fn on_a_small_disk() {
+    let Some(place) = env::var_os(SMALL_DISK).map(PathBuf::from) else { return };
+    let ballast = place.join("ballast");
+    fs::write(&ballast, vec![0; 300 << 10]).unwrap();
+    let store = SqliteStore::open(&place.join("sessions.db")).unwrap();
+    let (mut sessions, mut clock) = (Sessions::new(Box::new(store), Limits::default()), Clock::new(4));
+    let id = sessions.create(&clock.header("triage")).unwrap().header.id;
+    sessions.append(id, &[clock.input(message("before"))], &mut clock.moment()).unwrap();
+    let lease = sessions.claim(Pick::Due, &worker("a"), &mut clock.moment()).unwrap().unwrap().lease;
+    let mut acknowledged = Vec::new();
+    let refused = loop {
+        let input = clock.input(message(&"x".repeat(20_000)));
+        match sessions.append(id, std::slice::from_ref(&input), &mut clock.moment()) {
+            Ok(places) => acknowledged.push((places[0], input.id)),
+            Err(error) => break error,
+        }
+        assert!(acknowledged.len() < 100, "two megabytes do not fit");
+    };
+    assert!(matches!(refused, Error::Store(StoreError::Full { .. })), "{refused}");
+    let commit = sessions.commit(&lease, &sleeps(), &mut clock.moment());
+    assert!(matches!(commit, Err(Error::Store(StoreError::Full { .. }))), "{commit:?}");
+    // Whoever opens it now, as after a crash, finds all of it and no more.
+    drop(sessions);
+    let mut sessions =
+        Sessions::new(Box::new(SqliteStore::open(&place.join("sessions.db")).unwrap()), Limits::default());
+    let events = sessions.events(id, Seq(0), 1_000).unwrap();
+    let long = events.iter().skip(1).filter(|event| event.payload.is_input());
+    assert_eq!(long.map(|event| (event.seq, event.id)).collect::<Vec<_>>(), acknowledged);
+    assert!(acknowledged.len() > 3, "only {} fitted", acknowledged.len());
+    fs::remove_file(ballast).unwrap();
+    sessions.commit(&lease, &sleeps(), &mut clock.moment()).unwrap();
+    sessions.append(id, &[clock.input(message("after"))], &mut clock.moment()).unwrap();
 }
 
 /// Power may fail while the write-ahead log is being written: its end is then missing or wrong. Whatever was cut, what is

@@ -128,3 +128,35 @@ fn its_clock_is_a_clock() {
     assert!((10..60_000).contains(&passed), "{passed} ms");
     assert!(first.0 > 1_700_000_000_000);
 }
+
+/// The server's own clock jumps: forward, leases end early and nobody commits twice; back, nothing waits for a day.
+#[test]
+fn the_clock_of_the_server_jumps() {
+    let cluster = match Cluster::with_clock() {
+        Ok(cluster) => cluster,
+        Err(reason) => return skip("the_clock_of_the_server_jumps", &reason),
+    };
+    let (mut sessions, mut clock) = (open(&cluster.database()), Clock::new(6));
+    let id = create(&mut sessions, &mut clock);
+    sessions.append(id, &[clock.input(message("go"))], &mut clock.moment()).unwrap();
+    let mut claim = |sessions: &mut Sessions, owner: &str| {
+        clock.now_ms = sessions.now().unwrap().0;
+        sessions.claim(Pick::Due, &worker(owner), &mut clock.moment()).unwrap()
+    };
+    let first = claim(&mut sessions, "a").unwrap().lease;
+    assert!(claim(&mut sessions, "b").is_none(), "it is held");
+    let before = sessions.now().unwrap().0;
+    cluster.set_clock("+1d");
+    assert!(sessions.now().unwrap().0 - before > 86_000_000);
+    let second = claim(&mut sessions, "b").unwrap().lease;
+    assert_eq!((second.session, second.wake), (id, first.wake), "the same wake, taken over");
+    cluster.set_clock("+0");
+    let third = claim(&mut sessions, "c").unwrap().lease;
+    let mut clock = Clock::new(7);
+    for stale in [first, second] {
+        let refused = sessions.commit(&stale, &sleeps(), &mut clock.moment());
+        assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+    }
+    let state = sessions.commit(&third, &sleeps(), &mut clock.moment()).unwrap();
+    assert!(state.pending.is_empty());
+}

@@ -3,7 +3,6 @@
 use serde_json::{Value as Json, json};
 
 use super::stage::{EVERY_WAKE, Stage, finish, shell, sleeps, when};
-use crate::runtimes::stage::{Turn, cache, present};
 
 const PUSH: &str = "echo pushed >> /sandbox/workspace/session/pushes.md";
 
@@ -16,9 +15,9 @@ fn story() -> Vec<Json> {
     ]
 }
 
-fn stage(runtime: &str) -> (Stage, String, String) {
-    let mut stage = Stage::new(&story());
-    stage.world = stage.world.env("XDG_CACHE_HOME", cache().to_str().unwrap());
+/// A session that waits for an answer, with the question. `None` where the runtime is not here.
+fn asked(runtime: &str) -> Option<(Stage, String, String)> {
+    let stage = Stage::of(&[runtime], &story())?;
     stage.harness(runtime, "confirm_tools: [Bash]\n");
     let id = stage.told("please push");
     stage.wakes(&id, 10);
@@ -33,15 +32,11 @@ fn stage(runtime: &str) -> (Stage, String, String) {
     };
     assert!(asked["input"].to_string().contains("pushes.md"), "the input is shown: {asked}");
     assert_eq!(stage.memory(&id, "pushes.md"), None, "nothing ran");
-    (stage, id, request)
+    Some((stage, id, request))
 }
 
 fn allowed_is_allowed_once(runtime: &str) {
-    if !present(runtime, "confirmations") {
-        return;
-    }
-    let _turn = Turn::wait();
-    let (stage, id, request) = stage(runtime);
+    let Some((stage, id, request)) = asked(runtime) else { return };
     let other = ["session", "confirm", &id, &request, "allow", "--digest", &"0".repeat(64)];
     assert_eq!(stage.world.run(&other).code, 2, "for another input");
     assert_eq!(stage.world.run(&["session", "tool-result", &id, &request, "1"]).code, 2, "the other kind");
@@ -53,23 +48,23 @@ fn allowed_is_allowed_once(runtime: &str) {
 }
 
 #[test]
-fn native_runs_an_allowed_call_once() {
+pub fn native_runs_an_allowed_call_once() {
     allowed_is_allowed_once("native");
 }
 
 #[test]
-fn claude_runs_an_allowed_call_once() {
+pub fn claude_runs_an_allowed_call_once() {
     allowed_is_allowed_once("claude");
 }
 
 #[test]
-fn codex_runs_an_allowed_call_once() {
+pub fn codex_runs_an_allowed_call_once() {
     allowed_is_allowed_once("codex");
 }
 
 #[test]
-fn a_denied_call_does_not_run_and_the_agent_hears_why() {
-    let (stage, id, request) = stage("native");
+pub fn a_denied_call_does_not_run_and_the_agent_hears_why() {
+    let (stage, id, request) = asked("native").unwrap();
     assert_eq!(
         stage.world.run(&["session", "confirm", &id, &request, "deny", "--note", "not on a Friday"]).code,
         0
@@ -81,8 +76,8 @@ fn a_denied_call_does_not_run_and_the_agent_hears_why() {
 }
 
 #[test]
-fn a_plain_run_denies_what_nobody_can_allow() {
-    let (stage, _, _) = stage("native");
+pub fn a_plain_run_denies_what_nobody_can_allow() {
+    let (stage, _, _) = asked("native").unwrap();
     stage.scenario(&[when("Do your task", json!([shell(PUSH), finish(json!({ "done": true }))]))]);
     let ran = stage.world.run(&["run", "helper", "--json"]);
     assert_eq!(ran.code, 0, "{}", ran.err);

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 use super::stage::{EVERY_WAKE, Stage, finish, shell, sleeps, wait_for, when};
 
 #[test]
-fn a_malformed_directive_is_fed_back_once_and_mended() {
+pub fn a_malformed_directive_is_fed_back_once_and_mended() {
     let stage = Stage::new(&[
         when("Your output was rejected", json!([finish(sleeps("Mended."))])),
         when(EVERY_WAKE, json!([finish(json!({ "outcome": "sleep" }))])),
@@ -19,7 +19,7 @@ fn a_malformed_directive_is_fed_back_once_and_mended() {
 }
 
 #[test]
-fn a_directive_that_stays_malformed_is_recorded_and_the_session_is_rescheduled() {
+pub fn a_directive_that_stays_malformed_is_recorded_and_the_session_is_rescheduled() {
     let stage = Stage::new(&[when(
         EVERY_WAKE,
         json!([finish(json!({ "outcome": "nap" })), finish(json!({ "outcome": "nap" }))]),
@@ -50,7 +50,7 @@ fn a_directive_that_stays_malformed_is_recorded_and_the_session_is_rescheduled()
 }
 
 #[test]
-fn the_directive_and_the_output_must_both_pass() {
+pub fn the_directive_and_the_output_must_both_pass() {
     let writes = |text: &str| shell(&format!("echo '{text}' > /sandbox/workspace/output/agent-result.json"));
     let directive = finish(sleeps("Done."));
     let asks =
@@ -82,7 +82,7 @@ fn the_directive_and_the_output_must_both_pass() {
 }
 
 #[test]
-fn going_on_by_itself_has_a_bound_and_a_word_from_outside_starts_it_anew() {
+pub fn going_on_by_itself_has_a_bound_and_a_word_from_outside_starts_it_anew() {
     let goes_on = json!({ "summary": "More.", "outcome": "continue", "follow_up_seconds": 1 });
     let stage = Stage::new(&[when(EVERY_WAKE, json!([finish(goes_on)]))]);
     let id = stage.told("go");
@@ -101,7 +101,7 @@ fn going_on_by_itself_has_a_bound_and_a_word_from_outside_starts_it_anew() {
 }
 
 #[test]
-fn queued_wakes_are_kept_by_key_and_told_when_they_come() {
+pub fn queued_wakes_are_kept_by_key_and_told_when_they_come() {
     let queues = json!({ "summary": "Later.", "outcome": "sleep", "queued_wakes": [
         { "reason": "look at the build", "delay_seconds": 1, "note": "number 7", "dedupe_key": "build", "priority": "high" },
         { "reason": "again", "delay_seconds": 9, "dedupe_key": "build" } ] });
@@ -122,7 +122,7 @@ fn queued_wakes_are_kept_by_key_and_told_when_they_come() {
 }
 
 #[test]
-fn learnings_reach_the_next_session_of_the_agent() {
+pub fn learnings_reach_the_next_session_of_the_agent() {
     let learns = json!({ "summary": "Learned.", "outcome": "sleep", "learnings": [
         { "kind": "lesson", "title": "The cache", "detail": "Clear the cache before the tests." } ] });
     let stage = Stage::new(&[

@@ -106,15 +106,59 @@ const WAYS: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// Bad input and faults from outside that a session must survive, and what shows it: a test, or where one would take too
+/// long, a bench.
+const FAULTS: &[(&str, &str, &str)] = &[
+    ("a duplicate message", "tests/session/suite/appends.rs", "an_append_is_idempotent"),
+    ("a duplicate result", "tests/session/suite/pauses.rs", "an_answer_counts_once_and_for_its_input"),
+    ("a stale result", "tests/wakes/pauses.rs", "an_answer_comes_too_late"),
+    (
+        "a mismatched result",
+        "tests/session/ingress.rs",
+        "answers_are_matched_by_request_kind_input_and_time_and_count_once",
+    ),
+    ("an oversized message or result", "tests/session/ingress.rs", "empty_and_oversized_ones_are_refused"),
+    ("an unknown session", "tests/session/suite/appends.rs", "an_unknown_session_is_no_session"),
+    ("two workers", "tests/wakes/workers.rs", "two_workers_on_a_server_share_the_work"),
+    (
+        "a worker whose lease expired and that comes back",
+        "tests/session/suite/leases.rs",
+        "a_lost_lease_can_do_no_harm",
+    ),
+    ("clock jumps", "tests/session/suite/leases.rs", "the_clock_is_set_back"),
+    (
+        "SIGKILL at every commit point",
+        "tests/session/kill.rs",
+        "killed_at_every_step_nothing_acknowledged_is_lost",
+    ),
+    (
+        "SIGKILL in the middle of a run",
+        "tests/wakes/workers.rs",
+        "a_worker_that_is_killed_loses_nothing_and_repeats_nothing_in_the_log",
+    ),
+    ("torn writes", "tests/session/faults.rs", "a_cut_write_leaves_a_whole_log"),
+    ("a full disk", "tests/session/faults.rs", "a_full_disk_loses_nothing_that_was_acknowledged"),
+    ("a database that goes and comes back", "tests/session/server.rs", "the_server_crashes_and_comes_back"),
+    (
+        "a database that goes and comes back during a run",
+        "tests/wakes/workers.rs",
+        "a_server_that_goes_away_and_comes_back_costs_no_work",
+    ),
+    ("a session of a million events", "bench/session/length.rs", "run"),
+    ("ten thousand sessions", "bench/session/length.rs", "run_siblings"),
+];
+
 #[test]
-fn every_way_to_lose_work_has_its_test() {
-    let missing: Vec<&str> = WAYS
-        .iter()
-        .filter(|(_, file, test)| {
-            let text = fs::read_to_string(root().join("tests").join(file)).unwrap_or_default();
-            !text.contains(&format!("fn {test}("))
+fn every_fault_has_what_shows_that_it_is_survived() {
+    let tests = WAYS.iter().map(|(way, file, test)| (*way, format!("tests/{file}"), *test));
+    let faults = FAULTS.iter().map(|(fault, file, name)| (*fault, (*file).to_owned(), *name));
+    let missing: Vec<&str> = tests
+        .chain(faults)
+        .filter(|(_, file, name)| {
+            let text = fs::read_to_string(root().join(file)).unwrap_or_default();
+            !text.contains(&format!("fn {name}("))
         })
-        .map(|(way, _, _)| *way)
+        .map(|(what, _, _)| what)
         .collect();
     assert!(missing.is_empty(), "nothing stands against: {missing:?}");
 }

@@ -4,6 +4,7 @@ mod confirmations;
 mod directives;
 mod ledger;
 mod memory;
+mod ordinary;
 mod pauses;
 pub mod stage;
 mod troubles;

@@ -1,14 +1,36 @@
 //! One agent, a scripted model, and a session of it: what the tests of wakes share.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 
-use crate::support::{Ran, World};
+use crate::runtimes::stage::{Turn, cache, is_reachable, present};
+use crate::support::{Ran, Who, World};
 
 /// A world with the harness `helper` before a scripted model.
 pub struct Stage {
     pub world: World,
+    /// Of a runtime whose programs are large.
+    _turn: Option<Turn>,
+}
+
+/// A command that ends only with its sandbox. No runtime refuses to start it.
+pub const FOREVER: &str = "true; tail -f /dev/null";
+
+thread_local! {
+    /// Who runs the program in this test.
+    static WHO: Cell<Who> = const { Cell::new(Who::Caller) };
+}
+
+/// Plays a scene once more, with the program run by somebody without privileges.
+pub fn as_user(scene: fn()) {
+    // Where the tests are run without privileges, every scene has been played so.
+    if rustix::process::geteuid().is_root() && World::new().words_of_user().is_some() {
+        WHO.set(Who::User);
+        scene();
+        WHO.set(Who::Caller);
+    }
 }
 
 /// Said in every context: turns of a branch with it are counted anew in every wake.
@@ -36,13 +58,30 @@ pub fn shell(command: &str) -> Json {
 
 impl Stage {
     pub fn new(branches: &[Json]) -> Self {
-        let stage = Self { world: World::new() };
+        let world = match WHO.get() {
+            Who::Caller => World::new(),
+            Who::User => World::new().by_user().expect("there is a user"),
+        };
+        let stage = Self { world, _turn: None };
         stage.harness("native", "");
         stage
             .world
             .write("repo/.fullsend/agents/helper.md", "---\nname: helper\ndescription: Helps.\n---\nHelp.\n");
         stage.scenario(branches);
         stage
+    }
+
+    /// With these runtimes, of which the first is the harness's. `None` where one of them is not here, which is said.
+    pub fn of(runtimes: &[&str], branches: &[Json]) -> Option<Self> {
+        let are_here = runtimes.iter().all(|runtime| present(runtime, "sessions"));
+        if !are_here || (WHO.get() == Who::User && !is_reachable()) {
+            return None;
+        }
+        let turn = Turn::wait();
+        let stage = Self::new(branches);
+        stage.harness(runtimes[0], "");
+        let world = stage.world.env("XDG_CACHE_HOME", cache().to_str().unwrap());
+        Some(Self { world, _turn: Some(turn) })
     }
 
     /// The harness; `more` are further lines of it.
@@ -120,12 +159,24 @@ impl Stage {
         files.find(|file| file["name"] == name).map(|file| file["content"].as_str().unwrap().to_owned())
     }
 
+    fn last_run(&self) -> std::path::PathBuf {
+        let runs = self.world.path("state/fullsend/runs/local");
+        let runs = std::fs::read_dir(runs).unwrap().map(|entry| entry.unwrap().path());
+        runs.max().unwrap()
+    }
+
+    pub fn last_record(&self) -> Json {
+        serde_json::from_slice(&std::fs::read(self.last_run().join("run.json")).unwrap()).unwrap()
+    }
+
+    pub fn last_findings(&self) -> Vec<Json> {
+        let text = std::fs::read_to_string(self.last_run().join("findings.jsonl")).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
     /// The last run's transcripts, as one text.
     pub fn last_transcript(&self) -> String {
-        let runs = self.world.path("state/fullsend/runs/local");
-        let mut runs: Vec<_> = std::fs::read_dir(runs).unwrap().map(|entry| entry.unwrap().path()).collect();
-        runs.sort();
-        let transcripts = runs.last().unwrap().join("iteration-1/transcripts");
+        let transcripts = self.last_run().join("iteration-1/transcripts");
         let files = std::fs::read_dir(transcripts).unwrap().map(|entry| entry.unwrap().path());
         files.map(|file| std::fs::read_to_string(file).unwrap()).collect()
     }

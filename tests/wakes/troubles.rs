@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::stage::{EVERY_WAKE, Stage, finish, shell, sleeps, wait_for, when};
+use super::stage::{EVERY_WAKE, FOREVER, Stage, finish, shell, sleeps, wait_for, when};
 
 #[test]
-fn a_provider_error_passes_or_stops() {
+pub fn a_provider_error_passes_or_stops() {
     let stage = Stage::new(&[
         when("refused", json!([[{ "error": 400, "message": "no such model", "times": 99 }]])),
         when("busy", json!([[{ "error": 529, "message": "overloaded", "times": 99 }]])),
@@ -42,7 +42,7 @@ fn a_provider_error_passes_or_stops() {
 }
 
 #[test]
-fn scripts_know_the_wake_and_a_repeated_one_has_the_same_name() {
+pub fn scripts_know_the_wake_and_a_repeated_one_has_the_same_name() {
     let stage = Stage::new(&[when(EVERY_WAKE, json!([finish(sleeps("Done."))]))]);
     stage.harness("native", "post_script: scripts/push.sh\n");
     let ledger = stage.world.path("ledger");
@@ -64,15 +64,15 @@ fn scripts_know_the_wake_and_a_repeated_one_has_the_same_name() {
 }
 
 /// From the interrupt to the end of the run.
-#[test]
-fn an_interrupt_stops_a_run_in_progress_and_goes_ahead_of_what_waits() {
-    let stage = Stage::new(&[
+fn an_interrupt_stops(runtime: &str) {
+    let story = [
         when("anew", json!([finish(sleeps("Fresh."))])),
-        when(EVERY_WAKE, json!([shell("sleep 300.125"), finish(sleeps("Never."))])),
-    ]);
+        when(EVERY_WAKE, json!([shell(FOREVER), finish(sleeps("Never."))])),
+    ];
+    let Some(stage) = Stage::of(&[runtime], &story) else { return };
     let id = stage.told("work hard");
     let mut child = stage.world.spawn(&["session", "run", &id]);
-    stage.wait_for(&id, "sleep 300.125");
+    stage.wait_for(&id, FOREVER);
     stage.send(&id, "anew");
     let start = Instant::now();
     assert_eq!(stage.world.run(&["session", "interrupt", &id]).code, 0);
@@ -93,7 +93,22 @@ fn an_interrupt_stops_a_run_in_progress_and_goes_ahead_of_what_waits() {
 }
 
 #[test]
-fn a_session_that_is_terminated_takes_its_run_along() {
+pub fn an_interrupt_stops_a_run_in_progress_and_goes_ahead_of_what_waits() {
+    an_interrupt_stops("native");
+}
+
+#[test]
+pub fn an_interrupt_stops_claude() {
+    an_interrupt_stops("claude");
+}
+
+#[test]
+pub fn an_interrupt_stops_codex() {
+    an_interrupt_stops("codex");
+}
+
+#[test]
+pub fn a_session_that_is_terminated_takes_its_run_along() {
     let stage = Stage::new(&[when(EVERY_WAKE, json!([shell("sleep 300.25"), finish(sleeps("Never."))]))]);
     let id = stage.told("work hard");
     let mut child = stage.world.spawn(&["session", "run", &id]);
@@ -107,7 +122,7 @@ fn a_session_that_is_terminated_takes_its_run_along() {
 
 /// A run that is asked to end from outside is not lost: it is tried again.
 #[test]
-fn a_signal_ends_the_run_in_order_and_the_work_is_tried_again() {
+pub fn a_signal_ends_the_run_in_order_and_the_work_is_tried_again() {
     let stage = Stage::new(&[when(EVERY_WAKE, json!([shell("sleep 300.375"), finish(sleeps("Never."))]))]);
     let id = stage.told("work hard");
     let mut child = stage.world.spawn(&["session", "run", &id]);

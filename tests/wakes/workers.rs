@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 
-use super::stage::{EVERY_WAKE, Stage, finish, shell, sleeps, wait_for, when};
+use super::stage::{EVERY_WAKE, FOREVER, Stage, finish, shell, sleeps, wait_for, when};
 use crate::cluster::{self, Cluster, Durability};
 use crate::support::skip;
 
@@ -20,7 +20,7 @@ fn consumed(events: &[Json]) -> BTreeMap<u64, usize> {
 }
 
 #[test]
-fn one_worker_with_two_hands_drains_what_is_due() {
+pub fn one_worker_with_two_hands_drains_what_is_due() {
     let stage = Stage::new(&[when(EVERY_WAKE, json!([finish(sleeps("Done."))]))]);
     let ids: Vec<String> = (0..5).map(|number| stage.told(&format!("number {number}"))).collect();
     let once = stage.world.run(&["worker", "--once", "--json"]);
@@ -36,12 +36,12 @@ fn one_worker_with_two_hands_drains_what_is_due() {
 }
 
 /// A worker is killed in the middle of a run; another takes the wake over, with the same name and the same inputs.
-#[test]
-fn a_worker_that_is_killed_loses_nothing_and_repeats_nothing_in_the_log() {
-    let stage = Stage::new(&[when(EVERY_WAKE, json!([shell("sleep 300.5"), finish(sleeps("Never."))]))]);
+fn a_worker_is_killed(runtime: &str) {
+    let story = [when(EVERY_WAKE, json!([shell(FOREVER), finish(sleeps("Never."))]))];
+    let Some(stage) = Stage::of(&[runtime], &story) else { return };
     let id = stage.told("survive this");
     let mut child = stage.world.spawn(&["worker", "--watch", "--lease-seconds", "2"]);
-    stage.wait_for(&id, "sleep 300.5");
+    stage.wait_for(&id, FOREVER);
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(stage.show(&id)["pending"], 1, "nothing was consumed before the commit");
@@ -64,9 +64,24 @@ fn a_worker_that_is_killed_loses_nothing_and_repeats_nothing_in_the_log() {
     assert_eq!(stage.show(&id)["status"], "idle");
 }
 
+#[test]
+pub fn a_worker_that_is_killed_loses_nothing_and_repeats_nothing_in_the_log() {
+    a_worker_is_killed("native");
+}
+
+#[test]
+pub fn a_worker_that_is_killed_over_claude() {
+    a_worker_is_killed("claude");
+}
+
+#[test]
+pub fn a_worker_that_is_killed_over_codex() {
+    a_worker_is_killed("codex");
+}
+
 /// A worker that watches runs what comes, at once, and ends in order.
 #[test]
-fn a_worker_watches_and_ends_when_asked() {
+pub fn a_worker_watches_and_ends_when_asked() {
     let stage = Stage::new(&[when(EVERY_WAKE, json!([finish(sleeps("Done."))]))]);
     let mut child = stage.world.spawn(&["worker", "--watch"]);
     let id = stage.told("hello");
@@ -88,7 +103,7 @@ fn server(test: &str) -> Option<&'static Cluster> {
 
 /// The server dies in the middle of a run and comes back before the lease ends: the run goes on and is committed.
 #[test]
-fn a_server_that_goes_away_and_comes_back_costs_no_work() {
+pub fn a_server_that_goes_away_and_comes_back_costs_no_work() {
     let mut cluster = match Cluster::start(Durability::Memory) {
         Ok(cluster) => cluster,
         Err(why) => return skip("wakes a_server_that_goes_away", &why),
@@ -108,12 +123,12 @@ fn a_server_that_goes_away_and_comes_back_costs_no_work() {
     assert_eq!(starts, 1, "the work was done once");
 }
 
-#[test]
-fn two_workers_on_a_server_share_the_work() {
+fn two_workers_share(runtime: &str, count: usize) {
     let Some(cluster) = server("two_workers_on_a_server") else { return };
-    let mut stage = Stage::new(&[when(EVERY_WAKE, json!([finish(sleeps("Done."))]))]);
+    let story = [when(EVERY_WAKE, json!([finish(sleeps("Done."))]))];
+    let Some(mut stage) = Stage::of(&[runtime], &story) else { return };
     stage.world = stage.world.env("FULLSEND_SESSION_STORE", &cluster.database());
-    let ids: Vec<String> = (0..8).map(|number| stage.told(&format!("number {number}"))).collect();
+    let ids: Vec<String> = (0..count).map(|number| stage.told(&format!("number {number}"))).collect();
     let workers: Vec<_> = (0..2)
         .map(|number| {
             stage
@@ -146,4 +161,19 @@ fn two_workers_on_a_server_share_the_work() {
     assert_eq!(stage.world.run(&["session", "import", bundle, "--store", "../embedded.db"]).code, 0);
     let there = stage.world.run(&["session", "events", &ids[0], "--store", "../embedded.db"]).out;
     assert_eq!(there, stage.log(&ids[0]));
+}
+
+#[test]
+pub fn two_workers_on_a_server_share_the_work() {
+    two_workers_share("native", 8);
+}
+
+#[test]
+pub fn two_workers_on_a_server_share_the_work_of_claude() {
+    two_workers_share("claude", 3);
+}
+
+#[test]
+pub fn two_workers_on_a_server_share_the_work_of_codex() {
+    two_workers_share("codex", 3);
 }
