@@ -91,7 +91,7 @@ fn open(root: &Path) -> Library {
 }
 
 fn resolve_all(root: &Path) {
-    let names = open(root).layers.harness_names();
+    let names = open(root).layers.names("harness");
     assert_eq!(names.len(), HARNESSES + 1);
     resolve_some(root, &names[1..]);
 }
