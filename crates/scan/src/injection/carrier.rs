@@ -139,7 +139,9 @@ impl Ending {
             self.found = None;
         }
         if self.found.is_none() && self.searched.end < to {
-            self.found = text[self.searched.end..to].find(self.closing).map(|at| self.searched.end + at);
+            let unread = &text.as_bytes()[self.searched.end..to];
+            self.found =
+                memchr::memmem::find(unread, self.closing.as_bytes()).map(|at| self.searched.end + at);
             // An ending may begin in the last bytes and go on after them.
             let unread = text.floor_char_boundary(to.saturating_sub(self.closing.len() - 1));
             self.searched.end = self.found.map_or(unread.max(self.searched.end), |at| at + 1);

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::Mark;
+use super::{Mark, next};
 use crate::finding::Severity;
 
 /// A sequence that does not end soon is cut here; the rest is judged as text.
@@ -13,8 +13,8 @@ const ESCAPE: u8 = 0x1b;
 pub(super) fn find(text: &str, marks: &mut Vec<Mark>) {
     let bytes = text.as_bytes();
     let mut at = 0;
-    while let Some(next) = bytes[at..].iter().position(|byte| is_suspect(*byte)) {
-        at += next;
+    while let Some(place) = next(bytes, at, is_suspect) {
+        at = place;
         let Some((mark, end)) = judge(text, at) else {
             at += 1;
             continue;

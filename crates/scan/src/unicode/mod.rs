@@ -127,8 +127,28 @@ fn marks(letters: &Letters<'_>) -> Vec<Mark> {
 /// Printable ASCII and ordinary white space.
 fn is_plain(bytes: &[u8]) -> bool {
     let is_odd = |byte: u8| (byte < 0x20 && !matches!(byte, b'\n' | b'\r' | b'\t')) || byte >= 0x7f;
-    // No early exit inside a chunk, so that the compiler looks at many bytes at once.
-    bytes.chunks(4096).all(|chunk| !chunk.iter().fold(false, |odd, byte| odd | is_odd(*byte)))
+    bytes.chunks(CHUNK).all(|chunk| !any(chunk, is_odd))
+}
+
+const CHUNK: usize = 64;
+
+/// Without an early exit, so that the compiler looks at many bytes at once.
+#[inline(always)]
+fn any(chunk: &[u8], test: impl Fn(u8) -> bool) -> bool {
+    chunk.iter().fold(false, |found, byte| found | test(*byte))
+}
+
+/// The first byte at or after `at` that passes; chunks without one are skipped as a whole.
+#[inline(always)]
+fn next(bytes: &[u8], at: usize, test: impl Fn(u8) -> bool + Copy) -> Option<usize> {
+    let mut start = at;
+    for chunk in bytes.get(at..)?.chunks(CHUNK) {
+        if any(chunk, test) {
+            return chunk.iter().position(|byte| test(*byte)).map(|offset| start + offset);
+        }
+        start += chunk.len();
+    }
+    None
 }
 
 /// The characters outside ASCII with their places, without looking at the ASCII between them one by one.
@@ -136,7 +156,7 @@ fn foreign_letters(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
     let bytes = text.as_bytes();
     let mut at = 0;
     std::iter::from_fn(move || {
-        at += bytes[at..].iter().position(|byte| *byte >= 0x80)?;
+        at = next(bytes, at, |byte| byte >= 0x80)?;
         let letter = text[at..].chars().next()?;
         let place = at;
         at += letter.len_utf8();
