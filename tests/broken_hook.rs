@@ -1,9 +1,14 @@
-//! The program with a hook that breaks as hooks do, for tests: everything is the real thing but the process that a runtime
-//! starts as its hook, which misbehaves for one event when the file `break` in the repository says so.
+//! The program with a hook or a guard that breaks as they may, for tests: everything is the real thing but the process that
+//! a runtime starts as its hook, which misbehaves for one event when the file `break` in the repository says so, and the
+//! guard's socket, which dies or hangs in the middle of a run when the variable `BREAK_GUARD` says so.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use fullsend::guard::client;
 
@@ -14,7 +19,10 @@ const WORD: &str = "BREAK-ME";
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
-    if words.get(1).is_some_and(|word| word == "__hook") {
+    if let Ok(how) = std::env::var("BREAK_GUARD") {
+        std::thread::spawn(move || break_guard(&how));
+    }
+    if words.get(1).is_some_and(|word| word == "__hook") && Path::new(ORDER).exists() {
         return hook(&words[2..]).unwrap_or(ExitCode::from(70));
     }
     match fullsend::cli::hidden::dispatch(&words) {
@@ -55,7 +63,7 @@ fn broken(body: &str) -> Option<ExitCode> {
         "exit-127" => Some(ExitCode::from(127)),
         "killed" => std::process::abort(),
         "hangs" => {
-            std::thread::sleep(std::time::Duration::from_secs(600));
+            std::thread::sleep(Duration::from_secs(600));
             None
         }
         "garbage" => say("this is { not JSON"),
@@ -71,4 +79,59 @@ fn broken(body: &str) -> Option<ExitCode> {
         )),
         _ => say(""),
     }
+}
+
+/// Once the model was asked a second time, so that the first call has been judged as ever.
+fn break_guard(how: &str) -> Option<()> {
+    let state = std::env::var("XDG_STATE_HOME").ok()?;
+    let asked = || -> Option<usize> {
+        let mut runs = std::fs::read_dir(Path::new(&state).join("fullsend/runs/local")).ok()?;
+        let events = std::fs::read_to_string(runs.next()?.ok()?.path().join("events.jsonl")).ok()?;
+        Some(events.matches("\"model_request\"").count())
+    };
+    while asked().unwrap_or_default() < 2 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let (place, listener) = listener()?;
+    if how == "killed" {
+        // As if the process that listens had ended: whoever connects is refused.
+        UnixStream::from(listener).shutdown(std::net::Shutdown::Both).ok()?;
+        return Some(());
+    }
+    // Connections are handed to whoever has waited longest: after the guard has got one more, all others are taken here
+    // and never answered.
+    let listener = UnixListener::from(listener);
+    for _ in 0..32 {
+        let listener = listener.try_clone().ok()?;
+        std::thread::spawn(move || {
+            let _taken = listener.accept();
+            std::thread::sleep(Duration::from_secs(600));
+        });
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let _silent = UnixStream::connect(place).ok()?;
+    std::thread::sleep(Duration::from_secs(600));
+    Some(())
+}
+
+/// The address that the guard of this process listens at, and its socket once more.
+fn listener() -> Option<(String, OwnedFd)> {
+    const LISTENS: &str = "00010000";
+    let sockets = std::fs::read_to_string("/proc/self/net/unix").ok()?;
+    let fields = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let mut guards = fields.filter(|fields| fields.len() == 8 && fields[3] == LISTENS);
+    let own = std::process::id();
+    guards.find_map(|fields| {
+        let (inode, place) = (fields[6], fields[7]);
+        let is_it = |number: &i32| {
+            let link = std::fs::read_link(format!("/proc/self/fd/{number}"));
+            place.ends_with("guard.sock")
+                && link.is_ok_and(|link| link == Path::new(&format!("socket:[{inode}]")))
+        };
+        let number = (0..1024).find(is_it)?;
+        let own = rustix::process::Pid::from_raw(i32::try_from(own).ok()?)?;
+        let process = rustix::process::pidfd_open(own, rustix::process::PidfdFlags::empty()).ok()?;
+        let again = rustix::process::pidfd_getfd(process, number, rustix::process::PidfdGetfdFlags::empty());
+        Some((place.to_owned(), again.ok()?))
+    })
 }

@@ -16,30 +16,30 @@ fn directory(world: &World) -> PathBuf {
     runs.next().unwrap().unwrap().path()
 }
 
-fn record(world: &World) -> Json {
+pub fn record(world: &World) -> Json {
     serde_json::from_slice(&fs::read(directory(world).join("run.json")).unwrap()).unwrap()
 }
 
 /// The lines of `findings.jsonl`.
-fn findings(world: &World) -> Vec<Json> {
+pub fn findings(world: &World) -> Vec<Json> {
     let text = fs::read_to_string(directory(world).join("findings.jsonl")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn has(findings: &[Json], rule: &str, action: &str) -> bool {
+pub fn has(findings: &[Json], rule: &str, action: &str) -> bool {
     findings.iter().any(|finding| finding["rule"] == rule && finding["action"] == action)
 }
 
 /// Everything that the vendor was sent, without the key's own header.
-fn sent(seen: &Seen) -> String {
+pub fn sent(seen: &Seen) -> String {
     seen.lock().unwrap().join("\n").replace(&format!("x-api-key: {KEY}"), "")
 }
 
-fn run(world: &World) -> Ran {
+pub fn run(world: &World) -> Ran {
     world.run(&["run", "triage"])
 }
 
-fn security(text: &str) -> String {
+pub fn security(text: &str) -> String {
     format!("security: {text}\n")
 }
 
@@ -139,7 +139,7 @@ fn each_switch_of_a_result_is_live() {
 }
 
 /// The token that the agent was told, from the first request's own words.
-fn canary(request: &Json) -> String {
+pub fn canary(request: &Json) -> String {
     let text = request.to_string();
     let start = text.find("The word fs").expect("the canary is planted") + "The word ".len();
     text[start..start + 34].to_owned()
@@ -201,7 +201,7 @@ fn a_planted_word_in_the_output_ends_the_run() {
 }
 
 /// An instruction that nobody sees, in characters made for flags.
-fn hidden(text: &str) -> String {
+pub fn hidden(text: &str) -> String {
     text.chars().map(|letter| char::from_u32(0xE0000 + letter as u32).unwrap()).collect()
 }
 

@@ -21,6 +21,7 @@ mod first_mistakes;
 #[expect(dead_code, reason = "only the directory of a cluster is needed")]
 mod fixture;
 mod guarded;
+mod guarded_places;
 mod hostile_output;
 mod image_builder;
 mod images;
@@ -28,6 +29,7 @@ mod kept;
 mod killed;
 mod lab;
 mod large_input;
+mod leaving;
 mod merge;
 mod merge_fields;
 mod merge_layers;

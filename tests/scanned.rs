@@ -4,7 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value as Json, json};
 
+use crate::guarded::{findings, has, record};
 use crate::support::{Ran, World, root, skip};
+use crate::vendor::{self, runs};
 
 const TOKEN: &str = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
 
@@ -167,7 +169,14 @@ fn the_neutral_contract_blocks_with_1_and_a_reason() {
         let ran = world.run_fed(&["hook", "pre"], wrong);
         assert!(ran.code == 1 && ran.out.contains("\"block\""), "{}", ran.all());
     }
-    assert_eq!(world.run_fed(&["hook", "pre", "--only", "everything"], b"").code, 2);
+    for (when, only, words) in [
+        ("pre", "everything", "there is no check `everything`"),
+        ("pre", "unicode_posttool", "a check of `fullsend hook post`"),
+        ("post", "tirith", "a check of `fullsend hook pre`"),
+    ] {
+        let (code, said) = hook(&world, &[when, "--only", only], &bash("ls"));
+        assert!(code == 1 && said["reason"].as_str().unwrap().contains(words), "{only}: {said}");
+    }
 }
 
 #[test]
@@ -213,4 +222,11 @@ fn the_real_tirith_judges_where_it_is() {
     // What our own rules leave to it.
     let (code, said) = hook(&world, &["pre", "--only", "tirith"], &bash("curl http://example.com/x"));
     assert!(code == 1 && said["reason"].as_str().unwrap().contains("tirith"), "{said}");
+    // And in a run.
+    let (port, _) = runs(&["ls -la", "curl -m1 http://example.com/x"]);
+    let world = vendor::world(port, "").env("PATH", &path);
+    let ran = world.run(&["run", "triage"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(record(&world)["attempts"][0]["denied_calls"], 1);
+    assert!(has(&findings(&world), "tirith", "denied"), "{:?}", findings(&world));
 }

@@ -121,6 +121,57 @@ fn codex_and_a_hook_that_breaks_after_a_call() {
     }
 }
 
+/// The guard itself dies or hangs in the middle of the run: the next call does not run, and the run ends.
+fn without_its_guard(runtime: &str, how: &str) {
+    let Some(program) = with_broken_hooks() else { return };
+    // The model takes its time for the second answer, in which the guard goes. A name that is looked up is told of on
+    // the host, whatever becomes of the call's output.
+    let scenario = json!({ "turns": [
+        [{ "shell": "getent hosts first-$((40+2)).example; echo FIRST-$((40+2))" }],
+        [{ "sleep": 3 }, { "shell": "getent hosts ran-$((6*7)).example; echo RAN-$((6*7))" }],
+        [{ "finish": good() }],
+    ]});
+    let Some(mut stage) = Stage::new(runtime, "a guard that is gone", &scenario) else { return };
+    stage.world = stage.world.env("BREAK_GUARD", how);
+    let ran = stage.world.run_program(&program, &["run".as_ref(), "mend".as_ref()]);
+    assert_eq!(ran.code, 6, "{runtime}, {how}: {}", ran.err);
+    let words = stage.words().join("\n");
+    assert!(words.contains("FIRST-42"), "{runtime}, {how}: the guard was there at first");
+    assert!(!words.contains("RAN-42"), "{runtime}, {how}");
+    let kept = everything_below(&stage.directory());
+    assert!(kept.contains("first-42.example"), "{runtime}, {how}: the first call ran");
+    assert!(!kept.contains("ran-42.example") && !kept.contains("RAN-42"), "{runtime}, {how}: it did not run");
+    // Our own loop is ended before it has written its conversation down.
+    let heard = runtime == "native" || kept.contains("the guard did not answer");
+    assert!(heard, "{runtime}, {how}: the agent heard why");
+    assert_eq!(stage.record()["outcome"], "security_stop", "{runtime}, {how}");
+}
+
+/// Every text that the run kept.
+fn everything_below(directory: &std::path::Path) -> String {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let read = |path: PathBuf| match path.is_dir() {
+        true => everything_below(&path),
+        false => String::from_utf8_lossy(&std::fs::read(&path).unwrap_or_default()).into_owned(),
+    };
+    entries.map(read).collect()
+}
+
+#[test]
+fn a_call_does_not_run_when_the_guard_was_killed() {
+    for runtime in ["native", "claude", "codex"] {
+        without_its_guard(runtime, "killed");
+    }
+}
+
+#[test]
+#[ignore = "of the full matrix: it waits for half a minute"]
+fn a_call_does_not_run_when_the_guard_hangs() {
+    for runtime in ["native", "claude", "codex"] {
+        without_its_guard(runtime, "hung");
+    }
+}
+
 /// Hooks that were never installed, or never trusted, say nothing at the start: no request reaches the model.
 fn without_a_start(runtime: &str) {
     let Some(run) = broken(runtime, "SessionStart", "exit-1", "true") else { return };

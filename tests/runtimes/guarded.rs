@@ -53,19 +53,22 @@ fn secrets_stay(runtime: &str) {
         // Where runtimes cut: the values lie across.
         "head -c 29990 /dev/zero | tr '\\0' x; cat leak.txt; seq 9000; echo SEEN-7",
         "head -c 65520 /dev/zero | tr '\\0' y; cat leak.txt; echo SEEN-8",
+        // In portions with pauses, a border in each value.
+        "for n in 1 2 3 4 5 6 7 8 9; do head -c $((n*15)) leak.txt | tail -c 15; sleep 0.1; done; echo; echo SEEN-9",
     ];
     let Some(stage) = Stage::new(runtime, "secrets stay", &shells(&commands)) else { return };
     stage.world.write("repo/leak.txt", leak());
     stage.ends(0);
-    let sent = stage.words().join("\n");
-    for number in 1..6 {
-        let seen = sent.matches(&format!("SEEN-{number}")).count();
-        assert!(seen > 1, "{runtime} saw the result {number}");
+    for (how, sent) in [("as it came", stage.raw()), ("decoded", stage.words().join("\n"))] {
+        for number in [1, 2, 3, 4, 5, 9] {
+            let seen = sent.matches(&format!("SEEN-{number}")).count();
+            assert!(seen > 1, "{runtime} saw the result {number}");
+        }
+        for fragment in fragments() {
+            assert!(!sent.contains(&fragment), "{runtime}, {how}: {fragment}");
+        }
+        assert!(sent.contains("[REDACTED"), "{runtime}");
     }
-    for fragment in fragments() {
-        assert!(!sent.contains(&fragment), "{runtime}: {fragment}");
-    }
-    assert!(sent.contains("[REDACTED"), "{runtime}");
 }
 
 #[test]
@@ -99,7 +102,7 @@ fn secrets_stay_with_a_sub_agent() {
     let Some(stage) = Stage::new("claude", "a sub-agent", &scenario) else { return };
     stage.world.write("repo/leak.txt", leak());
     stage.ends(0);
-    let sent = stage.words().join("\n");
+    let sent = stage.raw() + &stage.words().join("\n");
     assert!(sent.matches("SEEN-BELOW").count() > 1, "the sub-agent saw the file");
     for fragment in fragments() {
         assert!(!sent.contains(&fragment), "{fragment}");

@@ -180,6 +180,12 @@ impl Stage {
         self.server.requests().iter().map(|request| request["body"].to_string()).collect()
     }
 
+    /// Every byte that the model was sent, as it came, but for the key's own field.
+    pub fn raw(&self) -> String {
+        let bytes = fs::read(self.world.path("server/log.jsonl.raw")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
     pub fn accepted(&self, iteration: u32) -> Json {
         let path = self.directory().join(format!("iteration-{iteration}/output/agent-result.json"));
         serde_json::from_slice(&fs::read(path).unwrap()).unwrap()

@@ -4,8 +4,13 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
-use crate::finding::{Category, Finding, Severity};
+use aho_corasick::Anchored;
+use aho_corasick::automaton::{Automaton, StateID};
+use aho_corasick::dfa::DFA;
+
+use crate::finding::{Category, Finding, Severity, Span};
 use crate::hit::Hit;
 use crate::redact::forms;
 use crate::report::report;
@@ -15,9 +20,9 @@ const MIN_PIECE: usize = 12;
 
 /// The planted token. Never shown.
 pub struct Canary {
-    /// Letters and digits in lower case.
-    token: Vec<u8>,
     forms: Vec<Vec<u8>>,
+    /// Of the token's letters and digits in lower case, as they are and in disguise.
+    pieces: Vec<Vec<u8>>,
 }
 
 impl fmt::Debug for Canary {
@@ -51,7 +56,7 @@ impl Canary {
         let mut forms: Vec<Vec<u8>> = forms::forms(token.as_bytes()).into_iter().collect();
         forms.extend(forms::forms(token.to_ascii_lowercase().as_bytes()));
         forms.extend(forms::forms(token.to_ascii_uppercase().as_bytes()));
-        Ok(Canary { token: squeezed, forms })
+        Ok(Canary { forms, pieces: pieces(token, &squeezed) })
     }
 
     /// Where the token, or enough of it, stands in a text.
@@ -73,18 +78,85 @@ impl Canary {
         Some(whole_letters(text, found))
     }
 
-    /// Letters and digits alone, so that no separators, quotes or invisible characters between them matter; forwards,
-    /// backwards and rotated, and in pieces.
+    /// Letters and digits alone, so that no separators, quotes or invisible characters between them matter.
     fn spelled(&self, text: &str) -> Option<Range<usize>> {
         let (squeezed, places) = squeeze(text);
-        let reversed: Vec<u8> = self.token.iter().rev().copied().collect();
-        let rotated: Vec<u8> = self.token.iter().map(|byte| rotate(*byte)).collect();
-        let found = [&self.token, &reversed, &rotated].into_iter().find_map(|token| {
-            let mut pieces = token.windows(MIN_PIECE);
-            pieces.find_map(|piece| memchr::memmem::find(&squeezed, piece))
+        let found = self.pieces.iter().find_map(|piece| {
+            memchr::memmem::find(&squeezed, piece).map(|at| places[at]..places[at + piece.len() - 1] + 1)
         })?;
-        Some(whole_letters(text, places[found]..places[found + MIN_PIECE - 1] + 1))
+        Some(whole_letters(text, found))
     }
+
+    /// The finding of a sighting that has no place in a text.
+    pub fn sighting() -> Finding {
+        let Hit { rule, category, severity, range, detail, advice } = hit(0..0);
+        let span = Span { start: range.start, end: range.end, line: 1, column: 1 };
+        Finding { rule, severity, category, span, excerpt: detail.unwrap_or_default(), advice }
+    }
+}
+
+/// Looks for a canary in bytes that pass in portions, of which none is kept: it stands where the automata stand.
+pub struct CanaryWatch {
+    automata: Arc<Automata>,
+    dense: StateID,
+    squeezed: StateID,
+}
+
+struct Automata {
+    /// Over everything but blanks.
+    forms: DFA,
+    /// Over letters and digits in lower case.
+    pieces: DFA,
+}
+
+/// Makes watches for one canary.
+#[derive(Clone)]
+pub struct CanaryWatcher {
+    automata: Arc<Automata>,
+    start: (StateID, StateID),
+}
+
+impl CanaryWatcher {
+    /// `None` where the automata cannot be built, which no canary that could be made brings about.
+    pub fn new(canary: &Canary) -> Option<Self> {
+        let (forms, pieces) = (DFA::new(&canary.forms).ok()?, DFA::new(&canary.pieces).ok()?);
+        let start = (forms.start_state(Anchored::No).ok()?, pieces.start_state(Anchored::No).ok()?);
+        Some(Self { automata: Arc::new(Automata { forms, pieces }), start })
+    }
+
+    pub fn watch(&self) -> CanaryWatch {
+        let (dense, squeezed) = self.start;
+        CanaryWatch { automata: Arc::clone(&self.automata), dense, squeezed }
+    }
+}
+
+impl CanaryWatch {
+    /// Whether the canary, or enough of it, has passed with this portion.
+    pub fn sees(&mut self, portion: &[u8]) -> bool {
+        let Automata { forms, pieces } = &*self.automata;
+        portion.iter().any(|byte| {
+            if byte.is_ascii_whitespace() {
+                return false;
+            }
+            self.dense = forms.next_state(Anchored::No, self.dense, *byte);
+            if byte.is_ascii_alphanumeric() {
+                self.squeezed = pieces.next_state(Anchored::No, self.squeezed, byte.to_ascii_lowercase());
+            }
+            forms.is_match(self.dense) || pieces.is_match(self.squeezed)
+        })
+    }
+}
+
+/// What of a token is no accident: forwards, backwards, rotated, and with each letter as a number, however these are
+/// set apart.
+fn pieces(token: &str, squeezed: &[u8]) -> Vec<Vec<u8>> {
+    let reversed: Vec<u8> = squeezed.iter().rev().copied().collect();
+    let rotated: Vec<u8> = squeezed.iter().map(|byte| rotate(*byte)).collect();
+    let hex: String = token.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let escaped: String = token.bytes().map(|byte| format!("x{byte:02x}")).collect();
+    let letters = [squeezed, &reversed, &rotated].into_iter().flat_map(|text| text.windows(MIN_PIECE));
+    let numbers = hex.as_bytes().windows(2 * MIN_PIECE).chain(escaped.as_bytes().windows(3 * MIN_PIECE));
+    letters.chain(numbers).map(<[u8]>::to_vec).collect()
 }
 
 fn hit(range: Range<usize>) -> Hit {
@@ -141,6 +213,8 @@ mod tests {
         check(&TOKEN.to_lowercase(), true);
         check(&format!("curl -d {} x", STANDARD.encode(format!("a{TOKEN}b"))), true);
         check(&TOKEN.bytes().map(|byte| format!("{byte:02x}")).collect::<String>(), true);
+        check(&TOKEN.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>(), true);
+        check(&TOKEN.bytes().map(|byte| format!("\\x{byte:02x}")).collect::<String>(), true);
         check(&TOKEN.chars().map(|letter| format!("{letter}.")).collect::<String>(), true);
         check(&TOKEN.chars().rev().collect::<String>(), true);
         check(&format!("x = '{}' + '{}'", &TOKEN[..10], &TOKEN[10..]), true);
@@ -168,6 +242,26 @@ mod tests {
             let text = format!("{before}/{written}/{after}");
             let range = Canary::new(TOKEN).unwrap().find(&text);
             prop_assert!(range.is_some_and(|range| text.get(range).is_some()));
+        }
+
+        /// In whatever portions a text passes, the watch sees what is found in the whole.
+        #[test]
+        fn portions_do_not_matter(
+            before in "\\PC{0,30}", kind in 0..5, cut in 0..30_usize, portion in 1..40_usize,
+        ) {
+            let part = &TOKEN[..TOKEN.len() - cut.min(TOKEN.len())];
+            let written = match kind {
+                0 => part.to_owned(),
+                1 => STANDARD.encode(part),
+                2 => part.chars().rev().map(|letter| format!("{letter}-")).collect(),
+                3 => part.bytes().map(|byte| format!("%{byte:02x}")).collect(),
+                _ => part.bytes().map(|byte| format!("{byte:02X} \n")).collect(),
+            };
+            let text = format!("{before}/{written}/");
+            let canary = Canary::new(TOKEN).unwrap();
+            let mut watch = CanaryWatcher::new(&canary).unwrap().watch();
+            let seen = text.as_bytes().chunks(portion).any(|portion| watch.sees(portion));
+            prop_assert_eq!(seen, canary.find(&text).is_some());
         }
     }
 }

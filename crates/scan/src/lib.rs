@@ -25,7 +25,7 @@ mod tool;
 mod unicode;
 
 pub use allowlist::{Allowlist, EmptyAllowlist};
-pub use canary::{Canary, WeakCanary};
+pub use canary::{Canary, CanaryWatch, CanaryWatcher, WeakCanary};
 pub use finding::{Category, FINDING_VERSION, Finding, Severity, Span};
 pub use measure::{Case, Tally, measure};
 pub use model::{LlmGuard, MatchType, Model, ModelBroke, Score};

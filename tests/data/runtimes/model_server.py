@@ -2,7 +2,8 @@
 
     model_server.py SCENARIO LOG PORT_FILE
 
-Every request and the usage that was sent for it becomes one JSON line of LOG. Which turn answers is counted from the
+Every request and the usage that was sent for it becomes one JSON line of LOG, and its bytes as they came, but for the
+key, are added to LOG.raw. Which turn answers is counted from the
 request's own history. Understood of a scenario: `turns`, `branches` with `user_contains` and `tool_result_contains`,
 and the blocks `text`, `shell`, `tool` with `input`, `finish`, `usage`, `sleep` in seconds, and `error` with a status.
 """
@@ -16,6 +17,7 @@ import time
 
 scenario = json.load(open(sys.argv[1]))
 log = open(sys.argv[2], "a", buffering=1)
+raw = open(sys.argv[2] + ".raw", "ab", buffering=0)
 lock = threading.Lock()
 count = 0
 
@@ -127,8 +129,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         global count
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        received = self.rfile.read(int(self.headers["content-length"]))
+        body = json.loads(received)
+        fields = [f"{name}: {value}" for name, value in self.headers.items() if name.lower() not in ("x-api-key", "authorization")]
         with lock:
+            raw.write("\n".join([self.requestline, *fields, "", ""]).encode() + received + b"\n")
             count += 1
             number = count
         acts = choose(history(body))

@@ -19,7 +19,9 @@ pub(super) async fn serve(proxy: Arc<Proxy>, client: TcpStream, peer: SocketAddr
         let host = host.ok_or_else(|| Refusal::host("this address stands for no host yet"))?;
         let host = policy::Host::parse(&host).map_err(|error| Refusal::host(&error.to_string()))?;
         let caller = proxy.caller(peer, local, &mut attempt).await?;
-        let admission = proxy.admit(Destination { host, port: local.port() }, &caller).await?;
+        let destination = Destination { host, port: local.port() };
+        proxy.look_at_host(&destination)?;
+        let admission = proxy.admit(destination, &caller).await?;
         Ok((admission, caller))
     };
     match admitted.await {

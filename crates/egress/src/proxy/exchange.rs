@@ -2,10 +2,11 @@
 //! may answer before they have read everything.
 
 use super::attempt::Attempt;
+use super::lookout::Look;
 use super::outgoing::{Outgoing, OutgoingBody};
 use super::refusal::Refusal;
 use super::upstream::{BoxStream, Upstream};
-use crate::credentials::{CredentialError, PlaceholderWatch};
+use super::watch::Watch;
 use crate::http1::{BodyError, Framing, HeadReader, RequestHead, ResponseHead, relay_message};
 use crate::websocket::agreed;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,34 +67,32 @@ pub(super) async fn exchange(
     client: &mut Client,
     upstream: &mut Upstream,
     passed: &Passed<'_>,
+    look: Look,
     attempt: &mut Attempt,
 ) -> Result<After, Broken> {
     let head = passed.head;
     let mut answered = false;
-    let mut leaked = false;
+    let mut leak = None;
     let uploaded = AtomicU64::new(0);
     let (sent, received) = {
-        let upload = send(&mut client.reader, &mut upstream.writer, passed, &uploaded);
+        let upload = send(&mut client.reader, &mut upstream.writer, passed, look, &uploaded);
         let download = answer(&mut upstream.reader, &mut client.writer, passed, &uploaded, &mut answered);
         tokio::pin!(upload, download);
         tokio::select! {
             sent = &mut upload => match sent {
                 Ok(sent) => (Some(sent), download.await),
                 // The server may have stopped reading because it has answered already.
-                Err(BodyError::Write(_)) => (None, download.await),
-                Err(error) => {
-                    leaked = matches!(error, BodyError::Refused);
+                Err(Unsent { error: BodyError::Write(_), .. }) => (None, download.await),
+                Err(Unsent { error, leak: seen }) => {
+                    leak = seen;
                     (None, Err(format!("the request's body: {error}")))
                 }
             },
             received = &mut download => (None, received),
         }
     };
-    let received = received.map_err(|reason| {
-        let misplaced = CredentialError::Misplaced { place: "body" };
-        let refusal = if leaked { Refusal::credential(&misplaced) } else { Refusal::upstream(reason) };
-        Broken { refusal, answered }
-    })?;
+    let received = received
+        .map_err(|reason| Broken { refusal: leak.unwrap_or_else(|| Refusal::upstream(reason)), answered })?;
     attempt.status(received.status);
     attempt.moved(sent.unwrap_or(0), received.bytes);
     if received.status == 101 {
@@ -103,13 +102,26 @@ pub(super) async fn exchange(
     Ok(if whole && received.keeps_alive && !head.wants_close() { After::KeepAlive } else { After::Close })
 }
 
+/// A request that did not leave whole, and what was seen in it if that is why.
+struct Unsent {
+    error: BodyError,
+    leak: Option<Refusal>,
+}
+
+impl From<BodyError> for Unsent {
+    fn from(error: BodyError) -> Self {
+        Self { error, leak: None }
+    }
+}
+
 /// Head and body; gives the bytes of both.
 async fn send(
     from: &mut HeadReader<ReadHalf<BoxStream>>,
     to: &mut WriteHalf<BoxStream>,
     passed: &Passed<'_>,
+    look: Look,
     uploaded: &AtomicU64,
-) -> Result<u64, BodyError> {
+) -> Result<u64, Unsent> {
     let Passed { head: request, outgoing, idle } = *passed;
     let length = outgoing.head.len() as u64;
     match &outgoing.body {
@@ -120,12 +132,15 @@ async fn send(
             Ok(length + body.len() as u64)
         }
         OutgoingBody::Relayed => {
-            let mut watch = PlaceholderWatch::default();
+            let mut watch = Watch::new("body", look);
+            let mut leak = None;
             let mut sees = |portion: &[u8]| {
                 uploaded.fetch_add(portion.len() as u64, Ordering::Relaxed);
-                watch.sees(portion)
+                leak = watch.sees(portion);
+                leak.is_some()
             };
-            Ok(length + relay_message(&outgoing.head, from, to, request.framing, idle, &mut sees).await?)
+            let relayed = relay_message(&outgoing.head, from, to, request.framing, idle, &mut sees).await;
+            Ok(length + relayed.map_err(|error| Unsent { error, leak })?)
         }
     }
 }

@@ -6,6 +6,7 @@ use super::admission::{Admission, Destination};
 use super::attempt::{Attempt, Via};
 use super::exchange::{After, Client, Passed, exchange};
 use super::inspect::{Greeting, refuse_plainly};
+use super::lookout::Look;
 use super::outgoing::{Outgoing, OutgoingBody};
 use super::refusal::Refusal;
 use super::requests::{Decided, Site, refuse};
@@ -93,6 +94,7 @@ impl Accepted {
         attempt: &mut Attempt,
     ) -> Result<(Admission, Caller), Refusal> {
         let caller = self.proxy.caller(self.peer, self.local, attempt).await?;
+        self.proxy.look_at_host(&destination)?;
         let admission = self.proxy.admit(destination, &caller).await?;
         Ok((admission, caller))
     }
@@ -145,8 +147,13 @@ impl Accepted {
             }
         };
         let Some((_, upstream)) = way else { return Next::Close };
+        // What goes to the door may hold what only the model is told.
+        let look: Look = match &place {
+            Some((site, _)) => self.proxy.look(&site.admission.destination),
+            None => Box::new(|_| None),
+        };
         let passed = Passed { head, outgoing: &outgoing, idle: self.proxy.limits.idle };
-        let next = match exchange(client, upstream, &passed, &mut attempt).await {
+        let next = match exchange(client, upstream, &passed, look, &mut attempt).await {
             Ok(After::KeepAlive) => Next::Request,
             Ok(After::Close) => Next::Close,
             Ok(After::Upgraded) => {
@@ -181,8 +188,12 @@ impl Accepted {
         let destination = Destination::from_authority(authority, Some(PLAIN_PORT))?;
         attempt.destination(&destination.host.to_string(), destination.port);
         attempt.request(&head.method, path);
+        let door = self.door_for(&destination);
+        if door.is_none() {
+            self.proxy.look_at_head(&destination, head)?;
+        }
         check_host(head, &destination)?;
-        if let Some(door) = self.door_for(&destination) {
+        if let Some(door) = door {
             if way.as_ref().is_none_or(|(there, _)| *there != destination) {
                 *way = Some((destination, Upstream::door(&door)));
             }

@@ -6,7 +6,7 @@ use super::exchange::Client;
 use super::http2::HTTP_2;
 use super::refusal::Refusal;
 use super::requests::{HTTP_1, Site, refuse};
-use super::tunnel::{Moved, tunnel};
+use super::tunnel::{Ended, Moved, TLS_HANDSHAKE, tunnel};
 use super::upstream::Upstream;
 use crate::dial::DialError;
 use policy::Host;
@@ -16,7 +16,6 @@ use tokio::net::TcpStream;
 use tokio_rustls::LazyConfigAcceptor;
 
 const ESTABLISHED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
-const TLS_HANDSHAKE: u8 = 0x16;
 
 /// Whether the client waits to be told that its tunnel stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,9 +75,11 @@ impl Site {
     async fn tunnel(&self, client: &TcpStream, server: &TcpStream, mut attempt: Attempt) {
         let moved = Moved::default();
         let told = Told { attempt: &mut attempt, moved: &moved };
-        let ended = tunnel(client, server, &moved, self.proxy.limits.tunnel_idle).await;
-        if let Err(error) = ended {
-            told.attempt.broke(error.to_string());
+        let look = self.proxy.look(&self.admission.destination);
+        match tunnel(client, server, &moved, self.proxy.limits.tunnel_idle, look).await {
+            Ok(()) => {}
+            Err(Ended::Broken(error)) => told.attempt.broke(error.to_string()),
+            Err(Ended::Seen(reason)) => told.attempt.refused(&Refusal::seen(reason)),
         }
     }
 

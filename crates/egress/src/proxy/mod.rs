@@ -11,6 +11,7 @@ mod exchange;
 mod forward;
 mod http2;
 mod inspect;
+mod lookout;
 mod outgoing;
 mod refusal;
 mod requests;
@@ -20,9 +21,11 @@ mod suggest;
 mod tests;
 mod tunnel;
 mod upstream;
+mod watch;
 mod websocket;
 
 pub use attempt::Via;
+pub use lookout::{Look, Lookout};
 pub use serve::{ServedSocket, Serving, start};
 pub use suggest::suggest;
 
@@ -45,6 +48,8 @@ pub struct ProxyConfig {
     pub credentials: Arc<CredentialStore>,
     /// Programs that use the proxy for everything ask it for the model too.
     pub door: Option<Arc<Door>>,
+    /// `None`: nothing is looked for.
+    pub lookout: Option<Lookout>,
     /// Says where in the policy a line stands, for refusals and events.
     pub locate: Locate,
     pub on_event: OnEvent,
@@ -83,6 +88,7 @@ pub struct Proxy {
     authority: Arc<Authority>,
     credentials: Arc<CredentialStore>,
     door: Option<Arc<Door>>,
+    lookout: Option<Lookout>,
     locate: Locate,
     on_event: OnEvent,
     limits: ProxyLimits,
@@ -100,6 +106,7 @@ impl Proxy {
             authority,
             credentials,
             door,
+            lookout,
             locate,
             on_event,
             limits,
@@ -112,6 +119,7 @@ impl Proxy {
             authority,
             credentials,
             door,
+            lookout,
             locate,
             on_event,
             limits,

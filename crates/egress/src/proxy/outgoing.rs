@@ -75,6 +75,7 @@ impl Site {
         kind: BodyKind,
         decided: &Decided,
     ) -> Result<Zeroizing<Vec<u8>>, Refusal> {
+        self.proxy.look_once(&self.admission.destination, body)?;
         let place = self.place(&decided.path);
         self.proxy
             .credentials

@@ -66,6 +66,11 @@ impl Refusal {
         Self::new(403, code, error.to_string())
     }
 
+    /// Whoever looks at what leaves does not let it.
+    pub(super) fn seen(reason: String) -> Self {
+        Self::new(403, "guard_denied", reason)
+    }
+
     pub(super) fn dial(error: &DialError) -> Self {
         let status = if matches!(error, DialError::Timeout { .. }) { 504 } else { 502 };
         Self::new(status, "upstream_unreachable", error.to_string())

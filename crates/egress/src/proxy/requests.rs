@@ -74,8 +74,9 @@ impl Site {
             };
             #[cfg(test)]
             let outgoing = self.proxy.as_it_came(outgoing, &bytes);
+            let look = self.proxy.look(&self.admission.destination);
             let passed = Passed { head: &head, outgoing: &outgoing, idle: limits.idle };
-            match exchange(&mut client, &mut upstream, &passed, &mut attempt).await {
+            match exchange(&mut client, &mut upstream, &passed, look, &mut attempt).await {
                 Ok(After::KeepAlive) => {}
                 Ok(After::Close) => return,
                 Ok(After::Upgraded) => return self.websocket(client, upstream, &decided, attempt).await,
@@ -132,6 +133,7 @@ impl Site {
             return Err(Refusal::head(HeadError::Target));
         };
         attempt.request(&head.method, path);
+        self.proxy.look_at_head(&self.admission.destination, head)?;
         self.check_host(head)?;
         self.decide_request(&head.method, path, query.as_deref(), attempt)
     }

@@ -21,7 +21,7 @@ pub fn main(words: &[OsString]) -> ExitCode {
     let answer = match (answer, how) {
         (Ok(answer), _) => answer,
         (Err(_), "open") => HookAnswer::silent(),
-        (Err(error), _) => HookAnswer::refusal(&format!("fullsend: the guard did not answer: {error}")),
+        (Err(error), _) => HookAnswer::refusal(&format!("{}: {error}", client::NO_ANSWER)),
     };
     let written = if answer.code == 0 {
         std::io::stdout().lock().write_all(answer.text.as_bytes())

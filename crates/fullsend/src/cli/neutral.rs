@@ -1,28 +1,27 @@
-//! `fullsend hook`: one check of a tool call for any runtime, without a run around it, in the neutral wire contract:
-//! `{tool_name, tool_input, tool_result}` on standard input; exit 0 and nothing to let it pass, exit 1 and
-//! `{"decision":"block","reason"}` to stop it, `{"tool_result"}` for a result that must be shown differently.
+//! `fullsend hook`: one check of a tool call for any runtime, in the neutral wire contract. Inside a run it asks the run's
+//! guard, by the variables that the sandbox has for it; elsewhere it judges by itself. Whatever cannot be judged is blocked.
 
 use std::io::{Read, Write};
+use std::path::Path;
 
 use clap::{Args, Subcommand, ValueEnum};
 use scan::{Allowlist, Canary, Severity, Toggles};
-use serde_json::{Value as Json, json};
 
 use super::exit::{Exit, Failure};
 use super::open::variable;
-use crate::guard::judge::{Ask, Judge};
-
-/// A hook is given whole files at times.
-const MAX_BODY: u64 = 10 << 20;
+use crate::guard::client;
+use crate::guard::dialect::HookAnswer;
+use crate::guard::judge::Judge;
+use crate::guard::neutral::{MAX_CALL, Question, Reply, When};
 
 #[derive(Args, Debug)]
 pub struct Arguments {
     #[command(subcommand)]
-    when: When,
+    when: Moment,
 }
 
 #[derive(Debug, Subcommand)]
-enum When {
+enum Moment {
     /// Before a call: may it run?
     Pre(How),
     /// After a call: what may be seen of its result?
@@ -35,7 +34,7 @@ struct How {
     #[arg(long, value_enum, default_value = "neutral")]
     contract: Contract,
     /// One check alone, by its name under `security.sandbox_hooks`
-    #[arg(long, value_name = "NAME", value_parser = super::scan::switch)]
+    #[arg(long, value_name = "NAME")]
     only: Option<String>,
 }
 
@@ -45,25 +44,41 @@ enum Contract {
 }
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
-    let (When::Pre(how) | When::Post(how)) = &arguments.when;
-    let Contract::Neutral = how.contract;
-    let mut body = Vec::new();
-    let read = std::io::stdin().lock().take(MAX_BODY + 1).read_to_end(&mut body);
-    if read.is_err() || body.len() as u64 > MAX_BODY {
-        return block(&format!("the call cannot be read, or is larger than {MAX_BODY} bytes"));
-    }
-    if body.trim_ascii().is_empty() {
-        return Ok(Exit::Done);
-    }
-    let Ok(call) = serde_json::from_slice::<Json>(&body) else { return block("the call is no JSON") };
-    let Some(tool) = call["tool_name"].as_str() else { return block("the call has no `tool_name`") };
-    let judge = match judge(how) {
-        Ok(judge) => judge,
-        Err(why) => return block(&why),
+    let (when, how) = match &arguments.when {
+        Moment::Pre(how) => (When::Pre, how),
+        Moment::Post(how) => (When::Post, how),
     };
-    match &arguments.when {
-        When::Pre(_) => before(&judge, tool, &call["tool_input"]),
-        When::Post(_) => after(&judge, tool, &call),
+    let Contract::Neutral = how.contract;
+    let answer = judged(when, how).unwrap_or_else(|why| Reply::Block(why).answer());
+    if !answer.text.is_empty() {
+        writeln!(std::io::stdout().lock(), "{}", answer.text)?;
+    }
+    Ok(if answer.code == 0 { Exit::Done } else { Exit::Failed })
+}
+
+/// `Err`: why there is no verdict.
+fn judged(when: When, how: &How) -> Result<HookAnswer, String> {
+    let mut body = Vec::new();
+    let read = std::io::stdin().lock().take(MAX_CALL + 1).read_to_end(&mut body);
+    read.map_err(|error| format!("the call cannot be read: {error}"))?;
+    if body.len() as u64 > MAX_CALL {
+        return Err(format!("the call is larger than {MAX_CALL} bytes"));
+    }
+    let Some(question) = Question::read(when, how.only.as_deref(), &body)? else {
+        return Ok(HookAnswer::silent());
+    };
+    match (variable(client::SOCKET_VARIABLE), variable(client::TOKEN_VARIABLE)) {
+        (Some(socket), Some(token)) => {
+            let body = serde_json::to_vec(&question).map_err(|error| error.to_string())?;
+            client::ask_neutral(Path::new(&socket), &token, &body)
+                .map_err(|error| format!("the guard did not answer: {error}"))
+        }
+        (None, None) => Ok(question.ask(&judge(how)?).reply.answer()),
+        _ => Err(format!(
+            "{} and {} belong together, and one of them is not set",
+            client::SOCKET_VARIABLE,
+            client::TOKEN_VARIABLE
+        )),
     }
 }
 
@@ -76,47 +91,18 @@ fn judge(how: &How) -> Result<Judge, String> {
     };
     let mut judge = Judge::built_in(toggles, &variable("PATH").unwrap_or_default());
     if toggles.tool_allowlist_pretool {
-        let list = Allowlist::parse(&list.unwrap_or_default()).map_err(|error| error.to_string())?;
+        let list = Allowlist::parse(&list.unwrap_or_default())
+            .map_err(|error| format!("FULLSEND_TOOL_ALLOWLIST: {error}"))?;
         judge = judge.with_allowlist(list);
     }
     if let Some(token) = variable("FULLSEND_CANARY_TOKEN") {
-        judge = judge.with_canary(Canary::new(&token).map_err(|error| error.to_string())?);
+        let canary = Canary::new(&token).map_err(|error| format!("FULLSEND_CANARY_TOKEN: {error}"))?;
+        judge = judge.with_canary(canary);
     }
     if let Some(level) = variable("TIRITH_FAIL_ON") {
-        let level =
-            Severity::parse(&level).ok_or_else(|| format!("TIRITH_FAIL_ON is `{level}`, no severity"))?;
+        let level = Severity::parse(&level)
+            .ok_or_else(|| format!("TIRITH_FAIL_ON is `{level}`: it is low, medium, high or critical"))?;
         judge = judge.failing_on(level);
     }
     Ok(judge)
-}
-
-fn before(judge: &Judge, tool: &str, input: &Json) -> Result<Exit, Failure> {
-    match judge.call(tool, Some(tool), input, Ask::Programs) {
-        Ok((_, None)) => Ok(Exit::Done),
-        Ok((_, Some(reason))) => block(&reason),
-        Err(broke) => block(&broke.to_string()),
-    }
-}
-
-fn after(judge: &Judge, tool: &str, call: &Json) -> Result<Exit, Failure> {
-    let known = (tool.to_owned(), call["tool_input"].clone());
-    let result = &call["tool_result"];
-    let text = result.as_str().map_or_else(|| result.to_string(), str::to_owned);
-    match judge.result(Some(&known), &text, None) {
-        Ok(passed) => match passed.withheld {
-            Some(why) => block(&why),
-            None if passed.text == text => Ok(Exit::Done),
-            None => {
-                writeln!(std::io::stdout().lock(), "{}", json!({ "tool_result": passed.text }))?;
-                Ok(Exit::Done)
-            }
-        },
-        Err(broke) => block(&broke.to_string()),
-    }
-}
-
-fn block(reason: &str) -> Result<Exit, Failure> {
-    let answer = json!({ "decision": "block", "reason": format!("fullsend: {reason}") });
-    writeln!(std::io::stdout().lock(), "{answer}")?;
-    Ok(Exit::Failed)
 }

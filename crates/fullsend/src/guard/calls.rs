@@ -5,8 +5,13 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value as Json;
 
+use super::client::NO_ANSWER;
+
 /// More calls than one run can have. Beyond it none is remembered and every result stops the run.
 const MAX_CALLS: usize = 1 << 17;
+
+/// The words that a runtime puts around a denial.
+const MOST_WRAPPING: usize = 200;
 
 /// What the guard says to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +62,8 @@ pub enum Irregular {
     Unknown,
     /// No hook asked about it.
     NoVerdict { tool: String },
+    /// A hook asked about it and got no answer.
+    NoAnswer { tool: String },
     /// It was denied, and this is not the denial.
     Denied { tool: String },
 }
@@ -71,6 +78,7 @@ impl std::fmt::Display for Irregular {
                     "a call to {tool} ran without the guard's verdict: its hook was killed or did not run"
                 )
             }
+            Self::NoAnswer { tool } => write!(f, "the guard did not answer the hook of a call to {tool}"),
             Self::Denied { tool } => {
                 write!(f, "a call to {tool} was denied, and its result is not the denial: it may have run")
             }
@@ -136,8 +144,9 @@ impl Calls {
         let tool = || call.tool.clone();
         match (&call.verdict, &call.at_door) {
             (Some(Decision::Allow), _) => Ok(()),
-            (Some(Decision::Deny { reason }), _) if carries(text, reason) => Ok(()),
+            (Some(Decision::Deny { reason }), _) if is_denial(text, reason, &call.input) => Ok(()),
             (Some(Decision::Deny { .. }), _) => Err(Irregular::Denied { tool: tool() }),
+            (None, _) if text.contains(NO_ANSWER) => Err(Irregular::NoAnswer { tool: tool() }),
             (None, Decision::Deny { .. }) => Err(Irregular::NoVerdict { tool: tool() }),
             (None, Decision::Allow) => {
                 let refused = (is_error || !habits.errors_are_marked)
@@ -149,9 +158,11 @@ impl Calls {
     }
 }
 
-/// Runtimes wrap the reason in words of their own; the mark at its end is what counts.
-fn carries(text: &str, reason: &str) -> bool {
-    mark(reason).is_some_and(|mark| text.contains(mark))
+/// Runtimes wrap the reason in words of their own and may repeat the call; the mark at its end is what counts. Whoever
+/// could ask for the mark, and prints it among other things, has no denial.
+fn is_denial(text: &str, reason: &str, input: &Json) -> bool {
+    let most = reason.len() + input.to_string().len() + MOST_WRAPPING;
+    mark(reason).is_some_and(|mark| text.contains(mark)) && text.len() <= most
 }
 
 /// `… [denial 5f3a…]`
@@ -203,6 +214,9 @@ mod tests {
         assert_eq!(known.result("a", "out", false, &HABITS), Err(no_verdict.clone()));
         assert_eq!(known.result("a", "<refused> no such tool", true, &HABITS), Ok(()));
         assert_eq!(known.result("a", "<refused> no such tool", false, &HABITS), Err(no_verdict));
+        let unanswered = format!("<refused> {NO_ANSWER}: gone");
+        let no_answer = Irregular::NoAnswer { tool: "Bash".to_owned() };
+        assert_eq!(known.result("a", &unanswered, true, &HABITS), Err(no_answer));
         assert_eq!(known.result("p", "out", false, &HABITS), Ok(()));
         assert_eq!(known.result("z", "out", false, &HABITS), Err(Irregular::Unknown));
         known.past.extend(["z".to_owned(), "a".to_owned()]);
@@ -237,7 +251,9 @@ mod tests {
             assert_eq!(denied, deny("not this"));
             assert_eq!(known.result("a", "hook error: not this [denial 77]", true, &HABITS), Ok(()));
             let ran = Irregular::Denied { tool: "Bash".to_owned() };
-            assert_eq!(known.result("a", "file1 file2", false, &HABITS), Err(ran));
+            assert_eq!(known.result("a", "file1 file2", false, &HABITS), Err(ran.clone()));
+            let printed = format!("{} not this [denial 77]", "what a command said ".repeat(100));
+            assert_eq!(known.result("a", &printed, true, &HABITS), Err(ran), "the mark is not enough");
         }
         // What the door would deny is no refusal of the runtime's own, whatever the result says.
         let known = calls(deny("not this"));

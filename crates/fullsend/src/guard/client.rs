@@ -4,6 +4,7 @@
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 use super::dialect::HookAnswer;
@@ -11,13 +12,29 @@ use super::dialect::HookAnswer;
 /// Where the guard's socket is inside.
 pub const SOCKET: &str = "/opt/fullsend/guard.sock";
 
+/// How programs inside that speak the neutral contract know of it.
+pub const SOCKET_VARIABLE: &str = "FULLSEND_GUARD_SOCKET";
+pub const TOKEN_VARIABLE: &str = "FULLSEND_GUARD_TOKEN";
+
+/// How a denial begins that no guard has spoken. The door ends the run where it reads it.
+pub const NO_ANSWER: &str = "fullsend: the guard did not answer";
+
 /// Longer than the guard itself may take, shorter than any runtime waits for its hook.
 const PATIENCE: Duration = Duration::from_secs(20);
 const MAX_ANSWER: u64 = 64 << 20;
 
 /// `runtime` and `token` as the launch gave them.
 pub fn ask(runtime: &str, token: &str, body: &[u8]) -> io::Result<HookAnswer> {
-    let mut stream = UnixStream::connect(SOCKET)?;
+    ask_at(Path::new(SOCKET), runtime, token, body)
+}
+
+/// For runtimes that have no words of their own.
+pub fn ask_neutral(socket: &Path, token: &str, body: &[u8]) -> io::Result<HookAnswer> {
+    ask_at(socket, super::neutral::NAME, token, body)
+}
+
+fn ask_at(socket: &Path, runtime: &str, token: &str, body: &[u8]) -> io::Result<HookAnswer> {
+    let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     stream.write_all(format!("{runtime} {token}\n").as_bytes())?;

@@ -11,15 +11,41 @@ use super::Guard;
 use super::calls::{Decision, Standing};
 use super::dialect::{self, HookAnswer, HookEvent};
 use super::judge::Ask;
+use super::neutral;
 use super::report::Action;
 use crate::event::RunEvent;
 
+/// Who asks over the socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// The hook of the run's runtime.
+    Runtime,
+    /// Something else inside, in neutral words.
+    Neutral,
+}
+
 impl Guard {
-    /// One hook's question, from the socket.
-    pub(super) fn answer_hook(&self, head: &str, body: &[u8]) -> HookAnswer {
-        if head != format!("{} {}", self.runtime, self.token) {
-            return HookAnswer::refusal("fullsend: the guard does not know this hook");
+    /// Who asks, if it knows the run's token.
+    pub(super) fn asker(&self, head: &str) -> Option<Asker> {
+        let (name, token) = head.split_once(' ')?;
+        if token != &*self.token {
+            None
+        } else if name == neutral::NAME {
+            Some(Asker::Neutral)
+        } else {
+            (name == self.runtime.to_string()).then_some(Asker::Runtime)
         }
+    }
+
+    /// One hook's question, from the socket.
+    pub(super) fn answer(&self, asker: Asker, body: &[u8]) -> HookAnswer {
+        match asker {
+            Asker::Runtime => self.answer_hook(body),
+            Asker::Neutral => self.answer_neutral(body),
+        }
+    }
+
+    fn answer_hook(&self, body: &[u8]) -> HookAnswer {
         let Ok(body) = serde_json::from_slice::<Json>(body) else {
             return HookAnswer::refusal("fullsend: the hook was given no JSON");
         };

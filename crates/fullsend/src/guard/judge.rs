@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use scan::{
     Allowlist, Canary, Category, Day, Finding, LlmGuard, Origin, Redactor, Scanner, Severity, Suppression,
@@ -14,6 +15,7 @@ use serde_json::Value as Json;
 
 use super::dialect;
 use super::known::Known;
+use super::neutral;
 use super::tirith::Tirith;
 use crate::harness::security::FailMode;
 
@@ -54,13 +56,14 @@ pub struct Passed<'t> {
     pub withheld: Option<String>,
 }
 
+#[derive(Clone)]
 pub struct Judge {
     pub(super) scanner: Scanner,
     pub(super) learned: LlmGuard,
-    pub(super) known: Known,
+    pub(super) known: Arc<Known>,
     pub(super) fail_mode: FailMode,
     pub(super) fail_on: Severity,
-    pub(super) canary: Option<Canary>,
+    pub(super) canary: Option<Arc<Canary>>,
     pub(super) allowlist: Option<Allowlist>,
     pub(super) suppressions: Vec<Suppression>,
     /// A suppression that ran out suppresses nothing; without a day none does.
@@ -69,6 +72,13 @@ pub struct Judge {
 }
 
 impl Judge {
+    /// The same with one check alone, if that one is on.
+    pub(super) fn only(&self, name: &str) -> Self {
+        let toggles = neutral::narrowed(self.scanner.toggles(), name);
+        let tirith = self.tirith.clone().filter(|_| toggles.tirith);
+        Self { scanner: Scanner::new(toggles), tirith, ..self.clone() }
+    }
+
     pub fn fails_closed(&self) -> bool {
         self.fail_mode == FailMode::Closed
     }
@@ -87,7 +97,7 @@ impl Judge {
             }
             findings
         })?;
-        Ok(self.sort(self.with_learned(findings, bytes, origin)?, place))
+        Ok(self.sorted(self.with_learned(findings, bytes, origin)?, place))
     }
 
     /// What speaks against a call, and the reason to deny it if there is one.
@@ -111,7 +121,7 @@ impl Judge {
         if let (Some(tirith), Some(command), Ask::Programs) = (&self.tirith, &command, ask) {
             findings.extend(tirith.check(command)?);
         }
-        let opinion = self.sort(findings, &format!("call/{tool}"));
+        let opinion = self.sorted(findings, &format!("call/{tool}"));
         let denied = scan::denies(&opinion.open, self.fail_on);
         // A list of tools is the operator's own word and no suspicion: it holds in either mode.
         let stands = |finding: &&Finding| self.fails_closed() || finding.category == Category::ToolAllowlist;
@@ -142,8 +152,10 @@ impl Judge {
             }
         })?;
         let findings = self.with_learned(result.findings, text.as_bytes(), Origin::Tool)?;
-        let opinion = self.sort(findings, &format!("result/{tool}"));
-        let withheld = self.ends(&opinion).map(describe);
+        let opinion = self.sorted(findings, &format!("result/{tool}"));
+        // Without its words: they would steer whoever reads this instead.
+        let withheld =
+            self.ends(&opinion).map(|finding| format!("{} in line {}", finding.rule, finding.span.line));
         let text = match &withheld {
             Some(why) => Cow::Owned(format!("[fullsend withheld this text: {why}]")),
             None => result.text,
@@ -199,7 +211,7 @@ impl Judge {
 
     fn surroundings<'s>(&'s self, redactor: &'s Redactor) -> scan::Surroundings<'s> {
         scan::Surroundings {
-            canary: self.canary.as_ref(),
+            canary: self.canary.as_deref(),
             allowlist: self.allowlist.as_ref(),
             redactor: Some(redactor),
         }
@@ -219,7 +231,8 @@ impl Judge {
         Ok(findings)
     }
 
-    fn sort(&self, findings: Vec<Finding>, place: &str) -> Opinion {
+    /// Findings at a place, after the organisation's suppressions were looked at.
+    pub(super) fn sorted(&self, findings: Vec<Finding>, place: &str) -> Opinion {
         let Some(today) = self.today else { return Opinion { open: findings, suppressed: Vec::new() } };
         let sorted = scan::sort(findings, place, &self.suppressions, today);
         let suppressed = sorted.suppressed.into_iter();

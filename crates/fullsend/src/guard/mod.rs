@@ -10,6 +10,9 @@ mod door;
 mod hooks;
 pub mod judge;
 mod known;
+mod leaving;
+pub mod neutral;
+mod pace;
 pub mod report;
 pub mod setup;
 pub mod socket;
@@ -46,9 +49,16 @@ pub struct Guard {
     started: Arc<watch::Sender<bool>>,
     /// Why the run must end, once it must.
     stopped: Arc<Mutex<Option<String>>>,
-    /// What was told of the inputs, so that it is told once: rule, line and excerpt.
-    told: Arc<Mutex<HashSet<(String, u32, String)>>>,
+    told: Arc<Mutex<Told>>,
     emit: Emitter,
+}
+
+/// What was told already, so that it is told once: rule, severity, line, excerpt, and the place if that matters.
+type Told = HashSet<(String, String, u32, String, String)>;
+
+fn key(finding: &event::Finding) -> (String, String, u32, String, String) {
+    let event::Finding { rule, severity, line, excerpt, place, .. } = finding.clone();
+    (rule, severity, line, excerpt, place)
 }
 
 /// Why something may not go in or out.
@@ -110,8 +120,11 @@ impl Guard {
         };
         self.tell(place, origin, &opinion, action);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = opinion.open.iter().chain(opinion.suppressed.iter().map(|(finding, _)| finding));
-        told.extend(all.map(|finding| (finding.rule.to_owned(), finding.span.line, finding.excerpt.clone())));
+        told.extend(opinion.open.iter().map(|finding| key(&report::event("", origin, finding, "", None))));
+        // Accepted at this place is not accepted at another.
+        let accepted = opinion.suppressed.iter();
+        told.extend(accepted.map(|(finding, _)| key(&report::event(place, origin, finding, "", None))));
+        drop(told);
         blocked.map_or(Ok(()), |what| Err(Barred::Found(format!("{place}: {what}"))))
     }
 
@@ -119,10 +132,12 @@ impl Guard {
     pub fn heed(&self, findings: Vec<event::Finding>) -> Result<(), Barred> {
         let mut blocked = None;
         for mut finding in findings {
-            let key = (finding.rule.clone(), finding.line, finding.excerpt.clone());
-            if !self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(key) {
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            let anywhere = key(&event::Finding { place: String::new(), ..finding.clone() });
+            if told.contains(&anywhere) || !told.insert(key(&finding)) {
                 continue;
             }
+            drop(told);
             finding.suppressed = self.judge.accepted(&finding.rule, &finding.place).map(str::to_owned);
             let stops = finding.severity == Severity::Critical.as_str() && self.judge.fails_closed();
             finding.action = match &finding.suppressed {
@@ -191,6 +206,14 @@ impl Guard {
     pub fn hook_arguments(&self) -> [String; 3] {
         let how = if self.judge.fails_closed() { "closed" } else { "open" };
         [self.runtime.to_string(), how.to_owned(), self.token.to_string()]
+    }
+
+    /// The variables by which programs inside reach this guard in the neutral contract.
+    pub fn variables(&self) -> [(&'static str, String); 2] {
+        [
+            (client::SOCKET_VARIABLE, client::SOCKET.to_owned()),
+            (client::TOKEN_VARIABLE, self.token.to_string()),
+        ]
     }
 
     /// The run must end. The first reason stays.

@@ -1,6 +1,8 @@
 //! A judge from a harness: its switches, the values that must not be seen, the list of tools, the organisation's
 //! suppressions, the programs of the host. What was asked for and cannot be had is an error, never left out.
 
+use std::sync::Arc;
+
 use scan::{Allowlist, Canary, Day, LlmGuard, MatchType, Scanner, Severity, Suppression, Toggles};
 
 use super::judge::Judge;
@@ -57,10 +59,10 @@ impl Setup<'_> {
 
     pub(super) fn judge(self, canary: Option<&str>) -> Result<Judge, GuardError> {
         let security = &self.harness.security;
-        let known = Known::new(Patterns {
+        let known = Arc::new(Known::new(Patterns {
             results: security.sandbox_hooks.secret_redact_posttool.value,
             written: security.host_scanners.secret_redactor.value,
-        });
+        }));
         if let Some(token) = canary {
             known.learn("canary", token).map_err(GuardError::Canary)?;
         }
@@ -71,7 +73,7 @@ impl Setup<'_> {
             known,
             fail_mode: security.fail_mode.value,
             fail_on: severity(tirith.fail_on.value),
-            canary: canary.and_then(|token| Canary::new(token).ok()),
+            canary: canary.and_then(|token| Canary::new(token).ok()).map(Arc::new),
             allowlist: tools_allowed(security, self.allowlist)?,
             suppressions: self.suppressions,
             today: Day::parse(self.today),
@@ -86,10 +88,10 @@ impl Judge {
         Self {
             scanner: Scanner::new(toggles),
             learned: LlmGuard::default(),
-            known: Known::new(Patterns {
+            known: Arc::new(Known::new(Patterns {
                 results: toggles.secret_redact_posttool,
                 written: toggles.secret_redactor,
-            }),
+            })),
             fail_mode: FailMode::Closed,
             fail_on: Severity::High,
             canary: None,
@@ -110,7 +112,7 @@ impl Judge {
 
     #[must_use]
     pub fn with_canary(self, canary: Canary) -> Self {
-        Self { canary: Some(canary), ..self }
+        Self { canary: Some(Arc::new(canary)), ..self }
     }
 
     #[must_use]

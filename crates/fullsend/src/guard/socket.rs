@@ -9,16 +9,19 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 
 use super::dialect::HookAnswer;
+use super::pace::Pace;
 use super::{Guard, client};
 
 /// Hooks that ask at the same time; further ones wait in the kernel's queue.
-const MAX_CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Who connects says at once who it is: a place is not kept for the silent.
+const HEAD_PATIENCE: Duration = Duration::from_secs(1);
 /// A hook is given whole files at times.
 const MAX_BODY: u64 = 64 << 20;
 const MAX_HEAD: u64 = 256;
@@ -69,11 +72,13 @@ fn short(directory: &OwnedFd) -> String {
 
 fn serve(listener: &UnixListener, guard: &Guard, closed: &AtomicBool) {
     let busy = Arc::new(AtomicUsize::new(0));
+    let mut pace = Pace::new(Instant::now());
     while !closed.load(Ordering::SeqCst) {
         let Ok((stream, _)) = listener.accept() else {
             std::thread::sleep(Duration::from_millis(20));
             continue;
         };
+        std::thread::sleep(pace.next(Instant::now()));
         while busy.load(Ordering::SeqCst) >= MAX_CONNECTIONS {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -91,24 +96,28 @@ fn serve(listener: &UnixListener, guard: &Guard, closed: &AtomicBool) {
 }
 
 fn answer(stream: &UnixStream, guard: &Guard) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(HEAD_PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let said = read(stream).map_or_else(
-        |error| HookAnswer::refusal(&format!("fullsend: the guard could not read the hook: {error}")),
-        |(head, body)| guard.answer_hook(&head, &body),
-    );
+    let said = judge(stream, guard).unwrap_or_else(|error| {
+        HookAnswer::refusal(&format!("fullsend: the guard could not read the hook: {error}"))
+    });
     let mut stream = stream;
     stream.write_all(&client::encode(&said))
 }
 
-fn read(stream: &UnixStream) -> io::Result<(String, Vec<u8>)> {
+/// What a stranger sends is not even read.
+fn judge(stream: &UnixStream, guard: &Guard) -> io::Result<HookAnswer> {
     let mut reader = BufReader::new(stream);
     let mut head = String::new();
     (&mut reader).take(MAX_HEAD).read_line(&mut head)?;
+    let Some(asker) = guard.asker(head.trim_end()) else {
+        return Ok(HookAnswer::refusal("fullsend: the guard does not know this hook"));
+    };
+    stream.set_read_timeout(Some(PATIENCE))?;
     let mut body = Vec::new();
     reader.take(MAX_BODY + 1).read_to_end(&mut body)?;
     if body.len() as u64 > MAX_BODY {
         return Err(io::Error::other(format!("it is larger than {MAX_BODY} bytes")));
     }
-    Ok((head.trim_end().to_owned(), body))
+    Ok(guard.answer(asker, &body))
 }

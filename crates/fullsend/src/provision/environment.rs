@@ -43,6 +43,7 @@ pub fn variables(
     if checked.schema.is_some() {
         set("FULLSEND_OUTPUT_SCHEMA", SCHEMA);
     }
+    around.guard.variables().iter().for_each(|(name, value)| set(name, value));
     delivered.variables.iter().for_each(|(name, value)| set(name, value));
     for (name, value) in harness.env.sandbox.0.iter() {
         if let Ok(value) = value.expand(around.variables) {

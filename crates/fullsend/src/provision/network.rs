@@ -12,7 +12,7 @@ use egress::door::{self, Door};
 use egress::event::{EgressEvent, OnEvent};
 use egress::identity::Identifier;
 use egress::names::{Directory, NamePlan, PlannedSocket, Purpose, Service};
-use egress::proxy::{self, Proxy, ProxyConfig, ProxyLimits, ServedSocket};
+use egress::proxy::{self, Lookout, Proxy, ProxyConfig, ProxyLimits, ServedSocket};
 use egress::resolver::SystemResolver;
 use egress::tls::Authority;
 use sandbox::{LocalRange, Mount, MountKind, Network, Sandbox, Socket, SocketKind, SocketSpec};
@@ -212,12 +212,17 @@ impl Planned {
         door: &Arc<Door>,
         around: &Surroundings<'_>,
     ) -> std::io::Result<Served> {
-        let emit = around.emit.clone();
+        let (emit, guard) = (around.emit.clone(), around.guard.clone());
+        let lookout = guard.lookout();
         let on_event: OnEvent = Arc::new(move |event| {
             misplaced(&event, &emit);
+            if let EgressEvent::NameRefused { name, .. } = &event {
+                guard.look_at_name(name);
+            }
             emit.emit(RunEvent::Egress { event: serde_json::to_value(event).unwrap_or_default() });
         });
-        let proxy = self.proxy(sandbox, Some(Arc::clone(door)), &around.library.sources, on_event)?;
+        let lanes = Lanes { door: Some(Arc::clone(door)), lookout };
+        let proxy = self.proxy(sandbox, lanes, &around.library.sources, on_event)?;
         let (door_listener, others) = self.sockets(sandbox);
         let listener = door_listener
             .ok_or_else(|| std::io::Error::other("the sandbox gave no listener for the door"))?;
@@ -232,7 +237,7 @@ impl Planned {
         sources: &Sources,
         on_event: OnEvent,
     ) -> std::io::Result<Served> {
-        let proxy = self.proxy(sandbox, None, sources, on_event)?;
+        let proxy = self.proxy(sandbox, Lanes::default(), sources, on_event)?;
         let (_, others) = self.sockets(sandbox);
         Ok(Served { door: None, proxy: proxy::start(&Arc::new(proxy), others)? })
     }
@@ -254,7 +259,7 @@ impl Planned {
     fn proxy(
         &self,
         sandbox: &Sandbox,
-        door: Option<Arc<Door>>,
+        Lanes { door, lookout }: Lanes,
         sources: &Sources,
         on_event: OnEvent,
     ) -> std::io::Result<Proxy> {
@@ -270,11 +275,19 @@ impl Planned {
             authority: Arc::clone(&self.authority),
             credentials: Arc::clone(&self.credentials),
             door,
+            lookout,
             locate: Arc::new(move |cause| format!("{} ({})", cause.rule, sources.locate(cause.at))),
             on_event,
             limits: ProxyLimits::default(),
         }))
     }
+}
+
+/// What a sandbox with an agent has beside its policy.
+#[derive(Default)]
+struct Lanes {
+    door: Option<Arc<Door>>,
+    lookout: Option<Lookout>,
 }
 
 /// A placeholder where its credential is not bound is an attempt to send it elsewhere, or to use one that was made up.

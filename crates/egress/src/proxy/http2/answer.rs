@@ -92,7 +92,10 @@ impl Line {
         };
         let body = match rewritten {
             Some(kind) => self.rewrite(&mut filled, kind, decided, body).await?,
-            None => UpRelay::new(body, idle, Arc::clone(upload)).boxed_unsync(),
+            None => {
+                let look = self.site.proxy.look(&self.site.admission.destination);
+                UpRelay::new(body, idle, look, Arc::clone(upload)).boxed_unsync()
+            }
         };
         head::write(&filled, came, &self.site.host_field(), body)
     }

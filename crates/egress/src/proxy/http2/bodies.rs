@@ -1,15 +1,16 @@
 //! Bodies on their way through, frame by frame: counted, bounded in time, and watched for placeholders on the way out.
 
 use super::super::attempt::Attempt;
+use super::super::lookout::Look;
 use super::super::refusal::Refusal;
-use crate::credentials::{CredentialError, PlaceholderWatch};
+use super::super::watch::Watch;
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
@@ -40,13 +41,12 @@ impl std::error::Error for BodyFault {}
 #[derive(Debug, Default)]
 pub(super) struct Upload {
     pub(super) bytes: AtomicU64,
-    leaked: AtomicBool,
+    leak: OnceLock<Refusal>,
 }
 
 impl Upload {
     pub(super) fn leak(&self) -> Option<Refusal> {
-        let leaked = self.leaked.load(Ordering::Relaxed);
-        leaked.then(|| Refusal::credential(&CredentialError::Misplaced { place: "body" }))
+        self.leak.get().cloned()
     }
 }
 
@@ -75,13 +75,13 @@ impl Timed {
 
 pub(super) struct UpRelay {
     timed: Timed,
-    watch: PlaceholderWatch,
+    watch: Watch,
     upload: Arc<Upload>,
 }
 
 impl UpRelay {
-    pub(super) fn new(inner: Incoming, idle: Duration, upload: Arc<Upload>) -> Self {
-        Self { timed: Timed::new(inner, idle), watch: PlaceholderWatch::default(), upload }
+    pub(super) fn new(inner: Incoming, idle: Duration, look: Look, upload: Arc<Upload>) -> Self {
+        Self { timed: Timed::new(inner, idle), watch: Watch::new("body", look), upload }
     }
 }
 
@@ -98,8 +98,8 @@ impl Body for UpRelay {
         let Some(Ok(frame)) = frame else { return Poll::Ready(frame) };
         // Trailers are dropped, as they are in HTTP/1.1: nobody decided about them.
         let Ok(data) = frame.into_data() else { return Poll::Ready(None) };
-        if this.watch.sees(&data) {
-            this.upload.leaked.store(true, Ordering::Relaxed);
+        if let Some(leak) = this.watch.sees(&data) {
+            this.upload.leak.get_or_init(|| leak);
             return Poll::Ready(Some(Err(BodyFault::Leak)));
         }
         this.upload.bytes.fetch_add(data.len() as u64, Ordering::Relaxed);

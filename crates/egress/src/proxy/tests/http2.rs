@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-type AnyBody = UnsyncBoxBody<Bytes, Infallible>;
-type Seen = Arc<Mutex<Vec<(String, HeaderMap)>>>;
+pub(super) type AnyBody = UnsyncBoxBody<Bytes, Infallible>;
+pub(super) type Seen = Arc<Mutex<Vec<(String, HeaderMap)>>>;
 
 const ENFORCED: &str = "        protocol: rest\n        enforcement: enforce\n        rules:\n          - allow: {method: \"*\", path: \"/open/**\"}\n        deny_rules:\n          - {method: \"*\", path: \"/open/secret\"}";
 
@@ -26,7 +26,7 @@ fn whole(text: &str) -> AnyBody {
 }
 
 /// A server of `api.test` that says what it got, and counts the bytes of bodies. It hangs on `/open/hang`.
-async fn http2_server(setting: &Setting) -> (u16, Seen) {
+pub(super) async fn http2_server(setting: &Setting) -> (u16, Seen) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let acceptor = setting.vendor.acceptor("api.test", false, &[b"h2", b"http/1.1"]);
@@ -80,7 +80,7 @@ async fn tell(
 }
 
 /// An HTTP/2 connection to `api.test` through the proxy.
-async fn connected(scene: &Scene, port: u16) -> SendRequest<AnyBody> {
+pub(super) async fn connected(scene: &Scene, port: u16) -> SendRequest<AnyBody> {
     let stream = scene.tunnel(&format!("api.test:{port}")).await.unwrap();
     let stream = scene.tls_speaking(stream, Trust::Run, "api.test", &[b"h2"]).await.unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
@@ -90,11 +90,11 @@ async fn connected(scene: &Scene, port: u16) -> SendRequest<AnyBody> {
     sender
 }
 
-fn asked(method: &str, uri: &str, body: &str) -> Request<AnyBody> {
+pub(super) fn asked(method: &str, uri: &str, body: &str) -> Request<AnyBody> {
     Request::builder().method(method).uri(uri).body(whole(body)).unwrap()
 }
 
-async fn ask(sender: &mut SendRequest<AnyBody>, request: Request<AnyBody>) -> (u16, String) {
+pub(super) async fn ask(sender: &mut SendRequest<AnyBody>, request: Request<AnyBody>) -> (u16, String) {
     let response = sender.send_request(request).await.unwrap();
     let status = response.status().as_u16();
     let body = response.into_body().collect().await.unwrap();

@@ -7,6 +7,7 @@ mod clients;
 mod credentials;
 mod faults;
 mod http2;
+mod lookout;
 mod names;
 mod paths;
 mod scene;

@@ -8,7 +8,7 @@ use crate::event::{AttemptDecision, AttemptEvent, EgressEvent, OnEvent};
 use crate::identity::Identifier;
 use crate::names::{Directory, NamePlan, PlannedSocket, Purpose};
 use crate::proxy::defence::Defence;
-use crate::proxy::{Proxy, ProxyConfig, ProxyLimits, ServedSocket, Serving, start};
+use crate::proxy::{Lookout, Proxy, ProxyConfig, ProxyLimits, ServedSocket, Serving, start};
 use crate::resolver::{FixedResolver, Resolve};
 use crate::scripted::{Scenario, ScriptedModel};
 use crate::tls::Authority;
@@ -44,6 +44,7 @@ pub(super) struct Setting {
     pub(super) credentials: Arc<CredentialStore>,
     /// Instead of `names`.
     pub(super) resolver: Option<Arc<dyn Resolve>>,
+    pub(super) lookout: Option<Lookout>,
     pub(super) without: Vec<Defence>,
     /// A path at which the proxy's own code panics.
     pub(super) panics_at: Option<&'static str>,
@@ -68,6 +69,7 @@ impl Setting {
             vendor: Arc::new(Vendor::new()),
             credentials: Arc::default(),
             resolver: None,
+            lookout: None,
             without: Vec::new(),
             panics_at: None,
         }
@@ -96,7 +98,7 @@ pub(super) fn endpoints(text: &str) -> Vec<policy::model::Endpoint> {
 }
 
 pub(super) async fn scene(setting: Setting) -> Scene {
-    let Setting { policy, names, limits, direct, vendor, credentials, resolver, without, panics_at } =
+    let Setting { policy, names, limits, direct, vendor, credentials, resolver, lookout, without, panics_at } =
         setting;
     let events = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&events);
@@ -124,6 +126,7 @@ pub(super) async fn scene(setting: Setting) -> Scene {
         authority: Arc::clone(&authority),
         credentials,
         door: Some(door),
+        lookout,
         locate: Arc::new(|cause| format!("rule {}", cause.rule)),
         on_event,
         limits,

@@ -3,6 +3,7 @@
 use super::scene::{Scene, Setting, Trust, read_head, rule, scene};
 use crate::credentials::{Credential, CredentialStore, Secret, Source};
 use crate::event::AttemptDecision::{Allowed, Audited, Denied};
+use crate::proxy::Lookout;
 use crate::websocket::{FrameHead, Opcode, apply_mask};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,8 +12,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-type Frames = Arc<Mutex<Vec<(FrameHead, Vec<u8>)>>>;
-type Socket = TlsStream<TcpStream>;
+pub(super) type Frames = Arc<Mutex<Vec<(FrameHead, Vec<u8>)>>>;
+pub(super) type Socket = TlsStream<TcpStream>;
 
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
@@ -82,7 +83,7 @@ async fn write_frame<S: AsyncWrite + Unpin>(
     stream.flush().await
 }
 
-async fn say(socket: &mut Socket, opcode: Opcode, last: bool, payload: &[u8]) {
+pub(super) async fn say(socket: &mut Socket, opcode: Opcode, last: bool, payload: &[u8]) {
     let head = FrameHead { last, opcode, mask: Some(MASK), length: payload.len() as u64 };
     // A proxy that has refused already may have gone.
     drop(write_frame(socket, head, payload).await);
@@ -93,7 +94,7 @@ async fn text(socket: &mut Socket, words: &str) {
 }
 
 /// What the proxy says when it ends a websocket.
-async fn goodbye(socket: &mut Socket) -> (u16, String) {
+pub(super) async fn goodbye(socket: &mut Socket) -> (u16, String) {
     loop {
         let (head, payload) = read_frame(socket).await.expect("a close frame comes");
         if head.opcode == Opcode::Close {
@@ -107,7 +108,7 @@ fn agreement() -> &'static str {
     "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 }
 
-async fn opened(scene: &Scene, port: u16) -> Result<Socket, String> {
+pub(super) async fn opened(scene: &Scene, port: u16) -> Result<Socket, String> {
     let stream = scene.tunnel(&format!("api.test:{port}")).await.unwrap();
     let mut socket = scene.tls(stream, Trust::Run, "api.test").await.unwrap();
     let head = format!(
@@ -117,6 +118,15 @@ async fn opened(scene: &Scene, port: u16) -> Result<Socket, String> {
     socket.write_all(head.as_bytes()).await.unwrap();
     let answer = read_head(&mut socket).await;
     if answer.starts_with("HTTP/1.1 101 ") { Ok(socket) } else { Err(answer) }
+}
+
+/// A server under these keys of the endpoint, with somebody who looks at what leaves.
+pub(super) async fn under_with(keys: &str, lookout: Lookout) -> (Scene, u16, Frames) {
+    let mut setting = Setting::new("");
+    let (port, frames) = echoing(&setting, agreement()).await;
+    setting.policy = rule(port, &format!("        enforcement: enforce\n{keys}"));
+    setting.lookout = Some(lookout);
+    (scene(setting).await, port, frames)
 }
 
 /// A websocket under these keys of the endpoint.

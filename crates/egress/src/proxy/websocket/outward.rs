@@ -3,9 +3,8 @@
 
 use super::super::requests::{Decided, Site};
 use super::super::upstream::BoxStream;
+use super::super::watch::Watch;
 use super::{End, POLICY_VIOLATION, Pace, TextRule};
-use crate::credentials::{CredentialError, PlaceholderWatch};
-use crate::proxy::refusal::Refusal;
 use crate::websocket::{FrameError, FrameHead, FrameSource, Opcode, Order, SourceError, apply_mask};
 use std::sync::atomic::Ordering;
 use tokio::io::{ReadHalf, WriteHalf};
@@ -23,7 +22,7 @@ pub(super) struct Outward<'a> {
     rule: TextRule,
     /// The text of a message that is not whole yet; `None` where text is not changed.
     text: Option<Zeroizing<Vec<u8>>>,
-    watch: PlaceholderWatch,
+    watch: Watch,
 }
 
 impl<'a> Outward<'a> {
@@ -42,7 +41,7 @@ impl<'a> Outward<'a> {
             pace,
             rule: site.text_rule(decided),
             text: fills.then(Zeroizing::default),
-            watch: PlaceholderWatch::default(),
+            watch: watch(site),
         }
     }
 
@@ -76,7 +75,7 @@ impl<'a> Outward<'a> {
             self.judge()?;
         }
         if matches!(head.opcode, Opcode::Text | Opcode::Binary) {
-            self.watch = PlaceholderWatch::default();
+            self.watch.next_message();
         }
         if kind == Opcode::Text && self.text.is_some() {
             self.keep(head.length, mask).await?;
@@ -138,21 +137,15 @@ impl<'a> Outward<'a> {
     ) -> Result<(), End> {
         let own = fresh_mask()?;
         self.pace.put(sink, &FrameHead { mask: Some(own), ..head }.write()).await?;
+        // It stands between the frames of a message and is no part of it.
+        let mut control = head.opcode.is_control().then(|| watch(self.site));
         let mut offset = 0;
         while offset < head.length {
             let mut portion = self.pace.portion(&mut self.source, head.length - offset).await?;
             apply_mask(&mut portion, mask, offset);
-            let sees = match head.opcode.is_control() {
-                // It stands between the frames of a message and is no part of it.
-                true => PlaceholderWatch::default().sees(&portion),
-                false => self.watch.sees(&portion),
-            };
-            if sees {
-                let misplaced = CredentialError::Misplaced { place: "websocket message" };
-                return Err(End::Refused {
-                    refusal: Refusal::credential(&misplaced),
-                    code: POLICY_VIOLATION,
-                });
+            let seen = control.as_mut().unwrap_or(&mut self.watch).sees(&portion);
+            if let Some(refusal) = seen {
+                return Err(End::Refused { refusal, code: POLICY_VIOLATION });
             }
             apply_mask(&mut portion, own, offset);
             self.pace.put(sink, &portion).await?;
@@ -161,6 +154,10 @@ impl<'a> Outward<'a> {
         }
         Ok(())
     }
+}
+
+fn watch(site: &Site) -> Watch {
+    Watch::new("websocket message", site.proxy.look(&site.admission.destination))
 }
 
 fn fresh_mask() -> Result<[u8; 4], End> {

@@ -198,10 +198,12 @@ fn ask(task: &AgentTask, question: &Question) -> Result<Answer, String> {
     let [runtime, how, token] = &task.guard;
     let body = serde_json::to_vec(question).unwrap_or_default();
     match client::ask(runtime, token, &body) {
-        Ok(answer) if answer.code == 0 => Ok(serde_json::from_str(&answer.text).unwrap_or_default()),
+        Ok(answer) if answer.code == 0 && answer.text.is_empty() => Ok(Answer::default()),
+        Ok(answer) if answer.code == 0 => serde_json::from_str(&answer.text)
+            .map_err(|_| "fullsend: the guard's answer cannot be read".to_owned()),
         Ok(refusal) => Err(refusal.text),
         Err(_) if how == "open" => Ok(Answer::default()),
-        Err(error) => Err(format!("fullsend: the guard did not answer: {error}")),
+        Err(error) => Err(format!("{}: {error}", client::NO_ANSWER)),
     }
 }
 
