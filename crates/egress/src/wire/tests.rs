@@ -168,7 +168,12 @@ fn items_as_a_real_client_sends_them_are_read() {
     let results: Vec<&str> = request.tool_results().map(|result| result.parts[0].as_str()).collect();
     assert_eq!(results, ["plain", "ok"]);
     let tools: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
-    assert_eq!(tools, ["exec_command", "ping", "web_search"]);
+    assert_eq!(tools, ["exec_command", "mcp__lab__ping", "web_search"]);
+    let call = json!({"type": "function_call", "namespace": "mcp__lab", "name": "ping", "arguments": "{}", "call_id": "c3"});
+    let answer = json!({"id": "r", "model": "m", "status": "completed", "output": [call]}).to_string();
+    let answer = codec::read_answer(Wire::Responses, answer.as_bytes()).unwrap();
+    let expected = ToolCall { id: "c3".into(), name: "mcp__lab__ping".into(), input: json!({}) };
+    assert_eq!(answer.blocks, [Block::ToolCall(expected)], "as its hook will know it");
 }
 
 #[test]

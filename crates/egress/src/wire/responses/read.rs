@@ -37,7 +37,7 @@ pub fn read_request(bytes: &[u8]) -> Result<Request, ReadError> {
         _ => return Err(ReadError("missing field `input`".to_owned())),
     }
     let mut tools = Vec::new();
-    read_tools(&value["tools"], &mut tools);
+    read_tools(&value["tools"], None, &mut tools);
     Ok(Request {
         model: model.to_owned(),
         system: value["instructions"].as_str().unwrap_or_default().to_owned(),
@@ -50,18 +50,26 @@ pub fn read_request(bytes: &[u8]) -> Result<Request, ReadError> {
 }
 
 /// Tools of a kind without a name are called by their kind; a namespace holds tools of its own.
-fn read_tools(list: &Value, out: &mut Vec<Tool>) {
+fn read_tools(list: &Value, namespace: Option<&str>, out: &mut Vec<Tool>) {
     for tool in list.as_array().into_iter().flatten() {
         if tool["tools"].is_array() {
-            read_tools(&tool["tools"], out);
+            read_tools(&tool["tools"], tool["name"].as_str(), out);
             continue;
         }
         let name = tool["name"].as_str().or_else(|| tool["type"].as_str()).unwrap_or_default();
         out.push(Tool {
-            name: name.to_owned(),
+            name: full_name(namespace, name),
             description: tool["description"].as_str().unwrap_or_default().to_owned(),
             schema: tool["parameters"].clone(),
         });
+    }
+}
+
+/// As clients call a tool of a namespace towards hooks and people: `mcp__lab` and `ping` are `mcp__lab__ping`.
+fn full_name(namespace: Option<&str>, name: &str) -> String {
+    match namespace {
+        Some(namespace) => format!("{namespace}__{name}"),
+        None => name.to_owned(),
     }
 }
 
@@ -140,7 +148,8 @@ pub(super) fn read_output_item(item: &Value) -> Block {
         }
         Some("function_call") => {
             let input = read_arguments(item["arguments"].as_str().unwrap_or_default());
-            Block::ToolCall(ToolCall { id, name: text_of("name"), input })
+            let name = full_name(item["namespace"].as_str(), &text_of("name"));
+            Block::ToolCall(ToolCall { id, name, input })
         }
         Some("custom_tool_call") => {
             Block::ToolCall(ToolCall { id, name: text_of("name"), input: item["input"].clone() })
