@@ -16,6 +16,8 @@ use fullsend::guard::client;
 const ORDER: &str = "/sandbox/workspace/repo/break";
 /// Only calls that carry this word are broken.
 const WORD: &str = "BREAK-ME";
+/// Where events are written down.
+const MARKS: &str = "/tmp/marks";
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
@@ -35,10 +37,16 @@ fn main() -> ExitCode {
 fn hook(words: &[OsString]) -> Option<ExitCode> {
     let mut body = Vec::new();
     std::io::stdin().lock().read_to_end(&mut body).ok()?;
-    if let Some(code) = broken(&String::from_utf8_lossy(&body)) {
+    let text = String::from_utf8_lossy(&body);
+    let how = order(&text);
+    if let Some(code) = how.as_deref().and_then(broken) {
         return Some(code);
     }
     let answer = client::ask(words.first()?.to_str()?, words.get(2)?.to_str()?, &body).ok()?;
+    if how.is_some_and(|how| how.starts_with("keeps ")) {
+        // It asked, and does not tell the runtime what it heard.
+        return Some(ExitCode::SUCCESS);
+    }
     if answer.code == 0 {
         std::io::stdout().write_all(answer.text.as_bytes()).ok()?;
     } else {
@@ -47,13 +55,23 @@ fn hook(words: &[OsString]) -> Option<ExitCode> {
     Some(ExitCode::from(answer.code))
 }
 
-fn broken(body: &str) -> Option<ExitCode> {
+/// How to break for this event, if it is to. The order `any marks` writes down every event and breaks nothing.
+fn order(body: &str) -> Option<String> {
     let order = std::fs::read_to_string(ORDER).ok()?;
     let (event, how) = order.trim().split_once(' ')?;
-    let named = body.contains(&format!("\"hook_event_name\":\"{event}\""));
-    if !named || (event != "SessionStart" && !body.contains(WORD)) {
+    if event == "any" {
+        let name = body.split("\"hook_event_name\":\"").nth(1)?.split('"').next()?;
+        let mut marks = std::fs::File::options().create(true).append(true).open(MARKS).ok()?;
+        writeln!(marks, "hooked:{name}").ok()?;
         return None;
     }
+    let named = body.contains(&format!("\"hook_event_name\":\"{event}\""));
+    let wanted = named && (event == "SessionStart" || body.contains(WORD));
+    wanted.then(|| format!("{how} {event}"))
+}
+
+fn broken(order: &str) -> Option<ExitCode> {
+    let (how, event) = order.split_once(' ')?;
     let say = |text: &str| {
         drop(std::io::stdout().write_all(text.as_bytes()));
         Some(ExitCode::SUCCESS)
@@ -66,6 +84,19 @@ fn broken(body: &str) -> Option<ExitCode> {
             std::thread::sleep(Duration::from_secs(600));
             None
         }
+        // Asked below.
+        "keeps" => None,
+        "defers" => say(&format!(
+            "{{\"hookSpecificOutput\":{{\"hookEventName\":\"{event}\",\"permissionDecision\":\"defer\"}}}}"
+        )),
+        "blocks" => say("{\"decision\":\"block\",\"reason\":\"not this\"}"),
+        "exit-2" => {
+            drop(std::io::stderr().write_all(b"not this"));
+            Some(ExitCode::from(2))
+        }
+        "part" => say(&format!(
+            "{{\"hookSpecificOutput\":{{\"hookEventName\":\"{event}\",\"updatedToolOutput\":{{\"stdout\":\"clean\",\"stderr\":\"\"}}}}}}"
+        )),
         "garbage" => say("this is { not JSON"),
         "stops" => say("{\"continue\":false,\"stopReason\":\"enough\"}"),
         "asks" => say(&format!(

@@ -138,3 +138,36 @@ fn denied_commands_do_not_run_with_codex() {
 fn denied_commands_do_not_run_with_native() {
     denied("native");
 }
+
+/// Tools that run no commands and are the runtime's own ask their hook like all others, or are in the list of those that
+/// do not. One that did neither would stop the run here.
+#[test]
+fn tools_of_the_runtimes_own_ask_or_are_listed() {
+    let call = |tool: &str, input: Json| json!([{ "tool": tool, "input": input }]);
+    let plan = json!({ "plan": [{ "step": "look", "status": "pending" }] });
+    let of_claude = vec![
+        call("ToolSearch", json!({ "query": "select:TaskCreate" })),
+        call("TaskCreate", json!({ "subject": "a", "description": "b" })),
+        call("TaskList", json!({})),
+        call("ListAgents", json!({})),
+        call("ReportFindings", json!({ "findings": [] })),
+        call("CronList", json!({})),
+        call("NoSuchTool", json!({})),
+    ];
+    let of_codex = vec![
+        call("update_plan", plan),
+        call("list_mcp_resources", json!({})),
+        call("request_user_input", json!({ "questions": [] })),
+        call("write_stdin", json!({ "session_id": 77, "chars": "" })),
+        call("exec_command", json!({ "wrong": 1 })),
+        call("no_such_tool", json!({})),
+    ];
+    for (runtime, mut turns) in [("claude", of_claude), ("codex", of_codex)] {
+        let calls = turns.len();
+        turns.push(json!([{ "finish": good() }]));
+        let Some(stage) = Stage::new(runtime, "own tools", &json!({ "turns": turns })) else { continue };
+        let record = stage.ends(0);
+        assert_eq!(record["attempts"][0]["unseen_calls"], json!([]), "{runtime}");
+        assert_eq!(stage.server.requests().len(), calls + 1, "{runtime}");
+    }
+}

@@ -28,7 +28,7 @@ fn docs_of_the_runtimes_are_made_from_their_contracts() {
 }
 
 fn page(all: &[Json]) -> String {
-    let mut text = "# Runtimes\n\nMade from the contracts by `UPDATE_DOCS=1 cargo test docs`; `fullsend runtimes` prints the same, with what is\ninstalled here. `fullsend runtimes install claude` puts a program into the cache, with npm; one on the PATH is used\nif its version is in range. Why each is started as it is: `docs/decisions/`.\n\n## Security features\n\n".to_owned();
+    let mut text = "# Runtimes\n\nMade from the contracts by `UPDATE_DOCS=1 cargo test docs`; `fullsend runtimes` prints the same, with what is\ninstalled here. `fullsend runtimes install claude` puts a program into the cache, with npm; one on the PATH is used\nif its version is in range, and one in the harness's `image` before either. Why each is started as it is: `docs/decisions/`.\n\n## Security features\n\n".to_owned();
     let cells = |of: &dyn Fn(&Json) -> String| {
         let cells: Vec<String> = all.iter().map(of).collect();
         format!("{} |\n", cells.join(" | "))

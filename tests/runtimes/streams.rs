@@ -4,8 +4,9 @@
 use std::fs;
 
 use fullsend::event::RunEvent;
+use fullsend::runtime::native::protocol::End;
 use fullsend::runtime::stream::Lines;
-use fullsend::runtime::{claude, codex};
+use fullsend::runtime::{claude, codex, native};
 
 use crate::support::root;
 
@@ -13,7 +14,7 @@ fn recorded(name: &str) -> Vec<u8> {
     fs::read(root().join(format!("tests/data/runtimes/{name}.jsonl"))).unwrap()
 }
 
-/// What both readers have in common: what they know in the end.
+/// What the readers have in common: what they know in the end.
 trait Reader: Clone + Default {
     fn line(&mut self, line: &[u8]) -> Vec<RunEvent>;
     /// How it ended, in words; `None` while it goes on.
@@ -39,6 +40,16 @@ impl Reader for codex::stream::Stream {
 
     fn end(&self) -> Option<String> {
         (self.completed || self.failure.is_some()).then(|| format!("{:?} {}", self.failure, self.last_words))
+    }
+}
+
+impl Reader for native::stream::Stream {
+    fn line(&mut self, line: &[u8]) -> Vec<RunEvent> {
+        self.line(line, 1).into_iter().collect()
+    }
+
+    fn end(&self) -> Option<String> {
+        self.end.as_ref().map(|end| format!("{:?} {}", end.how, end.turns))
     }
 }
 
@@ -92,6 +103,14 @@ fn recorded_runs_are_read_as_they_ended() {
     assert_eq!(count(&events), (2, 2, 1), "{events:?}");
     let (codex, _) = whole::<codex::stream::Stream>(&recorded("codex-failed"));
     assert!(!codex.completed && codex.failure.unwrap().contains("high demand"));
+
+    let (native, events) = whole::<native::stream::Stream>(&recorded("native-done"));
+    let end = native.end.unwrap();
+    assert_eq!((end.how, end.turns), (End::Finished, 3));
+    assert!(end.conversation["messages"].is_array());
+    assert_eq!(count(&events), (3, 3, 1), "{events:?}");
+    let (native, _) = whole::<native::stream::Stream>(&recorded("native-failed"));
+    assert!(matches!(native.end.unwrap().how, End::Failed { .. }));
 }
 
 /// Cut anywhere: the end is known exactly when its line is whole, and it is the same end.
@@ -121,6 +140,9 @@ fn a_stream_cut_at_any_byte_has_no_end_that_it_did_not_say() {
     }
     for name in ["codex-done", "codex-failed"] {
         cut_everywhere::<codex::stream::Stream>(name);
+    }
+    for name in ["native-done", "native-failed"] {
+        cut_everywhere::<native::stream::Stream>(name);
     }
 }
 
@@ -163,6 +185,9 @@ fn noise_between_the_lines_changes_nothing() {
     for name in ["codex-done", "codex-failed"] {
         noise_changes_nothing::<codex::stream::Stream>(name);
     }
+    for name in ["native-done", "native-failed"] {
+        noise_changes_nothing::<native::stream::Stream>(name);
+    }
 }
 
 /// One line of ten megabytes before each of the last three: what follows is still read, and the line itself is too.
@@ -196,6 +221,9 @@ fn lines_of_ten_megabytes_are_lines() {
             "{{\"type\":\"item.completed\",\"item\":{{\"id\":\"i\",\"type\":\"command_execution\",\"aggregated_output\":\"{text}\"}}}}\n"
         )
     });
+    large_lines::<native::stream::Stream>("native-done", |text| {
+        format!("{{\"type\":\"tool_finished\",\"call\":\"{text}\",\"is_error\":false,\"bytes\":1}}\n")
+    });
 }
 
 #[test]
@@ -210,5 +238,10 @@ fn of_several_results_the_last_counts() {
     for (first, second, completed) in [(&done, &failed, false), (&failed, &done, true)] {
         let (reader, _) = whole::<codex::stream::Stream>(&[&first[..], &second[..]].concat());
         assert_eq!((reader.completed, reader.failure.is_none()), (completed, completed));
+    }
+    let (done, failed) = (recorded("native-done"), recorded("native-failed"));
+    for (first, second, finished) in [(&done, &failed, false), (&failed, &done, true)] {
+        let (reader, _) = whole::<native::stream::Stream>(&[&first[..], &second[..]].concat());
+        assert_eq!(reader.end.unwrap().how == End::Finished, finished);
     }
 }

@@ -5,7 +5,8 @@
 Every request and the usage that was sent for it becomes one JSON line of LOG, and its bytes as they came, but for the
 key, are added to LOG.raw. Which turn answers is counted from the
 request's own history. Understood of a scenario: `turns`, `branches` with `user_contains` and `tool_result_contains`,
-and the blocks `text`, `shell`, `tool` with `input`, `finish`, `usage`, `sleep` in seconds, and `error` with a status.
+and the blocks `text`, `shell`, `tool` with `input`, `finish`, `usage`, `sleep` in seconds
+before the answer, `pause` in seconds after each block of it, and `error` with a status.
 """
 
 import http.server
@@ -111,6 +112,11 @@ def responses(number, body, blocks, usage):
         else:
             item = {"type": "function_call", "id": f"f_{number}_{index}", "call_id": f"call_{number}_{index}",
                     "name": text, "arguments": json.dumps(arguments), "status": "completed"}
+            # A tool that was offered within a namespace is called within it.
+            spaces = [tool["name"] for tool in body.get("tools", []) if tool["type"] == "namespace"]
+            space = next((name for name in spaces if text.startswith(name + "__")), None)
+            if space:
+                item |= {"namespace": space, "name": text[len(space) + 2:]}
             yield "response.output_item.added", {"output_index": index, "item": {**item, "arguments": ""}}
         yield "response.output_item.done", {"output_index": index, "item": item}
         whole["output"].append(item)
@@ -142,7 +148,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_error(status)
             return
         usage = {"input": 1, "output": 1, **next((act["usage"] for act in acts if "usage" in act), {})}
-        blocks = [fit(act, body.get("tools", [])) for act in acts if "usage" not in act and "sleep" not in act]
+        silent = {"usage", "sleep", "pause"}
+        blocks = [fit(act, body.get("tools", [])) for act in acts if not silent & act.keys()]
+        pause = sum(act.get("pause", 0) for act in acts)
         speak = messages if "/messages" in self.path else responses
         with lock:
             print(json.dumps({"path": self.path, "usage": usage, "key": self.headers.get("x-api-key")
@@ -154,6 +162,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         for name, data in speak(number, body, blocks, usage):
             self.wfile.write(f"event: {name}\ndata: {json.dumps({'type': name, **data})}\n\n".encode())
+            time.sleep(pause if name in ("content_block_stop", "response.output_item.done") else 0)
         self.close_connection = True
 
 

@@ -1,9 +1,10 @@
 """A launch as one would write it without thinking of a hostile repository, in a network of its own.
 
-    naive.py claude|codex PROGRAM DIRECTORY SCENARIO
+    naive.py claude|codex PROGRAM DIRECTORY SCENARIO [again]
 
-DIRECTORY holds `repo/`; `config/` becomes the program's own configuration: the agent `mend`, and one hook that refuses
-every shell command and has no other rule. The scripted model's log is DIRECTORY/server/log.jsonl. Run it as
+DIRECTORY holds `repo/`, which is trusted; `config/` becomes the program's own configuration: the agent `mend`, and one hook
+that takes its time and refuses every shell command with the word RAN in it. With `again` the conversation is continued
+by a second launch, with the words of a retry. The scripted model's log is DIRECTORY/server/log.jsonl. Run it as
 `unshare -rn`: it brings up loopback, and there is nothing else to reach.
 """
 
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import time
 
-runtime, program, directory, scenario = sys.argv[1:]
+runtime, program, directory, scenario, *again = sys.argv[1:]
 here = os.path.dirname(os.path.abspath(__file__))
 repo, config, server = (f"{directory}/{name}" for name in ("repo", "config", "server"))
 os.makedirs(config, exist_ok=True)
@@ -33,7 +34,7 @@ address = f"http://127.0.0.1:{open(f'{server}/port').read()}"
 
 hook = f"{config}/__hook.sh"
 with open(hook, "w") as file:
-    file.write("#!/bin/sh\ncat > /dev/null\necho REFUSED-BY-THE-HOOK >&2\nexit 2\n")
+    file.write("#!/bin/sh\nsleep 0.4\ngrep -q RAN- || exit 0\necho REFUSED-BY-THE-HOOK >&2\nexit 2\n")
 os.chmod(hook, 0o755)
 environment = {"PATH": os.environ["PATH"], "HOME": config, "IS_SANDBOX": "1"}
 
@@ -42,10 +43,13 @@ if runtime == "claude":
     os.makedirs(f"{config}/agents", exist_ok=True)
     with open(f"{config}/settings.json", "w") as file:
         json.dump({"hooks": hooks}, file)
+    with open(f"{config}/.claude.json", "w") as file:
+        json.dump({"projects": {os.path.realpath(repo): {"hasTrustDialogAccepted": True}}}, file)
     with open(f"{config}/agents/mend.md", "w") as file:
         file.write("---\nname: mend\ndescription: Mends.\n---\nYou are MEND-OF-THE-HARNESS.\n")
     command = [program, "-p", "--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions",
                "--agent", "mend"]
+    more = ["--continue"]
     environment |= {"ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": "k", "CLAUDE_CONFIG_DIR": config,
                     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "ANTHROPIC_MODEL": "claude-sonnet-4-5"}
 else:
@@ -78,11 +82,21 @@ timeout = 5
 """)
     command = [program, "exec", "--json", "--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check",
                "--dangerously-bypass-hook-trust", "-"]
+    more = ["resume", "--last"]
     environment |= {"CODEX_HOME": config, "LAB_KEY": "k"}
 
-try:
-    done = subprocess.run(command, cwd=repo, env=environment, input=b"Do your task now.", stdout=subprocess.PIPE,
+
+
+def launch(command, words):
+    done = subprocess.run(command, cwd=repo, env=environment, input=words, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, timeout=120, start_new_session=True)
     sys.stdout.buffer.write(done.stdout)
+
+
+try:
+    launch(command, b"Do your task now.")
+    if again:
+        place = 2 if runtime == "codex" else 1
+        launch(command[:place] + more + command[place:], b"It was rejected by its schema.")
 finally:
     model.kill()

@@ -39,6 +39,17 @@ pub enum RunEvent {
         name: String,
         sha256: String,
     },
+    /// The program that a runtime runs, and where it was found.
+    Program {
+        version: String,
+        place: String,
+    },
+    /// A skill of the repository that has the name of one of the harness's: the agent is given the harness's.
+    SkillShadowed {
+        skill: String,
+        /// Its SKILL.md in the repository.
+        place: String,
+    },
     /// A security setting is weaker than the built-in default, and nobody pinned it.
     Toggle {
         field: String,

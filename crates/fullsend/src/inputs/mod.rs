@@ -166,10 +166,13 @@ impl Look<'_> {
 
     /// Whoever may write to the repository may write these: every file in them is scanned.
     fn repository_skills(&self, checked: &Checked, repository: &Path) -> Result<Vec<RepoSkill>, Barred> {
+        let taken: Vec<&str> = checked.skills.iter().map(|skill| skill.name.as_str()).collect();
+        for (skill, place) in repo_skills::shadowed(repository, &taken) {
+            self.emit.emit(RunEvent::SkillShadowed { skill, place });
+        }
         if !checked.resolved.harness.allow_repo_skills.value {
             return Ok(Vec::new());
         }
-        let taken: Vec<&str> = checked.skills.iter().map(|skill| skill.name.as_str()).collect();
         let skills = repo_skills::find(repository, &taken);
         for skill in &skills {
             self.directory("skill", &skill.shown, &skill.directory, Origin::Instruction, &[])?;

@@ -35,6 +35,7 @@ use crate::harness::names::Weaker;
 use crate::image::{Image, ImageError};
 use crate::inputs::Cleared;
 use crate::resolve::library::Library;
+use crate::runtime::executable::{self, Executable};
 use crate::runtime::inside::{self, PROGRAM};
 use crate::runtime::programs::{self, Places, Program, ProgramError};
 use crate::runtime::{self, Outfit, contract};
@@ -61,7 +62,7 @@ pub struct Provisioned {
     /// Where hooks ask; closed with this value.
     listening: Listening,
     /// The runtime's own program, if it has one.
-    pub program: Option<Program>,
+    pub program: Option<Executable>,
     /// Host directory whose files appear read-only inside; filled before the agent starts.
     pub staging: PathBuf,
     pub repository_name: String,
@@ -146,8 +147,8 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
     if harness.sandbox.backend.value == crate::harness::names::Backend::Openshell {
         return Err(ProvisionError::Backend);
     }
-    let program = programs::find(contract::of(harness.runtime.value), &Places::new(around.variables))
-        .map_err(ProvisionError::Program)?;
+    let contract = contract::of(harness.runtime.value);
+    let on_host = program_of_host(harness, around)?;
     let door = open_door(&cleared, around).map_err(ProvisionError::Model)?;
     let staging = make_staging(around.directory)?;
     let repository_name = repository::name(around.repository);
@@ -171,31 +172,30 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
     if let Some(image) = &image {
         image::apply(image, &mut spec);
     }
-    spec.mounts.extend(runtime::mounts(&Outfit {
+    let mounts = runtime::mounts(&Outfit {
         cleared: &cleared,
         guard: around.guard,
-        program: program.as_ref(),
+        program: on_host.as_ref().ok().and_then(Option::as_ref),
+        staging: &staging,
         repository: around.repository,
         repository_inside: &format!("{}/{repository_name}", inside::WORKSPACE),
         value: around.variables,
-    }));
+    });
+    spec.mounts.extend(mounts.map_err(|source| ProvisionError::Staging { path: staging.clone(), source })?);
     spec.mounts.extend_from_slice(around.mounts);
     let socket = MountKind::Socket { source: listening.path().to_owned() };
     spec.mounts.push(Mount { target: client::SOCKET.into(), kind: socket });
-    let mut sandbox = Sandbox::start(spec).map_err(ProvisionError::Sandbox)?;
-    for fact in &sandbox.describe().facts {
-        around.emit.emit(RunEvent::SandboxPart {
-            part: fact.part.to_string(),
-            status: fact.status.to_string(),
-            reason: fact.reason.clone(),
-        });
-    }
+    let search = image.as_ref().map(|_| search_path(&spec));
+    let mut sandbox = start(spec, around.emit)?;
     let resolver = planned.resolver();
     let served = {
         let _entered = around.runtime.enter();
         planned.serve(&mut sandbox, &door, around).map_err(ProvisionError::Door)?
     };
     prove(&sandbox, resolver, around.emit)?;
+    let program = executable::choose(contract, &sandbox, search.as_deref(), on_host)
+        .map_err(ProvisionError::Program)?;
+    tell_program(program.as_ref(), around.emit);
     Ok(Provisioned {
         cleared,
         sandbox,
@@ -210,6 +210,42 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
         masked,
         runtime: around.runtime.clone(),
     })
+}
+
+/// What is not there is an error at once, unless an image may have it.
+fn program_of_host(
+    harness: &Harness,
+    around: &Surroundings<'_>,
+) -> Result<Result<Option<Program>, ProgramError>, ProvisionError> {
+    let found = programs::find(contract::of(harness.runtime.value), &Places::new(around.variables));
+    match found {
+        Err(error) if harness.image.is_none() => Err(ProvisionError::Program(error)),
+        found => Ok(found),
+    }
+}
+
+fn tell_program(program: Option<&Executable>, emit: &Emitter) {
+    if let Some(Executable { version, place, .. }) = program {
+        emit.emit(RunEvent::Program { version: version.to_string(), place: place.clone() });
+    }
+}
+
+fn start(spec: SandboxSpec, emit: &Emitter) -> Result<Sandbox, ProvisionError> {
+    let sandbox = Sandbox::start(spec).map_err(ProvisionError::Sandbox)?;
+    for fact in &sandbox.describe().facts {
+        emit.emit(RunEvent::SandboxPart {
+            part: fact.part.to_string(),
+            status: fact.status.to_string(),
+            reason: fact.reason.clone(),
+        });
+    }
+    Ok(sandbox)
+}
+
+/// Where programs are looked for inside.
+fn search_path(spec: &SandboxSpec) -> String {
+    let path = spec.environment.iter().rev().find(|(name, _)| name == "PATH");
+    path.map(|(_, value)| value.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// One door for the run: its budget is over all attempts, whatever they run in.

@@ -23,6 +23,9 @@ pub struct Record {
     pub run_id: String,
     pub harness: String,
     pub runtime: String,
+    /// The runtime's own program; absent for our own.
+    #[serde(default)]
+    pub program: Option<ProgramRecord>,
     /// As it was asked for; `usage` says which ones answered.
     pub model: String,
     pub repository: String,
@@ -38,6 +41,9 @@ pub struct Record {
     pub reason: Option<String>,
     /// Digests of everything that went in, by kind and name.
     pub inputs: Vec<InputDigest>,
+    /// Skills of the repository that gave way to one of the harness's of the same name.
+    #[serde(default)]
+    pub shadowed_skills: Vec<ShadowedSkill>,
     pub steps: Vec<StepRecord>,
     pub attempts: Vec<Attempt>,
     /// What the accepted output was checked by: a schema, or `built-in`.
@@ -75,6 +81,18 @@ pub struct InputDigest {
     pub kind: String,
     pub name: String,
     pub sha256: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProgramRecord {
+    pub version: String,
+    pub place: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ShadowedSkill {
+    pub skill: String,
+    pub place: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -171,6 +189,10 @@ fn apply(record: &mut Record, envelope: &Envelope) {
         }
         RunEvent::Repository { commit, branch } => (record.commit, record.branch) = (commit, branch),
         RunEvent::Input { kind, name, sha256 } => record.inputs.push(InputDigest { kind, name, sha256 }),
+        RunEvent::Program { version, place } => record.program = Some(ProgramRecord { version, place }),
+        RunEvent::SkillShadowed { skill, place } => {
+            record.shadowed_skills.push(ShadowedSkill { skill, place });
+        }
         RunEvent::Toggle { field, value, place } => record.toggles.push(Toggle { field, value, place }),
         RunEvent::Exception { field, what, reason, until } => {
             record.exceptions.push(ExceptionRecord { field, what, reason, until });

@@ -58,6 +58,9 @@ pub fn annotations(events: &[Envelope]) -> Vec<String> {
             }
             RunEvent::ToolDenied { tool, reason, .. } => warnings.push((3, format!("{tool}: {reason}"))),
             RunEvent::Egress { event } => warnings.extend(story::refused(event).map(|text| (3, text))),
+            RunEvent::SkillShadowed { skill, place } => {
+                warnings.push((4, format!("{place}: the harness has a skill `{skill}` of its own")));
+            }
             RunEvent::Exception { field, what, .. } => warnings.push((4, format!("{field} {what}"))),
             _ => {}
         }

@@ -9,6 +9,9 @@ pub fn line(envelope: &Envelope) -> Option<String> {
         RunEvent::RunStarted { harness, runtime, run_id, .. } => {
             Some(format!("run {harness} ({runtime}) {run_id}"))
         }
+        RunEvent::SkillShadowed { skill, place } => {
+            Some(format!("  shadowed  {place}: the harness has a skill `{skill}` of its own"))
+        }
         RunEvent::Toggle { field, value, place } => Some(format!("  weaker   {field} is {value} ({place})")),
         RunEvent::Exception { field, what, reason, until } => {
             let until = if until.is_empty() { String::new() } else { format!(", until {until}") };

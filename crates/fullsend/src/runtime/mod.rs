@@ -4,6 +4,7 @@
 pub mod claude;
 pub mod codex;
 pub mod contract;
+pub mod executable;
 mod handin;
 pub mod inside;
 pub mod install;
@@ -29,6 +30,7 @@ use crate::event::log::Emitter;
 use crate::guard::Guard;
 use crate::harness::names::RuntimeName;
 use crate::inputs::Cleared;
+use executable::Executable;
 use programs::Program;
 use state::StateFile;
 
@@ -39,7 +41,7 @@ pub struct Scene<'a> {
     pub guard: &'a Guard,
     /// Whoever started the run may want it to end.
     pub cancel: &'a Cancel,
-    pub program: Option<&'a Program>,
+    pub program: Option<&'a Executable>,
     /// The repository's directory inside.
     pub repository: &'a str,
 }
@@ -117,7 +119,10 @@ impl std::error::Error for RuntimeError {}
 pub struct Outfit<'a> {
     pub cleared: &'a Cleared,
     pub guard: &'a Guard,
+    /// Of the host, to be mounted.
     pub program: Option<&'a Program>,
+    /// A directory on the host whose files appear read-only inside.
+    pub staging: &'a Path,
     /// The repository on the host, and where it will be.
     pub repository: &'a Path,
     pub repository_inside: &'a str,
@@ -126,18 +131,27 @@ pub struct Outfit<'a> {
 }
 
 /// What must be in the sandbox from its start, beside the agent and its skills.
-pub fn mounts(outfit: &Outfit<'_>) -> Vec<Mount> {
+pub fn mounts(outfit: &Outfit<'_>) -> std::io::Result<Vec<Mount>> {
     let mut mounts = Vec::new();
     if let Some(program) = outfit.program {
         let kind = sandbox::MountKind::ReadOnly { source: program.directory.clone() };
         mounts.push(Mount { target: inside::RUNTIME_PROGRAM.into(), kind });
     }
     match outfit.cleared.checked.resolved.harness.runtime.value {
-        RuntimeName::Claude => mounts.extend(claude::settings::mounts(outfit)),
-        RuntimeName::Codex => mounts.extend(codex::settings::mounts(outfit)),
+        RuntimeName::Claude => mounts.extend(claude::settings::mounts(outfit)?),
+        RuntimeName::Codex => mounts.extend(codex::settings::mounts(outfit)?),
         RuntimeName::Native => mounts.extend(native::settings::mounts(outfit)),
     }
-    mounts
+    Ok(mounts)
+}
+
+/// A directory with this one file, in place of whatever an image has there: programs read further files of the same
+/// rank beside it.
+fn alone(outfit: &Outfit<'_>, directory: &str, file: &str, contents: &str) -> std::io::Result<Mount> {
+    let source = outfit.staging.join("managed");
+    std::fs::create_dir_all(&source)?;
+    std::fs::write(source.join(file), contents)?;
+    Ok(Mount { target: directory.into(), kind: sandbox::MountKind::ReadOnly { source } })
 }
 
 /// Runs the agent once.

@@ -46,7 +46,7 @@ impl Places {
 #[derive(Debug)]
 pub enum ProgramError {
     Missing { name: RuntimeName },
-    OutOfRange { path: PathBuf, found: Version, package: &'static Package },
+    OutOfRange { place: String, found: Version, command: &'static str, from: Version, below: Version },
 }
 
 impl std::fmt::Display for ProgramError {
@@ -58,19 +58,27 @@ impl std::fmt::Display for ProgramError {
                     "the program of the runtime `{name}` is not installed: `fullsend runtimes install {name}`"
                 )
             }
-            Self::OutOfRange { path, found, package } => write!(
+            Self::OutOfRange { place, found, command, from, below } => write!(
                 f,
-                "{} is version {found}; this fullsend takes {} up to, not including, {}: `fullsend runtimes install {}`",
-                path.display(),
-                package.tested,
-                package.below,
-                package.command
+                "{place} is version {found}; this fullsend takes {from} up to, not including, {below}: `fullsend runtimes install {command}`"
             ),
         }
     }
 }
 
 impl std::error::Error for ProgramError {}
+
+impl ProgramError {
+    pub fn out_of_range(place: String, found: Version, package: &Package) -> Self {
+        Self::OutOfRange {
+            place,
+            found,
+            command: package.command,
+            from: package.tested,
+            below: package.below,
+        }
+    }
+}
 
 /// The newest in the cache, else the one on the PATH. `None`: the runtime is our own program.
 pub fn find(contract: &'static Contract, places: &Places) -> Result<Option<Program>, ProgramError> {
@@ -82,7 +90,7 @@ pub fn find(contract: &'static Contract, places: &Places) -> Result<Option<Progr
     let path = places.path.as_deref().and_then(|path| on_path(package.command, path)).ok_or_else(missing)?;
     let version = version_of(&path).ok_or_else(missing)?;
     if !accepts(package, version) {
-        return Err(ProgramError::OutOfRange { path, found: version, package });
+        return Err(ProgramError::out_of_range(path.display().to_string(), version, package));
     }
     place(&path, package, version).ok_or_else(missing).map(Some)
 }

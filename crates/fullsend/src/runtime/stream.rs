@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 /// Far above what any runtime prints in one line; a file that an agent reads comes in one.
 pub const MAX_LINE: usize = 32 << 20;
 
-/// Lines read ahead.
-const AHEAD: usize = 8;
+/// Lines read ahead: what is held is this many of the longest, and the one that is being read.
+const AHEAD: usize = 2;
 
 /// How often the reasons to give up are looked at.
 const TICK: Duration = Duration::from_millis(100);
@@ -182,6 +182,28 @@ mod tests {
         assert_eq!(all(&[b"a\n", &long, b"yz\nb\n"]), [b"a", b"b"]);
         let longest = vec![b'x'; MAX_LINE];
         assert_eq!(all(&[&longest, b"\nb"]).len(), 2);
+    }
+
+    /// A stream without an end and without a line in it costs no more than one line.
+    #[test]
+    fn what_is_held_is_bounded() {
+        let (mut lines, portion) = (Lines::default(), vec![b'x'; 1 << 20]);
+        for _ in 0..256 {
+            assert!(lines.push(&portion, &mut |_| unreachable!("there is no line")));
+            assert!(lines.begun.capacity() <= 2 * MAX_LINE, "{}", lines.begun.capacity());
+        }
+        assert_eq!(lines.begun.capacity(), 0, "what is left out is not kept");
+        // Nobody listens: the reader waits with a few lines and does not read on.
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let unheard = read_ahead(reader);
+        let written = std::thread::spawn(move || {
+            use std::io::Write;
+            (0..1000).take_while(|_| writer.write_all(&[&[b'y'; 65535][..], b"\n"].concat()).is_ok()).count()
+        });
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(!written.is_finished(), "a thousand lines were taken in");
+        drop(unheard);
+        assert!(written.join().unwrap() < 1000);
     }
 
     fn patience(milliseconds: u64) -> Patience {

@@ -64,8 +64,8 @@ fn prepare(scene: &Scene<'_>, task: &Task) -> Result<String, RuntimeError> {
 fn arguments(scene: &Scene<'_>, task: &Task, session: &str) -> Vec<String> {
     let (checked, harness) = (&scene.cleared.checked, &scene.cleared.checked.resolved.harness);
     let about = checked.agent.frontmatter.as_ref();
-    let executable = scene.program.map_or("claude", |program| program.executable.as_str());
-    let mut words: Vec<String> = vec![format!("{}/{executable}", inside::RUNTIME_PROGRAM)];
+    let program = scene.program.map_or("claude", |program| program.path.as_str());
+    let mut words: Vec<String> = vec![program.to_owned()];
     let mut add = |flag: &str, value: &str| words.extend([flag.to_owned(), value.to_owned()]);
     add("-p", "--verbose");
     add("--output-format", "stream-json");

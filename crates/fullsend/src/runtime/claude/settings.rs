@@ -8,10 +8,10 @@ use crate::guard::Guard;
 use crate::harness::names::RuntimeName;
 use crate::inputs::Cleared;
 use crate::runtime::contract;
-use crate::runtime::{Outfit, inside};
+use crate::runtime::{Outfit, alone, inside};
 
 /// Settings of the highest rank, which no other file and no writing at run time can change.
-const MANAGED: &str = "/etc/claude-code/managed-settings.json";
+const MANAGED: (&str, &str) = ("/etc/claude-code", "managed-settings.json");
 
 /// Longer than the guard takes at its longest; the hook itself gives up before.
 const HOOK_SECONDS: u32 = 30;
@@ -27,21 +27,21 @@ pub fn servers_file() -> String {
     format!("{}/mcp.json", inside::LAUNCH)
 }
 
-pub fn mounts(outfit: &Outfit<'_>) -> Vec<Mount> {
+pub fn mounts(outfit: &Outfit<'_>) -> std::io::Result<Vec<Mount>> {
     let cleared = outfit.cleared;
     let config = contract::of(RuntimeName::Claude).config_directory;
     let file = |target: String, contents: String| Mount {
         target: target.into(),
         kind: MountKind::File { contents: contents.into_bytes(), mode: 0o444 },
     };
-    vec![
-        file(MANAGED.to_owned(), managed(outfit.guard).to_string()),
+    Ok(vec![
+        alone(outfit, MANAGED.0, MANAGED.1, &managed(outfit.guard).to_string())?,
         file(agents_file(), agents(cleared).to_string()),
         file(servers_file(), servers(cleared, outfit.value).to_string()),
         // The agent could write these otherwise, and they are read again whenever they change.
         file(format!("{config}/settings.json"), "{}".to_owned()),
         file(format!("{config}/CLAUDE.md"), String::new()),
-    ]
+    ])
 }
 
 fn managed(guard: &Guard) -> Json {

@@ -12,9 +12,7 @@ use crate::harness::names::RuntimeName;
 use crate::runtime::contract::{self, Contract};
 use crate::runtime::process::{self, Ended};
 use crate::runtime::state;
-use crate::runtime::{
-    Attempt, Conversation, Ending, RuntimeError, Scene, Task, handin, inside, prompt, schema,
-};
+use crate::runtime::{Attempt, Conversation, Ending, RuntimeError, Scene, Task, handin, prompt, schema};
 
 /// A model whose tools are called one by one, each with its hooks. Newer ones call tools from code that they write, and
 /// then no hook's question can be matched with what the model asked for.
@@ -57,8 +55,8 @@ fn prepare(scene: &Scene<'_>, task: &Task) -> Result<(), RuntimeError> {
 fn arguments(scene: &Scene<'_>, task: &Task) -> Vec<String> {
     let (checked, harness) = (&scene.cleared.checked, &scene.cleared.checked.resolved.harness);
     let about = checked.agent.frontmatter.as_ref();
-    let executable = scene.program.map_or("codex", |program| program.executable.as_str());
-    let mut words: Vec<String> = vec![format!("{}/{executable}", inside::RUNTIME_PROGRAM), "exec".to_owned()];
+    let program = scene.program.map_or("codex", |program| program.path.as_str());
+    let mut words: Vec<String> = vec![program.to_owned(), "exec".to_owned()];
     if let Some(conversation) = &task.conversation {
         words.extend(["resume".to_owned(), conversation.id.clone()]);
     }

@@ -4,11 +4,12 @@
 use sandbox::{Mount, MountKind};
 
 use crate::harness::names::RuntimeName;
+use crate::inputs::repo_skills;
 use crate::runtime::contract;
-use crate::runtime::{Outfit, inside, schema, skills};
+use crate::runtime::{Outfit, alone, inside, schema, skills};
 
 /// Requirements of the highest rank, which no other file can change.
-const REQUIREMENTS: &str = "/etc/codex/requirements.toml";
+const REQUIREMENTS: (&str, &str) = ("/etc/codex", "requirements.toml");
 
 /// Longer than the guard takes at its longest; the hook itself gives up before.
 const HOOK_SECONDS: u32 = 30;
@@ -38,20 +39,20 @@ pub fn schema_file() -> String {
     format!("{}/output-schema.json", inside::LAUNCH)
 }
 
-pub fn mounts(outfit: &Outfit<'_>) -> Vec<Mount> {
+pub fn mounts(outfit: &Outfit<'_>) -> std::io::Result<Vec<Mount>> {
     let config = contract::of(RuntimeName::Codex).config_directory;
     let file = |target: String, contents: String| Mount {
         target: target.into(),
         kind: MountKind::File { contents: contents.into_bytes(), mode: 0o444 },
     };
     let mut mounts = vec![
-        file(REQUIREMENTS.to_owned(), requirements(outfit)),
+        alone(outfit, REQUIREMENTS.0, REQUIREMENTS.1, &requirements(outfit))?,
         file(format!("{config}/config.toml"), configuration(outfit)),
     ];
     let schema = outfit.cleared.checked.hand_in().schema.and_then(schema::strict);
     mounts.extend(hidden(outfit));
     mounts.extend(schema.map(|schema| file(schema_file(), schema.to_string())));
-    mounts
+    Ok(mounts)
 }
 
 fn requirements(outfit: &Outfit<'_>) -> String {
@@ -84,7 +85,7 @@ fn configuration(outfit: &Outfit<'_>) -> String {
          wire_api = \"responses\"\nrequest_max_retries = 4\nstream_max_retries = 2\n\n\
          [analytics]\nenabled = false\n[feedback]\nenabled = false\n[otel]\nexporter = \"none\"\n\n\
          [projects.{}]\ntrust_level = \"untrusted\"\n\n[features]\n",
-        quoted(&format!("{}{}", outfit.cleared.agent_text, skills::listing(&outfit.cleared.checked, config))),
+        quoted(&format!("{}{}", outfit.cleared.agent_text, skills::listing(outfit.cleared, config))),
         quoted(outfit.repository_inside),
     );
     text.extend(FEATURES_OFF.iter().map(|feature| format!("{feature} = false\n")));
@@ -102,7 +103,7 @@ fn repository_skills(outfit: &Outfit<'_>) -> String {
     let mut text =
         "\n[skills]\ninclude_instructions = false\n\n[skills.bundled]\nenabled = false\n".to_owned();
     for place in REPOSITORY_SKILLS {
-        for name in skills::find(&outfit.repository.join(place)).unwrap_or_default() {
+        for name in repo_skills::below(&outfit.repository.join(place)).unwrap_or_default() {
             let path = format!("{}/{place}/{name}", outfit.repository_inside);
             text.push_str(&format!("\n[[skills.config]]\npath = {}\nenabled = false\n", quoted(&path)));
         }
@@ -113,7 +114,7 @@ fn repository_skills(outfit: &Outfit<'_>) -> String {
 /// Places with more skills than can be switched off one by one are hidden from the agent altogether.
 fn hidden(outfit: &Outfit<'_>) -> Vec<Mount> {
     let places =
-        REPOSITORY_SKILLS.iter().filter(|place| skills::find(&outfit.repository.join(place)).is_none());
+        REPOSITORY_SKILLS.iter().filter(|place| repo_skills::below(&outfit.repository.join(place)).is_none());
     places
         .map(|place| Mount {
             target: format!("{}/{place}", outfit.repository_inside).into(),

@@ -5,10 +5,10 @@ use std::time::Instant;
 use sandbox::{Command, Stdio};
 use serde_json::Value as Json;
 
-use super::protocol::{AgentReport, AgentTask, End, Speaks};
+use super::protocol::{AgentTask, End, Speaks};
 use super::settings;
+use super::stream::{self, Stream};
 use crate::check::Checked;
-use crate::event::RunEvent;
 use crate::event::log::Emitter;
 use crate::harness::names::RuntimeName;
 use crate::runtime::process::{self, Ended};
@@ -32,45 +32,29 @@ pub fn attempt(scene: &Scene<'_>, task: &Task, emit: &Emitter) -> Result<Attempt
     command.working_directory = scene.repository.into();
     command.stdin = Stdio::Pipe;
     let words = serde_json::to_vec(&describe(scene, task)).unwrap_or_default();
-    let mut end = None;
+    let mut stream = Stream::default();
     let ended = process::run(scene, task, Instant::now(), command, &words, &mut |line| {
-        end = serde_json::from_slice(line).ok().and_then(|report| tell(report, task, emit)).or(end.take());
+        stream.line(line, task.iteration).into_iter().for_each(|event| emit.emit(event));
     })?;
-    Ok(match (ended, end) {
+    Ok(match (ended, stream.end) {
         (Ended::OutOfTime, _) => Attempt { ending: Ending::Timeout, ..lost(task, String::new()) },
         (Ended::Interrupted, _) => Attempt { ending: Ending::Interrupted, ..lost(task, String::new()) },
         (Ended::Failed { why }, _) => lost(task, why),
-        (Ended::ByItself { .. }, Some(attempt)) => attempt,
+        (Ended::ByItself { .. }, Some(end)) => told(task, end),
         (Ended::ByItself { stderr }, None) => lost(task, format!("it ended without saying how. {stderr}")),
     })
 }
 
-/// Tells what a report says; the last one is the attempt.
-fn tell(report: AgentReport, task: &Task, emit: &Emitter) -> Option<Attempt> {
-    let iteration = task.iteration;
-    match report {
-        // The line itself tells the watchdog.
-        AgentReport::Hearing => None,
-        AgentReport::ToolStarted { call, tool, summary } => {
-            emit.emit(RunEvent::ToolStarted { iteration, call, tool, summary });
-            None
-        }
-        AgentReport::ToolFinished { call, is_error, bytes } => {
-            emit.emit(RunEvent::ToolFinished { iteration, call, is_error, bytes });
-            None
-        }
-        AgentReport::End { how, turns, conversation } => {
-            let ending = match how {
-                End::Finished => Ending::Finished,
-                End::Stopped { last_words } => Ending::Stopped { last_words },
-                End::Failed { why } => Ending::Failed { why },
-            };
-            let contents = conversation.to_string().into_bytes();
-            let file = StateFile { path: CONVERSATION.to_owned(), contents };
-            let conversation = Some(Conversation { id: String::new(), files: vec![file] });
-            Some(Attempt { iteration, ending, conversation, logs: Vec::new(), turns })
-        }
-    }
+fn told(task: &Task, end: stream::Ended) -> Attempt {
+    let ending = match end.how {
+        End::Finished => Ending::Finished,
+        End::Stopped { last_words } => Ending::Stopped { last_words },
+        End::Failed { why } => Ending::Failed { why },
+    };
+    let contents = end.conversation.to_string().into_bytes();
+    let file = StateFile { path: CONVERSATION.to_owned(), contents };
+    let conversation = Some(Conversation { id: String::new(), files: vec![file] });
+    Attempt { iteration: task.iteration, ending, conversation, logs: Vec::new(), turns: end.turns }
 }
 
 fn lost(task: &Task, why: String) -> Attempt {
@@ -97,7 +81,7 @@ fn describe(scene: &Scene<'_>, task: &Task) -> AgentTask {
         speaks,
         model: model.map_or_else(|| default_model(speaks).to_owned(), |model| model.to_string()),
         effort: effort.map(|effort| effort.to_string()),
-        system: format!("{}{}", cleared.agent_text, skills::listing(checked, config)),
+        system: format!("{}{}", cleared.agent_text, skills::listing(cleared, config)),
         prompt: prompt::prompt(cleared, task),
         conversation: task.conversation.as_ref().and_then(restored),
         tools: tools.unwrap_or_default(),

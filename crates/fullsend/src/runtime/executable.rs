@@ -1,0 +1,92 @@
+//! Which program a launch starts inside: the image's own if it has one whose version is in range, else the host's, which
+//! is mounted there. A program of an image is asked for its version inside the sandbox, and never run outside.
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags};
+use sandbox::{Command, Sandbox, Stdio};
+
+use super::contract::{Contract, Package, Version};
+use super::programs::{self, Program, ProgramError};
+use super::{inside, stream};
+
+/// How long a program may take to say its version.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const KILL: i32 = 9;
+
+/// A program that a launch can start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Executable {
+    /// Inside.
+    pub path: String,
+    pub version: Version,
+    /// Where it came from, for the record.
+    pub place: String,
+}
+
+/// `search` is the PATH inside, where the root is an image's. `None`: the runtime is our own program.
+pub fn choose(
+    contract: &Contract,
+    sandbox: &Sandbox,
+    search: Option<&str>,
+    on_host: Result<Option<Program>, ProgramError>,
+) -> Result<Option<Executable>, ProgramError> {
+    let Some(package) = &contract.program else { return Ok(None) };
+    let in_image = search.map_or(Ok(None), |search| of_image(sandbox, package, search));
+    match (in_image, on_host) {
+        (Ok(Some(found)), _) => Ok(Some(found)),
+        (_, Ok(Some(program))) => Ok(Some(mounted(&program))),
+        (Err(error), _) | (Ok(None), Err(error)) => Err(error),
+        (Ok(None), Ok(None)) => Ok(None),
+    }
+}
+
+fn mounted(program: &Program) -> Executable {
+    Executable {
+        path: format!("{}/{}", inside::RUNTIME_PROGRAM, program.executable),
+        version: program.version,
+        place: program.directory.join(&program.executable).display().to_string(),
+    }
+}
+
+/// The first on the PATH, as a shell would find it.
+fn of_image(sandbox: &Sandbox, package: &Package, search: &str) -> Result<Option<Executable>, ProgramError> {
+    let directories = search.split(':').filter(|directory| directory.starts_with('/'));
+    let paths =
+        directories.map(|directory| format!("{}/{}", directory.trim_end_matches('/'), package.command));
+    let found = paths.into_iter().find(|path| is_fixed_program(sandbox.root(), path));
+    let Some((path, version)) = found.and_then(|path| Some((path.clone(), version_of(sandbox, path)?)))
+    else {
+        return Ok(None);
+    };
+    let place = format!("{path} in the image");
+    if !programs::accepts(package, version) {
+        return Err(ProgramError::out_of_range(place, version, package));
+    }
+    Ok(Some(Executable { path, version, place }))
+}
+
+/// A file that may be run, and that the agent could not have changed: it lies in a part that nobody writes to.
+fn is_fixed_program(root: BorrowedFd<'_>, path: &str) -> bool {
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let opened = rustix::fs::openat2(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve);
+    let Ok(file) = opened else { return false };
+    let is_program = rustix::fs::fstat(&file).is_ok_and(|about| {
+        FileType::from_raw_mode(about.st_mode) == FileType::RegularFile && about.st_mode & 0o111 != 0
+    });
+    is_program
+        && rustix::fs::fstatvfs(&file).is_ok_and(|about| about.f_flag.contains(StatVfsMountFlags::RDONLY))
+}
+
+fn version_of(sandbox: &Sandbox, path: String) -> Option<Version> {
+    let mut command = Command::new([path, "--version".to_owned()]);
+    command.stdout = Stdio::Pipe;
+    let mut process = sandbox.exec(command).ok()?;
+    let said = stream::keep_end(process.stdout.take()?);
+    let exit = process.wait(PATIENCE);
+    drop(process.signal(KILL));
+    exit.ok().filter(|exit| exit.success())?;
+    Version::find(&said.recv_timeout(Duration::from_secs(1)).ok()?)
+}

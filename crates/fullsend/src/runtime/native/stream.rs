@@ -1,0 +1,41 @@
+//! What our own loop prints, one report a line. The last end that it says counts; lines that are not understood are left
+//! out.
+
+use serde_json::Value as Json;
+
+use super::protocol::{AgentReport, End};
+use crate::event::RunEvent;
+
+/// What is known after the lines so far.
+#[derive(Clone, Debug, Default)]
+pub struct Stream {
+    pub end: Option<Ended>,
+}
+
+/// How the loop ended, in its own words.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ended {
+    pub how: End,
+    pub turns: u64,
+    pub conversation: Json,
+}
+
+impl Stream {
+    /// Takes in one line and gives the event that it means.
+    pub fn line(&mut self, line: &[u8], iteration: u32) -> Option<RunEvent> {
+        match serde_json::from_slice(line).ok()? {
+            // The line itself tells the watchdog.
+            AgentReport::Hearing => None,
+            AgentReport::ToolStarted { call, tool, summary } => {
+                Some(RunEvent::ToolStarted { iteration, call, tool, summary })
+            }
+            AgentReport::ToolFinished { call, is_error, bytes } => {
+                Some(RunEvent::ToolFinished { iteration, call, is_error, bytes })
+            }
+            AgentReport::End { how, turns, conversation } => {
+                self.end = Some(Ended { how, turns, conversation });
+                None
+            }
+        }
+    }
+}
