@@ -1,9 +1,12 @@
 //! From a message that waits to the very words an agent is told: claim, load, screen, assemble, on logs of ten to a million
-//! events. The peer is the same wake on a log of two hundred events, in turns: the ratio says how flat the cost is.
+//! events, and among ten thousand other sessions. The peer is the same wake on a log of two hundred events, alone, in turns:
+//! the ratio says how flat the cost is. Times are medians in microseconds; pages and rows are what a wake reads that has
+//! nothing in any cache of its own.
 
 #![expect(clippy::unwrap_used, reason = "a bench that cannot go on should stop")]
 #![expect(clippy::print_stdout, reason = "the figures are the output")]
 
+use std::path::Path;
 use std::time::Instant;
 
 use fullsend::wake::assemble::{Budget, Material, assemble};
@@ -12,23 +15,27 @@ use fullsend::wake::screen::Screen;
 use scan::Toggles;
 use serde_json::json;
 use session::commit::{Commit, Ending};
-use session::context::Window;
+use session::context::{Context, Window};
 use session::directive::Directive;
-use session::event::{Payload, Usage};
+use session::event::{Payload, QueuedWake, Usage};
 use session::header::Header;
-use session::id::{EventId, SessionId};
+use session::id::{EventId, SessionId, WakeId};
 use session::ingress::Input;
 use session::lease::{Lease, Pick, Worker};
 use session::limits::Limits;
 use session::memory::{Author, MemoryFile, MemoryWrite};
 use session::moment::Moment;
 use session::sessions::Sessions;
+use session::status::Priority;
 use session::store::sqlite::SqliteStore;
 
 const ROUNDS: usize = 51;
 
+/// The sessions beside the one that is woken.
+const SIBLINGS: usize = 10_000;
+
 struct Bench {
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
     sessions: Sessions,
     id: SessionId,
 }
@@ -36,20 +43,29 @@ struct Bench {
 impl Bench {
     fn new(events: u64) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let store = SqliteStore::open(&directory.path().join("sessions.db")).unwrap();
-        let mut sessions = Sessions::new(Box::new(store), Limits::default());
-        let mut moment = fullsend::wake::moment(sessions.now().unwrap());
-        let header = Header {
-            id: SessionId::draw(&mut moment),
-            agent: "bench".to_owned(),
-            environment: None,
-            resources: Vec::new(),
-            created_ms: moment.now,
-        };
-        let id = sessions.create(&header).unwrap().header.id;
-        let mut bench = Self { _directory: directory, sessions, id };
+        let mut sessions = open(directory.path());
+        let id = create(&mut sessions);
+        let mut bench = Self { directory, sessions, id };
         bench.grow(events);
         bench
+    }
+
+    /// Others of the same agent, each with a wake of tomorrow.
+    fn among_siblings(mut self) -> Self {
+        for _ in 0..SIBLINGS {
+            let id = create(&mut self.sessions);
+            let mut moment = self.moment();
+            let wake = QueuedWake {
+                id: WakeId::draw(&mut moment),
+                due_ms: moment.now.plus_ms(86_400_000),
+                reason: "tomorrow".to_owned(),
+                note: None,
+                dedupe_key: None,
+                priority: Priority::Normal,
+            };
+            self.sessions.queue_wake(id, &wake, &mut moment).unwrap();
+        }
+        self
     }
 
     fn moment(&mut self) -> Moment {
@@ -108,6 +124,19 @@ impl Bench {
         self.sessions.commit(lease, &commit, &mut moment).unwrap();
     }
 
+    /// What a wake reads with nothing in any cache of its own: pages of the database, and rows.
+    fn reads(&mut self) -> (f64, f64) {
+        self.send(1);
+        let lease = self.claim();
+        let mut cold = open(self.directory.path());
+        cold.session(self.id).unwrap();
+        let before = bytes_read();
+        let context = cold.context(&lease, &Window::default()).unwrap();
+        let pages = (bytes_read() - before) / 4_096;
+        self.commit(&lease);
+        (pages as f64, rows(&context) as f64)
+    }
+
     /// Microseconds from the message to the words.
     fn wake(&mut self, screen: &Screen) -> f64 {
         self.send(1);
@@ -129,19 +158,59 @@ impl Bench {
     }
 }
 
+fn open(directory: &Path) -> Sessions {
+    let store = SqliteStore::open(&directory.join("sessions.db")).unwrap();
+    Sessions::new(Box::new(store), Limits::default())
+}
+
+fn create(sessions: &mut Sessions) -> SessionId {
+    let mut moment = fullsend::wake::moment(sessions.now().unwrap());
+    let header = Header {
+        id: SessionId::draw(&mut moment),
+        agent: "bench".to_owned(),
+        environment: None,
+        resources: Vec::new(),
+        created_ms: moment.now,
+    };
+    sessions.create(&header).unwrap().header.id
+}
+
+fn rows(context: &Context) -> usize {
+    let Context { inputs, history, work, questions, outcome, last_message, memory, learnings, .. } = context;
+    let single = usize::from(outcome.is_some()) + usize::from(last_message.is_some());
+    1 + inputs.len() + history.len() + work.len() + questions.len() + single + memory.len() + learnings.len()
+}
+
+/// What this process has read through system calls: the database is read so, page by page.
+fn bytes_read() -> u64 {
+    let counters = std::fs::read_to_string("/proc/self/io").unwrap();
+    counters.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap().parse().unwrap()
+}
+
 fn main() {
     let screen = Screen::new(Toggles::default());
     let mut full = Bench::new(200);
     for events in [10, 1_000, 100_000, 1_000_000] {
-        let mut long = Bench::new(events);
-        let mut times = (Vec::new(), Vec::new());
-        for _ in 0..ROUNDS {
-            times.0.push(long.wake(&screen));
-            times.1.push(full.wake(&screen));
-        }
-        let (ours, peer) = (median(times.0), median(times.1));
-        println!("wake-to-prompt-text-{events} {ours:.1} {peer:.1} {:.2}", ours / peer);
+        compare(&events.to_string(), &mut Bench::new(events), &mut full, &screen);
     }
+    let mut among = Bench::new(200).among_siblings();
+    compare(&format!("among-{SIBLINGS}-sessions"), &mut among, &mut full, &screen);
+}
+
+fn compare(name: &str, ours: &mut Bench, peer: &mut Bench, screen: &Screen) {
+    let mut times = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        times.0.push(ours.wake(screen));
+        times.1.push(peer.wake(screen));
+    }
+    line(&format!("wake-to-prompt-text-{name}"), median(times.0), median(times.1));
+    let (ours, peer) = (ours.reads(), peer.reads());
+    line(&format!("pages-per-wake-{name}"), ours.0, peer.0);
+    line(&format!("rows-per-wake-{name}"), ours.1, peer.1);
+}
+
+fn line(name: &str, ours: f64, peer: f64) {
+    println!("{name} {ours:.1} {peer:.1} {:.2}", ours / peer);
 }
 
 fn median(mut times: Vec<f64>) -> f64 {
