@@ -86,7 +86,10 @@ pub fn resources_are_mounted_as_they_were_given() {
     assert_eq!(fs::read_to_string(stage.world.path("out/c.md")).unwrap(), "made\n");
     assert!(!stage.world.path("repo/docs/b.md").exists());
     fs::remove_dir_all(stage.world.path("repo/docs")).unwrap();
+    stage.send(&id, "look again");
     stage.wakes(&id, 4);
+    assert_eq!(stage.show(&id)["pending"], 1, "somebody who sees it can mend it: nothing is spent");
+    assert_eq!(stage.world.run(&["worker", "--once"]).code, 0);
     let [error] = &stage.of_type(&id, "session.error")[..] else { panic!("{}", stage.log(&id)) };
     assert_eq!(error["class"], "permanent");
 }
@@ -151,7 +154,9 @@ pub fn an_environment_stands_over_the_harness_and_may_not_change_under_a_session
     stage.wakes(&id, 0);
     assert!(stage.last_transcript().contains("night 77"), "{}", stage.last_transcript());
     stage.world.write(path, "limits: {open_files: 78}\n");
+    stage.send(&id, "look again");
     stage.wakes(&id, 3);
+    assert_eq!(stage.world.run(&["worker", "--once"]).code, 0);
     let [error] = &stage.of_type(&id, "session.error")[..] else { panic!("{}", stage.log(&id)) };
     assert!(error["message"].as_str().unwrap().contains("not the one"), "{error}");
 }

@@ -21,6 +21,7 @@ use session::commit::{Commit, Ending, Failure};
 use session::context::{Context, Window};
 use session::digest::Digest;
 use session::event::Payload;
+use session::header::Header;
 use session::id::{SessionId, WakeId};
 use session::lease::{Claimed, Lease, Worker};
 use session::limits::Limits;
@@ -31,6 +32,7 @@ use session::status::Status;
 use session::store::{Error, StoreError};
 
 use crate::cancel::Cancel;
+use crate::check::Checked;
 use crate::event::Envelope;
 use crate::event::outcome::OutcomeKind;
 use crate::guard;
@@ -45,6 +47,7 @@ use interpret::{DIRECTIVE_FILE, Ended};
 use memory::Told;
 use notes::Notes;
 use prepare::{Ground, Trouble, prepare};
+use sandbox::Mount;
 use screen::Screen;
 
 /// Everything around a wake that is not the session's.
@@ -77,6 +80,8 @@ pub struct Woken {
     pub kind: OutcomeKind,
     pub exit_code: u8,
     pub reason: String,
+    /// What the agent said to the user.
+    pub response: String,
     pub directory: Option<PathBuf>,
 }
 
@@ -112,6 +117,10 @@ pub fn wake(setting: &Setting, sessions: &mut Sessions, claimed: &Claimed) -> Re
         heart: &heart,
     });
     let (ending, asked) = paused(ending, confirmations.take());
+    let response = match &ending {
+        Ending::Directive(directive) => directive.response.clone(),
+        _ => String::new(),
+    };
     let commit = Commit {
         reports: reports(&notes, &outcome).into_iter().chain(asked).collect(),
         bindings: bindings(setting, lease.session, &runtime, &outcome, &ending),
@@ -132,8 +141,23 @@ pub fn wake(setting: &Setting, sessions: &mut Sessions, claimed: &Claimed) -> Re
         kind: outcome.kind,
         exit_code: outcome.exit_code,
         reason: outcome.reason,
+        response,
         directory: outcome.directory,
     })
+}
+
+/// Whether a wake of this session could begin now.
+pub fn check(setting: &Setting, header: &Header) -> Result<(), Trouble> {
+    stand(setting, header).map(drop)
+}
+
+/// What a run begins with: the layers as they are now, the harness checked anew, the session's resources.
+fn stand(setting: &Setting, header: &Header) -> Result<(Ground, Checked, Vec<Mount>), Trouble> {
+    let mut ground = (setting.open)().map_err(Trouble::invalid)?;
+    let lookup = |name: &str| setting.environment.get(name).cloned();
+    let checked = prepare(&mut ground, header, &lookup)?;
+    let resources = resources::mounts(&header.resources).map_err(Trouble::missing)?;
+    Ok((ground, checked, resources))
 }
 
 /// What a run left, or why there was none.
@@ -163,11 +187,7 @@ fn bounded_run(
     notes: &Arc<Notes>,
     confirmations: &Arc<Confirmations>,
 ) -> Result<Ran, Trouble> {
-    let header = &context.session.header;
-    let mut ground = (setting.open)().map_err(Trouble::invalid)?;
-    let lookup = |name: &str| setting.environment.get(name).cloned();
-    let checked = prepare(&mut ground, header, &lookup)?;
-    let resources = resources::mounts(&header.resources).map_err(Trouble::missing)?;
+    let (ground, checked, resources) = stand(setting, &context.session.header)?;
     let harness = &checked.resolved.harness;
     let screened =
         Screen::new(guard::setup::toggles(&harness.security)).screen(&context.memory, &context.learnings);

@@ -2,6 +2,7 @@
 //! is JSON, or lines for people where `--json` is not given; the log is always JSON, one event a line.
 
 mod answer;
+mod asked;
 mod bundle;
 mod create;
 mod events;

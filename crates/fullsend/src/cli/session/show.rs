@@ -4,13 +4,22 @@ use std::io::Write;
 
 use clap::Args;
 use serde_json::{Value as Json, json};
+use session::event::Payload;
 use session::id::SessionId;
-use session::store::Session;
+use session::sequence::Seq;
+use session::sessions::Sessions;
+use session::state::Request;
+use session::status::StopReason;
+use session::store::{Error, Session};
 
 use super::super::exit::{Exit, Failure};
+use super::asked;
 use super::place::{One, Place, failure};
 use crate::event::clock::Moment;
 use crate::render::diagnostics::clean_text;
+
+/// How many events from the end an error is looked for.
+const LOOK_BACK: usize = 50;
 
 #[derive(Args, Debug)]
 pub struct Show {
@@ -42,9 +51,10 @@ pub struct List {
 pub fn show(arguments: &Show) -> Result<Exit, Failure> {
     let mut sessions = arguments.one.place.open()?;
     let session = sessions.session(arguments.one.id).map_err(failure)?;
+    let asked = asked::open(&mut sessions, &session).map_err(failure)?;
     let mut out = std::io::stdout().lock();
     if arguments.json {
-        writeln!(out, "{}", describe(&session))?;
+        writeln!(out, "{}", describe(&session, &asked))?;
         return Ok(Exit::Done);
     }
     let (header, state) = (&session.header, &session.state);
@@ -62,13 +72,14 @@ pub fn show(arguments: &Show) -> Result<Exit, Failure> {
         "used      {} turns, {} + {} tokens, ${dollars:.4}",
         usage.turns, usage.input_tokens, usage.output_tokens
     )?;
-    for request in state.open_requests() {
-        writeln!(out, "request   {} {} (event {})", request.id, clean_text(&request.tool), request.asked.0)?;
+    if let Some(message) = last_error(&mut sessions, &session).map_err(failure)? {
+        writeln!(out, "error     {}", clean_text(&message))?;
     }
+    asked::tell(&mut out, &session, &asked)?;
     for wake in &state.wakes {
         writeln!(out, "wake      {} {}: {}", time(wake.due_ms.0), wake.priority, clean_text(&wake.reason))?;
     }
-    for (runtime, conversation) in &state.bindings {
+    for (runtime, conversation) in state.bindings.iter().filter(|(_, name)| !name.is_empty()) {
         writeln!(out, "talks     {runtime} {}", clean_text(conversation))?;
     }
     Ok(Exit::Done)
@@ -104,18 +115,24 @@ pub fn list(arguments: &List) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// What went wrong, if that is why it stopped or is tried again.
+fn last_error(sessions: &mut Sessions, session: &Session) -> Result<Option<String>, Error> {
+    let state = &session.state;
+    if state.stop_reason != StopReason::Error && state.wake.is_none() {
+        return Ok(None);
+    }
+    let from = Seq(state.head.0.saturating_sub(LOOK_BACK as u64));
+    let events = sessions.events(session.header.id, from, LOOK_BACK)?;
+    Ok(events.into_iter().rev().find_map(|event| match event.payload {
+        Payload::SessionError { message, .. } => Some(message),
+        _ => None,
+    }))
+}
+
 /// What is known of a session, with its state as it is stored.
-fn describe(session: &Session) -> Json {
+fn describe(session: &Session, asked: &[(Request, Json)]) -> Json {
     let (header, state) = (&session.header, &session.state);
-    let open: Vec<Json> = state
-        .open_requests()
-        .map(|request| {
-            json!({
-                "id": request.id, "kind": request.kind, "tool": request.tool, "input_digest": request.input_digest,
-                "asked": request.asked, "expires_ms": request.expires_ms,
-            })
-        })
-        .collect();
+    let open = asked::describe(asked);
     let held = session.hold.as_ref().map(|hold| json!({ "owner": hold.owner, "until_ms": hold.until_ms }));
     json!({
         "id": header.id, "agent": header.agent, "environment": header.environment, "resources": header.resources,

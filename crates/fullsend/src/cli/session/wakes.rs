@@ -10,15 +10,17 @@ use session::lease::{Claimed, Pick, Worker};
 use session::limits::Limits;
 use session::sessions::Sessions;
 use session::status::Status;
-use session::store::Error;
+use session::store::{Error, Session};
 
 use super::super::exit::{Exit, Failure};
 use super::super::open::Where;
 use super::super::run::{environment, runs_directory};
 use super::super::{signals, talk};
+use super::asked;
 use super::place::{One, Place, failure, moment, state_directory};
 use crate::cancel::Cancel;
 use crate::render::console;
+use crate::render::diagnostics::clean_text;
 use crate::wake::conversation::Conversations;
 use crate::wake::prepare::Ground;
 use crate::wake::{self, Setting, Woken};
@@ -81,6 +83,7 @@ pub fn run(arguments: &Run) -> Result<Exit, Failure> {
     let setting = setting(around, &one.place, threads.handle())?;
     signals::watch(threads.handle(), &setting.cancel)?;
     let mut sessions = one.place.open()?;
+    check(&setting, &sessions.session(one.id).map_err(failure)?)?;
     let mut moment = moment(&mut sessions)?;
     let claimed = sessions.claim(Pick::Session(one.id), &setting.worker, &mut moment).map_err(failure)?;
     let Some(claimed) = claimed else {
@@ -89,10 +92,26 @@ pub fn run(arguments: &Run) -> Result<Exit, Failure> {
     };
     let woken = wake::wake(&setting, &mut sessions, &claimed).map_err(failure)?;
     tell(&woken, around)?;
+    if !around.json && !around.quiet {
+        let session = sessions.session(one.id).map_err(failure)?;
+        let asked = asked::open(&mut sessions, &session).map_err(failure)?;
+        asked::tell(&mut std::io::stdout().lock(), &session, &asked)?;
+    }
     Ok(match woken.status {
         Status::RequiresAction => Exit::Paused,
         _ => Exit::from_code(woken.exit_code),
     })
+}
+
+/// A mistake in the files costs no message: whoever wakes a session by hand hears of it before anything is claimed.
+fn check(setting: &Setting, session: &Session) -> Result<(), Failure> {
+    match session.state.status {
+        Status::Idle | Status::Rescheduling => wake::check(setting, &session.header).map_err(|trouble| {
+            Failure::new(Exit::from_code(trouble.exit_code), trouble.message)
+                .help("nothing was done, and what was sent still waits")
+        }),
+        Status::Running | Status::RequiresAction | Status::Terminated => Ok(()),
+    }
 }
 
 pub fn work(arguments: &Work) -> Result<Exit, Failure> {
@@ -124,7 +143,7 @@ pub fn work(arguments: &Work) -> Result<Exit, Failure> {
     };
     let count = worker::work(&plan).map_err(|message| Failure::new(Exit::Missing, message))?;
     if !around.quiet && !around.json {
-        talk(&format!("{count} wakes\n"));
+        talk(&format!("{count} wake{}\n", if count == 1 { "" } else { "s" }));
     }
     Ok(Exit::Done)
 }
@@ -172,11 +191,15 @@ fn tell(woken: &Woken, around: &Around) -> Result<(), Failure> {
     if around.json {
         let line = json!({
             "session": woken.session, "wake": woken.wake, "status": woken.status, "outcome": woken.kind.word(),
-            "exit_code": woken.exit_code, "reason": woken.reason, "run": woken.directory,
+            "exit_code": woken.exit_code, "reason": woken.reason, "response": woken.response, "run": woken.directory,
         });
         writeln!(out, "{line}")?;
     } else if !around.quiet {
-        writeln!(out, "{} {} ({}) {}", woken.session, woken.status, woken.kind.word(), woken.reason)?;
+        let reason = if woken.reason.is_empty() { String::new() } else { format!(": {}", woken.reason) };
+        writeln!(out, "{} {} ({}){reason}", woken.session, woken.status, woken.kind.word())?;
+        if !woken.response.is_empty() {
+            writeln!(out, "{}", clean_text(&woken.response))?;
+        }
     }
     Ok(())
 }
