@@ -117,3 +117,43 @@ fn json(node: &Node) -> Json {
         }
     }
 }
+
+/// The walk through `examples/tickets`, as its page tells it.
+#[test]
+fn the_session_of_the_example_goes_as_its_page_says() {
+    let world = crate::support::example("tickets");
+    let page = fs::read_to_string(root().join("examples/tickets/README.md")).unwrap();
+    let commands = page.lines().filter_map(|line| line.strip_prefix("    fullsend "));
+    let (mut id, mut request, mut shown) = (String::new(), String::new(), String::new());
+    for command in commands {
+        let words = command.replace("ID", &id).replace("REQUEST", &request);
+        let words: Vec<&str> =
+            words.split(['"', '\'']).enumerate().fold(Vec::new(), |mut all, (at, part)| {
+                // Every second part was quoted.
+                if at % 2 == 1 {
+                    all.push(part)
+                } else {
+                    all.extend(part.split_whitespace())
+                }
+                all
+            });
+        let ran = world.run(&words);
+        let code = if words[1] == "run" { 10 } else { 0 };
+        assert_eq!(ran.code, code, "{command}: {}{}", ran.out, ran.err);
+        match words[1] {
+            "create" => {
+                let line: Json = serde_json::from_str(&ran.out).unwrap();
+                id = line["id"].as_str().unwrap().to_owned();
+            }
+            "run" => {
+                assert!(ran.out.contains("I need a ticket for the printer."), "{}", ran.out);
+                let answer = ran.out.lines().last().unwrap();
+                assert!(answer.contains("session tool-result"), "{answer}");
+                request = answer.split_whitespace().rev().nth(1).unwrap().to_owned();
+            }
+            _ => {}
+        }
+        shown = ran.out;
+    }
+    assert!(shown.contains("look at ticket 42"), "{shown}");
+}
