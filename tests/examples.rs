@@ -127,16 +127,16 @@ fn the_session_of_the_example_goes_as_its_page_says() {
     let (mut id, mut request, mut shown) = (String::new(), String::new(), String::new());
     for command in commands {
         let words = command.replace("ID", &id).replace("REQUEST", &request);
-        let words: Vec<&str> =
-            words.split(['"', '\'']).enumerate().fold(Vec::new(), |mut all, (at, part)| {
-                // Every second part was quoted.
-                if at % 2 == 1 {
-                    all.push(part)
-                } else {
-                    all.extend(part.split_whitespace())
-                }
-                all
-            });
+        let mut parts: Vec<&str> = Vec::new();
+        for (number, part) in words.split('"').enumerate() {
+            // Every second part was quoted.
+            if number % 2 == 1 {
+                parts.push(part);
+            } else {
+                parts.extend(part.split_whitespace());
+            }
+        }
+        let words = parts;
         let ran = world.run(&words);
         let code = if words[1] == "run" { 10 } else { 0 };
         assert_eq!(ran.code, code, "{command}: {}{}", ran.out, ran.err);
