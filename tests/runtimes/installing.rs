@@ -3,8 +3,9 @@
 use std::fmt::Write;
 use std::fs;
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
+use super::stage::{Stage, good};
 use crate::support::{World, root, skip};
 
 fn described() -> Vec<Json> {
@@ -154,5 +155,24 @@ fn installed_programs_are_found_and_not_fetched_again() {
             ran.out
         );
         assert!(world.run(&["runtimes"]).out.contains(cache.to_str().unwrap()));
+    }
+}
+
+/// Neither in the cache nor in an image: the program itself lies on the PATH, through a link as package managers make them.
+#[test]
+fn a_program_on_the_path_is_used() {
+    for runtime in ["claude", "codex"] {
+        let scenario = json!({ "turns": [[{ "finish": good() }]] });
+        let Some(mut stage) = Stage::new(runtime, "on the PATH", &scenario) else { continue };
+        let installed = World::new().env("XDG_CACHE_HOME", super::stage::cache().to_str().unwrap());
+        let installed = installed.run(&["runtimes", "install", runtime]).out;
+        let program = installed.trim().rsplit(' ').next().unwrap();
+        let (bin, empty) = (stage.world.path("bin"), stage.world.path("empty-cache"));
+        fs::create_dir(&bin).unwrap();
+        std::os::unix::fs::symlink(program, bin.join(runtime)).unwrap();
+        let path = format!("{}:/usr/bin:/bin", bin.display());
+        stage.world = stage.world.env("XDG_CACHE_HOME", empty.to_str().unwrap()).env("PATH", &path);
+        let record = stage.ends(0);
+        assert_eq!(record["program"]["place"], program, "{record:#}");
     }
 }

@@ -136,7 +136,11 @@ fn nothing_outlives_the_run(runtime: &str) {
 fn time_that_is_up_ends_every_runtime() {
     for runtime in ["claude", "codex", "native"] {
         let mark = mark("84", runtime);
-        let scenario = json!({ "turns": [[{ "shell": format!("(setsid sleep {mark} &); sleep {mark}") }], [{ "shell": format!("true; sleep {mark}") }]] });
+        // Codex waits ten seconds for a command and then goes on without it.
+        let sleep = json!([{ "shell": format!("true; sleep {mark}") }]);
+        let mut turns = vec![json!([{ "shell": format!("(setsid sleep {mark} &); sleep {mark}") }])];
+        turns.extend(vec![sleep; 20]);
+        let scenario = json!({ "turns": turns });
         let Some(stage) = Stage::new(runtime, "time is up", &scenario) else { continue };
         let harness = stage.world.path("repo/.fullsend/harness/mend.yaml");
         let text = fs::read_to_string(&harness).unwrap().replace("timeout_minutes: 3", "timeout_minutes: 1");

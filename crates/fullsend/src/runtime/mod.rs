@@ -9,6 +9,7 @@ mod handin;
 pub mod inside;
 pub mod install;
 pub mod matrix;
+mod mcp;
 pub mod native;
 pub mod options;
 mod process;
@@ -137,11 +138,11 @@ pub fn mounts(outfit: &Outfit<'_>) -> std::io::Result<Vec<Mount>> {
         let kind = sandbox::MountKind::ReadOnly { source: program.directory.clone() };
         mounts.push(Mount { target: inside::RUNTIME_PROGRAM.into(), kind });
     }
-    match outfit.cleared.checked.resolved.harness.runtime.value {
-        RuntimeName::Claude => mounts.extend(claude::settings::mounts(outfit)?),
-        RuntimeName::Codex => mounts.extend(codex::settings::mounts(outfit)?),
-        RuntimeName::Native => mounts.extend(native::settings::mounts(outfit)),
-    }
+    mounts.extend(match outfit.cleared.checked.resolved.harness.runtime.value {
+        RuntimeName::Claude => claude::settings::mounts(outfit)?,
+        RuntimeName::Codex => codex::settings::mounts(outfit)?,
+        RuntimeName::Native => native::settings::mounts(outfit)?,
+    });
     Ok(mounts)
 }
 

@@ -7,8 +7,8 @@ use serde_json::{Map, Value as Json, json};
 use crate::guard::Guard;
 use crate::harness::names::RuntimeName;
 use crate::inputs::Cleared;
-use crate::runtime::contract;
-use crate::runtime::{Outfit, alone, inside};
+use crate::runtime::mcp::{self, ServerTask};
+use crate::runtime::{Outfit, alone, contract, inside};
 
 /// Settings of the highest rank, which no other file and no writing at run time can change.
 const MANAGED: (&str, &str) = ("/etc/claude-code", "managed-settings.json");
@@ -37,7 +37,7 @@ pub fn mounts(outfit: &Outfit<'_>) -> std::io::Result<Vec<Mount>> {
     Ok(vec![
         alone(outfit, MANAGED.0, MANAGED.1, &managed(outfit.guard).to_string())?,
         file(agents_file(), agents(cleared).to_string()),
-        file(servers_file(), servers(cleared, outfit.value).to_string()),
+        file(servers_file(), servers(&mcp::servers(outfit)?).to_string()),
         // The agent could write these otherwise, and they are read again whenever they change.
         file(format!("{config}/settings.json"), "{}".to_owned()),
         file(format!("{config}/CLAUDE.md"), String::new()),
@@ -83,15 +83,12 @@ fn agents(cleared: &Cleared) -> Json {
     json!({ checked.agent.name.as_str(): agent })
 }
 
-fn servers(cleared: &Cleared, value: &dyn Fn(&str) -> Option<String>) -> Json {
-    let servers = cleared.checked.resolved.harness.mcp_servers.0.iter().map(|(name, server)| {
-        let words: Vec<String> = server.args.0.iter().filter_map(|word| word.expand(value).ok()).collect();
-        let environment =
-            server.env.0.iter().filter_map(|(name, text)| {
-                Some((name.value.clone(), Json::String(text.expand(value).ok()?)))
-            });
-        let environment: Map<String, Json> = environment.collect();
-        (name.value.clone(), json!({ "command": server.command.value, "args": words, "env": environment }))
+fn servers(all: &[ServerTask]) -> Json {
+    let servers = all.iter().map(|server| {
+        let environment: Map<String, Json> =
+            server.environment.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+        let (command, arguments) = (&server.command, &server.arguments);
+        (server.name.clone(), json!({ "command": command, "args": arguments, "env": environment }))
     });
     json!({ "mcpServers": servers.collect::<Map<String, Json>>() })
 }

@@ -5,8 +5,8 @@ use sandbox::{Mount, MountKind};
 
 use crate::harness::names::RuntimeName;
 use crate::inputs::repo_skills;
-use crate::runtime::contract;
-use crate::runtime::{Outfit, alone, inside, schema, skills};
+use crate::runtime::mcp::{self, ServerTask};
+use crate::runtime::{Outfit, alone, contract, inside, schema, skills};
 
 /// Requirements of the highest rank, which no other file can change.
 const REQUIREMENTS: (&str, &str) = ("/etc/codex", "requirements.toml");
@@ -47,7 +47,7 @@ pub fn mounts(outfit: &Outfit<'_>) -> std::io::Result<Vec<Mount>> {
     };
     let mut mounts = vec![
         alone(outfit, REQUIREMENTS.0, REQUIREMENTS.1, &requirements(outfit))?,
-        file(format!("{config}/config.toml"), configuration(outfit)),
+        file(format!("{config}/config.toml"), configuration(outfit)?),
     ];
     let schema = outfit.cleared.checked.hand_in().schema.and_then(schema::strict);
     mounts.extend(hidden(outfit));
@@ -69,7 +69,7 @@ fn requirements(outfit: &Outfit<'_>) -> String {
     text
 }
 
-fn configuration(outfit: &Outfit<'_>) -> String {
+fn configuration(outfit: &Outfit<'_>) -> std::io::Result<String> {
     let config = contract::of(RuntimeName::Codex).config_directory;
     let door = quoted(&format!("http://{}/v1", inside::DOOR_NAME));
     let mut text = format!(
@@ -90,8 +90,8 @@ fn configuration(outfit: &Outfit<'_>) -> String {
     );
     text.extend(FEATURES_OFF.iter().map(|feature| format!("{feature} = false\n")));
     text.push_str(&repository_skills(outfit));
-    text.push_str(&servers(outfit));
-    text
+    text.push_str(&servers(&mcp::servers(outfit)?));
+    Ok(text)
 }
 
 /// The variable that holds what stands in for the key.
@@ -123,27 +123,18 @@ fn hidden(outfit: &Outfit<'_>) -> Vec<Mount> {
         .collect()
 }
 
-fn servers(outfit: &Outfit<'_>) -> String {
+fn servers(all: &[ServerTask]) -> String {
     let mut text = String::new();
-    for (name, server) in outfit.cleared.checked.resolved.harness.mcp_servers.0.iter() {
-        let words: Vec<String> = server
-            .args
-            .0
-            .iter()
-            .filter_map(|word| word.expand(outfit.value).ok())
-            .map(|w| quoted(&w))
-            .collect();
-        let key = quoted(&name.value);
+    for ServerTask { name, command, arguments, environment } in all {
+        let (key, words) = (quoted(name), arguments.iter().map(|word| quoted(word)).collect::<Vec<_>>());
         text.push_str(&format!(
             "\n[mcp_servers.{key}]\ncommand = {}\nargs = [{}]\n[mcp_servers.{key}.env]\n",
-            quoted(&server.command.value),
+            quoted(command),
             words.join(", ")
         ));
-        for (name, value) in server.env.0.iter() {
-            if let Ok(value) = value.expand(outfit.value) {
-                text.push_str(&format!("{} = {}\n", quoted(&name.value), quoted(&value)));
-            }
-        }
+        text.extend(
+            environment.iter().map(|(name, value)| format!("{} = {}\n", quoted(name), quoted(value))),
+        );
     }
     text
 }

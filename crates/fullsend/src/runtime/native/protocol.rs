@@ -37,15 +37,6 @@ pub enum Speaks {
     Responses,
 }
 
-/// An MCP server of the harness, as that file has it in a list.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ServerTask {
-    pub name: String,
-    pub command: String,
-    pub arguments: Vec<String>,
-    pub environment: Vec<(String, String)>,
-}
-
 /// Said on standard output.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]

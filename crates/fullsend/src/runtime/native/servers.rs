@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use egress::wire::Tool;
 use serde_json::{Value as Json, json};
 
-use super::protocol::ServerTask;
 use super::tools::{MAX_OUTPUT, Outcome};
+use crate::runtime::mcp::ServerTask;
 
 const START: Duration = Duration::from_secs(30);
 const CALL: Duration = Duration::from_secs(120);

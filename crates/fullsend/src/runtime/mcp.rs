@@ -1,0 +1,32 @@
+//! The MCP servers of the harness with their variables filled in: once, for every runtime to write in its own words.
+
+use serde::{Deserialize, Serialize};
+
+use super::Outfit;
+
+/// What it takes to start a server, in the sandbox.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ServerTask {
+    pub name: String,
+    pub command: String,
+    pub arguments: Vec<String>,
+    pub environment: Vec<(String, String)>,
+}
+
+/// A variable that is not set ended the run before this; it does so here as well.
+pub fn servers(outfit: &Outfit<'_>) -> std::io::Result<Vec<ServerTask>> {
+    let unset = |name: &str| std::io::Error::other(format!("an MCP server needs {name}, which is not set"));
+    let all = outfit.cleared.checked.resolved.harness.mcp_servers.0.iter().map(|(name, server)| {
+        let arguments = server.args.0.iter().map(|word| word.expand(outfit.value).map_err(unset));
+        let environment = server.env.0.iter().map(|(name, text)| {
+            text.expand(outfit.value).map(|value| (name.value.clone(), value)).map_err(unset)
+        });
+        Ok(ServerTask {
+            name: name.value.clone(),
+            command: server.command.value.clone(),
+            arguments: arguments.collect::<std::io::Result<_>>()?,
+            environment: environment.collect::<std::io::Result<_>>()?,
+        })
+    });
+    all.collect()
+}
