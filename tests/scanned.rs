@@ -71,6 +71,79 @@ fn every_format_says_the_same() {
     assert_eq!(result["locations"][0]["physicalLocation"]["region"]["startLine"], 2);
 }
 
+/// What code scanning services ask of a log: every result points at a rule that is there, at a place, and at a file.
+#[test]
+fn a_log_is_whole() {
+    let world = World::new();
+    world.write("repo/a b.md", format!("a\nb{}\nGH_TOKEN={TOKEN}\n", hidden()));
+    world.write("repo/CLAUDE.md", vec![b'x'; 2 << 20]);
+    world.write("repo/.claude/x.md", hidden());
+    let ran = world.run(&["scan", "context", "--format", "sarif"]);
+    let log: Json = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((ran.code, &log["version"]), (6, &json!("2.1.0")));
+    let notes = &log["runs"][0]["invocations"][0]["toolExecutionNotifications"];
+    assert_eq!(log["runs"][0]["invocations"][0]["executionSuccessful"], false);
+    assert!(notes[0]["message"]["text"].as_str().unwrap().contains("larger than"), "{notes}");
+    let ran = world.run(&["scan", "input", "--format", "sarif", "a b.md"]);
+    let log: Json = serde_json::from_str(&ran.out).unwrap();
+    let run = &log["runs"][0];
+    let rules = run["tool"]["driver"]["rules"].as_array().unwrap();
+    let results = run["results"].as_array().unwrap();
+    assert!(results.len() >= 2 && run["invocations"][0]["executionSuccessful"] == true, "{run}");
+    for result in results {
+        assert_eq!(rules[result["ruleIndex"].as_u64().unwrap() as usize]["id"], result["ruleId"]);
+        assert!(["error", "warning", "note"].contains(&result["level"].as_str().unwrap()), "{result}");
+        let place = &result["locations"][0]["physicalLocation"];
+        assert_eq!(place["artifactLocation"]["uri"], "a%20b.md");
+        assert!(place["region"]["startLine"].as_u64() >= Some(1), "{place}");
+        assert!(place["region"]["startColumn"].as_u64() >= Some(1), "{place}");
+    }
+}
+
+#[test]
+fn what_the_organisation_accepts_is_shown_and_does_not_block() {
+    let world = World::new();
+    world.write("repo/docs/x.md", hidden());
+    world.write("repo/y.md", hidden());
+    let accept = |until: &str| {
+        world.write(
+            "org/config.yaml",
+            format!("suppressions:\n- rule: tag-characters\n  path: docs/**\n  reason: looked at\n  until: {until}\n"),
+        );
+    };
+    let organisation = world.path("org").to_string_lossy().into_owned();
+    let scan = |file: &str, format: &str| {
+        world.run(&["scan", "input", "--org-dir", &organisation, "--format", format, file])
+    };
+    accept("2999-01-31");
+    let ran = scan("docs/x.md", "json");
+    let file = &lines(&ran)[0];
+    assert_eq!((ran.code, &file["verdict"], &file["findings"]), (0, &json!("reported"), &json!([])));
+    assert_eq!(file["suppressed"][0]["rule"], "tag-characters");
+    assert_eq!(file["suppressed"][0]["suppressed"], "looked at");
+    assert_eq!(scan("./docs/x.md", "json").code, 0);
+    assert!(scan("docs/x.md", "human").out.contains("suppressed critical tag-characters"));
+    assert!(scan("docs/x.md", "github").out.starts_with("::notice "));
+    let log: Json = serde_json::from_str(&scan("docs/x.md", "sarif").out).unwrap();
+    let suppression = &log["runs"][0]["results"][0]["suppressions"][0];
+    assert_eq!(
+        (&suppression["kind"], &suppression["justification"]),
+        (&json!("external"), &json!("looked at"))
+    );
+    assert_eq!(scan("y.md", "json").code, 6, "accepted elsewhere");
+    accept("2020-01-31");
+    assert_eq!(scan("docs/x.md", "json").code, 6, "it ran out");
+    accept("soon");
+    let ran = scan("docs/x.md", "json");
+    assert!(ran.code == 3 && ran.err.contains("soon"), "{}", ran.err);
+    // What is scanned cannot accept itself.
+    accept("2999-01-31");
+    world.write("repo/.fullsend/config.yaml", "org: ../org\n");
+    assert_eq!(world.run(&["scan", "input", "docs/x.md"]).code, 6);
+    let ran = world.run(&["scan", "input", "--org-dir", "gone", "docs/x.md"]);
+    assert!(ran.code == 4 && ran.err.contains("gone"), "{}", ran.err);
+}
+
 #[test]
 fn a_file_that_is_not_there_is_said() {
     let ran = World::new().run(&["scan", "input", "gone.md"]);

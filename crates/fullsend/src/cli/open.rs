@@ -130,19 +130,29 @@ impl Where {
                 Some(Some((place, shown))) => (place, Some(shown)),
                 _ => (path, None),
             };
-        let nested = path.join(".fullsend");
-        let (root, below) = if nested.is_dir() { (nested, "/.fullsend") } else { (path, "") };
-        let shown =
-            prefix.map_or_else(|| root.to_string_lossy().into_owned(), |prefix| format!("{prefix}{below}"));
-        match layer(LayerKind::Organisation, &root, shown)? {
-            Some(layer) => Ok(Some(layer)),
-            None => Err(Failure::new(
-                Exit::Missing,
-                format!("the organisation's directory {} does not exist", root.display()),
-            )
-            .help("check it out first, or correct --org-dir, FULLSEND_ORG_DIR or `org:`")),
-        }
+        organisation_at(path, prefix).map(Some)
     }
+}
+
+/// The organisation's layer alone, where whoever runs this named it: what a tree that is looked at says about its
+/// organisation does not count.
+pub fn named_organisation(given: Option<&Path>) -> Result<Option<Library>, Failure> {
+    let given = given.map(Path::to_owned).or_else(|| variable("FULLSEND_ORG_DIR").map(PathBuf::from));
+    let layer = given.map(|path| organisation_at(path, None)).transpose()?;
+    Ok(layer.map(|layer| Library::new(Layers::new(vec![layer]))))
+}
+
+/// The layer at a path, or in its `.fullsend`; `prefix` is what is shown in place of the path.
+fn organisation_at(path: PathBuf, prefix: Option<String>) -> Result<Layer, Failure> {
+    let nested = path.join(".fullsend");
+    let (root, below) = if nested.is_dir() { (nested, "/.fullsend") } else { (path, "") };
+    let shown =
+        prefix.map_or_else(|| root.to_string_lossy().into_owned(), |prefix| format!("{prefix}{below}"));
+    layer(LayerKind::Organisation, &root, shown)?.ok_or_else(|| {
+        let message = format!("the organisation's directory {} does not exist", root.display());
+        Failure::new(Exit::Missing, message)
+            .help("check it out first, or correct --org-dir, FULLSEND_ORG_DIR or `org:`")
+    })
 }
 
 /// The repository's own layer: the files as they are, or as they are at a trusted commit.

@@ -6,13 +6,17 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use scan::{Category, Origin, Scanner, Toggles};
+use yaml::Diagnostic;
 
-use super::check::Format;
+use super::check::{self, Format};
 use super::exit::{Exit, Failure};
-use super::scan_bench;
+use super::{open, scan_bench};
+use crate::event::clock::Moment;
+use crate::guard;
 use crate::guard::judge::{Judge, Opinion};
 use crate::inputs::walk::{self, MAX_WHOLE, Seen, Which};
 use crate::render::findings::{self, Scanned, Verdict};
+use crate::resolve;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -74,6 +78,9 @@ struct How {
     /// Leave a scanner out, by its name under `security.host_scanners`; may be repeated
     #[arg(long, value_name = "NAME", value_parser = switch)]
     without: Vec<String>,
+    /// The organisation's directory, whose `suppressions` count [default: FULLSEND_ORG_DIR]. What is scanned has no say
+    #[arg(long, value_name = "DIR")]
+    org_dir: Option<PathBuf>,
 }
 
 pub fn origin(name: &str) -> Result<Origin, String> {
@@ -88,9 +95,20 @@ pub fn switch(name: &str) -> Result<String, String> {
 }
 
 impl How {
-    fn judge(&self) -> Judge {
+    fn judge(&self) -> Result<Judge, Failure> {
         let off = |toggles: Toggles, name: &String| toggles.switched(name, false).unwrap_or(toggles);
-        Judge::built_in(self.without.iter().fold(Toggles::default(), off), "")
+        let judge = Judge::built_in(self.without.iter().fold(Toggles::default(), off), "");
+        let Some(mut library) = open::named_organisation(self.org_dir.as_deref())? else {
+            return Ok(judge);
+        };
+        let mut problems = Vec::new();
+        let organisation = resolve::organisation(&mut library, &mut problems);
+        if problems.iter().any(Diagnostic::is_error) {
+            check::show(&library.sources, &problems);
+            let message = "the organisation's configuration is not valid, so its suppressions are not known";
+            return Err(Failure::new(Exit::Invalid, message).help("correct it, or leave --org-dir out"));
+        }
+        Ok(judge.accepting(guard::suppressions(organisation.as_deref()), &Moment::now().date()))
     }
 }
 
@@ -105,7 +123,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 }
 
 fn scan_texts(texts: &Texts, origin: Origin) -> Result<Exit, Failure> {
-    let (judge, origin) = (texts.how.judge(), texts.origin.unwrap_or(origin));
+    let (judge, origin) = (texts.how.judge()?, texts.origin.unwrap_or(origin));
     let standard = [PathBuf::from("-")];
     let files = if texts.files.is_empty() { &standard[..] } else { &texts.files[..] };
     let mut all = Vec::new();
@@ -130,7 +148,7 @@ fn read(file: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 fn scan_trees(trees: &Trees) -> Result<Exit, Failure> {
-    let judge = trees.how.judge();
+    let judge = trees.how.judge()?;
     let mut all = Vec::new();
     for directory in &trees.directories {
         if !directory.is_dir() {
@@ -164,29 +182,32 @@ fn scan_addresses(addresses: &Addresses) -> Result<Exit, Failure> {
                 None if findings.is_empty() => Verdict::Clean,
                 None => Verdict::Reported,
             };
-            Scanned { file: address.clone(), origin: Origin::Web, findings, verdict }
+            Scanned { file: address.clone(), origin: Origin::Web, findings, suppressed: Vec::new(), verdict }
         })
         .collect();
     print(&all, addresses.how.format)
 }
 
 fn look(judge: &Judge, file: &str, origin: Origin, bytes: &[u8]) -> Scanned {
-    match judge.file(bytes, origin, file) {
+    // Suppressions are for places as people write them.
+    let place = file.strip_prefix("./").unwrap_or(file);
+    match judge.file(bytes, origin, place) {
         Ok(opinion) => {
             let verdict = match judge.blocks(&opinion) {
                 Some(_) => Verdict::Blocked,
-                None if opinion.open.is_empty() => Verdict::Clean,
+                None if opinion == Opinion::default() => Verdict::Clean,
                 None => Verdict::Reported,
             };
-            let Opinion { open: findings, .. } = opinion;
-            Scanned { file: file.to_owned(), origin, findings, verdict }
+            let Opinion { open: findings, suppressed } = opinion;
+            Scanned { file: file.to_owned(), origin, findings, suppressed, verdict }
         }
         Err(broke) => unread(file, origin, broke.to_string()),
     }
 }
 
 fn unread(file: &str, origin: Origin, why: String) -> Scanned {
-    Scanned { file: file.to_owned(), origin, findings: Vec::new(), verdict: Verdict::Unread(why) }
+    let (findings, suppressed) = (Vec::new(), Vec::new());
+    Scanned { file: file.to_owned(), origin, findings, suppressed, verdict: Verdict::Unread(why) }
 }
 
 fn print(all: &[Scanned], format: Format) -> Result<Exit, Failure> {

@@ -115,6 +115,12 @@ impl Judge {
         Self { canary: Some(Arc::new(canary)), ..self }
     }
 
+    /// Findings that an organisation accepts, as of today (YYYY-MM-DD).
+    #[must_use]
+    pub fn accepting(self, suppressions: Vec<Suppression>, today: &str) -> Self {
+        Self { suppressions, today: Day::parse(today), ..self }
+    }
+
     #[must_use]
     pub fn failing_on(self, fail_on: Severity) -> Self {
         Self { fail_on, ..self }

@@ -12,6 +12,8 @@ pub struct Scanned {
     pub file: String,
     pub origin: Origin,
     pub findings: Vec<Finding>,
+    /// Accepted by the organisation, and why.
+    pub suppressed: Vec<(Finding, String)>,
     pub verdict: Verdict,
 }
 
@@ -38,12 +40,18 @@ impl Verdict {
 
 /// One object for each file.
 pub fn json(scanned: &Scanned) -> Json {
-    let Scanned { file, origin, findings, verdict } = scanned;
+    let Scanned { file, origin, findings, suppressed, verdict } = scanned;
+    let accepted = |(finding, reason): &(Finding, String)| {
+        let mut object = serde_json::to_value(finding).unwrap_or_default();
+        object["suppressed"] = reason.as_str().into();
+        object
+    };
     let mut object = json!({
         "file": file,
         "origin": origin.as_str(),
         "verdict": verdict.word(),
         "findings": serde_json::to_value(findings).unwrap_or_default(),
+        "suppressed": suppressed.iter().map(accepted).collect::<Vec<_>>(),
     });
     if let Verdict::Unread(why) = verdict {
         object["problem"] = why.as_str().into();
@@ -51,18 +59,21 @@ pub fn json(scanned: &Scanned) -> Json {
     object
 }
 
-/// One line for each finding, and what to do about it.
+/// One line for each finding, and what to do about it or why it is accepted.
 pub fn human(scanned: &Scanned) -> String {
     let file = clean_text(&scanned.file);
     if let Verdict::Unread(why) = &scanned.verdict {
         return format!("{file}: cannot be scanned: {}\n", clean_text(why));
     }
-    let lines = scanned.findings.iter().map(|finding| {
-        let Finding { rule, severity, span, excerpt, advice, .. } = finding;
+    let line = |finding: &Finding, note: &str, below: &str| {
+        let Finding { rule, severity, span, excerpt, .. } = finding;
         let (line, column, severity) = (span.line, span.column, severity.as_str());
-        format!("{file}:{line}:{column}: {severity} {rule}: {excerpt}\n    {advice}\n")
-    });
-    lines.collect()
+        format!("{file}:{line}:{column}: {note}{severity} {rule}: {excerpt}\n    {below}\n")
+    };
+    let open = scanned.findings.iter().map(|finding| line(finding, "", finding.advice));
+    let accepted =
+        scanned.suppressed.iter().map(|(finding, why)| line(finding, "suppressed ", &clean_text(why)));
+    open.chain(accepted).collect()
 }
 
 /// A mark on the line for each finding.
@@ -70,28 +81,52 @@ pub fn annotations(scanned: &Scanned) -> String {
     if let Verdict::Unread(why) = &scanned.verdict {
         return format!("{}\n", github::mark("error", &scanned.file, (1, 1), "unread", &clean_text(why)));
     }
-    let lines = scanned.findings.iter().map(|finding| {
-        let Finding { rule, severity, span, excerpt, advice, .. } = finding;
-        let text = format!("{excerpt}; {advice}");
+    let line = |finding: &Finding, level: &str, below: &str| {
+        let Finding { rule, span, excerpt, .. } = finding;
         let place = (span.line as usize, span.column as usize);
-        format!("{}\n", github::mark(level(*severity), &scanned.file, place, rule, &text))
-    });
-    lines.collect()
+        format!("{}\n", github::mark(level, &scanned.file, place, rule, &format!("{excerpt}; {below}")))
+    };
+    let open = scanned.findings.iter().map(|finding| line(finding, level(finding.severity), finding.advice));
+    let accepted = scanned
+        .suppressed
+        .iter()
+        .map(|(finding, why)| line(finding, "notice", &format!("suppressed: {}", clean_text(why))));
+    open.chain(accepted).collect()
 }
 
-/// One log with everything.
+/// One log with everything. What could not be read is no result; it is said about the run of the tool.
 pub fn log(all: &[Scanned]) -> Json {
-    let found = || all.iter().flat_map(|file| file.findings.iter().map(move |finding| (file, finding)));
-    let mut rules: Vec<&str> = found().map(|(_, finding)| finding.rule).collect();
+    let found = || {
+        all.iter().flat_map(|file| {
+            let open = file.findings.iter().map(|finding| (finding, None));
+            let accepted = file.suppressed.iter().map(|(finding, why)| (finding, Some(why.as_str())));
+            open.chain(accepted).map(move |(finding, why)| (file, finding, why))
+        })
+    };
+    let mut rules: Vec<&str> = found().map(|(_, finding, _)| finding.rule).collect();
     rules.sort_unstable();
     rules.dedup();
-    let results: Vec<Json> = found().map(|(file, finding)| result(&file.file, finding, &rules)).collect();
-    sarif::wrap(&rules, &results)
+    let results: Vec<Json> =
+        found().map(|(file, finding, why)| result(&file.file, finding, why, &rules)).collect();
+    let unread: Vec<Json> = all.iter().filter_map(notification).collect();
+    let mut log = sarif::wrap(&rules, &results);
+    log["runs"][0]["invocations"] =
+        json!([{ "executionSuccessful": unread.is_empty(), "toolExecutionNotifications": unread }]);
+    log
 }
 
-fn result(file: &str, finding: &Finding, rules: &[&str]) -> Json {
+fn notification(scanned: &Scanned) -> Option<Json> {
+    let Verdict::Unread(why) = &scanned.verdict else { return None };
+    Some(json!({
+        "level": "error",
+        "message": { "text": format!("cannot be scanned: {}", clean_text(why)) },
+        "locations": [{ "physicalLocation": { "artifactLocation": { "uri": sarif::uri(&scanned.file) } } }],
+    }))
+}
+
+fn result(file: &str, finding: &Finding, accepted: Option<&str>, rules: &[&str]) -> Json {
     let Finding { rule, severity, category, span, excerpt, advice } = finding;
-    json!({
+    let mut result = json!({
         "ruleId": rule,
         "ruleIndex": rules.iter().position(|known| known == rule),
         "level": level(*severity),
@@ -106,7 +141,12 @@ fn result(file: &str, finding: &Finding, rules: &[&str]) -> Json {
             },
         }}],
         "properties": { "severity": severity.as_str(), "category": category.as_str() },
-    })
+    });
+    if let Some(why) = accepted {
+        result["suppressions"] =
+            json!([{ "kind": "external", "status": "accepted", "justification": clean_text(why) }]);
+    }
+    result
 }
 
 fn level(severity: Severity) -> &'static str {

@@ -167,6 +167,11 @@ fn instead(layers: &Layers, directory: &str, name: &str, begin: &str) -> String 
     }
 }
 
+/// The organisation's own configuration, for commands that are not about a harness.
+pub fn organisation(library: &mut Library, problems: &mut Vec<Diagnostic>) -> Option<Rc<Config>> {
+    Configs::load(library, problems).organisation
+}
+
 /// The `config.yaml` files of the layers.
 struct Configs {
     organisation: Option<Rc<Config>>,
