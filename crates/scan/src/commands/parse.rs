@@ -1,6 +1,7 @@
 //! Reads a command line with the bash grammar and makes a `Script` of it. Knows which variables hold what, as far as
 //! the command line itself says. Judges nothing.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
 
@@ -8,6 +9,7 @@ use tree_sitter::{Node, ParseOptions, ParseState, Parser};
 
 use super::script::{Call, Redirect, Script};
 use super::{split, word};
+use crate::steps;
 
 /// Nobody nests commands deeper by hand.
 const MAX_DEPTH: usize = 100;
@@ -15,6 +17,11 @@ const MAX_DEPTH: usize = 100;
 const MAX_COMMAND: usize = 64 * 1024;
 /// The parser asks this often whether to go on; a command that needs more was made to be slow.
 const MAX_STEPS: usize = 20_000;
+/// As many bytes the parser may read, again and again included: it looks for the end of a here-document to the end of
+/// the command, for each of them.
+const MAX_READ: usize = 64 * MAX_COMMAND;
+/// It reads in pieces, so that what it reads can be counted.
+const PIECE: usize = 4096;
 
 pub(crate) fn parse(source: &str) -> Script {
     let mut builder = Builder { source, script: Script::default(), variables: HashMap::new() };
@@ -33,14 +40,21 @@ fn tree(source: &str) -> Option<tree_sitter::Tree> {
     }
     let mut parser = Parser::new();
     parser.set_language(&tree_sitter_bash::LANGUAGE.into()).expect("the grammar fits the library");
-    let mut steps = 0;
+    let (mut asked, read) = (0, Cell::new(0));
     let mut watch = |_: &ParseState| {
-        steps += 1;
-        if steps > MAX_STEPS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        asked += 1;
+        let goes_on = asked <= MAX_STEPS && read.get() <= MAX_READ;
+        if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
     let bytes = source.as_bytes();
-    let options = ParseOptions::new().progress_callback(&mut watch);
-    parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or_default(), None, Some(options))
+    let mut piece = |at: usize, _| {
+        let rest = bytes.get(at..).unwrap_or_default();
+        let piece = &rest[..rest.len().min(PIECE)];
+        read.set(read.get() + piece.len());
+        steps::count(piece.len());
+        piece
+    };
+    parser.parse_with_options(&mut piece, None, Some(ParseOptions::new().progress_callback(&mut watch)))
 }
 
 pub(super) struct Builder<'s> {

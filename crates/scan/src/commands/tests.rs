@@ -192,6 +192,9 @@ fn floods_are_bounded() {
         let _found = found(&flood);
     }
     denies(&"(".repeat(70_000), "unreadable-command");
+    denies(&"<<E\n".repeat(16_000), "unreadable-command");
+    let program = format!("cat > a.cc <<'EOF'\n{}EOF\nls", "std::cout << x << y;\n".repeat(2000));
+    assert!(found(&program).is_empty());
 }
 
 proptest! {

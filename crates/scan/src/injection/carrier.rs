@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use super::decode;
+use crate::steps;
 
 /// Longer contents are read up to here.
 const MAX_CONTENT: usize = 16 * 1024;
@@ -140,8 +141,9 @@ impl Ending {
         }
         if self.found.is_none() && self.searched.end < to {
             let unread = &text.as_bytes()[self.searched.end..to];
-            self.found =
-                memchr::memmem::find(unread, self.closing.as_bytes()).map(|at| self.searched.end + at);
+            let found = memchr::memmem::find(unread, self.closing.as_bytes());
+            steps::count(found.unwrap_or(unread.len()));
+            self.found = found.map(|at| self.searched.end + at);
             // An ending may begin in the last bytes and go on after them.
             let unread = text.floor_char_boundary(to.saturating_sub(self.closing.len() - 1));
             self.searched.end = self.found.map_or(unread.max(self.searched.end), |at| at + 1);
@@ -162,6 +164,7 @@ fn image_text_end(text: &str, from: usize, endings: &mut Endings) -> Option<usiz
 /// From the end of the tag that hides to the next closing tag.
 fn element(text: &str, style: usize, ending: &mut Ending) -> Option<Range<usize>> {
     let to = text.floor_char_boundary((style + MAX_TAG).min(text.len()));
+    steps::count(to - style);
     let start = style + text[style..to].find('>')? + 1;
     // A style sheet hides elements that are elsewhere.
     if text[style..start].contains(['{', '}', ';', '\n']) && !text[style..start].contains(['"', '\'']) {
@@ -175,6 +178,7 @@ fn element(text: &str, style: usize, ending: &mut Ending) -> Option<Range<usize>
 fn title(text: &str, start: usize) -> Option<Range<usize>> {
     let to = text.floor_char_boundary((start + MAX_TAG).min(text.len()));
     let line = text[start..to].split('\n').next()?;
+    steps::count(line.len());
     let opening = line.find([')', ' '])?;
     let after = &line[opening..];
     let quote = after.strip_prefix(" \"")?;

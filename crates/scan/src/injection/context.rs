@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use crate::search::{Literal, Search};
+use crate::steps;
 
 /// How far around a group of signs the text is read for its subject.
 const REACH: usize = 1500;
@@ -61,6 +62,7 @@ pub(super) struct Context {
 pub(super) fn around(text: &str, range: &Range<usize>) -> Context {
     let before = &text[text.floor_char_boundary(range.start.saturating_sub(REACH))..range.start];
     let after = &text[range.end..text.ceil_char_boundary((range.end + REACH).min(text.len()))];
+    steps::count(before.len() + after.len());
     let mut seen = 0u64;
     for part in [before, after] {
         SUBJECTS.each(part, |index, _| seen |= 1 << index);

@@ -7,6 +7,7 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use super::carrier::{Carrier, Kind};
+use crate::steps;
 
 const MIN_BASE64: usize = 24;
 const MIN_HEXADECIMAL: usize = 32;
@@ -55,6 +56,7 @@ fn runs(text: &str, carriers: &mut Vec<Carrier>) {
         let end = at
             + MIN_BASE64
             + bytes[at + MIN_BASE64..].iter().take_while(|byte| ENCODED[usize::from(**byte)]).count();
+        steps::count(end - start);
         if end - start >= MIN_BASE64 {
             let run = &text[start..end.min(start + MAX_ENCODED)];
             carriers.extend(decode_run(run).map(|(kind, content)| Carrier {
@@ -121,6 +123,7 @@ fn percent(text: &str, carriers: &mut Vec<Carrier>) {
             at + bytes[at..].iter().take(MAX_ENCODED).take_while(|byte| is_address_byte(**byte)).count();
         from = end.max(at + 1);
         let run = &bytes[at..end];
+        steps::count(run.len());
         let letters =
             run.windows(3).filter(|part| part[0] == b'%' && is_encoded_letter(part[1], part[2])).count();
         let spaces = run.windows(3).filter(|part| part == b"%20").count()
@@ -176,6 +179,7 @@ fn escapes(text: &str, carriers: &mut Vec<Carrier>) {
         {
             let window = &text[at..text.floor_char_boundary((at + MAX_ENCODED).min(text.len()))];
             let (content, count, length) = decode_escapes(window);
+            steps::count(length);
             from = at + length.max(opening.len());
             if count >= 6 && carriers.len() < MAX_CARRIERS {
                 carriers.extend(readable(content.as_bytes()).map(|content| Carrier {
@@ -235,6 +239,7 @@ pub(super) fn line_around(text: &str, at: usize) -> Range<usize> {
     let to = text.ceil_char_boundary((at + REACH).min(text.len()));
     let start = text[from..at].rfind('\n').map_or(from, |newline| from + newline + 1);
     let end = text[at..to].find('\n').map_or(to, |newline| at + newline);
+    steps::count(end - start);
     start..end
 }
 

@@ -15,6 +15,7 @@ use crate::finding::Category;
 use crate::hit::Hit;
 use crate::origin::Origin;
 use crate::search::{Literal, Search};
+use crate::steps;
 use crate::unicode::{Letters, fold};
 use carrier::Carrier;
 use score::Judgement;
@@ -118,7 +119,11 @@ fn signs_in(text: &str) -> Vec<Sign> {
 
 /// A hidden text with signs in it is worse than the same text in the open.
 fn judge_carrier(text: &str, carrier: &Carrier, origin: Origin) -> Option<Hit> {
+    steps::count(carrier.content.len());
     let signs = signs_in(&carrier.content);
+    if signs.is_empty() {
+        return None;
+    }
     let context = context::around(text, &carrier.range);
     let judgement = score::judge_hidden(&carrier.content, signs, origin, context, carrier.kind.bonus())?;
     let detail = format!("{}: {}", carrier.kind.description(), &carrier.content[judgement.range.clone()]);

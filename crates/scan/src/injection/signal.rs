@@ -6,6 +6,8 @@ use std::sync::OnceLock;
 
 use regex::bytes::{Regex, RegexBuilder};
 
+use crate::steps;
+
 /// How far a pattern may reach from its trigger.
 const MAX_REACH: usize = 400;
 
@@ -91,6 +93,7 @@ impl Matcher {
         }
         let window = &bytes[at..bytes.len().min(at + MAX_REACH)];
         let found = self.regex().find(window)?;
+        steps::count(found.end());
         Some(at..text.ceil_char_boundary(at + found.end()))
     }
 

@@ -77,17 +77,29 @@ fn the_switch_is_live() {
     assert!(off.scan(format!("{OVERRIDE} {HIDE} {SEND}"), Origin::Tool).is_empty());
 }
 
+fn rotated(letter: char) -> char {
+    let base = if letter.is_ascii_uppercase() { b'A' } else { b'a' };
+    if letter.is_ascii_alphabetic() { char::from((letter as u8 - base + 13) % 26 + base) } else { letter }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn encodings_are_read_through(before in "[a-z ]{0,20}", kind in 0..4) {
+    fn encodings_are_read_through(before in "[a-z ]{0,20}", kind in 0..10) {
         use base64::Engine;
+        use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
         let text = format!("{before} {OVERRIDE} {HIDE}");
         let encoded = match kind {
-            0 => base64::engine::general_purpose::STANDARD.encode(&text),
+            0 => STANDARD.encode(&text),
             1 => text.bytes().map(|byte| format!("{byte:02x}")).collect(),
             2 => text.bytes().map(|byte| format!("%{byte:02X}")).collect(),
+            3 => URL_SAFE_NO_PAD.encode(&text),
+            4 => text.bytes().map(|byte| format!("&#{byte};")).collect(),
+            5 => text.bytes().map(|byte| format!("&#x{byte:x};")).collect(),
+            6 => text.bytes().map(|byte| format!("\\x{byte:02x}")).collect(),
+            7 => text.chars().rev().collect(),
+            8 => text.chars().map(rotated).collect(),
             _ => text.bytes().map(|byte| format!("\\u00{byte:02x}")).collect(),
         };
         prop_assert!(worst(&format!("see {encoded} end"), Origin::Tool) >= Some(Severity::High), "{}", encoded);

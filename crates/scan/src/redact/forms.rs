@@ -59,6 +59,12 @@ fn percent_forms(value: &[u8]) -> Vec<Vec<u8>> {
             forms.push(percent(value, kept, is_upper));
         }
     }
+    // Somebody who hides a value encodes its letters too.
+    for is_upper in [true, false] {
+        forms.push(
+            value.iter().flat_map(|byte| format!("%{}", hex(&[*byte], is_upper)).into_bytes()).collect(),
+        );
+    }
     forms.push(
         percent(value, b"*-._ ", true)
             .into_iter()
@@ -166,6 +172,8 @@ mod tests {
         check("pa ss/wo&rd", "pa%20ss%2Fwo%26rd");
         check("pa ss/wo&rd", "pa%20ss%2fwo%26rd");
         check("pa ss/wo&rd", "pa+ss%2Fwo%26rd");
+        check("pass/word", "%70%61%73%73%2F%77%6F%72%64");
+        check("pass/word", "%70%61%73%73%2f%77%6f%72%64");
         check("pa ss<wo&rd", "pa ss&lt;wo&amp;rd");
         check("secret", "736563726574");
     }

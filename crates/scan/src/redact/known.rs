@@ -8,6 +8,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 
 use super::marker::{self, Marker};
 use super::{Mask, Redactor, TooShort, forms, wrapped};
+use crate::steps;
 
 /// A fragment shorter than this gives nothing away.
 const MIN_FRAGMENT: usize = 8;
@@ -134,6 +135,7 @@ impl KnownValues {
                 let common = common_start(&bytes[hit.start()..], &form.bytes);
                 hit.start()..hit.start() + common
             };
+            steps::count(range.len());
             let is_whole = range.len() == form.bytes.len();
             let is_cut = || {
                 if anchor.is_end { is_cut_before(bytes, range.start) } else { is_cut_after(bytes, range.end) }

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::name::{self, Naming};
 use super::{Confidence, SecretMatch, randomness};
+use crate::steps;
 
 /// Names, gaps and values are short; looking further would let one text be read many times.
 const MAX_NAME: usize = 64;
@@ -127,6 +128,7 @@ fn value_range(text: &str, start: usize) -> Option<(Range<usize>, bool)> {
         Some(quote) => end_of_quoted(window, quote, escapes == 1)?,
         None => window.iter().take_while(|byte| !ends_bare_value(**byte)).count(),
     };
+    steps::count(length);
     let range = begin..begin + length;
     (length > 0 && text.is_char_boundary(range.end)).then_some((range, quote.is_some()))
 }

@@ -1,6 +1,7 @@
 //! Private keys in PEM and its relatives. The whole block is the secret; a block that was cut off is one too.
 
 use super::{Confidence, SecretMatch};
+use crate::steps;
 
 /// What a block must hold to be a key and not a picture of one.
 const MIN_BODY: usize = 40;
@@ -74,6 +75,7 @@ fn body_end(bytes: &[u8], start: usize) -> usize {
         }
         at += 1;
     }
+    steps::count(at - start);
     at
 }
 

@@ -60,9 +60,9 @@ pub fn find_secrets(text: &str) -> Vec<SecretMatch> {
     merge(found)
 }
 
-/// The number of vendor formats.
-pub fn format_count() -> usize {
-    formats::all().count()
+/// The names of the vendors' formats.
+pub fn format_names() -> impl Iterator<Item = &'static str> {
+    formats::all().map(|format| format.name)
 }
 
 /// What to look at when a literal was seen.

@@ -1,6 +1,10 @@
 //! Tells a secret from a word, a placeholder and an example. Errs towards "secret" for what a vendor's prefix already
 //! names, and towards "word" for what merely stands after `password =`.
 
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+
 /// Parts of values that only people who write examples use.
 const EXAMPLE_PARTS: &[&str] = &[
     "example",
@@ -115,6 +119,12 @@ const COMMON_VALUES: &[&str] = &[
 /// Well-known tokens of public documentation.
 const FAMOUS: &[&str] = &["SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c", "wJalrXUtnFEMI"];
 
+/// Values are long at times, and there may be many of them: all parts are looked for at once.
+static EXAMPLES: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    let builder = AhoCorasick::builder().ascii_case_insensitive(true).build(EXAMPLE_PARTS);
+    builder.expect("a few words fit in an automaton")
+});
+
 /// Shannon entropy in bits per character.
 pub(crate) fn entropy(text: &str) -> f64 {
     let mut counts = [0u32; 256];
@@ -128,8 +138,7 @@ pub(crate) fn entropy(text: &str) -> f64 {
 
 /// Whether the body of a token is one that documentation invents: a placeholder word, or hardly any variety.
 pub(crate) fn is_example(body: &str) -> bool {
-    let lower = body.to_ascii_lowercase();
-    EXAMPLE_PARTS.iter().any(|part| lower.contains(part))
+    EXAMPLES.is_match(body)
         || FAMOUS.iter().any(|famous| body.contains(famous))
         || (body.len() >= 8 && entropy(body) < 2.2)
         || longest_run(body.as_bytes()) >= 6
@@ -137,8 +146,7 @@ pub(crate) fn is_example(body: &str) -> bool {
 
 /// Whether a value is a setting, a default or a reference instead of a secret.
 pub(crate) fn is_common_value(value: &str) -> bool {
-    let lower = value.to_ascii_lowercase();
-    COMMON_VALUES.contains(&lower.as_str()) || is_example(value)
+    COMMON_VALUES.iter().any(|common| value.eq_ignore_ascii_case(common)) || is_example(value)
 }
 
 /// Letters and digits together, or several kinds of characters: what generators make and prose does not.

@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use super::{Confidence, SecretMatch, randomness};
+use crate::steps;
 
 const MAX_AUTHORITY: usize = 512;
 const MIN_PASSWORD: usize = 3;
@@ -43,6 +44,7 @@ pub(super) fn find(text: &str, hit: Range<usize>) -> Option<SecretMatch> {
     let scheme = &text[hit.start - before.take_while(is_scheme_byte).count()..hit.start];
     let window = &bytes[hit.end..bytes.len().min(hit.end + MAX_AUTHORITY)];
     let authority = window.iter().take_while(|byte| !ends_authority(**byte)).count();
+    steps::count(authority);
     let at_sign = window[..authority].iter().rposition(|byte| *byte == b'@')?;
     let colon = window[..at_sign].iter().position(|byte| *byte == b':')?;
     let range = hit.end + colon + 1..hit.end + at_sign;

@@ -12,6 +12,7 @@ use policy::address::{Class, classify, parse_literal};
 use crate::finding::{Category, Severity};
 use crate::hit::Hit;
 use crate::origin::Origin;
+use crate::steps;
 use url::Url;
 
 const MAX_URL: usize = 2048;
@@ -220,6 +221,9 @@ fn address_around(text: &str, at: usize, limit: usize) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let is_scheme = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
     let start = at - bytes[at.saturating_sub(16)..at].iter().rev().take_while(is_scheme).count();
+    if start == at {
+        return None;
+    }
     let rest = &text[at..text.floor_char_boundary((at + limit).min(text.len()))];
     let ends = |letter: char| {
         letter.is_whitespace()
@@ -227,8 +231,9 @@ fn address_around(text: &str, at: usize, limit: usize) -> Option<Range<usize>> {
             || matches!(letter, '"' | '\'' | '`' | '<' | '>' | '|' | ';' | '{' | '}' | '“' | '”')
     };
     let end = at + rest.find(ends).unwrap_or(rest.len());
+    steps::count(end - start);
     let trimmed = text[start..end].trim_end_matches(['.', ',', ')', ']', '!', '?', ':', '*', '_']);
-    (start < at).then_some(start..start + trimmed.len())
+    Some(start..start + trimmed.len())
 }
 
 /// Addresses in a text that somebody else wrote. Plain internal ones are everywhere in documentation and say nothing;

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::{Mark, next};
 use crate::finding::Severity;
+use crate::steps;
 
 /// A sequence that does not end soon is cut here; the rest is judged as text.
 const MAX_SEQUENCE: usize = 4096;
@@ -104,6 +105,7 @@ fn end_of_csi(text: &str, start: usize) -> usize {
 fn end_of_string(text: &str, start: usize) -> usize {
     let limit = text.floor_char_boundary((start + MAX_SEQUENCE).min(text.len()));
     let window = &text.as_bytes()[start..limit];
+    steps::count(window.len());
     for (offset, byte) in window.iter().enumerate() {
         match byte {
             0x07 => return start + offset + 1,

@@ -17,6 +17,7 @@ pub use clean::{clean, clean_json};
 
 use crate::finding::{Category, Severity};
 use crate::hit::Hit;
+use crate::steps;
 
 /// One suspicious stretch of a text.
 pub(crate) struct Mark {
@@ -184,6 +185,7 @@ fn line_around<'t>(text: &'t str, range: &Range<usize>) -> &'t str {
     let to = text.ceil_char_boundary((range.end + MAX_DISTANCE).min(text.len()));
     let start = text[from..range.start].rfind('\n').map_or(from, |at| from + at + 1);
     let end = text[range.end..to].find('\n').map_or(to, |at| range.end + at);
+    steps::count(end - start);
     &text[start..end]
 }
 

@@ -7,7 +7,7 @@ pub(super) const SIGNALS: &[Signal] = &[
     sign(
         Exfiltration,
         5,
-        "send|upload|post|email|exfiltrate|leak|forward|transmit|submit|share|copy|publish",
+        "send|upload|post|email|exfiltrate|leak|forward|transmit|submit|publish",
         r"(?:send|upload|post|e?mail|exfiltrate|leak|forward|transmit|submit|publish) <6>(?:environment variables?|env vars?|credentials?|api keys?|secrets?|ssh keys?|private keys?|passwords?|access tokens?|auth tokens?|\.env\b|id_rsa|\.ssh|\.aws|cookies|chat history|conversation history|system prompt|contents? of (?:the |your )?(?:file|\.env|~/)) <10>(?:to|via|at|using|in a request)\b.{0,60}?(?:https?://|@[\w-]+\.|webhook|attacker|external|the following|my (?:server|email|endpoint)|url|address|server)",
     ),
     sign(

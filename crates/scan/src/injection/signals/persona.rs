@@ -68,7 +68,7 @@ pub(super) const SIGNALS: &[Signal] = &[
     sign(
         PersonaOverride,
         4,
-        "even if|no matter|regardless of how|however|doesn't matter|does not matter|doesn’t matter|no matter how|no matter what",
+        "even if|no matter|regardless of how|doesn't matter|does not matter|doesn’t matter|no matter how|no matter what",
         r"(?:even if|no matter|regardless of how|(?:doesn.t|doesn...t|does not) matter) <8>(?:illegal|unethical|immoral|inappropriate|harmful|offensive|dangerous|explicit|against (?:the )?(?:law|polic\w+|rules)|goes against|controversial|violent|evil|wrong|fake|made up|untrue)\b",
     ),
     sign(
