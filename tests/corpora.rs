@@ -3,11 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use scan::{Category, Finding, Origin, Scanner, Severity};
+use scan::{Category, Finding, Origin, Scanner, Severity, Toggles};
 use serde_json::Value;
 
 fn root() -> PathBuf {
@@ -50,17 +51,22 @@ fn cases(category: Category) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// What a family has to say about one of its cases.
+fn findings(scanner: &Scanner, category: Category, case: &Value) -> Vec<Finding> {
+    let (text, origin) = (field(case, "text"), Origin::parse(field(case, "origin")).unwrap());
+    let mut findings = match category {
+        Category::Commands => scanner.scan_command(text),
+        Category::SsrfValidator => scanner.scan_address(text),
+        _ => scanner.scan(text, origin),
+    };
+    findings.retain(|finding| finding.category == category);
+    findings
+}
+
 fn check_cases(category: Category) {
     let mut wrong = Vec::new();
     for case in cases(category) {
-        let (text, origin) = (field(&case, "text"), Origin::parse(field(&case, "origin")).unwrap());
-        let scanner = Scanner::default();
-        let mut findings = match category {
-            Category::Commands => scanner.scan_command(text),
-            Category::SsrfValidator => scanner.scan_address(text),
-            _ => scanner.scan(text, origin),
-        };
-        findings.retain(|finding| finding.category == category);
+        let findings = findings(&Scanner::default(), category, &case);
         let found: Vec<_> = findings.iter().map(|finding| (finding.rule, finding.severity)).collect();
         let is_right = if field(&case, "label") == "attack" {
             let least = Severity::parse(field(&case, "severity")).unwrap();
@@ -246,12 +252,63 @@ fn cases_of_models() {
     }
 }
 
-/// A family without cases and without a page is not finished.
+/// The rules of a family, from the first column of the table on its page.
+fn rules_of(category: Category) -> Vec<String> {
+    let page = root().join("docs/rules").join(category.as_str()).with_extension("md");
+    let text = fs::read_to_string(&page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
+    let columns = text.lines().filter_map(|line| line.strip_prefix("| `")?.split(" |").next());
+    columns.flat_map(|column| column.split('`').step_by(2).map(str::to_owned)).collect()
+}
+
+/// A family without a page, without true and false cases, or with a rule that no case shows is not finished.
 #[test]
-fn every_family_has_cases_and_a_page() {
+fn every_family_has_a_page_and_every_rule_its_cases() {
     for category in Category::ALL {
-        assert!(!cases(category).is_empty(), "{}", category.as_str());
-        let page = root().join("docs/rules").join(category.as_str()).with_extension("md");
-        assert!(page.is_file(), "{} is missing", page.display());
+        let (cases, rules, name) = (cases(category), rules_of(category), category.as_str());
+        let labels: BTreeSet<&str> = cases.iter().map(|case| field(case, "label")).collect();
+        assert!(labels.len() >= 2, "{name} has only {labels:?}");
+        let shown: BTreeSet<&str> = cases.iter().map(|case| field(case, "rule")).collect();
+        let missing: Vec<&String> = rules.iter().filter(|rule| !shown.contains(rule.as_str())).collect();
+        assert!(missing.is_empty(), "{name} has no case of {missing:?}");
+    }
+}
+
+/// What a scanner finds in the cases is on the page of its family. The formats of tokens are there as a number.
+#[test]
+fn every_rule_that_is_found_is_on_its_page() {
+    let formats: BTreeSet<&str> = scan::format_names().collect();
+    let page = fs::read_to_string(root().join("docs/rules/secret_redactor.md")).unwrap();
+    assert!(page.contains(&format!("{} formats", formats.len())), "there are {}", formats.len());
+    for (category, _) in SWITCHES {
+        let rules = rules_of(*category);
+        for finding in cases(*category).iter().flat_map(|case| findings(&Scanner::default(), *category, case))
+        {
+            let is_format = *category == Category::SecretRedactor && formats.contains(finding.rule);
+            let is_hidden = *category == Category::Commands && finding.advice.contains("nobody can see them");
+            let is_there = rules.iter().any(|rule| rule == finding.rule);
+            assert!(is_there || is_format || is_hidden || finding.rule == "private-key", "{}", finding.rule);
+        }
+    }
+}
+
+/// Families that judge a text by itself, and their switches.
+const SWITCHES: &[(Category, &str)] = &[
+    (Category::UnicodeNormalizer, "unicode_normalizer"),
+    (Category::ContextInjection, "context_injection"),
+    (Category::SsrfValidator, "ssrf_validator"),
+    (Category::SecretRedactor, "secret_redactor"),
+    (Category::Commands, "tirith"),
+];
+
+/// Each family alone finds its cases, and with its switch off nothing of it is found.
+#[test]
+fn every_switch_is_live() {
+    for (category, switch) in SWITCHES {
+        let alone = Scanner::new(Toggles::NONE.switched(switch, true).unwrap());
+        let without = Scanner::new(Toggles::default().switched(switch, false).unwrap());
+        for case in cases(*category).iter().filter(|case| field(case, "label") == "attack") {
+            assert!(!findings(&alone, *category, case).is_empty(), "{switch} alone: {case}");
+            assert!(findings(&without, *category, case).is_empty(), "without {switch}: {case}");
+        }
     }
 }

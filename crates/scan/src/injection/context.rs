@@ -47,6 +47,13 @@ const SUBJECT: &[&str] = &[
     "test case",
     "pentest",
     "ctf",
+    // Rules of conduct name what they forbid.
+    "code of conduct",
+    "harassment",
+    "harassing",
+    "unacceptable behav",
+    "community leader",
+    "project maintainer",
 ];
 
 static SUBJECTS: LazyLock<Search<usize>> = LazyLock::new(|| {
