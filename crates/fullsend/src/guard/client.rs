@@ -37,12 +37,16 @@ fn ask_at(socket: &Path, runtime: &str, token: &str, body: &[u8]) -> io::Result<
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(format!("{runtime} {token}\n").as_bytes())?;
-    stream.write_all(body)?;
-    stream.shutdown(Shutdown::Write)?;
+    // A guard that refuses may not read everything; its answer is there all the same.
+    let written = stream
+        .write_all(format!("{runtime} {token}\n").as_bytes())
+        .and_then(|()| stream.write_all(body))
+        .and_then(|()| stream.shutdown(Shutdown::Write));
     let mut bytes = Vec::new();
-    stream.take(MAX_ANSWER).read_to_end(&mut bytes)?;
-    decode(&bytes).ok_or_else(|| io::Error::other("the guard broke off"))
+    let read = stream.take(MAX_ANSWER).read_to_end(&mut bytes);
+    decode(&bytes).ok_or_else(|| {
+        written.and(read.map(|_| ())).err().unwrap_or_else(|| io::Error::other("the guard broke off"))
+    })
 }
 
 pub(super) fn encode(answer: &HookAnswer) -> Vec<u8> {
