@@ -39,7 +39,7 @@ fn run(world: &World) -> (String, Vec<Json>) {
 /// Asks the proxy for a tunnel, from bash alone: a second program on the same connection would make the caller unclear.
 fn connect(world: &World, host: &str, port: u16) {
     world.write("repo/probe.sh", format!(
-        "exec 3<>/dev/tcp/127.0.0.1/3128\nprintf 'CONNECT {host}:{port} HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n' >&3\nwhile read -r -t 5 line <&3; do echo \"$line\"; done; echo \"$line\"\n"
+        "exec 3<>/dev/tcp/127.0.0.1/3128\nprintf 'CONNECT {host}:{port} HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n' >&3\nwhile read -r -t 30 line <&3; do echo \"$line\"; done; echo \"$line\"\n"
     ));
 }
 

@@ -79,6 +79,7 @@ impl Guard {
             Standing::Settled(decision) => return decision,
             Standing::Other => self.deny("the model asked for something else"),
             Standing::Denied(decision) => decision,
+            Standing::Open if self.is_judged(id, tool, input) => self.confirmed(tool, input),
             Standing::Open => match self.decide(tool, input, Ask::Programs) {
                 Decision::Allow => self.confirmed(tool, input),
                 denied => denied,
@@ -86,6 +87,19 @@ impl Guard {
         };
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).settle(id, &decision);
         self.announce(id, tool, decision)
+    }
+
+    /// Whether the door has judged by the rules what the hook shows, and no program of the host is to be asked.
+    fn is_judged(&self, id: &str, tool: &str, input: &Json) -> bool {
+        let asked = self.calls.lock().unwrap_or_else(PoisonError::into_inner).get(id);
+        // A runtime may call a command what the model did not.
+        let is_alike = |(asked, given): (String, Json)| {
+            let habits = dialect::habits(self.runtime);
+            dialect::command(&asked, &given) == dialect::command(tool, input)
+                && dialect::address(&asked, &given) == dialect::address(tool, input)
+                && (habits.name_of)(&asked) == (habits.name_of)(tool)
+        };
+        !self.judge.asks_programs() && asked.is_some_and(is_alike)
     }
 
     fn announce(&self, id: &str, tool: &str, decision: Decision) -> Decision {

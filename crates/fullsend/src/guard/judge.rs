@@ -72,6 +72,11 @@ pub struct Judge {
 }
 
 impl Judge {
+    /// Whether programs of the host judge too.
+    pub(super) fn asks_programs(&self) -> bool {
+        self.tirith.is_some()
+    }
+
     /// The same with one check alone, if that one is on.
     pub(super) fn only(&self, name: &str) -> Self {
         let toggles = neutral::narrowed(self.scanner.toggles(), name);
