@@ -1,12 +1,24 @@
-//! Options mean one thing everywhere. What a runtime cannot honour, of the harness or of the agent's definition, is an
-//! error of `check` and of `run`, and never left out in silence.
+//! Options mean one thing everywhere: what the harness says stands above what the agent's definition says. What a runtime
+//! cannot honour of either is an error of `check` and of `run`, and never left out in silence.
 
-use yaml::{Diagnostic, Span};
+use yaml::{At, Diagnostic, Span};
 
 use super::native::tools;
 use crate::check::Checked;
 use crate::harness::frontmatter::AgentFrontmatter;
 use crate::harness::names::{Effort, RuntimeName};
+
+/// The model that is asked for; `None` where the runtime chooses.
+pub fn model(checked: &Checked) -> Option<&str> {
+    let about = checked.agent.frontmatter.as_ref().and_then(|about| about.model.as_ref());
+    let model = checked.resolved.harness.model.as_ref().or(about);
+    model.map(|model| model.as_str()).filter(|model| *model != "inherit")
+}
+
+pub fn effort(checked: &Checked) -> Option<&At<Effort>> {
+    let about = checked.agent.frontmatter.as_ref().and_then(|about| about.effort.as_ref());
+    checked.resolved.harness.effort.as_ref().or(about)
+}
 
 /// One error for each option that this runtime would have to ignore.
 pub fn refused(checked: &Checked) -> Vec<Diagnostic> {
@@ -20,9 +32,8 @@ pub fn refused(checked: &Checked) -> Vec<Diagnostic> {
         found.say(plugin.at, "plugins", "only `runtime: claude` has plugins");
     }
     let about = checked.agent.frontmatter.as_ref();
-    let effort = harness.effort.as_ref().or(about.and_then(|about| about.effort.as_ref()));
     if let Some(effort) =
-        effort.filter(|effort| effort.value == Effort::Max && found.runtime == RuntimeName::Codex)
+        effort(checked).filter(|effort| effort.value == Effort::Max && found.runtime == RuntimeName::Codex)
     {
         found.say(effort.at, "effort: max", "its highest is `xhigh`");
     }

@@ -13,7 +13,7 @@ use crate::runtime::contract::{self, Contract};
 use crate::runtime::process::{self, Ended};
 use crate::runtime::state::{self, StateFile};
 use crate::runtime::{
-    Attempt, Conversation, Ending, RuntimeError, Scene, Task, handin, inside, prompt, schema,
+    Attempt, Conversation, Ending, RuntimeError, Scene, Task, handin, inside, options, prompt, schema,
 };
 
 /// A schema larger than this is not given on a command line; the output is checked all the same.
@@ -62,7 +62,7 @@ fn prepare(scene: &Scene<'_>, task: &Task) -> Result<String, RuntimeError> {
 }
 
 fn arguments(scene: &Scene<'_>, task: &Task, session: &str) -> Vec<String> {
-    let (checked, harness) = (&scene.cleared.checked, &scene.cleared.checked.resolved.harness);
+    let checked = &scene.cleared.checked;
     let about = checked.agent.frontmatter.as_ref();
     let program = scene.program.map_or("claude", |program| program.path.as_str());
     let mut words: Vec<String> = vec![program.to_owned()];
@@ -79,11 +79,10 @@ fn arguments(scene: &Scene<'_>, task: &Task, session: &str) -> Vec<String> {
         add("--debug-file", &format!("{}/{log}", contract().config_directory));
     }
     add(if task.conversation.is_some() { "--resume" } else { "--session-id" }, session);
-    let model = harness.model.as_ref().or(about.and_then(|about| about.model.as_ref()));
-    if let Some(model) = model.filter(|model| model.as_str() != "inherit") {
-        add("--model", model.as_str());
+    if let Some(model) = options::model(checked) {
+        add("--model", model);
     }
-    if let Some(effort) = harness.effort.as_ref().or(about.and_then(|about| about.effort.as_ref())) {
+    if let Some(effort) = options::effort(checked) {
         add("--effort", &effort.to_string());
     }
     if let Some(turns) = about.and_then(|about| about.max_turns) {

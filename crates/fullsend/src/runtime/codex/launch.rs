@@ -12,7 +12,9 @@ use crate::harness::names::RuntimeName;
 use crate::runtime::contract::{self, Contract};
 use crate::runtime::process::{self, Ended};
 use crate::runtime::state;
-use crate::runtime::{Attempt, Conversation, Ending, RuntimeError, Scene, Task, handin, prompt, schema};
+use crate::runtime::{
+    Attempt, Conversation, Ending, RuntimeError, Scene, Task, handin, options, prompt, schema,
+};
 
 /// A model whose tools are called one by one, each with its hooks. Newer ones call tools from code that they write, and
 /// then no hook's question can be matched with what the model asked for.
@@ -53,8 +55,7 @@ fn prepare(scene: &Scene<'_>, task: &Task) -> Result<(), RuntimeError> {
 }
 
 fn arguments(scene: &Scene<'_>, task: &Task) -> Vec<String> {
-    let (checked, harness) = (&scene.cleared.checked, &scene.cleared.checked.resolved.harness);
-    let about = checked.agent.frontmatter.as_ref();
+    let checked = &scene.cleared.checked;
     let program = scene.program.map_or("codex", |program| program.path.as_str());
     let mut words: Vec<String> = vec![program.to_owned(), "exec".to_owned()];
     if let Some(conversation) = &task.conversation {
@@ -63,10 +64,8 @@ fn arguments(scene: &Scene<'_>, task: &Task) -> Vec<String> {
     let flags =
         ["--json", "--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check", "--ignore-rules"];
     words.extend(flags.map(str::to_owned));
-    let model = harness.model.as_ref().or(about.and_then(|about| about.model.as_ref()));
-    let model = model.map(|model| model.as_str()).filter(|model| *model != "inherit");
-    words.extend(["-m".to_owned(), model.unwrap_or(DEFAULT_MODEL).to_owned()]);
-    if let Some(effort) = harness.effort.as_ref().or(about.and_then(|about| about.effort.as_ref())) {
+    words.extend(["-m".to_owned(), options::model(checked).unwrap_or(DEFAULT_MODEL).to_owned()]);
+    if let Some(effort) = options::effort(checked) {
         words.extend(["-c".to_owned(), format!("model_reasoning_effort=\"{}\"", effort.value)]);
     }
     if checked.hand_in().schema.is_some_and(|schema| schema::strict(schema).is_some()) {

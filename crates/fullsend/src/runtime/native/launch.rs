@@ -14,7 +14,7 @@ use crate::harness::names::RuntimeName;
 use crate::runtime::process::{self, Ended};
 use crate::runtime::state::StateFile;
 use crate::runtime::{
-    Attempt, Conversation, Ending, RuntimeError, Scene, Task, contract, inside, prompt, skills,
+    Attempt, Conversation, Ending, RuntimeError, Scene, Task, contract, inside, options, prompt, skills,
 };
 
 /// Of one attempt, where nothing else bounds it.
@@ -67,9 +67,6 @@ fn describe(scene: &Scene<'_>, task: &Task) -> AgentTask {
     let (checked, harness) = (&cleared.checked, &cleared.checked.resolved.harness);
     let config = contract::of(RuntimeName::Native).config_directory;
     let frontmatter = checked.agent.frontmatter.as_ref();
-    let model = harness.model.as_ref().or(frontmatter.and_then(|about| about.model.as_ref()));
-    let model = model.filter(|model| model.as_str() != "inherit");
-    let effort = harness.effort.as_ref().or(frontmatter.and_then(|about| about.effort.as_ref()));
     let tools = frontmatter.and_then(|about| about.tools.as_ref()).map(|names| names.0.clone());
     let not = frontmatter.and_then(|about| about.disallowed_tools.as_ref()).map(|names| names.0.clone());
     let own_turns = frontmatter.and_then(|about| about.max_turns);
@@ -79,8 +76,8 @@ fn describe(scene: &Scene<'_>, task: &Task) -> AgentTask {
         door: inside::DOOR,
         guard: scene.guard.hook_arguments(),
         speaks,
-        model: model.map_or_else(|| default_model(speaks).to_owned(), |model| model.to_string()),
-        effort: effort.map(|effort| effort.to_string()),
+        model: options::model(checked).unwrap_or_else(|| default_model(speaks)).to_owned(),
+        effort: options::effort(checked).map(|effort| effort.to_string()),
         system: format!("{}{}", cleared.agent_text, skills::listing(cleared, config)),
         prompt: prompt::prompt(cleared, task),
         conversation: task.conversation.as_ref().and_then(restored),
