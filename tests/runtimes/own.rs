@@ -176,7 +176,8 @@ fn a_long_conversation_is_kept_within_its_budget() {
 fn an_answer_is_heard_while_it_is_spoken() {
     let mut slow: Vec<Json> = (0..7).map(|number| json!({ "text": format!("word {number} ") })).collect();
     slow.extend([json!({ "shell": "true" }), json!({ "pause": 1.2 })]);
-    let scenario = json!({ "turns": [slow, [{ "finish": good() }]] });
+    // The first line is waited for with another patience.
+    let scenario = json!({ "turns": [[{ "shell": "true" }], slow, [{ "finish": good() }]] });
     let stage = Stage::with("native", "streaming", &scenario, "watchdog:\n  idle_seconds: 5\n").unwrap();
     stage.ends(0);
     assert_eq!(stage.server.requests()[0]["body"]["stream"], true);
