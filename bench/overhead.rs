@@ -1,6 +1,7 @@
-//! What a run costs beside its agent: everything but the agent's own time for the bundled example, and the time from the
-//! command's start to the agent's, in a small repository and in one of 50,000 files. The peer is `git status` there: one
-//! walk over the tree, which every tool that looks at a repository makes.
+//! What a run costs beside its agent, for the bundled example: everything but the agent's own time, and the time from the
+//! command's start to the agent's; in a small repository and in one of 50,000 files, and for each step what the larger one
+//! adds. The peers are measured in the same rounds: for the small repository two bubblewrap sandboxes with a process in
+//! each, which is the least that anything with a sandbox and a retry starts; for the large one a bare walk over its names.
 //!
 //!     cargo bench -p fullsend --bench overhead
 #![expect(
@@ -9,6 +10,7 @@
     reason = "a bench prints, and stops where it cannot go on"
 )]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -16,25 +18,47 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fullsend::event::{Envelope, RunEvent, Step};
 
-const ROUNDS: usize = 9;
+const ROUNDS: usize = 15;
+
+/// What one run took, in milliseconds.
+struct Taken {
+    beside_agent: f64,
+    to_agent: f64,
+    steps: BTreeMap<String, f64>,
+}
 
 fn main() {
     println!("name ours_ms peer_ms ratio");
-    for (name, files) in [("small", 0), ("50000-files", 50_000)] {
-        let place = tempfile::tempdir().unwrap();
-        lay_out(place.path(), files);
-        let peer = middle((0..ROUNDS).map(|_| git_status(place.path())).collect());
-        let runs: Vec<(f64, f64)> = (0..ROUNDS).map(|_| run(place.path())).collect();
-        for (what, ours) in [
-            ("overhead", middle(runs.iter().map(|run| run.0).collect())),
-            ("start-to-agent", middle(runs.iter().map(|run| run.1).collect())),
-        ] {
-            println!("{what}-{name} {ours:.1} {peer:.1} {:.2}", ours / peer);
-        }
+    let small = measure("small", 0, &|_| bubblewrap());
+    let large = measure("50000-files", 50_000, &|repository| walk(repository));
+    println!("\nstep small_ms 50000_files_ms grows_ms");
+    for (step, before) in &small {
+        let after = large.get(step).copied().unwrap_or_default();
+        println!("{step} {before:.1} {after:.1} {:.1}", after - before);
     }
 }
 
-fn middle(mut all: Vec<f64>) -> f64 {
+/// The middle of all rounds, printed beside the peer; the steps come back.
+fn measure(name: &str, files: usize, peer: &dyn Fn(&Path) -> f64) -> BTreeMap<String, f64> {
+    let place = tempfile::tempdir().unwrap();
+    lay_out(place.path(), files);
+    run(place.path());
+    let rounds: Vec<(Taken, f64)> =
+        (0..ROUNDS).map(|_| (run(place.path()), peer(&place.path().join("repo")))).collect();
+    let peer = middle(rounds.iter().map(|(_, peer)| *peer));
+    for (what, ours) in [
+        ("overhead", middle(rounds.iter().map(|(taken, _)| taken.beside_agent))),
+        ("start-to-agent", middle(rounds.iter().map(|(taken, _)| taken.to_agent))),
+    ] {
+        println!("{what}-{name} {ours:.1} {peer:.1} {:.2}", ours / peer);
+    }
+    let steps = rounds[0].0.steps.keys();
+    let of = |step: &String| middle(rounds.iter().filter_map(|(taken, _)| taken.steps.get(step).copied()));
+    steps.map(|step| (step.clone(), of(step))).collect()
+}
+
+fn middle(all: impl Iterator<Item = f64>) -> f64 {
+    let mut all: Vec<f64> = all.collect();
     all.sort_by(f64::total_cmp);
     all[all.len() / 2]
 }
@@ -72,16 +96,36 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-fn git_status(place: &Path) -> f64 {
+/// Twice a sandbox with all namespaces and the host's programs in it, and `true` inside.
+fn bubblewrap() -> f64 {
+    let words =
+        ["--ro-bind", "/usr", "/usr", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64"];
     let started = Instant::now();
-    let mut command = Command::new("git");
-    command.args(["status", "--short"]).current_dir(place.join("repo")).stdout(Stdio::null());
-    assert!(command.status().unwrap().success());
+    for _ in 0..2 {
+        let mut command = Command::new("bwrap");
+        command.args(words).args(["--proc", "/proc", "--dev", "/dev", "--unshare-all", "/usr/bin/true"]);
+        // Where it is not installed a bare process is the peer.
+        let ran = command.stderr(Stdio::null()).status().or_else(|_| Command::new("true").status());
+        drop(ran.unwrap());
+    }
     started.elapsed().as_secs_f64() * 1e3
 }
 
-/// One run: milliseconds beside the agent, and to the agent's start.
-fn run(place: &Path) -> (f64, f64) {
+/// Every name once, by one thread, with nothing done about it.
+fn walk(place: &Path) -> f64 {
+    let started = Instant::now();
+    let mut open = vec![place.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(directory).unwrap().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) && entry.file_name() != ".git" {
+                open.push(entry.path());
+            }
+        }
+    }
+    started.elapsed().as_secs_f64() * 1e3
+}
+
+fn run(place: &Path) -> Taken {
     let (started, clock) = (Instant::now(), SystemTime::now().duration_since(UNIX_EPOCH).unwrap());
     let ran = Command::new(env!("CARGO_BIN_EXE_fullsend"))
         .args(["run", "hello", "--json", "--output-dir"])
@@ -91,19 +135,22 @@ fn run(place: &Path) -> (f64, f64) {
         .unwrap();
     let whole = started.elapsed();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    let (mut agent, mut begun) = (Duration::ZERO, None);
+    let (mut agent, mut begun, mut steps) = (Duration::ZERO, None, BTreeMap::<String, f64>::new());
     for line in String::from_utf8(ran.stdout).unwrap().lines() {
         let envelope: Envelope = serde_json::from_str(line).unwrap();
         match envelope.event {
-            RunEvent::StepFinished { step: Step::Agent, duration_ms, .. } => {
-                agent += Duration::from_millis(duration_ms);
+            RunEvent::StepFinished { step, duration_ms, .. } => {
+                *steps.entry(format!("{step:?}")).or_default() += duration_ms as f64;
+                if step == Step::Agent {
+                    agent += Duration::from_millis(duration_ms);
+                }
             }
             RunEvent::AgentStarted { .. } => begun = begun.or(Some(milliseconds(&envelope.time))),
             _ => {}
         }
     }
-    let start = begun.unwrap() - clock.as_secs_f64() % 86_400.0 * 1e3;
-    ((whole - agent).as_secs_f64() * 1e3, start)
+    let to_agent = begun.unwrap() - clock.as_secs_f64() % 86_400.0 * 1e3;
+    Taken { beside_agent: (whole - agent).as_secs_f64() * 1e3, to_agent, steps }
 }
 
 /// Of the day, from `2026-01-01T12:34:56.789Z`.

@@ -119,6 +119,63 @@ fn nothing_that_an_agent_plants_runs_in_the_checkout() {
     assert!(!config.contains("PLANTED") && !config.contains("include"), "{config}");
 }
 
+#[test]
+fn a_commit_without_its_objects_is_not_published() {
+    let commands = "echo more >> one.txt; git -c user.name=a -c user.email=a@b commit -qam x; \
+                    rm -f .git/objects/$(git rev-parse HEAD^{tree} | cut -c1-2)/$(git rev-parse HEAD^{tree} | cut -c3-)";
+    let world = world(commands, "post_script: scripts/post.sh\n");
+    world.script("repo/.fullsend/scripts/post.sh", "#!/bin/sh\ntouch \"$TARGET_REPO_DIR/posted\"\n");
+    let ran = world.run(&["run", "triage"]);
+    assert_eq!(ran.code, 5, "{}", ran.err);
+    assert!(ran.err.contains("has a commit whose objects are not all there"), "{}", ran.err);
+    assert!(!world.path("repo/posted").exists() && !iteration(&world, 1).join("output").exists());
+}
+
+#[test]
+fn a_directory_that_is_made_anew_hides_the_old_one() {
+    let commands = "rm -r src; mkdir src; echo three > src/three.txt; mkdir deep; mv one.txt deep/one.txt";
+    let world = world(commands, "");
+    let ran = world.run(&["run", "triage"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let place = iteration(&world, 1);
+    let checkout = place.join("repository");
+    assert_eq!(
+        git(&checkout, &["status", "--short", "-uall"]),
+        " D one.txt\n D src/two.txt\n?? deep/one.txt\n?? src/three.txt\n"
+    );
+    git(&world.path("repo"), &["apply", place.join("changes.patch").to_str().unwrap()]);
+    assert!(!world.path("repo/src/two.txt").exists() && world.path("repo/deep/one.txt").exists());
+}
+
+/// What would take longer the larger a repository is, is not done there.
+#[test]
+fn of_a_large_repository_what_lies_beside_the_changes_is_laid_out() {
+    let world = world(
+        "echo more >> 'tree/7*/700.txt'; mkdir new; echo x > new/file",
+        "post_script: scripts/post.sh\n",
+    );
+    world.script(
+        "repo/.fullsend/scripts/post.sh",
+        "#!/bin/sh\nset -eu\ncd \"$REPO_DIR\"\ngit add -A\ngit -c user.name=t -c user.email=t@t commit -qm 'by the script'\n\
+         git diff --stat=40 HEAD~\n",
+    );
+    for number in 0..5_100 {
+        world.write(&format!("repo/tree/{}*/{number}.txt", number / 100), "x\n");
+    }
+    git(&world.path("repo"), &["add", "-A"]);
+    git(&world.path("repo"), &["commit", "--quiet", "-m", "many"]);
+    let ran = world.run(&["run", "triage"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let checkout = iteration(&world, 1).join("repository");
+    assert!(checkout.join("one.txt").exists() && checkout.join("tree/7*/701.txt").exists());
+    assert!(!checkout.join("tree/8*").exists(), "nothing was changed there");
+    let said = fs::read_to_string(iteration(&world, 1).with_file_name("post_script.log")).unwrap();
+    assert!(said.contains("2 files changed, 2 insertions(+)"), "{said}");
+    git(&checkout, &["sparse-checkout", "disable"]);
+    assert!(checkout.join("tree/8*/800.txt").exists(), "git knows all of them");
+    assert_eq!(git(&checkout, &["status", "--short"]), "");
+}
+
 /// Two attempts: the first output is wrong, and each says what it found in the repository.
 fn retried(mode: &str) -> (String, u32) {
     let world = world("true", &format!("validation_loop:\n  max_iterations: 2\n  feedback_mode: {mode}\n"));

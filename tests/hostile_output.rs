@@ -67,6 +67,7 @@ impl Scene {
         let worked = Worked {
             root: root.as_fd(),
             inside: "/sandbox/workspace/repo",
+            layer: None,
             repository: &self.world.path("repo"),
             masked: &[],
             writable: false,

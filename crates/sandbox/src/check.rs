@@ -79,7 +79,7 @@ fn check_kind(kind: &MountKind) -> Result<(), StartError> {
         MountKind::ReadOnly { source } | MountKind::ReadWrite { source } | MountKind::Socket { source } => {
             absolute(source)
         }
-        MountKind::CopyOnWrite(view) => {
+        MountKind::CopyOnWrite(view) | MountKind::ReadOnlyView(view) => {
             for edit in &view.edits {
                 let (Edit::Remove { path } | Edit::Write { path, .. } | Edit::EmptyDirectory { path }) = edit;
                 beneath(path)?;

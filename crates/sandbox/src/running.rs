@@ -8,10 +8,11 @@ use crate::message::{ExecRequest, Request, Stream};
 use crate::process::{Command, Process};
 use crate::proof::{ProbeRequest, Proof, ProofError, ProofSpec};
 use crate::shared::Shared;
-use crate::state::State;
+use crate::state::{self, State};
 use crate::terminal::{self, Terminal};
 use crate::transfer::{self, Transfer, TransferCaps, TransferError};
 use crate::{streams, tree};
+use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 use std::ffi::OsString;
 use std::fs;
@@ -44,6 +45,8 @@ pub(crate) struct Parts {
     pub(crate) description: Description,
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) state: State,
+    /// Where views are, and the numbers of their upper layers.
+    pub(crate) uppers: Vec<(PathBuf, usize)>,
     pub(crate) cgroup: Arc<Cgroup>,
 }
 
@@ -77,6 +80,15 @@ impl Sandbox {
     /// The sandbox's root directory, for descriptor-relative access from outside.
     pub fn root(&self) -> BorrowedFd<'_> {
         self.parts.root.as_fd()
+    }
+
+    /// The upper layer of the view at `target`: nothing in the view differs from the host's directory but what has a name
+    /// in there. `None` where it is not on disk, or the view is a copy.
+    pub fn changed_below(&self, target: &Path) -> Option<OwnedFd> {
+        let (_, index) = self.parts.uppers.iter().find(|(place, _)| place == target)?;
+        let path = state::layers(self.parts.state.path()).join(state::upper(*index));
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::open(path, flags, Mode::empty()).ok()
     }
 
     /// Starts a command in the sandbox's full confinement.

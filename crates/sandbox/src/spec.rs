@@ -100,6 +100,8 @@ pub enum MountKind {
     },
     /// A view of a host directory: changes land in the state directory, the host's files stay as they are.
     CopyOnWrite(CopyOnWrite),
+    /// The same with its edits, in which nothing can be changed.
+    ReadOnlyView(CopyOnWrite),
     /// What the image has at the target's path, read-only; a link stays a link, what it does not have is not there.
     Image,
     /// A view of what the image has at the target's path, as `CopyOnWrite`; an empty directory where it has none.

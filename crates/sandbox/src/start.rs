@@ -31,8 +31,12 @@ impl Sandbox {
         failpoint::reach(spec.failpoint, Step::CheckSpec)?;
         check::check(&spec)?;
         let mapping = identity::choose();
-        let is_view =
-            |kind: &MountKind| matches!(kind, MountKind::CopyOnWrite(_) | MountKind::ImageView { .. });
+        let is_view = |kind: &MountKind| {
+            matches!(
+                kind,
+                MountKind::CopyOnWrite(_) | MountKind::ReadOnlyView(_) | MountKind::ImageView { .. }
+            )
+        };
         let has_views = spec.mounts.iter().any(|mount| is_view(&mount.kind));
         let layers = if has_views { Layers::Needed } else { Layers::NotNeeded };
         let state = State::make(&spec.state_directory, layers, mapping)?; // undone below or in `close`
@@ -141,5 +145,19 @@ fn finish(
     };
     let sockets = kinds.zip(sockets).map(make).collect();
     let environment = spec.environment.clone();
-    Sandbox::new(Parts { shared, pid, mapping, root, sockets, description, environment, state, cgroup })
+    let views =
+        spec.mounts.iter().enumerate().filter(|(_, mount)| matches!(mount.kind, MountKind::CopyOnWrite(_)));
+    let uppers = views.map(|(index, mount)| (mount.target.clone(), index)).collect();
+    Sandbox::new(Parts {
+        uppers,
+        shared,
+        pid,
+        mapping,
+        root,
+        sockets,
+        description,
+        environment,
+        state,
+        cgroup,
+    })
 }

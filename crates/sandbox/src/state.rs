@@ -24,6 +24,11 @@ pub(crate) fn layers(state_directory: &Path) -> PathBuf {
     state_directory.join("layers")
 }
 
+/// The name in there of what was changed in the view that is the sandbox's mount number `index`.
+pub(crate) fn upper(index: usize) -> String {
+    format!("upper-{index}")
+}
+
 /// Whether a sandbox has views; each directory costs time when it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layers {

@@ -1,7 +1,9 @@
 //! Path B: everything an agent would read, scanned once more inside, as it was put together there. Our own program does
 //! it, started in the sandbox; what it found is judged on the host.
 
-use std::io::Read;
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use sandbox::{Command, Sandbox, Stdio};
@@ -15,18 +17,26 @@ use crate::runtime::inside::{PROGRAM, WORKSPACE};
 const TIME: Duration = Duration::from_secs(60);
 const MAX_ANSWER: u64 = 64 << 20;
 
-/// `config` is the runtime's configuration directory, `repository` the repository's, both inside.
+/// What is looked at.
+pub(super) struct Inside<'a> {
+    /// The runtime's configuration directory.
+    pub(super) config: &'a str,
+    pub(super) repository: &'a str,
+    /// Where in the repository something stands that is to be looked at; all of it was walked on the host.
+    pub(super) points: &'a [PathBuf],
+}
+
 pub(super) fn scan(
     sandbox: &Sandbox,
     guard: &Guard,
     scanners: &HostScanners,
-    config: &str,
-    repository: &str,
+    inside: &Inside<'_>,
 ) -> Result<(), Barred> {
-    let said = match ask(sandbox, scanners, config) {
+    let said = match ask(sandbox, scanners, inside) {
         Ok(said) => said,
         Err(why) => return guard.unreadable("inside", &why),
     };
+    let repository = inside.repository;
     for line in said.lines() {
         let Ok(file) = serde_json::from_str::<Json>(line) else {
             return guard.unreadable("inside", "the scan inside gave an answer that cannot be read");
@@ -43,7 +53,7 @@ pub(super) fn scan(
     Ok(())
 }
 
-fn ask(sandbox: &Sandbox, scanners: &HostScanners, config: &str) -> Result<String, String> {
+fn ask(sandbox: &Sandbox, scanners: &HostScanners, inside: &Inside<'_>) -> Result<String, String> {
     let mut words = vec![PROGRAM, "scan", "context", "--format", "json"];
     let switches = [
         ("unicode_normalizer", scanners.unicode_normalizer.value),
@@ -54,10 +64,18 @@ fn ask(sandbox: &Sandbox, scanners: &HostScanners, config: &str) -> Result<Strin
     for (name, _) in switches.iter().filter(|(_, on)| !on) {
         words.extend(["--without", name]);
     }
-    words.extend([WORKSPACE, config]);
+    words.extend(["--points-of", inside.repository, WORKSPACE, inside.config]);
     let mut command = Command::new(words);
-    command.stdout = Stdio::Pipe;
+    (command.stdin, command.stdout) = (Stdio::Pipe, Stdio::Pipe);
     let mut process = sandbox.exec(command).map_err(|error| error.to_string())?;
+    if let Some(mut stdin) = process.stdin.take() {
+        let points: Vec<u8> = inside
+            .points
+            .iter()
+            .flat_map(|path| path.as_os_str().as_bytes().iter().copied().chain([0]))
+            .collect();
+        stdin.write_all(&points).map_err(|error| error.to_string())?;
+    }
     let mut said = String::new();
     if let Some(stdout) = process.stdout.take() {
         stdout.take(MAX_ANSWER).read_to_string(&mut said).map_err(|error| error.to_string())?;

@@ -94,7 +94,8 @@ pub fn bootstrap(
     let repository = format!("{}/{}", inside::WORKSPACE, provisioned.repository_name);
     let harness = &checked.resolved.harness;
     let config = contract::of(harness.runtime.value).config_directory;
-    assembled::scan(&provisioned.sandbox, guard, &harness.security.host_scanners, config, &repository)
+    let inside = assembled::Inside { config, repository: &repository, points: &provisioned.points };
+    assembled::scan(&provisioned.sandbox, guard, &harness.security.host_scanners, &inside)
         .map_err(BootstrapError::Barred)?;
     Ok(Ready { provisioned, repository })
 }

@@ -1,7 +1,9 @@
 //! `fullsend scan`: the guard's scanners for people and CI, on files, standard input, trees and addresses. Nothing is
 //! changed; what would block a run ends with 6.
 
+use std::ffi::OsStr;
 use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -58,6 +60,9 @@ struct Trees {
     /// Where the texts come from, where their place does not say
     #[arg(long, value_parser = origin, default_value = "instruction")]
     origin: Origin,
+    /// Of this directory, only the paths on standard input, each ended by a zero byte: somebody walked it already
+    #[arg(long, value_name = "DIR", hide = true)]
+    points_of: Option<PathBuf>,
     #[command(flatten)]
     how: How,
 }
@@ -150,22 +155,35 @@ fn read(file: &Path) -> std::io::Result<Vec<u8>> {
 fn scan_trees(trees: &Trees) -> Result<Exit, Failure> {
     let judge = trees.how.judge()?;
     let mut all = Vec::new();
-    for directory in &trees.directories {
+    for directory in trees.directories.iter().chain(&trees.points_of) {
         if !directory.is_dir() {
             let message = format!("{} is not a directory", directory.display());
             return Err(Failure::new(Exit::Missing, message));
         }
-        let walked = walk::walk(directory, Which::Context, trees.origin, &mut |seen: Seen<'_>| {
+        let mut visit = |seen: Seen<'_>| {
             let file = directory.join(seen.path).to_string_lossy().into_owned();
             all.push(match &seen.contents {
                 Ok(bytes) => look(&judge, &file, seen.origin, bytes),
                 Err(error) => unread(&file, seen.origin, error.to_string()),
             });
             Ok::<(), std::convert::Infallible>(())
-        });
-        let Ok(()) = walked;
+        };
+        let Ok(()) = match &trees.points_of {
+            None => walk::walk(directory, Which::Context, trees.origin, &mut visit),
+            Some(known) if known == directory => {
+                walk::at_points(directory, &points()?, trees.origin, &mut visit)
+            }
+            Some(known) => walk::walk_without(directory, known, trees.origin, &mut visit),
+        };
     }
     print(&all, trees.how.format)
+}
+
+fn points() -> Result<Vec<PathBuf>, Failure> {
+    let missing = |error| Failure::new(Exit::Missing, format!("standard input: {error}"));
+    let bytes = read(Path::new("-")).map_err(missing)?;
+    let paths = bytes.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+    Ok(paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect())
 }
 
 fn scan_addresses(addresses: &Addresses) -> Result<Exit, Failure> {

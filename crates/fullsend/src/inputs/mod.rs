@@ -4,6 +4,7 @@
 pub mod injected;
 pub mod mounted;
 pub mod repo_skills;
+pub mod survey;
 pub mod walk;
 
 use std::path::Path;
@@ -20,7 +21,8 @@ use crate::resolve::layers::LayerKind;
 use crate::resolve::library::Library;
 use injected::Injected;
 use repo_skills::RepoSkill;
-use walk::{Seen, Which, walk};
+use survey::Survey;
+use walk::{Seen, Which, at_points, walk};
 
 /// A harness whose inputs were scanned.
 pub struct Cleared {
@@ -32,6 +34,8 @@ pub struct Cleared {
     pub injected: Vec<Injected>,
     /// Skills of the repository, where they are wanted.
     pub repo_skills: Vec<RepoSkill>,
+    /// Where in the repository something stands that an agent would read, and what is called like a secret.
+    pub survey: Survey,
 }
 
 /// Names under which repositories keep instructions for agents; the first found at the root is given to the agent.
@@ -75,7 +79,8 @@ pub fn clear(
         let pair = format!("{agent_text}\0{text}");
         look.digest("prompt and schema", &checked.agent.found.path, pair.as_bytes());
     }
-    let mut instructions = look.repository(repository)?;
+    let survey = survey::survey(repository);
+    let mut instructions = look.repository(repository, &survey)?;
     let repo_skills = look.repository_skills(&checked, repository)?;
     let injected = look.injected(&checked, library, repository)?;
     if let Some(ours) = injected.iter().find(|one| one.name == "AGENTS.md") {
@@ -86,7 +91,7 @@ pub fn clear(
         Some(words) => format!("{body}\n\n{words}"),
         None => body.to_owned(),
     };
-    Ok(Cleared { agent_text, checked, instructions, injected, repo_skills })
+    Ok(Cleared { agent_text, checked, instructions, injected, repo_skills, survey })
 }
 
 /// What a caller tells the agent beside its task comes from outside as well.
@@ -149,9 +154,12 @@ impl Look<'_> {
     }
 
     /// What some agent would read in the repository, and of that what this one is given.
-    fn repository(&self, repository: &Path) -> Result<Option<String>, Barred> {
+    fn repository(&self, repository: &Path, survey: &Survey) -> Result<Option<String>, Barred> {
+        if survey.too_many {
+            self.guard.unreadable("the repository", "has too many entries")?;
+        }
         let mut given: Option<(usize, String)> = None;
-        walk(repository, Which::Context, Origin::Instruction, &mut |seen: Seen<'_>| {
+        at_points(repository, &survey.points, Origin::Instruction, &mut |seen: Seen<'_>| {
             self.seen("context", seen.path, &seen)?;
             let rank = INSTRUCTION_FILES.iter().position(|name| *name == seen.path);
             if let (Some(rank), Ok(bytes)) = (rank, &seen.contents)

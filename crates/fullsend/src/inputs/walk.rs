@@ -2,11 +2,14 @@
 //! directories of settings, rules and skills. Everything is bounded, nothing is followed out of its place, and what
 //! cannot be read is said.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use scan::Origin;
+
+use super::survey::survey;
 
 /// Names of single files, in lower case, wherever they stand.
 const FILES: &[&str] = &[
@@ -81,10 +84,10 @@ const AGENT_INPUT: &str = "agent-input";
 const IN_GITHUB: &[&str] = &["instructions", "prompts", "agents", "chatmodes", "skills"];
 
 /// Not the repository's own words.
-const SKIPPED: &[&str] = &[".git", "node_modules", "__pycache__", ".venv"];
+pub(super) const SKIPPED: &[&str] = &[".git", "node_modules", "__pycache__", ".venv"];
 
-const MAX_DEPTH: usize = 24;
-const MAX_ENTRIES: usize = 500_000;
+pub(super) const MAX_DEPTH: usize = 24;
+pub(super) const MAX_ENTRIES: usize = 500_000;
 /// A context file larger than this is not one.
 pub const MAX_CONTEXT: u64 = 1 << 20;
 /// What is given to the agent whole may be larger.
@@ -114,15 +117,52 @@ pub fn walk<E>(
     origin: Origin,
     visit: &mut dyn FnMut(Seen<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut walk = Walk { root: root.to_owned(), entries: 0, visit };
-    let place =
-        Place { path: String::new(), depth: 0, whole: (which == Which::Whole).then_some(origin), origin };
-    walk.directory(root, &place)
+    if which == Which::Context {
+        let survey = survey(root);
+        if survey.too_many {
+            visit(Seen { path: "", origin, contents: Err(io::Error::other("has too many entries")) })?;
+        }
+        return at_points(root, &survey.points, origin, visit);
+    }
+    let mut walk = Walk { root: root.to_owned(), entries: 0, without: None, visit };
+    walk.directory(root, &Place { whole: Some(origin), ..Place::top(origin) })
+}
+
+/// The same for some paths of a tree and what is below them: those that a survey of it found.
+pub fn at_points<E>(
+    root: &Path,
+    points: &[PathBuf],
+    origin: Origin,
+    visit: &mut dyn FnMut(Seen<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut walk = Walk { root: root.to_owned(), entries: 0, without: None, visit };
+    for point in points {
+        let Some(name) = point.file_name() else {
+            walk.directory(root, &Place::top(origin))?;
+            continue;
+        };
+        let depth = point.components().count() - 1;
+        let shown = point.to_string_lossy().into_owned();
+        walk.entry(&root.join(point), name, shown, &Place { depth, ..Place::top(origin) })?;
+    }
+    Ok(())
+}
+
+/// The same for a whole tree but one directory in it.
+pub fn walk_without<E>(
+    root: &Path,
+    without: &Path,
+    origin: Origin,
+    visit: &mut dyn FnMut(Seen<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut walk = Walk { root: root.to_owned(), entries: 0, without: Some(without.to_owned()), visit };
+    walk.directory(root, &Place::top(origin))
 }
 
 struct Walk<'v, E> {
-    root: std::path::PathBuf,
+    root: PathBuf,
     entries: usize,
+    without: Option<PathBuf>,
     visit: &'v mut dyn FnMut(Seen<'_>) -> Result<(), E>,
 }
 
@@ -132,6 +172,12 @@ struct Place {
     depth: usize,
     whole: Option<Origin>,
     origin: Origin,
+}
+
+impl Place {
+    fn top(origin: Origin) -> Self {
+        Self { path: String::new(), depth: 0, whole: None, origin }
+    }
 }
 
 impl<E> Walk<'_, E> {
@@ -147,17 +193,19 @@ impl<E> Walk<'_, E> {
         }
         names.sort_unstable();
         // A skill is all of its directory.
-        let is_skill = place.depth > 0 && names.iter().any(|name| name.eq_ignore_ascii_case("skill.md"));
+        let is_skill = place.depth > 0 && names.iter().any(|name| lower(name) == "skill.md");
         let whole = place.whole.or(is_skill.then_some(Origin::Instruction));
         for name in names {
-            let path = if place.path.is_empty() { name.clone() } else { format!("{}/{name}", place.path) };
+            let shown = name.to_string_lossy();
+            let path =
+                if place.path.is_empty() { shown.into_owned() } else { format!("{}/{shown}", place.path) };
             self.entry(&directory.join(&name), &name, path, &Place { path: String::new(), whole, ..*place })?;
         }
         Ok(())
     }
 
-    fn entry(&mut self, at: &Path, name: &str, path: String, parent: &Place) -> Result<(), E> {
-        let lower = name.to_ascii_lowercase();
+    fn entry(&mut self, at: &Path, name: &OsStr, path: String, parent: &Place) -> Result<(), E> {
+        let lower = lower(name);
         let Ok(about) = fs::symlink_metadata(at) else { return Ok(()) };
         // A link counts where it leads to something in here; one that leads out leads nowhere inside the sandbox.
         let about = if about.is_symlink() {
@@ -173,11 +221,13 @@ impl<E> Walk<'_, E> {
             about
         };
         if about.is_dir() {
-            if SKIPPED.contains(&lower.as_str()) && parent.whole.is_none() {
+            let skipped = SKIPPED.contains(&lower.as_str()) && parent.whole.is_none();
+            if skipped || self.without.as_deref() == Some(at) {
                 return Ok(());
             }
-            let whole = parent.whole.or_else(|| whole_directory(&path, &lower, parent.origin));
-            let place = Place { path, depth: parent.depth + 1, whole, origin: parent.origin };
+            let named = whole_directory(Path::new(&path), &lower).map(|given| given.unwrap_or(parent.origin));
+            let place =
+                Place { path, depth: parent.depth + 1, whole: parent.whole.or(named), origin: parent.origin };
             return self.directory(at, &place);
         }
         let counts = parent.whole.is_some() || is_context(&lower);
@@ -194,24 +244,27 @@ impl<E> Walk<'_, E> {
     }
 }
 
-fn names(directory: &Path) -> io::Result<Vec<String>> {
-    fs::read_dir(directory)?
-        .take(MAX_ENTRIES)
-        .map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()))
-        .collect()
+fn names(directory: &Path) -> io::Result<Vec<OsString>> {
+    fs::read_dir(directory)?.take(MAX_ENTRIES).map(|entry| entry.map(|entry| entry.file_name())).collect()
 }
 
-fn whole_directory(path: &str, lower: &str, origin: Origin) -> Option<Origin> {
-    let in_github =
-        path.to_ascii_lowercase().rsplit_once('/').is_some_and(|(above, _)| above.ends_with(".github"));
+/// As names are compared.
+pub(super) fn lower(name: &OsStr) -> String {
+    name.to_string_lossy().to_ascii_lowercase()
+}
+
+/// Whether everything in this directory counts, and under which origin if not under that of its tree.
+pub(super) fn whole_directory(path: &Path, lower: &str) -> Option<Option<Origin>> {
+    let above = path.parent().and_then(Path::file_name).map(self::lower);
+    let in_github = above.is_some_and(|name| name.ends_with(".github"));
     match lower {
-        AGENT_INPUT => Some(Origin::Issue),
-        _ if DIRECTORIES.contains(&lower) || (in_github && IN_GITHUB.contains(&lower)) => Some(origin),
+        AGENT_INPUT => Some(Some(Origin::Issue)),
+        _ if DIRECTORIES.contains(&lower) || (in_github && IN_GITHUB.contains(&lower)) => Some(None),
         _ => None,
     }
 }
 
-fn is_context(lower: &str) -> bool {
+pub(super) fn is_context(lower: &str) -> bool {
     FILES.contains(&lower) || ENDINGS.iter().any(|ending| lower.ends_with(ending))
 }
 

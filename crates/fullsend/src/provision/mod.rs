@@ -15,6 +15,7 @@ pub mod servers;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -68,8 +69,12 @@ pub struct Provisioned {
     pub repository_name: String,
     /// Held, so that its layers stay in the cache.
     image: Option<Image>,
+    /// Where in the repository something stands inside that an agent would read.
+    pub points: Vec<PathBuf>,
     /// Files of the repository that are not shown.
     pub masked: Vec<PathBuf>,
+    /// The layer of the repository's view that holds what is changed in it, where it can be had.
+    pub changed: Option<OwnedFd>,
     runtime: tokio::runtime::Handle,
 }
 
@@ -186,6 +191,7 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
     let socket = MountKind::Socket { source: listening.path().to_owned() };
     spec.mounts.push(Mount { target: client::SOCKET.into(), kind: socket });
     let search = image.as_ref().map(|_| search_path(&spec));
+    let points = repository::points(&cleared, &spec.mounts, &repository_name);
     let mut sandbox = start(spec, around.emit)?;
     let resolver = planned.resolver();
     let served = {
@@ -198,6 +204,7 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
     tell_program(program.as_ref(), around.emit);
     Ok(Provisioned {
         cleared,
+        changed: sandbox.changed_below(&repository::inside(&repository_name)),
         sandbox,
         door,
         served,
@@ -207,6 +214,7 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
         staging,
         repository_name,
         image,
+        points,
         masked,
         runtime: around.runtime.clone(),
     })
@@ -305,7 +313,7 @@ fn specify(
     spec.program = Some(PROGRAM.into());
     spec.mounts = files::system(&cleared.checked.policy, root);
     spec.mounts.extend(files::workspace(harness, staging));
-    spec.mounts.extend(repository::view(harness, around.repository, repository_name, &cleared.injected)?);
+    spec.mounts.extend(repository::view(harness, around.repository, repository_name, cleared)?);
     spec.limits = limits(harness);
     spec.accept_weaker = harness.sandbox.accept_weaker.iter().flat_map(|name| parts(name.value)).collect();
     spec.landlock = files::landlock(&cleared.checked.policy);

@@ -7,7 +7,9 @@ use sandbox::repository::{Repository, RepositoryError};
 use sandbox::{Edit, Mount, MountKind};
 
 use crate::harness::Harness;
+use crate::inputs::Cleared;
 use crate::inputs::injected::Injected;
+use crate::runtime::inside::WORKSPACE;
 
 /// The name of the repository's directory inside.
 pub fn name(repository: &Path) -> String {
@@ -18,49 +20,76 @@ pub fn name(repository: &Path) -> String {
     if taken.contains(&clean.as_str()) { "repository".to_owned() } else { clean }
 }
 
+/// Where it is inside.
+pub fn inside(name: &str) -> PathBuf {
+    Path::new(WORKSPACE).join(name)
+}
+
 /// The mounts that show it, with the instructions that it lacks. Files that `host_files` names by their place in the
 /// repository stay.
 pub fn view(
     harness: &Harness,
     repository: &Path,
     name: &str,
-    injected: &[Injected],
+    cleared: &Cleared,
 ) -> Result<Vec<Mount>, RepositoryError> {
-    let target = PathBuf::from("/sandbox/workspace").join(name);
+    let target = inside(name);
     let keep: Vec<PathBuf> = harness.host_files.0.iter().map(|file| PathBuf::from(file.src.raw())).collect();
     let memory_bytes = harness.sandbox.limits.disk_mb.get() << 20;
-    let mut mounts = Repository::read(repository)?.view(&target, &keep, memory_bytes).mounts;
-    if let Some(Mount { kind: MountKind::CopyOnWrite(view), .. }) = mounts.first_mut() {
-        view.edits.extend(additions(repository, injected));
+    if let Some((path, error)) = &cleared.survey.failed {
+        let source = std::io::Error::other(error.to_string());
+        return Err(RepositoryError { path: path.clone(), source });
     }
-    if harness.readonly_repo.value {
-        mounts = mounts.into_iter().flat_map(read_only).collect();
+    let read = Repository::read_surveyed(repository, &cleared.survey.secrets)?;
+    let mut mounts = read.view(&target, &keep, memory_bytes).mounts;
+    for Mount { target: place, kind } in &mut mounts {
+        let MountKind::CopyOnWrite(view) = kind else { continue };
+        let is_tree = *place == target;
+        view.edits
+            .extend(cleared.injected.iter().filter(|_| is_tree).map(|one| write(one.name, &one.contents)));
+        // A linked worktree has its git data in a mount of its own.
+        let git = if is_tree { ".git/info" } else { "info" };
+        view.edits.extend(ignored(&view.source.join(git), git, &cleared.injected));
+        if harness.readonly_repo.value {
+            *kind = MountKind::ReadOnlyView(view.clone());
+        }
     }
     Ok(mounts)
 }
 
-/// The injected files, and git told to ignore them.
-fn additions(repository: &Path, injected: &[Injected]) -> Vec<Edit> {
-    let write = |path: &str, contents: &str| Edit::Write {
-        path: path.into(),
-        contents: contents.as_bytes().to_vec(),
-        mode: 0o644,
-    };
-    let mut edits: Vec<Edit> = injected.iter().map(|one| write(one.name, &one.contents)).collect();
-    if !injected.is_empty() && repository.join(".git/info").is_dir() {
-        let mut exclude = std::fs::read_to_string(repository.join(".git/info/exclude")).unwrap_or_default();
-        exclude.push_str("\n# put there by fullsend\n");
-        injected.iter().for_each(|one| exclude.push_str(&format!("/{}\n", one.name)));
-        edits.push(write(".git/info/exclude", &exclude));
+fn write(path: &str, contents: &str) -> Edit {
+    Edit::Write { path: path.into(), contents: contents.as_bytes().to_vec(), mode: 0o644 }
+}
+
+/// Git told to ignore the injected files, where `place` is its directory for that.
+fn ignored(place: &Path, shown: &str, injected: &[Injected]) -> Option<Edit> {
+    if injected.is_empty() || !place.is_dir() {
+        return None;
     }
-    edits
+    let mut exclude = std::fs::read_to_string(place.join("exclude")).unwrap_or_default();
+    exclude.push_str("\n# put there by fullsend\n");
+    injected.iter().for_each(|one| exclude.push_str(&format!("/{}\n", one.name)));
+    Some(write(&format!("{shown}/exclude"), &exclude))
+}
+
+/// What is to be looked at in the view: what was found on the host, what was put there, and whatever is mounted over it.
+pub fn points(cleared: &Cleared, mounts: &[Mount], name: &str) -> Vec<PathBuf> {
+    let target = inside(name);
+    let mounted = mounts.iter().filter_map(|mount| mount.target.strip_prefix(&target).ok());
+    let mut points: Vec<PathBuf> =
+        mounted.filter(|below| !below.as_os_str().is_empty()).map(Path::to_owned).collect();
+    points.extend(cleared.injected.iter().map(|one| PathBuf::from(one.name)));
+    points.extend(cleared.survey.points.iter().cloned());
+    points.sort();
+    points.dedup();
+    points
 }
 
 /// Files of the repository that these mounts hide or put there: they are not the agent's changes.
 pub fn not_theirs(mounts: &[Mount], name: &str) -> Vec<PathBuf> {
-    let target = Path::new("/sandbox/workspace").join(name);
+    let target = inside(name);
     let edits = mounts.iter().filter(|mount| mount.target == target).flat_map(|mount| match &mount.kind {
-        MountKind::CopyOnWrite(view) => &view.edits[..],
+        MountKind::CopyOnWrite(view) | MountKind::ReadOnlyView(view) => &view.edits[..],
         _ => &[],
     });
     edits
@@ -69,25 +98,4 @@ pub fn not_theirs(mounts: &[Mount], name: &str) -> Vec<PathBuf> {
             Edit::EmptyDirectory { .. } => None,
         })
         .collect()
-}
-
-/// The same view, in which nothing can be changed: what the copy would have edited is covered instead.
-fn read_only(mount: Mount) -> Vec<Mount> {
-    let MountKind::CopyOnWrite(view) = mount.kind else { return vec![mount] };
-    let cover = |edit: &Edit| {
-        let (path, kind) = match edit {
-            Edit::Remove { path } => (path, MountKind::File { contents: Vec::new(), mode: 0o444 }),
-            Edit::Write { path, contents, .. } => {
-                (path, MountKind::File { contents: contents.clone(), mode: 0o444 })
-            }
-            Edit::EmptyDirectory { path } => {
-                (path, MountKind::Temporary { size_bytes: 4096, inodes: 2, mode: 0o555 })
-            }
-        };
-        view.source.join(path).exists().then(|| Mount { target: mount.target.join(path), kind })
-    };
-    let covers: Vec<Mount> = view.edits.iter().filter_map(cover).collect();
-    let whole =
-        Mount { target: mount.target.clone(), kind: MountKind::ReadOnly { source: view.source.clone() } };
-    std::iter::once(whole).chain(covers).collect()
 }

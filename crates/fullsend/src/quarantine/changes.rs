@@ -25,6 +25,8 @@ pub struct Worked<'a> {
     pub root: BorrowedFd<'a>,
     /// The repository's directory inside.
     pub inside: &'a str,
+    /// What the view of it keeps its changes in, where that can be had.
+    pub layer: Option<BorrowedFd<'a>>,
     /// The repository on the host.
     pub repository: &'a Path,
     /// Files that the view hides.
@@ -53,7 +55,7 @@ pub fn collect(worked: &Worked<'_>, into: &Path, guard: &Guard) -> Result<Option
     let host = rustix::fs::open(worked.repository, directory | OFlags::CLOEXEC, Mode::empty());
     let host = host.map_err(|error| unreadable(error.into()))?;
     let mut walk = Walk { masked: worked.masked, found: Vec::new() };
-    walk.compare(view.as_fd(), host.as_fd())?;
+    walk.compare(view.as_fd(), host.as_fd(), worked.layer)?;
     if walk.found.is_empty() {
         return Ok(None);
     }
@@ -114,9 +116,6 @@ fn not_ignored(
     let place = into.join("ignored");
     let written = |source| QuarantineError::Write { path: place.clone(), source };
     git::init(&place)?;
-    if index.is_file() {
-        std::fs::copy(index, place.join(".git/index")).map_err(written)?;
-    }
     let mut rules = vec![(".git/info/exclude".to_owned(), ".git/info/exclude".to_owned())];
     for file in &found {
         let mut parent = Path::new(&file.path).parent();
@@ -134,8 +133,12 @@ fn not_ignored(
         std::fs::create_dir_all(target.parent().unwrap_or(&place)).map_err(written)?;
         std::fs::write(target, text).map_err(written)?;
     }
-    let paths: Vec<u8> = found.iter().flat_map(|file| file.path.bytes().chain([0])).collect();
-    let ignored = git::ignored(&place, &paths)?;
+    let mut ignored = git::ignored(&place, found.iter().map(|file| file.path.as_str()))?;
+    // What git tracks is not ignored. Its index grows with the repository, so it is read only where it matters.
+    if !ignored.is_empty() && index.is_file() {
+        std::fs::copy(index, place.join(".git/index")).map_err(written)?;
+        ignored = git::ignored(&place, ignored.iter().map(String::as_str))?;
+    }
     std::fs::remove_dir_all(&place).map_err(written)?;
     Ok(found.into_iter().filter(|file| !ignored.contains(&file.path)).collect())
 }

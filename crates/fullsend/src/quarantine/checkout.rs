@@ -3,7 +3,8 @@
 //! Hooks, filters, monitors, aliases and includes are not there, because nothing of the agent's git directory is but
 //! objects and one branch; links are plain files, and nothing that looks like a git directory is laid out.
 
-use std::io::Read;
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
@@ -14,6 +15,8 @@ use super::head::{Head, head, of_host};
 use super::walk::{ChangeKind, open};
 use super::{QuarantineError, git};
 
+/// In a repository with more files, only those beside a change are laid out; git knows the others all the same.
+const MOST_LAID_OUT: u32 = 5_000;
 const MAX_OBJECTS: usize = 50_000;
 const MAX_BYTES: u64 = 1 << 30;
 
@@ -32,10 +35,12 @@ pub fn checkout(worked: &Worked<'_>, changes: &Changes, into: &Path) -> Result<b
     config.extend_from_slice(OURS.as_bytes());
     std::fs::write(into.join(".git/config"), config).map_err(failed)?;
     let objects = common.join("objects");
-    std::fs::create_dir_all(into.join(".git/objects/info")).map_err(failed)?;
     let alternates = format!("{}\n", objects.canonicalize().map_err(failed)?.display());
     std::fs::write(into.join(".git/objects/info/alternates"), alternates).map_err(failed)?;
     let head = commits(worked, &base, &objects, into)?;
+    if git::tracked(&directory) > MOST_LAID_OUT {
+        thin(changes, into)?;
+    }
     stand(into, &head)?;
     lay(changes, into)?;
     Ok(true)
@@ -124,16 +129,51 @@ fn copy_object(from: BorrowedFd<'_>, name: &str, to: &Path, most: u64) -> Result
     std::io::copy(&mut std::fs::File::from(file).take(most + 1), &mut target).map_err(unwritable)
 }
 
+/// Tells git to lay out the files at the top and those in the directories of the changes, and no others. Whoever needs all
+/// of them says `git sparse-checkout disable`.
+fn thin(changes: &Changes, into: &Path) -> Result<(), QuarantineError> {
+    let above = changes.files.iter().flat_map(|file| Path::new(&file.path).ancestors().skip(1));
+    let directories: BTreeSet<&Path> = above.filter(|path| !path.as_os_str().is_empty()).collect();
+    let mut rules = "/*\n!/*/\n".to_owned();
+    for directory in directories {
+        let plain = directory.to_string_lossy();
+        let escaped: String = plain
+            .chars()
+            .flat_map(|c| ['\\'].into_iter().filter(move |_| "*?[\\".contains(c)).chain([c]))
+            .collect();
+        rules.push_str(&format!("/{escaped}/\n!/{escaped}/*/\n"));
+    }
+    let place = into.join(".git/info/sparse-checkout");
+    let config = into.join(".git/config");
+    let written = std::fs::write(&place, rules).and_then(|()| {
+        std::fs::File::options()
+            .append(true)
+            .open(config)
+            .and_then(|mut file| file.write_all(THIN.as_bytes()))
+    });
+    written.map_err(|source| QuarantineError::Write { path: place, source })
+}
+
+const THIN: &str = "[core]\n\tsparseCheckout = true\n\tsparseCheckoutCone = true\n[index]\n\tsparse = true\n";
+
 fn stand(into: &Path, head: &Head) -> Result<(), QuarantineError> {
     let commit = head.commit.as_deref().unwrap_or_default();
     match &head.branch {
         Some(branch) => {
-            git::must(into, &["update-ref", &format!("refs/heads/{branch}"), commit])?;
-            git::must(into, &["symbolic-ref", "HEAD", &format!("refs/heads/{branch}")])?;
+            // Names of branches were checked when they were read.
+            let place = into.join(".git/refs/heads").join(branch);
+            write(&place, &format!("{commit}\n"))?;
+            write(&into.join(".git/HEAD"), &format!("ref: refs/heads/{branch}\n"))?;
         }
-        None => git::must(into, &["update-ref", "--no-deref", "HEAD", commit])?,
+        None => write(&into.join(".git/HEAD"), &format!("{commit}\n"))?,
     }
     git::must(into, &["reset", "--quiet", "--hard"])
+}
+
+fn write(path: &Path, text: &str) -> Result<(), QuarantineError> {
+    let failed = |source| QuarantineError::Write { path: path.to_owned(), source };
+    std::fs::create_dir_all(path.parent().unwrap_or(path)).map_err(failed)?;
+    std::fs::write(path, text).map_err(failed)
 }
 
 /// The changed files over the commit's. A link becomes a file with its target in it, as git writes links where there are

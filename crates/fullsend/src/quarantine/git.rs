@@ -2,6 +2,7 @@
 //! configuration but the one in it, and without hooks, filters, monitors or prompts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -54,15 +55,33 @@ pub(super) fn must(directory: &Path, words: &[&str]) -> Result<(), QuarantineErr
     }
 }
 
-/// A new repository with nothing in it, not even a template's hooks.
+/// A new repository with nothing in it, not even a template's hooks: what `git init` would write, without starting it.
 pub(super) fn init(directory: &Path) -> Result<(), QuarantineError> {
-    std::fs::create_dir_all(directory)
-        .map_err(|source| QuarantineError::Write { path: directory.to_owned(), source })?;
-    must(directory, &["init", "--quiet", "--template=", "--initial-branch=main", "."])
+    let git = directory.join(".git");
+    let made = ["objects/info", "objects/pack", "refs/heads", "info"]
+        .iter()
+        .try_for_each(|name| std::fs::create_dir_all(git.join(name)))
+        .and_then(|()| std::fs::write(git.join("HEAD"), "ref: refs/heads/main\n"))
+        .and_then(|()| {
+            std::fs::write(git.join("config"), "[core]\n\trepositoryformatversion = 0\n\tbare = false\n")
+        });
+    made.map_err(|source| QuarantineError::Write { path: git, source })
 }
 
-/// Which of these paths, each ended by a zero byte, the rules in `directory` ignore.
-pub(super) fn ignored(directory: &Path, paths: &[u8]) -> Result<BTreeSet<String>, QuarantineError> {
+/// How many files the index of a git directory lists; none where there is no index that can be read.
+pub(super) fn tracked(git: &Path) -> u32 {
+    let mut head = [0; 12];
+    let read = std::fs::File::open(git.join("index")).and_then(|mut file| file.read_exact(&mut head));
+    let [b'D', b'I', b'R', b'C', _, _, _, _, a, b, c, d] = head else { return 0 };
+    if read.is_ok() { u32::from_be_bytes([a, b, c, d]) } else { 0 }
+}
+
+/// Which of these paths the rules in `directory` ignore.
+pub(super) fn ignored<'a>(
+    directory: &Path,
+    paths: impl Iterator<Item = &'a str>,
+) -> Result<BTreeSet<String>, QuarantineError> {
+    let paths: Vec<u8> = paths.flat_map(|path| path.bytes().chain([0])).collect();
     let (input, output) = (directory.join(".git/paths"), directory.join(".git/answer"));
     let written = |source| QuarantineError::Write { path: input.clone(), source };
     std::fs::write(&input, paths).map_err(written)?;

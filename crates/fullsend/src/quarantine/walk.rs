@@ -1,13 +1,15 @@
-//! What the agent changed in the repository: its view beside the host's tree, walked once, side by side. Nothing is
-//! followed and nothing is run. A file that was not touched shows the very change time of the host's, which nobody inside
-//! can set; everything else is compared by content.
+//! What the agent changed in the repository: its view beside the host's tree, side by side. Where the view keeps changes
+//! in a layer of its own, only names in that layer are looked at, so that the time is that of the changes; else everything
+//! is. Nothing is followed and nothing is run. A file that was not touched shows the very change time of the host's, which
+//! nobody inside can set; everything else is compared by content.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
 
 /// Beyond this, nobody can look at the changes.
 const MAX_CHANGES: usize = 100_000;
@@ -40,8 +42,12 @@ pub enum WalkError {
     },
 }
 
-/// What is at a path on one side.
-type Entries = BTreeMap<String, Stat>;
+/// One directory: in the view, on the host, and in the layer of changes. `None` where it is not.
+struct Sides<'a> {
+    view: Option<BorrowedFd<'a>>,
+    host: Option<BorrowedFd<'a>>,
+    layer: Option<BorrowedFd<'a>>,
+}
 
 pub struct Walk<'a> {
     /// Relative paths that the view hides or that we put there: not the agent's doing.
@@ -50,59 +56,57 @@ pub struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Compares the two directories and everything below.
-    pub fn compare(&mut self, view: BorrowedFd<'_>, host: BorrowedFd<'_>) -> Result<(), WalkError> {
-        self.directory(Some(view), Some(host), "", 0)?;
+    /// Compares the two directories and everything below. `layer` is what the view keeps its changes in.
+    pub fn compare(
+        &mut self,
+        view: BorrowedFd<'_>,
+        host: BorrowedFd<'_>,
+        layer: Option<BorrowedFd<'_>>,
+    ) -> Result<(), WalkError> {
+        self.directory(&Sides { view: Some(view), host: Some(host), layer }, "", 0)?;
         self.found.sort();
         Ok(())
     }
 
-    fn directory(
-        &mut self,
-        view: Option<BorrowedFd<'_>>,
-        host: Option<BorrowedFd<'_>>,
-        path: &str,
-        depth: usize,
-    ) -> Result<(), WalkError> {
+    fn directory(&mut self, sides: &Sides<'_>, path: &str, depth: usize) -> Result<(), WalkError> {
         if depth > MAX_DEPTH {
             return Err(WalkError::Refused { path: path.to_owned(), why: "is nested too deep" });
         }
-        let (ours, theirs) = (entries(view, path)?, entries(host, path)?);
-        let names: std::collections::BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+        let names = match sides.layer {
+            Some(layer) => names(Some(layer), path)?,
+            None => names(sides.view, path)?.into_iter().chain(names(sides.host, path)?).collect(),
+        };
         for name in names {
             // Git's own data, in whatever case a file system might take it for, is never part of the tree.
             if name.eq_ignore_ascii_case(".git") {
                 continue;
             }
             let below = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
-            self.entry((view, ours.get(name)), (host, theirs.get(name)), name, &below, depth)?;
+            self.entry(sides, &name, &below, depth)?;
         }
         Ok(())
     }
 
-    fn entry(
-        &mut self,
-        (view, ours): (Option<BorrowedFd<'_>>, Option<&Stat>),
-        (host, theirs): (Option<BorrowedFd<'_>>, Option<&Stat>),
-        name: &str,
-        path: &str,
-        depth: usize,
-    ) -> Result<(), WalkError> {
+    fn entry(&mut self, sides: &Sides<'_>, name: &str, path: &str, depth: usize) -> Result<(), WalkError> {
+        let Sides { view, host, .. } = *sides;
+        let (ours, theirs) = (about(view, name, path)?, about(host, name, path)?);
         let is_directory =
             |about: Option<&Stat>| about.is_some_and(|about| kind(about) == FileType::Directory);
-        let (view_directory, host_directory) = (is_directory(ours), is_directory(theirs));
+        let (view_directory, host_directory) = (is_directory(ours.as_ref()), is_directory(theirs.as_ref()));
         if view_directory || host_directory {
             let inside = open_directory(view.filter(|_| view_directory), name, path)?;
             let outside = open_directory(host.filter(|_| host_directory), name, path)?;
-            self.directory(
-                inside.as_ref().map(OwnedFd::as_fd),
-                outside.as_ref().map(OwnedFd::as_fd),
-                path,
-                depth + 1,
-            )?;
+            let both = view_directory && host_directory;
+            let layer = sides.layer.filter(|_| both).and_then(|layer| open_layer(layer, name));
+            let below = Sides {
+                view: inside.as_ref().map(OwnedFd::as_fd),
+                host: outside.as_ref().map(OwnedFd::as_fd),
+                layer: layer.as_ref().map(OwnedFd::as_fd),
+            };
+            self.directory(&below, path, depth + 1)?;
         }
-        let kept = |about: Option<&Stat>| {
-            about.copied().filter(|about| matches!(kind(about), FileType::RegularFile | FileType::Symlink))
+        let kept = |about: Option<Stat>| {
+            about.filter(|about| matches!(kind(about), FileType::RegularFile | FileType::Symlink))
         };
         let change = match (kept(ours), kept(theirs)) {
             (None, None) => None,
@@ -130,23 +134,37 @@ fn kind(about: &Stat) -> FileType {
 }
 
 /// Names that are no text are left out: neither git's porcelain nor a patch could name them safely.
-fn entries(directory: Option<BorrowedFd<'_>>, path: &str) -> Result<Entries, WalkError> {
-    let Some(directory) = directory else { return Ok(Entries::new()) };
-    let failed = |source: rustix::io::Errno| WalkError::Read { path: path.to_owned(), source: source.into() };
-    let mut all = Entries::new();
+fn names(directory: Option<BorrowedFd<'_>>, path: &str) -> Result<BTreeSet<String>, WalkError> {
+    let Some(directory) = directory else { return Ok(BTreeSet::new()) };
+    let failed = |source: Errno| WalkError::Read { path: path.to_owned(), source: source.into() };
+    let mut all = BTreeSet::new();
     for entry in Dir::read_from(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let Ok(name) = entry.file_name().to_str() else { continue };
-        if name == "." || name == ".." || name.chars().any(char::is_control) {
-            continue;
-        }
-        match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(about) => drop(all.insert(name.to_owned(), about)),
-            Err(rustix::io::Errno::NOENT) => {}
-            Err(error) => return Err(failed(error)),
+        if name != "." && name != ".." && !name.chars().any(char::is_control) {
+            all.insert(name.to_owned());
         }
     }
     Ok(all)
+}
+
+fn about(directory: Option<BorrowedFd<'_>>, name: &str, path: &str) -> Result<Option<Stat>, WalkError> {
+    let Some(directory) = directory else { return Ok(None) };
+    match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(about) => Ok(Some(about)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(WalkError::Read { path: path.to_owned(), source: error.into() }),
+    }
+}
+
+/// The layer's own directory of a name. A directory that was made anew hides all of the host's, and everything in it
+/// counts; overlayfs marks it, and nobody inside can write the mark.
+fn open_layer(layer: BorrowedFd<'_>, name: &str) -> Option<OwnedFd> {
+    let directory = open(layer, name, OFlags::RDONLY | OFlags::DIRECTORY).ok()?;
+    match rustix::fs::fgetxattr(&directory, "user.overlay.opaque", &mut [0_u8; 8]) {
+        Err(Errno::NODATA) => Some(directory),
+        _ => None,
+    }
 }
 
 fn open_directory(
@@ -239,7 +257,7 @@ mod tests {
             rustix::fs::open(place.path(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap()
         };
         let mut walk = Walk { masked: &["masked/.env".into()], found: Vec::new() };
-        walk.compare(open(&view).as_fd(), open(&host).as_fd()).unwrap();
+        walk.compare(open(&view).as_fd(), open(&host).as_fd(), None).unwrap();
         let found: Vec<(&str, ChangeKind)> =
             walk.found.iter().map(|one| (one.path.as_str(), one.kind)).collect();
         assert_eq!(
@@ -253,5 +271,37 @@ mod tests {
                 ("was-directory/file", ChangeKind::Deleted),
             ]
         );
+    }
+
+    #[test]
+    fn where_changes_have_a_layer_only_names_in_it_are_looked_at() {
+        let [view, host, layer] = [(); 3].map(|()| tempfile::tempdir().unwrap());
+        let write = |root: &tempfile::TempDir, path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        for path in ["changed", "below/changed", "below/left", "unlisted/left"] {
+            write(&host, path, "old");
+            write(&view, path, "other");
+        }
+        write(&host, "gone", "old");
+        write(&view, "anew/file", "new");
+        for path in ["changed", "below/changed", "gone", "anew/file"] {
+            write(&layer, path, "");
+        }
+        let open = |place: &tempfile::TempDir| {
+            rustix::fs::open(place.path(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap()
+        };
+        let found = || {
+            let mut walk = Walk { masked: &[], found: Vec::new() };
+            walk.compare(open(&view).as_fd(), open(&host).as_fd(), Some(open(&layer).as_fd())).unwrap();
+            walk.found.into_iter().map(|one| one.path).collect::<Vec<_>>()
+        };
+        assert_eq!(found(), ["anew/file", "below/changed", "changed", "gone"]);
+        let below = std::fs::File::open(layer.path().join("below")).unwrap();
+        if rustix::fs::fsetxattr(below, "user.overlay.opaque", b"y", rustix::fs::XattrFlags::CREATE).is_ok() {
+            assert_eq!(found(), ["anew/file", "below/changed", "below/left", "changed", "gone"]);
+        }
     }
 }

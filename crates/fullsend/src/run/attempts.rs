@@ -2,6 +2,7 @@
 //! did not come to its end left behind is kept too, under a name that says so.
 
 use std::collections::BTreeMap;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -179,7 +180,8 @@ impl Attempts<'_> {
 
 /// Where the agent works, and what it was before.
 pub(super) fn worked<'a>(ready: &'a Ready, repository: &'a Path) -> Worked<'a> {
-    let Provisioned { cleared, sandbox, masked, .. } = &ready.provisioned;
+    let Provisioned { cleared, sandbox, masked, changed, .. } = &ready.provisioned;
     let writable = !cleared.checked.resolved.harness.readonly_repo.value;
-    Worked { root: sandbox.root(), inside: ready.repository(), repository, masked, writable }
+    let layer = changed.as_ref().map(AsFd::as_fd);
+    Worked { root: sandbox.root(), inside: ready.repository(), layer, repository, masked, writable }
 }

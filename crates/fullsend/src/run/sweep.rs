@@ -35,6 +35,10 @@ fn sweep_one(run: &Kept, swept: &mut Swept) -> Result<(), String> {
     if run.is_alive().map_err(|error| error.to_string())? {
         return Ok(());
     }
+    // A record is the last thing that a run writes: with one and without a sandbox there is nothing to look for.
+    if directory.join("run.json").is_file() && !directory.join(SANDBOXES).exists() {
+        return Ok(());
+    }
     // Only in the sandboxes' own place: whatever is there without an owner goes.
     sandbox::sweep(&directory.join(SANDBOXES)).map_err(|error| error.to_string())?;
     for remains in [SANDBOXES, "staging", "prescript.out", "guard.sock"] {

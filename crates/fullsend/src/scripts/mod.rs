@@ -9,6 +9,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use crate::cancel::{Cancel, Why};
 
 /// How long a script may run.
@@ -16,6 +18,9 @@ pub const MOST_TIME: Duration = Duration::from_secs(600);
 
 /// Between asking it to end and ending it.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// Between two looks at the clock and at who wants it to end.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 /// How much of its output is kept: the beginning, where the first error stands.
 const MOST_OUTPUT: u64 = 1 << 20;
@@ -150,7 +155,10 @@ fn wait_until(
     deadline: Instant,
     give_up: impl Fn() -> bool,
 ) -> std::io::Result<Option<ExitStatus>> {
-    let mut pause = Duration::from_micros(200);
+    // It is not reaped yet, so its number is its own.
+    let number = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
+    let number = number.ok_or(rustix::io::Errno::SRCH)?;
+    let end = rustix::process::pidfd_open(number, rustix::process::PidfdFlags::empty())?;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
@@ -158,8 +166,10 @@ fn wait_until(
         if Instant::now() >= deadline || give_up() {
             return Ok(None);
         }
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(20));
+        match poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&LOOK)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 
@@ -167,5 +177,70 @@ fn wait_until(
 fn signal(child: &Child, signal: rustix::process::Signal) {
     if let Some(group) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
         let _ = rustix::process::kill_process_group(group, signal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// Seconds to sleep that no other test sleeps for.
+    fn seconds() -> String {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        format!("{}.{}", 700 + NEXT.fetch_add(1, Ordering::SeqCst), std::process::id())
+    }
+
+    fn sleeps(seconds: &str) -> bool {
+        let wanted = format!("sleep\0{seconds}\0").into_bytes();
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        processes.into_iter().any(|one| std::fs::read(one.path().join("cmdline")).is_ok_and(|l| l == wanted))
+    }
+
+    fn run_shell(words: &str, time: Duration, cancel: &Cancel) -> Result<Ended, ScriptError> {
+        run(&Script {
+            program: Path::new("/bin/sh"),
+            arguments: &["-c".to_owned(), words.to_owned()],
+            working_directory: Path::new("/"),
+            environment: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
+            time,
+            cancel,
+        })
+    }
+
+    #[test]
+    fn a_script_beyond_its_time_is_ended_with_everything_it_started() {
+        for trap in ["", "trap '' TERM; "] {
+            let seconds = seconds();
+            let words = format!("{trap}echo begun; sleep {seconds} & sleep {seconds}; sleep {seconds}");
+            let ended = run_shell(&words, Duration::from_millis(300), &Cancel::default());
+            assert!(
+                matches!(&ended, Err(ScriptError::Timeout { output, .. }) if output == "begun\n"),
+                "{ended:?}"
+            );
+            assert!(!sleeps(&seconds), "{trap}");
+        }
+    }
+
+    #[test]
+    fn a_script_of_a_cancelled_run_is_ended_and_a_quick_one_is_not_waited_for() {
+        let (seconds, cancel) = (seconds(), Cancel::default());
+        let asking = cancel.clone();
+        let asks = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(200));
+            asking.cancel(Why::Interrupted);
+        });
+        let ended = run_shell(&format!("sleep {seconds}"), MOST_TIME, &cancel);
+        assert!(matches!(ended, Err(ScriptError::Cancelled { why: Why::Interrupted, .. })), "{ended:?}");
+        assert!(!sleeps(&seconds));
+        asks.join().unwrap();
+        let ended = run_shell("echo out; echo err >&2; exit 3", MOST_TIME, &Cancel::default()).unwrap();
+        assert_eq!((ended.code(), ended.output.as_str(), ended.stdout_bytes), (3, "out\nerr\n", 4));
+    }
+
+    #[test]
+    fn a_script_that_is_killed_says_so() {
+        let ended = run_shell("kill -9 $$", MOST_TIME, &Cancel::default()).unwrap();
+        assert_eq!(ended.code(), 137);
     }
 }

@@ -128,6 +128,7 @@ fn prepare_one(own: &OwnedFd, Mount { target, kind }: &Mount, source: &Source) -
         }
         MountKind::Socket { .. } => mount_point(own, target, File),
         MountKind::CopyOnWrite(_)
+        | MountKind::ReadOnlyView(_)
         | MountKind::ImageView { .. }
         | MountKind::Temporary { .. }
         | MountKind::Directory { .. } => mount_point(own, target, Directory),

@@ -12,6 +12,7 @@ pub(super) fn is_writable(kind: &MountKind) -> bool {
         | MountKind::ImageView { .. }
         | MountKind::Temporary { .. } => true,
         MountKind::ReadOnly { .. }
+        | MountKind::ReadOnlyView(_)
         | MountKind::Image
         | MountKind::Socket { .. }
         | MountKind::File { .. }

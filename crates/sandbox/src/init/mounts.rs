@@ -28,7 +28,11 @@ pub(super) fn place_all(
     let (pinned, views) = (BTreeSet::new(), Vec::new());
     let mut placer = Placer { root, workshop, image, pinned, identity: spec.identity, views };
     for (index, (mount, source)) in spec.mounts.iter().zip(mounts).enumerate() {
-        let step = if matches!(mount.kind, MountKind::CopyOnWrite(_)) { Step::Views } else { Step::Mounts };
+        let step = if matches!(mount.kind, MountKind::CopyOnWrite(_) | MountKind::ReadOnlyView(_)) {
+            Step::Views
+        } else {
+            Step::Mounts
+        };
         placer.place(&spec.mounts[..index], mount, source, index).at(step, mount.target.display())?;
     }
     if let (Some(path), Some(tree)) = (&spec.program, program) {
@@ -66,14 +70,14 @@ impl Placer<'_> {
                 let kind = if directory { TargetKind::Directory } else { TargetKind::File };
                 attach_at(self.root, target, &tree, kind)
             }
-            (MountKind::CopyOnWrite(view), Source::Lower(lower)) => {
+            (MountKind::CopyOnWrite(view) | MountKind::ReadOnlyView(view), Source::Lower(lower)) => {
                 let view = View { edits: &view.edits, memory_bytes: view.memory_bytes };
                 let made = views::build(&self.workshop, index, &view, &lower, self.identity)?;
-                self.view(target, made)
+                self.given_view(before, mount, made)
             }
-            (MountKind::CopyOnWrite(view), Source::Copied(name)) => {
+            (MountKind::CopyOnWrite(view) | MountKind::ReadOnlyView(view), Source::Copied(name)) => {
                 let made = views::of_copy(&self.workshop, &name, &view.edits)?;
-                self.view(target, made)
+                self.given_view(before, mount, made)
             }
             (MountKind::Image, _) => self.of_image(before, target),
             (MountKind::ImageView { memory_bytes }, _) => self.image_view(target, index, *memory_bytes),
@@ -134,6 +138,15 @@ impl Placer<'_> {
         let view = View { edits: &[], memory_bytes };
         let made = views::build(&self.workshop, index, &view, &lower, self.identity)?;
         self.view(target, made)
+    }
+
+    /// Its edits are made: now nothing more may be, where nothing may.
+    fn given_view(&mut self, before: &[Mount], mount: &Mount, made: (OwnedFd, ViewFact)) -> io::Result<()> {
+        if !layout::is_writable(&mount.kind) {
+            self.pin(before, &mount.target)?;
+            place::restrict(&made.0, ReadOnly::Yes)?;
+        }
+        self.view(&mount.target, made)
     }
 
     fn view(&mut self, target: &Path, (tree, fact): (OwnedFd, ViewFact)) -> io::Result<()> {

@@ -105,7 +105,7 @@ impl Opener {
                 self.tree(source, ReadOnly::No, index).at(Step::OpenSources, source.display())
             }
             MountKind::Socket { source } => socket(source).at(Step::OpenSources, source.display()),
-            MountKind::CopyOnWrite(view) => {
+            MountKind::CopyOnWrite(view) | MountKind::ReadOnlyView(view) => {
                 self.lower(&view.source, index).at(Step::OpenSources, view.source.display())
             }
             MountKind::Image

@@ -5,7 +5,8 @@
 use super::workshop::Workshop;
 use super::{copy, edits, place, root, sources};
 use crate::spec::{Edit, Identity};
-use rustix::fs::Mode;
+use crate::state;
+use rustix::fs::{AtFlags, Mode};
 use rustix::mount::FsOpenFlags;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -67,7 +68,7 @@ fn layered(
 ) -> io::Result<(OwnedFd, ViewFact)> {
     match overlay(workshop.layers()?, index, lower) {
         // What overlayfs says to an upper layer that it cannot use, such as another overlayfs.
-        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => forget(workshop.layers()?, index)?,
         done => return done.map(|tree| (tree, ViewFact::UpperOnDisk)),
     }
     let memory = root::temporary(view.memory_bytes, MEMORY_INODES, 0o700)?;
@@ -87,7 +88,7 @@ fn copied(workshop: &Workshop, index: usize, lower: &OwnedFd) -> io::Result<(Own
 
 /// Side by side in `layers`: each directory more costs time when it is made and when it goes.
 fn overlay(layers: &OwnedFd, index: usize, lower: &OwnedFd) -> io::Result<OwnedFd> {
-    let upper = new_directory(layers, &format!("upper-{index}"))?;
+    let upper = new_directory(layers, &state::upper(index))?;
     let work = new_directory(layers, &format!("work-{index}"))?;
     let context = rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     rustix::mount::fsconfig_set_string(&context, "lowerdir", by_descriptor(lower))?;
@@ -98,6 +99,11 @@ fn overlay(layers: &OwnedFd, index: usize, lower: &OwnedFd) -> io::Result<OwnedF
     // Nothing in a view has to survive a power cut.
     rustix::mount::fsconfig_set_flag(&context, "volatile")?;
     root::mounted(&context)
+}
+
+/// An upper layer that stands in the state directory is one that is used: the host side relies on it.
+fn forget(layers: &OwnedFd, index: usize) -> io::Result<()> {
+    Ok(rustix::fs::unlinkat(layers, state::upper(index), AtFlags::REMOVEDIR)?)
 }
 
 fn new_directory(parent: &OwnedFd, name: &str) -> io::Result<OwnedFd> {

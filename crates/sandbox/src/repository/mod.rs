@@ -80,19 +80,28 @@ impl std::error::Error for RepositoryError {
 impl Repository {
     /// Reads the working tree at `root`.
     pub fn read(root: &Path) -> Result<Self, RepositoryError> {
+        let named =
+            secrets::named(root).map_err(|source| RepositoryError { path: root.to_path_buf(), source })?;
+        Self::read_surveyed(root, &named)
+    }
+
+    /// The same where somebody has walked it already: `named` are all the paths below with names that secrets have.
+    pub fn read_surveyed(root: &Path, named: &[PathBuf]) -> Result<Self, RepositoryError> {
         let at = |path: &Path| {
             let path = path.to_path_buf();
             move |source| RepositoryError { path, source }
         };
         let root = fs::canonicalize(root).map_err(at(root))?;
         let git = read_git(&root)?;
+        // The index grows with the repository; mostly it need not be read.
         let index = match &git {
+            _ if named.is_empty() => None,
             GitDirectory::None => None,
             GitDirectory::Inside(_) => Some(root.join(".git/index")),
             GitDirectory::Elsewhere { directory, .. } => Some(directory.join("index")),
         };
         let tracked = index.map(|index| index::tracked_secrets(&index)).unwrap_or_default();
-        let secrets = secrets::untracked(&root, &tracked).map_err(at(&root))?;
+        let secrets = secrets::untracked(&root, named, &tracked).map_err(at(&root))?;
         Ok(Self { root, git, secrets })
     }
 

@@ -22,8 +22,8 @@ pub fn looks_secret(name: &OsStr) -> bool {
     exact.contains(&name) || name.starts_with(b".env") || name.starts_with(b"id_") || name.ends_with(b".pem")
 }
 
-/// The secret-like files below `root` that are not in `tracked`, relative to it. Links are not followed.
-pub(super) fn untracked(root: &Path, tracked: &BTreeSet<PathBuf>) -> io::Result<Vec<PathBuf>> {
+/// Everything below `root` that has a secret's name, relative to it. Links are not followed.
+pub(super) fn named(root: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open = vec![PathBuf::new()];
     let mut entries = 0;
@@ -41,12 +41,32 @@ pub(super) fn untracked(root: &Path, tracked: &BTreeSet<PathBuf>) -> io::Result<
                 return Err(io::Error::other(format!("it has more than {MAX_ENTRIES} files")));
             }
             let path = directory.join(entry.file_name());
-            let is_directory = entry.file_type()?.is_dir();
-            if looks_secret(&entry.file_name()) && !covers_tracked(&path, is_directory, tracked) {
-                found.push(path);
-            } else if is_directory && path != Path::new(".git") {
+            if looks_secret(&entry.file_name()) {
+                found.push(path.clone());
+            }
+            if entry.file_type()?.is_dir() && path != Path::new(".git") {
                 open.push(path);
             }
+        }
+    }
+    Ok(found)
+}
+
+/// Those of the `named` paths that git does not track. Nothing below a directory that goes as a whole is named again.
+pub(super) fn untracked(
+    root: &Path,
+    named: &[PathBuf],
+    tracked: &BTreeSet<PathBuf>,
+) -> io::Result<Vec<PathBuf>> {
+    let mut named: Vec<&PathBuf> = named.iter().collect();
+    named.sort();
+    let mut found: Vec<PathBuf> = Vec::new();
+    for path in named {
+        let covered = found.last().is_some_and(|above| path.starts_with(above));
+        // What is gone since needs no cover.
+        let Ok(about) = fs::symlink_metadata(root.join(path)) else { continue };
+        if !covered && !covers_tracked(path, about.is_dir(), tracked) {
+            found.push(path.clone());
         }
     }
     add_hard_links(root, tracked, &mut found)?;

@@ -8,6 +8,8 @@ use std::path::Path;
 pub(crate) const CASES: &[Case] = &[
     Case { name: "what_is_not_listed_is_absent", run: absence },
     Case { name: "a_view_keeps_the_host_as_it_is", run: view },
+    Case { name: "what_a_view_changed_is_what_its_layer_names", run: layer },
+    Case { name: "a_view_may_be_edited_and_then_closed", run: closed_view },
     Case { name: "read_only_things_cannot_be_moved_away_with_their_directory", run: pinned },
     Case { name: "temporary_directories_are_bounded", run: temporary },
 ];
@@ -50,6 +52,67 @@ fn view(world: &World) {
         assert_eq!(std::fs::read_to_string(lower.join(name)).unwrap(), name);
     }
     assert!(!lower.join("new").exists() && !lower.join("hooks/y").exists());
+}
+
+fn layer(world: &World) {
+    let lower = world.make_directory("lower");
+    std::fs::create_dir(lower.join("below")).unwrap();
+    for name in ["kept", "changed", "removed", "below/kept", "below/changed"] {
+        std::fs::write(lower.join(name), name).unwrap();
+    }
+    let mut spec = world.spec();
+    let view = CopyOnWrite { source: lower, edits: Vec::new(), memory_bytes: 1 << 20 };
+    spec.mounts.push(Mount { target: "/view".into(), kind: MountKind::CopyOnWrite(view) });
+    let sandbox = world.start(spec);
+    let script = "cd /view && echo x >>changed && rm removed && echo x >>below/changed && mkdir new && : >new/file && cat kept below/kept";
+    assert!(shell(&sandbox, script).exit.success());
+    assert!(sandbox.changed_below(Path::new("/usr")).is_none(), "no view");
+    let how = sandbox.describe().facts.iter().find(|fact| fact.reason.starts_with("/view: ")).unwrap();
+    let layer = sandbox.changed_below(Path::new("/view"));
+    assert_eq!(layer.is_some(), how.reason.contains("in the state directory"), "{}", how.reason);
+    if let Some(layer) = layer {
+        let place =
+            std::path::PathBuf::from(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&layer)));
+        let names = |path: &str| {
+            let entries = std::fs::read_dir(place.join(path)).unwrap();
+            let mut names: Vec<String> =
+                entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(""), ["below", "changed", "new", "removed"]);
+        assert_eq!((names("below"), names("new")), (vec!["changed".to_owned()], vec!["file".to_owned()]));
+    }
+    sandbox.close().unwrap();
+}
+
+fn closed_view(world: &World) {
+    let lower = world.make_directory("lower");
+    std::fs::write(lower.join("kept"), "kept").unwrap();
+    std::fs::write(lower.join("secret"), "secret").unwrap();
+    let mut spec = world.spec();
+    let edits = vec![
+        Edit::Remove { path: "secret".into() },
+        Edit::Write { path: "new/file".into(), contents: b"put".to_vec(), mode: 0o644 },
+    ];
+    let view = CopyOnWrite { source: lower.clone(), edits, memory_bytes: 1 << 20 };
+    let temporary = MountKind::Temporary { size_bytes: 1 << 20, inodes: 100, mode: 0o755 };
+    spec.mounts.push(Mount { target: "/work".into(), kind: temporary });
+    spec.mounts.push(Mount { target: "/work/in/view".into(), kind: MountKind::ReadOnlyView(view) });
+    let sandbox = world.start(spec);
+    let output = shell(&sandbox, "cd /work/in/view && ls && cat new/file kept");
+    assert_eq!(output.stdout, "kept\nnew\nputkept", "{}", output.stderr);
+    let attempts = [
+        "cd /work/in/view && echo x >>kept",
+        "rm /work/in/view/kept",
+        ": >/work/in/view/new/x",
+        "mv /work/in /work/z",
+    ];
+    for attempt in attempts {
+        assert!(!shell(&sandbox, attempt).exit.success(), "{attempt}");
+    }
+    sandbox.close().unwrap();
+    assert_eq!(std::fs::read_to_string(lower.join("secret")).unwrap(), "secret");
 }
 
 fn pinned(world: &World) {

@@ -1,0 +1,158 @@
+//! One look at every name in a repository, by several threads: where something stands that an agent would read, and what
+//! is called like a secret. It is the only thing in a run that takes longer in a larger repository. No file is opened.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use sandbox::repository::looks_secret;
+
+use super::walk::{MAX_DEPTH, MAX_ENTRIES, SKIPPED, is_context, lower, whole_directory};
+
+/// A tree with more entries is refused: what was not looked at cannot be shown.
+const MOST: usize = 3_000_000;
+/// Fewer open directories than this are not worth a thread.
+const WORTH_HELP: usize = 32;
+const MAX_THREADS: usize = 8;
+
+/// What stands where; all paths are relative, in the order of their names.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// Files and directories that some agent would read, and directories that could not be listed.
+    pub points: Vec<PathBuf>,
+    /// Whatever is called like a secret.
+    pub secrets: Vec<PathBuf>,
+    /// Not everything was looked at for instructions.
+    pub too_many: bool,
+    /// Why the tree as a whole could not be looked at.
+    pub failed: Option<(PathBuf, io::Error)>,
+    entries: usize,
+}
+
+/// A directory that was not listed yet.
+struct Open {
+    path: PathBuf,
+    depth: usize,
+    /// Whether what is in here may be read by an agent and is not a part of what was found already.
+    context: bool,
+}
+
+pub fn survey(root: &Path) -> Survey {
+    let mut survey = Survey::default();
+    let mut open = vec![Open { path: PathBuf::new(), depth: 0, context: true }];
+    while open.len() < WORTH_HELP
+        && let Some(next) = open.pop()
+    {
+        survey.list(root, &next, &mut open);
+    }
+    let crowd = Crowd { state: Mutex::new(State { open, busy: 0 }), changed: Condvar::new() };
+    if !crowd.lock().open.is_empty() {
+        let threads = std::thread::available_parallelism().map_or(1, |count| count.get().min(MAX_THREADS));
+        let parts = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| crowd.work(root))).collect();
+            let mine = crowd.work(root);
+            let others = others.into_iter().map(|other| other.join().unwrap_or_default());
+            others.chain([mine]).collect::<Vec<_>>()
+        });
+        parts.into_iter().for_each(|part| survey.add(part));
+    }
+    survey.too_many = survey.entries > MAX_ENTRIES;
+    if survey.entries > MOST {
+        survey.failed = Some((root.to_owned(), io::Error::other(format!("it has more than {MOST} files"))));
+    }
+    survey.points.sort();
+    survey.secrets.sort();
+    survey
+}
+
+/// Directories that wait, and who may still find more.
+struct Crowd {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    open: Vec<Open>,
+    busy: usize,
+}
+
+impl Crowd {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Until nothing is left and nobody can find more.
+    fn work(&self, root: &Path) -> Survey {
+        let mut survey = Survey::default();
+        let mut found = Vec::new();
+        let mut state = self.lock();
+        loop {
+            if let Some(next) = state.open.pop() {
+                state.busy += 1;
+                drop(state);
+                if survey.entries <= MOST {
+                    survey.list(root, &next, &mut found);
+                }
+                state = self.lock();
+                state.busy -= 1;
+                state.open.append(&mut found);
+                self.changed.notify_all();
+            } else if state.busy == 0 {
+                return survey;
+            } else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+}
+
+impl Survey {
+    fn add(&mut self, other: Self) {
+        let Self { points, secrets, too_many: _, failed, entries } = other;
+        self.points.extend(points);
+        self.secrets.extend(secrets);
+        self.failed = self.failed.take().or(failed);
+        self.entries += entries;
+    }
+
+    fn list(&mut self, root: &Path, directory: &Open, found: &mut Vec<Open>) {
+        let Open { path, depth, context } = directory;
+        let listed = std::fs::read_dir(root.join(path)).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        let entries = match listed {
+            Ok(entries) => entries,
+            Err(error) => {
+                // What the caller cannot read, the sandbox cannot read either; but an agent may be meant to.
+                if *context {
+                    self.points.push(path.clone());
+                }
+                if error.kind() != io::ErrorKind::PermissionDenied {
+                    self.failed.get_or_insert((root.join(path), error));
+                }
+                return;
+            }
+        };
+        self.entries += entries.len();
+        // A skill is all of its directory; what lies too deep is said once.
+        let is_skill = *depth > 0 && entries.iter().any(|entry| lower(&entry.file_name()) == "skill.md");
+        let whole = is_skill || *depth > MAX_DEPTH;
+        if *context && whole {
+            self.points.push(path.clone());
+        }
+        for entry in entries {
+            let (name, context) = (entry.file_name(), *context && !whole);
+            let (below, lower) = (path.join(&name), lower(&name));
+            let counts = context && (is_context(&lower) || whole_directory(&below, &lower).is_some());
+            if looks_secret(&name) {
+                self.secrets.push(below.clone());
+            }
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if counts {
+                self.points.push(below.clone());
+            }
+            if is_directory && below != Path::new(".git") {
+                let context = context && !counts && !SKIPPED.contains(&lower.as_str());
+                found.push(Open { path: below, depth: depth + 1, context });
+            }
+        }
+    }
+}
