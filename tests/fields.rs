@@ -136,6 +136,57 @@ fn host_files_are_inside_read_only_and_expanded_where_asked() {
 }
 
 #[test]
+fn a_value_in_a_host_file_stays_one_value() {
+    let hostile = "it's \"$(touch /tmp/planted)\"`id`\n; touch /tmp/planted #";
+    let fields = "host_files:\n  - {src: env/a.json, dest: /sandbox/workspace/a.json, expand: true}\n  - {src: env/a.sh, dest: /sandbox/workspace/a.sh, expand: true}\n  - {src: env/a.env, dest: /sandbox/workspace/.env.d/a.env, expand: true}\n";
+    let look = "cat /sandbox/workspace/a.json; . /sandbox/workspace/a.sh; printf '<%s><%s><%s><%s>' \"$A\" \"$B\" \"$C\" \"$D\"; ls /tmp/planted";
+    let world = world(fields, look);
+    world.write("repo/.fullsend/env/a.json", "{\"title\": \"${TITLE}\", \"whole\": ${TITLE}}\n");
+    world.write("repo/.fullsend/env/a.sh", "A=${TITLE}\nB=\"${TITLE}\"\nC='${TITLE}'\n");
+    world.write("repo/.fullsend/env/a.env", "D=\"${TITLE}\"\n");
+    let report = completes(&world.env("TITLE", hostile));
+    let (document, rest) = report.split_once("}\n").unwrap();
+    let document: Json = serde_json::from_str(&format!("{document}}}")).unwrap();
+    assert_eq!(document, json!({ "title": hostile, "whole": hostile }));
+    assert!(rest.starts_with(&format!("<{hostile}><{hostile}><{hostile}><{hostile}>")), "{rest}");
+    assert!(rest.contains("No such file"), "nothing ran: {rest}");
+}
+
+/// It goes in as it is, and is seen nowhere else.
+#[test]
+fn a_credential_in_a_host_file_is_delivered_and_masked_everywhere() {
+    let token = format!("{}{}", "ghp_", "a8Fk2LmQ9xZt4RvW7bNc1YpS3dGh6JuE0oTi");
+    let fields = "host_files: [{src: \"${KEY_FILE}\", dest: /sandbox/workspace/key.json}]\nsecurity:\n  host_scanners:\n    secret_redactor: false\n";
+    let world = world(
+        fields,
+        "sha256sum < /sandbox/workspace/key.json; tr -d '\\n' < /sandbox/workspace/key.json; base64 -w0 /sandbox/workspace/key.json",
+    );
+    let key = world.write(
+        "home/key.json",
+        format!(
+            "{{\"kind\": \"user\", \"password\": \"Corr3ct-h0rse/b4ttery\",\n \"token\": \"{token}\"}}\n"
+        ),
+    );
+    let sum = std::process::Command::new("sha256sum").stdin(fs::File::open(&key).unwrap()).output().unwrap();
+    let world = world.env("KEY_FILE", key.to_str().unwrap());
+    let report = completes(&world);
+    assert!(report.starts_with(std::str::from_utf8(&sum.stdout).unwrap()), "byte for byte: {report}");
+    for (path, text) in texts(&directory(&world)) {
+        assert!(!text.contains(&token) && !text.contains("b4ttery"), "{}: {text}", path.display());
+    }
+    let exceptions = record(&world)["exceptions"].to_string();
+    assert!(exceptions.contains("\"host_files\"") && exceptions.contains("key.json"), "{exceptions}");
+}
+
+/// Every file of a run.
+fn texts(place: &std::path::Path) -> Vec<(PathBuf, String)> {
+    let entries = fs::read_dir(place).unwrap().map(|entry| entry.unwrap().path());
+    let (directories, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+    let read = |path: PathBuf| (path.clone(), String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned());
+    files.into_iter().map(read).chain(directories.iter().flat_map(|path| texts(path))).collect()
+}
+
+#[test]
 fn the_agent_gets_its_input_directory() {
     let world = world("agent_input: ${ISSUES}\n", "cat /sandbox/workspace/agent-input/issue.md");
     let issue = world.write("home/issues/issue.md", "It does not start.\n");

@@ -1,7 +1,8 @@
 //! `fullsend enter`: a new sandbox over the workspace that a run left, to look around in. It has the run's policy for
 //! files and no network at all; what is done in there is gone when it ends.
 
-use std::io::{Read, Write};
+use std::ffi::OsString;
+use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,9 +10,13 @@ use clap::Args;
 use sandbox::{Command, CopyOnWrite, Exit as Ended, Mount, MountKind, Sandbox, SandboxSpec, Stdio};
 
 use super::exit::{Exit, Failure};
-use super::open::Where;
+use super::open::{Where, variable};
+use super::sandbox::interact;
+use super::signals;
+use crate::cancel::Cancel;
 use crate::check::check;
-use crate::provision::files;
+use crate::image::Image;
+use crate::provision::{files, image};
 use crate::resolve::resolve;
 use crate::run::keep::KEPT;
 use crate::runtime::inside::{PROGRAM, WORKSPACE};
@@ -27,9 +32,9 @@ pub struct Arguments {
     /// The run: its identity, a beginning of it that is unique, or `latest`
     #[arg(value_name = "RUN")]
     run: String,
-    /// What to run there [default: a shell that reads standard input]
+    /// What to run there [default: a shell, in a terminal of its own where there is one]
     #[arg(last = true, value_name = "COMMAND")]
-    command: Vec<String>,
+    command: Vec<OsString>,
     /// Where runs are kept [default: $XDG_STATE_HOME/fullsend/runs]
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
@@ -46,15 +51,27 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
             .help("run it with --keep always, or --keep on-failure"));
     }
     let record = found.record().map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
-    let spec = specify(arguments, &record.harness, &kept, &found.path.join("entered"))?;
+    // Held, so that the image's layers stay in the cache.
+    let (spec, _image) = specify(arguments, &record.harness, &kept, &found.path.join("entered"))?;
     let unavailable = |why: String| Failure::new(Exit::SandboxUnavailable, why);
     let sandbox = Sandbox::start(spec).map_err(|error| unavailable(format!("the sandbox: {error}")))?;
-    let ended = look_around(&sandbox, arguments).map_err(unavailable);
+    let shell = [OsString::from("/bin/sh")];
+    let command = if arguments.command.is_empty() { &shell[..] } else { &arguments.command };
+    let ended = if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
+        talk_to(&sandbox, command)
+    } else {
+        look_around(&sandbox, command).map_err(unavailable)
+    };
     sandbox.close().map_err(|error| unavailable(format!("the sandbox did not close: {error}")))?;
     ended
 }
 
-fn specify(arguments: &Arguments, harness: &str, kept: &Path, state: &Path) -> Result<SandboxSpec, Failure> {
+fn specify(
+    arguments: &Arguments,
+    harness: &str,
+    kept: &Path,
+    state: &Path,
+) -> Result<(SandboxSpec, Option<Image>), Failure> {
     let mut opened = arguments.place.open()?;
     let mut problems = Vec::new();
     let resolved = resolve(&mut opened.library, harness, &opened.choices, &mut problems);
@@ -63,16 +80,14 @@ fn specify(arguments: &Arguments, harness: &str, kept: &Path, state: &Path) -> R
         super::check::show(&opened.library.sources, &problems);
         return Err(Failure::new(Exit::Invalid, format!("the harness `{harness}` is not right any more")));
     };
-    if checked.resolved.harness.image.is_some() {
-        return Err(Failure::new(
-            Exit::Invalid,
-            "the run had an image, and only the host's programs can be entered",
-        )
-        .help(format!("look at the files in {}", kept.display())));
-    }
+    let image = image::find(&checked.resolved.harness, &opened.library, &variable).map_err(|error| {
+        Failure::new(Exit::Missing, error.to_string())
+            .help(format!("look at the files in {}", kept.display()))
+    })?;
+    let root = if image.is_some() { files::Root::Image } else { files::Root::Host };
     let mut spec = SandboxSpec::new(state.to_owned());
     spec.program = Some(PROGRAM.into());
-    spec.mounts = files::system(&checked.policy, files::Root::Host);
+    spec.mounts = files::system(&checked.policy, root);
     let mut mount = |target: &str, kind| spec.mounts.push(Mount { target: target.into(), kind });
     mount("/sandbox", MountKind::Temporary { size_bytes: BYTES, inodes: 1 << 16, mode: 0o755 });
     let view = CopyOnWrite { source: kept.to_owned(), edits: Vec::new(), memory_bytes: BYTES };
@@ -84,16 +99,30 @@ fn specify(arguments: &Arguments, harness: &str, kept: &Path, state: &Path) -> R
     ] {
         spec.environment.push((name.into(), value.into()));
     }
+    let image = image.map(|(_, image)| image);
+    if let Some(image) = &image {
+        image::apply(image, &mut spec);
+    }
     spec.landlock = files::landlock(&checked.policy);
     spec.identity = files::identity(&checked.policy);
-    Ok(spec)
+    Ok((spec, image))
+}
+
+/// In a terminal of the sandbox's own; whoever ends us gets theirs back first.
+fn talk_to(sandbox: &Sandbox, command: &[OsString]) -> Result<Exit, Failure> {
+    let no_threads = |error| Failure::new(Exit::SandboxUnavailable, format!("no threads: {error}"));
+    let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let (threads, cancel) = (threads.map_err(no_threads)?, Cancel::default());
+    signals::watch(threads.handle(), &cancel)?;
+    match interact(sandbox, Path::new(WORKSPACE), command, &cancel)? {
+        0 => Ok(Exit::Done),
+        _ => Ok(Exit::Failed),
+    }
 }
 
 /// Streams are relayed, so that nothing in there ever holds the terminal.
-fn look_around(sandbox: &Sandbox, arguments: &Arguments) -> Result<Exit, String> {
-    let shell = ["/bin/sh".to_owned()];
-    let words = if arguments.command.is_empty() { &shell[..] } else { &arguments.command };
-    let mut command = Command::new(words);
+fn look_around(sandbox: &Sandbox, command: &[OsString]) -> Result<Exit, String> {
+    let mut command = Command::new(command.to_vec());
     command.working_directory = WORKSPACE.into();
     (command.stdin, command.stdout, command.stderr) = (Stdio::Pipe, Stdio::Pipe, Stdio::Pipe);
     let mut process = sandbox.exec(command).map_err(|error| error.to_string())?;

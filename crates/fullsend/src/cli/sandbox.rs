@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 use egress::event::{AttemptDecision, EgressEvent};
 use policy::Policy;
 use rustix::process::Signal;
-use sandbox::{Command, Process, Stdio, WaitError};
+use sandbox::{Command, Process, Sandbox, Stdio, WaitError};
 use yaml::Sources;
 
 use super::exit::{Exit, Failure};
@@ -87,7 +87,7 @@ pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
             let shell = [OsString::from("/bin/sh")];
             let command = if command.is_empty() { &shell[..] } else { command };
             // In a raw terminal a line does not begin at its beginning.
-            within(place, "\r\n", |bare, cancel| interact(bare, command, cancel))
+            within(place, "\r\n", |bare, cancel| interact(&bare.sandbox, &bare.directory, command, cancel))
         }
     }
 }
@@ -271,11 +271,17 @@ fn code(exit: sandbox::Exit) -> u8 {
     }
 }
 
-fn interact(bare: &BareSandbox, command: &[OsString], cancel: &Cancel) -> Result<u8, Failure> {
+/// A person and a command inside, in a terminal of the sandbox's own. The command's code.
+pub(super) fn interact(
+    sandbox: &Sandbox,
+    directory: &Path,
+    command: &[OsString],
+    cancel: &Cancel,
+) -> Result<u8, Failure> {
     let no_terminal = |error: std::io::Error| failed(format!("no terminal can be had inside: {error}"));
-    let both = bare.sandbox.open_terminal().map_err(no_terminal)?;
+    let both = sandbox.open_terminal().map_err(no_terminal)?;
     let mut command = Command::new(command.to_vec());
-    command.working_directory.clone_from(&bare.directory);
+    command.working_directory = directory.to_owned();
     command.terminal = true;
     command.environment = variable("TERM").map(|term| ("TERM".into(), term.into())).into_iter().collect();
     let twice =
@@ -283,10 +289,10 @@ fn interact(bare: &BareSandbox, command: &[OsString], cancel: &Cancel) -> Result
     command.stdin = Stdio::Descriptor(both.inside);
     command.stdout = Stdio::Descriptor(twice.0);
     command.stderr = Stdio::Descriptor(twice.1);
-    let process = bare.sandbox.exec(command).map_err(|error| failed(error.to_string()))?;
+    let process = sandbox.exec(command).map_err(|error| failed(error.to_string()))?;
     // Whoever ends us gets their terminal back first.
     let relayed = terminal::relay(&both.outside, || match process.wait(Duration::ZERO) {
-        _ if cancel.is_asked() => Some(Ok(sandbox::Exit::Signal(Signal::TERM.as_raw()))),
+        _ if cancel.is_asked() => Some(Ok(::sandbox::Exit::Signal(Signal::TERM.as_raw()))),
         Err(WaitError::Deadline { .. }) => None,
         ended => Some(ended),
     });

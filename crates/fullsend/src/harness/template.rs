@@ -63,6 +63,14 @@ impl Template {
         })
     }
 
+    /// Texts as they are, and as errors the names of variables between them.
+    pub fn parts(&self) -> impl Iterator<Item = Result<&str, &str>> {
+        self.parts.iter().map(|part| match part {
+            Part::Text(text) => Ok(text.as_str()),
+            Part::Variable(name) => Err(name.as_str()),
+        })
+    }
+
     /// The text with every variable's value, or the first variable that has none.
     pub fn expand(&self, value: impl Fn(&str) -> Option<String>) -> Result<String, &str> {
         let mut text = String::new();

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 
 use sandbox::{Mount, MountKind};
 use scan::Origin;
+use serde_json::Value as Json;
 
+use super::quoting::Quoting;
 use super::{ProvisionError, Surroundings, env_files};
 use crate::event::RunEvent;
 use crate::harness::Harness;
@@ -93,7 +95,7 @@ fn mount(
         variables.extend(found);
         text.into_bytes()
     } else if file.expand == Some(true) {
-        expand(&bytes, quoting(&target), around).map_err(wrong)?
+        expand(&bytes, Quoting::of(&target), around).map_err(wrong)?
     } else {
         note_credential(file, bytes, around)
     };
@@ -132,47 +134,67 @@ fn assignments(
     env_files::parse(text, (file.expand == Some(true)).then_some(around.variables))
 }
 
-/// How a value must be written in a file of this kind, so that it stays one value.
-fn quoting(target: &str) -> fn(&str) -> String {
-    fn json(value: &str) -> String {
-        let quoted = serde_json::Value::from(value).to_string();
-        quoted[1..quoted.len() - 1].to_owned()
-    }
-    fn shell(value: &str) -> String {
-        let special = |c: char| matches!(c, '\\' | '"' | '$' | '`');
-        value.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect()
-    }
-    match target.rsplit('.').next() {
-        Some("json") => json,
-        Some("sh" | "bash" | "env") => shell,
-        _ => |value| value.to_owned(),
-    }
-}
-
 /// `${VAR}` in the contents, each line as a text of its own.
-fn expand(bytes: &[u8], quote: fn(&str) -> String, around: &Surroundings<'_>) -> Result<Vec<u8>, String> {
+fn expand(bytes: &[u8], mut quoting: Quoting, around: &Surroundings<'_>) -> Result<Vec<u8>, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "is not text, and cannot be expanded".to_owned())?;
     let mut out = String::new();
     for line in text.split_inclusive('\n') {
         let template = Template::parse(line).map_err(|why| format!("{why}: {}", line.trim()))?;
-        let expanded = template.expand(|name: &str| (around.variables)(name).map(|value| quote(&value)));
-        out.push_str(&expanded.map_err(|name| format!("needs the variable {name}, which is not set"))?);
+        for part in template.parts() {
+            match part {
+                Ok(text) => {
+                    quoting.pass(text);
+                    out.push_str(text);
+                }
+                Err(name) => {
+                    let value = (around.variables)(name);
+                    let value =
+                        value.ok_or_else(|| format!("needs the variable {name}, which is not set"))?;
+                    out.push_str(&quoting.write(&value).map_err(|why| format!("{why}: {}", line.trim()))?);
+                }
+            }
+        }
     }
     Ok(out.into_bytes())
 }
 
-/// A credential that enters the sandbox as a file is a weakness that was chosen; the record says so.
+/// A credential that enters the sandbox as a file is a weakness that was chosen: the record says so, and its values are
+/// masked wherever they turn up.
 fn note_credential(file: &HostFile, bytes: Vec<u8>, around: &Surroundings<'_>) -> Vec<u8> {
-    let secret = std::str::from_utf8(&bytes).ok().and_then(scan::find_secret);
-    if let Some(secret) = secret {
+    let Ok(text) = std::str::from_utf8(&bytes) else { return bytes };
+    let mut found = Vec::new();
+    match serde_json::from_str(text) {
+        Ok(document) => secrets_of("", &document, &mut found),
+        Err(_) => found.extend(
+            scan::find_secrets(text).into_iter().map(|secret| (secret.format, text[secret.range].to_owned())),
+        ),
+    }
+    if let Some((format, _)) = found.first() {
         around.emit.emit(RunEvent::Exception {
             field: "host_files".to_owned(),
-            what: format!("delivers a credential ({}) to {}", secret.format, file.dest.value),
+            what: format!("delivers a credential ({format}) to {}", file.dest.value),
             reason: "the harness names it".to_owned(),
             until: String::new(),
         });
     }
+    for (format, value) in found {
+        // What is too short to be told from other text stays visible.
+        drop(around.guard.learn(format, &value));
+    }
     bytes
+}
+
+/// In a document values are as programs read them, without what JSON writes around them.
+fn secrets_of(field: &str, value: &Json, found: &mut Vec<(&'static str, String)>) {
+    match value {
+        Json::String(text) => {
+            let secret = scan::find_secret_in_field(field, text);
+            found.extend(secret.map(|secret| (secret.format, text[secret.range].to_owned())));
+        }
+        Json::Array(items) => items.iter().for_each(|item| secrets_of(field, item, found)),
+        Json::Object(fields) => fields.iter().for_each(|(name, value)| secrets_of(name, value, found)),
+        _ => {}
+    }
 }
 
 /// A directory of a layer or of the repository, and in neither through a link that leads out; or one that the operator

@@ -11,27 +11,37 @@ use crate::harness::Harness;
 use crate::harness::image::ImageRef;
 use crate::harness::reference::LocalPath;
 use crate::image::{self, Caps, Image, ImageError};
+use crate::resolve::library::Library;
 
 /// The harness's image, ready in the cache; its digest goes into the record.
 pub fn prepare(harness: &Harness, around: &Surroundings<'_>) -> Result<Option<Image>, ImageError> {
+    let Some((name, image)) = find(harness, around.library, around.variables)? else { return Ok(None) };
+    let (kind, sha256) = ("image".to_owned(), image.digest.clone());
+    around.emit.emit(RunEvent::Input { kind, name, sha256 });
+    Ok(Some(image))
+}
+
+/// The harness's image by its name, ready in the cache.
+pub fn find(
+    harness: &Harness,
+    library: &Library,
+    variables: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<(String, Image)>, ImageError> {
     let Some(name) = &harness.image else { return Ok(None) };
     let wrong = |why: String| ImageError::Name { why };
-    let name =
-        name.expand(around.variables).map_err(|name| wrong(format!("needs {name}, which is not set")))?;
-    let find = |path: &str| LocalPath::parse(path).ok().and_then(|path| around.library.layers.find(&path));
+    let name = name.expand(variables).map_err(|name| wrong(format!("needs {name}, which is not set")))?;
+    let find = |path: &str| LocalPath::parse(path).ok().and_then(|path| library.layers.find(&path));
     let path = match ImageRef::parse(&name, |path| find(path).is_some()).map_err(wrong)? {
         ImageRef::Registry(name) => return Err(ImageError::InRegistry { name }),
         ImageRef::Host(path) => PathBuf::from(path),
         ImageRef::Layered(path) => find(&path)
-            .and_then(|found| around.library.layers.host_path(&found))
+            .and_then(|found| library.layers.host_path(&found))
             .ok_or_else(|| wrong(format!("names `{path}`, which no layer has on disk")))?,
     };
-    let cache = cache(around.variables)
-        .ok_or_else(|| wrong("needs a cache: set HOME or XDG_CACHE_HOME".to_owned()))?;
+    let cache =
+        cache(variables).ok_or_else(|| wrong("needs a cache: set HOME or XDG_CACHE_HOME".to_owned()))?;
     let image = image::prepare(&path, &cache, Caps::default())?;
-    let (kind, sha256) = ("image".to_owned(), image.digest.clone());
-    around.emit.emit(RunEvent::Input { kind, name, sha256 });
-    Ok(Some(image))
+    Ok(Some((name, image)))
 }
 
 /// Where unpacked images are kept.

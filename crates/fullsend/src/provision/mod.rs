@@ -10,6 +10,7 @@ pub mod image;
 pub mod java;
 pub mod model;
 pub mod network;
+mod quoting;
 pub mod repository;
 pub mod servers;
 
