@@ -104,6 +104,29 @@ fn the_retry_hears_every_violation_and_the_scripts_words() {
     assert!(told.contains("said on stdout") && told.contains("said on stderr"), "{told}");
 }
 
+/// A file that the rejected attempt left must not become the output of the next one.
+#[test]
+fn what_a_rejected_attempt_handed_in_is_not_handed_in_again() {
+    for mode in ["append", "fresh"] {
+        let more = format!("validation_loop:\n  script: scripts/check.sh\n  feedback_mode: {mode}\n");
+        let scenario = json!({
+            "turns": [[{ "shell": "echo old > /sandbox/workspace/output/old.txt" }], [{ "finish": { "summary": "first" } }]],
+            "branches": [{ "when": { "user_contains": "not yet" }, "turns": [[{ "text": "It is there already." }]] }],
+        });
+        let world = world(&scenario.to_string(), &more);
+        world.script(
+            "repo/.fullsend/scripts/check.sh",
+            "#!/bin/sh\n[ -e \"$FULLSEND_RUN_DIR/asked\" ] && exit 0\ntouch \"$FULLSEND_RUN_DIR/asked\"; echo not yet; exit 1\n",
+        );
+        ends(&world, "invalid_output", 5, "missing");
+        let run =
+            fs::read_dir(world.path("state/fullsend/runs/local")).unwrap().next().unwrap().unwrap().path();
+        assert!(run.join("iteration-1/rejected/old.txt").exists(), "{mode}");
+        let left: Vec<_> = fs::read_dir(run.join("iteration-2/rejected")).unwrap().collect();
+        assert!(left.is_empty(), "{mode}: {left:?}");
+    }
+}
+
 #[test]
 fn agent_failed_without_a_validation_loop_runs_no_post_script() {
     ends(&world(r#"{"turns":[[{"shell":"true"}]]}"#, ""), "agent_failed", 1, "");
@@ -118,6 +141,23 @@ fn silence_is_the_agents_failure() {
     assert_eq!(fs::read_to_string(run.join("iteration-1/partial/notes")).unwrap(), "half\n");
 }
 
+#[test]
+fn an_agent_that_is_killed_leaves_its_words_its_cost_and_what_it_wrote() {
+    let scenario = r#"{"turns":[[{"shell":"echo half > /sandbox/workspace/output/notes; kill -9 $PPID; sleep 5"},{"usage":{"input":5,"output":6}}]]}"#;
+    let world = world(scenario, "");
+    let (_, record) = ends(&world, "agent_failed", 1, "signal 9");
+    let run = fs::read_dir(world.path("state/fullsend/runs/local")).unwrap().next().unwrap().unwrap().path();
+    let transcript = fs::read_to_string(run.join("iteration-1/transcripts/conversation.json")).unwrap();
+    assert!(transcript.contains("kill -9"), "{transcript}");
+    assert_eq!(fs::read_to_string(run.join("iteration-1/partial/notes")).unwrap(), "half\n");
+    let used = record["usage"].as_object().unwrap().values().next().unwrap();
+    assert_eq!(used["output"].as_u64(), Some(6), "the cost is kept");
+    assert_eq!(
+        (&record["attempts"][0]["turns"], record["attempts"][0]["accepted"].as_bool()),
+        (&json!(1), Some(false))
+    );
+}
+
 /// Takes the shortest time that a harness can name.
 #[test]
 fn timeout_is_124_and_what_there_was_is_kept() {
@@ -130,6 +170,9 @@ fn timeout_is_124_and_what_there_was_is_kept() {
     let run = fs::read_dir(world.path("state/fullsend/runs/local")).unwrap().next().unwrap().unwrap().path();
     let deadline = fs::read_to_string(run.join("iteration-1/partial/deadline")).unwrap();
     assert!(deadline.trim() > record["started"].as_str().unwrap(), "{deadline}");
+    assert_eq!(record["attempts"][0]["turns"], 1, "what it said is counted");
+    let transcript = fs::read_to_string(run.join("iteration-1/transcripts/conversation.json")).unwrap();
+    assert!(transcript.contains("sleep 400") && transcript.contains("Do your task now"), "{transcript}");
 }
 
 #[test]

@@ -62,6 +62,11 @@ fn ends_in_order(with: Signal, code: i32, seconds: &str) {
     assert_eq!(record["exit_code"], code);
     assert_eq!(record["attempts"][0]["ending"], "interrupted");
     assert_eq!(fs::read_to_string(directory.join("iteration-1/partial/notes.txt")).unwrap(), "half\n");
+    let transcript = directory.join("iteration-1/transcripts/conversation.json");
+    assert!(
+        fs::read_to_string(transcript).unwrap().contains(&format!("sleep {seconds}")),
+        "its words are kept"
+    );
     assert!(!directory.join("iteration-1/output").exists() && !world.path("repo/posted").exists());
     assert!(!directory.join("sandboxes").exists() && !is_running(seconds), "nothing is left");
     assert_eq!(world.run(&["sweep"]).out, "", "there is nothing to sweep");

@@ -17,6 +17,7 @@ use crate::provision::Provisioned;
 use crate::publish;
 use crate::quarantine;
 use crate::quarantine::changes::Worked;
+use crate::runtime::inside;
 use crate::runtime::{self, Attempt, Conversation, Ending, Task};
 use crate::validate::{self, Accepted, Rejected};
 
@@ -77,7 +78,12 @@ impl Attempts<'_> {
                 return Err(Stop::rejected(&rejected, self.tally.denied()));
             }
             let kept = match mode {
-                FeedbackMode::Append => conversation.clone(),
+                FeedbackMode::Append => {
+                    // What is handed in next must be of the next attempt, to the last file.
+                    runtime::state::empty(&ready.provisioned.sandbox, inside::OUTPUT)
+                        .map_err(|error| Stop::internal(format!("the output cannot be emptied: {error}")))?;
+                    conversation.clone()
+                }
                 FeedbackMode::Fresh => {
                     let renewed = place.take().map(self.renew).transpose()?;
                     *place = renewed;

@@ -90,7 +90,7 @@ pub fn relay(said: &Said, environment: &BTreeMap<String, String>) -> Result<(), 
 
 #[cfg(test)]
 mod tests {
-    use super::{Said, parse};
+    use super::{Said, parse, read};
 
     #[test]
     fn lines_are_read_strictly() {
@@ -115,5 +115,19 @@ mod tests {
         check("no equals\n", Err("line 1"));
         check("1a=b\n", Err("unusable"));
         check("a=b\u{1b}[31m\n", Err("unusable"));
+    }
+
+    #[test]
+    fn a_file_is_bounded_and_must_be_there() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("said");
+        let why = |code| read(&file, code, "").unwrap_err().outcome(None);
+        assert!(why(0).reason.contains("is gone"));
+        std::fs::write(&file, format!("a={}\n", "x".repeat(1 << 20))).unwrap();
+        let outcome = why(0);
+        assert!(outcome.reason.contains("at most 1048576 are read"), "{}", outcome.reason);
+        assert_eq!(outcome.exit_code, 1);
+        std::fs::write(&file, format!("a={}\n", "x".repeat((1 << 20) - 3))).unwrap();
+        assert_eq!(read(&file, 0, "").unwrap().values["a"].len(), (1 << 20) - 3);
     }
 }

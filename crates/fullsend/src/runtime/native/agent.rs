@@ -59,6 +59,13 @@ fn report(report: &AgentReport) {
     drop(writeln!(std::io::stdout().lock(), "{line}"));
 }
 
+/// In the format that the whole conversation is kept in.
+fn said(message: &Message) {
+    let alone = Request { messages: vec![message.clone()], ..Request::default() };
+    let message = codec::write_request(Wire::Messages, &alone)["messages"][0].take();
+    report(&AgentReport::Said { message });
+}
+
 fn converse(task: &AgentTask, servers: &Servers) -> (End, Request) {
     let wire = match task.speaks {
         Speaks::Messages => Wire::Messages,
@@ -66,6 +73,7 @@ fn converse(task: &AgentTask, servers: &Servers) -> (End, Request) {
     };
     let client = Client::new(task.door, wire);
     let mut request = begin(task, servers);
+    request.messages.last().into_iter().for_each(said);
     for _ in 0..task.max_turns {
         compaction::compact(&mut request.messages, MAX_CONVERSATION);
         let answer = match patiently(&client, &request) {
@@ -74,12 +82,16 @@ fn converse(task: &AgentTask, servers: &Servers) -> (End, Request) {
         };
         let calls: Vec<ToolCall> = calls_of(&answer);
         let last_words: String = answer.blocks.iter().filter_map(Block::as_text).collect();
-        request.messages.push(Message { role: Role::Assistant, blocks: answer.blocks });
+        let answered = Message { role: Role::Assistant, blocks: answer.blocks };
+        said(&answered);
+        request.messages.push(answered);
         if calls.is_empty() {
             return (End::Stopped { last_words }, request);
         }
         let (blocks, finished) = perform_all(task, servers, &calls);
-        request.messages.push(Message { role: Role::User, blocks });
+        let results = Message { role: Role::User, blocks };
+        said(&results);
+        request.messages.push(results);
         if finished {
             return (End::Finished, request);
         }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use sandbox::{Command, Stdio};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use super::protocol::{AgentTask, End, Speaks};
 use super::settings;
@@ -36,13 +36,25 @@ pub fn attempt(scene: &Scene<'_>, task: &Task, emit: &Emitter) -> Result<Attempt
     let ended = process::run(scene, task, Instant::now(), command, &words, &mut |line| {
         stream.line(line, task.iteration).into_iter().for_each(|event| emit.emit(event));
     })?;
-    Ok(match (ended, stream.end) {
-        (Ended::OutOfTime, _) => Attempt { ending: Ending::Timeout, ..lost(task, String::new()) },
-        (Ended::Interrupted, _) => Attempt { ending: Ending::Interrupted, ..lost(task, String::new()) },
-        (Ended::Failed { why }, _) => lost(task, why),
-        (Ended::ByItself { .. }, Some(end)) => told(task, end),
-        (Ended::ByItself { stderr }, None) => lost(task, format!("it ended without saying how. {stderr}")),
-    })
+    let ending = match ended {
+        Ended::OutOfTime => Ending::Timeout,
+        Ended::Interrupted => Ending::Interrupted,
+        Ended::Failed { why } => Ending::Failed { why },
+        Ended::ByItself { stderr } => match stream.end {
+            Some(end) => return Ok(told(task, end)),
+            None => Ending::Failed { why: format!("it ended without saying how. {stderr}") },
+        },
+    };
+    Ok(cut_short(task, ending, &stream.said))
+}
+
+/// The transcript is kept for people. It is no conversation to go on with: calls in it may have no result.
+fn cut_short(task: &Task, ending: Ending, said: &[Json]) -> Attempt {
+    let turns = said.iter().filter(|message| message["role"] == "assistant").count() as u64;
+    let contents = json!({ "messages": said }).to_string().into_bytes();
+    let transcript = StateFile { path: format!("transcripts/{CONVERSATION}"), contents };
+    let logs = if said.is_empty() { Vec::new() } else { vec![transcript] };
+    Attempt { iteration: task.iteration, ending, conversation: None, logs, turns }
 }
 
 fn told(task: &Task, end: stream::Ended) -> Attempt {
@@ -55,11 +67,6 @@ fn told(task: &Task, end: stream::Ended) -> Attempt {
     let file = StateFile { path: CONVERSATION.to_owned(), contents };
     let conversation = Some(Conversation { id: String::new(), files: vec![file] });
     Attempt { iteration: task.iteration, ending, conversation, logs: Vec::new(), turns: end.turns }
-}
-
-fn lost(task: &Task, why: String) -> Attempt {
-    let ending = Ending::Failed { why };
-    Attempt { iteration: task.iteration, ending, conversation: None, logs: Vec::new(), turns: 0 }
 }
 
 fn describe(scene: &Scene<'_>, task: &Task) -> AgentTask {

@@ -43,6 +43,10 @@ pub enum Speaks {
 pub enum AgentReport {
     /// The model speaks, and has done so for a while.
     Hearing,
+    /// A message of the conversation, as the host keeps it where no `End` comes.
+    Said {
+        message: Json,
+    },
     ToolStarted {
         call: String,
         tool: String,

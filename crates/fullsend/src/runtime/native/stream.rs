@@ -10,7 +10,13 @@ use crate::event::RunEvent;
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
     pub end: Option<Ended>,
+    /// The messages of the conversation; where the loop is ended early they are all there is of it.
+    pub said: Vec<Json>,
+    bytes: usize,
 }
+
+/// Of a conversation that is kept without its end.
+const MAX_SAID: usize = 64 << 20;
 
 /// How the loop ended, in its own words.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +32,11 @@ impl Stream {
         match serde_json::from_slice(line).ok()? {
             // The line itself tells the watchdog.
             AgentReport::Hearing => None,
+            AgentReport::Said { message } => {
+                self.bytes += line.len();
+                self.said.extend(Some(message).filter(|_| self.bytes <= MAX_SAID));
+                None
+            }
             AgentReport::ToolStarted { call, tool, summary } => {
                 Some(RunEvent::ToolStarted { iteration, call, tool, summary })
             }
