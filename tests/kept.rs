@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
+use crate::image_builder::{Layer, Packing, layout};
+use crate::sandboxes::busybox;
 use crate::support::{World, example};
 
 /// A world with one finished run of the bundled example.
@@ -120,4 +122,27 @@ fn the_workspace_that_a_run_kept_can_be_entered_and_nothing_is_changed_there() {
     let nothing = world.run(&["enter", "latest"]);
     assert_eq!(nothing.code, 4);
     assert!(nothing.err.contains("--keep"), "{}", nothing.err);
+}
+
+#[test]
+fn a_workspace_with_an_image_is_entered_in_that_image() {
+    let Some(base) = busybox() else { return };
+    let world = example("hello");
+    let harness = fs::read_to_string(world.path("repo/.fullsend/harness/hello.yaml")).unwrap();
+    world.write("repo/.fullsend/harness/hello.yaml", format!("{harness}image: images/tools\n"));
+    let layer = Layer::default().file("usr/share/mark", "from the image\n");
+    layout(&world.path("repo/.fullsend/images/tools"), &[base, layer], Packing::Gzip, &["PATH=/bin"]);
+    world.write(
+        "repo/.fullsend/scenarios/hello.json",
+        r#"{"turns":[[{"shell":"echo here > left"}],[{"text":"No."}],[{"text":"No."}]]}"#,
+    );
+    assert_eq!(world.run(&["run", "hello", "--quiet", "--keep", "on-failure"]).code, 5);
+    let look = "cat repo/left /usr/share/mark; ls /usr/bin/python3";
+    let entered = world.run(&["enter", "latest", "--", "sh", "-c", look]);
+    assert_eq!(entered.out, "here\nfrom the image\n", "{}", entered.err);
+    assert!(entered.err.contains("python3: No such file"), "the root is the image's: {}", entered.err);
+    fs::remove_dir_all(world.path("repo/.fullsend/images")).unwrap();
+    let gone = world.run(&["enter", "latest", "--", "true"]);
+    assert_eq!(gone.code, 4, "{}", gone.err);
+    assert!(gone.err.contains("look at the files in"), "{}", gone.err);
 }

@@ -59,16 +59,23 @@ fn sleeping() -> bool {
     })
 }
 
-/// Kinds of events that no kill is tried at, and why.
+/// Kinds of events that no kill is tried at in the run below, and why.
 const NOT_TRIED: &[(&str, &str)] = &[
-    ("run_finished", "the record is being written; nothing is left to be stopped"),
-    ("api_server", "servers of the host have kill tests of their own"),
-    ("scanner", "said beside run_started, before anything is started"),
-    ("scanner_broke", "needs a scanner that breaks"),
-    ("review_requested", "comes just before run_finished"),
-    ("hook_missing", "needs a runtime that loses its hooks"),
-    ("tool_denied", "comes between tool_started and tool_finished, which are tried"),
+    ("run_finished", "tried in a test of its own: what had happened stands"),
+    ("review_requested", "tried in a test of its own: only a run that the guard ended asks for it"),
+    ("hook_missing", "needs a runtime that loses its hooks, which `native` has none of"),
 ];
+
+/// Answers whatever it is asked.
+const SERVER: &str = r#"#!/usr/bin/env python3
+import http.server, os
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+http.server.HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
+"#;
 
 /// A run in which every other kind of event happens.
 fn eventful() -> World {
@@ -78,8 +85,11 @@ fn eventful() -> World {
         "agent: agents/triage.md\nruntime: native\noutput_schema: schemas/triage.json\nproviders: [model]\n\
          pre_script: scripts/pass.sh\npost_script: scripts/pass.sh\nhost_files:\n\
          - src: files/credential\n  dest: /sandbox/workspace/credential\n\
-         security:\n  host_scanners:\n    ssrf_validator: false\n",
+         api_servers:\n- {name: tracker, script: api-servers/tracker, port: 8080}\n\
+         security:\n  fail_mode: open\n  host_scanners:\n    ssrf_validator: false\n",
     );
+    world.script("repo/.fullsend/api-servers/tracker", SERVER);
+    world.write("repo/sub/CLAUDE.md", vec![b'x'; 2 << 20]);
     world.script("repo/.fullsend/scripts/pass.sh", "#!/bin/sh\nexit 0\n");
     world.write(
         "repo/.fullsend/files/credential",
@@ -90,7 +100,7 @@ fn eventful() -> World {
         "repo/.fullsend/providers/model.yaml",
         "name: model\ntype: anthropic\nconfig:\n  scenario: scenarios/s.json\n",
     );
-    let scenario = r#"{"turns":[[{"shell":"echo more >> notes.txt; wget -q -T 2 -t 1 -O /dev/null http://forbidden.example/ || curl -sm 2 http://forbidden.example/ || true"}],[{"finish":{"wrong":1}}]],
+    let scenario = r#"{"turns":[[{"shell":"cat /etc/shadow"}],[{"shell":"echo more >> notes.txt; wget -q -T 2 -t 1 -O /dev/null http://forbidden.example/ || curl -sm 2 http://forbidden.example/ || true"}],[{"finish":{"wrong":1}}]],
         "branches":[{"when":{"user_contains":"was rejected"},"turns":[[{"finish":{"summary":"done"}}]]}]}"#;
     world.write("repo/.fullsend/scenarios/s.json", scenario);
     world.write("repo/notes.txt", "notes\n");
@@ -174,6 +184,59 @@ fn a_kill_at_any_kind_of_event_leaves_a_truthful_record_and_nothing_else() {
             }
         }
         assert_eq!(contents(&world.path("repo")), before, "{kind}: the host's repository changed");
+        fs::remove_dir_all(&directory).unwrap();
+    }
+}
+
+/// Whoever wrote the end before it was killed has ended.
+#[test]
+fn a_kill_at_the_very_end_tells_what_had_happened() {
+    let world = eventful();
+    let harness = fs::read_to_string(world.path("repo/.fullsend/harness/triage.yaml")).unwrap();
+    let closed = harness.replace("fail_mode: open", "escalation: {on_critical: review, review_label: look}");
+    world.write("repo/.fullsend/harness/triage.yaml", closed);
+    for (kind, outcome) in [("review_requested", "interrupted"), ("run_finished", "security_stop")] {
+        assert!(killed_at(&world, kind), "`{kind}` never happened");
+        let directory =
+            fs::read_dir(world.path("state/fullsend/runs/local")).unwrap().next().unwrap().unwrap().path();
+        wait_for(|| {
+            let swept = world.run(&["sweep"]);
+            (swept.code == 0 && directory.join("run.json").exists()).then_some(())
+        });
+        let record: Json = serde_json::from_slice(&fs::read(directory.join("run.json")).unwrap()).unwrap();
+        assert_eq!(record["outcome"], outcome, "{kind}");
+        fs::remove_dir_all(&directory).unwrap();
+    }
+}
+
+/// The steps by the names that events have for them.
+pub fn steps() -> Vec<String> {
+    let schema: Json = serde_json::from_str(&World::new().run(&["schema", "event"]).out).unwrap();
+    let step = &schema["$defs"]["Step"];
+    let words = step["enum"].as_array().unwrap();
+    words.iter().map(|word| word.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_kill_in_any_step_is_ended_truthfully() {
+    let world = eventful();
+    for step in steps() {
+        let begun = format!("step_started\",\"step\":\"{step}");
+        assert!(killed_at(&world, &begun), "`{step}` was never begun");
+        let directory =
+            fs::read_dir(world.path("state/fullsend/runs/local")).unwrap().next().unwrap().unwrap().path();
+        wait_for(|| {
+            let swept = world.run(&["sweep"]);
+            (swept.code == 0 && directory.join("run.json").exists()).then_some(())
+        });
+        let record: Json = serde_json::from_slice(&fs::read(directory.join("run.json")).unwrap()).unwrap();
+        assert_eq!(record["outcome"], "interrupted", "{step}");
+        assert!(
+            record["steps"].as_array().unwrap().iter().any(|one| one["step"] == step.as_str()),
+            "{record}"
+        );
+        assert!(!directory.join("sandboxes").exists() && !directory.join("staging").exists(), "{step}");
+        assert_eq!(world.run(&["runs", "verify"]).code, 0, "{step}");
         fs::remove_dir_all(&directory).unwrap();
     }
 }

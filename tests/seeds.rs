@@ -1,6 +1,7 @@
 //! The two harnesses of the original design, run end to end with every field live: scripts, api server, host files,
-//! skills, the validation loop. The image is a local archive, the model a scripted one behind the provider's name, and the
-//! agent our own, which does not narrow tools by their arguments; everything else is as it is written there.
+//! skills, the validation loop. The image is a local archive, the provider's `base_url` is that of the scripted model on the
+//! loopback address, and the agent our own, which does not narrow tools by their arguments; everything else is as it is
+//! written there.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,11 +10,12 @@ use serde_json::{Value as Json, json};
 
 use crate::image_builder::{Layer, docker_archive};
 use crate::support::{World, copy, root, skip};
+use crate::vendor::{KEY, Seen, scripted};
 
 const BUSYBOX: &str = "/bin/busybox";
 
 /// The example's configuration over a small repository, with what stands in for the world outside.
-fn world(name: &str, scenario: &Json) -> Option<World> {
+fn world(name: &str, scenario: &Json) -> Option<(World, Seen)> {
     let Ok(busybox) = fs::read(BUSYBOX) else {
         skip("seed-harness", "there is no static busybox to make an image of");
         return None;
@@ -37,9 +39,9 @@ fn world(name: &str, scenario: &Json) -> Option<World> {
     world.write(&agent, text.replace("tools: Bash(gh,jq), Read, Skill", "tools: Bash, Read"));
     world.write(
         "repo/.fullsend/providers/vertex-ai.yaml",
-        "name: vertex-ai\ntype: anthropic\nconfig:\n  scenario: scenarios/s.json\n",
+        "name: vertex-ai\ntype: anthropic\nconfig:\n  base_url: ${MODEL_ADDRESS}\ncredentials:\n  ANTHROPIC_API_KEY: ${MODEL_KEY}\n",
     );
-    world.write("repo/.fullsend/scenarios/s.json", scenario.to_string());
+    let (port, seen) = scripted(scenario);
     let key = world.write("credentials.json", r#"{"type":"service_account","project_id":"p"}"#);
     let world = world
         .env("GH_TOKEN", "a-token-of-the-host-only")
@@ -48,8 +50,10 @@ fn world(name: &str, scenario: &Json) -> Option<World> {
         .env("CLOUD_ML_REGION", "here")
         .env("ISSUE_NUMBER", "12")
         .env("REPO_FULL_NAME", "acme/widgets")
-        .env("BRANCH_NAME", "fix");
-    Some(world)
+        .env("BRANCH_NAME", "fix")
+        .env("MODEL_ADDRESS", &format!("http://127.0.0.1:{port}"))
+        .env("MODEL_KEY", KEY);
+    Some((world, seen))
 }
 
 fn run(world: &World, name: &str) -> (PathBuf, Json) {
@@ -82,25 +86,66 @@ fn triage() {
         [{ "shell": LOOK }],
         [{ "finish": { "summary": "a duplicate" } }],
     ] });
-    let Some(world) = world("triage", &scenario) else { return };
+    let Some((world, seen)) = world("triage", &scenario) else { return };
     let (run, record) = run(&world, "triage");
     saw(&run, 1, &["triage-coordination", "detect-duplicates"]);
     let scripts: Vec<&str> =
         record["scripts"].as_array().unwrap().iter().map(|one| one["script"].as_str().unwrap()).collect();
     assert_eq!(scripts, ["pre_script", "post_script"]);
     assert_eq!(record["outcome"], "completed");
+    let asked = seen.lock().unwrap();
+    assert_eq!(asked.len(), 2, "the model was asked over the network, once a turn");
+    assert!(asked.iter().all(|request| request.contains(KEY)), "with the key, which only the host has");
+    drop(asked);
+    every_field_is_live(&world, "triage", &record, &run, &seen);
+}
+
+/// Each key of the harness, and what is to be found of it in the record, the agent's look around, what the model was
+/// asked, or the list of harnesses.
+const PROOFS: &[(&str, &str)] = &[
+    ("description", " — "),
+    ("agent", "\"kind\":\"agent\""),
+    ("model", "\"model\":\"opus\""),
+    ("image", "\"kind\":\"image\""),
+    ("runtime", "\"runtime\":\"native\""),
+    ("policy", "\"kind\":\"policy\""),
+    ("skills", "\"kind\":\"skill\""),
+    ("providers", KEY),
+    ("host_files", "\"type\":\"service_account\""),
+    ("api_servers", "{\"ok\": true}"),
+    ("pre_script", "\"script\":\"pre_script\""),
+    ("post_script", "\"script\":\"post_script\""),
+    ("validation_loop", "\"script\":\"validation\""),
+    ("required_env", "project-7 here"),
+    ("runner_env", "\"exit\":0"),
+    ("timeout_minutes", "FULLSEND_DEADLINE="),
+];
+
+fn every_field_is_live(world: &World, name: &str, record: &Json, run: &std::path::Path, seen: &Seen) {
+    let harness = fs::read_to_string(world.path(&format!("repo/.fullsend/harness/{name}.yaml"))).unwrap();
+    let last = fs::read_dir(run)
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().path().join("output/seen.txt").exists());
+    let look = fs::read_to_string(last.last().unwrap().unwrap().path().join("output/seen.txt")).unwrap();
+    let listed = world.run(&["list"]).out;
+    let all = format!("{record}\n{look}\n{}\n{listed}", seen.lock().unwrap().join("\n"));
+    for line in harness.lines().filter(|line| !line.starts_with([' ', '#']) && !line.is_empty()) {
+        let key = line.split_once(':').unwrap().0;
+        let (_, proof) = PROOFS.iter().find(|(known, _)| *known == key).unwrap();
+        assert!(all.contains(proof), "`{key}` is not live: no {proof} in {all}");
+    }
 }
 
 #[test]
 fn code() {
     let scenario = json!({
-        "turns": [[{ "shell": LOOK }], [{ "finish": { "done": false } }]],
+        "turns": [[{ "finish": { "done": false } }]],
         "branches": [{
             "when": { "user_contains": "2 failures" },
-            "turns": [[{ "finish": { "done": true } }]],
+            "turns": [[{ "shell": LOOK }], [{ "finish": { "done": true } }]],
         }],
     });
-    let Some(world) = world("code", &scenario) else { return };
+    let Some((world, seen)) = world("code", &scenario) else { return };
     world.script(
         "repo/.fullsend/scripts/validate-lint.sh",
         "#!/bin/sh\nset -eu\n: \"${VALIDATION_EXPECTED_FAILURES:?}\"\ngrep -q true output/agent-result.json || { echo 2 failures; exit 1; }\n",
@@ -111,4 +156,6 @@ fn code() {
     let exits: Vec<i64> =
         record["scripts"].as_array().unwrap().iter().map(|one| one["exit"].as_i64().unwrap()).collect();
     assert_eq!(exits, [0, 1, 0, 0], "pre, validation twice, post");
+    assert_eq!(seen.lock().unwrap().len(), 3, "the model was asked over the network, once a turn");
+    every_field_is_live(&world, "code", &record, &run, &seen);
 }

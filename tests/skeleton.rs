@@ -84,15 +84,30 @@ fn the_record_is_the_fold_of_a_chain_that_holds() {
     assert_eq!(serde_json::to_value(fullsend::record::fold(&events)).unwrap(), record);
 }
 
+/// The scenario stays as it is: what changes the outcome is what the agent's commands find.
 #[test]
 fn another_bug_another_outcome() {
     let world = world();
     world.write("repo/greet.sh", "echo 'Hello, moon!'\n");
-    world.write("repo/.fullsend/scenarios/hello.json", r#"{"turns":[[{"shell":"sh test.sh && touch output-ok"}],[{"finish":{"fixed":false,"file":"greet.sh","cause":"The moon is greeted instead."}}]]}"#);
     assert_eq!(run(&world, Who::Caller).unwrap().code, 0);
-    let (directory, _) = record(&world);
+    let (directory, record) = record(&world);
+    assert_eq!(record["attempts"].as_array().unwrap().len(), 1);
     let output = fs::read_to_string(directory.join("iteration-1/output/agent-result.json")).unwrap();
-    assert!(output.contains("moon"));
+    assert_eq!(serde_json::from_str::<Json>(&output).unwrap()["fixed"], false);
+    assert!(!directory.join("iteration-1/changes.patch").exists(), "nothing was mended");
+}
+
+#[test]
+fn another_policy_another_outcome() {
+    let world = world();
+    let policy = fs::read_to_string(world.path("repo/.fullsend/policies/hello.yaml")).unwrap();
+    let narrow = policy.replace("read_only: [/usr, ", "read_only: [");
+    assert_ne!(narrow, policy);
+    world.write("repo/.fullsend/policies/hello.yaml", narrow);
+    run(&world, Who::Caller).unwrap();
+    let (directory, record) = record(&world);
+    assert!(!directory.join("applied").exists(), "an agent without programs mends nothing");
+    assert_eq!(record["egress"]["denied"], Json::Null, "and uploads nothing");
 }
 
 #[test]

@@ -5,6 +5,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
+use ::egress::scripted::{Emission, Scenario, ScriptedAnswer, ScriptedModel};
+use ::egress::wire::{Wire, codec};
 use serde_json::{Value as Json, json};
 
 use crate::support::World;
@@ -28,6 +30,38 @@ pub fn vendor(answer: impl Fn(usize, &Json) -> Json + Send + 'static) -> (u16, S
             kept.lock().unwrap().push(format!("{head}{}", String::from_utf8_lossy(&body)));
             let blocks = answer(turn, &serde_json::from_slice(&body).unwrap_or_default());
             reply(reader.get_mut(), &blocks);
+        }
+    });
+    (port, seen)
+}
+
+/// The scripted model behind an address, in the format of the Messages API, as a vendor would be.
+pub fn scripted(scenario: &Json) -> (u16, Seen) {
+    let scenario = Scenario::parse("served", scenario.to_string().as_bytes()).unwrap();
+    let model = ScriptedModel::new(scenario);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let seen = Seen::default();
+    let kept = Arc::clone(&seen);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().take(64) {
+            let mut reader = BufReader::new(stream.unwrap());
+            let Some((head, body)) = read(&mut reader) else { continue };
+            kept.lock().unwrap().push(format!("{head}{}", String::from_utf8_lossy(&body)));
+            let request = codec::read_request(Wire::Messages, &body).unwrap();
+            let ScriptedAnswer { status, content_type, emissions } =
+                model.answer(Wire::Messages, &request, &body);
+            let head =
+                format!("HTTP/1.1 {status} X\r\ncontent-type: {content_type}\r\nconnection: close\r\n\r\n");
+            let mut bytes = head.into_bytes();
+            for emission in emissions {
+                match emission {
+                    Emission::Bytes(portion) => bytes.extend_from_slice(&portion),
+                    Emission::Sleep(time) => std::thread::sleep(time),
+                    Emission::Cut => break,
+                }
+            }
+            drop(reader.get_mut().write_all(&bytes));
         }
     });
     (port, seen)

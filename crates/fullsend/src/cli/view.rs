@@ -110,7 +110,8 @@ fn say(line: Option<String>) {
 
 /// Where the terminal does not say, what it has been for fifty years.
 fn width() -> usize {
-    variable("COLUMNS").and_then(|text| text.parse().ok()).unwrap_or(80)
+    let said = rustix::termios::tcgetwinsize(rustix::stdio::stderr()).map(|size| usize::from(size.ws_col));
+    said.ok().filter(|columns| *columns > 0).unwrap_or(80)
 }
 
 fn summarise(text: &str) {
