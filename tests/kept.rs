@@ -57,6 +57,21 @@ fn a_run_is_listed_told_and_removed() {
 }
 
 #[test]
+fn runs_are_kept_where_somebody_says_however_it_is_said() {
+    let world = example("hello");
+    fs::create_dir(world.path("real")).unwrap();
+    std::os::unix::fs::symlink("real", world.path("link")).unwrap();
+    for place in ["../real", "../link", "."] {
+        let ran = world.run(&["run", "hello", "--quiet", "--output-dir", place]);
+        assert_eq!(ran.code, 0, "{place}: {}", ran.err);
+    }
+    assert_eq!(fs::read_dir(world.path("real/local")).unwrap().count(), 2);
+    let nowhere = world.run(&["run", "hello", "--output-dir", "greet.sh/x"]);
+    assert_eq!(nowhere.code, 3, "{}", nowhere.err);
+    assert!(nowhere.err.contains("cannot make greet.sh/x"), "{}", nowhere.err);
+}
+
+#[test]
 fn every_changed_byte_is_seen() {
     let (world, directory) = with_run();
     let holds = world.run(&["runs", "verify"]);

@@ -66,12 +66,13 @@ const NOT_TRIED: &[(&str, &str)] = &[
     ("hook_missing", "needs a runtime that loses its hooks, which `native` has none of"),
 ];
 
-/// Answers whatever it is asked.
+/// Answers whoever knows the token.
 const SERVER: &str = r#"#!/usr/bin/env python3
 import http.server, os
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        self.send_response(200)
+        known = self.headers.get("Authorization") == "Bearer " + os.environ["FULLSEND_API_TOKEN"]
+        self.send_response(200 if known else 401)
         self.send_header("Content-Length", "0")
         self.end_headers()
 http.server.HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
@@ -169,7 +170,7 @@ fn a_kill_at_any_kind_of_event_leaves_a_truthful_record_and_nothing_else() {
         let verified = world.run(&["runs", "verify"]);
         assert_eq!(verified.code, 0, "{kind}: {}", verified.err);
         for left in names(&directory) {
-            let known = ["events.jsonl", "run.json", "findings.jsonl", "egress.jsonl", "kept"]
+            let known = ["events.jsonl", "run.json", "findings.jsonl", "egress.jsonl", "size", "kept"]
                 .contains(&left.as_str())
                 || left.ends_with(".log")
                 || left.starts_with("iteration-");

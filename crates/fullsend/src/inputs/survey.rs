@@ -1,13 +1,14 @@
 //! One look at every name in a repository, by several threads: where something stands that an agent would read, and what
 //! is called like a secret. It is the only thing in a run that takes longer in a larger repository. No file is opened.
 
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use sandbox::repository::looks_secret;
 
-use super::walk::{MAX_DEPTH, MAX_ENTRIES, SKIPPED, is_context, lower, whole_directory};
+use super::walk::{IN_GITHUB, MAX_DEPTH, MAX_ENTRIES, SKIPPED, is_context, lower, whole_directory};
 
 /// A tree with more entries is refused: what was not looked at cannot be shown.
 const MOST: usize = 3_000_000;
@@ -106,6 +107,20 @@ impl Crowd {
     }
 }
 
+/// Whether a name can be one that agents read: a quick look that says no to nearly all others. A link may stand for a
+/// directory of one of these names.
+fn may_count(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    let ends = |ending: &[u8]| {
+        name.len() >= ending.len() && name[name.len() - ending.len()..].eq_ignore_ascii_case(ending)
+    };
+    name.starts_with(b".")
+        || [&b".md"[..], b".mdc", b".json", b".jsonc", b"-config", b"-input"]
+            .iter()
+            .any(|ending| ends(ending))
+        || IN_GITHUB.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+}
+
 impl Survey {
     fn add(&mut self, other: Self) {
         let Self { points, secrets, too_many: _, failed, entries } = other;
@@ -133,26 +148,79 @@ impl Survey {
         };
         self.entries += entries.len();
         // A skill is all of its directory; what lies too deep is said once.
-        let is_skill = *depth > 0 && entries.iter().any(|entry| lower(&entry.file_name()) == "skill.md");
+        let is_skill =
+            *depth > 0 && entries.iter().any(|entry| entry.file_name().eq_ignore_ascii_case("skill.md"));
         let whole = is_skill || *depth > MAX_DEPTH;
         if *context && whole {
             self.points.push(path.clone());
         }
         for entry in entries {
-            let (name, context) = (entry.file_name(), *context && !whole);
-            let (below, lower) = (path.join(&name), lower(&name));
-            let counts = context && (is_context(&lower) || whole_directory(&below, &lower).is_some());
-            if looks_secret(&name) {
-                self.secrets.push(below.clone());
-            }
+            let name = entry.file_name();
             let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            if counts {
-                self.points.push(below.clone());
-            }
-            if is_directory && below != Path::new(".git") {
-                let context = context && !counts && !SKIPPED.contains(&lower.as_str());
-                found.push(Open { path: below, depth: depth + 1, context });
+            // Most names are of no interest, and nothing is made for them.
+            if is_directory || looks_secret(&name) || (*context && may_count(&name)) {
+                self.entry(directory, whole, &name, is_directory, found);
             }
         }
+    }
+
+    fn entry(&mut self, above: &Open, whole: bool, name: &OsStr, is_directory: bool, found: &mut Vec<Open>) {
+        let context = above.context && !whole;
+        let (below, lower) = (above.path.join(name), lower(name));
+        let counts = context && (is_context(&lower) || whole_directory(&below, &lower).is_some());
+        if looks_secret(name) {
+            self.secrets.push(below.clone());
+        }
+        if counts {
+            self.points.push(below.clone());
+        }
+        if is_directory && below != Path::new(".git") {
+            let context = context && !counts && !SKIPPED.contains(&lower.as_str());
+            found.push(Open { path: below, depth: above.depth + 1, context });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::walk::{DIRECTORIES, ENDINGS, FILES};
+    use super::*;
+
+    #[test]
+    fn no_name_that_counts_is_overlooked() {
+        let endings = ENDINGS.iter().map(|ending| format!("x{ending}"));
+        let known = FILES.iter().chain(DIRECTORIES).chain(IN_GITHUB).map(|name| (*name).to_owned());
+        for name in known.chain(endings) {
+            assert!(may_count(OsStr::new(&name)), "{name}");
+            assert!(may_count(OsStr::new(&name.to_uppercase())), "{name}");
+        }
+        for name in ["main.rs", "README", "src", "a.txt", "x.ml"] {
+            assert!(!may_count(OsStr::new(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn several_threads_find_what_one_finds() {
+        let place = tempfile::tempdir().unwrap();
+        let write = |path: String| {
+            let path = place.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "x").unwrap();
+        };
+        for number in 0..300 {
+            write(format!("d{number}/e/file.rs"));
+        }
+        for name in
+            ["d7/e/CLAUDE.md", "d9/.env", "d200/skills/SKILL.md", "d201/.claude/x", "node_modules/x/.env"]
+        {
+            write(name.to_owned());
+        }
+        write("node_modules/x/CLAUDE.md".to_owned());
+        write(".git/id_rsa".to_owned());
+        let Survey { points, secrets, too_many, failed, entries } = survey(place.path());
+        let paths = |all: &[&str]| all.iter().map(PathBuf::from).collect::<Vec<_>>();
+        assert_eq!(points, paths(&["d200/skills", "d201/.claude", "d7/e/CLAUDE.md"]));
+        assert_eq!(secrets, paths(&["d9/.env", "node_modules/x/.env"]));
+        assert!(!too_many && failed.is_none() && entries > 900, "{failed:?} {entries}");
     }
 }

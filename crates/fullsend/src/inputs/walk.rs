@@ -12,7 +12,7 @@ use scan::Origin;
 use super::survey::survey;
 
 /// Names of single files, in lower case, wherever they stand.
-const FILES: &[&str] = &[
+pub(super) const FILES: &[&str] = &[
     "agents.md",
     "agents.override.md",
     "agent.md",
@@ -47,11 +47,11 @@ const FILES: &[&str] = &[
 ];
 
 /// Endings of files that are rules or prompts by their name.
-const ENDINGS: &[&str] =
+pub(super) const ENDINGS: &[&str] =
     &[".mdc", ".instructions.md", ".prompt.md", ".chatmode.md", ".agent.md", ".rules.md"];
 
 /// Directories of which everything counts. The last ones are our own names inside the sandbox.
-const DIRECTORIES: &[&str] = &[
+pub(super) const DIRECTORIES: &[&str] = &[
     ".claude",
     ".codex",
     ".agents",
@@ -81,7 +81,7 @@ const DIRECTORIES: &[&str] = &[
 const AGENT_INPUT: &str = "agent-input";
 
 /// Directories of `.github` with instructions for its agents.
-const IN_GITHUB: &[&str] = &["instructions", "prompts", "agents", "chatmodes", "skills"];
+pub(super) const IN_GITHUB: &[&str] = &["instructions", "prompts", "agents", "chatmodes", "skills"];
 
 /// Not the repository's own words.
 pub(super) const SKIPPED: &[&str] = &[".git", "node_modules", "__pycache__", ".venv"];

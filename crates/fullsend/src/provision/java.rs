@@ -10,10 +10,8 @@ use sandbox::{Mount, MountKind};
 const TRUST_STORE: &str = "/etc/fullsend/ca-bundle.jks";
 
 /// The certificates that this machine trusts and that of this run.
-pub fn trust_store(authority: &Authority) -> Mount {
-    // Without roots of the machine the proxy reaches nobody, and says so itself.
-    let roots = Roots::load().ok();
-    let machine = roots.iter().flat_map(Roots::certificates);
+pub fn trust_store(roots: Option<&Roots>, authority: &Authority) -> Mount {
+    let machine = roots.into_iter().flat_map(Roots::certificates);
     let contents = java_trust_store(machine.chain([authority.certificate()]));
     Mount { target: TRUST_STORE.into(), kind: MountKind::File { contents, mode: 0o444 } }
 }

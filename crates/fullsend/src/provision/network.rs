@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use egress::credentials::{Credential, CredentialStore};
-use egress::dial::{self, Dialer, Roots};
+use egress::dial::{self, Dialer, Roots, RootsError};
 use egress::door::{self, Door};
 use egress::event::{EgressEvent, OnEvent};
 use egress::identity::Identifier;
@@ -47,6 +47,8 @@ pub struct Planned {
     authority: Arc<Authority>,
     credentials: Arc<CredentialStore>,
     services: Vec<dial::Service>,
+    /// Whom this machine believes. Without any the proxy reaches nobody, and says so.
+    roots: Result<Roots, RootsError>,
 }
 
 /// The door and the proxy, while the sandbox lives.
@@ -96,6 +98,7 @@ fn plan_with(
         policy: Arc::new(compiled),
         authority: Arc::new(authority),
         credentials: Arc::new(credentials),
+        roots: Roots::load(),
     })
 }
 
@@ -172,7 +175,11 @@ impl Planned {
             target: path.into(),
             kind: MountKind::File { contents: text.into_bytes(), mode: 0o444 },
         };
-        vec![file("/etc/resolv.conf", resolver), file(BUNDLE, bundle), java::trust_store(&self.authority)]
+        vec![
+            file("/etc/resolv.conf", resolver),
+            file(BUNDLE, bundle),
+            java::trust_store(self.roots.as_ref().ok(), &self.authority),
+        ]
     }
 
     /// For programs that ask a proxy, and for those that bring certificates of their own.
@@ -263,7 +270,7 @@ impl Planned {
         sources: &Sources,
         on_event: OnEvent,
     ) -> std::io::Result<Proxy> {
-        let roots = Roots::load().map_err(|error| std::io::Error::other(error.to_string()))?;
+        let roots = self.roots.as_ref().map_err(|error| std::io::Error::other(error.to_string()))?.clone();
         let sources = sources.clone();
         Ok(Proxy::new(ProxyConfig {
             directory: Arc::new(Directory::new(&self.plan, (*self.policy).clone())),

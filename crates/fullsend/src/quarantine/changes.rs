@@ -1,6 +1,7 @@
 //! The repository's changes as output: what the agent changed, less what git ignores, copied out within bounds and
 //! redacted, and the same as a patch. Git is only ever run in directories of our own, with a configuration of our own.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{OpenOptionsExt, symlink};
@@ -113,23 +114,23 @@ fn not_ignored(
     let Some(index) = git::directory(repository).map(|directory| directory.join("index")) else {
         return Ok(found);
     };
+    let above = found.iter().flat_map(|file| Path::new(&file.path).ancestors().skip(1));
+    let files: BTreeSet<PathBuf> =
+        above.map(|directory| directory.join(".gitignore")).chain([".git/info/exclude".into()]).collect();
+    let text = |path: PathBuf| Some((small_file(view, path.to_str()?)?, path));
+    let rules: Vec<(Vec<u8>, PathBuf)> = files.into_iter().filter_map(text).collect();
+    // Without a rule nothing is ignored, and git need not be asked.
+    let says_something = |text: &[u8]| {
+        text.split(|byte| *byte == b'\n').any(|line| !line.trim_ascii().is_empty() && !line.starts_with(b"#"))
+    };
+    if !rules.iter().any(|(text, _)| says_something(text)) {
+        return Ok(found);
+    }
     let place = into.join("ignored");
     let written = |source| QuarantineError::Write { path: place.clone(), source };
     git::init(&place)?;
-    let mut rules = vec![(".git/info/exclude".to_owned(), ".git/info/exclude".to_owned())];
-    for file in &found {
-        let mut parent = Path::new(&file.path).parent();
-        while let Some(directory) = parent {
-            let rule = directory.join(".gitignore").to_string_lossy().into_owned();
-            rules.push((rule.clone(), rule));
-            parent = directory.parent();
-        }
-    }
-    rules.sort();
-    rules.dedup();
-    for (from, to) in rules {
-        let Some(text) = small_file(view, &from) else { continue };
-        let target = place.join(to);
+    for (text, path) in rules {
+        let target = place.join(path);
         std::fs::create_dir_all(target.parent().unwrap_or(&place)).map_err(written)?;
         std::fs::write(target, text).map_err(written)?;
     }

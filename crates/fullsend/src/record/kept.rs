@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use super::Record;
 use crate::event::log::{self, LogError};
 
+/// In a run's directory: how many bytes it has.
+const SIZE: &str = "size";
+
 /// One run on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
@@ -57,6 +60,20 @@ impl Kept {
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// How large it is. Counted once: a run that has ended does not grow.
+    fn bytes(&self) -> u64 {
+        let place = self.path.join(SIZE);
+        let known = std::fs::read_to_string(&place).ok().and_then(|text| text.trim().parse().ok());
+        known.unwrap_or_else(|| {
+            let bytes = size(&self.path);
+            if self.path.join("run.json").is_file() && matches!(self.is_alive(), Ok(false)) {
+                // Without it the next command counts again.
+                drop(std::fs::write(place, format!("{bytes}\n")));
+            }
+            bytes
+        })
     }
 
     /// All of it. The log goes last, so that what is left of a removal that was cut short is still a run.
@@ -139,7 +156,7 @@ pub fn retain(runs: &Path, retention: Retention) -> Vec<Kept> {
     let (mut count, mut bytes, mut removed) = (0, 0, Vec::new());
     for run in all(runs).into_iter().rev() {
         count += 1;
-        bytes += size(&run.path);
+        bytes += run.bytes();
         let beyond = count > 1 && (count > retention.runs || bytes > retention.bytes);
         if beyond && matches!(run.is_alive(), Ok(false)) && run.remove().is_ok() {
             removed.push(run);

@@ -6,6 +6,8 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use scan::Origin;
+
 use super::host::Host;
 use super::steps::Steps;
 use super::{Stop, Tally};
@@ -90,9 +92,11 @@ impl Attempts<'_> {
                     None
                 }
             };
+            let feedback = validate::feedback(&rejected.violations);
+            self.guard.inspect(feedback.as_bytes(), Origin::Tool, "feedback")?;
             task = Task {
                 iteration: task.iteration + 1,
-                feedback: Some(validate::feedback(&rejected.violations)),
+                feedback: Some(feedback),
                 conversation: kept,
                 time: self.time.saturating_sub(started.elapsed()),
                 ..task

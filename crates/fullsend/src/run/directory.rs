@@ -17,7 +17,9 @@ impl RunDirectory {
         let id = uuid::Uuid::now_v7().to_string();
         let path = runs.join(clean(owner.unwrap_or("local"))).join(&id);
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
-        made.map_err(|error| Stop::setup(format!("cannot make {}: {error}", path.display())))?;
+        // Whoever gave a path relative to somewhere, or through a link, means the place that it leads to.
+        let path = made.and_then(|()| path.canonicalize());
+        let path = path.map_err(|error| Stop::setup(format!("cannot make {}: {error}", runs.display())))?;
         Ok(Self { id, path })
     }
 

@@ -10,12 +10,13 @@ use super::{RunDirectory, Stop, prescript};
 use crate::cancel::Cancel;
 use crate::check::Checked;
 use crate::credentials::{self, CredentialError, Credentials, Learn};
-use crate::event::log::Emitter;
+use crate::event::log::{Emitter, sha256};
 use crate::event::{RunEvent, Step};
 use crate::guard::{self, Guard, Setup};
 use crate::provision::model::Recording;
 use crate::publish::Artifacts;
 use crate::quarantine::Quarantined;
+use crate::record::verify;
 use crate::resolve::layers::Found;
 use crate::resolve::library::Library;
 use crate::scripts::{self, Ended, Script};
@@ -127,20 +128,22 @@ impl Host<'_> {
         ] {
             variables.insert(name.to_owned(), text(path));
         }
-        let ended = self.start("post_script", found, &variables, &self.directory.path, steps)?;
+        let place = &self.directory.path;
+        let ended = self.start("post_script", found, &variables, (place, place), steps)?;
         if ended.status.success() {
             return Ok(());
         }
         Err(Stop::script("post_script", ended.code(), &ended.output))
     }
 
-    /// Runs a script to its end, whatever it is, and keeps what it said.
+    /// Runs a script to its end, whatever it is, and keeps what it said. The two places are where it works and where that
+    /// is kept.
     fn start(
         &self,
         name: &str,
         found: &Found,
         environment: &BTreeMap<String, String>,
-        working_directory: &Path,
+        (working_directory, log): (&Path, &Path),
         steps: &Steps<'_>,
     ) -> Result<Ended, Stop> {
         let program = self
@@ -159,7 +162,7 @@ impl Host<'_> {
         };
         let ended = scripts::run(&script)?;
         let said = steps.emit.redact(&ended.output);
-        drop(std::fs::write(self.directory.path.join(format!("{name}.log")), said));
+        drop(std::fs::write(log.join(format!("{name}.log")), said));
         let duration_ms = u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX);
         steps.emit.emit(RunEvent::ScriptFinished {
             script: name.to_owned(),
@@ -194,7 +197,8 @@ impl Host<'_> {
         std::fs::write(&file, "").map_err(|error| Stop::internal(format!("{}: {error}", file.display())))?;
         let mut environment = environment.clone();
         environment.insert("FULLSEND_PRESCRIPT_OUTPUT".to_owned(), file.to_string_lossy().into_owned());
-        let ended = self.start("pre_script", found, &environment, self.repository, steps)?;
+        let places = (self.repository, self.directory.path.as_path());
+        let ended = self.start("pre_script", found, &environment, places, steps)?;
         let said = prescript::read(&file, ended.code(), &ended.output)?;
         prescript::relay(&said, self.environment)?;
         said.go_on()
@@ -247,13 +251,35 @@ impl Host<'_> {
         );
         environment
             .insert("FULLSEND_OUTPUT_FILE".to_owned(), checked.resolved.harness.output_file.to_string());
-        let ended = self.start("validation", script, &environment, &iteration, steps);
+        let before = digests(output);
+        let log = output.directory.with_file_name("");
+        let ended = self.start("validation", script, &environment, (&iteration, &log), steps);
         let _removed = std::fs::remove_dir_all(&iteration).is_ok();
         let ended = ended?;
+        // What passed the schema is what is published, to the byte.
+        if before != digests(output) {
+            return Err(Stop::script(
+                "validation",
+                ended.code(),
+                "it changed the output, which it may only read",
+            ));
+        }
         if ended.status.success() {
             return Ok(None);
         }
         let said: String = guard.redact(&ended.output).chars().take(MAX_FEEDBACK).collect();
         Ok(Some(format!("the validation script ended with {} and said:\n{said}", ended.code())))
     }
+}
+
+/// Everything in the directory of an output, so that a change shows.
+fn digests(output: &Quarantined) -> Vec<(String, String)> {
+    let mut names = Vec::new();
+    verify::files_below(&output.directory, "", &mut names);
+    names.sort();
+    let digest = |name: String| {
+        let bytes = std::fs::read(output.directory.join(name.trim_start_matches('/'))).unwrap_or_default();
+        (name, sha256(&bytes))
+    };
+    names.into_iter().map(digest).collect()
 }
