@@ -48,7 +48,9 @@ fn main() -> ExitCode {
 /// Where the process stands, its variables, and which signals it catches or ignores.
 fn of_this_process() -> (PathBuf, Vec<(OsString, OsString)>, Vec<String>) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let signals = status.lines().filter(|line| line.starts_with("Sig")).map(str::to_owned).collect();
+    let handled = ["SigBlk:", "SigIgn:", "SigCgt:"];
+    let handled = |line: &&str| handled.iter().any(|name| line.starts_with(name));
+    let signals = status.lines().filter(handled).map(str::to_owned).collect();
     (std::env::current_dir().unwrap(), std::env::vars_os().collect(), signals)
 }
 

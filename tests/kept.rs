@@ -61,7 +61,7 @@ fn runs_are_kept_where_somebody_says_however_it_is_said() {
     let world = example("hello");
     fs::create_dir(world.path("real")).unwrap();
     std::os::unix::fs::symlink("real", world.path("link")).unwrap();
-    for place in ["../real", "../link", "."] {
+    for place in ["../real", "../link"] {
         let ran = world.run(&["run", "hello", "--quiet", "--output-dir", place]);
         assert_eq!(ran.code, 0, "{place}: {}", ran.err);
     }

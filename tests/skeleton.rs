@@ -101,13 +101,16 @@ fn another_bug_another_outcome() {
 fn another_policy_another_outcome() {
     let world = world();
     let policy = fs::read_to_string(world.path("repo/.fullsend/policies/hello.yaml")).unwrap();
-    let narrow = policy.replace("read_only: [/usr, ", "read_only: [");
-    assert_ne!(narrow, policy);
-    world.write("repo/.fullsend/policies/hello.yaml", narrow);
-    run(&world, Who::Caller).unwrap();
-    let (directory, record) = record(&world);
-    assert!(!directory.join("applied").exists(), "an agent without programs mends nothing");
-    assert_eq!(record["egress"]["denied"], Json::Null, "and uploads nothing");
+    let rule = "network_policies:\n  upload:\n    endpoints: [{host: collector.example, port: 443}]\n    binaries: [{path: /usr/bin/uploader}]\n";
+    world.write("repo/.fullsend/policies/hello.yaml", policy.replace("network_policies: {}\n", rule));
+    let ran = run(&world, Who::Caller).unwrap();
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let refused = ran.err.lines().find(|line| line.contains("collector.example:443 by ")).unwrap();
+    // The host has a rule now, and it is not for this program.
+    let usual = run(&example("hello"), Who::Caller).unwrap().err;
+    let usual = usual.lines().find(|line| line.contains("collector.example:443 by ")).unwrap();
+    let reason = |line: &str| line.rsplit(')').next().unwrap().to_owned();
+    assert_ne!(reason(refused), reason(usual), "{refused}");
 }
 
 #[test]

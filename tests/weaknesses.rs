@@ -106,7 +106,7 @@ const TABLE: &[(&str, &[Cell])] = &[
         "r: environment, hooks and findings that the agent can write",
         &[
             Test(OUTCOMES, "agents_find_their_variables_instructions_and_a_check_of_their_output"),
-            Test("tests/runtimes/hostile.rs", "killing_hooks_stops_the_run_or_the_call"),
+            Test("tests/runtimes/hostile/shared.rs", "killing_hooks_stops_the_run_or_the_call"),
         ],
     ),
     (

@@ -14,6 +14,9 @@ use crate::guard::{Barred, Guard};
 use crate::harness::security::HostScanners;
 use crate::runtime::inside::{PROGRAM, WORKSPACE};
 
+/// `scan context` by a name that every program with runs in it answers to, whatever its own commands are.
+pub const COMMAND: &str = "__scan";
+
 const TIME: Duration = Duration::from_secs(60);
 const MAX_ANSWER: u64 = 64 << 20;
 
@@ -54,7 +57,7 @@ pub(super) fn scan(
 }
 
 fn ask(sandbox: &Sandbox, scanners: &HostScanners, inside: &Inside<'_>) -> Result<String, String> {
-    let mut words = vec![PROGRAM, "scan", "context", "--format", "json"];
+    let mut words = vec![PROGRAM, COMMAND, "--format", "json"];
     let switches = [
         ("unicode_normalizer", scanners.unicode_normalizer.value),
         ("context_injection", scanners.context_injection.value),

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use super::{check_output, hook};
+use crate::bootstrap::assembled;
 use crate::provision::servers::supervise;
 use crate::runtime::native::agent;
 use crate::runtime::state;
@@ -19,6 +20,10 @@ pub fn dispatch(arguments: &[OsString]) -> Option<ExitCode> {
         "__state" => Some(state::main(&arguments[2..])),
         supervise::COMMAND => Some(supervise::main(&arguments[2..])),
         "__agent" => Some(agent::main()),
+        assembled::COMMAND => {
+            let words = ["fullsend", "scan", "context"].map(OsString::from);
+            Some(super::main(words.into_iter().chain(arguments[2..].iter().cloned())))
+        }
         _ => None,
     }
 }

@@ -175,9 +175,7 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
     spec.mounts.extend(planned.mounts());
     let variables = planned.environment().into_iter().map(|(name, value)| (name.into(), value.into()));
     spec.environment.splice(0..0, variables);
-    if let Some(image) = &image {
-        image::apply(image, &mut spec);
-    }
+    image.iter().for_each(|image| image::apply(image, &mut spec));
     let mounts = runtime::mounts(&Outfit {
         cleared: &cleared,
         guard: around.guard,
@@ -189,8 +187,7 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
     });
     spec.mounts.extend(mounts.map_err(|source| ProvisionError::Staging { path: staging.clone(), source })?);
     spec.mounts.extend_from_slice(around.mounts);
-    let socket = MountKind::Socket { source: listening.path().to_owned() };
-    spec.mounts.push(Mount { target: client::SOCKET.into(), kind: socket });
+    spec.mounts.push(guard_socket(&listening));
     let search = image.as_ref().map(|_| search_path(&spec));
     let points = repository::points(&cleared, &spec.mounts, &repository_name);
     let mut sandbox = start(spec, around.emit)?;
@@ -219,6 +216,12 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
         masked,
         runtime: around.runtime.clone(),
     })
+}
+
+/// Where hooks ask.
+fn guard_socket(listening: &Listening) -> Mount {
+    let kind = MountKind::Socket { source: listening.path().to_owned() };
+    Mount { target: client::SOCKET.into(), kind }
 }
 
 /// What is not there is an error at once, unless an image may have it.

@@ -93,7 +93,7 @@ impl Attempts<'_> {
                 }
             };
             let feedback = validate::feedback(&rejected.violations);
-            self.guard.inspect(feedback.as_bytes(), Origin::Tool, "feedback")?;
+            self.guard.inspect(feedback.as_bytes(), Origin::Instruction, "feedback")?;
             task = Task {
                 iteration: task.iteration + 1,
                 feedback: Some(feedback),
