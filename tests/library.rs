@@ -2,7 +2,7 @@
 //! a conversation and a document of the caller's.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::{Value as Json, json};
 
@@ -38,6 +38,12 @@ fn run(world: &World, what: &str) -> Option<Json> {
     Some(serde_json::from_str(&ran.out).unwrap())
 }
 
+/// What was printed has `$ROOT` for the directory of the test.
+fn directory(world: &World, outcome: &Json) -> PathBuf {
+    let root = world.path("repo").parent().unwrap().to_owned();
+    root.join(outcome["directory"].as_str().unwrap().trim_start_matches("$ROOT/"))
+}
+
 #[test]
 fn several_runs_in_one_process_do_not_mix() {
     let world = World::new();
@@ -52,19 +58,19 @@ fn several_runs_in_one_process_do_not_mix() {
     assert_eq!(said["same"], true, "place, variables and signals of the process are as they were");
     for (outcome, mark) in said["outcomes"].as_array().unwrap().iter().zip(["one", "two", "stopped", "three"])
     {
-        let directory = world.path("repo").join(outcome["directory"].as_str().unwrap());
-        assert_eq!(directory.parent().unwrap().file_name().unwrap(), mark, "the owner's directory");
-        let events = fullsend::event::log::read(&directory.join("events.jsonl")).unwrap();
-        let record: Json = serde_json::from_slice(&fs::read(directory.join("run.json")).unwrap()).unwrap();
+        let run = directory(&world, outcome);
+        assert_eq!(run.parent().unwrap().file_name().unwrap(), mark, "the owner's directory");
+        let events = fullsend::event::log::read(&run.join("events.jsonl")).unwrap();
+        let record: Json = serde_json::from_slice(&fs::read(run.join("run.json")).unwrap()).unwrap();
         assert_eq!(serde_json::to_value(fullsend::record::fold(&events)).unwrap(), record, "{mark}");
-        assert!(!directory.join("sandboxes").exists(), "{mark}");
+        assert!(!run.join("sandboxes").exists(), "{mark}");
         if mark == "stopped" {
             assert_eq!((&outcome["kind"], &outcome["exit_code"]), (&json!("interrupted"), &json!(143)));
             continue;
         }
         assert_eq!(outcome["kind"], "completed", "{outcome}");
         assert_eq!(outcome["result"], format!("{{\"summary\":\"{mark}\"}}"), "its own environment");
-        let place = fs::read_to_string(directory.join("iteration-1/output/place")).unwrap();
+        let place = fs::read_to_string(run.join("iteration-1/output/place")).unwrap();
         assert_eq!(place.trim(), format!("/sandbox/workspace/{mark}"), "its own repository");
     }
 }
@@ -101,7 +107,7 @@ fn a_conversation_goes_on_and_the_caller_gets_the_document_it_wants() {
 }
 
 fn attempts(world: &World, outcome: &Json) -> usize {
-    let directory = world.path("repo").join(Path::new(outcome["directory"].as_str().unwrap()));
+    let directory = directory(world, outcome);
     let record: Json = serde_json::from_slice(&fs::read(directory.join("run.json")).unwrap()).unwrap();
     record["attempts"].as_array().unwrap().len()
 }
