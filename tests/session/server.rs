@@ -1,8 +1,11 @@
 //! Faults and manners that only a server has: it goes away and comes back, others migrate it, it tells those who wait.
 
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
 use std::sync::mpsc;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{env, thread};
 
 use postgres::{Client, NoTls};
 use session::id::SessionId;
@@ -159,4 +162,83 @@ fn the_clock_of_the_server_jumps() {
     }
     let state = sessions.commit(&third, &sleeps(), &mut clock.moment()).unwrap();
     assert!(state.pending.is_empty());
+}
+
+/// Tells the child below which database it writes to, and in which round.
+const DATABASE: &str = "FULLSEND_TEST_SERVER_DATABASE";
+const ROUND: &str = "FULLSEND_TEST_SERVER_ROUND";
+
+/// Writers are killed at any time, in the middle of whatever they do. Plain SQL judges what is left, with nothing but the list
+/// of appends that were acknowledged.
+#[test]
+fn writers_killed_at_any_time_lose_nothing_acknowledged() {
+    let Ok(cluster) = cluster::shared() else {
+        return skip("writers_killed_at_any_time_lose_nothing_acknowledged", "no PostgreSQL");
+    };
+    let url = cluster.database();
+    let mut acknowledged = BTreeMap::new();
+    for round in 0..12_u64 {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "server::writes_until_it_is_killed", "--ignored", "--nocapture"])
+            .envs([(DATABASE, url.as_str()), (ROUND, &round.to_string())])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut left = 5 + round;
+        for line in BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok) {
+            let Some((_, told)) = line.split_once("@@") else { continue };
+            let (id, seq) = told.split_once(' ').unwrap();
+            acknowledged.insert(id.to_owned(), seq.parse::<i64>().unwrap());
+            left = left.saturating_sub(1);
+            if left == 0 {
+                // Not always at the same place of what comes next.
+                thread::sleep(Duration::from_micros(round * 700));
+                child.kill().unwrap();
+            }
+        }
+        child.wait().unwrap();
+        judge(&mut Client::connect(&url, NoTls).unwrap(), &acknowledged);
+    }
+    assert!(acknowledged.len() > 100, "{}", acknowledged.len());
+}
+
+fn judge(client: &mut Client, acknowledged: &BTreeMap<String, i64>) {
+    let sql = "SELECT count(*), max(seq), (SELECT (state::json->>'head')::bigint FROM fullsend.sessions) FROM fullsend.events";
+    let row = client.query_one(sql, &[]).unwrap();
+    let (count, last, head): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
+    assert_eq!((count, head), (last, last), "a log without holes, and the state that it leads to");
+    let sql = "SELECT id::text, seq FROM fullsend.events WHERE type = 'user.message'";
+    let found: BTreeMap<String, i64> =
+        client.query(sql, &[]).unwrap().iter().map(|row| (row.get(0), row.get(1))).collect();
+    for (id, seq) in acknowledged {
+        assert_eq!(found.get(id), Some(seq), "{id} was acknowledged at {seq}");
+    }
+    // Each range of inputs that was ever consumed, and whether any input is in two of them.
+    let sql = "SELECT count(*), count(DISTINCT input) FROM fullsend.events,
+                 json_array_elements(payload::json->'span'->'consumed') AS range,
+                 generate_series((range->>0)::bigint, (range->>1)::bigint) AS input
+               WHERE type = 'span.completed'";
+    let row = client.query_one(sql, &[]).unwrap();
+    assert_eq!(row.get::<_, i64>(0), row.get::<_, i64>(1), "an input was consumed twice");
+}
+
+#[test]
+#[ignore = "started and killed by the test above"]
+fn writes_until_it_is_killed() {
+    let Ok(url) = env::var(DATABASE) else { return };
+    let round: u64 = env::var(ROUND).unwrap().parse().unwrap();
+    let mut sessions = open(&url);
+    // The same session in every round, and a clock on which the leases of the round before are over.
+    let id = create(&mut sessions, &mut Clock::new(8));
+    let mut clock = Clock::new(1_000 + round);
+    clock.pass_ms(i64::try_from(round).unwrap() * 3_600_000);
+    loop {
+        let input = clock.input(message("word"));
+        let places = sessions.append(id, std::slice::from_ref(&input), &mut clock.moment()).unwrap();
+        writeln!(std::io::stdout(), "@@{} {}", input.id, places[0].0).unwrap();
+        if let Some(claimed) = sessions.claim(Pick::Due, &worker("child"), &mut clock.moment()).unwrap() {
+            sessions.renew(&claimed.lease, &worker("child"), clock.now()).unwrap();
+            sessions.commit(&claimed.lease, &sleeps(), &mut clock.moment()).unwrap();
+        }
+    }
 }

@@ -132,6 +132,11 @@ const FAULTS: &[(&str, &str, &str)] = &[
         "killed_at_every_step_nothing_acknowledged_is_lost",
     ),
     (
+        "SIGKILL of a writer to a server",
+        "tests/session/server.rs",
+        "writers_killed_at_any_time_lose_nothing_acknowledged",
+    ),
+    (
         "SIGKILL in the middle of a run",
         "tests/wakes/workers.rs",
         "a_worker_that_is_killed_loses_nothing_and_repeats_nothing_in_the_log",
