@@ -3,7 +3,8 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::Command;
-use std::{env, fs};
+use std::sync::Barrier;
+use std::{env, fs, thread};
 
 use rusqlite::Connection;
 use session::id::SessionId;
@@ -197,6 +198,27 @@ fn only_what_is_a_store_of_this_version_is_opened() {
     let nowhere = SqliteStore::open(&directory.path().join("no/such/place.db")).err().unwrap();
     assert!(matches!(&nowhere, StoreError::Location { .. }), "{nowhere}");
     assert!(nowhere.to_string().contains("no/such/place.db"), "{nowhere}");
+}
+
+/// A worker and the first command of its user may come at the same time.
+#[test]
+fn many_open_a_new_file_at_once() {
+    for _ in 0..50 {
+        let directory = Directory::new();
+        let start = Barrier::new(8);
+        thread::scope(|scope| {
+            for number in 0..8 {
+                let (start, directory) = (&start, &directory);
+                scope.spawn(move || {
+                    let mut clock = Clock::new(number);
+                    start.wait();
+                    let mut sessions = open(directory);
+                    sessions.create(&clock.header("triage")).unwrap();
+                });
+            }
+        });
+        assert_eq!(open(&directory).list(None, None, 100).unwrap().len(), 8);
+    }
 }
 
 #[test]

@@ -183,7 +183,11 @@ impl Stage {
 
     /// Waits until the log of a session holds this.
     pub fn wait_for(&self, id: &str, what: &str) {
-        wait_for(|| self.log(id).contains(what).then_some(()));
+        let deadline = Instant::now() + Duration::from_secs(90);
+        while !self.log(id).contains(what) {
+            assert!(Instant::now() < deadline, "`{what}` did not happen in time:\n{}", self.log(id));
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 

@@ -57,9 +57,7 @@ impl SqliteStore {
         let mut connection = Connection::open(path).map_err(at("open"))?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(at("open"))?;
         connection.set_prepared_statement_cache_capacity(64);
-        // FULL: in the write-ahead log, NORMAL would lose commits that were acknowledged before a power cut.
-        let pragmas = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;";
-        connection.execute_batch(pragmas).map_err(at("open"))?;
+        settle(&connection)?;
         migrate(&mut connection)?;
         Ok(Self { connection, probe: |_| {}, seen_version: None })
     }
@@ -77,6 +75,20 @@ impl SqliteStore {
 
     fn begin(&mut self) -> Result<Transaction<'_>, StoreError> {
         self.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(at("begin a write"))
+    }
+}
+
+/// Tells a connection how to work. Of several that turn a new file to the write-ahead log at once, SQLite refuses all but one
+/// without waiting: they could wait for each other.
+fn settle(connection: &Connection) -> Result<(), StoreError> {
+    // FULL: in the write-ahead log, NORMAL would lose commits that were acknowledged before a power cut.
+    let pragmas = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;";
+    let start = Instant::now();
+    loop {
+        match connection.execute_batch(pragmas).map_err(at("open")) {
+            Err(StoreError::Busy { .. }) if start.elapsed() < BUSY_TIMEOUT => sleep(POLL_INTERVAL),
+            done => return done,
+        }
     }
 }
 
