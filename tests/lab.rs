@@ -53,11 +53,12 @@ while True:
     threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
 "#;
 
-/// Runs in the namespace: addresses, names, the server, then the command; the server ends with it.
+/// Runs in the namespace: addresses, names, the server, a model if the test wrote one, then the command; they end with it.
 const ENTER: &str = r#"
 ip link set lo up && ip addr add 10.77.0.1/32 dev lo && mount --bind "$1/hosts" /etc/hosts || exit 99
 /usr/bin/python3 "$1/server.py" "$1/leaf.pem" "$1/leaf.key" "$1/received" "$1/ready" 2> "$1/server.log" &
 server=$!
+if [ -e "$1/model.py" ]; then /usr/bin/python3 "$1/model.py" 2> "$1/model.log" & server="$server $!"; fi
 for i in $(seq 200); do [ -e "$1/ready" ] && break; sleep 0.05; done
 shift
 "$@"
