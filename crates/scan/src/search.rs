@@ -362,7 +362,7 @@ mod tests {
             .enumerate()
             .map(|(i, text)| leaked(i, text))
             .collect();
-        for piece in ["abcdefghij", " abcdefghij", "\\nabcdefghij", "%20abcd", "](", "abc"] {
+        for piece in ["abcdefghij", " abcdefghij", "\\nabcdefghij", "%20abcd", "\\nabc", "](", "abc"] {
             for place in BLOCK - 16..BLOCK + 4 {
                 let text = format!("{}{piece}{}", "x".repeat(place), "x".repeat(BLOCK));
                 assert_eq!(found(&literals, &text), expected(&literals, &text), "{piece} at {place}");

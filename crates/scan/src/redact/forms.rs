@@ -7,20 +7,21 @@ use std::fmt::Write;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-/// An encoded form shorter than this says too little to be searched for.
-const MIN_ENCODED: usize = 6;
+/// Less of base64 than this says too little to be searched for. Other forms are as long as the value at least.
+const MIN_BASE64: usize = 6;
 
 /// All forms of a value that differ, the plain one included.
 pub(crate) fn forms(value: &[u8]) -> BTreeSet<Vec<u8>> {
     let mut forms = BTreeSet::from([value.to_vec()]);
     let mut encoded = base64_forms(value);
+    encoded.retain(|form| form.len() >= MIN_BASE64);
     encoded.extend([hex(value, false).into_bytes(), hex(value, true).into_bytes()]);
     encoded.extend(percent_forms(value));
     if let Ok(text) = std::str::from_utf8(value) {
         encoded.extend(json_forms(text));
         encoded.push(html(text).into_bytes());
     }
-    forms.extend(encoded.into_iter().filter(|form| form.len() >= MIN_ENCODED));
+    forms.extend(encoded);
     let with_slashes: Vec<Vec<u8>> = forms.iter().filter_map(|form| escape_slashes(form)).collect();
     forms.extend(with_slashes);
     forms
@@ -52,7 +53,7 @@ fn hex(value: &[u8], is_upper: bool) -> String {
 
 /// Encoders differ in what they leave alone and in the case of their digits.
 fn percent_forms(value: &[u8]) -> Vec<Vec<u8>> {
-    let kept_sets: [&[u8]; 4] = [b"-._~", b"-_.!~*'()", b"-._~/", b"-._~!$&'()*+,;=:@/?"];
+    let kept_sets: [&[u8]; 5] = [b"", b"-._~", b"-_.!~*'()", b"-._~/", b"-._~!$&'()*+,;=:@/?"];
     let mut forms = Vec::new();
     for kept in kept_sets {
         for is_upper in [true, false] {

@@ -165,7 +165,8 @@ fn spellings(value: &str) -> Vec<String> {
             if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02x}") }
         }),
     ];
-    for shift in ["", "x", "xy"] {
+    // Of four bytes, base64 leaves too little that depends on nothing else.
+    for shift in ["", "x", "xy"].into_iter().filter(|_| value.len() > Redactor::MIN_KNOWN) {
         all.push(STANDARD.encode(format!("{shift}{value}tail")));
     }
     all
@@ -187,10 +188,10 @@ proptest! {
         let value = value.trim();
         let redactor = Redactor::with_known([("it", value)]).unwrap();
         let base64 = STANDARD.encode(format!("{before}{value}{after}"));
-        let mut texts = vec![format!("{before} {base64}")];
-        texts.extend(spellings(value).iter().map(|spelled| format!("{before}{spelled}{after}")));
-        for text in texts {
-            let masked = redactor.redact(&text).into_owned();
+        for spelled in spellings(value).into_iter().chain([format!(" {base64}")]) {
+            let masked = redactor.redact(&format!("{before}{spelled}{after}")).into_owned();
+            let is_short = spelled.ends_with(&base64) && value.len() == Redactor::MIN_KNOWN;
+            prop_assert!(is_short || !masked.contains(&spelled), "{} of {}", masked, spelled);
             for form in forms::forms(value.as_bytes()) {
                 prop_assert!(memchr::memmem::find(masked.as_bytes(), &form).is_none(), "{}", masked);
             }
