@@ -157,7 +157,6 @@ pub trait Store: Send {
     ) -> Result<bool, Error>;
 
     /// Returns when somebody else has changed something since the last call, or after the timeout. It may also return
-    /// for no reason. It misses a change only if whoever made it died at once: the caller's timeout must be one that it can
-    /// bear.
+    /// for no reason; it never misses a change.
     fn wait(&mut self, timeout: Duration) -> Result<(), StoreError>;
 }

@@ -19,10 +19,6 @@ const MIGRATION_LOCK: i64 = 0x6675_6c6c_7365_6e64;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const NETWORK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A transaction of its own, for which no disk is waited. The server lets one transaction at a time tell, from before its commit
-/// to after it: told with the write, the writers of all sessions would wait for each other's disk.
-const TELL: &str = "SELECT set_config('synchronous_commit', 'off', true), pg_notify('fullsend_sessions', '')";
-
 /// A connection with what was prepared on it.
 pub(super) struct Connection {
     pub(super) client: Client,
@@ -50,13 +46,6 @@ impl Connection {
         let statement = self.client.prepare(sql).map_err(at("prepare a statement"))?;
         self.statements.insert(sql, statement.clone());
         Ok(statement)
-    }
-
-    /// Tells those who wait that something has changed. What was written is written, whether they hear of it or not: they look
-    /// by themselves as well.
-    pub(super) fn tell(&mut self) {
-        let told = self.prepare(TELL).map(|statement| self.client.execute(&statement, &[]));
-        drop(told);
     }
 }
 

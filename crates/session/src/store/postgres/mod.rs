@@ -181,10 +181,6 @@ impl PostgresStore {
             is_written
         };
         if is_written {
-            // A lease that goes on is nobody's news.
-            if !change.events.is_empty() || change.hold.is_none() {
-                connection.tell();
-            }
             let Change { state, hold, .. } = change;
             let session = Session { header: session.header, state, hold };
             self.last = Some(Revised { session, revision: revision + 1 });
@@ -220,7 +216,6 @@ impl PostgresStore {
             let written = write(&mut transaction, &write_statement, id, row.get(4), &change)?;
             assert!(written, "a session that is held was written by somebody else");
             transaction.commit().map_err(at("commit"))?;
-            connection.tell();
             return Ok(true);
         }
         Ok(false)
@@ -350,7 +345,6 @@ impl Store for PostgresStore {
         write(&mut transaction, &write_statement, header.id, 0, &change)?;
         insert_learnings(&mut transaction, &header.agent, &change.learnings, change.learnings_kept)?;
         transaction.commit().map_err(at("import a session"))?;
-        connection.tell();
         Ok(true)
     }
 

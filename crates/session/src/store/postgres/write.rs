@@ -15,7 +15,7 @@ use crate::seal::SealedEvent;
 use crate::state::Due;
 
 /// Everything hangs on the first part: if the revision is not the one that was decided upon, nothing is written. The answer
-/// has one row if it was.
+/// has one row if it was, and others are told.
 pub(super) const WRITE: &str = "
     WITH held AS (
       UPDATE fullsend.sessions
@@ -33,7 +33,7 @@ pub(super) const WRITE: &str = "
       SELECT held.id, new.* FROM held, unnest($20::text[], $21::bytea[]) AS new
       ON CONFLICT (session_id, name) DO UPDATE SET content = excluded.content
     )
-    SELECT id FROM held";
+    SELECT pg_notify('fullsend_sessions', '') FROM held";
 
 pub(super) const INSERT_EVENTS: &str = "
     INSERT INTO fullsend.events (session_id, seq, id, time_ms, wake_id, version, type, is_conversation, payload, checksum)
