@@ -11,20 +11,11 @@ use crate::support::{World, copy};
 
 /// A git repository with two files and one commit, whose agent runs `commands` and then finishes.
 fn world(commands: &str, more: &str) -> World {
-    let world = World::with_harness();
-    world.write(
-        "repo/.fullsend/harness/triage.yaml",
-        format!("agent: agents/triage.md\nruntime: native\noutput_schema: schemas/triage.json\nproviders: [model]\n{more}"),
-    );
-    world.write(
-        "repo/.fullsend/providers/model.yaml",
-        "name: model\ntype: anthropic\nconfig:\n  scenario: scenarios/s.json\n",
-    );
     let scenario = json!({ "turns": [
         [{ "shell": commands }],
         [{ "finish": { "summary": "done" } }],
     ] });
-    world.write("repo/.fullsend/scenarios/s.json", scenario.to_string());
+    let world = World::scripted(more, scenario);
     world.write("repo/one.txt", "one\n");
     world.write("repo/src/two.txt", "two\n");
     world.write("repo/.gitignore", "build/\n");

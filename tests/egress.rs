@@ -9,18 +9,12 @@ use serde_json::{Value as Json, json};
 use crate::support::World;
 
 fn world(policies: &str, shell: &str) -> World {
-    let world = World::with_harness();
-    world.write("repo/.fullsend/harness/triage.yaml", "agent: agents/triage.md\nruntime: native\npolicy: policies/p.yaml\noutput_schema: schemas/triage.json\nproviders: [model]\n");
-    world.write(
-        "repo/.fullsend/providers/model.yaml",
-        "name: model\ntype: anthropic\nconfig:\n  scenario: scenarios/s.json\n",
-    );
-    world.write("repo/.fullsend/policies/p.yaml", format!("version: 1\nfilesystem_policy:\n  include_workdir: true\nprocess:\n  run_as_user: sandbox\n{policies}"));
     let scenario = json!({ "turns": [
         [{ "shell": format!("({shell}) > /sandbox/workspace/output/report.txt 2>&1; true") }],
         [{ "finish": { "summary": "looked" } }],
     ]});
-    world.write("repo/.fullsend/scenarios/s.json", scenario.to_string());
+    let world = World::scripted("policy: policies/p.yaml\n", scenario);
+    world.write("repo/.fullsend/policies/p.yaml", format!("version: 1\nfilesystem_policy:\n  include_workdir: true\nprocess:\n  run_as_user: sandbox\n{policies}"));
     world
 }
 

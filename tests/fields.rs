@@ -12,18 +12,11 @@ use crate::support::World;
 
 /// A harness on the scripted model whose agent runs one command and finishes.
 fn world(fields: &str, shell: &str) -> World {
-    let world = World::with_harness();
-    world.write("repo/.fullsend/harness/triage.yaml", format!("agent: agents/triage.md\nruntime: native\noutput_schema: schemas/triage.json\nproviders: [model]\n{fields}"));
-    world.write(
-        "repo/.fullsend/providers/model.yaml",
-        "name: model\ntype: anthropic\nconfig:\n  scenario: scenarios/s.json\n",
-    );
     let scenario = json!({
         "turns": [[{ "shell": format!("({shell}) > /sandbox/workspace/output/report.txt 2>&1; true") }], [{ "finish": { "summary": "first" } }]],
         "branches": [{ "when": { "user_contains": "was rejected" }, "turns": [[{ "finish": { "summary": "second" } }]] }],
     });
-    world.write("repo/.fullsend/scenarios/s.json", scenario.to_string());
-    world
+    World::scripted(fields, scenario)
 }
 
 fn directory(world: &World) -> PathBuf {

@@ -13,18 +13,9 @@ const SKILL: &str = "---\nname: mine\ndescription: A skill of the repository.\n-
 
 /// A repository under git whose agent looks around, below the organisation's layer.
 fn world(look: &str, more: &str) -> World {
-    let world = World::with_harness();
-    world.write(
-        "repo/.fullsend/harness/triage.yaml",
-        format!("agent: agents/triage.md\nruntime: native\noutput_schema: schemas/triage.json\nproviders: [model]\n{more}"),
-    );
-    world.write(
-        "repo/.fullsend/providers/model.yaml",
-        "name: model\ntype: anthropic\nconfig:\n  scenario: scenarios/s.json\n",
-    );
     let look = format!("({look}) > /sandbox/workspace/output/seen.txt 2>&1; true");
     let scenario = json!({ "turns": [[{ "shell": look }], [{ "finish": { "summary": "done" } }]] });
-    world.write("repo/.fullsend/scenarios/s.json", scenario.to_string());
+    let world = World::scripted(more, scenario);
     world.write("org/config.yaml", "runtime: native\n");
     world.env("FULLSEND_ORG_DIR", "../org")
 }

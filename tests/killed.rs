@@ -12,16 +12,7 @@ use crate::support::{World, wait_for};
 
 #[test]
 fn a_killed_run_is_ended_by_the_next_command() {
-    let world = World::with_harness();
-    world.write(
-        "repo/.fullsend/harness/triage.yaml",
-        "agent: agents/triage.md\nruntime: native\noutput_schema: schemas/triage.json\nproviders: [model]\n",
-    );
-    world.write(
-        "repo/.fullsend/providers/model.yaml",
-        "name: model\ntype: anthropic\nconfig:\n  scenario: scenarios/s.json\n",
-    );
-    world.write("repo/.fullsend/scenarios/s.json", r#"{"turns":[[{"shell":"sleep 987.654"}]]}"#);
+    let world = World::scripted("", r#"{"turns":[[{"shell":"sleep 987.654"}]]}"#);
     let mut child = world.spawn(&["run", "triage"]);
     let directory = wait_for(|| {
         let run = fs::read_dir(world.path("state/fullsend/runs/local")).ok()?.flatten().next()?.path();

@@ -118,17 +118,11 @@ fn probe(hosts: &[&str]) -> String {
 
 #[test]
 fn what_a_run_was_refused_becomes_the_least_addition() {
-    let world = World::with_harness();
-    world.write("repo/.fullsend/harness/triage.yaml", "agent: agents/triage.md\nruntime: native\npolicy: policies/p.yaml\noutput_schema: schemas/triage.json\nproviders: [model]\n");
-    world.write(
-        "repo/.fullsend/providers/model.yaml",
-        "name: model\ntype: anthropic\nconfig:\n  scenario: scenarios/s.json\n",
-    );
-    world.write("repo/.fullsend/policies/p.yaml", POLICY);
-    world.write("repo/probe.sh", probe(&["new.example.com:8443", "169.254.169.254:80", "10.9.9.9:443"]));
     let scenario =
         json!({ "turns": [[{ "shell": "bash probe.sh; true" }], [{ "finish": { "summary": "x" } }]] });
-    world.write("repo/.fullsend/scenarios/s.json", scenario.to_string());
+    let world = World::scripted("policy: policies/p.yaml\n", scenario);
+    world.write("repo/.fullsend/policies/p.yaml", POLICY);
+    world.write("repo/probe.sh", probe(&["new.example.com:8443", "169.254.169.254:80", "10.9.9.9:443"]));
     let ran = world.run(&["run", "triage"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
 

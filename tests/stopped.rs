@@ -11,19 +11,11 @@ use serde_json::Value as Json;
 
 use crate::support::{World, wait_for};
 
-const HARNESS: &str = "agent: agents/triage.md\nruntime: native\noutput_schema: schemas/triage.json\n\
-                       providers: [model]\npost_script: scripts/post.sh\n";
-
 /// A world whose agent writes half a result and then sleeps.
 fn sleeping_agent(seconds: &str) -> World {
-    let world = World::with_harness();
-    world.write("repo/.fullsend/harness/triage.yaml", HARNESS);
-    world.write(
-        "repo/.fullsend/providers/model.yaml",
-        "name: model\ntype: anthropic\nconfig:\n  scenario: scenarios/s.json\n",
-    );
     let command = format!("echo half > /sandbox/workspace/output/notes.txt; sleep {seconds}");
-    world.write("repo/.fullsend/scenarios/s.json", format!(r#"{{"turns":[[{{"shell":"{command}"}}]]}}"#));
+    let scenario = format!(r#"{{"turns":[[{{"shell":"{command}"}}]]}}"#);
+    let world = World::scripted("post_script: scripts/post.sh\n", scenario);
     world.script("repo/.fullsend/scripts/post.sh", "#!/bin/sh\ntouch \"$TARGET_REPO_DIR/posted\"\n");
     world
 }

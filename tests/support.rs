@@ -48,6 +48,23 @@ impl World {
         world
     }
 
+    /// The same with an agent of ours on the scripted model; `more` are further lines of the harness.
+    pub fn scripted(more: &str, scenario: impl std::fmt::Display) -> Self {
+        let world = Self::with_harness();
+        world.write(
+            "repo/.fullsend/harness/triage.yaml",
+            format!(
+                "agent: agents/triage.md\nruntime: native\noutput_schema: schemas/triage.json\nproviders: [model]\n{more}"
+            ),
+        );
+        world.write(
+            "repo/.fullsend/providers/model.yaml",
+            "name: model\ntype: anthropic\nconfig:\n  scenario: scenarios/s.json\n",
+        );
+        world.write("repo/.fullsend/scenarios/s.json", scenario.to_string());
+        world
+    }
+
     pub fn path(&self, path: &str) -> PathBuf {
         self.root.path().join(path)
     }

@@ -161,19 +161,7 @@ fn every_weakness_has_its_test() {
 }
 
 fn world(scenario: &Json, more: &str) -> World {
-    let world = World::with_harness();
-    world.write(
-        "repo/.fullsend/harness/triage.yaml",
-        format!(
-            "agent: agents/triage.md\nruntime: native\noutput_schema: schemas/triage.json\nproviders: [model]\n\
-             post_script: scripts/post.sh\n{more}"
-        ),
-    );
-    world.write(
-        "repo/.fullsend/providers/model.yaml",
-        "name: model\ntype: anthropic\nconfig:\n  scenario: scenarios/s.json\n",
-    );
-    world.write("repo/.fullsend/scenarios/s.json", scenario.to_string());
+    let world = World::scripted(&format!("post_script: scripts/post.sh\n{more}"), scenario);
     world.script("repo/.fullsend/scripts/post.sh", "#!/bin/sh\ntouch \"$TARGET_REPO_DIR/posted\"\n");
     world
 }

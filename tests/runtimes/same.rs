@@ -35,7 +35,7 @@ fn the_contract_holds(runtime: &str, who: Who) {
     assert_eq!(ran.code, 0, "{}", ran.err);
     let record = stage.record();
     assert_eq!(stage.accepted(2), good());
-    let said = fs::read_to_string(stage.directory().join("iteration-2/output/said.txt")).unwrap();
+    let said = fs::read_to_string(stage.directory().join("iteration-1/rejected/said.txt")).unwrap();
     assert_eq!(said, "Hello, world!\n");
     assert_eq!(record["attempts"][0]["accepted"], false);
     assert_eq!(record["attempts"][1]["accepted"], true);

@@ -121,7 +121,10 @@ pub fn against(file: &str, schema: &str) -> Result<Vec<Violation>, String> {
 /// What the agent is told.
 pub fn feedback(violations: &[Violation]) -> String {
     let lines = listed(violations);
-    format!("Your output was rejected by its schema or its script:\n{lines}Correct it and hand it in again.")
+    format!(
+        "Your output was rejected by its schema or its script:\n{lines}Correct it and hand in all of it again, with every \
+         file: the output directory is empty now."
+    )
 }
 
 /// One line for each violation.
