@@ -12,10 +12,10 @@ use serde_json::Value as Json;
 use crate::support::{World, wait_for};
 
 /// A world whose agent writes half a result and then sleeps.
-fn sleeping_agent(seconds: &str) -> World {
+fn sleeping_agent(seconds: &str, more: &str) -> World {
     let command = format!("echo half > /sandbox/workspace/output/notes.txt; sleep {seconds}");
     let scenario = format!(r#"{{"turns":[[{{"shell":"{command}"}}]]}}"#);
-    let world = World::scripted("post_script: scripts/post.sh\n", scenario);
+    let world = World::scripted(&format!("post_script: scripts/post.sh\n{more}"), scenario);
     world.script("repo/.fullsend/scripts/post.sh", "#!/bin/sh\ntouch \"$TARGET_REPO_DIR/posted\"\n");
     world
 }
@@ -43,7 +43,7 @@ fn record(directory: &std::path::Path) -> Json {
 }
 
 fn ends_in_order(with: Signal, code: i32, seconds: &str) {
-    let world = sleeping_agent(seconds);
+    let world = sleeping_agent(seconds, "");
     let mut child = world.spawn(&["run", "triage"]);
     let directory = said(&world, &format!("sleep {seconds}"));
     wait_for(|| is_running(seconds).then_some(()));
@@ -82,8 +82,7 @@ fn a_terminated_run_ends_in_order() {
 
 #[test]
 fn the_second_signal_takes_the_grace_away() {
-    let world = sleeping_agent("876.503");
-    world.write("repo/.fullsend/harness/triage.yaml", format!("{HARNESS}pre_script: scripts/pre.sh\n"));
+    let world = sleeping_agent("876.503", "pre_script: scripts/pre.sh\n");
     world
         .script("repo/.fullsend/scripts/pre.sh", "#!/bin/sh\ntrap '' TERM INT\ntouch begun\nsleep 876.504\n");
     let mut child = world.spawn(&["run", "triage"]);
