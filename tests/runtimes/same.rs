@@ -197,6 +197,8 @@ fn killing_the_runner_ends_the_agent(runtime: &str) {
     runner.kill().unwrap();
     runner.wait().unwrap();
     wait(false, 10);
+    let swept = stage.world.run(&["sweep"]);
+    assert_eq!(swept.code, 0, "what a dead runner held is given back: {}", swept.err);
 }
 
 #[test]

@@ -6,9 +6,10 @@ use crate::victim::{self, READY};
 use crate::world::World;
 use sandbox::{FailAction, Failpoint, Sandbox, StartError, Step, pause_name, sweep};
 use std::collections::BTreeSet;
+use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 pub(crate) const CASES: &[Case] = &[
     Case { name: "a_step_that_fails_leaves_nothing", run: failing_steps },
@@ -17,7 +18,8 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 /// What a sandbox of one owner could leave behind on the machine. Others run sandboxes here too, so each trace is told
-/// apart: processes by descent, mounts by the test's directory, cgroups by the owner's number in their name.
+/// apart: processes by descent, mounts by the test's directory, cgroups by the owner's number in their name and by their
+/// age: numbers are used again, and somebody else's may have been left here.
 #[derive(Debug, PartialEq, Eq)]
 struct Traces {
     mounts: Vec<String>,
@@ -32,17 +34,21 @@ impl Traces {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
         let mark = directory.to_string_lossy();
         let mounts = mounts.lines().filter(|line| line.contains(&*mark)).map(str::to_owned).collect();
-        Self { mounts, cgroups: cgroups(owner), state: directory.join("states/victim").exists() }
+        let since = directory.metadata().and_then(|about| about.created()).unwrap_or(SystemTime::UNIX_EPOCH);
+        Self { mounts, cgroups: cgroups(owner, since), state: directory.join("states/victim").exists() }
     }
 }
 
-fn cgroups(owner: u32) -> BTreeSet<PathBuf> {
+fn cgroups(owner: u32, since: SystemTime) -> BTreeSet<PathBuf> {
+    let is_newer = |group: &DirEntry| {
+        group.metadata().and_then(|about| about.modified()).is_ok_and(|made| made >= since)
+    };
     let prefix = format!("fullsend-{owner}-");
     let mut found = BTreeSet::new();
     let mut open = vec![PathBuf::from("/sys/fs/cgroup")];
     while let Some(directory) = open.pop() {
         for group in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-            if group.file_name().to_string_lossy().starts_with(&prefix) {
+            if group.file_name().to_string_lossy().starts_with(&prefix) && is_newer(&group) {
                 found.insert(group.path());
             } else if group.file_type().is_ok_and(|kind| kind.is_dir()) {
                 open.push(group.path());
