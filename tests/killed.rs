@@ -150,6 +150,18 @@ fn killed_at(world: &World, kind: &str) -> bool {
     seen
 }
 
+/// The one run there is, and its record as the next sweep leaves it.
+fn swept(world: &World) -> (PathBuf, Json) {
+    let runs = world.path("state/fullsend/runs/local");
+    let directory = fs::read_dir(runs).unwrap().next().unwrap().unwrap().path();
+    wait_for(|| {
+        let swept = world.run(&["sweep"]);
+        (swept.code == 0 && directory.join("run.json").exists()).then_some(())
+    });
+    let record = serde_json::from_slice(&fs::read(directory.join("run.json")).unwrap()).unwrap();
+    (directory, record)
+}
+
 #[test]
 fn a_kill_at_any_kind_of_event_leaves_a_truthful_record_and_nothing_else() {
     let world = eventful();
@@ -159,13 +171,7 @@ fn a_kill_at_any_kind_of_event_leaves_a_truthful_record_and_nothing_else() {
             continue;
         }
         assert!(killed_at(&world, &kind), "`{kind}` never happened");
-        let runs = world.path("state/fullsend/runs/local");
-        let directory = fs::read_dir(&runs).unwrap().next().unwrap().unwrap().path();
-        wait_for(|| {
-            let swept = world.run(&["sweep"]);
-            (swept.code == 0 && directory.join("run.json").exists()).then_some(())
-        });
-        let record: Json = serde_json::from_slice(&fs::read(directory.join("run.json")).unwrap()).unwrap();
+        let (directory, record) = swept(&world);
         assert_eq!(record["outcome"], "interrupted", "{kind}");
         let verified = world.run(&["runs", "verify"]);
         assert_eq!(verified.code, 0, "{kind}: {}", verified.err);
@@ -201,13 +207,7 @@ fn a_kill_at_the_very_end_tells_what_had_happened() {
         [("review_requested", &["interrupted", "security_stop"][..]), ("run_finished", &["security_stop"])];
     for (kind, outcomes) in ends {
         assert!(killed_at(&world, kind), "`{kind}` never happened");
-        let directory =
-            fs::read_dir(world.path("state/fullsend/runs/local")).unwrap().next().unwrap().unwrap().path();
-        wait_for(|| {
-            let swept = world.run(&["sweep"]);
-            (swept.code == 0 && directory.join("run.json").exists()).then_some(())
-        });
-        let record: Json = serde_json::from_slice(&fs::read(directory.join("run.json")).unwrap()).unwrap();
+        let (directory, record) = swept(&world);
         assert!(outcomes.contains(&record["outcome"].as_str().unwrap()), "{kind}: {record}");
         fs::remove_dir_all(&directory).unwrap();
     }
@@ -227,13 +227,7 @@ fn a_kill_in_any_step_is_ended_truthfully() {
     for step in steps() {
         let begun = format!("step_started\",\"step\":\"{step}");
         assert!(killed_at(&world, &begun), "`{step}` was never begun");
-        let directory =
-            fs::read_dir(world.path("state/fullsend/runs/local")).unwrap().next().unwrap().unwrap().path();
-        wait_for(|| {
-            let swept = world.run(&["sweep"]);
-            (swept.code == 0 && directory.join("run.json").exists()).then_some(())
-        });
-        let record: Json = serde_json::from_slice(&fs::read(directory.join("run.json")).unwrap()).unwrap();
+        let (directory, record) = swept(&world);
         assert_eq!(record["outcome"], "interrupted", "{step}");
         assert!(
             record["steps"].as_array().unwrap().iter().any(|one| one["step"] == step.as_str()),

@@ -296,7 +296,7 @@ fn announce(request: &Request, directory: &RunDirectory, emit: &Emitter) {
         run_id: directory.id.clone(),
         harness: resolved.name.clone(),
         runtime: resolved.harness.runtime.value.to_string(),
-        model: model(&request.checked),
+        model: runtime::options::model(&request.checked).unwrap_or_default().to_owned(),
         repository: request.owner.clone().unwrap_or_default(),
         fullsend: env!("CARGO_PKG_VERSION").to_owned(),
     });
@@ -316,13 +316,6 @@ fn announce(request: &Request, directory: &RunDirectory, emit: &Emitter) {
             until: exception.until.clone(),
         });
     }
-}
-
-/// The model that is asked for: the harness's word before the agent's.
-fn model(checked: &Checked) -> String {
-    let frontmatter = checked.agent.frontmatter.as_ref().and_then(|about| about.model.as_ref());
-    let named = checked.resolved.harness.model.as_ref().or(frontmatter);
-    named.map(|model| model.value.to_string()).unwrap_or_default()
 }
 
 /// Folds the log of a run into its record again, as after a crash.

@@ -97,16 +97,16 @@ fn closed_view(world: &World) {
     ];
     let view = CopyOnWrite { source: lower.clone(), edits, memory_bytes: 1 << 20 };
     let temporary = MountKind::Temporary { size_bytes: 1 << 20, inodes: 100, mode: 0o755 };
-    spec.mounts.push(Mount { target: "/work".into(), kind: temporary });
-    spec.mounts.push(Mount { target: "/work/in/view".into(), kind: MountKind::ReadOnlyView(view) });
+    spec.mounts.push(Mount { target: "/place".into(), kind: temporary });
+    spec.mounts.push(Mount { target: "/place/in/view".into(), kind: MountKind::ReadOnlyView(view) });
     let sandbox = world.start(spec);
-    let output = shell(&sandbox, "cd /work/in/view && ls && cat new/file kept");
+    let output = shell(&sandbox, "cd /place/in/view && ls && cat new/file kept");
     assert_eq!(output.stdout, "kept\nnew\nputkept", "{}", output.stderr);
     let attempts = [
-        "cd /work/in/view && echo x >>kept",
-        "rm /work/in/view/kept",
-        ": >/work/in/view/new/x",
-        "mv /work/in /work/z",
+        "cd /place/in/view && echo x >>kept",
+        "rm /place/in/view/kept",
+        ": >/place/in/view/new/x",
+        "mv /place/in /place/z",
     ];
     for attempt in attempts {
         assert!(!shell(&sandbox, attempt).exit.success(), "{attempt}");
