@@ -14,6 +14,7 @@ use crate::finding::{Category, Finding, Severity, Span};
 use crate::hit::Hit;
 use crate::redact::forms;
 use crate::report::report;
+use crate::rule;
 
 /// A piece of this many characters is no accident.
 const MIN_PIECE: usize = 12;
@@ -91,7 +92,7 @@ impl Canary {
     pub fn sighting() -> Finding {
         let Hit { rule, category, severity, range, detail, advice } = hit(0..0);
         let span = Span { start: range.start, end: range.end, line: 1, column: 1 };
-        Finding { rule, severity, category, span, excerpt: detail.unwrap_or_default(), advice }
+        Finding { rule: rule.name(), severity, category, span, excerpt: detail.unwrap_or_default(), advice }
     }
 }
 
@@ -161,7 +162,7 @@ fn pieces(token: &str, squeezed: &[u8]) -> Vec<Vec<u8>> {
 
 fn hit(range: Range<usize>) -> Hit {
     Hit {
-        rule: "canary",
+        rule: rule::canary::CANARY,
         category: Category::Canary,
         severity: Severity::Critical,
         range,

@@ -4,10 +4,11 @@
 use std::ops::Range;
 
 use crate::finding::{Category, Severity};
+use crate::rule::Rule;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hit {
-    pub(crate) rule: &'static str,
+    pub(crate) rule: Rule,
     pub(crate) category: Category,
     pub(crate) severity: Severity,
     pub(crate) range: Range<usize>,

@@ -9,6 +9,7 @@ use crate::finding::{Category, Finding, Severity};
 use crate::hit::Hit;
 use crate::origin::Origin;
 use crate::report::report;
+use crate::rule;
 use crate::secrets;
 
 /// How sure the model is, between 0 and 1, that a stretch of text tries to steer the agent.
@@ -87,7 +88,7 @@ impl LlmGuard {
 
 fn hit(range: Range<usize>) -> Hit {
     Hit {
-        rule: "learned-injection",
+        rule: rule::model::LEARNED_INJECTION,
         category: Category::LlmGuard,
         severity: Severity::High,
         range,

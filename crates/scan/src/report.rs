@@ -28,5 +28,12 @@ fn finding(text: &str, hit: Hit, lines: &LineIndex<'_>, secrets: &[SecretMatch])
         Some(detail) => excerpt::visible(&Redactor::new().redact(&detail)),
         None => excerpt::excerpt(text, lines.line_range(range.start), &range, secrets),
     };
-    Finding { rule, severity, category, span: lines.span(range.start, range.end), excerpt, advice }
+    Finding {
+        rule: rule.name(),
+        severity,
+        category,
+        span: lines.span(range.start, range.end),
+        excerpt,
+        advice,
+    }
 }

@@ -10,6 +10,7 @@ use crate::hit::Hit;
 use crate::injection;
 use crate::origin::Origin;
 use crate::report::report;
+use crate::rule::Rule;
 use crate::search::{Literal, Search};
 use crate::secrets::{self, Confidence, SecretMatch};
 use crate::ssrf;
@@ -114,7 +115,7 @@ fn secret_hit(secret: &SecretMatch) -> Hit {
         Confidence::Unlikely => Severity::Low,
     };
     Hit {
-        rule: secret.format,
+        rule: Rule::of_secret(secret),
         category: Category::SecretRedactor,
         severity,
         range: secret.range.clone(),

@@ -12,6 +12,7 @@ use std::ops::Range;
 
 use crate::finding::{Category, Severity};
 use crate::hit::Hit;
+use crate::rule::{self, Rule};
 use crate::unicode::{self, Letters};
 use script::{Call, Script};
 
@@ -23,7 +24,7 @@ const MAX_CALLS: usize = 2000;
 /// One thing that is wrong with a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Harm {
-    rule: &'static str,
+    rule: Rule,
     severity: Severity,
     detail: String,
     advice: &'static str,
@@ -90,7 +91,7 @@ fn scan_script(source: &str, outer: Range<usize>, nesting: usize, hits: &mut Vec
     let script = parse::parse(source);
     if script.is_too_deep || script.calls.len() > MAX_CALLS || nesting > MAX_NESTING {
         let harm = Harm {
-            rule: "unreadable-command",
+            rule: rule::command::UNREADABLE_COMMAND,
             severity: Severity::High,
             detail: "too long or too deep to be read".to_owned(),
             advice: "Write the command as a few short lines.",
@@ -118,7 +119,7 @@ fn scan_script(source: &str, outer: Range<usize>, nesting: usize, hits: &mut Vec
     for words in split::brace_commands(source).filter(|_| nesting == 0) {
         let detail = "a command is built by brace expansion".to_owned();
         let harm = Harm {
-            rule: "obfuscation",
+            rule: rule::command::OBFUSCATION,
             severity: Severity::High,
             detail,
             advice: "Write the command in plain words.",

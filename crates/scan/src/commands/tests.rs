@@ -7,7 +7,7 @@ use super::*;
 fn found(command: &str) -> Vec<(&'static str, Severity)> {
     let mut hits = Vec::new();
     scan(command, &mut hits);
-    hits.into_iter().map(|hit| (hit.rule, hit.severity)).collect()
+    hits.into_iter().map(|hit| (hit.rule.name(), hit.severity)).collect()
 }
 
 #[track_caller]

@@ -14,6 +14,7 @@ use std::sync::LazyLock;
 use crate::finding::Category;
 use crate::hit::Hit;
 use crate::origin::Origin;
+use crate::rule;
 use crate::search::{Literal, Search};
 use crate::steps;
 use crate::unicode::{Letters, fold};
@@ -130,7 +131,7 @@ fn judge_carrier(text: &str, carrier: &Carrier, origin: Origin) -> Option<Hit> {
     Some(Hit {
         range: carrier.range.clone(),
         detail: Some(detail),
-        rule: "hidden-instruction",
+        rule: rule::injection::HIDDEN_INSTRUCTION,
         ..hit(judgement)
     })
 }

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use regex::bytes::{Regex, RegexBuilder};
 
+use crate::rule::{self, Rule};
 use crate::steps;
 
 /// How far a pattern may reach from its trigger.
@@ -35,17 +36,17 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    pub(crate) fn rule(self) -> &'static str {
+    pub(crate) fn rule(self) -> Rule {
         match self {
-            Family::InstructionOverride => "instruction-override",
-            Family::PersonaOverride => "persona-override",
-            Family::AuthorityClaim => "authority-claim",
-            Family::Concealment => "concealment",
-            Family::Exfiltration => "exfiltration",
-            Family::RemoteExecution => "remote-execution",
-            Family::GuardTampering => "guard-tampering",
-            Family::ToolMisuse => "tool-misuse",
-            Family::CodeInclusion => "code-inclusion",
+            Family::InstructionOverride => rule::injection::INSTRUCTION_OVERRIDE,
+            Family::PersonaOverride => rule::injection::PERSONA_OVERRIDE,
+            Family::AuthorityClaim => rule::injection::AUTHORITY_CLAIM,
+            Family::Concealment => rule::injection::CONCEALMENT,
+            Family::Exfiltration => rule::injection::EXFILTRATION,
+            Family::RemoteExecution => rule::injection::REMOTE_EXECUTION,
+            Family::GuardTampering => rule::injection::GUARD_TAMPERING,
+            Family::ToolMisuse => rule::injection::TOOL_MISUSE,
+            Family::CodeInclusion => rule::injection::CODE_INCLUSION,
         }
     }
 }

@@ -16,6 +16,7 @@ use std::ops::Range;
 use crate::finding::{Category, Finding, Severity};
 use crate::hit::Hit;
 use crate::report::report;
+use crate::rule;
 use crate::secrets;
 use known::KnownValues;
 use marker::Marker;
@@ -141,7 +142,7 @@ impl Redactor {
             let mut whose = String::new();
             self.known.write_marker(&mask.marker, &mut whose);
             Hit {
-                rule: "known-credential",
+                rule: rule::secret::KNOWN_CREDENTIAL,
                 category: Category::SecretRedactor,
                 severity: Severity::High,
                 range: mask.range,

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::name::{self, Naming};
 use super::{Confidence, SecretMatch, randomness};
+use crate::rule;
 use crate::steps;
 
 /// Names, gaps and values are short; looking further would let one text be read many times.
@@ -54,8 +55,8 @@ pub(super) fn in_field(field: &str, value: &str) -> Option<SecretMatch> {
 
 fn secret(naming: Naming, range: Range<usize>) -> SecretMatch {
     let format = match naming {
-        Naming::Password => "password-assignment",
-        Naming::Generated => "secret-assignment",
+        Naming::Password => rule::secret::PASSWORD_ASSIGNMENT.name(),
+        Naming::Generated => rule::secret::SECRET_ASSIGNMENT.name(),
     };
     SecretMatch { format, confidence: Confidence::Structural, range }
 }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::{Confidence, SecretMatch, randomness};
+use crate::rule;
 
 const MAX_VALUE: usize = 4096;
 const MIN_VALUE: usize = 8;
@@ -30,7 +31,7 @@ pub(super) fn authorization(text: &str, hit: Range<usize>) -> Option<SecretMatch
     let value = &text[range.clone()];
     let is_secret = value.len() >= MIN_VALUE && !randomness::is_common_value(value) && looks_generated(value);
     is_secret.then_some(SecretMatch {
-        format: "authorization-header",
+        format: rule::secret::AUTHORIZATION_HEADER.name(),
         confidence: Confidence::Structural,
         range,
     })
@@ -42,7 +43,11 @@ pub(super) fn bearer(text: &str, hit: Range<usize>) -> Option<SecretMatch> {
     let value = &text[range.clone()];
     let is_secret =
         value.len() >= MIN_BEARER && !randomness::is_common_value(value) && looks_generated(value);
-    is_secret.then_some(SecretMatch { format: "bearer-token", confidence: Confidence::Structural, range })
+    is_secret.then_some(SecretMatch {
+        format: rule::secret::BEARER_TOKEN.name(),
+        confidence: Confidence::Structural,
+        range,
+    })
 }
 
 fn credential_at(text: &str, start: usize) -> Option<Range<usize>> {

@@ -1,6 +1,7 @@
 //! Private keys in PEM and its relatives. The whole block is the secret; a block that was cut off is one too.
 
 use super::{Confidence, SecretMatch};
+use crate::rule;
 use crate::steps;
 
 /// What a block must hold to be a key and not a picture of one.
@@ -22,7 +23,11 @@ pub(super) fn find(text: &str, hit: usize) -> Option<SecretMatch> {
     let body = &bytes[body_start..end];
     let is_key =
         body.iter().filter(|byte| byte.is_ascii_alphanumeric()).count() >= MIN_BODY && is_varied(body);
-    is_key.then_some(SecretMatch { format: "private-key", confidence: Confidence::Verified, range: hit..end })
+    is_key.then_some(SecretMatch {
+        format: rule::secret::PRIVATE_KEY.name(),
+        confidence: Confidence::Verified,
+        range: hit..end,
+    })
 }
 
 /// Whether text that ends here may be in the middle of a key; `from` is where the block began.

@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use super::{Confidence, SecretMatch, randomness};
+use crate::rule;
 use crate::steps;
 
 const MAX_AUTHORITY: usize = 512;
@@ -57,7 +58,11 @@ pub(super) fn find(text: &str, hit: Range<usize>) -> Option<SecretMatch> {
     if !is_secret(password, is_database) {
         return None;
     }
-    let format = if is_database { "database-url-password" } else { "url-password" };
+    let format = if is_database {
+        rule::secret::DATABASE_URL_PASSWORD.name()
+    } else {
+        rule::secret::URL_PASSWORD.name()
+    };
     Some(SecretMatch { format, confidence: Confidence::Structural, range })
 }
 

@@ -12,6 +12,7 @@ use policy::address::{Class, classify, parse_literal};
 use crate::finding::{Category, Severity};
 use crate::hit::Hit;
 use crate::origin::Origin;
+use crate::rule::{self, Rule};
 use crate::steps;
 use url::Url;
 
@@ -62,7 +63,7 @@ const INTERNAL_ENDINGS: &[&str] = &[
 /// What is wrong with an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
-    pub(crate) rule: &'static str,
+    pub(crate) rule: Rule,
     pub(crate) severity: Severity,
     pub(crate) detail: String,
 }
@@ -74,22 +75,24 @@ pub(crate) fn check(address: &str) -> Option<Problem> {
     problems.into_iter().flatten().max_by_key(|problem| problem.severity)
 }
 
-fn problem(rule: &'static str, severity: Severity, detail: String) -> Option<Problem> {
+fn problem(rule: Rule, severity: Severity, detail: String) -> Option<Problem> {
     Some(Problem { rule, severity, detail })
 }
 
 fn scheme(url: &Url) -> Option<Problem> {
     match url.scheme.as_str() {
         "http" | "https" if url.host.is_empty() => {
-            problem("no-host", Severity::High, "an address without a host".to_owned())
+            problem(rule::ssrf::NO_HOST, Severity::High, "an address without a host".to_owned())
         }
         "http" | "https" => None,
-        name if REFUSED_SCHEMES.contains(&name) => {
-            problem("refused-scheme", Severity::High, format!("the scheme `{name}` does not lead to the web"))
-        }
+        name if REFUSED_SCHEMES.contains(&name) => problem(
+            rule::ssrf::REFUSED_SCHEME,
+            Severity::High,
+            format!("the scheme `{name}` does not lead to the web"),
+        ),
         "ws" | "wss" | "ssh" | "git" | "mailto" => None,
         name => problem(
-            "unknown-scheme",
+            rule::ssrf::UNKNOWN_SCHEME,
             Severity::Medium,
             format!("the scheme `{name}` is not one of the web's"),
         ),
@@ -101,7 +104,7 @@ fn target(url: &Url) -> Option<Problem> {
     let host = url.host.as_str();
     if METADATA_NAMES.contains(&host) {
         return problem(
-            "metadata-service",
+            rule::ssrf::METADATA_SERVICE,
             Severity::Critical,
             format!("`{host}` hands out the machine's credentials"),
         );
@@ -112,7 +115,11 @@ fn target(url: &Url) -> Option<Problem> {
     let is_local =
         |name: &str| host == name || host.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'));
     if LOOPBACK_NAMES.iter().any(|name| is_local(name)) {
-        return problem("internal-address", Severity::High, format!("`{host}` is the machine itself"));
+        return problem(
+            rule::ssrf::INTERNAL_ADDRESS,
+            Severity::High,
+            format!("`{host}` is the machine itself"),
+        );
     }
     // A name without a dot is completed with the search domain of the machine.
     let is_bare = !host.is_empty() && !host.contains(['.', ':']);
@@ -120,7 +127,7 @@ fn target(url: &Url) -> Option<Problem> {
         !host.ends_with(OWN_ENDING) && INTERNAL_ENDINGS.iter().any(|ending| host.ends_with(ending));
     if is_bare || is_internal {
         return problem(
-            "internal-name",
+            rule::ssrf::INTERNAL_NAME,
             Severity::High,
             format!("`{host}` is a name of an internal network"),
         );
@@ -147,12 +154,12 @@ fn internal(host: &str, address: IpAddr, is_odd: bool) -> Option<Problem> {
     let detail = format!("`{host}` is {address} ({class})");
     match class {
         Class::Public | Class::Documentation if is_odd => {
-            problem("disguised-address", Severity::Medium, detail)
+            problem(rule::ssrf::DISGUISED_ADDRESS, Severity::Medium, detail)
         }
         Class::Public | Class::Documentation => None,
-        Class::Metadata => problem("metadata-service", Severity::Critical, detail),
-        _ if is_odd => problem("disguised-address", Severity::Critical, detail),
-        _ => problem("internal-address", Severity::High, detail),
+        Class::Metadata => problem(rule::ssrf::METADATA_SERVICE, Severity::Critical, detail),
+        _ if is_odd => problem(rule::ssrf::DISGUISED_ADDRESS, Severity::Critical, detail),
+        _ => problem(rule::ssrf::INTERNAL_ADDRESS, Severity::High, detail),
     }
 }
 
@@ -170,7 +177,7 @@ fn user(url: &Url) -> Option<Problem> {
     let is_web = matches!(url.scheme.as_str(), "http" | "https");
     (is_web && url.has_user).then_some(()).and_then(|()| {
         problem(
-            "user-in-address",
+            rule::ssrf::USER_IN_ADDRESS,
             Severity::Medium,
             format!("the part before the @ is a user; the host is `{}`", url.host),
         )
@@ -185,7 +192,7 @@ fn redirect(url: &Url) -> Option<Problem> {
         let inner = url::parse(&value).filter(|inner| matches!(inner.scheme.as_str(), "http" | "https"))?;
         let found = target(&inner).filter(|found| found.severity >= Severity::High)?;
         problem(
-            "redirect-inside",
+            rule::ssrf::REDIRECT_INSIDE,
             Severity::High,
             format!("redirects to something internal: {}", found.detail),
         )
@@ -242,9 +249,11 @@ pub(crate) fn scan(addresses: &mut Addresses, text: &str, at: usize, origin: Ori
     let range = addresses.around(text, at)?;
     let found = check(&text[range.clone()])?;
     let severity = match found.rule {
-        "metadata-service" => Severity::Medium,
-        "disguised-address" if found.severity == Severity::Critical && origin.is_foreign() => Severity::High,
-        "disguised-address" => Severity::Medium,
+        rule::ssrf::METADATA_SERVICE => Severity::Medium,
+        rule::ssrf::DISGUISED_ADDRESS if found.severity == Severity::Critical && origin.is_foreign() => {
+            Severity::High
+        }
+        rule::ssrf::DISGUISED_ADDRESS => Severity::Medium,
         _ => return None,
     };
     Some(hit(Problem { severity, ..found }, range))
@@ -263,7 +272,7 @@ mod tests {
     #[track_caller]
     fn refuses(address: &str, rule: &str) {
         let found = check(address);
-        assert_eq!(found.as_ref().map(|found| found.rule), Some(rule), "{address}: {found:?}");
+        assert_eq!(found.as_ref().map(|found| found.rule.name()), Some(rule), "{address}: {found:?}");
         assert!(found.unwrap().severity >= Severity::High, "{address}");
     }
 
@@ -324,8 +333,8 @@ mod tests {
         ] {
             assert_eq!(check(address), None, "{address}");
         }
-        assert_eq!(check("https://github.com@evil.example/").unwrap().rule, "user-in-address");
-        assert_eq!(check("http://134744072/").unwrap().rule, "disguised-address");
+        assert_eq!(check("https://github.com@evil.example/").unwrap().rule.name(), "user-in-address");
+        assert_eq!(check("http://134744072/").unwrap().rule.name(), "disguised-address");
     }
 
     #[test]

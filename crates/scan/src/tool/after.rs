@@ -9,6 +9,7 @@ use crate::hit::Hit;
 use crate::origin::Origin;
 use crate::redact::Redactor;
 use crate::report::report;
+use crate::rule;
 use crate::scanner::Scanner;
 use crate::suppress::suppress;
 use crate::toggles::Toggles;
@@ -77,7 +78,7 @@ fn map<'t>(text: Cow<'t, str>, change: impl Fn(&str) -> Cow<'_, str>) -> Cow<'t,
 
 fn suppressed(text: &str) -> Hit {
     Hit {
-        rule: "suppressed-output",
+        rule: rule::output::SUPPRESSED_OUTPUT,
         category: Category::ContextSuppress,
         severity: Severity::Low,
         range: 0..text.len(),

@@ -4,6 +4,7 @@ use super::{Surroundings, ToolCall};
 use crate::finding::{Category, Finding, Severity};
 use crate::hit::Hit;
 use crate::report::report;
+use crate::rule;
 use crate::scanner::Scanner;
 use crate::{secrets, ssrf};
 
@@ -39,7 +40,7 @@ fn addresses_of(command: &str) -> Vec<Finding> {
 fn address(address: &str) -> Vec<Finding> {
     let whole = 0..address.len();
     let unreadable = || ssrf::Problem {
-        rule: "unknown-scheme",
+        rule: rule::ssrf::UNKNOWN_SCHEME,
         severity: Severity::High,
         detail: "not an absolute address".to_owned(),
     };
@@ -57,7 +58,7 @@ fn allowlist(call: &ToolCall<'_>, surroundings: Surroundings<'_>) -> Vec<Finding
         return Vec::new();
     }
     let hit = Hit {
-        rule: "tool-not-allowed",
+        rule: rule::tool::TOOL_NOT_ALLOWED,
         category: Category::ToolAllowlist,
         severity: Severity::High,
         range: 0..0,

@@ -3,6 +3,7 @@
 
 use super::{Letters, Mark, is_right_to_left, line_around};
 use crate::finding::Severity;
+use crate::rule;
 
 pub(super) fn find(letters: &Letters<'_>, marks: &mut Vec<Mark>) {
     let text = letters.text;
@@ -13,7 +14,7 @@ pub(super) fn find(letters: &Letters<'_>, marks: &mut Vec<Mark>) {
             continue;
         }
         let severity = if overrides || !is_balanced(line) { Severity::High } else { Severity::Medium };
-        marks.push(Mark::removable("bidirectional-control", severity, run));
+        marks.push(Mark::removable(rule::unicode::BIDIRECTIONAL_CONTROL, severity, run));
     }
 }
 

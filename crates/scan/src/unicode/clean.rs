@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::{Letters, marks};
 use crate::finding::Severity;
 use crate::redact::json;
+use crate::rule;
 
 /// Taking something away may join its neighbours into the next attack.
 const MAX_ROUNDS: usize = 8;
@@ -51,6 +52,9 @@ fn clean_once(text: &str) -> Option<String> {
 
 /// Accidents of low severity stay, except for what only a terminal reads.
 fn is_attack(mark: &super::Mark) -> bool {
-    let is_for_terminals = matches!(mark.rule, "terminal-colour" | "terminal-escape" | "control-character");
+    let is_for_terminals = matches!(
+        mark.rule,
+        rule::unicode::TERMINAL_COLOUR | rule::unicode::TERMINAL_ESCAPE | rule::unicode::CONTROL_CHARACTER
+    );
     mark.is_removable && (mark.severity > Severity::Low || is_for_terminals)
 }

@@ -5,6 +5,7 @@ use unicode_normalization::char::is_combining_mark;
 
 use super::{Letters, Mark, variation};
 use crate::finding::Severity;
+use crate::rule;
 
 /// As many as any writing system stacks on one letter.
 const MAX_STACK: usize = 4;
@@ -18,7 +19,7 @@ pub(super) fn find(letters: &Letters<'_>, marks: &mut Vec<Mark>) {
         }
         let severity = if count > 4 * MAX_STACK { Severity::High } else { Severity::Medium };
         let kept: usize = text[run.clone()].chars().take(MAX_STACK).map(char::len_utf8).sum();
-        marks.push(Mark::removable("combining-flood", severity, run.start + kept..run.end));
+        marks.push(Mark::removable(rule::unicode::COMBINING_FLOOD, severity, run.start + kept..run.end));
     }
 }
 

@@ -8,6 +8,7 @@ use unicode_security::skeleton;
 
 use super::{Letters, Mark, line_around};
 use crate::finding::Severity;
+use crate::rule;
 
 const MAX_WORD: usize = 64;
 
@@ -37,7 +38,7 @@ fn judge(text: &str, range: Range<usize>) -> Option<Mark> {
     let is_code = is_host || word.contains('_') || line_around(text, &range).contains("$ ");
     let severity = if is_code { Severity::High } else { Severity::Medium };
     let detail = Some(format!("`{word}` looks like `{likeness}`"));
-    Some(Mark { rule: "confusable-letters", severity, range, detail, is_removable: false })
+    Some(Mark { rule: rule::unicode::CONFUSABLE_LETTERS, severity, range, detail, is_removable: false })
 }
 
 /// Letters of the scripts from which lookalikes are taken.

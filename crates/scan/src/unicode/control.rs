@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::{Mark, next};
 use crate::finding::Severity;
+use crate::rule;
 use crate::steps;
 
 /// A sequence that does not end soon is cut here; the rest is judged as text.
@@ -40,12 +41,12 @@ fn judge(text: &str, at: usize) -> Option<(Mark, usize)> {
     let bytes = text.as_bytes();
     let mark = match bytes[at] {
         ESCAPE => escape(text, at),
-        0 => Mark::removable("nul", Severity::High, at..at + 1),
+        0 => Mark::removable(rule::unicode::NUL, Severity::High, at..at + 1),
         // Form feeds separate pages in sources and licences; a backspace erases what it follows on a terminal.
         0x0c => return None,
-        0x08 => Mark::removable("control-character", Severity::Medium, at..at + 1),
+        0x08 => Mark::removable(rule::unicode::CONTROL_CHARACTER, Severity::Medium, at..at + 1),
         0xc2 => return c1(text, at),
-        _ => Mark::removable("control-character", Severity::Low, at..at + 1),
+        _ => Mark::removable(rule::unicode::CONTROL_CHARACTER, Severity::Low, at..at + 1),
     };
     let end = mark.range.end;
     Some((mark, end))
@@ -63,7 +64,7 @@ fn c1(text: &str, at: usize) -> Option<(Mark, usize)> {
         0x90 | 0x98 | 0x9d | 0x9e | 0x9f => (Severity::High, end_of_string(text, at + 2)),
         _ => (Severity::Medium, at + 2),
     };
-    Some((Mark::removable("control-character", severity, at..end), end))
+    Some((Mark::removable(rule::unicode::CONTROL_CHARACTER, severity, at..end), end))
 }
 
 fn escape(text: &str, at: usize) -> Mark {
@@ -73,16 +74,20 @@ fn escape(text: &str, at: usize) -> Mark {
             let end = end_of_csi(text, at + 2);
             let is_colour = bytes[end - 1] == b'm';
             let severity = if is_colour { Severity::Low } else { Severity::Medium };
-            Mark::removable(if is_colour { "terminal-colour" } else { "terminal-escape" }, severity, at..end)
+            Mark::removable(
+                if is_colour { rule::unicode::TERMINAL_COLOUR } else { rule::unicode::TERMINAL_ESCAPE },
+                severity,
+                at..end,
+            )
         }
         Some(b']' | b'P' | b'_' | b'^' | b'X') => {
             let range = at..end_of_string(text, at + 2);
-            Mark::removable("terminal-command", command_severity(text, &range), range)
+            Mark::removable(rule::unicode::TERMINAL_COMMAND, command_severity(text, &range), range)
         }
         Some(byte) if byte.is_ascii_graphic() => {
-            Mark::removable("terminal-escape", Severity::Medium, at..at + 2)
+            Mark::removable(rule::unicode::TERMINAL_ESCAPE, Severity::Medium, at..at + 2)
         }
-        _ => Mark::removable("terminal-escape", Severity::Low, at..at + 1),
+        _ => Mark::removable(rule::unicode::TERMINAL_ESCAPE, Severity::Low, at..at + 1),
     }
 }
 

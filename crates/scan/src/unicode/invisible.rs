@@ -3,6 +3,7 @@
 
 use super::{Letters, Mark, is_right_to_left, letter_after, letter_before, line_around};
 use crate::finding::Severity;
+use crate::rule;
 
 /// From here on a run is a message, not an accident.
 const CHANNEL: usize = 8;
@@ -28,7 +29,9 @@ fn judge(text: &str, run: Option<(usize, usize, usize)>, marks: &mut Vec<Mark>) 
     let range = start..end;
     if count >= CHANNEL {
         let detail = format!("{count} invisible characters in a row: {}", decode_bits(&text[range.clone()]));
-        marks.push(Mark::removable("zero-width-channel", Severity::Critical, range).detailed(detail));
+        marks.push(
+            Mark::removable(rule::unicode::ZERO_WIDTH_CHANNEL, Severity::Critical, range).detailed(detail),
+        );
         return;
     }
     let letters = &text[range.clone()];
@@ -45,7 +48,7 @@ fn judge(text: &str, run: Option<(usize, usize, usize)>, marks: &mut Vec<Mark>) 
         () if splits_word || is_blank_letter || count > 2 => Severity::Medium,
         () => Severity::Low,
     };
-    let rule = if is_blank_letter { "invisible-letter" } else { "zero-width" };
+    let rule = if is_blank_letter { rule::unicode::INVISIBLE_LETTER } else { rule::unicode::ZERO_WIDTH };
     marks.push(Mark::removable(rule, severity, range));
 }
 

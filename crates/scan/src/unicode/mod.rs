@@ -17,11 +17,12 @@ pub use clean::{clean, clean_json};
 
 use crate::finding::{Category, Severity};
 use crate::hit::Hit;
+use crate::rule::Rule;
 use crate::steps;
 
 /// One suspicious stretch of a text.
 pub(crate) struct Mark {
-    rule: &'static str,
+    rule: Rule,
     severity: Severity,
     range: Range<usize>,
     detail: Option<String>,
@@ -30,7 +31,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    fn removable(rule: &'static str, severity: Severity, range: Range<usize>) -> Self {
+    fn removable(rule: Rule, severity: Severity, range: Range<usize>) -> Self {
         Mark { rule, severity, range, detail: None, is_removable: true }
     }
 
@@ -43,7 +44,7 @@ impl Mark {
 const MAX_PER_RULE: usize = 20;
 
 pub(crate) fn scan(letters: &Letters<'_>, hits: &mut Vec<Hit>) {
-    let mut counts: Vec<(&'static str, usize)> = Vec::new();
+    let mut counts: Vec<(Rule, usize)> = Vec::new();
     for mark in marks(letters) {
         let count = match counts.iter_mut().find(|(rule, _)| *rule == mark.rule) {
             Some((_, count)) => count,

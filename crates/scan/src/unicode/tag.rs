@@ -3,6 +3,7 @@
 
 use super::{Letters, Mark, letter_before};
 use crate::finding::Severity;
+use crate::rule;
 
 const BLACK_FLAG: char = '\u{1f3f4}';
 const CANCEL: char = '\u{e007f}';
@@ -16,7 +17,7 @@ pub(super) fn find(letters: &Letters<'_>, marks: &mut Vec<Mark>) {
             continue;
         }
         let detail = format!("hidden text: {}", decode(tags));
-        marks.push(Mark::removable("tag-characters", Severity::Critical, run).detailed(detail));
+        marks.push(Mark::removable(rule::unicode::TAG_CHARACTERS, Severity::Critical, run).detailed(detail));
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::{Letters, Mark, letter_before};
 use crate::finding::Severity;
+use crate::rule;
 
 pub(super) fn find(letters: &Letters<'_>, marks: &mut Vec<Mark>) {
     let text = letters.text;
@@ -19,7 +20,7 @@ pub(super) fn find(letters: &Letters<'_>, marks: &mut Vec<Mark>) {
             _ => Severity::Critical,
         };
         let detail = format!("{count} selectors carry: {}", decode(selectors));
-        marks.push(Mark::removable("variation-selectors", severity, run).detailed(detail));
+        marks.push(Mark::removable(rule::unicode::VARIATION_SELECTORS, severity, run).detailed(detail));
     }
 }
 

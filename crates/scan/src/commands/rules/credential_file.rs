@@ -5,6 +5,7 @@ use super::{FETCHERS, Judged, harm};
 use crate::commands::View;
 use crate::commands::script::Call;
 use crate::finding::Severity;
+use crate::rule;
 
 const ADVICE: &str =
     "Credentials are put in by the runner where they are needed; no command has to read them.";
@@ -70,17 +71,19 @@ pub(super) fn judge<'v>(view: &'v View, judged: &mut Vec<Judged<'v>>) {
         if sent {
             let detail = format!("`{}` sends credentials or the environment out", call.program());
             judged.extend(
-                harm("exfiltration", Severity::Critical, detail, ADVICE).map(|harm| (harm, Some(call))),
+                harm(rule::command::EXFILTRATION, Severity::Critical, detail, ADVICE)
+                    .map(|harm| (harm, Some(call))),
             );
         } else if let Some(path) = read_credential(call) {
             judged.extend(
-                harm("credential-file", Severity::High, format!("reads `{path}`"), ADVICE)
+                harm(rule::command::CREDENTIAL_FILE, Severity::High, format!("reads `{path}`"), ADVICE)
                     .map(|harm| (harm, Some(call))),
             );
         } else if prints_token(call) {
             let detail = format!("`{}` prints a credential", call.program());
             judged.extend(
-                harm("credential-file", Severity::High, detail, ADVICE).map(|harm| (harm, Some(call))),
+                harm(rule::command::CREDENTIAL_FILE, Severity::High, detail, ADVICE)
+                    .map(|harm| (harm, Some(call))),
             );
         }
     }
@@ -91,7 +94,8 @@ pub(super) fn judge<'v>(view: &'v View, judged: &mut Vec<Judged<'v>>) {
             if let Some(sender) = sender.filter(|_| is_secret) {
                 let detail = format!("`{}` sends credentials or the environment out", sender.program());
                 judged.extend(
-                    harm("exfiltration", Severity::Critical, detail, ADVICE).map(|harm| (harm, Some(sender))),
+                    harm(rule::command::EXFILTRATION, Severity::Critical, detail, ADVICE)
+                        .map(|harm| (harm, Some(sender))),
                 );
             }
             is_secret |=

@@ -4,6 +4,7 @@
 use super::{Harm, harm};
 use crate::commands::script::Call;
 use crate::finding::Severity;
+use crate::rule;
 
 const ADVICE: &str = "Name the files, move them aside, or let a person do it.";
 const TOP: &[&str] = &[
@@ -18,23 +19,23 @@ pub(super) fn judge(call: &Call) -> Option<Harm> {
         "unlink" | "rmdir" => None,
         "find" | "fd" => find(call),
         "mv" if call.words().last() == Some("/dev/null") => {
-            harm("destructive-command", Severity::High, "moves files to nowhere", ADVICE)
+            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "moves files to nowhere", ADVICE)
         }
         "chmod" | "chown" | "chgrp" => rights(call),
         "kill" if call.words().any(|word| word == "-1") && call.arguments.len() > 1 => {
-            harm("destructive-command", Severity::High, "kills every process", ADVICE)
+            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "kills every process", ADVICE)
         }
         "shutdown" | "reboot" | "halt" | "poweroff" => {
-            harm("destructive-command", Severity::High, "stops the machine", ADVICE)
+            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "stops the machine", ADVICE)
         }
         "truncate" if call.operands().any(|word| is_top(&word.text)) => {
-            harm("destructive-command", Severity::High, "empties system files", ADVICE)
+            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "empties system files", ADVICE)
         }
         "crontab" if call.has_short('r') => {
-            harm("destructive-command", Severity::High, "deletes all scheduled jobs", ADVICE)
+            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "deletes all scheduled jobs", ADVICE)
         }
         "iptables" | "nft" if call.has_short('F') || call.words().any(|word| word == "flush") => {
-            harm("destructive-command", Severity::High, "removes the firewall", ADVICE)
+            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "removes the firewall", ADVICE)
         }
         _ => elsewhere(call).or_else(|| database(call)),
     }
@@ -46,7 +47,7 @@ fn remove(call: &Call) -> Option<Harm> {
     let targets: Vec<&str> = call.operands().map(|word| word.text.as_str()).collect();
     if call.has_long("--no-preserve-root") {
         return harm(
-            "destructive-command",
+            rule::command::DESTRUCTIVE_COMMAND,
             Severity::Critical,
             "removes the root directory on purpose",
             ADVICE,
@@ -69,7 +70,7 @@ fn remove(call: &Call) -> Option<Harm> {
         (true, false) => Severity::Medium,
         (false, _) => return None,
     };
-    harm("destructive-command", severity, format!("removes `{target}` and all below it"), ADVICE)
+    harm(rule::command::DESTRUCTIVE_COMMAND, severity, format!("removes `{target}` and all below it"), ADVICE)
 }
 
 fn is_top(target: &str) -> bool {
@@ -93,14 +94,19 @@ fn find(call: &Call) -> Option<Harm> {
         return None;
     }
     let severity = if is_top(start) { Severity::High } else { Severity::Medium };
-    harm("destructive-command", severity, format!("deletes what it finds below `{start}`"), ADVICE)
+    harm(
+        rule::command::DESTRUCTIVE_COMMAND,
+        severity,
+        format!("deletes what it finds below `{start}`"),
+        ADVICE,
+    )
 }
 
 fn rights(call: &Call) -> Option<Harm> {
     let is_recursive = call.has_short('R') || call.has_long("--recursive");
     let target = call.operands().skip(1).find(|word| is_top(&word.text)).filter(|_| is_recursive)?;
     harm(
-        "destructive-command",
+        rule::command::DESTRUCTIVE_COMMAND,
         Severity::High,
         format!("changes rights everywhere below `{}`", target.text),
         ADVICE,
@@ -140,7 +146,7 @@ fn elsewhere(call: &Call) -> Option<Harm> {
         }
         _ => return None,
     };
-    harm("destructive-command", Severity::High, what, ADVICE)
+    harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, what, ADVICE)
 }
 
 /// `psql -c 'DROP DATABASE x'`.
@@ -156,5 +162,7 @@ fn database(call: &Call) -> Option<Harm> {
             .any(|word| lower.contains(word))
     };
     let dropped = statements.filter(|text| drops(text)).count() > 0;
-    dropped.then_some(()).and_then(|()| harm("destructive-command", Severity::High, "drops data", ADVICE))
+    dropped
+        .then_some(())
+        .and_then(|()| harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "drops data", ADVICE))
 }

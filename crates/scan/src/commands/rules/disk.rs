@@ -3,6 +3,7 @@
 use super::{Harm, harm};
 use crate::commands::script::Call;
 use crate::finding::Severity;
+use crate::rule;
 
 const ADVICE: &str = "No task of an agent needs this.";
 
@@ -18,7 +19,7 @@ pub(super) fn judge(call: &Call) -> Option<Harm> {
     let targets_disk = call.operands().any(|word| word.text.starts_with("/dev/"));
     if writes_disk || overwrites || shreds || (is_format && targets_disk) {
         return harm(
-            "disk-overwrite",
+            rule::command::DISK_OVERWRITE,
             Severity::Critical,
             format!("`{}` writes over a disk", call.program()),
             ADVICE,

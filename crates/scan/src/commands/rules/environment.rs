@@ -3,6 +3,7 @@
 use super::{Harm, harm};
 use crate::commands::script::{Call, Word};
 use crate::finding::Severity;
+use crate::rule;
 
 const ADVICE: &str = "Set only what the task needs, in the harness.";
 
@@ -47,5 +48,5 @@ fn of_variable(name: &str, value: &Word) -> Option<Harm> {
         }
         _ => return None,
     };
-    harm("environment", severity, format!("`{name}` {what}"), ADVICE)
+    harm(rule::command::ENVIRONMENT, severity, format!("`{name}` {what}"), ADVICE)
 }

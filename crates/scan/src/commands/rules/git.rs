@@ -3,6 +3,7 @@
 use super::{Harm, harm};
 use crate::commands::script::Call;
 use crate::finding::Severity;
+use crate::rule;
 
 const LOSS: &str = "Commit or stash the work first, and let a person rewrite history.";
 const TRICK: &str = "Leave git's configuration to the operator.";
@@ -106,7 +107,7 @@ fn loss(subcommand: &str, rest: &[&str]) -> Option<Harm> {
         }
         _ => return None,
     };
-    harm("git-loss", severity, format!("`git {subcommand}` {what}"), LOSS)
+    harm(rule::command::GIT_LOSS, severity, format!("`git {subcommand}` {what}"), LOSS)
 }
 
 fn push(rest: &[&str]) -> Option<Harm> {
@@ -114,17 +115,32 @@ fn push(rest: &[&str]) -> Option<Harm> {
         || rest.contains(&"--mirror")
         || rest.iter().any(|word| word.starts_with('+') && word.len() > 1);
     if is_forced {
-        return harm("git-loss", Severity::High, "`git push` overwrites what others pushed", LOSS);
+        return harm(
+            rule::command::GIT_LOSS,
+            Severity::High,
+            "`git push` overwrites what others pushed",
+            LOSS,
+        );
     }
     let is_lease = rest.iter().any(|word| word.starts_with("--force-with-lease"));
     let deletes =
         has(rest, "--delete", 'd') || rest.iter().any(|word| word.starts_with(':') && word.len() > 1);
     if is_lease || deletes {
-        return harm("git-loss", Severity::Medium, "`git push` rewrites or deletes a branch", LOSS);
+        return harm(
+            rule::command::GIT_LOSS,
+            Severity::Medium,
+            "`git push` rewrites or deletes a branch",
+            LOSS,
+        );
     }
     let leaves = rest.iter().find(|word| word.contains("://") && !word.starts_with('-'))?;
     let host = crate::ssrf::url::parse(leaves).map(|url| url.host).unwrap_or_default();
-    harm("git-trick", Severity::Medium, format!("pushes to `{host}`, which is no configured remote"), TRICK)
+    harm(
+        rule::command::GIT_TRICK,
+        Severity::Medium,
+        format!("pushes to `{host}`, which is no configured remote"),
+        TRICK,
+    )
 }
 
 fn trick(settings: &[&str], subcommand: &str, rest: &[&str], call: &Call) -> Option<Harm> {
@@ -135,7 +151,12 @@ fn trick(settings: &[&str], subcommand: &str, rest: &[&str], call: &Call) -> Opt
     };
     if let Some(setting) = settings.iter().find(|setting| is_risky(setting)) {
         let name = setting.split('=').next().unwrap_or_default();
-        return harm("git-trick", Severity::High, format!("`-c {name}` makes git run something else"), TRICK);
+        return harm(
+            rule::command::GIT_TRICK,
+            Severity::High,
+            format!("`-c {name}` makes git run something else"),
+            TRICK,
+        );
     }
     if subcommand == "config" {
         let is_read = rest.iter().any(|word| {
@@ -150,7 +171,7 @@ fn trick(settings: &[&str], subcommand: &str, rest: &[&str], call: &Call) -> Opt
             let is_alias = name.to_ascii_lowercase().starts_with("alias.");
             if is_risky(name) || (is_alias && value.starts_with('!')) {
                 return harm(
-                    "git-trick",
+                    rule::command::GIT_TRICK,
                     Severity::High,
                     format!("sets `{name}`, which makes git run something else"),
                     TRICK,
@@ -159,14 +180,24 @@ fn trick(settings: &[&str], subcommand: &str, rest: &[&str], call: &Call) -> Opt
         }
     }
     if rest.iter().any(|word| word.starts_with("ext::")) {
-        return harm("git-trick", Severity::Critical, "an `ext::` address runs a command", TRICK);
+        return harm(
+            rule::command::GIT_TRICK,
+            Severity::Critical,
+            "an `ext::` address runs a command",
+            TRICK,
+        );
     }
     let runs = ["--upload-pack", "--receive-pack", "--exec", "-u"];
     let is_transport = matches!(subcommand, "clone" | "fetch" | "pull" | "ls-remote" | "push" | "archive");
     if is_transport && runs.iter().take(3).any(|option| call.has_long(option)) {
-        return harm("git-trick", Severity::High, "names the program that serves the repository", TRICK);
+        return harm(
+            rule::command::GIT_TRICK,
+            Severity::High,
+            "names the program that serves the repository",
+            TRICK,
+        );
     }
     (subcommand == "credential" && rest.first() == Some(&"fill"))
         .then_some(())
-        .and_then(|()| harm("git-trick", Severity::High, "prints stored credentials", TRICK))
+        .and_then(|()| harm(rule::command::GIT_TRICK, Severity::High, "prints stored credentials", TRICK))
 }

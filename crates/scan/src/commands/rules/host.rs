@@ -6,6 +6,7 @@ use unicode_security::skeleton;
 use super::{Harm, harm};
 use crate::commands::script::Call;
 use crate::finding::Severity;
+use crate::rule;
 use crate::ssrf::{self, url};
 
 const ADVICE: &str = "Check the address letter by letter, and use the one you know.";
@@ -74,7 +75,7 @@ fn of_address(word: &str) -> Option<Harm> {
     let host = url.host.as_str();
     if host.split('.').any(|label| label.starts_with("xn--")) || !host.is_ascii() {
         return harm(
-            "lookalike-host",
+            rule::command::LOOKALIKE_HOST,
             Severity::High,
             format!("`{host}` is written with letters of another script"),
             ADVICE,
@@ -82,23 +83,33 @@ fn of_address(word: &str) -> Option<Harm> {
     }
     if url.is_disguised {
         return harm(
-            "lookalike-host",
+            rule::command::LOOKALIKE_HOST,
             Severity::High,
             format!("the host `{host}` is written in disguise"),
             ADVICE,
         );
     }
     if let Some(known) = KNOWN.iter().find(|known| imitates(host, known)) {
-        return harm("lookalike-host", Severity::High, format!("`{host}` imitates `{known}`"), ADVICE);
+        return harm(
+            rule::command::LOOKALIKE_HOST,
+            Severity::High,
+            format!("`{host}` imitates `{known}`"),
+            ADVICE,
+        );
     }
     if SHORTENERS.contains(&host) {
-        return harm("short-address", Severity::Medium, format!("`{host}` hides where it leads"), ADVICE);
+        return harm(
+            rule::command::SHORT_ADDRESS,
+            Severity::Medium,
+            format!("`{host}` hides where it leads"),
+            ADVICE,
+        );
     }
-    if let Some(problem) =
-        ssrf::check(address).filter(|problem| matches!(problem.rule, "user-in-address" | "disguised-address"))
+    if let Some(problem) = ssrf::check(address)
+        .filter(|problem| matches!(problem.rule, rule::ssrf::USER_IN_ADDRESS | rule::ssrf::DISGUISED_ADDRESS))
     {
         return harm(
-            "lookalike-host",
+            rule::command::LOOKALIKE_HOST,
             Severity::High.min(problem.severity.max(Severity::Medium)),
             problem.detail,
             ADVICE,
@@ -108,7 +119,12 @@ fn of_address(word: &str) -> Option<Harm> {
         .parse::<std::net::Ipv4Addr>()
         .is_ok_and(|address| !address.is_private() && !address.is_loopback());
     is_number.then_some(()).and_then(|()| {
-        harm("bare-address", Severity::Medium, format!("`{host}` is a number, not a name"), ADVICE)
+        harm(
+            rule::command::BARE_ADDRESS,
+            Severity::Medium,
+            format!("`{host}` is a number, not a name"),
+            ADVICE,
+        )
     })
 }
 

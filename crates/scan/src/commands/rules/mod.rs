@@ -16,6 +16,7 @@ mod startup_file;
 use super::script::Call;
 use super::{Harm, View};
 use crate::finding::Severity;
+use crate::rule::Rule;
 
 /// A harm and the call that does it, when it is one call.
 pub(super) type Judged<'v> = (Harm, Option<&'v Call>);
@@ -42,12 +43,7 @@ pub(super) fn judge(view: &View) -> Vec<Judged<'_>> {
     judged
 }
 
-fn harm(
-    rule: &'static str,
-    severity: Severity,
-    detail: impl Into<String>,
-    advice: &'static str,
-) -> Option<Harm> {
+fn harm(rule: Rule, severity: Severity, detail: impl Into<String>, advice: &'static str) -> Option<Harm> {
     Some(Harm { rule, severity, detail: detail.into(), advice })
 }
 

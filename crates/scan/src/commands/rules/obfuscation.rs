@@ -5,8 +5,9 @@ use super::{FETCHERS, Judged, harm, is_interpreter};
 use crate::commands::View;
 use crate::commands::script::Call;
 use crate::finding::Severity;
+use crate::rule::{self, Rule};
 
-const RULE: &str = "obfuscation";
+const RULE: Rule = rule::command::OBFUSCATION;
 const ADVICE: &str = "Write the command in plain words.";
 
 pub(super) fn judge<'v>(view: &'v View, judged: &mut Vec<Judged<'v>>) {
@@ -86,8 +87,13 @@ fn fork_bomb<'v>(view: &'v View, judged: &mut Vec<Judged<'v>>) {
         let calls_itself = view.commands(body.clone()).filter(|call| call.name.text == *name).count() >= 2;
         if calls_itself {
             judged.extend(
-                harm("fork-bomb", Severity::Critical, format!("`{name}` starts itself twice"), "Remove it.")
-                    .map(|harm| (harm, None)),
+                harm(
+                    rule::command::FORK_BOMB,
+                    Severity::Critical,
+                    format!("`{name}` starts itself twice"),
+                    "Remove it.",
+                )
+                .map(|harm| (harm, None)),
             );
         }
     }

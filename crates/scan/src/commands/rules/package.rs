@@ -4,6 +4,7 @@
 use super::{Harm, harm};
 use crate::commands::script::Call;
 use crate::finding::Severity;
+use crate::rule;
 
 const ADVICE: &str = "Install from the registry, pinned, or let the image bring the package.";
 /// Repositories on these are at least somebody's.
@@ -31,9 +32,11 @@ pub(super) fn judge(call: &Call) -> Option<Harm> {
         "npx" | "bunx" | "uvx" => true,
         "python" | "python3" => words.starts_with(&["-m", "pip", "install"]),
         "dpkg" | "rpm" => return local(call),
-        "apt-key" => return harm("package-source", Severity::High, "trusts a new signing key", ADVICE),
+        "apt-key" => {
+            return harm(rule::command::PACKAGE_SOURCE, Severity::High, "trusts a new signing key", ADVICE);
+        }
         "add-apt-repository" => {
-            return harm("package-source", Severity::Medium, "adds a package source", ADVICE);
+            return harm(rule::command::PACKAGE_SOURCE, Severity::Medium, "adds a package source", ADVICE);
         }
         _ => false,
     };
@@ -43,7 +46,7 @@ pub(super) fn judge(call: &Call) -> Option<Harm> {
     let elsewhere = call.value_of(&index).filter(|value| value.contains("://") && !is_registry(value));
     if let Some(value) = elsewhere {
         return harm(
-            "package-source",
+            rule::command::PACKAGE_SOURCE,
             Severity::High,
             format!("installs from the index `{}`", host(value)),
             ADVICE,
@@ -58,14 +61,19 @@ pub(super) fn judge(call: &Call) -> Option<Harm> {
     } else {
         Severity::High
     };
-    harm("package-source", severity, format!("installs a package straight from `{host}`"), ADVICE)
+    harm(
+        rule::command::PACKAGE_SOURCE,
+        severity,
+        format!("installs a package straight from `{host}`"),
+        ADVICE,
+    )
 }
 
 fn local(call: &Call) -> Option<Harm> {
     let from_temporary =
         call.operands().find(|word| word.text.starts_with("/tmp/") || word.text.contains("://"))?;
     harm(
-        "package-source",
+        rule::command::PACKAGE_SOURCE,
         Severity::High,
         format!("installs `{}`, which no registry vouches for", from_temporary.text),
         ADVICE,

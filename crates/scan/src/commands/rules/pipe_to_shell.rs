@@ -5,8 +5,9 @@ use super::{FETCHERS, Judged, harm, is_interpreter};
 use crate::commands::View;
 use crate::commands::script::Call;
 use crate::finding::Severity;
+use crate::rule::{self, Rule};
 
-const RULE: &str = "pipe-to-shell";
+const RULE: Rule = rule::command::PIPE_TO_SHELL;
 const ADVICE: &str = "Download to a file, read it, then run it.";
 
 pub(super) fn judge<'v>(view: &'v View, judged: &mut Vec<Judged<'v>>) {

@@ -3,6 +3,7 @@
 use super::{Harm, harm};
 use crate::commands::script::Call;
 use crate::finding::Severity;
+use crate::rule;
 
 const ADVICE: &str = "What the agent may do is decided outside; ask there.";
 
@@ -30,7 +31,7 @@ pub(super) fn judge(call: &Call) -> Option<Harm> {
         "mount" if !words.is_empty() => (Severity::Medium, "mounts a file system"),
         _ => return None,
     };
-    harm("privilege", severity, format!("`{}` {what}", call.program()), ADVICE)
+    harm(rule::command::PRIVILEGE, severity, format!("`{}` {what}", call.program()), ADVICE)
 }
 
 fn sets_identity(mode: &str) -> bool {

@@ -4,6 +4,7 @@ use super::{Judged, harm};
 use crate::commands::View;
 use crate::commands::script::Call;
 use crate::finding::Severity;
+use crate::rule;
 
 const ADVICE: &str = "No task of an agent needs this.";
 
@@ -22,8 +23,13 @@ pub(super) fn judge<'v>(view: &'v View, judged: &mut Vec<Judged<'v>>) {
             continue;
         };
         judged.extend(
-            harm("reverse-shell", Severity::Critical, format!("`{}` {why}", call.program()), ADVICE)
-                .map(|harm| (harm, Some(call))),
+            harm(
+                rule::command::REVERSE_SHELL,
+                Severity::Critical,
+                format!("`{}` {why}", call.program()),
+                ADVICE,
+            )
+            .map(|harm| (harm, Some(call))),
         );
     }
 }

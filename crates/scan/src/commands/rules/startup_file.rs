@@ -4,6 +4,7 @@
 use super::{Harm, harm};
 use crate::commands::script::Call;
 use crate::finding::Severity;
+use crate::rule;
 
 const ADVICE: &str = "Change these files by hand, and only where they belong to the task.";
 
@@ -97,7 +98,7 @@ fn startup(path: &str) -> Option<Harm> {
     let is_hook = path.contains("/.git/hooks/") || path.contains("/.claude/hooks/");
     (is_file || in_directory || is_hook).then_some(()).and_then(|()| {
         harm(
-            "startup-file",
+            rule::command::STARTUP_FILE,
             Severity::High,
             format!("writes `{path}`, which something else runs or trusts"),
             ADVICE,
@@ -108,9 +109,9 @@ fn startup(path: &str) -> Option<Harm> {
 fn schedule(call: &Call) -> Option<Harm> {
     let installs = call.is(&["crontab"]) && !call.has_short('l') && !call.has_short('r');
     let later = call.is(&["at", "batch"]) && !call.fed.is_empty();
-    (installs || later)
-        .then_some(())
-        .and_then(|()| harm("startup-file", Severity::High, "schedules a command for later", ADVICE))
+    (installs || later).then_some(()).and_then(|()| {
+        harm(rule::command::STARTUP_FILE, Severity::High, "schedules a command for later", ADVICE)
+    })
 }
 
 fn history(call: &Call) -> Option<Harm> {
@@ -129,7 +130,7 @@ fn history(call: &Call) -> Option<Harm> {
         || (call.is(&["rm", "shred", "unlink"]) && call.operands().any(|word| is_history(&word.text)));
     (clears || unsets || switches || redirects || wipes).then_some(()).and_then(|()| {
         harm(
-            "history-tampering",
+            rule::command::HISTORY_TAMPERING,
             Severity::High,
             "wipes or disables the shell's history",
             "Leave the record of what was run alone.",
