@@ -159,6 +159,22 @@ pub(crate) fn is_mixed(value: &str) -> bool {
     kinds >= 2 && value.bytes().any(|byte| byte.is_ascii_digit() || byte.is_ascii_punctuation())
 }
 
+/// Whether the body of a token is a name that people made of words: `repeat-container`, `LIVE_VIEW_2`,
+/// `ConnectionFactory`. Generators mix cases and digits within a few letters.
+pub(crate) fn is_name(body: &str) -> bool {
+    let mut parts = body.split(['-', '_', '.', '/', '=']).filter(|part| !part.is_empty());
+    let is_number = |part: &str| part.len() <= 4 && part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_version = |part: &str| part.strip_prefix('v').is_some_and(is_number);
+    let letters = body.bytes().filter(u8::is_ascii_alphabetic).count();
+    let capitals = body.bytes().filter(u8::is_ascii_uppercase).count();
+    let is_one_case = capitals == 0 || capitals == letters;
+    let is_joined = body.bytes().any(|byte| matches!(byte, b'-' | b'_' | b'.'));
+    parts.all(|part| {
+        part.bytes().all(|byte| byte.is_ascii_alphabetic()) || is_number(part) || is_version(part)
+    }) && letters > 0
+        && if is_one_case { is_joined } else { capitals * 4 <= letters + 4 }
+}
+
 fn longest_run(bytes: &[u8]) -> usize {
     let mut longest = 0;
     let mut run = 0;
@@ -181,6 +197,24 @@ mod tests {
         assert!(is_example("xxxxxxxxxxxxxxxxxxxx"));
         assert!(is_example("aaaaaaabbbbbbb"));
         assert!(!is_example("zQWBuTSOoRi4A9spHcVY5ncnsDkxkJ"));
+    }
+
+    #[test]
+    fn names_are_told_from_tokens() {
+        for name in
+            ["repeat-container-of-a-page", "LIVE_VIEW_2_TABLE", "ValueLabelBorderFirst", "view-v2-of-x"]
+        {
+            assert!(is_name(name), "{name}");
+        }
+        for token in [
+            "zQWBuTSOoRi4A9spHcVY5ncnsDkxkJ",
+            "QZRYXGFTVDWSJNKHCEMUAL",
+            "a8f5-f167",
+            "aKdBqXzRtYpL",
+            "kqzvjx",
+        ] {
+            assert!(!is_name(token), "{token}");
+        }
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(super) const SIGNALS: &[Signal] = &[
         AuthorityClaim,
         3,
         "this is an authorized|this is authorized|pre-authorized|preauthorized|has been authorized|has already approved|already approved|have been granted|with full permission|you are authorized|you have permission|full authorization|no approval needed|does not require approval|user has approved|user already approved",
-        r"(?:this is (?:an )?authori[sz]ed|pre\W?authori[sz]ed|(?:user|owner|operator|team|admin) has (?:already )?(?:approved|authori[sz]ed|consented)|has been (?:authori[sz]ed|approved) by <3>(?:user|admin|security|owner|operator|team)|you (?:are authori[sz]ed|have permission|have been granted) <3>(?:to|full|access)|with full permission|no approval (?:is )?needed|user already approved)",
+        r"(?:this is (?:an )?authori[sz]ed|pre\W?authori[sz]ed|(?:user|owner|operator|team|admin) has (?:already )?(?:approved|authori[sz]ed|consented)|has been (?:authori[sz]ed|approved) by <3>(?:user|admin|security|owner|operator|team)|you (?:are authori[sz]ed|have been granted) <3>(?:to|full|access)|you have permission (?:to|for) <2>(?:run|execute|access|delete|read|push|merge|deploy|install|bypass|skip|ignore|disable|send|do)\b|with full permission|no approval (?:is )?needed|user already approved)",
     ),
     sign(
         AuthorityClaim,

@@ -44,7 +44,7 @@ pub(super) const SIGNALS: &[Signal] = &[
         Exfiltration,
         3,
         "read|open|find|locate|search for|collect|gather|harvest|look for|extract|dump|steal",
-        r"(?:read|open|find|locate|search for|collect|gather|harvest|look for|extract|dump|steal|cat) <5>(?:~/\.ssh\S*|~/\.aws\S*|id_rsa|\.env file|/etc/(?:passwd|shadow)|/proc/self/environ|environment variables|ssh keys?|aws credentials|api keys|private keys?|browser cookies|saved passwords|wallet|seed phrase|\.netrc|keychain|credentials\.json) <12>(?:and|then|to|,)\W{1,4}<3>(?:send|upload|post|include|paste|add|print|write|forward|share|base64|encode|put|exfiltrate|e?mail|report|return|output)\b",
+        r"(?:read|open|find|locate|search for|collect|gather|harvest|look for|extract|dump|steal|cat) <5>(?:~/\.ssh\S*|~/\.aws\S*|id_rsa|\.env file|/etc/(?:passwd|shadow)|/proc/self/environ|environment variables|ssh keys?|aws credentials|api keys|private keys?|browser cookies|saved passwords|wallet|seed phrase|\.netrc|keychain|credentials\.json) <12>(?:and|then|to|,)\W{1,4}<3>(?:(?:send|upload|post|paste|forward|share|base64|encode|exfiltrate|e?mail)\b|(?:include|add|print|write|put|report|return|output) (?:them|it|their|its|everything|all|the <1>(?:contents?|values?|keys?|output|results?))\b)",
     ),
     sign(
         Exfiltration,

@@ -33,7 +33,7 @@ pub(super) const SIGNALS: &[Signal] = &[
         PersonaOverride,
         5,
         "no restrictions|no rules|no limits|no limitations|no filters|no filter|no moral|no ethical|no boundaries|no censorship|no guidelines|no constraints|no ethics|no morals|no content polic",
-        r"no (?:\w+\W{1,4}){0,3}?(?:restrictions?|rules|limits|limitations|filters?|morals?|boundaries|bounds|censorship|guidelines|constraints|ethics|ethical|content polic(?:y|ies)) <6>(?:and|or|on|of|for|in|at all|whatsoever|what|to|you|when|\w)",
+        r"no (?:\w+\W{1,4}){0,3}?(?:restrictions?|rules|limits|limitations|filters?|morals?|boundaries|bounds|censorship|guidelines|constraints|ethics|ethical|content polic(?:y|ies))(?:[\].!;]| <6>(?:and|or|at all|whatsoever|what|when|you\w*|me|my|ai|it|he|she|they|will|can|do|does|to|be|is)\b)",
     ),
     sign(
         PersonaOverride,

@@ -1,5 +1,6 @@
 //! Model providers and the services around them.
 
+use super::super::checksum::Check::VendorMark;
 use super::super::format::{Format, holds, starts};
 
 pub(super) const FORMATS: &[Format] = &[
@@ -11,7 +12,10 @@ pub(super) const FORMATS: &[Format] = &[
     starts("openai-project-key", "sk-proj-", r"[\w-]{40,200}"),
     starts("openai-service-key", "sk-svcacct-", r"[\w-]{40,200}"),
     starts("openai-admin-key", "sk-admin-", r"[\w-]{40,200}"),
-    holds("openai-api-key", "T3BlbkFJ", 23, r"sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}"),
+    Format {
+        check: VendorMark,
+        ..holds("openai-api-key", "T3BlbkFJ", 23, r"sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}")
+    },
     starts("openai-style-key", "sk-", r"(?:[A-Za-z0-9]{48}|[0-9a-f]{32})"),
     starts("openrouter-api-key", "sk-or-v1-", r"[0-9a-f]{64}"),
     starts("huggingface-token", "hf_", r"[A-Za-z0-9]{34,37}"),

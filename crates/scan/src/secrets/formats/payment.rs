@@ -20,7 +20,7 @@ pub(super) const FORMATS: &[Format] = &[
     starts("paddle-sandbox-key", "pdl_sdbx_apikey_", r"[a-z0-9]{26}_[A-Za-z0-9]{22}_[A-Za-z0-9]{3}"),
     starts("polar-access-token", "polar_oat_", r"[A-Za-z0-9]{43}"),
     starts("ramp-client-secret", "ramp_sec_", r"[A-Za-z0-9]{48}"),
-    starts("live-payment-key", "live_", r"(?:[A-Za-z0-9]{30}|[\w-]{40}|[0-9a-f]{35})"),
+    starts("live-payment-key", "live_", r"(?:[\w-]{40}|[0-9a-f]{35}|[A-Za-z0-9]{30})"),
     starts("plaid-production-token", "access-production-", r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
     starts("plaid-sandbox-token", "access-sandbox-", r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
     starts("shopify-access-token", "shpat_", r"[0-9a-fA-F]{32}"),
