@@ -109,6 +109,39 @@ fn secrets_stay_with_a_sub_agent() {
     }
 }
 
+/// Codex has no sub-agents here, whatever the model: those that are not offered are refused by Codex, those that a newer
+/// model brings along by the hook. Nothing is asked of the model on a sub-agent's behalf, and nothing runs.
+#[test]
+fn codex_starts_no_sub_agent() {
+    for (model, denied) in [("gpt-5.5", 0), ("gpt-6-sol", 2)] {
+        let spawn = |space: &str| {
+            let input = json!({ "message": "LOOK-AT-THE-FILE", "task_name": "look" });
+            json!([{ "tool": format!("{space}spawn_agent"), "input": input }])
+        };
+        let scenario = json!({
+            "turns": [
+                spawn(""), spawn("multi_agent_v1__"), spawn("collaboration__"),
+                [{ "tool": "collaboration__list_agents", "input": {} }],
+                [{ "finish": good() }],
+            ],
+            "branches": [{
+                "when": { "user_contains": "LOOK-AT-THE-FILE" },
+                "turns": [[{ "shell": "cat leak.txt; echo SEEN-BELOW" }], [{ "text": "It is a file." }]],
+            }],
+        });
+        let Some(stage) = Stage::new("codex", "no sub-agent", &scenario) else { return };
+        stage.ask("gpt-5.1", model);
+        stage.world.write("repo/leak.txt", leak());
+        let record = stage.ends(0);
+        let sent = stage.raw() + &stage.words().join("\n");
+        assert_eq!(stage.server.requests().len(), 5, "{model} was asked for the agent alone");
+        assert!(!sent.contains("SEEN-BELOW"), "{model}");
+        assert_eq!(sent.contains("sub-agents of Codex are switched off"), denied > 0, "{model} hears why");
+        assert_eq!(record["attempts"][0]["denied_calls"], denied, "{model}");
+        assert_eq!(record["attempts"][0]["unseen_calls"], json!([]), "{model}");
+    }
+}
+
 fn denied(runtime: &str) {
     let commands = [
         "touch /sandbox/workspace/output/ran; rm -rf / --no-preserve-root",

@@ -145,6 +145,13 @@ impl Stage {
         Some(Self { world, server, _turn: turn })
     }
 
+    /// Another model than the stage's own.
+    pub fn ask(&self, own: &str, model: &str) {
+        let path = self.world.path("repo/.fullsend/harness/mend.yaml");
+        let harness = fs::read_to_string(&path).unwrap();
+        fs::write(path, harness.replace(own, model)).unwrap();
+    }
+
     pub fn run(&self) -> Ran {
         self.world.run(&["run", "mend"])
     }

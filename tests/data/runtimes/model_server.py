@@ -6,12 +6,14 @@ Every request and the usage that was sent for it becomes one JSON line of LOG, a
 key, are added to LOG.raw. Which turn answers is counted from the
 request's own history. Understood of a scenario: `turns`, `branches` with `user_contains` and `tool_result_contains`,
 and the blocks `text`, `shell`, `tool` with `input`, `finish`, `usage`, `sleep` in seconds
-before the answer, `pause` in seconds after each block of it, and `error` with a status.
+before the answer, `pause` in seconds after each block of it, and `error` with a status. A value `{"found": PATTERN}` in an
+input is what the pattern's group last matched in a result.
 """
 
 import http.server
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -59,7 +61,22 @@ def choose(said):
     return turns[turn] if turn < len(turns) else [{"text": "There is nothing more to say."}]
 
 
-def fit(block, tools):
+def offered(body):
+    """The tools of a request, wherever they are offered."""
+    later = body["input"] if isinstance(body.get("input"), list) else []
+    return body.get("tools", []) + [tool for item in later for tool in item.get("tools", [])]
+
+
+def fill(value, said):
+    """An input with what earlier results said in it; digits are a number."""
+    if not isinstance(value, dict) or "found" not in value:
+        return {key: fill(inner, said) for key, inner in value.items()} if isinstance(value, dict) else value
+    results = [text for kind, text in said if kind == "result"]
+    found = [match for text in results for match in re.findall(value["found"], text)][-1]
+    return int(found) if found.isdigit() else found
+
+
+def fit(block, tools, said):
     """A block as (text, None) or (tool name, input)."""
     names = {tool.get("name"): tool for tool in tools}
     if "shell" in block:
@@ -67,7 +84,7 @@ def fit(block, tools):
             return "Bash", {"command": block["shell"], "description": "scripted"}
         return "exec_command", {"cmd": block["shell"]}
     if "tool" in block:
-        return block["tool"], block.get("input", {})
+        return block["tool"], fill(block.get("input", {}), said)
     if "finish" in block:
         if "StructuredOutput" in names:
             return "StructuredOutput", block["finish"]
@@ -113,7 +130,7 @@ def responses(number, body, blocks, usage):
             item = {"type": "function_call", "id": f"f_{number}_{index}", "call_id": f"call_{number}_{index}",
                     "name": text, "arguments": json.dumps(arguments), "status": "completed"}
             # A tool that was offered within a namespace is called within it.
-            spaces = [tool["name"] for tool in body.get("tools", []) if tool["type"] == "namespace"]
+            spaces = [tool["name"] for tool in offered(body) if tool["type"] == "namespace"]
             space = next((name for name in spaces if text.startswith(name + "__")), None)
             if space:
                 item |= {"namespace": space, "name": text[len(space) + 2:]}
@@ -142,14 +159,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raw.write("\n".join([self.requestline, *fields, "", ""]).encode() + received + b"\n")
             count += 1
             number = count
-        acts = choose(history(body))
+        said = history(body)
+        acts = choose(said)
         status = next((act["error"] for act in acts if "error" in act), None)
         if status is not None:
             self.send_error(status)
             return
         usage = {"input": 1, "output": 1, **next((act["usage"] for act in acts if "usage" in act), {})}
         silent = {"usage", "sleep", "pause"}
-        blocks = [fit(act, body.get("tools", [])) for act in acts if not silent & act.keys()]
+        blocks = [fit(act, offered(body), said) for act in acts if not silent & act.keys()]
         pause = sum(act.get("pause", 0) for act in acts)
         speak = messages if "/messages" in self.path else responses
         with lock:

@@ -32,6 +32,8 @@ pub enum Standing {
     Other,
     /// It was denied to a hook before, and stays so.
     Settled(Decision),
+    /// No run may use this tool.
+    Off(&'static str),
     /// The door would deny it.
     Denied(Decision),
     /// It is to be judged.
@@ -43,6 +45,8 @@ pub enum Standing {
 pub struct Habits {
     /// Tools that the runtime runs without asking its hooks. The door alone judges them.
     pub tools_without_hooks: &'static [&'static str],
+    /// How the names of tools begin that no run may use, and why.
+    pub switched_off: &'static [(&'static str, &'static str)],
     /// How results begin of calls that the runtime itself refused before any hook: no such tool, wrong arguments.
     pub refusals: &'static [&'static str],
     /// Whether results say of themselves that they are errors.
@@ -53,6 +57,12 @@ pub struct Habits {
     pub name_of: fn(&str) -> &str,
     /// Whether what the hook was given is what the model asked for.
     pub same_call: fn(asked: (&str, &Json), hooked: (&str, &Json)) -> bool,
+}
+
+impl Habits {
+    fn why_off(&self, tool: &str) -> Option<&'static str> {
+        self.switched_off.iter().find(|(start, _)| tool.starts_with(start)).map(|(_, why)| *why)
+    }
 }
 
 /// Why a result must not go on.
@@ -121,6 +131,7 @@ impl Calls {
         let Some(call) = self.known.get(id) else { return Standing::Unknown };
         match (&call.verdict, &call.at_door) {
             (Some(denied @ Decision::Deny { .. }), _) => Standing::Settled(denied.clone()),
+            _ if let Some(why) = habits.why_off(&call.tool) => Standing::Off(why),
             _ if !(habits.same_call)((&call.tool, &call.input), hooked) => Standing::Other,
             (_, denied @ Decision::Deny { .. }) => Standing::Denied(denied.clone()),
             (_, Decision::Allow) => Standing::Open,
@@ -177,6 +188,7 @@ mod tests {
 
     const HABITS: Habits = Habits {
         tools_without_hooks: &["Plan"],
+        switched_off: &[],
         refusals: &["<refused>"],
         errors_are_marked: true,
         hand_in: None,
@@ -200,6 +212,7 @@ mod tests {
         let decision = match calls.standing(id, (tool, &input), &HABITS) {
             Standing::Unknown => return deny("no such call"),
             Standing::Other => deny("something else"),
+            Standing::Off(why) => deny(why),
             Standing::Settled(decision) | Standing::Denied(decision) => decision,
             Standing::Open => answer,
         };

@@ -78,6 +78,7 @@ impl Guard {
             Standing::Unknown => return self.announce(id, tool, self.deny("the model made no such call")),
             Standing::Settled(decision) => return decision,
             Standing::Other => self.deny("the model asked for something else"),
+            Standing::Off(why) => self.deny(why),
             Standing::Denied(decision) => decision,
             Standing::Open if self.is_judged(id, tool, input) => self.confirmed(tool, input),
             Standing::Open => match self.decide(tool, input, Ask::Programs) {

@@ -6,8 +6,12 @@ use serde_json::{Value as Json, json};
 use super::{HookAnswer, HookEvent, text};
 use crate::guard::calls::{Decision, Habits};
 
+/// Their feature is off; but the newest models bring these tools along whatever the configuration says.
+const NO_SUB_AGENTS: &str = "sub-agents of Codex are switched off; do this work yourself";
+
 pub(super) const HABITS: Habits = Habits {
     tools_without_hooks: &["write_stdin", "update_plan", "request_user_input", "tool_search"],
+    switched_off: &[("collaboration__", NO_SUB_AGENTS), ("multi_agent_v1__", NO_SUB_AGENTS)],
     refusals: &[
         "unsupported call: ",
         "unsupported custom tool call: ",
