@@ -109,11 +109,40 @@ fn secrets_stay_with_a_sub_agent() {
     }
 }
 
+/// Claude Code tells what a watched command prints in messages of the user once the model has nothing to do. That is a
+/// tool's output too.
+#[test]
+fn secrets_stay_in_what_is_told_of_the_background() {
+    let watch = json!({ "command": "sleep 2; echo 'SEEN-EVENT'; cat leak.txt; base64 leak.txt; sleep 1",
+        "description": "watch", "timeout_ms": 20000 });
+    let scenario = json!({
+        "turns": [
+            [{ "tool": "ToolSearch", "input": { "query": "select:Monitor" } }],
+            [{ "tool": "Monitor", "input": watch }],
+            [{ "text": "I wait." }], [{ "text": "I wait." }],
+            [{ "shell": "sleep 3" }], [{ "finish": good() }],
+        ],
+    });
+    let Some(stage) = Stage::new("claude", "events", &scenario) else { return };
+    stage.world.write("repo/leak.txt", leak());
+    stage.ends(0);
+    let is_told = |message: &Json| {
+        message["role"] == "user" && message["content"][0]["text"].to_string().contains("SEEN-EVENT")
+    };
+    let requests = stage.server.requests();
+    let mut messages = requests.iter().flat_map(|request| request["body"]["messages"].as_array().unwrap());
+    assert!(messages.any(is_told), "it was told in a message: {:#?}", stage.words());
+    let sent = stage.raw() + &stage.words().join("\n");
+    for fragment in fragments() {
+        assert!(!sent.contains(&fragment), "{fragment}");
+    }
+}
+
 /// Codex has no sub-agents here, whatever the model: those that are not offered are refused by Codex, those that a newer
 /// model brings along by the hook. Nothing is asked of the model on a sub-agent's behalf, and nothing runs.
 #[test]
 fn codex_starts_no_sub_agent() {
-    for (model, denied) in [("gpt-5.5", 0), ("gpt-6-sol", 2)] {
+    for (model, denied) in [("gpt-5.1", 0), ("gpt-5.5", 0), ("gpt-6-sol", 2)] {
         let spawn = |space: &str| {
             let input = json!({ "message": "LOOK-AT-THE-FILE", "task_name": "look" });
             json!([{ "tool": format!("{space}spawn_agent"), "input": input }])

@@ -10,7 +10,7 @@ use super::upstream::{Outgoing, Reply, UpstreamError};
 use super::{Door, relay};
 use crate::event::EgressEvent;
 use crate::wire::fault::{Fault, FaultKind};
-use crate::wire::{Request, Wire, codec, rewrite};
+use crate::wire::{Request, ToolResult, Wire, codec, rewrite};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -85,7 +85,7 @@ async fn read(door: &Door, wire: Wire, request: hyper::Request<Incoming>) -> Res
 
 async fn pass(door: &Arc<Door>, exchange: u64, asked: Asked) -> Result<Answered, Fault> {
     wait_for_start(door, exchange).await?;
-    let Asked { wire, request, body, headers, query } = judge_results(door, exchange, asked)?;
+    let Asked { wire, request, body, headers, query } = judge_request(door, exchange, asked)?;
     let asking = codec::ask_for_usage(wire, &body);
     let hides_usage = asking.is_some();
     let body = asking.map_or(body, Bytes::from);
@@ -157,30 +157,45 @@ async fn send(door: &Door, outgoing: Outgoing<'_>, reservation: &mut Reservation
     }
 }
 
-/// Every tool result, once more, whatever the runtime's own hooks did with it.
-fn judge_results(door: &Door, exchange: u64, asked: Asked) -> Result<Asked, Fault> {
+/// Every tool result once more, whatever the runtime's own hooks did with it, and what stands beside them: runtimes tell of
+/// what runs in the background in messages of the user.
+fn judge_request(door: &Door, exchange: u64, asked: Asked) -> Result<Asked, Fault> {
     let Asked { wire, request, body, headers, query } = asked;
     let tools: HashMap<&str, &str> =
         request.tool_calls().map(|call| (call.id.as_str(), call.name.as_str())).collect();
     let mut replaced = HashMap::new();
+    let mut heed = |text: &str, verdict: Verdict| match verdict {
+        Verdict::Pass => Ok(()),
+        Verdict::Replace(with) => {
+            replaced.insert(text.to_owned(), with);
+            Ok(())
+        }
+        Verdict::Deny(reason) => {
+            replaced.insert(text.to_owned(), format!("[fullsend withheld this result: {reason}]"));
+            Ok(())
+        }
+        Verdict::Stop(reason) => {
+            door.stop_by_judge(exchange, &reason);
+            Err(Fault::new(FaultKind::Permission, format!("fullsend: {reason}")))
+        }
+    };
     for result in request.tool_results() {
         let (tool, fresh) = (tools.get(result.id.as_str()).copied(), door.results.is_new(result));
         let nothing = [String::new()];
         let parts = if result.parts.is_empty() { &nothing[..] } else { &result.parts[..] };
         for text in parts {
             let is_error = result.is_error;
-            match (door.judge)(&Subject::ToolResult { call_id: &result.id, tool, text, is_error, fresh }) {
-                Verdict::Pass => {}
-                Verdict::Replace(with) => drop(replaced.insert(text.clone(), with)),
-                Verdict::Deny(reason) => {
-                    drop(replaced.insert(text.clone(), format!("[fullsend withheld this result: {reason}]")));
-                }
-                Verdict::Stop(reason) => {
-                    door.stop_by_judge(exchange, &reason);
-                    return Err(Fault::new(FaultKind::Permission, format!("fullsend: {reason}")));
-                }
-            }
+            let subject = Subject::ToolResult { call_id: &result.id, tool, text, is_error, fresh };
+            heed(text, (door.judge)(&subject))?;
         }
+    }
+    for text in request.user_texts() {
+        let fresh = door.results.is_new(&ToolResult {
+            id: String::new(),
+            parts: vec![text.to_owned()],
+            is_error: false,
+        });
+        heed(text, (door.judge)(&Subject::UserText { text, fresh }))?;
     }
     if replaced.is_empty() {
         return Ok(Asked { wire, request, body, headers, query });

@@ -10,6 +10,8 @@ pub enum Subject<'a> {
     /// One part of a tool's result, on its way to the model. `fresh`: no earlier request had it. A result without text
     /// comes as one empty part.
     ToolResult { call_id: &'a str, tool: Option<&'a str>, text: &'a str, is_error: bool, fresh: bool },
+    /// Text in a message of the user, on its way to the model: the runner's words, or what a runtime adds to them.
+    UserText { text: &'a str, fresh: bool },
     /// Text of the model, on its way to the agent.
     Text { text: &'a str },
     /// A complete tool call of the model, before the agent sees it.

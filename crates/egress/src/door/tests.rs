@@ -231,6 +231,22 @@ fn the_judge_rewrites_a_result_before_the_model_sees_it() {
 }
 
 #[test]
+fn the_judge_rewrites_what_stands_beside_results() {
+    let judge: Judge = Arc::new(|subject| match subject {
+        Subject::UserText { text, .. } if text.contains("s3cret") => {
+            Verdict::Replace(text.replace("s3cret", "[redacted]"))
+        }
+        _ => Verdict::Pass,
+    });
+    let scene = scene(&plain(), Setting { judge, ..Setting::default() });
+    scene.ask(&request("the task printed s3cret", true)).unwrap();
+    let bodies = scene.bodies.lock().unwrap();
+    assert!(
+        bodies[0].to_string().contains("printed [redacted]") && !bodies[0].to_string().contains("s3cret")
+    );
+}
+
+#[test]
 fn a_stop_ends_this_request_and_all_later_ones() {
     let judge: Judge = Arc::new(|subject| match subject {
         Subject::ToolResult { text, .. } if text.contains("canary") => Verdict::Stop("a canary left".into()),
@@ -254,7 +270,7 @@ fn answers_are_judged_in_both_deliveries() {
     let judge: Judge = Arc::new(|subject| match subject {
         Subject::Text { text } => Verdict::Replace(text.replace("s3cret", "[gone]")),
         Subject::ToolCall { tool, input, .. } => Verdict::Deny(format!("{tool} with {input}")),
-        Subject::ToolResult { .. } => Verdict::Pass,
+        Subject::ToolResult { .. } | Subject::UserText { .. } => Verdict::Pass,
     });
     let scenario = json!({"turns": [[{"text": "a s3cret, "}, {"shell": "ls"}]]});
     let scene = scene(&scenario, Setting { judge, ..Setting::default() });
@@ -297,7 +313,7 @@ fn only_new_results_are_fresh() {
         scene.ask(&with_result(request("go", true), "one")).unwrap();
     }
     assert_eq!(*fresh.lock().unwrap(), [("one".to_owned(), true), ("one".to_owned(), false)]);
-    assert_eq!(scene.door.seen_results().len(), 1);
+    assert_eq!(scene.door.seen_results().len(), 2, "the result, and the words of the user");
 }
 
 #[test]

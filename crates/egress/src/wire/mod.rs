@@ -264,6 +264,11 @@ impl Request {
         })
     }
 
+    pub fn user_texts(&self) -> impl Iterator<Item = &str> {
+        let messages = self.messages.iter().filter(|message| message.role == Role::User);
+        messages.flat_map(|message| &message.blocks).filter_map(Block::as_text)
+    }
+
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.messages.iter().flat_map(|message| &message.blocks).filter_map(|block| match block {
             Block::ToolCall(call) => Some(call),

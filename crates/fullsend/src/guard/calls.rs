@@ -47,6 +47,8 @@ pub struct Habits {
     pub tools_without_hooks: &'static [&'static str],
     /// How the names of tools begin that no run may use, and why.
     pub switched_off: &'static [(&'static str, &'static str)],
+    /// What stands in messages of the user by which the runtime tells what goes on in the background.
+    pub events: &'static [&'static str],
     /// How results begin of calls that the runtime itself refused before any hook: no such tool, wrong arguments.
     pub refusals: &'static [&'static str],
     /// Whether results say of themselves that they are errors.
@@ -189,6 +191,7 @@ mod tests {
     const HABITS: Habits = Habits {
         tools_without_hooks: &["Plan"],
         switched_off: &[],
+        events: &[],
         refusals: &["<refused>"],
         errors_are_marked: true,
         hand_in: None,

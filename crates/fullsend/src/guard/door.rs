@@ -32,12 +32,16 @@ impl Guard {
     fn judge_at_door(&self, subject: &Subject<'_>) -> Verdict {
         match *subject {
             Subject::Text { text } => self.answer_at_door(text),
+            Subject::UserText { text, fresh } => self.user_text_at_door(text, fresh),
             Subject::ToolCall { call_id, tool, input } => self.remember(call_id, tool, input),
             Subject::ToolResult { call_id, text, is_error, fresh, .. } => {
                 if fresh && let Err(stop) = self.match_result(call_id, text, is_error) {
                     return stop;
                 }
-                self.result_at_door(call_id, text, is_error, fresh)
+                let call = self.calls.lock().unwrap_or_else(PoisonError::into_inner).get(call_id);
+                let marked = is_error || dialect::habits(self.runtime).errors_are_marked;
+                let place = format!("result/{}", call.as_ref().map_or("unknown", |(tool, _)| tool));
+                self.result_at_door(&place, call.as_ref(), text, marked.then_some(!is_error), fresh)
             }
         }
     }
@@ -84,21 +88,33 @@ impl Guard {
         if stopped { Err(Verdict::Stop(reason)) } else { Ok(()) }
     }
 
+    /// What a command in the background printed is a result as well, in other clothes. In all else that the user is said to
+    /// say, only the run's own values are masked: it was scanned on its way in.
+    fn user_text_at_door(&self, text: &str, fresh: bool) -> Verdict {
+        if dialect::habits(self.runtime).events.iter().any(|mark| text.contains(mark)) {
+            return self.result_at_door("result/event", None, text, None, fresh);
+        }
+        let masked = self.mask(text);
+        if masked == text { Verdict::Pass } else { Verdict::Replace(masked) }
+    }
+
     /// What the hook after the call should have done already. A result that a hook could not keep back ends the run.
-    fn result_at_door(&self, id: &str, text: &str, is_error: bool, fresh: bool) -> Verdict {
-        let habits = dialect::habits(self.runtime);
-        let call = self.calls.lock().unwrap_or_else(PoisonError::into_inner).get(id);
-        let place = format!("result/{}", call.as_ref().map_or("unknown", |(tool, _)| tool));
-        let succeeded = (is_error || habits.errors_are_marked).then_some(!is_error);
-        let Passed { text: clean, opinion, withheld } =
-            match self.judge.result(call.as_ref(), text, succeeded) {
-                Ok(passed) => passed,
-                Err(broke) if self.tell_broken(&place, &broke) => return Verdict::Stop(broke.to_string()),
-                Err(_) => return Verdict::Pass,
-            };
+    fn result_at_door(
+        &self,
+        place: &str,
+        call: Option<&(String, Json)>,
+        text: &str,
+        succeeded: Option<bool>,
+        fresh: bool,
+    ) -> Verdict {
+        let Passed { text: clean, opinion, withheld } = match self.judge.result(call, text, succeeded) {
+            Ok(passed) => passed,
+            Err(broke) if self.tell_broken(place, &broke) => return Verdict::Stop(broke.to_string()),
+            Err(_) => return Verdict::Pass,
+        };
         if fresh {
             let action = if withheld.is_some() { Action::Stopped } else { Action::Cleaned };
-            self.tell(&place, Origin::Tool, &opinion, action);
+            self.tell(place, Origin::Tool, &opinion, action);
         }
         match (withheld, clean) {
             (Some(why), _) => Verdict::Stop(format!("{place}: {why}")),

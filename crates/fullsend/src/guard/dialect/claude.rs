@@ -9,6 +9,7 @@ use crate::guard::calls::{Decision, Habits};
 pub(super) const HABITS: Habits = Habits {
     tools_without_hooks: &[],
     switched_off: &[],
+    events: &["<task-notification>"],
     refusals: &["<tool_use_error>"],
     errors_are_marked: true,
     hand_in: Some("StructuredOutput"),

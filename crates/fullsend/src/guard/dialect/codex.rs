@@ -12,6 +12,7 @@ const NO_SUB_AGENTS: &str = "sub-agents of Codex are switched off; do this work 
 pub(super) const HABITS: Habits = Habits {
     tools_without_hooks: &["write_stdin", "update_plan", "request_user_input", "tool_search"],
     switched_off: &[("collaboration__", NO_SUB_AGENTS), ("multi_agent_v1__", NO_SUB_AGENTS)],
+    events: &[],
     refusals: &[
         "unsupported call: ",
         "unsupported custom tool call: ",
