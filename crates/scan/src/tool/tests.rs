@@ -83,7 +83,7 @@ fn each_hook_after_a_call_is_live() {
     assert_eq!(after(on, "cat x", hidden, bare), ("okevil".to_owned(), vec![Category::UnicodeNormalizer]));
     assert_eq!(after(none, "cat x", hidden, bare).0, hidden);
 
-    let log = "test a ... ok\n".repeat(300);
+    let log = format!("{}test result: ok. 299 passed; 0 failed\n", "test a ... ok\n".repeat(299));
     let on = Toggles { context_suppress_posttool: true, ..none };
     let (short, found) = after(on, "cargo test", &log, bare);
     assert!(short.starts_with("`cargo test` passed; 300 lines"), "{short}");
@@ -108,8 +108,9 @@ fn hidden_characters_do_not_hide_secrets() {
 fn a_canary_is_seen_in_what_is_left_out() {
     let canary = Canary::new(TOKEN).unwrap();
     let planted = Surroundings { canary: Some(&canary), ..Surroundings::default() };
-    let log = format!("{}{TOKEN}\n", "test a ... ok\n".repeat(300));
+    let log = format!("{TOKEN}\n{}test result: ok. 300 passed; 0 failed\n", "test a ... ok\n".repeat(300));
     let (text, found) = after(Toggles::default(), "cargo test", &log, planted);
+    assert!(found.contains(&Category::ContextSuppress), "{found:?}");
     assert!(found.contains(&Category::Canary) && !text.contains(TOKEN[..20].to_lowercase().as_str()));
 }
 

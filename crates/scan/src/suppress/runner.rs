@@ -1,0 +1,116 @@
+//! The checks that people run, and the line with which each says that all is well. A runner that says nothing then, or
+//! that says it of a part, has no such line: how it ended must be known from elsewhere.
+
+/// A check: the program, and the words of which one must follow it.
+#[derive(Clone, Copy)]
+pub(super) struct Runner {
+    pub(super) program: &'static str,
+    pub(super) verbs: &'static [&'static str],
+    success: fn(&str) -> bool,
+    /// How the lines begin that may come after that one.
+    closing: &'static [&'static str],
+}
+
+const fn runner(program: &'static str, verbs: &'static [&'static str], success: fn(&str) -> bool) -> Runner {
+    Runner { program, verbs, success, closing: &[] }
+}
+
+const fn closing(runner: Runner, closing: &'static [&'static str]) -> Runner {
+    Runner { closing, ..runner }
+}
+
+const fn wordless(program: &'static str, verbs: &'static [&'static str]) -> Runner {
+    runner(program, verbs, |_| false)
+}
+
+pub(super) const RUNNERS: &[Runner] = &[
+    closing(
+        runner("cargo", &["test"], |line| line.starts_with("test result: ok. ")),
+        &["all doctests ran in "],
+    ),
+    runner("cargo", &["nextest"], |line| {
+        let counted = line.strip_prefix("Summary [").and_then(|rest| rest.split_once(" tests run: "));
+        counted.is_some_and(|(_, counts)| all_well(counts))
+    }),
+    runner("cargo", &["clippy", "check", "build"], |line| line.starts_with("Finished `")),
+    wordless("cargo", &["fmt"]),
+    // One line for each package, so that the last is not the last word.
+    wordless("go", &["test", "vet", "build"]),
+    wordless("npm", &["test", "run", "ci"]),
+    wordless("pnpm", &["test", "run"]),
+    wordless("yarn", &["test", "run"]),
+    wordless("make", &["test", "check", "lint", "build"]),
+    wordless("just", &["test", "check", "lint"]),
+    runner("pytest", &[], |line| {
+        let counted = line.trim_matches(['=', ' ']).rsplit_once(" in ");
+        counted.is_some_and(|(counts, _)| all_well(counts))
+    }),
+    runner("tox", &[], |line| line.starts_with("congratulations :)")),
+    closing(
+        runner("jest", &[], |line| line.strip_prefix("Tests: ").is_some_and(all_well)),
+        &["Snapshots: ", "Time: ", "Ran all test suites"],
+    ),
+    closing(
+        runner("vitest", &[], |line| line.strip_prefix("Tests ").is_some_and(all_well)),
+        &["Start at ", "Duration "],
+    ),
+    runner("mypy", &[], |line| line.starts_with("Success: no issues found")),
+    wordless("tsc", &[]),
+    wordless("eslint", &[]),
+    runner("ruff", &["check"], |line| line == "All checks passed!"),
+    wordless("ruff", &["format"]),
+    runner("golangci-lint", &["run"], |line| line == "0 issues."),
+    // One line for each hook.
+    wordless("pre-commit", &["run"]),
+    runner("gitleaks", &[], |line| line.ends_with(" no leaks found")),
+    wordless("gitlint", &[]),
+    wordless("scan-secrets", &[]),
+    closing(
+        runner("mvn", &["test", "verify", "package"], |line| line == "[INFO] BUILD SUCCESS"),
+        &["[INFO] ---", "[INFO] Total time: ", "[INFO] Finished at: "],
+    ),
+    gradle("gradle"),
+    gradle("gradlew"),
+    runner("dotnet", &["test"], |line| line.starts_with("Passed! - Failed: 0, Passed: ")),
+    closing(
+        runner("dotnet", &["build"], |line| line == "Build succeeded."),
+        &["0 Warning(s)", "0 Error(s)", "Time Elapsed "],
+    ),
+    runner("bazel", &["test"], |line| line.starts_with("Executed ") && line.ends_with(" pass.")),
+    runner("bazel", &["build"], |line| line.starts_with("INFO: Build completed successfully")),
+];
+
+const fn gradle(program: &'static str) -> Runner {
+    let built = runner(program, &["test", "check", "build"], |line| line.starts_with("BUILD SUCCESSFUL in "));
+    // `12 actionable tasks: 12 executed`
+    closing(built, &["1", "2", "3", "4", "5", "6", "7", "8", "9"])
+}
+
+impl Runner {
+    /// Whether the last words of an output are those of a check that passed.
+    pub(super) fn says_passed(&self, output: &str) -> bool {
+        let lines = output.lines().rev().map(squeezed).filter(|line| !line.is_empty());
+        let mut lines = lines
+            .skip_while(|line| !(self.success)(line) && self.closing.iter().any(|end| line.starts_with(end)));
+        lines.next().is_some_and(|line| (self.success)(&line))
+    }
+}
+
+/// One blank between words, so that columns do not matter.
+pub(super) fn squeezed(line: &str) -> String {
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// `18 passed, 2 skipped, 20 total`, `18 passed | 2 skipped (20)`: some passed, and nothing was anything worse than left
+/// out.
+fn all_well(counts: &str) -> bool {
+    let counts = counts.split_once(" (").map_or(counts, |(counts, _)| counts);
+    let mut has_passed = false;
+    let harmless = counts.split([',', '|']).all(|part| {
+        let Some((number, kind)) = part.trim().split_once(' ') else { return false };
+        has_passed |= kind == "passed" && number != "0";
+        number.parse::<u64>().is_ok()
+            && matches!(kind, "passed" | "skipped" | "deselected" | "xfailed" | "todo" | "total")
+    });
+    has_passed && harmless
+}
