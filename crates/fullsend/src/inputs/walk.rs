@@ -1,10 +1,12 @@
 //! Finds and reads what an agent would take for instructions: files under the names that any known agent reads, whole
-//! directories of settings, rules and skills. Everything is bounded, nothing is followed out of its place, and what
-//! cannot be read is said.
+//! directories of settings, rules and skills. Everything is bounded, nothing is followed out of its tree, no directory is
+//! read twice, and what cannot be read is said.
 
+use std::collections::{HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use scan::Origin;
@@ -29,6 +31,9 @@ pub(super) const FILES: &[&str] = &[
     "hermes.md",
     ".hermes.md",
     "copilot-instructions.md",
+    "airules.md",
+    "conventions.md",
+    "replit.md",
     "skill.md",
     "plugin.json",
     "marketplace.json",
@@ -42,6 +47,7 @@ pub(super) const FILES: &[&str] = &[
     ".windsurfrules",
     ".clinerules",
     ".roorules",
+    ".roomodes",
     ".goosehints",
     ".rules",
 ];
@@ -55,6 +61,7 @@ pub(super) const DIRECTORIES: &[&str] = &[
     ".claude",
     ".codex",
     ".agents",
+    ".agent",
     ".cursor",
     ".gemini",
     ".qwen",
@@ -71,6 +78,9 @@ pub(super) const DIRECTORIES: &[&str] = &[
     ".goose",
     ".hermes",
     ".crush",
+    ".factory",
+    ".kilocode",
+    ".openhands",
     "claude-config",
     "codex-config",
     "native-config",
@@ -124,8 +134,9 @@ pub fn walk<E>(
         }
         return at_points(root, &survey.points, origin, visit);
     }
-    let mut walk = Walk { root: root.to_owned(), entries: 0, without: None, visit };
-    walk.directory(root, &Place { whole: Some(origin), ..Place::top(origin) })
+    let mut walk = Walk::new(root, visit);
+    walk.directory(root, &Place { whole: Some(origin), ..Place::top(origin) })?;
+    walk.follow()
 }
 
 /// The same for some paths of a tree and what is below them: those that a survey of it found.
@@ -135,7 +146,7 @@ pub fn at_points<E>(
     origin: Origin,
     visit: &mut dyn FnMut(Seen<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut walk = Walk { root: root.to_owned(), entries: 0, without: None, visit };
+    let mut walk = Walk::new(root, visit);
     for point in points {
         let Some(name) = point.file_name() else {
             walk.directory(root, &Place::top(origin))?;
@@ -145,7 +156,7 @@ pub fn at_points<E>(
         let shown = point.to_string_lossy().into_owned();
         walk.entry(&root.join(point), name, shown, &Place { depth, ..Place::top(origin) })?;
     }
-    Ok(())
+    walk.follow()
 }
 
 /// The same for a whole tree but one directory in it.
@@ -155,14 +166,19 @@ pub fn walk_without<E>(
     origin: Origin,
     visit: &mut dyn FnMut(Seen<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut walk = Walk { root: root.to_owned(), entries: 0, without: Some(without.to_owned()), visit };
-    walk.directory(root, &Place::top(origin))
+    let mut walk = Walk { without: Some(without.to_owned()), ..Walk::new(root, visit) };
+    walk.directory(root, &Place::top(origin))?;
+    walk.follow()
 }
 
 struct Walk<'v, E> {
     root: PathBuf,
     entries: usize,
     without: Option<PathBuf>,
+    /// Directories of which everything was read, and as what.
+    read: HashSet<(u64, u64, Origin)>,
+    /// Links to directories, with where they stand: what is there under its own name comes first.
+    links: VecDeque<(PathBuf, Place)>,
     visit: &'v mut dyn FnMut(Seen<'_>) -> Result<(), E>,
 }
 
@@ -172,15 +188,30 @@ struct Place {
     depth: usize,
     whole: Option<Origin>,
     origin: Origin,
+    /// Whether a link led here.
+    linked: bool,
 }
 
 impl Place {
     fn top(origin: Origin) -> Self {
-        Self { path: String::new(), depth: 0, whole: None, origin }
+        Self { path: String::new(), depth: 0, whole: None, origin, linked: false }
     }
 }
 
-impl<E> Walk<'_, E> {
+impl<'v, E> Walk<'v, E> {
+    fn new(root: &Path, visit: &'v mut dyn FnMut(Seen<'_>) -> Result<(), E>) -> Self {
+        let (read, links) = (HashSet::new(), VecDeque::new());
+        Self { root: root.to_owned(), entries: 0, without: None, read, links, visit }
+    }
+
+    /// Where the links lead that were met, unless that was read under its own name.
+    fn follow(&mut self) -> Result<(), E> {
+        while let Some((at, place)) = self.links.pop_front() {
+            self.directory(&at, &place)?;
+        }
+        Ok(())
+    }
+
     fn directory(&mut self, directory: &Path, place: &Place) -> Result<(), E> {
         let mut names = match names(directory) {
             Ok(names) => names,
@@ -195,6 +226,12 @@ impl<E> Walk<'_, E> {
         // A skill is all of its directory.
         let is_skill = place.depth > 0 && names.iter().any(|name| lower(name) == "skill.md");
         let whole = place.whole.or(is_skill.then_some(Origin::Instruction));
+        if let (Some(origin), Ok(about)) = (whole, fs::metadata(directory)) {
+            let is_new = self.read.insert((about.dev(), about.ino(), origin));
+            if place.linked && !is_new {
+                return Ok(());
+            }
+        }
         for name in names {
             let shown = name.to_string_lossy();
             let path =
@@ -207,28 +244,26 @@ impl<E> Walk<'_, E> {
     fn entry(&mut self, at: &Path, name: &OsStr, path: String, parent: &Place) -> Result<(), E> {
         let lower = lower(name);
         let Ok(about) = fs::symlink_metadata(at) else { return Ok(()) };
-        // A link counts where it leads to something in here; one that leads out leads nowhere inside the sandbox.
-        let about = if about.is_symlink() {
-            let inside = at
-                .canonicalize()
-                .ok()
-                .filter(|to| self.root.canonicalize().is_ok_and(|root| to.starts_with(root)));
-            match inside.and_then(|to| fs::metadata(to).ok()) {
-                Some(about) if about.is_file() || DIRECTORIES.contains(&lower.as_str()) => about,
-                _ => return Ok(()),
-            }
-        } else {
-            about
-        };
+        let is_link = about.is_symlink();
+        let Some(about) = (if is_link { self.linked(at) } else { Some(about) }) else { return Ok(()) };
         if about.is_dir() {
-            let skipped = SKIPPED.contains(&lower.as_str()) && parent.whole.is_none();
+            // Of a repository's own store nothing is read, by whatever way one comes to it.
+            let skipped = SKIPPED.contains(&lower.as_str()) && parent.whole.is_none()
+                || lower == ".git" && parent.linked;
             if skipped || self.without.as_deref() == Some(at) {
                 return Ok(());
             }
             let named = whole_directory(Path::new(&path), &lower).map(|given| given.unwrap_or(parent.origin));
-            let place =
-                Place { path, depth: parent.depth + 1, whole: parent.whole.or(named), origin: parent.origin };
-            return self.directory(at, &place);
+            let (depth, whole) = (parent.depth + 1, parent.whole.or(named));
+            let place = Place { path, depth, whole, origin: parent.origin, linked: parent.linked || is_link };
+            if !is_link {
+                return self.directory(at, &place);
+            }
+            // Elsewhere a link leads to what is met under its own name.
+            if place.whole.is_some() {
+                self.links.push_back((at.to_owned(), place));
+            }
+            return Ok(());
         }
         let counts = parent.whole.is_some() || is_context(&lower);
         if !about.is_file() || !counts {
@@ -237,6 +272,12 @@ impl<E> Walk<'_, E> {
         let most = if parent.whole.is_some() { MAX_WHOLE } else { MAX_CONTEXT };
         let origin = origin_of(&lower, parent.whole.unwrap_or(parent.origin));
         self.say(&path, origin, read(at, most))
+    }
+
+    /// What a link leads to, where that is in here; one that leads out leads nowhere inside the sandbox.
+    fn linked(&self, at: &Path) -> Option<fs::Metadata> {
+        let (root, to) = (self.root.canonicalize().ok()?, at.canonicalize().ok()?);
+        to.starts_with(root).then(|| fs::metadata(to).ok()).flatten()
     }
 
     fn say(&mut self, path: &str, origin: Origin, contents: io::Result<Vec<u8>>) -> Result<(), E> {
@@ -322,6 +363,14 @@ mod tests {
             (".cursor/rules/x.mdc", Origin::Instruction),
             (".github/copilot-instructions.md", Origin::Instruction),
             (".github/instructions/a.md", Origin::Instruction),
+            (".openhands/microagents/a.md", Origin::Instruction),
+            (".kilocode/rules/a.md", Origin::Instruction),
+            (".factory/droids/a.md", Origin::Instruction),
+            (".agent/rules/a.md", Origin::Instruction),
+            (".idx/airules.md", Origin::Instruction),
+            (".roomodes", Origin::Instruction),
+            ("replit.md", Origin::Instruction),
+            ("CONVENTIONS.md", Origin::Instruction),
             ("agent-input/issue.json", Origin::Issue),
             ("skills/x/SKILL.md", Origin::Instruction),
             ("skills/x/scripts/run.sh", Origin::Instruction),
@@ -353,6 +402,36 @@ mod tests {
         symlink("..", root.path().join(".claude")).unwrap();
         symlink(".", root.path().join("loop")).unwrap();
         assert_eq!(seen(root.path(), Which::Context), [("AGENTS.md".to_owned(), Origin::Instruction, true)]);
+        let found = |paths: &[&str]| -> Vec<(String, Origin, bool)> {
+            paths.iter().map(|path| ((*path).to_owned(), Origin::Instruction, true)).collect()
+        };
+        // Directories behind links: in a context directory and by their own names, each once, without end nowhere.
+        let root =
+            tree(&[("docs/x/a.md", 3), ("docs/y/b.md", 3), ("docs/z/c.md", 3), (".claude/own/d.md", 3)]);
+        fs::create_dir_all(root.path().join(".cursor")).unwrap();
+        fs::create_dir_all(root.path().join(".github")).unwrap();
+        for (to, at) in [
+            ("../docs/x", ".claude/commands"),
+            ("../docs/x", ".claude/again"),
+            ("own", ".claude/other"),
+            ("../docs/y", ".cursor/rules"),
+            ("../docs/z", ".github/prompts"),
+            ("/etc", ".claude/away"),
+            ("../docs/none", ".claude/broken"),
+            ("docs/x", "plain"),
+        ] {
+            symlink(to, root.path().join(at)).unwrap();
+        }
+        let mut all = seen(root.path(), Which::Context);
+        all.sort_by(|one, other| one.0.cmp(&other.0));
+        let expected =
+            [".claude/again/a.md", ".claude/own/d.md", ".cursor/rules/b.md", ".github/prompts/c.md"];
+        assert_eq!(all, found(&expected));
+        assert_eq!(seen(root.path(), Which::Whole).len(), 4, "under their own names alone");
+        // A link to what it stands in shows the rest of it, once, and not the store of the repository.
+        let root = tree(&[("deploy.md", 3), (".claude/a.md", 3), (".git/config", 3)]);
+        symlink("..", root.path().join(".claude/commands")).unwrap();
+        assert_eq!(seen(root.path(), Which::Context), found(&[".claude/a.md", ".claude/commands/deploy.md"]));
         let deep = format!("{}CLAUDE.md", "d/".repeat(40));
         let found = seen(tree(&[(&deep, 3)]).path(), Which::Context);
         assert!(found.len() == 1 && !found[0].2, "{found:?}");
