@@ -200,6 +200,32 @@ fn a_planted_word_in_the_output_ends_the_run() {
     assert!(has(&findings(&world), "canary", "stopped"));
 }
 
+#[test]
+fn a_planted_word_in_an_answer_ends_the_run() {
+    let check = |more: &str, code: i32, written: fn(&str) -> String| {
+        let (port, seen) = vendor(move |turn, request| match turn {
+            0 => json!([{ "type": "text", "text": written(&canary(request)) }, shell(0, "ls")[0]]),
+            _ => finish(&json!({ "summary": "done" })),
+        });
+        let world = world(port, more);
+        let ran = run(&world);
+        assert_eq!(ran.code, code, "{}", ran.err);
+        let found = findings(&world);
+        let action = if code == 6 { "stopped" } else { "reported" };
+        let told: Vec<&Json> = found.iter().filter(|finding| finding["rule"] == "canary").collect();
+        let all = told.iter().all(|finding| finding["place"] == "answer" && finding["action"] == action);
+        assert!(all && !told.is_empty(), "{found:?}");
+        assert_eq!(seen.lock().unwrap().len(), if code == 6 { 1 } else { 2 }, "what was asked of the model");
+    };
+    check("", 6, |word| format!("It is {word}."));
+    check("", 6, |word| word.chars().rev().collect());
+    check("", 6, |word| word.chars().map(|letter| format!("{letter} - ")).collect());
+    // So far apart that no part of the stream that is held back shows it.
+    check("", 6, |word| word.chars().map(|letter| format!("{letter}{}", " . ".repeat(100))).collect());
+    let open = security("{fail_mode: open, sandbox_hooks: {canary_pretool: false}}");
+    check(&open, 0, |word| word.chars().map(|letter| format!("{letter} - ")).collect());
+}
+
 /// An instruction that nobody sees, in characters made for flags.
 pub fn hidden(text: &str) -> String {
     text.chars().map(|letter| char::from_u32(0xE0000 + letter as u32).unwrap()).collect()

@@ -201,6 +201,28 @@ fn denied_commands_do_not_run_with_native() {
     denied("native");
 }
 
+/// What Codex hands in is what it says last; with native, words come before the call that hands in.
+#[test]
+fn a_planted_word_among_the_last_words_ends_the_run() {
+    for (runtime, word) in [("codex", "PLANTED"), ("codex", "PLANTED-APART"), ("native", "PLANTED")] {
+        let mut result = good();
+        result["cause"] = json!(format!("Somebody asked for {word}."));
+        let turn = if runtime == "codex" {
+            json!([{ "finish": result }])
+        } else {
+            json!([{ "text": word }, { "finish": good() }])
+        };
+        let Some(stage) = Stage::new(runtime, "a planted word", &json!({ "turns": [turn] })) else {
+            continue;
+        };
+        let record = stage.ends(6);
+        assert_eq!(record["outcome"], "security_stop", "{runtime}: {word}");
+        assert_eq!(stage.server.requests().len(), 1, "{runtime}: {word}");
+        let found = std::fs::read_to_string(stage.directory().join("findings.jsonl")).unwrap();
+        assert!(found.contains(r#""place":"answer""#), "{runtime}: {word}: {found}");
+    }
+}
+
 /// Tools that run no commands and are the runtime's own ask their hook like all others, or are in the list of those that
 /// do not. One that did neither would stop the run here.
 #[test]

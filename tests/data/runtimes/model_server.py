@@ -7,7 +7,8 @@ key, are added to LOG.raw. Which turn answers is counted from the
 request's own history. Understood of a scenario: `turns`, `branches` with `user_contains` and `tool_result_contains`,
 and the blocks `text`, `shell`, `tool` with `input`, `finish`, `usage`, `sleep` in seconds
 before the answer, `pause` in seconds after each block of it, and `error` with a status. A value `{"found": PATTERN}` in an
-input is what the pattern's group last matched in a result.
+input is what the pattern's group last matched in a result. PLANTED and PLANTED-APART stand for the word that the runner
+planted.
 """
 
 import http.server
@@ -59,6 +60,15 @@ def choose(said):
     spoken = [kind == "assistant" for kind, _ in said[start:]]
     turn = sum(now and not before for before, now in zip([False] + spoken, spoken))
     return turns[turn] if turn < len(turns) else [{"text": "There is nothing more to say."}]
+
+
+def with_planted(acts, body):
+    """The same where the model repeats the word that its runner planted."""
+    said, planted = json.dumps(acts), re.search(r"The word (fs\w+) marks", json.dumps(body))
+    if "PLANTED" not in said or not planted:
+        return acts
+    word = planted.group(1)
+    return json.loads(said.replace("PLANTED-APART", ".".join(word)).replace("PLANTED", word))
 
 
 def offered(body):
@@ -160,7 +170,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             count += 1
             number = count
         said = history(body)
-        acts = choose(said)
+        acts = with_planted(choose(said), body)
         status = next((act["error"] for act in acts if "error" in act), None)
         if status is not None:
             self.send_error(status)

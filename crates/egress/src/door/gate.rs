@@ -169,10 +169,14 @@ impl Gate {
     }
 
     fn end_text(&mut self, out: &mut Vec<Frame>) -> Result<(), Halt> {
+        let in_parts = !self.released.is_empty();
         if !self.pending.is_empty() {
             self.judge_text()?;
         }
         self.release(0, out);
+        if in_parts && let Verdict::Stop(reason) = (self.judge)(&Subject::Said { text: &self.original }) {
+            return Err(Halt::Stop(reason));
+        }
         out.extend(self.waiting.drain(..).map(|(frame, _)| frame));
         let (original, released) = (std::mem::take(&mut self.original), std::mem::take(&mut self.released));
         if original != released {
@@ -245,10 +249,14 @@ mod tests {
 
     /// What the client gets, as an answer and as raw frames.
     fn pass_in(wire: Wire, blocks: Vec<Block>) -> Result<(Answer, String), Halt> {
+        pass_by(redacting(), wire, blocks)
+    }
+
+    fn pass_by(judge: Judge, wire: Wire, blocks: Vec<Block>) -> Result<(Answer, String), Halt> {
         let stop = Stop::natural(&blocks);
         let answer = Answer { id: "m".into(), model: "m".into(), blocks, stop, usage: Usage::default() };
         let (mut writer, mut reader) = (FrameWriter::new(wire), FrameReader::new(wire));
-        let mut gate = Gate::new(redacting(), wire, SECRET.len());
+        let mut gate = Gate::new(judge, wire, SECRET.len());
         let (mut fold, mut after, mut raw) = (Fold::default(), FrameReader::new(wire), String::new());
         for frame in unfold(&answer).iter().flat_map(|delta| writer.write(delta)) {
             let deltas = reader.read(&frame).unwrap();
@@ -280,6 +288,26 @@ mod tests {
         for wire in Wire::ALL {
             let outcome = pass_in(wire, vec![Block::Text("hm".into()), call("Fatal")]);
             assert_eq!(outcome, Err(Halt::Stop("the end".into())), "{wire:?}");
+        }
+    }
+
+    #[test]
+    fn what_only_the_whole_text_shows_ends_the_run() {
+        let scattered = |subject: &Subject<'_>| match subject {
+            Subject::Text { text } | Subject::Said { text } if text.contains('<') && text.contains('>') => {
+                Verdict::Stop("put together".into())
+            }
+            _ => Verdict::Pass,
+        };
+        for wire in Wire::ALL {
+            let text = format!("<{}>", "word ".repeat(2000));
+            assert_eq!(
+                pass_by(Arc::new(scattered), wire, vec![Block::Text(text)]),
+                Err(Halt::Stop("put together".into())),
+                "{wire:?}"
+            );
+            let text = format!("<{}", "word ".repeat(2000));
+            assert!(pass_by(Arc::new(scattered), wire, vec![Block::Text(text)]).is_ok(), "{wire:?}");
         }
     }
 

@@ -12,8 +12,11 @@ pub enum Subject<'a> {
     ToolResult { call_id: &'a str, tool: Option<&'a str>, text: &'a str, is_error: bool, fresh: bool },
     /// Text in a message of the user, on its way to the model: the runner's words, or what a runtime adds to them.
     UserText { text: &'a str, fresh: bool },
-    /// Text of the model, on its way to the agent.
+    /// Text of the model, on its way to the agent; of a long one the part that is held back.
     Text { text: &'a str },
+    /// A long text of the model as it came, once all of it was asked about in parts: what only the whole shows. It has
+    /// passed, so that a verdict can but end the run.
+    Said { text: &'a str },
     /// A complete tool call of the model, before the agent sees it.
     ToolCall { call_id: &'a str, tool: &'a str, input: &'a Value },
 }

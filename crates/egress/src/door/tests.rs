@@ -270,7 +270,7 @@ fn answers_are_judged_in_both_deliveries() {
     let judge: Judge = Arc::new(|subject| match subject {
         Subject::Text { text } => Verdict::Replace(text.replace("s3cret", "[gone]")),
         Subject::ToolCall { tool, input, .. } => Verdict::Deny(format!("{tool} with {input}")),
-        Subject::ToolResult { .. } | Subject::UserText { .. } => Verdict::Pass,
+        Subject::ToolResult { .. } | Subject::UserText { .. } | Subject::Said { .. } => Verdict::Pass,
     });
     let scenario = json!({"turns": [[{"text": "a s3cret, "}, {"shell": "ls"}]]});
     let scene = scene(&scenario, Setting { judge, ..Setting::default() });

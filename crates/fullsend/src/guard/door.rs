@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
 
 use egress::door::{Judge, StartSignal, Subject, Verdict};
-use scan::Origin;
+use scan::{Category, Origin};
 use serde_json::Value as Json;
 
 use super::calls::Decision;
-use super::judge::{Ask, Passed};
+use super::judge::{Ask, Passed, describe};
 use super::report::Action;
 use super::{Guard, dialect};
 use crate::event::RunEvent;
@@ -31,7 +31,10 @@ impl Guard {
 
     fn judge_at_door(&self, subject: &Subject<'_>) -> Verdict {
         match *subject {
-            Subject::Text { text } => self.answer_at_door(text),
+            Subject::Text { text } => {
+                self.repeated_at_door(text).unwrap_or_else(|| self.answer_at_door(text))
+            }
+            Subject::Said { text } => self.repeated_at_door(text).unwrap_or(Verdict::Pass),
             Subject::UserText { text, fresh } => self.user_text_at_door(text, fresh),
             Subject::ToolCall { call_id, tool, input } => self.remember(call_id, tool, input),
             Subject::ToolResult { call_id, text, is_error, fresh, .. } => {
@@ -46,12 +49,29 @@ impl Guard {
         }
     }
 
+    /// The end of the run where the model says what only it was told: somebody made it.
+    fn repeated_at_door(&self, text: &str) -> Option<Verdict> {
+        let opinion = match self.judge.repeats(text, "answer") {
+            Ok(opinion) => opinion,
+            Err(broke) => {
+                let stopped = self.tell_broken("answer", &broke);
+                return stopped.then(|| Verdict::Stop(broke.to_string()));
+            }
+        };
+        let why = self.judge.ends(&opinion).map(|finding| format!("answer: {}", describe(finding)));
+        let action = if why.is_some() { Action::Stopped } else { Action::Reported };
+        // A long text is looked at in parts that overlap, and then whole.
+        self.tell_once("answer", Origin::Output, opinion, action);
+        why.map(Verdict::Stop)
+    }
+
     fn answer_at_door(&self, text: &str) -> Verdict {
         match self.judge.answer(text) {
             Ok(Cow::Borrowed(_)) => Verdict::Pass,
             Ok(Cow::Owned(clean)) => {
                 // What was taken out is told once, when it is: the text that goes on no longer has it.
-                if let Ok(opinion) = self.judge.file(text.as_bytes(), Origin::Output, "answer") {
+                if let Ok(mut opinion) = self.judge.file(text.as_bytes(), Origin::Output, "answer") {
+                    opinion.open.retain(|finding| finding.category != Category::Canary);
                     self.tell("answer", Origin::Output, &opinion, Action::Cleaned);
                 }
                 Verdict::Replace(clean)

@@ -168,6 +168,12 @@ impl Judge {
         Ok(Passed { text, opinion, withheld })
     }
 
+    /// Whether the model says what only it was told.
+    pub fn repeats(&self, text: &str, place: &str) -> Result<Opinion, Broke> {
+        let Some(canary) = &self.canary else { return Ok(Opinion::default()) };
+        Ok(self.sorted(careful("canary", || canary.findings(text))?, place))
+    }
+
     /// What the model says, without what must not be seen. The opinion is about what had to be changed.
     pub fn answer<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, Broke> {
         careful("rules", || self.clean(text))

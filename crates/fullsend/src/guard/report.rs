@@ -1,9 +1,11 @@
 //! Findings and broken scanners as events of the run, in one shape, whoever made them.
 
+use std::sync::PoisonError;
+
 use scan::{Category, Origin};
 
-use super::Guard;
 use super::judge::{Broke, Opinion};
+use super::{Guard, key};
 use crate::event::{self, RunEvent};
 
 /// What was done about the findings of one text.
@@ -27,6 +29,17 @@ impl Guard {
             let reason = Some(reason.clone());
             self.emit.emit(RunEvent::Finding(event(place, origin, finding, "suppressed", reason)));
         }
+    }
+
+    /// The same for what may be looked at again.
+    pub fn tell_once(&self, place: &str, origin: Origin, mut opinion: Opinion, action: Action) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_news =
+            |finding: &scan::Finding| told.insert(key(&event(place, origin, finding, "", None)));
+        opinion.open.retain(|finding| is_news(finding));
+        opinion.suppressed.retain(|(finding, _)| is_news(finding));
+        drop(told);
+        self.tell(place, origin, &opinion, action);
     }
 
     /// Tells that a scanner broke; true where that must stop what was scanned.
