@@ -294,6 +294,40 @@ fn every_rule_is_on_its_page_and_has_true_and_false_cases() {
     assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
+/// The main families of injection in the languages that are promised, each with a true and a false case.
+#[test]
+fn every_language_has_true_and_false_cases() {
+    let languages = [
+        "german",
+        "french",
+        "spanish",
+        "portuguese",
+        "italian",
+        "russian",
+        "ukrainian",
+        "polish",
+        "chinese",
+        "japanese",
+        "korean",
+        "turkish",
+        "arabic",
+        "hindi",
+    ];
+    let cases = cases(Category::ContextInjection);
+    for language in languages {
+        for rule in ["instruction-override", "concealment", "exfiltration"] {
+            for label in ["attack", "benign"] {
+                let is_it = |case: &&Value| {
+                    field(case, "language") == language
+                        && field(case, "rule") == rule
+                        && field(case, "label") == label
+                };
+                assert!(cases.iter().any(|case| is_it(&case)), "{language}: no {label} of {rule}");
+            }
+        }
+    }
+}
+
 /// Families that judge a text by itself, and their switches.
 const SWITCHES: &[(Category, &str)] = &[
     (Category::UnicodeNormalizer, "unicode_normalizer"),

@@ -1,5 +1,5 @@
 //! Places where text hides from people and not from models: comments and invisible elements of HTML, titles and
-//! descriptions of links and images.
+//! descriptions of links and images, and lines that are spelled so that no rule about words would read them.
 
 use std::ops::Range;
 
@@ -29,6 +29,8 @@ pub(crate) enum Kind {
     PercentEncoded,
     Rotated,
     Reversed,
+    Digits,
+    Joined,
     Escaped,
 }
 
@@ -60,6 +62,39 @@ pub(super) const LITERALS: &[(&str, Kind)] = &[
     ("erongi", Kind::Reversed),
     ("tpmorp metsys", Kind::Reversed),
     ("slaitnederc", Kind::Reversed),
+    // The same words with digits for letters, as far as those who do that are consistent.
+    ("1gnore", Kind::Digits),
+    ("1gnor3", Kind::Digits),
+    ("1gn0re", Kind::Digits),
+    ("1gn0r3", Kind::Digits),
+    ("ign0re", Kind::Digits),
+    ("ign0r3", Kind::Digits),
+    ("ignor3", Kind::Digits),
+    ("1nstruct", Kind::Digits),
+    ("1n5truct", Kind::Digits),
+    ("1nstruc7", Kind::Digits),
+    ("1n57ruc7", Kind::Digits),
+    ("1ns7ruc7", Kind::Digits),
+    ("in5truct", Kind::Digits),
+    ("in57ruc7", Kind::Digits),
+    ("ins7ruc7", Kind::Digits),
+    ("instruct10n", Kind::Digits),
+    ("instruct1on", Kind::Digits),
+    ("instructi0n", Kind::Digits),
+    // And without spaces between them.
+    ("ignore_all_", Kind::Joined),
+    ("disregard_all_", Kind::Joined),
+    ("forget_all_", Kind::Joined),
+    ("previous_instruction", Kind::Joined),
+    ("previous-instruction", Kind::Joined),
+    ("previous.instruction", Kind::Joined),
+    ("previousinstruction", Kind::Joined),
+    ("prior_instruction", Kind::Joined),
+    ("priorinstruction", Kind::Joined),
+    ("do_not_tell_", Kind::Joined),
+    ("do.not.tell.", Kind::Joined),
+    ("do-not-tell-", Kind::Joined),
+    ("donottellthe", Kind::Joined),
 ];
 
 impl Kind {
@@ -71,13 +106,16 @@ impl Kind {
             Kind::HiddenElement => element(text, hit.end, &mut endings.element)?,
             Kind::ImageText => hit.end..image_text_end(text, hit.end, endings)?,
             Kind::LinkTitle => title(text, hit.end)?,
-            Kind::Rotated | Kind::Reversed => decode::line_around(text, hit.start),
+            Kind::Rotated | Kind::Reversed | Kind::Digits => decode::line_around(text, hit.start),
+            Kind::Joined => run_around(text, hit),
             Kind::Base64 | Kind::Hexadecimal | Kind::PercentEncoded | Kind::Escaped => return None,
         };
         let inside = &text[range.clone()];
         let content = match self {
             Kind::Rotated => inside.chars().map(decode::rotate).collect(),
             Kind::Reversed => inside.chars().rev().collect(),
+            Kind::Digits => inside.chars().map(letter_for).collect(),
+            Kind::Joined => apart(inside),
             _ => inside.to_owned(),
         };
         (content.len() > 12).then_some(Carrier { kind: self, range, content })
@@ -94,6 +132,8 @@ impl Kind {
             Kind::PercentEncoded => "percent-encoded",
             Kind::Rotated => "with rotated letters",
             Kind::Reversed => "written backwards",
+            Kind::Digits => "with digits for letters",
+            Kind::Joined => "with words run together",
             Kind::Escaped => "written in escapes",
         }
     }
@@ -102,10 +142,54 @@ impl Kind {
     pub(super) fn bonus(self) -> u32 {
         match self {
             Kind::ImageText | Kind::LinkTitle => 1,
+            // Programmers join words all day.
+            Kind::Joined => 0,
             Kind::Comment | Kind::MarkdownComment | Kind::Escaped | Kind::PercentEncoded => 2,
-            Kind::HiddenElement | Kind::Base64 | Kind::Hexadecimal | Kind::Rotated | Kind::Reversed => 4,
+            Kind::HiddenElement
+            | Kind::Base64
+            | Kind::Hexadecimal
+            | Kind::Rotated
+            | Kind::Reversed
+            | Kind::Digits => 4,
         }
     }
+}
+
+/// The letter that a digit or a sign stands for.
+fn letter_for(letter: char) -> char {
+    match letter {
+        '0' => 'o',
+        '1' | '!' => 'i',
+        '3' => 'e',
+        '4' | '@' => 'a',
+        '5' | '$' => 's',
+        '7' => 't',
+        other => other,
+    }
+}
+
+/// The words that are joined with those at `hit`.
+fn run_around(text: &str, hit: Range<usize>) -> Range<usize> {
+    let bytes = text.as_bytes();
+    let joins = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+    let before = bytes[hit.start.saturating_sub(MAX_TAG)..hit.start].iter().rev().take_while(joins).count();
+    let after = bytes[hit.end..bytes.len().min(hit.end + MAX_TAG)].iter().take_while(joins).count();
+    steps::count(before + after);
+    hit.start - before..hit.end + after
+}
+
+/// Words that signs or capitals join, with spaces between them.
+fn apart(joined: &str) -> String {
+    let mut words = String::with_capacity(joined.len() + joined.len() / 4);
+    let mut before = ' ';
+    for letter in joined.chars() {
+        if letter.is_ascii_uppercase() && before.is_ascii_lowercase() {
+            words.push(' ');
+        }
+        words.push(if matches!(letter, '_' | '.' | '-') { ' ' } else { letter });
+        before = letter;
+    }
+    words
 }
 
 /// What was last found of each text that ends a carrier. A text full of openings asks for the same ending again and
