@@ -96,7 +96,7 @@ static SEARCH: LazyLock<Search<Target>> = LazyLock::new(|| {
 });
 
 /// Bytes that are not UTF-8 become question marks, one each, so that offsets stay true.
-fn decode(bytes: &[u8]) -> Cow<'_, str> {
+pub(crate) fn decode(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Cow::Borrowed(text);
     }

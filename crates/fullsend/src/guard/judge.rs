@@ -4,12 +4,13 @@
 //! guard.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use scan::{
     Allowlist, Canary, Category, Day, Finding, LlmGuard, Origin, Redactor, Scanner, Severity, Suppression,
-    ToolCall,
+    Toggles, ToolCall,
 };
 use serde_json::Value as Json;
 
@@ -88,21 +89,37 @@ impl Judge {
         self.fail_mode == FailMode::Closed
     }
 
-    /// Everything found in one file, on its way in or out. JSON is read as it is meant.
+    /// Everything found in one file, on its way in or out. JSON is read as it is meant, too.
     pub fn file(&self, bytes: &[u8], origin: Origin, place: &str) -> Result<Opinion, Broke> {
-        let text = String::from_utf8_lossy(bytes);
-        let meant = scan::json_strings(&text).filter(|_| place.ends_with(".json"));
-        let read = meant.as_ref().map_or(bytes, |text| text.as_bytes());
-        let findings = careful("rules", || {
-            let mut findings = self.scanner.scan(read, origin);
+        let find = |text: &str| {
+            let mut findings = self.scanner.scan(text, origin);
             if origin == Origin::Output {
-                let text = meant.as_deref().unwrap_or(&text);
                 findings.extend(self.known.written().find_known(text));
                 findings.extend(self.canary.as_ref().map(|canary| canary.findings(text)).unwrap_or_default());
             }
             findings
-        })?;
+        };
+        let findings = careful("rules", || scan::find_as_meant(bytes, find))?;
         Ok(self.sorted(self.with_learned(findings, bytes, origin)?, place))
+    }
+
+    /// Credentials and the planted word in what is kept of a conversation, of each rule the first. `planted` is the
+    /// sentence that plants it, which stands there rightly.
+    pub fn transcript(&self, bytes: &[u8], planted: Option<&str>, place: &str) -> Result<Opinion, Broke> {
+        let secret_redactor = self.scanner.toggles().secret_redactor;
+        let scanner = Scanner::new(Toggles { secret_redactor, ..Toggles::NONE });
+        let find = |text: &str| {
+            let blank = |sentence: &str| text.replace(sentence, &" ".repeat(sentence.len()));
+            let text = planted.map_or(Cow::Borrowed(text), |sentence| Cow::Owned(blank(sentence)));
+            let mut findings = scanner.scan(&*text, Origin::Output);
+            findings.extend(self.known.written().find_known(&text));
+            findings.extend(self.canary.as_ref().map(|canary| canary.findings(&text)).unwrap_or_default());
+            findings
+        };
+        let mut findings = careful("rules", || scan::find_as_meant(bytes, find))?;
+        let mut told = HashSet::new();
+        findings.retain(|finding| told.insert(finding.rule));
+        Ok(self.sorted(findings, place))
     }
 
     /// What speaks against a call, and the reason to deny it if there is one.

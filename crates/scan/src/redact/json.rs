@@ -65,13 +65,27 @@ pub(crate) fn map_strings<'t>(text: &'t str, change: impl Fn(&str) -> Cow<'_, st
     Some(Cow::Owned(changed))
 }
 
-/// The strings of a JSON text as they are meant, one a line. `None` where it is no JSON, or nothing in it is escaped.
-pub fn json_strings(text: &str) -> Option<String> {
-    if !text.contains('\\') {
-        return None;
-    }
-    let strings = tokens(text)?.into_iter().filter(|token| token.kind != Kind::Number);
-    Some(strings.map(|token| decode(&text[token.range])).collect::<Vec<_>>().join("\n"))
+/// One string of a JSON text.
+pub(crate) struct JsonString {
+    /// Where it is written, with its quotes.
+    pub(crate) range: Range<usize>,
+    pub(crate) meant: String,
+    /// Whether it is a key and its value, a string too, is the next one.
+    pub(crate) has_value: bool,
+}
+
+/// The strings of a JSON text. `None` where it is no JSON.
+pub(crate) fn strings(text: &str) -> Option<Vec<JsonString>> {
+    let tokens = tokens(text)?;
+    let strings = tokens.iter().enumerate().filter(|(_, token)| token.kind != Kind::Number);
+    let read = strings.map(|(number, token)| {
+        let is_value = |next: &Token| {
+            next.kind == Kind::Text && text[token.range.end..next.range.start].trim_ascii() == ":"
+        };
+        let has_value = token.kind == Kind::Key && tokens.get(number + 1).is_some_and(is_value);
+        JsonString { range: token.range.clone(), meant: decode(&text[token.range.clone()]), has_value }
+    });
+    Some(read.collect())
 }
 
 fn redacted_string(redactor: &Redactor, decoded: &str, key: Option<&str>) -> Option<String> {
@@ -202,9 +216,9 @@ mod tests {
     #[test]
     fn an_escape_hides_nothing() {
         let text = r#"{"a":"x\u202ey","n":1,"b":"\u0044B"}"#;
-        assert_eq!(json_strings(text).as_deref(), Some("a\nx\u{202e}y\nn\nb\nDB"));
-        assert_eq!(json_strings(r#"{"a":"plain"}"#), None);
-        assert_eq!(json_strings("no \\ json"), None);
+        let meant: Vec<String> = strings(text).unwrap().into_iter().map(|string| string.meant).collect();
+        assert_eq!(meant, ["a", "x\u{202e}y", "n", "b", "DB"]);
+        assert!(strings("no \\ json").is_none());
         let cleaned = crate::clean_json(r#"{"a" : "x\u202ey\n", "n": 1.00}"#);
         assert_eq!(cleaned, r#"{"a" : "xy\n", "n": 1.00}"#);
         assert_eq!(crate::clean_json("x\u{202e}y"), "xy");
