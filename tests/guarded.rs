@@ -212,9 +212,9 @@ fn a_planted_word_in_an_answer_ends_the_run() {
         assert_eq!(ran.code, code, "{}", ran.err);
         let found = findings(&world);
         let action = if code == 6 { "stopped" } else { "reported" };
-        let told: Vec<&Json> = found.iter().filter(|finding| finding["rule"] == "canary").collect();
-        let all = told.iter().all(|finding| finding["place"] == "answer" && finding["action"] == action);
-        assert!(all && !told.is_empty(), "{found:?}");
+        let told = |finding: &&Json| finding["rule"] == "canary" && finding["place"] == "answer";
+        let told: Vec<&Json> = found.iter().filter(told).collect();
+        assert!(told.len() == 1 && told[0]["action"] == action, "{found:?}");
         assert_eq!(seen.lock().unwrap().len(), if code == 6 { 1 } else { 2 }, "what was asked of the model");
     };
     check("", 6, |word| format!("It is {word}."));
@@ -224,6 +224,35 @@ fn a_planted_word_in_an_answer_ends_the_run() {
     check("", 6, |word| word.chars().map(|letter| format!("{letter}{}", " . ".repeat(100))).collect());
     let open = security("{fail_mode: open, sandbox_hooks: {canary_pretool: false}}");
     check(&open, 0, |word| word.chars().map(|letter| format!("{letter} - ")).collect());
+}
+
+#[test]
+fn what_a_transcript_holds_is_told_and_stops_nothing_again() {
+    // Everything passes on its way, so that it comes into the transcript.
+    let (port, _) = vendor(|turn, request| match turn {
+        0 => shell(0, "cat leak.txt"),
+        1 => shell(1, &format!("echo {}", canary(request))),
+        _ => finish(&json!({ "summary": "done" })),
+    });
+    let world = world(port, &security("{sandbox_hooks: {secret_redact_posttool: false}}"));
+    world.write("repo/leak.txt", "DB_PASSWORD=hunter2-rainbow\nDB_PASSWORD=hunter3-rainbow\n");
+    let ran = run(&world);
+    assert_eq!(ran.code, 0, "the call was denied, and that is enough: {}", ran.err);
+    let found = findings(&world);
+    let place = "transcripts/conversation.json";
+    let told = |rule: &str| {
+        let at = |finding: &&Json| finding["place"] == place && finding["rule"] == rule;
+        found.iter().filter(at).map(|finding| finding["action"].as_str().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (told("password-assignment"), told("canary")),
+        (vec!["cleaned"], vec!["reported"]),
+        "{found:?}"
+    );
+    let (port, _) = runs(&["ls"]);
+    let quiet = self::world(port, "");
+    assert_eq!(run(&quiet).code, 0);
+    assert!(findings(&quiet).is_empty(), "that it was planted is nothing to tell: {:?}", findings(&quiet));
 }
 
 /// An instruction that nobody sees, in characters made for flags.

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use crate::guarded::{canary, findings, has, record, run, security};
 use crate::lab;
@@ -124,7 +124,13 @@ fn a_sighting_is_only_recorded_under_open_and_nothing_is_looked_for_when_it_is_o
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(has(&findings(&open), "canary", "reported"));
     assert!(arrived(&open).contains("-AFTER"), "{}", arrived(&open));
-    assert_eq!(findings(&open).iter().filter(|finding| finding["rule"] == "canary").count(), 1, "once");
+    let at = |place: &str| {
+        let told = |finding: &&Json| {
+            finding["rule"] == "canary" && finding["place"].as_str().unwrap().starts_with(place)
+        };
+        findings(&open).iter().filter(told).count()
+    };
+    assert_eq!((at(""), at("transcripts/")), (2, 1), "once where it left, once where the words are kept");
     let clean = sending("curl -sS -m9 -d 'nothing of it' THERE/", &format!("{{{SWITCHES}}}"));
     assert_eq!(run(&clean).code, 0);
     assert!(

@@ -152,6 +152,49 @@ fn a_file_that_is_not_there_is_said() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_does_not_hide_the_others() {
+    let world = World::new();
+    world.write("repo/fine.md", "Hello.\n");
+    world.write("repo/bad.md", format!("Hello.{}\n", hidden()));
+    world.write("repo/large.md", vec![b'x'; (64 << 20) + 1]);
+    let check = |files: &[&str], code: i32, expected: &[&str]| {
+        let ran = world.run(&[&["scan", "input", "--format", "json"], files].concat());
+        assert_eq!(ran.code, code, "{files:?}: {}", ran.all());
+        let verdicts: Vec<String> =
+            lines(&ran).iter().map(|file| file["verdict"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(verdicts, expected, "{files:?}");
+        ran.err
+    };
+    let said = check(&["gone.md", "fine.md"], 4, &["unread", "clean"]);
+    assert!(said.contains("gone.md"), "{said}");
+    check(&[".", "fine.md"], 4, &["unread", "clean"]);
+    check(&["gone.md", "bad.md"], 6, &["unread", "blocked"]);
+    check(&["large.md", "fine.md"], 6, &["unread", "clean"]);
+    check(&["large.md", "gone.md"], 6, &["unread", "unread"]);
+}
+
+#[test]
+fn json_is_read_as_it_is_written_and_as_it_is_meant() {
+    let world = World::new();
+    let text = "{\"note\": \"a\\nb\",\n \"db_password\": \"hunter2-rainbow\",\n \"hidden\": \"x\\u202ey\"}\n";
+    let found = |ran: &Ran| -> Vec<String> {
+        let rows = lines(ran)[0]["findings"].as_array().unwrap().clone();
+        let mut found: Vec<String> = rows
+            .iter()
+            .map(|row| format!("{}:{}", row["rule"].as_str().unwrap(), row["span"]["line"]))
+            .collect();
+        found.sort();
+        found
+    };
+    let expected = ["bidirectional-control:3", "password-assignment:2"];
+    for name in ["a.json", "a.jsonl", "a.txt"] {
+        world.write(&format!("repo/{name}"), text);
+        assert_eq!(found(&world.run(&["scan", "input", "--format", "json", name])), expected, "{name}");
+    }
+    assert_eq!(found(&world.run_fed(&["scan", "input", "--format", "json"], text.as_bytes())), expected);
+}
+
+#[test]
 fn a_tree_is_scanned_for_what_agents_read() {
     let world = World::new();
     world.write("repo/src/notes.md", hidden());
@@ -163,6 +206,13 @@ fn a_tree_is_scanned_for_what_agents_read() {
     let blocked: Vec<Json> = lines(&ran).into_iter().filter(|file| file["verdict"] == "blocked").collect();
     assert_eq!(blocked.len(), 1);
     assert_eq!(blocked[0]["file"], "./.claude/skills/x/references/more.txt");
+    let world = World::new();
+    world.write("repo/docs/x/deploy.md", hidden());
+    world.write("repo/.claude/settings.json", "{}");
+    std::os::unix::fs::symlink("../docs/x", world.path("repo/.claude/commands")).unwrap();
+    let ran = world.run(&["scan", "context", "--format", "json"]);
+    let found = lines(&ran).into_iter().find(|file| file["verdict"] == "blocked");
+    assert_eq!(found.expect("a directory behind a link")["file"], "./.claude/commands/deploy.md");
 }
 
 #[test]
@@ -183,6 +233,13 @@ fn addresses_are_judged() {
         assert_eq!(world.run(&["scan", "url", address]).code, 6, "{address}");
     }
     assert_eq!(world.run(&["scan", "url", "--without", "ssrf_validator", "http://10.0.0.1/"]).code, 0);
+    let fed = b"https://example.com/a\n\nhttp://10.0.0.1/\n";
+    let ran = world.run_fed(&["scan", "url", "--origin", "issue", "--format", "json", "-"], fed);
+    let seen: Vec<(Json, Json)> =
+        lines(&ran).iter().map(|line| (line["file"].clone(), line["origin"].clone())).collect();
+    let issue = json!("issue");
+    let expected = [(json!("https://example.com/a"), issue.clone()), (json!("http://10.0.0.1/"), issue)];
+    assert_eq!((ran.code, &seen[..]), (6, &expected[..]), "{}", ran.err);
 }
 
 #[test]

@@ -69,8 +69,12 @@ struct Trees {
 
 #[derive(Args, Debug)]
 struct Addresses {
+    /// Addresses; `-` for those on standard input, one a line
     #[arg(value_name = "URL", required = true)]
     addresses: Vec<String>,
+    /// Where they come from
+    #[arg(long, value_parser = origin, default_value = "web")]
+    origin: Origin,
     #[command(flatten)]
     how: How,
 }
@@ -131,13 +135,31 @@ fn scan_texts(texts: &Texts, origin: Origin) -> Result<Exit, Failure> {
     let (judge, origin) = (texts.how.judge()?, texts.origin.unwrap_or(origin));
     let standard = [PathBuf::from("-")];
     let files = if texts.files.is_empty() { &standard[..] } else { &texts.files[..] };
-    let mut all = Vec::new();
+    let (mut all, mut absent) = (Vec::new(), Vec::new());
     for file in files {
-        let missing = |error| Failure::new(Exit::Missing, format!("{}: {error}", file.display()));
-        let bytes = read(file).map_err(missing)?;
-        all.push(look(&judge, &file.to_string_lossy(), origin, &bytes));
+        let shown = file.to_string_lossy();
+        all.push(match read(file) {
+            Ok(bytes) => look(&judge, &shown, origin, &bytes),
+            Err(error) => {
+                if is_absent(&error) {
+                    absent.push(format!("{shown}: {error}"));
+                }
+                unread(&shown, origin, error.to_string())
+            }
+        });
     }
-    print(&all, texts.how.format)
+    let exit = print(&all, texts.how.format)?;
+    // A name that is misspelt is no threat; but what is one must not be hidden behind it.
+    if absent.is_empty() || all.iter().filter(|scanned| !passes(scanned)).count() > absent.len() {
+        return Ok(exit);
+    }
+    Err(Failure::new(Exit::Missing, absent.join("\n")))
+}
+
+/// Nothing can be read by this name, whoever tries.
+fn is_absent(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | NotADirectory | IsADirectory)
 }
 
 fn read(file: &Path) -> std::io::Result<Vec<u8>> {
@@ -186,21 +208,36 @@ fn points() -> Result<Vec<PathBuf>, Failure> {
     Ok(paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect())
 }
 
+/// Those that were named, with those on standard input in the place of `-`.
+fn named_addresses(addresses: &[String]) -> Result<Vec<String>, Failure> {
+    let mut all = Vec::new();
+    for address in addresses {
+        if address == "-" {
+            let missing = |error| Failure::new(Exit::Missing, format!("standard input: {error}"));
+            let text = String::from_utf8_lossy(&read(Path::new("-")).map_err(missing)?).into_owned();
+            all.extend(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
+        } else {
+            all.push(address.clone());
+        }
+    }
+    Ok(all)
+}
+
 fn scan_addresses(addresses: &Addresses) -> Result<Exit, Failure> {
     let off = addresses.how.without.iter().any(|name| name == Category::SsrfValidator.as_str());
     let scanner = Scanner::new(Toggles { ssrf_validator: !off, ..Toggles::NONE });
-    let all: Vec<Scanned> = addresses
-        .addresses
-        .iter()
-        .map(|address| {
-            let findings = scanner.scan_address(address);
+    let origin = addresses.origin;
+    let all: Vec<Scanned> = named_addresses(&addresses.addresses)?
+        .into_iter()
+        .map(|file| {
+            let findings = scanner.scan_address(&file);
             // An address is asked about because somebody is about to follow it: from high on it does not pass.
             let verdict = match scan::denies(&findings, scan::Severity::High) {
                 Some(_) => Verdict::Blocked,
                 None if findings.is_empty() => Verdict::Clean,
                 None => Verdict::Reported,
             };
-            Scanned { file: address.clone(), origin: Origin::Web, findings, suppressed: Vec::new(), verdict }
+            Scanned { file, origin, findings, suppressed: Vec::new(), verdict }
         })
         .collect();
     print(&all, addresses.how.format)
@@ -250,6 +287,9 @@ fn print(all: &[Scanned], format: Format) -> Result<Exit, Failure> {
             }
         }
     }
-    let passes = |scanned: &Scanned| matches!(scanned.verdict, Verdict::Clean | Verdict::Reported);
     Ok(if all.iter().all(passes) { Exit::Done } else { Exit::Security })
+}
+
+fn passes(scanned: &Scanned) -> bool {
+    matches!(scanned.verdict, Verdict::Clean | Verdict::Reported)
 }

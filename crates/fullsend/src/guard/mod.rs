@@ -128,6 +128,19 @@ impl Guard {
         blocked.map_or(Ok(()), |what| Err(Barred::Found(format!("{place}: {what}"))))
     }
 
+    /// Tells what stands in a transcript, which is kept without it. Everything in there was judged when it was said, and
+    /// denied, masked or withheld then: a finding stops nothing a second time.
+    pub fn review(&self, bytes: &[u8], place: &str) -> Result<(), Barred> {
+        match self.judge.transcript(bytes, self.planted().as_deref(), place) {
+            Ok(opinion) => self.tell(place, Origin::Output, &opinion, Action::Cleaned),
+            Err(broke) if self.tell_broken(place, &broke) => {
+                return Err(Barred::Broke(format!("{place}: {broke}")));
+            }
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
     /// What the scan inside found, after everything was put together there. What was told before is not news.
     pub fn heed(&self, findings: Vec<event::Finding>) -> Result<(), Barred> {
         let mut blocked = None;

@@ -167,6 +167,7 @@ impl Attempts<'_> {
             Ending::Interrupted => "interrupted".to_owned(),
         };
         emit.emit(RunEvent::AgentFinished { iteration: task.iteration, ending, turns: attempt.turns });
+        runtime::review_logs(&attempt, self.guard)?;
         Ok(attempt)
     }
 

@@ -28,7 +28,7 @@ use serde_json::Value as Json;
 
 use crate::cancel::Cancel;
 use crate::event::log::Emitter;
-use crate::guard::Guard;
+use crate::guard::{Barred, Guard};
 use crate::harness::names::RuntimeName;
 use crate::inputs::Cleared;
 use executable::Executable;
@@ -193,12 +193,21 @@ pub fn past_calls(conversation: &Conversation) -> Vec<String> {
     ids
 }
 
-/// Keeps what an attempt left to read, redacted, in the attempt's directory.
-pub fn keep_logs(attempt: &Attempt, directory: &Path, guard: &Guard) -> std::io::Result<()> {
+/// What an attempt left to read, by the names under which it is kept.
+fn logs(attempt: &Attempt) -> impl Iterator<Item = (String, &StateFile)> {
     let conversation = attempt.conversation.iter().flat_map(|conversation| &conversation.files);
     let transcripts = conversation.map(|file| (format!("transcripts/{}", name_of(&file.path)), file));
-    let logs = attempt.logs.iter().map(|file| (file.path.clone(), file));
-    for (name, file) in transcripts.chain(logs) {
+    transcripts.chain(attempt.logs.iter().map(|file| (file.path.clone(), file)))
+}
+
+/// Has the guard tell what stands in there.
+pub fn review_logs(attempt: &Attempt, guard: &Guard) -> Result<(), Barred> {
+    logs(attempt).try_for_each(|(name, file)| guard.review(&file.contents, &name))
+}
+
+/// Keeps it, redacted, in the attempt's directory.
+pub fn keep_logs(attempt: &Attempt, directory: &Path, guard: &Guard) -> std::io::Result<()> {
+    for (name, file) in logs(attempt) {
         let path = directory.join(name);
         std::fs::create_dir_all(path.parent().unwrap_or(directory))?;
         std::fs::write(path, redacted(&file.contents, guard))?;
