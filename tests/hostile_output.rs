@@ -29,25 +29,30 @@ struct Scene {
     guard: Guard,
 }
 
+/// The guard of the world's harness.
+pub fn guard(world: &World) -> Guard {
+    let layer =
+        Layer::directory(LayerKind::Repository, &world.path("repo/.fullsend"), ".fullsend".to_owned());
+    let mut library = Library::new(Layers::new(vec![layer.unwrap()]));
+    let choices = Choices { forge: None, repo: None, environment: None, today: "2026-01-01".to_owned() };
+    let resolved = resolve(&mut library, "triage", &choices, &mut Vec::new()).unwrap();
+    let emit = Emitter::create(&world.path("events.jsonl"), |_| {}).unwrap();
+    let setup = Setup {
+        harness: &resolved.harness,
+        allowlist: None,
+        suppressions: Vec::new(),
+        today: "2026-01-01",
+        path: "",
+    };
+    Guard::new(setup, &emit).unwrap()
+}
+
 impl Scene {
     fn new() -> Self {
         let world = World::with_harness();
         fs::create_dir_all(world.path("root/sandbox/workspace/output")).unwrap();
         world.write("secret", SECRET);
-        let layer =
-            Layer::directory(LayerKind::Repository, &world.path("repo/.fullsend"), ".fullsend".to_owned());
-        let mut library = Library::new(Layers::new(vec![layer.unwrap()]));
-        let choices = Choices { forge: None, repo: None, environment: None, today: "2026-01-01".to_owned() };
-        let resolved = resolve(&mut library, "triage", &choices, &mut Vec::new()).unwrap();
-        let emit = Emitter::create(&world.path("events.jsonl"), |_| {}).unwrap();
-        let setup = Setup {
-            harness: &resolved.harness,
-            allowlist: None,
-            suppressions: Vec::new(),
-            today: "2026-01-01",
-            path: "",
-        };
-        let guard = Guard::new(setup, &emit).unwrap();
+        let guard = guard(&world);
         Self { world, guard }
     }
 

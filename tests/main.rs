@@ -22,6 +22,7 @@ mod first_mistakes;
 mod fixture;
 mod guarded;
 mod guarded_places;
+mod hook_socket;
 mod hostile_output;
 mod image_builder;
 mod images;

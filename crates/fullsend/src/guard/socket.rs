@@ -7,8 +7,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
@@ -60,8 +60,16 @@ pub fn listen(directory: &Path, guard: &Guard) -> io::Result<Listening> {
     // The sandbox has an identity of its own; only what the mount shows it can be reached by it.
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666))?;
     let closed = Arc::new(AtomicBool::new(false));
-    let (guard, flag) = (guard.clone(), Arc::clone(&closed));
-    std::thread::Builder::new().name("guard".to_owned()).spawn(move || serve(&listener, &guard, &flag))?;
+    let ear = Arc::new(Ear {
+        guard: guard.clone(),
+        door: Mutex::new((listener, Pace::new(Instant::now()))),
+        closed: Arc::clone(&closed),
+        threads: AtomicUsize::new(0),
+        idle: AtomicUsize::new(0),
+    });
+    // The second waits until the first has a hook to answer.
+    start(&ear)?;
+    start(&ear)?;
     Ok(Listening { path, directory: opened, closed })
 }
 
@@ -70,28 +78,60 @@ fn short(directory: &OwnedFd) -> String {
     format!("/proc/self/fd/{}/{NAME}", directory.as_raw_fd())
 }
 
-fn serve(listener: &UnixListener, guard: &Guard, closed: &AtomicBool) {
-    let busy = Arc::new(AtomicUsize::new(0));
-    let mut pace = Pace::new(Instant::now());
-    while !closed.load(Ordering::SeqCst) {
-        let Ok((stream, _)) = listener.accept() else {
-            std::thread::sleep(Duration::from_millis(20));
-            continue;
-        };
-        std::thread::sleep(pace.next(Instant::now()));
-        while busy.load(Ordering::SeqCst) >= MAX_CONNECTIONS {
-            std::thread::sleep(Duration::from_millis(1));
+/// What the threads of one guard share. One of them waits for the next hook while others answer: a thread that had to be
+/// started first would make every hook wait for it.
+struct Ear {
+    guard: Guard,
+    /// Whoever has it waits for the next hook.
+    door: Mutex<(UnixListener, Pace)>,
+    closed: Arc<AtomicBool>,
+    threads: AtomicUsize,
+    /// Threads that answer nobody.
+    idle: AtomicUsize,
+}
+
+impl Ear {
+    /// The next hook, when it is its turn; none when the listening is over.
+    fn next(&self) -> Option<UnixStream> {
+        let mut door = self.door.lock().unwrap_or_else(PoisonError::into_inner);
+        let (listener, pace) = &mut *door;
+        while !self.closed.load(Ordering::SeqCst) {
+            let Ok((stream, _)) = listener.accept() else {
+                std::thread::sleep(Duration::from_millis(20));
+                continue;
+            };
+            std::thread::sleep(pace.next(Instant::now()));
+            return Some(stream);
         }
-        busy.fetch_add(1, Ordering::SeqCst); // undone by the thread, or below if there is none
-        let (guard, place) = (guard.clone(), Arc::clone(&busy));
-        let spawned = std::thread::Builder::new().name("hook".to_owned()).spawn(move || {
-            // A hook that went away needs no answer; it counts as one that was never asked.
-            drop(answer(&stream, &guard));
-            place.fetch_sub(1, Ordering::SeqCst);
-        });
-        if spawned.is_err() {
-            busy.fetch_sub(1, Ordering::SeqCst);
+        None
+    }
+}
+
+/// Starts one more thread, unless there are as many as there may be.
+fn start(ear: &Arc<Ear>) -> io::Result<()> {
+    let more = |threads| (threads < MAX_CONNECTIONS).then_some(threads + 1);
+    if ear.threads.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_err() {
+        return Ok(());
+    }
+    ear.idle.fetch_add(1, Ordering::SeqCst);
+    let own = Arc::clone(ear);
+    let spawned = std::thread::Builder::new().name("guard".to_owned()).spawn(move || serve(&own));
+    if spawned.is_err() {
+        ear.idle.fetch_sub(1, Ordering::SeqCst);
+        ear.threads.fetch_sub(1, Ordering::SeqCst);
+    }
+    spawned.map(|_| ())
+}
+
+fn serve(ear: &Arc<Ear>) {
+    while let Some(stream) = ear.next() {
+        if ear.idle.fetch_sub(1, Ordering::SeqCst) == 1 {
+            // Without one more, the next hook waits until this one has its answer.
+            drop(start(ear));
         }
+        // A hook that went away needs no answer; it counts as one that was never asked.
+        drop(answer(&stream, &ear.guard));
+        ear.idle.fetch_add(1, Ordering::SeqCst);
     }
 }
 
