@@ -5,6 +5,7 @@
 
 pub(crate) mod attempts;
 mod descriptors;
+mod entry;
 mod identity;
 mod interface;
 mod landlock;
