@@ -5,15 +5,15 @@ use serde_json::{Value as Json, json};
 
 use super::stage::{KEY, Stage, good};
 
-const TOKEN: &str = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
-const PASSWORD: &str = "hunter2-rainbow";
+pub const TOKEN: &str = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
+pub const PASSWORD: &str = "hunter2-rainbow";
 
 fn leak() -> String {
     format!("first line\n{KEY}\nGH_TOKEN={TOKEN}\nDB_PASSWORD={PASSWORD}\nlast line\n")
 }
 
 /// Fragments of eight characters of each secret, and of their base64 in all three alignments.
-fn fragments() -> Vec<String> {
+pub fn fragments() -> Vec<String> {
     let mut texts = vec![KEY.to_owned(), TOKEN.to_owned(), PASSWORD.to_owned()];
     for secret in [KEY, TOKEN, PASSWORD] {
         for shift in 0..3 {
@@ -27,7 +27,7 @@ fn fragments() -> Vec<String> {
     texts.iter().flat_map(fragments).collect()
 }
 
-fn base64(bytes: &[u8]) -> String {
+pub fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let group = |chunk: &[u8]| {
         let word = (0..3).fold(0u32, |word, at| word << 8 | u32::from(*chunk.get(at).unwrap_or(&0)));

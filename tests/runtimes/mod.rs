@@ -9,6 +9,7 @@ mod in_image;
 mod installing;
 mod options;
 mod own;
+mod polled;
 mod same;
 pub mod stage;
 mod streams;

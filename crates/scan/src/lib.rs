@@ -34,7 +34,7 @@ pub use meant::find_as_meant;
 pub use measure::{Case, Tally, measure};
 pub use model::{LlmGuard, MatchType, Model, ModelBroke, Score};
 pub use origin::Origin;
-pub use redact::{Redactor, StreamRedactor, TooShort};
+pub use redact::{Redactor, StreamRedactor, TooShort, unfinished};
 pub use rule::rules;
 pub use scanner::Scanner;
 pub use secrets::{Confidence, SecretMatch, find_secret, find_secret_in_field, find_secrets, format_names};

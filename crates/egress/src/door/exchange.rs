@@ -6,19 +6,23 @@ use super::judge::{Subject, Verdict};
 use super::ledger::Reservation;
 use super::liveness::NotStarted;
 use super::pace::Report;
+use super::portions::{Outputs, Placed};
 use super::upstream::{Outgoing, Reply, UpstreamError};
 use super::{Door, relay};
 use crate::event::EgressEvent;
 use crate::wire::fault::{Fault, FaultKind};
-use crate::wire::{Request, ToolResult, Wire, codec, rewrite};
+use crate::wire::{Request, ToolCall, ToolResult, Wire, codec, rewrite};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, Method, Response, StatusCode};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::Arc;
+
+/// In the place of a text that must read differently in two places.
+const TWICE: &str = "[fullsend withheld this result: it stands twice and is not the same]";
 
 pub(super) type Answered = Response<AnswerBody>;
 
@@ -161,32 +165,45 @@ async fn send(door: &Door, outgoing: Outgoing<'_>, reservation: &mut Reservation
 /// what runs in the background in messages of the user.
 fn judge_request(door: &Door, exchange: u64, asked: Asked) -> Result<Asked, Fault> {
     let Asked { wire, request, body, headers, query } = asked;
-    let tools: HashMap<&str, &str> =
-        request.tool_calls().map(|call| (call.id.as_str(), call.name.as_str())).collect();
-    let mut replaced = HashMap::new();
-    let mut heed = |text: &str, verdict: Verdict| match verdict {
-        Verdict::Pass => Ok(()),
-        Verdict::Replace(with) => {
-            replaced.insert(text.to_owned(), with);
-            Ok(())
+    let calls: HashMap<&str, &ToolCall> = request.tool_calls().map(|call| (call.id.as_str(), call)).collect();
+    let mut outputs = Outputs::new(door.portioning);
+    let (mut replaced, mut portions) = (HashMap::new(), HashSet::new());
+    let mut heed = |original: &str, judged: &Placed<'_>, verdict: Verdict| {
+        let with = match verdict {
+            Verdict::Pass if judged.text == original => return Ok(()),
+            Verdict::Pass => judged.text.clone().into_owned(),
+            Verdict::Replace(with) => with,
+            Verdict::Deny(reason) => format!("[fullsend withheld this result: {reason}]"),
+            Verdict::Stop(reason) => {
+                door.stop_by_judge(exchange, &reason);
+                return Err(Fault::new(FaultKind::Permission, format!("fullsend: {reason}")));
+            }
+        };
+        // Texts are replaced by what they are; where a portion would have to read differently in two places, neither may.
+        let is_portion = judged.continued().is_some() || portions.contains(original);
+        let differs = replaced.get(original).is_some_and(|other: &String| *other != with);
+        let with = if is_portion && differs { TWICE.to_owned() } else { with };
+        if is_portion {
+            portions.insert(original.to_owned());
         }
-        Verdict::Deny(reason) => {
-            replaced.insert(text.to_owned(), format!("[fullsend withheld this result: {reason}]"));
-            Ok(())
-        }
-        Verdict::Stop(reason) => {
-            door.stop_by_judge(exchange, &reason);
-            Err(Fault::new(FaultKind::Permission, format!("fullsend: {reason}")))
-        }
+        replaced.insert(original.to_owned(), with);
+        Ok(())
     };
     for result in request.tool_results() {
-        let (tool, fresh) = (tools.get(result.id.as_str()).copied(), door.results.is_new(result));
+        let (call, fresh) = (calls.get(result.id.as_str()).copied(), door.results.is_new(result));
         let nothing = [String::new()];
         let parts = if result.parts.is_empty() { &nothing[..] } else { &result.parts[..] };
         for text in parts {
-            let is_error = result.is_error;
-            let subject = Subject::ToolResult { call_id: &result.id, tool, text, is_error, fresh };
-            heed(text, (door.judge)(&subject))?;
+            let placed = outputs.place(call, text);
+            let subject = Subject::ToolResult {
+                call_id: &result.id,
+                tool: call.map(|call| call.name.as_str()),
+                text: &placed.text,
+                continued: placed.continued(),
+                is_error: result.is_error,
+                fresh,
+            };
+            heed(text, &placed, (door.judge)(&subject))?;
         }
     }
     for text in request.user_texts() {
@@ -195,7 +212,7 @@ fn judge_request(door: &Door, exchange: u64, asked: Asked) -> Result<Asked, Faul
             parts: vec![text.to_owned()],
             is_error: false,
         });
-        heed(text, (door.judge)(&Subject::UserText { text, fresh }))?;
+        heed(text, &Placed::alone(text), (door.judge)(&Subject::UserText { text, fresh }))?;
     }
     if replaced.is_empty() {
         return Ok(Asked { wire, request, body, headers, query });

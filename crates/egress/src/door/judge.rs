@@ -1,5 +1,6 @@
 //! What the door asks about what passes it. The guard answers; the door only obeys.
 
+use super::portions::Continued;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -8,8 +9,15 @@ pub type Judge = Arc<dyn Fn(&Subject<'_>) -> Verdict + Send + Sync>;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Subject<'a> {
     /// One part of a tool's result, on its way to the model. `fresh`: no earlier request had it. A result without text
-    /// comes as one empty part.
-    ToolResult { call_id: &'a str, tool: Option<&'a str>, text: &'a str, is_error: bool, fresh: bool },
+    /// comes as one empty part. `continued`: the text goes on with what a command printed in earlier results.
+    ToolResult {
+        call_id: &'a str,
+        tool: Option<&'a str>,
+        text: &'a str,
+        continued: Option<Continued<'a>>,
+        is_error: bool,
+        fresh: bool,
+    },
     /// Text in a message of the user, on its way to the model: the runner's words, or what a runtime adds to them.
     UserText { text: &'a str, fresh: bool },
     /// Text of the model, on its way to the agent; of a long one the part that is held back.

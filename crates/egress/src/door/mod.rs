@@ -8,6 +8,7 @@ pub mod judge;
 pub mod ledger;
 pub mod liveness;
 mod pace;
+pub mod portions;
 pub mod price;
 pub mod recording;
 mod relay;
@@ -21,6 +22,7 @@ pub use judge::{Judge, Subject, Verdict};
 pub use ledger::{Budget, ModelUsage};
 pub use liveness::{ResultDigest, StartSignal};
 pub use pace::PaceLimits;
+pub use portions::{Continued, Portion, Portioning};
 pub use price::{Money, PriceList};
 pub(crate) use serve::serve_stream;
 pub use serve::{Serving, start};
@@ -40,6 +42,7 @@ pub struct DoorConfig {
     pub budget: Budget,
     pub prices: PriceList,
     pub judge: Judge,
+    pub portioning: Portioning,
     pub on_event: OnEvent,
     pub limits: DoorLimits,
     /// `None`: a runtime without a start hook.
@@ -56,6 +59,7 @@ impl DoorConfig {
             budget: Budget::default(),
             prices: PriceList::built_in(),
             judge: judge::pass_all(),
+            portioning: Portioning::NONE,
             on_event,
             limits: DoorLimits::default(),
             start: None,
@@ -100,6 +104,7 @@ pub struct Door {
     upstream: Upstream,
     ledger: Arc<Ledger>,
     judge: Judge,
+    portioning: Portioning,
     on_event: OnEvent,
     limits: DoorLimits,
     pace: Pace,
@@ -112,11 +117,22 @@ pub struct Door {
 
 impl Door {
     pub fn new(config: DoorConfig) -> Self {
-        let DoorConfig { upstream, budget, prices, judge, on_event, limits, start, known_results } = config;
+        let DoorConfig {
+            upstream,
+            budget,
+            prices,
+            judge,
+            portioning,
+            on_event,
+            limits,
+            start,
+            known_results,
+        } = config;
         Self {
             upstream,
             ledger: Arc::new(Ledger::new(budget, prices, Arc::clone(&on_event))),
             judge,
+            portioning,
             on_event,
             limits,
             pace: Pace::new(limits.pace),

@@ -58,6 +58,7 @@ fn scene(scenario: &Value, setting: Setting) -> Scene {
         budget,
         prices,
         judge,
+        portioning: Portioning::NONE,
         on_event,
         limits,
         start,

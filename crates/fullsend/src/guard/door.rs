@@ -4,12 +4,12 @@
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
 
-use egress::door::{Judge, StartSignal, Subject, Verdict};
+use egress::door::{Continued, Judge, Portioning, StartSignal, Subject, Verdict};
 use scan::{Category, Origin};
 use serde_json::Value as Json;
 
 use super::calls::Decision;
-use super::judge::{Ask, Passed, describe};
+use super::judge::{Ask, Passed, describe, name};
 use super::report::Action;
 use super::{Guard, dialect};
 use crate::event::RunEvent;
@@ -17,7 +17,22 @@ use crate::event::RunEvent;
 /// How long the model's first request waits for the start hook.
 const START_PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
+/// What comes to the door as a result.
+struct AtDoor<'a> {
+    place: &'a str,
+    call: Option<&'a (String, Json)>,
+    text: &'a str,
+    continued: Option<Continued<'a>>,
+    /// No earlier request had it: what is found is told.
+    fresh: bool,
+}
+
 impl Guard {
+    /// How the run's runtime gives output in portions.
+    pub fn portioning(&self) -> Portioning {
+        dialect::portioning(self.runtime)
+    }
+
     /// The same guard, as the door asks it.
     pub fn door_judge(&self) -> Judge {
         let guard = self.clone();
@@ -37,14 +52,15 @@ impl Guard {
             Subject::Said { text } => self.repeated_at_door(text).unwrap_or(Verdict::Pass),
             Subject::UserText { text, fresh } => self.user_text_at_door(text, fresh),
             Subject::ToolCall { call_id, tool, input } => self.remember(call_id, tool, input),
-            Subject::ToolResult { call_id, text, is_error, fresh, .. } => {
+            Subject::ToolResult { call_id, text, continued, is_error, fresh, .. } => {
                 if fresh && let Err(stop) = self.match_result(call_id, text, is_error) {
                     return stop;
                 }
                 let call = self.calls.lock().unwrap_or_else(PoisonError::into_inner).get(call_id);
                 let marked = is_error || dialect::habits(self.runtime).errors_are_marked;
                 let place = format!("result/{}", call.as_ref().map_or("unknown", |(tool, _)| tool));
-                self.result_at_door(&place, call.as_ref(), text, marked.then_some(!is_error), fresh)
+                let result = AtDoor { place: &place, call: call.as_ref(), text, continued, fresh };
+                self.result_at_door(&result, marked.then_some(!is_error))
             }
         }
     }
@@ -112,23 +128,30 @@ impl Guard {
     /// say, only the run's own values are masked: it was scanned on its way in.
     fn user_text_at_door(&self, text: &str, fresh: bool) -> Verdict {
         if dialect::habits(self.runtime).events.iter().any(|mark| text.contains(mark)) {
-            return self.result_at_door("result/event", None, text, None, fresh);
+            let place = "result/event";
+            return self.result_at_door(&AtDoor { place, call: None, text, continued: None, fresh }, None);
         }
         let masked = self.mask(text);
         if masked == text { Verdict::Pass } else { Verdict::Replace(masked) }
     }
 
     /// What the hook after the call should have done already. A result that a hook could not keep back ends the run.
-    fn result_at_door(
-        &self,
-        place: &str,
-        call: Option<&(String, Json)>,
-        text: &str,
-        succeeded: Option<bool>,
-        fresh: bool,
-    ) -> Verdict {
-        let Passed { text: clean, opinion, withheld } = match self.judge.result(call, text, succeeded) {
-            Ok(passed) => passed,
+    fn result_at_door(&self, result: &AtDoor<'_>, succeeded: Option<bool>) -> Verdict {
+        let AtDoor { place, call, text, continued, fresh } = *result;
+        let judged = self.judge.continued(text, continued, place).and_then(|(joined, began)| {
+            let Passed { text: clean, mut opinion, withheld } =
+                self.judge.result(call, &joined, succeeded)?;
+            opinion.open.extend(began.open);
+            opinion.suppressed.extend(began.suppressed);
+            let withheld = withheld.or_else(|| self.judge.ends(&opinion).map(name));
+            let cleaned = match clean {
+                Cow::Owned(clean) => Some(clean),
+                Cow::Borrowed(same) => (same != text).then(|| same.to_owned()),
+            };
+            Ok((cleaned, opinion, withheld))
+        });
+        let (cleaned, opinion, withheld) = match judged {
+            Ok(judged) => judged,
             Err(broke) if self.tell_broken(place, &broke) => return Verdict::Stop(broke.to_string()),
             Err(_) => return Verdict::Pass,
         };
@@ -136,10 +159,10 @@ impl Guard {
             let action = if withheld.is_some() { Action::Stopped } else { Action::Cleaned };
             self.tell(place, Origin::Tool, &opinion, action);
         }
-        match (withheld, clean) {
+        match (withheld, cleaned) {
             (Some(why), _) => Verdict::Stop(format!("{place}: {why}")),
-            (None, Cow::Owned(clean)) => Verdict::Replace(clean),
-            (None, Cow::Borrowed(_)) => Verdict::Pass,
+            (None, Some(clean)) => Verdict::Replace(clean),
+            (None, None) => Verdict::Pass,
         }
     }
 }

@@ -8,9 +8,10 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use egress::door::Continued;
 use scan::{
-    Allowlist, Canary, Category, Day, Finding, LlmGuard, Origin, Redactor, Scanner, Severity, Suppression,
-    Toggles, ToolCall,
+    Allowlist, Canary, Category, Day, Finding, LlmGuard, Origin, Redactor, Scanner, Severity, Span,
+    Suppression, Toggles, ToolCall,
 };
 use serde_json::Value as Json;
 
@@ -175,9 +176,7 @@ impl Judge {
         })?;
         let findings = self.with_learned(result.findings, text.as_bytes(), Origin::Tool)?;
         let opinion = self.sorted(findings, &format!("result/{tool}"));
-        // Without its words: they would steer whoever reads this instead.
-        let withheld =
-            self.ends(&opinion).map(|finding| format!("{} in line {}", finding.rule, finding.span.line));
+        let withheld = self.ends(&opinion).map(name);
         let text = match &withheld {
             Some(why) => Cow::Owned(format!("[fullsend withheld this text: {why}]")),
             None => result.text,
@@ -189,6 +188,46 @@ impl Judge {
     pub fn repeats(&self, text: &str, place: &str) -> Result<Opinion, Broke> {
         let Some(canary) = &self.canary else { return Ok(Opinion::default()) };
         Ok(self.sorted(careful("canary", || canary.findings(text))?, place))
+    }
+
+    /// A part of what a command printed, without what began before it, and what was found across the border.
+    pub fn continued<'t>(
+        &self,
+        text: &'t str,
+        continued: Option<Continued<'_>>,
+        place: &str,
+    ) -> Result<(Cow<'t, str>, Opinion), Broke> {
+        let Some(Continued { at, before }) = continued else {
+            return Ok((Cow::Borrowed(text), Opinion::default()));
+        };
+        let redactor = self.known.results();
+        let (head, printed) = text.split_at(at);
+        let (masked, findings) = careful("rules", || {
+            let tool = ToolCall { tool: "", input: "", command: None, address: None };
+            let joined = format!("{before}{printed}");
+            let found = self.scanner.after_tool(&tool, &joined, None, self.surroundings(&redactor)).findings;
+            let across = |finding: &Finding| {
+                (finding.span.start..finding.span.end).contains(&before.len())
+                    && finding.span.start < before.len()
+            };
+            let findings: Vec<Finding> = found.into_iter().filter(across).collect();
+            let masked = redactor.redact_after(before, printed);
+            // Hidden characters on both sides of a border must not hide what lies across it.
+            let cleaned = scan::clean(&masked);
+            let again = redactor.redact_after(&scan::clean(before), &cleaned).into_owned();
+            (if again == cleaned { masked.into_owned() } else { again }, findings)
+        })?;
+        let findings = findings.into_iter().map(|finding| Finding {
+            span: Span {
+                start: at,
+                end: at + finding.span.end - before.len(),
+                line: line_of(head),
+                column: 1,
+            },
+            ..finding
+        });
+        let opinion = self.sorted(findings.collect(), place);
+        Ok((Cow::Owned(format!("{head}{masked}")), opinion))
     }
 
     /// What the model says, without what must not be seen. The opinion is about what had to be changed.
@@ -272,6 +311,16 @@ impl Judge {
 /// `rule, line N: what stands there`
 pub fn describe(finding: &Finding) -> String {
     format!("{} in line {}: {}", finding.rule, finding.span.line, finding.excerpt)
+}
+
+/// Without its words: they would steer whoever reads this instead.
+pub fn name(finding: &Finding) -> String {
+    format!("{} in line {}", finding.rule, finding.span.line)
+}
+
+/// The number of the line after a text.
+fn line_of(head: &str) -> u32 {
+    u32::try_from(head.matches('\n').count() + 1).unwrap_or(u32::MAX)
 }
 
 /// Our own bug in a rule must not look like a clean text.

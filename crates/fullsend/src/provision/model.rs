@@ -83,7 +83,8 @@ pub fn door(checked: &Checked, around: &Surroundings<'_>) -> Result<Arc<Door>, M
     let (budget, judge) = (budget(checked), around.guard.door_judge());
     let start = Some(around.guard.start_signal());
     let upstream = recorded(provider, around)?;
-    let config = DoorConfig { budget, judge, start, ..DoorConfig::new(upstream, on_event) };
+    let portioning = around.guard.portioning();
+    let config = DoorConfig { budget, judge, portioning, start, ..DoorConfig::new(upstream, on_event) };
     priced(checked, &config)?;
     Ok(Arc::new(Door::new(config)))
 }

@@ -1,6 +1,7 @@
 //! Masks credentials: those that the secret rules recognise, and the exact values that this run knows, in every
 //! encoding in which they are likely to appear. Masking twice changes nothing.
 
+mod continued;
 mod encoded;
 pub(crate) mod forms;
 pub(crate) mod json;
@@ -18,6 +19,7 @@ use crate::hit::Hit;
 use crate::report::report;
 use crate::rule;
 use crate::secrets;
+pub use continued::unfinished;
 use known::KnownValues;
 use marker::Marker;
 pub use stream::StreamRedactor;

@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use crate::search::{Literal, Search};
+pub(crate) use boundary::is_token_byte;
 use checksum::Outcome;
 use format::Matcher;
 pub(crate) use key_block::open_block;

@@ -1,6 +1,8 @@
 //! Codex: its shell tools are all called `Bash` towards hooks, a patch is a command too; a result is replaced by
 //! blocking it with the text that the model is to see instead.
 
+use egress::door::Portion;
+use egress::wire::ToolCall;
 use serde_json::{Value as Json, json};
 
 use super::{HookAnswer, HookEvent, text};
@@ -8,6 +10,9 @@ use crate::guard::calls::{Decision, Habits};
 
 /// Their feature is off; but the newest models bring these tools along whatever the configuration says.
 const NO_SUB_AGENTS: &str = "sub-agents of Codex are switched off; do this work yourself";
+
+const HEAD_STARTS: [&str; 2] = ["Chunk ID: ", "Wall time: "];
+const MOST_HEAD_LINES: usize = 12;
 
 pub(super) const HABITS: Habits = Habits {
     tools_without_hooks: &["write_stdin", "update_plan", "request_user_input", "tool_search"],
@@ -53,6 +58,31 @@ pub(super) fn replacement(cleaned: &Json) -> HookAnswer {
     HookAnswer::json(&json!({ "decision": "block", "reason": text }))
 }
 
+/// `exec_command` gives what a command printed until then, `write_stdin` what it printed since: both below a few lines of
+/// Codex's own, unless a hook put its own text in their place.
+pub(super) fn portion(call: &ToolCall, text: &str) -> Option<Portion> {
+    let head = head(text);
+    let running = head.lines().find_map(|line| line.strip_prefix("Process running with session ID "));
+    let session = match call.name.as_str() {
+        "exec_command" => running?.to_owned(),
+        "write_stdin" if text.starts_with("write_stdin failed") => return None,
+        "write_stdin" => call.input["session_id"].to_string(),
+        _ => return None,
+    };
+    Some(Portion { session, output: head.len()..text.len(), is_running: running.is_some() })
+}
+
+/// Codex's own lines, which come first.
+fn head(text: &str) -> &str {
+    let lines = text.split_inclusive('\n').take(MOST_HEAD_LINES);
+    let mut ends = lines.scan(0, |end, line| {
+        *end += line.len();
+        Some((*end, line.trim_end()))
+    });
+    let end = ends.find(|(_, line)| *line == "Output:").map_or(0, |(end, _)| end);
+    if HEAD_STARTS.iter().any(|start| text.starts_with(start)) { &text[..end] } else { "" }
+}
+
 /// All shells have one name towards hooks.
 fn name_of(tool: &str) -> &str {
     if matches!(tool, "exec_command" | "shell" | "shell_command" | "local_shell") { "Bash" } else { tool }
@@ -66,4 +96,94 @@ fn same(asked: (&str, &Json), hooked: (&str, &Json)) -> bool {
     let hooked = hooked.1["command"].as_str();
     let given = [&asked.1["cmd"], &asked.1["command"], &asked.1["input"], asked.1];
     hooked.is_some() && given.iter().any(|value| value.as_str() == hooked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use egress::door::portions::Outputs;
+    use proptest::prelude::*;
+    use scan::Redactor;
+
+    const KEY: &str = "sk-test-4f9c1d7a2b8e6035";
+    const TOKEN: &str = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
+
+    fn call(name: &str, input: Json) -> ToolCall {
+        ToolCall { id: String::new(), name: name.to_owned(), input }
+    }
+
+    /// What Codex sends when a command prints these parts, one for each look at it.
+    fn results(parts: &[String]) -> Vec<(ToolCall, String)> {
+        let result = |(number, part): (usize, &String)| {
+            let how = match number + 1 {
+                all if all == parts.len() => "Process exited with code 0",
+                _ => "Process running with session ID 77",
+            };
+            let call = match number {
+                0 => call("exec_command", json!({ "cmd": "x" })),
+                _ => call("write_stdin", json!({ "session_id": 77 })),
+            };
+            (call, format!("Chunk ID: {number:06}\nWall time: 0.1 seconds\n{how}\nOutput:\n{part}"))
+        };
+        parts.iter().enumerate().map(result).collect()
+    }
+
+    /// What the model is shown of each.
+    fn shown(parts: &[String]) -> Vec<String> {
+        let redactor = Redactor::with_known([("key", KEY)]).unwrap();
+        let mut outputs = Outputs::new(super::super::portioning(crate::harness::names::RuntimeName::Codex));
+        let show = |(call, text): (ToolCall, String)| {
+            let placed = outputs.place(Some(&call), &text);
+            let Some(continued) = placed.continued() else { return text };
+            redactor.redact_after(continued.before, &placed.text[continued.at..]).into_owned()
+        };
+        results(parts).into_iter().map(show).collect()
+    }
+
+    fn cut(text: &str, mut places: Vec<usize>) -> Vec<String> {
+        places.sort_unstable();
+        let mut at = 0;
+        let mut parts: Vec<String> = Vec::new();
+        for place in places.into_iter().map(|place| place % (text.len() + 1)).chain([text.len()]) {
+            let end = text.floor_char_boundary(place.max(at));
+            parts.push(text[at..end].to_owned());
+            at = end;
+        }
+        parts
+    }
+
+    proptest! {
+        #[test]
+        fn no_border_lets_a_secret_through(
+            before in "[ -~\\n]{0,30}",
+            places in proptest::collection::vec(0usize..400, 1..6),
+            secret in prop_oneof![Just(KEY), Just(TOKEN)],
+        ) {
+            let text = format!("{before}\n{secret}\nend");
+            let parts = shown(&cut(&text, places));
+            for at in 0..=secret.len() - 8 {
+                let fragment = &secret[at..at + 8];
+                prop_assert!(parts.iter().all(|part| !part.contains(fragment)), "{fragment} in {parts:?}");
+            }
+        }
+
+        #[test]
+        fn ordinary_words_stay_as_they_are(
+            text in "([a-z]{1,12}[ .\\n]){0,30}",
+            places in proptest::collection::vec(0usize..400, 1..6),
+        ) {
+            prop_assert_eq!(shown(&cut(&text, places)).concat(), text);
+        }
+    }
+
+    #[test]
+    fn results_that_are_no_portions_are_left_alone() {
+        let alone = |name: &str, text: &str| portion(&call(name, json!({ "session_id": 7 })), text).is_none();
+        assert!(alone("exec_command", "Chunk ID: 1\nProcess exited with code 0\nOutput:\nx"));
+        assert!(alone("exec_command", "printed\nProcess running with session ID 7\nOutput:\nx"));
+        assert!(alone("write_stdin", "write_stdin failed: Unknown process id 7"));
+        assert!(alone("apply_patch", "Chunk ID: 1\nProcess running with session ID 7\nOutput:\nx"));
+        let replaced = portion(&call("write_stdin", json!({ "session_id": 7 })), "[REDACTED:key] done");
+        assert_eq!(replaced.map(|portion| portion.output), Some(0..19));
+    }
 }

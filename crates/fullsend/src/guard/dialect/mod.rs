@@ -5,6 +5,7 @@ mod claude;
 mod codex;
 pub mod native;
 
+use egress::door::Portioning;
 use serde_json::Value as Json;
 
 use super::calls::{Decision, Habits};
@@ -79,6 +80,14 @@ pub fn habits(runtime: RuntimeName) -> Habits {
         RuntimeName::Claude => claude::HABITS,
         RuntimeName::Codex => codex::HABITS,
         RuntimeName::Native => native::HABITS,
+    }
+}
+
+/// How the output of one command comes in several results. Two of the runtimes give it whole.
+pub fn portioning(runtime: RuntimeName) -> Portioning {
+    match runtime {
+        RuntimeName::Claude | RuntimeName::Native => Portioning::NONE,
+        RuntimeName::Codex => Portioning { read: codex::portion, waits_from: scan::unfinished },
     }
 }
 
