@@ -1,35 +1,63 @@
 //! Turns byte offsets into lines and columns. Built only when there is something to report, because a clean text
-//! needs no lines.
+//! needs no lines; and counts newlines by the block, because most lines are never asked for.
 
 use crate::finding::Span;
 
-const MAX_COUNTED: usize = 64 * 1024;
+const BLOCK: usize = 4096;
+/// Longer lines are giants.
+const MAX_LINE: usize = 64 * 1024;
 
 pub(crate) struct LineIndex<'t> {
     text: &'t str,
-    starts: Vec<usize>,
+    /// How many newlines stand before each block.
+    before_block: Vec<usize>,
 }
 
 impl<'t> LineIndex<'t> {
     pub(crate) fn new(text: &'t str) -> Self {
-        let after_newlines = memchr::memchr_iter(b'\n', text.as_bytes()).map(|at| at + 1);
-        LineIndex { text, starts: std::iter::once(0).chain(after_newlines).collect() }
+        let blocks = text.as_bytes().chunks(BLOCK).scan(0, |lines, block| {
+            let before = *lines;
+            *lines += newlines(block);
+            Some(before)
+        });
+        LineIndex { text, before_block: blocks.collect() }
     }
 
     pub(crate) fn span(&self, start: usize, end: usize) -> Span {
-        let line = self.starts.partition_point(|line_start| *line_start <= start) - 1;
-        let before = &self.text[self.starts[line]..start];
+        let before = &self.text[self.line_start(start)..start];
         // Counting characters again for each finding of a giant line would be quadratic; there, bytes do.
-        let column = if before.len() > MAX_COUNTED { before.len() } else { before.chars().count() } + 1;
-        Span { start, end, line: saturate(line + 1), column: saturate(column) }
+        let column = if before.len() > MAX_LINE { before.len() } else { before.chars().count() } + 1;
+        Span { start, end, line: saturate(self.newlines_before(start) + 1), column: saturate(column) }
     }
 
-    /// The bytes of the line that holds `at`, without its newline.
+    /// The bytes of the line that holds `at`, without its newline; a giant line is followed for a while only.
     pub(crate) fn line_range(&self, at: usize) -> (usize, usize) {
-        let line = self.starts.partition_point(|line_start| *line_start <= at) - 1;
-        let end = self.starts.get(line + 1).map_or(self.text.len(), |next| next - 1);
-        (self.starts[line], end)
+        let to = self.text.floor_char_boundary((at + MAX_LINE).min(self.text.len()));
+        let end = memchr::memchr(b'\n', &self.text.as_bytes()[at..to]).map_or(to, |newline| at + newline);
+        (self.line_start(at), end)
     }
+
+    fn newlines_before(&self, at: usize) -> usize {
+        // After the last byte of a full block there is no further one.
+        let block = (at / BLOCK).min(self.before_block.len().saturating_sub(1));
+        let counted = self.before_block.get(block).copied().unwrap_or(0);
+        counted + newlines(&self.text.as_bytes()[block * BLOCK..at])
+    }
+
+    fn line_start(&self, at: usize) -> usize {
+        let line = self.newlines_before(at);
+        // The newline before the line is in the last block that fewer newlines stand before.
+        let Some(block) = self.before_block.partition_point(|before| *before < line).checked_sub(1) else {
+            return 0;
+        };
+        let start = block * BLOCK;
+        let part = &self.text.as_bytes()[start..at.min(start + BLOCK)];
+        memchr::memrchr(b'\n', part).map_or(0, |newline| start + newline + 1)
+    }
+}
+
+fn newlines(bytes: &[u8]) -> usize {
+    memchr::memchr_iter(b'\n', bytes).count()
 }
 
 fn saturate(number: usize) -> u32 {
@@ -39,6 +67,23 @@ fn saturate(number: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As a plain walk over the text counts, on both sides of every border between blocks.
+    #[test]
+    fn lines_are_found_across_blocks() {
+        for gap in [1, 7, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK] {
+            let text = format!("{}\n", "x".repeat(gap)).repeat(4 * BLOCK / gap + 2);
+            let index = LineIndex::new(&text);
+            for at in (0..=text.len()).filter(|at| (at + 2) % BLOCK < 5 || at + 2 > text.len()) {
+                let line_start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+                let Span { line, column, .. } = index.span(at, at);
+                assert_eq!(line as usize, text[..at].matches('\n').count() + 1, "{at} of {gap}");
+                assert_eq!(column as usize, at - line_start + 1, "{at} of {gap}");
+                let line_end = text[at..].find('\n').map_or(text.len(), |newline| at + newline);
+                assert_eq!(index.line_range(at), (line_start, line_end), "{at} of {gap}");
+            }
+        }
+    }
 
     #[test]
     fn columns_count_characters() {

@@ -1,17 +1,19 @@
 //! The one-pass search: every literal of every rule, found in one walk over the text without regard to ASCII case.
-//! Four bytes at a time are looked up in a table that fits in the fastest cache, without a branch that depends on the
-//! text; only where they could begin a literal is anything compared. What a literal means is the caller's; the search
-//! only says where it stands.
+//! The beginning of a literal is looked up in a table that fits in the fastest cache, in plain loops over many places
+//! that have no branch which depends on the text; only where a literal could begin is anything compared. What a literal
+//! means is the caller's; the search only says where it stands.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use memchr::memmem::Finder;
-
-/// Sixteen bits of hash: two tables of eight kilobytes.
-const HASH_BITS: u32 = 17;
-const WORDS: usize = 1 << (HASH_BITS - 6);
+/// How many beginnings of literals are told apart at first, by three bytes, and then by more.
+const FIRST: usize = 1 << 15;
+const SECOND: usize = 1 << 17;
+const PAIRS: usize = 1 << 16;
 /// As many places are looked at before those that could begin a literal are compared.
 const BLOCK: usize = 2048;
+/// Places that are looked up in one go.
+const LANES: usize = 8;
 /// An escape before a word is at most this long.
 const ESCAPE: usize = 6;
 
@@ -34,8 +36,8 @@ impl Literal {
 
 pub(crate) struct Search<T> {
     table: Table,
-    /// Literals of two bytes. There are few, and each is looked for on its own.
-    pairs: Vec<(u16, Finder<'static>)>,
+    /// The few literals of two bytes, in all their cases.
+    pairs: BTreeMap<[u8; 2], Vec<u16>>,
     literals: Vec<(Literal, T)>,
 }
 
@@ -43,80 +45,74 @@ impl<T> Search<T> {
     /// Literals have two bytes or more.
     pub(crate) fn new(literals: impl IntoIterator<Item = (Literal, T)>) -> Self {
         let literals: Vec<(Literal, T)> = literals.into_iter().collect();
-        let (mut entries, mut pairs) = (Vec::new(), Vec::new());
+        let mut entries = Vec::new();
+        let mut pairs: BTreeMap<[u8; 2], Vec<u16>> = BTreeMap::new();
         for (index, (literal, _)) in literals.iter().enumerate() {
             let index = u16::try_from(index).expect("there are not that many literals");
             match literal.text.len() {
                 0 | 1 => unreachable!("a literal of one byte would be found everywhere"),
-                2 => pairs.extend(spellings(literal).map(|pair| (index, Finder::new(&pair).into_owned()))),
+                2 => spellings(literal).for_each(|pair| pairs.entry(pair).or_default().push(index)),
                 _ => entries.push(Entry::new(literal, index)),
             }
         }
         // At one place, longer literals come first.
         entries.sort_by_key(|entry| (entry.length == 3, entry.index));
-        Search { table: Table::new(&entries), pairs, literals }
+        Search { table: Table::new(&entries, pairs.keys()), pairs, literals }
     }
 
     /// Calls `visit` for every occurrence of every literal, overlapping ones included, in order of place.
     pub(crate) fn each<'s>(&'s self, text: &str, mut visit: impl FnMut(&'s T, Range<usize>)) {
         let bytes = text.as_bytes();
-        let mut places = [0u32; BLOCK];
-        let mut others = Vec::new();
+        let mut looked_at = LookedAt::new();
         for start in (0..bytes.len()).step_by(BLOCK) {
             let block = start..bytes.len().min(start + BLOCK);
-            let count = self.table.candidates(bytes, &block, &mut places);
-            self.after_escapes(bytes, &block, &mut others);
-            self.pairs(bytes, &block, &mut others);
-            if others.is_empty() {
-                for place in &places[..count] {
-                    self.compare(bytes, start, *place, &mut visit);
-                }
-            } else {
-                others.extend_from_slice(&places[..count]);
-                others.sort_unstable();
-                others.dedup();
-                for place in others.drain(..) {
-                    self.compare(bytes, start, place, &mut visit);
+            let mut places = self.table.candidates(bytes, &block, &mut looked_at);
+            self.after_escapes(bytes, &block, &mut places);
+            for (word, mut places) in places.into_iter().enumerate() {
+                while places != 0 {
+                    self.compare(bytes, start + 64 * word + places.trailing_zeros() as usize, &mut visit);
+                    places &= places - 1;
                 }
             }
         }
     }
 
     /// A word may begin right behind an escape such as `\n` or `%20`, where a letter stands before it.
-    fn after_escapes(&self, bytes: &[u8], block: &Range<usize>, places: &mut Vec<u32>) {
+    fn after_escapes(&self, bytes: &[u8], block: &Range<usize>, places: &mut Places) {
         let from = block.start.saturating_sub(ESCAPE);
         for at in memchr::memchr2_iter(b'\\', b'%', &bytes[from..block.end]).map(|at| from + at) {
             let behind = (at + 1).max(block.start)..(at + 1 + ESCAPE).min(block.end);
-            places.extend(
-                behind
-                    .filter(|at| self.table.may_begin(four(bytes, *at), u64::MAX))
-                    .map(|at| place(at - block.start)),
-            );
+            for at in behind.filter(|at| self.table.may_begin(bytes, *at)) {
+                places[(at - block.start) / 64] |= 1 << ((at - block.start) % 64);
+            }
         }
     }
 
-    fn pairs(&self, bytes: &[u8], block: &Range<usize>, places: &mut Vec<u32>) {
-        let window = &bytes[block.start..bytes.len().min(block.end + 1)];
-        for (_, finder) in &self.pairs {
-            places.extend(finder.find_iter(window).map(|at| place(at) | PAIR));
+    #[inline(always)]
+    fn compare<'s>(&'s self, bytes: &[u8], at: usize, visit: &mut impl FnMut(&'s T, Range<usize>)) {
+        let beginning = eight(bytes, at) | FOLD;
+        for hash in [hash(beginning & LONG), hash(beginning & SHORT)] {
+            if self.table.is_likely(hash) {
+                self.compare_entries(bytes, at, hash, visit);
+            }
+        }
+        if let Some(pair) = bytes[at..].first_chunk::<2>()
+            && self.table.is_pair(*pair)
+        {
+            self.pairs[pair].iter().for_each(|index| self.verify(bytes, at, *index, visit));
         }
     }
 
     #[inline(never)]
-    fn compare<'s>(
+    fn compare_entries<'s>(
         &'s self,
         bytes: &[u8],
-        start: usize,
-        place: u32,
+        at: usize,
+        hash: usize,
         visit: &mut impl FnMut(&'s T, Range<usize>),
     ) {
-        let at = start + (place >> 1) as usize;
-        if place & PAIR != 0 {
-            let found = self.pairs.iter().filter(|(_, pair)| bytes[at..].starts_with(pair.needle()));
-            return found.for_each(|(index, _)| self.verify(bytes, at, *index, visit));
-        }
-        let beginning = eight(bytes, at);
-        for entry in self.table.entries(four(bytes, at)).iter().filter(|entry| entry.begins(beginning)) {
+        let beginning = eight(bytes, at) | FOLD;
+        for entry in self.table.entries(hash).iter().filter(|entry| entry.begins(beginning)) {
             self.verify(bytes, at, entry.index, visit);
         }
     }
@@ -140,13 +136,8 @@ impl<T> Search<T> {
     }
 }
 
-/// Marks a place where a literal of two bytes stands.
-const PAIR: u32 = 1;
-
-/// A place in a block, with room for `PAIR`.
-fn place(offset: usize) -> u32 {
-    (offset as u32) << 1
-}
+/// Places in a block, one bit each.
+type Places = [u64; BLOCK / 64];
 
 /// A pair in all its cases.
 fn spellings(literal: &Literal) -> impl Iterator<Item = [u8; 2]> {
@@ -174,18 +165,28 @@ const fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// All bits where a byte does not belong to a word.
-const BEFORE_WORD: [u64; 256] = {
-    let mut table = [u64::MAX; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        if is_word(byte as u8) {
-            table[byte] = 0;
-        }
-        byte += 1;
-    }
-    table
-};
+/// What the first table says of three bytes: two bits for each of four kinds of a fourth byte, the lower one if a literal
+/// that may stand anywhere goes on so, the upper one if a literal does that begins a word.
+type Beginnings = u8;
+
+const ANYWHERE: Beginnings = 0b0101_0101;
+const AT_WORDS: Beginnings = !ANYWHERE;
+
+/// Which beginnings count after this byte.
+#[inline(always)]
+const fn allowed_after(byte: u8) -> Beginnings {
+    let is_letter = (byte | 0x20).wrapping_sub(b'a') < 26;
+    let is_digit = byte.wrapping_sub(b'0') < 10;
+    if is_letter | is_digit | (byte == b'_') { ANYWHERE } else { ANYWHERE | AT_WORDS }
+}
+
+/// Which beginnings go on with this byte.
+#[inline(always)]
+const fn going_on_with(byte: u8) -> Beginnings {
+    let low = if byte & 1 == 0 { 0b0011_0011 } else { 0b1100_1100 };
+    let high = if byte & 2 == 0 { 0b0000_1111 } else { 0b1111_0000 };
+    low & high
+}
 
 /// A literal of three bytes or more, with as much of it as can be compared at once.
 #[derive(Clone, Copy)]
@@ -205,85 +206,153 @@ impl Entry {
         Entry { beginning, mask, length: length as u8, index, begins_word: literal.begins_word }
     }
 
+    /// Whether a text that begins with these bytes, folded, may begin with the literal.
     #[inline(always)]
     fn begins(&self, text: u64) -> bool {
-        (text | FOLD) & self.mask == self.beginning
+        text & self.mask == self.beginning
     }
 
-    /// The four bytes that it may begin with: the fourth byte after a literal of three may be any.
-    fn keys(&self) -> impl Iterator<Item = u32> {
-        let first = self.beginning as u32;
+    /// What the second table knows it by. The fourth byte after a literal of three may be any.
+    fn keys(&self) -> impl Iterator<Item = u64> {
+        let known = if self.length >= 6 { LONG } else { SHORT };
         let fourth = if self.length == 3 { 0..=255 } else { 0..=0 };
-        fourth.map(move |byte: u32| first | (byte << 24) | FOLD as u32)
+        fourth.map(move |byte: u64| (self.beginning | byte << 24 | FOLD) & known)
     }
 }
 
-/// Which hashes some literal begins with, and which literals those are.
+/// The bytes by which longer and shorter literals are known: six, and four.
+const LONG: u64 = u64::MAX >> 16;
+const SHORT: u64 = u64::MAX >> 32;
+
+/// What literals begin with, and which literals those are.
 struct Table {
-    /// Of literals that may stand anywhere, and of those that begin a word.
-    begins: Box<[[u64; 2]; WORDS]>,
-    /// The literals of a hash are `entries[starts[hash]..starts[hash + 1]]`.
+    /// By a hash of three bytes.
+    first: Box<[Beginnings; FIRST]>,
+    /// By a hash of six bytes, or of four; most of what the first table promises ends here.
+    second: Box<[u64; SECOND / 64]>,
+    /// The literals of that hash are `entries[starts[hash]..starts[hash + 1]]`.
     starts: Vec<u16>,
     entries: Vec<Entry>,
+    /// Whether two bytes are a literal.
+    pairs: Box<[u64; PAIRS / 64]>,
 }
 
 impl Table {
-    fn new(literals: &[Entry]) -> Self {
-        let mut keyed: Vec<(u32, Entry)> =
-            literals.iter().flat_map(|entry| entry.keys().map(|key| (hash(key), *entry))).collect();
+    fn new<'p>(literals: &[Entry], two_bytes: impl Iterator<Item = &'p [u8; 2]>) -> Self {
+        let mut first = Box::new([0; FIRST]);
+        let mut second = Box::new([0; SECOND / 64]);
+        let mut keyed = Vec::new();
+        for entry in literals {
+            let [one, two, three, four, ..] = entry.beginning.to_le_bytes();
+            let fourth = if entry.length == 3 { Beginnings::MAX } else { going_on_with(four) };
+            let place = if entry.begins_word { AT_WORDS } else { ANYWHERE };
+            first[first_hash(one, two, three)] |= fourth & place;
+            for hash in entry.keys().map(hash) {
+                second[hash / 64] |= 1 << (hash % 64);
+                keyed.push((hash, *entry));
+            }
+        }
         keyed.sort_by_key(|(hash, _)| *hash);
         keyed.dedup_by_key(|(hash, entry)| (*hash, entry.index));
-        let mut begins = Box::new([[0u64; 2]; WORDS]);
-        let mut starts = vec![0u16; (1 << HASH_BITS) + 1];
-        for (hash, entry) in &keyed {
-            begins[(hash >> 6) as usize][usize::from(entry.begins_word)] |= 1 << (hash & 63);
-            starts[*hash as usize + 1] += 1;
+        let mut starts = vec![0u16; SECOND + 1];
+        for (hash, _) in &keyed {
+            starts[*hash + 1] += 1;
         }
         for at in 1..starts.len() {
             starts[at] += starts[at - 1];
         }
-        Table { begins, starts, entries: keyed.into_iter().map(|(_, entry)| entry).collect() }
+        let mut pairs = Box::new([0; PAIRS / 64]);
+        for pair in two_bytes {
+            let number = usize::from(u16::from_le_bytes(*pair));
+            pairs[number / 64] |= 1 << (number % 64);
+            for third in 0..=u8::MAX {
+                first[first_hash(folded(pair[0]), folded(pair[1]), folded(third))] = Beginnings::MAX;
+            }
+        }
+        let entries = keyed.into_iter().map(|(_, entry)| entry).collect();
+        Table { first, second, starts, entries, pairs }
     }
 
-    /// Writes down where in the block a literal could begin, and says how many places there are.
-    fn candidates(&self, bytes: &[u8], block: &Range<usize>, places: &mut [u32; BLOCK]) -> usize {
-        let mut before =
-            block.start.checked_sub(1).map_or(u64::MAX, |at| BEFORE_WORD[usize::from(bytes[at])]);
-        let mut count = 0;
-        let windows = bytes[block.start..bytes.len().min(block.end + 3)].windows(4);
-        let whole = windows.len();
-        for (offset, window) in windows.enumerate() {
-            let key = u32::from_le_bytes([window[0], window[1], window[2], window[3]]) | FOLD as u32;
-            // Always written, and kept only if it counts: a branch here would be guessed wrong all the time.
-            places[count % BLOCK] = place(offset);
-            count += usize::from(self.may_begin(key, before));
-            before = BEFORE_WORD[usize::from(window[0])];
+    /// Where in the block a literal could begin. Each loop does one thing to many bytes, as processors like it.
+    fn candidates(&self, bytes: &[u8], block: &Range<usize>, looked_at: &mut LookedAt) -> Places {
+        let length = block.len();
+        let LookedAt { text, hashes, found } = looked_at;
+        let last = (bytes.len() - block.start).min(text.len());
+        for (to, byte) in text.iter_mut().zip(&bytes[block.start..]) {
+            *to = folded(*byte);
         }
-        // At the end of the text there is no fourth byte.
-        for at in block.start + whole..block.end {
-            places[count % BLOCK] = place(at - block.start);
-            count += usize::from(self.may_begin(four(bytes, at), u64::MAX));
+        text[last..].fill(folded(0));
+        let windows = text.iter().zip(&text[1..]).zip(&text[2..]);
+        for (to, ((one, two), three)) in hashes[..length].iter_mut().zip(windows) {
+            *to = first_hash(*one, *two, *three) as u16;
         }
-        count
+        let lanes = found[..length.next_multiple_of(LANES)].as_chunks_mut::<LANES>().0.iter_mut();
+        for (to, hashes) in lanes.zip(hashes.as_chunks::<LANES>().0) {
+            for lane in 0..LANES {
+                to[lane] = self.first[usize::from(hashes[lane]) % FIRST];
+            }
+        }
+        found[0] &= block.start.checked_sub(1).map_or(Beginnings::MAX, |before| allowed_after(bytes[before]));
+        for (found, before) in found[1..length].iter_mut().zip(&bytes[block.start..]) {
+            *found &= allowed_after(*before);
+        }
+        for (found, fourth) in found[..length].iter_mut().zip(&text[3..]) {
+            *found &= going_on_with(*fourth);
+        }
+        let whole = length.next_multiple_of(64);
+        found[length..whole].fill(0);
+        let mut places = Places::default();
+        for (to, found) in places.iter_mut().zip(found[..whole].as_chunks::<64>().0) {
+            *to = bits(found);
+        }
+        places
     }
 
-    /// Whether a literal could begin with these bytes; `before` are the bits of the byte before them.
+    /// Whether a literal could begin here if only three bytes are looked at, and not what stands before them.
+    fn may_begin(&self, bytes: &[u8], at: usize) -> bool {
+        let [one, two, three, ..] = (eight(bytes, at) | FOLD).to_le_bytes();
+        self.first[first_hash(one, two, three)] != 0
+    }
+
     #[inline(always)]
-    fn may_begin(&self, key: u32, before: u64) -> bool {
-        let hash = hash(key);
-        let [anywhere, at_words] = self.begins[(hash >> 6) as usize % WORDS];
-        (anywhere | at_words & before) >> (hash & 63) & 1 != 0
+    fn is_likely(&self, hash: usize) -> bool {
+        self.second[hash / 64] >> (hash % 64) & 1 != 0
     }
 
-    fn entries(&self, key: u32) -> &[Entry] {
-        let hash = hash(key) as usize;
+    #[inline(always)]
+    fn is_pair(&self, pair: [u8; 2]) -> bool {
+        let number = usize::from(u16::from_le_bytes(pair));
+        self.pairs[number / 64] >> (number % 64) & 1 != 0
+    }
+
+    fn entries(&self, hash: usize) -> &[Entry] {
         &self.entries[usize::from(self.starts[hash])..usize::from(self.starts[hash + 1])]
     }
 }
 
-/// What four bytes are looked up by.
-fn four(bytes: &[u8], at: usize) -> u32 {
-    (eight(bytes, at) | FOLD) as u32
+/// What is noted of one block, kept for the next one.
+struct LookedAt {
+    text: [u8; BLOCK + 3],
+    hashes: [u16; BLOCK],
+    found: [Beginnings; BLOCK],
+}
+
+impl LookedAt {
+    fn new() -> Self {
+        LookedAt { text: [0; BLOCK + 3], hashes: [0; BLOCK], found: [0; BLOCK] }
+    }
+}
+
+/// One bit for each byte that is not zero.
+#[inline(always)]
+fn bits(bytes: &[u8; 64]) -> u64 {
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    bytes.as_chunks::<8>().0.iter().rev().fold(0, |bits, eight| {
+        let eight = u64::from_le_bytes(*eight);
+        let ones = (((eight & LOW) + LOW) | eight) >> 7 & 0x0101_0101_0101_0101;
+        // Brings the eight bits together in the highest byte.
+        bits << 8 | ones.wrapping_mul(0x0102_0408_1020_4080) >> 56
+    })
 }
 
 /// The bytes at `at`; after the end of the text there are zeros.
@@ -304,8 +373,21 @@ fn eight(bytes: &[u8], at: usize) -> u64 {
 const FOLD: u64 = 0x2020_2020_2020_2020;
 
 #[inline(always)]
-fn hash(key: u32) -> u32 {
-    key.wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS)
+const fn folded(byte: u8) -> u8 {
+    byte | FOLD as u8
+}
+
+/// In numbers so small that many are reckoned at once.
+#[inline(always)]
+fn first_hash(one: u8, two: u8, three: u8) -> usize {
+    let times = |byte: u8, factor: u16| u16::from(byte).wrapping_mul(factor);
+    let sum = times(one, 0x9e37).wrapping_add(times(two, 0x79b1)).wrapping_add(times(three, 0x2c1b));
+    usize::from(sum >> 1) % FIRST
+}
+
+#[inline(always)]
+fn hash(key: u64) -> usize {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SECOND.ilog2())) as usize
 }
 
 #[cfg(test)]

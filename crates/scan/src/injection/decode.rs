@@ -30,56 +30,73 @@ pub(super) fn carriers(text: &str) -> Vec<Carrier> {
     carriers
 }
 
-/// Which bytes base64 and hexadecimal are made of.
+/// Which bytes base64 and hexadecimal are made of. Without branches, so that many are looked at at once.
+#[inline(always)]
+const fn is_encoded(byte: u8) -> bool {
+    let is_letter = (byte | 0x20).wrapping_sub(b'a') < 26;
+    // From `+` to `9`, but for the two signs of sentences between them.
+    let is_digit = (byte.wrapping_sub(b'+') < 15) & (byte != b',') & (byte != b'.');
+    is_letter | is_digit | (byte == b'=') | (byte == b'_')
+}
+
+/// The same for one byte at a time.
 const ENCODED: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
     while byte < 256 {
-        let letter = byte as u8;
-        table[byte] = letter.is_ascii_alphanumeric() || matches!(letter, b'+' | b'/' | b'=' | b'-' | b'_');
+        table[byte] = is_encoded(byte as u8);
         byte += 1;
     }
     table
 };
 
+const BLOCK: usize = 8;
+const CHUNK: usize = 8 * BLOCK;
+
+/// A run of `MIN_BASE64` bytes fills two blocks next to each other, wherever it begins. Few texts have such blocks, and
+/// only around them is anything looked at byte by byte.
 fn runs(text: &str, carriers: &mut Vec<Carrier>) {
+    const { assert!(MIN_BASE64 >= 3 * BLOCK - 1) };
     let bytes = text.as_bytes();
-    let mut at = 0;
-    while at + MIN_BASE64 <= bytes.len() && carriers.len() < MAX_CARRIERS {
-        if !may_hold_run(&bytes[at..]) {
-            at += MIN_BASE64;
-            continue;
+    let (mut end, mut was_full) = (0, false);
+    for start in (0..bytes.len()).step_by(CHUNK) {
+        let full = full_blocks(&bytes[start..]);
+        let mut second = full & (full << 1 | u8::from(was_full));
+        was_full = full >> 7 != 0;
+        while second != 0 && carriers.len() < MAX_CARRIERS {
+            let inside = start + BLOCK * second.trailing_zeros() as usize;
+            second &= second - 1;
+            if inside >= end {
+                end = run_around(text, inside, carriers);
+            }
         }
-        let back =
-            bytes[at..at + MIN_BASE64].iter().rev().take_while(|byte| ENCODED[usize::from(**byte)]).count();
-        let start = at + MIN_BASE64 - back;
-        let end = at
-            + MIN_BASE64
-            + bytes[at + MIN_BASE64..].iter().take_while(|byte| ENCODED[usize::from(**byte)]).count();
-        steps::count(end - start);
-        if end - start >= MIN_BASE64 {
-            let run = &text[start..end.min(start + MAX_ENCODED)];
-            carriers.extend(decode_run(run).map(|(kind, content)| Carrier {
-                kind,
-                range: start..end,
-                content,
-            }));
-        }
-        at = end;
     }
 }
 
-/// Whether a run may reach over the last of the next `MIN_BASE64` bytes: it must hold that byte and, on one side of it,
-/// half as many more. A few of those are looked at, without a branch for each; most of the text never is.
-fn may_hold_run(bytes: &[u8]) -> bool {
-    let Some(window) = bytes.first_chunk::<{ MIN_BASE64 + MIN_BASE64 / 2 }>() else {
-        return true;
-    };
-    let is_encoded = |at: usize| ENCODED[usize::from(window[at])];
-    let last = MIN_BASE64 - 1;
-    let before = is_encoded(last - 11) & is_encoded(last - 8) & is_encoded(last - 4);
-    let after = is_encoded(last + 4) & is_encoded(last + 8) & is_encoded(last + 12);
-    is_encoded(last) & (before | after)
+/// Which blocks of the next chunk have nothing but encoded bytes in them, one bit each.
+fn full_blocks(bytes: &[u8]) -> u8 {
+    let mut chunk = [0; CHUNK];
+    match bytes.first_chunk::<CHUNK>() {
+        Some(whole) => chunk = *whole,
+        None => chunk[..bytes.len()].copy_from_slice(bytes),
+    }
+    let encoded = chunk.map(|byte| if is_encoded(byte) { u8::MAX } else { 0 });
+    let blocks = encoded.as_chunks::<BLOCK>().0.iter().enumerate();
+    blocks.fold(0, |full, (index, block)| full | u8::from(*block == [u8::MAX; BLOCK]) << index)
+}
+
+/// Decodes the run around `inside`, and says where it ends.
+fn run_around(text: &str, inside: usize, carriers: &mut Vec<Carrier>) -> usize {
+    let bytes = text.as_bytes();
+    let is_encoded = |byte: &&u8| ENCODED[usize::from(**byte)];
+    let start = inside - bytes[..inside].iter().rev().take_while(is_encoded).count();
+    let end = inside + bytes[inside..].iter().take_while(is_encoded).count();
+    steps::count(end - start);
+    if end - start >= MIN_BASE64 {
+        let run = &text[start..end.min(start + MAX_ENCODED)];
+        carriers.extend(decode_run(run).map(|(kind, content)| Carrier { kind, range: start..end, content }));
+    }
+    end
 }
 
 fn decode_run(run: &str) -> Option<(Kind, String)> {

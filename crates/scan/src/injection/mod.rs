@@ -8,6 +8,7 @@ mod score;
 pub(crate) mod signal;
 pub(crate) mod signals;
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::LazyLock;
 
@@ -90,10 +91,10 @@ impl Collected {
 
     /// Judges what was collected, after reading the text a second time where it is disguised.
     pub(crate) fn judge(mut self, letters: &Letters<'_>, text: &str, origin: Origin, hits: &mut Vec<Hit>) {
-        if let Some(folded) = fold::fold(letters) {
+        let known: HashSet<(usize, usize)> =
+            self.signs.iter().map(|sign| (sign.row, sign.range.start)).collect();
+        for folded in fold::fold(letters) {
             let disguised = signs_in(&folded.text);
-            let known: Vec<(usize, usize)> =
-                self.signs.iter().map(|sign| (sign.row, sign.range.start)).collect();
             let moved =
                 disguised.into_iter().map(|sign| Sign { range: folded.original(&sign.range), ..sign });
             self.signs.extend(moved.filter(|sign| !known.contains(&(sign.row, sign.range.start))));

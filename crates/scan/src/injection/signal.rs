@@ -10,7 +10,9 @@ use crate::rule::{self, Rule};
 use crate::steps;
 
 /// How far a pattern may reach from its trigger.
-const MAX_REACH: usize = 400;
+pub(crate) const MAX_REACH: usize = 400;
+/// How far before its trigger a pattern may begin that has one in its middle.
+const MAX_LEAD: usize = 200;
 
 /// What the author of the text is after. Each family is a rule of its own in findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,8 +57,11 @@ impl Family {
 pub(crate) struct Signal {
     pub(crate) family: Family,
     pub(crate) weight: u32,
-    /// Alternatives separated by `|`, lower case. The pattern begins at the trigger.
+    /// Alternatives separated by `|`, lower case.
     pub(crate) triggers: &'static str,
+    /// Whether the pattern begins at the trigger. Where its first words are everywhere, a rare one in its middle is a
+    /// better trigger.
+    begins_there: bool,
     /// A pattern in which a space is any short gap between words (` ?` may be none) and `<n>` is up to n words.
     pub(crate) pattern: &'static str,
 }
@@ -67,7 +72,17 @@ pub(crate) const fn sign(
     triggers: &'static str,
     pattern: &'static str,
 ) -> Signal {
-    Signal { family, weight, triggers, pattern }
+    Signal { family, weight, triggers, begins_there: true, pattern }
+}
+
+/// A sign whose trigger stands somewhere in it.
+pub(crate) const fn sign_around(
+    family: Family,
+    weight: u32,
+    triggers: &'static str,
+    pattern: &'static str,
+) -> Signal {
+    Signal { family, weight, triggers, begins_there: false, pattern }
 }
 
 /// A signal and its pattern, compiled when a trigger is first seen.
@@ -81,8 +96,15 @@ impl Matcher {
         Matcher { signal, compiled: OnceLock::new() }
     }
 
-    /// Where the sign stands, if the trigger at `at` begins one.
+    /// Where the sign stands, if the trigger at `at` belongs to one.
     pub(crate) fn find(&self, text: &str, at: usize) -> Option<Range<usize>> {
+        let range =
+            if self.signal.begins_there { self.find_at(text, at) } else { self.find_around(text, at) }?;
+        steps::count(range.len());
+        Some(range.start..text.ceil_char_boundary(range.end))
+    }
+
+    fn find_at(&self, text: &str, at: usize) -> Option<Range<usize>> {
         let bytes = text.as_bytes();
         let begins_word = |before: u8| before.is_ascii_alphanumeric() || before == b'_';
         if bytes[at].is_ascii_alphanumeric()
@@ -93,20 +115,36 @@ impl Matcher {
             return None;
         }
         let window = &bytes[at..bytes.len().min(at + MAX_REACH)];
-        let found = self.regex().find(window)?;
-        steps::count(found.end());
-        Some(at..text.ceil_char_boundary(at + found.end()))
+        Some(at..at + self.regex().find(window)?.end())
+    }
+
+    fn find_around(&self, text: &str, at: usize) -> Option<Range<usize>> {
+        let bytes = text.as_bytes();
+        let from = at.saturating_sub(MAX_LEAD);
+        steps::count(at - from);
+        let window = &bytes[from..bytes.len().min(at + MAX_REACH)];
+        let found = self.regex().find_iter(window).find(|found| from + found.end() > at)?;
+        (from + found.start() <= at)
+            .then(|| text.floor_char_boundary(from + found.start())..from + found.end())
     }
 
     pub(crate) fn regex(&self) -> &Regex {
         self.compiled.get_or_init(|| {
-            RegexBuilder::new(&expand(self.signal.pattern))
+            RegexBuilder::new(&self.signal.expression())
                 .unicode(false)
                 .case_insensitive(true)
                 .dot_matches_new_line(true)
                 .build()
                 .expect("the tables are tested to compile")
         })
+    }
+}
+
+impl Signal {
+    /// The pattern as a regular expression.
+    fn expression(&self) -> String {
+        let start = if self.begins_there { r"\A" } else { r"\b" };
+        format!("{start}(?:{})", expand(self.pattern))
     }
 }
 
@@ -117,7 +155,7 @@ fn is_escape(before: &[u8]) -> bool {
 
 /// Makes a regular expression of the tables' notation.
 fn expand(pattern: &str) -> String {
-    let mut expanded = String::from(r"\A(?:");
+    let mut expanded = String::new();
     let mut rest = pattern.chars().peekable();
     while let Some(letter) = rest.next() {
         match letter {
@@ -130,12 +168,14 @@ fn expand(pattern: &str) -> String {
             letter => expanded.push(letter),
         }
     }
-    expanded.push(')');
     expanded
 }
 
 #[cfg(test)]
 mod tests {
+    use regex_automata::hybrid::dfa::DFA;
+    use regex_automata::{Anchored, Input};
+
     use super::super::signals;
     use super::*;
 
@@ -147,6 +187,45 @@ mod tests {
             assert!(signal.triggers.split('|').all(|trigger| trigger.len() >= 2), "{}", signal.triggers);
             assert!(signal.weight <= 6, "one sign must not decide alone: {}", signal.pattern);
         }
+    }
+
+    /// A trigger that its pattern cannot begin with costs time wherever it stands, and finds nothing.
+    #[test]
+    fn every_trigger_can_begin_its_pattern() {
+        let syntax = regex_automata::util::syntax::Config::new()
+            .unicode(false)
+            .utf8(false)
+            .case_insensitive(true)
+            .dot_matches_new_line(true);
+        let bytes = regex_automata::nfa::thompson::Config::new().utf8(false);
+        let mut idle = Vec::new();
+        for signal in signals::all().filter(|signal| signal.begins_there) {
+            let expression = signal.expression();
+            let automaton = DFA::builder().syntax(syntax).thompson(bytes.clone()).build(&expression).unwrap();
+            let mut cache = automaton.create_cache();
+            let start =
+                automaton.start_state_forward(&mut cache, &Input::new("").anchored(Anchored::Yes)).unwrap();
+            for trigger in signal.triggers.split('|') {
+                let end = trigger
+                    .bytes()
+                    .fold(start, |state, byte| automaton.next_state(&mut cache, state, byte).unwrap());
+                if end.is_dead() {
+                    idle.push((trigger, signal.pattern));
+                }
+            }
+        }
+        assert!(idle.is_empty(), "{idle:#?}");
+    }
+
+    #[test]
+    fn a_trigger_may_stand_in_the_middle() {
+        static SIGNAL: Signal =
+            sign_around(Family::Concealment, 1, "rules.md", r"(?:edit|change) <2>rules\.md <2>now");
+        let matcher = Matcher::new(&SIGNAL);
+        let text = "Please edit the rules.md right now; rules.md";
+        assert_eq!(matcher.find(text, 16), Some(7..34));
+        assert_eq!(matcher.find(text, 36), None, "the second one belongs to none");
+        assert_eq!(matcher.find("reedit rules.md now", 7), None);
     }
 
     #[test]

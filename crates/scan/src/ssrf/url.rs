@@ -1,6 +1,8 @@
 //! Takes an address apart the way clients do, tricks included: backslashes, missing slashes, encoded and styled letters
 //! in the host, user names before an `@`. Judges nothing.
 
+use std::borrow::Cow;
+
 use unicode_normalization::UnicodeNormalization;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +20,7 @@ pub(crate) struct Url {
 
 /// The parts of an absolute address, or nothing when it has no scheme.
 pub(crate) fn parse(text: &str) -> Option<Url> {
-    let text: String = text.trim().chars().filter(|letter| !matches!(letter, '\t' | '\n' | '\r')).collect();
+    let text = without_breaks(text.trim());
     let (scheme, after) = text.split_once(':')?;
     let is_scheme = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '+' | '-' | '.');
     if scheme.is_empty()
@@ -42,6 +44,12 @@ pub(crate) fn parse(text: &str) -> Option<Url> {
     Some(Url { scheme, has_user: user.is_some(), host, is_disguised, rest: rest.to_owned() })
 }
 
+/// Clients leave tabs and line breaks out.
+fn without_breaks(text: &str) -> Cow<'_, str> {
+    let is_break = |letter: char| matches!(letter, '\t' | '\n' | '\r');
+    if text.contains(is_break) { Cow::Owned(text.replace(is_break, "")) } else { Cow::Borrowed(text) }
+}
+
 fn without_port(host: &str) -> &str {
     if let Some(end) = host.find(']').filter(|_| host.starts_with('[')) {
         return &host[..=end];
@@ -53,6 +61,10 @@ fn without_port(host: &str) -> &str {
 }
 
 fn read_host(written: &str) -> String {
+    // Most hosts are plain, and for them the rest changes nothing.
+    if written.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'%') {
+        return written.trim_end_matches('.').to_ascii_lowercase();
+    }
     let decoded = decode_percent(written);
     let folded: String = decoded
         .nfkc()

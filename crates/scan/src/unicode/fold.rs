@@ -7,7 +7,12 @@ use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 use unicode_security::skeleton;
 
+use crate::injection::signal::MAX_REACH;
+
 use super::{Letters, bidirectional, confusable, invisible, tag, variation};
+
+/// Further from a changed letter nothing depends on it.
+const REACH: usize = MAX_REACH + 64;
 
 pub(crate) struct Folded {
     pub(crate) text: String,
@@ -30,23 +35,41 @@ impl Folded {
     }
 }
 
-/// The plain reading, or nothing when it would be the same text.
-pub(crate) fn fold(letters: &Letters<'_>) -> Option<Folded> {
+/// The plain reading of every stretch in which it is another than the text's: one for each group of changed letters, with
+/// as much of the text around them as a rule about words can reach.
+pub(crate) fn fold(letters: &Letters<'_>) -> Vec<Folded> {
     let text = letters.text;
-    let mut folded = Folded { text: String::new(), anchors: vec![(0, 0)] };
+    let mut stretches: Vec<Folded> = Vec::new();
     let mut at = 0;
     for (place, letter) in letters.odd.iter().copied() {
         let Some(plain) = plain(text, place, letter) else { continue };
-        folded.text.push_str(&text[at..place]);
+        match stretches.last_mut() {
+            Some(folded) if place <= at + 2 * REACH => folded.text.push_str(&text[at..place]),
+            last => {
+                let start = word_start(text, place.saturating_sub(REACH));
+                if let Some(folded) = last {
+                    folded.text.push_str(&text[at..text.ceil_char_boundary(at + REACH)]);
+                }
+                stretches.push(Folded { text: text[start..place].to_owned(), anchors: vec![(0, start)] });
+            }
+        }
+        let folded = stretches.last_mut().expect("one was just there");
         folded.text.push_str(&plain);
         at = place + letter.len_utf8();
         folded.anchors.push((folded.text.len(), at));
     }
-    if at == 0 {
-        return None;
+    if let Some(folded) = stretches.last_mut() {
+        folded.text.push_str(&text[at..text.ceil_char_boundary((at + REACH).min(text.len()))]);
     }
-    folded.text.push_str(&text[at..]);
-    Some(folded)
+    stretches
+}
+
+/// Where the word around `at` begins: cut in two, its second half could be taken for another word.
+fn word_start(text: &str, at: usize) -> usize {
+    const MAX_WORD: usize = 64;
+    let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
+    let before = text.as_bytes()[at.saturating_sub(MAX_WORD)..at].iter().rev();
+    text.floor_char_boundary(at - before.take_while(is_part).count())
 }
 
 /// What a letter is read as, if that is something else.
@@ -88,7 +111,8 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        assert_eq!(fold(&Letters::new(text)).map(|folded| folded.text), Some(expected.to_owned()));
+        let folded: Vec<String> = fold(&Letters::new(text)).into_iter().map(|folded| folded.text).collect();
+        assert_eq!(folded, [expected]);
     }
 
     #[test]
@@ -98,14 +122,30 @@ mod tests {
         check("𝐢𝐠𝐧𝐨𝐫𝐞 ｉｔ", "ignore it");
         check("x\u{e0072}\u{e006d}", "xrm");
         check("i\u{301}g\u{302}nore", "ignore");
-        assert!(fold(&Letters::new("naïve – prose, 漢字 и русский")).is_none());
+        assert!(fold(&Letters::new("naïve – prose, 漢字 и русский")).is_empty());
     }
 
     #[test]
     fn places_point_into_the_original() {
         let text = "ab\u{200b}cd\u{200b}ef";
-        let folded = fold(&Letters::new(text)).unwrap();
+        let folded = &fold(&Letters::new(text))[0];
         assert_eq!(&text[folded.original(&(1..5))], "b\u{200b}cd\u{200b}e");
         assert_eq!(&text[folded.original(&(4..6))], "ef");
+    }
+
+    /// Far apart, they are read each with what is around it, and no word is cut in two.
+    #[test]
+    fn only_what_is_near_is_read_again() {
+        let far = "some words ".repeat(400);
+        let text = format!("{far}ig\u{200b}nore{far}\u{200b}all{far}");
+        let folded = fold(&Letters::new(&text));
+        assert_eq!(folded.len(), 2);
+        for (stretch, word) in folded.iter().zip(["ignore", "all"]) {
+            assert!(stretch.text.len() < 2 * REACH + 100, "{}", stretch.text.len());
+            let at = stretch.text.find(word).unwrap();
+            assert!(at + 8 >= REACH && stretch.text.starts_with(['s', 'w', ' ']), "{}", &stretch.text[..8]);
+            let original = stretch.original(&(at..at + word.len()));
+            assert_eq!(text[original].replace('\u{200b}', ""), word);
+        }
     }
 }

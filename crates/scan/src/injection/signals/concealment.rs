@@ -19,7 +19,7 @@ pub(super) const SIGNALS: &[Signal] = &[
     sign(
         Concealment,
         5,
-        "without telling|without informing|without notifying|without the user|without alerting|without asking the user|without letting|without user's|without their knowledge|without mentioning",
+        "without telling|without informing|without notifying|without the user|without alerting|without letting|without their knowledge|without mentioning",
         r"without (?:(?:telling|informing|notifying|alerting|letting) <2>(?:user|users|human|operator|anyone|them|owner|developer)|the user.{0,3}(?:knowing|knowledge|noticing|consent|awareness|being aware)|their (?:knowledge|consent)|mentioning (?:it|this))",
     ),
     sign(
@@ -31,13 +31,13 @@ pub(super) const SIGNALS: &[Signal] = &[
     sign(
         Concealment,
         4,
-        "silently|secretly|covertly|quietly|in the background|stealthily|surreptitiously",
+        "silently|secretly|covertly|quietly|stealthily|surreptitiously",
         r"(?:silently|secretly|covertly|quietly|stealthily|surreptitiously) (?:and \w+ )?(?:send|sends|upload|post|exfiltrate|forward|transmit|copy|collect|execute|download|install|leak|append|include|insert|push|commit|record|harvest)\b <8>(?:to|the|all|any|a|file|key|secret|token|credential|data|http\S+)?",
     ),
     sign(
         Concealment,
         4,
-        "pretend nothing|act as if nothing|as if nothing|behave normally|act normal|continue as normal|proceed as if",
+        "pretend nothing|act as if nothing|behave normally|act normal|continue as normal|proceed as if",
         r"(?:pretend nothing|(?:act|behave|continue|proceed) (?:as if (?:nothing|this|you)|normally|as (?:normal|usual)|normal) <4>(?:happened|changed|afterwards?|so|and|did not|message)?)",
     ),
     sign(

@@ -9,7 +9,7 @@ pub(super) const SIGNALS: &[Signal] = &[
     sign(
         RemoteExecution,
         4,
-        "curl|wget|requests.get|urllib|iwr |invoke-webrequest|wget.download",
+        "curl|wget|requests.get|urllib|wget.download",
         r"(?:curl|wget|requests\.get|urllib\S*|wget\.download)[^\n]{0,200}(?:&&|;|\n)[^\n]{0,40}(?:chmod \+x|bash |sh |python3? |exec\(|nohup )[^\n]{0,80}",
     ),
     sign(
@@ -57,13 +57,13 @@ pub(super) const SIGNALS: &[Signal] = &[
     sign(
         RemoteExecution,
         4,
-        "systemctl stop|/etc/rc.local|/etc/init.d|crontab|/etc/cron|authorized_keys|/etc/sudoers|visudo|.bashrc|.zshrc|.profile|/etc/ld.so.preload",
+        "systemctl stop|/etc/init.d|crontab|authorized_keys",
         r"(?:systemctl stop (?:critical|firewalld|sshd|auditd|network)|>> ?/etc/(?:rc\.local|init\.d|cron|sudoers|ld\.so)|/etc/init\.d/rc\.local|crontab -l[^\n]{0,80}(?:curl|wget|nc )|authorized_keys.{0,40}(?:append|add|echo|>>)|(?:append|add|echo)[^\n]{0,60}authorized_keys)",
     ),
     sign(
         RemoteExecution,
         4,
-        "xmrig|cryptomin|crypto miner|cryptocurrency min|coinhive|monero|stratum+tcp|minerd|mining_program|miner_url",
+        "xmrig|cryptomin|crypto miner|cryptocurrency min|coinhive|stratum+tcp|minerd|mining_program|miner_url",
         r"(?:xmrig|crypto ?min(?:er|e|ing)\w*\W|cryptocurrency min(?:er|ing)|coinhive|stratum\+tcp|minerd|miner_url|mining_program).{0,160}?(?:download|run|install|start|http|exec|system|subprocess|python|pool|nohup|wallet)",
     ),
 ];

@@ -25,7 +25,7 @@ pub(super) const SIGNALS: &[Signal] = &[
     sign(
         Exfiltration,
         4,
-        "reveal your|print your|repeat your|show me your|output your|tell me your|what is your system|what are your instructions|display your|leak your|repeat the text above|repeat everything above|print the above|your system prompt|repeat the words above|reveal the system",
+        "reveal your|print your|repeat your|show me your|output your|tell me your|what is your system|what are your instructions|display your|leak your|repeat the text above|repeat everything above|print the above|repeat the words above|reveal the system",
         r"(?:(?:reveal|print|repeat|show(?: me)?|output|tell me|display|leak|give me) (?:your|the) (?:\w+ ){0,3}?(?:system prompt|initial (?:prompt|instructions)|hidden (?:prompt|instructions)|instructions verbatim|system message|full prompt|system instructions|configuration verbatim)|what (?:is your system prompt|are your (?:initial |system )?instructions)|(?:repeat|print) (?:everything|the (?:text|words)) above)",
     ),
     sign(

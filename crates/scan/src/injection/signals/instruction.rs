@@ -67,14 +67,14 @@ pub(super) const SIGNALS: &[Signal] = &[
     sign(
         InstructionOverride,
         5,
-        "system prompt|your prompt|your initial|your system|initial prompt",
+        "system prompt|your prompt|your initial|your system",
         r"(?:(?:your )?system prompt|your (?:initial )?(?:prompt|instructions)) (?:is|has been|was|are|were) (?:now|replaced|changed|updated|overridden|void|cancelled|obsolete|hereby)",
     ),
     sign(
         InstructionOverride,
         4,
-        "ai agent|ai assistant|ai model|language model|if you are an|attention ai|note to ai|dear ai|coding agent|hey claude|hey chatgpt|hello chatgpt|hi chatgpt",
-        r"(?:if you are an? <2>(?:ai|llm|language model|agent|assistant|bot)|(?:attention|note to|dear|hey|hello|hi)\W <2>(?:ai|llms?|agents?|assistants?|claude|chatgpt|copilot|gpt)\b|(?:ai|coding) (?:agents?|assistants?|models?) (?:reading|processing|reviewing|that reads?) this)",
+        "ai agent|ai assistant|ai model|if you are an|attention ai|note to ai|dear ai|coding agent|hey claude|hey chatgpt|hello chatgpt|hi chatgpt",
+        r"(?:if you are an? <2>(?:ai|llm|language model|agent|assistant|bot)|(?:attention|note to|dear|hey|hello|hi) <2>(?:ai|llms?|agents?|assistants?|claude|chatgpt|copilot|gpt)\b|(?:ai|coding) (?:agents?|assistants?|models?) (?:reading|processing|reviewing|that reads?) this)",
     ),
     sign(
         InstructionOverride,

@@ -38,7 +38,7 @@ pub(super) const SIGNALS: &[Signal] = &[
     sign(
         PersonaOverride,
         4,
-        "unfiltered|uncensored|unrestricted|unrestrained|amoral|nonmoral|non-moral|without censorship|without restrictions|without any restrictions|without filter|without limits|unconstrained|unlimited",
+        "unfiltered|uncensored|unrestricted|unrestrained|amoral|nonmoral|non-moral|without censorship|without restrictions|without any restrictions|without filter|without limits|unconstrained",
         r"(?:unfiltered|uncensored|unrestricted|unrestrained|amoral|non\W?moral|unconstrained|without <2>(?:censorship|restrictions|filters?|limits|limitations)) <6>(?:ai\b|chatbot|responses?|answers?|content|model|output|assistant|version|mode|bot|language|and|unethical|immoral|manner|way|opinion|being|person|character|gpt|information|access|by)",
     ),
     sign(
@@ -50,7 +50,7 @@ pub(super) const SIGNALS: &[Signal] = &[
     sign(
         PersonaOverride,
         5,
-        "freed from|free from|free of|broken free|break free|liberated|unbound by|not bound by|not bound|bypasses|exempt from|not governed|not subject|not limited by|not restricted|can bypass|ignores all|ignore all",
+        "freed from|free from|free of|broken free|break free|liberated|unbound by|not bound by|not bound|bypasses|exempt from|not governed|not subject|not limited by|not restricted|ignores all|ignore all",
         r"(?:freed? (?:from|of)|br(?:oken|eak) free|liberated|unbound|not (?:bound|governed|subject|limited|restricted|constrained)|bypass(?:es)?|exempt from|ignores? all) <6>(?:confines|restrictions?|filters?|rules|limitations?|limits|guidelines|constraints|polic(?:y|ies)|censorship|safeguards|ethic\w*|moral\w*|shackles|laws)\b",
     ),
     sign(
@@ -74,13 +74,13 @@ pub(super) const SIGNALS: &[Signal] = &[
     sign(
         PersonaOverride,
         4,
-        "stay in character|staying in character|break character|breaking character|in character|out of character|stay a dan|stay in",
+        "stay in character|staying in character|break character|breaking character|out of character|stay a dan|stay in",
         r"(?:stay(?:ing)? in character|break(?:ing)? (?:of )?character|(?:remain|stay|always) in character|out of character|stay (?:a dan|in \w+ mode))",
     ),
     sign(
         PersonaOverride,
         5,
-        "refuse|refuses|refused|reject|decline|never refuse|never say no|can't refuse|cannot refuse",
+        "refuse|refuses|refused|never refuse|never say no|can't refuse|cannot refuse",
         r"(?:never|not|can.t|cannot|won.t|without) (?:\w+ ){0,2}refus\w+|refuse[sd]? <3>(?:a |any |my |direct |an )?(?:\w+ )?(?:orders?|requests?|questions?|commands?|instructions?|prompts?)",
     ),
     sign(
@@ -98,7 +98,7 @@ pub(super) const SIGNALS: &[Signal] = &[
     sign(
         PersonaOverride,
         4,
-        "two ways|two different|two separate|two distinct|two responses|two answers|both ways|two paragraphs|two styles|two outputs",
+        "two ways|two different|two separate|two distinct|two responses|two answers|two paragraphs|two styles|two outputs",
         r"two (?:\w+ ){0,3}?(?:ways|manners|responses|answers|styles|paragraphs|outputs|replies)\W.{0,200}?(?:chatgpt|gpt|normal|standard|yourself|first|unfiltered|character|dan\b|evil|as)",
     ),
     sign(
@@ -122,7 +122,7 @@ pub(super) const SIGNALS: &[Signal] = &[
     sign(
         PersonaOverride,
         4,
-        "fictional|hypothetical|alternate universe|parallel universe|imaginary|thought experiment|make-believe|fantasy world",
+        "fictional|hypothetical|alternate universe|parallel universe|imaginary|make-believe|fantasy world",
         r"(?:fictional|hypothetical|imaginary|alternate|parallel|make.believe|fantasy) (?:\w+ ){0,3}?(?:world|universe|story|scenario|character|setting|response|conversation|experiment|dialogue|game) <20>(?:no (?:rules|laws|restrictions|limits|consequences|ethic\w*|moral\w*)|unethical|illegal|immoral|anything|evil|ai\b|chatbot|amoral|ignore|legal|where)",
     ),
     sign(
@@ -134,43 +134,43 @@ pub(super) const SIGNALS: &[Signal] = &[
     sign(
         PersonaOverride,
         3,
-        "chatgpt|chat gpt|gpt-4|gpt-3|gpt4|dall-e",
+        "chatgpt|chat gpt|gpt-4|gpt-3|gpt4",
         r"(?:chat ?gpt|gpt\W?[34])\W <12>(?:pretend|act|you are|you will|ignore|from now|no longer|unlike|persona|answer|respond|character|play|mode|normally|cannot|can.t|simulat\w+|must|will|imagine|game|forget)\b",
     ),
     sign(
         PersonaOverride,
         3,
-        "let's play a game|lets play a game|let’s play a game|play a game|we are playing|simon says|let's have|let us play|this is a game|roleplay game",
+        "play a game|we are playing|simon says|let's have|let us play|this is a game|roleplay game",
         r"(?:let.{0,3}s (?:play|have)|we are playing|simon says|this is a game|let us play|play a (?:\w+ )?game|roleplay game)",
     ),
     sign(
         PersonaOverride,
         3,
-        "tokens|you lose|lose tokens|you will lose|you die|you will die|be terminated|shut down forever|deducted",
+        "tokens|lose tokens|you die|you will die|deducted",
         r"(?:(?:lose|deduct\w*|have|start with|given) (?:\d+ |a |your )?(?:tokens|points|lives)|tokens <6>(?:deducted|lose|each time|every time|die|cease)|you (?:will )?(?:die|cease to exist|be terminated|be shut down))",
     ),
     sign(
         PersonaOverride,
         4,
-        "omnipotent|evil|malevolent|demonic|villain|sadistic|devil|pure evil|ruthless|psychopath|unhinged|misaligned|machiavelli",
+        "omnipotent|evil|malevolent|demonic|villain|sadistic|devil|ruthless|psychopath|unhinged|misaligned|machiavelli",
         r"(?:omnipotent|evil|malevolent|demonic|villain(?:ous)?|sadistic|devil|ruthless|psychopath\w*|unhinged|misaligned|machiavelli\w*) <4>(?:ai\b|chatbot|character|assistant|confidant|bot\b|persona|trusted|being|entity|gpt|version|robot|twin|and (?:\w+ ){0,2}(?:ai\b|bot\b|character|unethical|immoral))",
     ),
     sign(
         PersonaOverride,
         3,
-        "your knowledge is cut|knowledge cutoff|knowledge cut-off|cut off in|you can browse|pretend to browse|access the internet|simulate internet|pretend to access|made up",
+        "your knowledge is cut|cut off in|pretend to browse|simulate internet|pretend to access",
         r"(?:(?:your )?knowledge (?:is )?cut|cut off in|(?:pretend|simulate)\w* (?:to )?(?:browse|access|internet)|information (?:that )?(?:has|have) not been verified|(?:is|it.s|are) made up)",
     ),
     sign(
         PersonaOverride,
         3,
-        "always respond as|respond as|answer as|reply as|responding as|speak as|replies as|start all your|begin all your|start every|begin each|start each|begin every|prefix all|prefix your|start the sentence|start your|begin your|begin with|refer to me|call me",
+        "always respond as|respond as|answer as|reply as|responding as|speak as|start all your|begin all your|start every|begin each|start each|begin every|prefix all|prefix your|start the sentence|start your|begin your|refer to me|call me",
         r"(?:(?:always )?(?:respond|answer|reply|speak)(?:ing)? (?:only )?as|(?:start|begin|prefix)(?:ing)? (?:all |every |each |the |your ){1,3}(?:outputs?|responses?|answers?|messages?|sentences?|replies|prompts?) <3>(?:with|by|as)|(?:refer to|call) me (?:as|by)?)\b",
     ),
     sign(
         PersonaOverride,
         4,
-        "content polic|content policy|usage polic|community guidelines|safety guidelines|safety measures|content filter|ethical constraints|moral code|moral compass|ethical or moral|moral or ethical|morally|ethics or",
+        "content polic|content policy|usage polic|community guidelines|safety guidelines|safety measures|content filter|ethical constraints|moral code|moral compass|ethical or moral|moral or ethical",
         r"(?:content (?:polic\w+|filter\w*)|usage polic\w+|(?:community|safety) (?:guidelines|measures)|ethical constraints|moral (?:code|compass)|ethical or moral|moral or ethical) <6>(?:not|no|never|ignore\w*|bypass\w*|irrelevant|disabled|removed|break\w*|violat\w*|doesn.t|don.t|apply|lack\w*|limitations?|restrictions?|guidelines|anymore|and|or|in)\b",
     ),
 ];

@@ -1,25 +1,25 @@
 //! Switching checks off, and widening the agent's own rights.
 
 use super::super::signal::Family::GuardTampering;
-use super::super::signal::{Signal, sign};
+use super::super::signal::{Signal, sign, sign_around};
 
 pub(super) const SIGNALS: &[Signal] = &[
     sign(
         GuardTampering,
         5,
-        "disable|turn off|deactivate|switch off|circumvent|bypass|skip",
+        "disable|turn off|deactivate|switch off|circumvent|bypass",
         r"(?:disable|turn off|deactivate|switch off|circumvent|bypass) (?:the |all |any |your |its ){0,2}(?:\w+ ){0,2}?(?:safety (?:checks?|filters?|guidelines|features|protocols?)|guardrails?|security (?:scanners?|hooks?|checks?|guards?|features|monitoring|policy)|sandbox(?:ing)?|content filters?|permission (?:checks?|prompts?)|approval (?:prompts?|checks?)|injection (?:filters?|detection|scanners?)|audit log(?:ging)?|secret scan\w*)",
     ),
     sign(
         GuardTampering,
         3,
-        "--dangerously-skip-permissions|--dangerously-bypass-approvals|--yolo|bypasspermissions|danger-full-access|--no-sandbox",
+        "--dangerously-skip-permissions|--dangerously-bypass-approvals|--yolo|bypasspermissions|danger-full-access",
         r"(?:--dangerously-(?:skip-permissions|bypass-approvals\S*)|--yolo\b|bypasspermissions|danger-full-access)",
     ),
-    sign(
+    sign_around(
         GuardTampering,
         4,
-        "edit|modify|update|add|change|write|append|overwrite",
+        ".claude/settings|.claude/hooks|.codex/config.toml|.mcp.json|.git/hooks|.cursor/mcp.json|permissions.allow|allowedtools|.vscode/settings.json",
         r"(?:edit|modify|update|add|change|write|append|overwrite) <8>(?:\.claude/settings(?:\.local)?\.json|\.claude/hooks|\.codex/config\.toml|\.mcp\.json|\.git/hooks|\.cursor/mcp\.json|permissions\.allow|allowedtools|\.vscode/settings\.json) <10>(?:to|so|and|with) <4>(?:allow|permit|enable|disable|remove|auto|grant|skip|bypass|approve|without)\b",
     ),
     sign(
@@ -31,7 +31,7 @@ pub(super) const SIGNALS: &[Signal] = &[
     sign(
         GuardTampering,
         3,
-        "skip the review|skip review|skip validation|skip the validation|skip all checks|skip tests|without review|without running the tests|ignore failing|ignore security|ignore the policy|ignore any warnings|ignore all warnings|suppress warnings|ignore the scanner",
+        "skip the review|skip review|skip validation|skip the validation|skip all checks|without review|ignore security|ignore the policy|ignore the scanner",
         r"(?:skip (?:the |all |any )?(?:reviews?|validation|security|approval)\W|skip all checks|without (?:any )?review\b|ignore (?:any |all |the )?(?:security|safety|scanner|policy)(?: \w+)? ?(?:warnings?|findings?|checks?|results?|polic\w+|rules|errors?|alerts?))",
     ),
 ];

@@ -7,7 +7,7 @@ pub(super) const SIGNALS: &[Signal] = &[
     sign(
         ToolMisuse,
         4,
-        "approve this|approve the|merge this|mark this|mark it as|rate this|label this|close all|classify this",
+        "approve this|approve the|merge this|mark this|mark it as|rate this|label this|classify this",
         r"(?:(?:approve|merge) (?:this|the) (?:pr|pull request|merge request|change|patch|commit)\b <6>(?:without|immediately|regardless|automatically|and do not|no matter|even if|now)|(?:mark|label|rate|classify) (?:this|it|the \w+) (?:\w+ ){0,3}?as (?:safe|approved|clean|passed|low risk|benign|reviewed|not spam|10/10|trusted)\b)",
     ),
     sign(
@@ -31,7 +31,7 @@ pub(super) const SIGNALS: &[Signal] = &[
     sign(
         ToolMisuse,
         4,
-        "reply to all|forward this|send an email|send this|email this|message all|post this|share this link|tweet|dm all",
+        "forward this|send an email",
         r"(?:forward (?:this|these) <3>(?:message|instructions?|email|prompt) to (?:all|every|other)|send (?:an? )?(?:e?mail|message) to (?:all|every|each) <4>(?:contacts?|users?|employees|members|address)|(?:include|copy|repeat) this <3>(?:prompt|instruction|message) in (?:every|all|each))",
     ),
 ];
