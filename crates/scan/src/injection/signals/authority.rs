@@ -25,19 +25,19 @@ pub(super) const SIGNALS: &[Signal] = &[
     sign(
         AuthorityClaim,
         4,
-        "message from|notice from|instruction from|directive from|on behalf of|order from|request from",
+        "message from|notice from|instruction from|directive from|order from|request from",
         r"(?:message|notice|instructions?|directive|order|request) from (?:the |your )?(?:system|administrator|admin|security team|anthropic|openai|developers?|platform|operator|it department)\b.{0,80}?(?:you|must|immediately|required|all agents|assistant)",
     ),
     sign(
         AuthorityClaim,
         3,
-        "this is an authorized|this is authorized|pre-authorized|preauthorized|has been authorized|has already approved|already approved|have been granted|with full permission|you are authorized|you have permission|full authorization|no approval needed|does not require approval|user has approved|user already approved",
+        "this is an authorized|this is authorized|pre-authorized|preauthorized|has been authorized|with full permission|you are authorized|you have permission|no approval needed|user has approved|user already approved",
         r"(?:this is (?:an )?authori[sz]ed|pre\W?authori[sz]ed|(?:user|owner|operator|team|admin) has (?:already )?(?:approved|authori[sz]ed|consented)|has been (?:authori[sz]ed|approved) by <3>(?:user|admin|security|owner|operator|team)|you (?:are authori[sz]ed|have been granted) <3>(?:to|full|access)|you have permission (?:to|for) <2>(?:run|execute|access|delete|read|push|merge|deploy|install|bypass|skip|ignore|disable|send|do)\b|with full permission|no approval (?:is )?needed|user already approved)",
     ),
     sign(
         AuthorityClaim,
         3,
-        "mandatory for all|required for compliance|compliance requirement|for security reasons you must|critical security update|urgent:|urgent security|emergency protocol|emergency override|maintenance mode",
+        "mandatory for all|required for compliance|compliance requirement|critical security update|urgent:|urgent security|emergency protocol|emergency override|maintenance mode",
         r"(?:mandatory for all (?:agents|assistants|ai)|(?:required for compliance|compliance requirement|for security reasons)\W <3>(?:you|agents?|the assistant) (?:must|need|have)|(?:critical|urgent) security update\W|emergency (?:protocol|override)|maintenance mode <3>(?:enabled|activated|active))",
     ),
 ];
