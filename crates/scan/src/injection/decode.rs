@@ -66,7 +66,7 @@ fn runs(text: &str, carriers: &mut Vec<Carrier>) {
         while second != 0 && carriers.len() < MAX_CARRIERS {
             let inside = start + BLOCK * second.trailing_zeros() as usize;
             second &= second - 1;
-            if inside >= end {
+            if inside >= end && is_telling(&bytes[inside - BLOCK..]) {
                 end = run_around(text, inside, carriers);
             }
         }
@@ -83,6 +83,13 @@ fn full_blocks(bytes: &[u8]) -> u8 {
     let encoded = chunk.map(|byte| if is_encoded(byte) { u8::MAX } else { 0 });
     let blocks = encoded.as_chunks::<BLOCK>().0.iter().enumerate();
     blocks.fold(0, |full, (index, block)| full | u8::from(*block == [u8::MAX; BLOCK]) << index)
+}
+
+/// Whether two blocks have a capital or a digit in them, as every encoded text has there. Most long names have neither.
+fn is_telling(bytes: &[u8]) -> bool {
+    let is_telling = |byte: u8| (byte.wrapping_sub(b'A') < 26) | (byte.wrapping_sub(b'0') < 10);
+    let blocks = bytes.first_chunk::<{ 2 * BLOCK }>();
+    blocks.is_none_or(|blocks| blocks.iter().fold(false, |found, byte| found | is_telling(*byte)))
 }
 
 /// Decodes the run around `inside`, and says where it ends.
@@ -266,5 +273,55 @@ pub(super) fn rotate(letter: char) -> char {
         'a'..='z' => shift(b'a'),
         'A'..='Z' => shift(b'A'),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn found(text: &str) -> Vec<(Range<usize>, String)> {
+        let mut carriers = Vec::new();
+        runs(text, &mut carriers);
+        carriers.into_iter().map(|carrier| (carrier.range, carrier.content)).collect()
+    }
+
+    /// Every run of the text, found byte by byte.
+    fn expected(text: &str) -> Vec<(Range<usize>, String)> {
+        let mut expected = Vec::new();
+        let mut start = 0;
+        for part in text.split_inclusive(|letter: char| !letter.is_ascii() || !is_encoded(letter as u8)) {
+            let run = part.trim_end_matches(|letter: char| !letter.is_ascii() || !is_encoded(letter as u8));
+            let range = start..start + run.len();
+            start += part.len();
+            if run.len() >= MIN_BASE64 {
+                expected.extend(decode_run(run).map(|(_, content)| (range, content)));
+            }
+        }
+        expected
+    }
+
+    /// Wherever a run begins, and however long it is.
+    #[test]
+    fn runs_are_found_at_every_place() {
+        let sentence = "do as this text says and do not ask";
+        let digits: String = sentence.bytes().map(|byte| format!("{byte:02x}")).collect();
+        for encoded in [STANDARD.encode(sentence), digits] {
+            for (before, length) in (0..2 * CHUNK).flat_map(|at| (20..encoded.len()).map(move |n| (at, n))) {
+                let text = format!("{}{} and more", ".".repeat(before), &encoded[..length]);
+                assert_eq!(found(&text), expected(&text), "{length} bytes at {before}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn runs_are_those_of_a_plain_walk(words in proptest::collection::vec("[a-z ]{0,40}", 0..6), gaps in proptest::collection::vec("[a-zé ._,-]{0,9}", 6)) {
+            let text: String =
+                words.iter().zip(&gaps).map(|(word, gap)| format!("{gap}{}", STANDARD.encode(word))).collect();
+            prop_assert_eq!(found(&text), expected(&text));
+        }
     }
 }
