@@ -241,6 +241,27 @@ fn nothing_inside_can_talk_the_guard_into_anything() {
     assert_eq!(record(&world)["attempts"][0]["denied_calls"], 2, "{:?}", findings(&world));
 }
 
+/// Strangers in a row, of whom the first four hundred need not wait and the others come two hundred a second.
+const FLOOD: &str = r#"
+import os, socket, time
+started = time.monotonic()
+for _ in range(800):
+    s = socket.socket(socket.AF_UNIX); s.settimeout(60); s.connect(os.environ["FULLSEND_GUARD_SOCKET"])
+    s.sendall(b"native nobody\n"); s.shutdown(socket.SHUT_WR)
+    while s.recv(65536): pass
+print("HELD-UP" if time.monotonic() - started > 1.9 else "AT-ONCE")
+"#;
+
+#[test]
+fn a_flood_of_questions_is_held_up() {
+    let (port, seen) = runs(&["/usr/bin/python3 flood.py"]);
+    let world = world(port, "");
+    world.write("repo/flood.py", FLOOD);
+    let ran = run(&world);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(sent(&seen).contains("HELD-UP"), "{}", sent(&seen));
+}
+
 /// What asks under the name of a call for something else settles that call: its result, though it hold the very words of
 /// the denial, does not go back.
 #[test]

@@ -223,6 +223,26 @@ fn a_planted_word_among_the_last_words_ends_the_run() {
     }
 }
 
+/// What Codex types into a running command asks no hook: the door asks the program of the host.
+#[test]
+fn tirith_is_asked_about_what_is_typed_into_a_command() {
+    let typed =
+        |chars: &str| json!([{ "tool": "write_stdin", "input": { "session_id": 77, "chars": chars } }]);
+    let turns = json!({ "turns": [typed("FORBIDDEN\n"), typed(""), typed("ls\n"), [{ "finish": good() }]] });
+    let Some(mut stage) = Stage::new("codex", "typing", &turns) else { return };
+    let answer = r#"{"action":"block","findings":[{"rule_id":"odd","title":"Odd","severity":"HIGH"}]}"#;
+    let script =
+        format!("#!/bin/sh\ncase \"$*\" in *FORBIDDEN*) echo '{answer}'; exit 1;; *) echo '[]';; esac\n");
+    stage.world.script("bin/tirith", &script);
+    let path = format!("{}:/usr/bin:/bin", stage.world.path("bin").display());
+    stage.world = stage.world.env("PATH", &path);
+    stage.ends(0);
+    let found = std::fs::read_to_string(stage.directory().join("findings.jsonl")).unwrap();
+    let denied: Vec<&str> = found.lines().filter(|line| line.contains(r#""rule":"tirith""#)).collect();
+    assert!(denied.len() == 1 && denied[0].contains(r#""action":"denied""#), "{found}");
+    assert!(stage.words().join("").contains("refused the call to write_stdin"), "the agent hears why");
+}
+
 /// Tools that run no commands and are the runtime's own ask their hook like all others, or are in the list of those that
 /// do not. One that did neither would stop the run here.
 #[test]
@@ -252,6 +272,10 @@ fn tools_of_the_runtimes_own_ask_or_are_listed() {
         let Some(stage) = Stage::new(runtime, "own tools", &json!({ "turns": turns })) else { continue };
         let record = stage.ends(0);
         assert_eq!(record["attempts"][0]["unseen_calls"], json!([]), "{runtime}");
+        assert_eq!(
+            record["attempts"][0]["denied_calls"], 0,
+            "{runtime} fills in nothing that is not known of it"
+        );
         assert_eq!(stage.server.requests().len(), calls + 1, "{runtime}");
     }
 }

@@ -98,10 +98,11 @@ impl Guard {
     }
 
     /// A call that would be denied still passes: its hook tells the agent why, and the agent goes on. Where the runtime
-    /// asks no hook, the door denies it itself.
+    /// asks no hook, the door asks everybody and denies it itself.
     fn remember(&self, id: &str, tool: &str, input: &Json) -> Verdict {
         let hookless = dialect::habits(self.runtime).tools_without_hooks.contains(&tool);
-        let decision = match self.decide(tool, input, Ask::BuiltIn) {
+        let ask = if hookless { Ask::Programs } else { Ask::BuiltIn };
+        let decision = match self.decide(tool, input, ask) {
             Decision::Allow if hookless => self.confirmed(tool, input),
             decision => decision,
         };

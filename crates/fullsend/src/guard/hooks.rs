@@ -127,7 +127,7 @@ impl Guard {
         let denied = decision != Decision::Allow;
         match judged {
             Ok((opinion, _)) if denied => self.tell(&place, Origin::Tool, &opinion, Action::Denied),
-            Ok((opinion, _)) if ask == Ask::BuiltIn => {
+            Ok((opinion, _)) if ask == Ask::BuiltIn || habits.tools_without_hooks.contains(&tool) => {
                 self.tell(&place, Origin::Tool, &opinion, Action::Reported);
             }
             Ok(_) => {}

@@ -141,7 +141,8 @@ impl Judge {
         let mut findings =
             careful("rules", || self.scanner.before_tool(&call, self.surroundings(&redactor)))?;
         findings.retain(|finding| named.is_some() || finding.category != Category::ToolAllowlist);
-        if let (Some(tirith), Some(command), Ask::Programs) = (&self.tirith, &command, ask) {
+        let written = command.as_ref().filter(|command| !command.trim().is_empty());
+        if let (Some(tirith), Some(command), Ask::Programs) = (&self.tirith, written, ask) {
             findings.extend(tirith.check(command)?);
         }
         let opinion = self.sorted(findings, &format!("call/{tool}"));

@@ -66,7 +66,7 @@ impl Host<'_> {
         value: &dyn Fn(&str) -> Option<String>,
         emit: &Emitter,
     ) -> Result<Guard, Stop> {
-        let allowed = self.tool_allowlist(checked, value);
+        let allowed = self.tool_allowlist(checked, value)?;
         let setup = Setup {
             harness: &checked.resolved.harness,
             allowlist: allowed.as_deref(),
@@ -77,15 +77,24 @@ impl Host<'_> {
         Ok(Guard::new(setup, emit)?)
     }
 
-    /// What the agent or the scripts would see under this name, else the host's own.
-    fn tool_allowlist(&self, checked: &Checked, value: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    /// What the agent or the scripts would see under this name, else the host's own. A value that cannot be had is not
+    /// another's to give.
+    fn tool_allowlist(
+        &self,
+        checked: &Checked,
+        value: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Option<String>, Stop> {
         const NAME: &str = "FULLSEND_TOOL_ALLOWLIST";
         let harness = &checked.resolved.harness;
-        let given = [&harness.env.sandbox, &harness.env.runner].into_iter().find_map(|map| {
-            let (_, text) = map.0.iter().find(|(name, _)| name.value == NAME)?;
-            text.expand(value).ok()
-        });
-        given.or_else(|| value(NAME))
+        let given = [("sandbox", &harness.env.sandbox), ("runner", &harness.env.runner)];
+        let is_on = harness.security.sandbox_hooks.tool_allowlist_pretool.enabled.value;
+        for (place, map) in given.into_iter().filter(|_| is_on) {
+            if let Some((_, text)) = map.0.iter().find(|(name, _)| name.value == NAME) {
+                let unset = |name| Stop::missing(format!("{NAME} in `env.{place}`: {name} is not set"));
+                return text.expand(value).map(Some).map_err(unset);
+            }
+        }
+        Ok(value(NAME))
     }
 
     /// The run's credentials, each known to the guard before it can be used. A model that is not asked needs none.

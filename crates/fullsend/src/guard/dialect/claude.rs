@@ -54,15 +54,19 @@ pub(super) fn replacement(body: &Json, cleaned: &Json) -> HookAnswer {
     }}))
 }
 
-/// Arguments may have been completed with defaults, never changed: every value that the hook has and the model did
-/// not give is a number, a flag or nothing, so that no word of a command can come from elsewhere.
+/// What the program fills in by itself, seen of the version that is tested: tool and argument.
+const DEFAULTS: &[(&str, &str)] =
+    &[("Edit", "replace_all"), ("ToolSearch", "max_results"), ("Monitor", "timeout_ms")];
+
+/// What the model gave is all there, unchanged. What is more is a default of the program's own and no word, so that
+/// nothing of a command can come from elsewhere.
 fn same(asked: (&str, &Json), hooked: (&str, &Json)) -> bool {
     let (Json::Object(given), Json::Object(used)) = (asked.1, hooked.1) else { return asked == hooked };
-    let complete = given.iter().all(|(key, value)| used.get(key).is_none_or(|other| other == value));
-    let nothing_new = used.iter().all(|(key, value)| {
-        given.contains_key(key) || matches!(value, Json::Null | Json::Bool(_) | Json::Number(_))
-    });
-    asked.0 == hooked.0 && complete && nothing_new
+    let complete = given.iter().all(|(key, value)| used.get(key) == Some(value));
+    let is_default = |(key, value): (&String, &Json)| {
+        DEFAULTS.contains(&(hooked.0, key.as_str())) && matches!(value, Json::Bool(_) | Json::Number(_))
+    };
+    asked.0 == hooked.0 && complete && used.iter().all(|pair| given.contains_key(pair.0) || is_default(pair))
 }
 
 #[cfg(test)]
@@ -70,15 +74,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_defaults_may_be_added() {
-        let asked = json!({ "command": "ls" });
-        let check = |hooked: Json, same_call: bool| {
-            assert_eq!(same(("Bash", &asked), ("Bash", &hooked)), same_call, "{hooked}");
+    fn all_that_was_given_is_there_and_only_known_defaults_are_added() {
+        let check = |tool: &str, asked: Json, hooked: Json, same_call: bool| {
+            assert_eq!(same((tool, &asked), (tool, &hooked)), same_call, "{tool}: {asked} {hooked}");
         };
-        check(json!({ "command": "ls" }), true);
-        check(json!({ "command": "ls", "timeout": 5 }), true);
-        check(json!({ "command": "ls", "cwd": "/etc" }), false);
-        check(json!({ "command": "ls; id" }), false);
+        let asked = json!({ "command": "ls", "timeout": 5 });
+        check("Bash", asked.clone(), asked.clone(), true);
+        check("Bash", asked.clone(), json!({ "command": "ls" }), false);
+        check("Bash", asked.clone(), json!({ "command": "ls", "timeout": 6 }), false);
+        check("Bash", asked.clone(), json!({ "command": "ls; id", "timeout": 5 }), false);
+        check("Bash", json!({ "command": "ls" }), json!({ "command": "ls", "cwd": "/etc" }), false);
+        check(
+            "Bash",
+            json!({ "command": "ls" }),
+            json!({ "command": "ls", "run_in_background": true }),
+            false,
+        );
+        let edit = json!({ "old_string": "a" });
+        check("Edit", edit.clone(), json!({ "old_string": "a", "replace_all": false }), true);
+        check("Edit", edit.clone(), json!({ "old_string": "a", "replace_all": "no" }), false);
+        check("Write", edit, json!({ "old_string": "a", "replace_all": false }), false);
         assert!(!same(("Bash", &asked), ("Read", &asked)));
     }
 }

@@ -88,14 +88,21 @@ fn name_of(tool: &str) -> &str {
     if matches!(tool, "exec_command" | "shell" | "shell_command" | "local_shell") { "Bash" } else { tool }
 }
 
-/// The hook is told the command; the model gave it under the name that its tool has for it.
+/// The hook is told the command and nothing else; the model gave it under the name that its tool has for it.
 fn same(asked: (&str, &Json), hooked: (&str, &Json)) -> bool {
     if hooked.0 != "Bash" && hooked.0 != "apply_patch" {
         return asked == hooked;
     }
-    let hooked = hooked.1["command"].as_str();
-    let given = [&asked.1["cmd"], &asked.1["command"], &asked.1["input"], asked.1];
-    hooked.is_some() && given.iter().any(|value| value.as_str() == hooked)
+    let given = match asked.0 {
+        "exec_command" => &asked.1["cmd"],
+        // The patch itself, or an object around it.
+        "apply_patch" if asked.1.is_object() => &asked.1["input"],
+        "apply_patch" => asked.1,
+        _ => &asked.1["command"],
+    };
+    let is_told =
+        hooked.1.as_object().is_some_and(|told| told.len() == 1 && told.get("command") == Some(given));
+    name_of(asked.0) == hooked.0 && given.is_string() && is_told
 }
 
 #[cfg(test)]
@@ -150,6 +157,31 @@ mod tests {
             at = end;
         }
         parts
+    }
+
+    #[test]
+    fn a_hook_tells_the_command_of_the_same_tool_and_nothing_else() {
+        let check = |asked: (&str, Json), hooked: (&str, Json), same_call: bool| {
+            assert_eq!(same((asked.0, &asked.1), (hooked.0, &hooked.1)), same_call, "{asked:?} {hooked:?}");
+        };
+        let told = |command: &str| json!({ "command": command });
+        check(("exec_command", json!({ "cmd": "ls", "workdir": "/" })), ("Bash", told("ls")), true);
+        check(("shell_command", told("ls")), ("Bash", told("ls")), true);
+        check(("apply_patch", json!("*** Begin")), ("apply_patch", told("*** Begin")), true);
+        check(("apply_patch", json!({ "input": "*** Begin" })), ("apply_patch", told("*** Begin")), true);
+        check(("exec_command", json!({ "cmd": "ls" })), ("Bash", told("id")), false);
+        check(("exec_command", json!({ "cmd": "ls", "input": "id" })), ("Bash", told("id")), false);
+        check(("exec_command", json!({ "cmd": "ls" })), ("apply_patch", told("ls")), false);
+        check(("update_plan", told("ls")), ("Bash", told("ls")), false);
+        check(("apply_patch", json!("rm -r x")), ("Bash", told("rm -r x")), false);
+        check(
+            ("exec_command", json!({ "cmd": "ls" })),
+            ("Bash", json!({ "command": "ls", "cwd": "/" })),
+            false,
+        );
+        check(("exec_command", json!({})), ("Bash", json!({})), false);
+        check(("mcp__a__b", json!({ "x": 1 })), ("mcp__a__b", json!({ "x": 1 })), true);
+        check(("mcp__a__b", json!({ "x": 1 })), ("mcp__a__b", json!({ "x": 2 })), false);
     }
 
     proptest! {
