@@ -243,6 +243,34 @@ fn tirith_is_asked_about_what_is_typed_into_a_command() {
     assert!(stage.words().join("").contains("refused the call to write_stdin"), "the agent hears why");
 }
 
+/// The programs fill in what the model leaves out, and tell a hook of a patch in words of their own: each is still the call
+/// that the door saw.
+#[test]
+fn what_edits_is_the_call_that_the_door_saw() {
+    let call = |tool: &str, input: Json| json!([{ "tool": tool, "input": input }]);
+    let file = "/sandbox/workspace/repo/greet.sh";
+    let patch = |from: &str, to: &str| {
+        format!("*** Begin Patch\n*** Update File: greet.sh\n@@\n-echo '{from}'\n+echo '{to}'\n*** End Patch")
+    };
+    let of_claude = vec![
+        call("Read", json!({ "file_path": file })),
+        call("Edit", json!({ "file_path": file, "old_string": "wrold", "new_string": "wOrld" })),
+    ];
+    let heredoc = format!("apply_patch <<'EOF'\n{}\nEOF", patch("Hello, world!", "Hello, wOrld!"));
+    let of_codex = vec![
+        call("apply_patch", json!(patch("Hello, wrold!", "Hello, world!"))),
+        json!([{ "shell": heredoc }]),
+    ];
+    for (runtime, mut turns) in [("claude", of_claude), ("codex", of_codex)] {
+        turns.extend([json!([{ "shell": "sed s/echo/SAID/ greet.sh" }]), json!([{ "finish": good() }])]);
+        let Some(stage) = Stage::new(runtime, "edits", &json!({ "turns": turns })) else { continue };
+        let record = stage.ends(0);
+        assert_eq!(record["attempts"][0]["denied_calls"], 0, "{runtime}: {:#?}", stage.words().last());
+        let last = stage.words().pop().unwrap();
+        assert!(last.contains("SAID 'Hello, wOrld!'"), "{runtime}: {last}");
+    }
+}
+
 /// Tools that run no commands and are the runtime's own ask their hook like all others, or are in the list of those that
 /// do not. One that did neither would stop the run here.
 #[test]

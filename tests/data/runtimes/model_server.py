@@ -144,6 +144,10 @@ def responses(number, body, blocks, usage):
             space = next((name for name in spaces if text.startswith(name + "__")), None)
             if space:
                 item |= {"namespace": space, "name": text[len(space) + 2:]}
+            # A tool that takes plain text is called with it.
+            if isinstance(arguments, str):
+                item = {"type": "custom_tool_call", "id": item["id"], "call_id": item["call_id"], "name": text,
+                        "input": arguments, "status": "completed"}
             yield "response.output_item.added", {"output_index": index, "item": {**item, "arguments": ""}}
         yield "response.output_item.done", {"output_index": index, "item": item}
         whole["output"].append(item)
