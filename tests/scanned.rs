@@ -240,6 +240,18 @@ fn addresses_are_judged() {
     let issue = json!("issue");
     let expected = [(json!("https://example.com/a"), issue.clone()), (json!("http://10.0.0.1/"), issue)];
     assert_eq!((ran.code, &seen[..]), (6, &expected[..]), "{}", ran.err);
+    let row =
+        "rule: internal-address\n  path: http://10.0.0.1/docs/**\n  reason: our wiki\n  until: 2999-01-31\n";
+    world.write("org/config.yaml", format!("suppressions:\n- {row}"));
+    let organisation = world.path("org").to_string_lossy().into_owned();
+    let asked =
+        |address| world.run(&["scan", "url", "--format", "json", "--org-dir", &organisation, address]);
+    let ran = asked("http://10.0.0.1/docs/a");
+    let file = &lines(&ran)[0];
+    assert_eq!((ran.code, &file["verdict"], &file["findings"]), (0, &json!("reported"), &json!([])));
+    assert_eq!(file["suppressed"][0]["suppressed"], "our wiki");
+    assert_eq!(asked("http://10.0.0.1/admin").code, 6, "accepted elsewhere");
+    assert_eq!(asked("http://169.254.169.254/docs/a").code, 6, "another rule");
 }
 
 #[test]

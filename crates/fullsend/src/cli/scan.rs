@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use scan::{Category, Origin, Scanner, Toggles};
+use scan::{Origin, Toggles};
 use yaml::Diagnostic;
 
 use super::check::{self, Format};
@@ -224,22 +224,18 @@ fn named_addresses(addresses: &[String]) -> Result<Vec<String>, Failure> {
 }
 
 fn scan_addresses(addresses: &Addresses) -> Result<Exit, Failure> {
-    let off = addresses.how.without.iter().any(|name| name == Category::SsrfValidator.as_str());
-    let scanner = Scanner::new(Toggles { ssrf_validator: !off, ..Toggles::NONE });
-    let origin = addresses.origin;
-    let all: Vec<Scanned> = named_addresses(&addresses.addresses)?
-        .into_iter()
-        .map(|file| {
-            let findings = scanner.scan_address(&file);
-            // An address is asked about because somebody is about to follow it: from high on it does not pass.
-            let verdict = match scan::denies(&findings, scan::Severity::High) {
-                Some(_) => Verdict::Blocked,
-                None if findings.is_empty() => Verdict::Clean,
-                None => Verdict::Reported,
-            };
-            Scanned { file, origin, findings, suppressed: Vec::new(), verdict }
-        })
-        .collect();
+    let (judge, origin) = (addresses.how.judge()?, addresses.origin);
+    let look = |file: String| {
+        let Opinion { open: findings, suppressed } = judge.address(&file);
+        // An address is asked about because somebody is about to follow it: from high on it does not pass.
+        let verdict = match scan::denies(&findings, scan::Severity::High) {
+            Some(_) => Verdict::Blocked,
+            None if findings.is_empty() && suppressed.is_empty() => Verdict::Clean,
+            None => Verdict::Reported,
+        };
+        Scanned { file, origin, findings, suppressed, verdict }
+    };
+    let all: Vec<Scanned> = named_addresses(&addresses.addresses)?.into_iter().map(look).collect();
     print(&all, addresses.how.format)
 }
 

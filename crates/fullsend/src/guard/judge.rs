@@ -301,6 +301,11 @@ impl Judge {
         Ok(findings)
     }
 
+    /// What is wrong with an address that somebody is about to follow. Its place is the address itself.
+    pub fn address(&self, address: &str) -> Opinion {
+        self.sorted(self.scanner.scan_address(address), address)
+    }
+
     /// Findings at a place, after the organisation's suppressions were looked at.
     pub(super) fn sorted(&self, findings: Vec<Finding>, place: &str) -> Opinion {
         let Some(today) = self.today else { return Opinion { open: findings, suppressed: Vec::new() } };
