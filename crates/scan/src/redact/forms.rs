@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use base64::Engine;
-use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 
 /// Less of base64 than this says too little to be searched for. Other forms are as long as the value at least.
 const MIN_BASE64: usize = 6;
@@ -15,6 +15,7 @@ pub(crate) fn forms(value: &[u8]) -> BTreeSet<Vec<u8>> {
     let mut forms = BTreeSet::from([value.to_vec()]);
     let mut encoded = base64_forms(value);
     encoded.retain(|form| form.len() >= MIN_BASE64);
+    encoded.extend(alone_in_base64(value));
     encoded.extend([hex(value, false).into_bytes(), hex(value, true).into_bytes()]);
     encoded.extend(percent_forms(value));
     if let Ok(text) = std::str::from_utf8(value) {
@@ -41,6 +42,15 @@ fn base64_forms(value: &[u8]) -> Vec<Vec<u8>> {
         }
     }
     forms
+}
+
+/// Encoded by itself, with or without the line end that `echo` adds. With its padding, this is long enough to be searched
+/// for where the characters of a short value in the middle of something are not.
+fn alone_in_base64(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let ended = [value, b"\n"].concat();
+    [value.to_vec(), ended]
+        .into_iter()
+        .flat_map(|bytes| [&STANDARD, &URL_SAFE].map(|engine| engine.encode(&bytes).into_bytes()).into_iter())
 }
 
 fn hex(value: &[u8], is_upper: bool) -> String {
@@ -162,6 +172,19 @@ mod tests {
                 let bytes = format!("{before}correct-horse/9?{after}");
                 check("correct-horse/9?", &STANDARD_NO_PAD.encode(&bytes));
                 check("correct-horse/9?", &URL_SAFE_NO_PAD.encode(&bytes));
+            }
+        }
+    }
+
+    /// From five bytes on a value is found wherever it stands, one of four bytes where it was encoded alone.
+    #[test]
+    fn short_values_are_found_in_base64() {
+        for value in ["k9?x", "k9?xQ", "k9?xQz", "k9?xQzw"] {
+            for (before, after) in [("", ""), ("", "\n"), ("user:", ""), ("ab", "c"), ("xyz=", " and more")] {
+                if value.len() >= 5 || (before.is_empty() && after.trim().is_empty()) {
+                    check(value, &STANDARD.encode(format!("{before}{value}{after}")));
+                    check(value, &URL_SAFE.encode(format!("{before}{value}{after}")));
+                }
             }
         }
     }
