@@ -49,33 +49,53 @@ const SLOW: &[char] = &['|', '('];
 const MAX_SLOW: usize = 400;
 const MAX_SLOW_QUOTED: usize = 2000;
 
-/// Whether a line has more pipes and brackets than can be read in reasonable time.
+/// Bash itself refuses more than sixteen here-documents that begin in one line; the grammar's reader looks for the end
+/// of each to the end of the command.
+const MAX_DOCUMENTS: usize = 16;
+
+/// Whether a line has more pipes, brackets and here-documents than can be read in reasonable time.
 pub(super) fn is_overloaded(source: &str) -> bool {
     let all = source.matches(SLOW).count();
-    all > MAX_SLOW_QUOTED || (all > MAX_SLOW && unquoted(source) > MAX_SLOW)
+    let documents = source.matches("<<").count();
+    if all <= MAX_SLOW && documents <= MAX_DOCUMENTS {
+        return false;
+    }
+    let unquoted = unquoted(source);
+    all > MAX_SLOW_QUOTED || unquoted.slow > MAX_SLOW || unquoted.documents > MAX_DOCUMENTS
 }
 
-/// Slow signs outside of quotes and here-documents.
-fn unquoted(source: &str) -> usize {
-    let mut count = 0;
+/// What stands outside of quotes and here-documents.
+#[derive(Default)]
+struct Unquoted {
+    slow: usize,
+    /// The most that begin in one line.
+    documents: usize,
+}
+
+fn unquoted(source: &str) -> Unquoted {
+    let mut unquoted = Unquoted::default();
     let mut quote = None;
     let mut lines = source.split('\n');
     while let Some(line) = lines.next() {
         let was_open = quote.is_some();
+        let (mut documents, mut before) = (0, ' ');
         for letter in line.chars() {
             match (quote, letter) {
                 (None, '\'' | '"') => quote = Some(letter),
                 (Some(open), letter) if open == letter => quote = None,
-                (None, letter) => count += usize::from(SLOW.contains(&letter)),
+                (None, '<') if before == '<' => documents += 1,
+                (None, letter) => unquoted.slow += usize::from(SLOW.contains(&letter)),
                 _ => {}
             }
+            before = letter;
         }
+        unquoted.documents = unquoted.documents.max(documents);
         if let Some(marker) = heredoc_marker(line).filter(|_| !was_open) {
             lines.by_ref().find(|line| line.trim() == marker);
             quote = None;
         }
     }
-    count
+    unquoted
 }
 
 fn heredoc_marker(line: &str) -> Option<&str> {
@@ -95,6 +115,10 @@ mod tests {
         assert!(!super::is_overloaded(&table));
         assert!(super::is_overloaded(&"a|".repeat(500)));
         assert!(super::is_overloaded(&format!("echo '{}'", "|".repeat(3000))));
+        let program = format!("cat <<'EOF' > a.cc\n{}EOF\n", "std::cout << a << b << c << d;\n".repeat(40));
+        assert!(!super::is_overloaded(&program));
+        assert!(!super::is_overloaded(&format!("echo '{}'", "a << b ".repeat(40))));
+        assert!(super::is_overloaded(&"<<E ".repeat(40)));
     }
 
     #[test]

@@ -28,8 +28,9 @@ enum Style {
     Bare,
 }
 
-/// The value that belongs to the name around `hit`.
-pub(super) fn find(text: &str, hit: Range<usize>) -> Option<SecretMatch> {
+/// The value that belongs to the name around `hit`. `last` is what was found before: in a run of nothing but names and
+/// signs, each name would read on to where the value of the first one ended.
+pub(super) fn find(text: &str, hit: Range<usize>, last: Option<&SecretMatch>) -> Option<SecretMatch> {
     let identifier = identifier_around(text, &hit);
     // A name with two of our literals in it (`secret_api_key`) is looked at once, at the last of them.
     let rest_of_name = &text[hit.end..identifier.end];
@@ -38,6 +39,10 @@ pub(super) fn find(text: &str, hit: Range<usize>) -> Option<SecretMatch> {
     }
     let naming = name::naming(&text[identifier.clone()])?;
     let (start, after_operator) = value_start(text, &identifier)?;
+    let is_bare = |byte: u8| !is_quote(byte) && byte != b'\\';
+    if last.is_some_and(|last| last.range.contains(&start) && is_bare(text.as_bytes()[start])) {
+        return None;
+    }
     let (range, quoted) = value_range(text, start)?;
     let style = match quoted {
         true => Style::Quoted,
@@ -122,7 +127,7 @@ fn skip_blanks(bytes: &[u8], at: usize) -> usize {
 fn value_range(text: &str, start: usize) -> Option<(Range<usize>, bool)> {
     let bytes = text.as_bytes();
     let escapes = usize::from(bytes.get(start) == Some(&b'\\'));
-    let quote = bytes.get(start + escapes).copied().filter(|byte| matches!(byte, b'"' | b'\'' | b'`'));
+    let quote = bytes.get(start + escapes).copied().filter(|byte| is_quote(*byte));
     let begin = if quote.is_some() { start + escapes + 1 } else { start };
     let window = &bytes[begin.min(bytes.len())..bytes.len().min(begin + MAX_VALUE)];
     let length = match quote {
@@ -132,6 +137,10 @@ fn value_range(text: &str, start: usize) -> Option<(Range<usize>, bool)> {
     steps::count(length);
     let range = begin..begin + length;
     (length > 0 && text.is_char_boundary(range.end)).then_some((range, quote.is_some()))
+}
+
+fn is_quote(byte: u8) -> bool {
+    matches!(byte, b'"' | b'\'' | b'`')
 }
 
 fn end_of_quoted(window: &[u8], quote: u8, is_escaped: bool) -> Option<usize> {
@@ -160,6 +169,10 @@ fn is_environment_name(name: &str) -> bool {
 }
 
 fn is_secret_value(value: &str, naming: Naming, style: Style) -> bool {
+    // What most values are told by comes first; the rest reads them several times.
+    if naming == Naming::Generated && !value.bytes().any(|byte| byte.is_ascii_digit()) {
+        return false;
+    }
     if value.len() > MAX_VALUE || value.starts_with("[REDACTED") || is_reference(value, style) {
         return false;
     }
@@ -172,7 +185,6 @@ fn is_secret_value(value: &str, naming: Naming, style: Style) -> bool {
         (Naming::Generated, _) => {
             value.len() >= MIN_VALUE
                 && randomness::is_mixed(value)
-                && value.bytes().any(|byte| byte.is_ascii_digit())
                 && randomness::entropy(value) >= if value.len() < 12 { 2.75 } else { MIN_ENTROPY }
         }
     }
@@ -184,8 +196,8 @@ fn is_reference(value: &str, style: Style) -> bool {
         ["$", "/", "./", "../", "~", "@", "&", "*", "!", "env.", "env:", "secret:", "vault:", "op://", "%"];
     let parts = ["://", "process.env", "environ", "getenv", "secrets.", "config.", "arn:aws", "]["];
     begins.iter().any(|begin| value.starts_with(begin))
-        || parts.iter().any(|part| value.contains(part))
         || (style == Style::Bare && is_code(value))
+        || parts.iter().any(|part| value.contains(part))
         || (style != Style::Environment && is_file_name(value))
 }
 

@@ -80,7 +80,10 @@ impl Trigger {
     pub(crate) fn collect(&self, text: &str, hit: Range<usize>, found: &mut Vec<SecretMatch>) {
         match self {
             Trigger::Format(matcher) => found.extend(match_format(matcher, text, hit.start)),
-            Trigger::SecretName => found.extend(assignment::find(text, hit)),
+            Trigger::SecretName => {
+                let secret = assignment::find(text, hit, found.last());
+                found.extend(secret);
+            }
             Trigger::Authorization => found.extend(header::authorization(text, hit)),
             Trigger::Bearer => found.extend(header::bearer(text, hit)),
             Trigger::UrlPassword => found.extend(url_password::find(text, hit)),

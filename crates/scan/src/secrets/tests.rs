@@ -69,6 +69,20 @@ fn assignments_need_the_name_of_a_secret() {
     }
 }
 
+/// A name inside a value has no bare value of its own; a quoted one behind it is still looked at.
+#[test]
+fn names_inside_values() {
+    let masked = |text: &str| -> String {
+        find_secrets(text).iter().map(|secret| &text[secret.range.clone()]).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(masked("DB_PASSWORD=ab1&token=a8f5f167f44f4964"), "ab1&token=a8f5f167f44f4964");
+    assert_eq!(masked("DB_PASSWORD=token:\"a8f5f167f44f4964e6c998de\""), "token: a8f5f167f44f4964e6c998de");
+    assert_eq!(
+        masked("DB_PASSWORD=one-of-12 API_TOKEN=a8f5f167f44f4964e6c998de"),
+        "one-of-12 a8f5f167f44f4964e6c998de"
+    );
+}
+
 #[test]
 fn headers_addresses_and_keys() {
     check(
