@@ -43,6 +43,7 @@ mod outcomes;
 mod overrides;
 mod parsing;
 mod pins;
+mod planted;
 mod policy_commands;
 mod properties;
 mod random_harness;

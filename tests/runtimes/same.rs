@@ -83,6 +83,8 @@ fn transcript_is_kept(stage: &Stage) {
     let text: String = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
     assert!(text.contains("LOOKED-AT-IT") && text.contains("was rejected by its schema"), "{files:?}");
     assert!(!text.contains(KEY));
+    let told = fs::read_to_string(stage.directory().join("findings.jsonl")).unwrap();
+    assert!(!told.contains("transcripts/"), "that a word was planted is nothing to tell: {told}");
 }
 
 #[test]
