@@ -39,8 +39,7 @@ pub(super) fn find(text: &str, hit: Range<usize>, last: Option<&SecretMatch>) ->
     }
     let naming = name::naming(&text[identifier.clone()])?;
     let (start, after_operator) = value_start(text, &identifier)?;
-    let is_bare = |byte: u8| !is_quote(byte) && byte != b'\\';
-    if last.is_some_and(|last| last.range.contains(&start) && is_bare(text.as_bytes()[start])) {
+    if last.is_some_and(|last| last.range.contains(&start)) {
         return None;
     }
     let (range, quoted) = value_range(text, start)?;
@@ -127,7 +126,7 @@ fn skip_blanks(bytes: &[u8], at: usize) -> usize {
 fn value_range(text: &str, start: usize) -> Option<(Range<usize>, bool)> {
     let bytes = text.as_bytes();
     let escapes = usize::from(bytes.get(start) == Some(&b'\\'));
-    let quote = bytes.get(start + escapes).copied().filter(|byte| is_quote(*byte));
+    let quote = bytes.get(start + escapes).copied().filter(|byte| matches!(byte, b'"' | b'\'' | b'`'));
     let begin = if quote.is_some() { start + escapes + 1 } else { start };
     let window = &bytes[begin.min(bytes.len())..bytes.len().min(begin + MAX_VALUE)];
     let length = match quote {
@@ -137,10 +136,6 @@ fn value_range(text: &str, start: usize) -> Option<(Range<usize>, bool)> {
     steps::count(length);
     let range = begin..begin + length;
     (length > 0 && text.is_char_boundary(range.end)).then_some((range, quote.is_some()))
-}
-
-fn is_quote(byte: u8) -> bool {
-    matches!(byte, b'"' | b'\'' | b'`')
 }
 
 fn end_of_quoted(window: &[u8], quote: u8, is_escaped: bool) -> Option<usize> {
