@@ -25,15 +25,22 @@ pub(super) fn read(body: &Json) -> Option<HookEvent> {
             tool: text(body, "tool_name")?,
             input: body["tool_input"].clone(),
         }),
-        "PostToolUse" => Some(after(body, "tool_response", true)),
-        "PostToolUseFailure" => Some(after(body, "error", false)),
+        "PostToolUse" => {
+            Some(after(body, "tool_response", has_ended(&body["tool_response"]).then_some(true)))
+        }
+        "PostToolUseFailure" => Some(after(body, "error", Some(false))),
         _ => Some(HookEvent::Other),
     }
 }
 
-fn after(body: &Json, key: &str, succeeded: bool) -> HookEvent {
+fn after(body: &Json, key: &str, succeeded: Option<bool>) -> HookEvent {
     let id = text(body, "tool_use_id").unwrap_or_default();
-    HookEvent::After { id, response: body[key].clone(), succeeded: Some(succeeded) }
+    HookEvent::After { id, response: body[key].clone(), succeeded }
+}
+
+/// A command that was interrupted, or goes on in the background, has not succeeded yet.
+fn has_ended(response: &Json) -> bool {
+    response["interrupted"] != true && response["backgroundTaskId"].is_null()
 }
 
 pub(super) fn verdict(decision: &Decision) -> HookAnswer {
@@ -72,6 +79,20 @@ fn same(asked: (&str, &Json), hooked: (&str, &Json)) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_has_ended_has_succeeded() {
+        let check = |response: Json, expected: Option<bool>| {
+            let body =
+                json!({ "hook_event_name": "PostToolUse", "tool_use_id": "a", "tool_response": response });
+            let Some(HookEvent::After { succeeded, .. }) = read(&body) else { panic!("{body}") };
+            assert_eq!(succeeded, expected, "{body}");
+        };
+        check(json!({ "stdout": "x", "interrupted": false }), Some(true));
+        check(json!("text"), Some(true));
+        check(json!({ "stdout": "x", "interrupted": true }), None);
+        check(json!({ "stdout": "x", "interrupted": false, "backgroundTaskId": "b1" }), None);
+    }
 
     #[test]
     fn all_that_was_given_is_there_and_only_known_defaults_are_added() {
