@@ -3,13 +3,11 @@
 //! that have no branch which depends on the text; only where a literal could begin is anything compared. What a literal
 //! means is the caller's; the search only says where it stands.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// How many beginnings of literals are told apart at first, by three bytes, and then by more.
 const FIRST: usize = 1 << 15;
-const SECOND: usize = 1 << 17;
-const PAIRS: usize = 1 << 16;
+const SECOND: usize = 1 << 15;
 /// As many places are looked at before those that could begin a literal are compared.
 const BLOCK: usize = 2048;
 /// Places that are looked up in one go.
@@ -36,8 +34,6 @@ impl Literal {
 
 pub(crate) struct Search<T> {
     table: Table,
-    /// The few literals of two bytes, in all their cases.
-    pairs: BTreeMap<[u8; 2], Vec<u16>>,
     literals: Vec<(Literal, T)>,
 }
 
@@ -45,19 +41,8 @@ impl<T> Search<T> {
     /// Literals have two bytes or more.
     pub(crate) fn new(literals: impl IntoIterator<Item = (Literal, T)>) -> Self {
         let literals: Vec<(Literal, T)> = literals.into_iter().collect();
-        let mut entries = Vec::new();
-        let mut pairs: BTreeMap<[u8; 2], Vec<u16>> = BTreeMap::new();
-        for (index, (literal, _)) in literals.iter().enumerate() {
-            let index = u16::try_from(index).expect("there are not that many literals");
-            match literal.text.len() {
-                0 | 1 => unreachable!("a literal of one byte would be found everywhere"),
-                2 => spellings(literal).for_each(|pair| pairs.entry(pair).or_default().push(index)),
-                _ => entries.push(Entry::new(literal, index)),
-            }
-        }
-        // At one place, longer literals come first.
-        entries.sort_by_key(|entry| (entry.length == 3, entry.index));
-        Search { table: Table::new(&entries, pairs.keys()), pairs, literals }
+        let entries = literals.iter().enumerate().map(|(index, (literal, _))| Entry::new(literal, index));
+        Search { table: Table::new(entries.collect()), literals }
     }
 
     /// Calls `visit` for every occurrence of every literal, overlapping ones included, in order of place.
@@ -91,15 +76,8 @@ impl<T> Search<T> {
     #[inline(always)]
     fn compare<'s>(&'s self, bytes: &[u8], at: usize, visit: &mut impl FnMut(&'s T, Range<usize>)) {
         let beginning = eight(bytes, at) | FOLD;
-        for hash in [hash(beginning & LONG), hash(beginning & SHORT)] {
-            if self.table.is_likely(hash) {
-                self.compare_entries(bytes, at, hash, visit);
-            }
-        }
-        if let Some(pair) = bytes[at..].first_chunk::<2>()
-            && self.table.is_pair(*pair)
-        {
-            self.pairs[pair].iter().for_each(|index| self.verify(bytes, at, *index, visit));
+        if KNOWN_BY.iter().fold(false, |found, known| found | self.table.is_likely(hash(beginning & known))) {
+            self.compare_entries(bytes, at, beginning, visit);
         }
     }
 
@@ -108,12 +86,14 @@ impl<T> Search<T> {
         &'s self,
         bytes: &[u8],
         at: usize,
-        hash: usize,
+        beginning: u64,
         visit: &mut impl FnMut(&'s T, Range<usize>),
     ) {
-        let beginning = eight(bytes, at) | FOLD;
-        for entry in self.table.entries(hash).iter().filter(|entry| entry.begins(beginning)) {
-            self.verify(bytes, at, entry.index, visit);
+        for known_by in KNOWN_BY {
+            let entries = self.table.entries(hash(beginning & known_by)).iter();
+            for entry in entries.filter(|entry| entry.known_by == known_by && entry.begins(beginning)) {
+                self.verify(bytes, at, entry.index, visit);
+            }
         }
     }
 
@@ -138,19 +118,6 @@ impl<T> Search<T> {
 
 /// Places in a block, one bit each.
 type Places = [u64; BLOCK / 64];
-
-/// A pair in all its cases.
-fn spellings(literal: &Literal) -> impl Iterator<Item = [u8; 2]> {
-    let [first, second] = [literal.text.as_bytes()[0], literal.text.as_bytes()[1]];
-    let cases = |byte: u8| {
-        [byte, if literal.is_exact { byte } else { byte ^ (u8::from(byte.is_ascii_alphabetic()) << 5) }]
-    };
-    let mut all: Vec<[u8; 2]> =
-        cases(first).into_iter().flat_map(|one| cases(second).map(|other| [one, other])).collect();
-    all.sort_unstable();
-    all.dedup();
-    all.into_iter()
-}
 
 /// Nothing of a word stands before `at`, or what stands there may belong to an escape such as `\n` or `%20`.
 fn may_begin_word(bytes: &[u8], at: usize) -> bool {
@@ -188,22 +155,32 @@ const fn going_on_with(byte: u8) -> Beginnings {
     low & high
 }
 
-/// A literal of three bytes or more, with as much of it as can be compared at once.
+/// A literal, with as much of it as can be compared at once.
 #[derive(Clone, Copy)]
 struct Entry {
     beginning: u64,
     mask: u64,
-    length: u8,
+    known_by: u64,
     index: u16,
     begins_word: bool,
 }
 
+/// The bytes by which the second table knows a literal: six, four, three or two, as long as it is.
+const KNOWN_BY: [u64; 4] = [u64::MAX >> 16, u64::MAX >> 32, u64::MAX >> 40, u64::MAX >> 48];
+
 impl Entry {
-    fn new(literal: &Literal, index: u16) -> Self {
-        let length = literal.text.len().min(8);
-        let mask = u64::MAX >> (64 - 8 * length);
+    fn new(literal: &Literal, index: usize) -> Self {
+        assert!(literal.text.len() >= 2, "a literal of one byte would be found everywhere");
+        let mask = u64::MAX >> (64 - 8 * literal.text.len().min(8));
         let beginning = (eight(literal.text.as_bytes(), 0) | FOLD) & mask;
-        Entry { beginning, mask, length: length as u8, index, begins_word: literal.begins_word }
+        let known_by = KNOWN_BY.into_iter().find(|known_by| known_by & mask == *known_by);
+        Entry {
+            beginning,
+            mask,
+            known_by: known_by.expect("there are two bytes"),
+            index: u16::try_from(index).expect("there are not that many literals"),
+            begins_word: literal.begins_word,
+        }
     }
 
     /// Whether a text that begins with these bytes, folded, may begin with the literal.
@@ -212,65 +189,46 @@ impl Entry {
         text & self.mask == self.beginning
     }
 
-    /// What the second table knows it by. The fourth byte after a literal of three may be any.
-    fn keys(&self) -> impl Iterator<Item = u64> {
-        let known = if self.length >= 6 { LONG } else { SHORT };
-        let fourth = if self.length == 3 { 0..=255 } else { 0..=0 };
-        fourth.map(move |byte: u64| (self.beginning | byte << 24 | FOLD) & known)
+    /// What the first table knows it by. After a short literal any byte may stand.
+    fn beginnings(&self) -> impl Iterator<Item = (usize, Beginnings)> {
+        let [one, two, three, four, ..] = self.beginning.to_le_bytes();
+        let thirds = if three == 0 { 0..=u8::MAX } else { three..=three };
+        let fourth = if four == 0 { Beginnings::MAX } else { going_on_with(four) };
+        let place = if self.begins_word { AT_WORDS } else { ANYWHERE };
+        thirds.map(move |three| (first_hash(one, two, folded(three)), fourth & place))
     }
 }
-
-/// The bytes by which longer and shorter literals are known: six, and four.
-const LONG: u64 = u64::MAX >> 16;
-const SHORT: u64 = u64::MAX >> 32;
 
 /// What literals begin with, and which literals those are.
 struct Table {
     /// By a hash of three bytes.
     first: Box<[Beginnings; FIRST]>,
-    /// By a hash of six bytes, or of four; most of what the first table promises ends here.
+    /// By a hash of the bytes that a literal is known by; most of what the first table promises ends here.
     second: Box<[u64; SECOND / 64]>,
     /// The literals of that hash are `entries[starts[hash]..starts[hash + 1]]`.
     starts: Vec<u16>,
     entries: Vec<Entry>,
-    /// Whether two bytes are a literal.
-    pairs: Box<[u64; PAIRS / 64]>,
 }
 
 impl Table {
-    fn new<'p>(literals: &[Entry], two_bytes: impl Iterator<Item = &'p [u8; 2]>) -> Self {
+    fn new(mut entries: Vec<Entry>) -> Self {
         let mut first = Box::new([0; FIRST]);
         let mut second = Box::new([0; SECOND / 64]);
-        let mut keyed = Vec::new();
-        for entry in literals {
-            let [one, two, three, four, ..] = entry.beginning.to_le_bytes();
-            let fourth = if entry.length == 3 { Beginnings::MAX } else { going_on_with(four) };
-            let place = if entry.begins_word { AT_WORDS } else { ANYWHERE };
-            first[first_hash(one, two, three)] |= fourth & place;
-            for hash in entry.keys().map(hash) {
-                second[hash / 64] |= 1 << (hash % 64);
-                keyed.push((hash, *entry));
-            }
-        }
-        keyed.sort_by_key(|(hash, _)| *hash);
-        keyed.dedup_by_key(|(hash, entry)| (*hash, entry.index));
         let mut starts = vec![0u16; SECOND + 1];
-        for (hash, _) in &keyed {
-            starts[*hash + 1] += 1;
+        let hash_of = |entry: &Entry| hash(entry.beginning & entry.known_by);
+        entries.sort_by_key(hash_of);
+        for entry in &entries {
+            for (hash, beginnings) in entry.beginnings() {
+                first[hash] |= beginnings;
+            }
+            let hash = hash_of(entry);
+            second[hash / 64] |= 1 << (hash % 64);
+            starts[hash + 1] += 1;
         }
         for at in 1..starts.len() {
             starts[at] += starts[at - 1];
         }
-        let mut pairs = Box::new([0; PAIRS / 64]);
-        for pair in two_bytes {
-            let number = usize::from(u16::from_le_bytes(*pair));
-            pairs[number / 64] |= 1 << (number % 64);
-            for third in 0..=u8::MAX {
-                first[first_hash(folded(pair[0]), folded(pair[1]), folded(third))] = Beginnings::MAX;
-            }
-        }
-        let entries = keyed.into_iter().map(|(_, entry)| entry).collect();
-        Table { first, second, starts, entries, pairs }
+        Table { first, second, starts, entries }
     }
 
     /// Where in the block a literal could begin. Each loop does one thing to many bytes, as processors like it.
@@ -317,12 +275,6 @@ impl Table {
     #[inline(always)]
     fn is_likely(&self, hash: usize) -> bool {
         self.second[hash / 64] >> (hash % 64) & 1 != 0
-    }
-
-    #[inline(always)]
-    fn is_pair(&self, pair: [u8; 2]) -> bool {
-        let number = usize::from(u16::from_le_bytes(pair));
-        self.pairs[number / 64] >> (number % 64) & 1 != 0
     }
 
     fn entries(&self, hash: usize) -> &[Entry] {
