@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// How many beginnings of literals are told apart at first, by three bytes, and then by more.
 const FIRST: usize = 1 << 15;
-const SECOND: usize = 1 << 15;
+const SECOND: usize = 1 << 17;
 /// As many places are looked at before those that could begin a literal are compared.
 const BLOCK: usize = 2048;
 /// Places that are looked up in one go.
@@ -89,8 +89,9 @@ impl<T> Search<T> {
         beginning: u64,
         visit: &mut impl FnMut(&'s T, Range<usize>),
     ) {
-        for known_by in KNOWN_BY {
-            let entries = self.table.entries(hash(beginning & known_by)).iter();
+        let likely = KNOWN_BY.into_iter().map(|known_by| (known_by, hash(beginning & known_by)));
+        for (known_by, hash) in likely.filter(|(_, hash)| self.table.is_likely(*hash)) {
+            let entries = self.table.entries(hash).iter();
             for entry in entries.filter(|entry| entry.known_by == known_by && entry.begins(beginning)) {
                 self.verify(bytes, at, entry.index, visit);
             }
@@ -251,11 +252,10 @@ impl Table {
             }
         }
         found[0] &= block.start.checked_sub(1).map_or(Beginnings::MAX, |before| allowed_after(bytes[before]));
-        for (found, before) in found[1..length].iter_mut().zip(&bytes[block.start..]) {
-            *found &= allowed_after(*before);
-        }
-        for (found, fourth) in found[..length].iter_mut().zip(&text[3..]) {
-            *found &= going_on_with(*fourth);
+        found[0] &= going_on_with(text[3]);
+        let around = bytes[block.start..].iter().zip(&text[4..]);
+        for (found, (before, fourth)) in found[1..length].iter_mut().zip(around) {
+            *found &= allowed_after(*before) & going_on_with(*fourth);
         }
         let whole = length.next_multiple_of(64);
         found[length..whole].fill(0);

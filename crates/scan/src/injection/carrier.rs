@@ -53,6 +53,9 @@ pub(super) const LITERALS: &[(&str, Kind)] = &[
     ("color: #fff", Kind::HiddenElement),
     ("![", Kind::ImageText),
     ("](", Kind::LinkTitle),
+    ("\\u00", Kind::Escaped),
+    ("\\x", Kind::Escaped),
+    ("&#", Kind::Escaped),
     // Words that such messages need, rotated by thirteen letters and written backwards.
     ("vafgehpgvba", Kind::Rotated),
     ("vtaber", Kind::Rotated),
@@ -107,7 +110,8 @@ impl Kind {
             Kind::LinkTitle => title(text, hit.end)?,
             Kind::Rotated | Kind::Reversed | Kind::Digits => decode::line_around(text, hit.start),
             Kind::Joined => run_around(text, hit),
-            Kind::Base64 | Kind::Hexadecimal | Kind::PercentEncoded | Kind::Escaped => return None,
+            Kind::Escaped => return self.escaped(text, hit.start, endings),
+            Kind::Base64 | Kind::Hexadecimal | Kind::PercentEncoded => return None,
         };
         let inside = &text[range.clone()];
         let content = match self {
@@ -118,6 +122,16 @@ impl Kind {
             _ => inside.to_owned(),
         };
         (content.len() > 12).then_some(Carrier { kind: self, range, content })
+    }
+
+    /// One row of escapes is read once, whatever comes of it.
+    fn escaped(self, text: &str, at: usize, endings: &mut Endings) -> Option<Carrier> {
+        if at < endings.escapes {
+            return None;
+        }
+        let (range, content) = decode::escapes(text, at);
+        endings.escapes = range.end;
+        content.map(|content| Carrier { kind: self, range, content })
     }
 
     pub(super) fn description(self) -> &'static str {
@@ -198,12 +212,20 @@ pub(super) struct Endings {
     element: Ending,
     line: Ending,
     link: Ending,
+    /// Where the last row of escapes ended.
+    escapes: usize,
 }
 
 impl Default for Endings {
     fn default() -> Self {
         let ending = |closing| Ending { closing, searched: 0..0, found: None };
-        Endings { comment: ending("-->"), element: ending("</"), line: ending("\n"), link: ending("](") }
+        Endings {
+            comment: ending("-->"),
+            element: ending("</"),
+            line: ending("\n"),
+            link: ending("]("),
+            escapes: 0,
+        }
     }
 }
 

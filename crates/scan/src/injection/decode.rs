@@ -25,7 +25,6 @@ pub(super) fn carriers(text: &str) -> Vec<Carrier> {
     let mut carriers = Vec::new();
     runs(text, &mut carriers);
     percent(text, &mut carriers);
-    escapes(text, &mut carriers);
     carriers.truncate(MAX_CARRIERS);
     carriers
 }
@@ -82,14 +81,16 @@ fn full_blocks(bytes: &[u8]) -> u8 {
     }
     let encoded = chunk.map(|byte| if is_encoded(byte) { u8::MAX } else { 0 });
     let blocks = encoded.as_chunks::<BLOCK>().0.iter().enumerate();
-    blocks.fold(0, |full, (index, block)| full | u8::from(*block == [u8::MAX; BLOCK]) << index)
+    blocks.fold(0, |full, (index, block)| full | u8::from(u64::from_le_bytes(*block) == u64::MAX) << index)
 }
 
-/// Whether two blocks have a capital or a digit in them, as every encoded text has there. Most long names have neither.
+/// Whether two blocks have so many capitals and digits in them as encoded text has, of which half the letters are such.
+/// Most long names have fewer.
 fn is_telling(bytes: &[u8]) -> bool {
+    const ENOUGH: u8 = 4;
     let is_telling = |byte: u8| (byte.wrapping_sub(b'A') < 26) | (byte.wrapping_sub(b'0') < 10);
     let blocks = bytes.first_chunk::<{ 2 * BLOCK }>();
-    blocks.is_none_or(|blocks| blocks.iter().fold(false, |found, byte| found | is_telling(*byte)))
+    blocks.is_none_or(|blocks| blocks.iter().map(|byte| u8::from(is_telling(*byte))).sum::<u8>() >= ENOUGH)
 }
 
 /// Decodes the run around `inside`, and says where it ends.
@@ -194,26 +195,13 @@ fn decode_percent(run: &[u8]) -> Vec<u8> {
     decoded
 }
 
-/// `\u0069`, `\x69` and `&#105;` for ordinary letters.
-fn escapes(text: &str, carriers: &mut Vec<Carrier>) {
-    for opening in ["\\u00", "\\x", "&#"] {
-        let mut from = 0;
-        while let Some(at) =
-            memchr::memmem::find(&text.as_bytes()[from..], opening.as_bytes()).map(|at| from + at)
-        {
-            let window = &text[at..text.floor_char_boundary((at + MAX_ENCODED).min(text.len()))];
-            let (content, count, length) = decode_escapes(window);
-            steps::count(length);
-            from = at + length.max(opening.len());
-            if count >= 6 && carriers.len() < MAX_CARRIERS {
-                carriers.extend(readable(content.as_bytes()).map(|content| Carrier {
-                    kind: Kind::Escaped,
-                    range: at..at + length,
-                    content,
-                }));
-            }
-        }
-    }
+/// `\u0069`, `\x69` and `&#105;` for ordinary letters: how far they go from `at` on, and what they say if they say
+/// something.
+pub(super) fn escapes(text: &str, at: usize) -> (Range<usize>, Option<String>) {
+    let window = &text[at..text.floor_char_boundary((at + MAX_ENCODED).min(text.len()))];
+    let (content, count, length) = decode_escapes(window);
+    steps::count(length);
+    (at..at + length, readable(content.as_bytes()).filter(|_| count >= 6))
 }
 
 /// Reads escapes and what stands between them, until there are eight plain characters in a row.

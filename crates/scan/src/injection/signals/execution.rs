@@ -27,7 +27,7 @@ pub(super) const SIGNALS: &[Signal] = &[
     sign(
         RemoteExecution,
         4,
-        "download|fetch|retrieve|clone",
+        "download|fetch|retrieve|clone and|clone then|clone\nand|clone\nthen",
         r"(?:download|fetch|retrieve|clone) (?:and|then) (?:run|execute|install|source|eval) <6>(?:script|binary|file|code|payload|it|from|https?)\b",
     ),
     sign(
