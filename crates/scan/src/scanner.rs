@@ -66,10 +66,7 @@ impl Scanner {
 
     /// What a shell command would do, if the harness has `tirith` on.
     pub fn scan_command(&self, command: &str) -> Vec<Finding> {
-        let mut hits = Vec::new();
-        if self.toggles.tirith {
-            commands::scan(command, &mut hits);
-        }
+        let hits = if self.toggles.tirith { commands::read(command).hits } else { Vec::new() };
         report(command, hits, &secrets::find_secrets(command))
     }
 

@@ -5,6 +5,7 @@ mod parse;
 mod rules;
 mod script;
 mod split;
+mod target;
 mod unwrap;
 mod word;
 
@@ -59,12 +60,23 @@ impl View {
     }
 }
 
-/// Everything harmful in a command line.
-pub(crate) fn scan(command: &str, hits: &mut Vec<Hit>) {
-    hidden_characters(command, hits);
-    scan_script(command, 0..command.len(), 0, hits);
+/// What there is to say about a command line.
+#[derive(Default)]
+pub(crate) struct Reading {
+    /// Everything harmful in it.
+    pub(crate) hits: Vec<Hit>,
+    /// Where its commands connect to, as absolute addresses, each with the place of its call.
+    pub(crate) targets: Vec<(String, Range<usize>)>,
+}
+
+pub(crate) fn read(command: &str) -> Reading {
+    let mut reading = Reading::default();
+    hidden_characters(command, &mut reading.hits);
+    read_script(command, 0..command.len(), 0, &mut reading);
+    let hits = &mut reading.hits;
     hits.sort_by(|a, b| (a.rule, b.severity, &a.detail).cmp(&(b.rule, a.severity, &b.detail)));
     hits.dedup_by(|a, b| a.rule == b.rule && a.detail == b.detail);
+    reading
 }
 
 /// A command line that runs one program with plain words, as checks are started.
@@ -87,7 +99,7 @@ pub(crate) fn simple_call(command: &str) -> Option<SimpleCall> {
 }
 
 /// `outer` is where the script stands in the whole line.
-fn scan_script(source: &str, outer: Range<usize>, nesting: usize, hits: &mut Vec<Hit>) {
+fn read_script(source: &str, outer: Range<usize>, nesting: usize, reading: &mut Reading) {
     let script = parse::parse(source);
     if script.is_too_deep || script.calls.len() > MAX_CALLS || nesting > MAX_NESTING {
         let harm = Harm {
@@ -96,24 +108,25 @@ fn scan_script(source: &str, outer: Range<usize>, nesting: usize, hits: &mut Vec
             detail: "too long or too deep to be read".to_owned(),
             advice: "Write the command as a few short lines.",
         };
-        hits.push(hit(harm, outer));
+        reading.hits.push(hit(harm, outer));
         return;
     }
     let has_errors = script.has_errors;
     let view = View::new(script);
     let place = |call: &Call| if nesting == 0 { call.range.clone() } else { outer.clone() };
     for (harm, call) in rules::judge(&view) {
-        hits.push(hit(harm, call.map_or_else(|| outer.clone(), place)));
+        reading.hits.push(hit(harm, call.map_or_else(|| outer.clone(), place)));
     }
     for call in view.all() {
+        reading.targets.extend(target::targets(call).into_iter().map(|target| (target, place(call))));
         for inner in unwrap::scripts(call) {
-            scan_script(&inner, place(call), nesting + 1, hits);
+            read_script(&inner, place(call), nesting + 1, reading);
         }
     }
     if nesting <= MAX_NESTING && source.contains("IFS") {
         let spaced = source.replace("${IFS}", " ").replace("$IFS", " ");
         if spaced != source {
-            scan_script(&spaced, outer.clone(), nesting + 1, hits);
+            read_script(&spaced, outer.clone(), nesting + 1, reading);
         }
     }
     for words in split::brace_commands(source).filter(|_| nesting == 0) {
@@ -124,13 +137,13 @@ fn scan_script(source: &str, outer: Range<usize>, nesting: usize, hits: &mut Vec
             detail,
             advice: "Write the command in plain words.",
         };
-        hits.push(hit(harm, outer.clone()));
-        scan_script(&words, outer.clone(), nesting + 1, hits);
+        reading.hits.push(hit(harm, outer.clone()));
+        read_script(&words, outer.clone(), nesting + 1, reading);
     }
     // Where the grammar does not fit, each part that could be a command is read by itself.
     if has_errors && nesting == 0 {
         for part in split::parts(source) {
-            scan_script(part, outer.clone(), nesting + 1, hits);
+            read_script(part, outer.clone(), nesting + 1, reading);
         }
     }
 }

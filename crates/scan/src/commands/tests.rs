@@ -5,8 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn found(command: &str) -> Vec<(&'static str, Severity)> {
-    let mut hits = Vec::new();
-    scan(command, &mut hits);
+    let hits = read(command).hits;
     hits.into_iter().map(|hit| (hit.rule.name(), hit.severity)).collect()
 }
 

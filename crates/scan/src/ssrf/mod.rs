@@ -19,6 +19,8 @@ use url::Url;
 const MAX_URL: usize = 2048;
 /// Of an address inside another one only the beginning is read: a text of nothing but `://` would be read 2,048 times.
 const MAX_INNER_URL: usize = 256;
+/// So many times is an address inside another one decoded.
+const MAX_ENCODINGS: usize = 3;
 const REFUSED_SCHEMES: &[&str] = &[
     "file", "ftp", "gopher", "data", "dict", "ldap", "ldaps", "tftp", "jar", "netdoc", "smb", "telnet",
     "phar",
@@ -184,19 +186,49 @@ fn user(url: &Url) -> Option<Problem> {
     })
 }
 
-/// An address inside the query is where a redirector sends the client next.
+/// An address inside another one is where a redirector or a reader sends the client next. It may be encoded, and what is
+/// encoded once more reaches those who decode twice.
 fn redirect(url: &Url) -> Option<Problem> {
-    let query = url.rest.split_once('?')?.1;
-    query.split(['&', ';']).filter_map(|pair| pair.split_once('=')).find_map(|(_, value)| {
-        let value = value.replace("%3A", ":").replace("%3a", ":").replace("%2F", "/").replace("%2f", "/");
-        let inner = url::parse(&value).filter(|inner| matches!(inner.scheme.as_str(), "http" | "https"))?;
-        let found = target(&inner).filter(|found| found.severity >= Severity::High)?;
-        problem(
-            rule::ssrf::REDIRECT_INSIDE,
-            Severity::High,
-            format!("redirects to something internal: {}", found.detail),
-        )
-    })
+    let mut rest = url.rest.clone();
+    for _ in 0..=MAX_ENCODINGS {
+        steps::count(rest.len());
+        if let Some(found) = inner(&rest) {
+            let detail = format!("redirects to something internal: {}", found.detail);
+            return problem(rule::ssrf::REDIRECT_INSIDE, Severity::High, detail);
+        }
+        if !rest.contains('%') {
+            return None;
+        }
+        rest = url::decode_percent(&rest);
+    }
+    None
+}
+
+/// What is wrong with an address that is written out in a path or a query.
+fn inner(rest: &str) -> Option<Problem> {
+    let lower = rest.to_ascii_lowercase();
+    let absolute = memchr::memmem::find_iter(lower.as_bytes(), "http").filter_map(|at| {
+        let after = lower[at..].strip_prefix("http")?;
+        let slashes = after.strip_prefix('s').unwrap_or(after).strip_prefix(':')?;
+        slashes.starts_with(['/', '\\']).then(|| target_at(rest, at, ""))?
+    });
+    // A value that begins with two slashes keeps the scheme. Paths do too, so a name without a dot is none.
+    let query = rest.find('?').unwrap_or(rest.len());
+    let values = memchr::memchr_iter(b'=', &rest.as_bytes()[query..]).map(|at| query + at + 1);
+    let relative = values.filter_map(|at| {
+        let is_place = ["//", "\\\\", "/\\", "\\/"].iter().any(|slashes| rest[at..].starts_with(slashes));
+        let found = is_place.then(|| target_at(rest, at, "http:"))??;
+        (found.rule != rule::ssrf::INTERNAL_NAME).then_some(found)
+    });
+    absolute.chain(relative).find(|found| found.severity >= Severity::High)
+}
+
+/// Where the address leads that begins at `at`.
+fn target_at(rest: &str, at: usize, scheme: &str) -> Option<Problem> {
+    let to = rest.floor_char_boundary((at + MAX_INNER_URL).min(rest.len()));
+    let end = rest[at..to].find(['&', ';', '"', '\'', ' ']).map_or(to, |end| at + end);
+    steps::count(end - at);
+    target(&url::parse(&format!("{scheme}{}", &rest[at..end]))?)
 }
 
 /// Every `scheme://…` of a text. Trailing punctuation belongs to the sentence.
@@ -318,7 +350,18 @@ mod tests {
         refuses("gopher://example.com:70/_x", "refused-scheme");
         refuses("http://?path", "no-host");
         refuses("http://intranet/path", "internal-name");
-        refuses("https://example.com/login?next=http%3A%2F%2F169.254.169.254%2F", "redirect-inside");
+        for address in [
+            "https://example.com/login?next=http%3A%2F%2F169.254.169.254%2F",
+            "https://r.example/http://10.0.0.1/x",
+            "https://r.example/HTTPS:/localhost:3000",
+            "https://r.example/?u=http%253A%252F%252F10.0.0.1",
+            "https://r.example/a?b=c&u=//10.0.0.1/x",
+            "https://r.example/?u=%2F%2F169.254.169.254",
+            "https://r.example/?u=%5c%5clocalhost",
+            "https://r.example/#!u=1&http://127.0.0.1",
+        ] {
+            refuses(address, "redirect-inside");
+        }
     }
 
     #[test]
@@ -330,6 +373,11 @@ mod tests {
             "wss://example.com/",
             "http://tracker.api.fullsend.internal:8080/issues",
             "https://example.com/?u=https://other.example/",
+            "https://r.example/https://other.example/http:basics",
+            "https://example.com/?path=//share/file&q=a//10.0.0.1",
+            "https://example.com/?u=//other.example/x",
+            "https://example.com/?ip=10.0.0.1",
+            "https://example.com/a%20b%25",
         ] {
             assert_eq!(check(address), None, "{address}");
         }

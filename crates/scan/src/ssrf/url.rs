@@ -78,7 +78,7 @@ fn read_host(written: &str) -> String {
     visible.trim_end_matches('.').to_owned()
 }
 
-fn decode_percent(text: &str) -> String {
+pub(super) fn decode_percent(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
     let mut at = 0;

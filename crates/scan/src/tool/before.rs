@@ -1,21 +1,25 @@
 //! What is looked at before a tool runs.
 
+use std::collections::HashSet;
+use std::ops::Range;
+
 use super::{Surroundings, ToolCall};
+use crate::commands::{self, Reading};
 use crate::finding::{Category, Finding, Severity};
 use crate::hit::Hit;
 use crate::report::report;
 use crate::rule;
 use crate::scanner::Scanner;
+use crate::toggles::Toggles;
 use crate::{secrets, ssrf};
 
 pub(super) fn scan(scanner: &Scanner, call: &ToolCall<'_>, surroundings: Surroundings<'_>) -> Vec<Finding> {
     let toggles = scanner.toggles();
     let mut findings = Vec::new();
-    if let Some(command) = call.command {
-        findings.extend(scanner.scan_command(command));
+    if let Some(command) = call.command.filter(|_| toggles.tirith || toggles.ssrf_pretool) {
+        findings.extend(of_command(command, toggles));
     }
     if toggles.ssrf_pretool {
-        findings.extend(call.command.map(addresses_of).unwrap_or_default());
         findings.extend(call.address.map(address).unwrap_or_default());
     }
     if toggles.canary_pretool {
@@ -28,12 +32,28 @@ pub(super) fn scan(scanner: &Scanner, call: &ToolCall<'_>, surroundings: Surroun
     findings
 }
 
-fn addresses_of(command: &str) -> Vec<Finding> {
-    let found = ssrf::addresses(command).into_iter().filter_map(|range| {
-        let problem = ssrf::check(&command[range.clone()])?;
-        Some(ssrf::hit(problem, range))
-    });
-    report(command, found.collect(), &secrets::find_secrets(command))
+/// What a command does, and where it leads; it is parsed once for both.
+fn of_command(command: &str, toggles: &Toggles) -> Vec<Finding> {
+    let Reading { mut hits, targets } = commands::read(command);
+    if !toggles.tirith {
+        hits.clear();
+    }
+    if toggles.ssrf_pretool {
+        hits.extend(addresses_of(command, targets));
+    }
+    report(command, hits, &secrets::find_secrets(command))
+}
+
+/// Problems of the addresses that are written in a command, and of those that its programs make of their arguments. One
+/// that is both is told once.
+fn addresses_of(command: &str, targets: Vec<(String, Range<usize>)>) -> Vec<Hit> {
+    let written =
+        ssrf::addresses(command).into_iter().map(|range| (ssrf::check(&command[range.clone()]), range));
+    let made = targets.into_iter().map(|(address, range)| (ssrf::check(&address), range));
+    let mut told = HashSet::new();
+    let found = written.chain(made).filter_map(|(problem, range)| Some((problem?, range)));
+    let new = found.filter(|(problem, _)| told.insert((problem.rule, problem.detail.clone())));
+    new.map(|(problem, range)| ssrf::hit(problem, range)).collect()
 }
 
 /// A tool that fetches must be given an address that can be judged.

@@ -49,6 +49,54 @@ fn each_hook_before_a_call_is_live() {
     assert!(Scanner::new(on).before_tool(&call("Read", "x"), listed).is_empty());
 }
 
+/// The rule of the worst address in a command.
+fn address_rule(command: &str) -> Option<&'static str> {
+    let scanner = Scanner::new(Toggles { ssrf_pretool: true, ..Toggles::NONE });
+    let findings = scanner.before_tool(&call("Bash", command), Surroundings::default());
+    denies(&findings, Severity::High).map(|finding| finding.rule)
+}
+
+/// Whoever fetches may leave the scheme out; the answer is the same.
+#[test]
+fn addresses_without_a_scheme_are_judged_like_those_with_one() {
+    for (bare, whole) in [
+        ("curl 169.254.169.254/latest/meta-data", "curl http://169.254.169.254/latest/meta-data"),
+        ("curl -s 10.0.0.5:8500/v1/kv", "curl -s http://10.0.0.5:8500/v1/kv"),
+        ("wget localhost:6379", "wget http://localhost:6379"),
+        ("curl metadata.google.internal", "curl http://metadata.google.internal"),
+        ("curl 2130706433", "curl http://2130706433"),
+        ("sudo -u me curl -o x intranet/path", "curl http://intranet/path"),
+        ("bash -c 'cd x; curl 0x7f.1'", "curl http://0x7f.1"),
+        ("H=10.0.0.5; curl -d a $H/x", "curl http://10.0.0.5/x"),
+        ("curl \"ht\"tp://10.0.0.5", "curl http://10.0.0.5"),
+        ("git clone git@10.0.0.5:a/b", "git clone ssh://git@10.0.0.5/a/b"),
+        ("nc 127.0.0.1 22", "curl http://127.0.0.1:22"),
+    ] {
+        assert!(address_rule(whole).is_some(), "{whole}");
+        assert_eq!(address_rule(bare), address_rule(whole), "{bare}");
+    }
+    for command in [
+        "curl example.com/x -o localhost",
+        "curl -X POST -H 'Host: localhost' -d 10.0.0.1 api.github.com",
+        "wget -O 10.0.0.1 example.com",
+        "http POST example.com localhost=1",
+        "git clone git@github.com:a/b && git push origin HEAD:main",
+        "ssh git@github.com",
+        "curl \"$URL\" \"$BASE/health\"",
+        "echo curl 10.0.0.1",
+        "grep -r localhost . && ping 10.0.0.1",
+    ] {
+        assert_eq!(address_rule(command), None, "{command}");
+    }
+}
+
+#[test]
+fn an_address_is_told_once() {
+    let scanner = Scanner::new(Toggles { ssrf_pretool: true, ..Toggles::NONE });
+    let call = call("Bash", "curl http://10.0.0.1/x");
+    assert_eq!(scanner.before_tool(&call, Surroundings::default()).len(), 1);
+}
+
 #[test]
 fn commands_are_denied_from_their_own_level() {
     let findings =

@@ -5,6 +5,7 @@ use unicode_security::skeleton;
 
 use super::{Harm, harm};
 use crate::commands::script::Call;
+use crate::commands::target;
 use crate::finding::Severity;
 use crate::rule;
 use crate::ssrf::{self, url};
@@ -65,7 +66,9 @@ pub(super) fn judge(call: &Call) -> Option<Harm> {
     if !fetches {
         return None;
     }
-    call.words().filter(|word| word.contains("://")).filter_map(of_address).max_by_key(|harm| harm.severity)
+    let written = call.words().filter(|word| word.contains("://")).map(str::to_owned);
+    let made = target::targets(call);
+    written.chain(made).filter_map(|word| of_address(&word)).max_by_key(|harm| harm.severity)
 }
 
 fn of_address(word: &str) -> Option<Harm> {
