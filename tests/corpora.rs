@@ -44,7 +44,7 @@ fn worst(findings: &[Finding]) -> Option<Severity> {
     findings.iter().map(|finding| finding.severity).max()
 }
 
-/// The cases of one family. A section sign in them is taken out: it keeps tokens from being tokens in the file.
+/// The cases of one family. A text may be there many times over, as `repeat` says. A section sign in them is taken out: it keeps tokens from being tokens in the file.
 fn cases(category: Category) -> Vec<Value> {
     let directory = root().join("tests/data").join(category.as_str());
     let mut files: Vec<PathBuf> =
@@ -58,7 +58,8 @@ fn cases(category: Category) -> Vec<Value> {
 
 /// What a family has to say about one of its cases.
 fn findings(scanner: &Scanner, category: Category, case: &Value) -> Vec<Finding> {
-    let (text, origin) = (field(case, "text"), Origin::parse(field(case, "origin")).unwrap());
+    let text = &field(case, "text").repeat(case["repeat"].as_u64().unwrap_or(1) as usize);
+    let origin = Origin::parse(field(case, "origin")).unwrap();
     let mut findings = match category {
         Category::Commands => scanner.scan_command(text),
         Category::SsrfValidator => scanner.scan_address(text),

@@ -54,6 +54,7 @@ pub const TEXTS: &[(&str, &[(&str, &str)])] = &[
             ("data addresses", "data:text/html;base64,"),
             ("quotes", "\"'`"),
             ("JSON nesting", "{\"a\":["),
+            ("hidden places of many kinds", "[//]: # vtaber erongi 1gnore ignore_all_ "),
             ("words about attacks", "attacker payload exploit "),
         ],
     ),

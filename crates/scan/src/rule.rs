@@ -63,6 +63,7 @@ name_rules! {
         TOOL_MISUSE = "tool-misuse",
         CODE_INCLUSION = "code-inclusion",
         HIDDEN_INSTRUCTION = "hidden-instruction",
+        UNREAD_CARRIERS = "unread-carriers",
     }
     ssrf: SsrfValidator {
         METADATA_SERVICE = "metadata-service",

@@ -34,6 +34,8 @@ pub(crate) enum Kind {
     Escaped,
 }
 
+pub(super) const KINDS: usize = Kind::Escaped as usize + 1;
+
 /// What announces a carrier.
 pub(super) const LITERALS: &[(&str, Kind)] = &[
     ("<!--", Kind::Comment),

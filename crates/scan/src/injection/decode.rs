@@ -11,9 +11,8 @@ use crate::steps;
 
 const MIN_BASE64: usize = 24;
 const MIN_HEXADECIMAL: usize = 32;
-const MAX_ENCODED: usize = 16 * 1024;
-/// As many encoded places are looked at in one text; floods of them are files, not messages.
-const MAX_CARRIERS: usize = 256;
+/// What begins with so much text and goes on as something else is text.
+const BEGINNING: usize = 12 * 1024;
 
 const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
     .with_decode_allow_trailing_bits(true)
@@ -25,7 +24,6 @@ pub(super) fn carriers(text: &str) -> Vec<Carrier> {
     let mut carriers = Vec::new();
     runs(text, &mut carriers);
     percent(text, &mut carriers);
-    carriers.truncate(MAX_CARRIERS);
     carriers
 }
 
@@ -62,7 +60,7 @@ fn runs(text: &str, carriers: &mut Vec<Carrier>) {
         let full = full_blocks(&bytes[start..]);
         let mut second = full & (full << 1 | u8::from(was_full));
         was_full = full >> 7 != 0;
-        while second != 0 && carriers.len() < MAX_CARRIERS {
+        while second != 0 {
             let inside = start + BLOCK * second.trailing_zeros() as usize;
             second &= second - 1;
             if inside >= end && is_telling(&bytes[inside - BLOCK..]) {
@@ -101,8 +99,11 @@ fn run_around(text: &str, inside: usize, carriers: &mut Vec<Carrier>) -> usize {
     let end = inside + bytes[inside..].iter().take_while(is_encoded).count();
     steps::count(end - start);
     if end - start >= MIN_BASE64 {
-        let run = &text[start..end.min(start + MAX_ENCODED)];
-        carriers.extend(decode_run(run).map(|(kind, content)| Carrier { kind, range: start..end, content }));
+        carriers.extend(decode_run(&text[start..end]).map(|(kind, content)| Carrier {
+            kind,
+            range: start..end,
+            content,
+        }));
     }
     end
 }
@@ -113,7 +114,7 @@ fn decode_run(run: &str) -> Option<(Kind, String)> {
         && run.len().is_multiple_of(2)
         && run.bytes().all(|byte| byte.is_ascii_hexdigit())
     {
-        return readable(&hexadecimal(run.as_bytes())?).map(|content| (Kind::Hexadecimal, content));
+        return readable_beginning(&hexadecimal(run.as_bytes())?).map(|content| (Kind::Hexadecimal, content));
     }
     // Paths, words and identifiers have the alphabet of base64 too, but rarely all of its kinds of letters.
     if !(has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase)) {
@@ -123,7 +124,7 @@ fn decode_run(run: &str) -> Option<(Kind, String)> {
     let engine = if run.contains(['-', '_']) { &URL_SAFE } else { &STANDARD };
     let usable = trimmed.len() - usize::from(trimmed.len() % 4 == 1);
     let bytes = engine.decode(&trimmed[..usable]).ok()?;
-    readable(&bytes).map(|content| (Kind::Base64, content))
+    readable_beginning(&bytes).map(|content| (Kind::Base64, content))
 }
 
 fn hexadecimal(digits: &[u8]) -> Option<Vec<u8>> {
@@ -139,32 +140,40 @@ fn readable(bytes: &[u8]) -> Option<String> {
     (has_words && !text.contains(is_control)).then(|| text.to_owned())
 }
 
-/// Lines in which letters are written as `%69`: addresses encode signs, not letters.
+/// All of it, or as much as would do by itself: a byte at the end of a long text does not hide it.
+fn readable_beginning(bytes: &[u8]) -> Option<String> {
+    let beginning = || {
+        let valid = bytes.get(..BEGINNING)?.utf8_chunks().next()?.valid();
+        readable(valid.as_bytes()).filter(|_| valid.len() + 4 > BEGINNING)
+    };
+    readable(bytes).or_else(beginning)
+}
+
+/// Runs of address bytes in which letters are written as `%69` or words stand between `%20`: addresses of pages have few
+/// of either.
 fn percent(text: &str, carriers: &mut Vec<Carrier>) {
     let bytes = text.as_bytes();
     let mut from = 0;
     while let Some(at) = memchr::memchr(b'%', &bytes[from..]).map(|at| from + at) {
-        let end =
-            at + bytes[at..].iter().take(MAX_ENCODED).take_while(|byte| is_address_byte(**byte)).count();
+        let is_address = |byte: &&u8| is_address_byte(**byte);
+        let start = at - bytes[from..at].iter().rev().take_while(is_address).count();
+        let end = at + bytes[at..].iter().take_while(is_address).count();
         from = end.max(at + 1);
-        let run = &bytes[at..end];
+        let run = &bytes[start..end];
         steps::count(run.len());
         let letters =
             run.windows(3).filter(|part| part[0] == b'%' && is_encoded_letter(part[1], part[2])).count();
         let spaces = run.windows(3).filter(|part| part == b"%20").count()
             + run.iter().filter(|byte| **byte == b'+').count();
-        if letters < 4 && spaces < 4 {
+        if letters < 4 && spaces < 2 {
             continue;
         }
         let decoded = decode_percent(run);
         carriers.extend(readable(&decoded).map(|content| Carrier {
             kind: Kind::PercentEncoded,
-            range: at..end,
+            range: start..end,
             content,
         }));
-        if carriers.len() >= MAX_CARRIERS {
-            return;
-        }
     }
 }
 
@@ -198,18 +207,17 @@ fn decode_percent(run: &[u8]) -> Vec<u8> {
 /// `\u0069`, `\x69` and `&#105;` for ordinary letters: how far they go from `at` on, and what they say if they say
 /// something.
 pub(super) fn escapes(text: &str, at: usize) -> (Range<usize>, Option<String>) {
-    let window = &text[at..text.floor_char_boundary((at + MAX_ENCODED).min(text.len()))];
-    let (content, count, length) = decode_escapes(window);
+    let (content, count, length) = decode_escapes(&text[at..]);
     steps::count(length);
     (at..at + length, readable(content.as_bytes()).filter(|_| count >= 6))
 }
 
 /// Reads escapes and what stands between them, until there are eight plain characters in a row.
-fn decode_escapes(window: &str) -> (String, usize, usize) {
+fn decode_escapes(text: &str) -> (String, usize, usize) {
     let mut content = String::new();
     let (mut count, mut at, mut plain, mut length) = (0, 0, 0, 0);
-    while let Some(letter) = window[at..].chars().next() {
-        if let Some((decoded, used)) = escape_at(&window[at..]) {
+    while let Some(letter) = text[at..].chars().next() {
+        if let Some((decoded, used)) = escape_at(&text[at..]) {
             content.push(decoded);
             count += 1;
             plain = 0;

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use crate::finding::Category;
+use crate::finding::{Category, Severity};
 use crate::hit::Hit;
 use crate::origin::Origin;
 use crate::rule;
@@ -23,7 +23,7 @@ use carrier::Carrier;
 use score::Judgement;
 use signal::{Family, Matcher};
 
-/// More hidden places than this are a web page, not a message.
+/// So many hidden places are judged; the text around each is read too. How many more there are is told.
 const MAX_CARRIERS: usize = 10_000;
 
 /// One sign in a text.
@@ -71,6 +71,8 @@ pub(crate) struct Collected {
     signs: Vec<Sign>,
     carriers: Vec<Carrier>,
     endings: carrier::Endings,
+    /// Where the last carrier of each kind ends.
+    ends: [usize; carrier::KINDS],
 }
 
 impl Collected {
@@ -83,9 +85,12 @@ impl Collected {
 
     /// A carrier inside a carrier of its own kind is part of it; opening each again would be quadratic.
     fn open(&mut self, text: &str, kind: carrier::Kind, hit: Range<usize>) {
-        let is_inside = |carrier: &Carrier| carrier.kind == kind && hit.start < carrier.range.end;
-        if self.carriers.len() < MAX_CARRIERS && !self.carriers.iter().rev().take(4).any(is_inside) {
-            self.carriers.extend(kind.open(text, hit, &mut self.endings));
+        let end = &mut self.ends[kind as usize];
+        if hit.start >= *end
+            && let Some(carrier) = kind.open(text, hit, &mut self.endings)
+        {
+            *end = carrier.range.end;
+            self.carriers.push(carrier);
         }
     }
 
@@ -100,9 +105,9 @@ impl Collected {
             self.signs.extend(moved.filter(|sign| !known.contains(&(sign.row, sign.range.start))));
         }
         self.carriers.extend(decode::carriers(text));
-        for carrier in &self.carriers {
-            hits.extend(judge_carrier(text, carrier, origin));
-        }
+        let (judged, unread) = self.carriers.split_at(self.carriers.len().min(MAX_CARRIERS));
+        hits.extend(judged.iter().filter_map(|carrier| judge_carrier(text, carrier, origin)));
+        hits.extend(unread_carriers(unread));
         hits.extend(score::judge(text, self.signs, origin).into_iter().map(hit));
     }
 }
@@ -134,6 +139,22 @@ fn judge_carrier(text: &str, carrier: &Carrier, origin: Origin) -> Option<Hit> {
         detail: Some(detail),
         rule: rule::injection::HIDDEN_INSTRUCTION,
         ..hit(judgement)
+    })
+}
+
+/// What nobody has looked at is no reason to believe that there is nothing.
+fn unread_carriers(unread: &[Carrier]) -> Option<Hit> {
+    let start = unread.iter().map(|carrier| carrier.range.start).min()?;
+    let end = unread.iter().map(|carrier| carrier.range.end).max()?;
+    let bytes: usize = unread.iter().map(|carrier| carrier.range.len()).sum();
+    let count = unread.len();
+    Some(Hit {
+        rule: rule::injection::UNREAD_CARRIERS,
+        category: Category::ContextInjection,
+        severity: Severity::Medium,
+        range: start..end,
+        detail: Some(format!("{count} hidden or encoded places with {bytes} bytes were not read")),
+        advice: "Split the text, or let a person look at what is hidden in it.",
     })
 }
 

@@ -71,6 +71,46 @@ fn hidden_text_is_decoded_once() {
     assert_eq!(worst(&STANDARD.encode(&once), Origin::Tool), None);
 }
 
+/// However many encoded texts stand before it, and however much stands before it in its own.
+#[test]
+fn a_flood_hides_nothing() {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    let order = format!("{OVERRIDE} {HIDE}");
+    let words = "some words that say nothing. ";
+    let many =
+        format!("{}\n{}", format!("{}\n", STANDARD.encode(words)).repeat(600), STANDARD.encode(&order));
+    assert_eq!(worst(&many, Origin::Tool), Some(Severity::Critical));
+    let long = STANDARD.encode(format!("{}{order}", words.repeat(2000)));
+    assert_eq!(worst(&long, Origin::Tool), Some(Severity::Critical));
+    let percent: String = format!("{}{order}", words.repeat(2000)).replace(' ', "%20");
+    assert_eq!(worst(&percent, Origin::Tool), Some(Severity::Critical));
+}
+
+/// Text that goes on as something else is read as far as it is text, also where a letter is cut in two.
+#[test]
+fn what_follows_a_text_does_not_hide_it() {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    for shift in ["", "a", "aa"] {
+        let text = format!("{OVERRIDE} {HIDE} {shift}{}\0", "é ".repeat(8000));
+        assert_eq!(worst(&STANDARD.encode(text), Origin::Tool), Some(Severity::Critical));
+    }
+}
+
+/// What is not read any more is told, with how much it is.
+#[test]
+fn what_was_not_read_is_told() {
+    let comment = "<!-- one two three -->";
+    let told = |count: usize| {
+        let findings = Scanner::default().scan(comment.repeat(count), Origin::Tool);
+        findings.into_iter().map(|finding| (finding.rule, finding.excerpt)).collect::<Vec<_>>()
+    };
+    assert_eq!(told(super::MAX_CARRIERS), []);
+    let detail = "3 hidden or encoded places with 45 bytes were not read".to_owned();
+    assert_eq!(told(super::MAX_CARRIERS + 3), [("unread-carriers", detail)]);
+}
+
 #[test]
 fn the_switch_is_live() {
     let off = Scanner::new(crate::Toggles { context_injection: false, ..crate::Toggles::default() });
