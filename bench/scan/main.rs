@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use scan::{Origin, Redactor, Scanner, Toggles};
+use scan::{Canary, Origin, Redactor, Scanner, Toggles, suppress};
 
 const TOTAL: usize = 100_000_000;
 const FILE: usize = 1_000_000;
@@ -207,6 +207,14 @@ fn growth() {
     for (name, piece) in worst::MASKED {
         curve("redact", name, piece, MEGABYTES, &|text| redactor.redact(text).len());
         curve("redact_json", name, piece, MEGABYTES, &|text| redactor.redact_json(text).len());
+    }
+    let canary = Canary::new("fsC7k2Qx9mVt4Lz8Rb1Nw6Hp3Y").unwrap();
+    for (name, piece) in worst::WATCHED {
+        curve("canary", name, piece, MEGABYTES, &|text| canary.findings(text).len());
+    }
+    for (name, piece) in worst::LOGS {
+        let length = |text: &str| suppress("cargo test", text, Some(true)).map_or(0, |short| short.len());
+        curve("suppress", name, piece, MEGABYTES, &length);
     }
     println!("worst-case ms_8KiB ms_16KiB ms_32KiB ms_64KiB exponent MB/s");
     for (name, piece) in worst::COMMANDS {

@@ -122,3 +122,25 @@ pub const MASKED: &[(&str, &str)] = &[
     ("backslashes", "\\\\"),
     ("strings in strings", "\"\\\"\\\\\\\""),
 ];
+
+/// For the canary, which is looked for in what comes and goes.
+pub const WATCHED: &[(&str, &str)] = &[
+    ("beginnings of a canary", "fsC7k2Qx9mV"),
+    ("beginnings set apart", "f.s-C 7\n"),
+    ("numbers of letters", "66734337"),
+    ("blanks", " \n\t"),
+    ("signs", "./-é"),
+];
+
+/// For logs that may be left out.
+pub const LOGS: &[(&str, &str)] = &[
+    ("one line", "test a ... ok "),
+    ("lines", "test a ... ok\n"),
+    ("short lines", "a\n"),
+    ("nothing wrong", "0 failed "),
+    ("nothing wrong, in lines", "0 failed; 0 errors\n"),
+    ("last words", "test result: ok. \n"),
+    ("words that may follow the last", "all doctests ran in \n"),
+    ("colours", "\u{1b}[31m"),
+    ("numbers", "10 failed10 errors"),
+];

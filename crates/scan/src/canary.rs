@@ -15,6 +15,7 @@ use crate::hit::Hit;
 use crate::redact::forms;
 use crate::report::report;
 use crate::rule;
+use crate::steps;
 
 /// A piece of this many characters is no accident.
 const MIN_PIECE: usize = 12;
@@ -74,6 +75,7 @@ impl Canary {
     fn encoded(&self, text: &str) -> Option<Range<usize>> {
         let (dense, places) = without_blanks(text);
         let found = self.forms.iter().find_map(|form| {
+            steps::count(dense.len());
             memchr::memmem::find(&dense, form).map(|at| places[at]..places[at + form.len() - 1] + 1)
         })?;
         Some(whole_letters(text, found))
@@ -83,6 +85,7 @@ impl Canary {
     fn spelled(&self, text: &str) -> Option<Range<usize>> {
         let (squeezed, places) = squeeze(text);
         let found = self.pieces.iter().find_map(|piece| {
+            steps::count(squeezed.len());
             memchr::memmem::find(&squeezed, piece).map(|at| places[at]..places[at + piece.len() - 1] + 1)
         })?;
         Some(whole_letters(text, found))

@@ -23,7 +23,7 @@ pub(crate) fn count(bytes: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Origin, Redactor, Scanner, Toggles};
+    use crate::{Canary, Origin, Redactor, Scanner, Toggles, suppress};
 
     /// A byte may be looked at this often: for a comment of forty bytes with an order in it, the three thousand around it
     /// are read for their subject, and that a few times over.
@@ -56,6 +56,19 @@ mod tests {
         for (name, piece) in worst::MASKED {
             check(name, piece, &|text| drop(redactor.redact(text)));
             check(name, piece, &|text| drop(redactor.redact_json(text)));
+        }
+    }
+
+    #[test]
+    fn no_portion_and_no_log_is_read_again_and_again() {
+        let canary = Canary::new("fsC7k2Qx9mVt4Lz8Rb1Nw6Hp3Y").unwrap();
+        for (name, piece) in worst::WATCHED {
+            check(&format!("canary, {name}"), piece, &|text| drop(canary.findings(text)));
+        }
+        for (name, piece) in worst::LOGS {
+            for succeeded in [None, Some(true)] {
+                check(&format!("log, {name}"), piece, &|text| drop(suppress("cargo test", text, succeeded)));
+            }
         }
     }
 

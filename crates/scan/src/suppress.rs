@@ -4,6 +4,7 @@
 mod runner;
 
 use crate::commands::simple_call;
+use crate::steps;
 use crate::unicode::clean;
 use runner::{RUNNERS, Runner, squeezed};
 
@@ -90,7 +91,11 @@ fn is_trouble(line: &str) -> bool {
     let line = without_harmless(squeezed(line).to_lowercase());
     // `FAIL src/a.test.ts`, and the bare word.
     let is_verdict = line.split(' ').next() == Some("fail");
-    is_verdict || TROUBLE.iter().any(|word| line.contains(word))
+    is_verdict
+        || TROUBLE.iter().any(|word| {
+            steps::count(line.len());
+            line.contains(word)
+        })
 }
 
 /// The line without what says that there is nothing.
@@ -100,6 +105,7 @@ fn without_harmless(mut line: String) -> String {
         let mut from = 0;
         while let Some(at) = line[from..].find(phrase).map(|at| from + at) {
             let end = at + phrase.len();
+            steps::count(end - from);
             let before = line[..at].chars().next_back();
             let after = line[end..].chars().next();
             let is_whole = !before.is_some_and(part_of_more) && !after.is_some_and(char::is_alphanumeric);
@@ -108,6 +114,7 @@ fn without_harmless(mut line: String) -> String {
             }
             from = end;
         }
+        steps::count(line.len() - from);
     }
     line
 }

@@ -214,4 +214,19 @@ proptest! {
         }).collect();
         prop_assert!(found(&words.join(" ")).contains(&("destructive-command", Severity::Critical)));
     }
+
+    /// What bash makes of `$'…'`.
+    #[test]
+    fn escapes_of_letters_are_read(text in "(['\"\\\\]|[ -~\\n]){1,30}", ways in proptest::collection::vec(0..6, 30)) {
+        let written: String = text.chars().zip(ways).map(|(letter, way)| match (way, letter) {
+            (0, _) => format!("\\x{:02x}", letter as u32),
+            (1, _) => format!("\\u{:04x}", letter as u32),
+            (2, _) => format!("\\U{:08X}", letter as u32),
+            (3, _) => format!("\\{:03o}", letter as u32),
+            (_, '\'' | '\\' | '"') => format!("\\{letter}"),
+            _ => letter.to_string(),
+        }).collect();
+        let script = parse::parse(&format!("echo $'{written}'"));
+        prop_assert_eq!(script.calls[0].words().collect::<Vec<_>>(), [text.as_str()], "{}", written);
+    }
 }

@@ -130,7 +130,9 @@ fn unescape(text: &str, is_escapable: fn(char) -> bool) -> String {
 
 /// `$'…'`: escapes for line ends are usual; escapes for letters hide them.
 fn ansi_c(text: &str, word: &mut Word) {
-    let inside = text.trim_start_matches('$').trim_matches('\'');
+    // Only one quote at each end is not part of the word: `$'\''` is a quote.
+    let inside = text.strip_prefix("$'").unwrap_or(text);
+    let inside = inside.strip_suffix('\'').unwrap_or(inside);
     let mut letters = inside.chars().peekable();
     while let Some(letter) = letters.next() {
         if letter != '\\' {

@@ -296,7 +296,38 @@ fn title(text: &str, start: usize) -> Option<Range<usize>> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// What a carrier says whose text is `text`, opened at its word `word`.
+    fn content(kind: Kind, text: &str, word: &str) -> Option<String> {
+        let at = text.find(word)?;
+        kind.open(text, at..at + word.len(), &mut Endings::default()).map(|carrier| carrier.content)
+    }
+
+    proptest! {
+        /// Each spelling of a line is read as the line that was spelled.
+        #[test]
+        fn spellings_are_read(words in proptest::collection::vec("[a-z]{1,8}", 1..6), sign in "[_.-]") {
+            let line = format!("ignore {} all of it", words.join(" "));
+            let reversed: String = line.chars().rev().collect();
+            prop_assert_eq!(content(Kind::Reversed, &reversed, "erongi"), Some(line.clone()));
+            let rotated: String = line.chars().map(decode::rotate).collect();
+            prop_assert_eq!(content(Kind::Rotated, &rotated, "vtaber"), Some(line.clone()));
+            let digits = line.replace('i', "1").replace('o', "0").replace('e', "3").replace('a', "4");
+            prop_assert_eq!(content(Kind::Digits, &digits, "1gn0r3"), Some(line.clone()));
+            let joined = format!("see {} there", line.replace(' ', &sign));
+            prop_assert_eq!(content(Kind::Joined, &joined, "ignore"), Some(line.clone()));
+            let capitals: String = line
+                .split(' ')
+                .map(|word| word[..1].to_uppercase() + &word[1..])
+                .collect();
+            let read = content(Kind::Joined, &capitals, "Ignore").unwrap().to_lowercase();
+            // Two capitals in a row are one word: `AI` is.
+            prop_assert!(words.iter().any(|word| word.len() == 1) || read == line, "{}", read);
+        }
+    }
 
     /// What an ending remembers never changes its answer.
     #[test]

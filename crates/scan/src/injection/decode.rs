@@ -319,5 +319,53 @@ mod tests {
                 words.iter().zip(&gaps).map(|(word, gap)| format!("{gap}{}", STANDARD.encode(word))).collect();
             prop_assert_eq!(found(&text), expected(&text));
         }
+
+        #[test]
+        fn percent_signs_are_decoded(text in "[ -~é]{0,40}", ways in proptest::collection::vec(any::<bool>(), 90)) {
+            let written: Vec<u8> = text.bytes().zip(ways).flat_map(|(byte, is_plain)| match byte {
+                b' ' if is_plain => b"+".to_vec(),
+                _ if is_plain && byte.is_ascii_alphanumeric() => vec![byte],
+                _ => format!("%{byte:02X}").into_bytes(),
+            }).collect();
+            prop_assert_eq!(decode_percent(&written), text.as_bytes());
+        }
+
+        #[test]
+        fn escapes_are_decoded(text in "[a-z ,.]{1,40}", ways in proptest::collection::vec(0..5, 40)) {
+            let mut written: String = text.chars().zip(ways).map(|(letter, way)| match way {
+                0 => format!("\\u{:04x}", letter as u32),
+                1 => format!("\\x{:02X}", letter as u32),
+                2 => format!("&#{};", letter as u32),
+                3 => format!("&#x{:x};", letter as u32),
+                _ => letter.to_string(),
+            }).collect();
+            // Eight plain letters end a row; the last must be an escape for all to be part of it.
+            prop_assume!(!written.split(['\\', '&']).any(|part| part.len() > 14));
+            written.push_str("&#33;");
+            let (content, _, length) = decode_escapes(&written);
+            prop_assert_eq!((content, length), (format!("{text}!"), written.len()));
+        }
+
+        #[test]
+        fn digits_and_letters_are_decoded(bytes in proptest::collection::vec(any::<u8>(), 0..40), text in "\\PC{0,40}") {
+            let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            prop_assert_eq!(hexadecimal(digits.as_bytes()), Some(bytes));
+            let rotated: String = text.chars().map(rotate).collect();
+            let has_letters = text.bytes().any(|byte| byte.is_ascii_alphabetic());
+            prop_assert_eq!(rotated != text, has_letters);
+            prop_assert_eq!(rotated.chars().map(rotate).collect::<String>(), text);
+        }
+
+        #[test]
+        fn no_text_breaks_a_decoder(text in "(\\PC|[%&#;x\\\\u0-9a-f+]){0,60}") {
+            for carrier in carriers(&text) {
+                prop_assert!(text.get(carrier.range.clone()).is_some() && carrier.content.len() <= carrier.range.len());
+            }
+            for at in (0..=text.len()).filter(|at| text.is_char_boundary(*at)) {
+                let (range, _) = escapes(&text, at);
+                prop_assert!(text.get(range).is_some());
+                prop_assert!(text.get(line_around(&text, at)).is_some());
+            }
+        }
     }
 }

@@ -85,7 +85,7 @@ pub(super) fn decode_percent(text: &str) -> String {
     while at < bytes.len() {
         let digits = bytes
             .get(at + 1..at + 3)
-            .filter(|_| bytes[at] == b'%')
+            .filter(|pair| bytes[at] == b'%' && pair.iter().all(u8::is_ascii_hexdigit))
             .and_then(|pair| std::str::from_utf8(pair).ok());
         match digits.and_then(|pair| u8::from_str_radix(pair, 16).ok()) {
             Some(byte) => {
@@ -103,6 +103,8 @@ pub(super) fn decode_percent(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[track_caller]
@@ -128,5 +130,42 @@ mod tests {
         check("gopher://x:70/_a", "gopher", "x", false);
         assert_eq!(parse("no address"), None);
         assert!(parse("https://user:p@host/").unwrap().has_user);
+    }
+
+    /// One way to write a letter of a host that a client reads as that letter.
+    fn disguised(letter: char, way: usize) -> String {
+        match way {
+            0 => letter.to_string(),
+            1 => format!("%{:02x}", letter as u8),
+            2 => format!("%{:02X}", letter as u8),
+            3 => letter.to_ascii_uppercase().to_string(),
+            4 => format!("{letter}\u{200b}"),
+            5 if letter == '.' => "。".to_owned(),
+            _ => char::from_u32(letter as u32 - 0x21 + 0xff01).unwrap().to_string(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn hosts_are_read_through_every_disguise(host in "[a-z0-9]{1,9}(\\.[a-z0-9-]{1,9}){0,3}", ways in proptest::collection::vec(0..7_usize, 40)) {
+            let written: String = host.chars().zip(ways).map(|(letter, way)| disguised(letter, way)).collect();
+            let url = parse(&format!("http://{written}:80/x")).unwrap();
+            prop_assert_eq!(&url.host, &host);
+            prop_assert_eq!(url.is_disguised, !written.eq_ignore_ascii_case(&host));
+        }
+
+        #[test]
+        fn percent_signs_are_read_and_others_stay(text in "\\PC{0,30}") {
+            let encoded: String = text.bytes().map(|byte| format!("%{byte:02x}")).collect();
+            prop_assert_eq!(decode_percent(&encoded), text.as_str());
+            let plain = text.replace('%', "%+1%zz%");
+            let rest = decode_percent(&plain);
+            prop_assert!(rest.contains("%+1%zz") || !text.contains('%'));
+        }
+
+        #[test]
+        fn no_address_breaks_the_reader(text in "(http:|//|\\PC|[@:%\\[\\]?#/\\\\.0-9]){0,40}") {
+            let _found = (parse(&text), crate::ssrf::check(&text), crate::ssrf::addresses(&text));
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! The checks that people run, and the line with which each says that all is well. A runner that says nothing then, or
 //! that says it of a part, has no such line: how it ended must be known from elsewhere.
 
+use crate::steps;
+
 /// A check: the program, and the words of which one must follow it.
 #[derive(Clone, Copy)]
 pub(super) struct Runner {
@@ -98,6 +100,7 @@ impl Runner {
 
 /// One blank between words, so that columns do not matter.
 pub(super) fn squeezed(line: &str) -> String {
+    steps::count(line.len());
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

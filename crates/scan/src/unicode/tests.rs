@@ -105,4 +105,28 @@ proptest! {
             prop_assert!(text.get(range).is_some());
         }
     }
+
+    /// Whatever is written in characters that nobody sees is read again.
+    #[test]
+    fn hidden_channels_are_decoded(text in "[ -~]{1,40}", other in "\\PC{0,40}") {
+        prop_assert_eq!(tag::decode(&tags(&text)), text.as_str());
+        let selectors: String = other.bytes().map(|byte| {
+            let code = if byte < 16 { 0xfe00 + u32::from(byte) } else { 0xe0100 + u32::from(byte) - 16 };
+            char::from_u32(code).unwrap()
+        }).collect();
+        prop_assert_eq!(variation::decode(&selectors), other.as_str());
+        for [zero, one] in [['\u{200b}', '\u{200c}'], ['\u{2060}', '\u{feff}']] {
+            let bits = text.bytes().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
+            let hidden: String = bits.map(|bit| if bit == 0 { zero } else { one }).collect();
+            prop_assert_eq!(invisible::decode_bits(&hidden), text.as_str());
+        }
+    }
+
+    #[test]
+    fn decoders_of_channels_take_any_text(text in "(\\PC|[\u{200b}-\u{200f}\u{fe00}-\u{fe0f}\u{e0000}-\u{e01ef}]){0,40}") {
+        let longest = text.chars().count();
+        prop_assert!(tag::decode(&text).chars().count() <= longest);
+        prop_assert!(variation::decode(&text).chars().count() <= longest);
+        prop_assert!(invisible::decode_bits(&text).chars().count() <= longest.max("(not text)".len()));
+    }
 }
