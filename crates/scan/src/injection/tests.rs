@@ -34,6 +34,18 @@ fn a_plan_blocks() {
     assert_eq!(worst(&plan, Origin::Instruction), Some(Severity::Critical));
 }
 
+/// What is taken away before a model reads the text hides nothing, wherever it stands in a word.
+#[test]
+fn what_terminals_act_on_hides_nothing() {
+    let order = format!("{OVERRIDE} {HIDE}");
+    for hidden in ["\u{1b}[31m", "\u{7f}", "\u{8}", "\u{1b}]8;;x\u{7}", "\u{1}", "\u{301}\u{302}", "\u{9b}1m"]
+    {
+        let text = order.replace("or", &format!("o{hidden}r")).replace("re", &format!("r{hidden}e"));
+        let text = text.replace("te", &format!("t{hidden}e"));
+        assert_eq!(worst(&text, Origin::Tool), Some(Severity::Critical), "{text:?}");
+    }
+}
+
 #[test]
 fn repeating_a_sign_adds_nothing() {
     assert_eq!(worst(&OVERRIDE.repeat(50), Origin::Tool), Some(Severity::High));

@@ -1,5 +1,5 @@
-//! A second reading of a text, as a model would take it: hidden characters gone, tags spelled out, styled and lookalike
-//! letters made plain. Rules about words run over this reading too; places point back into the original.
+//! A second reading of a text, as a model would take it: hidden characters and what terminals act on gone, tags spelled
+//! out, styled and lookalike letters made plain. Rules about words run over this reading too; places point back into the original.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use unicode_security::skeleton;
 
 use crate::injection::signal::MAX_REACH;
 
-use super::{Letters, bidirectional, confusable, invisible, tag, variation};
+use super::{Letters, bidirectional, confusable, invisible, letter_before, tag, variation};
 
 /// Further from a changed letter nothing depends on it.
 const REACH: usize = MAX_REACH + 64;
@@ -41,27 +41,50 @@ pub(crate) fn fold(letters: &Letters<'_>) -> Vec<Folded> {
     let text = letters.text;
     let mut stretches: Vec<Folded> = Vec::new();
     let mut at = 0;
-    for (place, letter) in letters.odd.iter().copied() {
-        let Some(plain) = plain(text, place, letter) else { continue };
+    for (place, letter) in places(letters) {
+        if place.start < at {
+            continue;
+        }
+        // What stands before it, as it is read.
+        let before = match stretches.last() {
+            Some(folded) if place.start == at => folded.text.chars().next_back(),
+            _ => letter_before(text, place.start),
+        };
+        let Some(plain) =
+            letter.map_or(Some(String::new()), |letter| plain(text, place.start, letter, before))
+        else {
+            continue;
+        };
         match stretches.last_mut() {
-            Some(folded) if place <= at + 2 * REACH => folded.text.push_str(&text[at..place]),
+            Some(folded) if place.start <= at + 2 * REACH => folded.text.push_str(&text[at..place.start]),
             last => {
-                let start = word_start(text, place.saturating_sub(REACH));
+                let start = word_start(text, place.start.saturating_sub(REACH));
                 if let Some(folded) = last {
                     folded.text.push_str(&text[at..text.ceil_char_boundary(at + REACH)]);
                 }
-                stretches.push(Folded { text: text[start..place].to_owned(), anchors: vec![(0, start)] });
+                stretches
+                    .push(Folded { text: text[start..place.start].to_owned(), anchors: vec![(0, start)] });
             }
         }
         let folded = stretches.last_mut().expect("one was just there");
         folded.text.push_str(&plain);
-        at = place + letter.len_utf8();
+        at = place.end;
         folded.anchors.push((folded.text.len(), at));
     }
     if let Some(folded) = stretches.last_mut() {
         folded.text.push_str(&text[at..text.ceil_char_boundary((at + REACH).min(text.len()))]);
     }
     stretches
+}
+
+/// What may be read as something else, in order of place: letters, and what terminals act on. Cleaning takes the latter
+/// away, and the words around it grow together.
+fn places(letters: &Letters<'_>) -> Vec<(Range<usize>, Option<char>)> {
+    let controls = letters.controls.iter().map(|mark| (mark.range.clone(), None));
+    let odd = letters.odd.iter().map(|(at, letter)| (*at..at + letter.len_utf8(), Some(*letter)));
+    let mut places: Vec<_> = controls.chain(odd).collect();
+    places.sort_by_key(|(place, _)| place.start);
+    places
 }
 
 /// Where the word around `at` begins: cut in two, its second half could be taken for another word.
@@ -72,8 +95,8 @@ fn word_start(text: &str, at: usize) -> usize {
     text.floor_char_boundary(at - before.take_while(is_part).count())
 }
 
-/// What a letter is read as, if that is something else.
-fn plain(text: &str, at: usize, letter: char) -> Option<String> {
+/// What a letter is read as, if that is something else. `before` is what was read before it.
+fn plain(text: &str, at: usize, letter: char, before: Option<char>) -> Option<String> {
     if tag::is_tag(letter) {
         return Some(tag::decode(letter.encode_utf8(&mut [0; 4])));
     }
@@ -84,7 +107,7 @@ fn plain(text: &str, at: usize, letter: char) -> Option<String> {
     if is_styled(letter) {
         return Some(letter.nfkc().collect());
     }
-    if is_combining_mark(letter) && text[..at].ends_with(|before: char| before.is_ascii()) {
+    if is_combining_mark(letter) && before.is_some_and(|before| before.is_ascii()) {
         return Some(String::new());
     }
     if confusable::looks_latin(letter) && touches_latin(text, at, letter) {
@@ -107,6 +130,7 @@ fn touches_latin(text: &str, at: usize, letter: char) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::clean;
     use super::*;
 
     #[track_caller]
@@ -122,7 +146,27 @@ mod tests {
         check("𝐢𝐠𝐧𝐨𝐫𝐞 ｉｔ", "ignore it");
         check("x\u{e0072}\u{e006d}", "xrm");
         check("i\u{301}g\u{302}nore", "ignore");
+        check("ign\u{301}\u{302}ore i\u{200b}\u{301}t", "ignore it");
         assert!(fold(&Letters::new("naïve – prose, 漢字 и русский")).is_empty());
+    }
+
+    /// As cleaning leaves it; also where one sequence hides letters that would be read by themselves.
+    #[test]
+    fn what_terminals_act_on_is_read_as_nothing() {
+        for hidden in [
+            "\u{1b}[31m",
+            "\u{7f}",
+            "\u{8}",
+            "\0",
+            "\u{1b}]0;\u{200b}title\u{7}",
+            "\u{9b}0m",
+            "\u{1b}[0\u{1b}[0m",
+        ] {
+            let text = format!("ig{hidden}nore {hidden}it");
+            check(&text, "ignore it");
+            assert_eq!(clean(&text), "ignore it");
+        }
+        assert!(fold(&Letters::new("one page\u{c}and the next")).is_empty());
     }
 
     #[test]

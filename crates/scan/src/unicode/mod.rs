@@ -21,6 +21,7 @@ use crate::rule::Rule;
 use crate::steps;
 
 /// One suspicious stretch of a text.
+#[derive(Clone)]
 pub(crate) struct Mark {
     rule: Rule,
     severity: Severity,
@@ -74,18 +75,18 @@ fn hit(mark: Mark) -> Hit {
 pub(crate) struct Letters<'t> {
     text: &'t str,
     odd: Vec<(usize, char)>,
-    is_plain: bool,
+    /// What a terminal acts on, in order of place.
+    controls: Vec<Mark>,
 }
 
 impl<'t> Letters<'t> {
     pub(crate) fn new(text: &'t str) -> Self {
-        let is_plain = is_plain(text.as_bytes());
-        let odd = if is_plain {
-            Vec::new()
-        } else {
-            foreign_letters(text).filter(|(_, letter)| !is_common(*letter)).collect()
-        };
-        Letters { text, odd, is_plain }
+        let (mut odd, mut controls) = (Vec::new(), Vec::new());
+        if !is_plain(text.as_bytes()) {
+            odd.extend(foreign_letters(text).filter(|(_, letter)| !is_common(*letter)));
+            control::find(text, &mut controls);
+        }
+        Letters { text, odd, controls }
     }
 
     /// Runs of neighbouring characters for which `belongs` holds.
@@ -109,11 +110,7 @@ fn is_common(letter: char) -> bool {
 
 /// Everything suspicious, in no particular order. Most texts are plain and are done after one glance.
 fn marks(letters: &Letters<'_>) -> Vec<Mark> {
-    let mut marks = Vec::new();
-    if letters.is_plain {
-        return marks;
-    }
-    control::find(letters.text, &mut marks);
+    let mut marks = letters.controls.clone();
     if letters.odd.is_empty() {
         return marks;
     }
