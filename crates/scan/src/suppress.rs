@@ -2,60 +2,15 @@
 //! failed, or may have, is never shortened.
 
 mod runner;
+mod trouble;
 
-use crate::commands::simple_call;
-use crate::steps;
+use crate::commands::{SimpleCall, simple_call};
 use crate::unicode::clean;
-use runner::{RUNNERS, Runner, squeezed};
+use runner::{RUNNERS, Runner};
+use trouble::is_trouble;
 
 /// Shorter output is worth reading.
 const MIN_LENGTH: usize = 1500;
-
-/// Words of output that say that something is wrong, whatever the exit code was.
-const TROUBLE: &[&str] = &[
-    "error:",
-    "error[",
-    "error ts",
-    "errors",
-    "npm err",
-    "***",
-    "failed",
-    "failure",
-    "fail:",
-    "--- fail",
-    "panicked",
-    "traceback",
-    "warning:",
-    "warnings",
-    "fatal:",
-    "exception",
-    "assertionerror",
-    "not ok ",
-    "leaks found",
-    "✗",
-    "✖",
-    "✕",
-    "✘",
-    "segmentation fault",
-    "killed",
-    // How runtimes say that a command goes on: what it has said until now says nothing of its end.
-    "process running with session id",
-    "running in background with id",
-];
-
-/// What people write when nothing is wrong. A number before it makes another number of it.
-const HARMLESS: &[&str] = &[
-    "0 failed",
-    "0 failures",
-    "0 errors",
-    "0 warnings",
-    "failed: 0",
-    "failures: 0",
-    "errors: 0",
-    "no errors",
-    "no warnings",
-    "no leaks found",
-];
 
 /// One line instead of the output of a check that passed. `succeeded` is the exit status, where the runtime tells it;
 /// where it does not, only the check's own last words count.
@@ -78,45 +33,89 @@ pub fn suppress(command: &str, output: &str, succeeded: Option<bool>) -> Option<
 /// The check that a command runs, when it runs nothing else.
 fn check_of(command: &str) -> Option<(String, &'static Runner)> {
     let call = simple_call(command)?;
+    if call.words.iter().any(|word| proves_nothing(&call.program, word)) {
+        return None;
+    }
     RUNNERS.iter().filter(|runner| runner.program == call.program).find_map(|runner| {
         if runner.verbs.is_empty() {
             return Some((call.program.clone(), runner));
         }
-        let verb = call.words.iter().find(|word| runner.verbs.contains(&word.as_str()))?;
+        let verb = verb_of(&call, runner)?;
         Some((format!("{} {verb}", call.program), runner))
     })
 }
 
-fn is_trouble(line: &str) -> bool {
-    let line = without_harmless(squeezed(line).to_lowercase());
-    // `FAIL src/a.test.ts`, and the bare word.
-    let is_verdict = line.split(' ').next() == Some("fail");
-    is_verdict
-        || TROUBLE.iter().any(|word| {
-            steps::count(line.len());
-            line.contains(word)
-        })
+/// Programs that do everything that they are told, one after the other.
+const TAKES_MANY: &[&str] = &["make", "just", "mvn", "gradle", "gradlew"];
+
+/// Options before the verb that take the next word as their value.
+const VALUED: &[&str] = &[
+    "-C",
+    "-F",
+    "-T",
+    "-f",
+    "-j",
+    "-p",
+    "-pl",
+    "-w",
+    "-x",
+    "--config",
+    "--cwd",
+    "--dir",
+    "--directory",
+    "--filter",
+    "--manifest-path",
+    "--prefix",
+    "--tests",
+    "--workspace",
+];
+
+/// What the program is told to do. Elsewhere the same word is a value, or belongs to what the program runs.
+fn verb_of<'c>(call: &'c SimpleCall, runner: &Runner) -> Option<&'c str> {
+    let mut words = call.words.iter().map(String::as_str).take_while(|word| *word != "--");
+    let mut told = Vec::new();
+    while let Some(word) = words.next() {
+        if VALUED.contains(&word) {
+            words.next();
+        } else if !word.starts_with(['-', '+']) {
+            told.push(word);
+        }
+    }
+    let is_verb = |word: &&str| runner.verbs.contains(word);
+    if TAKES_MANY.contains(&call.program.as_str()) {
+        let is_told = |word: &&str| is_verb(word) || *word == "clean" || word.contains('=');
+        return told.iter().all(is_told).then(|| told.iter().copied().rfind(is_verb)).flatten();
+    }
+    told.first().copied().filter(is_verb)
 }
 
-/// The line without what says that there is nothing.
-fn without_harmless(mut line: String) -> String {
-    let part_of_more = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | ',' | '-' | '_');
-    for phrase in HARMLESS {
-        let mut from = 0;
-        while let Some(at) = line[from..].find(phrase).map(|at| from + at) {
-            let end = at + phrase.len();
-            steps::count(end - from);
-            let before = line[..at].chars().next_back();
-            let after = line[end..].chars().next();
-            let is_whole = !before.is_some_and(part_of_more) && !after.is_some_and(char::is_alphanumeric);
-            if is_whole {
-                line.replace_range(at..end, &" ".repeat(phrase.len()));
-            }
-            from = end;
-        }
-        steps::count(line.len() - from);
-    }
-    line
+/// Words with which a check only lists, or ends well whatever it finds.
+fn proves_nothing(program: &str, word: &str) -> bool {
+    const WORDS: &[&str] = &[
+        "list",
+        "--list",
+        "--list-tests",
+        "--listTests",
+        "--collect-only",
+        "--co",
+        "--no-run",
+        "--dry-run",
+        "--help",
+        "-h",
+        "--version",
+        "--showConfig",
+        "--show-config",
+        "--question",
+        "--just-print",
+        "-fn",
+    ];
+    const PARTS: &[&str] =
+        &["exit-zero", "exit-code", "fail-never", "failure.ignore", "ignore-errors", "ignore-outcome"];
+    let is_cluster = program == "make" && word.starts_with('-') && !word.starts_with("--");
+    WORDS.contains(&word)
+        || PARTS.iter().any(|part| word.contains(part))
+        || (is_cluster && word.contains(['n', 'i', 'q', 't']))
+        || (program == "dotnet" && word == "-t")
 }
 
 fn summary(output: &str) -> Option<String> {
@@ -234,6 +233,73 @@ mod tests {
         {
             check(line, false);
         }
+    }
+
+    /// Each ends in words of success, and none has succeeded for certain.
+    #[test]
+    fn what_is_unclear_is_never_shortened() {
+        let check = |command: &str, end: &str, passed: bool| {
+            assert_eq!(suppress(command, &log(end), None).is_some(), passed, "{command}: {end}");
+        };
+        let cargo = "test result: ok. 3 passed; 0 failed";
+        for command in [
+            "cargo test",
+            "cd x && cargo test 2>&1",
+            "cd x; cargo test",
+            "A=1 cargo +nightly test -p error -- --nocapture",
+            "cargo --manifest-path x/Cargo.toml test",
+        ] {
+            check(command, cargo, true);
+        }
+        for command in [
+            "! cargo test",
+            "cargo test &",
+            "cd x || cargo test",
+            "cd x || cargo test 2>&1",
+            "! cargo test 2>&1",
+            "cargo test; cd x",
+            "cargo test 2>/dev/null",
+            "if cargo test; then cd x; fi",
+            "(cargo test)",
+            "f() { cargo test; }",
+            "cargo run -- test",
+            "cargo run test",
+            "cargo test -- --list",
+            "cargo test --no-run",
+        ] {
+            check(command, cargo, false);
+        }
+        let jest = "Tests:       20 passed, 20 total\nTime: 1 s";
+        let dotnet = "Passed!  - Failed:     0, Passed:    20, Skipped:     0, Total:    20";
+        for (command, trouble, end) in [
+            ("jest --coverage", "Jest: \"global\" coverage threshold for lines (80%) not met: 12%", jest),
+            ("dotnet test My.sln", "B.cs(3,5): error CS1002: ; expected", dotnet),
+            ("cargo test", "Process exited with code 101", cargo),
+            ("cargo test", "Exit code: 101", cargo),
+            ("cargo test", "{\"exit_code\":1}", cargo),
+            ("cargo test", "…120 lines truncated…", cargo),
+            ("cargo test", "[12000 characters omitted]", cargo),
+            ("cargo test", "Failed: 0.5%", cargo),
+            ("bazel test //...", "//a:b    NO STATUS", "Executed 1 out of 1 tests: 1 test passes."),
+            ("mvn verify", "[ERROR] There are test problems", "[INFO] BUILD SUCCESS"),
+            ("gradle test", "There were failing tests. See the report", "BUILD SUCCESSFUL in 3s"),
+        ] {
+            check(command, end, true);
+            check(command, &format!("{trouble}\n{end}"), false);
+        }
+        check("cargo test", &format!("Process exited with code 0\ntest a::error ... ok\n{cargo}"), true);
+        check("cargo nextest run", "Summary [ 1s] 20 tests run: 18 passed (2 slow), 2 skipped", true);
+        check(
+            "cargo nextest run",
+            "Summary [ 1s] 20 tests run: 18 passed (2 slow), 2 timed out, 0 skipped",
+            false,
+        );
+        check("cargo nextest run", "Summary [ 1s] 20 tests run: 18 passed (2 odd), 2 skipped", false);
+        check("bazel test //...", "Executed 1 out of 2 tests: 1 fails to build and 1 tests pass.", false);
+        check("mvn clean verify", "[INFO] BUILD SUCCESS", true);
+        check("mvn -fn verify", "[INFO] BUILD SUCCESS", false);
+        check("mvn deploy verify", "[INFO] BUILD SUCCESS", false);
+        check("ruff check --exit-zero", "All checks passed!", false);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::finding::{Category, Severity};
 use crate::hit::Hit;
 use crate::rule::{self, Rule};
 use crate::unicode::{self, Letters};
-use script::{Call, Script};
+use script::{Call, Redirect, Script};
 
 /// Scripts inside scripts.
 const MAX_NESTING: usize = 4;
@@ -85,12 +85,17 @@ pub(crate) struct SimpleCall {
     pub(crate) words: Vec<String>,
 }
 
-/// The one program of a command line; `cd x &&` before it is allowed, anything else beside it is not.
+/// The one program of a command line whose status and output are those of the line; `cd x &&` before it is allowed,
+/// anything else beside it is not.
 pub(crate) fn simple_call(command: &str) -> Option<SimpleCall> {
     let script = parse::parse(command);
-    let calls: Vec<&Call> = script.calls.iter().filter(|call| !call.is(&["cd"])).collect();
-    let [call] = calls.as_slice() else { return None };
-    let is_plain = script.pipelines.is_empty() && !script.has_errors && !script.is_too_deep;
+    let (call, before) = script.calls.split_last()?;
+    let is_plain = script.pipelines.is_empty()
+        && script.is_straight
+        && !script.has_errors
+        && !script.is_too_deep
+        && before.iter().all(|call| call.is(&["cd"]))
+        && call.redirects.iter().all(Redirect::joins);
     let is_known = call.arguments.iter().chain([&call.name]).all(|word| !word.is_dynamic);
     (is_plain && is_known).then(|| SimpleCall {
         program: call.program().to_owned(),

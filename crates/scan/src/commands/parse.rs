@@ -30,6 +30,7 @@ pub(crate) fn parse(source: &str) -> Script {
         return builder.script;
     };
     builder.script.has_errors = tree.root_node().has_error();
+    builder.script.is_straight = is_straight(tree.root_node());
     builder.visit(tree.root_node(), 0);
     builder.script
 }
@@ -55,6 +56,28 @@ fn tree(source: &str) -> Option<tree_sitter::Tree> {
         piece
     };
     parser.parse_with_options(&mut piece, None, Some(ParseOptions::new().progress_callback(&mut watch)))
+}
+
+/// Whether statements follow each other, at most with `&&` between them: nothing negated, in the background, in an
+/// alternative or in a block.
+fn is_straight(node: Node<'_>) -> bool {
+    // `a && b && c` hangs one list below the other; nobody writes more than a few.
+    const MAX_LISTS: usize = 16;
+    let mut open = vec![node];
+    for _ in 0..MAX_LISTS {
+        let Some(node) = open.pop() else { return true };
+        let mut cursor = node.walk();
+        for child in node.children(&mut cursor) {
+            match child.kind() {
+                // The grammar hangs a redirection at the end around the whole line.
+                "list" | "redirected_statement" => open.push(child),
+                "command" | "variable_assignment" | "comment" | "file_redirect" => {}
+                "&&" | ";" | "\n" => {}
+                _ => return false,
+            }
+        }
+    }
+    open.is_empty()
 }
 
 pub(super) struct Builder<'s> {

@@ -32,6 +32,11 @@ impl Redirect {
     pub(crate) fn writes(&self) -> bool {
         self.operator.contains('>')
     }
+
+    /// `2>&1`: what was said is all still there.
+    pub(crate) fn joins(&self) -> bool {
+        self.operator == ">&" && self.target.text.parse::<u8>().is_ok()
+    }
 }
 
 /// One command with its arguments.
@@ -107,6 +112,8 @@ pub(crate) struct Script {
     pub(crate) pipelines: Vec<Vec<Range<usize>>>,
     /// Functions that are defined here.
     pub(crate) functions: Vec<(String, Range<usize>)>,
+    /// Whether its calls run one after the other, and the last one's status is that of the line.
+    pub(crate) is_straight: bool,
     /// Whether the shell's grammar does not fit everywhere.
     pub(crate) has_errors: bool,
     /// Whether reading was given up because of depth or size.

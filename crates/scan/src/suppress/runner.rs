@@ -78,7 +78,13 @@ pub(super) const RUNNERS: &[Runner] = &[
         runner("dotnet", &["build"], |line| line == "Build succeeded."),
         &["0 Warning(s)", "0 Error(s)", "Time Elapsed "],
     ),
-    runner("bazel", &["test"], |line| line.starts_with("Executed ") && line.ends_with(" pass.")),
+    runner("bazel", &["test"], |line| {
+        let counted = line.strip_prefix("Executed ").and_then(|rest| rest.split_once(": "));
+        let all = counted.and_then(|(_, verdict)| verdict.split_once(' '));
+        all.is_some_and(|(number, verdict)| {
+            number.parse::<u64>().is_ok() && matches!(verdict, "tests pass." | "test passes.")
+        })
+    }),
     runner("bazel", &["build"], |line| line.starts_with("INFO: Build completed successfully")),
 ];
 
@@ -107,7 +113,7 @@ pub(super) fn squeezed(line: &str) -> String {
 /// `18 passed, 2 skipped, 20 total`, `18 passed | 2 skipped (20)`: some passed, and nothing was anything worse than left
 /// out.
 fn all_well(counts: &str) -> bool {
-    let counts = counts.split_once(" (").map_or(counts, |(counts, _)| counts);
+    let Some(counts) = without_asides(counts) else { return false };
     let mut has_passed = false;
     let harmless = counts.split([',', '|']).all(|part| {
         let Some((number, kind)) = part.trim().split_once(' ') else { return false };
@@ -116,4 +122,17 @@ fn all_well(counts: &str) -> bool {
             && matches!(kind, "passed" | "skipped" | "deselected" | "xfailed" | "todo" | "total")
     });
     has_passed && harmless
+}
+
+/// The counts without `(20)` and `(2 slow)`; any other aside may say anything.
+fn without_asides(counts: &str) -> Option<String> {
+    let mut parts = counts.split(" (");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (aside, rest) = part.split_once(')')?;
+        let number = aside.strip_suffix(" slow").unwrap_or(aside);
+        number.parse::<u64>().ok()?;
+        plain.push_str(rest);
+    }
+    Some(plain)
 }
