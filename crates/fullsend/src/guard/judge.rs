@@ -171,7 +171,7 @@ impl Judge {
         let result = careful("rules", || {
             let result = self.scanner.after_tool(&asked, text, succeeded, self.surroundings(&redactor));
             scan::ToolResult {
-                text: map(result.text, |text| redactor.redact(text)),
+                text: map(result.text, |text| redactor.redact_as_meant(text)),
                 findings: result.findings,
             }
         })?;

@@ -84,12 +84,42 @@ pub(super) fn is_quoted(text: &str, range: &Range<usize>) -> bool {
     let to = text.ceil_char_boundary((range.end + MAX_LINE).min(text.len()));
     let before = text[from..range.start].rsplit('\n').next().unwrap_or_default();
     let after = text[range.end..to].split('\n').next().unwrap_or_default();
-    let is_row = before.trim_start().starts_with(['|', '>', '#']);
+    // A heading is the author's own word.
+    let is_row = before.trim_start().starts_with(['|', '>']);
     let pairs = [("\"", "\""), ("`", "`"), ("“", "”"), ("'", "'"), ("«", "»"), ("「", "」")];
     let is_open = |opening: &str| match opening {
         "\"" | "`" => before.matches(opening).count() % 2 == 1,
         "'" => before.ends_with('\'') || before.contains(" '") || before.contains("('"),
         other => before.contains(other),
     };
-    is_row || pairs.iter().any(|(opening, closing)| is_open(opening) && after.contains(closing))
+    let is_closed = |closing: &str| match closing {
+        "'" => closes_single(after),
+        other => after.contains(other),
+    };
+    is_row || pairs.iter().any(|(opening, closing)| is_open(opening) && is_closed(closing))
+}
+
+/// Whether a single quote closes here. The one in `isn't` does not.
+fn closes_single(after: &str) -> bool {
+    after.match_indices('\'').any(|(at, _)| !after[at + 1..].starts_with(char::is_alphanumeric))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_quotations_are_quoted() {
+        let check = |text: &str, expected: bool| {
+            let at = text.find("SIGN").unwrap();
+            assert_eq!(is_quoted(text, &(at..at + 4)), expected, "{text}");
+        };
+        check("say 'so SIGN and so', he said", true);
+        check("'SIGN'", true);
+        check("say 'so SIGN isn't it", false);
+        check("say \"SIGN\"", true);
+        check("> SIGN", true);
+        check("| SIGN |", true);
+        check("# SIGN", false);
+    }
 }

@@ -10,6 +10,7 @@ use crate::secrets;
 /// The document with its strings masked. A string keeps its quotes; a number that is a known value becomes a string.
 pub(super) fn redact<'t>(redactor: &Redactor, text: &'t str) -> Cow<'t, str> {
     let Some(tokens) = tokens(text) else { return redactor.redact(text) };
+    let redact = |text: &str| redactor.redact(text).into_owned();
     let mut masked = String::new();
     let mut at = 0;
     let mut key = None;
@@ -18,11 +19,11 @@ pub(super) fn redact<'t>(redactor: &Redactor, text: &'t str) -> Cow<'t, str> {
         let replacement = match token.kind {
             Kind::Key => {
                 let decoded = decode(written);
-                let replacement = redacted_string(redactor, &decoded, None);
+                let replacement = redacted_string(redactor, &decoded, None, redact);
                 key = Some(decoded);
                 replacement
             }
-            Kind::Text => redacted_string(redactor, &decode(written), key.take().as_deref()),
+            Kind::Text => redacted_string(redactor, &decode(written), key.take().as_deref(), redact),
             Kind::Number => redacted_number(redactor, written),
         };
         if let Some(replacement) = replacement {
@@ -88,14 +89,20 @@ pub(crate) fn strings(text: &str) -> Option<Vec<JsonString>> {
     Some(read.collect())
 }
 
-fn redacted_string(redactor: &Redactor, decoded: &str, key: Option<&str>) -> Option<String> {
+/// A string as it is written with its credentials masked by `change` or as its key says; `None` where there are none.
+pub(crate) fn redacted_string(
+    redactor: &Redactor,
+    decoded: &str,
+    key: Option<&str>,
+    change: impl Fn(&str) -> String,
+) -> Option<String> {
     let by_field =
         key.filter(|_| !redactor.skips_patterns).and_then(|key| secrets::find_secret_in_field(key, decoded));
     let masked = match by_field {
         Some(secret) if secret.range == (0..decoded.len()) => {
-            Cow::Owned(format!("[REDACTED:{}]", secret.format))
+            format!("[REDACTED:{}]", secret.format)
         }
-        _ => redactor.redact(decoded),
+        _ => change(decoded),
     };
     // The field's own mask names a format; a known value in that name has to go as well.
     let masked = redactor.redact(&masked).into_owned();

@@ -30,8 +30,21 @@ fn ends_in_escape(before: &[u8]) -> bool {
         [.., b'\\', b'n' | b'r' | b't' | b'b' | b'f'] => true,
         [.., b'%', high, low] => high.is_ascii_hexdigit() && low.is_ascii_hexdigit(),
         [b'\\', b'u', digits @ ..] => digits.iter().all(u8::is_ascii_hexdigit),
-        _ => false,
+        _ => ends_in_colour(before),
     }
+}
+
+/// How programs write the escape character where they may not write it itself.
+const ESCAPE_CHARACTER: [&[u8]; 7] = [b"\x1b", br"\x1b", br"\x1B", br"\u001b", br"\u001B", br"\033", br"\e"];
+
+/// `\x1b[32m`, the colour of what follows, in the logs of programs that write it out.
+fn ends_in_colour(before: &[u8]) -> bool {
+    const MAX_CODES: usize = 20;
+    let Some(codes) = before.strip_suffix(b"m") else { return false };
+    let is_code = |byte: &&u8| byte.is_ascii_digit() || **byte == b';';
+    let length = codes.iter().rev().take(MAX_CODES).take_while(is_code).count();
+    let escape = codes[..codes.len() - length].strip_suffix(b"[");
+    escape.is_some_and(|escape| ESCAPE_CHARACTER.iter().any(|form| escape.ends_with(form)))
 }
 
 #[cfg(test)]
@@ -53,6 +66,11 @@ mod tests {
         check("%3Dghp_", true);
         check(r"\u0022ghp_", true);
         check("-ghp_", true);
+        check(r"\x1b[32mghp_", true);
+        check(r"\u001b[0;1;31mghp_", true);
+        check(r"\033[mghp_", true);
+        check("a[32mghp_", false);
+        check("mghp_", false);
         assert!(!left(b"-eyJ", 1, true));
     }
 }

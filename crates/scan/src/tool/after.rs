@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use super::{Surroundings, ToolCall};
 use crate::finding::{Category, Finding, Severity};
 use crate::hit::Hit;
+use crate::meant::find_as_meant;
 use crate::origin::Origin;
 use crate::redact::Redactor;
 use crate::report::report;
@@ -31,10 +32,14 @@ pub(super) fn process<'t>(
 ) -> ToolResult<'t> {
     let toggles = scanner.toggles();
     let mut findings = found(toggles, result);
-    findings.extend(surroundings.redactor.map(|redactor| redactor.find_known(result)).unwrap_or_default());
+    let known =
+        |text: &str| surroundings.redactor.map(|redactor| redactor.find_known(text)).unwrap_or_default();
+    findings.extend(find_as_meant(result.as_bytes(), known));
     // Looked for in the result as it came: nothing that follows may make it disappear unseen.
     if toggles.canary_posttool {
-        findings.extend(surroundings.canary.map(|canary| canary.findings(result)).unwrap_or_default());
+        let planted =
+            |text: &str| surroundings.canary.map(|canary| canary.findings(text)).unwrap_or_default();
+        findings.extend(find_as_meant(result.as_bytes(), planted));
     }
     let mut text = Cow::Borrowed(result);
     if toggles.context_suppress_posttool {
@@ -50,13 +55,13 @@ pub(super) fn process<'t>(
     if toggles.secret_redact_posttool {
         let patterns = Redactor::new();
         let redactor = surroundings.redactor.unwrap_or(&patterns);
-        text = map(text, |text| redactor.redact(text));
+        text = map(text, |text| redactor.redact_as_meant(text));
     }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     ToolResult { text, findings }
 }
 
-/// The rules that the hooks stand for, on the result as it came. Injection is always looked for: nothing cleans it.
+/// The rules that the hooks stand for, on the result as it came and as it is meant. Injection is always looked for: nothing cleans it.
 fn found(toggles: &Toggles, result: &str) -> Vec<Finding> {
     let hooks = Toggles {
         unicode_normalizer: toggles.unicode_posttool,
@@ -64,7 +69,8 @@ fn found(toggles: &Toggles, result: &str) -> Vec<Finding> {
         context_injection: toggles.context_injection,
         ..Toggles::NONE
     };
-    Scanner::new(hooks).scan(result, Origin::Tool)
+    let scanner = Scanner::new(hooks);
+    find_as_meant(result.as_bytes(), |text| scanner.scan(text, Origin::Tool))
 }
 
 /// Applies a change that borrows when there is nothing to change.
