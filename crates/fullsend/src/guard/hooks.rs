@@ -80,6 +80,10 @@ impl Guard {
             Standing::Other => self.deny("the model asked for something else"),
             Standing::Off(why) => self.deny(why),
             Standing::Denied(decision) => decision,
+            // Not at the door: a runtime may refuse such a call by itself, before any hook.
+            Standing::Open if self.judge.fails_closed() && dialect::is_unreadable(tool, input) => {
+                self.deny(dialect::UNREADABLE)
+            }
             Standing::Open if self.is_judged(id, tool, input) => self.confirmed(tool, input),
             Standing::Open => match self.decide(tool, input, Ask::Programs) {
                 Decision::Allow => self.confirmed(tool, input),
@@ -97,7 +101,7 @@ impl Guard {
         let is_alike = |(asked, given): (String, Json)| {
             let habits = dialect::habits(self.runtime);
             dialect::command(&asked, &given) == dialect::command(tool, input)
-                && dialect::address(&asked, &given) == dialect::address(tool, input)
+                && dialect::addresses(&asked, &given) == dialect::addresses(tool, input)
                 && (habits.name_of)(&asked) == (habits.name_of)(tool)
         };
         !self.judge.asks_programs() && asked.is_some_and(is_alike)

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::Guard;
-use super::dialect::HookAnswer;
+use super::dialect::{self, HookAnswer};
 use super::judge::{Ask, Broke, Judge, Opinion};
 use super::report::Action;
 
@@ -120,6 +120,9 @@ pub struct Judged {
 fn before(judge: &Judge, tool: &str, input: &Json) -> Judged {
     let place = format!("call/{tool}");
     let (reply, found) = match judge.call(tool, Some(tool), input, Ask::Programs) {
+        Ok((opinion, None)) if judge.fails_closed() && dialect::is_unreadable(tool, input) => {
+            (Reply::Block(dialect::UNREADABLE.to_owned()), Ok((opinion, Action::Denied)))
+        }
         Ok((opinion, None)) => (Reply::Pass, Ok((opinion, Action::Reported))),
         Ok((opinion, Some(reason))) => (Reply::Block(reason), Ok((opinion, Action::Denied))),
         Err(broke) => (broken(judge, &broke), Err(broke)),
@@ -188,6 +191,34 @@ mod tests {
         }
         let all: Vec<&str> = BEFORE.into_iter().chain(AFTER).collect();
         assert!(all.iter().all(|name| Toggles::NAMES.contains(name)));
+    }
+
+    #[test]
+    fn a_call_of_a_shape_that_cannot_be_judged_is_blocked() {
+        let check = |tool: &str, input: Json, blocked: bool| {
+            let call = json!({ "tool_name": tool, "tool_input": input });
+            let question = Question { when: When::Pre, only: None, call };
+            let reply = question.ask(&Judge::built_in(Toggles::default(), "")).reply;
+            assert_eq!(matches!(reply, Reply::Block(_)), blocked, "{question:?} {reply:?}");
+        };
+        check("Bash", json!("rm -rf /"), true);
+        check("Bash", json!("ls"), false);
+        check("Bash", json!(["rm", "-rf", "/"]), true);
+        check("Bash", json!({ "command": { "x": "ls" } }), true);
+        check("bash", json!({ "script": "ls" }), true);
+        check("mcp__box__shell", json!({ "command": ["ls", { "x": "y" }] }), true);
+        check("Bash", json!({ "command": "ls", "cmd": "rm -rf /" }), true);
+        check("Bash", json!({ "restart": true }), false);
+        check("Read", json!({ "script": "ls" }), false);
+        check("mcp__fetch", json!({ "uri": "http://169.254.169.254/" }), true);
+        check("mcp__fetch", json!({ "pages": [{ "at": "http://169.254.169.254/" }] }), true);
+        check("mcp__web__fetch_pages", json!({ "urls": ["http://169.254.169.254/"] }), true);
+        check("WebFetch", json!("http://169.254.169.254/"), true);
+        check(
+            "WebFetch",
+            json!({ "url": "https://example.com/", "prompt": "see http://10.0.0.1/ there" }),
+            false,
+        );
     }
 
     #[test]

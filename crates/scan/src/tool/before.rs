@@ -20,7 +20,7 @@ pub(super) fn scan(scanner: &Scanner, call: &ToolCall<'_>, surroundings: Surroun
         findings.extend(of_command(command, toggles));
     }
     if toggles.ssrf_pretool {
-        findings.extend(call.address.map(address).unwrap_or_default());
+        findings.extend(call.addresses.iter().flat_map(|one| address(one)));
     }
     if toggles.canary_pretool {
         findings.extend(surroundings.canary.map(|canary| canary.findings(call.input)).unwrap_or_default());

@@ -28,8 +28,8 @@ pub struct ToolCall<'c> {
     pub input: &'c str,
     /// The command line, for tools that run one.
     pub command: Option<&'c str>,
-    /// The address, for tools that fetch one.
-    pub address: Option<&'c str>,
+    /// The addresses, for tools that fetch something.
+    pub addresses: &'c [&'c str],
 }
 
 /// Whether findings forbid a call. A command is denied from `fail_on` upwards, everything else from high upwards.

@@ -8,7 +8,8 @@ const TOKEN: &str = "fsC7k2Qx9mVt4Lz8Rb1Nw6Hp3Y";
 fn call<'c>(tool: &'c str, input: &'c str) -> ToolCall<'c> {
     let is_command = tool == "Bash";
     let is_fetch = tool == "WebFetch";
-    ToolCall { tool, input, command: is_command.then_some(input), address: is_fetch.then_some(input) }
+    let addresses = if is_fetch { &["http://169.254.169.254/"][..] } else { &[] };
+    ToolCall { tool, input, command: is_command.then_some(input), addresses }
 }
 
 #[track_caller]

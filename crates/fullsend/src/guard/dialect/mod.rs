@@ -91,6 +91,32 @@ pub fn portioning(runtime: RuntimeName) -> Portioning {
     }
 }
 
+/// Tools that run a command line, whatever server they are of.
+const SHELLS: &[&str] = &[
+    "bash",
+    "sh",
+    "zsh",
+    "shell",
+    "powershell",
+    "terminal",
+    "exec_command",
+    "shell_command",
+    "local_shell",
+    "run_command",
+    "execute_command",
+    "run_shell_command",
+    "run_terminal_cmd",
+];
+
+/// Why a call of a shell is denied that nobody here can read.
+pub const UNREADABLE: &str =
+    "the command of this call cannot be read; give it as one text under the name `command`";
+
+fn is_shell(tool: &str) -> bool {
+    let name = tool.rsplit("__").next().unwrap_or(tool);
+    SHELLS.iter().any(|shell| name.eq_ignore_ascii_case(shell))
+}
+
 /// The command line that a call would run, under whatever name its tool has for it. A patch is called a command by
 /// one runtime and is none.
 pub fn command(tool: &str, input: &Json) -> Option<String> {
@@ -99,29 +125,69 @@ pub fn command(tool: &str, input: &Json) -> Option<String> {
         "write_stdin" => &["chars"],
         _ => &["command", "cmd"],
     };
-    keys.iter().find_map(|key| match &input[key] {
+    let lines: Vec<String> = match input {
+        Json::Object(fields) => keys.iter().filter_map(|key| line_of(fields.get(*key)?)).collect(),
+        whole if is_shell(tool) => line_of(whole).into_iter().collect(),
+        _ => Vec::new(),
+    };
+    // Which of two names counts is the tool's secret.
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// Whether a shell is given words and none of them are where a command stands. What cannot be judged must not run.
+pub fn is_unreadable(tool: &str, input: &Json) -> bool {
+    is_shell(tool) && command(tool, input).is_none() && !strings("", input).is_empty()
+}
+
+fn line_of(written: &Json) -> Option<String> {
+    match written {
         Json::String(text) => Some(text.clone()),
         Json::Array(words) => words_of(words),
         _ => None,
-    })
+    }
 }
 
 /// `["bash", "-lc", "script"]` is its script; anything else is read as one line.
 fn words_of(words: &[Json]) -> Option<String> {
-    let words: Vec<&str> = words.iter().filter_map(Json::as_str).collect();
-    match words[..] {
+    let word = |word: &Json| match word {
+        Json::String(text) => Some(text.clone()),
+        Json::Number(number) => Some(number.to_string()),
+        _ => None,
+    };
+    let mut words = words.iter().map(word).collect::<Option<Vec<String>>>()?;
+    match &mut words[..] {
         [] => None,
         [shell, flag, script] if shell.ends_with("sh") && flag.starts_with('-') && flag.ends_with('c') => {
-            Some(script.to_owned())
+            Some(std::mem::take(script))
         }
         _ => Some(words.join(" ")),
     }
 }
 
-/// The address that a call would fetch.
-pub fn address<'i>(tool: &str, input: &'i Json) -> Option<&'i str> {
-    let fetches = tool.to_ascii_lowercase().ends_with("fetch");
-    input["url"].as_str().filter(|_| fetches)
+/// Names under which a tool that fetches is given where to.
+const ADDRESS_KEYS: &[&str] = &["url", "urls", "uri", "uris", "href", "link", "address", "endpoint"];
+
+/// The addresses that a call would fetch: what stands under their names, and what can be nothing else.
+pub fn addresses<'i>(tool: &str, input: &'i Json) -> Vec<&'i str> {
+    let tool = tool.to_ascii_lowercase();
+    if !tool.contains("fetch") {
+        return Vec::new();
+    }
+    let is_address = |(key, text): &(&str, &str)| {
+        let is_whole = text.contains("://") && !text.trim().contains(char::is_whitespace);
+        is_whole || (tool.ends_with("fetch") && ADDRESS_KEYS.contains(key))
+    };
+    strings("", input).into_iter().filter(is_address).map(|(_, text)| text.trim()).collect()
+}
+
+/// Every text in a value, with the name that it stands under.
+fn strings<'i>(key: &'i str, value: &'i Json) -> Vec<(&'i str, &'i str)> {
+    match value {
+        Json::String(text) => vec![(key, text.as_str())],
+        Json::Array(all) => all.iter().flat_map(|value| strings(key, value)).collect(),
+        Json::Object(fields) => fields.iter().flat_map(|(key, value)| strings(key, value)).collect(),
+        _ => Vec::new(),
+    }
 }
 
 fn text(body: &Json, key: &str) -> Option<String> {
@@ -145,8 +211,10 @@ mod tests {
         check("write_stdin", json!({ "chars": "ls\n" }), Some("ls\n"));
         check("apply_patch", json!({ "command": "*** rm -rf /" }), None);
         check("Read", json!({ "path": "/x" }), None);
-        assert_eq!(address("WebFetch", &json!({ "url": "http://x/" })), Some("http://x/"));
-        assert_eq!(address("mcp__web__fetch", &json!({ "url": "http://x/" })), Some("http://x/"));
-        assert_eq!(address("Link", &json!({ "url": "relative" })), None);
+        assert_eq!(addresses("WebFetch", &json!({ "url": "http://x/" })), ["http://x/"]);
+        assert_eq!(addresses("mcp__web__fetch", &json!({ "url": "http://x/" })), ["http://x/"]);
+        assert_eq!(addresses("mcp__web__fetch", &json!({ "uri": ["a", "b"], "n": "c" })), ["a", "b"]);
+        assert!(addresses("Link", &json!({ "url": "relative" })).is_empty());
+        assert!(addresses("fetch_page", &json!({ "url": "relative" })).is_empty());
     }
 }
