@@ -1,6 +1,7 @@
 //! Path A: everything that goes into the sandbox is read, digested and scanned on the host before the sandbox exists.
 //! Nothing is rewritten. A `Cleared` can only be made here.
 
+mod imports;
 pub mod injected;
 pub mod mounted;
 pub mod repo_skills;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use scan::Origin;
 
+use super::imports;
 use super::survey::survey;
 
 /// Names of single files, in lower case, wherever they stand.
@@ -103,6 +104,11 @@ pub const MAX_CONTEXT: u64 = 1 << 20;
 /// What is given to the agent whole may be larger.
 pub const MAX_WHOLE: u64 = 64 << 20;
 
+/// Claude Code follows imports of imports so far.
+const MAX_HOPS: usize = 5;
+/// As many names wait to be looked at.
+const MAX_IMPORTS: usize = 20_000;
+
 /// What counts below a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
@@ -179,7 +185,19 @@ struct Walk<'v, E> {
     read: HashSet<(u64, u64, Origin)>,
     /// Links to directories, with where they stand: what is there under its own name comes first.
     links: VecDeque<(PathBuf, Place)>,
+    /// Files that were shown, by where they really are.
+    shown: HashSet<PathBuf>,
+    /// Files that others say are to be read with them.
+    imports: VecDeque<Import>,
     visit: &'v mut dyn FnMut(Seen<'_>) -> Result<(), E>,
+}
+
+/// A file that another names.
+struct Import {
+    at: PathBuf,
+    origin: Origin,
+    /// How many files led here.
+    hops: usize,
 }
 
 /// A directory on the way: where it is, and whether everything in it counts.
@@ -201,7 +219,8 @@ impl Place {
 impl<'v, E> Walk<'v, E> {
     fn new(root: &Path, visit: &'v mut dyn FnMut(Seen<'_>) -> Result<(), E>) -> Self {
         let (read, links) = (HashSet::new(), VecDeque::new());
-        Self { root: root.to_owned(), entries: 0, without: None, read, links, visit }
+        let (shown, imports) = (HashSet::new(), VecDeque::new());
+        Self { root: root.to_owned(), entries: 0, without: None, read, links, shown, imports, visit }
     }
 
     /// Where the links lead that were met, unless that was read under its own name.
@@ -209,7 +228,39 @@ impl<'v, E> Walk<'v, E> {
         while let Some((at, place)) = self.links.pop_front() {
             self.directory(&at, &place)?;
         }
+        while let Some(import) = self.imports.pop_front() {
+            self.import(import)?;
+        }
         Ok(())
+    }
+
+    /// A file that another names, unless it was shown already. What lies outside, the sandbox does not have.
+    fn import(&mut self, Import { at, origin, hops }: Import) -> Result<(), E> {
+        let (Ok(root), Ok(to)) = (self.root.canonicalize(), at.canonicalize()) else { return Ok(()) };
+        let Ok(path) = to.strip_prefix(&root) else { return Ok(()) };
+        let is_left_out = path.components().any(|part| part.as_os_str() == ".git")
+            || self.without.as_ref().is_some_and(|without| at.starts_with(without));
+        if is_left_out || !to.is_file() || self.shown.contains(&to) {
+            return Ok(());
+        }
+        let origin = origin_of(&lower(to.file_name().unwrap_or_default()), origin);
+        self.file(&to, &path.to_string_lossy(), origin, (MAX_WHOLE, hops))
+    }
+
+    /// Shows a file, and remembers which others it names.
+    fn file(&mut self, at: &Path, path: &str, origin: Origin, (most, hops): (u64, usize)) -> Result<(), E> {
+        let contents = read(at, most);
+        self.shown.extend(at.canonicalize());
+        if let Ok(contents) = &contents
+            && hops < MAX_HOPS
+            && origin == Origin::Instruction
+        {
+            let above = at.parent().unwrap_or(at);
+            let named = imports::names(contents).into_iter().map(|name| above.join(name));
+            let room = MAX_IMPORTS.saturating_sub(self.imports.len());
+            self.imports.extend(named.take(room).map(|at| Import { at, origin, hops: hops + 1 }));
+        }
+        self.say(path, origin, contents)
     }
 
     fn directory(&mut self, directory: &Path, place: &Place) -> Result<(), E> {
@@ -271,7 +322,7 @@ impl<'v, E> Walk<'v, E> {
         }
         let most = if parent.whole.is_some() { MAX_WHOLE } else { MAX_CONTEXT };
         let origin = origin_of(&lower, parent.whole.unwrap_or(parent.origin));
-        self.say(&path, origin, read(at, most))
+        self.file(at, &path, origin, (most, 0))
     }
 
     /// What a link leads to, where that is in here; one that leads out leads nowhere inside the sandbox.
@@ -390,6 +441,19 @@ mod tests {
         expected.sort_by(|one, other| one.0.cmp(&other.0));
         assert_eq!(found, expected);
         assert_eq!(seen(root.path(), Which::Whole).len(), files.len());
+    }
+
+    #[test]
+    fn what_a_file_says_is_to_be_read_with_it_is_read() {
+        let root = tree(&[("docs/deep.md", 1), ("docs/no.md", 1), ("AGENTS.md", 1), (".git/config", 1)]);
+        let write = |path: &str, text: &str| fs::write(root.path().join(path), text).unwrap();
+        write(
+            "CLAUDE.md",
+            "@AGENTS.md\nSee @docs/x.md, @.git/config and @/etc/passwd and @docs and @../up.md\n",
+        );
+        write("docs/x.md", "@deep.md @x.md @../CLAUDE.md");
+        let paths: Vec<String> = seen(root.path(), Which::Context).into_iter().map(|it| it.0).collect();
+        assert_eq!(paths, ["AGENTS.md", "CLAUDE.md", "docs/x.md", "docs/deep.md"]);
     }
 
     #[test]
