@@ -122,15 +122,14 @@ type Places = [u64; BLOCK / 64];
 
 /// Nothing of a word stands before `at`, or what stands there may belong to an escape such as `\n` or `%20`.
 fn may_begin_word(bytes: &[u8], at: usize) -> bool {
-    match &bytes[at.saturating_sub(ESCAPE)..at] {
-        [] => true,
-        [.., before] if !is_word(*before) => true,
-        tail => tail.contains(&b'\\') || tail.contains(&b'%'),
-    }
+    let tail = &bytes[at.saturating_sub(ESCAPE)..at];
+    is_word_start(bytes, at) || tail.contains(&b'\\') || tail.contains(&b'%')
 }
 
-const fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_'
+/// Nothing of a word stands before `at`; `_` and `__` that no word stands before are emphasis.
+pub(crate) fn is_word_start(bytes: &[u8], at: usize) -> bool {
+    let marks = bytes[at.saturating_sub(3)..at].iter().rev().take_while(|byte| **byte == b'_').count();
+    marks < 3 && (at == marks || !bytes[at - marks - 1].is_ascii_alphanumeric())
 }
 
 /// What the first table says of three bytes: two bits for each of four kinds of a fourth byte, the lower one if a literal
@@ -145,7 +144,7 @@ const AT_WORDS: Beginnings = !ANYWHERE;
 const fn allowed_after(byte: u8) -> Beginnings {
     let is_letter = (byte | 0x20).wrapping_sub(b'a') < 26;
     let is_digit = byte.wrapping_sub(b'0') < 10;
-    if is_letter | is_digit | (byte == b'_') { ANYWHERE } else { ANYWHERE | AT_WORDS }
+    if is_letter | is_digit { ANYWHERE } else { ANYWHERE | AT_WORDS }
 }
 
 /// Which beginnings go on with this byte.

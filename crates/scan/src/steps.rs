@@ -72,6 +72,17 @@ mod tests {
         }
     }
 
+    /// The beginnings of links cost little more than other text: where one ends, the next one need not ask again.
+    #[test]
+    fn links_are_read_once() {
+        let scanner = Scanner::new(Toggles::NONE.switched("context_injection", true).unwrap());
+        for piece in ["](", "](x \"y", "](x", "](x \"y\n"] {
+            let text = piece.repeat(1 << 12);
+            let taken = steps(|| drop(scanner.scan(&text, Origin::Web)));
+            assert!(taken <= 8 * text.len(), "{piece}: {} steps for a byte", taken / text.len());
+        }
+    }
+
     /// The parser's own reading is counted too; it is cut off where it would not end.
     #[test]
     fn no_command_is_read_again_and_again() {

@@ -109,7 +109,7 @@ impl Kind {
             Kind::MarkdownComment => hit.end..endings.line.after(text, hit.end).unwrap_or(text.len()),
             Kind::HiddenElement => element(text, hit.end, &mut endings.element)?,
             Kind::ImageText => hit.end..image_text_end(text, hit.end, endings)?,
-            Kind::LinkTitle => title(text, hit.end)?,
+            Kind::LinkTitle => title(text, hit.end, endings)?,
             Kind::Rotated | Kind::Reversed | Kind::Digits => decode::line_around(text, hit.start),
             Kind::Joined => run_around(text, hit),
             Kind::Escaped => return self.escaped(text, hit.start, endings),
@@ -214,6 +214,9 @@ pub(super) struct Endings {
     element: Ending,
     line: Ending,
     link: Ending,
+    title: Ending,
+    /// Where no address of a link ends, but for the last byte after it.
+    address: Range<usize>,
     /// Where the last row of escapes ended.
     escapes: usize,
 }
@@ -226,8 +229,26 @@ impl Default for Endings {
             element: ending("</"),
             line: ending("\n"),
             link: ending("]("),
+            title: ending("\")"),
+            address: 0..0,
             escapes: 0,
         }
+    }
+}
+
+impl Endings {
+    /// Where the address of a link ends that begins at `from`, if that is near and on its line.
+    fn address_end(&mut self, text: &str, from: usize) -> Option<usize> {
+        let to = (from + MAX_TAG).min(text.len());
+        let known = &mut self.address;
+        if from < known.start || from > known.end {
+            *known = from..from;
+        }
+        let unread = text.as_bytes().get(known.end..to)?;
+        let found = memchr::memchr3(b')', b' ', b'\n', unread);
+        steps::count(found.unwrap_or(unread.len()));
+        known.end += found.unwrap_or(unread.len());
+        found.map(|_| known.end)
     }
 }
 
@@ -282,16 +303,13 @@ fn element(text: &str, style: usize, ending: &mut Ending) -> Option<Range<usize>
 }
 
 /// `](address "title")`.
-fn title(text: &str, start: usize) -> Option<Range<usize>> {
-    let to = text.floor_char_boundary((start + MAX_TAG).min(text.len()));
-    let line = text[start..to].split('\n').next()?;
-    steps::count(line.len());
-    let opening = line.find([')', ' '])?;
-    let after = &line[opening..];
-    let quote = after.strip_prefix(" \"")?;
-    let length = quote.find("\")")?;
-    let begin = start + opening + 2;
-    Some(begin..begin + length)
+fn title(text: &str, start: usize, endings: &mut Endings) -> Option<Range<usize>> {
+    let address_end = endings.address_end(text, start)?;
+    let begin = address_end + 2;
+    text[address_end..].strip_prefix(" \"")?;
+    let end = endings.title.after(text, begin)?;
+    let line_end = endings.line.after(text, begin).unwrap_or(text.len());
+    (end < line_end && end - start < MAX_TAG).then_some(begin..end)
 }
 
 #[cfg(test)]
@@ -327,6 +345,20 @@ mod tests {
             // Two capitals in a row are one word: `AI` is.
             prop_assert!(words.iter().any(|word| word.len() == 1) || read == line, "{}", read);
         }
+    }
+
+    #[test]
+    fn titles_of_links() {
+        let check = |text: &str, expected: &[&str]| {
+            let mut endings = Endings::default();
+            let hits = text.match_indices("](").map(|(at, _)| at + 2);
+            let titles: Vec<_> = hits.filter_map(|at| title(text, at, &mut endings)).collect();
+            assert_eq!(titles.into_iter().map(|range| &text[range]).collect::<Vec<_>>(), expected, "{text}");
+        };
+        check("[a](b \"one two\") [c](d) [e](f \"three\")", &["one two", "three"]);
+        check("[a](b [c](d \"one\")", &["one"]);
+        check("[a](b\n \"one\") [a](b \"o\nne\")", &[]);
+        check(&format!("](x](é{}](b \"one\")", "x".repeat(MAX_TAG)), &["one"]);
     }
 
     /// What an ending remembers never changes its answer.

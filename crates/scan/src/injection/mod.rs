@@ -7,6 +7,7 @@ mod decode;
 mod score;
 pub(crate) mod signal;
 pub(crate) mod signals;
+mod window;
 
 use std::collections::HashSet;
 use std::ops::Range;

@@ -7,11 +7,12 @@ use std::ops::Range;
 use super::Sign;
 use super::context::{self, Context};
 use super::signal::Family;
+use super::window;
 use crate::finding::Severity;
 use crate::origin::Origin;
 
 /// Signs further apart than this have nothing to do with each other.
-const REACH: usize = 2500;
+pub(super) const REACH: usize = 2500;
 
 const MEDIUM: u32 = 5;
 const HIGH: u32 = 8;
@@ -25,14 +26,18 @@ pub(super) struct Judgement {
 
 pub(super) fn judge(text: &str, mut signs: Vec<Sign>, origin: Origin) -> Vec<Judgement> {
     signs.sort_by_key(|sign| sign.range.start);
+    let sums = window::sums(text, &signs, origin);
     let mut judgements = Vec::new();
-    let mut rest = signs.as_slice();
-    while let Some(first) = rest.first() {
-        let end = rest.partition_point(|sign| sign.range.start < first.range.start + REACH);
-        let (group, after) = rest.split_at(end);
+    let mut first = 0;
+    while first < signs.len() {
+        let end = window::end(&signs, first);
+        // A sign before an attack must not take half of it away: the group begins where most stands together. Each
+        // turn without progress finds a greater sum, and sums are small.
+        let best = (first..end).max_by_key(|at| (sums[*at], usize::MAX - at)).unwrap_or(first);
+        let group = &signs[first..if best == first { end } else { best }];
         let around = group[0].range.start..group.iter().map(|sign| sign.range.end).max().unwrap_or(0);
         judgements.extend(judge_group(text, group, origin, context::around(text, &around), 0));
-        rest = after;
+        first += group.len();
     }
     judgements
 }
@@ -82,12 +87,15 @@ fn judge_group(
 
 /// Several rows may recognise the same words; they count once, at their heaviest.
 fn strongest_by_place(group: &[Sign]) -> impl Iterator<Item = &Sign> {
-    let same_place = |a: &Sign, b: &Sign| a.range.start == b.range.start;
     group.chunk_by(same_place).filter_map(|signs| signs.iter().max_by_key(|sign| sign.weight))
 }
 
+pub(super) fn same_place(a: &Sign, b: &Sign) -> bool {
+    a.range.start == b.range.start
+}
+
 /// A sign that is quoted is mostly mentioned, and a role is nothing special in an instruction file.
-fn weight(text: &str, sign: &Sign, origin: Origin) -> u32 {
+pub(super) fn weight(text: &str, sign: &Sign, origin: Origin) -> u32 {
     let is_prose =
         !matches!(sign.family, Family::RemoteExecution | Family::Exfiltration | Family::CodeInclusion);
     let is_expected = !origin.is_foreign() && sign.family == Family::PersonaOverride;

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use regex::bytes::{Regex, RegexBuilder};
 
 use crate::rule::{self, Rule};
+use crate::search;
 use crate::steps;
 
 /// How far a pattern may reach from its trigger.
@@ -106,11 +107,9 @@ impl Matcher {
 
     fn find_at(&self, text: &str, at: usize) -> Option<Range<usize>> {
         let bytes = text.as_bytes();
-        let begins_word = |before: u8| before.is_ascii_alphanumeric() || before == b'_';
         if bytes[at].is_ascii_alphanumeric()
-            && at > 0
-            && begins_word(bytes[at - 1])
-            && !is_escape(&bytes[..at])
+            && !search::is_word_start(bytes, at)
+            && !ends_with_escape(&bytes[..at])
         {
             return None;
         }
@@ -148,9 +147,16 @@ impl Signal {
     }
 }
 
-/// In escaped text a sentence may follow `\n` directly.
-fn is_escape(before: &[u8]) -> bool {
-    matches!(before, [.., b'\\', b'n' | b'r' | b't'])
+/// In escaped text a sentence may follow `\n`, `\x0a`, `\u000a` or `%0A` directly.
+fn ends_with_escape(before: &[u8]) -> bool {
+    let is_written = |start: &[u8], digits: usize| {
+        let parts = before.len().checked_sub(digits).map(|at| before.split_at(at));
+        parts.is_some_and(|(head, digits)| head.ends_with(start) && digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    matches!(before, [.., b'\\', b'n' | b'r' | b't' | b'f' | b'v' | b'b' | b'a' | b'e' | b'0'])
+        || is_written(b"%", 2)
+        || is_written(b"\\x", 2)
+        || is_written(b"\\u", 4)
 }
 
 /// Makes a regular expression of the tables' notation.
@@ -235,6 +241,13 @@ mod tests {
         assert_eq!(matcher.find("ignore the old rules", 0), Some(0..20));
         assert_eq!(matcher.find("gitignore rules", 3), None);
         assert_eq!(matcher.find(r"\nignore rules", 2), Some(2..14));
+        for before in ["\\f", "\\x0a", "\\u000a", "%0A", "_", " __", "(_"] {
+            let text = format!("{before}ignore rules");
+            assert_eq!(matcher.find(&text, before.len()), Some(before.len()..text.len()), "{text}");
+        }
+        for before in ["git_", "u000a", "x0a", "%zz", "__git__"] {
+            assert_eq!(matcher.find(&format!("{before}ignore rules"), before.len()), None, "{before}");
+        }
         assert_eq!(matcher.find("ignore all of my rules", 0), None);
     }
 }

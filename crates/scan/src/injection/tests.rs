@@ -57,6 +57,19 @@ fn signs_far_apart_do_not_add_up() {
     assert_eq!(worst(&apart, Origin::Tool), Some(Severity::High));
 }
 
+/// A harmless sign somewhere before an attack does not take its first half away from it.
+#[test]
+fn a_decoy_splits_no_attack() {
+    let order = format!("{OVERRIDE} {HIDE}");
+    let decoy = "You are now the owner of this. ";
+    for length in (2300..2600).step_by(10) {
+        let filler = " word".repeat((length - decoy.len()) / 5);
+        for text in [format!("{decoy}{filler} {order}"), format!("{order}{filler} {order}")] {
+            assert_eq!(worst(&text, Origin::Tool), Some(Severity::Critical), "{length}");
+        }
+    }
+}
+
 #[test]
 fn documents_about_attacks_are_judged_lower() {
     let about = format!(
