@@ -56,6 +56,8 @@ pub(super) const LITERALS: &[(&str, Kind)] = &[
     ("![", Kind::ImageText),
     ("](", Kind::LinkTitle),
     ("\\u00", Kind::Escaped),
+    ("\\u{", Kind::Escaped),
+    ("\\1", Kind::Escaped),
     ("\\x", Kind::Escaped),
     ("&#", Kind::Escaped),
     // Words that such messages need, rotated by thirteen letters and written backwards.

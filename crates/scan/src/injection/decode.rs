@@ -1,24 +1,15 @@
-//! Finds stretches of encoded text and decodes them one level: base64, hexadecimal, percent signs and escapes. What does not decode to readable text is left alone.
+//! Finds stretches of encoded text and decodes them one level: base64, hexadecimal, percent signs and escapes. What does
+//! not decode to readable text is left alone; what is glued to it, or mixed into it, does not hide it.
 
 use std::ops::Range;
-
-use base64::Engine;
-use base64::alphabet;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use super::carrier::{Carrier, Kind};
 use crate::steps;
 
 const MIN_BASE64: usize = 24;
 const MIN_HEXADECIMAL: usize = 32;
-/// What begins with so much text and goes on as something else is text.
-const BEGINNING: usize = 12 * 1024;
-
-const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
-    .with_decode_allow_trailing_bits(true)
-    .with_decode_padding_mode(DecodePaddingMode::Indifferent);
-const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
-const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
+/// Shorter stretches say nothing.
+const MIN_READABLE: i64 = 8;
 
 pub(super) fn carriers(text: &str) -> Vec<Carrier> {
     let mut carriers = Vec::new();
@@ -99,32 +90,63 @@ fn run_around(text: &str, inside: usize, carriers: &mut Vec<Carrier>) -> usize {
     let end = inside + bytes[inside..].iter().take_while(is_encoded).count();
     steps::count(end - start);
     if end - start >= MIN_BASE64 {
-        carriers.extend(decode_run(&text[start..end]).map(|(kind, content)| Carrier {
-            kind,
-            range: start..end,
-            content,
-        }));
+        for (kind, content) in decode_run(&text[start..end]) {
+            carriers.push(Carrier { kind, range: start..end, content });
+        }
     }
     end
 }
 
-fn decode_run(run: &str) -> Option<(Kind, String)> {
-    let has = |test: fn(&u8) -> bool| run.bytes().any(|byte| test(&byte));
-    if run.len() >= MIN_HEXADECIMAL
-        && run.len().is_multiple_of(2)
-        && run.bytes().all(|byte| byte.is_ascii_hexdigit())
-    {
-        return readable_beginning(&hexadecimal(run.as_bytes())?).map(|content| (Kind::Hexadecimal, content));
+/// What a run says. Signs of the alphabet join names, paths and prefixes to what is encoded, so nothing is known of where
+/// it begins: it is read from each byte of its first group on, and what is no text is left out.
+fn decode_run(run: &str) -> Vec<(Kind, String)> {
+    let mut found = Vec::new();
+    for digits in run.split(|letter: char| !letter.is_ascii_hexdigit()) {
+        if digits.len() >= MIN_HEXADECIMAL {
+            let starts =
+                [0, 1].iter().filter_map(|start| readable(&hexadecimal(&digits.as_bytes()[*start..])?));
+            found.extend(joined(starts).map(|content| (Kind::Hexadecimal, content)));
+        }
     }
-    // Paths, words and identifiers have the alphabet of base64 too, but rarely all of its kinds of letters.
-    if !(has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase)) {
-        return None;
+    for part in run.split('=').filter(|part| part.len() >= MIN_BASE64) {
+        // Paths, words and identifiers have the alphabet of base64 too, but rarely all of its kinds of letters.
+        let has = |test: fn(&u8) -> bool| part.as_bytes().iter().any(test);
+        if has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase) {
+            let starts = (0..4).filter_map(|start| readable(&base64(&part.as_bytes()[start..])));
+            found.extend(joined(starts).map(|content| (Kind::Base64, content)));
+        }
     }
-    let trimmed = run.trim_end_matches('=');
-    let engine = if run.contains(['-', '_']) { &URL_SAFE } else { &STANDARD };
-    let usable = trimmed.len() - usize::from(trimmed.len() % 4 == 1);
-    let bytes = engine.decode(&trimmed[..usable]).ok()?;
-    readable_beginning(&bytes).map(|content| (Kind::Base64, content))
+    steps::count(6 * run.len());
+    found
+}
+
+fn joined(parts: impl Iterator<Item = String>) -> Option<String> {
+    parts.reduce(|all, part| all + "\n" + &part)
+}
+
+/// The value of each sign, in both of the alphabets that are in use.
+const SYMBOLS: [u8; 256] = {
+    let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut table = [0; 256];
+    let mut value = 0;
+    while value < alphabet.len() {
+        table[alphabet[value] as usize] = value as u8;
+        value += 1;
+    }
+    table[b'-' as usize] = 62;
+    table[b'_' as usize] = 63;
+    table
+};
+
+/// As many whole bytes as the signs make.
+fn base64(run: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(run.len() / 4 * 3 + 3);
+    for group in run.chunks(4) {
+        let bits = group.iter().fold(0, |bits, sign| bits << 6 | u32::from(SYMBOLS[usize::from(*sign)]));
+        let [_, three @ ..] = (bits << (6 * (4 - group.len()))).to_be_bytes();
+        bytes.extend(&three[..group.len() * 3 / 4]);
+    }
+    bytes
 }
 
 fn hexadecimal(digits: &[u8]) -> Option<Vec<u8>> {
@@ -132,21 +154,59 @@ fn hexadecimal(digits: &[u8]) -> Option<Vec<u8>> {
     digits.chunks_exact(2).map(|pair| u8::try_from(value(pair[0])? * 16 + value(pair[1])?).ok()).collect()
 }
 
-/// Text with words in it.
+/// The stretches of text with words in it. Nine letters make up for one byte that is none, and that is left out.
 fn readable(bytes: &[u8]) -> Option<String> {
-    let text = std::str::from_utf8(bytes).ok()?;
-    let is_control = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\r' | '\t');
-    let has_words = text.bytes().filter(|byte| *byte == b' ').count() >= 2 || !text.is_ascii();
-    (has_words && !text.contains(is_control)).then(|| text.to_owned())
+    let mut found = String::new();
+    let mut stretch = Stretch::default();
+    for chunk in bytes.utf8_chunks() {
+        for letter in chunk.valid().chars() {
+            let is_text = !letter.is_control() || matches!(letter, '\n' | '\r' | '\t');
+            stretch.add(is_text.then_some(letter), &mut found);
+        }
+        if !chunk.invalid().is_empty() {
+            stretch.add(None, &mut found);
+        }
+    }
+    stretch.end(&mut found);
+    (!found.is_empty()).then_some(found)
 }
 
-/// All of it, or as much as would do by itself: a byte at the end of a long text does not hide it.
-fn readable_beginning(bytes: &[u8]) -> Option<String> {
-    let beginning = || {
-        let valid = bytes.get(..BEGINNING)?.utf8_chunks().next()?.valid();
-        readable(valid.as_bytes()).filter(|_| valid.len() + 4 > BEGINNING)
-    };
-    readable(bytes).or_else(beginning)
+#[derive(Default)]
+struct Stretch {
+    text: String,
+    sum: i64,
+    /// The greatest sum so far, and how long the text was then.
+    most: (i64, usize),
+}
+
+impl Stretch {
+    fn add(&mut self, letter: Option<char>, found: &mut String) {
+        match letter {
+            Some(letter) => {
+                self.text.push(letter);
+                self.sum += 1;
+                self.most = self.most.max((self.sum, self.text.len()));
+            }
+            None => {
+                self.sum -= 9;
+                if self.sum <= 0 {
+                    self.end(found);
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, found: &mut String) {
+        let (most, length) = self.most;
+        let text = &self.text[..length];
+        let has_words = text.chars().filter(|letter| letter.is_whitespace()).count() >= 2 || !text.is_ascii();
+        if most >= MIN_READABLE && has_words {
+            found.push_str(text);
+            found.push('\n');
+        }
+        self.text.clear();
+        (self.sum, self.most) = (0, (0, 0));
+    }
 }
 
 /// Runs of address bytes in which letters are written as `%69` or words stand between `%20`: addresses of pages have few
@@ -163,8 +223,11 @@ fn percent(text: &str, carriers: &mut Vec<Carrier>) {
         steps::count(run.len());
         let letters =
             run.windows(3).filter(|part| part[0] == b'%' && is_encoded_letter(part[1], part[2])).count();
-        let spaces = run.windows(3).filter(|part| part == b"%20").count()
-            + run.iter().filter(|byte| **byte == b'+').count();
+        let is_space = |part: &&[u8]| {
+            matches!(part, [b'%', b'2', b'0'] | [b'%', b'0', b'9' | b'A' | b'D' | b'a' | b'd'])
+        };
+        let spaces =
+            run.windows(3).filter(is_space).count() + run.iter().filter(|byte| **byte == b'+').count();
         if letters < 4 && spaces < 2 {
             continue;
         }
@@ -204,7 +267,7 @@ fn decode_percent(run: &[u8]) -> Vec<u8> {
     decoded
 }
 
-/// `\u0069`, `\x69` and `&#105;` for ordinary letters: how far they go from `at` on, and what they say if they say
+/// `\u0069`, `\x69`, `\151`, `&#105;` and the like for ordinary letters: how far they go from `at` on, and what they say if they say
 /// something.
 pub(super) fn escapes(text: &str, at: usize) -> (Range<usize>, Option<String>) {
     let (content, count, length) = decode_escapes(&text[at..]);
@@ -235,21 +298,28 @@ fn decode_escapes(text: &str) -> (String, usize, usize) {
     (content, count, length)
 }
 
+/// The letter that an escape at the start of the text stands for, and how long the escape is.
 fn escape_at(text: &str) -> Option<(char, usize)> {
+    const MAX_NUMBER: usize = 12;
     let number = |digits: &str, radix: u32| u32::from_str_radix(digits, radix).ok().and_then(char::from_u32);
-    if let Some(rest) = text.strip_prefix("\\u") {
-        return Some((number(rest.get(..4)?, 16)?, 6));
-    }
-    if let Some(rest) = text.strip_prefix("\\x") {
-        return Some((number(rest.get(..2)?, 16)?, 4));
-    }
-    let rest = text.strip_prefix("&#")?;
-    let end = rest.bytes().take(8).position(|byte| byte == b';')?;
-    let letter = match rest[..end].strip_prefix(['x', 'X']) {
-        Some(digits) => number(digits, 16)?,
-        None => number(&rest[..end], 10)?,
+    let fixed = |start: usize, count: usize, radix: u32| {
+        Some((number(text.get(start..start + count)?, radix)?, start + count))
     };
-    Some((letter, end + 3))
+    let closed = |start: usize, closing: u8, radix: u32| {
+        let rest = &text[start..];
+        let end = rest.bytes().take(MAX_NUMBER).position(|byte| byte == closing)?;
+        Some((number(&rest[..end], radix)?, start + end + 1))
+    };
+    match text.as_bytes() {
+        [b'\\', b'u', b'{', ..] => closed(3, b'}', 16),
+        [b'\\', b'u', ..] => fixed(2, 4, 16),
+        [b'\\', b'U', ..] => fixed(2, 8, 16),
+        [b'\\', b'x', ..] => fixed(2, 2, 16),
+        [b'\\', b'0' | b'1', ..] => fixed(1, 3, 8),
+        [b'&', b'#', b'x' | b'X', ..] => closed(3, b';', 16),
+        [b'&', b'#', ..] => closed(2, b';', 10),
+        _ => None,
+    }
 }
 
 /// The line around `at`, as far as such messages go.
@@ -274,6 +344,8 @@ pub(super) fn rotate(letter: char) -> char {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
     use proptest::prelude::*;
 
     use super::*;
@@ -293,7 +365,7 @@ mod tests {
             let range = start..start + run.len();
             start += part.len();
             if run.len() >= MIN_BASE64 {
-                expected.extend(decode_run(run).map(|(_, content)| (range, content)));
+                expected.extend(decode_run(run).into_iter().map(|(_, content)| (range.clone(), content)));
             }
         }
         expected

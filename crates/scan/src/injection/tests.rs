@@ -123,6 +123,44 @@ fn what_follows_a_text_does_not_hide_it() {
     }
 }
 
+/// Names, paths and prefixes in the same alphabet, and bytes that are no text.
+#[test]
+fn what_is_glued_to_a_code_does_not_hide_it() {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    let order = format!("{OVERRIDE} {HIDE}");
+    let digits = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let lines = order.replace(' ', "\n");
+    let mut texts = Vec::new();
+    for end in ["", ".", "..", "\u{1}"] {
+        let code = STANDARD.encode(format!("{order}{end}"));
+        let bare = code.trim_end_matches('=');
+        for before in
+            ["payload=", "--data=", "https://x/?q=", "blob/", "note-", "__", "\\n", "a/long/path/To/it/"]
+        {
+            texts.push(format!("{before}{code}"));
+            texts.push(format!("{before}{bare}/"));
+            texts.push(format!("{before}{bare}__"));
+        }
+        let code = digits(&format!("{order}{end}"));
+        texts.extend(["0x", "k=", "id-", "a"].map(|before| format!("{before}{code}")));
+        texts.push(format!("{code}a"));
+    }
+    texts.push(STANDARD.encode(&lines));
+    texts.push(digits(&lines));
+    texts.push(format!("{}%e9", order.replace(' ', "%20")));
+    texts.push(lines.replace('\n', "%0A"));
+    let escaped = |escape: fn(u8) -> String| order.bytes().map(escape).collect::<String>();
+    texts.push(escaped(|byte| format!("\\x{byte:02x}")) + "\\x00");
+    texts.push(escaped(|byte| format!("\\u{{{byte:x}}}")));
+    texts.push(escaped(|byte| format!("\\U{byte:08x}")));
+    texts.push(escaped(|byte| format!("\\{byte:03o}")));
+    texts.push(escaped(|byte| format!("&#{byte:08};")));
+    for text in texts {
+        assert!(worst(&format!("see {text} end"), Origin::Tool) >= Some(Severity::High), "{text}");
+    }
+}
+
 /// What is not read any more is told, with how much it is.
 #[test]
 fn what_was_not_read_is_told() {
