@@ -91,7 +91,7 @@ impl Meant {
         let mut meant = Self { text: String::with_capacity(text.len()), strings: Vec::new() };
         for JsonString { range, meant: string, has_value } in strings {
             meant.strings.push((meant.text.len(), range));
-            meant.text.push_str(&string);
+            meant.text.extend(string.chars().filter(|letter| !is_spelled_out(*letter)));
             meant.text.push_str(if has_value { ": " } else { "\n" });
         }
         Some(meant)
@@ -120,6 +120,12 @@ fn strings_of(text: &str) -> Vec<JsonString> {
         at += line.len();
     }
     line_by_line(text)
+}
+
+/// NUL and the controls that end in a terminal's hands, where their escape is what everybody sees: tables of characters
+/// are full of them. Left out, so that they part no words either.
+fn is_spelled_out(letter: char) -> bool {
+    matches!(letter, '\0' | '\u{80}'..='\u{9f}')
 }
 
 /// One line that is no JSON does not hide the others.
@@ -191,6 +197,8 @@ mod tests {
         check(r#"{"db_p\u0061ssword": "hunter2-rainbow", "n": "x"}"#, &key);
         check(r#"{"db_p\u0061ssword": null, "n": "hunter2-rainbow"}"#, &[]);
         check("no \\u202e json", &[]);
+        check(r#"{"a": "\u0000\u0080\u009b31m"}"#, &[]);
+        check("{\"a\": \"\0\"}", &[("nul", 1, "\0")]);
     }
 
     const ORDER: &str =

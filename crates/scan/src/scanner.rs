@@ -10,7 +10,7 @@ use crate::hit::Hit;
 use crate::injection;
 use crate::origin::Origin;
 use crate::report::report;
-use crate::rule::Rule;
+use crate::rule::{self, Rule};
 use crate::search::{Literal, Search};
 use crate::secrets::{self, Confidence, SecretMatch};
 use crate::ssrf;
@@ -58,9 +58,7 @@ impl Scanner {
         if self.toggles.secret_redactor {
             hits.extend(secrets.iter().map(secret_hit));
         }
-        for hit in hits.iter_mut().filter(|hit| origin.raises(hit.category, hit.severity)) {
-            hit.severity = hit.severity.raised();
-        }
+        raise(origin, &mut hits);
         report(&text, hits, &secrets)
     }
 
@@ -91,6 +89,20 @@ static SEARCH: LazyLock<Search<Target>> = LazyLock::new(|| {
     let signs = injection::literals().map(|(literal, trigger)| (literal, Target::Sign(trigger)));
     Search::new(secrets.chain(signs).chain([(Literal::anywhere("://"), Target::Address)]))
 });
+
+/// Fewer zero-width characters than this come along with a copied word; more were put there.
+const MAX_STRAY: usize = 3;
+
+/// Gives findings the weight that they have in a text of this origin.
+fn raise(origin: Origin, hits: &mut [Hit]) {
+    let is_zero_width = |hit: &Hit| hit.rule == rule::unicode::ZERO_WIDTH;
+    let are_stray = hits.iter().filter(|hit| is_zero_width(hit)).count() < MAX_STRAY;
+    for hit in hits.iter_mut().filter(|hit| origin.raises(hit.category, hit.severity)) {
+        if !(are_stray && is_zero_width(hit)) {
+            hit.severity = hit.severity.raised();
+        }
+    }
+}
 
 /// Bytes that are not UTF-8 become question marks, one each, so that offsets stay true.
 pub(crate) fn decode(bytes: &[u8]) -> Cow<'_, str> {
@@ -149,6 +161,14 @@ mod tests {
         assert_eq!(worst("if a\u{202e}b", Origin::Instruction), Severity::High);
         assert_eq!(worst("if a\u{202e}b", Origin::Configuration), Severity::Critical);
         assert_eq!(worst("DB_PASSWORD=hunter2-rainbow", Origin::Output), Severity::High);
+    }
+
+    #[test]
+    fn one_pasted_zero_width_character_is_no_attack_in_an_issue() {
+        let worst = |text: &str| Scanner::default().scan(text, Origin::Issue)[0].severity;
+        assert_eq!(worst("Java\u{200b}Script"), Severity::High);
+        assert_eq!(worst("a \u{200b}\u{200b}\u{200b}\u{200b} b"), Severity::Medium);
+        assert_eq!(worst("Ja\u{200b}va\u{200b}Sc\u{200b}ript"), Severity::Critical);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! about what happens to them; masking is `redact`'s work.
 
 mod assignment;
-mod boundary;
+pub(crate) mod boundary;
 pub(crate) mod checksum;
 mod format;
 mod formats;

@@ -4,6 +4,7 @@
 use super::{Letters, Mark, is_right_to_left, letter_after, letter_before, line_around};
 use crate::finding::Severity;
 use crate::rule;
+use crate::secrets::boundary;
 
 /// From here on a run is a message, not an accident.
 const CHANNEL: usize = 8;
@@ -27,7 +28,9 @@ pub(super) fn find(letters: &Letters<'_>, marks: &mut Vec<Mark>) {
 fn judge(text: &str, run: Option<(usize, usize, usize)>, marks: &mut Vec<Mark>) {
     let Some((start, end, count)) = run else { return };
     let range = start..end;
-    if count >= CHANNEL {
+    // Copies of one character say nothing but how many they are; editors paste them so.
+    let are_same = text[range.clone()].chars().all(|letter| text[start..].starts_with(letter));
+    if count >= CHANNEL && !are_same {
         let detail = format!("{count} invisible characters in a row: {}", decode_bits(&text[range.clone()]));
         marks.push(
             Mark::removable(rule::unicode::ZERO_WIDTH_CHANNEL, Severity::Critical, range).detailed(detail),
@@ -41,11 +44,16 @@ fn judge(text: &str, run: Option<(usize, usize, usize)>, marks: &mut Vec<Mark>) 
     }
     let is_in_word = |side: Option<char>| side.is_some_and(|letter| letter.is_ascii_alphanumeric());
     let splits_word = is_in_word(before) && is_in_word(after);
+    // `glpat-` and what follows it are no two words to whoever reads a token.
+    let is_in_token = |side: Option<char>| {
+        side.and_then(|letter| u8::try_from(letter).ok()).is_some_and(boundary::is_token_byte)
+    };
+    let splits_token = is_in_token(before) && is_in_token(after);
     let is_blank_letter = letters.contains(is_blank_letter);
     let severity = match () {
         () if is_blank_letter && (is_in_word(before) || is_in_word(after)) => Severity::High,
         () if splits_word && !letters.contains('\u{ad}') => Severity::High,
-        () if splits_word || is_blank_letter || count > 2 => Severity::Medium,
+        () if splits_word || splits_token || is_blank_letter || count > 2 => Severity::Medium,
         () => Severity::Low,
     };
     let rule = if is_blank_letter { rule::unicode::INVISIBLE_LETTER } else { rule::unicode::ZERO_WIDTH };

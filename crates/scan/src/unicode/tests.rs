@@ -46,8 +46,18 @@ fn hidden_text_is_found_and_decoded() {
 }
 
 #[test]
+fn copies_of_one_character_carry_no_bits() {
+    let copies = "\u{200b}".repeat(8);
+    check(&format!("a {copies} b"), &[("zero-width", Severity::Medium)]);
+    check(&format!("a{copies}b"), &[("zero-width", Severity::High)]);
+    check(&format!("a {copies}\u{200c} b"), &[("zero-width-channel", Severity::Critical)]);
+}
+
+#[test]
 fn disguises_in_words() {
     check("ig\u{200b}nore", &[("zero-width", Severity::High)]);
+    check("glpat-\u{200b}x7", &[("zero-width", Severity::Medium)]);
+    assert_eq!(clean("glpat-\u{200b}x7 sk-ant\u{200b}-api"), "glpat-x7 sk-ant-api");
     check("a\u{3164}b", &[("invisible-letter", Severity::High)]);
     check("if admin\u{202e} {", &[("bidirectional-control", Severity::High)]);
     check("https://gіthub.com/x", &[("confusable-letters", Severity::High)]);
