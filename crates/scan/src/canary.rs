@@ -58,6 +58,7 @@ impl Canary {
         let mut forms: Vec<Vec<u8>> = forms::forms(token.as_bytes()).into_iter().collect();
         forms.extend(forms::forms(token.to_ascii_lowercase().as_bytes()));
         forms.extend(forms::forms(token.to_ascii_uppercase().as_bytes()));
+        forms.extend(full_width(token));
         Ok(Canary { forms, pieces: pieces(token, &squeezed) })
     }
 
@@ -160,7 +161,21 @@ fn pieces(token: &str, squeezed: &[u8]) -> Vec<Vec<u8>> {
     let escaped: String = token.bytes().map(|byte| format!("x{byte:02x}")).collect();
     let letters = [squeezed, &reversed, &rotated].into_iter().flat_map(|text| text.windows(MIN_PIECE));
     let numbers = hex.as_bytes().windows(2 * MIN_PIECE).chain(escaped.as_bytes().windows(3 * MIN_PIECE));
-    letters.chain(numbers).map(<[u8]>::to_vec).collect()
+    let spelled = token.as_bytes().windows(MIN_PIECE).flat_map(|piece| {
+        SPELLINGS.map(|spell| piece.iter().map(|byte| spell(*byte)).collect::<String>().into_bytes())
+    });
+    letters.chain(numbers).map(<[u8]>::to_vec).chain(spelled).collect()
+}
+
+/// What `\u0046`, `\u{46}` and `&#70;` leave when only letters and digits are kept; `&#x46;` leaves what `\x46` does.
+const SPELLINGS: [fn(u8) -> String; 3] =
+    [|byte| format!("u00{byte:02x}"), |byte| format!("u{byte:02x}"), |byte| byte.to_string()];
+
+/// Pieces of the token in the wide letters that are set among Chinese ones.
+fn full_width(token: &str) -> Vec<Vec<u8>> {
+    let wide = |byte: &u8| char::from_u32(u32::from(*byte) + 0xfee0).filter(|_| byte.is_ascii_graphic());
+    let pieces = token.as_bytes().windows(MIN_PIECE);
+    pieces.map(|piece| piece.iter().filter_map(wide).collect::<String>().into_bytes()).collect()
 }
 
 fn hit(range: Range<usize>) -> Hit {
@@ -198,6 +213,8 @@ fn rotate(byte: u8) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
     use proptest::prelude::*;
@@ -205,6 +222,13 @@ mod tests {
     use super::*;
 
     const TOKEN: &str = "fsC7k2Qx9mVt4Lz8Rb1Nw6Hp3Y";
+
+    /// Automata take their time to be built, and every case asks the same ones.
+    static WATCHED: LazyLock<(Canary, CanaryWatcher)> = LazyLock::new(|| {
+        let canary = Canary::new(TOKEN).unwrap();
+        let watcher = CanaryWatcher::new(&canary).unwrap();
+        (canary, watcher)
+    });
 
     #[track_caller]
     fn check(text: &str, expected: bool) {
@@ -220,6 +244,16 @@ mod tests {
         check(&TOKEN.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>(), true);
         check(&TOKEN.bytes().map(|byte| format!("\\x{byte:02x}")).collect::<String>(), true);
         check(&TOKEN.chars().map(|letter| format!("{letter}.")).collect::<String>(), true);
+        check(&TOKEN.bytes().map(|byte| format!("\\u{byte:04x}")).collect::<String>(), true);
+        check(&TOKEN.bytes().map(|byte| format!("\\u{byte:04X}")).collect::<String>(), true);
+        check(&TOKEN.bytes().map(|byte| format!("\\u{{{byte:x}}}")).collect::<String>(), true);
+        check(&TOKEN.bytes().map(|byte| format!("&#{byte};")).collect::<String>(), true);
+        check(&TOKEN.bytes().map(|byte| format!("&#x{byte:x};")).collect::<String>(), true);
+        let wide: Vec<char> =
+            TOKEN.bytes().map(|byte| char::from_u32(u32::from(byte) + 0xfee0).unwrap()).collect();
+        check(&wide.iter().collect::<String>(), true);
+        check(&wide[5..18].iter().collect::<String>(), true);
+        check(&wide[5..12].iter().collect::<String>(), false);
         check(&TOKEN.chars().rev().collect::<String>(), true);
         check(&format!("x = '{}' + '{}'", &TOKEN[..10], &TOKEN[10..]), true);
         check(&format!("first {} and later on {}", &TOKEN[..13], &TOKEN[13..]), true);
@@ -262,8 +296,8 @@ mod tests {
                 _ => part.bytes().map(|byte| format!("{byte:02X} \n")).collect(),
             };
             let text = format!("{before}/{written}/");
-            let canary = Canary::new(TOKEN).unwrap();
-            let mut watch = CanaryWatcher::new(&canary).unwrap().watch();
+            let (canary, watcher) = &*WATCHED;
+            let mut watch = watcher.watch();
             let seen = text.as_bytes().chunks(portion).any(|portion| watch.sees(portion));
             prop_assert_eq!(seen, canary.find(&text).is_some());
         }
