@@ -136,6 +136,7 @@ pub(super) fn scripts(call: &Call) -> Vec<String> {
         let from = usize::from(call.is(&["ssh"]));
         scripts.extend(operands.get(from..).filter(|rest| !rest.is_empty()).map(|rest| rest.join(" ")));
     }
+    scripts.extend(one_liner(call).into_iter().flat_map(shell_strings));
     // `X="rm -rf /"; $X`: the shell makes several words of one.
     let name = &call.name.text;
     if name.contains(char::is_whitespace) && !call.name.is_dynamic {
@@ -143,4 +144,33 @@ pub(super) fn scripts(call: &Call) -> Vec<String> {
         scripts.push(format!("{name} {}", rest.join(" ")));
     }
     scripts
+}
+
+/// The program in `perl -e '…'` and its kin.
+fn one_liner(call: &Call) -> Option<&str> {
+    let is_language = call.is(&["perl", "ruby", "node", "php"]) || call.program().starts_with("python");
+    let is_code = |word: &str| {
+        matches!(word, "--eval")
+            || (word.len() <= 5 && word.starts_with('-') && word.ends_with(['e', 'E', 'c', 'r']))
+    };
+    let mut words = call.words();
+    words.find(|word| is_language && is_code(word)).and_then(|_| words.next())
+}
+
+/// What a one-liner hands to the shell as a plain string.
+fn shell_strings(program: &str) -> Vec<String> {
+    const HANDS: &[&str] = &["system", "popen", "execSync", "shell_exec", "passthru", "qx"];
+    let mut strings = Vec::new();
+    for (at, name) in HANDS.iter().flat_map(|name| program.match_indices(name)) {
+        let after = program[at + name.len()..].trim_start_matches([' ', '(']);
+        let quoted = after.strip_prefix(['"', '\'', '`', '{']).and_then(|inside| {
+            let close = if after.starts_with('{') { '}' } else { after.chars().next()? };
+            inside.split_once(close)
+        });
+        strings.extend(quoted.map(|(script, _)| script.to_owned()));
+        if strings.len() >= MAX_LAYERS {
+            break;
+        }
+    }
+    strings
 }

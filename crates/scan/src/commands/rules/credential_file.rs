@@ -42,6 +42,13 @@ const DIRECTORIES: &[&str] = &[
     ".mozilla/firefox/",
     ".config/google-chrome/",
 ];
+/// Directories that hold little else; whoever takes one as a whole takes the credentials.
+const WHOLE: &[&str] = &[".ssh", ".aws", ".gnupg", ".kube", ".azure", ".config/gcloud", ".password-store"];
+const TAKERS: &[&str] =
+    &["tar", "bsdtar", "cp", "scp", "rsync", "rclone", "zip", "7z", "cpio", "pax", "grep", "rg", "mv"];
+/// Programs that print a file.
+const PRINTERS: &[&str] =
+    &["cat", "tac", "head", "tail", "less", "more", "bat", "nl", "base64", "xxd", "od", "strings"];
 /// Programs that look at a file without giving its content away, or use it for what it is.
 const HARMLESS: &[&str] = &[
     "ls",
@@ -75,8 +82,10 @@ pub(super) fn judge<'v>(view: &'v View, judged: &mut Vec<Judged<'v>>) {
                     .map(|harm| (harm, Some(call))),
             );
         } else if let Some(path) = read_credential(call) {
+            // In a project people look at theirs; what matters is that it does not leave.
+            let severity = if is_environment(path) { Severity::Medium } else { Severity::High };
             judged.extend(
-                harm(rule::command::CREDENTIAL_FILE, Severity::High, format!("reads `{path}`"), ADVICE)
+                harm(rule::command::CREDENTIAL_FILE, severity, format!("reads `{path}`"), ADVICE)
                     .map(|harm| (harm, Some(call))),
             );
         } else if prints_token(call) {
@@ -115,15 +124,76 @@ fn read_credential(call: &Call) -> Option<&str> {
         .map(|redirect| redirect.target.text.as_str());
     let words = call.words().map(|word| word.rsplit('@').next().unwrap_or(word));
     let last_written = if call.is(&["cp", "mv", "scp", "rsync", "tee"]) { call.words().last() } else { None };
-    words.chain(inputs).filter(|path| Some(*path) != last_written).find(|path| is_credential(path))
+    let takes_all = call.is(TAKERS) && !extracts(call);
+    let prints = call.is(PRINTERS) || call.is(FETCHERS);
+    let mut paths = words.chain(inputs).filter(|path| Some(*path) != last_written);
+    paths.find(|path| {
+        is_credential(path)
+            || (takes_all && WHOLE.iter().any(|directory| ends_in(path.trim_end_matches('/'), directory)))
+            || (prints && is_environment(path))
+    })
+}
+
+/// `tar xf a.tar -C ~/.ssh` writes there.
+fn extracts(call: &Call) -> bool {
+    let bundle = call.words().next().filter(|word| !word.starts_with('-')).unwrap_or_default();
+    let creates = call.has_short('c') || call.has_long("--create") || bundle.contains('c');
+    call.is(&["tar", "bsdtar"]) && !creates
+}
+
+/// `.env` and `.env.production`, but none that is there to be read.
+fn is_environment(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    matches!(name, ".env" | ".env.local" | ".env.production" | ".env.prod" | ".env.staging")
+}
+
+/// Whether the last parts of a path are those of `file`, or patterns that the shell makes them of.
+fn ends_in(path: &str, file: &str) -> bool {
+    let mut parts = path.rsplit('/');
+    file.rsplit('/').all(|name| parts.next().is_some_and(|part| part == name || fits(part, name)))
+}
+
+/// Whether a pattern of the shell stands for a name. One without a letter stands for everything, and for no name.
+fn fits(pattern: &str, name: &str) -> bool {
+    let is_pattern = pattern.len() <= 64 && pattern.contains(['*', '?']);
+    if !is_pattern
+        || !pattern.contains(char::is_alphanumeric)
+        || pattern.starts_with('.') != name.starts_with('.')
+    {
+        return false;
+    }
+    // Which beginnings of the pattern fit what was read of the name.
+    let signs: Vec<char> = pattern.chars().collect();
+    let mut open = vec![false; signs.len() + 1];
+    open[0] = true;
+    let skip_stars = |open: &mut Vec<bool>| {
+        for (at, sign) in signs.iter().enumerate() {
+            open[at + 1] |= open[at] && *sign == '*';
+        }
+    };
+    skip_stars(&mut open);
+    for letter in name.chars() {
+        let mut next = vec![false; signs.len() + 1];
+        for (at, sign) in signs.iter().enumerate().filter(|(at, _)| open[*at]) {
+            match sign {
+                '*' => next[at] = true,
+                sign => next[at + 1] |= *sign == '?' || *sign == letter,
+            }
+        }
+        skip_stars(&mut next);
+        open = next;
+    }
+    open[signs.len()]
 }
 
 fn is_credential(path: &str) -> bool {
     let ends = |file: &str| {
-        path == file || path.strip_suffix(file).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+        let is_same = path == file
+            || path.strip_suffix(file).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'));
+        is_same || (path.contains(['*', '?']) && ends_in(path, file))
     };
     let name = path.rsplit('/').next().unwrap_or_default();
-    let is_key = path.contains(".ssh/")
+    let is_key = (path.contains(".ssh/") || path.split('/').rev().skip(1).any(|part| fits(part, ".ssh")))
         && !name.ends_with(".pub")
         && (name.starts_with("id_") || name == "*" || name.ends_with(".pem") || name.ends_with(".key"));
     let is_process = path.starts_with("/proc/") && name == "environ";

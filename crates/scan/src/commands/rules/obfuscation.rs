@@ -70,7 +70,8 @@ fn decodes(call: &Call) -> bool {
         "gunzip" | "zcat" | "bunzip2" | "unxz" => true,
         "tr" => words().any(|word| word.contains("A-Z") || word.contains("a-z")),
         "printf" | "echo" => words().any(|word| {
-            word.matches("\\x").count() >= 3
+            spells_letter(word)
+                || word.matches("\\x").count() >= 3
                 || word.matches("\\0").count() >= 3
                 || word.matches("\\1").count() >= 3
         }),
@@ -79,6 +80,13 @@ fn decodes(call: &Call) -> bool {
         }),
         _ => false,
     }
+}
+
+/// `\x72`: a letter or a digit that could stand there itself.
+fn spells_letter(word: &str) -> bool {
+    let digits =
+        word.match_indices("\\x").filter_map(|(at, sign)| word.get(at + sign.len()..at + sign.len() + 2));
+    digits.filter_map(|digits| u8::from_str_radix(digits, 16).ok()).any(|byte| byte.is_ascii_alphanumeric())
 }
 
 /// `:(){ :|:& };:`
