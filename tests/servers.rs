@@ -32,6 +32,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 left = subprocess.Popen(["setsid", "sleep", "7654"])
 print("the token is", os.environ["FULLSEND_API_TOKEN"], flush=True)
 print("and upstream it is", os.environ["TRACKER_PASSWORD"], flush=True)
+print("far " + "x " * 32761 + os.environ["TRACKER_PASSWORD"], flush=True)
 server = http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler)
 with open(place + "/pids.new", "w") as file:
     file.write(f"{os.environ['PORT']} {os.getpid()} {left.pid}")
@@ -136,6 +137,7 @@ fn the_agent_can_use_it_and_no_neighbour_can() {
     assert_eq!(report, "GET /wait\nPOST /issues\nGET /bare\n0\n");
     let log = fs::read_to_string(directory(&world).join("api-tracker.log")).unwrap();
     assert!(log.contains("the token is [REDACTED") && log.contains("and upstream it is [REDACTED"), "{log}");
+    assert!(log.contains(" x x [REDACTED") && !log.contains("correct-"), "whatever pieces a line comes in");
     let states: Vec<String> = server_events(&world).iter().map(|event| event["state"].to_string()).collect();
     assert_eq!(states, ["\"ready\""]);
     let (_, pids) = pids(&world).unwrap();

@@ -11,7 +11,7 @@ use crate::wire::sse::Frame;
 use crate::wire::{Delta, Wire};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// Judging costs a pass over the text: not for every word.
+/// Judging costs a pass over the text: not for every word, and where much is held back not before as much has come again.
 const SLACK_BYTES: usize = 512;
 
 pub(super) struct Gate {
@@ -104,7 +104,7 @@ impl Gate {
             Some(frame) => self.pass(frame, deltas, &mut out),
             None => {}
         }
-        if self.pending.len() > self.hold_back + SLACK_BYTES {
+        if self.pending.len() > self.hold_back + SLACK_BYTES.max(self.hold_back) {
             self.judge_text()?;
             self.release(self.hold_back, &mut out);
         }
@@ -355,8 +355,81 @@ mod tests {
         );
     }
 
+    /// Longer than what waits in any case, as keys are.
+    fn long_value() -> String {
+        (0..90).map(|number| format!("{:08x}/Zq", u32::wrapping_mul(number, 2_654_435_761))).collect()
+    }
+
+    /// A text that comes in pieces of these sizes, after a redactor of the run has judged it.
+    fn masked_in_pieces(
+        redactor: &Arc<scan::Redactor>,
+        wire: Wire,
+        text: &str,
+        sizes: &[usize],
+    ) -> (String, String) {
+        let masking = Arc::clone(redactor);
+        let judge: Judge = Arc::new(move |subject| match subject {
+            Subject::Text { text } => Verdict::Replace(masking.redact(text).into_owned()),
+            _ => Verdict::Pass,
+        });
+        let (mut writer, mut reader) = (FrameWriter::new(wire), FrameReader::new(wire));
+        let mut gate = Gate::new(judge, wire, redactor.reach());
+        let (mut fold, mut after, mut raw) = (Fold::default(), FrameReader::new(wire), String::new());
+        let blocks = vec![Block::Text(text.to_owned())];
+        let answer = Answer {
+            id: "m".into(),
+            model: "m".into(),
+            stop: Stop::natural(&blocks),
+            blocks,
+            usage: Usage::default(),
+        };
+        let pieces = unfold(&answer).into_iter().flat_map(|delta| match delta {
+            Delta::Text { block, text } => {
+                in_pieces(&text, sizes).map(|text| Delta::Text { block, text }).collect()
+            }
+            other => vec![other],
+        });
+        for frame in pieces.collect::<Vec<_>>().iter().flat_map(|delta| writer.write(delta)) {
+            let deltas = reader.read(&frame).unwrap();
+            for passed in gate.push(frame, &deltas).unwrap() {
+                raw.push_str(&passed.data);
+                after.read(&passed).unwrap().into_iter().for_each(|delta| fold.push(delta).unwrap());
+            }
+        }
+        (fold.finish().unwrap().blocks.iter().filter_map(Block::as_text).collect(), raw)
+    }
+
+    fn in_pieces(text: &str, sizes: &[usize]) -> impl Iterator<Item = String> {
+        let letters: Vec<char> = text.chars().collect();
+        let (mut at, mut sizes) = (0, sizes.to_vec().into_iter().cycle());
+        std::iter::from_fn(move || {
+            let end = (at + sizes.next()?).min(letters.len());
+            let piece: String = letters[at..end].iter().collect();
+            at = end;
+            (!piece.is_empty()).then_some(piece)
+        })
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
+
+        /// What the client gets is what masking the whole text gives, wherever the pieces end.
+        #[test]
+        fn pieces_do_not_matter(
+            parts in proptest::collection::vec(
+                prop_oneof![Just(SECRET.to_owned()), Just(long_value()), "[a-zé .-]{0,40}", "[x ]{500,900}"], 1..8),
+            sizes in proptest::collection::vec(1..200_usize, 1..6),
+        ) {
+            let known = [("short", SECRET.to_owned()), ("long", long_value())];
+            let redactor = Arc::new(scan::Redactor::with_known(known).unwrap().known_only());
+            let text = parts.join(" ");
+            for wire in Wire::ALL {
+                let (said, raw) = masked_in_pieces(&redactor, wire, &text, &sizes);
+                prop_assert_eq!(&said, &redactor.redact(&text), "{:?}", wire);
+                prop_assert!(!raw.contains(SECRET) && !raw.contains(&long_value()[..600]), "{:?}", wire);
+            }
+        }
+
         #[test]
         fn no_secret_passes_whatever_stands_around_it(parts in proptest::collection::vec(
             prop_oneof![Just(SECRET.to_owned()), "[a-zé -]{0,40}", "s?k?-?0?1?2?", "x{500,700}"], 0..8)) {

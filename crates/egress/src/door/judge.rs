@@ -4,6 +4,10 @@ use super::portions::Continued;
 use serde_json::Value;
 use std::sync::Arc;
 
+/// The longest text that the judge must see in one piece: so much of a stream waits, and never less than a little. Asked
+/// for each answer, because a run learns values while it goes on.
+pub type HoldBack = Arc<dyn Fn() -> usize + Send + Sync>;
+
 pub type Judge = Arc<dyn Fn(&Subject<'_>) -> Verdict + Send + Sync>;
 
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -18,7 +18,7 @@ mod tests;
 pub mod upstream;
 mod whole;
 
-pub use judge::{Judge, Subject, Verdict};
+pub use judge::{HoldBack, Judge, Subject, Verdict};
 pub use ledger::{Budget, ModelUsage};
 pub use liveness::{ResultDigest, StartSignal};
 pub use pace::PaceLimits;
@@ -42,6 +42,7 @@ pub struct DoorConfig {
     pub budget: Budget,
     pub prices: PriceList,
     pub judge: Judge,
+    pub hold_back: HoldBack,
     pub portioning: Portioning,
     pub on_event: OnEvent,
     pub limits: DoorLimits,
@@ -59,6 +60,7 @@ impl DoorConfig {
             budget: Budget::default(),
             prices: PriceList::built_in(),
             judge: judge::pass_all(),
+            hold_back: Arc::new(|| 0),
             portioning: Portioning::NONE,
             on_event,
             limits: DoorLimits::default(),
@@ -80,8 +82,6 @@ pub struct DoorLimits {
     pub answer_idle: Duration,
     /// Of a streamed answer, over all.
     pub stream_bytes: usize,
-    /// The longest pattern that the judge looks for in text: so much of a stream waits.
-    pub hold_back: usize,
     pub pace: PaceLimits,
 }
 
@@ -94,7 +94,6 @@ impl Default for DoorLimits {
             request_time: Duration::from_secs(60),
             answer_idle: Duration::from_secs(600),
             stream_bytes: 256 << 20,
-            hold_back: 512,
             pace: PaceLimits::default(),
         }
     }
@@ -104,6 +103,7 @@ pub struct Door {
     upstream: Upstream,
     ledger: Arc<Ledger>,
     judge: Judge,
+    hold_back: HoldBack,
     portioning: Portioning,
     on_event: OnEvent,
     limits: DoorLimits,
@@ -122,6 +122,7 @@ impl Door {
             budget,
             prices,
             judge,
+            hold_back,
             portioning,
             on_event,
             limits,
@@ -132,6 +133,7 @@ impl Door {
             upstream,
             ledger: Arc::new(Ledger::new(budget, prices, Arc::clone(&on_event))),
             judge,
+            hold_back,
             portioning,
             on_event,
             limits,

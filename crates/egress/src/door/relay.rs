@@ -17,6 +17,9 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// So much of a streamed text waits in any case, for what is recognised by its shape.
+const MIN_HOLD_BACK: usize = 512;
+
 pub(super) struct Underway {
     pub(super) door: Arc<Door>,
     pub(super) exchange: u64,
@@ -136,7 +139,8 @@ async fn pass_portions(
     let limits = underway.door.limits;
     let mut decoder = Decoder::default();
     let mut reader = FrameReader::new(underway.wire);
-    let mut gate = Gate::new(Arc::clone(&underway.door.judge), underway.wire, limits.hold_back);
+    let hold_back = (underway.door.hold_back)();
+    let mut gate = Gate::new(Arc::clone(&underway.door.judge), underway.wire, hold_back.max(MIN_HOLD_BACK));
     let mut total = 0;
     loop {
         let portion = tokio::select! {

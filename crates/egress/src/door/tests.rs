@@ -58,6 +58,7 @@ fn scene(scenario: &Value, setting: Setting) -> Scene {
         budget,
         prices,
         judge,
+        hold_back: Arc::new(|| 0),
         portioning: Portioning::NONE,
         on_event,
         limits,

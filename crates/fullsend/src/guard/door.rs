@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
 
-use egress::door::{Continued, Judge, Portioning, StartSignal, Subject, Verdict};
+use egress::door::{Continued, HoldBack, Judge, Portioning, StartSignal, Subject, Verdict};
 use scan::{Category, Origin};
 use serde_json::Value as Json;
 
@@ -31,6 +31,12 @@ impl Guard {
     /// How the run's runtime gives output in portions.
     pub fn portioning(&self) -> Portioning {
         dialect::portioning(self.runtime)
+    }
+
+    /// How much of a streamed answer waits, by the longest value that is known when it comes.
+    pub fn hold_back(&self) -> HoldBack {
+        let known = Arc::clone(&self.judge.known);
+        Arc::new(move || known.written().reach())
     }
 
     /// The same guard, as the door asks it.

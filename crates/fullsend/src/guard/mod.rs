@@ -22,7 +22,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use scan::{Origin, Severity, TooShort};
+use scan::{Origin, Severity, StreamRedactor, TooShort};
 use tokio::sync::watch;
 
 use crate::event::log::Emitter;
@@ -208,6 +208,16 @@ impl Guard {
     /// Bytes that may be no text at all.
     pub fn redact_bytes<'t>(&self, bytes: &'t [u8]) -> Cow<'t, [u8]> {
         self.judge.known.written().redact_bytes(bytes)
+    }
+
+    /// What may be kept of a stream's next piece, given with what was held back before. A stream that ends gives no piece.
+    pub fn redact_piece(&self, stream: &mut StreamRedactor, piece: Option<&[u8]>) -> String {
+        let redactor = self.judge.known.written();
+        let masked = match piece {
+            Some(piece) => stream.push(&redactor, piece),
+            None => std::mem::take(stream).finish(&redactor),
+        };
+        self.redact(&String::from_utf8_lossy(&masked)).into_owned()
     }
 
     /// Calls of earlier runs whose results are part of the conversation that this one goes on with.

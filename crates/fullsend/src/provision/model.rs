@@ -84,7 +84,9 @@ pub fn door(checked: &Checked, around: &Surroundings<'_>) -> Result<Arc<Door>, M
     let start = Some(around.guard.start_signal());
     let upstream = recorded(provider, around)?;
     let portioning = around.guard.portioning();
-    let config = DoorConfig { budget, judge, portioning, start, ..DoorConfig::new(upstream, on_event) };
+    let hold_back = around.guard.hold_back();
+    let config =
+        DoorConfig { budget, judge, hold_back, portioning, start, ..DoorConfig::new(upstream, on_event) };
     priced(checked, &config)?;
     Ok(Arc::new(Door::new(config)))
 }

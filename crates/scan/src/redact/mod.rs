@@ -120,9 +120,9 @@ impl Redactor {
         json::redact(self, text)
     }
 
-    /// A redactor for text that comes in pieces; see [`StreamRedactor`].
-    pub fn stream(&self) -> StreamRedactor<'_> {
-        StreamRedactor::new(self)
+    /// So much of a text that comes in pieces must be seen together for every known value to be recognised.
+    pub fn reach(&self) -> usize {
+        2 * self.known.longest_form()
     }
 
     /// Latin-1 maps each byte to one character and back, so that binary output is searched too.

@@ -9,74 +9,62 @@ const MAX_HELD: usize = 64 * 1024;
 /// How much of an over-long part is kept back, so that a token at its end stays whole.
 const KEPT: usize = 16 * 1024;
 
-/// Feed it with `push`, end it with `finish`; both return masked bytes that may be passed on.
-pub struct StreamRedactor<'r> {
-    redactor: &'r Redactor,
+/// Feed it with `push`, end it with `finish`; both return masked bytes that may be passed on. The redactor is given each
+/// time, because a run learns values while it goes on.
+#[derive(Default)]
+pub struct StreamRedactor {
     held: Vec<u8>,
     /// Up to here `held` is known to have no place to cut.
     searched: usize,
 }
 
-impl<'r> StreamRedactor<'r> {
-    pub(super) fn new(redactor: &'r Redactor) -> Self {
-        StreamRedactor { redactor, held: Vec::new(), searched: 0 }
-    }
-
-    /// The most that is ever held back.
-    pub fn bound(&self) -> usize {
-        MAX_HELD + self.kept()
-    }
-
-    pub fn held_bytes(&self) -> usize {
+impl StreamRedactor {
+    #[cfg(test)]
+    pub(super) fn held_bytes(&self) -> usize {
         self.held.len()
     }
 
-    pub fn push(&mut self, piece: &[u8]) -> Vec<u8> {
+    pub fn push(&mut self, redactor: &Redactor, piece: &[u8]) -> Vec<u8> {
         let mut masked = Vec::new();
         for part in piece.chunks(KEPT) {
             self.held.extend_from_slice(part);
-            self.drain(&mut masked);
+            self.drain(redactor, &mut masked);
         }
         masked
     }
 
     /// The rest, once nothing more will come.
-    pub fn finish(mut self) -> Vec<u8> {
-        let rest = std::mem::take(&mut self.held);
-        self.redactor.redact_bytes(&rest).into_owned()
+    pub fn finish(self, redactor: &Redactor) -> Vec<u8> {
+        redactor.redact_bytes(&self.held).into_owned()
     }
 
-    fn drain(&mut self, masked: &mut Vec<u8>) {
+    fn drain(&mut self, redactor: &Redactor, masked: &mut Vec<u8>) {
         while let Some(newline) = memchr::memchr(b'\n', &self.held[self.searched..]) {
             let end = self.searched + newline + 1;
             if end > MAX_HELD {
                 break;
             }
             self.searched = end;
-            if self.may_cut(end) {
-                self.emit(end, masked);
+            if self.may_cut(redactor, end) {
+                self.emit(redactor, end, masked);
             }
         }
-        while self.held.len() >= self.bound() {
-            let cut = self.forced_cut();
-            self.emit(cut, masked);
+        while self.held.len() >= bound(redactor) {
+            let cut = self.forced_cut(redactor);
+            self.emit(redactor, cut, masked);
         }
     }
 
-    fn emit(&mut self, end: usize, masked: &mut Vec<u8>) {
-        masked.extend_from_slice(&self.redactor.redact_bytes(&self.held[..end]));
+    fn emit(&mut self, redactor: &Redactor, end: usize, masked: &mut Vec<u8>) {
+        masked.extend_from_slice(&redactor.redact_bytes(&self.held[..end]));
         self.held.drain(..end);
         self.searched = 0;
     }
 
-    fn kept(&self) -> usize {
-        KEPT.max(2 * self.redactor.known.longest_form())
-    }
-
     /// Whether no secret can reach over the line end before `end`.
-    fn may_cut(&self, end: usize) -> bool {
+    fn may_cut(&self, redactor: &Redactor, end: usize) -> bool {
         let part = &self.held[..end];
-        let is_inside_known = self.redactor.known.forms_over_lines().any(|form| {
+        let is_inside_known = redactor.known.forms_over_lines().any(|form| {
             memchr::memchr_iter(b'\n', form).any(|at| at + 1 < form.len() && part.ends_with(&form[..=at]))
         });
         let line_start = part[..end - 1].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -87,14 +75,14 @@ impl<'r> StreamRedactor<'r> {
     }
 
     /// Somewhere in the first `MAX_HELD` bytes, but not inside anything that is masked and not inside a character.
-    fn forced_cut(&self) -> usize {
+    fn forced_cut(&self, redactor: &Redactor) -> usize {
         let mut cut = MAX_HELD;
         while cut > 1 && self.held.get(cut).is_some_and(|byte| byte & 0xc0 == 0x80) {
             cut -= 1;
         }
         let Ok(text) = std::str::from_utf8(&self.held) else { return cut };
         let crossing =
-            self.redactor.masks(text).into_iter().find(|mask| mask.range.start < cut && cut < mask.range.end);
+            redactor.masks(text).into_iter().find(|mask| mask.range.start < cut && cut < mask.range.end);
         match crossing {
             // A mask that begins the part fills it: it is masked in two.
             Some(mask) if mask.range.start == 0 => mask.range.end.min(self.held.len()),
@@ -102,4 +90,9 @@ impl<'r> StreamRedactor<'r> {
             None => cut,
         }
     }
+}
+
+/// The most that is ever held back.
+pub(super) fn bound(redactor: &Redactor) -> usize {
+    MAX_HELD + KEPT.max(redactor.reach())
 }

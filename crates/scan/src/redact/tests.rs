@@ -93,17 +93,17 @@ fn binary_output_is_searched_too() {
 }
 
 fn stream(redactor: &Redactor, text: &[u8], pieces: &[usize]) -> Vec<u8> {
-    let mut stream = redactor.stream();
+    let mut stream = StreamRedactor::default();
     let mut masked = Vec::new();
     let mut rest = text;
     for size in pieces.iter().cycle().take(text.len() + 1) {
         let (piece, after) = rest.split_at((*size).min(rest.len()));
-        masked.extend(stream.push(piece));
-        assert!(stream.held_bytes() <= stream.bound());
+        masked.extend(stream.push(redactor, piece));
+        assert!(stream.held_bytes() <= stream::bound(redactor));
         rest = after;
     }
-    masked.extend(stream.push(rest));
-    masked.extend(stream.finish());
+    masked.extend(stream.push(redactor, rest));
+    masked.extend(stream.finish(redactor));
     masked
 }
 

@@ -1,17 +1,18 @@
-//! What a server says, kept in the run's directory: redacted line by line, and bounded. It is always read to its end, so
+//! What a server says, kept in the run's directory: redacted whatever pieces it comes in, and bounded. It is always read to its end, so
 //! that a server never waits for a full pipe.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use scan::StreamRedactor;
 
 use crate::guard::Guard;
 
 const MAX_BYTES: usize = 1 << 20;
 
-/// A longer line is kept in pieces.
-const MAX_LINE: u64 = 64 << 10;
+const PIECE: usize = 8 << 10;
 
 pub(super) struct Output {
     log: Arc<Mutex<Log>>,
@@ -35,15 +36,21 @@ impl Output {
         let Some(stream) = stream else { return };
         let (log, guard) = (Arc::clone(&self.log), self.guard.clone());
         std::thread::spawn(move || {
-            let mut reader = BufReader::new(stream);
-            let mut line = Vec::new();
-            while (&mut reader).take(MAX_LINE).read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
-                let text = String::from_utf8_lossy(&line);
-                log.lock().unwrap_or_else(PoisonError::into_inner).write(&guard.redact(&text));
-                line.clear();
-            }
+            pass(stream, &guard, |text| log.lock().unwrap_or_else(PoisonError::into_inner).write(text));
         });
     }
+}
+
+/// Reads a stream to its end and gives what may be kept of it, line by line.
+fn pass(mut stream: impl Read, guard: &Guard, mut keep: impl FnMut(&str)) {
+    let mut held = StreamRedactor::default();
+    let mut piece = [0; PIECE];
+    while let Ok(length) = stream.read(&mut piece)
+        && length > 0
+    {
+        guard.redact_piece(&mut held, Some(&piece[..length])).split_inclusive('\n').for_each(&mut keep);
+    }
+    guard.redact_piece(&mut held, None).split_inclusive('\n').for_each(keep);
 }
 
 impl Log {
