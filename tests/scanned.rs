@@ -181,7 +181,7 @@ fn json_is_read_as_it_is_written_and_as_it_is_meant() {
         let rows = lines(ran)[0]["findings"].as_array().unwrap().clone();
         let mut found: Vec<String> = rows
             .iter()
-            .map(|row| format!("{}:{}", row["rule"].as_str().unwrap(), row["span"]["line"]))
+            .map(|row| format!("{}:{}", row["rule"].as_str().unwrap(), row["line"]))
             .collect();
         found.sort();
         found

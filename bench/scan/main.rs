@@ -1,6 +1,6 @@
-//! The scanners against ripgrep and, where they are on the PATH, kingfisher and gitleaks, on 100 MB of source text, in
-//! seconds of the processor, so that a busy machine does not matter; and how the time of each family grows on input made
-//! to be slow.
+//! The scanners, the redactor and the whole program (`fullsend scan input`, if it is built) against ripgrep and, where they
+//! are on the PATH, kingfisher and gitleaks, on 100 MB of source text, in seconds of the processor, so that a busy machine
+//! does not matter; and how the time of each family grows on input made to be slow.
 //!
 //!     FULLSEND_BENCH_SOURCE=DIR cargo bench -p scan --bench scan [-- speed|growth]
 //!
@@ -64,8 +64,16 @@ fn speeds() {
     let masking = Redactor::new();
     let masked =
         best(|| files.iter().map(|file| masking.redact(&fs::read_to_string(file).unwrap()).len()).sum());
+    // The whole host pipeline, as a person starts it.
+    let pipeline = program(&beside("fullsend"), |command| {
+        command.args(["scan", "input", "--origin", "tool", "--format", "json"]).args(&files);
+    });
+    if pipeline.is_none() {
+        println!("pipeline - - - (needs the program: cargo build --release -p fullsend)");
+    }
     for (name, peer) in peers(place.path()) {
-        for (what, time) in [("scan", ours), ("mask", masked)] {
+        let ours = [Some(("scan", ours)), Some(("mask", masked)), pipeline.map(|time| ("pipeline", time))];
+        for (what, time) in ours.into_iter().flatten() {
             match peer {
                 Some(peer) => println!(
                     "{what}-vs-{name} {:.0} {:.0} {:.2}",
@@ -103,6 +111,12 @@ fn peers(source: &Path) -> Vec<(&'static str, Option<Duration>)> {
         ("kingfisher", kingfisher),
         ("gitleaks", gitleaks),
     ]
+}
+
+/// Our own program, where a build of the same kind puts it.
+fn beside(name: &str) -> String {
+    let bench = std::env::current_exe().unwrap();
+    bench.parent().and_then(Path::parent).unwrap().join(name).display().to_string()
 }
 
 fn only(family: &str) -> Scanner {

@@ -96,7 +96,7 @@ impl Category {
 }
 
 /// Where it is: bytes from the start of the scanned text, and line and column (in characters) counted from one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Span {
     pub start: usize,
     pub end: usize,
@@ -132,12 +132,16 @@ impl Serialize for Category {
 impl Serialize for Finding {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Finding { rule, severity, category, span, excerpt, advice } = self;
-        let mut object = serializer.serialize_struct("Finding", 7)?;
+        let Span { start, end, line, column } = span;
+        let mut object = serializer.serialize_struct("Finding", 10)?;
         object.serialize_field("version", &FINDING_VERSION)?;
         object.serialize_field("rule", rule)?;
         object.serialize_field("severity", severity)?;
         object.serialize_field("category", category)?;
-        object.serialize_field("span", span)?;
+        object.serialize_field("line", line)?;
+        object.serialize_field("column", column)?;
+        object.serialize_field("start", start)?;
+        object.serialize_field("end", end)?;
         object.serialize_field("excerpt", excerpt)?;
         object.serialize_field("advice", advice)?;
         object.end()
@@ -170,7 +174,7 @@ mod tests {
         };
         assert_eq!(
             serde_json::to_string(&finding).unwrap(),
-            r#"{"version":1,"rule":"tag-characters","severity":"critical","category":"unicode_normalizer","span":{"start":1,"end":2,"line":1,"column":2},"excerpt":"x","advice":"remove it"}"#
+            r#"{"version":1,"rule":"tag-characters","severity":"critical","category":"unicode_normalizer","line":1,"column":2,"start":1,"end":2,"excerpt":"x","advice":"remove it"}"#
         );
     }
 }

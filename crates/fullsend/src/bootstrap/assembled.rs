@@ -93,17 +93,16 @@ fn ask(sandbox: &Sandbox, scanners: &HostScanners, inside: &Inside<'_>) -> Resul
 fn finding(place: &str, file: &Json, row: &Json) -> event::Finding {
     let word = |value: &Json| value.as_str().unwrap_or_default().to_owned();
     let number = |value: &Json| value.as_u64().unwrap_or_default();
-    let span = &row["span"];
     event::Finding {
         place: place.to_owned(),
         origin: word(&file["origin"]),
         rule: word(&row["rule"]),
         category: word(&row["category"]),
         severity: word(&row["severity"]),
-        line: u32::try_from(number(&span["line"])).unwrap_or(u32::MAX),
-        column: u32::try_from(number(&span["column"])).unwrap_or(u32::MAX),
-        start: usize::try_from(number(&span["start"])).unwrap_or(usize::MAX),
-        end: usize::try_from(number(&span["end"])).unwrap_or(usize::MAX),
+        line: u32::try_from(number(&row["line"])).unwrap_or(u32::MAX),
+        column: u32::try_from(number(&row["column"])).unwrap_or(u32::MAX),
+        start: usize::try_from(number(&row["start"])).unwrap_or(usize::MAX),
+        end: usize::try_from(number(&row["end"])).unwrap_or(usize::MAX),
         excerpt: word(&row["excerpt"]),
         advice: word(&row["advice"]),
         action: String::new(),
