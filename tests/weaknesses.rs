@@ -52,7 +52,7 @@ const TABLE: &[(&str, &[Cell])] = &[
         "g: findings that are lost, in two spellings",
         &[
             Test("tests/guarded.rs", "everything_that_goes_in_is_scanned_before_the_sandbox_exists"),
-            Test("tests/guarded.rs", "a_planted_word_in_the_output_ends_the_run"),
+            Test("tests/planted.rs", "a_planted_word_in_the_output_ends_the_run"),
         ],
     ),
     ("h: a chain that the agent can write and cut", &[Test("tests/kept.rs", "every_changed_byte_is_seen")]),
