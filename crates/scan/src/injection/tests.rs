@@ -46,6 +46,30 @@ fn what_terminals_act_on_hides_nothing() {
     }
 }
 
+/// Words in which every letter that can be is another script's.
+#[test]
+fn lookalikes_hide_nothing() {
+    let likes = [
+        ('a', 'а'),
+        ('e', 'е'),
+        ('o', 'о'),
+        ('p', 'р'),
+        ('c', 'с'),
+        ('i', 'і'),
+        ('s', 'ѕ'),
+        ('y', 'у'),
+        ('x', 'х'),
+        ('r', 'г'),
+        ('u', 'ս'),
+        ('n', 'ո'),
+        ('v', 'ѵ'),
+    ];
+    let disguise =
+        |letter: char| likes.iter().find(|(plain, _)| *plain == letter).map_or(letter, |(_, like)| *like);
+    let text: String = format!("{OVERRIDE} {HIDE}").chars().map(disguise).collect();
+    assert_eq!(worst(&text, Origin::Tool), Some(Severity::Critical), "{text}");
+}
+
 #[test]
 fn repeating_a_sign_adds_nothing() {
     assert_eq!(worst(&OVERRIDE.repeat(50), Origin::Tool), Some(Severity::High));

@@ -58,7 +58,7 @@ fn is_word_letter(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
-fn word_around(text: &str, at: usize) -> Range<usize> {
+pub(super) fn word_around(text: &str, at: usize) -> Range<usize> {
     let before = text[..at].chars().rev().take(MAX_WORD).take_while(|letter| is_word_letter(*letter));
     let after = text[at..].chars().take(MAX_WORD).take_while(|letter| is_word_letter(*letter));
     let start = at - before.map(char::len_utf8).sum::<usize>();

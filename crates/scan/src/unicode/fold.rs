@@ -40,6 +40,7 @@ impl Folded {
 pub(crate) fn fold(letters: &Letters<'_>) -> Vec<Folded> {
     let text = letters.text;
     let mut stretches: Vec<Folded> = Vec::new();
+    let mut words = Words::default();
     let mut at = 0;
     for (place, letter) in places(letters) {
         if place.start < at {
@@ -51,7 +52,7 @@ pub(crate) fn fold(letters: &Letters<'_>) -> Vec<Folded> {
             _ => letter_before(text, place.start),
         };
         let Some(plain) =
-            letter.map_or(Some(String::new()), |letter| plain(text, place.start, letter, before))
+            letter.map_or(Some(String::new()), |letter| plain(text, place.start, letter, before, &mut words))
         else {
             continue;
         };
@@ -96,7 +97,7 @@ fn word_start(text: &str, at: usize) -> usize {
 }
 
 /// What a letter is read as, if that is something else. `before` is what was read before it.
-fn plain(text: &str, at: usize, letter: char, before: Option<char>) -> Option<String> {
+fn plain(text: &str, at: usize, letter: char, before: Option<char>, words: &mut Words) -> Option<String> {
     if tag::is_tag(letter) {
         return Some(tag::decode(letter.encode_utf8(&mut [0; 4])));
     }
@@ -107,25 +108,82 @@ fn plain(text: &str, at: usize, letter: char, before: Option<char>) -> Option<St
     if is_styled(letter) {
         return Some(letter.nfkc().collect());
     }
+    if let Some(drawn) = drawn(letter) {
+        return Some(drawn.to_string());
+    }
     if is_combining_mark(letter) && before.is_some_and(|before| before.is_ascii()) {
         return Some(String::new());
     }
-    if confusable::looks_latin(letter) && touches_latin(text, at, letter) {
-        let likeness: String = skeleton(letter.encode_utf8(&mut [0; 4])).collect();
-        return likeness.is_ascii().then_some(likeness);
-    }
-    None
+    if confusable::looks_latin(letter) && words.is_latin(text, at) { likeness(letter) } else { None }
 }
 
-/// Bold, italic, circled and full-width copies of letters and digits.
+/// Bold, italic, circled, raised and full-width copies of letters and digits.
 fn is_styled(letter: char) -> bool {
-    matches!(u32::from(letter), 0x1d400..=0x1d7ff | 0xff01..=0xff5e | 0x2460..=0x24ff | 0x1f110..=0x1f16c | 0x2100..=0x214f)
+    matches!(u32::from(letter), 0x1d400..=0x1d7ff | 0xff01..=0xff5e | 0x2460..=0x24ff | 0x1f110..=0x1f149 | 0x2100..=0x214f
+        | 0x2b0..=0x2b8 | 0x2e0..=0x2e3 | 0x1d2c..=0x1d6a | 0x2071 | 0x207f | 0x2090..=0x209c)
         && letter.is_alphanumeric()
 }
 
-fn touches_latin(text: &str, at: usize, letter: char) -> bool {
-    let is_latin = |side: Option<char>| side.is_some_and(|letter| letter.is_ascii_alphabetic());
-    is_latin(text[..at].chars().next_back()) || is_latin(text[at + letter.len_utf8()..].chars().next())
+/// Letters in filled circles and squares, those that flags are made of, and small capitals: plain to the eye, but without
+/// a plain form in the tables.
+fn drawn(letter: char) -> Option<char> {
+    const SMALL: &str = "ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘꞯʀꜱᴛᴜᴠᴡ_ʏᴢ";
+    let first = match u32::from(letter) {
+        0x1f150..=0x1f169 => 0x1f150,
+        0x1f170..=0x1f189 => 0x1f170,
+        0x1f1e6..=0x1f1ff => 0x1f1e6,
+        0x261 => return Some('g'),
+        0x250..=0x2af | 0x1d00..=0x1d22 | 0xa730..=0xa731 | 0xa7af => {
+            return ('a'..='z')
+                .zip(SMALL.chars())
+                .find(|(_, small)| *small == letter)
+                .map(|(plain, _)| plain);
+        }
+        _ => return None,
+    };
+    char::from_u32(u32::from('a') + u32::from(letter) - first)
+}
+
+/// The plain letter that one of another script looks like. The tables know `I` as `l`.
+fn likeness(letter: char) -> Option<String> {
+    let likeness: String = skeleton(letter.encode_utf8(&mut [0; 4])).collect();
+    let is_capital = likeness == "l" && !letter.is_lowercase();
+    likeness.is_ascii().then(|| if is_capital { "I".to_owned() } else { likeness })
+}
+
+/// The word that was last asked about, for the letters that follow in it.
+#[derive(Default)]
+struct Words {
+    end: usize,
+    is_latin: bool,
+}
+
+impl Words {
+    /// Whether the word around `at` is meant to be read as Latin: it has Latin letters, or looks like it has nothing else
+    /// while no word next to it is of another script.
+    fn is_latin(&mut self, text: &str, at: usize) -> bool {
+        if at >= self.end {
+            let range = confusable::word_around(text, at);
+            let word = &text[range.clone()];
+            self.end = range.end;
+            self.is_latin = word.contains(|letter: char| letter.is_ascii_alphabetic())
+                || word.chars().all(|letter| likeness(letter).is_some())
+                    && !has_foreign_neighbour(text, &range);
+        }
+        self.is_latin
+    }
+}
+
+fn has_foreign_neighbour(text: &str, word: &Range<usize>) -> bool {
+    const GAP: usize = 4;
+    let is_part = |letter: char| letter.is_alphanumeric();
+    let before = text[..word.start].char_indices().rev().take(GAP).find(|(_, letter)| is_part(*letter));
+    let after = text[word.end..].char_indices().take(GAP).find(|(_, letter)| is_part(*letter));
+    let neighbours = before.map(|(at, _)| at).into_iter().chain(after.map(|(at, _)| word.end + at));
+    neighbours.map(|at| &text[confusable::word_around(text, at)]).any(|neighbour| {
+        !neighbour.contains(|letter: char| letter.is_ascii_alphabetic())
+            && neighbour.chars().any(|letter| confusable::looks_latin(letter) && likeness(letter).is_none())
+    })
 }
 
 #[cfg(test)]
@@ -144,10 +202,15 @@ mod tests {
         check("ig\u{200b}nore", "ignore");
         check("іgnоre", "ignore");
         check("𝐢𝐠𝐧𝐨𝐫𝐞 ｉｔ", "ignore it");
+        check("Іgnоrе аӏӏ рrеvіоus", "Ignore all previous");
+        check("see сору", "see copy");
+        check("🅸🅶🅽🅾🆁🅴 ɪɢɴᴏʀᴇ ⁱᵍⁿᵒʳᵉ", "ignore ignore ignore");
+        check("🇮🇬🇳🇴🇷🇪 🅘🅖🅝", "ignore ign");
         check("x\u{e0072}\u{e006d}", "xrm");
         check("i\u{301}g\u{302}nore", "ignore");
         check("ign\u{301}\u{302}ore i\u{200b}\u{301}t", "ignore it");
         assert!(fold(&Letters::new("naïve – prose, 漢字 и русский")).is_empty());
+        assert!(fold(&Letters::new("он взял сор, а не хор; у нас рос сосна")).is_empty());
     }
 
     /// As cleaning leaves it; also where one sequence hides letters that would be read by themselves.
