@@ -401,7 +401,7 @@ mod tests {
 
     fn in_pieces(text: &str, sizes: &[usize]) -> impl Iterator<Item = String> {
         let letters: Vec<char> = text.chars().collect();
-        let (mut at, mut sizes) = (0, sizes.to_vec().into_iter().cycle());
+        let (mut at, mut sizes) = (0, sizes.iter().copied().cycle());
         std::iter::from_fn(move || {
             let end = (at + sizes.next()?).min(letters.len());
             let piece: String = letters[at..end].iter().collect();
