@@ -179,10 +179,8 @@ fn json_is_read_as_it_is_written_and_as_it_is_meant() {
     let text = "{\"note\": \"a\\nb\",\n \"db_password\": \"hunter2-rainbow\",\n \"hidden\": \"x\\u202ey\"}\n";
     let found = |ran: &Ran| -> Vec<String> {
         let rows = lines(ran)[0]["findings"].as_array().unwrap().clone();
-        let mut found: Vec<String> = rows
-            .iter()
-            .map(|row| format!("{}:{}", row["rule"].as_str().unwrap(), row["line"]))
-            .collect();
+        let mut found: Vec<String> =
+            rows.iter().map(|row| format!("{}:{}", row["rule"].as_str().unwrap(), row["line"])).collect();
         found.sort();
         found
     };
