@@ -109,17 +109,17 @@ impl Meant {
 
 /// The strings of a document, which may have lines of somebody else's above it, or of each line that has JSON in it.
 fn strings_of(text: &str) -> Vec<JsonString> {
-    let mut at = 0;
-    for line in text.split_inclusive('\n') {
-        let begins = line.trim_start_matches('\u{feff}').trim_start();
-        if begins.starts_with(['{', '[']) {
-            let from = at + line.len() - begins.len();
-            let document = json::strings(&text[from..]);
-            return document.map_or_else(|| line_by_line(text), |strings| moved(strings, from));
-        }
-        at += line.len();
-    }
-    line_by_line(text)
+    let document = document_start(text).and_then(|from| Some(moved(json::strings(&text[from..])?, from)));
+    document.unwrap_or_else(|| line_by_line(text))
+}
+
+/// Where the first line begins that begins like a document.
+fn document_start(text: &str) -> Option<usize> {
+    let begins_line = |at: &usize| {
+        let before = text[..*at].trim_end_matches([' ', '\t', '\r', '\u{feff}']);
+        before.is_empty() || before.ends_with('\n')
+    };
+    memchr::memchr2_iter(b'{', b'[', text.as_bytes()).find(begins_line)
 }
 
 /// NUL and the controls that end in a terminal's hands, where their escape is what everybody sees: tables of characters
@@ -128,13 +128,14 @@ fn is_spelled_out(letter: char) -> bool {
     matches!(letter, '\0' | '\u{80}'..='\u{9f}')
 }
 
-/// One line that is no JSON does not hide the others.
+/// One line that is no JSON does not hide the others. Only those with a quote in them can be.
 fn line_by_line(text: &str) -> Vec<JsonString> {
-    let mut at = 0;
-    let mut all = Vec::new();
-    for line in text.split_inclusive('\n') {
-        all.extend(moved(strings_of_line(line), at));
-        at += line.len();
+    let bytes = text.as_bytes();
+    let (mut at, mut all) = (0, Vec::new());
+    while let Some(quote) = memchr::memchr(b'"', &bytes[at..]).map(|quote| at + quote) {
+        let start = memchr::memrchr(b'\n', &bytes[at..quote]).map_or(at, |newline| at + newline + 1);
+        at = memchr::memchr(b'\n', &bytes[quote..]).map_or(text.len(), |newline| quote + newline + 1);
+        all.extend(moved(strings_of_line(&text[start..at]), start));
     }
     all
 }
@@ -167,6 +168,32 @@ fn moved(mut strings: Vec<JsonString>, by: usize) -> Vec<JsonString> {
 mod tests {
     use super::*;
     use crate::{Origin, Scanner};
+
+    /// As every line read by itself gives it.
+    #[test]
+    fn lines_without_quotes_are_passed_over() {
+        let text =
+            "plain {\n{\"a\": \"b\\n\"}\n\nx\n log: {\"c\": \"d\"}\n[no\n \"e\\u0041\": 1\n{\"f\": \"g\"}";
+        let mut expected = Vec::new();
+        let mut at = 0;
+        for line in text.split_inclusive('\n') {
+            expected.extend(moved(strings_of_line(line), at).into_iter().map(|string| string.range));
+            at += line.len();
+        }
+        let found: Vec<Range<usize>> = line_by_line(text).into_iter().map(|string| string.range).collect();
+        assert_eq!(found, expected);
+        assert!(found.len() > 5, "{found:?}");
+    }
+
+    #[test]
+    fn a_document_begins_a_line() {
+        let check = |text: &str, expected| assert_eq!(document_start(text), expected, "{text:?}");
+        check("", None);
+        check("{", Some(0));
+        check("\u{feff} [1]", Some(4));
+        check("x = [1]\n \t{\"a\": 1}", Some(10));
+        check("fn f() {\n    a[0]\n}", None);
+    }
 
     /// Rules with their lines and what is written there.
     #[track_caller]
