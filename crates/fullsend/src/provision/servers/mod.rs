@@ -99,7 +99,7 @@ fn start_one(server: &ApiServer, around: &Surroundings<'_>) -> Result<Running, S
     let address = free_address().map_err(|error| format!("finds no free port: {error}"))?;
     let environment = environment(server, around, address.port(), &token)?;
     let path = around.directory.join(format!("api-{}.log", server.name.value));
-    let output =
+    let mut output =
         Output::create(&path, around.guard).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut child = spawn(&program, environment, around.repository)
         .map_err(|error| format!("cannot be started: {error}"))?;
@@ -111,7 +111,7 @@ fn start_one(server: &ApiServer, around: &Surroundings<'_>) -> Result<Running, S
     let (lifeline, supervisor) = (child.stdin.take(), child.id());
     let watched = Watched { name: server.name.to_string(), path, ended, stopping: Arc::clone(&stopping) };
     let emit = around.emit.clone();
-    let watcher = std::thread::spawn(move || watched.watch(child, &emit));
+    let watcher = std::thread::spawn(move || watched.watch(child, output, &emit));
     Ok(Running { service, token, lifeline, supervisor, watcher: Some(watcher), stopping })
 }
 
@@ -166,11 +166,12 @@ struct Watched {
 }
 
 impl Watched {
-    fn watch(self, mut child: Child, emit: &Emitter) {
+    fn watch(self, mut child: Child, output: Output, emit: &Emitter) {
         let how = match child.wait() {
             Ok(status) => scripts::exit_code(status).to_string(),
             Err(error) => error.to_string(),
         };
+        output.finish();
         if self.stopping.get().is_some() {
             return;
         }

@@ -4,7 +4,9 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use scan::StreamRedactor;
 
@@ -14,9 +16,14 @@ const MAX_BYTES: usize = 1 << 20;
 
 const PIECE: usize = 8 << 10;
 
+/// What was said last is waited for so long; only somebody who outlives the supervisor could keep a stream open.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 pub(super) struct Output {
     log: Arc<Mutex<Log>>,
     guard: Guard,
+    /// Each says when a stream was read to its end.
+    readers: Vec<Receiver<()>>,
 }
 
 struct Log {
@@ -28,16 +35,26 @@ impl Output {
     pub(super) fn create(path: &Path, guard: &Guard) -> std::io::Result<Self> {
         // A fresh attempt starts the servers anew, and goes on with their logs.
         let log = Log { file: File::options().create(true).append(true).open(path)?, left: MAX_BYTES };
-        Ok(Self { log: Arc::new(Mutex::new(log)), guard: guard.clone() })
+        Ok(Self { log: Arc::new(Mutex::new(log)), guard: guard.clone(), readers: Vec::new() })
     }
 
     /// Both streams of a server go into one log, each line whole.
-    pub(super) fn keep(&self, stream: Option<impl Read + Send + 'static>) {
+    pub(super) fn keep(&mut self, stream: Option<impl Read + Send + 'static>) {
         let Some(stream) = stream else { return };
         let (log, guard) = (Arc::clone(&self.log), self.guard.clone());
+        let (done, reader) = mpsc::channel();
+        self.readers.push(reader);
         std::thread::spawn(move || {
             pass(stream, &guard, |text| log.lock().unwrap_or_else(PoisonError::into_inner).write(text));
+            drop(done);
         });
+    }
+
+    /// Waits until all that was said is kept.
+    pub(super) fn finish(self) {
+        for reader in self.readers {
+            let _ended = reader.recv_timeout(PATIENCE);
+        }
     }
 }
 
