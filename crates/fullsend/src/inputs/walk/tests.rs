@@ -1,3 +1,5 @@
+//! Which files of a tree are looked at, and which are not.
+
 use std::os::unix::fs::symlink;
 
 use super::*;
