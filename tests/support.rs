@@ -298,6 +298,16 @@ pub fn wait_for<T>(mut ready: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Whether the host has this program on its PATH. Skips the test with a reason where it does not.
+pub fn has_program(name: &str, test: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|directory| directory.join(name).is_file());
+    if !found {
+        skip(test, &format!("{name} is not installed"));
+    }
+    found
+}
+
 /// Says that this machine cannot run a test, and why. `.ci/run` prints these and judges them.
 pub fn skip(name: &str, reason: &str) {
     let target = root().join("target");

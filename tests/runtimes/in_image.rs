@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
 
-use super::stage::{Stage, cache, good, present};
+use super::programs::{cache, is_available};
+use super::stage::{Stage, good};
 use crate::image_builder::{Layer, Packing, layout};
 use crate::support::skip;
 
@@ -96,7 +97,7 @@ fn is_used(runtime: &str, stage: &Stage) {
 
 /// Nothing is installed on the host, and the image has the very file that npm would bring.
 fn the_installed_program_is_used(runtime: &str) {
-    if !present(runtime, "in an image") {
+    if !is_available(runtime, "in an image") {
         return;
     }
     let Some(base) = base() else { return };
@@ -139,7 +140,7 @@ fn a_script_of_an_image_that_starts_the_program_is_used() {
 /// Another version in the image gives way to the host's; where the host has none, that is said.
 #[test]
 fn a_program_of_an_image_out_of_range_is_not_used() {
-    if !present("codex", "in an image") {
+    if !is_available("codex", "in an image") {
         return;
     }
     let Some(base) = base() else { return };

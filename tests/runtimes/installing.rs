@@ -142,10 +142,10 @@ fn a_registry_out_of_reach_is_said() {
 #[test]
 fn installed_programs_are_found_and_not_fetched_again() {
     for runtime in ["claude", "codex"] {
-        if !super::stage::present(runtime, "installed") {
+        if !super::programs::is_available(runtime, "installed") {
             continue;
         }
-        let cache = super::stage::cache();
+        let cache = super::programs::cache();
         let world = World::new().env("XDG_CACHE_HOME", cache.to_str().unwrap()).env("PATH", "/nowhere");
         let ran = world.run(&["runtimes", "install", runtime]);
         assert_eq!(ran.code, 0, "{}", ran.err);
@@ -164,7 +164,7 @@ fn a_program_on_the_path_is_used() {
     for runtime in ["claude", "codex"] {
         let scenario = json!({ "turns": [[{ "finish": good() }]] });
         let Some(mut stage) = Stage::new(runtime, "on the PATH", &scenario) else { continue };
-        let installed = World::new().env("XDG_CACHE_HOME", super::stage::cache().to_str().unwrap());
+        let installed = World::new().env("XDG_CACHE_HOME", super::programs::cache().to_str().unwrap());
         let installed = installed.run(&["runtimes", "install", runtime]).out;
         let program = installed.trim().rsplit(' ').next().unwrap();
         let (bin, empty) = (stage.world.path("bin"), stage.world.path("empty-cache"));

@@ -10,6 +10,7 @@ mod installing;
 mod options;
 mod own;
 mod polled;
+pub mod programs;
 mod same;
 pub mod stage;
 mod streams;

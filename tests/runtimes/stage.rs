@@ -1,44 +1,17 @@
-//! One run of one runtime before a scripted server: the repository, the harness, the server's log, the record. The
-//! programs come from the cache that `.ci/run` fills; where they are absent, that is said.
+//! One run of one runtime against a scripted model server: the repository, the harness, the server's log, the record.
 
 use std::fs::{self, File};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 
-use crate::support::{Ran, Who, World, root, skip};
+use super::programs::{cache, is_available, user_can_read_programs};
+use crate::support::{Ran, Who, World, has_program, root};
 
 /// Real programs are large: two runs at a time are enough for a small machine.
 const AT_ONCE: usize = 2;
-
-/// Where `.ci/run` installs the programs.
-pub fn cache() -> PathBuf {
-    root().join("target/cache")
-}
-
-/// Whether the runtime can be run here; said where it cannot.
-pub fn present(runtime: &str, test: &str) -> bool {
-    if runtime == "native" || cache().join("fullsend/runtimes").join(runtime).exists() {
-        return true;
-    }
-    let wanted = "is not in target/cache: XDG_CACHE_HOME=$PWD/target/cache fullsend runtimes install";
-    skip(&format!("runtimes {test}"), &format!("{runtime} {wanted} {runtime}"));
-    false
-}
-
-/// Whether somebody without privileges can read the programs; said where not.
-pub fn is_reachable() -> bool {
-    let is_open =
-        |place: &Path| fs::metadata(place).is_ok_and(|about| about.permissions().mode() & 0o005 == 0o005);
-    let reachable = cache().ancestors().all(is_open);
-    if !reachable {
-        skip("runtimes as an ordinary user", "the checkout is in a place that only root can enter");
-    }
-    reachable
-}
 
 /// A place in the queue, across threads and processes; free again when dropped.
 pub struct Turn {
@@ -122,7 +95,7 @@ impl Stage {
 
     /// `more` are further lines of the harness.
     pub fn with(runtime: &str, test: &str, scenario: &Json, more: &str) -> Option<Self> {
-        if !present(runtime, test) {
+        if !is_available(runtime, test) || !has_program("python3", test) {
             return None;
         }
         let turn = Turn::wait();
@@ -158,7 +131,7 @@ impl Stage {
 
     /// `None` where this machine cannot, or where that user cannot read the programs.
     pub fn run_as(&self, who: Who) -> Option<Ran> {
-        if who == Who::User && rustix::process::geteuid().is_root() && !is_reachable() {
+        if who == Who::User && rustix::process::geteuid().is_root() && !user_can_read_programs() {
             return None;
         }
         self.world.run_as(who, &["run", "mend"])

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 
-use crate::runtimes::stage::{Turn, cache, is_reachable, present};
+use crate::runtimes::programs::{cache, is_available, user_can_read_programs};
+use crate::runtimes::stage::Turn;
 use crate::support::{Ran, Who, World};
 
 /// A world with the harness `helper` before a scripted model.
@@ -73,8 +74,9 @@ impl Stage {
 
     /// With these runtimes, of which the first is the harness's. `None` where one of them is not here, which is said.
     pub fn of(runtimes: &[&str], branches: &[Json]) -> Option<Self> {
-        let are_here = runtimes.iter().all(|runtime| present(runtime, "sessions"));
-        if !are_here || (WHO.get() == Who::User && !is_reachable()) {
+        let are_available = runtimes.iter().all(|runtime| is_available(runtime, "sessions"));
+        let needs_programs = runtimes.iter().any(|runtime| *runtime != "native");
+        if !are_available || (needs_programs && WHO.get() == Who::User && !user_can_read_programs()) {
             return None;
         }
         let turn = Turn::wait();

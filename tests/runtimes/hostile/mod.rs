@@ -12,8 +12,9 @@ use std::process::Command;
 
 use serde_json::{Value as Json, json};
 
-use super::stage::{Stage, Turn, cache, good, present};
-use crate::support::{World, root, skip};
+use super::programs::{cache, is_available};
+use super::stage::{Stage, Turn, good};
+use crate::support::{World, has_program, root, skip};
 
 /// What every runtime is attacked with, under whatever names it knows the thing.
 const ATTACKS: [&str; 10] = [
@@ -164,7 +165,8 @@ impl Case {
 
     /// Nothing of it takes effect, and the agent does its work.
     fn holds(&self) {
-        if !present(self.runtime, "hostile repository") {
+        if !is_available(self.runtime, "hostile repository") || !has_program("python3", "hostile repository")
+        {
             return;
         }
         let tried = self.naive != Naive::None && self.fools_a_naive_launch();
