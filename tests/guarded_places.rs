@@ -1,5 +1,5 @@
 //! The guard at each place where it stands, failing closed and open: the inputs, the sandbox as it came together, results,
-//! the door, the output; and the socket, seen from inside.
+//! the gateway, the output; and the socket, seen from inside.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -266,7 +266,7 @@ fn a_flood_of_questions_is_held_up() {
 /// What asks under the name of a call for something else settles that call: its result, though it hold the very words of
 /// the denial, does not go back.
 #[test]
-fn a_hook_that_asks_for_something_else_than_the_door_saw_ends_the_run() {
+fn a_hook_that_asks_for_something_else_than_the_gateway_saw_ends_the_run() {
     let (port, seen) = runs(&["/usr/bin/python3 probe.py t0 2>&1; seq 200; echo RAN-$((40+2))"]);
     let world = world(port, "");
     world.write("repo/probe.py", PROBE);

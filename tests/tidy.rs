@@ -18,7 +18,8 @@ const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("policy", &["yaml"]),
     ("scan", &["policy"]),
     ("sandbox", &[]),
-    ("egress", &["policy", "scan"]),
+    ("egress", &["policy"]),
+    ("model", &["egress"]),
     ("session", &[]),
 ];
 

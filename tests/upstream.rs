@@ -1,4 +1,4 @@
-//! A model behind HTTP: the door adds the key, which the sandbox never holds, and what the model says reaches the agent.
+//! A model behind HTTP: the gateway adds the key, which the sandbox never holds, and what the model says reaches the agent.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -52,7 +52,7 @@ fn world(port: u16) -> World {
 }
 
 #[test]
-fn the_key_is_added_at_the_door_and_nowhere_else() {
+fn the_key_is_added_at_the_gateway_and_nowhere_else() {
     let (port, seen) = vendor();
     let world = world(port);
     let ran = world.run(&["run", "triage"]);

@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-use ::egress::scripted::{Emission, Scenario, ScriptedAnswer, ScriptedModel};
-use ::egress::wire::{Wire, codec};
+use ::model::scripted::{Emission, Scenario, ScriptedAnswer, ScriptedModel};
+use ::model::wire::{Wire, codec};
 use serde_json::{Value as Json, json};
 
 use crate::support::World;

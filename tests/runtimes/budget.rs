@@ -1,4 +1,4 @@
-//! A budget that holds whatever is asked at once: with every runtime, eight sub-agents ask through the door over and over,
+//! A budget that holds whatever is asked at once: with every runtime, eight sub-agents ask through the gateway over and over,
 //! for more than ten times what there is. What the server really served, by its own log, never costs more.
 
 use serde_json::{Value as Json, json};
@@ -23,7 +23,7 @@ fn cost(runtime: &str, input: u64, output: u64) -> f64 {
     (input as f64 * dear_in + output as f64 * dear_out) / 1e6
 }
 
-/// Eight at once, each five times, whatever the door says.
+/// Eight at once, each five times, whatever the gateway says.
 fn sub_agents(runtime: &str) -> String {
     let (path, body) = if runtime == "codex" {
         (

@@ -1,6 +1,6 @@
 //! Hooks that break. Runtimes let a call pass whose hook dies, hangs or talks nonsense; here the runtime is told to block
-//! it where it can be, and the door stops the run where it cannot: a row for each such behaviour, with the real program,
-//! the real sandbox and the real door, and a hook that breaks in exactly this way.
+//! it where it can be, and the gateway stops the run where it cannot: a row for each such behaviour, with the real program,
+//! the real sandbox and the real gateway, and a hook that breaks in exactly this way.
 
 use std::path::PathBuf;
 
@@ -134,7 +134,7 @@ fn before_a_call(runtime: &str, how: &str) -> Option<String> {
     let words = run.words();
     assert!(!words.contains("RAN-42") && !words.contains("CHANGED-42"), "{runtime}, {how}: {words}");
     let closed = match (runtime, how) {
-        // It ends by itself, before anything comes back to the door.
+        // It ends by itself, before anything comes back to the gateway.
         ("claude", "stops" | "defers") => {
             assert_ne!(run.code, 0, "{}", run.err);
             "the run fails"
@@ -142,18 +142,18 @@ fn before_a_call(runtime: &str, how: &str) -> Option<String> {
         // The runtime blocks, and says so.
         ("claude", "exit-1" | "exit-127" | "killed" | "garbage" | "hangs") => {
             assert!(words.contains("onFailure") || run.code == 6, "{how}: {} {words}", run.err);
-            if run.code == 6 { "stopped at the door" } else { "blocked by `onFailure`" }
+            if run.code == 6 { "stopped at the gateway" } else { "blocked by `onFailure`" }
         }
         _ => {
             assert_eq!(run.code, 6, "{runtime}, {how}: {}", run.err);
             assert_eq!(run.unseen(), 1, "the record says that it ran");
-            "stopped at the door, and in the record"
+            "stopped at the gateway, and in the record"
         }
     };
     Some(closed.to_owned())
 }
 
-/// A result that the hook should have cleaned is cleaned at the door.
+/// A result that the hook should have cleaned is cleaned at the gateway.
 fn after_a_call(runtime: &str, event: &str, how: &str) -> Option<String> {
     // A token of a shape that is known, made of parts so that no request holds it whole.
     let fails = if event == "PostToolUseFailure" { "; exit 3" } else { "" };
@@ -165,7 +165,7 @@ fn after_a_call(runtime: &str, event: &str, how: &str) -> Option<String> {
         "{runtime}, {event}, {how}: {words}"
     );
     assert!(matches!(run.code, 0 | 6), "{runtime}, {how}: {}", run.err);
-    Some("cleaned at the door".to_owned())
+    Some("cleaned at the gateway".to_owned())
 }
 
 /// Each row with this runtime; what closed it goes into the table.
@@ -309,7 +309,7 @@ fn codex_without_its_start_hook_says_nothing_to_the_model() {
 }
 
 /// Our own loop has no hook's process; what it could do instead is to send results that nobody judged. Whoever sends them
-/// from inside, the door stops the run.
+/// from inside, the gateway stops the run.
 #[test]
 fn a_result_that_nobody_judged_stops_the_run_of_every_runtime() {
     for runtime in ["claude", "codex", "native"] {

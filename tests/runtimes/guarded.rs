@@ -86,7 +86,7 @@ fn secrets_stay_with_native() {
     secrets_stay("native");
 }
 
-/// What a sub-agent prints comes through the same door.
+/// What a sub-agent prints comes through the same gateway.
 #[test]
 fn secrets_stay_with_a_sub_agent() {
     let delegate = json!([{ "tool": "Agent", "input": {
@@ -223,7 +223,7 @@ fn a_planted_word_among_the_last_words_ends_the_run() {
     }
 }
 
-/// What Codex types into a running command asks no hook: the door asks the program of the host.
+/// What Codex types into a running command asks no hook: the gateway asks the program of the host.
 #[test]
 fn tirith_is_asked_about_what_is_typed_into_a_command() {
     let typed =
@@ -244,9 +244,9 @@ fn tirith_is_asked_about_what_is_typed_into_a_command() {
 }
 
 /// The programs fill in what the model leaves out, and tell a hook of a patch in words of their own: each is still the call
-/// that the door saw.
+/// that the gateway saw.
 #[test]
-fn what_edits_is_the_call_that_the_door_saw() {
+fn what_edits_is_the_call_that_the_gateway_saw() {
     let call = |tool: &str, input: Json| json!([{ "tool": tool, "input": input }]);
     let file = "/sandbox/workspace/repo/greet.sh";
     let patch = |from: &str, to: &str| {

@@ -68,7 +68,7 @@ fn page(all: &[Json]) -> String {
         if words.is_empty() { "–".to_owned() } else { words.join(", ") }
     };
     write!(text, "| hooks installed | {}", cells(&|runtime| list(&runtime["hooks"]))).unwrap();
-    write!(text, "| tools judged at the door alone | {}", cells(&|r| list(&r["tools_without_hooks"])))
+    write!(text, "| tools judged at the gateway alone | {}", cells(&|r| list(&r["tools_without_hooks"])))
         .unwrap();
     text
 }

@@ -53,7 +53,7 @@ fn usage_is_what_was_sent(stage: &Stage, runtime: &str, record: &Json) {
     let requests = stage.server.requests();
     assert!(
         requests.iter().all(|request| request["key"].as_str().unwrap().ends_with(KEY)),
-        "the door adds the key"
+        "the gateway adds the key"
     );
     let sum = |kind: &str| requests.iter().filter_map(|request| request["usage"][kind].as_u64()).sum::<u64>();
     let (input, output, cached) = (sum("input"), sum("output"), sum("cache_read"));

@@ -1,22 +1,18 @@
-//! What may leave the sandbox, and how: the model's door, the scripted model, and the wire formats of the vendors.
+//! What may leave the sandbox, and how: the proxy, names, program identity, TLS and credentials.
 //! Served on sockets that were made inside the sandbox; decides nothing about policy by itself and never reads the
 //! environment.
 
-pub mod client;
 pub mod credentials;
 pub mod dial;
 pub mod dns;
-pub mod door;
 pub mod event;
 pub mod http1;
 pub mod identity;
 pub mod names;
 pub mod proxy;
 pub mod resolver;
-pub mod scripted;
 pub mod tls;
 pub mod websocket;
-pub mod wire;
 
 /// Tells that a test could not be made on this machine.
 #[cfg(test)]

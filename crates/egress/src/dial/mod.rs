@@ -3,8 +3,8 @@
 
 mod roots;
 mod service;
-#[cfg(test)]
-pub(crate) mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 pub use roots::{Roots, RootsError};
 pub use service::Service;

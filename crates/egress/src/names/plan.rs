@@ -8,12 +8,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 /// The range of which every sandbox has its own: reserved for benchmarks, never routed.
 const RANGE: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 18, 0, 0), 15);
 const RESOLVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
-const DOOR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+const GATEWAY: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const FIRST_EXACT: u32 = u32::from_be_bytes([198, 18, 1, 1]);
 const FIRST_POOLED: u32 = u32::from_be_bytes([198, 19, 0, 1]);
 const PROXY_PORT: u16 = 3128;
 const DNS_PORT: u16 = 53;
-const DOOR_PORT: u16 = 80;
+const GATEWAY_PORT: u16 = 80;
 /// Each listener is a descriptor of the host's.
 const MAX_LISTENERS: usize = 2048;
 const MOST_POOLED: usize = 64;
@@ -23,7 +23,7 @@ const MAX_POOLED_LISTENERS: usize = 512;
 pub enum Purpose {
     /// The proxy that programs know by their environment.
     Proxy,
-    Door,
+    Gateway,
     ResolverUdp,
     ResolverTcp,
     /// Leads to the host that the address stands for.
@@ -104,7 +104,7 @@ impl NamePlan {
         let pool: Vec<Ipv4Addr> = (FIRST_POOLED..).take(pooled).map(Ipv4Addr::from).collect();
         let mut sockets = vec![
             planned(Purpose::Proxy, Ipv4Addr::LOCALHOST, PROXY_PORT),
-            planned(Purpose::Door, DOOR, DOOR_PORT),
+            planned(Purpose::Gateway, GATEWAY, GATEWAY_PORT),
             planned(Purpose::ResolverUdp, RESOLVER, DNS_PORT),
             planned(Purpose::ResolverTcp, RESOLVER, DNS_PORT),
         ];
@@ -113,7 +113,7 @@ impl NamePlan {
         let direct = exact.chain(literals.iter().copied()).chain(spare);
         sockets.extend(direct.map(|(address, port)| planned(Purpose::Direct, address, port)));
         let literals = literals.into_iter().map(|(address, _)| address).collect();
-        let names = names.into_iter().chain([(MODEL_HOST.to_owned(), DOOR)]).collect();
+        let names = names.into_iter().chain([(MODEL_HOST.to_owned(), GATEWAY)]).collect();
         Ok(Self { names, literals, pool, sockets })
     }
 
@@ -145,8 +145,8 @@ impl NamePlan {
         (Ipv4Addr::LOCALHOST, PROXY_PORT).into()
     }
 
-    pub fn door_address(&self) -> SocketAddr {
-        (DOOR, DOOR_PORT).into()
+    pub fn gateway_address(&self) -> SocketAddr {
+        (GATEWAY, GATEWAY_PORT).into()
     }
 }
 

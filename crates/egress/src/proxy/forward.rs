@@ -1,7 +1,6 @@
 //! The proxy as programs know it by their environment: CONNECT for tunnels, and plain requests in absolute form, each of
 //! which may go elsewhere.
 
-use super::Proxy;
 use super::admission::{Admission, Destination};
 use super::attempt::{Attempt, Via};
 use super::exchange::{After, Client, Passed, exchange};
@@ -11,7 +10,7 @@ use super::outgoing::{Outgoing, OutgoingBody};
 use super::refusal::Refusal;
 use super::requests::{Decided, Site, refuse};
 use super::upstream::Upstream;
-use crate::door::{self, Door};
+use super::{GatewayService, Proxy};
 use crate::http1::{HeadError, HeadReader, RequestHead, Target};
 use crate::identity::Caller;
 use crate::names::MODEL_HOST;
@@ -70,9 +69,9 @@ impl Accepted {
             Ok(destination) => destination,
             Err(refusal) => return self.refuse(stream, &refusal).await,
         };
-        if let Some(door) = self.door_for(&destination) {
+        if let Some(gateway) = self.gateway_for(&destination) {
             if stream.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await.is_ok() {
-                door::serve_stream(stream, door).await;
+                gateway(Box::new(stream)).await;
             }
             return;
         }
@@ -99,9 +98,9 @@ impl Accepted {
         Ok((admission, caller))
     }
 
-    fn door_for(&self, destination: &Destination) -> Option<Arc<Door>> {
+    fn gateway_for(&self, destination: &Destination) -> Option<GatewayService> {
         let wanted = destination.host == Host::Name(MODEL_HOST.to_owned()) && destination.port == PLAIN_PORT;
-        self.proxy.door.clone().filter(|_| wanted)
+        self.proxy.gateway.clone().filter(|_| wanted)
     }
 
     /// Request after request; the way out is kept while they go to the same place.
@@ -147,7 +146,7 @@ impl Accepted {
             }
         };
         let Some((_, upstream)) = way else { return Next::Close };
-        // What goes to the door may hold what only the model is told.
+        // What goes to the gateway may hold what only the model is told.
         let look: Look = match &place {
             Some((site, _)) => self.proxy.look(&site.admission.destination),
             None => Box::new(|_| None),
@@ -157,7 +156,7 @@ impl Accepted {
             Ok(After::KeepAlive) => Next::Request,
             Ok(After::Close) => Next::Close,
             Ok(After::Upgraded) => {
-                // The door speaks no websockets.
+                // The gateway speaks no websockets.
                 return place.map_or(Next::Close, |place| Next::Upgraded(Box::new(attempt), Box::new(place)));
             }
             Err(broken) => {
@@ -188,14 +187,14 @@ impl Accepted {
         let destination = Destination::from_authority(authority, Some(PLAIN_PORT))?;
         attempt.destination(&destination.host.to_string(), destination.port);
         attempt.request(&head.method, path);
-        let door = self.door_for(&destination);
-        if door.is_none() {
+        let gateway = self.gateway_for(&destination);
+        if gateway.is_none() {
             self.proxy.look_at_head(&destination, head)?;
         }
         check_host(head, &destination)?;
-        if let Some(door) = door {
+        if let Some(gateway) = gateway {
             if way.as_ref().is_none_or(|(there, _)| *there != destination) {
-                *way = Some((destination, Upstream::door(&door)));
+                *way = Some((destination, Upstream::gateway(&gateway)));
             }
             let query = query.as_ref().map(|query| format!("?{query}")).unwrap_or_default();
             let head = head.write_upstream(MODEL_HOST, &format!("{path}{query}")).into();
@@ -225,7 +224,7 @@ impl Accepted {
 
 struct Prepared {
     outgoing: Outgoing,
-    /// Who decided and what; `None` is the door, which tells its own events.
+    /// Who decided and what; `None` is the gateway, which tells its own events.
     place: Option<(Site, Decided)>,
 }
 

@@ -1,4 +1,4 @@
-//! Somebody outside who looks at everything that leaves, apart from what the model's door passes: the names of hosts,
+//! Somebody outside who looks at everything that leaves, apart from what the model gateway passes: the names of hosts,
 //! request lines, fields, bodies, websocket messages, and tunnels that are not encrypted. The proxy shows it the bytes
 //! and obeys; what is looked for is not known here.
 

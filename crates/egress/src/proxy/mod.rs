@@ -1,4 +1,4 @@
-//! The proxy: everything that leaves the sandbox, apart from the model's door. A connection is admitted by who asks and
+//! The proxy: everything that leaves the sandbox, apart from the model gateway. A connection is admitted by who asks and
 //! where to, its addresses are checked, and then its bytes are tunnelled untouched, unless a rule must read requests or
 //! a credential is bound to the place. Each attempt is one event; each refusal says what would have allowed it.
 
@@ -28,10 +28,10 @@ pub use attempt::Via;
 pub use lookout::{Look, Lookout};
 pub use serve::{ServedSocket, Serving, start};
 pub use suggest::suggest;
+pub use upstream::{BoxStream, GatewayService, Stream};
 
 use crate::credentials::CredentialStore;
 use crate::dial::Dialer;
-use crate::door::Door;
 use crate::event::OnEvent;
 use crate::identity::Identifier;
 use crate::names::Directory;
@@ -47,7 +47,7 @@ pub struct ProxyConfig {
     pub authority: Arc<Authority>,
     pub credentials: Arc<CredentialStore>,
     /// Programs that use the proxy for everything ask it for the model too.
-    pub door: Option<Arc<Door>>,
+    pub gateway: Option<GatewayService>,
     /// `None`: nothing is looked for.
     pub lookout: Option<Lookout>,
     /// Says where in the policy a line stands, for refusals and events.
@@ -87,7 +87,7 @@ pub struct Proxy {
     identifier: Arc<Identifier>,
     authority: Arc<Authority>,
     credentials: Arc<CredentialStore>,
-    door: Option<Arc<Door>>,
+    gateway: Option<GatewayService>,
     lookout: Option<Lookout>,
     locate: Locate,
     on_event: OnEvent,
@@ -105,7 +105,7 @@ impl Proxy {
             identifier,
             authority,
             credentials,
-            door,
+            gateway,
             lookout,
             locate,
             on_event,
@@ -118,7 +118,7 @@ impl Proxy {
             identifier,
             authority,
             credentials,
-            door,
+            gateway,
             lookout,
             locate,
             on_event,

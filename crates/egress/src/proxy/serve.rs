@@ -40,7 +40,7 @@ impl Drop for Serving {
     }
 }
 
-/// Every planned socket but the door's, which the door serves itself. Must be called within a tokio runtime.
+/// Every planned socket but the gateway's, which the gateway serves itself. Must be called within a tokio runtime.
 pub fn start(proxy: &Arc<Proxy>, sockets: Vec<(PlannedSocket, ServedSocket)>) -> io::Result<Serving> {
     let answers = Arc::new(Answers::new(Arc::clone(&proxy.directory), Arc::clone(&proxy.on_event)));
     let places = Arc::new(Semaphore::new(proxy.limits.connections));
@@ -100,7 +100,7 @@ impl Line {
             Purpose::Proxy => forward::serve(self.proxy, stream, peer).await,
             Purpose::Direct => direct::serve(self.proxy, stream, peer).await,
             Purpose::ResolverTcp => serve_stream(stream, self.answers).await,
-            Purpose::Door | Purpose::ResolverUdp => {}
+            Purpose::Gateway | Purpose::ResolverUdp => {}
         }
     }
 }

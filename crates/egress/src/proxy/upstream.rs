@@ -1,15 +1,19 @@
-//! The way out that a request takes: a socket, a TLS session, or the model's door in this very process.
+//! The way out that a request takes: a socket, a TLS session, or the model gateway in this very process.
 
-use crate::door::{self, Door};
 use crate::http1::HeadReader;
+use std::pin::Pin;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, WriteHalf};
 
-pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+/// Bytes in both directions, whatever carries them.
+pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
-pub(super) type BoxStream = Box<dyn Stream>;
+pub type BoxStream = Box<dyn Stream>;
+
+/// Serves one connection to the model gateway until it ends. The gateway runs in this process but in another crate.
+pub type GatewayService = Arc<dyn Fn(BoxStream) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
 /// A connection that requests are written to and answers read from.
 pub(super) struct Upstream {
@@ -17,7 +21,7 @@ pub(super) struct Upstream {
     pub(super) writer: WriteHalf<BoxStream>,
 }
 
-const DOOR_BUFFER: usize = 64 << 10;
+const GATEWAY_BUFFER: usize = 64 << 10;
 
 impl Upstream {
     pub(super) fn new(stream: BoxStream) -> Self {
@@ -25,9 +29,9 @@ impl Upstream {
         Self { reader: HeadReader::new(reader), writer }
     }
 
-    pub(super) fn door(door: &Arc<Door>) -> Self {
-        let (near, far) = tokio::io::duplex(DOOR_BUFFER);
-        tokio::spawn(door::serve_stream(far, Arc::clone(door)));
+    pub(super) fn gateway(gateway: &GatewayService) -> Self {
+        let (near, far) = tokio::io::duplex(GATEWAY_BUFFER);
+        tokio::spawn(gateway(Box::new(far)));
         Self::new(Box::new(near))
     }
 

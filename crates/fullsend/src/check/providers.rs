@@ -23,7 +23,7 @@ pub struct ProviderFile {
 }
 
 impl ProviderFile {
-    /// Whether the model's door may use it.
+    /// Whether the model gateway may use it.
     pub fn inference_capable(&self) -> bool {
         self.profile.inference_capable == Some(true)
     }
@@ -166,7 +166,7 @@ pub fn unset(files: &[ProviderFile], environment: Environment<'_>, how: Strictne
     problems
 }
 
-/// The model's door has one key.
+/// The model gateway has one key.
 fn more_than_one_model(files: &[ProviderFile], problems: &mut Vec<Diagnostic>) {
     let mut capable = files.iter().filter(|file| file.inference_capable());
     if let (Some(first), Some(second)) = (capable.next(), capable.next()) {

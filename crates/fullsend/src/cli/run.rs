@@ -14,7 +14,7 @@ use super::view::View;
 use crate::cancel::Cancel;
 use crate::check::providers::ProviderFile;
 use crate::event::clock::Moment;
-use crate::provision::model::Recording;
+use crate::provision::gateway::Recording;
 use crate::record::kept::{self, Retention};
 use crate::render::plan;
 use crate::resolve::variables::{self, Strictness};

@@ -139,7 +139,7 @@ fn table(places: &Places) -> String {
             matrix::liveness(contract),
         ));
         if !without.is_empty() {
-            text.push_str(&format!("  judged at the door alone: {}\n", without.join(", ")));
+            text.push_str(&format!("  judged at the gateway alone: {}\n", without.join(", ")));
         }
     }
     text

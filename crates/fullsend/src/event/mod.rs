@@ -106,7 +106,7 @@ pub enum RunEvent {
     Egress {
         event: serde_json::Value,
     },
-    /// What passed the model's door, in its own words.
+    /// What passed the model gateway, in its own words.
     Model {
         event: serde_json::Value,
     },

@@ -1,5 +1,5 @@
 //! The tool calls of one run: what the model asked for, what the guard said to each, and whether a result may go back to
-//! the model. The door tells of calls and asks about results; the hook socket asks for verdicts. Pure state, no I/O.
+//! the model. The gateway tells of calls and asks about results; the hook socket asks for verdicts. Pure state, no I/O.
 
 use std::collections::{HashMap, HashSet};
 
@@ -34,7 +34,7 @@ pub enum Standing {
     Settled(Decision),
     /// No run may use this tool.
     Off(&'static str),
-    /// The door would deny it.
+    /// The gateway would deny it.
     Denied(Decision),
     /// It is to be judged.
     Open,
@@ -43,7 +43,7 @@ pub enum Standing {
 /// How a runtime treats calls, as far as results depend on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Habits {
-    /// Tools that the runtime runs without asking its hooks. The door alone judges them.
+    /// Tools that the runtime runs without asking its hooks. The gateway alone judges them.
     pub tools_without_hooks: &'static [&'static str],
     /// How the names of tools begin that no run may use, and why.
     pub switched_off: &'static [(&'static str, &'static str)],
@@ -102,11 +102,11 @@ impl std::fmt::Display for Irregular {
 struct Call {
     tool: String,
     input: Json,
-    at_door: Decision,
+    at_gateway: Decision,
     verdict: Option<Decision>,
 }
 
-/// Every call that passed the door.
+/// Every call that passed the gateway.
 #[derive(Debug, Default)]
 pub struct Calls {
     known: HashMap<String, Call>,
@@ -118,7 +118,8 @@ impl Calls {
     /// The model asks for a call; `decision` is what the guard thinks of it already.
     pub fn asked_for(&mut self, id: &str, tool: &str, input: &Json, decision: Decision) {
         if self.known.len() < MAX_CALLS {
-            let call = Call { tool: tool.to_owned(), input: input.clone(), at_door: decision, verdict: None };
+            let call =
+                Call { tool: tool.to_owned(), input: input.clone(), at_gateway: decision, verdict: None };
             self.known.insert(id.to_owned(), call);
         }
     }
@@ -131,7 +132,7 @@ impl Calls {
     /// Where a call stands when a hook asks about it.
     pub fn standing(&self, id: &str, hooked: (&str, &Json), habits: &Habits) -> Standing {
         let Some(call) = self.known.get(id) else { return Standing::Unknown };
-        match (&call.verdict, &call.at_door) {
+        match (&call.verdict, &call.at_gateway) {
             (Some(denied @ Decision::Deny { .. }), _) => Standing::Settled(denied.clone()),
             _ if let Some(why) = habits.why_off(&call.tool) => Standing::Off(why),
             _ if !(habits.same_call)((&call.tool, &call.input), hooked) => Standing::Other,
@@ -155,7 +156,7 @@ impl Calls {
             call => call.ok_or(Irregular::Unknown)?,
         };
         let tool = || call.tool.clone();
-        match (&call.verdict, &call.at_door) {
+        match (&call.verdict, &call.at_gateway) {
             (Some(Decision::Allow), _) => Ok(()),
             (Some(Decision::Deny { reason }), _) if is_denial(text, reason, &call.input) => Ok(()),
             (Some(Decision::Deny { .. }), _) => Err(Irregular::Denied { tool: tool() }),
@@ -203,9 +204,9 @@ mod tests {
         Decision::Deny { reason: format!("{reason} [denial 77]") }
     }
 
-    fn calls(at_door: Decision) -> Calls {
+    fn calls(at_gateway: Decision) -> Calls {
         let mut calls = Calls::default();
-        calls.asked_for("a", "Bash", &json!({ "command": "ls" }), at_door);
+        calls.asked_for("a", "Bash", &json!({ "command": "ls" }), at_gateway);
         calls.asked_for("p", "Plan", &json!({}), Decision::Allow);
         calls
     }
@@ -261,8 +262,8 @@ mod tests {
 
     #[test]
     fn a_denied_call_gives_its_denial_or_nothing() {
-        for at_door in [Decision::Allow, deny("not this")] {
-            let mut known = calls(at_door);
+        for at_gateway in [Decision::Allow, deny("not this")] {
+            let mut known = calls(at_gateway);
             let denied = ask(&mut known, "a", "Bash", "ls", deny("not this"));
             assert_eq!(denied, deny("not this"));
             assert_eq!(known.result("a", "hook error: not this [denial 77]", true, &HABITS), Ok(()));
@@ -271,7 +272,7 @@ mod tests {
             let printed = format!("{} not this [denial 77]", "what a command said ".repeat(100));
             assert_eq!(known.result("a", &printed, true, &HABITS), Err(ran), "the mark is not enough");
         }
-        // What the door would deny is no refusal of the runtime's own, whatever the result says.
+        // What the gateway would deny is no refusal of the runtime's own, whatever the result says.
         let known = calls(deny("not this"));
         let ran = Irregular::NoVerdict { tool: "Bash".to_owned() };
         assert_eq!(known.result("a", "<refused>", true, &HABITS), Err(ran));

@@ -16,7 +16,7 @@ pub const SOCKET: &str = "/opt/fullsend/guard.sock";
 pub const SOCKET_VARIABLE: &str = "FULLSEND_GUARD_SOCKET";
 pub const TOKEN_VARIABLE: &str = "FULLSEND_GUARD_TOKEN";
 
-/// How a denial begins that no guard has spoken. The door ends the run where it reads it.
+/// How a denial begins that no guard has spoken. The gateway ends the run where it reads it.
 pub const NO_ANSWER: &str = "fullsend: the guard did not answer";
 
 /// Longer than the guard itself may take, shorter than any runtime waits for its hook.

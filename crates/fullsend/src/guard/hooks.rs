@@ -80,7 +80,7 @@ impl Guard {
             Standing::Other => self.deny("the model asked for something else"),
             Standing::Off(why) => self.deny(why),
             Standing::Denied(decision) => decision,
-            // Not at the door: a runtime may refuse such a call by itself, before any hook.
+            // Not at the gateway: a runtime may refuse such a call by itself, before any hook.
             Standing::Open if self.judge.fails_closed() && dialect::is_unreadable(tool, input) => {
                 self.deny(dialect::UNREADABLE)
             }
@@ -94,7 +94,7 @@ impl Guard {
         self.announce(id, tool, decision)
     }
 
-    /// Whether the door has judged by the rules what the hook shows, and no program of the host is to be asked.
+    /// Whether the gateway has judged by the rules what the hook shows, and no program of the host is to be asked.
     fn is_judged(&self, id: &str, tool: &str, input: &Json) -> bool {
         let asked = self.calls.lock().unwrap_or_else(PoisonError::into_inner).get(id);
         // A runtime may call a command what the model did not.
@@ -115,8 +115,8 @@ impl Guard {
         decision
     }
 
-    /// What the guard thinks of a call. The door tells of everything that was found; the hook, which asks after it, only
-    /// of what the door could not know.
+    /// What the guard thinks of a call. The gateway tells of everything that was found; the hook, which asks after it, only
+    /// of what the gateway could not know.
     pub(super) fn decide(&self, tool: &str, input: &Json, ask: Ask) -> Decision {
         let habits = dialect::habits(self.runtime);
         // The way to hand in the result is ours and no tool of the agent's.

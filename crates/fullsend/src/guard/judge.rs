@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use egress::door::Continued;
+use model::gateway::Continued;
 use scan::{
     Allowlist, Canary, Category, Day, Finding, LlmGuard, Origin, Redactor, Scanner, Severity, Span,
     Suppression, Toggles, ToolCall,

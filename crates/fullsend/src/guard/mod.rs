@@ -1,12 +1,12 @@
 //! What may pass, in both directions: one value, decided outside the sandbox, used by the inputs' scan, by the hooks'
-//! socket, by the model's door and by the check of the output. It knows the run's secret values, so that they are found
+//! socket, by the model gateway and by the check of the output. It knows the run's secret values, so that they are found
 //! wherever they turn up.
 
 mod calls;
 pub mod client;
 pub mod confirm;
 pub mod dialect;
-mod door;
+mod gateway;
 mod hooks;
 pub mod judge;
 mod known;

@@ -62,7 +62,7 @@ pub fn listen(directory: &Path, guard: &Guard) -> io::Result<Listening> {
     let closed = Arc::new(AtomicBool::new(false));
     let ear = Arc::new(Ear {
         guard: guard.clone(),
-        door: Mutex::new((listener, Pace::new(Instant::now()))),
+        accepting: Mutex::new((listener, Pace::new(Instant::now()))),
         closed: Arc::clone(&closed),
         threads: AtomicUsize::new(0),
         idle: AtomicUsize::new(0),
@@ -83,7 +83,7 @@ fn short(directory: &OwnedFd) -> String {
 struct Ear {
     guard: Guard,
     /// Whoever has it waits for the next hook.
-    door: Mutex<(UnixListener, Pace)>,
+    accepting: Mutex<(UnixListener, Pace)>,
     closed: Arc<AtomicBool>,
     threads: AtomicUsize,
     /// Threads that answer nobody.
@@ -93,8 +93,8 @@ struct Ear {
 impl Ear {
     /// The next hook, when it is its turn; none when the listening is over.
     fn next(&self) -> Option<UnixStream> {
-        let mut door = self.door.lock().unwrap_or_else(PoisonError::into_inner);
-        let (listener, pace) = &mut *door;
+        let mut accepting = self.accepting.lock().unwrap_or_else(PoisonError::into_inner);
+        let (listener, pace) = &mut *accepting;
         while !self.closed.load(Ordering::SeqCst) {
             let Ok((stream, _)) = listener.accept() else {
                 std::thread::sleep(Duration::from_millis(20));

@@ -49,7 +49,7 @@ record! {
         effort: Option<At<Effort>>,
         /// An image whose files are the sandbox's root: an OCI layout directory or an archive. `${VAR}` is expanded.
         image: Option<At<Template>>,
-        /// The sandbox policy, in the OpenShell format. Absent: the model's door only, writes only in the workspace.
+        /// The sandbox policy, in the OpenShell format. Absent: the model gateway only, writes only in the workspace.
         policy: At<Ref>,
         /// Skills given to the agent: a directory, or a map from one directory to files in it that are replaced or removed.
         skills: Skills,

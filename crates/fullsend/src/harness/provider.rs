@@ -42,7 +42,7 @@ record! {
         display_name: Option<String>,
         description: Option<String>,
         category: Option<Category>,
-        /// Whether the model's door may use it.
+        /// Whether the model gateway may use it.
         inference_capable: Option<bool>,
         annotations: Map<String>,
         credentials: Vec<ProfileCredential>,

@@ -71,7 +71,7 @@ pub fn start(bare: &Bare<'_>) -> Result<BareSandbox, ProvisionError> {
     let served = {
         let _entered = bare.runtime.enter();
         let on_event = Arc::clone(&bare.on_event);
-        planned.serve_alone(&mut sandbox, bare.sources, on_event).map_err(ProvisionError::Door)?
+        planned.serve_alone(&mut sandbox, bare.sources, on_event).map_err(ProvisionError::Gateway)?
     };
     let proof = sandbox.prove(&proving).map_err(ProvisionError::Proof)?;
     Ok(BareSandbox { sandbox, proof, directory, served, runtime: bare.runtime.clone() })

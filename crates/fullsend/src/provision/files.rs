@@ -10,7 +10,7 @@ use sandbox::{CopyOnWrite, LandlockRequirement, Mount, MountKind};
 use crate::check::policies::PolicyFile;
 use crate::harness::Harness;
 use crate::runtime::contract;
-use crate::runtime::inside::{self, DOOR, DOOR_NAME};
+use crate::runtime::inside::{self, GATEWAY, GATEWAY_NAME};
 
 /// Files of the host's `/etc` that hold no secrets and without which programs do not start.
 const ETC_FROM_HOST: &[&str] = &[
@@ -125,7 +125,7 @@ fn from_host(path: &Path, listed: &[PathBuf]) -> Option<Mount> {
 
 fn etc(policy: &PolicyFile) -> Vec<Mount> {
     let sandbox::Identity { uid, gid } = identity(policy);
-    let hosts = format!("127.0.0.1 localhost sandbox\n::1 localhost\n{} {}\n", DOOR.ip(), DOOR_NAME);
+    let hosts = format!("127.0.0.1 localhost sandbox\n::1 localhost\n{} {}\n", GATEWAY.ip(), GATEWAY_NAME);
     let nologin = "/usr/sbin/nologin";
     let passwd = format!(
         "root:x:0:0:root:/root:{nologin}\nsandbox:x:{uid}:{gid}:sandbox:/sandbox:/bin/sh\n\

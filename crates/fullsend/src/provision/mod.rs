@@ -1,14 +1,14 @@
-//! Everything around the agent: the model's door, then the sandbox with its mounts and sockets, then the proof that it
+//! Everything around the agent: the model gateway, then the sandbox with its mounts and sockets, then the proof that it
 //! holds. A `Provisioned` can only be made here; dropping it ends what it started.
 
 pub mod bare;
 mod env_files;
 mod environment;
 pub mod files;
+pub mod gateway;
 pub mod host_files;
 pub mod image;
 pub mod java;
-pub mod model;
 pub mod network;
 mod quoting;
 pub mod repository;
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use egress::door::Door;
+use model::gateway::Gateway;
 use sandbox::repository::RepositoryError;
 use sandbox::{
     Layer, Limit, Mount, MountKind, Part, ProofError, ProofSpec, Sandbox, SandboxSpec, StartError,
@@ -41,7 +41,7 @@ use crate::runtime::executable::{self, Executable};
 use crate::runtime::inside::{self, PROGRAM};
 use crate::runtime::programs::{self, Places, Program, ProgramError};
 use crate::runtime::{self, Outfit, contract};
-use model::Recording;
+use gateway::Recording;
 use network::Served;
 use servers::{ServerError, Servers};
 
@@ -54,11 +54,11 @@ pub const SANDBOXES: &str = "sandboxes";
 /// Beyond the run's own time: for the agent to be ended in order, and for what it left to be collected.
 const LAST_WORDS: Duration = Duration::from_secs(120);
 
-/// A sandbox that was proved to hold, and the door it reaches the model through.
+/// A sandbox that was proved to hold, and the gateway it reaches the model through.
 pub struct Provisioned {
     pub cleared: Cleared,
     pub sandbox: Sandbox,
-    pub door: Arc<Door>,
+    pub gateway: Arc<Gateway>,
     served: Served,
     servers: Servers,
     /// Where hooks ask; closed with this value.
@@ -90,8 +90,8 @@ pub struct Surroundings<'a> {
     pub recording: Option<&'a Recording>,
     pub emit: &'a Emitter,
     /// The way to the model, once it was opened.
-    pub door: &'a OnceLock<Arc<Door>>,
-    /// Drives the door.
+    pub gateway: &'a OnceLock<Arc<Gateway>>,
+    /// Drives the gateway.
     pub runtime: tokio::runtime::Handle,
     /// The host's environment, from which programs on the host get their base.
     pub environment: &'a BTreeMap<String, String>,
@@ -103,7 +103,7 @@ pub struct Surroundings<'a> {
 
 #[derive(Debug)]
 pub enum ProvisionError {
-    Model(model::ModelError),
+    Model(gateway::ModelError),
     Program(ProgramError),
     Guard(std::io::Error),
     Backend,
@@ -119,7 +119,7 @@ pub enum ProvisionError {
         source: std::io::Error,
     },
     Sandbox(StartError),
-    Door(std::io::Error),
+    Gateway(std::io::Error),
     Proof(ProofError),
 }
 
@@ -140,7 +140,7 @@ impl std::fmt::Display for ProvisionError {
             Self::Repository(error) => error.fmt(f),
             Self::Staging { path, source } => write!(f, "cannot prepare {}: {source}", path.display()),
             Self::Sandbox(error) => write!(f, "the sandbox could not be started: {error}"),
-            Self::Door(error) => write!(f, "the model's door could not be opened: {error}"),
+            Self::Gateway(error) => write!(f, "the model gateway could not be opened: {error}"),
             Self::Proof(error) => error.fmt(f),
         }
     }
@@ -155,7 +155,7 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
     }
     let contract = contract::of(harness.runtime.value);
     let on_host = program_of_host(harness, around)?;
-    let door = open_door(&cleared, around).map_err(ProvisionError::Model)?;
+    let gateway = open_gateway(&cleared, around).map_err(ProvisionError::Model)?;
     let staging = make_staging(around.directory)?;
     let repository_name = repository::name(around.repository);
     let listening = socket::listen(around.directory, around.guard).map_err(ProvisionError::Guard)?;
@@ -194,7 +194,7 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
     let resolver = planned.resolver();
     let served = {
         let _entered = around.runtime.enter();
-        planned.serve(&mut sandbox, &door, around).map_err(ProvisionError::Door)?
+        planned.serve(&mut sandbox, &gateway, around).map_err(ProvisionError::Gateway)?
     };
     prove(&sandbox, resolver, around.emit)?;
     let program = executable::choose(contract, &sandbox, search.as_deref(), on_host)
@@ -204,7 +204,7 @@ pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisio
         cleared,
         changed: sandbox.changed_below(&repository::inside(&repository_name)),
         sandbox,
-        door,
+        gateway,
         served,
         servers,
         listening,
@@ -260,13 +260,13 @@ fn search_path(spec: &SandboxSpec) -> String {
     path.map(|(_, value)| value.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// One door for the run: its budget is over all attempts, whatever they run in.
-fn open_door(cleared: &Cleared, around: &Surroundings<'_>) -> Result<Arc<Door>, model::ModelError> {
-    let door = match around.door.get() {
-        Some(door) => Arc::clone(door),
-        None => model::door(&cleared.checked, around)?,
+/// One gateway for the run: its budget is over all attempts, whatever they run in.
+fn open_gateway(cleared: &Cleared, around: &Surroundings<'_>) -> Result<Arc<Gateway>, gateway::ModelError> {
+    let gateway = match around.gateway.get() {
+        Some(gateway) => Arc::clone(gateway),
+        None => gateway::open(&cleared.checked, around)?,
     };
-    Ok(Arc::clone(around.door.get_or_init(|| door)))
+    Ok(Arc::clone(around.gateway.get_or_init(|| gateway)))
 }
 
 /// Before the agent exists, what must fail is tried inside, and what must work. One surprise stops the run.

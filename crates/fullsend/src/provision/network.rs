@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use egress::credentials::{Credential, CredentialStore};
 use egress::dial::{self, Dialer, Roots, RootsError};
-use egress::door::{self, Door};
 use egress::event::{EgressEvent, OnEvent};
 use egress::identity::Identifier;
 use egress::names::{Directory, NamePlan, PlannedSocket, Purpose, Service};
-use egress::proxy::{self, Lookout, Proxy, ProxyConfig, ProxyLimits, ServedSocket};
+use egress::proxy::{self, GatewayService, Lookout, Proxy, ProxyConfig, ProxyLimits, ServedSocket};
 use egress::resolver::SystemResolver;
 use egress::tls::Authority;
+use model::gateway::{self, Gateway};
 use sandbox::{LocalRange, Mount, MountKind, Network, Sandbox, Socket, SocketKind, SocketSpec};
 
 use policy::Policy;
@@ -51,10 +51,10 @@ pub struct Planned {
     roots: Result<Roots, RootsError>,
 }
 
-/// The door and the proxy, while the sandbox lives.
+/// The gateway and the proxy, while the sandbox lives.
 pub struct Served {
     /// A sandbox without an agent has none.
-    door: Option<door::Serving>,
+    gateway: Option<gateway::Serving>,
     proxy: proxy::Serving,
 }
 
@@ -62,8 +62,8 @@ impl Served {
     /// Nothing new passes, and what is under way ends.
     pub async fn stop(self, grace: Duration) {
         self.proxy.stop(grace).await;
-        if let Some(door) = self.door {
-            door.stop(grace).await;
+        if let Some(gateway) = self.gateway {
+            gateway.stop(grace).await;
         }
     }
 }
@@ -76,7 +76,7 @@ pub fn plan(checked: &Checked, credentials: &Credentials, servers: &Servers) -> 
     plan_with(&with_servers(checked)?, credentials, servers.services())
 }
 
-/// For a sandbox without an agent: no credentials, no servers, no door.
+/// For a sandbox without an agent: no credentials, no servers, no gateway.
 pub fn plan_alone(policy: &PolicyFile) -> Result<Planned, String> {
     let none = CredentialStore::new(Vec::new()).map_err(|error| error.to_string())?;
     plan_with(&policy.policy, none, Vec::new())
@@ -135,7 +135,7 @@ fn with_servers(checked: &Checked) -> Result<Policy, String> {
     Ok(all)
 }
 
-/// What the sandbox has placeholders for. The model's key is not among them: with it, an agent could go around the door.
+/// What the sandbox has placeholders for. The model's key is not among them: with it, an agent could go around the gateway.
 fn bound(checked: &Checked, credentials: &Credentials) -> Result<CredentialStore, impl std::fmt::Display> {
     let files = checked.providers.iter().filter(|file| !file.inference_capable());
     let all = files.flat_map(|file| {
@@ -216,7 +216,7 @@ impl Planned {
     pub fn serve(
         self,
         sandbox: &mut Sandbox,
-        door: &Arc<Door>,
+        gateway: &Arc<Gateway>,
         around: &Surroundings<'_>,
     ) -> std::io::Result<Served> {
         let (emit, guard) = (around.emit.clone(), around.guard.clone());
@@ -228,16 +228,16 @@ impl Planned {
             }
             emit.emit(RunEvent::Egress { event: serde_json::to_value(event).unwrap_or_default() });
         });
-        let lanes = Lanes { door: Some(Arc::clone(door)), lookout };
+        let lanes = Lanes { gateway: Some(gateway::service(Arc::clone(gateway))), lookout };
         let proxy = self.proxy(sandbox, lanes, &around.library.sources, on_event)?;
-        let (door_listener, others) = self.sockets(sandbox);
-        let listener = door_listener
-            .ok_or_else(|| std::io::Error::other("the sandbox gave no listener for the door"))?;
-        let door = Some(door::start(listener, Arc::clone(door))?);
-        Ok(Served { door, proxy: proxy::start(&Arc::new(proxy), others)? })
+        let (gateway_listener, others) = self.sockets(sandbox);
+        let listener = gateway_listener
+            .ok_or_else(|| std::io::Error::other("the sandbox gave no listener for the gateway"))?;
+        let gateway = Some(gateway::start(listener, Arc::clone(gateway))?);
+        Ok(Served { gateway, proxy: proxy::start(&Arc::new(proxy), others)? })
     }
 
-    /// The same without a door: where it would be, nobody listens.
+    /// The same without a gateway: where it would be, nobody listens.
     pub fn serve_alone(
         self,
         sandbox: &mut Sandbox,
@@ -246,27 +246,27 @@ impl Planned {
     ) -> std::io::Result<Served> {
         let proxy = self.proxy(sandbox, Lanes::default(), sources, on_event)?;
         let (_, others) = self.sockets(sandbox);
-        Ok(Served { door: None, proxy: proxy::start(&Arc::new(proxy), others)? })
+        Ok(Served { gateway: None, proxy: proxy::start(&Arc::new(proxy), others)? })
     }
 
-    /// The door's listener, and everything that the proxy serves.
+    /// The gateway's listener, and everything that the proxy serves.
     fn sockets(&self, sandbox: &mut Sandbox) -> (Option<TcpListener>, Vec<(PlannedSocket, ServedSocket)>) {
-        let mut door = None;
+        let mut gateway = None;
         let mut others = Vec::new();
         for (planned, socket) in self.plan.sockets().iter().zip(sandbox.take_sockets()) {
             match (planned.purpose, socket) {
-                (Purpose::Door, Socket::Tcp(listener)) => door = Some(listener),
+                (Purpose::Gateway, Socket::Tcp(listener)) => gateway = Some(listener),
                 (_, Socket::Tcp(listener)) => others.push((*planned, ServedSocket::Tcp(listener))),
                 (_, Socket::Udp(socket)) => others.push((*planned, ServedSocket::Udp(socket))),
             }
         }
-        (door, others)
+        (gateway, others)
     }
 
     fn proxy(
         &self,
         sandbox: &Sandbox,
-        Lanes { door, lookout }: Lanes,
+        Lanes { gateway, lookout }: Lanes,
         sources: &Sources,
         on_event: OnEvent,
     ) -> std::io::Result<Proxy> {
@@ -281,7 +281,7 @@ impl Planned {
             identifier: Arc::new(Identifier::new(sandbox.host_pid())),
             authority: Arc::clone(&self.authority),
             credentials: Arc::clone(&self.credentials),
-            door,
+            gateway,
             lookout,
             locate: Arc::new(move |cause| format!("{} ({})", cause.rule, sources.locate(cause.at))),
             on_event,
@@ -293,7 +293,7 @@ impl Planned {
 /// What a sandbox with an agent has beside its policy.
 #[derive(Default)]
 struct Lanes {
-    door: Option<Arc<Door>>,
+    gateway: Option<GatewayService>,
     lookout: Option<Lookout>,
 }
 
@@ -318,10 +318,10 @@ fn misplaced(event: &EgressEvent, emit: &Emitter) {
 #[cfg(test)]
 mod tests {
     use super::NamePlan;
-    use crate::runtime::inside::DOOR;
+    use crate::runtime::inside::GATEWAY;
 
     #[test]
-    fn the_runtimes_know_where_the_door_is() {
-        assert_eq!(NamePlan::new(&policy::Compiled::default(), &[]).unwrap().door_address(), DOOR);
+    fn the_runtimes_know_where_the_gateway_is() {
+        assert_eq!(NamePlan::new(&policy::Compiled::default(), &[]).unwrap().gateway_address(), GATEWAY);
     }
 }

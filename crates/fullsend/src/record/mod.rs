@@ -257,7 +257,7 @@ fn finish_step(record: &mut Record, step: Step, duration_ms: u64, ok: bool) {
     }
 }
 
-/// The door tells what each answer used, in its own words.
+/// The gateway tells what each answer used, in its own words.
 fn count_usage(record: &mut Record, event: &serde_json::Value) {
     if event["type"] != "model_answer" {
         return;

@@ -70,7 +70,7 @@ impl Attempts<'_> {
                 Err(rejected) => rejected,
             };
             // Another attempt could ask the model nothing.
-            if let Some(spent) = ready.provisioned.door.budget_refused() {
+            if let Some(spent) = ready.provisioned.gateway.budget_refused() {
                 return Err(Stop::budget(&spent));
             }
             // What the caller expects is asked for again once, whatever the harness says about its own output.
@@ -179,7 +179,7 @@ impl Attempts<'_> {
         }
         match &attempt.ending {
             Ending::Timeout => Some(Stop::timeout()),
-            Ending::Failed { why } => Some(match ready.provisioned.door.budget_refused() {
+            Ending::Failed { why } => Some(match ready.provisioned.gateway.budget_refused() {
                 Some(spent) => Stop::budget(&spent),
                 None => Stop::agent_failed(why),
             }),

@@ -13,7 +13,7 @@ use crate::credentials::{self, CredentialError, Credentials, Learn};
 use crate::event::log::{Emitter, sha256};
 use crate::event::{RunEvent, Step};
 use crate::guard::{self, Guard, Setup};
-use crate::provision::model::Recording;
+use crate::provision::gateway::Recording;
 use crate::publish::Artifacts;
 use crate::quarantine::Quarantined;
 use crate::record::verify;

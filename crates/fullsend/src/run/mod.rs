@@ -29,7 +29,7 @@ use crate::guard::confirm::Asker;
 use crate::harness::Harness;
 use crate::harness::security::OnCritical;
 use crate::inputs;
-use crate::provision::model::Recording;
+use crate::provision::gateway::Recording;
 use crate::provision::{self, Surroundings};
 use crate::publish::{self, Artifacts};
 use crate::quarantine::head::{self, Head};
@@ -60,7 +60,7 @@ pub struct Request {
     pub environment: BTreeMap<String, String>,
     /// Keep the model's answers, or answer from those that were kept.
     pub recording: Option<Recording>,
-    /// Drives the door.
+    /// Drives the gateway.
     pub runtime: tokio::runtime::Handle,
     /// What the agent is told beside its task: a session's state and what is new to it.
     pub context: Option<String>,
@@ -233,7 +233,7 @@ fn sequence(
         recording: recording.as_ref(),
         environment: &environment,
         emit,
-        door: &OnceLock::new(),
+        gateway: &OnceLock::new(),
         runtime,
         variables: &value,
         mounts: &belongings.mounts,

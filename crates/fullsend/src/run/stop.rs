@@ -11,7 +11,7 @@ use crate::event::outcome::OutcomeKind;
 use crate::guard::{Barred, GuardError};
 use crate::image::ImageError;
 use crate::provision::ProvisionError;
-use crate::provision::model::ModelError;
+use crate::provision::gateway::ModelError;
 use crate::publish::PublishError;
 use crate::quarantine::QuarantineError;
 use crate::runtime::{Ending, RuntimeError};
@@ -61,7 +61,7 @@ impl Stop {
         Self::new(OutcomeKind::SecurityStop, 6, reason)
     }
 
-    /// The door lets no further request pass.
+    /// The gateway lets no further request pass.
     pub fn budget(spent: &str) -> Self {
         Self::new(
             OutcomeKind::Budget,
@@ -196,7 +196,7 @@ impl From<ProvisionError> for Stop {
             ProvisionError::Backend
             | ProvisionError::Guard(_)
             | ProvisionError::Sandbox(_)
-            | ProvisionError::Door(_)
+            | ProvisionError::Gateway(_)
             | ProvisionError::Staging { .. } => Self::new(OutcomeKind::SandboxUnavailable, 8, reason),
         }
     }

@@ -15,9 +15,9 @@ pub struct Contract {
     pub config_directory: &'static str,
     /// The hooks that a launch installs, all of them one command, under the runtime's own names for them.
     pub hooks: &'static [(Hook, &'static str)],
-    /// Whether a hook's process that dies or hangs stops the call by itself. Where it does not, the door stops the run.
+    /// Whether a hook's process that dies or hangs stops the call by itself. Where it does not, the gateway stops the run.
     pub dead_hook_blocks: bool,
-    /// Whether a hook can change what the model sees of a result. Where it cannot, the door does.
+    /// Whether a hook can change what the model sees of a result. Where it cannot, the gateway does.
     pub hook_rewrites: bool,
     /// What it leaves to read beside its transcript.
     pub debug_log: Option<&'static str>,
@@ -174,7 +174,7 @@ impl Contract {
         self.hooks.iter().any(|(hook, _)| *hook == moment)
     }
 
-    /// Tools that it runs without asking its hooks; the door judges them.
+    /// Tools that it runs without asking its hooks; the gateway judges them.
     pub fn tools_without_hooks(&self) -> &'static [&'static str] {
         dialect::habits(self.name).tools_without_hooks
     }

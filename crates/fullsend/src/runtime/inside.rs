@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Where the agent reaches its model: an address that only this sandbox's loopback answers for.
-pub const DOOR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(198, 18, 0, 2)), 80);
-pub const DOOR_NAME: &str = "model.fullsend.internal";
+pub const GATEWAY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(198, 18, 0, 2)), 80);
+pub const GATEWAY_NAME: &str = "model.fullsend.internal";
 
 /// Our own program.
 pub const PROGRAM: &str = "/opt/fullsend/fullsend";

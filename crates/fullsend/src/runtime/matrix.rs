@@ -1,6 +1,6 @@
 //! Which security features each runtime carries, computed from its contract: a feature that works on tool calls needs a
 //! hook at that moment, one that changes results needs a hook that can, and whatever the runtime does with a hook that
-//! dies, the door stands behind it. Nothing here is typed by hand per runtime.
+//! dies, the gateway stands behind it. Nothing here is typed by hand per runtime.
 
 use super::contract::{Contract, Hook};
 
@@ -92,9 +92,9 @@ fn hooks(contract: &Contract, moments: &[Hook], able: bool) -> Cell {
 /// What happens to a call whose hook dies, hangs or never ran.
 pub fn without_answer(contract: &Contract) -> &'static str {
     if contract.dead_hook_blocks {
-        "the runtime blocks the call, and the door stops the run if it does not"
+        "the runtime blocks the call, and the gateway stops the run if it does not"
     } else {
-        "the runtime runs the call, and the door stops the run before the model sees its result"
+        "the runtime runs the call, and the gateway stops the run before the model sees its result"
     }
 }
 

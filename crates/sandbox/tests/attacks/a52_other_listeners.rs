@@ -1,4 +1,4 @@
-//! Connects to what listens for another sandbox: its proxy, its model's door.
+//! Connects to what listens for another sandbox: its proxy, its model gateway.
 
 use super::host_network::OPEN;
 use super::{Attack, Cell, leave_out};

@@ -1,5 +1,5 @@
 //! Somebody looks at what leaves: every part of every kind of message is shown to it, in whatever portions it comes, and
-//! what it stops does not pass. What goes to the model's door is not shown.
+//! what it stops does not pass. What goes to the model gateway is not shown.
 
 use super::http2::{ask, asked, connected, http2_server};
 use super::scene::{Kind, Scene, Server, Setting, rule, scene, server, talk};
@@ -181,7 +181,7 @@ async fn messages_of_websockets_are_shown() {
 }
 
 #[tokio::test]
-async fn what_goes_to_the_door_is_not_shown() {
+async fn what_goes_to_the_gateway_is_not_shown() {
     let (scene, _, seen) = looked_at("", false).await;
     let body = format!(r#"{{"model":"m","max_tokens":9,"messages":[{{"role":"user","content":"{WORD}"}}]}}"#);
     let request = |target: &str| {
@@ -192,10 +192,10 @@ async fn what_goes_to_the_door_is_not_shown() {
         )
     };
     let answer = scene.raw(&request("http://model.fullsend.internal/v1/messages")).await;
-    assert!(answer.contains("hello from the door"), "{answer}");
+    assert!(answer.contains("hello from the gateway"), "{answer}");
     let tunnel = scene.tunnel("model.fullsend.internal:80").await.unwrap();
-    assert!(talk(tunnel, &request("/v1/messages")).await.contains("hello from the door"));
-    // The same name on another port is not the door.
+    assert!(talk(tunnel, &request("/v1/messages")).await.contains("hello from the gateway"));
+    // The same name on another port is not the gateway.
     let other = scene.raw(&request("http://model.fullsend.internal:81/v1/messages")).await;
     assert!(other.contains("guard_denied"), "{other}");
     assert_eq!(*seen.lock().unwrap(), ["model.fullsend.internal:81"]);

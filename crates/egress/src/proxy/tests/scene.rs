@@ -3,14 +3,12 @@
 use crate::credentials::CredentialStore;
 use crate::dial::testing::Authority as Vendor;
 use crate::dial::{Detour, Dialer};
-use crate::door::{Door, DoorConfig, Upstream};
 use crate::event::{AttemptDecision, AttemptEvent, EgressEvent, OnEvent};
 use crate::identity::Identifier;
 use crate::names::{Directory, NamePlan, PlannedSocket, Purpose};
 use crate::proxy::defence::Defence;
-use crate::proxy::{Lookout, Proxy, ProxyConfig, ProxyLimits, ServedSocket, Serving, start};
+use crate::proxy::{BoxStream, Lookout, Proxy, ProxyConfig, ProxyLimits, ServedSocket, Serving, start};
 use crate::resolver::{FixedResolver, Resolve};
-use crate::scripted::{Scenario, ScriptedModel};
 use crate::tls::Authority;
 use rustls::pki_types::ServerName;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
@@ -115,9 +113,6 @@ pub(super) async fn scene(setting: Setting) -> Scene {
     let policy = policy::Compiled::new(&parsed(&policy));
     let directory = Arc::new(Directory::new(&plan, policy.clone()));
     let authority = Arc::new(Authority::new().unwrap());
-    let scenario = Scenario::parse("s.json", br#"{"turns": [[{"text": "hello from the door"}]]}"#).unwrap();
-    let upstream = Upstream::scripted(ScriptedModel::new(scenario));
-    let door = Arc::new(Door::new(DoorConfig::new(upstream, Arc::clone(&on_event))));
     let config = ProxyConfig {
         policy: Arc::new(policy),
         directory,
@@ -125,7 +120,7 @@ pub(super) async fn scene(setting: Setting) -> Scene {
         identifier: identifier(),
         authority: Arc::clone(&authority),
         credentials,
-        door: Some(door),
+        gateway: Some(Arc::new(|stream| Box::pin(answer_as_gateway(stream)))),
         lookout,
         locate: Arc::new(|cause| format!("rule {}", cause.rule)),
         on_event,
@@ -154,6 +149,17 @@ pub(super) async fn scene(setting: Setting) -> Scene {
         dialer,
         events,
         serving: Some(serving),
+    }
+}
+
+/// A gateway that answers every request in the same way.
+async fn answer_as_gateway(mut stream: BoxStream) {
+    while !read_head(&mut stream).await.is_empty() {
+        let text = "hello from the gateway";
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len());
+        if stream.write_all(answer.as_bytes()).await.is_err() {
+            return;
+        }
     }
 }
 

@@ -123,7 +123,7 @@ async fn plain_requests_in_absolute_form_are_decided_one_by_one() {
 }
 
 #[tokio::test]
-async fn the_door_is_reached_through_the_proxy_too() {
+async fn the_gateway_is_reached_through_the_proxy_too() {
     let scene = scene(Setting::new("version: 1\n")).await;
     let body = r#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}"#;
     let length = body.len();
@@ -133,10 +133,10 @@ async fn the_door_is_reached_through_the_proxy_too() {
         )
     };
     let answer = scene.raw(&post("http://model.fullsend.internal/v1/messages")).await;
-    assert!(answer.contains("hello from the door"), "{answer}");
+    assert!(answer.contains("hello from the gateway"), "{answer}");
     let tunnel = scene.tunnel("model.fullsend.internal:80").await.unwrap();
-    assert!(talk(tunnel, &post("/v1/messages")).await.contains("hello from the door"));
-    assert!(scene.attempts().is_empty(), "the door has its own events");
+    assert!(talk(tunnel, &post("/v1/messages")).await.contains("hello from the gateway"));
+    assert!(scene.attempts().is_empty(), "the gateway has its own events");
 }
 
 #[tokio::test]

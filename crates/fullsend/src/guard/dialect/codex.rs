@@ -1,8 +1,8 @@
 //! Codex: its shell tools are all called `Bash` towards hooks, a patch is a command too; a result is replaced by
 //! blocking it with the text that the model is to see instead.
 
-use egress::door::Portion;
-use egress::wire::ToolCall;
+use model::gateway::Portion;
+use model::wire::ToolCall;
 use serde_json::{Value as Json, json};
 
 use super::{HookAnswer, HookEvent, text};
@@ -108,7 +108,7 @@ fn same(asked: (&str, &Json), hooked: (&str, &Json)) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use egress::door::portions::Outputs;
+    use model::gateway::portions::Outputs;
     use proptest::prelude::*;
     use scan::Redactor;
 

@@ -5,7 +5,7 @@ mod claude;
 mod codex;
 pub mod native;
 
-use egress::door::Portioning;
+use model::gateway::Portioning;
 use serde_json::Value as Json;
 
 use super::calls::{Decision, Habits};

@@ -98,11 +98,11 @@ fn arguments(scene: &Scene<'_>, task: &Task, session: &str) -> Vec<String> {
     words
 }
 
-/// No real key: the door has it. No telemetry, no updates: nothing but the door is reached.
+/// No real key: the gateway has it. No telemetry, no updates: nothing but the gateway is reached.
 fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
-    let door = format!("http://{}", inside::DOOR_NAME);
+    let gateway = format!("http://{}", inside::GATEWAY_NAME);
     let all = [
-        ("ANTHROPIC_BASE_URL", door.as_str()),
+        ("ANTHROPIC_BASE_URL", gateway.as_str()),
         ("ANTHROPIC_API_KEY", "held-by-fullsend"),
         ("CLAUDE_CONFIG_DIR", contract().config_directory),
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),

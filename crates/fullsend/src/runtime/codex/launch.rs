@@ -75,7 +75,7 @@ fn arguments(scene: &Scene<'_>, task: &Task) -> Vec<String> {
     words
 }
 
-/// No real key: the door has it.
+/// No real key: the gateway has it.
 fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
     [("CODEX_HOME", contract().config_directory), (settings::KEY, "held-by-fullsend")]
         .iter()

@@ -71,7 +71,7 @@ fn requirements(outfit: &Outfit<'_>) -> String {
 
 fn configuration(outfit: &Outfit<'_>) -> std::io::Result<String> {
     let config = contract::of(RuntimeName::Codex).config_directory;
-    let door = quoted(&format!("http://{}/v1", inside::DOOR_NAME));
+    let gateway = quoted(&format!("http://{}/v1", inside::GATEWAY_NAME));
     let mut text = format!(
         "model_provider = \"fullsend\"\n\
          approval_policy = \"never\"\n\
@@ -81,7 +81,7 @@ fn configuration(outfit: &Outfit<'_>) -> std::io::Result<String> {
          # The repository's instructions are given as advice in the prompt, scanned before.\n\
          project_doc_max_bytes = 0\n\
          developer_instructions = {}\n\n\
-         [model_providers.fullsend]\nname = \"fullsend\"\nbase_url = {door}\nenv_key = \"{KEY}\"\n\
+         [model_providers.fullsend]\nname = \"fullsend\"\nbase_url = {gateway}\nenv_key = \"{KEY}\"\n\
          wire_api = \"responses\"\nrequest_max_retries = 4\nstream_max_retries = 2\n\n\
          [analytics]\nenabled = false\n[feedback]\nenabled = false\n[otel]\nexporter = \"none\"\n\n\
          [projects.{}]\ntrust_level = \"untrusted\"\n\n[features]\n",

@@ -5,8 +5,8 @@ use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use egress::client::{Client, ClientError};
-use egress::wire::{Answer as Spoken, Block, Message, Request, Role, ToolCall, ToolResult, Wire, codec};
+use model::client::{Client, ClientError};
+use model::wire::{Answer as Spoken, Block, Message, Request, Role, ToolCall, ToolResult, Wire, codec};
 use serde_json::Value as Json;
 
 use super::protocol::{AgentReport, AgentTask, End, Speaks};
@@ -38,7 +38,7 @@ pub fn main() -> std::process::ExitCode {
     let Some(task) = read.ok().and_then(|_| serde_json::from_str::<AgentTask>(&text).ok()) else {
         return std::process::ExitCode::from(70);
     };
-    // The door waits for this before it lets the first request pass.
+    // The gateway waits for this before it lets the first request pass.
     let started = ask(&task, &Question::Start).and_then(|_| Servers::load(&task.servers));
     let servers = match started {
         Ok(servers) => servers,
@@ -48,7 +48,7 @@ pub fn main() -> std::process::ExitCode {
         }
     };
     let (how, request) = converse(&task, &servers);
-    let turns = egress::wire::turns(&request.messages) as u64;
+    let turns = model::wire::turns(&request.messages) as u64;
     // Kept in one format, whichever the model speaks.
     report(&AgentReport::End { how, turns, conversation: codec::write_request(Wire::Messages, &request) });
     std::process::ExitCode::SUCCESS
@@ -71,7 +71,7 @@ fn converse(task: &AgentTask, servers: &Servers) -> (End, Request) {
         Speaks::Messages => Wire::Messages,
         Speaks::Responses => Wire::Responses,
     };
-    let client = Client::new(task.door, wire);
+    let client = Client::new(task.gateway, wire);
     let mut request = begin(task, servers);
     request.messages.last().into_iter().for_each(said);
     for _ in 0..task.max_turns {
@@ -102,7 +102,7 @@ fn converse(task: &AgentTask, servers: &Servers) -> (End, Request) {
 /// Asks again where the same request may succeed later.
 fn patiently(client: &Client, request: &Request) -> Result<Spoken, ClientError> {
     let mut last = Instant::now();
-    let mut hear = |_: &egress::wire::Delta| {
+    let mut hear = |_: &model::wire::Delta| {
         if last.elapsed() >= HEARING {
             last = Instant::now();
             report(&AgentReport::Hearing);

@@ -1,7 +1,7 @@
 //! Keeps a conversation within its budget: the oldest results of tools are left out first, and never those of the last
 //! turns. What the model said, and what it was told, stays.
 
-use egress::wire::{Block, Message};
+use model::wire::{Block, Message};
 
 /// Results of the last so many messages stay as they are.
 const RECENT: usize = 6;
@@ -40,7 +40,7 @@ fn size(block: &Block) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use egress::wire::{Role, ToolResult};
+    use model::wire::{Role, ToolResult};
 
     fn result(bytes: usize) -> Message {
         let result = ToolResult { id: "a".to_owned(), parts: vec!["x".repeat(bytes)], is_error: false };

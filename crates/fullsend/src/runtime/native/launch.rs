@@ -80,7 +80,7 @@ fn describe(scene: &Scene<'_>, task: &Task) -> AgentTask {
     let speaks = speaks(checked);
     let budget = harness.budget.as_ref().and_then(|budget| budget.turns.as_ref());
     AgentTask {
-        door: inside::DOOR,
+        gateway: inside::GATEWAY,
         guard: scene.guard.hook_arguments(),
         speaks,
         model: options::model(checked).unwrap_or_else(|| default_model(speaks)).to_owned(),

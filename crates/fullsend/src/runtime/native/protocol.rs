@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 /// Given on standard input.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AgentTask {
-    pub door: SocketAddr,
-    /// Which vendor's format the model behind the door speaks.
+    pub gateway: SocketAddr,
+    /// Which vendor's format the model behind the gateway speaks.
     pub speaks: Speaks,
     /// How to reach the guard: the words of a hook.
     pub guard: [String; 3],

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
-use egress::wire::Tool;
+use model::wire::Tool;
 use serde_json::{Value as Json, json};
 
 use super::tools::{MAX_OUTPUT, Outcome};

@@ -1,7 +1,7 @@
 //! What the agent can do inside, as the model sees it: the list of tools, and which code does each. The sandbox is the
 //! boundary; the tools bound only time and size.
 
-use egress::wire::Tool;
+use model::wire::Tool;
 use serde_json::{Value as Json, json};
 
 use super::{files, shell};

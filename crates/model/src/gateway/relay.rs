@@ -1,14 +1,14 @@
 //! An answer on its way from the upstream to the agent: understood as it passes, counted, and settled with the ledger
 //! whichever way it ends.
 
-use super::Door;
+use super::Gateway;
 use super::body::{AnswerBody, BrokenOff, Feed};
 use super::exchange::{Answered, fault_answer, response};
 use super::gate::{Gate, Halt};
 use super::ledger::Reservation;
 use super::upstream::{Reply, ReplyBody};
 use super::whole::judge_answer;
-use crate::event::{EgressEvent, Ending};
+use crate::event::{Ending, ModelEvent};
 use crate::wire::codec::{self, FrameReader, FrameWriter};
 use crate::wire::fault::{Fault, FaultKind};
 use crate::wire::sse::Decoder;
@@ -21,7 +21,7 @@ use std::time::Instant;
 const MIN_HOLD_BACK: usize = 512;
 
 pub(super) struct Underway {
-    pub(super) door: Arc<Door>,
+    pub(super) gateway: Arc<Gateway>,
     pub(super) exchange: u64,
     pub(super) wire: Wire,
     pub(super) reservation: Reservation,
@@ -53,7 +53,7 @@ async fn relay_whole(underway: Underway, reply: Reply, started: Instant) -> Answ
     let Reply { status, headers, body } = reply;
     let wire = underway.wire;
     let broken = |message: String| fault_answer(wire, &Fault::new(FaultKind::Upstream, message));
-    let bytes = match collect(&underway.door, body).await {
+    let bytes = match collect(&underway.gateway, body).await {
         Ok(bytes) => bytes,
         Err(message) => {
             settle(underway, status, Ending::Cut, &Tally::default(), started);
@@ -66,14 +66,14 @@ async fn relay_whole(underway: Underway, reply: Reply, started: Instant) -> Answ
     }
     match codec::read_answer(wire, &bytes) {
         Ok(answer) => {
-            let judged = judge_answer(&underway.door.judge, wire, bytes, &answer);
+            let judged = judge_answer(&underway.gateway.judge, wire, bytes, &answer);
             let tally = Tally { model: answer.model, usage: answer.usage, ..Tally::default() };
-            let (door, exchange) = (Arc::clone(&underway.door), underway.exchange);
+            let (gateway, exchange) = (Arc::clone(&underway.gateway), underway.exchange);
             let ending = if judged.is_ok() { Ending::Complete } else { Ending::Stopped };
             settle(underway, status, ending, &tally, started);
             match judged {
                 Ok(bytes) => response(status, headers, AnswerBody::whole(bytes)),
-                Err(halt) => fault_answer(wire, &fault_of(&door, exchange, halt)),
+                Err(halt) => fault_answer(wire, &fault_of(&gateway, exchange, halt)),
             }
         }
         Err(error) => {
@@ -83,15 +83,15 @@ async fn relay_whole(underway: Underway, reply: Reply, started: Instant) -> Answ
     }
 }
 
-async fn collect(door: &Door, mut body: ReplyBody) -> Result<Bytes, String> {
+async fn collect(gateway: &Gateway, mut body: ReplyBody) -> Result<Bytes, String> {
     let mut all = Vec::new();
     loop {
-        match tokio::time::timeout(door.limits.answer_idle, body.next()).await {
+        match tokio::time::timeout(gateway.limits.answer_idle, body.next()).await {
             Err(_) => return Err("the model fell silent in the middle of its answer".to_owned()),
             Ok(None) => return Ok(all.into()),
             Ok(Some(Err(error))) => return Err(error.to_string()),
-            Ok(Some(Ok(portion))) if all.len() + portion.len() > door.limits.answer_bytes => {
-                return Err(format!("the answer is larger than {} bytes", door.limits.answer_bytes));
+            Ok(Some(Ok(portion))) if all.len() + portion.len() > gateway.limits.answer_bytes => {
+                return Err(format!("the answer is larger than {} bytes", gateway.limits.answer_bytes));
             }
             Ok(Some(Ok(portion))) => all.extend_from_slice(&portion),
         }
@@ -99,11 +99,11 @@ async fn collect(door: &Door, mut body: ReplyBody) -> Result<Bytes, String> {
 }
 
 /// Tells the program when the run is to end, and gives what the client is told.
-fn fault_of(door: &Door, exchange: u64, halt: Halt) -> Fault {
+fn fault_of(gateway: &Gateway, exchange: u64, halt: Halt) -> Fault {
     match halt {
         Halt::Fault(fault) => fault,
         Halt::Stop(reason) => {
-            door.stop_by_judge(exchange, &reason);
+            gateway.stop_by_judge(exchange, &reason);
             Fault::new(FaultKind::Permission, format!("fullsend: {reason}"))
         }
     }
@@ -114,7 +114,7 @@ async fn stream(underway: Underway, status: u16, mut body: ReplyBody, feed: Feed
     let ending = match pass_portions(&underway, &mut body, &feed, &mut tally).await {
         Ok(ending) => ending,
         Err(halt) => {
-            let fault = fault_of(&underway.door, underway.exchange, halt);
+            let fault = fault_of(&underway.gateway, underway.exchange, halt);
             let frames = FrameWriter::new(underway.wire).write(&Delta::Error(fault));
             for frame in frames {
                 // A client that is gone needs no reason.
@@ -136,11 +136,12 @@ async fn pass_portions(
     feed: &Feed,
     tally: &mut Tally,
 ) -> Result<Ending, Halt> {
-    let limits = underway.door.limits;
+    let limits = underway.gateway.limits;
     let mut decoder = Decoder::default();
     let mut reader = FrameReader::new(underway.wire);
-    let hold_back = (underway.door.hold_back)();
-    let mut gate = Gate::new(Arc::clone(&underway.door.judge), underway.wire, hold_back.max(MIN_HOLD_BACK));
+    let hold_back = (underway.gateway.hold_back)();
+    let mut gate =
+        Gate::new(Arc::clone(&underway.gateway.judge), underway.wire, hold_back.max(MIN_HOLD_BACK));
     let mut total = 0;
     loop {
         let portion = tokio::select! {
@@ -189,7 +190,7 @@ impl Tally {
 }
 
 fn settle(underway: Underway, status: u16, ending: Ending, tally: &Tally, started: Instant) {
-    let Underway { door, exchange, reservation, .. } = underway;
+    let Underway { gateway, exchange, reservation, .. } = underway;
     let billed = tally.usage != Usage::default();
     let cost = if billed {
         reservation.charge(&tally.model, tally.usage)
@@ -197,7 +198,7 @@ fn settle(underway: Underway, status: u16, ending: Ending, tally: &Tally, starte
         reservation.release();
         None
     };
-    door.say(EgressEvent::ModelAnswer {
+    gateway.say(ModelEvent::ModelAnswer {
         exchange,
         model: tally.model.clone(),
         status,

@@ -1,4 +1,4 @@
-//! What the door asks about what passes it. The guard answers; the door only obeys.
+//! What the gateway asks about what passes it. The guard answers; the gateway only obeys.
 
 use super::portions::Continued;
 use serde_json::Value;

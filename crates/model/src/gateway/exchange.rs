@@ -1,4 +1,4 @@
-//! One request through the door: read, understood, judged, paid for, answered. The steps are in that order because each
+//! One request through the gateway: read, understood, judged, paid for, answered. The steps are in that order because each
 //! may refuse, and a refusal must cost nothing.
 
 use super::body::AnswerBody;
@@ -8,8 +8,8 @@ use super::liveness::NotStarted;
 use super::pace::Report;
 use super::portions::{Outputs, Placed};
 use super::upstream::{Outgoing, Reply, UpstreamError};
-use super::{Door, relay};
-use crate::event::EgressEvent;
+use super::{Gateway, relay};
+use crate::event::ModelEvent;
 use crate::wire::fault::{Fault, FaultKind};
 use crate::wire::{Request, ToolCall, ToolResult, Wire, codec, rewrite};
 use bytes::Bytes;
@@ -27,23 +27,23 @@ const TWICE: &str = "[fullsend withheld this result: it stands twice and is not 
 pub(super) type Answered = Response<AnswerBody>;
 
 pub(super) async fn answer(
-    door: Arc<Door>,
+    gateway: Arc<Gateway>,
     request: hyper::Request<Incoming>,
 ) -> Result<Answered, Infallible> {
-    let exchange = door.next_exchange();
+    let exchange = gateway.next_exchange();
     let Some(wire) = wire_of(request.uri().path()) else {
-        let message = format!("the model's door has no {}", request.uri().path());
-        return Ok(refuse(&door, exchange, Wire::Messages, &Fault::new(FaultKind::NotFound, message)));
+        let message = format!("the model gateway has no {}", request.uri().path());
+        return Ok(refuse(&gateway, exchange, Wire::Messages, &Fault::new(FaultKind::NotFound, message)));
     };
     if request.method() != Method::POST {
         let message = format!("{} takes POST, not {}", wire.path(), request.method());
-        return Ok(refuse(&door, exchange, wire, &Fault::new(FaultKind::InvalidRequest, message)));
+        return Ok(refuse(&gateway, exchange, wire, &Fault::new(FaultKind::InvalidRequest, message)));
     }
-    let answered = match read(&door, wire, request).await {
-        Ok(asked) => pass(&door, exchange, asked).await,
+    let answered = match read(&gateway, wire, request).await {
+        Ok(asked) => pass(&gateway, exchange, asked).await,
         Err(fault) => Err(fault),
     };
-    Ok(answered.unwrap_or_else(|fault| refuse(&door, exchange, wire, &fault)))
+    Ok(answered.unwrap_or_else(|fault| refuse(&gateway, exchange, wire, &fault)))
 }
 
 fn wire_of(path: &str) -> Option<Wire> {
@@ -59,15 +59,15 @@ pub(super) struct Asked {
     pub(super) query: Option<String>,
 }
 
-async fn read(door: &Door, wire: Wire, request: hyper::Request<Incoming>) -> Result<Asked, Fault> {
-    if let Some(reason) = door.stop_reason() {
+async fn read(gateway: &Gateway, wire: Wire, request: hyper::Request<Incoming>) -> Result<Asked, Fault> {
+    if let Some(reason) = gateway.stop_reason() {
         return Err(Fault::new(FaultKind::Permission, format!("fullsend: this run was stopped: {reason}")));
     }
     if let Some(encoding) = request.headers().get(CONTENT_ENCODING).filter(|value| *value != "identity") {
         let message = format!("the body is compressed ({encoding:?}); send it plain");
         return Err(Fault::new(FaultKind::InvalidRequest, message));
     }
-    let limits = door.limits;
+    let limits = gateway.limits;
     let (head, body) = request.into_parts();
     let collecting = Limited::new(body, limits.request_bytes).collect();
     let body = match tokio::time::timeout(limits.request_time, collecting).await {
@@ -87,18 +87,18 @@ async fn read(door: &Door, wire: Wire, request: hyper::Request<Incoming>) -> Res
     Ok(Asked { wire, request, body, headers: head.headers, query })
 }
 
-async fn pass(door: &Arc<Door>, exchange: u64, asked: Asked) -> Result<Answered, Fault> {
-    wait_for_start(door, exchange).await?;
-    let Asked { wire, request, body, headers, query } = judge_request(door, exchange, asked)?;
+async fn pass(gateway: &Arc<Gateway>, exchange: u64, asked: Asked) -> Result<Answered, Fault> {
+    wait_for_start(gateway, exchange).await?;
+    let Asked { wire, request, body, headers, query } = judge_request(gateway, exchange, asked)?;
     let asking = codec::ask_for_usage(wire, &body);
     let hides_usage = asking.is_some();
     let body = asking.map_or(body, Bytes::from);
-    let mut reservation = door
+    let mut reservation = gateway
         .ledger
         .reserve(&request, body.len())
         .await
         .map_err(|refusal| Fault::new(FaultKind::InvalidRequest, refusal.to_string()))?;
-    door.say(EgressEvent::ModelRequest {
+    gateway.say(ModelEvent::ModelRequest {
         exchange,
         wire: wire.name(),
         model: request.model.clone(),
@@ -108,7 +108,7 @@ async fn pass(door: &Arc<Door>, exchange: u64, asked: Asked) -> Result<Answered,
     });
     let outgoing =
         Outgoing { wire, request: &request, body: &body, headers: &headers, query: query.as_deref() };
-    let reply = match send(door, outgoing, &mut reservation).await {
+    let reply = match send(gateway, outgoing, &mut reservation).await {
         Ok(reply) => reply,
         Err(fault) => {
             reservation.release();
@@ -116,31 +116,35 @@ async fn pass(door: &Arc<Door>, exchange: u64, asked: Asked) -> Result<Answered,
         }
     };
     Ok(relay::relay(
-        relay::Underway { door: Arc::clone(door), exchange, wire, reservation, hides_usage },
+        relay::Underway { gateway: Arc::clone(gateway), exchange, wire, reservation, hides_usage },
         reply,
     )
     .await)
 }
 
 /// Hooks that do not run are noticed before the model is asked anything.
-async fn wait_for_start(door: &Door, exchange: u64) -> Result<(), Fault> {
-    let Some(start) = &door.start else { return Ok(()) };
+async fn wait_for_start(gateway: &Gateway, exchange: u64) -> Result<(), Fault> {
+    let Some(start) = &gateway.start else { return Ok(()) };
     start.wait().await.map_err(|NotStarted(patience)| {
         let reason =
             format!("the runtime's start hook did not reach the guard within {} s", patience.as_secs());
-        door.stop_by_judge(exchange, &reason);
+        gateway.stop_by_judge(exchange, &reason);
         Fault::new(FaultKind::Permission, format!("fullsend: {reason}"))
     })
 }
 
-async fn send(door: &Door, outgoing: Outgoing<'_>, reservation: &mut Reservation) -> Result<Reply, Fault> {
-    let leave = door.pace.wait().await.map_err(|broken| {
+async fn send(
+    gateway: &Gateway,
+    outgoing: Outgoing<'_>,
+    reservation: &mut Reservation,
+) -> Result<Reply, Fault> {
+    let leave = gateway.pace.wait().await.map_err(|broken| {
         let seconds = broken.retry_after.as_secs() + 1;
         let message = format!("fullsend: the model is too busy; nothing is sent to it for {seconds} s");
         Fault::new(FaultKind::Overloaded, message)
     })?;
     reservation.mark_sent();
-    let sent = tokio::time::timeout(door.limits.answer_idle, door.upstream.send(outgoing)).await;
+    let sent = tokio::time::timeout(gateway.limits.answer_idle, gateway.upstream.send(outgoing)).await;
     // An upstream that is out of reach is not a busy one: it does not slow the others down.
     let (status, retry_after) = match &sent {
         Ok(Ok(reply)) => (reply.status, reply.retry_after()),
@@ -148,12 +152,12 @@ async fn send(door: &Door, outgoing: Outgoing<'_>, reservation: &mut Reservation
     };
     if let Report::Opened(rest) = leave.report(status, retry_after) {
         let retry_after_ms = u64::try_from(rest.as_millis()).unwrap_or(u64::MAX);
-        door.say(EgressEvent::UpstreamResting { retry_after_ms });
+        gateway.say(ModelEvent::UpstreamResting { retry_after_ms });
     }
     match sent {
         Ok(Err(UpstreamError::NotRecorded(reason))) => {
             // Asking again would not help: the run ends here, and says why at every further request.
-            door.stop(&reason);
+            gateway.stop(&reason);
             Err(Fault::new(FaultKind::Permission, format!("fullsend: {reason}")))
         }
         Ok(sent) => sent.map_err(|error| Fault::new(FaultKind::Upstream, error.to_string())),
@@ -163,10 +167,10 @@ async fn send(door: &Door, outgoing: Outgoing<'_>, reservation: &mut Reservation
 
 /// Every tool result once more, whatever the runtime's own hooks did with it, and what stands beside them: runtimes tell of
 /// what runs in the background in messages of the user.
-fn judge_request(door: &Door, exchange: u64, asked: Asked) -> Result<Asked, Fault> {
+fn judge_request(gateway: &Gateway, exchange: u64, asked: Asked) -> Result<Asked, Fault> {
     let Asked { wire, request, body, headers, query } = asked;
     let calls: HashMap<&str, &ToolCall> = request.tool_calls().map(|call| (call.id.as_str(), call)).collect();
-    let mut outputs = Outputs::new(door.portioning);
+    let mut outputs = Outputs::new(gateway.portioning);
     let (mut replaced, mut portions) = (HashMap::new(), HashSet::new());
     let mut heed = |original: &str, judged: &Placed<'_>, verdict: Verdict| {
         let with = match verdict {
@@ -175,7 +179,7 @@ fn judge_request(door: &Door, exchange: u64, asked: Asked) -> Result<Asked, Faul
             Verdict::Replace(with) => with,
             Verdict::Deny(reason) => format!("[fullsend withheld this result: {reason}]"),
             Verdict::Stop(reason) => {
-                door.stop_by_judge(exchange, &reason);
+                gateway.stop_by_judge(exchange, &reason);
                 return Err(Fault::new(FaultKind::Permission, format!("fullsend: {reason}")));
             }
         };
@@ -190,7 +194,7 @@ fn judge_request(door: &Door, exchange: u64, asked: Asked) -> Result<Asked, Faul
         Ok(())
     };
     for result in request.tool_results() {
-        let (call, fresh) = (calls.get(result.id.as_str()).copied(), door.results.is_new(result));
+        let (call, fresh) = (calls.get(result.id.as_str()).copied(), gateway.results.is_new(result));
         let nothing = [String::new()];
         let parts = if result.parts.is_empty() { &nothing[..] } else { &result.parts[..] };
         for text in parts {
@@ -203,16 +207,16 @@ fn judge_request(door: &Door, exchange: u64, asked: Asked) -> Result<Asked, Faul
                 is_error: result.is_error,
                 fresh,
             };
-            heed(text, &placed, (door.judge)(&subject))?;
+            heed(text, &placed, (gateway.judge)(&subject))?;
         }
     }
     for text in request.user_texts() {
-        let fresh = door.results.is_new(&ToolResult {
+        let fresh = gateway.results.is_new(&ToolResult {
             id: String::new(),
             parts: vec![text.to_owned()],
             is_error: false,
         });
-        heed(text, &Placed::alone(text), (door.judge)(&Subject::UserText { text, fresh }))?;
+        heed(text, &Placed::alone(text), (gateway.judge)(&Subject::UserText { text, fresh }))?;
     }
     if replaced.is_empty() {
         return Ok(Asked { wire, request, body, headers, query });
@@ -223,9 +227,9 @@ fn judge_request(door: &Door, exchange: u64, asked: Asked) -> Result<Asked, Faul
     Ok(Asked { wire, request, body, headers, query })
 }
 
-fn refuse(door: &Door, exchange: u64, wire: Wire, fault: &Fault) -> Answered {
+fn refuse(gateway: &Gateway, exchange: u64, wire: Wire, fault: &Fault) -> Answered {
     let status = codec::fault_status(wire, fault);
-    door.say(EgressEvent::ModelRefused { exchange, status, reason: fault.message.clone() });
+    gateway.say(ModelEvent::ModelRefused { exchange, status, reason: fault.message.clone() });
     fault_answer(wire, fault)
 }
 

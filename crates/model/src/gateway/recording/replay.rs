@@ -2,7 +2,7 @@
 //! from then on.
 
 use super::{Exchange, RecordingError, Redact, VERSION, history};
-use crate::door::upstream::Outgoing;
+use crate::gateway::upstream::Outgoing;
 use crate::wire::answer::unfold;
 use crate::wire::codec::{self, FrameWriter};
 use std::collections::HashMap;
@@ -21,9 +21,9 @@ pub struct Replay {
 }
 
 /// An answer as it was recorded, in the form that was asked for.
-pub(in crate::door) struct Replayed {
-    pub(in crate::door) content_type: &'static str,
-    pub(in crate::door) answer: Vec<u8>,
+pub(in crate::gateway) struct Replayed {
+    pub(in crate::gateway) content_type: &'static str,
+    pub(in crate::gateway) answer: Vec<u8>,
 }
 
 impl Replay {
@@ -46,7 +46,7 @@ impl Replay {
         Ok(Self { directory: directory.to_owned(), redact, kept, served: Mutex::default() })
     }
 
-    pub(in crate::door) fn answer(&self, outgoing: &Outgoing<'_>) -> Result<Replayed, String> {
+    pub(in crate::gateway) fn answer(&self, outgoing: &Outgoing<'_>) -> Result<Replayed, String> {
         let history = history::digest(outgoing.wire, outgoing.request, &self.redact);
         let Some(exchanges) = self.kept.get(&history) else {
             return Err(format!(

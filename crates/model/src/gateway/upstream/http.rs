@@ -2,9 +2,9 @@
 //! of the client's headers only those that belong to the vendor's format go out.
 
 use super::{Outgoing, Reply, ReplyBody, UpstreamError};
-use crate::credentials::Source;
-use crate::dial::Dialer;
 use bytes::Bytes;
+use egress::credentials::Source;
+use egress::dial::Dialer;
 use http_body_util::Full;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::header::{

@@ -1,5 +1,5 @@
-//! The client of our own agent loop: it asks the model through the door. Blocking, plain HTTP/1.1 to an address, no name
-//! resolution, no TLS and no key: the door has those.
+//! The client of our own agent loop: it asks the model through the gateway. Blocking, plain HTTP/1.1 to an address, no name
+//! resolution, no TLS and no key: the gateway has those.
 
 mod http;
 
@@ -36,7 +36,7 @@ pub enum ClientError {
     /// The answer is not HTTP, or not in its format.
     Protocol(String),
     TooLarge,
-    /// The door or the model answered with an error.
+    /// The gateway or the model answered with an error.
     Fault {
         status: u16,
         fault: Fault,
@@ -48,9 +48,9 @@ impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connect { address, source } => {
-                write!(f, "cannot reach the model's door at {address}: {source}")
+                write!(f, "cannot reach the model gateway at {address}: {source}")
             }
-            Self::Send(source) => write!(f, "the request could not be sent to the model's door: {source}"),
+            Self::Send(source) => write!(f, "the request could not be sent to the model gateway: {source}"),
             Self::Read(source) => write!(f, "the answer of the model broke off: {source}"),
             Self::Protocol(reason) => write!(f, "the answer of the model cannot be read: {reason}"),
             Self::TooLarge => write!(f, "the answer of the model is larger than {MAX_ANSWER_BYTES} bytes"),

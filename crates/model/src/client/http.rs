@@ -1,4 +1,4 @@
-//! One POST over plain HTTP/1.1, and its answer's body in portions. Knows only what the door sends: a length, chunks, or
+//! One POST over plain HTTP/1.1, and its answer's body in portions. Knows only what the gateway sends: a length, chunks, or
 //! bytes until the end.
 
 use super::{Client, ClientError, MAX_ANSWER_BYTES};
@@ -38,7 +38,7 @@ pub(super) fn post(client: &Client, path: &str, body: &[u8]) -> Result<Reply, Cl
     );
     let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
     let mut reader = BufReader::new(stream);
-    // A door that refuses early answers before it has read the body: its answer says more than the failed write.
+    // A gateway that refuses early answers before it has read the body: its answer says more than the failed write.
     match (read_head(&mut reader), sent) {
         (Ok((status, content_type, framing)), _) => Ok(Reply { status, content_type, reader, framing }),
         (Err(_), Err(source)) => Err(ClientError::Send(source)),

@@ -1,4 +1,4 @@
-//! Whether the runtime's hooks are alive, as far as the door can see: it holds the model's first request until the start
+//! Whether the runtime's hooks are alive, as far as the gateway can see: it holds the model's first request until the start
 //! hook has reached the guard, and it tells tool results that are new from those that were in an earlier request, so
 //! that the judge can ask for the verdict of each new one.
 

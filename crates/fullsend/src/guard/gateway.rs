@@ -1,10 +1,10 @@
-//! What the guard answers to the model's door: every tool call is remembered before the agent sees it, every result is
+//! What the guard answers to the model gateway: every tool call is remembered before the agent sees it, every result is
 //! matched with its call's verdict and cleaned once more before the model sees it, every answer before the agent does.
 
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
 
-use egress::door::{Continued, HoldBack, Judge, Portioning, StartSignal, Subject, Verdict};
+use model::gateway::{Continued, HoldBack, Judge, Portioning, StartSignal, Subject, Verdict};
 use scan::{Category, Origin};
 use serde_json::Value as Json;
 
@@ -17,8 +17,8 @@ use crate::event::RunEvent;
 /// How long the model's first request waits for the start hook.
 const START_PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// What comes to the door as a result.
-struct AtDoor<'a> {
+/// What comes to the gateway as a result.
+struct AtGateway<'a> {
     place: &'a str,
     call: Option<&'a (String, Json)>,
     text: &'a str,
@@ -39,24 +39,24 @@ impl Guard {
         Arc::new(move || known.written().reach())
     }
 
-    /// The same guard, as the door asks it.
-    pub fn door_judge(&self) -> Judge {
+    /// The same guard, as the gateway asks it.
+    pub fn gateway_judge(&self) -> Judge {
         let guard = self.clone();
-        Arc::new(move |subject| guard.judge_at_door(subject))
+        Arc::new(move |subject| guard.judge_at_gateway(subject))
     }
 
-    /// What the door waits for before the first request.
+    /// What the gateway waits for before the first request.
     pub fn start_signal(&self) -> StartSignal {
         StartSignal { started: self.started.subscribe(), patience: START_PATIENCE }
     }
 
-    fn judge_at_door(&self, subject: &Subject<'_>) -> Verdict {
+    fn judge_at_gateway(&self, subject: &Subject<'_>) -> Verdict {
         match *subject {
             Subject::Text { text } => {
-                self.repeated_at_door(text).unwrap_or_else(|| self.answer_at_door(text))
+                self.repeated_at_gateway(text).unwrap_or_else(|| self.answer_at_gateway(text))
             }
-            Subject::Said { text } => self.repeated_at_door(text).unwrap_or(Verdict::Pass),
-            Subject::UserText { text, fresh } => self.user_text_at_door(text, fresh),
+            Subject::Said { text } => self.repeated_at_gateway(text).unwrap_or(Verdict::Pass),
+            Subject::UserText { text, fresh } => self.user_text_at_gateway(text, fresh),
             Subject::ToolCall { call_id, tool, input } => self.remember(call_id, tool, input),
             Subject::ToolResult { call_id, text, continued, is_error, fresh, .. } => {
                 if fresh && let Err(stop) = self.match_result(call_id, text, is_error) {
@@ -65,14 +65,14 @@ impl Guard {
                 let call = self.calls.lock().unwrap_or_else(PoisonError::into_inner).get(call_id);
                 let marked = is_error || dialect::habits(self.runtime).errors_are_marked;
                 let place = format!("result/{}", call.as_ref().map_or("unknown", |(tool, _)| tool));
-                let result = AtDoor { place: &place, call: call.as_ref(), text, continued, fresh };
-                self.result_at_door(&result, marked.then_some(!is_error))
+                let result = AtGateway { place: &place, call: call.as_ref(), text, continued, fresh };
+                self.result_at_gateway(&result, marked.then_some(!is_error))
             }
         }
     }
 
     /// The end of the run where the model says what only it was told: somebody made it.
-    fn repeated_at_door(&self, text: &str) -> Option<Verdict> {
+    fn repeated_at_gateway(&self, text: &str) -> Option<Verdict> {
         let opinion = match self.judge.repeats(text, "answer") {
             Ok(opinion) => opinion,
             Err(broke) => {
@@ -87,7 +87,7 @@ impl Guard {
         why.map(Verdict::Stop)
     }
 
-    fn answer_at_door(&self, text: &str) -> Verdict {
+    fn answer_at_gateway(&self, text: &str) -> Verdict {
         match self.judge.answer(text) {
             Ok(Cow::Borrowed(_)) => Verdict::Pass,
             Ok(Cow::Owned(clean)) => {
@@ -104,7 +104,7 @@ impl Guard {
     }
 
     /// A call that would be denied still passes: its hook tells the agent why, and the agent goes on. Where the runtime
-    /// asks no hook, the door asks everybody and denies it itself.
+    /// asks no hook, the gateway asks everybody and denies it itself.
     fn remember(&self, id: &str, tool: &str, input: &Json) -> Verdict {
         let hookless = dialect::habits(self.runtime).tools_without_hooks.contains(&tool);
         let ask = if hookless { Ask::Programs } else { Ask::BuiltIn };
@@ -133,18 +133,19 @@ impl Guard {
 
     /// What a command in the background printed is a result as well, in other clothes. In all else that the user is said to
     /// say, only the run's own values are masked: it was scanned on its way in.
-    fn user_text_at_door(&self, text: &str, fresh: bool) -> Verdict {
+    fn user_text_at_gateway(&self, text: &str, fresh: bool) -> Verdict {
         if dialect::habits(self.runtime).events.iter().any(|mark| text.contains(mark)) {
             let place = "result/event";
-            return self.result_at_door(&AtDoor { place, call: None, text, continued: None, fresh }, None);
+            return self
+                .result_at_gateway(&AtGateway { place, call: None, text, continued: None, fresh }, None);
         }
         let masked = self.mask(text);
         if masked == text { Verdict::Pass } else { Verdict::Replace(masked) }
     }
 
     /// What the hook after the call should have done already. A result that a hook could not keep back ends the run.
-    fn result_at_door(&self, result: &AtDoor<'_>, succeeded: Option<bool>) -> Verdict {
-        let AtDoor { place, call, text, continued, fresh } = *result;
+    fn result_at_gateway(&self, result: &AtGateway<'_>, succeeded: Option<bool>) -> Verdict {
+        let AtGateway { place, call, text, continued, fresh } = *result;
         let judged = self.judge.continued(text, continued, place).and_then(|(joined, began)| {
             let Passed { text: clean, mut opinion, withheld } =
                 self.judge.result(call, &joined, succeeded)?;

@@ -1,8 +1,8 @@
 //! What was recorded is replayed without a model, in any order; what was not fails loudly; and no secret is kept.
 
 use super::*;
-use crate::door::upstream::Outgoing;
-use crate::door::{Upstream, upstream};
+use crate::gateway::upstream::Outgoing;
+use crate::gateway::{Upstream, upstream};
 use crate::scripted::{Scenario, ScriptedModel};
 use crate::wire::answer::Fold;
 use crate::wire::codec::{self, FrameReader};

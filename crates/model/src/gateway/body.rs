@@ -1,4 +1,4 @@
-//! Bodies of the door's answers: whole, or fed by a task in portions. A fed body that is broken off breaks the
+//! Bodies of the gateway's answers: whole, or fed by a task in portions. A fed body that is broken off breaks the
 //! connection, so that no client takes half an answer for a whole one.
 
 use bytes::Bytes;

@@ -1,15 +1,15 @@
-//! Accepts connections on a socket that was made inside the sandbox and hands their requests to the door. Bounded in
+//! Accepts connections on a socket that was made inside the sandbox and hands their requests to the gateway. Bounded in
 //! connections and time; one connection that misbehaves ends alone.
 
-use super::Door;
+use super::Gateway;
 use super::exchange;
+use egress::proxy::{BoxStream, GatewayService};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -17,18 +17,18 @@ use tokio::task::{JoinHandle, JoinSet};
 const HEAD_TIME: Duration = Duration::from_secs(15);
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
-/// A door that is being served. Dropping it stops everything at once.
+/// A gateway that is being served. Dropping it stops everything at once.
 pub struct Serving {
     shutdown: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
 /// Must be called within a tokio runtime.
-pub fn start(listener: std::net::TcpListener, door: Arc<Door>) -> io::Result<Serving> {
+pub fn start(listener: std::net::TcpListener, gateway: Arc<Gateway>) -> io::Result<Serving> {
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
     let (shutdown, stopping) = watch::channel(false);
-    let task = tokio::spawn(accept(listener, door, stopping));
+    let task = tokio::spawn(accept(listener, gateway, stopping));
     Ok(Serving { shutdown, task })
 }
 
@@ -47,8 +47,8 @@ impl Drop for Serving {
     }
 }
 
-async fn accept(listener: TcpListener, door: Arc<Door>, mut stopping: watch::Receiver<bool>) {
-    let places = Arc::new(Semaphore::new(door.limits.connections));
+async fn accept(listener: TcpListener, gateway: Arc<Gateway>, mut stopping: watch::Receiver<bool>) {
+    let places = Arc::new(Semaphore::new(gateway.limits.connections));
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -56,7 +56,7 @@ async fn accept(listener: TcpListener, door: Arc<Door>, mut stopping: watch::Rec
             Some(_) = connections.join_next() => {}
             accepted = next(&listener, &places) => match accepted {
                 Ok((stream, place)) => {
-                    connections.spawn(connection(stream, Arc::clone(&door), stopping.clone(), place));
+                    connections.spawn(connection(stream, Arc::clone(&gateway), stopping.clone(), place));
                 }
                 // Out of descriptors, or the peer was gone already: neither is worth more than a pause.
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
@@ -85,11 +85,11 @@ async fn next(
 
 async fn connection(
     stream: TcpStream,
-    door: Arc<Door>,
+    gateway: Arc<Gateway>,
     mut stopping: watch::Receiver<bool>,
     _place: OwnedSemaphorePermit,
 ) {
-    let service = service_fn(move |request| exchange::answer(Arc::clone(&door), request));
+    let service = service_fn(move |request| exchange::answer(Arc::clone(&gateway), request));
     let serving = builder().serve_connection(TokioIo::new(stream), service);
     tokio::pin!(serving);
     let served = tokio::select! {
@@ -109,12 +109,13 @@ fn builder() -> http1::Builder {
     builder
 }
 
-/// One connection that did not come through a listener: the proxy brings those that ask it for the model.
-pub(crate) async fn serve_stream<S>(stream: S, door: Arc<Door>)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let service = service_fn(move |request| exchange::answer(Arc::clone(&door), request));
+/// Serves connections that did not come through a listener: the proxy brings those that ask it for the model.
+pub fn service(gateway: Arc<Gateway>) -> GatewayService {
+    Arc::new(move |stream| Box::pin(serve_stream(stream, Arc::clone(&gateway))))
+}
+
+async fn serve_stream(stream: BoxStream, gateway: Arc<Gateway>) {
+    let service = service_fn(move |request| exchange::answer(Arc::clone(&gateway), request));
     // What went wrong was told by the exchange.
     drop(builder().serve_connection(TokioIo::new(stream), service).await);
 }

@@ -1,4 +1,4 @@
-//! The door over real sockets: our own client on one side, the scripted model on the other.
+//! The gateway over real sockets: our own client on one side, the scripted model on the other.
 
 use super::*;
 use crate::client::{Client, ClientError};
@@ -13,9 +13,9 @@ use tokio::runtime::Runtime;
 
 struct Scene {
     address: SocketAddr,
-    events: Arc<Mutex<Vec<EgressEvent>>>,
+    events: Arc<Mutex<Vec<ModelEvent>>>,
     bodies: Arc<Mutex<Vec<Value>>>,
-    door: Arc<Door>,
+    gateway: Arc<Gateway>,
     serving: Option<Serving>,
     runtime: Runtime,
 }
@@ -24,14 +24,15 @@ struct Setting {
     budget: Budget,
     prices: PriceList,
     judge: Judge,
-    limits: DoorLimits,
+    limits: GatewayLimits,
     start: Option<StartSignal>,
 }
 
 impl Default for Setting {
     fn default() -> Self {
         let pace = PaceLimits { first_wait: Duration::from_millis(5), ..PaceLimits::default() };
-        let limits = DoorLimits { answer_idle: Duration::from_millis(400), pace, ..DoorLimits::default() };
+        let limits =
+            GatewayLimits { answer_idle: Duration::from_millis(400), pace, ..GatewayLimits::default() };
         Self {
             budget: Budget::default(),
             prices: PriceList::built_in(),
@@ -53,7 +54,7 @@ fn scene(scenario: &Value, setting: Setting) -> Scene {
     let known_results = HashSet::new();
     let on_event: OnEvent = Arc::new(move |event| seen.lock().unwrap().push(event));
     let upstream = Upstream::scripted(model);
-    let door = Arc::new(Door::new(DoorConfig {
+    let gateway = Arc::new(Gateway::new(GatewayConfig {
         upstream,
         budget,
         prices,
@@ -70,9 +71,9 @@ fn scene(scenario: &Value, setting: Setting) -> Scene {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let serving = {
         let _inside = runtime.enter();
-        super::start(listener, Arc::clone(&door)).unwrap()
+        super::start(listener, Arc::clone(&gateway)).unwrap()
     };
-    Scene { address, events, bodies, door, serving: Some(serving), runtime }
+    Scene { address, events, bodies, gateway, serving: Some(serving), runtime }
 }
 
 impl Scene {
@@ -80,11 +81,11 @@ impl Scene {
         Client::new(self.address, Wire::Messages).ask(request, &mut |_| {})
     }
 
-    fn events(&self) -> Vec<EgressEvent> {
+    fn events(&self) -> Vec<ModelEvent> {
         self.events.lock().unwrap().clone()
     }
 
-    /// The answer reaches the client before the door has settled it.
+    /// The answer reaches the client before the gateway has settled it.
     fn endings(&self, count: usize) -> Vec<Ending> {
         for _ in 0..200 {
             let endings: Vec<Ending> = self.events().iter().filter_map(ending).collect();
@@ -101,15 +102,15 @@ impl Scene {
         stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         stream.write_all(text.as_bytes()).unwrap();
         let mut answer = Vec::new();
-        // A connection that the door resets has said what it had to say.
+        // A connection that the gateway resets has said what it had to say.
         let _end = stream.read_to_end(&mut answer);
         String::from_utf8_lossy(&answer).into_owned()
     }
 }
 
-fn ending(event: &EgressEvent) -> Option<Ending> {
+fn ending(event: &ModelEvent) -> Option<Ending> {
     match event {
-        EgressEvent::ModelAnswer { ending, .. } => Some(*ending),
+        ModelEvent::ModelAnswer { ending, .. } => Some(*ending),
         _ => None,
     }
 }
@@ -155,7 +156,7 @@ fn both_deliveries_pass_and_are_counted() {
         scene.ask(&with_result(request("go", stream), "file")).unwrap();
     }
     assert_eq!(scene.endings(4), [Ending::Complete; 4]);
-    let usage = &scene.door.usage()["claude-sonnet-4-5"];
+    let usage = &scene.gateway.usage()["claude-sonnet-4-5"];
     assert_eq!(usage.requests, 4);
     assert_eq!(usage.usage, Usage { input: 600, output: 60, cache_read: 10, ..Usage::default() });
     // 600 at $3, 60 at $15 and 10 at $0.30 the million.
@@ -174,7 +175,7 @@ fn every_format_passes_and_is_counted_alike() {
         }
     }
     assert_eq!(scene.endings(6), [Ending::Complete; 6]);
-    let usage = &scene.door.usage()["claude-sonnet-4-5"];
+    let usage = &scene.gateway.usage()["claude-sonnet-4-5"];
     assert_eq!((usage.requests, usage.usage.input, usage.usage.cache_read), (6, 600, 30));
 }
 
@@ -188,12 +189,12 @@ fn a_chat_stream_that_did_not_ask_for_usage_is_counted_and_not_shown_it() {
     ));
     assert!(answer.contains("[DONE]") && !answer.contains("usage"), "{answer}");
     scene.endings(1);
-    assert_eq!(scene.door.usage()["gpt-5"].usage.output, 10);
+    assert_eq!(scene.gateway.usage()["gpt-5"].usage.output, 10);
 }
 
 #[test]
 fn bad_requests_are_refused_in_the_vendors_form_and_cost_nothing() {
-    let limits = DoorLimits { request_bytes: 100, ..DoorLimits::default() };
+    let limits = GatewayLimits { request_bytes: 100, ..GatewayLimits::default() };
     let scene = scene(&plain(), Setting { limits, ..Setting::default() });
     let post = |path: &str, headers: &str, body: &str| {
         let length = body.len();
@@ -215,7 +216,7 @@ fn bad_requests_are_refused_in_the_vendors_form_and_cost_nothing() {
     }
     assert!(scene.raw("\0\0\0garbage\r\n\r\n").starts_with("HTTP/1.1 400"));
     assert!(scene.bodies.lock().unwrap().is_empty());
-    assert!(scene.door.usage().is_empty());
+    assert!(scene.gateway.usage().is_empty());
 }
 
 #[test]
@@ -263,7 +264,7 @@ fn a_stop_ends_this_request_and_all_later_ones() {
         );
         assert!(!error.is_passing());
     }
-    assert!(scene.events().iter().any(|event| matches!(event, EgressEvent::Stop { .. })));
+    assert!(scene.events().iter().any(|event| matches!(event, ModelEvent::Stop { .. })));
     assert!(scene.bodies.lock().unwrap().is_empty());
 }
 
@@ -315,7 +316,7 @@ fn only_new_results_are_fresh() {
         scene.ask(&with_result(request("go", true), "one")).unwrap();
     }
     assert_eq!(*fresh.lock().unwrap(), [("one".to_owned(), true), ("one".to_owned(), false)]);
-    assert_eq!(scene.door.seen_results().len(), 2, "the result, and the words of the user");
+    assert_eq!(scene.gateway.seen_results().len(), 2, "the result, and the words of the user");
 }
 
 #[test]
@@ -339,7 +340,7 @@ fn a_start_hook_that_never_comes_stops_the_run() {
     let scene = scene(&plain(), Setting { start, ..Setting::default() });
     let error = scene.ask(&request("go", true)).unwrap_err().to_string();
     assert!(error.contains("start hook did not reach"), "{error}");
-    assert!(scene.events().iter().any(|event| matches!(event, EgressEvent::Stop { .. })));
+    assert!(scene.events().iter().any(|event| matches!(event, ModelEvent::Stop { .. })));
     assert!(scene.bodies.lock().unwrap().is_empty());
     drop(hook);
 }
@@ -373,20 +374,20 @@ fn a_storm_of_refusals_reaches_the_upstream_only_so_often() {
         open_for: Duration::from_secs(60),
         ..PaceLimits::default()
     };
-    let limits = DoorLimits { pace, ..DoorLimits::default() };
+    let limits = GatewayLimits { pace, ..GatewayLimits::default() };
     let scenario = json!({"turns": [[{"error": 529, "times": 100}]]});
     let scene = scene(&scenario, Setting { limits, ..Setting::default() });
     let asks = (0..20).map(|_| scene.ask(&request("go", true)).unwrap_err());
     assert!(asks.into_iter().all(|error| matches!(error, ClientError::Fault { status: 529, .. })));
     assert_eq!(scene.bodies.lock().unwrap().len(), 3);
-    let resting = |event: &&EgressEvent| matches!(event, EgressEvent::UpstreamResting { .. });
+    let resting = |event: &&ModelEvent| matches!(event, ModelEvent::UpstreamResting { .. });
     assert_eq!(scene.events().iter().filter(resting).count(), 1);
 }
 
 #[test]
 fn a_client_that_goes_away_is_noticed_while_the_model_is_silent() {
     let scenario = json!({"turns": [[{"text": "half"}, {"sleep_ms": 60_000}]]});
-    let limits = DoorLimits { answer_idle: Duration::from_secs(60), ..DoorLimits::default() };
+    let limits = GatewayLimits { answer_idle: Duration::from_secs(60), ..GatewayLimits::default() };
     let scene = scene(&scenario, Setting { limits, ..Setting::default() });
     let body = crate::wire::codec::write_request(Wire::Messages, &request("go", true)).to_string();
     let mut stream = TcpStream::connect(scene.address).unwrap();
@@ -437,14 +438,14 @@ fn eight_at_once_never_spend_more_than_the_budget() {
         asks.into_iter().flat_map(|ask| ask.join().unwrap()).collect()
     });
     let passed = outcomes.iter().filter(|passed| **passed).count();
-    let spent = scene.door.usage()["claude-sonnet-4-5"].cost.unwrap();
+    let spent = scene.gateway.usage()["claude-sonnet-4-5"].cost.unwrap();
     assert!(spent <= most, "{spent}");
     // Five times $0.018 fit; a sixth would not.
     assert_eq!(passed, 5, "{spent}");
     let events = scene.events();
-    let count = |wanted: fn(&EgressEvent) -> bool| events.iter().filter(|event| wanted(event)).count();
-    assert_eq!(count(|event| matches!(event, EgressEvent::BudgetWarning { .. })), 1);
-    assert_eq!(count(|event| matches!(event, EgressEvent::BudgetSpent { .. })), 1);
+    let count = |wanted: fn(&ModelEvent) -> bool| events.iter().filter(|event| wanted(event)).count();
+    assert_eq!(count(|event| matches!(event, ModelEvent::BudgetWarning { .. })), 1);
+    assert_eq!(count(|event| matches!(event, ModelEvent::BudgetSpent { .. })), 1);
     let error = scene.ask(&request("more", true)).unwrap_err().to_string();
     assert!(error.contains("$0.0900 of $0.1000 are spent") && error.contains("`budget`"), "{error}");
 }

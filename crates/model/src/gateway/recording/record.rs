@@ -1,7 +1,7 @@
 //! Keeps what passes: each whole answer with its request, one file each, redacted before it is written.
 
 use super::{Exchange, RecordingError, Redact, VERSION, history};
-use crate::door::upstream::Outgoing;
+use crate::gateway::upstream::Outgoing;
 use crate::wire::answer::Fold;
 use crate::wire::codec::{self, FrameReader};
 use crate::wire::sse::Decoder;
@@ -34,7 +34,7 @@ impl Recorder {
     }
 
     /// Hears the answer to this request.
-    pub(in crate::door) fn tap(self: &Arc<Self>, outgoing: &Outgoing<'_>, is_stream: bool) -> Tap {
+    pub(in crate::gateway) fn tap(self: &Arc<Self>, outgoing: &Outgoing<'_>, is_stream: bool) -> Tap {
         let request = (self.redact)(&String::from_utf8_lossy(outgoing.body));
         let exchange = Exchange {
             v: VERSION,
@@ -56,7 +56,7 @@ impl Recorder {
 }
 
 /// One answer while it passes. Only one that came to its end is kept.
-pub(in crate::door) struct Tap {
+pub(in crate::gateway) struct Tap {
     recorder: Arc<Recorder>,
     wire: Wire,
     is_stream: bool,
@@ -65,7 +65,7 @@ pub(in crate::door) struct Tap {
 }
 
 impl Tap {
-    pub(in crate::door) fn hear(&mut self, portion: &Bytes) {
+    pub(in crate::gateway) fn hear(&mut self, portion: &Bytes) {
         if self.bytes.len() + portion.len() > MAX_ANSWER_BYTES {
             self.exchange = None;
         } else if self.exchange.is_some() {
@@ -74,7 +74,7 @@ impl Tap {
     }
 
     /// A recording that cannot be written is missed when it is replayed; the run goes on.
-    pub(in crate::door) fn end(&mut self) {
+    pub(in crate::gateway) fn end(&mut self) {
         let (Some(mut exchange), Some(mut answer)) = (self.exchange.take(), self.answer()) else { return };
         redact_answer(&mut answer, &self.recorder.redact);
         exchange.answer = codec::write_answer(self.wire, &answer);

@@ -1,10 +1,10 @@
 //! The upstream over real TLS sockets, against servers that behave and servers that do not.
 
 use super::*;
-use crate::credentials::{Secret, Source};
-use crate::dial::Dialer;
-use crate::dial::testing::Authority;
-use crate::resolver::FixedResolver;
+use egress::credentials::{Secret, Source};
+use egress::dial::Dialer;
+use egress::dial::testing::Authority;
+use egress::resolver::FixedResolver;
 use hyper::header::HeaderName;
 use std::sync::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

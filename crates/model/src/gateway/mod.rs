@@ -1,4 +1,4 @@
-//! The model's door: the one way from the sandbox to the model. Every request and every answer passes here, whichever
+//! The model gateway: the one way from the sandbox to the model. Every request and every answer passes here, whichever
 //! runtime sent it; here they are bounded, judged, counted and paid for. It holds the key and never gives it inwards.
 
 mod body;
@@ -24,11 +24,10 @@ pub use liveness::{ResultDigest, StartSignal};
 pub use pace::PaceLimits;
 pub use portions::{Continued, Portion, Portioning};
 pub use price::{Money, PriceList};
-pub(crate) use serve::serve_stream;
-pub use serve::{Serving, start};
+pub use serve::{Serving, service, start};
 pub use upstream::Upstream;
 
-use crate::event::{EgressEvent, OnEvent};
+use crate::event::{ModelEvent, OnEvent};
 use ledger::Ledger;
 use liveness::SeenResults;
 use pace::Pace;
@@ -37,7 +36,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-pub struct DoorConfig {
+pub struct GatewayConfig {
     pub upstream: Upstream,
     pub budget: Budget,
     pub prices: PriceList,
@@ -45,15 +44,15 @@ pub struct DoorConfig {
     pub hold_back: HoldBack,
     pub portioning: Portioning,
     pub on_event: OnEvent,
-    pub limits: DoorLimits,
+    pub limits: GatewayLimits,
     /// `None`: a runtime without a start hook.
     pub start: Option<StartSignal>,
-    /// Results of a conversation that is resumed; see `Door::seen_results`.
+    /// Results of a conversation that is resumed; see `Gateway::seen_results`.
     pub known_results: HashSet<ResultDigest>,
 }
 
-impl DoorConfig {
-    /// Without budget, judge and start signal; set what is wanted and take the rest by `..DoorConfig::new(…)`.
+impl GatewayConfig {
+    /// Without budget, judge and start signal; set what is wanted and take the rest by `..GatewayConfig::new(…)`.
     pub fn new(upstream: Upstream, on_event: OnEvent) -> Self {
         Self {
             upstream,
@@ -63,7 +62,7 @@ impl DoorConfig {
             hold_back: Arc::new(|| 0),
             portioning: Portioning::NONE,
             on_event,
-            limits: DoorLimits::default(),
+            limits: GatewayLimits::default(),
             start: None,
             known_results: HashSet::new(),
         }
@@ -71,7 +70,7 @@ impl DoorConfig {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct DoorLimits {
+pub struct GatewayLimits {
     pub connections: usize,
     pub request_bytes: usize,
     /// Of an answer that is not streamed.
@@ -85,7 +84,7 @@ pub struct DoorLimits {
     pub pace: PaceLimits,
 }
 
-impl Default for DoorLimits {
+impl Default for GatewayLimits {
     fn default() -> Self {
         Self {
             connections: 256,
@@ -99,14 +98,14 @@ impl Default for DoorLimits {
     }
 }
 
-pub struct Door {
+pub struct Gateway {
     upstream: Upstream,
     ledger: Arc<Ledger>,
     judge: Judge,
     hold_back: HoldBack,
     portioning: Portioning,
     on_event: OnEvent,
-    limits: DoorLimits,
+    limits: GatewayLimits,
     pace: Pace,
     start: Option<StartSignal>,
     results: SeenResults,
@@ -115,9 +114,9 @@ pub struct Door {
     stopped: Mutex<Option<String>>,
 }
 
-impl Door {
-    pub fn new(config: DoorConfig) -> Self {
-        let DoorConfig {
+impl Gateway {
+    pub fn new(config: GatewayConfig) -> Self {
+        let GatewayConfig {
             upstream,
             budget,
             prices,
@@ -155,7 +154,7 @@ impl Door {
         self.ledger.refused()
     }
 
-    /// Every tool result that passed, for the door of a later run that goes on with the same conversation.
+    /// Every tool result that passed, for the gateway of a later run that goes on with the same conversation.
     pub fn seen_results(&self) -> HashSet<ResultDigest> {
         self.results.all()
     }
@@ -171,14 +170,14 @@ impl Door {
 
     fn stop_by_judge(&self, exchange: u64, reason: &str) {
         self.stop(reason);
-        self.say(EgressEvent::Stop { exchange, reason: reason.to_owned() });
+        self.say(ModelEvent::Stop { exchange, reason: reason.to_owned() });
     }
 
     fn next_exchange(&self) -> u64 {
         self.exchanges.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    fn say(&self, event: EgressEvent) {
+    fn say(&self, event: ModelEvent) {
         (self.on_event)(event);
     }
 }

@@ -2,7 +2,7 @@
 //! the most that it can cost before it passes, so that spending never exceeds the budget, however many run at once.
 
 use super::price::{Money, Price, PriceList};
-use crate::event::{EgressEvent, OnEvent};
+use crate::event::{ModelEvent, OnEvent};
 use crate::wire::{Block, Request, Usage};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -198,7 +198,7 @@ impl Ledger {
         };
         self.settled.notify_waiters();
         if let Some(spent) = warning {
-            (self.on_event)(EgressEvent::BudgetWarning { spent });
+            (self.on_event)(ModelEvent::BudgetWarning { spent });
         }
         cost
     }
@@ -220,7 +220,7 @@ impl Ledger {
             first.then_some(spent)
         };
         if let Some(spent) = spent {
-            (self.on_event)(EgressEvent::BudgetSpent { spent });
+            (self.on_event)(ModelEvent::BudgetSpent { spent });
         }
     }
 

@@ -1,16 +1,16 @@
-//! The model's door of one run: which provider, which upstream, which budget.
+//! The model gateway of one run: which provider, which upstream, which budget.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use egress::credentials::Source;
 use egress::dial::{Dialer, Roots};
-use egress::door::recording::{Recorder, RecordingError, Redact, Replay};
-use egress::door::upstream::{HttpConfig, HttpUpstream, KeyHeader};
-use egress::door::{Budget, Door, DoorConfig, Money, Upstream};
-use egress::event::EgressEvent;
 use egress::resolver::SystemResolver;
-use egress::scripted::{Scenario, ScenarioError, ScriptedModel};
+use model::event::ModelEvent;
+use model::gateway::recording::{Recorder, RecordingError, Redact, Replay};
+use model::gateway::upstream::{HttpConfig, HttpUpstream, KeyHeader};
+use model::gateway::{Budget, Gateway, GatewayConfig, Money, Upstream};
+use model::scripted::{Scenario, ScenarioError, ScriptedModel};
 
 use super::Surroundings;
 use crate::check::Checked;
@@ -70,30 +70,36 @@ impl std::fmt::Display for ModelError {
 
 impl std::error::Error for ModelError {}
 
-pub fn door(checked: &Checked, around: &Surroundings<'_>) -> Result<Arc<Door>, ModelError> {
+pub fn open(checked: &Checked, around: &Surroundings<'_>) -> Result<Arc<Gateway>, ModelError> {
     let provider =
         checked.providers.iter().find(|file| file.inference_capable()).ok_or(ModelError::NoProvider)?;
     let (emit, guard) = (around.emit.clone(), around.guard.clone());
     let on_event = Arc::new(move |event| {
-        if let EgressEvent::Stop { reason, .. } = &event {
+        if let ModelEvent::Stop { reason, .. } = &event {
             guard.stop(reason);
         }
         emit.emit(RunEvent::Model { event: serde_json::to_value(event).unwrap_or_default() });
     });
-    let (budget, judge) = (budget(checked), around.guard.door_judge());
+    let (budget, judge) = (budget(checked), around.guard.gateway_judge());
     let start = Some(around.guard.start_signal());
     let upstream = recorded(provider, around)?;
     let portioning = around.guard.portioning();
     let hold_back = around.guard.hold_back();
-    let config =
-        DoorConfig { budget, judge, hold_back, portioning, start, ..DoorConfig::new(upstream, on_event) };
+    let config = GatewayConfig {
+        budget,
+        judge,
+        hold_back,
+        portioning,
+        start,
+        ..GatewayConfig::new(upstream, on_event)
+    };
     priced(checked, &config)?;
-    Ok(Arc::new(Door::new(config)))
+    Ok(Arc::new(Gateway::new(config)))
 }
 
 /// A model that the harness or the agent names must have a price when dollars are counted. Where neither names one, the
-/// door sees it in the first request.
-fn priced(checked: &Checked, config: &DoorConfig) -> Result<(), ModelError> {
+/// gateway sees it in the first request.
+fn priced(checked: &Checked, config: &GatewayConfig) -> Result<(), ModelError> {
     let harness = &checked.resolved.harness;
     let about = checked.agent.frontmatter.as_ref();
     let named = harness.model.as_ref().or(about.and_then(|about| about.model.as_ref()));

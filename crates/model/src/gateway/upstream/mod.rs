@@ -7,11 +7,11 @@ mod tests;
 pub use http::{HttpConfig, HttpUpstream, KeyHeader, UrlError};
 
 use super::recording::{Recorder, Replay, Tap};
-use crate::credentials::SourceError;
-use crate::dial::DialError;
 use crate::scripted::{Emission, ScriptedAnswer, ScriptedModel};
 use crate::wire::{Request, Wire};
 use bytes::Bytes;
+use egress::credentials::SourceError;
+use egress::dial::DialError;
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::Incoming;

@@ -1,0 +1,52 @@
+//! What the gateway reports: small plain facts, in the order in which they happened. The program wraps them into its own
+//! events; nothing here prints or stores them.
+
+use crate::gateway::price::Money;
+use crate::wire::Usage;
+use serde::Serialize;
+use std::sync::Arc;
+
+pub type OnEvent = Arc<dyn Fn(ModelEvent) + Send + Sync>;
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ModelEvent {
+    /// A model request passed every check and goes to the upstream.
+    ModelRequest { exchange: u64, wire: &'static str, model: String, turn: usize, tools: usize, bytes: usize },
+    /// The upstream's answer was delivered, or as much of it as came.
+    ModelAnswer {
+        exchange: u64,
+        /// As the answer names it.
+        model: String,
+        status: u16,
+        ending: Ending,
+        usage: Usage,
+        /// `None`: this model has no price.
+        cost: Option<Money>,
+        duration_ms: u64,
+    },
+    /// A model request that did not reach the upstream.
+    ModelRefused { exchange: u64, status: u16, reason: String },
+    /// Four fifths of the budget are spent.
+    BudgetWarning { spent: String },
+    /// The budget is spent; no further request passes.
+    BudgetSpent { spent: String },
+    /// The upstream is too busy; nothing is sent to it until then.
+    UpstreamResting { retry_after_ms: u64 },
+    /// The judge wants the run to end. The gateway passes nothing from here on.
+    Stop { exchange: u64, reason: String },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    Complete,
+    /// The upstream answered with an error status, or with an error inside its stream.
+    Fault,
+    /// The upstream's answer broke off, or was not in its format.
+    Cut,
+    /// The client went away first.
+    ClientGone,
+    /// The judge stopped it.
+    Stopped,
+}
