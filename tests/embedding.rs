@@ -145,7 +145,7 @@ fn said(outcome: &Outcome) -> Json {
     let words: String =
         conversation.map(|file| String::from_utf8_lossy(&file.contents).into_owned()).collect();
     json!({
-        "kind": outcome.kind.word(), "exit_code": outcome.exit_code, "reason": outcome.reason,
+        "kind": outcome.kind().as_str(), "exit_code": outcome.exit().code(), "reason": outcome.reason,
         "directory": outcome.directory.as_deref().map(Path::to_string_lossy),
         "result": read("agent-result.json"), "reply": read("reply.json"), "conversation": words,
     })

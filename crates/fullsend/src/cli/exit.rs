@@ -1,53 +1,6 @@
-//! The exit codes, and the one error type that commands return: what failed, and what to try.
+//! The one error type that commands return: what failed, and what to try. The exit codes are in `event/exit.rs`.
 
-/// Why the program ends. The numbers are a contract with CI.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    Done = 0,
-    Failed = 1,
-    Usage = 2,
-    Invalid = 3,
-    Missing = 4,
-    OutputInvalid = 5,
-    Security = 6,
-    Budget = 7,
-    SandboxUnavailable = 8,
-    Nothing = 9,
-    Paused = 10,
-    Bug = 70,
-    Timeout = 124,
-    Interrupted = 130,
-    Terminated = 143,
-}
-
-impl Exit {
-    const ALL: &[Self] = &[
-        Self::Done,
-        Self::Failed,
-        Self::Usage,
-        Self::Invalid,
-        Self::Missing,
-        Self::OutputInvalid,
-        Self::Security,
-        Self::Budget,
-        Self::SandboxUnavailable,
-        Self::Nothing,
-        Self::Paused,
-        Self::Bug,
-        Self::Timeout,
-        Self::Interrupted,
-        Self::Terminated,
-    ];
-
-    pub fn code(self) -> u8 {
-        self as u8
-    }
-
-    /// A code that is not in the contract is our bug.
-    pub fn from_code(code: u8) -> Self {
-        Self::ALL.iter().copied().find(|exit| exit.code() == code).unwrap_or(Self::Bug)
-    }
-}
+pub use crate::event::exit::Exit;
 
 /// A command that could not do its work.
 #[derive(Debug)]

@@ -135,7 +135,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     if let Some(label) = &outcome.review_label {
         tell_ci(label)?;
     }
-    Ok(Exit::from_code(outcome.exit_code))
+    Ok(outcome.exit())
 }
 
 /// Everything that `check` asks, with the variables that a run needs.
@@ -168,11 +168,11 @@ fn recording(arguments: &Arguments) -> Option<Recording> {
 /// The first real error is the last line.
 fn conclude(outcome: &Outcome, arguments: &Arguments) {
     let directory = outcome.directory.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-    let word = outcome.kind.word();
-    if outcome.exit_code == 0 && !arguments.quiet {
+    let word = outcome.kind().as_str();
+    if outcome.exit() == Exit::Done && !arguments.quiet {
         super::talk(&format!("{word}: {directory}\n"));
     }
-    if outcome.exit_code != 0 {
+    if outcome.exit() != Exit::Done {
         super::talk(&format!("record: {directory}\nfullsend: {word}: {}\n", outcome.reason));
     }
 }

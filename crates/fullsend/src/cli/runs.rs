@@ -100,7 +100,7 @@ fn list(runs: &Path, as_json: bool) -> Result<Exit, Failure> {
         let (outcome, harness, started) = match &record {
             Ok(record) => {
                 let word = match record.outcome {
-                    Some(outcome) => outcome.word(),
+                    Some(outcome) => outcome.as_str(),
                     None if matches!(run.is_alive(), Ok(true)) => "running",
                     None => "died",
                 };

@@ -2,6 +2,7 @@
 //! may use it. Console, JSON, records and annotations are renderers of this stream.
 
 pub mod clock;
+pub mod exit;
 pub mod log;
 pub mod outcome;
 

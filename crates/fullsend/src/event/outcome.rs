@@ -1,8 +1,11 @@
-//! How a run ends, and the exit code that says so to CI.
+//! How a run ends. `EndCause` says why; it decides the outcome that the record shows and the exit code that CI sees.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::exit::Exit;
+
+/// How a run ended, as its record says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeKind {
@@ -23,8 +26,108 @@ pub enum OutcomeKind {
     Internal,
 }
 
+/// Why a run ended. Each cause has one outcome and one exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndCause {
+    /// The output passed every check and was published.
+    Completed,
+    /// The pre-script found nothing to do.
+    Skipped,
+    /// The agent ended with nothing done.
+    NoOutput,
+    /// The agent ended with nothing done, and the guard had denied some of its calls.
+    Denied,
+    /// The agent ended with a question instead of output.
+    Asked,
+    /// The output violates its schema, or the validation script rejects it, after the last attempt.
+    InvalidOutput,
+    AgentFailed,
+    Timeout,
+    BudgetSpent,
+    /// The guard stopped the run.
+    SecurityStop,
+    SandboxUnavailable,
+    /// The harness or its configuration is wrong.
+    ConfigurationInvalid,
+    /// A variable, a credential, a program or another prerequisite is missing.
+    PrerequisiteMissing,
+    /// The pre-script, the validation script or an API server failed.
+    ScriptFailed,
+    PostScriptFailed,
+    /// A person stopped the run.
+    Interrupted,
+    /// The system stopped the run.
+    Terminated,
+    /// A bug in fullsend, or a disk that cannot be written.
+    Internal,
+}
+
+impl EndCause {
+    pub const ALL: [Self; 18] = [
+        Self::Completed,
+        Self::Skipped,
+        Self::NoOutput,
+        Self::Denied,
+        Self::Asked,
+        Self::InvalidOutput,
+        Self::AgentFailed,
+        Self::Timeout,
+        Self::BudgetSpent,
+        Self::SecurityStop,
+        Self::SandboxUnavailable,
+        Self::ConfigurationInvalid,
+        Self::PrerequisiteMissing,
+        Self::ScriptFailed,
+        Self::PostScriptFailed,
+        Self::Interrupted,
+        Self::Terminated,
+        Self::Internal,
+    ];
+
+    pub fn outcome(self) -> OutcomeKind {
+        match self {
+            Self::Completed => OutcomeKind::Completed,
+            Self::Skipped => OutcomeKind::Skipped,
+            Self::NoOutput => OutcomeKind::NoOutput,
+            Self::Denied => OutcomeKind::Denied,
+            Self::Asked => OutcomeKind::Asked,
+            Self::InvalidOutput => OutcomeKind::InvalidOutput,
+            Self::AgentFailed => OutcomeKind::AgentFailed,
+            Self::Timeout => OutcomeKind::Timeout,
+            Self::BudgetSpent => OutcomeKind::Budget,
+            Self::SecurityStop => OutcomeKind::SecurityStop,
+            Self::SandboxUnavailable => OutcomeKind::SandboxUnavailable,
+            Self::ConfigurationInvalid | Self::PrerequisiteMissing | Self::ScriptFailed => {
+                OutcomeKind::SetupFailed
+            }
+            Self::PostScriptFailed => OutcomeKind::PostScriptFailed,
+            Self::Interrupted | Self::Terminated => OutcomeKind::Interrupted,
+            Self::Internal => OutcomeKind::Internal,
+        }
+    }
+
+    /// The exit code of a run. The numbers are in `exit.rs`.
+    pub fn exit(self) -> Exit {
+        match self {
+            Self::Completed | Self::Skipped => Exit::Done,
+            Self::AgentFailed | Self::ScriptFailed | Self::PostScriptFailed => Exit::Failed,
+            Self::ConfigurationInvalid => Exit::Invalid,
+            Self::PrerequisiteMissing => Exit::Missing,
+            Self::InvalidOutput => Exit::OutputInvalid,
+            Self::SecurityStop => Exit::Security,
+            Self::BudgetSpent => Exit::Budget,
+            Self::SandboxUnavailable => Exit::SandboxUnavailable,
+            Self::NoOutput | Self::Denied | Self::Asked => Exit::Nothing,
+            Self::Internal => Exit::Bug,
+            Self::Timeout => Exit::Timeout,
+            Self::Interrupted => Exit::Interrupted,
+            Self::Terminated => Exit::Terminated,
+        }
+    }
+}
+
 impl OutcomeKind {
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Completed => "completed",
             Self::Skipped => "skipped",

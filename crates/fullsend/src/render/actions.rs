@@ -42,7 +42,7 @@ pub fn annotations(events: &[Envelope]) -> Vec<String> {
             RunEvent::RunFinished { outcome, reason, .. }
                 if !matches!(outcome, OutcomeKind::Completed | OutcomeKind::Skipped) =>
             {
-                errors.push((0, format!("{}: {reason}", outcome.word())));
+                errors.push((0, format!("{}: {reason}", outcome.as_str())));
             }
             RunEvent::Finding(Finding { place, rule, severity, line, excerpt, .. }) => {
                 let text = format!("{severity} {rule} in {place}, line {line}: {excerpt}");
@@ -82,7 +82,7 @@ fn data(text: &str) -> String {
 /// The story as a block that Markdown does not read: what an agent wrote stays text.
 pub fn summary(events: &[Envelope]) -> String {
     let record = crate::record::fold(events);
-    let outcome = record.outcome.map_or("not ended", |outcome| outcome.word());
+    let outcome = record.outcome.map_or("not ended", |outcome| outcome.as_str());
     let mut text = story::story(events).replace("```", "'''");
     if text.len() > MAX_SUMMARY {
         text.truncate(text.floor_char_boundary(MAX_SUMMARY));
@@ -119,7 +119,7 @@ mod tests {
         let mut all: Vec<RunEvent> = (0..30).map(denied).collect();
         all.push(RunEvent::RunFinished {
             outcome: OutcomeKind::Timeout,
-            exit_code: 124,
+            exit_code: crate::event::outcome::EndCause::Timeout.exit().code(),
             reason: "out of time".to_owned(),
         });
         let made = annotations(&events(all));

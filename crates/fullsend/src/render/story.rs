@@ -27,7 +27,7 @@ pub fn story(events: &[Envelope]) -> String {
 }
 
 fn headline(record: &Record) -> String {
-    let outcome = record.outcome.map_or("not ended", |outcome| outcome.word());
+    let outcome = record.outcome.map_or("not ended", |outcome| outcome.as_str());
     let mut text = format!("{} ({}) {}\n", record.harness, record.runtime, record.run_id);
     text.push_str(&format!("  {outcome}"));
     if let Some(code) = record.exit_code {

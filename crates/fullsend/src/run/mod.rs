@@ -23,7 +23,8 @@ use crate::bootstrap::{self, Ready};
 use crate::cancel::Cancel;
 use crate::check::Checked;
 use crate::event::log::Emitter;
-use crate::event::outcome::OutcomeKind;
+use crate::event::exit::Exit;
+use crate::event::outcome::{EndCause, OutcomeKind};
 use crate::event::{Envelope, RunEvent, Step};
 use crate::guard::confirm::Asker;
 use crate::harness::Harness;
@@ -81,8 +82,7 @@ pub struct Request {
 /// How a run ended.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    pub kind: OutcomeKind,
-    pub exit_code: u8,
+    pub cause: EndCause,
     pub reason: String,
     /// The run's directory, if it came to have one.
     pub directory: Option<PathBuf>,
@@ -97,25 +97,26 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Nothing was started: the caller could not even ask for a run.
-    pub fn not_begun(exit_code: u8, reason: &str) -> Self {
-        let (kind, reason) = (OutcomeKind::SetupFailed, reason.to_owned());
-        let (directory, review_label, artifacts, conversation) = (None, None, None, None);
-        let kept = Vec::new();
-        Self { kind, exit_code, reason, directory, review_label, artifacts, conversation, kept }
-    }
-
-    fn completed(artifacts: Artifacts) -> Self {
+    /// A run that left nothing behind.
+    pub fn ended(cause: EndCause, reason: impl Into<String>) -> Self {
         Self {
-            kind: OutcomeKind::Completed,
-            exit_code: 0,
-            reason: String::new(),
+            cause,
+            reason: reason.into(),
             directory: None,
             review_label: None,
-            artifacts: Some(artifacts),
+            artifacts: None,
             conversation: None,
             kept: Vec::new(),
         }
+    }
+
+    /// How it ended, as the record says it.
+    pub fn kind(&self) -> OutcomeKind {
+        self.cause.outcome()
+    }
+
+    pub fn exit(&self) -> Exit {
+        self.cause.exit()
     }
 }
 
@@ -166,18 +167,20 @@ pub fn run(mut request: Request, cancel: &Cancel) -> Outcome {
         None => ended,
     };
     let mut outcome = match ended {
-        Ok(artifacts) => Outcome::completed(artifacts),
+        Ok(artifacts) => {
+            Outcome { artifacts: Some(artifacts), ..Outcome::ended(EndCause::Completed, "") }
+        }
         Err(stop) => stop.outcome(None),
     };
-    if let Some(label) = review_label.filter(|_| outcome.kind == OutcomeKind::SecurityStop) {
+    if let Some(label) = review_label.filter(|_| outcome.cause == EndCause::SecurityStop) {
         emit.emit(RunEvent::ReviewRequested { label: label.clone() });
         outcome.reason.push_str(&format!("; a person must look at it: set the label `{label}`"));
         outcome.review_label = Some(label);
     }
     outcome.reason = emit.redact(&outcome.reason);
     emit.emit(RunEvent::RunFinished {
-        outcome: outcome.kind,
-        exit_code: outcome.exit_code,
+        outcome: outcome.kind(),
+        exit_code: outcome.exit().code(),
         reason: outcome.reason.clone(),
     });
     if let Err(stop) = directory.write_record() {

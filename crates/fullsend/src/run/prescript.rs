@@ -91,6 +91,7 @@ pub fn relay(said: &Said, environment: &BTreeMap<String, String>) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::{Said, parse, read};
+    use crate::event::outcome::EndCause;
 
     #[test]
     fn lines_are_read_strictly() {
@@ -126,7 +127,7 @@ mod tests {
         std::fs::write(&file, format!("a={}\n", "x".repeat(1 << 20))).unwrap();
         let outcome = why(0);
         assert!(outcome.reason.contains("at most 1048576 are read"), "{}", outcome.reason);
-        assert_eq!(outcome.exit_code, 1);
+        assert_eq!(outcome.cause, EndCause::ScriptFailed);
         std::fs::write(&file, format!("a={}\n", "x".repeat((1 << 20) - 3))).unwrap();
         assert_eq!(read(&file, 0, "").unwrap().values["a"].len(), (1 << 20) - 3);
     }

@@ -7,7 +7,7 @@ use super::Outcome;
 use crate::bootstrap::BootstrapError;
 use crate::cancel::Why;
 use crate::credentials::CredentialError;
-use crate::event::outcome::OutcomeKind;
+use crate::event::outcome::{EndCause, OutcomeKind};
 use crate::guard::{Barred, GuardError};
 use crate::image::ImageError;
 use crate::provision::ProvisionError;
@@ -20,63 +20,61 @@ use crate::validate::Rejected;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stop {
-    kind: OutcomeKind,
-    exit_code: u8,
+    cause: EndCause,
     reason: String,
 }
 
 impl Stop {
-    fn new(kind: OutcomeKind, exit_code: u8, reason: impl Into<String>) -> Self {
-        Self { kind, exit_code, reason: reason.into() }
+    fn new(cause: EndCause, reason: impl Into<String>) -> Self {
+        Self { cause, reason: reason.into() }
     }
 
     /// The configuration cannot be used.
     pub fn setup(reason: impl Into<String>) -> Self {
-        Self::new(OutcomeKind::SetupFailed, 3, reason)
+        Self::new(EndCause::ConfigurationInvalid, reason)
     }
 
     /// Something outside is missing.
     pub fn missing(reason: impl Into<String>) -> Self {
-        Self::new(OutcomeKind::SetupFailed, 4, reason)
+        Self::new(EndCause::PrerequisiteMissing, reason)
     }
 
     pub fn internal(reason: impl Into<String>) -> Self {
-        Self::new(OutcomeKind::Internal, 70, reason)
+        Self::new(EndCause::Internal, reason)
     }
 
     /// Whoever started the run ended it.
     pub fn cancelled(why: Why) -> Self {
         match why {
-            Why::Interrupted => Self::new(OutcomeKind::Interrupted, 130, "the run was interrupted"),
-            Why::Terminated => Self::new(OutcomeKind::Interrupted, 143, "the run was terminated"),
+            Why::Interrupted => Self::new(EndCause::Interrupted, "the run was interrupted"),
+            Why::Terminated => Self::new(EndCause::Terminated, "the run was terminated"),
         }
     }
 
     pub fn timeout() -> Self {
-        Self::new(OutcomeKind::Timeout, 124, "the agent ran out of time")
+        Self::new(EndCause::Timeout, "the agent ran out of time")
     }
 
     /// The guard ended it.
     pub fn security(reason: &str) -> Self {
-        Self::new(OutcomeKind::SecurityStop, 6, reason)
+        Self::new(EndCause::SecurityStop, reason)
     }
 
     /// The gateway lets no further request pass.
     pub fn budget(spent: &str) -> Self {
         Self::new(
-            OutcomeKind::Budget,
-            7,
+            EndCause::BudgetSpent,
             format!("the budget does not allow what the agent still needs: {spent}"),
         )
     }
 
     pub fn agent_failed(why: &str) -> Self {
-        Self::new(OutcomeKind::AgentFailed, 1, format!("the agent failed: {why}"))
+        Self::new(EndCause::AgentFailed, format!("the agent failed: {why}"))
     }
 
     /// The pre-script said that there is nothing to do.
     pub fn skipped(reason: &str) -> Self {
-        Self::new(OutcomeKind::Skipped, 0, reason)
+        Self::new(EndCause::Skipped, reason)
     }
 
     pub fn reason(&self) -> &str {
@@ -85,14 +83,14 @@ impl Stop {
 
     pub fn script(name: &str, code: i32, output: &str) -> Self {
         let last = output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-        Self::new(OutcomeKind::SetupFailed, 1, format!("`{name}` ended with {code}: {last}"))
+        Self::new(EndCause::ScriptFailed, format!("`{name}` ended with {code}: {last}"))
     }
 
     /// A failure after the output was accepted is the post-script's, unless somebody ended it.
     pub fn after_publishing(self) -> Self {
-        match self.kind {
+        match self.cause.outcome() {
             OutcomeKind::Interrupted => self,
-            _ => Self { kind: OutcomeKind::PostScriptFailed, exit_code: 1, ..self },
+            _ => Self { cause: EndCause::PostScriptFailed, ..self },
         }
     }
 
@@ -108,8 +106,7 @@ impl Stop {
             let words = match &rejected.quarantined.attempt.ending {
                 Ending::Stopped { last_words } if last_words.trim_end().ends_with('?') => {
                     return Self::new(
-                        OutcomeKind::Asked,
-                        9,
+                        EndCause::Asked,
                         format!("the agent asked: {}", last_words.trim()),
                     );
                 }
@@ -119,35 +116,23 @@ impl Stop {
             if denied > 0 {
                 let reason =
                     format!("the agent ended with nothing done; {denied} of its calls were denied. {words}");
-                return Self::new(OutcomeKind::Denied, 9, reason.trim());
+                return Self::new(EndCause::Denied, reason.trim());
             }
             return Self::new(
-                OutcomeKind::NoOutput,
-                9,
+                EndCause::NoOutput,
                 format!("the agent ended with nothing done. {words}").trim().to_owned(),
             );
         }
         let count = rejected.violations.len();
         let more = if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
         Self::new(
-            OutcomeKind::InvalidOutput,
-            5,
+            EndCause::InvalidOutput,
             format!("the output was rejected at the last attempt: {first}{more}"),
         )
     }
 
     pub fn outcome(self, directory: Option<PathBuf>) -> Outcome {
-        let Self { kind, exit_code, reason } = self;
-        Outcome {
-            kind,
-            exit_code,
-            reason,
-            directory,
-            review_label: None,
-            artifacts: None,
-            conversation: None,
-            kept: Vec::new(),
-        }
+        Outcome { directory, ..Outcome::ended(self.cause, self.reason) }
     }
 }
 
@@ -181,23 +166,23 @@ impl From<ProvisionError> for Stop {
                 Self::missing(reason)
             }
             ProvisionError::Model(_) => Self::setup(reason),
-            ProvisionError::Server(_) => Self::new(OutcomeKind::SetupFailed, 1, reason),
+            ProvisionError::Server(_) => Self::new(EndCause::ScriptFailed, reason),
             ProvisionError::HostFile(_) => Self::missing(reason),
             ProvisionError::Image(ImageError::Missing { .. } | ImageError::Cache { .. }) => {
                 Self::missing(reason)
             }
             ProvisionError::Image(ImageError::Refused { .. }) => {
-                Self::new(OutcomeKind::SecurityStop, 6, reason)
+                Self::new(EndCause::SecurityStop, reason)
             }
             ProvisionError::Image(_) => Self::setup(reason),
             ProvisionError::Repository(_) | ProvisionError::Network(_) => Self::setup(reason),
             ProvisionError::Barred(barred) => barred.into(),
-            ProvisionError::Proof(_) => Self::new(OutcomeKind::SecurityStop, 6, reason),
+            ProvisionError::Proof(_) => Self::new(EndCause::SecurityStop, reason),
             ProvisionError::Backend
             | ProvisionError::Guard(_)
             | ProvisionError::Sandbox(_)
             | ProvisionError::Gateway(_)
-            | ProvisionError::Staging { .. } => Self::new(OutcomeKind::SandboxUnavailable, 8, reason),
+            | ProvisionError::Staging { .. } => Self::new(EndCause::SandboxUnavailable, reason),
         }
     }
 }
@@ -225,7 +210,7 @@ impl From<QuarantineError> for Stop {
     fn from(error: QuarantineError) -> Self {
         match error {
             QuarantineError::Barred(_) => Self::security(&error.to_string()),
-            QuarantineError::Refused { .. } => Self::new(OutcomeKind::InvalidOutput, 5, error.to_string()),
+            QuarantineError::Refused { .. } => Self::new(EndCause::InvalidOutput, error.to_string()),
             QuarantineError::Read { .. } | QuarantineError::Write { .. } => Self::internal(error.to_string()),
             QuarantineError::Git { .. } => Self::missing(error.to_string()),
         }
@@ -250,10 +235,10 @@ impl From<sandbox::CloseError> for Stop {
 impl From<ScriptError> for Stop {
     fn from(error: ScriptError) -> Self {
         match error {
-            ScriptError::Timeout { .. } => Self::new(OutcomeKind::Timeout, 124, error.to_string()),
+            ScriptError::Timeout { .. } => Self::new(EndCause::Timeout, error.to_string()),
             ScriptError::Cancelled { why, .. } => Self::cancelled(why),
             ScriptError::Start { .. } | ScriptError::Wait { .. } => {
-                Self::new(OutcomeKind::SetupFailed, 1, error.to_string())
+                Self::new(EndCause::ScriptFailed, error.to_string())
             }
         }
     }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::event::log::{self, Emitter};
-use crate::event::outcome::OutcomeKind;
+use crate::event::outcome::EndCause;
 use crate::event::{Envelope, RunEvent};
 use crate::provision::SANDBOXES;
 use crate::record::kept::{self, Kept};
@@ -56,7 +56,8 @@ fn sweep_one(run: &Kept, swept: &mut Swept) -> Result<(), String> {
         let reason = "the runner died; this was found and written by a later command".to_owned();
         let emit = Emitter::resume(&path, &events).map_err(|error| error.to_string())?;
         published(directory, &events).into_iter().for_each(|event| emit.emit(event));
-        emit.emit(RunEvent::RunFinished { outcome: OutcomeKind::Interrupted, exit_code: 130, reason });
+        let cause = EndCause::Interrupted;
+        emit.emit(RunEvent::RunFinished { outcome: cause.outcome(), exit_code: cause.exit().code(), reason });
     }
     let record = super::refold(directory).map_err(|error| error.to_string())?;
     crate::record::project(directory, &events).map_err(|error| error.to_string())?;

@@ -6,15 +6,14 @@ use session::directive::{Directive, Outcome as Goes};
 
 use super::heart::Verdict;
 use crate::event::Violation;
-use crate::event::outcome::OutcomeKind;
+use crate::event::outcome::EndCause;
 
 /// The file in which a directive is handed in.
 pub const DIRECTIVE_FILE: &str = "directive.json";
 
 /// What is known about a run that ended.
 pub struct Ended<'a> {
-    pub kind: OutcomeKind,
-    pub exit_code: u8,
+    pub cause: EndCause,
     pub reason: &'a str,
     /// The directive as it was accepted, if the run completed.
     pub directive: Option<&'a str>,
@@ -31,9 +30,9 @@ pub fn ending(ended: &Ended<'_>) -> Ending {
     if *ended.heart == Verdict::Interrupted {
         return Ending::Interrupted;
     }
-    match ended.kind {
-        OutcomeKind::Completed => directive(ended.directive),
-        OutcomeKind::Skipped => Ending::Directive(Directive {
+    match ended.cause {
+        EndCause::Completed => directive(ended.directive),
+        EndCause::Skipped => Ending::Directive(Directive {
             response: String::new(),
             summary: format!("The wake was skipped: {reason}"),
             outcome: Goes::Sleep,
@@ -42,25 +41,26 @@ pub fn ending(ended: &Ended<'_>) -> Ending {
             learnings: Vec::new(),
             custom_tools: Vec::new(),
         }),
-        OutcomeKind::InvalidOutput | OutcomeKind::NoOutput | OutcomeKind::Denied | OutcomeKind::Asked => {
+        EndCause::InvalidOutput | EndCause::NoOutput | EndCause::Denied | EndCause::Asked => {
             match ended.violations.iter().find(|violation| violation.message.contains(DIRECTIVE_FILE)) {
                 Some(violation) => Ending::Malformed { error: violation.message.clone(), excerpt: reason },
                 None => permanent(reason),
             }
         }
-        OutcomeKind::AgentFailed if ended.fault.is_some_and(is_permanent) => {
+        EndCause::AgentFailed if ended.fault.is_some_and(is_permanent) => {
             permanent(format!("the model answered {}: {reason}", ended.fault.unwrap_or_default()))
         }
-        OutcomeKind::SecurityStop | OutcomeKind::Budget => permanent(reason),
+        EndCause::SecurityStop | EndCause::BudgetSpent => permanent(reason),
         // A pre-script that failed may not fail tomorrow; a file that is wrong stays wrong.
-        OutcomeKind::SetupFailed if ended.exit_code != 1 => permanent(reason),
-        OutcomeKind::SetupFailed
-        | OutcomeKind::AgentFailed
-        | OutcomeKind::Timeout
-        | OutcomeKind::SandboxUnavailable
-        | OutcomeKind::PostScriptFailed
-        | OutcomeKind::Interrupted
-        | OutcomeKind::Internal => transient(reason),
+        EndCause::ConfigurationInvalid | EndCause::PrerequisiteMissing => permanent(reason),
+        EndCause::ScriptFailed
+        | EndCause::AgentFailed
+        | EndCause::Timeout
+        | EndCause::SandboxUnavailable
+        | EndCause::PostScriptFailed
+        | EndCause::Interrupted
+        | EndCause::Terminated
+        | EndCause::Internal => transient(reason),
     }
 }
 
@@ -85,9 +85,9 @@ fn directive(text: Option<&str>) -> Ending {
 mod tests {
     use super::*;
 
-    fn ended(kind: OutcomeKind) -> Ended<'static> {
+    fn ended(cause: EndCause) -> Ended<'static> {
         let (reason, heart) = ("why", &Verdict::Fine);
-        Ended { kind, exit_code: 3, reason, directive: None, violations: &[], fault: None, heart }
+        Ended { cause, reason, directive: None, violations: &[], fault: None, heart }
     }
 
     fn class(ended: &Ended<'_>) -> &'static str {
@@ -104,27 +104,29 @@ mod tests {
     #[test]
     fn every_outcome_means_something() {
         for (kind, expected) in [
-            (OutcomeKind::Skipped, "directive"),
-            (OutcomeKind::NoOutput, "permanent"),
-            (OutcomeKind::Denied, "permanent"),
-            (OutcomeKind::Asked, "permanent"),
-            (OutcomeKind::InvalidOutput, "permanent"),
-            (OutcomeKind::AgentFailed, "transient"),
-            (OutcomeKind::Timeout, "transient"),
-            (OutcomeKind::Budget, "permanent"),
-            (OutcomeKind::SecurityStop, "permanent"),
-            (OutcomeKind::SandboxUnavailable, "transient"),
-            (OutcomeKind::SetupFailed, "permanent"),
-            (OutcomeKind::PostScriptFailed, "transient"),
-            (OutcomeKind::Interrupted, "transient"),
-            (OutcomeKind::Internal, "transient"),
-            (OutcomeKind::Completed, "malformed"),
+            (EndCause::Skipped, "directive"),
+            (EndCause::NoOutput, "permanent"),
+            (EndCause::Denied, "permanent"),
+            (EndCause::Asked, "permanent"),
+            (EndCause::InvalidOutput, "permanent"),
+            (EndCause::AgentFailed, "transient"),
+            (EndCause::Timeout, "transient"),
+            (EndCause::BudgetSpent, "permanent"),
+            (EndCause::SecurityStop, "permanent"),
+            (EndCause::SandboxUnavailable, "transient"),
+            (EndCause::ConfigurationInvalid, "permanent"),
+            (EndCause::PrerequisiteMissing, "permanent"),
+            (EndCause::ScriptFailed, "transient"),
+            (EndCause::Terminated, "transient"),
+            (EndCause::PostScriptFailed, "transient"),
+            (EndCause::Interrupted, "transient"),
+            (EndCause::Internal, "transient"),
+            (EndCause::Completed, "malformed"),
         ] {
             assert_eq!(class(&ended(kind)), expected, "{kind:?}");
             let interrupted = Ended { heart: &Verdict::Interrupted, ..ended(kind) };
             assert_eq!(class(&interrupted), "interrupted", "{kind:?}");
         }
-        assert_eq!(class(&Ended { exit_code: 1, ..ended(OutcomeKind::SetupFailed) }), "transient");
     }
 
     #[test]
@@ -141,7 +143,7 @@ mod tests {
             (500, "transient"),
             (529, "transient"),
         ] {
-            let failed = Ended { fault: Some(status), ..ended(OutcomeKind::AgentFailed) };
+            let failed = Ended { fault: Some(status), ..ended(EndCause::AgentFailed) };
             assert_eq!(class(&failed), expected, "{status}");
         }
     }
@@ -150,13 +152,13 @@ mod tests {
     fn a_directive_that_was_rejected_is_malformed_and_another_output_is_not() {
         let says = |message: &str| [Violation { path: String::new(), message: message.to_owned() }];
         let about = says("in `directive.json`: \"summary\" is a required property");
-        let wrong = Ended { violations: &about, ..ended(OutcomeKind::InvalidOutput) };
+        let wrong = Ended { violations: &about, ..ended(EndCause::InvalidOutput) };
         assert_eq!(class(&wrong), "malformed");
         let other = says("\"fixed\" is a required property");
-        assert_eq!(class(&Ended { violations: &other, ..ended(OutcomeKind::InvalidOutput) }), "permanent");
+        assert_eq!(class(&Ended { violations: &other, ..ended(EndCause::InvalidOutput) }), "permanent");
         let good = Ended {
             directive: Some(r#"{"summary":"s","outcome":"sleep"}"#),
-            ..ended(OutcomeKind::Completed)
+            ..ended(EndCause::Completed)
         };
         assert_eq!(class(&good), "directive");
     }

@@ -34,7 +34,7 @@ use session::store::{Error, StoreError};
 use crate::cancel::Cancel;
 use crate::check::Checked;
 use crate::event::Envelope;
-use crate::event::outcome::OutcomeKind;
+use crate::event::outcome::EndCause;
 use crate::guard;
 use crate::guard::confirm::Asker;
 use crate::run::keep::Keep;
@@ -77,8 +77,7 @@ pub struct Woken {
     pub session: SessionId,
     pub wake: WakeId,
     pub status: Status,
-    pub kind: OutcomeKind,
-    pub exit_code: u8,
+    pub cause: EndCause,
     pub reason: String,
     /// What the agent said to the user.
     pub response: String,
@@ -108,8 +107,7 @@ pub fn wake(setting: &Setting, sessions: &mut Sessions, claimed: &Claimed) -> Re
         .as_ref()
         .and_then(|artifacts| std::fs::read_to_string(artifacts.directory.join(DIRECTIVE_FILE)).ok());
     let ending = interpret::ending(&Ended {
-        kind: outcome.kind,
-        exit_code: outcome.exit_code,
+        cause: outcome.cause,
         reason: &outcome.reason,
         directive: directive.as_deref(),
         violations: &notes.violations(),
@@ -138,8 +136,7 @@ pub fn wake(setting: &Setting, sessions: &mut Sessions, claimed: &Claimed) -> Re
         session: lease.session,
         wake: lease.wake,
         status: state.status,
-        kind: outcome.kind,
-        exit_code: outcome.exit_code,
+        cause: outcome.cause,
         reason: outcome.reason,
         response,
         directory: outcome.directory,
@@ -171,7 +168,7 @@ struct Ran {
 impl Ran {
     fn not_begun(trouble: &Trouble) -> Self {
         Self {
-            outcome: Outcome::not_begun(trouble.exit_code, &trouble.message),
+            outcome: Outcome::ended(trouble.cause, &trouble.message),
             assembled: Assembled::default(),
             runtime: String::new(),
             heart: Verdict::Fine,

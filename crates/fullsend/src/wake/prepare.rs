@@ -12,6 +12,7 @@ use yaml::Diagnostic;
 
 use crate::check::expected::Expected;
 use crate::check::{self, Checked};
+use crate::event::outcome::EndCause;
 use crate::resolve::library::Library;
 use crate::resolve::variables::{self, Strictness};
 use crate::resolve::{Choices, environment, resolve};
@@ -32,23 +33,23 @@ pub struct Ground {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble {
     pub message: String,
-    pub exit_code: u8,
+    pub cause: EndCause,
 }
 
 impl Trouble {
     /// The files are wrong, and stay so.
     pub fn invalid(message: impl Into<String>) -> Self {
-        Self { message: message.into(), exit_code: 3 }
+        Self { message: message.into(), cause: EndCause::ConfigurationInvalid }
     }
 
     /// Something outside is missing.
     pub fn missing(message: impl Into<String>) -> Self {
-        Self { message: message.into(), exit_code: 4 }
+        Self { message: message.into(), cause: EndCause::PrerequisiteMissing }
     }
 
     /// It may be better tomorrow.
     pub fn passing(message: impl Into<String>) -> Self {
-        Self { message: message.into(), exit_code: 1 }
+        Self { message: message.into(), cause: EndCause::ScriptFailed }
     }
 }
 

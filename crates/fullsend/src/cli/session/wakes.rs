@@ -99,7 +99,7 @@ pub fn run(arguments: &Run) -> Result<Exit, Failure> {
     }
     Ok(match woken.status {
         Status::RequiresAction => Exit::Paused,
-        _ => Exit::from_code(woken.exit_code),
+        _ => woken.cause.exit(),
     })
 }
 
@@ -107,7 +107,7 @@ pub fn run(arguments: &Run) -> Result<Exit, Failure> {
 fn check(setting: &Setting, session: &Session) -> Result<(), Failure> {
     match session.state.status {
         Status::Idle | Status::Rescheduling => wake::check(setting, &session.header).map_err(|trouble| {
-            Failure::new(Exit::from_code(trouble.exit_code), trouble.message)
+            Failure::new(trouble.cause.exit(), trouble.message)
                 .help("nothing was done, and what was sent still waits")
         }),
         Status::Running | Status::RequiresAction | Status::Terminated => Ok(()),
@@ -190,13 +190,13 @@ fn tell(woken: &Woken, around: &Around) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     if around.json {
         let line = json!({
-            "session": woken.session, "wake": woken.wake, "status": woken.status, "outcome": woken.kind.word(),
-            "exit_code": woken.exit_code, "reason": woken.reason, "response": woken.response, "run": woken.directory,
+            "session": woken.session, "wake": woken.wake, "status": woken.status, "outcome": woken.cause.outcome().as_str(),
+            "exit_code": woken.cause.exit().code(), "reason": woken.reason, "response": woken.response, "run": woken.directory,
         });
         writeln!(out, "{line}")?;
     } else if !around.quiet {
         let reason = if woken.reason.is_empty() { String::new() } else { format!(": {}", woken.reason) };
-        writeln!(out, "{} {} ({}){reason}", woken.session, woken.status, woken.kind.word())?;
+        writeln!(out, "{} {} ({}){reason}", woken.session, woken.status, woken.cause.outcome().as_str())?;
         if !woken.response.is_empty() {
             writeln!(out, "{}", clean_text(&woken.response))?;
         }

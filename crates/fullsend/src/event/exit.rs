@@ -1,0 +1,37 @@
+//! The exit codes of the program: a contract with CI, listed in `docs/exit-codes.md`. No other file writes one of these
+//! numbers. `EndCause::exit` in `outcome.rs` says which one a run gets.
+
+/// Why the program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    Done = 0,
+    /// The agent failed, or a script of the run did.
+    Failed = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// The harness or its configuration is wrong.
+    Invalid = 3,
+    /// A variable, a credential, a program or another prerequisite is missing.
+    Missing = 4,
+    /// The output violates its schema, or the validation script rejects it, after the last attempt.
+    OutputInvalid = 5,
+    /// The guard stopped the run.
+    Security = 6,
+    Budget = 7,
+    SandboxUnavailable = 8,
+    /// The agent ended with nothing done, denied, or asking.
+    Nothing = 9,
+    /// A session waits for a person.
+    Paused = 10,
+    /// A bug in fullsend.
+    Bug = 70,
+    Timeout = 124,
+    Interrupted = 130,
+    Terminated = 143,
+}
+
+impl Exit {
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+}
