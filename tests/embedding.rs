@@ -20,8 +20,8 @@ use fullsend::event::clock::Moment;
 use fullsend::resolve::layers::{Layer, LayerKind, Layers};
 use fullsend::resolve::library::Library;
 use fullsend::resolve::{Choices, resolve};
-use fullsend::run::belongings::Belongings;
-use fullsend::run::keep::Keep;
+use fullsend::run::extra_files::ExtraFiles;
+use fullsend::run::workspace::SaveWorkspace;
 use fullsend::run::{self, Outcome, Request};
 use fullsend::runtime::Conversation;
 use serde_json::{Value as Json, json};
@@ -93,10 +93,10 @@ impl Stage {
             runtime: self.threads.clone(),
             context: wish.context,
             conversation: wish.conversation,
-            belongings: Belongings::default(),
+            extra_files: ExtraFiles::default(),
             asker: None,
             variables: BTreeMap::new(),
-            keep: Keep::Never,
+            save_workspace: SaveWorkspace::Never,
             listener: Arc::new(move |envelope| {
                 if unlucky && matches!(envelope.event, RunEvent::ToolStarted { .. }) {
                     stop.cancel(Why::Terminated);

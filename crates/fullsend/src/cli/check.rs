@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use yaml::{Diagnostic, Sources, Span};
 
 use super::exit::{Exit, Failure};
-use super::open::{Opened, Where, variable};
+use super::configuration::{Configuration, ConfigurationOptions, variable};
 use crate::check::{owners, providers};
 use crate::render::diagnostics::{self, Style};
 use crate::render::{github, sarif};
@@ -30,7 +30,7 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
     #[command(flatten)]
-    place: Where,
+    place: ConfigurationOptions,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -66,7 +66,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     Ok(verdict(&problems))
 }
 
-pub fn check_one(opened: &mut Opened, name: &str, how: Strictness) -> Vec<Diagnostic> {
+pub fn check_one(opened: &mut Configuration, name: &str, how: Strictness) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     if let Some(resolved) = resolve(&mut opened.library, name, &opened.choices, &mut problems) {
         problems.extend(variables::check(&resolved.harness, &opened.library, &variable_or_empty, how));
@@ -84,7 +84,7 @@ pub fn variable_or_empty(name: &str) -> Option<String> {
 }
 
 /// Files of the repository's layer that anybody with write access may change unseen.
-fn unowned(opened: &mut Opened) -> Option<Diagnostic> {
+fn unowned(opened: &mut Configuration) -> Option<Diagnostic> {
     opened.library.layers.get(LayerKind::Repository)?;
     let directories = owners::without_owner(&opened.repository);
     if directories.is_empty() {

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use super::open::variable;
+use super::configuration::variable;
 use crate::validate;
 
 /// Whether the program was started under this name.

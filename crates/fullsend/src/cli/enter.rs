@@ -10,7 +10,7 @@ use clap::Args;
 use sandbox::{Command, CopyOnWrite, Exit as Ended, Mount, MountKind, Sandbox, SandboxSpec, Stdio};
 
 use super::exit::{Exit, Failure};
-use super::open::{Where, variable};
+use super::configuration::{ConfigurationOptions, variable};
 use super::sandbox::interact;
 use super::signals;
 use crate::cancel::Cancel;
@@ -18,7 +18,7 @@ use crate::check::check;
 use crate::image::Image;
 use crate::provision::{files, image};
 use crate::resolve::resolve;
-use crate::run::keep::KEPT;
+use crate::run::workspace::SAVED_WORKSPACE;
 use crate::runtime::inside::{PROGRAM, WORKSPACE};
 
 /// How much may be written in there.
@@ -39,13 +39,13 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
     #[command(flatten)]
-    place: Where,
+    place: ConfigurationOptions,
 }
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let runs = arguments.output_dir.clone().map_or_else(super::run::runs_directory, Ok)?;
     let found = super::runs::find(&runs, &arguments.run)?;
-    let kept = found.path.join(KEPT);
+    let kept = found.path.join(SAVED_WORKSPACE);
     if !kept.is_dir() {
         return Err(Failure::new(Exit::Missing, format!("the run {} kept no workspace", found.id))
             .help("run it with --keep always, or --keep on-failure"));

@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use yaml::{Node, Span, Value};
 
 use super::exit::{Exit, Failure};
-use super::open::Where;
+use super::configuration::ConfigurationOptions;
 use crate::harness::Harness;
 use crate::resolve::library::Library;
 use crate::resolve::{Resolved, ordered, resolve, self_contained};
@@ -26,7 +26,7 @@ pub struct Arguments {
     #[arg(long, conflicts_with = "field")]
     resolved: bool,
     #[command(flatten)]
-    place: Where,
+    place: ConfigurationOptions,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -30,7 +30,7 @@ pub(super) fn parse_runtime(word: &str) -> Result<RuntimeName, String> {
 }
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
-    let place = super::open::Where {
+    let place = super::configuration::ConfigurationOptions {
         repo: arguments.repo.clone(),
         org_dir: None,
         config_ref: Some("worktree".to_owned()),
@@ -47,7 +47,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let owner = arguments
         .owner
         .clone()
-        .or_else(|| super::open::remote_owner(&repository).map(|owner| format!("@{owner}")));
+        .or_else(|| super::configuration::remote_owner(&repository).map(|owner| format!("@{owner}")));
     writeln!(out, "{}", own(&repository, owner.as_deref())?)?;
     super::talk(
         "\nNext: `fullsend check`, then `fullsend explain assess`, then set the model's key and `fullsend run assess`.\n",

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::exit::{Exit, Failure};
-use super::open::Where;
+use super::configuration::ConfigurationOptions;
 use crate::harness::reference::LocalPath;
 
 #[derive(Args, Debug)]
@@ -15,7 +15,7 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Where,
+    place: ConfigurationOptions,
 }
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {

@@ -13,7 +13,7 @@ mod hook;
 mod init;
 mod list;
 mod neutral;
-mod open;
+mod configuration;
 mod policy;
 mod run;
 mod runs;
@@ -27,7 +27,7 @@ mod signals;
 mod sweep;
 mod terminal;
 mod version;
-mod view;
+mod progress;
 
 use std::ffi::OsString;
 use std::io::Write;

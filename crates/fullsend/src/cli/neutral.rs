@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use scan::{Allowlist, Canary, Severity, Toggles};
 
 use super::exit::{Exit, Failure};
-use super::open::variable;
+use super::configuration::variable;
 use crate::guard::client;
 use crate::guard::dialect::HookAnswer;
 use crate::guard::judge::Judge;

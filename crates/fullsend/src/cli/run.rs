@@ -9,18 +9,18 @@ use serde_json::json;
 use yaml::Diagnostic;
 
 use super::exit::{Exit, Failure};
-use super::open::{Opened, Where, variable};
-use super::view::View;
+use super::configuration::{Configuration, ConfigurationOptions, variable};
+use super::progress::Progress;
 use crate::cancel::Cancel;
 use crate::check::providers::ProviderFile;
 use crate::event::clock::Moment;
 use crate::provision::gateway::Recording;
-use crate::record::kept::{self, Retention};
-use crate::render::plan;
+use crate::record::store::{self, Retention};
+use crate::render::dry_run;
 use crate::resolve::variables::{self, Strictness};
 use crate::resolve::{Choices, Resolved, resolve};
-use crate::run::belongings::Belongings;
-use crate::run::keep::Keep;
+use crate::run::extra_files::ExtraFiles;
+use crate::run::workspace::SaveWorkspace;
 use crate::run::{self, Outcome, Request};
 
 #[derive(Args, Debug)]
@@ -50,7 +50,7 @@ pub struct Arguments {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    place: Where,
+    place: ConfigurationOptions,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -60,7 +60,7 @@ enum When {
     Never,
 }
 
-impl From<When> for Keep {
+impl From<When> for SaveWorkspace {
     fn from(when: When) -> Self {
         match when {
             When::OnFailure => Self::OnFailure,
@@ -93,7 +93,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         super::check::show(&opened.library.sources, &problems);
     }
     if arguments.dry_run {
-        write!(std::io::stdout().lock(), "{}", plan::plan(&checked))?;
+        write!(std::io::stdout().lock(), "{}", dry_run::steps(&checked))?;
         super::talk(&format!("nothing was started; `fullsend explain {name}` shows every value\n"));
         return Ok(Exit::Done);
     }
@@ -108,7 +108,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     crate::credentials::forbid_core_dumps().map_err(|error| {
         Failure::new(Exit::SandboxUnavailable, format!("core dumps cannot be turned off: {error}"))
     })?;
-    let view = View::choose(arguments.json, arguments.quiet);
+    let progress = Progress::choose(arguments.json, arguments.quiet);
     let request = Request {
         checked,
         owner: opened.choices.repo.clone(),
@@ -117,20 +117,20 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         runs: runs.clone(),
         environment: environment(),
         runtime: threads.handle().clone(),
-        keep: arguments.keep.into(),
+        save_workspace: arguments.keep.into(),
         context: None,
         conversation: None,
-        belongings: Belongings::default(),
+        extra_files: ExtraFiles::default(),
         asker: None,
         variables: BTreeMap::new(),
         recording: recording(arguments),
-        listener: view.listener(),
+        listener: progress.listener(),
     };
     let cancel = Cancel::default();
     super::signals::watch(threads.handle(), &cancel)?;
     let outcome = run::run(request, &cancel);
-    view.finish(outcome.directory.as_deref());
-    kept::retain(&runs, retention);
+    progress.finish(outcome.directory.as_deref());
+    store::retain(&runs, retention);
     conclude(&outcome, arguments);
     if let Some(label) = &outcome.review_label {
         tell_ci(label)?;
@@ -140,7 +140,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 
 /// Everything that `check` asks, with the variables that a run needs.
 fn prepare(
-    opened: &mut Opened,
+    opened: &mut Configuration,
     arguments: &Arguments,
     name: &str,
     problems: &mut Vec<Diagnostic>,

@@ -8,10 +8,10 @@ use serde_json::json;
 
 use super::exit::{Exit, Failure};
 use crate::event::log;
-use crate::record::kept::{self, Kept};
+use crate::record::store::{self, StoredRun};
 use crate::record::verify;
 use crate::render::diagnostics::clean_text;
-use crate::render::{console, story};
+use crate::render::{console, report};
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -82,15 +82,15 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     }
 }
 
-pub fn find(runs: &Path, name: &str) -> Result<Kept, Failure> {
-    kept::find(runs, name).map_err(|error| {
+pub fn find(runs: &Path, name: &str) -> Result<StoredRun, Failure> {
+    store::find(runs, name).map_err(|error| {
         Failure::new(Exit::Missing, error.to_string()).help("`fullsend runs list` shows what is there")
     })
 }
 
 fn list(runs: &Path, as_json: bool) -> Result<Exit, Failure> {
     let mut out = std::io::stdout().lock();
-    let all = kept::all(runs);
+    let all = store::all(runs);
     if all.is_empty() {
         super::talk(&format!("there is no run in {}\n", runs.display()));
     }
@@ -124,19 +124,19 @@ fn list(runs: &Path, as_json: bool) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn show(run: &Kept, as_json: bool) -> Result<Exit, Failure> {
+fn show(run: &StoredRun, as_json: bool) -> Result<Exit, Failure> {
     let events = log::read(&run.log()).map_err(|error| unreadable(&error))?;
     let mut out = std::io::stdout().lock();
     if as_json {
         let record = serde_json::to_value(crate::record::fold(&events)).unwrap_or_default();
         writeln!(out, "{record:#}")?;
     } else {
-        write!(out, "{}\n{}\n", story::story(&events), run.path.display())?;
+        write!(out, "{}\n{}\n", report::report(&events), run.path.display())?;
     }
     Ok(Exit::Done)
 }
 
-fn events(run: &Kept, as_json: bool) -> Result<Exit, Failure> {
+fn events(run: &StoredRun, as_json: bool) -> Result<Exit, Failure> {
     let mut out = std::io::stdout().lock();
     for envelope in log::read(&run.log()).map_err(|error| unreadable(&error))? {
         if as_json {
@@ -149,7 +149,7 @@ fn events(run: &Kept, as_json: bool) -> Result<Exit, Failure> {
 }
 
 /// Below the run's directory and through no link: the agent chose some of the names there.
-fn print_file(run: &Kept, file: &Path) -> Result<Exit, Failure> {
+fn print_file(run: &StoredRun, file: &Path) -> Result<Exit, Failure> {
     let failed = |why: String| {
         Failure::new(Exit::Missing, format!("{} of the run {}: {why}", file.display(), run.id))
             .help(format!("the files are in {}", run.path.display()))
@@ -170,7 +170,7 @@ fn print_file(run: &Kept, file: &Path) -> Result<Exit, Failure> {
 }
 
 fn remove(runs: &Path, names: &[String]) -> Result<Exit, Failure> {
-    let found: Vec<Kept> = names.iter().map(|name| find(runs, name)).collect::<Result<_, _>>()?;
+    let found: Vec<StoredRun> = names.iter().map(|name| find(runs, name)).collect::<Result<_, _>>()?;
     for run in &found {
         let failed = |why: String| Failure::new(Exit::Failed, format!("{} stays: {why}", run.id));
         match run.is_alive() {
@@ -183,7 +183,7 @@ fn remove(runs: &Path, names: &[String]) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn check(run: &Kept, as_json: bool) -> Result<Exit, Failure> {
+fn check(run: &StoredRun, as_json: bool) -> Result<Exit, Failure> {
     let problems = verify::verify(run);
     let mut out = std::io::stdout().lock();
     if as_json {

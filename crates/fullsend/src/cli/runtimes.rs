@@ -44,7 +44,7 @@ fn parse_version(word: &str) -> Result<Version, String> {
 }
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
-    let places = Places::new(&super::open::variable);
+    let places = Places::new(&super::configuration::variable);
     match &arguments.command {
         Some(Command::Install(what)) => install(what, &places),
         None => show(arguments.json, &places),

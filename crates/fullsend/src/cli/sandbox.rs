@@ -16,7 +16,7 @@ use sandbox::{Command, Process, Sandbox, Stdio, WaitError};
 use yaml::Sources;
 
 use super::exit::{Exit, Failure};
-use super::open::variable;
+use super::configuration::variable;
 use super::{signals, terminal};
 use crate::cancel::{Cancel, Why};
 use crate::check::policies::{PolicyFile, unenforceable};

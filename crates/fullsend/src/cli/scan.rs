@@ -12,7 +12,7 @@ use yaml::Diagnostic;
 
 use super::check::{self, Format};
 use super::exit::{Exit, Failure};
-use super::{open, scan_bench};
+use super::{configuration, scan_bench};
 use crate::event::clock::Moment;
 use crate::guard;
 use crate::guard::judge::{Judge, Opinion};
@@ -107,7 +107,7 @@ impl How {
     fn judge(&self) -> Result<Judge, Failure> {
         let off = |toggles: Toggles, name: &String| toggles.switched(name, false).unwrap_or(toggles);
         let judge = Judge::built_in(self.without.iter().fold(Toggles::default(), off), "");
-        let Some(mut library) = open::named_organisation(self.org_dir.as_deref())? else {
+        let Some(mut library) = configuration::named_organisation(self.org_dir.as_deref())? else {
             return Ok(judge);
         };
         let mut problems = Vec::new();

@@ -167,8 +167,9 @@ pub enum RunEvent {
         state: ServerState,
         detail: String,
     },
-    /// The agent's workspace was copied out to stay; links and special files were left out.
-    Kept {
+    /// The agent's workspace was saved; links and special files were left out.
+    #[serde(rename = "kept")]
+    WorkspaceSaved {
         files: u64,
         left_out: u64,
         /// Why it could not be, if it could not.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use sandbox::{Mount, MountKind};
 
-use super::Surroundings;
+use super::RunContext;
 use super::env_files;
 use super::host_files::Delivered;
 use crate::check::Checked;
@@ -22,7 +22,7 @@ pub fn variables(
     checked: &Checked,
     repository_name: &str,
     delivered: &Delivered,
-    around: &Surroundings<'_>,
+    around: &RunContext<'_>,
 ) -> Vec<(OsString, OsString)> {
     let harness = &checked.resolved.harness;
     let mut all: Vec<(String, String)> = Vec::new();

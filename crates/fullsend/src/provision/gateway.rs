@@ -12,7 +12,7 @@ use model::gateway::upstream::{HttpConfig, HttpUpstream, KeyHeader};
 use model::gateway::{Budget, Gateway, GatewayConfig, Money, Upstream};
 use model::scripted::{Scenario, ScenarioError, ScriptedModel};
 
-use super::Surroundings;
+use super::RunContext;
 use crate::check::Checked;
 use crate::check::providers::ProviderFile;
 use crate::event::RunEvent;
@@ -70,7 +70,7 @@ impl std::fmt::Display for ModelError {
 
 impl std::error::Error for ModelError {}
 
-pub fn open(checked: &Checked, around: &Surroundings<'_>) -> Result<Arc<Gateway>, ModelError> {
+pub fn open(checked: &Checked, around: &RunContext<'_>) -> Result<Arc<Gateway>, ModelError> {
     let provider =
         checked.providers.iter().find(|file| file.inference_capable()).ok_or(ModelError::NoProvider)?;
     let (emit, guard) = (around.emit.clone(), around.guard.clone());
@@ -115,7 +115,7 @@ fn priced(checked: &Checked, config: &GatewayConfig) -> Result<(), ModelError> {
 }
 
 /// The provider's upstream, with what the operator wants done with its answers.
-fn recorded(provider: &ProviderFile, around: &Surroundings<'_>) -> Result<Upstream, ModelError> {
+fn recorded(provider: &ProviderFile, around: &RunContext<'_>) -> Result<Upstream, ModelError> {
     let guard = around.guard.clone();
     let redact: Redact = Arc::new(move |text| guard.redact_json(text).into_owned());
     match around.recording {
@@ -132,7 +132,7 @@ fn recorded(provider: &ProviderFile, around: &Surroundings<'_>) -> Result<Upstre
 
 /// A provider with a scenario is served by the scripted model, in this process; any other by its vendor, or by what
 /// speaks like it.
-fn upstream(provider: &ProviderFile, around: &Surroundings<'_>) -> Result<Upstream, ModelError> {
+fn upstream(provider: &ProviderFile, around: &RunContext<'_>) -> Result<Upstream, ModelError> {
     match provider.provider.config.get("scenario") {
         Some(scenario) => scripted(scenario.raw(), around),
         None => over_http(provider, around)
@@ -140,7 +140,7 @@ fn upstream(provider: &ProviderFile, around: &Surroundings<'_>) -> Result<Upstre
     }
 }
 
-fn scripted(name: &str, around: &Surroundings<'_>) -> Result<Upstream, ModelError> {
+fn scripted(name: &str, around: &RunContext<'_>) -> Result<Upstream, ModelError> {
     let wrong = |why: String| ModelError::Scenario { name: name.to_owned(), why };
     let path = LocalPath::parse(name).map_err(wrong)?;
     let found =
@@ -176,7 +176,7 @@ const VENDORS: &[Vendor] = &[
     },
 ];
 
-fn over_http(provider: &ProviderFile, around: &Surroundings<'_>) -> Result<Upstream, String> {
+fn over_http(provider: &ProviderFile, around: &RunContext<'_>) -> Result<Upstream, String> {
     let vendor = vendor(provider)?;
     let configured = provider.provider.config.get("base_url").map(|url| url.expand(around.variables));
     let base_url = match configured {

@@ -10,7 +10,7 @@ use scan::Origin;
 use serde_json::Value as Json;
 
 use super::quoting::Quoting;
-use super::{ProvisionError, Surroundings, env_files};
+use super::{ProvisionError, RunContext, env_files};
 use crate::event::RunEvent;
 use crate::harness::Harness;
 use crate::harness::reference::LocalPath;
@@ -47,7 +47,7 @@ pub struct Delivered {
 /// All host files and `agent_input`.
 /// All of it is scanned here, after the pre-script, which may have made it, and before there is a sandbox; and is
 /// delivered as it is, whatever was found.
-pub fn deliver(harness: &Harness, around: &Surroundings<'_>) -> Result<Delivered, ProvisionError> {
+pub fn deliver(harness: &Harness, around: &RunContext<'_>) -> Result<Delivered, ProvisionError> {
     let look = Look { guard: around.guard, emit: around.emit };
     let (mut mounts, mut variables) = (Vec::new(), Vec::new());
     for file in &harness.host_files.0 {
@@ -73,7 +73,7 @@ pub fn deliver(harness: &Harness, around: &Surroundings<'_>) -> Result<Delivered
 fn mount(
     file: &HostFile,
     variables: &mut Vec<(String, String)>,
-    around: &Surroundings<'_>,
+    around: &RunContext<'_>,
 ) -> Result<Option<Mount>, HostFileError> {
     let wrong = |why: String| HostFileError { source: file.src.raw().to_owned(), why };
     let optional = file.optional == Some(true);
@@ -103,7 +103,7 @@ fn mount(
 }
 
 /// An absolute path is the host's; any other is the layers'.
-fn read(path: &str, around: &Surroundings<'_>) -> Result<Vec<u8>, ReadError> {
+fn read(path: &str, around: &RunContext<'_>) -> Result<Vec<u8>, ReadError> {
     if !path.starts_with('/') {
         let local = LocalPath::parse(path).map_err(|_| ReadError::Outside)?;
         let found = around.library.layers.find(&local).ok_or(ReadError::Missing)?;
@@ -128,14 +128,14 @@ fn read(path: &str, around: &Surroundings<'_>) -> Result<Vec<u8>, ReadError> {
 fn assignments(
     file: &HostFile,
     bytes: &[u8],
-    around: &Surroundings<'_>,
+    around: &RunContext<'_>,
 ) -> Result<Vec<(String, String)>, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "is not text".to_owned())?;
     env_files::parse(text, (file.expand == Some(true)).then_some(around.variables))
 }
 
 /// `${VAR}` in the contents, each line as a text of its own.
-fn expand(bytes: &[u8], mut quoting: Quoting, around: &Surroundings<'_>) -> Result<Vec<u8>, String> {
+fn expand(bytes: &[u8], mut quoting: Quoting, around: &RunContext<'_>) -> Result<Vec<u8>, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "is not text, and cannot be expanded".to_owned())?;
     let mut out = String::new();
     for line in text.split_inclusive('\n') {
@@ -160,7 +160,7 @@ fn expand(bytes: &[u8], mut quoting: Quoting, around: &Surroundings<'_>) -> Resu
 
 /// A credential that enters the sandbox as a file is a weakness that was chosen: the record says so, and its values are
 /// masked wherever they turn up.
-fn note_credential(file: &HostFile, bytes: Vec<u8>, around: &Surroundings<'_>) -> Vec<u8> {
+fn note_credential(file: &HostFile, bytes: Vec<u8>, around: &RunContext<'_>) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(&bytes) else { return bytes };
     let mut found = Vec::new();
     match serde_json::from_str(text) {
@@ -199,7 +199,7 @@ fn secrets_of(field: &str, value: &Json, found: &mut Vec<(&'static str, String)>
 
 /// A directory of a layer or of the repository, and in neither through a link that leads out; or one that the operator
 /// names in a variable.
-fn input_directory(input: &Template, around: &Surroundings<'_>) -> Result<PathBuf, HostFileError> {
+fn input_directory(input: &Template, around: &RunContext<'_>) -> Result<PathBuf, HostFileError> {
     let wrong = |why: String| HostFileError { source: input.raw().to_owned(), why };
     let path = input
         .expand(around.variables)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use sandbox::SandboxSpec;
 
-use super::Surroundings;
+use super::RunContext;
 use crate::event::RunEvent;
 use crate::harness::Harness;
 use crate::harness::image::ImageRef;
@@ -14,7 +14,7 @@ use crate::image::{self, Caps, Image, ImageError};
 use crate::resolve::library::Library;
 
 /// The harness's image, ready in the cache; its digest goes into the record.
-pub fn prepare(harness: &Harness, around: &Surroundings<'_>) -> Result<Option<Image>, ImageError> {
+pub fn prepare(harness: &Harness, around: &RunContext<'_>) -> Result<Option<Image>, ImageError> {
     let Some((name, image)) = find(harness, around.library, around.variables)? else { return Ok(None) };
     let (kind, sha256) = ("image".to_owned(), image.digest.clone());
     around.emit.emit(RunEvent::Input { kind, name, sha256 });

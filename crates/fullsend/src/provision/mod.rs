@@ -80,7 +80,7 @@ pub struct Provisioned {
 }
 
 /// What provisioning needs beside the harness.
-pub struct Surroundings<'a> {
+pub struct RunContext<'a> {
     pub library: &'a Library,
     pub repository: &'a Path,
     /// The run's own directory.
@@ -148,7 +148,7 @@ impl std::fmt::Display for ProvisionError {
 
 impl std::error::Error for ProvisionError {}
 
-pub fn provision(cleared: Cleared, around: &Surroundings<'_>) -> Result<Provisioned, ProvisionError> {
+pub fn provision(cleared: Cleared, around: &RunContext<'_>) -> Result<Provisioned, ProvisionError> {
     let harness = &cleared.checked.resolved.harness;
     if harness.sandbox.backend.value == crate::harness::names::Backend::Openshell {
         return Err(ProvisionError::Backend);
@@ -227,7 +227,7 @@ fn guard_socket(listening: &Listening) -> Mount {
 /// What is not there is an error at once, unless an image may have it.
 fn program_of_host(
     harness: &Harness,
-    around: &Surroundings<'_>,
+    around: &RunContext<'_>,
 ) -> Result<Result<Option<Program>, ProgramError>, ProvisionError> {
     let found = programs::find(contract::of(harness.runtime.value), &Places::new(around.variables));
     match found {
@@ -261,7 +261,7 @@ fn search_path(spec: &SandboxSpec) -> String {
 }
 
 /// One gateway for the run: its budget is over all attempts, whatever they run in.
-fn open_gateway(cleared: &Cleared, around: &Surroundings<'_>) -> Result<Arc<Gateway>, gateway::ModelError> {
+fn open_gateway(cleared: &Cleared, around: &RunContext<'_>) -> Result<Arc<Gateway>, gateway::ModelError> {
     let gateway = match around.gateway.get() {
         Some(gateway) => Arc::clone(gateway),
         None => gateway::open(&cleared.checked, around)?,
@@ -307,7 +307,7 @@ fn make_staging(directory: &Path) -> Result<PathBuf, ProvisionError> {
 
 fn specify(
     cleared: &Cleared,
-    around: &Surroundings<'_>,
+    around: &RunContext<'_>,
     root: files::Root,
     staging: &Path,
     repository_name: &str,

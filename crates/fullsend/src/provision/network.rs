@@ -22,7 +22,7 @@ use policy::model::NetworkRule;
 use yaml::{Entry, Node, Sources, Value};
 
 use super::servers::{self, Servers};
-use super::{Surroundings, java};
+use super::{RunContext, java};
 use crate::check::Checked;
 use crate::check::policies::PolicyFile;
 use crate::credentials::Credentials;
@@ -217,7 +217,7 @@ impl Planned {
         self,
         sandbox: &mut Sandbox,
         gateway: &Arc<Gateway>,
-        around: &Surroundings<'_>,
+        around: &RunContext<'_>,
     ) -> std::io::Result<Served> {
         let (emit, guard) = (around.emit.clone(), around.guard.clone());
         let lookout = guard.lookout();

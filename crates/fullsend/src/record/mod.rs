@@ -1,7 +1,7 @@
 //! `run.json`: what happened, folded from the events and from nothing else, so that it can be made again after a crash.
 
 mod egress;
-pub mod kept;
+pub mod store;
 pub mod verify;
 
 use std::collections::BTreeMap;
@@ -222,7 +222,7 @@ fn apply(record: &mut Record, envelope: &Envelope) {
         RunEvent::ScriptFinished { script, exit, duration_ms } => {
             record.scripts.push(ScriptRecord { script, exit, duration_ms });
         }
-        RunEvent::ApiServer { .. } | RunEvent::ToolFinished { .. } | RunEvent::Kept { .. } => {}
+        RunEvent::ApiServer { .. } | RunEvent::ToolFinished { .. } | RunEvent::WorkspaceSaved { .. } => {}
         RunEvent::AgentStarted { iteration } => {
             record.attempts.push(Attempt { iteration, ..Attempt::default() });
         }

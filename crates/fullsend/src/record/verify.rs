@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::kept::Kept;
+use super::store::StoredRun;
 use super::{Artifact, Record};
 use crate::event::log::{self, sha256};
 
 /// Everything that is not as it was written; nothing if all of it is.
-pub fn verify(run: &Kept) -> Vec<String> {
+pub fn verify(run: &StoredRun) -> Vec<String> {
     let events = match log::read(&run.log()) {
         Ok(events) => events,
         Err(error) => return vec![error.to_string()],
@@ -30,7 +30,7 @@ pub fn verify(run: &Kept) -> Vec<String> {
 }
 
 /// `run.json` is compared as a whole: whatever differs from the log was not written by us.
-fn record(run: &Kept, folded: &Record) -> Option<String> {
+fn record(run: &StoredRun, folded: &Record) -> Option<String> {
     let bytes = match std::fs::read(run.path.join("run.json")) {
         Ok(bytes) => bytes,
         Err(error) => return Some(format!("run.json cannot be read: {error}")),

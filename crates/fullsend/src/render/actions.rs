@@ -3,7 +3,7 @@
 
 use super::console;
 use super::diagnostics::clean_text;
-use super::story;
+use super::report;
 use crate::event::outcome::OutcomeKind;
 use crate::event::{Envelope, Finding, RunEvent};
 
@@ -57,7 +57,7 @@ pub fn annotations(events: &[Envelope]) -> Vec<String> {
                 warnings.push((2, format!("the output of attempt {iteration} was rejected: {first}")));
             }
             RunEvent::ToolDenied { tool, reason, .. } => warnings.push((3, format!("{tool}: {reason}"))),
-            RunEvent::Egress { event } => warnings.extend(story::refused(event).map(|text| (3, text))),
+            RunEvent::Egress { event } => warnings.extend(report::refused(event).map(|text| (3, text))),
             RunEvent::SkillShadowed { skill, place } => {
                 warnings.push((4, format!("{place}: the harness has a skill `{skill}` of its own")));
             }
@@ -83,7 +83,7 @@ fn data(text: &str) -> String {
 pub fn summary(events: &[Envelope]) -> String {
     let record = crate::record::fold(events);
     let outcome = record.outcome.map_or("not ended", |outcome| outcome.as_str());
-    let mut text = story::story(events).replace("```", "'''");
+    let mut text = report::report(events).replace("```", "'''");
     if text.len() > MAX_SUMMARY {
         text.truncate(text.floor_char_boundary(MAX_SUMMARY));
         text.push_str("\n(cut off)");

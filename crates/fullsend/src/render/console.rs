@@ -1,6 +1,6 @@
 //! A run for people: one calm line for each thing that matters.
 
-use super::story::refused;
+use super::report::refused;
 use crate::event::{Envelope, Finding, RunEvent, ServerState, Step};
 
 /// The line for an event, if it deserves one.
@@ -48,10 +48,10 @@ pub fn line(envelope: &Envelope) -> Option<String> {
         RunEvent::ApiServer { name, state: ServerState::Ended, detail } => {
             Some(format!("  server    {name} {detail}"))
         }
-        RunEvent::Kept { files, problem, .. } if problem.is_empty() => {
+        RunEvent::WorkspaceSaved { files, problem, .. } if problem.is_empty() => {
             Some(format!("  kept      {files} files of the workspace; `fullsend enter` opens them"))
         }
-        RunEvent::Kept { problem, .. } => Some(format!("  kept      nothing: {problem}")),
+        RunEvent::WorkspaceSaved { problem, .. } => Some(format!("  kept      nothing: {problem}")),
         RunEvent::Artifact { path, bytes, .. } => Some(format!("  output    {path} ({bytes} bytes)")),
         _ => None,
     }

@@ -18,7 +18,7 @@ pub struct Live {
 }
 
 impl Live {
-    pub fn hear(&mut self, envelope: &Envelope, now: Instant) {
+    pub fn on_event(&mut self, envelope: &Envelope, now: Instant) {
         match &envelope.event {
             RunEvent::StepStarted { step } => self.step = Some((*step, now)),
             RunEvent::StepFinished { .. } => {
@@ -71,7 +71,7 @@ mod tests {
     fn the_line_says_what_happens_now_and_fits() {
         let (mut live, start) = (Live::default(), Instant::now());
         assert_eq!(live.status(start, 80), "");
-        let mut hear = |event| live.hear(&envelope(event), start);
+        let mut hear = |event| live.on_event(&envelope(event), start);
         hear(RunEvent::StepStarted { step: Step::Agent });
         hear(RunEvent::ToolStarted {
             iteration: 1,
@@ -85,7 +85,7 @@ mod tests {
         let line = live.status(start + Duration::from_secs(3), 200);
         assert_eq!(line, "agent 3s · 12 tokens · $1.23 · Bash make \u{fffd}[31mtest");
         assert!(live.status(start, 20).chars().count() < 20);
-        live.hear(&envelope(RunEvent::StepFinished { step: Step::Agent, duration_ms: 1, ok: true }), start);
+        live.on_event(&envelope(RunEvent::StepFinished { step: Step::Agent, duration_ms: 1, ok: true }), start);
         assert_eq!(live.status(start, 80), "");
     }
 }

@@ -10,7 +10,7 @@ use scan::Origin;
 
 use super::host::Host;
 use super::steps::Steps;
-use super::{Stop, Tally};
+use super::{Counts, Stop};
 use crate::bootstrap::Ready;
 use crate::event::{RunEvent, Step};
 use crate::guard::Guard;
@@ -29,7 +29,7 @@ pub(super) struct Attempts<'a> {
     pub(super) variables: &'a BTreeMap<String, String>,
     pub(super) guard: &'a Guard,
     pub(super) steps: &'a Steps<'a>,
-    pub(super) tally: &'a Tally,
+    pub(super) counts: &'a Counts,
     /// Over all of them.
     pub(super) time: Duration,
     /// Another sandbox in place of this one, in which nothing has happened yet.
@@ -77,7 +77,7 @@ impl Attempts<'_> {
             let first = rejected.unexpected && !asked_again;
             asked_again |= rejected.unexpected;
             if !first && (rejected.unexpected || u64::from(task.iteration) >= most) {
-                return Err(Stop::rejected(&rejected, self.tally.denied()));
+                return Err(Stop::rejected(&rejected, self.counts.denied_calls()));
             }
             let kept = match mode {
                 FeedbackMode::Append => {
@@ -113,7 +113,7 @@ impl Attempts<'_> {
     ) -> Result<Result<Accepted, Box<Rejected>>, Stop> {
         let (steps, iteration) = (self.steps, task.iteration);
         let place = self.host.directory.path.join(format!("iteration-{iteration}"));
-        let attempt = steps.take(Step::Agent, || self.agent(ready, task, &place))?;
+        let attempt = steps.run(Step::Agent, || self.agent(ready, task, &place))?;
         if attempt.conversation.is_some() {
             conversation.clone_from(&attempt.conversation);
         }
@@ -146,7 +146,7 @@ impl Attempts<'_> {
                 let violations = rejected.violations.clone();
                 steps.emit.emit(RunEvent::OutputRejected { iteration, violations });
                 publish::set_aside(&rejected.quarantined, "rejected")?;
-                steps.go_on()?;
+                steps.check_cancelled()?;
             }
         }
         Ok(verdict)
@@ -183,7 +183,7 @@ impl Attempts<'_> {
                 Some(spent) => Stop::budget(&spent),
                 None => Stop::agent_failed(why),
             }),
-            Ending::Interrupted => self.steps.go_on().err(),
+            Ending::Interrupted => self.steps.check_cancelled().err(),
             Ending::Finished | Ending::Stopped { .. } => None,
         }
     }

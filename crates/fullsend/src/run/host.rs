@@ -10,8 +10,8 @@ use super::{RunDirectory, Stop, prescript};
 use crate::cancel::Cancel;
 use crate::check::Checked;
 use crate::credentials::{self, CredentialError, Credentials, Learn};
+use crate::event::RunEvent;
 use crate::event::log::{Emitter, sha256};
-use crate::event::{RunEvent, Step};
 use crate::guard::{self, Guard, Setup};
 use crate::provision::gateway::Recording;
 use crate::publish::Artifacts;
@@ -181,22 +181,8 @@ impl Host<'_> {
         Ok(ended)
     }
 
-    /// What must be right before anything starts, then the pre-script.
-    pub(super) fn begin(
-        &self,
-        checked: &Checked,
-        variables: &BTreeMap<String, String>,
-        steps: &Steps<'_>,
-    ) -> Result<(), Stop> {
-        self.preflight(checked, variables, steps.cancel)?;
-        match &checked.scripts.pre {
-            Some(pre) => steps.take(Step::PreScript, || self.pre_script(pre, variables, steps)),
-            None => Ok(()),
-        }
-    }
-
     /// The pre-script may skip the run, and may have something to say to the CI.
-    fn pre_script(
+    pub(super) fn pre_script(
         &self,
         found: &Found,
         environment: &BTreeMap<String, String>,
@@ -208,13 +194,13 @@ impl Host<'_> {
         environment.insert("FULLSEND_PRESCRIPT_OUTPUT".to_owned(), file.to_string_lossy().into_owned());
         let places = (self.repository, self.directory.path.as_path());
         let ended = self.start("pre_script", found, &environment, places, steps)?;
-        let said = prescript::read(&file, ended.code(), &ended.output)?;
-        prescript::relay(&said, self.environment)?;
-        said.go_on()
+        let output = prescript::read(&file, ended.code(), &ended.output)?;
+        prescript::write_to_ci(&output, self.environment)?;
+        output.skip_or_continue()
     }
 
     /// A command that must succeed before anything starts.
-    fn preflight(
+    pub(super) fn preflight_check(
         &self,
         checked: &Checked,
         environment: &BTreeMap<String, String>,

@@ -1,17 +1,17 @@
-//! One run, from a checked harness to its post-script. This file reads as the sequence; the stages are types, so that
-//! none can be left out or put in another order. It is a library call first: it installs no signal handler, prints
-//! nothing, and several may run in one process.
+//! One run, from a checked harness to its post-script. Read `sequence`: it is the list of steps. Each stage returns the
+//! type that the next one takes, so that none can be left out or put in another order. A run is a library call: it installs
+//! no signal handler, prints nothing, and several can run in one process.
 
 mod attempts;
-pub mod belongings;
 mod directory;
+pub mod extra_files;
 mod host;
-pub mod keep;
 mod prescript;
 mod steps;
 mod stop;
 pub mod sweep;
 pub mod unbuilt;
+pub mod workspace;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,60 +22,58 @@ use std::time::Duration;
 use crate::bootstrap::{self, Ready};
 use crate::cancel::Cancel;
 use crate::check::Checked;
-use crate::event::log::Emitter;
 use crate::event::exit::Exit;
+use crate::event::log::{Emitter, LogError};
 use crate::event::outcome::{EndCause, OutcomeKind};
-use crate::event::{Envelope, RunEvent, Step};
+use crate::event::{Envelope, RunEvent, Step, log};
 use crate::guard::confirm::Asker;
 use crate::harness::Harness;
 use crate::harness::security::OnCritical;
 use crate::inputs;
 use crate::provision::gateway::Recording;
-use crate::provision::{self, Surroundings};
+use crate::provision::{self, RunContext};
 use crate::publish::{self, Artifacts};
 use crate::quarantine::head::{self, Head};
-use crate::record;
+use crate::record::{self, Record};
 use crate::resolve::library::Library;
 use crate::resolve::variables;
 use crate::runtime::state::StateFile;
 use crate::runtime::{self, Conversation};
 use crate::validate::Accepted;
 use attempts::Attempts;
-use belongings::Belongings;
 pub use directory::RunDirectory;
+use extra_files::ExtraFiles;
 use host::Host;
-use keep::Keep;
 use steps::Steps;
 pub use stop::Stop;
+use workspace::SaveWorkspace;
 
-/// Everything that one run is made of. Nothing else is read from the world around.
+/// Everything that one run needs. It reads nothing else from its surroundings.
 pub struct Request {
     pub checked: Checked,
     pub library: Library,
     pub repository: PathBuf,
     /// `owner/name`, where it is known.
     pub owner: Option<String>,
-    /// Where runs are kept.
+    /// The directory of all runs.
     pub runs: PathBuf,
     /// The host's environment.
     pub environment: BTreeMap<String, String>,
-    /// Keep the model's answers, or answer from those that were kept.
+    /// Record the model's responses, or replay recorded ones.
     pub recording: Option<Recording>,
-    /// Drives the gateway.
+    /// Drives the model gateway.
     pub runtime: tokio::runtime::Handle,
-    /// What the agent is told beside its task: a session's state and what is new to it.
+    /// Context for the agent beside its task: a session's state and its new messages.
     pub context: Option<String>,
-    /// The conversation to go on with, in the runtime's own form, as an earlier outcome gave it.
+    /// The conversation to continue, in the runtime's own form, from an earlier outcome.
     pub conversation: Option<Conversation>,
-    /// What the caller puts into the sandbox and wants back.
-    pub belongings: Belongings,
-    /// Whom to ask about calls that somebody must allow.
+    pub extra_files: ExtraFiles,
+    /// Answers tool calls that a person must confirm.
     pub asker: Option<Arc<Asker>>,
-    /// Variables of the caller's for the scripts on the host.
+    /// The caller's variables for the scripts on the host.
     pub variables: BTreeMap<String, String>,
-    /// Whether the workspace stays to be looked at.
-    pub keep: Keep,
-    /// Hears every event as it happens.
+    pub save_workspace: SaveWorkspace,
+    /// Gets every event as it happens.
     pub listener: Arc<dyn Fn(&Envelope) + Send + Sync>,
 }
 
@@ -84,16 +82,16 @@ pub struct Request {
 pub struct Outcome {
     pub cause: EndCause,
     pub reason: String,
-    /// The run's directory, if it came to have one.
+    /// The run's directory, if it was created.
     pub directory: Option<PathBuf>,
-    /// The label for CI to set, where the guard ended the run and a person is to look at it.
+    /// The label for CI to set, where the guard stopped the run and a person must review it.
     pub review_label: Option<String>,
-    /// The accepted output of a run that completed.
+    /// The accepted output of a completed run.
     pub artifacts: Option<Artifacts>,
-    /// The agent's conversation as it was at the end, if there was one.
+    /// The agent's conversation at the end, if there was one.
     pub conversation: Option<Conversation>,
-    /// What the caller wanted back, as it was at the end.
-    pub kept: Vec<StateFile>,
+    /// The files of the directory that `ExtraFiles::returned` names.
+    pub returned_files: Vec<StateFile>,
 }
 
 impl Outcome {
@@ -106,7 +104,7 @@ impl Outcome {
             review_label: None,
             artifacts: None,
             conversation: None,
-            kept: Vec::new(),
+            returned_files: Vec::new(),
         }
     }
 
@@ -120,53 +118,54 @@ impl Outcome {
     }
 }
 
-/// What is counted while a run goes on.
+/// Counters that a run keeps while it goes on.
 #[derive(Debug, Default)]
-struct Tally {
+struct Counts {
     denied: AtomicU64,
 }
 
-impl Tally {
-    fn count(&self, event: &RunEvent) {
+impl Counts {
+    fn add(&self, event: &RunEvent) {
         if matches!(event, RunEvent::ToolDenied { .. }) {
             self.denied.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    fn denied(&self) -> u64 {
+    fn denied_calls(&self) -> u64 {
         self.denied.load(Ordering::Relaxed)
     }
 }
 
-/// Runs one harness. Whatever happens, the record says it.
+/// What the next run of a session continues from, whether or not this one completed.
+struct Continuation {
+    /// The conversation to continue; after the run, the latest one.
+    conversation: Option<Conversation>,
+    returned_files: Vec<StateFile>,
+}
+
+/// Runs one harness. However it ends, the record says so.
 pub fn run(mut request: Request, cancel: &Cancel) -> Outcome {
     let directory = match RunDirectory::create(&request.runs, request.owner.as_deref()) {
         Ok(directory) => directory,
         Err(stop) => return stop.outcome(None),
     };
-    let (tally, listener) = (Arc::new(Tally::default()), Arc::clone(&request.listener));
-    let counted = Arc::clone(&tally);
-    let hear = move |envelope: &Envelope| {
-        counted.count(&envelope.event);
-        listener(envelope);
-    };
-    let emit = match Emitter::create(&directory.path.join("events.jsonl"), hear) {
+    let counts = Arc::new(Counts::default());
+    let emit = match create_log(&directory, &request, &counts) {
         Ok(emit) => emit,
-        Err(error) => {
-            return Stop::setup(format!("the log cannot be written: {error}")).outcome(Some(directory.path));
-        }
+        Err(stop) => return stop.outcome(Some(directory.path)),
     };
-    announce(&request, &directory, &emit);
+    emit_start(&request, &directory, &emit);
     let review_label = review_label(&request.checked.resolved.harness);
-    let mut carried = Carried { conversation: request.conversation.take(), kept: Vec::new() };
+    let mut continuation =
+        Continuation { conversation: request.conversation.take(), returned_files: Vec::new() };
     let steps = Steps { emit: &emit, cancel };
-    let ended = sequence(request, &directory, &steps, &tally, &mut carried);
+    let ended = sequence(request, &directory, &steps, &counts, &mut continuation);
     directory.clean();
-    let ended = match emit.failure() {
-        Some(why) => Err(Stop::internal(format!("the log could not be written: {why}"))),
-        None => ended,
-    };
     let mut outcome = match ended {
+        _ if emit.failure().is_some() => {
+            let why = emit.failure().unwrap_or_default();
+            Stop::internal(format!("cannot write the event log: {why}")).outcome(None)
+        }
         Ok(artifacts) => {
             Outcome { artifacts: Some(artifacts), ..Outcome::ended(EndCause::Completed, "") }
         }
@@ -174,7 +173,7 @@ pub fn run(mut request: Request, cancel: &Cancel) -> Outcome {
     };
     if let Some(label) = review_label.filter(|_| outcome.cause == EndCause::SecurityStop) {
         emit.emit(RunEvent::ReviewRequested { label: label.clone() });
-        outcome.reason.push_str(&format!("; a person must look at it: set the label `{label}`"));
+        outcome.reason.push_str(&format!("; a person must review it: set the label `{label}`"));
         outcome.review_label = Some(label);
     }
     outcome.reason = emit.redact(&outcome.reason);
@@ -186,28 +185,21 @@ pub fn run(mut request: Request, cancel: &Cancel) -> Outcome {
     if let Err(stop) = directory.write_record() {
         outcome = stop.outcome(None);
     }
-    let Carried { conversation, kept } = carried;
-    Outcome { directory: Some(directory.path), conversation, kept, ..outcome }
+    let Continuation { conversation, returned_files } = continuation;
+    Outcome { directory: Some(directory.path), conversation, returned_files, ..outcome }
 }
 
-/// What goes from one run to the next: the conversation to go on with, and afterwards the last one there was, and what
-/// the caller wanted back.
-struct Carried {
-    conversation: Option<Conversation>,
-    kept: Vec<StateFile>,
-}
-
-/// The sequence itself.
+/// The sequence of a run.
 fn sequence(
     request: Request,
     directory: &RunDirectory,
     steps: &Steps<'_>,
-    tally: &Tally,
-    carried: &mut Carried,
+    counts: &Counts,
+    continuation: &mut Continuation,
 ) -> Result<Artifacts, Stop> {
-    let keep = request.keep;
+    let save_workspace = request.save_workspace;
     let Request {
-        checked, library, repository, environment, recording, runtime, context, belongings, ..
+        checked, library, repository, environment, recording, runtime, context, extra_files, ..
     } = request;
     let emit = steps.emit;
     let lookup = |name: &str| environment.get(name).cloned();
@@ -219,15 +211,18 @@ fn sequence(
     variables.extend(request.variables);
     let guard = host.guard(&checked, &value, emit)?.asking(request.asker);
     let credentials = host.credentials(&checked, recording.as_ref(), &value, &guard)?;
-    guard.remember_past(carried.conversation.iter().flat_map(runtime::past_calls));
+    guard.remember_past(continuation.conversation.iter().flat_map(runtime::past_calls));
 
-    host.begin(&checked, &variables, steps)?;
-    let cleared = steps.take(Step::Inputs, || {
+    host.preflight_check(&checked, &variables, steps.cancel)?;
+    if let Some(pre_script) = &scripts.pre {
+        steps.run(Step::PreScript, || host.pre_script(pre_script, &variables, steps))?;
+    }
+    let cleared = steps.run(Step::Inputs, || {
         context.as_deref().map_or(Ok(()), |text| inputs::clear_context(text, &guard, emit))?;
-        inputs::mounted::clear_mounts(&belongings.mounts, &guard, emit)?;
+        inputs::mounted::clear_mounts(&extra_files.mounts, &guard, emit)?;
         inputs::clear(checked, &library, &repository, &guard, emit)
     })?;
-    let around = Surroundings {
+    let run_context = RunContext {
         library: &library,
         repository: &repository,
         directory: &directory.path,
@@ -239,51 +234,46 @@ fn sequence(
         gateway: &OnceLock::new(),
         runtime,
         variables: &value,
-        mounts: &belongings.mounts,
+        mounts: &extra_files.mounts,
     };
     let prepare = |cleared| -> Result<Ready, Stop> {
-        let provisioned = steps.take(Step::Provision, || provision::provision(cleared, &around))?;
-        steps.take(Step::Bootstrap, || {
-            belongings.unpack(&provisioned.sandbox)?;
+        let provisioned = steps.run(Step::Provision, || provision::provision(cleared, &run_context))?;
+        steps.run(Step::Bootstrap, || {
+            extra_files.write_into(&provisioned.sandbox)?;
             Ok::<_, Stop>(bootstrap::bootstrap(provisioned, &library, &guard)?)
         })
     };
     let renew = |ready: Ready| prepare(steps.always(Step::Teardown, || ready.provisioned.close())?);
     let attempts =
-        Attempts { host: &host, variables: &variables, guard: &guard, steps, tally, time, renew: &renew };
-    let (tried, ready) = attempts.run(prepare(cleared)?, context, &mut carried.conversation);
+        Attempts { host: &host, variables: &variables, guard: &guard, steps, counts, time, renew: &renew };
+    // The agent, quarantine and validation, once per attempt.
+    let (accepted, ready) = attempts.run(prepare(cleared)?, context, &mut continuation.conversation);
     if let Some(ready) = &ready {
-        carried.kept = belongings.pack(&ready.provisioned.sandbox, &guard);
+        continuation.returned_files = extra_files.read_back(&ready.provisioned.sandbox, &guard);
     }
-    let artifacts = conclude(tried, ready, &host, keep, steps)?;
-    if let Some(post) = &scripts.post {
-        let run = || host.post_script(post, variables, &artifacts, steps);
-        steps.take(Step::PostScript, run).map_err(Stop::after_publishing)?;
+    let artifacts = publish_and_tear_down(accepted, ready, &host, save_workspace, steps)?;
+    if let Some(post_script) = &scripts.post {
+        let run = || host.post_script(post_script, variables, &artifacts, steps);
+        steps.run(Step::PostScript, run).map_err(Stop::after_publishing)?;
     }
     Ok(artifacts)
 }
 
-/// What a harness asks of people when the guard ends its run.
-fn review_label(harness: &Harness) -> Option<String> {
-    let escalation = &harness.security.escalation;
-    (escalation.on_critical.value == OnCritical::Review).then(|| escalation.review_label.value.clone())
-}
-
-/// Publishes what was accepted while its sandbox still stands, and takes that down in any case.
-fn conclude(
-    tried: Result<Accepted, Stop>,
+/// Publishes accepted output while its sandbox still exists, and closes the sandbox in any case.
+fn publish_and_tear_down(
+    accepted: Result<Accepted, Stop>,
     ready: Option<Ready>,
     host: &Host<'_>,
-    keep: Keep,
+    save_workspace: SaveWorkspace,
     steps: &Steps<'_>,
 ) -> Result<Artifacts, Stop> {
-    let published = tried.and_then(|accepted| {
+    let published = accepted.and_then(|accepted| {
         let ready = ready.as_ref().ok_or_else(|| Stop::internal("the sandbox is gone"))?;
         let worked = attempts::worked(ready, host.repository);
-        steps.take(Step::Publish, || publish::publish(accepted, &worked, steps.emit))
+        steps.run(Step::Publish, || publish::publish(accepted, &worked, steps.emit))
     });
-    if let Some(ready) = ready.as_ref().filter(|_| keep.wants(published.is_ok())) {
-        keep::keep(ready, &host.directory.path, steps.emit);
+    if let Some(ready) = ready.as_ref().filter(|_| save_workspace.applies(published.is_ok())) {
+        workspace::save(ready, &host.directory.path, steps.emit);
     }
     let closed = match ready {
         Some(ready) => steps.always(Step::Teardown, || ready.provisioned.close()).map(drop),
@@ -293,7 +283,26 @@ fn conclude(
     closed.map(|()| artifacts)
 }
 
-fn announce(request: &Request, directory: &RunDirectory, emit: &Emitter) {
+/// The event log of this run. Its events are counted, then passed to the caller.
+fn create_log(directory: &RunDirectory, request: &Request, counts: &Arc<Counts>) -> Result<Emitter, Stop> {
+    let listener = Arc::clone(&request.listener);
+    let counts = Arc::clone(counts);
+    let on_event = move |envelope: &Envelope| {
+        counts.add(&envelope.event);
+        listener(envelope);
+    };
+    Emitter::create(&directory.path.join("events.jsonl"), on_event)
+        .map_err(|error| Stop::setup(format!("cannot write the event log: {error}")))
+}
+
+/// The label that a harness wants on a run that the guard stopped.
+fn review_label(harness: &Harness) -> Option<String> {
+    let escalation = &harness.security.escalation;
+    (escalation.on_critical.value == OnCritical::Review).then(|| escalation.review_label.value.clone())
+}
+
+/// The first events: what runs, where the repository is, and what is weaker than the defaults.
+fn emit_start(request: &Request, directory: &RunDirectory, emit: &Emitter) {
     let resolved = &request.checked.resolved;
     emit.emit(RunEvent::RunStarted {
         run_id: directory.id.clone(),
@@ -321,7 +330,7 @@ fn announce(request: &Request, directory: &RunDirectory, emit: &Emitter) {
     }
 }
 
-/// Folds the log of a run into its record again, as after a crash.
-pub fn refold(directory: &Path) -> Result<record::Record, crate::event::log::LogError> {
-    crate::event::log::read(&directory.join("events.jsonl")).map(|events| record::fold(&events))
+/// Folds the event log of a run into its record again, as after a crash.
+pub fn refold(directory: &Path) -> Result<Record, LogError> {
+    log::read(&directory.join("events.jsonl")).map(|events| record::fold(&events))
 }

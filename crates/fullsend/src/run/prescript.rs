@@ -1,4 +1,5 @@
-//! What a pre-script may say: skip this run, and values for the CI. A file of `key=value` lines, and exit code 78.
+//! The output of a pre-script: whether to skip the run, and values for the CI. It is a file of `key=value` lines; the exit
+//! code 78 skips too.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -6,27 +7,26 @@ use std::path::Path;
 
 use super::Stop;
 
-/// Skips the run whatever the file says.
+/// The exit code that skips the run, whatever the file says.
 const SKIP: i32 = 78;
 
 const MAX_BYTES: u64 = 1 << 20;
 const MAX_REASON: usize = 1024;
 
-/// What it said.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct PreScriptOutput {
     pub values: BTreeMap<String, String>,
     pub skipped: bool,
     pub reason: String,
 }
 
-impl Said {
-    pub fn go_on(&self) -> Result<(), Stop> {
+impl PreScriptOutput {
+    pub fn skip_or_continue(&self) -> Result<(), Stop> {
         if self.skipped { Err(Stop::skipped(&self.reason)) } else { Ok(()) }
     }
 }
 
-pub fn read(file: &Path, code: i32, output: &str) -> Result<Said, Stop> {
+pub fn read(file: &Path, code: i32, output: &str) -> Result<PreScriptOutput, Stop> {
     if code != 0 && code != SKIP {
         return Err(Stop::script("pre_script", code, output));
     }
@@ -36,20 +36,20 @@ pub fn read(file: &Path, code: i32, output: &str) -> Result<Said, Stop> {
         return Err(wrong(format!("has {size} bytes; at most {MAX_BYTES} are read")));
     }
     let text = std::fs::read_to_string(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    let mut said = parse(&text).map_err(wrong)?;
+    let mut result = parse(&text).map_err(wrong)?;
     if code == SKIP {
-        said.skipped = true;
-        if said.reason.is_empty() {
+        result.skipped = true;
+        if result.reason.is_empty() {
             let last = output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
-            said.reason = last.trim().chars().take(MAX_REASON).collect();
+            result.reason = last.trim().chars().take(MAX_REASON).collect();
         }
     }
-    Ok(said)
+    Ok(result)
 }
 
-/// Keys in any other case than the reserved ones are mistakes that would go unnoticed.
-fn parse(text: &str) -> Result<Said, String> {
-    let mut said = Said::default();
+/// A reserved key in the wrong case is an error: it would have no effect.
+fn parse(text: &str) -> Result<PreScriptOutput, String> {
+    let mut result = PreScriptOutput::default();
     let lines =
         text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
     for (number, line) in lines {
@@ -61,25 +61,25 @@ fn parse(text: &str) -> Result<Said, String> {
             return Err(format!("has an unusable key or value in line {number}"));
         }
         match key {
-            "skipped" if value == "true" || value == "false" => said.skipped = value == "true",
+            "skipped" if value == "true" || value == "false" => result.skipped = value == "true",
             "skipped" => return Err(format!("must say `skipped=true` or `skipped=false` in line {number}")),
-            "reason" => said.reason = value.chars().take(MAX_REASON).collect(),
+            "reason" => result.reason = value.chars().take(MAX_REASON).collect(),
             other if ["skipped", "reason"].contains(&other.to_ascii_lowercase().as_str()) => {
                 return Err(format!("writes the reserved key `{other}` in the wrong case in line {number}"));
             }
             other => {
-                said.values.insert(other.to_owned(), value.to_owned());
+                result.values.insert(other.to_owned(), value.to_owned());
             }
         }
     }
-    Ok(said)
+    Ok(result)
 }
 
-/// Gives the values to the steps that follow, where the CI has a file for them.
-pub fn relay(said: &Said, environment: &BTreeMap<String, String>) -> Result<(), Stop> {
+/// Gives the values to the CI's next steps, where the CI has a file for them.
+pub fn write_to_ci(output: &PreScriptOutput, environment: &BTreeMap<String, String>) -> Result<(), Stop> {
     let Some(path) = environment.get("GITHUB_OUTPUT").filter(|path| !path.is_empty()) else { return Ok(()) };
-    let mut text = format!("skipped={}\nreason={}\n", said.skipped, said.reason);
-    said.values.iter().for_each(|(key, value)| text.push_str(&format!("{key}={value}\n")));
+    let mut text = format!("skipped={}\nreason={}\n", output.skipped, output.reason);
+    output.values.iter().for_each(|(key, value)| text.push_str(&format!("{key}={value}\n")));
     let written = std::fs::File::options()
         .append(true)
         .create(true)
@@ -90,26 +90,26 @@ pub fn relay(said: &Said, environment: &BTreeMap<String, String>) -> Result<(), 
 
 #[cfg(test)]
 mod tests {
-    use super::{Said, parse, read};
+    use super::{PreScriptOutput, parse, read};
     use crate::event::outcome::EndCause;
 
     #[test]
     fn lines_are_read_strictly() {
-        let check = |text: &str, expected: Result<Said, &str>| match (parse(text), expected) {
+        let check = |text: &str, expected: Result<PreScriptOutput, &str>| match (parse(text), expected) {
             (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{text}"),
             (Err(found), Err(expected)) => assert!(found.contains(expected), "{text}: {found}"),
             (found, expected) => panic!("{text}: {found:?}, expected {expected:?}"),
         };
         let values =
             |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        check("", Ok(Said::default()));
+        check("", Ok(PreScriptOutput::default()));
         check(
             "# note\na=1\na=2\n\nb=x=y\n",
-            Ok(Said { values: values(&[("a", "2"), ("b", "x=y")]), ..Said::default() }),
+            Ok(PreScriptOutput { values: values(&[("a", "2"), ("b", "x=y")]), ..PreScriptOutput::default() }),
         );
         check(
             "skipped=true\nreason=nothing to do\n",
-            Ok(Said { skipped: true, reason: "nothing to do".to_owned(), ..Said::default() }),
+            Ok(PreScriptOutput { skipped: true, reason: "nothing to do".to_owned(), ..PreScriptOutput::default() }),
         );
         check("skipped=\n", Err("skipped=true"));
         check("Skipped=true\n", Err("wrong case"));

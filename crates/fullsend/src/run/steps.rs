@@ -14,12 +14,12 @@ pub(super) struct Steps<'a> {
 
 impl Steps<'_> {
     /// A step whose failure ends the run.
-    pub(super) fn take<T, E: Into<Stop>>(
+    pub(super) fn run<T, E: Into<Stop>>(
         &self,
         step: Step,
         work: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, Stop> {
-        self.go_on()?;
+        self.check_cancelled()?;
         self.always(step, work)
     }
 
@@ -37,7 +37,7 @@ impl Steps<'_> {
         result.map_err(Into::into)
     }
 
-    pub(super) fn go_on(&self) -> Result<(), Stop> {
+    pub(super) fn check_cancelled(&self) -> Result<(), Stop> {
         self.cancel.asked().map_or(Ok(()), |why| Err(Stop::cancelled(why)))
     }
 }

@@ -7,7 +7,7 @@ use crate::event::log::{self, Emitter};
 use crate::event::outcome::EndCause;
 use crate::event::{Envelope, RunEvent};
 use crate::provision::SANDBOXES;
-use crate::record::kept::{self, Kept};
+use crate::record::store::{self, StoredRun};
 use crate::record::verify;
 
 /// What was found and done.
@@ -22,7 +22,7 @@ pub struct Swept {
 /// Looks at every run below `runs`, whoever owns it.
 pub fn sweep(runs: &Path) -> Swept {
     let mut swept = Swept::default();
-    for run in kept::all(runs) {
+    for run in store::all(runs) {
         if let Err(problem) = sweep_one(&run, &mut swept) {
             swept.problems.push(format!("{}: {problem}", run.path.display()));
         }
@@ -30,7 +30,7 @@ pub fn sweep(runs: &Path) -> Swept {
     swept
 }
 
-fn sweep_one(run: &Kept, swept: &mut Swept) -> Result<(), String> {
+fn sweep_one(run: &StoredRun, swept: &mut Swept) -> Result<(), String> {
     let (directory, path) = (&run.path, run.log());
     if run.is_alive().map_err(|error| error.to_string())? {
         return Ok(());

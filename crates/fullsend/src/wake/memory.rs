@@ -11,7 +11,7 @@ use session::memory::{
 
 use super::assemble::{Report, clip, input_file};
 use super::screen::Screened;
-use crate::run::belongings::Belongings;
+use crate::run::extra_files::ExtraFiles;
 use crate::runtime::state::StateFile;
 use sandbox::{Mount, MountKind};
 
@@ -21,7 +21,7 @@ pub const DIRECTORY: &str = "/sandbox/workspace/session";
 const CHECKPOINT_VERSION: u32 = 1;
 
 /// What a wake finds in its directory.
-pub fn belongings(context: &Context, screened: &Screened, resources: Vec<Mount>) -> Belongings {
+pub fn extra_files(context: &Context, screened: &Screened, resources: Vec<Mount>) -> ExtraFiles {
     let read_only = |name: &str, contents: Vec<u8>| Mount {
         target: format!("{DIRECTORY}/{name}").into(),
         kind: MountKind::File { contents, mode: 0o444 },
@@ -43,7 +43,7 @@ pub fn belongings(context: &Context, screened: &Screened, resources: Vec<Mount>)
         }
     }
     mounts.extend(resources);
-    Belongings { mounts, files, keep: Some(DIRECTORY.to_owned()) }
+    ExtraFiles { mounts, files, returned: Some(DIRECTORY.to_owned()) }
 }
 
 /// What the harness has to say about a wake that ended.

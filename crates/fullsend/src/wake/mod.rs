@@ -37,7 +37,7 @@ use crate::event::Envelope;
 use crate::event::outcome::EndCause;
 use crate::guard;
 use crate::guard::confirm::Asker;
-use crate::run::keep::Keep;
+use crate::run::workspace::SaveWorkspace;
 use crate::run::{self, Outcome, Request};
 use assemble::{Assembled, Budget, Material, assemble};
 use confirm::Confirmations;
@@ -124,7 +124,7 @@ pub fn wake(setting: &Setting, sessions: &mut Sessions, claimed: &Claimed) -> Re
         bindings: bindings(setting, lease.session, &runtime, &outcome, &ending),
         memory: memory::writes(
             &told(&context, &ending, &assembled, &runtime, &notes),
-            &outcome.kept,
+            &outcome.returned_files,
             &setting.limits,
         ),
         usage: notes.usage(),
@@ -214,8 +214,8 @@ fn bounded_run(
         runtime: setting.runtime.clone(),
         context: Some(assembled.text.clone()),
         conversation,
-        keep: Keep::Never,
-        belongings: memory::belongings(context, &screened, resources),
+        save_workspace: SaveWorkspace::Never,
+        extra_files: memory::extra_files(context, &screened, resources),
         asker: Some(asker(confirmations)),
         variables: script_variables(lease),
         listener: listener(setting, notes),
@@ -250,7 +250,7 @@ fn asker(confirmations: &Arc<Confirmations>) -> Arc<Asker> {
 fn listener(setting: &Setting, notes: &Arc<Notes>) -> Arc<dyn Fn(&Envelope) + Send + Sync> {
     let (listener, notes) = (Arc::clone(&setting.listener), Arc::clone(notes));
     Arc::new(move |envelope| {
-        notes.hear(envelope);
+        notes.on_event(envelope);
         listener(envelope);
     })
 }

@@ -49,7 +49,7 @@ impl Notes {
         Self { wake, inner: Mutex::default() }
     }
 
-    pub fn hear(&self, envelope: &Envelope) {
+    pub fn on_event(&self, envelope: &Envelope) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         match &envelope.event {
             RunEvent::RunStarted { run_id, .. } => {
@@ -148,7 +148,7 @@ mod tests {
     fn heard(events: Vec<RunEvent>) -> Notes {
         let notes = Notes::new("018bcfe5-6800-7000-8000-00000000000a".parse().unwrap());
         for event in events {
-            notes.hear(&Envelope {
+            notes.on_event(&Envelope {
                 v: 1,
                 seq: 1,
                 time: String::new(),

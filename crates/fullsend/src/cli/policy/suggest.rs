@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use yaml::Diagnostic;
 
 use super::super::exit::{Exit, Failure};
-use super::super::open::Where;
+use super::super::configuration::ConfigurationOptions;
 use crate::event::log;
 use crate::event::{Envelope, RunEvent};
 use crate::resolve::resolve;
@@ -28,7 +28,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
     #[command(flatten)]
-    place: Where,
+    place: ConfigurationOptions,
 }
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
@@ -58,7 +58,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 }
 
 /// The policy of the harness that ran.
-fn policy_of(events: &[Envelope], place: &Where) -> Result<Rc<Policy>, Failure> {
+fn policy_of(events: &[Envelope], place: &ConfigurationOptions) -> Result<Rc<Policy>, Failure> {
     let name = events.iter().find_map(|envelope| match &envelope.event {
         RunEvent::RunStarted { harness, .. } => Some(harness.clone()),
         _ => None,

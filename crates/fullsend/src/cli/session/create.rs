@@ -10,7 +10,7 @@ use session::header::{Access, Environment, Header, Resource};
 use session::id::SessionId;
 
 use super::super::exit::{Exit, Failure};
-use super::super::open::{Opened, Where};
+use super::super::configuration::{Configuration, ConfigurationOptions};
 use super::place::{Place, failure, moment};
 use crate::resolve::{environment, resolve};
 use crate::wake::resources::MOUNTS_BELOW;
@@ -35,7 +35,7 @@ pub struct Arguments {
     #[command(flatten)]
     place: Place,
     #[command(flatten)]
-    layers: Where,
+    layers: ConfigurationOptions,
 }
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
@@ -66,7 +66,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn digested(opened: &mut Opened, id: &str) -> Result<Environment, Failure> {
+fn digested(opened: &mut Configuration, id: &str) -> Result<Environment, Failure> {
     let found = environment::find(&opened.library, id);
     let digest = found.and_then(|found| environment::digest(&mut opened.library, &found));
     let digest =

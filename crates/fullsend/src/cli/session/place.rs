@@ -14,7 +14,7 @@ use session::store::sqlite::SqliteStore;
 use session::store::{Error, Store, StoreError};
 
 use super::super::exit::{Exit, Failure};
-use super::super::open::variable;
+use super::super::configuration::variable;
 
 /// Where sessions are kept.
 #[derive(Args, Debug, Clone)]

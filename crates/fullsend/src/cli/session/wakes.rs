@@ -13,7 +13,7 @@ use session::status::Status;
 use session::store::{Error, Session};
 
 use super::super::exit::{Exit, Failure};
-use super::super::open::Where;
+use super::super::configuration::ConfigurationOptions;
 use super::super::run::{environment, runs_directory};
 use super::super::{signals, talk};
 use super::asked;
@@ -73,7 +73,7 @@ struct Around {
     #[arg(long, value_name = "SECONDS", hide = true, default_value_t = LEASE_MS / 1_000)]
     lease_seconds: u64,
     #[command(flatten)]
-    layers: Where,
+    layers: ConfigurationOptions,
 }
 
 /// One bounded wake now, with the exit code of its run, or 10 if it waits for an answer.

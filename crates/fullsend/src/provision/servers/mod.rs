@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use egress::credentials::Secret;
 use egress::dial::Service;
 
-use super::Surroundings;
+use super::RunContext;
 use crate::event::log::Emitter;
 use crate::event::{RunEvent, ServerState};
 use crate::harness::{ApiServer, Harness};
@@ -70,7 +70,7 @@ pub fn host(server: &ApiServer) -> String {
 }
 
 /// Starts all of them, then waits until each is ready.
-pub fn start(harness: &Harness, around: &Surroundings<'_>) -> Result<Servers, ServerError> {
+pub fn start(harness: &Harness, around: &RunContext<'_>) -> Result<Servers, ServerError> {
     let mut servers = Servers::default();
     let began = Instant::now();
     let deadline = began + Duration::from_secs(harness.sandbox_timeout_seconds.get());
@@ -90,7 +90,7 @@ pub fn start(harness: &Harness, around: &Surroundings<'_>) -> Result<Servers, Se
     Ok(servers)
 }
 
-fn start_one(server: &ApiServer, around: &Surroundings<'_>) -> Result<Running, String> {
+fn start_one(server: &ApiServer, around: &RunContext<'_>) -> Result<Running, String> {
     let found = around.library.layers.find(&server.script.value);
     let program = found.and_then(|found| around.library.layers.host_path(&found));
     let program = program.ok_or_else(|| format!("has no program `{}`", server.script.as_str()))?;
@@ -123,7 +123,7 @@ fn free_address() -> std::io::Result<SocketAddr> {
 /// The base of a script's environment, then the server's own, then what fullsend says.
 fn environment(
     server: &ApiServer,
-    around: &Surroundings<'_>,
+    around: &RunContext<'_>,
     port: u16,
     token: &Secret,
 ) -> Result<BTreeMap<String, String>, String> {

@@ -12,7 +12,7 @@ use crate::record::{self, Record};
 const MOST: usize = 20;
 
 /// The whole story.
-pub fn story(events: &[Envelope]) -> String {
+pub fn report(events: &[Envelope]) -> String {
     let record = record::fold(events);
     let mut out = headline(&record);
     section(&mut out, "timeline", &timeline(&record));

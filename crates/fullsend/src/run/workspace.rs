@@ -1,5 +1,5 @@
-//! What the agent left, kept for somebody to look at: a copy of its workspace, taken before the sandbox goes. Files that
-//! were delivered from the host are not in it, because some of them are credentials.
+//! Saves a copy of the agent's workspace for `fullsend enter`, before the sandbox closes. Files that were delivered from
+//! the host are left out, because some of them are credentials.
 
 use std::path::{Path, PathBuf};
 
@@ -10,22 +10,22 @@ use crate::event::RunEvent;
 use crate::event::log::Emitter;
 use crate::runtime::inside;
 
-/// Where in a run's directory it is.
-pub const KEPT: &str = "kept";
+/// The directory of the copy, in the run's directory. The name is part of the run's format.
+pub const SAVED_WORKSPACE: &str = "kept";
 
 const CAPS: TransferCaps = TransferCaps { bytes: 2 << 30, files: 200_000 };
 
-/// After which runs.
+/// After which runs the workspace is saved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Keep {
+pub enum SaveWorkspace {
     Always,
     OnFailure,
     #[default]
     Never,
 }
 
-impl Keep {
-    pub(super) fn wants(self, succeeded: bool) -> bool {
+impl SaveWorkspace {
+    pub(super) fn applies(self, succeeded: bool) -> bool {
         match self {
             Self::Always => true,
             Self::OnFailure => !succeeded,
@@ -34,9 +34,9 @@ impl Keep {
     }
 }
 
-/// Copies it. A copy that fails changes nothing about the run; the record says so.
-pub(super) fn keep(ready: &Ready, directory: &Path, emit: &Emitter) {
-    let into = directory.join(KEPT);
+/// A copy that fails does not fail the run; the record says so.
+pub(super) fn save(ready: &Ready, directory: &Path, emit: &Emitter) {
+    let into = directory.join(SAVED_WORKSPACE);
     let copied = ready.provisioned.sandbox.download(Path::new(inside::WORKSPACE), &into, CAPS);
     let files = &ready.provisioned.cleared.checked.resolved.harness.host_files.0;
     let delivered =
@@ -49,11 +49,11 @@ pub(super) fn keep(ready: &Ready, directory: &Path, emit: &Emitter) {
     emit.emit(match copied {
         Ok(done) => {
             let left_out: Vec<PathBuf> = done.skipped.into_iter().map(|(path, _)| path).collect();
-            RunEvent::Kept { files: done.files, left_out: left_out.len() as u64, problem: String::new() }
+            RunEvent::WorkspaceSaved { files: done.files, left_out: left_out.len() as u64, problem: String::new() }
         }
         Err(error) => {
             drop(std::fs::remove_dir_all(&into));
-            RunEvent::Kept { files: 0, left_out: 0, problem: error.to_string() }
+            RunEvent::WorkspaceSaved { files: 0, left_out: 0, problem: error.to_string() }
         }
     });
 }

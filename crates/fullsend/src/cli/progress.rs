@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::open::variable;
+use super::configuration::variable;
 use crate::event::{Envelope, log};
 use crate::render::diagnostics::clean_text;
 use crate::render::live::Live;
@@ -17,7 +17,7 @@ use crate::render::{actions, console};
 const TICK: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum Style {
     Json,
     Quiet,
     Lines,
@@ -25,40 +25,40 @@ enum Kind {
     Terminal,
 }
 
-pub struct View {
-    kind: Kind,
+pub struct Progress {
+    style: Style,
     live: Arc<Mutex<Live>>,
     ended: Arc<AtomicBool>,
 }
 
 pub type Listener = Arc<dyn Fn(&Envelope) + Send + Sync>;
 
-impl View {
+impl Progress {
     pub fn choose(json: bool, quiet: bool) -> Self {
-        let kind = if json {
-            Kind::Json
+        let style = if json {
+            Style::Json
         } else if quiet {
-            Kind::Quiet
+            Style::Quiet
         } else if variable("GITHUB_ACTIONS").as_deref() == Some("true") {
-            Kind::Actions
+            Style::Actions
         } else if std::io::stderr().is_terminal() && variable("TERM").is_some_and(|term| term != "dumb") {
-            Kind::Terminal
+            Style::Terminal
         } else {
-            Kind::Lines
+            Style::Lines
         };
-        Self { kind, live: Arc::default(), ended: Arc::default() }
+        Self { style, live: Arc::default(), ended: Arc::default() }
     }
 
     pub fn listener(&self) -> Listener {
-        match self.kind {
-            Kind::Json => Arc::new(|envelope| {
+        match self.style {
+            Style::Json => Arc::new(|envelope| {
                 let line = serde_json::to_string(envelope).unwrap_or_default();
                 drop(writeln!(std::io::stdout().lock(), "{line}"));
             }),
-            Kind::Quiet => Arc::new(|_| {}),
-            Kind::Lines => Arc::new(|envelope| say(console::line(envelope).map(|line| clean_text(&line)))),
-            Kind::Actions => Arc::new(|envelope| say(actions::lines(envelope))),
-            Kind::Terminal => self.on_terminal(),
+            Style::Quiet => Arc::new(|_| {}),
+            Style::Lines => Arc::new(|envelope| say(console::line(envelope).map(|line| clean_text(&line)))),
+            Style::Actions => Arc::new(|envelope| say(actions::lines(envelope))),
+            Style::Terminal => self.on_terminal(),
         }
     }
 
@@ -77,7 +77,7 @@ impl View {
         let live = Arc::clone(&self.live);
         Arc::new(move |envelope| {
             let mut live = live.lock().unwrap_or_else(PoisonError::into_inner);
-            live.hear(envelope, Instant::now());
+            live.on_event(envelope, Instant::now());
             let line = console::line(envelope).map(|line| format!("{}\n", clean_text(&line)));
             let status = live.status(Instant::now(), width());
             super::talk(&format!("\r\x1b[K{}{status}", line.unwrap_or_default()));
@@ -89,15 +89,15 @@ impl View {
         let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         self.ended.store(true, Ordering::SeqCst);
         drop(live);
-        match self.kind {
-            Kind::Terminal => super::talk("\r\x1b[K"),
-            Kind::Actions => {
+        match self.style {
+            Style::Terminal => super::talk("\r\x1b[K"),
+            Style::Actions => {
                 let events = directory.map(|path| log::read(&path.join("events.jsonl")));
                 let Some(Ok(events)) = events else { return };
                 actions::annotations(&events).into_iter().for_each(|line| say(Some(line)));
                 summarise(&actions::summary(&events));
             }
-            Kind::Json | Kind::Quiet | Kind::Lines => {}
+            Style::Json | Style::Quiet | Style::Lines => {}
         }
     }
 }

@@ -12,7 +12,7 @@ const SIZE: &str = "size";
 
 /// One run on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredRun {
     pub id: String,
     /// `owner/name`, or `local`.
     pub owner: String,
@@ -42,7 +42,7 @@ impl std::fmt::Display for FindError {
 
 impl std::error::Error for FindError {}
 
-impl Kept {
+impl StoredRun {
     /// The record, made from the log, so that it is also there while the run goes on.
     pub fn record(&self) -> Result<Record, LogError> {
         log::read(&self.log()).map(|events| super::fold(&events))
@@ -91,7 +91,7 @@ impl Kept {
 }
 
 /// Every run below `runs`, oldest first: identities sort by time.
-pub fn all(runs: &Path) -> Vec<Kept> {
+pub fn all(runs: &Path) -> Vec<StoredRun> {
     let mut found = Vec::new();
     collect(runs, runs, 0, &mut found);
     found.sort_by(|one, other| one.id.cmp(&other.id));
@@ -99,12 +99,12 @@ pub fn all(runs: &Path) -> Vec<Kept> {
 }
 
 /// Directories with a log, at most three levels down: owner, repository, run.
-fn collect(runs: &Path, place: &Path, depth: usize, found: &mut Vec<Kept>) {
+fn collect(runs: &Path, place: &Path, depth: usize, found: &mut Vec<StoredRun>) {
     if place.join("events.jsonl").is_file() {
         let name = |path: Option<&Path>| path.map(|path| path.to_string_lossy().into_owned());
         let id = name(place.file_name().map(Path::new)).unwrap_or_default();
         let owner = name(place.parent().and_then(|parent| parent.strip_prefix(runs).ok()));
-        found.push(Kept { id, owner: owner.unwrap_or_default(), path: place.to_owned() });
+        found.push(StoredRun { id, owner: owner.unwrap_or_default(), path: place.to_owned() });
         return;
     }
     if depth > 3 {
@@ -118,7 +118,7 @@ fn collect(runs: &Path, place: &Path, depth: usize, found: &mut Vec<Kept>) {
 }
 
 /// By identity, by a beginning that only one has, or `latest`.
-pub fn find(runs: &Path, name: &str) -> Result<Kept, FindError> {
+pub fn find(runs: &Path, name: &str) -> Result<StoredRun, FindError> {
     let unknown = || FindError::Unknown { name: name.to_owned(), runs: runs.to_owned() };
     let mut all = all(runs);
     if name == "latest" {
@@ -152,7 +152,7 @@ impl Default for Retention {
 }
 
 /// Removes the oldest runs until the rest is within bounds. The newest stays, whatever its size. What was removed.
-pub fn retain(runs: &Path, retention: Retention) -> Vec<Kept> {
+pub fn retain(runs: &Path, retention: Retention) -> Vec<StoredRun> {
     let (mut count, mut bytes, mut removed) = (0, 0, Vec::new());
     for run in all(runs).into_iter().rev() {
         count += 1;

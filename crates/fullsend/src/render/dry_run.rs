@@ -5,7 +5,7 @@ use crate::harness::names::FeedbackMode;
 use crate::resolve::layers::Found;
 
 /// One line for each step.
-pub fn plan(checked: &Checked) -> String {
+pub fn steps(checked: &Checked) -> String {
     let (harness, scripts) = (&checked.resolved.harness, &checked.scripts);
     let mut lines = vec![format!("{} ({})", checked.resolved.name, harness.runtime.value)];
     let mut add = |what: &str, text: String| lines.push(format!("  {what:9} {text}"));

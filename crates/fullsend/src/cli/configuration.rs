@@ -16,7 +16,7 @@ use crate::resolve::{Choices, trusted};
 
 /// Options that every command about harnesses has.
 #[derive(Args, Debug, Clone)]
-pub struct Where {
+pub struct ConfigurationOptions {
     /// The repository [default: the one around the current directory]
     #[arg(long, value_name = "DIR")]
     pub repo: Option<PathBuf>,
@@ -37,7 +37,7 @@ fn parse_forge(word: &str) -> Result<ForgeName, String> {
 }
 
 /// What was opened.
-pub struct Opened {
+pub struct Configuration {
     pub library: Library,
     pub choices: Choices,
     pub repository: PathBuf,
@@ -55,15 +55,15 @@ pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-impl Opened {
+impl Configuration {
     /// The layers, the choices, the repository, and what must live as long as the layers are read.
     pub fn into_parts(self) -> (Library, Choices, PathBuf, Box<dyn std::any::Any>) {
         (self.library, self.choices, self.repository, Box::new(self._trusted))
     }
 }
 
-impl Where {
-    pub fn open(&self) -> Result<Opened, Failure> {
+impl ConfigurationOptions {
+    pub fn open(&self) -> Result<Configuration, Failure> {
         let repository = self.repository()?;
         let forge = self.forge.or_else(detect_forge);
         let trusted = self.trusted()?;
@@ -72,7 +72,7 @@ impl Where {
         let layers = Layers::new([organisation, own].into_iter().flatten().collect());
         let (repo, today) = (repository_name(&repository), Moment::now().date());
         let choices = Choices { forge, repo, today, environment: None };
-        Ok(Opened { library: Library::new(layers), choices, repository, _trusted: trusted })
+        Ok(Configuration { library: Library::new(layers), choices, repository, _trusted: trusted })
     }
 
     pub fn repository(&self) -> Result<PathBuf, Failure> {
