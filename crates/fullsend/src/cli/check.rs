@@ -5,8 +5,8 @@ use std::io::{IsTerminal, Write};
 use clap::{Args, ValueEnum};
 use yaml::{Diagnostic, Sources, Span};
 
-use super::exit::{Exit, Failure};
 use super::configuration::{Configuration, ConfigurationOptions, variable};
+use super::exit::{Exit, Failure};
 use crate::check::{owners, providers};
 use crate::render::diagnostics::{self, Style};
 use crate::render::{github, sarif};

@@ -9,8 +9,8 @@ use std::time::Duration;
 use clap::Args;
 use sandbox::{Command, CopyOnWrite, Exit as Ended, Mount, MountKind, Sandbox, SandboxSpec, Stdio};
 
-use super::exit::{Exit, Failure};
 use super::configuration::{ConfigurationOptions, variable};
+use super::exit::{Exit, Failure};
 use super::sandbox::interact;
 use super::signals;
 use crate::cancel::Cancel;

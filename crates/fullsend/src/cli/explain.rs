@@ -7,8 +7,8 @@ use policy::baseline::{Origin, PathAccess};
 use serde_json::{Value as Json, json};
 use yaml::{Node, Span, Value};
 
-use super::exit::{Exit, Failure};
 use super::configuration::ConfigurationOptions;
+use super::exit::{Exit, Failure};
 use crate::harness::Harness;
 use crate::resolve::library::Library;
 use crate::resolve::{Resolved, ordered, resolve, self_contained};

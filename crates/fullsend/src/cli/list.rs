@@ -5,8 +5,8 @@ use std::io::Write;
 use clap::Args;
 use serde_json::json;
 
-use super::exit::{Exit, Failure};
 use super::configuration::ConfigurationOptions;
+use super::exit::{Exit, Failure};
 use crate::harness::reference::LocalPath;
 
 #[derive(Args, Debug)]

@@ -4,6 +4,7 @@
 mod check;
 mod check_output;
 mod completions;
+mod configuration;
 mod doctor;
 mod enter;
 pub mod exit;
@@ -13,8 +14,8 @@ mod hook;
 mod init;
 mod list;
 mod neutral;
-mod configuration;
 mod policy;
+mod progress;
 mod run;
 mod runs;
 mod runtimes;
@@ -27,7 +28,6 @@ mod signals;
 mod sweep;
 mod terminal;
 mod version;
-mod progress;
 
 use std::ffi::OsString;
 use std::io::Write;

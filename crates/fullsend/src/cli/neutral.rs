@@ -7,8 +7,8 @@ use std::path::Path;
 use clap::{Args, Subcommand, ValueEnum};
 use scan::{Allowlist, Canary, Severity, Toggles};
 
-use super::exit::{Exit, Failure};
 use super::configuration::variable;
+use super::exit::{Exit, Failure};
 use crate::guard::client;
 use crate::guard::dialect::HookAnswer;
 use crate::guard::judge::Judge;

@@ -8,8 +8,8 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use yaml::Diagnostic;
 
-use super::exit::{Exit, Failure};
 use super::configuration::{Configuration, ConfigurationOptions, variable};
+use super::exit::{Exit, Failure};
 use super::progress::Progress;
 use crate::cancel::Cancel;
 use crate::check::providers::ProviderFile;

@@ -15,8 +15,8 @@ use rustix::process::Signal;
 use sandbox::{Command, Process, Sandbox, Stdio, WaitError};
 use yaml::Sources;
 
-use super::exit::{Exit, Failure};
 use super::configuration::variable;
+use super::exit::{Exit, Failure};
 use super::{signals, terminal};
 use crate::cancel::{Cancel, Why};
 use crate::check::policies::{PolicyFile, unenforceable};

@@ -85,7 +85,10 @@ mod tests {
         let line = live.status(start + Duration::from_secs(3), 200);
         assert_eq!(line, "agent 3s · 12 tokens · $1.23 · Bash make \u{fffd}[31mtest");
         assert!(live.status(start, 20).chars().count() < 20);
-        live.on_event(&envelope(RunEvent::StepFinished { step: Step::Agent, duration_ms: 1, ok: true }), start);
+        live.on_event(
+            &envelope(RunEvent::StepFinished { step: Step::Agent, duration_ms: 1, ok: true }),
+            start,
+        );
         assert_eq!(live.status(start, 80), "");
     }
 }

@@ -3,11 +3,11 @@
 pub mod actions;
 pub mod console;
 pub mod diagnostics;
+pub mod dry_run;
 mod excerpt;
 pub mod findings;
 pub mod github;
 pub mod live;
-pub mod dry_run;
+pub mod report;
 pub mod sarif;
 pub mod schema;
-pub mod report;

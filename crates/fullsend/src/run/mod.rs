@@ -166,9 +166,7 @@ pub fn run(mut request: Request, cancel: &Cancel) -> Outcome {
             let why = emit.failure().unwrap_or_default();
             Stop::internal(format!("cannot write the event log: {why}")).outcome(None)
         }
-        Ok(artifacts) => {
-            Outcome { artifacts: Some(artifacts), ..Outcome::ended(EndCause::Completed, "") }
-        }
+        Ok(artifacts) => Outcome { artifacts: Some(artifacts), ..Outcome::ended(EndCause::Completed, "") },
         Err(stop) => stop.outcome(None),
     };
     if let Some(label) = review_label.filter(|_| outcome.cause == EndCause::SecurityStop) {

@@ -109,7 +109,11 @@ mod tests {
         );
         check(
             "skipped=true\nreason=nothing to do\n",
-            Ok(PreScriptOutput { skipped: true, reason: "nothing to do".to_owned(), ..PreScriptOutput::default() }),
+            Ok(PreScriptOutput {
+                skipped: true,
+                reason: "nothing to do".to_owned(),
+                ..PreScriptOutput::default()
+            }),
         );
         check("skipped=\n", Err("skipped=true"));
         check("Skipped=true\n", Err("wrong case"));

@@ -105,10 +105,7 @@ impl Stop {
         if output.files.is_empty() && output.changes.is_none() {
             let words = match &rejected.quarantined.attempt.ending {
                 Ending::Stopped { last_words } if last_words.trim_end().ends_with('?') => {
-                    return Self::new(
-                        EndCause::Asked,
-                        format!("the agent asked: {}", last_words.trim()),
-                    );
+                    return Self::new(EndCause::Asked, format!("the agent asked: {}", last_words.trim()));
                 }
                 Ending::Stopped { last_words } => last_words.trim().to_owned(),
                 _ => String::new(),
@@ -171,9 +168,7 @@ impl From<ProvisionError> for Stop {
             ProvisionError::Image(ImageError::Missing { .. } | ImageError::Cache { .. }) => {
                 Self::missing(reason)
             }
-            ProvisionError::Image(ImageError::Refused { .. }) => {
-                Self::new(EndCause::SecurityStop, reason)
-            }
+            ProvisionError::Image(ImageError::Refused { .. }) => Self::new(EndCause::SecurityStop, reason),
             ProvisionError::Image(_) => Self::setup(reason),
             ProvisionError::Repository(_) | ProvisionError::Network(_) => Self::setup(reason),
             ProvisionError::Barred(barred) => barred.into(),

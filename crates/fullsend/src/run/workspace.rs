@@ -49,7 +49,11 @@ pub(super) fn save(ready: &Ready, directory: &Path, emit: &Emitter) {
     emit.emit(match copied {
         Ok(done) => {
             let left_out: Vec<PathBuf> = done.skipped.into_iter().map(|(path, _)| path).collect();
-            RunEvent::WorkspaceSaved { files: done.files, left_out: left_out.len() as u64, problem: String::new() }
+            RunEvent::WorkspaceSaved {
+                files: done.files,
+                left_out: left_out.len() as u64,
+                problem: String::new(),
+            }
         }
         Err(error) => {
             drop(std::fs::remove_dir_all(&into));

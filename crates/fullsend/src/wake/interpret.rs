@@ -156,10 +156,8 @@ mod tests {
         assert_eq!(class(&wrong), "malformed");
         let other = says("\"fixed\" is a required property");
         assert_eq!(class(&Ended { violations: &other, ..ended(EndCause::InvalidOutput) }), "permanent");
-        let good = Ended {
-            directive: Some(r#"{"summary":"s","outcome":"sleep"}"#),
-            ..ended(EndCause::Completed)
-        };
+        let good =
+            Ended { directive: Some(r#"{"summary":"s","outcome":"sleep"}"#), ..ended(EndCause::Completed) };
         assert_eq!(class(&good), "directive");
     }
 }

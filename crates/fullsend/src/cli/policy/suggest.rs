@@ -10,8 +10,8 @@ use policy::{Host, Policy, Refused};
 use serde_json::Value as Json;
 use yaml::Diagnostic;
 
-use super::super::exit::{Exit, Failure};
 use super::super::configuration::ConfigurationOptions;
+use super::super::exit::{Exit, Failure};
 use crate::event::log;
 use crate::event::{Envelope, RunEvent};
 use crate::resolve::resolve;

@@ -9,8 +9,8 @@ use session::digest::Digest;
 use session::header::{Access, Environment, Header, Resource};
 use session::id::SessionId;
 
-use super::super::exit::{Exit, Failure};
 use super::super::configuration::{Configuration, ConfigurationOptions};
+use super::super::exit::{Exit, Failure};
 use super::place::{Place, failure, moment};
 use crate::resolve::{environment, resolve};
 use crate::wake::resources::MOUNTS_BELOW;

@@ -13,8 +13,8 @@ use session::store::postgres::PostgresStore;
 use session::store::sqlite::SqliteStore;
 use session::store::{Error, Store, StoreError};
 
-use super::super::exit::{Exit, Failure};
 use super::super::configuration::variable;
+use super::super::exit::{Exit, Failure};
 
 /// Where sessions are kept.
 #[derive(Args, Debug, Clone)]

@@ -12,8 +12,8 @@ use session::sessions::Sessions;
 use session::status::Status;
 use session::store::{Error, Session};
 
-use super::super::exit::{Exit, Failure};
 use super::super::configuration::ConfigurationOptions;
+use super::super::exit::{Exit, Failure};
 use super::super::run::{environment, runs_directory};
 use super::super::{signals, talk};
 use super::asked;
