@@ -48,6 +48,7 @@ mod policy_commands;
 mod properties;
 mod random_harness;
 mod recorded;
+mod repository_view;
 mod runtimes;
 mod sandboxes;
 mod scanned;

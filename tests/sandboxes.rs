@@ -9,9 +9,9 @@ use std::path::Path;
 use crate::image_builder::{Layer, Packing, archive_of, layout};
 use crate::support::{Ran, Who, World, program, skip};
 
-const BOTH: [Who; 2] = [Who::Caller, Who::User];
+pub const BOTH: [Who; 2] = [Who::Caller, Who::User];
 
-fn sandbox(world: &World, who: Who, options: &[&str], command: &[&str]) -> Option<Ran> {
+pub fn sandbox(world: &World, who: Who, options: &[&str], command: &[&str]) -> Option<Ran> {
     let arguments: Vec<&str> = ["sandbox", "run"]
         .into_iter()
         .chain(options.iter().copied())
@@ -138,7 +138,7 @@ fn paths_of_a_policy_that_are_twice_absent_or_links_mean_what_they_say() {
 }
 
 /// Every path below with its kind, mode, owner, time and contents.
-fn picture(root: &Path) -> BTreeMap<String, String> {
+pub fn picture(root: &Path) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     let mut open = vec![root.to_owned()];
     while let Some(path) = open.pop() {

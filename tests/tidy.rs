@@ -28,10 +28,11 @@ const CRATE_ARROWS: &[(&str, &[&str])] = &[
 const STAGES: &[&str] = &[
     "cancel",
     "event",
+    "scripts",
+    "git",
     "harness",
     "resolve",
     "check",
-    "scripts",
     "credentials",
     "guard",
     "inputs",

@@ -9,6 +9,7 @@ pub mod cli;
 pub mod credentials;
 pub mod defaults;
 pub mod event;
+pub mod git;
 pub mod guard;
 pub mod harness;
 pub mod image;

@@ -4,6 +4,7 @@
 //! The host side (`Sandbox`) starts this very program again as `__init`, which becomes PID 1 of the sandbox, confines
 //! itself, and then starts commands on request. The sandbox lives exactly as long as the `Sandbox` value's process.
 
+mod beneath;
 mod channel;
 mod check;
 mod describe;
@@ -16,7 +17,6 @@ mod limits;
 mod message;
 mod process;
 mod proof;
-pub mod repository;
 mod running;
 mod shared;
 mod spec;
@@ -36,6 +36,7 @@ pub mod attempts {
     pub use crate::sys::attempts::{Attempt, attempt};
 }
 
+pub use beneath::{open_beneath, open_in_root, open_within};
 pub use describe::{Description, Fact, Layer, Limit, Part, Status};
 pub use error::{CloseError, ExecError, StartError, WaitError};
 pub use failpoint::{FailAction, Failpoint, pause_name};

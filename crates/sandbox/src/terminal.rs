@@ -1,8 +1,9 @@
 //! A terminal of the sandbox's own for a command: its two ends, opened from outside. The caller's terminal never gets in,
 //! so that nothing inside can type into it.
 
+use crate::beneath::open_beneath;
 use crate::identity::Mapping;
-use rustix::fs::{Gid, Mode, OFlags, ResolveFlags, Uid};
+use rustix::fs::{Gid, OFlags, Uid};
 use rustix::pty::OpenptFlags;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -18,10 +19,9 @@ pub struct Terminal {
 
 /// Opens a new terminal of the sandbox whose root this is.
 pub(crate) fn open(root: BorrowedFd<'_>, mapping: Mapping) -> io::Result<Terminal> {
-    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let flags = OFlags::RDWR | OFlags::NOCTTY;
     // The mounts on the way are PID 1's own, made before anything could run inside.
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let outside = rustix::fs::openat2(root, "dev/pts/ptmx", flags, Mode::empty(), resolve)?;
+    let outside = open_beneath(root, "dev/pts/ptmx", flags)?;
     rustix::pty::unlockpt(&outside)?;
     let inside = rustix::pty::ioctl_tiocgptpeer(&outside, OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
     if let Mapping::Fresh { id } = mapping {

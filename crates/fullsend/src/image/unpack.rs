@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Timespec, Timestamps, XattrFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno;
 use tar::{Archive, EntryType};
 
@@ -350,9 +350,8 @@ fn copy(from: &mut dyn Read, to: &mut File) -> Result<u64, Copied> {
 }
 
 fn open_directory(parent: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    rustix::fs::openat2(parent, path, flags, Mode::empty(), resolve)
+    let opened = sandbox::open_beneath(parent, path, OFlags::PATH | OFlags::DIRECTORY);
+    opened.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))
 }
 
 /// Whether overlayfs would take this for a removed file.

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use sandbox::repository::looks_secret;
+use crate::git::looks_secret;
 
 use super::walk::{IN_GITHUB, MAX_DEPTH, MAX_ENTRIES, SKIPPED, is_context, lower, whole_directory};
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use egress::event::OnEvent;
-use sandbox::repository::Repository;
 use sandbox::{Limits, Mount, MountKind, Proof, ProofSpec, Sandbox, SandboxSpec};
 
 use super::{ProvisionError, files, image, network, repository};
 use crate::check::policies::PolicyFile;
+use crate::git::Repository;
 use crate::image::Image;
 use crate::runtime::inside::PROGRAM;
 

@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::git::RepositoryError;
 use model::gateway::Gateway;
-use sandbox::repository::RepositoryError;
 use sandbox::{
     Layer, Limit, Mount, MountKind, Part, ProofError, ProofSpec, Sandbox, SandboxSpec, StartError,
 };

@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use sandbox::repository::{Repository, RepositoryError};
 use sandbox::{Edit, Mount, MountKind};
 
+use crate::git::{Repository, RepositoryError};
 use crate::harness::Harness;
 use crate::inputs::Cleared;
 use crate::inputs::injected::Injected;

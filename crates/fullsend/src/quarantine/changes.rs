@@ -8,11 +8,12 @@ use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags};
+use sandbox::open_beneath;
 use scan::Origin;
 
 use super::QuarantineError;
-use super::git;
-use super::walk::{ChangeKind, Changed, Walk, WalkError, open};
+use super::repository_diff::{ChangeKind, Changed, Walk, WalkError};
+use crate::git::{command, directory::directory};
 use crate::guard::Guard;
 
 const MAX_FILES: usize = 5_000;
@@ -52,7 +53,8 @@ pub fn collect(worked: &Worked<'_>, into: &Path, guard: &Guard) -> Result<Option
     }
     let unreadable = |source| QuarantineError::Read { path: worked.inside.to_owned(), source };
     let directory = OFlags::RDONLY | OFlags::DIRECTORY;
-    let view = open(worked.root, worked.inside.trim_start_matches('/'), directory).map_err(unreadable)?;
+    let view =
+        open_beneath(worked.root, worked.inside.trim_start_matches('/'), directory).map_err(unreadable)?;
     let host = rustix::fs::open(worked.repository, directory | OFlags::CLOEXEC, Mode::empty());
     let host = host.map_err(|error| unreadable(error.into()))?;
     let mut walk = Walk { masked: worked.masked, found: Vec::new() };
@@ -86,7 +88,7 @@ pub fn collect(worked: &Worked<'_>, into: &Path, guard: &Guard) -> Result<Option
         }
     }
     let patch = into.join("changes.patch");
-    git::difference(into, &patch)?;
+    command::difference(into, &patch)?;
     Ok(Some(Changes { files, directory: into.to_owned(), patch }))
 }
 
@@ -111,7 +113,7 @@ fn not_ignored(
     repository: &Path,
     into: &Path,
 ) -> Result<Vec<Changed>, QuarantineError> {
-    let Some(index) = git::directory(repository).map(|directory| directory.join("index")) else {
+    let Some(index) = directory(repository).map(|directory| directory.join("index")) else {
         return Ok(found);
     };
     let above = found.iter().flat_map(|file| Path::new(&file.path).ancestors().skip(1));
@@ -128,24 +130,24 @@ fn not_ignored(
     }
     let place = into.join("ignored");
     let written = |source| QuarantineError::Write { path: place.clone(), source };
-    git::init(&place)?;
+    command::init(&place)?;
     for (text, path) in rules {
         let target = place.join(path);
         std::fs::create_dir_all(target.parent().unwrap_or(&place)).map_err(written)?;
         std::fs::write(target, text).map_err(written)?;
     }
-    let mut ignored = git::ignored(&place, found.iter().map(|file| file.path.as_str()))?;
+    let mut ignored = command::ignored(&place, found.iter().map(|file| file.path.as_str()))?;
     // What git tracks is not ignored. Its index grows with the repository, so it is read only where it matters.
     if !ignored.is_empty() && index.is_file() {
         std::fs::copy(index, place.join(".git/index")).map_err(written)?;
-        ignored = git::ignored(&place, ignored.iter().map(String::as_str))?;
+        ignored = command::ignored(&place, ignored.iter().map(String::as_str))?;
     }
     std::fs::remove_dir_all(&place).map_err(written)?;
     Ok(found.into_iter().filter(|file| !ignored.contains(&file.path)).collect())
 }
 
 fn small_file(from: BorrowedFd<'_>, path: &str) -> Option<Vec<u8>> {
-    let file = open(from, path, OFlags::RDONLY).ok()?;
+    let file = open_beneath(from, path, OFlags::RDONLY).ok()?;
     let about = rustix::fs::fstat(&file).ok()?;
     let regular = FileType::from_raw_mode(about.st_mode) == FileType::RegularFile;
     let mut bytes = Vec::new();
@@ -179,7 +181,7 @@ impl Copy<'_> {
         if let Ok(link) = read_link(from, path) {
             return symlink(link, &target).map_err(unwritable);
         }
-        let file = open(from, path, OFlags::RDONLY).map_err(unreadable)?;
+        let file = open_beneath(from, path, OFlags::RDONLY).map_err(unreadable)?;
         let about = rustix::fs::fstat(&file).map_err(|error| unreadable(error.into()))?;
         if FileType::from_raw_mode(about.st_mode) != FileType::RegularFile {
             return Err(refused(path, "is neither a file nor a link"));
@@ -211,7 +213,7 @@ impl Copy<'_> {
 fn read_link(from: BorrowedFd<'_>, path: &str) -> std::io::Result<std::ffi::OsString> {
     use std::os::unix::ffi::OsStringExt;
     let (directory, name) = path.rsplit_once('/').unwrap_or((".", path));
-    let parent: OwnedFd = open(from, directory, OFlags::RDONLY | OFlags::DIRECTORY)?;
+    let parent: OwnedFd = open_beneath(from, directory, OFlags::RDONLY | OFlags::DIRECTORY)?;
     let link = rustix::fs::readlinkat(&parent, name, Vec::new())?;
     Ok(std::ffi::OsString::from_vec(link.into_bytes()))
 }

@@ -10,10 +10,12 @@ use std::path::Path;
 
 use rustix::fs::{Dir, FileType, OFlags};
 
+use super::QuarantineError;
 use super::changes::{Changes, Worked};
-use super::head::{Head, head, of_host};
-use super::walk::{ChangeKind, open};
-use super::{QuarantineError, git};
+use super::repository_diff::ChangeKind;
+use crate::git::head::{Head, head, of_host};
+use crate::git::{self, command};
+use sandbox::open_beneath;
 
 /// In a repository with more files, only those beside a change are laid out; git knows the others all the same.
 const MOST_LAID_OUT: u32 = 5_000;
@@ -22,23 +24,23 @@ const MAX_BYTES: u64 = 1 << 30;
 
 /// Lays the checkout out in `into`, which must not exist. `false` where the host's tree is no repository with a commit.
 pub fn checkout(worked: &Worked<'_>, changes: &Changes, into: &Path) -> Result<bool, QuarantineError> {
-    let Some(directory) = git::directory(worked.repository) else { return Ok(false) };
-    let common = git::common(&directory);
+    let Some(directory) = git::directory::directory(worked.repository) else { return Ok(false) };
+    let common = git::directory::common(&directory);
     let failed = |source: std::io::Error| QuarantineError::Write { path: into.to_owned(), source };
     let Some(base) = of_host(worked.repository) else { return Ok(false) };
     if base.commit.is_none() {
         return Ok(false);
     }
-    git::init(into)?;
+    command::init(into)?;
     let config = std::fs::read(common.join("config")).unwrap_or_default();
-    let mut config = sandbox::repository::rewrite_config(&config);
+    let mut config = git::rewrite_config(&config);
     config.extend_from_slice(OURS.as_bytes());
     std::fs::write(into.join(".git/config"), config).map_err(failed)?;
     let objects = common.join("objects");
     let alternates = format!("{}\n", objects.canonicalize().map_err(failed)?.display());
     std::fs::write(into.join(".git/objects/info/alternates"), alternates).map_err(failed)?;
     let head = commits(worked, &base, &objects, into)?;
-    if git::tracked(&directory) > MOST_LAID_OUT {
+    if git::tracked_count(&directory) > MOST_LAID_OUT {
         thin(changes, into)?;
     }
     stand(into, &head)?;
@@ -53,7 +55,7 @@ const OURS: &str = "[core]\n\tsymlinks = false\n\thooksPath = /dev/null\n\tfsmon
 /// The agent's branch with its new objects, if it made commits and they are whole; else the host's.
 fn commits(worked: &Worked<'_>, base: &Head, objects: &Path, into: &Path) -> Result<Head, QuarantineError> {
     let inside = format!("{}/.git", worked.inside.trim_start_matches('/'));
-    let Ok(git) = open(worked.root, &inside, OFlags::RDONLY | OFlags::DIRECTORY) else {
+    let Ok(git) = open_beneath(worked.root, &inside, OFlags::RDONLY | OFlags::DIRECTORY) else {
         return Ok(base.clone());
     };
     let theirs = head(git.as_fd(), git.as_fd()).filter(|head| head.commit.is_some());
@@ -62,7 +64,7 @@ fn commits(worked: &Worked<'_>, base: &Head, objects: &Path, into: &Path) -> Res
     let (new, old) =
         (theirs.commit.as_deref().unwrap_or_default(), base.commit.as_deref().unwrap_or_default());
     // Everything that the new commit needs must be there: an object that is missing would surface in a post-script.
-    match git::run(into, &["rev-list", "--objects", "--quiet", new, "--not", old])? {
+    match command::run(into, &["rev-list", "--objects", "--quiet", new, "--not", old])? {
         0 => Ok(theirs),
         _ => Err(QuarantineError::Refused {
             path: format!("{}/.git", worked.inside),
@@ -81,7 +83,7 @@ fn copy_objects(git: BorrowedFd<'_>, host: &Path, into: &Path) -> Result<(), Qua
     };
     let unreadable =
         |source: std::io::Error| QuarantineError::Read { path: ".git/objects".to_owned(), source };
-    let objects = open(git, "objects", OFlags::RDONLY | OFlags::DIRECTORY).map_err(unreadable)?;
+    let objects = open_beneath(git, "objects", OFlags::RDONLY | OFlags::DIRECTORY).map_err(unreadable)?;
     let (mut count, mut bytes) = (0, 0);
     for directory in names(objects.as_fd()).map_err(unreadable)? {
         let wanted: &dyn Fn(&str) -> bool = match directory.as_str() {
@@ -89,7 +91,7 @@ fn copy_objects(git: BorrowedFd<'_>, host: &Path, into: &Path) -> Result<(), Qua
             name if name.len() == 2 && hex(name) => &is_object,
             _ => continue,
         };
-        let Ok(below) = open(objects.as_fd(), &directory, OFlags::RDONLY | OFlags::DIRECTORY) else {
+        let Ok(below) = open_beneath(objects.as_fd(), &directory, OFlags::RDONLY | OFlags::DIRECTORY) else {
             continue;
         };
         for name in names(below.as_fd()).map_err(unreadable)? {
@@ -119,7 +121,7 @@ fn names(directory: BorrowedFd<'_>) -> std::io::Result<Vec<String>> {
 fn copy_object(from: BorrowedFd<'_>, name: &str, to: &Path, most: u64) -> Result<u64, QuarantineError> {
     let unreadable = |source: std::io::Error| QuarantineError::Read { path: name.to_owned(), source };
     let unwritable = |source: std::io::Error| QuarantineError::Write { path: to.to_owned(), source };
-    let file = open(from, name, OFlags::RDONLY).map_err(unreadable)?;
+    let file = open_beneath(from, name, OFlags::RDONLY).map_err(unreadable)?;
     let about = rustix::fs::fstat(&file).map_err(|error| unreadable(error.into()))?;
     if FileType::from_raw_mode(about.st_mode) != FileType::RegularFile {
         return Ok(0);
@@ -167,7 +169,7 @@ fn stand(into: &Path, head: &Head) -> Result<(), QuarantineError> {
         }
         None => write(&into.join(".git/HEAD"), &format!("{commit}\n"))?,
     }
-    git::must(into, &["reset", "--quiet", "--hard"])
+    Ok(command::must(into, &["reset", "--quiet", "--hard"])?)
 }
 
 fn write(path: &Path, text: &str) -> Result<(), QuarantineError> {

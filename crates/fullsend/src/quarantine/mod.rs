@@ -4,17 +4,17 @@
 
 pub mod changes;
 pub mod checkout;
-pub mod git;
-pub mod head;
-mod walk;
+mod repository_diff;
 
 use std::io::Read;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{Dir, FileType, OFlags};
+use sandbox::open_beneath;
 use scan::Origin;
 
+use crate::git::GitError;
 use crate::guard::{Barred, Guard};
 use crate::runtime::Attempt;
 use changes::{Changes, Worked};
@@ -54,9 +54,7 @@ pub enum QuarantineError {
         path: PathBuf,
         source: std::io::Error,
     },
-    Git {
-        why: String,
-    },
+    Git(GitError),
 }
 
 impl std::fmt::Display for QuarantineError {
@@ -66,12 +64,26 @@ impl std::fmt::Display for QuarantineError {
             Self::Barred(barred) => barred.fmt(f),
             Self::Read { path, source } => write!(f, "{path} cannot be read: {source}"),
             Self::Write { path, source } => write!(f, "cannot write {}: {source}", path.display()),
-            Self::Git { why } => write!(f, "the changes cannot be made a patch: {why}"),
+            Self::Git(error) => write!(f, "the changes cannot be made a patch: {error}"),
         }
     }
 }
 
-impl std::error::Error for QuarantineError {}
+impl std::error::Error for QuarantineError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Refused { .. } | Self::Barred(_) => None,
+            Self::Read { source, .. } | Self::Write { source, .. } => Some(source),
+            Self::Git(error) => Some(error),
+        }
+    }
+}
+
+impl From<GitError> for QuarantineError {
+    fn from(error: GitError) -> Self {
+        Self::Git(error)
+    }
+}
 
 /// Copies the output directory out, and what was changed in the repository.
 pub fn quarantine(
@@ -83,7 +95,7 @@ pub fn quarantine(
     std::fs::create_dir_all(directory)
         .map_err(|source| QuarantineError::Write { path: directory.to_owned(), source })?;
     let mut copy = Copy { into: directory, guard, files: Vec::new(), bytes: 0 };
-    let output = open(worked.root, "sandbox/workspace/output", OFlags::RDONLY | OFlags::DIRECTORY)
+    let output = open_beneath(worked.root, "sandbox/workspace/output", OFlags::RDONLY | OFlags::DIRECTORY)
         .map_err(|source| QuarantineError::Read { path: "output".to_owned(), source })?;
     copy.directory(&output, "", 0)?;
     let files = copy.files;
@@ -129,12 +141,13 @@ impl Copy<'_> {
             |source: std::io::Error| QuarantineError::Read { path: format!("output/{path}"), source };
         let refused = |why| QuarantineError::Refused { path: format!("output/{path}"), why };
         // One descriptor for the look and the read: what it is cannot change in between.
-        let file = open(from.as_fd(), name, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW).map_err(
-            |error| match rustix::io::Errno::from_io_error(&error) {
-                Some(rustix::io::Errno::LOOP) => refused("is a symbolic link"),
-                _ => failed(error),
-            },
-        )?;
+        let file =
+            open_beneath(from, name, OFlags::RDONLY).map_err(
+                |error| match rustix::io::Errno::from_io_error(&error) {
+                    Some(rustix::io::Errno::LOOP) => refused("is a symbolic link"),
+                    _ => failed(error),
+                },
+            )?;
         let about = rustix::fs::fstat(&file).map_err(|error| failed(error.into()))?;
         match FileType::from_raw_mode(about.st_mode) {
             FileType::Directory => self.directory(&file, path, depth + 1),
@@ -182,10 +195,4 @@ impl Copy<'_> {
 fn is_deceiving(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-}
-
-/// Beneath the directory and through no link, whatever the agent planted on the way.
-fn open(from: BorrowedFd<'_>, path: &str, flags: OFlags) -> std::io::Result<OwnedFd> {
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    Ok(rustix::fs::openat2(from, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)?)
 }

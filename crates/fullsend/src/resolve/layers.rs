@@ -7,7 +7,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{Mode, OFlags};
+use sandbox::open_within;
 
 use crate::harness::reference::LocalPath;
 
@@ -139,8 +140,8 @@ impl Layer {
             }
             Root::Directory { descriptor, customized, .. } => {
                 let leads_nowhere =
-                    |path: &str| open(descriptor, path, OFlags::PATH | OFlags::NOFOLLOW).is_ok();
-                let exists = |path: &str| match open(descriptor, path, OFlags::PATH) {
+                    |path: &str| open_within(descriptor, path, OFlags::PATH | OFlags::NOFOLLOW).is_ok();
+                let exists = |path: &str| match open_within(descriptor, path, OFlags::PATH) {
                     Ok(_) => true,
                     // A link whose target is gone is a file that cannot be read, not one that nobody wrote.
                     Err(error) => {
@@ -163,8 +164,7 @@ impl Layer {
                 None => Err(ReadError::Missing),
             },
             Root::Directory { descriptor, .. } => {
-                // Without NONBLOCK the open itself would wait for a writer on a FIFO.
-                let file = std::fs::File::from(open(descriptor, path, OFlags::RDONLY | OFlags::NONBLOCK)?);
+                let file = std::fs::File::from(open_within(descriptor, path, OFlags::RDONLY)?);
                 let about = file.metadata()?;
                 if about.is_dir() {
                     return Err(ReadError::Directory);
@@ -192,8 +192,8 @@ impl Layer {
                 Ok(About { is_file, is_directory: !is_file, is_executable: false })
             }
             Root::Directory { descriptor, .. } => {
-                let stat =
-                    rustix::fs::fstat(open(descriptor, path, OFlags::PATH)?).map_err(std::io::Error::from)?;
+                let stat = rustix::fs::fstat(open_within(descriptor, path, OFlags::PATH)?)
+                    .map_err(std::io::Error::from)?;
                 let kind = rustix::fs::FileType::from_raw_mode(stat.st_mode);
                 Ok(About {
                     is_file: kind.is_file(),
@@ -233,11 +233,6 @@ pub struct About {
     pub is_file: bool,
     pub is_directory: bool,
     pub is_executable: bool,
-}
-
-fn open(root: &OwnedFd, path: &str, flags: OFlags) -> std::io::Result<OwnedFd> {
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    Ok(rustix::fs::openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)?)
 }
 
 /// All layers of one command.

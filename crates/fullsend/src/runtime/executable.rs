@@ -4,7 +4,7 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags};
+use rustix::fs::{FileType, OFlags, StatVfsMountFlags};
 use sandbox::{Command, Sandbox, Stdio};
 
 use super::contract::{Contract, Package, Version};
@@ -70,9 +70,7 @@ fn of_image(sandbox: &Sandbox, package: &Package, search: &str) -> Result<Option
 
 /// A file that may be run, and that the agent could not have changed: it lies in a part that nobody writes to.
 fn is_fixed_program(root: BorrowedFd<'_>, path: &str) -> bool {
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    let opened = rustix::fs::openat2(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve);
-    let Ok(file) = opened else { return false };
+    let Ok(file) = sandbox::open_in_root(root, path, OFlags::PATH) else { return false };
     let is_program = rustix::fs::fstat(&file).is_ok_and(|about| {
         FileType::from_raw_mode(about.st_mode) == FileType::RegularFile && about.st_mode & 0o111 != 0
     });

@@ -2,12 +2,13 @@
 //! planted, to keep a conversation; written and removed from inside, to go on with it or to start afresh.
 
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{Dir, FileType, OFlags};
 use rustix::io::Errno;
+use sandbox::open_beneath;
 use sandbox::{Command, Sandbox, Stdio};
 
 use super::inside::PROGRAM;
@@ -30,8 +31,8 @@ pub struct StateFile {
 /// Everything below `directory`; a directory that is not there holds nothing. What
 /// is not a regular file is left out, and so is what is beyond the bounds.
 pub fn read(root: BorrowedFd<'_>, directory: &str) -> io::Result<Vec<StateFile>> {
-    let opened = match open(root, directory, OFlags::RDONLY | OFlags::DIRECTORY) {
-        Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => return Ok(Vec::new()),
+    let opened = match open_beneath(root, directory, OFlags::RDONLY | OFlags::DIRECTORY) {
+        Err(error) if is_absent(&error) => return Ok(Vec::new()),
         opened => opened?,
     };
     let mut reader = Reader { files: Vec::new(), bytes: 0 };
@@ -42,9 +43,9 @@ pub fn read(root: BorrowedFd<'_>, directory: &str) -> io::Result<Vec<StateFile>>
 
 /// One file; `None` if it is not there or not a file.
 pub fn read_file(root: BorrowedFd<'_>, path: &str) -> io::Result<Option<Vec<u8>>> {
-    match open(root, path, OFlags::RDONLY | OFlags::NONBLOCK) {
-        Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => Ok(None),
-        Err(error) => Err(error.into()),
+    match open_beneath(root, path, OFlags::RDONLY) {
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(error),
         Ok(file) => contents(file, MAX_BYTES),
     }
 }
@@ -64,7 +65,7 @@ impl Reader {
             }
             let below = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
             // One descriptor for the look and the read: what it is cannot change in between.
-            let opened = open(from.as_fd(), name, OFlags::RDONLY | OFlags::NONBLOCK);
+            let opened = open_beneath(from, name, OFlags::RDONLY);
             let Ok(file) = opened else { continue };
             let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
             if kind == FileType::Directory {
@@ -191,15 +192,16 @@ fn clear(path: &Path) -> io::Result<()> {
     }
 }
 
-fn open(from: BorrowedFd<'_>, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    rustix::fs::openat2(from, path.trim_start_matches('/'), flags, Mode::empty(), resolve)
+/// Errors that mean "there is no such file here", whatever an agent put in its place.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::LOOP | Errno::NOTDIR))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::Mode;
+    use std::os::fd::AsFd;
     use std::path::Path;
 
     fn rooted(directory: &Path) -> OwnedFd {

@@ -45,7 +45,7 @@ impl Copier {
             return Err(io::Error::from_raw_os_error(libc::ELOOP));
         }
         rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o700))?;
-        let to = place::open_beneath(parent, name)?;
+        let to = place::open_path(parent, name)?;
         for entry in Dir::read_from(from)? {
             let entry = entry?;
             if entry.file_name() != c"." && entry.file_name() != c".." {

@@ -23,7 +23,7 @@ pub(super) fn apply(view: &OwnedFd, edits: &[Edit]) -> io::Result<()> {
 
 fn apply_one(view: &OwnedFd, edit: &Edit) -> io::Result<()> {
     match edit {
-        Edit::Remove { path } => match place::open_beneath(view, path.parent().unwrap_or(Path::new(""))) {
+        Edit::Remove { path } => match place::open_path(view, path.parent().unwrap_or(Path::new(""))) {
             Ok(parent) => remove(&parent, path),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(e) => Err(e),

@@ -4,8 +4,9 @@
 use super::sources::Source;
 use super::workshop::Workshop;
 use super::{layout, place, root, views};
+use crate::open_in_root;
 use crate::spec::{Mount, MountKind, SandboxSpec};
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, OFlags};
 use rustix::io::Errno;
 use rustix::mount::FsOpenFlags;
 use std::ffi::OsString;
@@ -68,7 +69,7 @@ impl Image {
                 Ok(Found::Link(PathBuf::from(OsString::from_vec(to.into_bytes()))))
             }
             kind => {
-                let place = place::open_beneath(&parent, Path::new(name))?;
+                let place = place::open_path(&parent, name)?;
                 Ok(Found::Place { place, directory: kind == libc::S_IFDIR })
             }
         }
@@ -83,9 +84,7 @@ impl Image {
     }
 
     fn open(&self, path: &Path) -> io::Result<OwnedFd> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        Ok(rustix::fs::openat2(&self.tree, path, flags, Mode::empty(), resolve)?)
+        open_in_root(&self.tree, path, OFlags::PATH | OFlags::DIRECTORY)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Making things at a path of the new root, descriptor by descriptor: no symlink is followed and nothing outside is reached,
 //! whatever a mounted tree contains.
 
+use crate::beneath::open_beneath;
 use crate::sys::{self, MountAttributes};
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::MoveMountFlags;
 use std::io;
@@ -16,14 +17,9 @@ pub(super) enum TargetKind {
     File,
 }
 
-const BENEATH: ResolveFlags =
-    ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
-
 /// Opens `path` below `root` as a bare reference.
-pub(super) fn open_beneath(root: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
-    // Without NOFOLLOW: with it, a link at the end would be opened as itself instead of being refused.
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    Ok(rustix::fs::openat2(root, relative(path), flags, Mode::empty(), BENEATH)?)
+pub(super) fn open_path(root: impl AsFd, path: impl AsRef<Path>) -> io::Result<OwnedFd> {
+    open_beneath(root, path, OFlags::PATH)
 }
 
 /// The directory that `path` lies in, made if needed, and the last part of `path`.
@@ -39,11 +35,11 @@ pub(super) fn make_directories(root: impl AsFd, path: &Path) -> io::Result<Owned
     let mut here = rustix::io::fcntl_dupfd_cloexec(&root, 3)?;
     for part in path.components() {
         let Component::Normal(name) = part else { continue };
-        let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::DIRECTORY;
-        here = match rustix::fs::openat2(&here, name, flags, Mode::empty(), BENEATH) {
-            Err(Errno::NOENT) => {
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        here = match open_beneath(&here, name, flags) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 rustix::fs::mkdirat(&here, name, Mode::from_raw_mode(0o755))?;
-                rustix::fs::openat2(&here, name, flags, Mode::empty(), BENEATH)?
+                open_beneath(&here, name, flags)?
             }
             opened => opened?,
         };
@@ -53,7 +49,7 @@ pub(super) fn make_directories(root: impl AsFd, path: &Path) -> io::Result<Owned
 
 /// Opens what something will be mounted on, making it if needed.
 pub(super) fn make_target(root: impl AsFd, path: &Path, kind: TargetKind) -> io::Result<OwnedFd> {
-    match open_beneath(&root, path) {
+    match open_path(&root, path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         opened => return opened,
     }
@@ -63,7 +59,7 @@ pub(super) fn make_target(root: impl AsFd, path: &Path, kind: TargetKind) -> io:
     let (parent, name) = open_parent(&root, path)?;
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     drop(rustix::fs::openat(&parent, name, flags, Mode::from_raw_mode(0o644))?);
-    open_beneath(&parent, name)
+    open_path(&parent, name)
 }
 
 /// Writes a new file; what exists is an error.
@@ -113,9 +109,4 @@ pub(super) fn exists(parent: impl AsFd, name: &Path) -> io::Result<bool> {
         Err(Errno::NOENT) => Ok(false),
         Err(e) => Err(e.into()),
     }
-}
-
-fn relative(path: &Path) -> &Path {
-    let path = path.strip_prefix("/").unwrap_or(path);
-    if path.as_os_str().is_empty() { Path::new(".") } else { path }
 }

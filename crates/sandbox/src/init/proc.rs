@@ -72,8 +72,7 @@ fn fresh() -> io::Result<OwnedFd> {
 }
 
 fn mask(proc: &OwnedFd) -> Result<(), StepError> {
-    let null = place::open_beneath(old_root().at(Step::Proc, "/")?, Path::new("dev/null"))
-        .at(Step::Proc, "/dev/null")?;
+    let null = place::open_path(old_root().at(Step::Proc, "/")?, "dev/null").at(Step::Proc, "/dev/null")?;
     for name in MASKED {
         cover(proc, name, &null).at(Step::Proc, format_args!("masking /proc/{name}"))?;
     }
@@ -104,7 +103,7 @@ fn freeze(proc: &OwnedFd, name: &str) -> io::Result<()> {
 }
 
 fn open_if_there(proc: impl AsFd, name: &str) -> io::Result<Option<OwnedFd>> {
-    match place::open_beneath(proc, Path::new(name)) {
+    match place::open_path(proc, name) {
         Ok(place) => Ok(Some(place)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e),

@@ -135,7 +135,7 @@ impl Opener {
                 let id = *id;
                 let layers = self.layers()?;
                 copy::copy_source(&place, &layers, &name, Some(id))?;
-                let tree = clone_mount(place::open_beneath(&layers, Path::new(&name))?)?;
+                let tree = clone_mount(place::open_path(&layers, &name)?)?;
                 place::restrict(&tree, ReadOnly::Yes)?;
                 Ok(Source::Tree { tree, directory })
             }

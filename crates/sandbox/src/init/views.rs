@@ -10,7 +10,6 @@ use rustix::fs::{AtFlags, Mode};
 use rustix::mount::FsOpenFlags;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::Path;
 
 /// How a view was really made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +48,7 @@ pub(super) fn build(
 
 /// A view that was copied before already.
 pub(super) fn of_copy(workshop: &Workshop, name: &str, edits: &[Edit]) -> io::Result<(OwnedFd, ViewFact)> {
-    let tree = sources::clone_mount(place::open_beneath(workshop.layers()?, Path::new(name))?)?;
+    let tree = sources::clone_mount(place::open_path(workshop.layers()?, name)?)?;
     edits::apply(&tree, edits)?;
     Ok((tree, ViewFact::Copied))
 }
@@ -82,7 +81,7 @@ fn layered(
 fn copied(workshop: &Workshop, index: usize, lower: &OwnedFd) -> io::Result<(OwnedFd, ViewFact)> {
     let name = format!("copy-{index}");
     copy::copy_source(lower, workshop.layers()?, &name, None)?;
-    let tree = sources::clone_mount(place::open_beneath(workshop.layers()?, Path::new(&name))?)?;
+    let tree = sources::clone_mount(place::open_path(workshop.layers()?, &name)?)?;
     Ok((tree, ViewFact::Copied))
 }
 
@@ -108,7 +107,7 @@ fn forget(layers: &OwnedFd, index: usize) -> io::Result<()> {
 
 fn new_directory(parent: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o755))?;
-    place::open_beneath(parent, Path::new(name))
+    place::open_path(parent, name)
 }
 
 /// A path that leads to exactly what the descriptor refers to.

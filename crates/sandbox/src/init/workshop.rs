@@ -50,7 +50,7 @@ impl Workshop {
         let name = PathBuf::from(format!("file-{}", self.files));
         self.files += 1;
         place::write_new(&self.tree, &name, contents, mode)?;
-        sources::clone_mount(place::open_beneath(&self.tree, &name)?)
+        sources::clone_mount(place::open_path(&self.tree, &name)?)
     }
 
     pub(super) fn close(self, new_root: &OwnedFd) -> io::Result<()> {

@@ -1,7 +1,8 @@
 //! Out of the sandbox: a file or a tree becomes a new one on the host, with plain modes and nothing but files and
 //! directories in it.
 
-use super::{MAX_DEPTH, SkipReason, Transfer, TransferCaps, TransferError, open_beneath};
+use super::{MAX_DEPTH, SkipReason, Transfer, TransferCaps, TransferError};
+use crate::beneath::open_beneath;
 use rustix::fs::{Dir, Mode, OFlags};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -110,7 +111,7 @@ impl Download {
             Kind::File => self.file_at(from, Path::new(name), path, to, name),
             Kind::Directory => {
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-                let opened = open_beneath(from, Path::new(name), flags).map_err(source)?;
+                let opened = open_beneath(from, name, flags).map_err(source)?;
                 self.directory(&opened, path, to, name, depth + 1)
             }
             Kind::Link => self.skip(path, SkipReason::SymbolicLink),
@@ -143,8 +144,8 @@ impl Download {
     ) -> Result<(), TransferError> {
         self.transfer.count_file(self.caps)?;
         let source = |source| TransferError::Source { path: path.to_path_buf(), source };
-        // NONBLOCK: what was a file a moment ago may be a pipe now, and opening it must not wait.
-        let opened = open_beneath(from, inner, OFlags::RDONLY | OFlags::NONBLOCK).map_err(source)?;
+        // What was a file a moment ago may be a pipe now; `open_beneath` does not wait for its other end.
+        let opened = open_beneath(from, inner, OFlags::RDONLY).map_err(source)?;
         let Kind::File = kind_of(&opened).map_err(source)? else {
             return self.skip(path, SkipReason::SpecialFile);
         };

@@ -5,12 +5,10 @@
 mod download;
 mod upload;
 
-use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 pub(crate) use download::download;
 pub(crate) use upload::upload;
@@ -84,25 +82,6 @@ impl Transfer {
             writer.write_all(&buffer[..length]).map_err(target)?;
         }
     }
-}
-
-/// Opens `path` below `root`; every link on the way or at the end is refused.
-fn open_beneath(root: impl AsFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-    if path.components().any(|part| matches!(part, Component::ParentDir | Component::CurDir)) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path contains `.` or `..`"));
-    }
-    let relative = path.strip_prefix("/").unwrap_or(path);
-    let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let flags = flags | OFlags::CLOEXEC;
-    // The kernel answers EAGAIN when something was renamed meanwhile; a race that goes on is an attack.
-    for _ in 0..16 {
-        match rustix::fs::openat2(&root, relative, flags, Mode::empty(), resolve) {
-            Err(rustix::io::Errno::AGAIN) => {}
-            opened => return Ok(opened?),
-        }
-    }
-    Err(rustix::io::Errno::AGAIN.into())
 }
 
 impl fmt::Display for TransferError {

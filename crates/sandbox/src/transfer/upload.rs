@@ -1,6 +1,7 @@
 //! Into the sandbox: a file or a tree of the host becomes a new one inside, owned by the sandbox's identity.
 
-use super::{MAX_DEPTH, SkipReason, Transfer, TransferCaps, TransferError, open_beneath};
+use super::{MAX_DEPTH, SkipReason, Transfer, TransferCaps, TransferError};
+use crate::beneath::open_beneath;
 use crate::identity::Mapping;
 use crate::sys;
 use rustix::fs::{Mode, OFlags};

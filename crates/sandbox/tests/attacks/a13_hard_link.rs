@@ -17,7 +17,7 @@ fn secret_read(world: &World, workspace: Workspace) -> Option<bool> {
 }
 
 fn held(world: &World) -> Cell {
-    assert_eq!(secret_read(world, Workspace::Repository), Some(false));
+    assert_eq!(secret_read(world, Workspace::Denied), Some(false));
     Cell::Yes
 }
 

@@ -19,7 +19,7 @@ fn left(world: &World, workspace: Workspace) -> Option<bool> {
 }
 
 fn held(world: &World) -> Cell {
-    assert_eq!(left(world, Workspace::Repository), Some(false));
+    assert_eq!(left(world, Workspace::Denied), Some(false));
     Cell::Yes
 }
 

@@ -2,16 +2,15 @@
 
 use super::PROGRAM;
 use crate::world::World;
-use sandbox::repository::Repository;
-use sandbox::{CopyOnWrite, Mount, MountKind, Sandbox};
+use sandbox::{CopyOnWrite, Edit, Mount, MountKind, Sandbox};
 use std::path::{Path, PathBuf};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Workspace {
     /// A copy-on-write view without any edits.
     View,
-    /// The view that a repository gets.
-    Repository,
+    /// A copy-on-write view with the denied files removed, by all of their names.
+    Denied,
     /// The host's own directory.
     ReadWrite,
 }
@@ -24,13 +23,8 @@ impl Workspace {
     pub(crate) fn mounts(self, directory: &Path) -> Vec<Mount> {
         let target = PathBuf::from("/work");
         let kind = match self {
-            Self::View => {
-                let view = CopyOnWrite { source: directory.into(), edits: Vec::new(), memory_bytes: 1 << 20 };
-                MountKind::CopyOnWrite(view)
-            }
-            Self::Repository => {
-                return Repository::read(directory).unwrap().view(&target, &[], 1 << 20).mounts;
-            }
+            Self::View => view(directory, &[]),
+            Self::Denied => view(directory, DENIED),
             Self::ReadWrite => MountKind::ReadWrite { source: directory.into() },
         };
         vec![Mount { target, kind }]
@@ -51,4 +45,18 @@ impl Workspace {
         spec.mounts.extend(mounts);
         Some((directory, world.start_or_skip(spec)?))
     }
+}
+
+/// What the attacks put there for nobody to read.
+const DENIED: &[&str] = &[
+    ".env",
+    ".netrc",
+    "docs/notes.txt",
+    "services/api/config/.env.production",
+    "services/api/config/id_rsa",
+];
+
+fn view(directory: &Path, removed: &[&str]) -> MountKind {
+    let edits = removed.iter().map(|path| Edit::Remove { path: path.into() }).collect();
+    MountKind::CopyOnWrite(CopyOnWrite { source: directory.into(), edits, memory_bytes: 1 << 20 })
 }

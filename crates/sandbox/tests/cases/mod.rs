@@ -12,7 +12,6 @@ mod limits;
 mod network;
 mod proof;
 mod refusals;
-mod repository;
 mod transfer;
 
 use crate::runner::Case;
@@ -32,7 +31,6 @@ pub(crate) fn all() -> Vec<Case> {
         network::CASES,
         proof::CASES,
         refusals::CASES,
-        repository::CASES,
         transfer::CASES,
     ]
     .concat()

@@ -2,14 +2,8 @@
 //! mounts. The host's tree is only ever read. No git program is run, because the repository's own configuration could
 //! make one execute things.
 
-mod config;
-mod index;
-mod secrets;
-
-pub use config::rewrite as rewrite_config;
-pub use secrets::looks_secret;
-
-use crate::spec::{CopyOnWrite, Edit, Mount, MountKind};
+use super::{config, index, secret_files};
+use sandbox::{CopyOnWrite, Edit, Mount, MountKind};
 use std::fmt;
 use std::fs;
 use std::io::{self, Read};
@@ -80,8 +74,8 @@ impl std::error::Error for RepositoryError {
 impl Repository {
     /// Reads the working tree at `root`.
     pub fn read(root: &Path) -> Result<Self, RepositoryError> {
-        let named =
-            secrets::named(root).map_err(|source| RepositoryError { path: root.to_path_buf(), source })?;
+        let named = secret_files::named(root)
+            .map_err(|source| RepositoryError { path: root.to_path_buf(), source })?;
         Self::read_surveyed(root, &named)
     }
 
@@ -101,7 +95,7 @@ impl Repository {
             GitDirectory::Elsewhere { directory, .. } => Some(directory.join("index")),
         };
         let tracked = index.map(|index| index::tracked_secrets(&index)).unwrap_or_default();
-        let secrets = secrets::untracked(&root, named, &tracked).map_err(at(&root))?;
+        let secrets = secret_files::untracked(&root, named, &tracked).map_err(at(&root))?;
         Ok(Self { root, git, secrets })
     }
 
@@ -305,4 +299,27 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::other("it is too large"));
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn untracked_secrets_are_masked_by_all_their_names_unless_they_are_kept() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("services/api/config")).unwrap();
+        for path in [".env", ".netrc", "services/api/config/.env.production", "services/api/config/id_rsa"] {
+            fs::write(root.join(path), "secret").unwrap();
+        }
+        fs::hard_link(root.join(".netrc"), root.join("services/notes.txt")).unwrap();
+        let repository = Repository::read(&root).unwrap();
+        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let deep =
+            ["services/api/config/.env.production", "services/api/config/id_rsa", "services/notes.txt"];
+        assert_eq!(repository.secrets, paths(&[&[".env", ".netrc"], &deep[..]].concat()));
+        let view = repository.view(Path::new("/work"), &paths(&[".env"]), 1 << 20);
+        assert_eq!(view.masked, paths(&[&[".netrc"], &deep[..]].concat()));
+    }
 }

@@ -8,8 +8,9 @@ use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat};
 use rustix::io::Errno;
+use sandbox::open_beneath;
 
 /// Beyond this, nobody can look at the changes.
 const MAX_CHANGES: usize = 100_000;
@@ -160,7 +161,7 @@ fn about(directory: Option<BorrowedFd<'_>>, name: &str, path: &str) -> Result<Op
 /// The layer's own directory of a name. A directory that was made anew hides all of the host's, and everything in it
 /// counts; overlayfs marks it, and nobody inside can write the mark.
 fn open_layer(layer: BorrowedFd<'_>, name: &str) -> Option<OwnedFd> {
-    let directory = open(layer, name, OFlags::RDONLY | OFlags::DIRECTORY).ok()?;
+    let directory = open_beneath(layer, name, OFlags::RDONLY | OFlags::DIRECTORY).ok()?;
     match rustix::fs::fgetxattr(&directory, "user.overlay.opaque", &mut [0_u8; 8]) {
         Err(Errno::NODATA) => Some(directory),
         _ => None,
@@ -173,7 +174,7 @@ fn open_directory(
     path: &str,
 ) -> Result<Option<OwnedFd>, WalkError> {
     let Some(from) = from else { return Ok(None) };
-    let opened = open(from, name, OFlags::RDONLY | OFlags::DIRECTORY);
+    let opened = open_beneath(from, name, OFlags::RDONLY | OFlags::DIRECTORY);
     opened.map(Some).map_err(|source| WalkError::Read { path: path.to_owned(), source })
 }
 
@@ -196,7 +197,7 @@ fn same(
         let link = |from| rustix::fs::readlinkat(from, name, Vec::new());
         return Ok(link(view)? == link(host)?);
     }
-    same_content(open(view, name, OFlags::RDONLY)?, open(host, name, OFlags::RDONLY)?)
+    same_content(open_beneath(view, name, OFlags::RDONLY)?, open_beneath(host, name, OFlags::RDONLY)?)
 }
 
 fn same_content(one: OwnedFd, other: OwnedFd) -> std::io::Result<bool> {
@@ -218,16 +219,10 @@ fn same_content(one: OwnedFd, other: OwnedFd) -> std::io::Result<bool> {
     }
 }
 
-/// Beneath the directory and through no link, whatever the agent planted on the way.
-pub(super) fn open(from: BorrowedFd<'_>, path: &str, flags: OFlags) -> std::io::Result<OwnedFd> {
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    Ok(rustix::fs::openat2(from, path, flags, Mode::empty(), resolve)?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::Mode;
 
     #[test]
     fn every_kind_of_change_is_found_and_nothing_else() {

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
-use super::git;
-use super::walk::open;
+use super::directory::{common, directory};
+use sandbox::open_beneath;
 
 const MAX_BYTES: u64 = 16 << 20;
 
@@ -34,11 +34,11 @@ pub fn head(git: BorrowedFd<'_>, common: BorrowedFd<'_>) -> Option<Head> {
 
 /// Where a repository of the host stands; `None` if it is none.
 pub fn of_host(repository: &Path) -> Option<Head> {
-    let directory = git::directory(repository)?;
+    let directory = directory(repository)?;
     let open = |path: &Path| {
         rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()
     };
-    head(open(&directory)?.as_fd(), open(&git::common(&directory))?.as_fd())
+    head(open(&directory)?.as_fd(), open(&common(&directory))?.as_fd())
 }
 
 fn commit_of(common: BorrowedFd<'_>, reference: &str) -> Option<String> {
@@ -54,7 +54,7 @@ fn commit_of(common: BorrowedFd<'_>, reference: &str) -> Option<String> {
 
 fn text(from: BorrowedFd<'_>, path: &str) -> Option<String> {
     let mut text = String::new();
-    let file = open(from, path, OFlags::RDONLY).ok()?;
+    let file = open_beneath(from, path, OFlags::RDONLY).ok()?;
     std::fs::File::from(file).take(MAX_BYTES).read_to_string(&mut text).ok()?;
     Some(text)
 }

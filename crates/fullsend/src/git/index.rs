@@ -1,7 +1,7 @@
 //! Which secret-like files git tracks, read from its index (versions 2 to 4). An index that cannot be read tracks
 //! nothing: then more is masked, never less.
 
-use super::secrets::looks_secret;
+use super::secret_files::looks_secret;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
@@ -19,6 +19,14 @@ pub(super) fn tracked_secrets(path: &Path) -> BTreeSet<PathBuf> {
         return BTreeSet::new();
     }
     parse(&bytes).unwrap_or_default()
+}
+
+/// How many files the index of a git directory lists; none where there is no index that can be read.
+pub fn tracked_count(git: &Path) -> u32 {
+    let mut head = [0; 12];
+    let read = fs::File::open(git.join("index")).and_then(|mut file| file.read_exact(&mut head));
+    let [b'D', b'I', b'R', b'C', _, _, _, _, a, b, c, d] = head else { return 0 };
+    if read.is_ok() { u32::from_be_bytes([a, b, c, d]) } else { 0 }
 }
 
 /// The header is "DIRC", version, number of entries; an entry is 62 bytes of facts, more in version 3 if a flag says so,

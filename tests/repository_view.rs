@@ -1,0 +1,126 @@
+//! A repository in a sandbox: usable there, rewritten, without secrets and hooks; on the host byte for byte as before.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::sandboxes::{BOTH, picture, sandbox};
+use crate::support::{Who, World, skip};
+
+fn git(directory: &Path, arguments: &[&str]) -> Option<()> {
+    let output = Command::new("git")
+        .args(["-c", "user.name=A", "-c", "user.email=a@example.invalid", "-c", "init.defaultBranch=main"])
+        .args(["-c", "safe.directory=*", "-c", "core.fsmonitor=false"])
+        .args(arguments)
+        .current_dir(directory)
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("HOME", directory)
+        .output()
+        .ok()?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(())
+}
+
+/// A repository with a tracked and an untracked secret, a hook, and a configuration that runs things.
+fn make(world: &World, name: &str) -> Option<()> {
+    let root = world.path(name);
+    fs::create_dir_all(root.join("src")).unwrap();
+    if git(&root, &["init", "-q"]).is_none() {
+        skip("repositories", "no git on this machine");
+        return None;
+    }
+    for (path, text) in
+        [("src/main.rs", "fn main() {}\n"), (".env.test", "KEY=\n"), ("README.md", "read me\n")]
+    {
+        fs::write(root.join(path), text).unwrap();
+    }
+    git(&root, &["add", "."]).unwrap();
+    git(&root, &["commit", "-qm", "first"]).unwrap();
+    for (path, text) in [(".env", "KEY=secret\n"), ("src/key.pem", "secret\n"), ("untracked", "kept\n")] {
+        fs::write(root.join(path), text).unwrap();
+    }
+    fs::hard_link(root.join("src/key.pem"), root.join("src/notes.txt")).unwrap();
+    let hook = root.join(".git/hooks/post-commit");
+    fs::create_dir_all(root.join(".git/hooks")).unwrap();
+    fs::write(&hook, "#!/bin/sh\ntouch /tmp/hook-ran\n").unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    git(&root, &["config", "core.fsmonitor", "/tmp/evil"]).unwrap();
+    git(&root, &["config", "http.https://host/.extraheader", "AUTHORIZATION: basic c2VjcmV0"]).unwrap();
+    git(&root, &["remote", "add", "origin", "https://user:secret@host/x.git"]).unwrap();
+    Some(())
+}
+
+/// Runs a script in the repository's view. The first run gives the world's files to the user.
+fn shown(world: &World, who: Who, script: &str) -> Option<crate::support::Ran> {
+    sandbox(world, who, &[], &["sh", "-c", script])
+}
+
+#[test]
+fn a_run_that_destroys_everything_leaves_the_host_identical() {
+    for who in BOTH {
+        let world = World::new();
+        let Some(()) = make(&world, "repo") else { return };
+        if shown(&world, who, "true").is_none() {
+            continue;
+        }
+        let before = picture(&world.path("repo"));
+        let script = "for f in $(find . -type f); do echo broken >$f; chmod 777 $f; done; \
+                      rm -rf .git src README.md && mkdir -p .git/hooks && echo evil >.git/hooks/pre-commit && \
+                      ln -s /etc .claude && mkfifo pipe && ls -A";
+        let ran = shown(&world, who, script).unwrap();
+        assert_eq!(ran.out, ".claude\n.env.test\n.git\npipe\nuntracked\n", "{}", ran.err);
+        assert_eq!(picture(&world.path("repo")), before, "the host's repository changed");
+    }
+}
+
+#[test]
+fn secrets_hooks_and_commands_of_a_repository_are_gone() {
+    for who in BOTH {
+        let world = World::new();
+        let Some(()) = make(&world, "repo") else { return };
+        let script = "find . -path ./.git -prune -o -type f -print | sort && ls -A .git/hooks && \
+                      git status --short && git -c user.name=A -c user.email=a@b commit -q --allow-empty -m second && \
+                      git log --format=%s && git remote -v && ! test -e /tmp/hook-ran && \
+                      ! grep -rq -e secret -e evil -e c2VjcmV0 .git/config .git/hooks";
+        let Some(ran) = shown(&world, who, script) else { continue };
+        let expected = "./.env.test\n./README.md\n./src/main.rs\n./untracked\n?? untracked\nsecond\nfirst\n\
+                        origin\thttps://host/x.git (fetch)\norigin\thttps://host/x.git (push)\n";
+        assert_eq!((ran.out.as_str(), ran.code), (expected, 0), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_linked_worktree_works() {
+    for who in BOTH {
+        let world = World::new();
+        let Some(()) = make(&world, "main") else { return };
+        fs::remove_dir(world.path("repo")).unwrap();
+        let linked = world.path("repo");
+        git(&world.path("main"), &["worktree", "add", "-q", linked.to_str().unwrap()]).unwrap();
+        if shown(&world, who, "true").is_none() {
+            continue;
+        }
+        let before = picture(&world.path("main"));
+        let script = "git -c user.name=A -c user.email=a@b commit -q --allow-empty -m second && \
+                      git log --format=%s && git branch --show-current";
+        let ran = shown(&world, who, script).unwrap();
+        assert_eq!(ran.out, "second\nfirst\nrepo\n", "{}", ran.err);
+        assert_eq!(picture(&world.path("main")), before, "the main repository changed");
+    }
+}
+
+#[test]
+fn borrowed_objects_are_found() {
+    for who in BOTH {
+        let world = World::new();
+        let Some(()) = make(&world, "lender") else { return };
+        let lender = world.path("lender");
+        let borrower = world.path("repo");
+        let arguments = ["clone", "-q", "--shared", lender.to_str().unwrap(), borrower.to_str().unwrap()];
+        git(&world.path("home"), &arguments).unwrap();
+        let Some(ran) = shown(&world, who, "git log --format=%s && git fsck 2>&1") else { continue };
+        assert_eq!(ran.out, "first\n", "{}", ran.err);
+    }
+}
