@@ -109,6 +109,7 @@ fn guard(scratch: &Path) -> Guard {
     let resolved = resolve(&mut library, "bench", &choices, &mut problems).unwrap();
     let setup = Setup {
         harness: &resolved.harness,
+        dialect: fullsend::runtime::of(resolved.harness.runtime.value).dialect,
         allowlist: None,
         suppressions: Vec::new(),
         today: "2026-01-01",

@@ -42,7 +42,9 @@ fn hook(words: &[OsString]) -> Option<ExitCode> {
     if let Some(code) = how.as_deref().and_then(broken) {
         return Some(code);
     }
-    let answer = client::ask(words.first()?.to_str()?, words.get(2)?.to_str()?, &body).ok()?;
+    let answer =
+        client::ask(Path::new(client::SOCKET), words.first()?.to_str()?, words.get(2)?.to_str()?, &body)
+            .ok()?;
     if how.is_some_and(|how| how.starts_with("keeps ")) {
         // It asked, and does not tell the runtime what it heard.
         return Some(ExitCode::SUCCESS);

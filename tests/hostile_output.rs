@@ -39,6 +39,7 @@ pub fn guard(world: &World) -> Guard {
     let emit = Emitter::create(&world.path("events.jsonl"), |_| {}).unwrap();
     let setup = Setup {
         harness: &resolved.harness,
+        dialect: fullsend::runtime::of(resolved.harness.runtime.value).dialect,
         allowlist: None,
         suppressions: Vec::new(),
         today: "2026-01-01",

@@ -1,6 +1,7 @@
 //! The runtimes, as they are: real Claude Code, real Codex and our own loop in real sandboxes, before a model that follows
 //! a script and shares no code with ours. `stage` sets the scene; each other file shows one promise of the contract.
 
+mod added;
 mod budget;
 mod dead_hooks;
 mod guarded;

@@ -22,6 +22,7 @@ pub mod render;
 pub mod resolve;
 pub mod run;
 pub mod runtime;
+mod runtimes;
 pub mod scripts;
 pub mod validate;
 pub mod wake;

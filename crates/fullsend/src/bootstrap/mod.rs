@@ -11,7 +11,7 @@ use crate::guard::{Barred, Guard};
 use crate::provision::Provisioned;
 use crate::resolve::layers::Found;
 use crate::resolve::library::Library;
-use crate::runtime::{Scene, contract, inside};
+use crate::runtime::{self, LaunchContext, inside};
 
 /// A sandbox with everything in it that the agent needs.
 pub struct Ready {
@@ -26,10 +26,10 @@ impl Ready {
     }
 
     /// Where an agent can be started.
-    pub fn scene<'a>(&'a self, guard: &'a Guard, cancel: &'a Cancel) -> Scene<'a> {
+    pub fn launch_context<'a>(&'a self, guard: &'a Guard, cancel: &'a Cancel) -> LaunchContext<'a> {
         let Provisioned { cleared, sandbox, program, .. } = &self.provisioned;
         let program = program.as_ref();
-        Scene { cleared, sandbox, guard, cancel, program, repository: &self.repository }
+        LaunchContext { cleared, sandbox, guard, cancel, program, repository: &self.repository }
     }
 }
 
@@ -93,7 +93,7 @@ pub fn bootstrap(
     }
     let repository = format!("{}/{}", inside::WORKSPACE, provisioned.repository_name);
     let harness = &checked.resolved.harness;
-    let config = contract::of(harness.runtime.value).config_directory;
+    let config = runtime::of(harness.runtime.value).config_directory;
     let inside = assembled::Inside { config, repository: &repository, points: &provisioned.points };
     assembled::scan(&provisioned.sandbox, guard, &harness.security.host_scanners, &inside)
         .map_err(BootstrapError::Barred)?;

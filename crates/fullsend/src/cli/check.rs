@@ -13,7 +13,7 @@ use crate::render::{github, sarif};
 use crate::resolve::layers::LayerKind;
 use crate::resolve::resolve;
 use crate::resolve::variables::{self, Strictness};
-use crate::runtime::options;
+use crate::runtime;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -72,7 +72,7 @@ pub fn check_one(opened: &mut Configuration, name: &str, how: Strictness) -> Vec
         problems.extend(variables::check(&resolved.harness, &opened.library, &variable_or_empty, how));
         if let Some(checked) = crate::check::check(&mut opened.library, resolved, &mut problems) {
             problems.extend(providers::unset(&checked.providers, &variable_or_empty, how));
-            problems.extend(options::refused(&checked));
+            problems.extend(runtime::refused_options(&checked));
         }
     }
     problems

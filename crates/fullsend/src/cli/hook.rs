@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use crate::guard::client;
@@ -17,7 +18,7 @@ pub fn main(words: &[OsString]) -> ExitCode {
     let [runtime, how, token] = words[..] else { return ExitCode::from(2) };
     let mut body = Vec::new();
     let read = std::io::stdin().lock().take(MAX_BODY).read_to_end(&mut body);
-    let answer = read.and_then(|_| client::ask(runtime, token, &body));
+    let answer = read.and_then(|_| client::ask(Path::new(client::SOCKET), runtime, token, &body));
     let answer = match (answer, how) {
         (Ok(answer), _) => answer,
         (Err(_), "open") => HookAnswer::silent(),

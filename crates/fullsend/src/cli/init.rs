@@ -11,6 +11,7 @@ use crate::check::owners;
 use crate::defaults;
 use crate::harness::names::RuntimeName;
 use crate::render::schema;
+use crate::runtime;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -57,12 +58,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 
 /// Path below `.fullsend`, and the text.
 fn files(runtime: RuntimeName) -> Vec<(&'static str, String)> {
-    let provider = match runtime {
-        RuntimeName::Codex => defaults::INIT_PROVIDER_OPENAI,
-        RuntimeName::Claude | RuntimeName::Native => defaults::INIT_PROVIDER_ANTHROPIC,
-    };
-    // Codex has tools of its own, and takes no list of them.
-    let is_listed = |line: &&str| runtime != RuntimeName::Codex || !line.starts_with("tools:");
+    let init = runtime::of(runtime).init;
+    let is_listed = |line: &&str| init.lists_tools || !line.starts_with("tools:");
     vec![
         (
             "harness/assess.yaml",
@@ -71,7 +68,7 @@ fn files(runtime: RuntimeName) -> Vec<(&'static str, String)> {
         ("agents/assess.md", defaults::INIT_AGENT.split_inclusive('\n').filter(is_listed).collect()),
         ("schemas/assess.json", defaults::INIT_SCHEMA.to_owned()),
         ("policies/assess.yaml", defaults::INIT_POLICY.to_owned()),
-        ("providers/model.yaml", provider.to_owned()),
+        ("providers/model.yaml", init.provider.to_owned()),
         (".editor/harness.schema.json", format!("{:#}\n", schema::harness())),
     ]
 }

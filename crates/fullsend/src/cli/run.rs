@@ -154,7 +154,7 @@ fn prepare(
         let asked = |file: &&ProviderFile| arguments.replay.is_none() || !file.inference_capable();
         let files: Vec<ProviderFile> = checked.providers.iter().filter(asked).cloned().collect();
         problems.extend(crate::check::providers::unset(&files, &lookup, Strictness::Required));
-        problems.extend(crate::runtime::options::refused(checked));
+        problems.extend(crate::runtime::refused_options(checked));
         problems.extend(run::unbuilt::unbuilt(checked, &opened.library));
     }
     checked.filter(|_| !problems.iter().any(Diagnostic::is_error))

@@ -8,10 +8,12 @@ use serde_json::{Map, Value as Json, json};
 
 use super::exit::{Exit, Failure};
 use crate::harness::names::RuntimeName;
-use crate::runtime::contract::{self, Contract, Version};
+use crate::runtime::contract::{self, Runtime};
 use crate::runtime::install::{self, InstallError};
 use crate::runtime::matrix::{self, FEATURES};
-use crate::runtime::programs::{self, Places};
+use crate::runtime::package::Version;
+use crate::runtime::programs::Places;
+use crate::runtime::{self, ALL};
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -52,9 +54,9 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 }
 
 fn install(what: &InstallArguments, places: &Places) -> Result<Exit, Failure> {
-    let contract = contract::of(what.runtime);
+    let runtime = runtime::of(what.runtime);
     let environment: BTreeMap<String, String> = super::run::environment();
-    let done = install::install(contract, what.version, places.cache.as_deref(), &environment);
+    let done = install::install(runtime, what.version, places.cache.as_deref(), &environment);
     let installed = done.map_err(|error| {
         let exit = match error {
             InstallError::OwnProgram(_) | InstallError::OutOfRange { .. } => Exit::Usage,
@@ -74,7 +76,7 @@ fn install(what: &InstallArguments, places: &Places) -> Result<Exit, Failure> {
 fn show(json: bool, places: &Places) -> Result<Exit, Failure> {
     let mut out = std::io::stdout().lock();
     if json {
-        let all: Vec<Json> = contract::ALL.iter().map(|contract| describe(contract, places)).collect();
+        let all: Vec<Json> = ALL.iter().map(|runtime| describe(runtime, places)).collect();
         writeln!(out, "{:#}", Json::Array(all))?;
     } else {
         out.write_all(table(places).as_bytes())?;
@@ -83,8 +85,8 @@ fn show(json: bool, places: &Places) -> Result<Exit, Failure> {
 }
 
 /// The program as it is found here, in words.
-fn found(contract: &'static Contract, places: &Places) -> String {
-    match programs::find(contract, places) {
+fn found(runtime: &'static Runtime, places: &Places) -> String {
+    match runtime.find_program(places) {
         Ok(None) => "this program".to_owned(),
         Ok(Some(program)) => {
             format!("{} {}", program.version, program.directory.join(&program.executable).display())
@@ -93,50 +95,50 @@ fn found(contract: &'static Contract, places: &Places) -> String {
     }
 }
 
-fn describe(contract: &'static Contract, places: &Places) -> Json {
+fn describe(runtime: &'static Runtime, places: &Places) -> Json {
     let features: Map<String, Json> = FEATURES
         .iter()
         .map(|feature| {
-            let cell = matrix::cell(feature, contract);
+            let cell = matrix::cell(feature, runtime);
             let text = json!({ "carried": cell.carried, "by": cell.by, "switch": feature.switch });
             (feature.name.to_owned(), text)
         })
         .collect();
-    let package = contract.program.as_ref();
+    let package = runtime.program.as_ref();
     json!({
-        "name": contract.name.word(),
+        "name": runtime.name.word(),
         "tested": package.map(|package| package.tested.to_string()),
         "below": package.map(|package| package.below.to_string()),
-        "found": found(contract, places),
-        "config_directory": contract.config_directory,
-        "hooks": contract.hook_names(),
-        "without_answer": matrix::without_answer(contract),
-        "liveness": matrix::liveness(contract),
-        "tools_without_hooks": contract.tools_without_hooks(),
+        "found": found(runtime, places),
+        "config_directory": runtime.config_directory,
+        "hooks": contract::hook_names(runtime.hooks),
+        "without_answer": matrix::without_answer(runtime),
+        "liveness": matrix::liveness(runtime),
+        "tools_without_hooks": runtime.tools_without_hooks(),
         "features": features,
     })
 }
 
 fn table(places: &Places) -> String {
     let mut text = format!("{:36}", "");
-    text.extend(contract::ALL.iter().map(|contract| format!("{:8}", contract.name.word())));
+    text.extend(ALL.iter().map(|runtime| format!("{:8}", runtime.name.word())));
     for feature in FEATURES {
         text = format!("{}\n{:36}", text.trim_end(), feature.name);
-        for contract in contract::ALL {
-            let word = if matrix::cell(feature, contract).carried { "yes" } else { "no" };
+        for runtime in ALL {
+            let word = if matrix::cell(feature, runtime).carried { "yes" } else { "no" };
             text.push_str(&format!("{word:8}"));
         }
     }
     text = format!("{}\n", text.trim_end());
-    for contract in contract::ALL {
-        let without = contract.tools_without_hooks();
+    for runtime in ALL {
+        let without = runtime.tools_without_hooks();
         text.push_str(&format!(
             "\n{}: {}\n  hooks: {}\n  a hook that does not answer: {}\n  proof: {}\n",
-            contract.name,
-            found(contract, places),
-            contract.hook_names().join(", "),
-            matrix::without_answer(contract),
-            matrix::liveness(contract),
+            runtime.name,
+            found(runtime, places),
+            contract::hook_names(runtime.hooks).join(", "),
+            matrix::without_answer(runtime),
+            matrix::liveness(runtime),
         ));
         if !without.is_empty() {
             text.push_str(&format!("  judged at the gateway alone: {}\n", without.join(", ")));

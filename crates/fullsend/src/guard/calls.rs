@@ -6,22 +6,13 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value as Json;
 
 use super::client::NO_ANSWER;
+use super::dialect::{Decision, RuntimeQuirks};
 
 /// More calls than one run can have. Beyond it none is remembered and every result stops the run.
 const MAX_CALLS: usize = 1 << 17;
 
 /// The words that a runtime puts around a denial.
 const MOST_WRAPPING: usize = 200;
-
-/// What the guard says to a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
-    Allow,
-    /// The reason carries a mark that only this denial has, so that its result can be told from a tool's own words.
-    Deny {
-        reason: String,
-    },
-}
 
 /// Where a call stands when a hook asks about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,33 +29,6 @@ pub enum Standing {
     Denied(Decision),
     /// It is to be judged.
     Open,
-}
-
-/// How a runtime treats calls, as far as results depend on it.
-#[derive(Clone, Copy, Debug)]
-pub struct Habits {
-    /// Tools that the runtime runs without asking its hooks. The gateway alone judges them.
-    pub tools_without_hooks: &'static [&'static str],
-    /// How the names of tools begin that no run may use, and why.
-    pub switched_off: &'static [(&'static str, &'static str)],
-    /// What stands in messages of the user by which the runtime tells what goes on in the background.
-    pub events: &'static [&'static str],
-    /// How results begin of calls that the runtime itself refused before any hook: no such tool, wrong arguments.
-    pub refusals: &'static [&'static str],
-    /// Whether results say of themselves that they are errors.
-    pub errors_are_marked: bool,
-    /// The tool with which a result is handed in, which no list of tools can forbid.
-    pub hand_in: Option<&'static str>,
-    /// The name of a tool as its hooks and lists of tools know it.
-    pub name_of: fn(&str) -> &str,
-    /// Whether what the hook was given is what the model asked for.
-    pub same_call: fn(asked: (&str, &Json), hooked: (&str, &Json)) -> bool,
-}
-
-impl Habits {
-    fn why_off(&self, tool: &str) -> Option<&'static str> {
-        self.switched_off.iter().find(|(start, _)| tool.starts_with(start)).map(|(_, why)| *why)
-    }
 }
 
 /// Why a result must not go on.
@@ -130,12 +94,12 @@ impl Calls {
     }
 
     /// Where a call stands when a hook asks about it.
-    pub fn standing(&self, id: &str, hooked: (&str, &Json), habits: &Habits) -> Standing {
+    pub fn standing(&self, id: &str, hooked: (&str, &Json), quirks: &RuntimeQuirks) -> Standing {
         let Some(call) = self.known.get(id) else { return Standing::Unknown };
         match (&call.verdict, &call.at_gateway) {
             (Some(denied @ Decision::Deny { .. }), _) => Standing::Settled(denied.clone()),
-            _ if let Some(why) = habits.why_off(&call.tool) => Standing::Off(why),
-            _ if !(habits.same_call)((&call.tool, &call.input), hooked) => Standing::Other,
+            _ if let Some(why) = quirks.why_off(&call.tool) => Standing::Off(why),
+            _ if !(quirks.same_call)((&call.tool, &call.input), hooked) => Standing::Other,
             (_, denied @ Decision::Deny { .. }) => Standing::Denied(denied.clone()),
             (_, Decision::Allow) => Standing::Open,
         }
@@ -150,7 +114,13 @@ impl Calls {
     }
 
     /// Whether a result may go on to the model.
-    pub fn result(&self, id: &str, text: &str, is_error: bool, habits: &Habits) -> Result<(), Irregular> {
+    pub fn result(
+        &self,
+        id: &str,
+        text: &str,
+        is_error: bool,
+        quirks: &RuntimeQuirks,
+    ) -> Result<(), Irregular> {
         let call = match self.known.get(id) {
             None if self.past.contains(id) => return Ok(()),
             call => call.ok_or(Irregular::Unknown)?,
@@ -163,9 +133,9 @@ impl Calls {
             (None, _) if text.contains(NO_ANSWER) => Err(Irregular::NoAnswer { tool: tool() }),
             (None, Decision::Deny { .. }) => Err(Irregular::NoVerdict { tool: tool() }),
             (None, Decision::Allow) => {
-                let refused = (is_error || !habits.errors_are_marked)
-                    && habits.refusals.iter().any(|start| text.starts_with(start));
-                let hookless = habits.tools_without_hooks.contains(&call.tool.as_str());
+                let refused = (is_error || !quirks.errors_are_marked)
+                    && quirks.refusals.iter().any(|start| text.starts_with(start));
+                let hookless = quirks.tools_without_hooks.contains(&call.tool.as_str());
                 if refused || hookless { Ok(()) } else { Err(Irregular::NoVerdict { tool: tool() }) }
             }
         }
@@ -189,7 +159,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    const HABITS: Habits = Habits {
+    const QUIRKS: RuntimeQuirks = RuntimeQuirks {
         tools_without_hooks: &["Plan"],
         switched_off: &[],
         events: &[],
@@ -213,7 +183,7 @@ mod tests {
 
     fn ask(calls: &mut Calls, id: &str, tool: &str, command: &str, answer: Decision) -> Decision {
         let input = json!({ "command": command });
-        let decision = match calls.standing(id, (tool, &input), &HABITS) {
+        let decision = match calls.standing(id, (tool, &input), &QUIRKS) {
             Standing::Unknown => return deny("no such call"),
             Standing::Other => deny("something else"),
             Standing::Off(why) => deny(why),
@@ -228,19 +198,19 @@ mod tests {
     fn a_result_needs_a_verdict_on_the_same_call() {
         let mut known = calls(Decision::Allow);
         let no_verdict = Irregular::NoVerdict { tool: "Bash".to_owned() };
-        assert_eq!(known.result("a", "out", false, &HABITS), Err(no_verdict.clone()));
-        assert_eq!(known.result("a", "<refused> no such tool", true, &HABITS), Ok(()));
-        assert_eq!(known.result("a", "<refused> no such tool", false, &HABITS), Err(no_verdict));
+        assert_eq!(known.result("a", "out", false, &QUIRKS), Err(no_verdict.clone()));
+        assert_eq!(known.result("a", "<refused> no such tool", true, &QUIRKS), Ok(()));
+        assert_eq!(known.result("a", "<refused> no such tool", false, &QUIRKS), Err(no_verdict));
         let unanswered = format!("<refused> {NO_ANSWER}: gone");
         let no_answer = Irregular::NoAnswer { tool: "Bash".to_owned() };
-        assert_eq!(known.result("a", &unanswered, true, &HABITS), Err(no_answer));
-        assert_eq!(known.result("p", "out", false, &HABITS), Ok(()));
-        assert_eq!(known.result("z", "out", false, &HABITS), Err(Irregular::Unknown));
+        assert_eq!(known.result("a", &unanswered, true, &QUIRKS), Err(no_answer));
+        assert_eq!(known.result("p", "out", false, &QUIRKS), Ok(()));
+        assert_eq!(known.result("z", "out", false, &QUIRKS), Err(Irregular::Unknown));
         known.past.extend(["z".to_owned(), "a".to_owned()]);
-        assert_eq!(known.result("z", "out", false, &HABITS), Ok(()), "it was judged in an earlier run");
-        assert!(known.result("a", "out", false, &HABITS).is_err(), "an old name does not excuse a new call");
+        assert_eq!(known.result("z", "out", false, &QUIRKS), Ok(()), "it was judged in an earlier run");
+        assert!(known.result("a", "out", false, &QUIRKS).is_err(), "an old name does not excuse a new call");
         assert_eq!(ask(&mut known, "a", "Bash", "ls", Decision::Allow), Decision::Allow);
-        assert_eq!(known.result("a", "out", false, &HABITS), Ok(()));
+        assert_eq!(known.result("a", "out", false, &QUIRKS), Ok(()));
     }
 
     #[test]
@@ -266,15 +236,15 @@ mod tests {
             let mut known = calls(at_gateway);
             let denied = ask(&mut known, "a", "Bash", "ls", deny("not this"));
             assert_eq!(denied, deny("not this"));
-            assert_eq!(known.result("a", "hook error: not this [denial 77]", true, &HABITS), Ok(()));
+            assert_eq!(known.result("a", "hook error: not this [denial 77]", true, &QUIRKS), Ok(()));
             let ran = Irregular::Denied { tool: "Bash".to_owned() };
-            assert_eq!(known.result("a", "file1 file2", false, &HABITS), Err(ran.clone()));
+            assert_eq!(known.result("a", "file1 file2", false, &QUIRKS), Err(ran.clone()));
             let printed = format!("{} not this [denial 77]", "what a command said ".repeat(100));
-            assert_eq!(known.result("a", &printed, true, &HABITS), Err(ran), "the mark is not enough");
+            assert_eq!(known.result("a", &printed, true, &QUIRKS), Err(ran), "the mark is not enough");
         }
         // What the gateway would deny is no refusal of the runtime's own, whatever the result says.
         let known = calls(deny("not this"));
         let ran = Irregular::NoVerdict { tool: "Bash".to_owned() };
-        assert_eq!(known.result("a", "<refused>", true, &HABITS), Err(ran));
+        assert_eq!(known.result("a", "<refused>", true, &QUIRKS), Err(ran));
     }
 }

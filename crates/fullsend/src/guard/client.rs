@@ -16,6 +16,9 @@ pub const SOCKET: &str = "/opt/fullsend/guard.sock";
 pub const SOCKET_VARIABLE: &str = "FULLSEND_GUARD_SOCKET";
 pub const TOKEN_VARIABLE: &str = "FULLSEND_GUARD_TOKEN";
 
+/// What a hook says before its token when no runtime asks.
+pub(super) const NEUTRAL: &str = "neutral";
+
 /// How a denial begins that no guard has spoken. The gateway ends the run where it reads it.
 pub const NO_ANSWER: &str = "fullsend: the guard did not answer";
 
@@ -23,17 +26,13 @@ pub const NO_ANSWER: &str = "fullsend: the guard did not answer";
 const PATIENCE: Duration = Duration::from_secs(20);
 const MAX_ANSWER: u64 = 64 << 20;
 
-/// `runtime` and `token` as the launch gave them.
-pub fn ask(runtime: &str, token: &str, body: &[u8]) -> io::Result<HookAnswer> {
-    ask_at(Path::new(SOCKET), runtime, token, body)
-}
-
-/// For runtimes that have no words of their own.
+/// Asks for programs that have no hook dialect of their own.
 pub fn ask_neutral(socket: &Path, token: &str, body: &[u8]) -> io::Result<HookAnswer> {
-    ask_at(socket, super::neutral::NAME, token, body)
+    ask(socket, NEUTRAL, token, body)
 }
 
-fn ask_at(socket: &Path, runtime: &str, token: &str, body: &[u8]) -> io::Result<HookAnswer> {
+/// Asks with the runtime's name and the token that the launch gave.
+pub fn ask(socket: &Path, runtime: &str, token: &str, body: &[u8]) -> io::Result<HookAnswer> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;

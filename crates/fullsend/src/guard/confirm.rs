@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use super::calls::Decision;
-use super::{Guard, dialect};
+use super::Guard;
+use super::dialect::Decision;
 
 /// What was said about one call with exactly this input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,9 +38,9 @@ impl Guard {
 
     /// The last word on a call that is allowed otherwise.
     pub(super) fn confirmed(&self, tool: &str, input: &Json) -> Decision {
-        let habits = dialect::habits(self.runtime);
-        let named = |name: &String| name == tool || name == (habits.name_of)(tool);
-        if habits.hand_in == Some(tool) || !self.confirmations.tools.iter().any(named) {
+        let quirks = &self.dialect.quirks;
+        let named = |name: &String| name == tool || name == (quirks.name_of)(tool);
+        if quirks.hand_in == Some(tool) || !self.confirmations.tools.iter().any(named) {
             return Decision::Allow;
         }
         let said = match &self.confirmations.asker {

@@ -8,10 +8,10 @@ use model::gateway::{Continued, HoldBack, Judge, Portioning, StartSignal, Subjec
 use scan::{Category, Origin};
 use serde_json::Value as Json;
 
-use super::calls::Decision;
+use super::Guard;
+use super::dialect::Decision;
 use super::judge::{Ask, Passed, describe, name};
 use super::report::Action;
-use super::{Guard, dialect};
 use crate::event::RunEvent;
 
 /// How long the model's first request waits for the start hook.
@@ -30,7 +30,7 @@ struct AtGateway<'a> {
 impl Guard {
     /// How the run's runtime gives output in portions.
     pub fn portioning(&self) -> Portioning {
-        dialect::portioning(self.runtime)
+        self.dialect.portioning
     }
 
     /// How much of a streamed answer waits, by the longest value that is known when it comes.
@@ -63,7 +63,7 @@ impl Guard {
                     return stop;
                 }
                 let call = self.calls.lock().unwrap_or_else(PoisonError::into_inner).get(call_id);
-                let marked = is_error || dialect::habits(self.runtime).errors_are_marked;
+                let marked = is_error || self.dialect.quirks.errors_are_marked;
                 let place = format!("result/{}", call.as_ref().map_or("unknown", |(tool, _)| tool));
                 let result = AtGateway { place: &place, call: call.as_ref(), text, continued, fresh };
                 self.result_at_gateway(&result, marked.then_some(!is_error))
@@ -106,7 +106,7 @@ impl Guard {
     /// A call that would be denied still passes: its hook tells the agent why, and the agent goes on. Where the runtime
     /// asks no hook, the gateway asks everybody and denies it itself.
     fn remember(&self, id: &str, tool: &str, input: &Json) -> Verdict {
-        let hookless = dialect::habits(self.runtime).tools_without_hooks.contains(&tool);
+        let hookless = self.dialect.quirks.tools_without_hooks.contains(&tool);
         let ask = if hookless { Ask::Programs } else { Ask::BuiltIn };
         let decision = match self.decide(tool, input, ask) {
             Decision::Allow if hookless => self.confirmed(tool, input),
@@ -122,9 +122,9 @@ impl Guard {
     }
 
     fn match_result(&self, id: &str, text: &str, is_error: bool) -> Result<(), Verdict> {
-        let habits = dialect::habits(self.runtime);
+        let quirks = &self.dialect.quirks;
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let Err(irregular) = calls.result(id, text, is_error, &habits) else { return Ok(()) };
+        let Err(irregular) = calls.result(id, text, is_error, quirks) else { return Ok(()) };
         let (call, reason) = (id.to_owned(), irregular.to_string());
         let stopped = self.judge.fails_closed();
         self.say(RunEvent::HookMissing { call, reason: reason.clone(), stopped });
@@ -134,7 +134,7 @@ impl Guard {
     /// What a command in the background printed is a result as well, in other clothes. In all else that the user is said to
     /// say, only the run's own values are masked: it was scanned on its way in.
     fn user_text_at_gateway(&self, text: &str, fresh: bool) -> Verdict {
-        if dialect::habits(self.runtime).events.iter().any(|mark| text.contains(mark)) {
+        if self.dialect.quirks.events.iter().any(|mark| text.contains(mark)) {
             let place = "result/event";
             return self
                 .result_at_gateway(&AtGateway { place, call: None, text, continued: None, fresh }, None);

@@ -8,11 +8,12 @@ use scan::Origin;
 use serde_json::Value as Json;
 
 use super::Guard;
-use super::calls::{Decision, Standing};
-use super::dialect::{self, HookAnswer, HookEvent};
+use super::calls::Standing;
+use super::client;
+use super::dialect::{Decision, HookAnswer, HookEvent};
 use super::judge::Ask;
-use super::neutral;
 use super::report::Action;
+use super::tool_input;
 use crate::event::RunEvent;
 
 /// Who asks over the socket.
@@ -30,10 +31,10 @@ impl Guard {
         let (name, token) = head.split_once(' ')?;
         if token != &*self.token {
             None
-        } else if name == neutral::NAME {
+        } else if name == client::NEUTRAL {
             Some(Asker::Neutral)
         } else {
-            (name == self.runtime.to_string()).then_some(Asker::Runtime)
+            (name == self.runtime).then_some(Asker::Runtime)
         }
     }
 
@@ -49,7 +50,7 @@ impl Guard {
         let Ok(body) = serde_json::from_slice::<Json>(body) else {
             return HookAnswer::refusal("fullsend: the hook was given no JSON");
         };
-        match dialect::read(self.runtime, &body) {
+        match (self.dialect.read)(&body) {
             None => HookAnswer::refusal("fullsend: the hook was given something unknown"),
             Some(HookEvent::Other) => HookAnswer::silent(),
             Some(HookEvent::Start) => {
@@ -57,22 +58,22 @@ impl Guard {
                 HookAnswer::silent()
             }
             Some(HookEvent::Before { id, tool, input }) => {
-                dialect::verdict(self.runtime, &self.before(&id, &tool, &input))
+                (self.dialect.verdict)(&self.before(&id, &tool, &input))
             }
             Some(HookEvent::After { id, response, succeeded }) => {
                 let call = self.calls.lock().unwrap_or_else(PoisonError::into_inner).get(&id);
                 match self.clean_response(call.as_ref(), &response, succeeded) {
                     Cow::Borrowed(_) => HookAnswer::silent(),
-                    Cow::Owned(cleaned) => dialect::replacement(self.runtime, &body, &cleaned),
+                    Cow::Owned(cleaned) => (self.dialect.replacement)(&body, &cleaned),
                 }
             }
         }
     }
 
     fn before(&self, id: &str, tool: &str, input: &Json) -> Decision {
-        let habits = dialect::habits(self.runtime);
+        let quirks = &self.dialect.quirks;
         let standing =
-            self.calls.lock().unwrap_or_else(PoisonError::into_inner).standing(id, (tool, input), &habits);
+            self.calls.lock().unwrap_or_else(PoisonError::into_inner).standing(id, (tool, input), quirks);
         // Judged without the lock: a program of the host may take its time.
         let decision = match standing {
             Standing::Unknown => return self.announce(id, tool, self.deny("the model made no such call")),
@@ -81,8 +82,8 @@ impl Guard {
             Standing::Off(why) => self.deny(why),
             Standing::Denied(decision) => decision,
             // Not at the gateway: a runtime may refuse such a call by itself, before any hook.
-            Standing::Open if self.judge.fails_closed() && dialect::is_unreadable(tool, input) => {
-                self.deny(dialect::UNREADABLE)
+            Standing::Open if self.judge.fails_closed() && tool_input::is_unreadable(tool, input) => {
+                self.deny(tool_input::UNREADABLE)
             }
             Standing::Open if self.is_judged(id, tool, input) => self.confirmed(tool, input),
             Standing::Open => match self.decide(tool, input, Ask::Programs) {
@@ -99,10 +100,10 @@ impl Guard {
         let asked = self.calls.lock().unwrap_or_else(PoisonError::into_inner).get(id);
         // A runtime may call a command what the model did not.
         let is_alike = |(asked, given): (String, Json)| {
-            let habits = dialect::habits(self.runtime);
-            dialect::command(&asked, &given) == dialect::command(tool, input)
-                && dialect::addresses(&asked, &given) == dialect::addresses(tool, input)
-                && (habits.name_of)(&asked) == (habits.name_of)(tool)
+            let quirks = &self.dialect.quirks;
+            tool_input::command(&asked, &given) == tool_input::command(tool, input)
+                && tool_input::addresses(&asked, &given) == tool_input::addresses(tool, input)
+                && (quirks.name_of)(&asked) == (quirks.name_of)(tool)
         };
         !self.judge.asks_programs() && asked.is_some_and(is_alike)
     }
@@ -118,9 +119,9 @@ impl Guard {
     /// What the guard thinks of a call. The gateway tells of everything that was found; the hook, which asks after it, only
     /// of what the gateway could not know.
     pub(super) fn decide(&self, tool: &str, input: &Json, ask: Ask) -> Decision {
-        let habits = dialect::habits(self.runtime);
+        let quirks = &self.dialect.quirks;
         // The way to hand in the result is ours and no tool of the agent's.
-        let named = if habits.hand_in == Some(tool) { None } else { Some((habits.name_of)(tool)) };
+        let named = if quirks.hand_in == Some(tool) { None } else { Some((quirks.name_of)(tool)) };
         let place = format!("call/{}", named.unwrap_or(tool));
         let judged = self.judge.call(tool, named, input, ask);
         let decision = match &judged {
@@ -131,7 +132,7 @@ impl Guard {
         let denied = decision != Decision::Allow;
         match judged {
             Ok((opinion, _)) if denied => self.tell(&place, Origin::Tool, &opinion, Action::Denied),
-            Ok((opinion, _)) if ask == Ask::BuiltIn || habits.tools_without_hooks.contains(&tool) => {
+            Ok((opinion, _)) if ask == Ask::BuiltIn || quirks.tools_without_hooks.contains(&tool) => {
                 self.tell(&place, Origin::Tool, &opinion, Action::Reported);
             }
             Ok(_) => {}

@@ -15,10 +15,9 @@ use scan::{
 };
 use serde_json::Value as Json;
 
-use super::dialect;
 use super::known::Known;
-use super::neutral;
 use super::tirith::Tirith;
+use super::tool_input;
 use crate::harness::security::FailMode;
 
 /// What is thought of one text, after the organisation's suppressions were looked at.
@@ -81,7 +80,7 @@ impl Judge {
 
     /// The same with one check alone, if that one is on.
     pub(super) fn only(&self, name: &str) -> Self {
-        let toggles = neutral::narrowed(self.scanner.toggles(), name);
+        let toggles = narrowed(self.scanner.toggles(), name);
         let tirith = self.tirith.clone().filter(|_| toggles.tirith);
         Self { scanner: Scanner::new(toggles), tirith, ..self.clone() }
     }
@@ -134,7 +133,7 @@ impl Judge {
         ask: Ask,
     ) -> Result<(Opinion, Option<String>), Broke> {
         let text = input.to_string();
-        let (command, addresses) = (dialect::command(tool, input), dialect::addresses(tool, input));
+        let (command, addresses) = (tool_input::command(tool, input), tool_input::addresses(tool, input));
         let call = ToolCall {
             tool: named.unwrap_or(tool),
             input: &text,
@@ -169,7 +168,7 @@ impl Judge {
     ) -> Result<Passed<'t>, Broke> {
         let (tool, nothing) = (call.map_or("unknown", |(tool, _)| tool), Json::Null);
         let input = call.map_or(&nothing, |(_, input)| input);
-        let command = dialect::command(tool, input);
+        let command = tool_input::command(tool, input);
         let asked = ToolCall { tool, input: "", command: command.as_deref(), addresses: &[] };
         let redactor = self.known.results();
         let result = careful("rules", || {
@@ -330,6 +329,12 @@ impl Judge {
     }
 }
 
+/// The one check's own switch, as it is set in `toggles`.
+fn narrowed(toggles: &Toggles, name: &str) -> Toggles {
+    let is_on = |toggles: &Toggles| toggles.switched(name, false).is_some_and(|off| off != *toggles);
+    Toggles::NONE.switched(name, is_on(toggles)).unwrap_or(Toggles::NONE)
+}
+
 /// `rule, line N: what stands there`
 pub fn describe(finding: &Finding) -> String {
     format!("{} in line {}: {}", finding.rule, finding.span.line, finding.excerpt)
@@ -382,6 +387,13 @@ mod tests {
         let (text, opinion) = judge.continued(&text, Some(Continued { at: 6, before }), "result/x").unwrap();
         let found = opinion.open.iter().map(|finding| (finding.category, finding.span.line));
         (text.strip_prefix("Head:\n").unwrap().to_owned(), found.collect())
+    }
+
+    #[test]
+    fn one_check_keeps_its_own_switch() {
+        let off = Toggles { tirith: false, ..Toggles::default() };
+        assert_eq!(narrowed(&Toggles::default(), "tirith"), Toggles { tirith: true, ..Toggles::NONE });
+        assert_eq!(narrowed(&off, "tirith"), Toggles::NONE);
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod report;
 pub mod setup;
 pub mod socket;
 pub mod tirith;
+mod tool_input;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -27,9 +28,9 @@ use tokio::sync::watch;
 
 use crate::event::log::Emitter;
 use crate::event::{self, RunEvent};
-use crate::harness::names::RuntimeName;
 use calls::Calls;
 use confirm::Confirmations;
+use dialect::HookDialect;
 use judge::{Judge, describe};
 use report::Action;
 pub use setup::{GuardError, Setup, suppressions};
@@ -38,7 +39,9 @@ pub use setup::{GuardError, Setup, suppressions};
 #[derive(Clone)]
 pub struct Guard {
     judge: Arc<Judge>,
-    runtime: RuntimeName,
+    /// The name that a hook gives before the run's token.
+    runtime: &'static str,
+    dialect: &'static HookDialect,
     /// What only the agent is told, if anything.
     canary: Option<Arc<str>>,
     /// Hooks of this run know it.
@@ -82,7 +85,8 @@ impl std::fmt::Display for Barred {
 impl Guard {
     /// Sets the guard up as the harness asks, and says what judges in this run.
     pub fn new(setup: Setup<'_>, emit: &Emitter) -> Result<Self, GuardError> {
-        let runtime = setup.harness.runtime.value;
+        let runtime = setup.harness.runtime.value.word();
+        let dialect = setup.dialect;
         let tools = setup.harness.confirm_tools.iter().map(|tool| tool.to_string()).collect();
         let canary = setup.canary();
         let judge = setup.judge(canary.as_deref())?;
@@ -92,6 +96,7 @@ impl Guard {
         Ok(Self {
             judge: Arc::new(judge),
             runtime,
+            dialect,
             canary: canary.map(Into::into),
             token: uuid::Uuid::new_v4().simple().to_string().into(),
             calls: Arc::default(),
@@ -228,7 +233,7 @@ impl Guard {
     /// The words after `__hook` with which a hook of this run reaches this guard.
     pub fn hook_arguments(&self) -> [String; 3] {
         let how = if self.judge.fails_closed() { "closed" } else { "open" };
-        [self.runtime.to_string(), how.to_owned(), self.token.to_string()]
+        [self.runtime.to_owned(), how.to_owned(), self.token.to_string()]
     }
 
     /// The variables by which programs inside reach this guard in the neutral contract.

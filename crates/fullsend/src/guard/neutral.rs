@@ -2,20 +2,18 @@
 //! `{"decision":"block","reason"}` to stop it, `{"tool_result"}` for a result that must be shown differently. Spoken by
 //! runtimes that have no words of their own here, to a guard on the host or to a judge without a run around it.
 
-use scan::{Origin, Toggles};
+use scan::Origin;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::Guard;
-use super::dialect::{self, HookAnswer};
+use super::dialect::HookAnswer;
 use super::judge::{Ask, Broke, Judge, Opinion};
 use super::report::Action;
+use super::tool_input;
 
 /// The most that a call may be.
 pub const MAX_CALL: u64 = 10 << 20;
-
-/// What a hook says to the guard before its token where no runtime asks.
-pub(super) const NAME: &str = "neutral";
 
 /// The checks that can be asked for alone.
 const BEFORE: [&str; 4] = ["tirith", "ssrf_pretool", "canary_pretool", "tool_allowlist_pretool"];
@@ -105,12 +103,6 @@ fn check_name(when: When, name: &str) -> Result<(), String> {
     })
 }
 
-/// The one check's own switch, as it stands in `toggles`.
-pub fn narrowed(toggles: &Toggles, name: &str) -> Toggles {
-    let is_on = |toggles: &Toggles| toggles.switched(name, false).is_some_and(|off| off != *toggles);
-    Toggles::NONE.switched(name, is_on(toggles)).unwrap_or(Toggles::NONE)
-}
-
 pub struct Judged {
     pub reply: Reply,
     found: Result<(Opinion, Action), Broke>,
@@ -120,8 +112,8 @@ pub struct Judged {
 fn before(judge: &Judge, tool: &str, input: &Json) -> Judged {
     let place = format!("call/{tool}");
     let (reply, found) = match judge.call(tool, Some(tool), input, Ask::Programs) {
-        Ok((opinion, None)) if judge.fails_closed() && dialect::is_unreadable(tool, input) => {
-            (Reply::Block(dialect::UNREADABLE.to_owned()), Ok((opinion, Action::Denied)))
+        Ok((opinion, None)) if judge.fails_closed() && tool_input::is_unreadable(tool, input) => {
+            (Reply::Block(tool_input::UNREADABLE.to_owned()), Ok((opinion, Action::Denied)))
         }
         Ok((opinion, None)) => (Reply::Pass, Ok((opinion, Action::Reported))),
         Ok((opinion, Some(reason))) => (Reply::Block(reason), Ok((opinion, Action::Denied))),
@@ -174,6 +166,7 @@ impl Guard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use scan::Toggles;
 
     #[test]
     fn a_check_is_asked_for_by_its_own_name_at_its_own_time() {
@@ -219,12 +212,5 @@ mod tests {
             json!({ "url": "https://example.com/", "prompt": "see http://10.0.0.1/ there" }),
             false,
         );
-    }
-
-    #[test]
-    fn one_check_is_as_it_stands() {
-        let off = Toggles { tirith: false, ..Toggles::default() };
-        assert_eq!(narrowed(&Toggles::default(), "tirith"), Toggles { tirith: true, ..Toggles::NONE });
-        assert_eq!(narrowed(&off, "tirith"), Toggles::NONE);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use scan::{Allowlist, Canary, Day, LlmGuard, MatchType, Scanner, Severity, Suppression, Toggles};
 
+use super::dialect::HookDialect;
 use super::judge::Judge;
 use super::known::{Known, Patterns};
 use super::tirith::Tirith;
@@ -16,6 +17,8 @@ use crate::harness::security::{self, FailMode, FailOn, Security};
 /// What a guard is made from.
 pub struct Setup<'a> {
     pub harness: &'a Harness,
+    /// How the hooks of the run's runtime ask.
+    pub dialect: &'static HookDialect,
     /// The value of `FULLSEND_TOOL_ALLOWLIST`.
     pub allowlist: Option<&'a str>,
     pub suppressions: Vec<Suppression>,

@@ -40,10 +40,15 @@ impl Shape for Version {
     }
 }
 
-choice! {
-    /// Who thinks.
-    pub enum RuntimeName { Claude = "claude", Codex = "codex", Native = "native" }
+macro_rules! name_runtimes {
+    ($($name:ident = $word:literal in $folder:ident,)+) => {
+        choice! {
+            /// Which agent program runs.
+            pub enum RuntimeName { $($name = $word),+ }
+        }
+    };
 }
+crate::runtimes::runtimes!(name_runtimes);
 
 choice! {
     /// How hard the model should think.

@@ -1,8 +1,6 @@
 //! Instruction files that a repository lacks and its agent should find: the organisation's AGENTS.md where there is none,
 //! and for Claude Code, which does not read that name, a CLAUDE.md that points to it. A name in another case is the name.
 
-use crate::harness::names::RuntimeName;
-
 /// A file that is put into the agent's view of the repository, and that git is told to ignore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Injected {
@@ -10,8 +8,8 @@ pub struct Injected {
     pub contents: String,
 }
 
-/// `present` are the names at the root of the repository.
-pub fn injected(present: &[String], default: Option<&str>, runtime: RuntimeName) -> Vec<Injected> {
+/// `present` are the names at the root of the repository; `own` is the one that the runtime reads.
+pub fn injected(present: &[String], default: Option<&str>, own: &'static str) -> Vec<Injected> {
     let find = |wanted: &str| present.iter().find(|name| name.eq_ignore_ascii_case(wanted));
     let mut all = Vec::new();
     let agents = match (find("AGENTS.md"), default) {
@@ -22,8 +20,8 @@ pub fn injected(present: &[String], default: Option<&str>, runtime: RuntimeName)
         }
         (None, None) => None,
     };
-    if let (Some(agents), None, RuntimeName::Claude) = (agents, find("CLAUDE.md"), runtime) {
-        all.push(Injected { name: "CLAUDE.md", contents: format!("@{agents}\n") });
+    if let Some(agents) = agents.filter(|_| own != "AGENTS.md" && find(own).is_none()) {
+        all.push(Injected { name: own, contents: format!("@{agents}\n") });
     }
     all
 }
@@ -34,13 +32,14 @@ mod tests {
 
     #[test]
     fn the_three_rules() {
-        let check = |present: &[&str], default: Option<&str>, runtime, expected: &[(&str, &str)]| {
+        let check = |present: &[&str], default: Option<&str>, own, expected: &[(&str, &str)]| {
             let present: Vec<String> = present.iter().map(|name| (*name).to_owned()).collect();
-            let made = injected(&present, default, runtime);
+            let made = injected(&present, default, own);
             let made: Vec<(&str, &str)> = made.iter().map(|one| (one.name, one.contents.as_str())).collect();
             assert_eq!(made, expected, "{present:?}");
         };
-        let (claude, native) = (RuntimeName::Claude, RuntimeName::Native);
+        let claude = "CLAUDE.md";
+        let native = "AGENTS.md";
         let ours = ("AGENTS.md", "ours");
         check(&[], None, claude, &[]);
         check(&[], Some("ours"), native, &[ours]);

@@ -43,13 +43,15 @@ pub struct Cleared {
 const INSTRUCTION_FILES: &[&str] =
     &["AGENTS.md", "agents.md", "Agents.md", "CLAUDE.md", "claude.md", "Claude.md"];
 
-/// Scans what goes in; the first critical finding under `closed` ends the run.
+/// Scans what goes in; the first critical finding under `closed` ends the run. `instruction_file` is the one that the
+/// runtime reads.
 pub fn clear(
     checked: Checked,
     library: &Library,
     repository: &Path,
     guard: &Guard,
     emit: &Emitter,
+    instruction_file: &'static str,
 ) -> Result<Cleared, Barred> {
     let look = Look { guard, emit };
     let harness = &checked.resolved;
@@ -83,7 +85,7 @@ pub fn clear(
     let survey = survey::survey(repository);
     let mut instructions = look.repository(repository, &survey)?;
     let repo_skills = look.repository_skills(&checked, repository)?;
-    let injected = look.injected(&checked, library, repository)?;
+    let injected = look.injected(library, repository, instruction_file)?;
     if let Some(ours) = injected.iter().find(|one| one.name == "AGENTS.md") {
         instructions = Some(ours.contents.clone());
     }
@@ -192,16 +194,15 @@ impl Look<'_> {
     /// The organisation's instructions pass the same scan as everybody's.
     fn injected(
         &self,
-        checked: &Checked,
         library: &Library,
         repository: &Path,
+        instruction_file: &'static str,
     ) -> Result<Vec<Injected>, Barred> {
         let entries = std::fs::read_dir(repository).into_iter().flatten().flatten();
         let present: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         let organisation = library.layers.get(LayerKind::Organisation);
         let default = organisation.and_then(|layer| layer.read("AGENTS.md").ok());
-        let runtime = checked.resolved.harness.runtime.value;
-        let injected = injected::injected(&present, default.as_deref(), runtime);
+        let injected = injected::injected(&present, default.as_deref(), instruction_file);
         for one in &injected {
             self.file("instructions", one.name, one.contents.as_bytes(), Origin::Instruction)?;
         }

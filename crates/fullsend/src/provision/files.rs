@@ -9,7 +9,7 @@ use sandbox::{CopyOnWrite, LandlockRequirement, Mount, MountKind};
 
 use crate::check::policies::PolicyFile;
 use crate::harness::Harness;
-use crate::runtime::contract;
+use crate::runtime;
 use crate::runtime::inside::{self, GATEWAY, GATEWAY_NAME};
 
 /// Files of the host's `/etc` that hold no secrets and without which programs do not start.
@@ -148,7 +148,7 @@ fn etc(policy: &PolicyFile) -> Vec<Mount> {
 /// The layout of the agent's own directories.
 pub fn workspace(harness: &Harness, staging: &Path) -> Vec<Mount> {
     let size_bytes = harness.sandbox.limits.disk_mb.get() << 20;
-    let config = contract::of(harness.runtime.value).config_directory;
+    let config = runtime::of(harness.runtime.value).config_directory;
     let mount = |target: &str, kind: MountKind| Mount { target: PathBuf::from(target), kind };
     vec![
         mount("/sandbox", MountKind::Temporary { size_bytes, inodes: 1 << 20, mode: 0o755 }),

@@ -39,8 +39,8 @@ use crate::inputs::Cleared;
 use crate::resolve::library::Library;
 use crate::runtime::executable::{self, Executable};
 use crate::runtime::inside::{self, PROGRAM};
-use crate::runtime::programs::{self, Places, Program, ProgramError};
-use crate::runtime::{self, Outfit, contract};
+use crate::runtime::programs::{Places, Program, ProgramError};
+use crate::runtime::{self, LaunchSpec};
 use gateway::Recording;
 use network::Served;
 use servers::{ServerError, Servers};
@@ -153,7 +153,7 @@ pub fn provision(cleared: Cleared, around: &RunContext<'_>) -> Result<Provisione
     if harness.sandbox.backend.value == crate::harness::names::Backend::Openshell {
         return Err(ProvisionError::Backend);
     }
-    let contract = contract::of(harness.runtime.value);
+    let runtime = runtime::of(harness.runtime.value);
     let on_host = program_of_host(harness, around)?;
     let gateway = open_gateway(&cleared, around).map_err(ProvisionError::Model)?;
     let staging = make_staging(around.directory)?;
@@ -176,7 +176,7 @@ pub fn provision(cleared: Cleared, around: &RunContext<'_>) -> Result<Provisione
     let variables = planned.environment().into_iter().map(|(name, value)| (name.into(), value.into()));
     spec.environment.splice(0..0, variables);
     image.iter().for_each(|image| image::apply(image, &mut spec));
-    let mounts = runtime::mounts(&Outfit {
+    let mounts = runtime::mounts(&LaunchSpec {
         cleared: &cleared,
         guard: around.guard,
         program: on_host.as_ref().ok().and_then(Option::as_ref),
@@ -197,7 +197,7 @@ pub fn provision(cleared: Cleared, around: &RunContext<'_>) -> Result<Provisione
         planned.serve(&mut sandbox, &gateway, around).map_err(ProvisionError::Gateway)?
     };
     prove(&sandbox, resolver, around.emit)?;
-    let program = executable::choose(contract, &sandbox, search.as_deref(), on_host)
+    let program = executable::choose(runtime.program.as_ref(), &sandbox, search.as_deref(), on_host)
         .map_err(ProvisionError::Program)?;
     tell_program(program.as_ref(), around.emit);
     Ok(Provisioned {
@@ -229,7 +229,7 @@ fn program_of_host(
     harness: &Harness,
     around: &RunContext<'_>,
 ) -> Result<Result<Option<Program>, ProgramError>, ProvisionError> {
-    let found = programs::find(contract::of(harness.runtime.value), &Places::new(around.variables));
+    let found = runtime::of(harness.runtime.value).find_program(&Places::new(around.variables));
     match found {
         Err(error) if harness.image.is_none() => Err(ProvisionError::Program(error)),
         found => Ok(found),

@@ -156,7 +156,7 @@ impl Attempts<'_> {
     fn agent(&self, ready: &Ready, task: &Task, place: &Path) -> Result<Attempt, Stop> {
         let emit = self.steps.emit;
         emit.emit(RunEvent::AgentStarted { iteration: task.iteration });
-        let attempt = runtime::attempt(&ready.scene(self.guard, self.steps.cancel), task, emit)?;
+        let attempt = runtime::attempt(&ready.launch_context(self.guard, self.steps.cancel), task, emit)?;
         runtime::keep_logs(&attempt, place, self.guard)
             .map_err(|error| Stop::internal(format!("the transcripts cannot be kept: {error}")))?;
         let ending = match &attempt.ending {

@@ -19,6 +19,7 @@ use crate::quarantine::Quarantined;
 use crate::record::verify;
 use crate::resolve::layers::Found;
 use crate::resolve::library::Library;
+use crate::runtime;
 use crate::scripts::{self, Ended, Script};
 
 const PREFLIGHT_TIME: Duration = Duration::from_secs(30);
@@ -69,6 +70,7 @@ impl Host<'_> {
         let allowed = self.tool_allowlist(checked, value)?;
         let setup = Setup {
             harness: &checked.resolved.harness,
+            dialect: runtime::of(checked.resolved.harness.runtime.value).dialect,
             allowlist: allowed.as_deref(),
             suppressions: guard::suppressions(checked.resolved.organisation.as_deref()),
             today: checked.resolved.asking().today,

@@ -218,7 +218,8 @@ fn sequence(
     let cleared = steps.run(Step::Inputs, || {
         context.as_deref().map_or(Ok(()), |text| inputs::clear_context(text, &guard, emit))?;
         inputs::mounted::clear_mounts(&extra_files.mounts, &guard, emit)?;
-        inputs::clear(checked, &library, &repository, &guard, emit)
+        let instruction_file = runtime::of(checked.resolved.harness.runtime.value).instruction_file;
+        inputs::clear(checked, &library, &repository, &guard, emit, instruction_file)
     })?;
     let run_context = RunContext {
         library: &library,

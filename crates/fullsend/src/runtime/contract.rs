@@ -1,26 +1,45 @@
-//! What a runtime is, as data: its name, the versions it was tested with, where its configuration lives inside, which
-//! hooks we give it and what those can do. Whatever is said elsewhere about a runtime (the matrix, the check of options,
-//! the launch) is computed from here.
+//! What every runtime provides, as data and functions. The launch, the matrix, the check of options and `fullsend
+//! runtimes` read it from here; a runtime's folder fills it in.
 
-use crate::guard::dialect;
+use sandbox::Mount;
+use yaml::Span;
+
+use super::attempt::{Attempt, RuntimeError};
+use super::launch::{LaunchContext, LaunchSpec, Task};
+use super::package::Package;
+use super::programs::{self, Places, Program, ProgramError};
+use crate::check::Checked;
+use crate::event::log::Emitter;
+use crate::guard::dialect::HookDialect;
 use crate::harness::names::RuntimeName;
 
 /// One runtime.
 #[derive(Clone, Copy, Debug)]
-pub struct Contract {
+pub struct Runtime {
     pub name: RuntimeName,
-    /// Its program, if it is not our own.
+    /// Its program; `None`: this program itself.
     pub program: Option<Package>,
     /// Its configuration and state, inside.
     pub config_directory: &'static str,
-    /// The hooks that a launch installs, all of them one command, under the runtime's own names for them.
+    /// The file at a repository's root that it reads instructions from.
+    pub instruction_file: &'static str,
+    /// The hooks that a launch installs, all with one command, under the runtime's own names.
     pub hooks: &'static [(Hook, &'static str)],
-    /// Whether a hook's process that dies or hangs stops the call by itself. Where it does not, the gateway stops the run.
+    pub dialect: &'static HookDialect,
+    /// Whether a hook's process that dies or hangs stops the call by itself. If not, the model gateway stops the run.
     pub dead_hook_blocks: bool,
-    /// Whether a hook can change what the model sees of a result. Where it cannot, the gateway does.
+    /// Whether a hook can change what the model sees of a result. If not, the model gateway does.
     pub hook_rewrites: bool,
-    /// What it leaves to read beside its transcript.
+    /// The log that it leaves beside its transcript.
     pub debug_log: Option<&'static str>,
+    pub has_plugins: bool,
+    /// The other options of a harness or an agent that it would have to ignore.
+    pub refused_options: fn(&Checked) -> Vec<RefusedOption>,
+    /// Files that must be in the sandbox from its start.
+    pub mounts: fn(&LaunchSpec<'_>) -> std::io::Result<Vec<Mount>>,
+    /// Runs the agent once.
+    pub attempt: fn(&LaunchContext<'_>, &Task, &Emitter) -> Result<Attempt, RuntimeError>,
+    pub init: InitFiles,
 }
 
 /// When a hook runs.
@@ -32,164 +51,43 @@ pub enum Hook {
     AfterFailure,
 }
 
-/// Where the program comes from.
+/// An option that a runtime cannot honour, and what to write instead. Without a place, it is the agent's first line.
+#[derive(Clone, Debug)]
+pub struct RefusedOption {
+    pub at: Option<Span>,
+    pub option: String,
+    pub instead: String,
+}
+
+/// What `fullsend init` writes for it.
 #[derive(Clone, Copy, Debug)]
-pub struct Package {
-    /// The npm package for this platform alone; `{arch}` and `{version}` are filled in.
-    pub spec: &'static str,
-    /// The directory below `node_modules` that is mounted; `{arch}` and `{triple}` are filled in.
-    pub directory: &'static str,
-    /// The program in it.
-    pub executable: &'static str,
-    /// What it is called on a PATH.
-    pub command: &'static str,
-    /// The version that we test with and install.
-    pub tested: Version,
-    /// What npm must find it to be, by `{arch}`.
-    pub integrity: &'static [(&'static str, &'static str)],
-    /// The first one that is not accepted.
-    pub below: Version,
+pub struct InitFiles {
+    /// The provider that serves the model.
+    pub provider: &'static str,
+    /// Whether an agent may list its tools.
+    pub lists_tools: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Version(pub u32, pub u32, pub u32);
-
-impl Version {
-    /// The first three numbers in a text such as `2.1.325 (Claude Code)` or `codex-cli 0.166.0`.
-    pub fn find(text: &str) -> Option<Self> {
-        text.split(|c: char| !(c.is_ascii_digit() || c == '.')).find_map(|word| {
-            let mut numbers = word.split('.').map(str::parse::<u32>);
-            let version = Self(numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?);
-            numbers.next().is_none().then_some(version)
-        })
-    }
+/// The names of the hooks to install, each once.
+pub fn hook_names(hooks: &[(Hook, &'static str)]) -> Vec<&'static str> {
+    let mut names: Vec<&str> = hooks.iter().map(|(_, name)| *name).collect();
+    names.dedup();
+    names
 }
 
-impl std::fmt::Display for Version {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{}.{}", self.0, self.1, self.2)
-    }
-}
-
-const CLAUDE: Contract = Contract {
-    name: RuntimeName::Claude,
-    program: Some(Package {
-        spec: "@anthropic-ai/claude-code-linux-{arch}@{version}",
-        directory: "@anthropic-ai/claude-code-linux-{arch}",
-        executable: "claude",
-        command: "claude",
-        tested: Version(2, 1, 325),
-        integrity: &[
-            (
-                "x64",
-                "sha512-BqZzMvP/zgLLL34S+7OzbG+cyoFp7gwWHU5koVwsyMlTAz+0zZAmbY+UkzvtN2RXxp6AcMenbYIjQJxoXfUY3w==",
-            ),
-            (
-                "arm64",
-                "sha512-NCvQcOxr685Y4mkYUjQT8l/Ouzw0k2xWloWeyzfsUtWiOedHosPkaW6XCSpzAl1dMuvDNBF97qpWgVDrSdK2Vw==",
-            ),
-        ],
-        below: Version(2, 2, 0),
-    }),
-    config_directory: "/sandbox/claude-config",
-    hooks: &[
-        (Hook::Start, "SessionStart"),
-        (Hook::Before, "PreToolUse"),
-        (Hook::After, "PostToolUse"),
-        (Hook::AfterFailure, "PostToolUseFailure"),
-    ],
-    dead_hook_blocks: true,
-    hook_rewrites: true,
-    debug_log: Some("claude-debug.log"),
-};
-
-const CODEX: Contract = Contract {
-    name: RuntimeName::Codex,
-    program: Some(Package {
-        spec: "@openai/codex@{version}-linux-{arch}",
-        directory: "@openai/codex/vendor/{triple}-unknown-linux-musl",
-        executable: "bin/codex",
-        command: "codex",
-        tested: Version(0, 166, 0),
-        integrity: &[
-            (
-                "x64",
-                "sha512-CxDm3+D1cpbGJeHrdzINoG+3wn9BVncP4qpZaaNYkxe8iPtRJOYyCJnnPoVjWRIBvI9vPKbRoifsMSA5xDaUpw==",
-            ),
-            (
-                "arm64",
-                "sha512-w0ScAsBr9aZKtIFrh6HN6KU2yjKKeSCzYfbb7DB0Ccj4BYPzeZtUeQprbycLCwuX3AFQdbdjapmLho2iot74jQ==",
-            ),
-        ],
-        below: Version(0, 167, 0),
-    }),
-    config_directory: "/sandbox/codex-config",
-    hooks: &[
-        (Hook::Start, "SessionStart"),
-        (Hook::Before, "PreToolUse"),
-        (Hook::After, "PostToolUse"),
-        // Failed commands come as `PostToolUse` too.
-        (Hook::AfterFailure, "PostToolUse"),
-    ],
-    dead_hook_blocks: false,
-    hook_rewrites: true,
-    debug_log: None,
-};
-
-const NATIVE: Contract = Contract {
-    name: RuntimeName::Native,
-    program: None,
-    config_directory: "/sandbox/native-config",
-    hooks: &[
-        (Hook::Start, "start"),
-        (Hook::Before, "before"),
-        (Hook::After, "after"),
-        (Hook::AfterFailure, "after"),
-    ],
-    dead_hook_blocks: true,
-    hook_rewrites: true,
-    debug_log: None,
-};
-
-pub const ALL: [&Contract; 3] = [&CLAUDE, &CODEX, &NATIVE];
-
-pub fn of(name: RuntimeName) -> &'static Contract {
-    match name {
-        RuntimeName::Claude => &CLAUDE,
-        RuntimeName::Codex => &CODEX,
-        RuntimeName::Native => &NATIVE,
-    }
-}
-
-impl Contract {
-    /// The names of the hooks to install, each once.
-    pub fn hook_names(&self) -> Vec<&'static str> {
-        let mut names: Vec<&str> = self.hooks.iter().map(|(_, name)| *name).collect();
-        names.dedup();
-        names
-    }
-
-    /// Whether something of ours runs at that moment.
+impl Runtime {
+    /// Whether one of our hooks runs at that moment.
     pub fn hooked(&self, moment: Hook) -> bool {
         self.hooks.iter().any(|(hook, _)| *hook == moment)
     }
 
-    /// Tools that it runs without asking its hooks; the gateway judges them.
+    /// Tools that it runs without asking its hooks; the model gateway judges them.
     pub fn tools_without_hooks(&self) -> &'static [&'static str] {
-        dialect::habits(self.name).tools_without_hooks
+        self.dialect.quirks.tools_without_hooks
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_are_found_in_what_programs_say() {
-        assert_eq!(Version::find("2.1.325 (Claude Code)"), Some(Version(2, 1, 325)));
-        assert_eq!(Version::find("codex-cli 0.166.0\n"), Some(Version(0, 166, 0)));
-        assert_eq!(Version::find("0.166.0-linux-x64"), Some(Version(0, 166, 0)));
-        assert_eq!(Version::find("node v20 1.2"), None);
-        assert!(Version(2, 1, 325) < Version(2, 2, 0) && Version(2, 10, 0) > Version(2, 9, 9));
+    /// Its program on the host. `None`: it is this program itself.
+    pub fn find_program(&'static self, places: &Places) -> Result<Option<Program>, ProgramError> {
+        self.program.as_ref().map(|package| programs::find(self.name, package, places)).transpose()
     }
 }

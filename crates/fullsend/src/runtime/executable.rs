@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::fs::{FileType, OFlags, StatVfsMountFlags};
 use sandbox::{Command, Sandbox, Stdio};
 
-use super::contract::{Contract, Package, Version};
+use super::package::{Package, Version};
 use super::programs::{self, Program, ProgramError};
 use super::{inside, stream};
 
@@ -28,12 +28,12 @@ pub struct Executable {
 
 /// `search` is the PATH inside, where the root is an image's. `None`: the runtime is our own program.
 pub fn choose(
-    contract: &Contract,
+    package: Option<&Package>,
     sandbox: &Sandbox,
     search: Option<&str>,
     on_host: Result<Option<Program>, ProgramError>,
 ) -> Result<Option<Executable>, ProgramError> {
-    let Some(package) = &contract.program else { return Ok(None) };
+    let Some(package) = package else { return Ok(None) };
     let in_image = search.map_or(Ok(None), |search| of_image(sandbox, package, search));
     match (in_image, on_host) {
         (Ok(Some(found)), _) => Ok(Some(found)),

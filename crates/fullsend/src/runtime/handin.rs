@@ -3,30 +3,36 @@
 
 use serde_json::Value as Json;
 
-use super::{Ending, RuntimeError, Scene, inside, state};
+use super::attempt::{Ending, RuntimeError};
+use super::launch::LaunchContext;
+use super::{inside, state};
 
 /// What the runtime says was handed in stands over whatever the agent left in its place.
-pub fn structured(scene: &Scene<'_>, output: &Json) -> Result<(), RuntimeError> {
-    put(scene, &format!("{output:#}\n"))
+pub fn structured(context: &LaunchContext<'_>, output: &Json) -> Result<(), RuntimeError> {
+    put(context, &format!("{output:#}\n"))
 }
 
 /// The output file as it is now, to tell later whether the agent wrote it in this attempt.
-pub fn look(scene: &Scene<'_>) -> Result<Option<Vec<u8>>, RuntimeError> {
-    state::read_file(scene.sandbox.root(), &path(scene))
+pub fn look(context: &LaunchContext<'_>) -> Result<Option<Vec<u8>>, RuntimeError> {
+    state::read_file(context.sandbox.root(), &path(context))
         .map_err(|source| RuntimeError::State { what: "the output cannot be looked at", source })
 }
 
 /// Last words that are a JSON document are the result, unless the agent wrote one itself since `before`.
-pub fn last_words(scene: &Scene<'_>, words: &str, before: Option<&[u8]>) -> Result<Ending, RuntimeError> {
+pub fn last_words(
+    context: &LaunchContext<'_>,
+    words: &str,
+    before: Option<&[u8]>,
+) -> Result<Ending, RuntimeError> {
     let stopped = Ending::Stopped { last_words: words.to_owned() };
-    let expected = scene.cleared.checked.expected.as_ref();
+    let expected = context.cleared.checked.expected.as_ref();
     let spoken = expected.and_then(|expected| (expected.from_words)(words));
     let Some(document) = spoken.or_else(|| document(words)) else { return Ok(stopped) };
-    let file = scene.cleared.checked.hand_in().file;
-    if look(scene)?.as_deref() != before || !file.ends_with(".json") {
+    let file = context.cleared.checked.hand_in().file;
+    if look(context)?.as_deref() != before || !file.ends_with(".json") {
         return Ok(stopped);
     }
-    structured(scene, &document)?;
+    structured(context, &document)?;
     Ok(Ending::Finished)
 }
 
@@ -42,13 +48,13 @@ fn document(words: &str) -> Option<Json> {
     parse(trimmed).or_else(|| parse(fenced()?))
 }
 
-fn put(scene: &Scene<'_>, text: &str) -> Result<(), RuntimeError> {
-    state::write(scene.sandbox, &path(scene), text.as_bytes())
+fn put(context: &LaunchContext<'_>, text: &str) -> Result<(), RuntimeError> {
+    state::write(context.sandbox, &path(context), text.as_bytes())
         .map_err(|source| RuntimeError::State { what: "the output cannot be written", source })
 }
 
-fn path(scene: &Scene<'_>) -> String {
-    let file = scene.cleared.checked.hand_in().file;
+fn path(context: &LaunchContext<'_>) -> String {
+    let file = context.cleared.checked.hand_in().file;
     format!("{}/{file}", inside::OUTPUT)
 }
 

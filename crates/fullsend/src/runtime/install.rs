@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use super::contract::{Contract, Package, Version};
+use super::contract::Runtime;
+use super::package::{Package, Version};
 use super::programs::{self, Program};
 use crate::cancel::Cancel;
 use crate::scripts::{self, Ended, Script, ScriptError};
@@ -28,7 +29,7 @@ pub struct Installed {
 
 #[derive(Debug)]
 pub enum InstallError {
-    OwnProgram(&'static Contract),
+    OwnProgram(&'static Runtime),
     OutOfRange { version: Version, package: &'static Package },
     NoCache,
     NoNpm,
@@ -45,7 +46,7 @@ pub enum InstallError {
 impl std::fmt::Display for InstallError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::OwnProgram(contract) => write!(f, "the runtime `{}` is this program itself", contract.name),
+            Self::OwnProgram(runtime) => write!(f, "the runtime `{}` is this program itself", runtime.name),
             Self::OutOfRange { version, package } => {
                 write!(f, "version {version} of `{}` is outside of what this fullsend takes", package.command)
             }
@@ -102,12 +103,12 @@ impl InstallError {
 
 /// Makes sure that the program is in the cache.
 pub fn install(
-    contract: &'static Contract,
+    runtime: &'static Runtime,
     version: Option<Version>,
     cache: Option<&Path>,
     environment: &BTreeMap<String, String>,
 ) -> Result<Installed, InstallError> {
-    let package = contract.program.as_ref().ok_or(InstallError::OwnProgram(contract))?;
+    let package = runtime.program.as_ref().ok_or(InstallError::OwnProgram(runtime))?;
     let version = version.unwrap_or(package.tested);
     if !programs::accepts(package, version) {
         return Err(InstallError::OutOfRange { version, package });
@@ -115,7 +116,7 @@ pub fn install(
     let cache = cache.ok_or(InstallError::NoCache)?;
     let pin = pin(package, version);
     let done = |program, fetched| Installed { program, fetched, pinned: pin.is_some() };
-    let place = programs::cache_directory(cache, contract.name, version);
+    let place = programs::cache_directory(cache, runtime.name, version);
     if let Some(program) = programs::installed(package, &place, version) {
         return Ok(done(program, false));
     }

@@ -2,7 +2,7 @@
 //! hook at that moment, one that changes results needs a hook that can, and whatever the runtime does with a hook that
 //! dies, the gateway stands behind it. Nothing here is typed by hand per runtime.
 
-use super::contract::{Contract, Hook};
+use super::contract::{Hook, Runtime};
 
 /// A feature, by the switch that a harness has for it.
 #[derive(Clone, Copy, Debug)]
@@ -58,9 +58,9 @@ pub struct Cell {
     pub by: String,
 }
 
-pub fn cell(feature: &Feature, contract: &Contract) -> Cell {
-    let calls = || hooks(contract, &[Hook::Before], true);
-    let results = || hooks(contract, &[Hook::After, Hook::AfterFailure], contract.hook_rewrites);
+pub fn cell(feature: &Feature, runtime: &Runtime) -> Cell {
+    let calls = || hooks(runtime, &[Hook::Before], true);
+    let results = || hooks(runtime, &[Hook::After, Hook::AfterFailure], runtime.hook_rewrites);
     match feature.works {
         Works::Host => Cell { carried: true, by: "the host".to_owned() },
         Works::Learned => Cell { carried: false, by: scan::LlmGuard::NO_MODEL.to_owned() },
@@ -71,27 +71,27 @@ pub fn cell(feature: &Feature, contract: &Contract) -> Cell {
             Cell { carried: calls.carried && results.carried, by: format!("{}, {}", calls.by, results.by) }
         }
         Works::Artifacts => {
-            let log = contract.debug_log.map(|log| format!(", {log}")).unwrap_or_default();
+            let log = runtime.debug_log.map(|log| format!(", {log}")).unwrap_or_default();
             Cell { carried: true, by: format!("transcripts{log}") }
         }
     }
 }
 
 /// Carried if every moment has a hook, and the hook can do what is needed.
-fn hooks(contract: &Contract, moments: &[Hook], able: bool) -> Cell {
+fn hooks(runtime: &Runtime, moments: &[Hook], able: bool) -> Cell {
     let mut names: Vec<&str> = Vec::new();
-    for (hook, name) in contract.hooks {
+    for (hook, name) in runtime.hooks {
         if moments.contains(hook) && !names.contains(name) {
             names.push(name);
         }
     }
-    let all = moments.iter().all(|moment| contract.hooked(*moment));
+    let all = moments.iter().all(|moment| runtime.hooked(*moment));
     Cell { carried: all && able, by: names.join(", ") }
 }
 
 /// What happens to a call whose hook dies, hangs or never ran.
-pub fn without_answer(contract: &Contract) -> &'static str {
-    if contract.dead_hook_blocks {
+pub fn without_answer(runtime: &Runtime) -> &'static str {
+    if runtime.dead_hook_blocks {
         "the runtime blocks the call, and the gateway stops the run if it does not"
     } else {
         "the runtime runs the call, and the gateway stops the run before the model sees its result"
@@ -99,8 +99,8 @@ pub fn without_answer(contract: &Contract) -> &'static str {
 }
 
 /// Whether a run proves that the hooks are there, and how.
-pub fn liveness(contract: &Contract) -> &'static str {
-    if contract.hooked(Hook::Start) {
+pub fn liveness(runtime: &Runtime) -> &'static str {
+    if runtime.hooked(Hook::Start) {
         "the first request to the model waits for the start hook; without it the run fails"
     } else {
         "not proved"
@@ -109,26 +109,25 @@ pub fn liveness(contract: &Contract) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::contract;
     use super::*;
-    use crate::harness::names::RuntimeName;
+    use crate::runtime::claude;
 
     #[test]
     fn a_missing_hook_takes_its_features_away() {
-        let full = contract::of(RuntimeName::Claude);
-        let carried = |contract: &Contract, name: &str| {
+        let full = &claude::RUNTIME;
+        let carried = |runtime: &Runtime, name: &str| {
             let feature = FEATURES.iter().find(|feature| feature.name == name).unwrap();
-            cell(feature, contract).carried
+            cell(feature, runtime).carried
         };
-        let check = |contract: &Contract, expected: [bool; 4]| {
+        let check = |runtime: &Runtime, expected: [bool; 4]| {
             let names = ["Context files scanned", "Tool allowlist", "Secret redaction", "Canary tokens"];
-            assert_eq!(names.map(|name| carried(contract, name)), expected, "{contract:?}");
+            assert_eq!(names.map(|name| carried(runtime, name)), expected, "{runtime:?}");
         };
         check(full, [true; 4]);
-        check(&Contract { hooks: &[], ..*full }, [true, false, false, false]);
-        check(&Contract { hooks: &[(Hook::Before, "b")], ..*full }, [true, true, false, false]);
+        check(&Runtime { hooks: &[], ..*full }, [true, false, false, false]);
+        check(&Runtime { hooks: &[(Hook::Before, "b")], ..*full }, [true, true, false, false]);
         let no_failures = &[(Hook::Before, "b"), (Hook::After, "a")];
-        check(&Contract { hooks: no_failures, ..*full }, [true, true, false, false]);
-        check(&Contract { hook_rewrites: false, ..*full }, [true, true, false, false]);
+        check(&Runtime { hooks: no_failures, ..*full }, [true, true, false, false]);
+        check(&Runtime { hook_rewrites: false, ..*full }, [true, true, false, false]);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Outfit;
+use super::launch::LaunchSpec;
 
 /// What it takes to start a server, in the sandbox.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -14,12 +14,12 @@ pub struct ServerTask {
 }
 
 /// A variable that is not set ended the run before this; it does so here as well.
-pub fn servers(outfit: &Outfit<'_>) -> std::io::Result<Vec<ServerTask>> {
+pub fn servers(spec: &LaunchSpec<'_>) -> std::io::Result<Vec<ServerTask>> {
     let unset = |name: &str| std::io::Error::other(format!("an MCP server needs {name}, which is not set"));
-    let all = outfit.cleared.checked.resolved.harness.mcp_servers.0.iter().map(|(name, server)| {
-        let arguments = server.args.0.iter().map(|word| word.expand(outfit.value).map_err(unset));
+    let all = spec.cleared.checked.resolved.harness.mcp_servers.0.iter().map(|(name, server)| {
+        let arguments = server.args.0.iter().map(|word| word.expand(spec.value).map_err(unset));
         let environment = server.env.0.iter().map(|(name, text)| {
-            text.expand(outfit.value).map(|value| (name.value.clone(), value)).map_err(unset)
+            text.expand(spec.value).map(|value| (name.value.clone(), value)).map_err(unset)
         });
         Ok(ServerTask {
             name: name.value.clone(),

@@ -3,10 +3,10 @@
 
 use yaml::{At, Diagnostic, Span};
 
-use super::native::tools;
+use super::contract::{RefusedOption, Runtime};
 use crate::check::Checked;
 use crate::harness::frontmatter::AgentFrontmatter;
-use crate::harness::names::{Effort, RuntimeName};
+use crate::harness::names::Effort;
 
 /// The model that is asked for; `None` where the runtime chooses.
 pub fn model(checked: &Checked) -> Option<&str> {
@@ -21,104 +21,57 @@ pub fn effort(checked: &Checked) -> Option<&At<Effort>> {
 }
 
 /// One error for each option that this runtime would have to ignore.
-pub fn refused(checked: &Checked) -> Vec<Diagnostic> {
-    let harness = &checked.resolved.harness;
-    let mut found = Refused {
-        runtime: harness.runtime.value,
-        start: Span::start_of(checked.agent.source),
-        all: Vec::new(),
-    };
-    if let Some(plugin) = harness.plugins.first().filter(|_| found.runtime != RuntimeName::Claude) {
-        found.say(plugin.at, "plugins", "only `runtime: claude` has plugins");
+pub fn refused(checked: &Checked, runtime: &Runtime) -> Vec<Diagnostic> {
+    let start = Span::start_of(checked.agent.source);
+    let mut refused = Vec::new();
+    if let Some(plugin) = checked.resolved.harness.plugins.first().filter(|_| !runtime.has_plugins) {
+        refused.push(refuse(Some(plugin.at), "plugins", "only `runtime: claude` has plugins"));
     }
-    let about = checked.agent.frontmatter.as_ref();
-    if let Some(effort) =
-        effort(checked).filter(|effort| effort.value == Effort::Max && found.runtime == RuntimeName::Codex)
-    {
-        found.say(effort.at, "effort: max", "its highest is `xhigh`");
+    refused.extend((runtime.refused_options)(checked));
+    if let Some(about) = &checked.agent.frontmatter {
+        refused.extend(refused_everywhere(about));
+        refused.extend(unknown_skills(checked, about));
     }
-    if let Some(about) = about {
-        found.tools(about);
-        found.everywhere(about);
-        let known = |name: &String| checked.skills.iter().any(|skill| skill.name == *name);
-        for (names, name) in
-            about.skills.iter().flat_map(|names| names.value.0.iter().map(move |name| (names, name)))
-        {
-            if !known(name) {
-                found.say(names.at, &format!("skills: {name}"), "name it in the harness too, under `skills`");
-            }
-        }
-    }
-    found.all
-}
-
-struct Refused {
-    runtime: RuntimeName,
-    /// For keys that do not know where they stand.
-    start: Span,
-    all: Vec<Diagnostic>,
-}
-
-impl Refused {
-    fn say(&mut self, at: Span, option: &str, instead: &str) {
+    let diagnose = |RefusedOption { at, option, instead }| {
         let message =
-            format!("the runtime `{}` cannot honour `{option}`, and it is never ignored", self.runtime);
-        self.all.push(Diagnostic::error("runtime-option", at, message).help(instead.to_owned()));
-    }
+            format!("the runtime `{}` cannot honour `{option}`, and it is never ignored", runtime.name);
+        Diagnostic::error("runtime-option", at.unwrap_or(start), message).help(instead)
+    };
+    refused.into_iter().map(diagnose).collect()
+}
 
-    fn tools(&mut self, about: &AgentFrontmatter) {
-        match self.runtime {
-            RuntimeName::Claude => {}
-            RuntimeName::Codex => {
-                let instead = "its tools are its own: leave it out, or let the guard choose with `tool_allowlist_pretool`";
-                for (key, tools) in [("tools", &about.tools), ("disallowedTools", &about.disallowed_tools)] {
-                    if let Some(tools) = tools {
-                        self.say(tools.at, key, instead);
-                    }
-                }
-                if about.max_turns.is_some() {
-                    self.say(self.start, "maxTurns", "say `budget: { turns: N }` in the harness");
-                }
-            }
-            RuntimeName::Native => {
-                let known =
-                    |name: &String| tools::NAMES.contains(&name.as_str()) || name.starts_with("mcp__");
-                for tools in [&about.tools, &about.disallowed_tools].into_iter().flatten() {
-                    for name in tools.value.0.iter().filter(|name| !known(name)) {
-                        let instead = format!("it has {}, and `mcp__SERVER__TOOL`", tools::NAMES.join(", "));
-                        self.say(tools.at, name, &instead);
-                    }
-                }
-            }
-        }
-    }
+fn refuse(at: Option<Span>, option: &str, instead: &str) -> RefusedOption {
+    RefusedOption { at, option: option.to_owned(), instead: instead.to_owned() }
+}
 
-    /// Keys of Claude's agents that a run has its own words for, whatever the runtime.
-    fn everywhere(&mut self, about: &AgentFrontmatter) {
-        if about.permission_mode.as_deref().is_some_and(|mode| mode != "bypassPermissions") {
-            self.say(
-                self.start,
-                "permissionMode",
-                "leave it out: nobody can be asked; the policy and the guard decide",
-            );
-        }
-        if let Some(servers) = &about.mcp_servers {
-            self.say(servers.at, "mcpServers", "name them in the harness: `mcp_servers`");
-        }
-        if let Some(hooks) = &about.hooks {
-            self.say(
-                hooks.at,
-                "hooks",
-                "only the guard's hook runs: leave it out, or check in a `validation_loop.script`",
-            );
-        }
-        let plain = [
-            ("memory", about.memory.is_some(), "leave it out: a run remembers nothing; a session does"),
-            ("background", about.background == Some(true), "leave it out: a run waits for its agent"),
-            ("isolation", about.isolation.is_some(), "leave it out: the sandbox isolates every run"),
-        ];
-        for (key, _, instead) in plain.into_iter().filter(|(_, there, _)| *there) {
-            self.say(self.start, key, instead);
-        }
+fn unknown_skills(checked: &Checked, about: &AgentFrontmatter) -> Vec<RefusedOption> {
+    let is_known = |name: &str| checked.skills.iter().any(|skill| skill.name == name);
+    let named = about.skills.iter().flat_map(|names| names.value.0.iter().map(move |name| (names.at, name)));
+    let unknown = named.filter(|(_, name)| !is_known(name));
+    let instead = "name it in the harness too, under `skills`";
+    unknown.map(|(at, name)| refuse(Some(at), &format!("skills: {name}"), instead)).collect()
+}
+
+/// Keys of Claude's agents that a run has its own options for, whatever the runtime.
+fn refused_everywhere(about: &AgentFrontmatter) -> Vec<RefusedOption> {
+    let mut refused = Vec::new();
+    if about.permission_mode.as_deref().is_some_and(|mode| mode != "bypassPermissions") {
+        let instead = "leave it out: nobody can be asked; the policy and the guard decide";
+        refused.push(refuse(None, "permissionMode", instead));
     }
+    if let Some(servers) = &about.mcp_servers {
+        refused.push(refuse(Some(servers.at), "mcpServers", "name them in the harness: `mcp_servers`"));
+    }
+    if let Some(hooks) = &about.hooks {
+        let instead = "only the guard's hook runs: leave it out, or check in a `validation_loop.script`";
+        refused.push(refuse(Some(hooks.at), "hooks", instead));
+    }
+    let plain = [
+        ("memory", about.memory.is_some(), "leave it out: a run remembers nothing; a session does"),
+        ("background", about.background == Some(true), "leave it out: a run waits for its agent"),
+        ("isolation", about.isolation.is_some(), "leave it out: the sandbox isolates every run"),
+    ];
+    let set = plain.into_iter().filter(|(_, is_set, _)| *is_set);
+    refused.extend(set.map(|(key, _, instead)| refuse(None, key, instead)));
+    refused
 }

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use sandbox::{Command, Exit, Process, Stdio};
 
+use super::attempt::RuntimeError;
+use super::launch::{LaunchContext, Task};
+use super::state;
 use super::stream::{self, Followed, Patience};
-use super::{RuntimeError, Scene, Task, state};
 use crate::event::clock::Moment;
 
 /// From the end of its output to the end of the program.
@@ -38,7 +40,7 @@ pub enum Ended {
 
 /// Runs the command to its end. Whatever is still inside when it was ended early is killed.
 pub fn run(
-    scene: &Scene<'_>,
+    context: &LaunchContext<'_>,
     task: &Task,
     started: Instant,
     mut command: Command,
@@ -48,25 +50,25 @@ pub fn run(
     command.stdout = Stdio::Pipe;
     command.stderr = Stdio::Pipe;
     command.environment.push((DEADLINE.into(), deadline(task.time.saturating_sub(started.elapsed())).into()));
-    let mut process = scene.sandbox.exec(command).map_err(RuntimeError::Start)?;
+    let mut process = context.sandbox.exec(command).map_err(RuntimeError::Start)?;
     let stderr = process.stderr.take().map(stream::keep_end);
     if let Some(mut stdin) = process.stdin.take() {
         let words = words.to_vec();
         // A program that does not read its words must not hold us; its silence is noticed below.
         std::thread::spawn(move || drop(stdin.write_all(&words)));
     }
-    let watchdog = &scene.cleared.checked.resolved.harness.watchdog;
+    let watchdog = &context.cleared.checked.resolved.harness.watchdog;
     let patience = Patience {
         deadline: started + task.time,
         startup: Duration::from_secs(watchdog.startup_seconds.get()),
         idle: Duration::from_secs(watchdog.idle_seconds.get()),
     };
-    let give_up = || scene.guard.stop_reason().is_some() || scene.cancel.is_asked();
+    let give_up = || context.guard.stop_reason().is_some() || context.cancel.is_asked();
     let lines = process.stdout.take().map(stream::read_ahead);
     let followed =
         lines.as_ref().map_or(Followed::ToEnd, |lines| stream::follow(lines, patience, &give_up, on_line));
-    if let Some(ended) = early(scene, followed) {
-        end(scene, &process, lines.as_ref(), on_line);
+    if let Some(ended) = early(context, followed) {
+        end(context, &process, lines.as_ref(), on_line);
         return Ok(ended);
     }
     let exit = process.wait(LEAVE);
@@ -84,21 +86,21 @@ pub fn run(
             why: format!("it was ended by signal {signal}. {said}").trim_end().to_owned(),
         }),
         Err(error) => {
-            end(scene, &process, None, on_line);
+            end(context, &process, None, on_line);
             Ok(Ended::Failed { why: format!("it closed its output and did not end: {error}") })
         }
     }
 }
 
 /// Why it must end before its time, if it must. What the guard says stands above what anybody else wants.
-fn early(scene: &Scene<'_>, followed: Followed) -> Option<Ended> {
+fn early(context: &LaunchContext<'_>, followed: Followed) -> Option<Ended> {
     match followed {
         Followed::ToEnd => None,
         Followed::OutOfTime => Some(Ended::OutOfTime),
         Followed::Silent(time) => {
             Some(Ended::Failed { why: format!("it was silent for {} seconds", time.as_secs()) })
         }
-        Followed::GivenUp => Some(match scene.guard.stop_reason() {
+        Followed::GivenUp => Some(match context.guard.stop_reason() {
             Some(why) => Ended::Failed { why },
             None => Ended::Interrupted,
         }),
@@ -107,12 +109,12 @@ fn early(scene: &Scene<'_>, followed: Followed) -> Option<Ended> {
 
 /// TERM to the agent, then KILL to everything inside. Where that cannot be done from inside, the sandbox goes.
 fn end(
-    scene: &Scene<'_>,
+    context: &LaunchContext<'_>,
     process: &Process,
     lines: Option<&Receiver<Vec<u8>>>,
     on_line: &mut dyn FnMut(&[u8]),
 ) {
-    let without_grace = || scene.cancel.is_urgent() || scene.guard.stop_reason().is_some();
+    let without_grace = || context.cancel.is_urgent() || context.guard.stop_reason().is_some();
     if !without_grace() && process.signal(TERM).is_ok() {
         let patience = Patience { deadline: Instant::now() + GRACE, startup: GRACE, idle: GRACE };
         // Its last lines are worth having, and the end of them is usually its end.
@@ -121,8 +123,8 @@ fn end(
             drop(process.wait(GRACE));
         }
     }
-    if scene.cancel.is_urgent() || state::end_all(scene.sandbox).is_err() {
-        scene.sandbox.kill();
+    if context.cancel.is_urgent() || state::end_all(context.sandbox).is_err() {
+        context.sandbox.kill();
     }
 }
 

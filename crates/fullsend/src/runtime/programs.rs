@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::contract::{Contract, Package, Version};
+use super::package::{Package, Version};
 use crate::harness::names::RuntimeName;
 
 /// How long a program may take to say its version.
@@ -80,19 +80,18 @@ impl ProgramError {
     }
 }
 
-/// The newest in the cache, else the one on the PATH. `None`: the runtime is our own program.
-pub fn find(contract: &'static Contract, places: &Places) -> Result<Option<Program>, ProgramError> {
-    let Some(package) = &contract.program else { return Ok(None) };
-    if let Some(program) = places.cache.as_deref().and_then(|cache| cached(contract, package, cache)) {
-        return Ok(Some(program));
+/// The newest in the cache, else the one on the PATH.
+pub fn find(name: RuntimeName, package: &Package, places: &Places) -> Result<Program, ProgramError> {
+    if let Some(program) = places.cache.as_deref().and_then(|cache| cached(name, package, cache)) {
+        return Ok(program);
     }
-    let missing = || ProgramError::Missing { name: contract.name };
+    let missing = || ProgramError::Missing { name };
     let path = places.path.as_deref().and_then(|path| on_path(package.command, path)).ok_or_else(missing)?;
     let version = version_of(&path).ok_or_else(missing)?;
     if !accepts(package, version) {
         return Err(ProgramError::out_of_range(path.display().to_string(), version, package));
     }
-    place(&path, package, version).ok_or_else(missing).map(Some)
+    place(&path, package, version).ok_or_else(missing)
 }
 
 pub fn accepts(package: &Package, version: Version) -> bool {
@@ -104,14 +103,14 @@ pub fn cache_directory(cache: &Path, name: RuntimeName, version: Version) -> Pat
     cache.join(name.to_string()).join(version.to_string())
 }
 
-fn cached(contract: &Contract, package: &Package, cache: &Path) -> Option<Program> {
-    let entries = std::fs::read_dir(cache.join(contract.name.to_string())).ok()?;
+fn cached(name: RuntimeName, package: &Package, cache: &Path) -> Option<Program> {
+    let entries = std::fs::read_dir(cache.join(name.to_string())).ok()?;
     let mut versions: Vec<Version> =
         entries.flatten().filter_map(|entry| Version::find(&entry.file_name().to_string_lossy())).collect();
     versions.sort_unstable();
     let newest_first = versions.into_iter().rev().filter(|version| accepts(package, *version));
     newest_first
-        .filter_map(|version| installed(package, &cache_directory(cache, contract.name, version), version))
+        .filter_map(|version| installed(package, &cache_directory(cache, name, version), version))
         .next()
 }
 
@@ -175,7 +174,7 @@ pub fn version_of(path: &Path) -> Option<Version> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::contract;
+    use crate::runtime::{claude, native};
     use std::os::unix::fs::PermissionsExt;
 
     fn put(path: &Path, bytes: &[u8]) {
@@ -187,10 +186,10 @@ mod tests {
     #[test]
     fn the_newest_in_range_is_taken_and_half_an_installation_is_none() {
         let directory = tempfile::tempdir().unwrap();
-        let contract = contract::of(RuntimeName::Claude);
-        let package = contract.program.as_ref().unwrap();
+        let claude = &claude::RUNTIME;
+        let package = claude.program.as_ref().unwrap();
         let places = Places { cache: Some(directory.path().to_owned()), path: None };
-        assert!(matches!(find(contract, &places), Err(ProgramError::Missing { .. })));
+        assert!(matches!(claude.find_program(&places), Err(ProgramError::Missing { .. })));
         let lay = |version: Version, bytes: &[u8]| {
             let at = cache_directory(directory.path(), RuntimeName::Claude, version);
             put(&at.join("node_modules").join(fill(package.directory, version)).join("claude"), bytes);
@@ -198,23 +197,23 @@ mod tests {
         lay(Version(2, 1, 325), b"\x7fELF...");
         lay(Version(2, 1, 999), b"\x7fE");
         lay(Version(9, 0, 0), b"\x7fELF...");
-        assert_eq!(find(contract, &places).unwrap().unwrap().version, Version(2, 1, 325));
+        assert_eq!(claude.find_program(&places).unwrap().unwrap().version, Version(2, 1, 325));
         lay(Version(2, 1, 400), b"\x7fELF...");
-        assert_eq!(find(contract, &places).unwrap().unwrap().version, Version(2, 1, 400));
-        assert_eq!(find(contract::of(RuntimeName::Native), &places).unwrap(), None);
+        assert_eq!(claude.find_program(&places).unwrap().unwrap().version, Version(2, 1, 400));
+        assert_eq!(native::RUNTIME.find_program(&places).unwrap(), None);
     }
 
     #[test]
     fn one_on_the_path_must_be_in_range_and_no_script() {
         let directory = tempfile::tempdir().unwrap();
-        let contract = contract::of(RuntimeName::Claude);
+        let claude = &claude::RUNTIME;
         let places = Places { cache: None, path: Some(directory.path().to_str().unwrap().to_owned()) };
         let say = |version: &str| {
             put(&directory.path().join("claude"), format!("#!/bin/sh\necho {version}\n").as_bytes());
         };
         say("1.0.0");
-        assert!(matches!(find(contract, &places), Err(ProgramError::OutOfRange { .. })));
+        assert!(matches!(claude.find_program(&places), Err(ProgramError::OutOfRange { .. })));
         say("2.1.325");
-        assert!(matches!(find(contract, &places), Err(ProgramError::Missing { .. })));
+        assert!(matches!(claude.find_program(&places), Err(ProgramError::Missing { .. })));
     }
 }

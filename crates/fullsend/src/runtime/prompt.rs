@@ -1,7 +1,8 @@
 //! The first words to an agent, the same for every runtime. The agent's definition stands above them as the system
 //! prompt; the repository's own instructions come as advice in a user's words, and never above it.
 
-use super::{Task, inside};
+use super::inside;
+use super::launch::Task;
 use crate::inputs::Cleared;
 
 const BEGIN: &str =

@@ -108,7 +108,7 @@ fn checked(
     problems.extend(variables::check(&resolved.harness, library, lookup, Strictness::Required));
     let checked = check::check(library, resolved, problems)?;
     problems.extend(check::providers::unset(&checked.providers, lookup, Strictness::Required));
-    problems.extend(crate::runtime::options::refused(&checked));
+    problems.extend(crate::runtime::refused_options(&checked));
     problems.extend(run::unbuilt::unbuilt(&checked, library));
     Some(checked)
 }

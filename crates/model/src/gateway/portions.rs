@@ -24,7 +24,7 @@ pub struct Portion {
 }
 
 /// How a runtime gives output in portions.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Portioning {
     /// The portion that a result is; `None` for one that stands for itself.
     pub read: fn(&ToolCall, &str) -> Option<Portion>,

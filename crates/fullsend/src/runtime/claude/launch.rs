@@ -8,63 +8,60 @@ use sandbox::{Command, Stdio};
 use super::settings;
 use super::stream::{Outcome, Stream};
 use crate::event::log::Emitter;
-use crate::harness::names::RuntimeName;
-use crate::runtime::contract::{self, Contract};
+use crate::runtime::attempt::{Attempt, Conversation, Ending, RuntimeError};
+use crate::runtime::launch::{LaunchContext, Task};
 use crate::runtime::process::{self, Ended};
 use crate::runtime::state::{self, StateFile};
-use crate::runtime::{
-    Attempt, Conversation, Ending, RuntimeError, Scene, Task, handin, inside, options, prompt, schema,
-};
+use crate::runtime::{handin, inside, options, prompt, schema};
+
+/// What it writes about itself.
+pub const DEBUG_LOG: &str = "claude-debug.log";
 
 /// A schema larger than this is not given on a command line; the output is checked all the same.
 const MAX_SCHEMA: usize = 100 << 10;
 
-fn contract() -> &'static Contract {
-    contract::of(RuntimeName::Claude)
-}
-
-pub fn attempt(scene: &Scene<'_>, task: &Task, emit: &Emitter) -> Result<Attempt, RuntimeError> {
+pub fn attempt(context: &LaunchContext<'_>, task: &Task, emit: &Emitter) -> Result<Attempt, RuntimeError> {
     let started = Instant::now();
-    let session = prepare(scene, task)?;
-    let before = handin::look(scene)?;
-    let mut command = Command::new(arguments(scene, task, &session));
-    command.working_directory = scene.repository.into();
+    let session = prepare(context, task)?;
+    let before = handin::look(context)?;
+    let mut command = Command::new(arguments(context, task, &session));
+    command.working_directory = context.repository.into();
     command.environment = environment();
     command.stdin = Stdio::Pipe;
     let mut stream = Stream::default();
-    let words = prompt::prompt(scene.cleared, task);
-    let ended = process::run(scene, task, started, command, words.as_bytes(), &mut |line| {
+    let words = prompt::prompt(context.cleared, task);
+    let ended = process::run(context, task, started, command, words.as_bytes(), &mut |line| {
         stream.line(line, task.iteration).into_iter().for_each(|event| emit.emit(event));
     })?;
-    let ending = conclude(scene, ended, stream.result.as_ref(), before.as_deref())?;
+    let ending = conclude(context, ended, stream.result.as_ref(), before.as_deref())?;
     let turns = stream.result.as_ref().map_or(0, |result| result.turns);
     let id = stream.session.unwrap_or(session);
     Ok(Attempt {
         iteration: task.iteration,
         ending,
-        conversation: Some(keep(scene, id)?),
-        logs: logs(scene)?,
+        conversation: Some(keep(context, id)?),
+        logs: logs(context)?,
         turns,
     })
 }
 
 /// Nothing that an earlier attempt left is there, but the conversation as the host kept it.
-fn prepare(scene: &Scene<'_>, task: &Task) -> Result<String, RuntimeError> {
+fn prepare(context: &LaunchContext<'_>, task: &Task) -> Result<String, RuntimeError> {
     let failed = |source| RuntimeError::State { what: "the conversation cannot be put back", source };
-    let config = contract().config_directory;
-    state::empty(scene.sandbox, config).map_err(failed)?;
+    let config = settings::CONFIG_DIRECTORY;
+    state::empty(context.sandbox, config).map_err(failed)?;
     let Some(conversation) = &task.conversation else { return Ok(uuid::Uuid::new_v4().to_string()) };
     for file in &conversation.files {
         let path = format!("{config}/projects/{}", file.path);
-        state::write(scene.sandbox, &path, &file.contents).map_err(failed)?;
+        state::write(context.sandbox, &path, &file.contents).map_err(failed)?;
     }
     Ok(conversation.id.clone())
 }
 
-fn arguments(scene: &Scene<'_>, task: &Task, session: &str) -> Vec<String> {
-    let checked = &scene.cleared.checked;
+fn arguments(context: &LaunchContext<'_>, task: &Task, session: &str) -> Vec<String> {
+    let checked = &context.cleared.checked;
     let about = checked.agent.frontmatter.as_ref();
-    let program = scene.program.map_or("claude", |program| program.path.as_str());
+    let program = context.program.map_or("claude", |program| program.path.as_str());
     let mut words: Vec<String> = vec![program.to_owned()];
     let mut add = |flag: &str, value: &str| words.extend([flag.to_owned(), value.to_owned()]);
     add("-p", "--verbose");
@@ -75,9 +72,7 @@ fn arguments(scene: &Scene<'_>, task: &Task, session: &str) -> Vec<String> {
     add("--agent", &checked.agent.name);
     add("--mcp-config", &settings::servers_file());
     add("--strict-mcp-config", "--dangerously-skip-permissions");
-    if let Some(log) = contract().debug_log {
-        add("--debug-file", &format!("{}/{log}", contract().config_directory));
-    }
+    add("--debug-file", &format!("{}/{DEBUG_LOG}", settings::CONFIG_DIRECTORY));
     add(if task.conversation.is_some() { "--resume" } else { "--session-id" }, session);
     if let Some(model) = options::model(checked) {
         add("--model", model);
@@ -104,7 +99,7 @@ fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
     let all = [
         ("ANTHROPIC_BASE_URL", gateway.as_str()),
         ("ANTHROPIC_API_KEY", "held-by-fullsend"),
-        ("CLAUDE_CONFIG_DIR", contract().config_directory),
+        ("CLAUDE_CONFIG_DIR", settings::CONFIG_DIRECTORY),
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
         ("DISABLE_AUTOUPDATER", "1"),
         ("DISABLE_TELEMETRY", "1"),
@@ -114,7 +109,7 @@ fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
 }
 
 fn conclude(
-    scene: &Scene<'_>,
+    context: &LaunchContext<'_>,
     ended: Ended,
     result: Option<&Outcome>,
     before: Option<&[u8]>,
@@ -134,21 +129,21 @@ fn conclude(
         return Ok(Ending::Failed { why });
     }
     if let Some(output) = &result.output {
-        handin::structured(scene, output)?;
+        handin::structured(context, output)?;
         return Ok(Ending::Finished);
     }
-    handin::last_words(scene, &result.text, before)
+    handin::last_words(context, &result.text, before)
 }
 
-fn keep(scene: &Scene<'_>, id: String) -> Result<Conversation, RuntimeError> {
-    let files = state::read(scene.sandbox.root(), &format!("{}/projects", contract().config_directory))
+fn keep(context: &LaunchContext<'_>, id: String) -> Result<Conversation, RuntimeError> {
+    let files = state::read(context.sandbox.root(), &format!("{}/projects", settings::CONFIG_DIRECTORY))
         .map_err(|source| RuntimeError::State { what: "the transcript cannot be read", source })?;
     Ok(Conversation { id, files })
 }
 
-fn logs(scene: &Scene<'_>) -> Result<Vec<StateFile>, RuntimeError> {
-    let Some(name) = contract().debug_log else { return Ok(Vec::new()) };
-    let log = state::read_file(scene.sandbox.root(), &format!("{}/{name}", contract().config_directory))
-        .map_err(|source| RuntimeError::State { what: "the debug log cannot be read", source })?;
-    Ok(log.map(|contents| StateFile { path: name.to_owned(), contents }).into_iter().collect())
+fn logs(context: &LaunchContext<'_>) -> Result<Vec<StateFile>, RuntimeError> {
+    let log =
+        state::read_file(context.sandbox.root(), &format!("{}/{DEBUG_LOG}", settings::CONFIG_DIRECTORY))
+            .map_err(|source| RuntimeError::State { what: "the debug log cannot be read", source })?;
+    Ok(log.map(|contents| StateFile { path: DEBUG_LOG.to_owned(), contents }).into_iter().collect())
 }

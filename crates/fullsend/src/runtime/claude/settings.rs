@@ -4,11 +4,15 @@
 use sandbox::{Mount, MountKind};
 use serde_json::{Map, Value as Json, json};
 
+use super::hooks;
 use crate::guard::Guard;
-use crate::harness::names::RuntimeName;
 use crate::inputs::Cleared;
+use crate::runtime::launch::{LaunchSpec, alone};
 use crate::runtime::mcp::{self, ServerTask};
-use crate::runtime::{Outfit, alone, contract, inside};
+use crate::runtime::{contract, inside};
+
+/// Its configuration and state, inside.
+pub const CONFIG_DIRECTORY: &str = "/sandbox/claude-config";
 
 /// Settings of the highest rank, which no other file and no writing at run time can change.
 const MANAGED: (&str, &str) = ("/etc/claude-code", "managed-settings.json");
@@ -27,17 +31,17 @@ pub fn servers_file() -> String {
     format!("{}/mcp.json", inside::LAUNCH)
 }
 
-pub fn mounts(outfit: &Outfit<'_>) -> std::io::Result<Vec<Mount>> {
-    let cleared = outfit.cleared;
-    let config = contract::of(RuntimeName::Claude).config_directory;
+pub fn mounts(spec: &LaunchSpec<'_>) -> std::io::Result<Vec<Mount>> {
+    let cleared = spec.cleared;
+    let config = CONFIG_DIRECTORY;
     let file = |target: String, contents: String| Mount {
         target: target.into(),
         kind: MountKind::File { contents: contents.into_bytes(), mode: 0o444 },
     };
     Ok(vec![
-        alone(outfit, MANAGED.0, MANAGED.1, &managed(outfit.guard).to_string())?,
+        alone(spec, MANAGED.0, MANAGED.1, &managed(spec.guard).to_string())?,
         file(agents_file(), agents(cleared).to_string()),
-        file(servers_file(), servers(&mcp::servers(outfit)?).to_string()),
+        file(servers_file(), servers(&mcp::servers(spec)?).to_string()),
         // The agent could write these otherwise, and they are read again whenever they change.
         file(format!("{config}/settings.json"), "{}".to_owned()),
         file(format!("{config}/CLAUDE.md"), String::new()),
@@ -49,8 +53,7 @@ fn managed(guard: &Guard) -> Json {
     let command = format!("{} __hook {}", inside::PROGRAM, words.join(" "));
     let hook =
         json!({ "type": "command", "command": command, "timeout": HOOK_SECONDS, "onFailure": "block" });
-    let hooks: Map<String, Json> = contract::of(RuntimeName::Claude)
-        .hook_names()
+    let hooks: Map<String, Json> = contract::hook_names(hooks::HOOKS)
         .into_iter()
         .map(|name| (name.to_owned(), json!([{ "hooks": [hook] }])))
         .collect();

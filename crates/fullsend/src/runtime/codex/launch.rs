@@ -8,55 +8,49 @@ use sandbox::{Command, Stdio};
 use super::settings;
 use super::stream::Stream;
 use crate::event::log::Emitter;
-use crate::harness::names::RuntimeName;
-use crate::runtime::contract::{self, Contract};
+use crate::runtime::attempt::{Attempt, Conversation, Ending, RuntimeError};
+use crate::runtime::launch::{LaunchContext, Task};
 use crate::runtime::process::{self, Ended};
 use crate::runtime::state;
-use crate::runtime::{
-    Attempt, Conversation, Ending, RuntimeError, Scene, Task, handin, options, prompt, schema,
-};
+use crate::runtime::{handin, options, prompt, schema};
 
 /// A model whose tools are called one by one, each with its hooks. Newer ones call tools from code that they write, and
 /// then no hook's question can be matched with what the model asked for.
 const DEFAULT_MODEL: &str = "gpt-5.5";
 
-fn contract() -> &'static Contract {
-    contract::of(RuntimeName::Codex)
-}
-
-pub fn attempt(scene: &Scene<'_>, task: &Task, emit: &Emitter) -> Result<Attempt, RuntimeError> {
+pub fn attempt(context: &LaunchContext<'_>, task: &Task, emit: &Emitter) -> Result<Attempt, RuntimeError> {
     let started = Instant::now();
-    prepare(scene, task)?;
-    let before = handin::look(scene)?;
-    let mut command = Command::new(arguments(scene, task));
-    command.working_directory = scene.repository.into();
+    prepare(context, task)?;
+    let before = handin::look(context)?;
+    let mut command = Command::new(arguments(context, task));
+    command.working_directory = context.repository.into();
     command.environment = environment();
     command.stdin = Stdio::Pipe;
     let mut stream = Stream::default();
-    let words = prompt::prompt(scene.cleared, task);
-    let ended = process::run(scene, task, started, command, words.as_bytes(), &mut |line| {
+    let words = prompt::prompt(context.cleared, task);
+    let ended = process::run(context, task, started, command, words.as_bytes(), &mut |line| {
         stream.line(line, task.iteration).into_iter().for_each(|event| emit.emit(event));
     })?;
-    let ending = conclude(scene, ended, &stream, before.as_deref())?;
-    let conversation = keep(scene, task, &stream)?;
+    let ending = conclude(context, ended, &stream, before.as_deref())?;
+    let conversation = keep(context, task, &stream)?;
     Ok(Attempt { iteration: task.iteration, ending, conversation, logs: Vec::new(), turns: stream.turns })
 }
 
 /// Nothing that an earlier attempt left is there, but the conversation as the host kept it.
-fn prepare(scene: &Scene<'_>, task: &Task) -> Result<(), RuntimeError> {
+fn prepare(context: &LaunchContext<'_>, task: &Task) -> Result<(), RuntimeError> {
     let failed = |source| RuntimeError::State { what: "the conversation cannot be put back", source };
-    let config = contract().config_directory;
-    state::empty(scene.sandbox, config).map_err(failed)?;
+    let config = settings::CONFIG_DIRECTORY;
+    state::empty(context.sandbox, config).map_err(failed)?;
     for file in task.conversation.iter().flat_map(|conversation| &conversation.files) {
         let path = format!("{config}/sessions/{}", file.path);
-        state::write(scene.sandbox, &path, &file.contents).map_err(failed)?;
+        state::write(context.sandbox, &path, &file.contents).map_err(failed)?;
     }
     Ok(())
 }
 
-fn arguments(scene: &Scene<'_>, task: &Task) -> Vec<String> {
-    let checked = &scene.cleared.checked;
-    let program = scene.program.map_or("codex", |program| program.path.as_str());
+fn arguments(context: &LaunchContext<'_>, task: &Task) -> Vec<String> {
+    let checked = &context.cleared.checked;
+    let program = context.program.map_or("codex", |program| program.path.as_str());
     let mut words: Vec<String> = vec![program.to_owned(), "exec".to_owned()];
     if let Some(conversation) = &task.conversation {
         words.extend(["resume".to_owned(), conversation.id.clone()]);
@@ -77,14 +71,14 @@ fn arguments(scene: &Scene<'_>, task: &Task) -> Vec<String> {
 
 /// No real key: the gateway has it.
 fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
-    [("CODEX_HOME", contract().config_directory), (settings::KEY, "held-by-fullsend")]
+    [("CODEX_HOME", settings::CONFIG_DIRECTORY), (settings::KEY, "held-by-fullsend")]
         .iter()
         .map(|(name, value)| (name.into(), value.into()))
         .collect()
 }
 
 fn conclude(
-    scene: &Scene<'_>,
+    context: &LaunchContext<'_>,
     ended: Ended,
     stream: &Stream,
     before: Option<&[u8]>,
@@ -97,17 +91,21 @@ fn conclude(
     };
     match &stream.failure {
         Some(why) => Ok(Ending::Failed { why: why.clone() }),
-        None if stream.completed => handin::last_words(scene, &stream.last_words, before),
+        None if stream.completed => handin::last_words(context, &stream.last_words, before),
         None if stderr.is_empty() => Ok(Ending::Failed { why: "it ended without a result".to_owned() }),
         None => Ok(Ending::Failed { why: stderr }),
     }
 }
 
-fn keep(scene: &Scene<'_>, task: &Task, stream: &Stream) -> Result<Option<Conversation>, RuntimeError> {
+fn keep(
+    context: &LaunchContext<'_>,
+    task: &Task,
+    stream: &Stream,
+) -> Result<Option<Conversation>, RuntimeError> {
     let earlier = task.conversation.as_ref().map(|conversation| conversation.id.clone());
     let Some(id) = stream.thread.clone().or(earlier) else { return Ok(None) };
-    let directory = format!("{}/sessions", contract().config_directory);
-    let files = state::read(scene.sandbox.root(), &directory)
+    let directory = format!("{}/sessions", settings::CONFIG_DIRECTORY);
+    let files = state::read(context.sandbox.root(), &directory)
         .map_err(|source| RuntimeError::State { what: "the transcript cannot be read", source })?;
     Ok(Some(Conversation { id, files }))
 }

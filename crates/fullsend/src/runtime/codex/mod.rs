@@ -1,6 +1,46 @@
 //! Codex. `settings` is what we put around it so that nothing in the repository can bend it, `launch` starts it and brings
 //! its result back, `stream` reads what it prints.
 
+mod hooks;
 pub mod launch;
 pub mod settings;
 pub mod stream;
+
+use crate::defaults;
+use crate::harness::names::RuntimeName;
+use crate::runtime::contract::{InitFiles, Runtime};
+use crate::runtime::package::{Package, Version};
+
+pub const RUNTIME: Runtime = Runtime {
+    name: RuntimeName::Codex,
+    program: Some(Package {
+        spec: "@openai/codex@{version}-linux-{arch}",
+        directory: "@openai/codex/vendor/{triple}-unknown-linux-musl",
+        executable: "bin/codex",
+        command: "codex",
+        tested: Version(0, 166, 0),
+        integrity: &[
+            (
+                "x64",
+                "sha512-CxDm3+D1cpbGJeHrdzINoG+3wn9BVncP4qpZaaNYkxe8iPtRJOYyCJnnPoVjWRIBvI9vPKbRoifsMSA5xDaUpw==",
+            ),
+            (
+                "arm64",
+                "sha512-w0ScAsBr9aZKtIFrh6HN6KU2yjKKeSCzYfbb7DB0Ccj4BYPzeZtUeQprbycLCwuX3AFQdbdjapmLho2iot74jQ==",
+            ),
+        ],
+        below: Version(0, 167, 0),
+    }),
+    config_directory: settings::CONFIG_DIRECTORY,
+    instruction_file: "AGENTS.md",
+    hooks: hooks::HOOKS,
+    dialect: &hooks::DIALECT,
+    dead_hook_blocks: false,
+    hook_rewrites: true,
+    debug_log: None,
+    has_plugins: false,
+    refused_options: settings::refused_options,
+    mounts: settings::mounts,
+    attempt: launch::attempt,
+    init: InitFiles { provider: defaults::INIT_PROVIDER_OPENAI, lists_tools: false },
+};

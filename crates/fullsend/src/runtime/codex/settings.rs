@@ -3,10 +3,17 @@
 
 use sandbox::{Mount, MountKind};
 
-use crate::harness::names::RuntimeName;
+use super::hooks;
+use crate::check::Checked;
+use crate::harness::names::Effort;
 use crate::inputs::repo_skills;
+use crate::runtime::contract::RefusedOption;
+use crate::runtime::launch::{LaunchSpec, alone};
 use crate::runtime::mcp::{self, ServerTask};
-use crate::runtime::{Outfit, alone, contract, inside, schema, skills};
+use crate::runtime::{contract, inside, options, schema, skills};
+
+/// Its configuration and state, inside.
+pub const CONFIG_DIRECTORY: &str = "/sandbox/codex-config";
 
 /// Requirements of the highest rank, which no other file can change.
 const REQUIREMENTS: (&str, &str) = ("/etc/codex", "requirements.toml");
@@ -39,28 +46,28 @@ pub fn schema_file() -> String {
     format!("{}/output-schema.json", inside::LAUNCH)
 }
 
-pub fn mounts(outfit: &Outfit<'_>) -> std::io::Result<Vec<Mount>> {
-    let config = contract::of(RuntimeName::Codex).config_directory;
+pub fn mounts(spec: &LaunchSpec<'_>) -> std::io::Result<Vec<Mount>> {
+    let config = CONFIG_DIRECTORY;
     let file = |target: String, contents: String| Mount {
         target: target.into(),
         kind: MountKind::File { contents: contents.into_bytes(), mode: 0o444 },
     };
     let mut mounts = vec![
-        alone(outfit, REQUIREMENTS.0, REQUIREMENTS.1, &requirements(outfit))?,
-        file(format!("{config}/config.toml"), configuration(outfit)?),
+        alone(spec, REQUIREMENTS.0, REQUIREMENTS.1, &requirements(spec))?,
+        file(format!("{config}/config.toml"), configuration(spec)?),
     ];
-    let schema = outfit.cleared.checked.hand_in().schema.and_then(schema::strict);
-    mounts.extend(hidden(outfit));
+    let schema = spec.cleared.checked.hand_in().schema.and_then(schema::strict);
+    mounts.extend(hidden(spec));
     mounts.extend(schema.map(|schema| file(schema_file(), schema.to_string())));
     Ok(mounts)
 }
 
-fn requirements(outfit: &Outfit<'_>) -> String {
-    let words = outfit.guard.hook_arguments();
+fn requirements(spec: &LaunchSpec<'_>) -> String {
+    let words = spec.guard.hook_arguments();
     let command = quoted(&format!("{} __hook {}", inside::PROGRAM, words.join(" ")));
     let mut text =
         format!("allow_managed_hooks_only = true\n\n[hooks]\nmanaged_dir = {}\n", quoted(inside::LAUNCH));
-    for name in contract::of(RuntimeName::Codex).hook_names() {
+    for name in contract::hook_names(hooks::HOOKS) {
         let matcher = if name == "SessionStart" { "" } else { "matcher = \".*\"\n" };
         text.push_str(&format!(
             "\n[[hooks.{name}]]\n{matcher}[[hooks.{name}.hooks]]\ntype = \"command\"\ncommand = {command}\ntimeout = {HOOK_SECONDS}\n"
@@ -69,8 +76,8 @@ fn requirements(outfit: &Outfit<'_>) -> String {
     text
 }
 
-fn configuration(outfit: &Outfit<'_>) -> std::io::Result<String> {
-    let config = contract::of(RuntimeName::Codex).config_directory;
+fn configuration(spec: &LaunchSpec<'_>) -> std::io::Result<String> {
+    let config = CONFIG_DIRECTORY;
     let gateway = quoted(&format!("http://{}/v1", inside::GATEWAY_NAME));
     let mut text = format!(
         "model_provider = \"fullsend\"\n\
@@ -85,13 +92,36 @@ fn configuration(outfit: &Outfit<'_>) -> std::io::Result<String> {
          wire_api = \"responses\"\nrequest_max_retries = 4\nstream_max_retries = 2\n\n\
          [analytics]\nenabled = false\n[feedback]\nenabled = false\n[otel]\nexporter = \"none\"\n\n\
          [projects.{}]\ntrust_level = \"untrusted\"\n\n[features]\n",
-        quoted(&format!("{}{}", outfit.cleared.agent_text, skills::listing(outfit.cleared, config))),
-        quoted(outfit.repository_inside),
+        quoted(&format!("{}{}", spec.cleared.agent_text, skills::listing(spec.cleared, config))),
+        quoted(spec.repository_inside),
     );
     text.extend(FEATURES_OFF.iter().map(|feature| format!("{feature} = false\n")));
-    text.push_str(&repository_skills(outfit));
-    text.push_str(&servers(&mcp::servers(outfit)?));
+    text.push_str(&repository_skills(spec));
+    text.push_str(&servers(&mcp::servers(spec)?));
     Ok(text)
+}
+
+/// Its tools are its own, and its turns are bounded by the budget alone.
+pub fn refused_options(checked: &Checked) -> Vec<RefusedOption> {
+    let mut refused = Vec::new();
+    let mut refuse = |at, option: &str, instead: &str| {
+        refused.push(RefusedOption { at, option: option.to_owned(), instead: instead.to_owned() });
+    };
+    if let Some(effort) = options::effort(checked).filter(|effort| effort.value == Effort::Max) {
+        refuse(Some(effort.at), "effort: max", "its highest is `xhigh`");
+    }
+    let Some(about) = &checked.agent.frontmatter else { return refused };
+    for (key, tools) in [("tools", &about.tools), ("disallowedTools", &about.disallowed_tools)] {
+        if let Some(tools) = tools {
+            let instead =
+                "its tools are its own: leave it out, or let the guard choose with `tool_allowlist_pretool`";
+            refuse(Some(tools.at), key, instead);
+        }
+    }
+    if about.max_turns.is_some() {
+        refuse(None, "maxTurns", "say `budget: { turns: N }` in the harness");
+    }
+    refused
 }
 
 /// The variable that holds what stands in for the key.
@@ -99,12 +129,12 @@ pub const KEY: &str = "FULLSEND_MODEL_KEY";
 
 /// Codex looks for skills in the repository too. None of those is listed, because the list is ours; and none is there to
 /// be called by its name, because each is switched off where it was found.
-fn repository_skills(outfit: &Outfit<'_>) -> String {
+fn repository_skills(spec: &LaunchSpec<'_>) -> String {
     let mut text =
         "\n[skills]\ninclude_instructions = false\n\n[skills.bundled]\nenabled = false\n".to_owned();
     for place in REPOSITORY_SKILLS {
-        for name in repo_skills::below(&outfit.repository.join(place)).unwrap_or_default() {
-            let path = format!("{}/{place}/{name}", outfit.repository_inside);
+        for name in repo_skills::below(&spec.repository.join(place)).unwrap_or_default() {
+            let path = format!("{}/{place}/{name}", spec.repository_inside);
             text.push_str(&format!("\n[[skills.config]]\npath = {}\nenabled = false\n", quoted(&path)));
         }
     }
@@ -112,12 +142,12 @@ fn repository_skills(outfit: &Outfit<'_>) -> String {
 }
 
 /// Places with more skills than can be switched off one by one are hidden from the agent altogether.
-fn hidden(outfit: &Outfit<'_>) -> Vec<Mount> {
+fn hidden(spec: &LaunchSpec<'_>) -> Vec<Mount> {
     let places =
-        REPOSITORY_SKILLS.iter().filter(|place| repo_skills::below(&outfit.repository.join(place)).is_none());
+        REPOSITORY_SKILLS.iter().filter(|place| repo_skills::below(&spec.repository.join(place)).is_none());
     places
         .map(|place| Mount {
-            target: format!("{}/{place}", outfit.repository_inside).into(),
+            target: format!("{}/{place}", spec.repository_inside).into(),
             kind: MountKind::Temporary { size_bytes: 4096, inodes: 2, mode: 0o555 },
         })
         .collect()

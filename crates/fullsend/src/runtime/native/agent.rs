@@ -2,6 +2,7 @@
 //! It reads its task from standard input and reports on standard output; it has no key and no other way out.
 
 use std::io::{Read, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -9,11 +10,11 @@ use model::client::{Client, ClientError};
 use model::wire::{Answer as Spoken, Block, Message, Request, Role, ToolCall, ToolResult, Wire, codec};
 use serde_json::Value as Json;
 
+use super::hooks::{Answer, Question};
 use super::protocol::{AgentReport, AgentTask, End, Speaks};
 use super::servers::Servers;
 use super::{compaction, tools};
 use crate::guard::client;
-use crate::guard::dialect::native::{Answer, Question};
 
 /// The most that a task may be.
 const MAX_TASK: u64 = 64 << 20;
@@ -209,7 +210,7 @@ fn judged(task: &AgentTask, call: &ToolCall, run: impl FnOnce() -> tools::Outcom
 fn ask(task: &AgentTask, question: &Question) -> Result<Answer, String> {
     let [runtime, how, token] = &task.guard;
     let body = serde_json::to_vec(question).unwrap_or_default();
-    match client::ask(runtime, token, &body) {
+    match client::ask(Path::new(client::SOCKET), runtime, token, &body) {
         Ok(answer) if answer.code == 0 && answer.text.is_empty() => Ok(Answer::default()),
         Ok(answer) if answer.code == 0 => serde_json::from_str(&answer.text)
             .map_err(|_| "fullsend: the guard's answer cannot be read".to_owned()),

@@ -10,12 +10,11 @@ use super::settings;
 use super::stream::{self, Stream};
 use crate::check::Checked;
 use crate::event::log::Emitter;
-use crate::harness::names::RuntimeName;
+use crate::runtime::attempt::{Attempt, Conversation, Ending, RuntimeError};
+use crate::runtime::launch::{LaunchContext, Task};
 use crate::runtime::process::{self, Ended};
 use crate::runtime::state::StateFile;
-use crate::runtime::{
-    Attempt, Conversation, Ending, RuntimeError, Scene, Task, contract, inside, options, prompt, skills,
-};
+use crate::runtime::{inside, options, prompt, skills};
 
 /// Of one attempt, where nothing else bounds it.
 const MOST_TURNS: u64 = 200;
@@ -27,13 +26,13 @@ const CONVERSATION: &str = "conversation.json";
 const DEFAULT_MODELS: [(Speaks, &str); 2] =
     [(Speaks::Messages, "claude-sonnet-5"), (Speaks::Responses, "gpt-5.5")];
 
-pub fn attempt(scene: &Scene<'_>, task: &Task, emit: &Emitter) -> Result<Attempt, RuntimeError> {
+pub fn attempt(context: &LaunchContext<'_>, task: &Task, emit: &Emitter) -> Result<Attempt, RuntimeError> {
     let mut command = Command::new([inside::PROGRAM, "__agent"]);
-    command.working_directory = scene.repository.into();
+    command.working_directory = context.repository.into();
     command.stdin = Stdio::Pipe;
-    let words = serde_json::to_vec(&describe(scene, task)).unwrap_or_default();
+    let words = serde_json::to_vec(&describe(context, task)).unwrap_or_default();
     let mut stream = Stream::default();
-    let ended = process::run(scene, task, Instant::now(), command, &words, &mut |line| {
+    let ended = process::run(context, task, Instant::now(), command, &words, &mut |line| {
         stream.line(line, task.iteration).into_iter().for_each(|event| emit.emit(event));
     })?;
     let ending = match ended {
@@ -69,10 +68,10 @@ fn told(task: &Task, end: stream::Ended) -> Attempt {
     Attempt { iteration: task.iteration, ending, conversation, logs: Vec::new(), turns: end.turns }
 }
 
-fn describe(scene: &Scene<'_>, task: &Task) -> AgentTask {
-    let cleared = scene.cleared;
+fn describe(context: &LaunchContext<'_>, task: &Task) -> AgentTask {
+    let cleared = context.cleared;
     let (checked, harness) = (&cleared.checked, &cleared.checked.resolved.harness);
-    let config = contract::of(RuntimeName::Native).config_directory;
+    let config = settings::CONFIG_DIRECTORY;
     let frontmatter = checked.agent.frontmatter.as_ref();
     let tools = frontmatter.and_then(|about| about.tools.as_ref()).map(|names| names.0.clone());
     let not = frontmatter.and_then(|about| about.disallowed_tools.as_ref()).map(|names| names.0.clone());
@@ -81,7 +80,7 @@ fn describe(scene: &Scene<'_>, task: &Task) -> AgentTask {
     let budget = harness.budget.as_ref().and_then(|budget| budget.turns.as_ref());
     AgentTask {
         gateway: inside::GATEWAY,
-        guard: scene.guard.hook_arguments(),
+        guard: context.guard.hook_arguments(),
         speaks,
         model: options::model(checked).unwrap_or_else(|| default_model(speaks)).to_owned(),
         effort: options::effort(checked).map(|effort| effort.to_string()),

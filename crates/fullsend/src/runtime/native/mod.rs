@@ -5,6 +5,7 @@
 pub mod agent;
 mod compaction;
 mod files;
+mod hooks;
 pub mod launch;
 pub mod protocol;
 mod servers;
@@ -12,3 +13,24 @@ pub mod settings;
 mod shell;
 pub mod stream;
 pub mod tools;
+
+use crate::defaults;
+use crate::harness::names::RuntimeName;
+use crate::runtime::contract::{InitFiles, Runtime};
+
+pub const RUNTIME: Runtime = Runtime {
+    name: RuntimeName::Native,
+    program: None,
+    config_directory: settings::CONFIG_DIRECTORY,
+    instruction_file: "AGENTS.md",
+    hooks: hooks::HOOKS,
+    dialect: &hooks::DIALECT,
+    dead_hook_blocks: true,
+    hook_rewrites: true,
+    debug_log: None,
+    has_plugins: false,
+    refused_options: settings::refused_options,
+    mounts: settings::mounts,
+    attempt: launch::attempt,
+    init: InitFiles { provider: defaults::INIT_PROVIDER_ANTHROPIC, lists_tools: true },
+};

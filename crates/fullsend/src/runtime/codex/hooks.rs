@@ -1,12 +1,29 @@
 //! Codex: its shell tools are all called `Bash` towards hooks, a patch is a command too; a result is replaced by
 //! blocking it with the text that the model is to see instead.
 
-use model::gateway::Portion;
+use model::gateway::{Portion, Portioning};
 use model::wire::ToolCall;
 use serde_json::{Value as Json, json};
 
-use super::{HookAnswer, HookEvent, text};
-use crate::guard::calls::{Decision, Habits};
+use crate::guard::dialect::{Decision, HookAnswer, HookDialect, HookEvent, RuntimeQuirks, text};
+use crate::runtime::contract::Hook;
+
+/// All of them run our one command.
+pub const HOOKS: &[(Hook, &str)] = &[
+    (Hook::Start, "SessionStart"),
+    (Hook::Before, "PreToolUse"),
+    (Hook::After, "PostToolUse"),
+    // Failed commands come as `PostToolUse` too.
+    (Hook::AfterFailure, "PostToolUse"),
+];
+
+pub const DIALECT: HookDialect = HookDialect {
+    read,
+    verdict,
+    replacement,
+    portioning: Portioning { read: portion, waits_from: scan::unfinished },
+    quirks: QUIRKS,
+};
 
 /// Their feature is off; but the newest models bring these tools along whatever the configuration says.
 const NO_SUB_AGENTS: &str = "sub-agents of Codex are switched off; do this work yourself";
@@ -14,7 +31,7 @@ const NO_SUB_AGENTS: &str = "sub-agents of Codex are switched off; do this work 
 const HEAD_STARTS: [&str; 2] = ["Chunk ID: ", "Wall time: "];
 const MOST_HEAD_LINES: usize = 12;
 
-pub(super) const HABITS: Habits = Habits {
+const QUIRKS: RuntimeQuirks = RuntimeQuirks {
     tools_without_hooks: &["write_stdin", "update_plan", "request_user_input", "tool_search"],
     switched_off: &[("collaboration__", NO_SUB_AGENTS), ("multi_agent_v1__", NO_SUB_AGENTS)],
     events: &[],
@@ -29,7 +46,7 @@ pub(super) const HABITS: Habits = Habits {
     same_call: same,
 };
 
-pub(super) fn read(body: &Json) -> Option<HookEvent> {
+fn read(body: &Json) -> Option<HookEvent> {
     match body["hook_event_name"].as_str()? {
         "SessionStart" => Some(HookEvent::Start),
         "PreToolUse" => Some(HookEvent::Before {
@@ -46,21 +63,21 @@ pub(super) fn read(body: &Json) -> Option<HookEvent> {
     }
 }
 
-pub(super) fn verdict(decision: &Decision) -> HookAnswer {
+fn verdict(decision: &Decision) -> HookAnswer {
     match decision {
         Decision::Allow => HookAnswer::silent(),
         Decision::Deny { reason } => HookAnswer::refusal(reason),
     }
 }
 
-pub(super) fn replacement(cleaned: &Json) -> HookAnswer {
+fn replacement(_: &Json, cleaned: &Json) -> HookAnswer {
     let text = cleaned.as_str().map_or_else(|| cleaned.to_string(), str::to_owned);
     HookAnswer::json(&json!({ "decision": "block", "reason": text }))
 }
 
 /// `exec_command` gives what a command printed until then, `write_stdin` what it printed since: both below a few lines of
 /// Codex's own, unless a hook put its own text in their place.
-pub(super) fn portion(call: &ToolCall, text: &str) -> Option<Portion> {
+fn portion(call: &ToolCall, text: &str) -> Option<Portion> {
     let head = head(text);
     let running = head.lines().find_map(|line| line.strip_prefix("Process running with session ID "));
     let session = match call.name.as_str() {
@@ -138,7 +155,7 @@ mod tests {
     /// What the model is shown of each.
     fn shown(parts: &[String]) -> Vec<String> {
         let redactor = Redactor::with_known([("key", KEY)]).unwrap();
-        let mut outputs = Outputs::new(super::super::portioning(crate::harness::names::RuntimeName::Codex));
+        let mut outputs = Outputs::new(DIALECT.portioning);
         let show = |(call, text): (ToolCall, String)| {
             let placed = outputs.place(Some(&call), &text);
             let Some(continued) = placed.continued() else { return text };

@@ -3,10 +3,23 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
-use super::{HookAnswer, HookEvent};
-use crate::guard::calls::{Decision, Habits};
+use model::gateway::Portioning;
 
-pub(super) const HABITS: Habits = Habits {
+use crate::guard::dialect::{Decision, HookAnswer, HookDialect, HookEvent, RuntimeQuirks};
+use crate::runtime::contract::Hook;
+
+/// All of them run our one command.
+pub const HOOKS: &[(Hook, &str)] = &[
+    (Hook::Start, "start"),
+    (Hook::Before, "before"),
+    (Hook::After, "after"),
+    (Hook::AfterFailure, "after"),
+];
+
+pub const DIALECT: HookDialect =
+    HookDialect { read, verdict, replacement, portioning: Portioning::NONE, quirks: QUIRKS };
+
+const QUIRKS: RuntimeQuirks = RuntimeQuirks {
     tools_without_hooks: &[],
     switched_off: &[],
     events: &[],
@@ -36,7 +49,7 @@ pub struct Answer {
     pub text: Option<String>,
 }
 
-pub(super) fn read(body: &Json) -> Option<HookEvent> {
+fn read(body: &Json) -> Option<HookEvent> {
     Some(match Question::deserialize(body).ok()? {
         Question::Start => HookEvent::Start,
         Question::Before { id, tool, input } => HookEvent::Before { id, tool, input },
@@ -46,13 +59,13 @@ pub(super) fn read(body: &Json) -> Option<HookEvent> {
     })
 }
 
-pub(super) fn verdict(decision: &Decision) -> HookAnswer {
+fn verdict(decision: &Decision) -> HookAnswer {
     match decision {
         Decision::Allow => HookAnswer::json(&json!({})),
         Decision::Deny { reason } => HookAnswer::json(&json!({ "deny": reason })),
     }
 }
 
-pub(super) fn replacement(cleaned: &Json) -> HookAnswer {
+fn replacement(_: &Json, cleaned: &Json) -> HookAnswer {
     HookAnswer::json(&json!({ "text": cleaned }))
 }

@@ -3,10 +3,23 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{HookAnswer, HookEvent, text};
-use crate::guard::calls::{Decision, Habits};
+use model::gateway::Portioning;
 
-pub(super) const HABITS: Habits = Habits {
+use crate::guard::dialect::{Decision, HookAnswer, HookDialect, HookEvent, RuntimeQuirks, text};
+use crate::runtime::contract::Hook;
+
+/// All of them run our one command.
+pub const HOOKS: &[(Hook, &str)] = &[
+    (Hook::Start, "SessionStart"),
+    (Hook::Before, "PreToolUse"),
+    (Hook::After, "PostToolUse"),
+    (Hook::AfterFailure, "PostToolUseFailure"),
+];
+
+pub const DIALECT: HookDialect =
+    HookDialect { read, verdict, replacement, portioning: Portioning::NONE, quirks: QUIRKS };
+
+const QUIRKS: RuntimeQuirks = RuntimeQuirks {
     tools_without_hooks: &[],
     switched_off: &[],
     events: &["<task-notification>"],
@@ -17,7 +30,7 @@ pub(super) const HABITS: Habits = Habits {
     same_call: same,
 };
 
-pub(super) fn read(body: &Json) -> Option<HookEvent> {
+fn read(body: &Json) -> Option<HookEvent> {
     match body["hook_event_name"].as_str()? {
         "SessionStart" => Some(HookEvent::Start),
         "PreToolUse" => Some(HookEvent::Before {
@@ -43,7 +56,7 @@ fn has_ended(response: &Json) -> bool {
     response["interrupted"] != true && response["backgroundTaskId"].is_null()
 }
 
-pub(super) fn verdict(decision: &Decision) -> HookAnswer {
+fn verdict(decision: &Decision) -> HookAnswer {
     match decision {
         Decision::Allow => HookAnswer::silent(),
         Decision::Deny { reason } => HookAnswer::json(&json!({ "hookSpecificOutput": {
@@ -54,7 +67,7 @@ pub(super) fn verdict(decision: &Decision) -> HookAnswer {
     }
 }
 
-pub(super) fn replacement(body: &Json, cleaned: &Json) -> HookAnswer {
+fn replacement(body: &Json, cleaned: &Json) -> HookAnswer {
     HookAnswer::json(&json!({ "hookSpecificOutput": {
         "hookEventName": body["hook_event_name"],
         "updatedToolOutput": cleaned,

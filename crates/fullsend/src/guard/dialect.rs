@@ -1,0 +1,99 @@
+//! What the guard must know about a runtime: how its hooks ask, how they take an answer, and what the runtime does without
+//! asking them. Plain types; each runtime fills them in its own folder.
+
+use model::gateway::Portioning;
+use serde_json::Value as Json;
+
+/// One runtime's hook format.
+#[derive(Clone, Copy, Debug)]
+pub struct HookDialect {
+    /// Reads what a hook got on its standard input. `None`: this runtime does not send that.
+    pub read: fn(&Json) -> Option<HookEvent>,
+    /// The guard's decision about a call, in the runtime's format.
+    pub verdict: fn(&Decision) -> HookAnswer,
+    /// The answer that replaces a result: what the hook was given, then the cleaned result.
+    pub replacement: fn(&Json, &Json) -> HookAnswer,
+    /// How the output of one command is spread over several results.
+    pub portioning: Portioning,
+    pub quirks: RuntimeQuirks,
+}
+
+/// What a hook reports, whatever the runtime.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HookEvent {
+    /// The runtime has started and its hooks run.
+    Start,
+    /// A call is about to run.
+    Before { id: String, tool: String, input: Json },
+    /// A call has run, or failed.
+    After { id: String, response: Json, succeeded: Option<bool> },
+    /// Something that needs no answer.
+    Other,
+}
+
+/// What the hook's process does: its exit code, and what it prints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookAnswer {
+    pub code: u8,
+    /// On standard output for 0, on standard error for everything else.
+    pub text: String,
+}
+
+impl HookAnswer {
+    /// The call goes on, the result stays as it is.
+    pub fn silent() -> Self {
+        Self { code: 0, text: String::new() }
+    }
+
+    pub fn json(value: &Json) -> Self {
+        Self { code: 0, text: value.to_string() }
+    }
+
+    /// Every runtime takes this for a denial, whatever its hook asked.
+    pub fn refusal(reason: &str) -> Self {
+        Self { code: 2, text: reason.to_owned() }
+    }
+}
+
+/// A text field of what a hook was given.
+pub fn text(body: &Json, key: &str) -> Option<String> {
+    body[key].as_str().map(str::to_owned)
+}
+
+/// What the guard decides about a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    Allow,
+    /// The reason ends with a mark that only this denial has, so that its result can be told from a tool's own output.
+    Deny {
+        reason: String,
+    },
+}
+
+/// How a runtime treats calls, as far as results depend on it.
+#[derive(Clone, Copy, Debug)]
+pub struct RuntimeQuirks {
+    /// Tools that the runtime runs without asking its hooks. The model gateway alone judges them.
+    pub tools_without_hooks: &'static [&'static str],
+    /// Prefixes of tool names that no run may use, and why.
+    pub switched_off: &'static [(&'static str, &'static str)],
+    /// Marks in user messages by which the runtime reports what happens in the background.
+    pub events: &'static [&'static str],
+    /// How results start when the runtime itself refused a call before any hook: no such tool, wrong arguments.
+    pub refusals: &'static [&'static str],
+    /// Whether results say of themselves that they are errors.
+    pub errors_are_marked: bool,
+    /// The tool that hands in the result. No tool allowlist can forbid it.
+    pub hand_in: Option<&'static str>,
+    /// The name of a tool as hooks and tool allowlists know it.
+    pub name_of: fn(&str) -> &str,
+    /// Whether the hook was given the call that the model made.
+    pub same_call: fn(asked: (&str, &Json), hooked: (&str, &Json)) -> bool,
+}
+
+impl RuntimeQuirks {
+    /// Why no run may use this tool, if so.
+    pub fn why_off(&self, tool: &str) -> Option<&'static str> {
+        self.switched_off.iter().find(|(start, _)| tool.starts_with(start)).map(|(_, why)| *why)
+    }
+}

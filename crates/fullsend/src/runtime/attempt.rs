@@ -1,0 +1,131 @@
+//! One run of the agent: how it ended, its conversation and its logs.
+
+use std::path::Path;
+
+use serde_json::Value as Json;
+
+use super::state::StateFile;
+use crate::guard::{Barred, Guard};
+
+/// One run of the agent, however it ended.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    pub iteration: u32,
+    pub ending: Ending,
+    pub conversation: Option<Conversation>,
+    /// What the runtime wrote about itself, by name.
+    pub logs: Vec<StateFile>,
+    pub turns: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The agent says that it is done.
+    Finished,
+    /// It stopped talking without finishing.
+    Stopped {
+        last_words: String,
+    },
+    Failed {
+        why: String,
+    },
+    Timeout,
+    /// Whoever started the run ended it.
+    Interrupted,
+}
+
+/// A conversation in the runtime's own form, as it was; never shown to anybody. What is shown is a redacted copy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Conversation {
+    /// The runtime's name for it.
+    pub id: String,
+    /// Below the runtime's configuration directory.
+    pub files: Vec<StateFile>,
+}
+
+#[derive(Debug)]
+pub enum RuntimeError {
+    Start(sandbox::ExecError),
+    Stream(std::io::Error),
+    State { what: &'static str, source: std::io::Error },
+}
+
+impl std::fmt::Display for RuntimeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Start(error) => write!(f, "the agent could not be started: {error}"),
+            Self::Stream(error) => write!(f, "the agent's stream broke: {error}"),
+            Self::State { what, source } => write!(f, "{what}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for RuntimeError {}
+
+/// The calls whose results a conversation holds, by whatever name its runtime has for them.
+pub fn past_calls(conversation: &Conversation) -> Vec<String> {
+    fn collect(value: &Json, ids: &mut Vec<String>) {
+        match value {
+            Json::Object(fields) => {
+                let named =
+                    ["tool_use_id", "call_id"].into_iter().filter_map(|key| fields.get(key)?.as_str());
+                ids.extend(named.map(str::to_owned));
+                fields.values().for_each(|field| collect(field, ids));
+            }
+            Json::Array(items) => items.iter().for_each(|item| collect(item, ids)),
+            _ => {}
+        }
+    }
+    let mut ids = Vec::new();
+    for file in &conversation.files {
+        let text = String::from_utf8_lossy(&file.contents);
+        // One document, or one on each line.
+        match serde_json::from_str(&text) {
+            Ok(document) => collect(&document, &mut ids),
+            Err(_) => text
+                .lines()
+                .filter_map(|line| serde_json::from_str(line).ok())
+                .for_each(|line| collect(&line, &mut ids)),
+        }
+    }
+    ids
+}
+
+/// What an attempt left to read, by the names under which it is kept.
+fn logs(attempt: &Attempt) -> impl Iterator<Item = (String, &StateFile)> {
+    let conversation = attempt.conversation.iter().flat_map(|conversation| &conversation.files);
+    let transcripts = conversation.map(|file| (format!("transcripts/{}", name_of(&file.path)), file));
+    transcripts.chain(attempt.logs.iter().map(|file| (file.path.clone(), file)))
+}
+
+/// Has the guard tell what stands in there.
+pub fn review_logs(attempt: &Attempt, guard: &Guard) -> Result<(), Barred> {
+    logs(attempt).try_for_each(|(name, file)| guard.review(&file.contents, &name))
+}
+
+/// Keeps it, redacted, in the attempt's directory.
+pub fn keep_logs(attempt: &Attempt, directory: &Path, guard: &Guard) -> std::io::Result<()> {
+    for (name, file) in logs(attempt) {
+        let path = directory.join(name);
+        std::fs::create_dir_all(path.parent().unwrap_or(directory))?;
+        std::fs::write(path, redacted(&file.contents, guard))?;
+    }
+    Ok(())
+}
+
+/// Transcripts lie side by side; the agent chose the directories they were in.
+fn name_of(path: &str) -> String {
+    let parts: Vec<&str> = path.split('/').collect();
+    parts[parts.len().saturating_sub(2)..].join("-").trim_start_matches('.').to_owned()
+}
+
+/// Line by line, so that JSON lines stay JSON lines.
+fn redacted(contents: &[u8], guard: &Guard) -> String {
+    let text = String::from_utf8_lossy(contents);
+    let lines = text.lines().map(|line| {
+        let json = line.starts_with(['{', '[']);
+        let clean = if json { guard.redact_json(line) } else { guard.redact(line) };
+        format!("{clean}\n")
+    });
+    lines.collect()
+}

@@ -1,0 +1,136 @@
+//! The smallest runtime, for tests: it starts one command inside and takes its exit for the end. It shows what a new
+//! runtime must provide, and that this folder and a row in `runtimes.rs` are enough.
+
+use std::time::Instant;
+
+use model::gateway::Portioning;
+use sandbox::Command;
+use serde_json::{Value as Json, json};
+
+use super::attempt::{Attempt, Ending, RuntimeError};
+use super::contract::{Hook, InitFiles, Runtime};
+use super::launch::{LaunchContext, Task};
+use super::process::{self, Ended};
+use crate::defaults;
+use crate::event::log::Emitter;
+use crate::guard::dialect::{Decision, HookAnswer, HookDialect, HookEvent, RuntimeQuirks, text};
+use crate::harness::names::RuntimeName;
+
+pub const RUNTIME: Runtime = Runtime {
+    name: RuntimeName::Tiny,
+    program: None,
+    config_directory: "/sandbox/tiny-config",
+    instruction_file: "AGENTS.md",
+    hooks: &[(Hook::Start, "start"), (Hook::Before, "before")],
+    dialect: &DIALECT,
+    dead_hook_blocks: true,
+    hook_rewrites: false,
+    debug_log: None,
+    has_plugins: false,
+    refused_options: |_| Vec::new(),
+    mounts: |_| Ok(Vec::new()),
+    attempt,
+    init: InitFiles { provider: defaults::INIT_PROVIDER_ANTHROPIC, lists_tools: false },
+};
+
+const DIALECT: HookDialect = HookDialect {
+    read: |body| {
+        let id = text(body, "id")?;
+        Some(HookEvent::Before { id, tool: text(body, "tool")?, input: body["input"].clone() })
+    },
+    verdict: |decision| HookAnswer::json(&json!({ "allowed": *decision == Decision::Allow })),
+    replacement: |_, cleaned: &Json| HookAnswer::json(cleaned),
+    portioning: Portioning::NONE,
+    quirks: RuntimeQuirks {
+        tools_without_hooks: &[],
+        switched_off: &[],
+        events: &[],
+        refusals: &[],
+        errors_are_marked: true,
+        hand_in: None,
+        name_of: |tool| tool,
+        same_call: |asked, hooked| asked == hooked,
+    },
+};
+
+fn attempt(context: &LaunchContext<'_>, task: &Task, _: &Emitter) -> Result<Attempt, RuntimeError> {
+    let command = Command::new(["/bin/true"]);
+    let ended = process::run(context, task, Instant::now(), command, &[], &mut |_| {})?;
+    let ending = match ended {
+        Ended::ByItself { .. } => Ending::Finished,
+        Ended::Failed { why } => Ending::Failed { why },
+        Ended::OutOfTime => Ending::Timeout,
+        Ended::Interrupted => Ending::Interrupted,
+    };
+    Ok(Attempt { iteration: task.iteration, ending, conversation: None, logs: Vec::new(), turns: 1 })
+}
+
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::check::{Checked, check};
+    use crate::guard::{Guard, Setup, client, socket};
+    use crate::resolve::layers::{Layer, LayerKind, Layers};
+    use crate::resolve::library::Library;
+    use crate::resolve::{Choices, resolve};
+    use crate::runtime::{self, matrix};
+
+    /// A harness that asks for this runtime, through the same checks as every other.
+    fn checked(layer: &Path, more: &str) -> Checked {
+        let write = |path: &str, text: &str| {
+            let path = layer.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let harness = "agent: agents/a.md\nruntime: tiny\npolicy: policies/assess.yaml\n";
+        write("harness/a.yaml", &format!("{harness}{more}"));
+        write("agents/a.md", "---\nname: a\ndescription: Works.\n---\nWork.\n");
+        write("policies/assess.yaml", defaults::INIT_POLICY);
+        let layer = Layer::directory(LayerKind::Repository, layer, ".fullsend".to_owned()).unwrap();
+        let mut library = Library::new(Layers::new(vec![layer]));
+        let choices = Choices { today: "2026-01-01".to_owned(), ..Choices::default() };
+        let mut problems = Vec::new();
+        let resolved = resolve(&mut library, "a", &choices, &mut problems).unwrap();
+        let checked = check(&mut library, resolved, &mut problems);
+        checked.unwrap_or_else(|| panic!("{problems:?}"))
+    }
+
+    #[test]
+    fn one_row_makes_it_known_everywhere() {
+        assert_eq!(RuntimeName::parse("tiny"), Some(RuntimeName::Tiny));
+        assert!(runtime::ALL.iter().all(|runtime| runtime::of(runtime.name).name == runtime.name));
+        assert!(runtime::ALL.iter().any(|runtime| runtime.name == RuntimeName::Tiny));
+        let carries = |name: &str| {
+            let feature = matrix::FEATURES.iter().find(|feature| feature.name == name).unwrap();
+            matrix::cell(feature, &RUNTIME).carried
+        };
+        assert!(carries("Tool allowlist") && !carries("Secret redaction"));
+        let scratch = tempfile::tempdir().unwrap();
+        let checked = checked(scratch.path(), "");
+        assert_eq!(checked.resolved.harness.runtime.value, RuntimeName::Tiny);
+        assert!(runtime::refused_options(&checked).is_empty());
+    }
+
+    #[test]
+    fn the_guard_speaks_its_dialect() {
+        let scratch = tempfile::tempdir().unwrap();
+        let checked = checked(scratch.path(), "");
+        let emit = Emitter::create(&scratch.path().join("events.jsonl"), |_| {}).unwrap();
+        let setup = Setup {
+            harness: &checked.resolved.harness,
+            dialect: runtime::of(RuntimeName::Tiny).dialect,
+            allowlist: None,
+            suppressions: Vec::new(),
+            today: "2026-01-01",
+            path: "",
+        };
+        let guard = Guard::new(setup, &emit).unwrap();
+        let listening = socket::listen(scratch.path(), &guard).unwrap();
+        let [name, _, token] = guard.hook_arguments();
+        assert_eq!(name, "tiny");
+        let body = json!({ "id": "a", "tool": "Bash", "input": { "command": "ls" } }).to_string();
+        let answer = client::ask(listening.path(), &name, &token, body.as_bytes()).unwrap();
+        assert_eq!(answer.text, json!({ "allowed": false }).to_string(), "the model made no such call");
+    }
+}
