@@ -9,25 +9,16 @@
 use std::path::Path;
 use std::time::Instant;
 
-use fullsend::wake::assemble::{Budget, Material, assemble};
 use fullsend::wake::memory::DIRECTORY;
-use fullsend::wake::screen::Screen;
+use fullsend::wake::prompt::{PromptBudget, PromptSource, assemble};
+use fullsend::wake::screen::MemoryScreen;
 use scan::Toggles;
 use serde_json::json;
-use session::commit::{Commit, Ending};
-use session::context::{Context, Window};
-use session::directive::Directive;
-use session::event::{Payload, QueuedWake, Usage};
-use session::header::Header;
-use session::id::{EventId, SessionId, WakeId};
-use session::ingress::Input;
-use session::lease::{Lease, Pick, Worker};
-use session::limits::Limits;
-use session::memory::{Author, MemoryFile, MemoryWrite};
-use session::moment::Moment;
-use session::sessions::Sessions;
-use session::status::Priority;
-use session::store::sqlite::SqliteStore;
+use session::{
+    ClaimTarget, ContextSource, ContextWindow, Directive, EventId, Lease, LeaseTerms, MemoryAuthor,
+    MemoryFile, MemoryWrite, Payload, QueuedWake, SessionHeader, SessionId, SessionInput, SessionLimits,
+    SessionUsage, Sessions, SqliteStore, TimeSeed, WakeCommit, WakeEnding, WakeId, WakePriority,
+};
 
 const ROUNDS: usize = 51;
 
@@ -54,22 +45,22 @@ impl Bench {
     fn among_siblings(mut self) -> Self {
         for _ in 0..SIBLINGS {
             let id = create(&mut self.sessions);
-            let mut moment = self.moment();
+            let mut seed = self.seed();
             let wake = QueuedWake {
-                id: WakeId::draw(&mut moment),
-                due_ms: moment.now.plus_ms(86_400_000),
+                id: WakeId::generate(&mut seed),
+                due_ms: seed.now.plus_ms(86_400_000),
                 reason: "tomorrow".to_owned(),
                 note: None,
                 dedupe_key: None,
-                priority: Priority::Normal,
+                priority: WakePriority::Normal,
             };
-            self.sessions.queue_wake(id, &wake, &mut moment).unwrap();
+            self.sessions.queue_wake(id, &wake, &mut seed).unwrap();
         }
         self
     }
 
-    fn moment(&mut self) -> Moment {
-        fullsend::wake::moment(self.sessions.now().unwrap())
+    fn seed(&mut self) -> TimeSeed {
+        fullsend::wake::seed(self.sessions.now().unwrap())
     }
 
     fn grow(&mut self, events: u64) {
@@ -89,39 +80,40 @@ impl Bench {
             self.send(left.min(60));
             let lease = self.claim();
             let reports = vec![used.clone(); left.saturating_sub(70).min(5_000)];
-            let mut moment = self.moment();
-            self.sessions.report(&lease, &reports, &mut moment).unwrap();
+            let mut seed = self.seed();
+            self.sessions.report(&lease, &reports, &mut seed).unwrap();
             self.commit(&lease);
         }
     }
 
     fn send(&mut self, count: usize) {
-        let mut moment = self.moment();
+        let mut seed = self.seed();
         let message = Payload::UserMessage { message: "word ".repeat(40) };
-        let inputs: Vec<Input> =
-            (0..count).map(|_| Input { id: EventId::draw(&mut moment), payload: message.clone() }).collect();
-        self.sessions.append(self.id, &inputs, &mut moment).unwrap();
+        let inputs: Vec<SessionInput> = (0..count)
+            .map(|_| SessionInput { id: EventId::generate(&mut seed), payload: message.clone() })
+            .collect();
+        self.sessions.append(self.id, &inputs, &mut seed).unwrap();
     }
 
     fn claim(&mut self) -> Lease {
-        let worker = Worker { owner: "bench".to_owned(), lease_ms: 60_000 };
-        let mut moment = self.moment();
-        self.sessions.claim(Pick::Due, &worker, &mut moment).unwrap().unwrap().lease
+        let worker = LeaseTerms { owner: "bench".to_owned(), lease_ms: 60_000 };
+        let mut seed = self.seed();
+        self.sessions.claim(ClaimTarget::Due, &worker, &mut seed).unwrap().unwrap().lease
     }
 
     fn commit(&mut self, lease: &Lease) {
         let directive = json!({ "summary": "Did it.", "response": "Done.", "outcome": "sleep" });
         let content = "notes ".repeat(500);
         let file = MemoryFile { name: "working-buffer.md".to_owned(), content };
-        let commit = Commit {
+        let commit = WakeCommit {
             reports: Vec::new(),
-            ending: Ending::Directive(Directive::from_json(&directive.to_string()).unwrap()),
-            usage: Usage::default(),
+            ending: WakeEnding::Directive(Directive::from_json(&directive.to_string()).unwrap()),
+            usage: SessionUsage::default(),
             bindings: std::collections::BTreeMap::new(),
-            memory: vec![MemoryWrite { author: Author::Agent, file }],
+            memory: vec![MemoryWrite { author: MemoryAuthor::Agent, file }],
         };
-        let mut moment = self.moment();
-        self.sessions.commit(lease, &commit, &mut moment).unwrap();
+        let mut seed = self.seed();
+        self.sessions.commit(lease, &commit, &mut seed).unwrap();
     }
 
     /// What a wake reads with nothing in any cache of its own: pages of the database, and rows.
@@ -131,25 +123,25 @@ impl Bench {
         let mut cold = open(self.directory.path());
         cold.session(self.id).unwrap();
         let before = bytes_read();
-        let context = cold.context(&lease, &Window::default()).unwrap();
+        let context = cold.context(&lease, &ContextWindow::default()).unwrap();
         let pages = (bytes_read() - before) / 4_096;
         self.commit(&lease);
         (pages as f64, rows(&context) as f64)
     }
 
     /// Microseconds from the message to the words.
-    fn wake(&mut self, screen: &Screen) -> f64 {
+    fn wake(&mut self, screen: &MemoryScreen) -> f64 {
         self.send(1);
         let start = Instant::now();
         let lease = self.claim();
-        let context = self.sessions.context(&lease, &Window::default()).unwrap();
+        let context = self.sessions.context(&lease, &ContextWindow::default()).unwrap();
         let screened = screen.screen(&context.memory, &context.learnings);
-        let assembled = assemble(&Material {
+        let assembled = assemble(&PromptSource {
             context: &context,
             screened: &screened,
             resumes: false,
             directory: DIRECTORY,
-            budget: Budget::default(),
+            budget: PromptBudget::default(),
         });
         let time = start.elapsed().as_secs_f64() * 1e6;
         assert!(assembled.text.contains("What is new"));
@@ -160,23 +152,24 @@ impl Bench {
 
 fn open(directory: &Path) -> Sessions {
     let store = SqliteStore::open(&directory.join("sessions.db")).unwrap();
-    Sessions::new(Box::new(store), Limits::default())
+    Sessions::new(Box::new(store), SessionLimits::default())
 }
 
 fn create(sessions: &mut Sessions) -> SessionId {
-    let mut moment = fullsend::wake::moment(sessions.now().unwrap());
-    let header = Header {
-        id: SessionId::draw(&mut moment),
+    let mut seed = fullsend::wake::seed(sessions.now().unwrap());
+    let header = SessionHeader {
+        id: SessionId::generate(&mut seed),
         agent: "bench".to_owned(),
         environment: None,
         resources: Vec::new(),
-        created_ms: moment.now,
+        created_ms: seed.now,
     };
     sessions.create(&header).unwrap().header.id
 }
 
-fn rows(context: &Context) -> usize {
-    let Context { inputs, history, work, questions, outcome, last_message, memory, learnings, .. } = context;
+fn rows(context: &ContextSource) -> usize {
+    let ContextSource { inputs, history, work, questions, outcome, last_message, memory, learnings, .. } =
+        context;
     let single = usize::from(outcome.is_some()) + usize::from(last_message.is_some());
     1 + inputs.len() + history.len() + work.len() + questions.len() + single + memory.len() + learnings.len()
 }
@@ -188,7 +181,7 @@ fn bytes_read() -> u64 {
 }
 
 fn main() {
-    let screen = Screen::new(Toggles::default());
+    let screen = MemoryScreen::new(Toggles::default());
     let mut full = Bench::new(200);
     for events in [10, 1_000, 100_000, 1_000_000] {
         compare(&events.to_string(), &mut Bench::new(events), &mut full, &screen);
@@ -197,7 +190,7 @@ fn main() {
     compare(&format!("among-{SIBLINGS}-sessions"), &mut among, &mut full, &screen);
 }
 
-fn compare(name: &str, ours: &mut Bench, peer: &mut Bench, screen: &Screen) {
+fn compare(name: &str, ours: &mut Bench, peer: &mut Bench, screen: &MemoryScreen) {
     let mut times = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         times.0.push(ours.wake(screen));

@@ -188,7 +188,7 @@ fn orchestration_is_blind(name: &str, text: &str, complain: &mut impl FnMut(&'st
         return;
     }
     let meanings =
-        ["directive", "Directive", "crate::wake", "session::commit", "session::event", "session::context"];
+        ["directive", "Directive", "crate::wake", "WakeCommit", "SessionEvent", "Payload", "ContextSource"];
     for (number, line) in text.lines().enumerate() {
         if let Some(word) = meanings.iter().find(|word| line.contains(**word)) {
             complain("orchestration", format!("line {}: `worker` knows nothing of `{word}`", number + 1));

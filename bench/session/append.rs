@@ -5,17 +5,12 @@
 //! the end of a log is read by, and wakes those who wait.
 
 use rusqlite::params;
-use session::id::SessionId;
-use session::lease::Pick;
-use session::limits::Limits;
-use session::sessions::Sessions;
-use session::store::postgres::PostgresStore;
-use session::store::sqlite::SqliteStore;
 use uuid::Uuid;
 
 use crate::cluster::{Cluster, Durability};
 use crate::fixture::{Clock, Directory, message, sleeps, worker};
 use crate::{in_turns, line};
+use session::{ClaimTarget, PostgresStore, SessionId, SessionLimits, Sessions, SqliteStore};
 
 const BATCH: usize = 100;
 
@@ -34,7 +29,7 @@ fn payload() -> String {
     serde_json::to_string(&message(&text())).unwrap()
 }
 
-/// Ids that grow with time and are random within a moment, as those of ours.
+/// Ids that grow with time and are random within a seed, as those of ours.
 fn id(seq: i64) -> Uuid {
     let number = seq.unsigned_abs();
     let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -57,14 +52,14 @@ impl Ours {
 
     fn append(&mut self, count: usize) {
         let inputs: Vec<_> = (0..count).map(|_| self.clock.input(message(&text()))).collect();
-        self.sessions.append(self.id, &inputs, &mut self.clock.moment()).unwrap();
+        self.sessions.append(self.id, &inputs, &mut self.clock.seed()).unwrap();
     }
 
     fn drain(&mut self) {
         while let Some(claimed) =
-            self.sessions.claim(Pick::Due, &worker("bench"), &mut self.clock.moment()).unwrap()
+            self.sessions.claim(ClaimTarget::Due, &worker("bench"), &mut self.clock.seed()).unwrap()
         {
-            self.sessions.commit(&claimed.lease, &sleeps(), &mut self.clock.moment()).unwrap();
+            self.sessions.commit(&claimed.lease, &sleeps(), &mut self.clock.seed()).unwrap();
         }
     }
 }
@@ -72,7 +67,7 @@ impl Ours {
 fn sqlite() {
     let directory = Directory::below(&std::env::temp_dir());
     let store = SqliteStore::open(&directory.database()).unwrap();
-    let mut ours = Ours::new(Sessions::new(Box::new(store), Limits::default()));
+    let mut ours = Ours::new(Sessions::new(Box::new(store), SessionLimits::default()));
     let bare = rusqlite::Connection::open(directory.path().join("bare.db")).unwrap();
     bare.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
@@ -108,7 +103,7 @@ fn postgres() {
     };
     let url = cluster.database();
     let store = PostgresStore::connect(&url).unwrap();
-    let mut ours = Ours::new(Sessions::new(Box::new(store), Limits::default()));
+    let mut ours = Ours::new(Sessions::new(Box::new(store), SessionLimits::default()));
     let mut bare = postgres::Client::connect(&url, postgres::NoTls).unwrap();
     bare.batch_execute(
         "CREATE TABLE bare (session_id uuid, seq bigint, id uuid, time_ms bigint, wake_id uuid, version integer, type text,

@@ -5,16 +5,10 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Instant;
 
-use session::context::Window;
-use session::id::SessionId;
-use session::lease::Pick;
-use session::limits::Limits;
-use session::sessions::Sessions;
-use session::store::postgres::PostgresStore;
-
 use crate::cluster::{Cluster, Durability};
 use crate::fixture::{Clock, message, sleeps, worker};
 use crate::line;
+use session::{ClaimTarget, ContextWindow, PostgresStore, SessionId, SessionLimits, Sessions};
 
 const WAKES: usize = 1_000;
 
@@ -35,7 +29,7 @@ fn drain(url: &str, workers: u64) -> f64 {
     let ids: Vec<SessionId> = (0..WAKES)
         .map(|_| {
             let id = sessions.create(&clock.header("bench")).unwrap().header.id;
-            sessions.append(id, &[clock.input(message("go"))], &mut clock.moment()).unwrap();
+            sessions.append(id, &[clock.input(message("go"))], &mut clock.seed()).unwrap();
             id
         })
         .collect();
@@ -47,9 +41,9 @@ fn drain(url: &str, workers: u64) -> f64 {
             scope.spawn(move || {
                 let (mut sessions, mut clock) = (open(url), Clock::new((workers << 20) + number + 1));
                 let me = worker(&number.to_string());
-                while let Some(claimed) = sessions.claim(Pick::Due, &me, &mut clock.moment()).unwrap() {
-                    sessions.context(&claimed.lease, &Window::default()).unwrap();
-                    sessions.commit(&claimed.lease, &sleeps(), &mut clock.moment()).unwrap();
+                while let Some(claimed) = sessions.claim(ClaimTarget::Due, &me, &mut clock.seed()).unwrap() {
+                    sessions.context(&claimed.lease, &ContextWindow::default()).unwrap();
+                    sessions.commit(&claimed.lease, &sleeps(), &mut clock.seed()).unwrap();
                     done.lock().unwrap().push(claimed.lease.session);
                 }
             });
@@ -65,5 +59,5 @@ fn drain(url: &str, workers: u64) -> f64 {
 }
 
 fn open(url: &str) -> Sessions {
-    Sessions::new(Box::new(PostgresStore::connect(url).unwrap()), Limits::default())
+    Sessions::new(Box::new(PostgresStore::connect(url).unwrap()), SessionLimits::default())
 }

@@ -4,16 +4,13 @@
 use std::fs;
 
 use serde_json::json;
-use session::context::{Context, Window};
-use session::event::Payload;
-use session::id::SessionId;
-use session::lease::{Lease, Pick};
-use session::limits::Limits;
-use session::sessions::Sessions;
-use session::store::sqlite::SqliteStore;
 
 use crate::fixture::{Clock, Directory, message, sleeps, worker};
 use crate::{in_turns, line, median, microseconds};
+use session::{
+    ClaimTarget, ContextSource, ContextWindow, Lease, Payload, SessionId, SessionLimits, Sessions,
+    SqliteStore,
+};
 
 const ROUNDS: usize = 101;
 
@@ -52,35 +49,36 @@ impl Bench {
                 return;
             }
             let inputs: Vec<_> = (0..left.min(64)).map(|_| self.clock.input(message(&text))).collect();
-            self.sessions.append(self.id, &inputs, &mut self.clock.moment()).unwrap();
+            self.sessions.append(self.id, &inputs, &mut self.clock.seed()).unwrap();
             let lease = self.claim();
             let reports = vec![used.clone(); left.saturating_sub(70).min(5_000)];
-            self.sessions.report(&lease, &reports, &mut self.clock.moment()).unwrap();
+            self.sessions.report(&lease, &reports, &mut self.clock.seed()).unwrap();
             self.commit(&lease);
         }
     }
 
     fn send(&mut self) {
         let input = [self.clock.input(message("go on"))];
-        self.sessions.append(self.id, &input, &mut self.clock.moment()).unwrap();
+        self.sessions.append(self.id, &input, &mut self.clock.seed()).unwrap();
     }
 
     fn claim(&mut self) -> Lease {
-        let claimed = self.sessions.claim(Pick::Due, &worker("bench"), &mut self.clock.moment()).unwrap();
+        let claimed =
+            self.sessions.claim(ClaimTarget::Due, &worker("bench"), &mut self.clock.seed()).unwrap();
         claimed.expect("the session is due").lease
     }
 
     fn commit(&mut self, lease: &Lease) {
-        self.sessions.commit(lease, &sleeps(), &mut self.clock.moment()).unwrap();
+        self.sessions.commit(lease, &sleeps(), &mut self.clock.seed()).unwrap();
     }
 
     /// From a message that waits to everything a prompt is made of: the claim is durable, too.
-    fn wake(&mut self) -> (f64, Context) {
+    fn wake(&mut self) -> (f64, ContextSource) {
         self.send();
         let mut found = None;
         let time = microseconds(|| {
             let lease = self.claim();
-            found = Some((self.sessions.context(&lease, &Window::default()).unwrap(), lease));
+            found = Some((self.sessions.context(&lease, &ContextWindow::default()).unwrap(), lease));
         });
         let (context, lease) = found.unwrap();
         self.commit(&lease);
@@ -94,7 +92,7 @@ impl Bench {
         let mut cold = open(&self.directory);
         cold.session(self.id).unwrap();
         let before = bytes_read();
-        let context = cold.context(&lease, &Window::default()).unwrap();
+        let context = cold.context(&lease, &ContextWindow::default()).unwrap();
         let pages = (bytes_read() - before) / 4_096;
         self.commit(&lease);
         (pages as f64, rows(&context) as f64)
@@ -102,11 +100,12 @@ impl Bench {
 }
 
 fn open(directory: &Directory) -> Sessions {
-    Sessions::new(Box::new(SqliteStore::open(&directory.database()).unwrap()), Limits::default())
+    Sessions::new(Box::new(SqliteStore::open(&directory.database()).unwrap()), SessionLimits::default())
 }
 
-fn rows(context: &Context) -> usize {
-    let Context { inputs, history, work, questions, outcome, last_message, memory, learnings, .. } = context;
+fn rows(context: &ContextSource) -> usize {
+    let ContextSource { inputs, history, work, questions, outcome, last_message, memory, learnings, .. } =
+        context;
     let single = usize::from(outcome.is_some()) + usize::from(last_message.is_some());
     1 + inputs.len() + history.len() + work.len() + questions.len() + single + memory.len() + learnings.len()
 }
@@ -141,13 +140,13 @@ pub(crate) fn run() {
     line("wake-to-prompt-10", median(ten), median(full));
 }
 
-fn load(bench: &mut Bench) -> session::store::Session {
+fn load(bench: &mut Bench) -> session::Session {
     bench.sessions.session(bench.id).unwrap()
 }
 
 fn drain(bench: &mut Bench) {
     while let Some(claimed) =
-        bench.sessions.claim(Pick::Due, &worker("bench"), &mut bench.clock.moment()).unwrap()
+        bench.sessions.claim(ClaimTarget::Due, &worker("bench"), &mut bench.clock.seed()).unwrap()
     {
         bench.commit(&claimed.lease);
     }
@@ -168,15 +167,15 @@ pub(crate) fn run_siblings() {
     let mut among = Bench::new(200);
     for _ in 0..10_000 {
         let id = among.sessions.create(&among.clock.header("bench")).unwrap().header.id;
-        let wake = session::event::QueuedWake {
-            id: session::id::WakeId::draw(&mut among.clock.moment()),
+        let wake = session::QueuedWake {
+            id: session::WakeId::generate(&mut among.clock.seed()),
             due_ms: among.clock.now().plus_ms(86_400_000),
             reason: "tomorrow".to_owned(),
             note: None,
             dedupe_key: None,
-            priority: session::status::Priority::Normal,
+            priority: session::WakePriority::Normal,
         };
-        among.sessions.queue_wake(id, &wake, &mut among.clock.moment()).unwrap();
+        among.sessions.queue_wake(id, &wake, &mut among.clock.seed()).unwrap();
     }
     wakes("siblings-10000-wake-to-prompt", &mut among, &mut alone);
     let (ours, peer) = in_turns(ROUNDS, || among.send(), || alone.send());

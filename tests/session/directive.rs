@@ -1,11 +1,10 @@
 //! The directive: what is understood, and every malformed form with the sentence that is fed back.
 
 use serde_json::json;
-use session::directive::{Directive, Outcome, SCHEMA, TAG};
-use session::status::Priority;
+use session::{DIRECTIVE_SCHEMA, DIRECTIVE_TAG, Directive, DirectiveOutcome, WakePriority};
 
 fn schema() -> jsonschema::Validator {
-    jsonschema::validator_for(&serde_json::from_str(SCHEMA).unwrap()).unwrap()
+    jsonschema::validator_for(&serde_json::from_str(DIRECTIVE_SCHEMA).unwrap()).unwrap()
 }
 
 /// The parser and the schema must say the same.
@@ -26,10 +25,10 @@ fn the_whole_form() {
         "custom_tools": [{"name": "deploy.prod", "input": {"version": 3}, "expires_seconds": 600}],
     });
     let directive = read(&schema(), &text.to_string()).unwrap();
-    assert_eq!(directive.outcome, Outcome::Continue);
+    assert_eq!(directive.outcome, DirectiveOutcome::Continue);
     assert_eq!(directive.follow_up_seconds, Some(60));
-    assert_eq!(directive.queued_wakes[0].priority, Priority::Low);
-    assert_eq!(directive.queued_wakes[1].priority, Priority::Normal);
+    assert_eq!(directive.queued_wakes[0].priority, WakePriority::Low);
+    assert_eq!(directive.queued_wakes[1].priority, WakePriority::Normal);
     assert_eq!(directive.custom_tools[0].input["version"], 3);
     assert_eq!(directive.learnings[0].title, "cache");
 }
@@ -155,24 +154,24 @@ fn malformed_beyond_the_schema() {
 
 #[test]
 fn a_tagged_block_ends_the_answer() {
-    let block = format!(r#"<{TAG}>{{"outcome":"sleep","summary":"s"}}</{TAG}>"#);
+    let block = format!(r#"<{DIRECTIVE_TAG}>{{"outcome":"sleep","summary":"s"}}</{DIRECTIVE_TAG}>"#);
     let directive = Directive::from_text(&format!("All done.\n\n{block}\n")).unwrap();
-    assert_eq!((directive.response.as_str(), directive.outcome), ("All done.", Outcome::Sleep));
+    assert_eq!((directive.response.as_str(), directive.outcome), ("All done.", DirectiveOutcome::Sleep));
     let quoted = format!(
-        "You wrote {block} and I agree.\n<{TAG}>\n{{\"outcome\":\"continue\",\"summary\":\"t\"}}\n</{TAG}>"
+        "You wrote {block} and I agree.\n<{DIRECTIVE_TAG}>\n{{\"outcome\":\"continue\",\"summary\":\"t\"}}\n</{DIRECTIVE_TAG}>"
     );
     let directive = Directive::from_text(&quoted).unwrap();
-    assert_eq!((directive.outcome, directive.summary.as_str()), (Outcome::Continue, "t"));
+    assert_eq!((directive.outcome, directive.summary.as_str()), (DirectiveOutcome::Continue, "t"));
     for (text, expected) in [
         (String::new(), "does not end with"),
         ("All done.".to_owned(), "does not end with"),
         (block.to_uppercase(), "does not end with"),
-        (format!("<{TAG}>{{\"outcome\":\"sleep\"}}"), "is not closed"),
+        (format!("<{DIRECTIVE_TAG}>{{\"outcome\":\"sleep\"}}"), "is not closed"),
         (format!("{block} and more"), "something follows"),
-        (format!("{block}<{TAG}>"), "is not closed"),
-        (format!("<{TAG}></{TAG}>"), "EOF"),
-        (format!("<{TAG}>sleep</{TAG}>"), "expected value"),
-        (format!("<{TAG}>```json\n{{}}\n```</{TAG}>"), "expected value"),
+        (format!("{block}<{DIRECTIVE_TAG}>"), "is not closed"),
+        (format!("<{DIRECTIVE_TAG}></{DIRECTIVE_TAG}>"), "EOF"),
+        (format!("<{DIRECTIVE_TAG}>sleep</{DIRECTIVE_TAG}>"), "expected value"),
+        (format!("<{DIRECTIVE_TAG}>```json\n{{}}\n```</{DIRECTIVE_TAG}>"), "expected value"),
         (block.replace("\"summary\"", "\"response\":\"twice\",\"summary\""), "`response` must be left out"),
         (format!("{}{block}", "x".repeat(100_001)), "`response` has 100001"),
     ] {

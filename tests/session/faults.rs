@@ -7,18 +7,12 @@ use std::sync::Barrier;
 use std::{env, fs, thread};
 
 use rusqlite::Connection;
-use session::id::SessionId;
-use session::lease::Pick;
-use session::limits::Limits;
-use session::sequence::Seq;
-use session::sessions::Sessions;
-use session::store::sqlite::SqliteStore;
-use session::store::{Error, StoreError};
 
 use crate::fixture::{Clock, Directory, message, skip, sleeps, worker};
+use session::{ClaimTarget, Seq, SessionError, SessionId, SessionLimits, Sessions, SqliteStore, StoreError};
 
 fn open(directory: &Directory) -> Sessions {
-    Sessions::new(Box::new(SqliteStore::open(&directory.database()).unwrap()), Limits::default())
+    Sessions::new(Box::new(SqliteStore::open(&directory.database()).unwrap()), SessionLimits::default())
 }
 
 /// A store with one session that had three wakes.
@@ -27,9 +21,9 @@ fn furnished(directory: &Directory) -> (Sessions, Clock, SessionId) {
     let id = sessions.create(&clock.header("triage")).unwrap().header.id;
     for number in 0..3 {
         let input = [clock.input(message(&format!("message {number}")))];
-        sessions.append(id, &input, &mut clock.moment()).unwrap();
-        let lease = sessions.claim(Pick::Due, &worker("a"), &mut clock.moment()).unwrap().unwrap().lease;
-        sessions.commit(&lease, &sleeps(), &mut clock.moment()).unwrap();
+        sessions.append(id, &input, &mut clock.seed()).unwrap();
+        let lease = sessions.claim(ClaimTarget::Due, &worker("a"), &mut clock.seed()).unwrap().unwrap().lease;
+        sessions.commit(&lease, &sleeps(), &mut clock.seed()).unwrap();
     }
     (sessions, clock, id)
 }
@@ -47,7 +41,7 @@ fn damage_is_noticed_and_never_read() {
         let (mut sessions, _, id) = furnished(&directory);
         Connection::open(directory.database()).unwrap().execute(sql, []).unwrap();
         let read = sessions.events(id, Seq(0), 100);
-        assert!(matches!(read, Err(Error::Store(StoreError::Corrupt { .. }))), "{what}: {read:?}");
+        assert!(matches!(read, Err(SessionError::Store(StoreError::Corrupt { .. }))), "{what}: {read:?}");
     }
     for (what, sql) in [
         ("a state", "UPDATE sessions SET state = '{}'"),
@@ -58,9 +52,12 @@ fn damage_is_noticed_and_never_read() {
         let (mut sessions, mut clock, id) = furnished(&directory);
         Connection::open(directory.database()).unwrap().execute(sql, []).unwrap();
         let read = sessions.session(id);
-        assert!(matches!(read, Err(Error::Store(StoreError::Corrupt { .. }))), "{what}: {read:?}");
-        let appended = sessions.append(id, &[clock.input(message("more"))], &mut clock.moment());
-        assert!(matches!(appended, Err(Error::Store(StoreError::Corrupt { .. }))), "{what}: {appended:?}");
+        assert!(matches!(read, Err(SessionError::Store(StoreError::Corrupt { .. }))), "{what}: {read:?}");
+        let appended = sessions.append(id, &[clock.input(message("more"))], &mut clock.seed());
+        assert!(
+            matches!(appended, Err(SessionError::Store(StoreError::Corrupt { .. }))),
+            "{what}: {appended:?}"
+        );
     }
 }
 
@@ -74,15 +71,15 @@ fn no_room_loses_nothing_and_passes() {
     let store = SqliteStore::open(&directory.database()).unwrap();
     let pages: i64 = store.connection().query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
     store.connection().execute_batch(&format!("PRAGMA max_page_count = {}", pages + 2)).unwrap();
-    let mut sessions = Sessions::new(Box::new(store), Limits::default());
+    let mut sessions = Sessions::new(Box::new(store), SessionLimits::default());
     let long = clock.input(message(&"x".repeat(100_000)));
-    let refused = sessions.append(id, std::slice::from_ref(&long), &mut clock.moment());
-    assert!(matches!(refused, Err(Error::Store(StoreError::Full { .. }))), "{refused:?}");
+    let refused = sessions.append(id, std::slice::from_ref(&long), &mut clock.seed());
+    assert!(matches!(refused, Err(SessionError::Store(StoreError::Full { .. }))), "{refused:?}");
     assert_eq!(sessions.session(id).unwrap().state.head, head);
     assert_eq!(sessions.events(id, Seq(0), 100).unwrap().len() as u64, head.0);
-    sessions.append(id, &[clock.input(message("short"))], &mut clock.moment()).unwrap();
+    sessions.append(id, &[clock.input(message("short"))], &mut clock.seed()).unwrap();
     drop(sessions);
-    open(&directory).append(id, &[long], &mut clock.moment()).unwrap();
+    open(&directory).append(id, &[long], &mut clock.seed()).unwrap();
 }
 
 /// Tells the test below which directory is its small disk.
@@ -119,33 +116,35 @@ fn on_a_small_disk() {
     let ballast = place.join("ballast");
     fs::write(&ballast, vec![0; 300 << 10]).unwrap();
     let store = SqliteStore::open(&place.join("sessions.db")).unwrap();
-    let (mut sessions, mut clock) = (Sessions::new(Box::new(store), Limits::default()), Clock::new(4));
+    let (mut sessions, mut clock) = (Sessions::new(Box::new(store), SessionLimits::default()), Clock::new(4));
     let id = sessions.create(&clock.header("triage")).unwrap().header.id;
-    sessions.append(id, &[clock.input(message("before"))], &mut clock.moment()).unwrap();
-    let lease = sessions.claim(Pick::Due, &worker("a"), &mut clock.moment()).unwrap().unwrap().lease;
+    sessions.append(id, &[clock.input(message("before"))], &mut clock.seed()).unwrap();
+    let lease = sessions.claim(ClaimTarget::Due, &worker("a"), &mut clock.seed()).unwrap().unwrap().lease;
     let mut acknowledged = Vec::new();
     let refused = loop {
         let input = clock.input(message(&"x".repeat(20_000)));
-        match sessions.append(id, std::slice::from_ref(&input), &mut clock.moment()) {
+        match sessions.append(id, std::slice::from_ref(&input), &mut clock.seed()) {
             Ok(places) => acknowledged.push((places[0], input.id)),
             Err(error) => break error,
         }
         assert!(acknowledged.len() < 100, "two megabytes do not fit");
     };
-    assert!(matches!(refused, Error::Store(StoreError::Full { .. })), "{refused}");
-    let commit = sessions.commit(&lease, &sleeps(), &mut clock.moment());
-    assert!(matches!(commit, Err(Error::Store(StoreError::Full { .. }))), "{commit:?}");
+    assert!(matches!(refused, SessionError::Store(StoreError::Full { .. })), "{refused}");
+    let commit = sessions.commit(&lease, &sleeps(), &mut clock.seed());
+    assert!(matches!(commit, Err(SessionError::Store(StoreError::Full { .. }))), "{commit:?}");
     // Whoever opens it now, as after a crash, finds all of it and no more.
     drop(sessions);
-    let mut sessions =
-        Sessions::new(Box::new(SqliteStore::open(&place.join("sessions.db")).unwrap()), Limits::default());
+    let mut sessions = Sessions::new(
+        Box::new(SqliteStore::open(&place.join("sessions.db")).unwrap()),
+        SessionLimits::default(),
+    );
     let events = sessions.events(id, Seq(0), 1_000).unwrap();
     let long = events.iter().skip(1).filter(|event| event.payload.is_input());
     assert_eq!(long.map(|event| (event.seq, event.id)).collect::<Vec<_>>(), acknowledged);
     assert!(acknowledged.len() > 3, "only {} fitted", acknowledged.len());
     fs::remove_file(ballast).unwrap();
-    sessions.commit(&lease, &sleeps(), &mut clock.moment()).unwrap();
-    sessions.append(id, &[clock.input(message("after"))], &mut clock.moment()).unwrap();
+    sessions.commit(&lease, &sleeps(), &mut clock.seed()).unwrap();
+    sessions.append(id, &[clock.input(message("after"))], &mut clock.seed()).unwrap();
 }
 
 /// Power may fail while the write-ahead log is being written: its end is then missing or wrong. Whatever was cut, what is
@@ -171,12 +170,12 @@ fn a_cut_write_leaves_a_whole_log() {
             let mut sessions = open(&directory);
             let Ok(session) = sessions.session(id) else { continue };
             let events = sessions.events(id, Seq(0), 1_000).unwrap();
-            let mut state = session::state::State::default();
+            let mut state = session::SessionState::default();
             events.iter().for_each(|event| state.apply(event).unwrap());
             assert_eq!(state, session.state);
             heads.push(state.head.0);
             let mut clock = Clock::new(5);
-            let place = sessions.append(id, &[clock.input(message("after"))], &mut clock.moment()).unwrap();
+            let place = sessions.append(id, &[clock.input(message("after"))], &mut clock.seed()).unwrap();
             assert_eq!(place, [state.head.next()], "the next event follows the last one that is there");
         }
     }

@@ -1,21 +1,16 @@
 //! What the tests of sessions share: a directory that goes away, a clock that is turned by hand, short words for events.
 
+use session::{
+    Directive, EventId, LeaseTerms, Payload, RequestId, Seq, SessionEvent, SessionHeader, SessionId,
+    SessionInput, SessionUsage, Sha256Digest, TimeSeed, Timestamp, ToolRequestRef, WakeCommit, WakeEnding,
+    WakeId,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
-use session::commit::{Commit, Ending};
-use session::digest::Digest;
-use session::directive::Directive;
-use session::event::{Event, Payload, Question, Usage};
-use session::header::Header;
-use session::id::{EventId, RequestId, SessionId, WakeId};
-use session::ingress::Input;
-use session::lease::Worker;
-use session::moment::{Moment, Timestamp};
-use session::sequence::Seq;
 
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
@@ -70,16 +65,16 @@ impl Clock {
         self.now_ms += milliseconds;
     }
 
-    pub(crate) fn moment(&mut self) -> Moment {
+    pub(crate) fn seed(&mut self) -> TimeSeed {
         self.seed += 1;
         let mut seed = [0; 32];
         seed[..8].copy_from_slice(&self.seed.to_be_bytes());
-        Moment::new(self.now(), seed)
+        TimeSeed::new(self.now(), seed)
     }
 
-    pub(crate) fn header(&mut self, agent: &str) -> Header {
-        Header {
-            id: SessionId::draw(&mut self.moment()),
+    pub(crate) fn header(&mut self, agent: &str) -> SessionHeader {
+        SessionHeader {
+            id: SessionId::generate(&mut self.seed()),
             agent: agent.to_owned(),
             environment: None,
             resources: Vec::new(),
@@ -87,24 +82,24 @@ impl Clock {
         }
     }
 
-    pub(crate) fn input(&mut self, payload: Payload) -> Input {
-        Input { id: EventId::draw(&mut self.moment()), payload }
+    pub(crate) fn input(&mut self, payload: Payload) -> SessionInput {
+        SessionInput { id: EventId::generate(&mut self.seed()), payload }
     }
 
-    pub(crate) fn event(&mut self, seq: Seq, wake_id: Option<WakeId>, payload: Payload) -> Event {
-        Event {
+    pub(crate) fn event(&mut self, seq: Seq, wake_id: Option<WakeId>, payload: Payload) -> SessionEvent {
+        SessionEvent {
             version: 1,
             seq,
-            id: EventId::draw(&mut self.moment()),
+            id: EventId::generate(&mut self.seed()),
             time_ms: self.now(),
             wake_id,
             payload,
         }
     }
 
-    pub(crate) fn question(&mut self, expires_ms: Option<Timestamp>) -> Question {
-        let input_digest = Digest::of_json(&json!({"n": 1}));
-        Question { request_id: RequestId::draw(&mut self.moment()), input_digest, expires_ms }
+    pub(crate) fn question(&mut self, expires_ms: Option<Timestamp>) -> ToolRequestRef {
+        let input_digest = Sha256Digest::of_json(&json!({"n": 1}));
+        ToolRequestRef { request_id: RequestId::generate(&mut self.seed()), input_digest, expires_ms }
     }
 }
 
@@ -116,8 +111,8 @@ pub(crate) fn interrupt() -> Payload {
     Payload::UserInterrupt { note: None }
 }
 
-pub(crate) fn result(question: &Question) -> Payload {
-    let Question { request_id, input_digest, .. } = *question;
+pub(crate) fn result(question: &ToolRequestRef) -> Payload {
+    let ToolRequestRef { request_id, input_digest, .. } = *question;
     Payload::UserCustomToolResult { request_id, input_digest, output: json!("done"), is_error: false }
 }
 
@@ -125,23 +120,25 @@ pub(crate) fn directive(value: &serde_json::Value) -> Directive {
     Directive::from_json(&value.to_string()).unwrap()
 }
 
-pub(crate) fn ending(ending: Ending) -> Commit {
-    Commit {
+pub(crate) fn ending(ending: WakeEnding) -> WakeCommit {
+    WakeCommit {
         reports: Vec::new(),
         ending,
-        usage: Usage::default(),
+        usage: SessionUsage::default(),
         bindings: std::collections::BTreeMap::new(),
         memory: Vec::new(),
     }
 }
 
 /// The commit of a run that did its work and sleeps.
-pub(crate) fn sleeps() -> Commit {
-    ending(Ending::Directive(directive(&json!({"response": "ok", "summary": "did it", "outcome": "sleep"}))))
+pub(crate) fn sleeps() -> WakeCommit {
+    ending(WakeEnding::Directive(directive(
+        &json!({"response": "ok", "summary": "did it", "outcome": "sleep"}),
+    )))
 }
 
-pub(crate) fn worker(owner: &str) -> Worker {
-    Worker { owner: owner.to_owned(), lease_ms: 60_000 }
+pub(crate) fn worker(owner: &str) -> LeaseTerms {
+    LeaseTerms { owner: owner.to_owned(), lease_ms: 60_000 }
 }
 /// Says in the list of skips why a test could not run here.
 pub(crate) fn skip(name: &str, reason: &str) {

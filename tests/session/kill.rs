@@ -12,15 +12,12 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
-use session::commit::{Commit, Ending};
-use session::event::Payload;
-use session::lease::Pick;
-use session::limits::Limits;
-use session::memory::{Author, MemoryFile, MemoryWrite};
-use session::sessions::Sessions;
-use session::store::sqlite::SqliteStore;
 
 use crate::fixture::{Clock, Directory, directive, ending, message, worker};
+use session::{
+    ClaimTarget, MemoryAuthor, MemoryFile, MemoryWrite, Payload, SessionLimits, Sessions, SqliteStore,
+    WakeCommit, WakeEnding,
+};
 
 /// The steps of a write, in their order. The child stops at one of them and waits to be killed.
 const POINTS: &[&str] = &["begin", "decide", "state", "events", "memory", "commit", "committed"];
@@ -190,7 +187,7 @@ pub(crate) fn child() -> bool {
     let Ok(database) = env::var(DATABASE) else { return false };
     let round: i64 = env::var(ROUND).unwrap().parse().unwrap();
     let store = SqliteStore::open(Path::new(&database)).unwrap().with_probe(wait_to_be_killed);
-    let mut sessions = Sessions::new(Box::new(store), Limits::default());
+    let mut sessions = Sessions::new(Box::new(store), SessionLimits::default());
     // The same two sessions in every round, and a clock on which the leases of the round before are over.
     let mut headers = Clock::new(8);
     let ids = [headers.header("a"), headers.header("b")].map(|h| sessions.create(&h).unwrap().header.id);
@@ -200,7 +197,7 @@ pub(crate) fn child() -> bool {
     for number in 0..rounds_of_work {
         for id in ids {
             let input = clock.input(message(&format!("round {round} number {number}")));
-            let places = sessions.append(id, std::slice::from_ref(&input), &mut clock.moment()).unwrap();
+            let places = sessions.append(id, std::slice::from_ref(&input), &mut clock.seed()).unwrap();
             tell_parent(&format!("appended {} {}", input.id.to_string().replace('-', ""), places[0].0));
         }
         work(&mut sessions, &mut clock);
@@ -211,18 +208,18 @@ pub(crate) fn child() -> bool {
 
 /// One wake with everything in it. Gives whether there was one.
 fn work(sessions: &mut Sessions, clock: &mut Clock) -> bool {
-    let Some(claimed) = sessions.claim(Pick::Due, &worker("child"), &mut clock.moment()).unwrap() else {
+    let Some(claimed) = sessions.claim(ClaimTarget::Due, &worker("child"), &mut clock.seed()).unwrap() else {
         return false;
     };
     let attached = Payload::RunAttached { run_id: "run".to_owned(), digest: None };
-    sessions.report(&claimed.lease, &[attached], &mut clock.moment()).unwrap();
+    sessions.report(&claimed.lease, &[attached], &mut clock.seed()).unwrap();
     sessions.renew(&claimed.lease, &worker("child"), clock.now()).unwrap();
     let says = json!({"response": "ok", "summary": "s", "outcome": "sleep",
                       "learnings": [{"kind": "lesson", "title": clock.now_ms.to_string(), "detail": "d"}]});
     let content = format!("after token {}", claimed.lease.token);
     let file = MemoryFile { name: "working-buffer.md".to_owned(), content };
-    let memory = vec![MemoryWrite { author: Author::Agent, file }];
-    let commit = Commit { memory, ..ending(Ending::Directive(directive(&says))) };
-    sessions.commit(&claimed.lease, &commit, &mut clock.moment()).unwrap();
+    let memory = vec![MemoryWrite { author: MemoryAuthor::Agent, file }];
+    let commit = WakeCommit { memory, ..ending(WakeEnding::Directive(directive(&says))) };
+    sessions.commit(&claimed.lease, &commit, &mut clock.seed()).unwrap();
     true
 }

@@ -1,33 +1,31 @@
 //! The status machine: every event in every state, and what may follow what.
 
 use serde_json::json;
-use session::digest::Digest;
-use session::event::{CompletedSpan, Decision, Payload, Question, StartedSpan, WakeEnd, WakeStart};
-use session::id::{SpanId, WakeId};
-use session::sequence::SeqSet;
-use session::state::State;
-use session::status::{ErrorClass, SpanResult, Status, StopReason};
 
 use crate::fixture::{Clock, interrupt, message, result};
+use session::{
+    ApprovalDecision, CompletedSpan, ErrorClass, Payload, SeqSet, SessionState, SessionStatus, Sha256Digest,
+    SpanId, SpanResult, StartedSpan, StopReason, ToolRequestRef, WakeEnd, WakeId, WakeStart,
+};
 
 /// A session in the making: a state, and what later events must name.
 struct Bench {
     clock: Clock,
-    state: State,
+    state: SessionState,
     wake: WakeId,
-    tool: Question,
-    confirmation: Question,
+    tool: ToolRequestRef,
+    confirmation: ToolRequestRef,
 }
 
 impl Bench {
     fn new() -> Self {
         let mut clock = Clock::new(1);
         let (tool, confirmation) = (clock.question(None), clock.question(None));
-        let wake = WakeId::draw(&mut clock.moment());
-        Self { clock, state: State::default(), wake, tool, confirmation }
+        let wake = WakeId::generate(&mut clock.seed());
+        Self { clock, state: SessionState::default(), wake, tool, confirmation }
     }
 
-    fn apply(&mut self, payload: Payload) -> Result<Status, &'static str> {
+    fn apply(&mut self, payload: Payload) -> Result<SessionStatus, &'static str> {
         let from_wake = !payload.is_input();
         let event = self.clock.event(self.state.head.next(), from_wake.then_some(self.wake), payload);
         self.state.apply(&event).map_err(|illegal| illegal.why)?;
@@ -73,8 +71,13 @@ impl Bench {
     }
 
     fn confirms(&self) -> Payload {
-        let Question { request_id, input_digest, .. } = self.confirmation;
-        Payload::UserToolConfirmation { request_id, input_digest, decision: Decision::Allow, note: None }
+        let ToolRequestRef { request_id, input_digest, .. } = self.confirmation;
+        Payload::UserToolConfirmation {
+            request_id,
+            input_digest,
+            decision: ApprovalDecision::Allow,
+            note: None,
+        }
     }
 
     /// The session in one of the states of the table.
@@ -96,7 +99,7 @@ impl Bench {
             "wants_tool" => bench.pause(Self::asks),
             "wants_confirmation" => bench.pause(Self::asks_to_confirm),
             "terminated" => {
-                bench.apply(status_changed(Status::Terminated)).unwrap();
+                bench.apply(status_changed(SessionStatus::Terminated)).unwrap();
             }
             _ => unreachable!(),
         }
@@ -117,13 +120,13 @@ impl Bench {
     }
 }
 
-fn status_changed(to: Status) -> Payload {
+fn status_changed(to: SessionStatus) -> Payload {
     let (reason, blocking, queued) = (String::new(), Vec::new(), Vec::new());
-    Payload::SessionStatusChanged { from: Status::Idle, to, reason, blocking, queued }
+    Payload::SessionStatusChanged { from: SessionStatus::Idle, to, reason, blocking, queued }
 }
 
 fn payload(bench: &mut Bench, name: &str) -> Payload {
-    let span_id = SpanId::draw(&mut bench.clock.moment());
+    let span_id = SpanId::generate(&mut bench.clock.seed());
     let text = String::new;
     match name {
         "user.message" => message("hi"),
@@ -143,9 +146,9 @@ fn payload(bench: &mut Bench, name: &str) -> Payload {
             Payload::AgentCustomToolUse { tool: text(), input, question }
         }
         "agent.directive_error" => Payload::AgentDirectiveError { error: text(), excerpt: text() },
-        "status_changed to rescheduling" => status_changed(Status::Rescheduling),
-        "status_changed to running" => status_changed(Status::Running),
-        "status_changed to terminated" => status_changed(Status::Terminated),
+        "status_changed to rescheduling" => status_changed(SessionStatus::Rescheduling),
+        "status_changed to running" => status_changed(SessionStatus::Running),
+        "status_changed to terminated" => status_changed(SessionStatus::Terminated),
         "session.status_idle" => Payload::SessionStatusIdle { reason: StopReason::EndTurn },
         "session.error" => {
             let class = ErrorClass::Transient;
@@ -198,7 +201,7 @@ fn every_event_in_every_state() {
             let mut bench = Bench::at(state);
             let before = bench.state.clone();
             let event = payload(&mut bench, row[0]);
-            let got = bench.apply(event).map_or("-", Status::word);
+            let got = bench.apply(event).map_or("-", SessionStatus::word);
             assert_eq!(got, *expected, "{} in {state}", row[0]);
             if got == "-" {
                 assert_eq!(bench.state, before, "a refused {} changed {state}", row[0]);
@@ -214,7 +217,7 @@ fn sequence_numbers_are_dense() {
     let mut bench = Bench::new();
     bench.apply(message("one")).unwrap();
     for wrong in [0, 1, 3] {
-        let event = bench.clock.event(session::sequence::Seq(wrong), None, message("two"));
+        let event = bench.clock.event(session::Seq(wrong), None, message("two"));
         assert!(bench.state.apply(&event).is_err(), "{wrong}");
     }
 }
@@ -225,7 +228,11 @@ fn what_a_wake_is_given_stays_pending_until_it_is_consumed() {
     bench.run(&[message("later")]);
     assert_eq!(bench.state.pending.len(), 2);
     let status = bench.apply(bench.ends(SpanResult::Success, bench.consumes_all())).unwrap();
-    assert_eq!(status, Status::Rescheduling, "the message that came meanwhile waits for the next wake");
+    assert_eq!(
+        status,
+        SessionStatus::Rescheduling,
+        "the message that came meanwhile waits for the next wake"
+    );
     assert_eq!(bench.state.pending.len(), 1);
 }
 
@@ -245,7 +252,7 @@ fn another_attempt_has_the_same_id_and_inputs_and_a_higher_token() {
         ("its token is not higher than the last one", |start| start.token -= 1),
         ("its attempt is miscounted", |start| start.attempt = 1),
         ("its inputs are not pending", |start| {
-            start.inputs = [session::sequence::Seq(99)].into_iter().collect();
+            start.inputs = [session::Seq(99)].into_iter().collect();
         }),
     ];
     for (why, change) in wrong {
@@ -254,19 +261,19 @@ fn another_attempt_has_the_same_id_and_inputs_and_a_higher_token() {
         let (name, span) = (name.clone(), StartedSpan::Wake(start));
         assert_eq!(bench.apply(Payload::SpanStarted { span_id, parent_id, name, span }), Err(why));
     }
-    let other = SpanId::draw(&mut bench.clock.moment());
+    let other = SpanId::generate(&mut bench.clock.seed());
     let span = StartedSpan::Wake(start);
     let start_of =
         |span_id| Payload::SpanStarted { span_id, parent_id, name: name.clone(), span: span.clone() };
     assert_eq!(bench.apply(start_of(other)), Err("another wake must be tried again first"));
-    assert_eq!(bench.apply(start_of(span_id)), Ok(Status::Running));
+    assert_eq!(bench.apply(start_of(span_id)), Ok(SessionStatus::Running));
 }
 
 #[test]
 fn an_interrupt_drops_the_attempt_that_waits_and_its_inputs_but_no_later_message() {
     let mut bench = Bench::at("retrying");
     bench.apply(message("later")).unwrap();
-    assert_eq!(bench.apply(interrupt()), Ok(Status::Rescheduling));
+    assert_eq!(bench.apply(interrupt()), Ok(SessionStatus::Rescheduling));
     assert_eq!(bench.state.pending.len(), 1);
     assert!(bench.state.wake.is_none());
 }
@@ -277,12 +284,12 @@ fn several_questions_at_once_each_answered_once() {
     let (first, second) = (bench.asks(), bench.asks_to_confirm());
     bench.run(&[first, second]);
     bench.apply(bench.ends(SpanResult::Blocked, bench.consumes_all())).unwrap();
-    assert_eq!(bench.apply(result(&bench.tool)), Ok(Status::RequiresAction));
+    assert_eq!(bench.apply(result(&bench.tool)), Ok(SessionStatus::RequiresAction));
     assert_eq!(bench.apply(result(&bench.tool)), Err("the question was answered before"));
     let confirmation = bench.confirms();
-    assert_eq!(bench.apply(confirmation), Ok(Status::Rescheduling));
+    assert_eq!(bench.apply(confirmation), Ok(SessionStatus::Rescheduling));
     bench.run(&[]);
-    assert_eq!(bench.apply(bench.ends(SpanResult::Success, bench.consumes_all())), Ok(Status::Idle));
+    assert_eq!(bench.apply(bench.ends(SpanResult::Success, bench.consumes_all())), Ok(SessionStatus::Idle));
     assert!(bench.state.requests.is_empty());
 }
 
@@ -290,7 +297,7 @@ fn several_questions_at_once_each_answered_once() {
 fn a_question_is_bound_to_its_input() {
     let mut bench = Bench::new();
     bench.run(&[]);
-    let question = Question { input_digest: Digest::of(b"other"), ..bench.tool.clone() };
+    let question = ToolRequestRef { input_digest: Sha256Digest::of(b"other"), ..bench.tool.clone() };
     let payload = Payload::AgentCustomToolUse { tool: "deploy".to_owned(), input: json!({"n": 1}), question };
     assert_eq!(bench.apply(payload), Err("the digest is of another input"));
 }
@@ -300,9 +307,9 @@ fn events_read_back_and_the_set_is_closed() {
     let mut bench = Bench::new();
     for name in TABLE.trim().lines().skip(1).map(|line| line.split('|').next().unwrap().trim()) {
         let payload = payload(&mut bench, name);
-        let event = bench.clock.event(session::sequence::Seq(7), None, payload);
+        let event = bench.clock.event(session::Seq(7), None, payload);
         let text = serde_json::to_string(&event).unwrap();
-        assert_eq!(serde_json::from_str::<session::event::Event>(&text).unwrap(), event, "{name}");
+        assert_eq!(serde_json::from_str::<session::SessionEvent>(&text).unwrap(), event, "{name}");
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value["type"], event.payload.kind());
     }

@@ -5,23 +5,22 @@ mod command;
 mod player;
 mod reference;
 
-use session::limits::Limits;
-
 use self::player::Player;
 use crate::suite::{Place, on_postgres_with, on_sqlite_with};
+use session::SessionLimits;
 
 const COMMANDS_PER_HISTORY: usize = 40;
 
 /// Small bounds, so that short histories reach all of them.
-fn limits() -> Limits {
-    Limits {
+fn limits() -> SessionLimits {
+    SessionLimits {
         pending_inputs: 6,
         inputs_per_wake: 3,
         queued_wakes: 3,
         open_requests: 3,
         continues: 2,
         attempts: 3,
-        ..Limits::default()
+        ..SessionLimits::default()
     }
 }
 

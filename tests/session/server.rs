@@ -8,19 +8,15 @@ use std::time::{Duration, Instant};
 use std::{env, thread};
 
 use postgres::{Client, NoTls};
-use session::id::SessionId;
-use session::lease::Pick;
-use session::limits::Limits;
-use session::sequence::Seq;
-use session::sessions::Sessions;
-use session::store::postgres::PostgresStore;
-use session::store::{Error, StoreError};
 
 use crate::cluster::{self, Cluster, Durability};
 use crate::fixture::{Clock, message, skip, sleeps, worker};
+use session::{
+    ClaimTarget, PostgresStore, Seq, SessionError, SessionId, SessionLimits, Sessions, StoreError,
+};
 
 fn open(url: &str) -> Sessions {
-    Sessions::new(Box::new(PostgresStore::connect(url).unwrap()), Limits::default())
+    Sessions::new(Box::new(PostgresStore::connect(url).unwrap()), SessionLimits::default())
 }
 
 fn create(sessions: &mut Sessions, clock: &mut Clock) -> SessionId {
@@ -37,18 +33,18 @@ fn the_server_crashes_and_comes_back() {
     let (mut sessions, mut clock) = (open(&url), Clock::new(6));
     let id = create(&mut sessions, &mut clock);
     let first = clock.input(message("before"));
-    sessions.append(id, std::slice::from_ref(&first), &mut clock.moment()).unwrap();
-    let lease = sessions.claim(Pick::Due, &worker("a"), &mut clock.moment()).unwrap().unwrap().lease;
+    sessions.append(id, std::slice::from_ref(&first), &mut clock.seed()).unwrap();
+    let lease = sessions.claim(ClaimTarget::Due, &worker("a"), &mut clock.seed()).unwrap().unwrap().lease;
     cluster.crash();
     let second = clock.input(message("meanwhile"));
     for _ in 0..2 {
-        let failed = sessions.append(id, std::slice::from_ref(&second), &mut clock.moment());
-        assert!(matches!(failed, Err(Error::Store(StoreError::Unavailable { .. }))), "{failed:?}");
+        let failed = sessions.append(id, std::slice::from_ref(&second), &mut clock.seed());
+        assert!(matches!(failed, Err(SessionError::Store(StoreError::Unavailable { .. }))), "{failed:?}");
     }
     cluster.start_again();
-    assert_eq!(sessions.append(id, &[first], &mut clock.moment()).unwrap(), [Seq(1)]);
-    sessions.append(id, &[second], &mut clock.moment()).unwrap();
-    let state = sessions.commit(&lease, &sleeps(), &mut clock.moment()).unwrap();
+    assert_eq!(sessions.append(id, &[first], &mut clock.seed()).unwrap(), [Seq(1)]);
+    sessions.append(id, &[second], &mut clock.seed()).unwrap();
+    let state = sessions.commit(&lease, &sleeps(), &mut clock.seed()).unwrap();
     assert_eq!(state.pending.len(), 1, "the lease outlived the server");
     let events = sessions.events(id, Seq(0), 100).unwrap();
     assert_eq!(events.iter().filter(|event| event.payload.is_input()).count(), 2);
@@ -94,7 +90,7 @@ fn those_who_wait_are_told_at_once() {
         heard.recv().unwrap();
         thread::sleep(Duration::from_millis(200));
         let sent = Instant::now();
-        sessions.append(id, &[clock.input(message("now"))], &mut clock.moment()).unwrap();
+        sessions.append(id, &[clock.input(message("now"))], &mut clock.seed()).unwrap();
         let delay = heard.recv().unwrap().duration_since(sent);
         assert!(delay < Duration::from_secs(5), "it took {delay:?}");
     });
@@ -114,10 +110,10 @@ fn damage_in_a_server_is_noticed() {
         let (mut sessions, mut clock) = (open(&url), Clock::new(8));
         let id = create(&mut sessions, &mut clock);
         let inputs = [clock.input(message("hello")), clock.input(message("again"))];
-        sessions.append(id, &inputs, &mut clock.moment()).unwrap();
+        sessions.append(id, &inputs, &mut clock.seed()).unwrap();
         Client::connect(&url, NoTls).unwrap().execute(sql, &[]).unwrap();
         let read = sessions.events(id, Seq(0), 10);
-        assert!(matches!(read, Err(Error::Store(StoreError::Corrupt { .. }))), "{sql}: {read:?}");
+        assert!(matches!(read, Err(SessionError::Store(StoreError::Corrupt { .. }))), "{sql}: {read:?}");
     }
 }
 
@@ -141,10 +137,10 @@ fn the_clock_of_the_server_jumps() {
     };
     let (mut sessions, mut clock) = (open(&cluster.database()), Clock::new(6));
     let id = create(&mut sessions, &mut clock);
-    sessions.append(id, &[clock.input(message("go"))], &mut clock.moment()).unwrap();
+    sessions.append(id, &[clock.input(message("go"))], &mut clock.seed()).unwrap();
     let mut claim = |sessions: &mut Sessions, owner: &str| {
         clock.now_ms = sessions.now().unwrap().0;
-        sessions.claim(Pick::Due, &worker(owner), &mut clock.moment()).unwrap()
+        sessions.claim(ClaimTarget::Due, &worker(owner), &mut clock.seed()).unwrap()
     };
     let first = claim(&mut sessions, "a").unwrap().lease;
     assert!(claim(&mut sessions, "b").is_none(), "it is held");
@@ -157,10 +153,10 @@ fn the_clock_of_the_server_jumps() {
     let third = claim(&mut sessions, "c").unwrap().lease;
     let mut clock = Clock::new(7);
     for stale in [first, second] {
-        let refused = sessions.commit(&stale, &sleeps(), &mut clock.moment());
-        assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+        let refused = sessions.commit(&stale, &sleeps(), &mut clock.seed());
+        assert!(matches!(refused, Err(SessionError::Refused(_))), "{refused:?}");
     }
-    let state = sessions.commit(&third, &sleeps(), &mut clock.moment()).unwrap();
+    let state = sessions.commit(&third, &sleeps(), &mut clock.seed()).unwrap();
     assert!(state.pending.is_empty());
 }
 
@@ -234,11 +230,12 @@ fn writes_until_it_is_killed() {
     clock.pass_ms(i64::try_from(round).unwrap() * 3_600_000);
     loop {
         let input = clock.input(message("word"));
-        let places = sessions.append(id, std::slice::from_ref(&input), &mut clock.moment()).unwrap();
+        let places = sessions.append(id, std::slice::from_ref(&input), &mut clock.seed()).unwrap();
         writeln!(std::io::stdout(), "@@{} {}", input.id, places[0].0).unwrap();
-        if let Some(claimed) = sessions.claim(Pick::Due, &worker("child"), &mut clock.moment()).unwrap() {
+        if let Some(claimed) = sessions.claim(ClaimTarget::Due, &worker("child"), &mut clock.seed()).unwrap()
+        {
             sessions.renew(&claimed.lease, &worker("child"), clock.now()).unwrap();
-            sessions.commit(&claimed.lease, &sleeps(), &mut clock.moment()).unwrap();
+            sessions.commit(&claimed.lease, &sleeps(), &mut clock.seed()).unwrap();
         }
     }
 }

@@ -7,13 +7,9 @@ mod leases;
 mod pauses;
 mod reads;
 
-use session::limits::Limits;
-use session::sessions::Sessions;
-use session::store::postgres::PostgresStore;
-use session::store::sqlite::SqliteStore;
-
 use crate::cluster;
 use crate::fixture::{Clock, Directory, skip};
+use session::{PostgresStore, SessionLimits, Sessions, SqliteStore};
 
 /// A store that several connections share.
 pub(crate) struct Place {
@@ -29,10 +25,10 @@ impl Place {
 type Test = fn(&Place, &mut Sessions, &mut Clock);
 
 pub(crate) fn on_sqlite(test: Test) {
-    on_sqlite_with(Limits::default(), |place| test(place, &mut place.open(), &mut Clock::new(3)));
+    on_sqlite_with(SessionLimits::default(), |place| test(place, &mut place.open(), &mut Clock::new(3)));
 }
 
-pub(crate) fn on_sqlite_with(limits: Limits, test: impl FnOnce(&Place)) {
+pub(crate) fn on_sqlite_with(limits: SessionLimits, test: impl FnOnce(&Place)) {
     let directory = Directory::new();
     let path = directory.database();
     let open = move || Sessions::new(Box::new(SqliteStore::open(&path).unwrap()), limits.clone());
@@ -40,10 +36,12 @@ pub(crate) fn on_sqlite_with(limits: Limits, test: impl FnOnce(&Place)) {
 }
 
 pub(crate) fn on_postgres(name: &str, test: Test) {
-    on_postgres_with(name, Limits::default(), |place| test(place, &mut place.open(), &mut Clock::new(3)));
+    on_postgres_with(name, SessionLimits::default(), |place| {
+        test(place, &mut place.open(), &mut Clock::new(3))
+    });
 }
 
-pub(crate) fn on_postgres_with(name: &str, limits: Limits, test: impl FnOnce(&Place)) {
+pub(crate) fn on_postgres_with(name: &str, limits: SessionLimits, test: impl FnOnce(&Place)) {
     let url = match cluster::shared() {
         Ok(cluster) => cluster.database(),
         Err(reason) => return skip(name, reason),

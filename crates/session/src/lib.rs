@@ -1,34 +1,49 @@
-//! Durable sessions of agents that last: an append-only event log per session, the state it folds to, wakes, leases,
-//! memory and learnings, over a store. The crate knows nothing of runs, harnesses or models; it asks no clock and
-//! no source of randomness; it has no async in its API.
+//! Durable sessions: an append-only event log per session, the state that it folds to, wakes, leases, memory and learnings,
+//! over a store. The crate knows nothing of runs, harnesses or models. It reads no clock and no source of randomness:
+//! callers pass both in. Its API has no async.
 //!
-//! The inside is pure: `fold` says what a log means, `ingress` what may come in, `claim` how a wake begins, `commit` how
-//! it ends, `control` what else may happen. Each drafts events; a store writes a draft in one atomic step.
+//! Four layers, each importing only those before it:
+//! `log` holds the events and the fold that gives them a meaning; `decide` holds the pure decisions over that state;
+//! `store` writes one decision in one atomic step; `api` is what callers use.
 
-pub mod approval;
-pub mod bundle;
-mod claim;
-pub mod commit;
-pub mod context;
-mod control;
-pub mod digest;
-pub mod directive;
-mod draft;
-pub mod event;
-pub mod fold;
-pub mod header;
-pub mod id;
-pub mod ingress;
-pub mod learning;
-pub mod lease;
-pub mod limits;
-pub mod memory;
-pub mod moment;
-pub mod refusal;
-mod retry;
-mod seal;
-pub mod sequence;
-pub mod sessions;
-pub mod state;
-pub mod status;
-pub mod store;
+mod api;
+mod decide;
+mod log;
+mod store;
+
+pub use api::bundle::Attachment;
+pub use api::context::{ContextFit, ContextSource, ContextWindow, fit};
+pub use api::sessions::{PAGE_LIMIT, Sessions};
+pub use api::worker::{ClaimTarget, ClaimedWake, Renewal};
+pub use decide::approval::{Approval, Approvals};
+pub use decide::commit::{FailureClass, WakeCommit, WakeEnding};
+pub use decide::directive::{
+    CustomToolCall, DIRECTIVE_SCHEMA, DIRECTIVE_TAG, Directive, DirectiveError, DirectiveOutcome, WakeRequest,
+};
+pub use decide::ingress::{SessionInput, admit};
+pub use decide::lease::{Lease, LeaseHolder, LeaseTerms};
+pub use decide::limits::SessionLimits;
+pub use decide::refusal::SessionRefusal;
+pub use log::digest::{InvalidDigest, Sha256Digest};
+pub use log::event::{
+    ApprovalDecision, CompletedSpan, EVENT_VERSION, Payload, QueuedWake, SessionEvent, SessionUsage,
+    StartedSpan, ToolRequestRef, WakeEnd, WakeStart,
+};
+pub use log::fold::InvalidTransition;
+pub use log::header::{ResourceAccess, SessionEnvironment, SessionHeader, SessionResource};
+pub use log::id::{EventId, InvalidId, RequestId, SessionId, SpanId, WakeId};
+pub use log::learning::{Learning, LearningKind, StoredLearning};
+pub use log::memory::{
+    CHECKPOINT, MemoryAuthor, MemoryFile, MemoryWrite, SESSION_STATE, WORKING_BUFFER, put_section, section,
+};
+pub use log::seq::{Seq, SeqSet};
+pub use log::state::{
+    CurrentWake, DueTimes, STATE_VERSION, SessionState, ToolRequest, ToolRequestKind, WakePhase,
+};
+pub use log::status::{ErrorClass, SessionStatus, SpanResult, StopReason, WakePriority};
+pub use log::time::{TimeSeed, Timestamp};
+pub use store::postgres::PostgresStore;
+pub use store::sqlite::{SqliteStore, StoreProbe};
+pub use store::{
+    DecideFn, EventClass, FoundSession, Session, SessionChange, SessionError, Store, StoreError, UpdateTarget,
+};

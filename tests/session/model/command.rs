@@ -1,6 +1,6 @@
 //! The commands of random histories, and the small random numbers that choose them.
 
-use session::status::Priority;
+use session::WakePriority;
 
 /// A generator that is the same everywhere (splitmix64).
 pub(crate) struct Random(pub(crate) u64);
@@ -73,7 +73,7 @@ pub(crate) enum Command {
 pub(crate) struct Wish {
     pub(crate) delay_seconds: u64,
     pub(crate) key: Option<usize>,
-    pub(crate) priority: Priority,
+    pub(crate) priority: WakePriority,
 }
 
 #[derive(Debug, Clone)]
@@ -122,6 +122,6 @@ fn wish(random: &mut Random) -> Wish {
     Wish {
         delay_seconds: [1, 5, 60][random.below(3)],
         key: random.chance(50).then(|| random.below(2)),
-        priority: Priority::ALL[random.below(3)],
+        priority: WakePriority::ALL[random.below(3)],
     }
 }

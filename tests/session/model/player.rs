@@ -3,27 +3,22 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use session::commit::{Commit, Ending, Failure};
-use session::digest::Digest;
-use session::event::{CompletedSpan, Payload, QueuedWake};
-use session::id::{EventId, RequestId, SessionId, WakeId};
-use session::ingress::Input;
-use session::lease::{Lease, Pick};
-use session::state::{Phase as StorePhase, State};
-use session::status::{Priority, Status};
-use session::store::{Error, Session};
-use session::{limits::Limits, moment::Timestamp, refusal::Refusal, sequence::Seq, sessions::Sessions};
 
 use super::command::{Command, End, Random, Wish, command};
-use super::reference::{Phase, Reference, Request, Wake};
+use super::reference::{CurrentWake, Reference, ToolRequest, WakePhase};
 use crate::fixture::{Clock, directive, ending, interrupt, message, worker};
 use crate::suite::Place;
+use session::{
+    ClaimTarget, CompletedSpan, EventId, FailureClass, Lease, Payload, QueuedWake, RequestId, Seq, Session,
+    SessionError, SessionId, SessionInput, SessionLimits, SessionRefusal, SessionState, SessionStatus,
+    Sessions, Sha256Digest, Timestamp, WakeCommit, WakeEnding, WakeId, WakePhase as StorePhase, WakePriority,
+};
 
 const LEASE_MS: i64 = 60_000;
 
 pub(crate) struct Player<'a> {
     place: &'a Place,
-    limits: Limits,
+    limits: SessionLimits,
     seed: u64,
     random: Random,
     clock: Clock,
@@ -33,7 +28,7 @@ pub(crate) struct Player<'a> {
     ids: Vec<SessionId>,
     references: Vec<Reference>,
     /// What was said, to say it again.
-    said: Vec<Vec<Input>>,
+    said: Vec<Vec<SessionInput>>,
     /// Where the store put it.
     places: Vec<BTreeMap<Seq, EventId>>,
     played: Vec<Command>,
@@ -47,7 +42,12 @@ enum Answer {
 }
 
 impl<'a> Player<'a> {
-    pub(crate) fn new(place: &'a Place, mut connections: Vec<Sessions>, seed: u64, limits: Limits) -> Self {
+    pub(crate) fn new(
+        place: &'a Place,
+        mut connections: Vec<Sessions>,
+        seed: u64,
+        limits: SessionLimits,
+    ) -> Self {
         let mut clock = Clock::new(seed + 1_000_000);
         let ids = (0..2).map(|_| connections[0].create(&clock.header("model")).unwrap().header.id).collect();
         Self {
@@ -106,9 +106,9 @@ impl<'a> Player<'a> {
         self.connections[0].session(self.ids[number]).unwrap()
     }
 
-    fn append(&mut self, session: usize, input: &Input) -> Answer {
-        let moment = &mut self.clock.moment();
-        let appended = self.connections[0].append(self.ids[session], std::slice::from_ref(input), moment);
+    fn append(&mut self, session: usize, input: &SessionInput) -> Answer {
+        let seed = &mut self.clock.seed();
+        let appended = self.connections[0].append(self.ids[session], std::slice::from_ref(input), seed);
         if let Ok(places) = &appended {
             let known = self.places[session].insert(places[0], input.id);
             assert!(known.is_none_or(|known| known == input.id), "two inputs have one place");
@@ -153,9 +153,10 @@ impl<'a> Player<'a> {
         let open = self.references[session].requests.get(request).cloned();
         let request_id = match &open {
             Some(request) => request.id,
-            None => RequestId::draw(&mut self.clock.moment()),
+            None => RequestId::generate(&mut self.clock.seed()),
         };
-        let input_digest = if forged { Digest::of(b"forged") } else { Digest::of_json(&json!({})) };
+        let input_digest =
+            if forged { Sha256Digest::of(b"forged") } else { Sha256Digest::of_json(&json!({})) };
         let output = json!("done");
         let payload = Payload::UserCustomToolResult { request_id, input_digest, output, is_error: false };
         let input = self.clock.input(payload);
@@ -190,8 +191,7 @@ impl<'a> Player<'a> {
             dedupe_key: wake.key.clone(),
             priority: wake.priority,
         };
-        let got =
-            answer(self.connections[0].queue_wake(self.ids[session], &queued, &mut self.clock.moment()));
+        let got = answer(self.connections[0].queue_wake(self.ids[session], &queued, &mut self.clock.seed()));
         let reference = &mut self.references[session];
         let mut after = reference.clone();
         after.queue(wake);
@@ -206,14 +206,14 @@ impl<'a> Player<'a> {
         self.expect("queue a wake", &got, &expected);
     }
 
-    fn wake(&mut self, wish: Wish) -> Wake {
+    fn wake(&mut self, wish: Wish) -> CurrentWake {
         let due = self.clock.now_ms + i64::try_from(wish.delay_seconds).unwrap() * 1_000;
         let key = wish.key.map(|key| format!("key {key}"));
-        Wake { id: WakeId::draw(&mut self.clock.moment()), due, key, priority: wish.priority }
+        CurrentWake { id: WakeId::generate(&mut self.clock.seed()), due, key, priority: wish.priority }
     }
 
     fn terminate(&mut self, session: usize) {
-        self.connections[0].terminate(self.ids[session], "over", &mut self.clock.moment()).unwrap();
+        self.connections[0].terminate(self.ids[session], "over", &mut self.clock.seed()).unwrap();
         let reference = &mut self.references[session];
         if !reference.terminated {
             reference.terminated = true;
@@ -227,7 +227,7 @@ impl<'a> Player<'a> {
     fn claim(&mut self, worker_number: usize) {
         let now = self.clock.now_ms;
         let claimed = self.connections[worker_number]
-            .claim(Pick::Due, &worker(&worker_number.to_string()), &mut self.clock.moment())
+            .claim(ClaimTarget::Due, &worker(&worker_number.to_string()), &mut self.clock.seed())
             .unwrap();
         let chosen = claimed.as_ref().map(|claimed| self.number(claimed.lease.session));
         loop {
@@ -263,9 +263,9 @@ impl<'a> Player<'a> {
         let now = self.clock.now_ms;
         let worker = worker(&worker_number.to_string());
         let claimed = self.connections[worker_number].claim(
-            Pick::Session(self.ids[session]),
+            ClaimTarget::Session(self.ids[session]),
             &worker,
-            &mut self.clock.moment(),
+            &mut self.clock.seed(),
         );
         let reference = &mut self.references[session];
         let mut after = reference.clone();
@@ -308,7 +308,7 @@ impl<'a> Player<'a> {
                 let renewal = renewed.unwrap();
                 let reference = &mut self.references[number];
                 assert_eq!(renewal.interrupted, reference.interrupts() > 0);
-                let phase = Phase::Running { token: lease.token, until: now.0 + LEASE_MS };
+                let phase = WakePhase::Running { token: lease.token, until: now.0 + LEASE_MS };
                 reference.turn.as_mut().unwrap().phase = phase;
             }
         }
@@ -317,7 +317,7 @@ impl<'a> Player<'a> {
     fn commit(&mut self, worker_number: usize, end: &End) {
         let Some(lease) = self.leases[worker_number].clone() else { return };
         let commit = commit_of(end);
-        let outcome = self.connections[worker_number].commit(&lease, &commit, &mut self.clock.moment());
+        let outcome = self.connections[worker_number].commit(&lease, &commit, &mut self.clock.seed());
         let Some(number) = self.held(&lease) else {
             self.expect("commit", &answer(outcome), &Answer::Refused("Stale"));
             return;
@@ -335,7 +335,7 @@ impl<'a> Player<'a> {
     }
 
     /// What an ending means. Ids and the jitter of a back-off are the store's to choose.
-    fn conclude(&mut self, reference: &mut Reference, end: &End, stored: Option<&State>) {
+    fn conclude(&mut self, reference: &mut Reference, end: &End, stored: Option<&SessionState>) {
         let now = self.clock.now_ms;
         let turn = reference.turn.clone().unwrap();
         match end {
@@ -350,14 +350,15 @@ impl<'a> Player<'a> {
                 if *goes_on && tools.is_empty() && continues < self.limits.continues {
                     reference.continues = continues + 1;
                     let due = now + i64::try_from(self.limits.follow_up_ms).unwrap();
-                    let (id, key) = (WakeId::draw(&mut self.clock.moment()), "session.follow_up".to_owned());
-                    reference.queue(Wake { id, due, key: Some(key), priority: Priority::Normal });
+                    let (id, key) =
+                        (WakeId::generate(&mut self.clock.seed()), "session.follow_up".to_owned());
+                    reference.queue(CurrentWake { id, due, key: Some(key), priority: WakePriority::Normal });
                 }
                 for expires_seconds in tools {
                     let expires =
                         expires_seconds.map(|seconds| now + i64::try_from(seconds).unwrap() * 1_000);
-                    let id = RequestId::draw(&mut self.clock.moment());
-                    reference.requests.push(Request { id, expires, answer: None });
+                    let id = RequestId::generate(&mut self.clock.seed());
+                    reference.requests.push(ToolRequest { id, expires, answer: None });
                 }
                 reference.obey(interrupted);
             }
@@ -425,7 +426,7 @@ impl<'a> Player<'a> {
         for number in 0..2 {
             let id = self.ids[number];
             let events = self.connections[1].events(id, Seq(0), 1_000).unwrap();
-            let mut state = State::default();
+            let mut state = SessionState::default();
             let mut consumed: BTreeMap<Seq, usize> = BTreeMap::new();
             for event in &events {
                 state.apply(event).unwrap();
@@ -439,37 +440,37 @@ impl<'a> Player<'a> {
                 events.iter().filter(|event| event.payload.is_input()).map(|event| event.id).collect();
             let said: Vec<EventId> = self.said[number].iter().map(|input| input.id).collect();
             assert_eq!(logged, said, "seed {}", self.seed);
-            self.connections[0].terminate(id, "the history is over", &mut self.clock.moment()).unwrap();
-            assert_eq!(self.session(number).state.status, Status::Terminated);
+            self.connections[0].terminate(id, "the history is over", &mut self.clock.seed()).unwrap();
+            assert_eq!(self.session(number).state.status, SessionStatus::Terminated);
         }
         self.connections
     }
 }
 
-fn answer<T>(outcome: Result<T, Error>) -> Answer {
+fn answer<T>(outcome: Result<T, SessionError>) -> Answer {
     let Err(error) = outcome else { return Answer::Done };
-    let Error::Refused(refusal) = error else { panic!("{error}") };
+    let SessionError::Refused(refusal) = error else { panic!("{error}") };
     Answer::Refused(match refusal {
-        Refusal::Terminated => "Terminated",
-        Refusal::TooMany { .. } => "TooMany",
-        Refusal::IdReused { .. } => "IdReused",
-        Refusal::NoSuchRequest { .. } => "NoSuchRequest",
-        Refusal::AlreadyAnswered { .. } => "AlreadyAnswered",
-        Refusal::InputDiffers { .. } => "InputDiffers",
-        Refusal::Expired { .. } => "Expired",
-        Refusal::Leased { .. } => "Leased",
-        Refusal::Blocked { .. } => "Blocked",
-        Refusal::Stale { .. } => "Stale",
+        SessionRefusal::Terminated => "Terminated",
+        SessionRefusal::TooMany { .. } => "TooMany",
+        SessionRefusal::IdReused { .. } => "IdReused",
+        SessionRefusal::NoSuchRequest { .. } => "NoSuchRequest",
+        SessionRefusal::AlreadyAnswered { .. } => "AlreadyAnswered",
+        SessionRefusal::InputDiffers { .. } => "InputDiffers",
+        SessionRefusal::Expired { .. } => "Expired",
+        SessionRefusal::Leased { .. } => "Leased",
+        SessionRefusal::Blocked { .. } => "Blocked",
+        SessionRefusal::Stale { .. } => "Stale",
         other => panic!("{other}"),
     })
 }
 
-fn commit_of(end: &End) -> Commit {
+fn commit_of(end: &End) -> WakeCommit {
     ending(match end {
-        End::Transient => Ending::Failed { class: Failure::Transient, message: "t".to_owned() },
-        End::Permanent => Ending::Failed { class: Failure::Permanent, message: "p".to_owned() },
-        End::Malformed => Ending::Malformed { error: "m".to_owned(), excerpt: String::new() },
-        End::Interrupted => Ending::Interrupted,
+        End::Transient => WakeEnding::Failed { class: FailureClass::Transient, message: "t".to_owned() },
+        End::Permanent => WakeEnding::Failed { class: FailureClass::Permanent, message: "p".to_owned() },
+        End::Malformed => WakeEnding::Malformed { error: "m".to_owned(), excerpt: String::new() },
+        End::Interrupted => WakeEnding::Interrupted,
         End::Directive { goes_on, wakes, tools } => {
             let wakes: Vec<_> = wakes
                 .iter()
@@ -483,14 +484,14 @@ fn commit_of(end: &End) -> Commit {
                 .map(|expires| json!({"name": "tool", "input": {}, "expires_seconds": expires}))
                 .collect();
             let outcome = if *goes_on { "continue" } else { "sleep" };
-            Ending::Directive(directive(&json!({"response": "ok", "summary": "s", "outcome": outcome,
+            WakeEnding::Directive(directive(&json!({"response": "ok", "summary": "s", "outcome": outcome,
                                                 "queued_wakes": wakes, "custom_tools": tools})))
         }
     })
 }
 
 /// Takes over the ids that the store gave to new wakes and requests, where all else is the same.
-fn adopt_ids(reference: &mut Reference, state: &State) {
+fn adopt_ids(reference: &mut Reference, state: &SessionState) {
     for (wake, stored) in reference.wakes.iter_mut().zip(&state.wakes) {
         wake.id = stored.id;
     }

@@ -1,15 +1,13 @@
 //! The model: what a session is, said as plainly as possible. It shares no code with what it is compared to, knows no events
 //! and no store, and is told of the other side only what chance decides there: ids and the length of a back-off.
 
-use session::id::{EventId, RequestId, WakeId};
-use session::limits::Limits;
-use session::status::{Priority, Status};
+use session::{EventId, RequestId, SessionLimits, SessionStatus, WakeId, WakePriority};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Reference {
-    pub(crate) inputs: Vec<Input>,
-    pub(crate) requests: Vec<Request>,
-    pub(crate) wakes: Vec<Wake>,
+    pub(crate) inputs: Vec<SessionInput>,
+    pub(crate) requests: Vec<ToolRequest>,
+    pub(crate) wakes: Vec<CurrentWake>,
     pub(crate) turn: Option<Turn>,
     pub(crate) token: u64,
     pub(crate) continues: u32,
@@ -19,14 +17,14 @@ pub(crate) struct Reference {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Input {
+pub(crate) struct SessionInput {
     pub(crate) id: EventId,
     pub(crate) is_interrupt: bool,
     pub(crate) done: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Request {
+pub(crate) struct ToolRequest {
     pub(crate) id: RequestId,
     pub(crate) expires: Option<i64>,
     /// The input that answered it.
@@ -34,11 +32,11 @@ pub(crate) struct Request {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Wake {
+pub(crate) struct CurrentWake {
     pub(crate) id: WakeId,
     pub(crate) due: i64,
     pub(crate) key: Option<String>,
-    pub(crate) priority: Priority,
+    pub(crate) priority: WakePriority,
 }
 
 /// One wake over all its attempts.
@@ -47,11 +45,11 @@ pub(crate) struct Turn {
     pub(crate) inputs: Vec<EventId>,
     pub(crate) wakes: Vec<WakeId>,
     pub(crate) attempt: u32,
-    pub(crate) phase: Phase,
+    pub(crate) phase: WakePhase,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Phase {
+pub(crate) enum WakePhase {
     Running { token: u64, until: i64 },
     Waiting { until: i64 },
 }
@@ -75,8 +73,8 @@ impl Reference {
 
     pub(crate) fn running(&self) -> Option<(u64, i64)> {
         match self.turn.as_ref()?.phase {
-            Phase::Running { token, until } => Some((token, until)),
-            Phase::Waiting { .. } => None,
+            WakePhase::Running { token, until } => Some((token, until)),
+            WakePhase::Waiting { .. } => None,
         }
     }
 
@@ -92,19 +90,19 @@ impl Reference {
         self.requests.iter().any(|request| request.answer.is_none())
     }
 
-    pub(crate) fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> SessionStatus {
         if self.terminated {
-            Status::Terminated
+            SessionStatus::Terminated
         } else if self.running().is_some() {
-            Status::Running
+            SessionStatus::Running
         } else if self.turn.is_some() {
-            Status::Rescheduling
+            SessionStatus::Rescheduling
         } else if self.is_blocked() {
-            Status::RequiresAction
+            SessionStatus::RequiresAction
         } else if !self.waiting().is_empty() || !self.wakes.is_empty() {
-            Status::Rescheduling
+            SessionStatus::Rescheduling
         } else {
-            Status::Idle
+            SessionStatus::Idle
         }
     }
 
@@ -115,7 +113,7 @@ impl Reference {
         }
         if let Some(turn) = &self.turn {
             let until = match turn.phase {
-                Phase::Running { until, .. } | Phase::Waiting { until } => until,
+                WakePhase::Running { until, .. } | WakePhase::Waiting { until } => until,
             };
             return (until <= now).then_some((0, until));
         }
@@ -128,9 +126,9 @@ impl Reference {
             return Some((1, self.waiting_since));
         }
         let lane = |priority| match priority {
-            Priority::High => 2,
-            Priority::Normal => 3,
-            Priority::Low => 4,
+            WakePriority::High => 2,
+            WakePriority::Normal => 3,
+            WakePriority::Low => 4,
         };
         let due = self.wakes.iter().filter(|wake| wake.due <= now);
         due.map(|wake| (lane(wake.priority), wake.due)).min()
@@ -140,12 +138,12 @@ impl Reference {
         if self.waiting().is_empty() {
             self.waiting_since = now;
         }
-        self.inputs.push(Input { id, is_interrupt: false, done: false });
+        self.inputs.push(SessionInput { id, is_interrupt: false, done: false });
     }
 
     pub(crate) fn interrupt(&mut self, id: EventId) {
         let running = self.running().is_some();
-        self.inputs.push(Input { id, is_interrupt: true, done: !running });
+        self.inputs.push(SessionInput { id, is_interrupt: true, done: !running });
         if !running {
             self.fall_silent();
         }
@@ -168,7 +166,7 @@ impl Reference {
     }
 
     /// Adds a wake unless one with its key is there.
-    pub(crate) fn queue(&mut self, wake: Wake) {
+    pub(crate) fn queue(&mut self, wake: CurrentWake) {
         if wake.key.is_none() || self.wakes.iter().all(|other| other.key != wake.key) {
             self.wakes.push(wake);
         }
@@ -192,7 +190,7 @@ impl Reference {
     }
 
     /// A lease ended without a word. Gives whether the turn goes on with another attempt.
-    pub(crate) fn lose(&mut self, now: i64, limits: &Limits) {
+    pub(crate) fn lose(&mut self, now: i64, limits: &SessionLimits) {
         let attempt = self.turn.as_ref().expect("a turn is on").attempt;
         if self.interrupts() > 0 || attempt >= limits.attempts {
             let kept = self.continues;
@@ -205,14 +203,14 @@ impl Reference {
     }
 
     pub(crate) fn wait_until(&mut self, until: i64, now: i64) {
-        self.turn.as_mut().expect("a turn is on").phase = Phase::Waiting { until };
+        self.turn.as_mut().expect("a turn is on").phase = WakePhase::Waiting { until };
         self.waiting_since = now;
     }
 
     /// Begins the next attempt of the turn that waits, or a new turn.
-    pub(crate) fn begin(&mut self, now: i64, until: i64, limits: &Limits) {
+    pub(crate) fn begin(&mut self, now: i64, until: i64, limits: &SessionLimits) {
         self.token += 1;
-        let phase = Phase::Running { token: self.token, until };
+        let phase = WakePhase::Running { token: self.token, until };
         if let Some(turn) = &mut self.turn {
             turn.attempt += 1;
             turn.phase = phase;

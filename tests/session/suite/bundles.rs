@@ -3,36 +3,29 @@
 use std::io::BufReader;
 
 use serde_json::json;
-use session::bundle::Attachment;
-use session::commit::{Commit, Ending};
-use session::context::Window;
-use session::id::SessionId;
-use session::lease::Pick;
-use session::memory::{Author, MemoryFile, MemoryWrite};
-use session::refusal::Refusal;
-use session::sequence::Seq;
-use session::sessions::Sessions;
-use session::status::Status;
-use session::store::Error;
 
 use super::{Place, over_stores};
 use crate::fixture::{Clock, directive, ending, message, worker};
+use session::{
+    Attachment, ClaimTarget, ContextWindow, MemoryAuthor, MemoryFile, MemoryWrite, Seq, SessionError,
+    SessionId, SessionRefusal, SessionStatus, Sessions, WakeCommit, WakeEnding,
+};
 
 over_stores!(a_session_moves_house, a_spoilt_bundle_changes_nothing, a_running_session_is_taken_up_elsewhere);
 
 /// A session with everything in it, that pauses.
 fn furnished(sessions: &mut Sessions, clock: &mut Clock, agent: &str) -> SessionId {
     let id = sessions.create(&clock.header(agent)).unwrap().header.id;
-    sessions.append(id, &[clock.input(message("deploy"))], &mut clock.moment()).unwrap();
-    let lease = sessions.claim(Pick::Due, &worker("a"), &mut clock.moment()).unwrap().unwrap().lease;
+    sessions.append(id, &[clock.input(message("deploy"))], &mut clock.seed()).unwrap();
+    let lease = sessions.claim(ClaimTarget::Due, &worker("a"), &mut clock.seed()).unwrap().unwrap().lease;
     let says = json!({"response": "ok", "summary": "s", "outcome": "sleep",
         "queued_wakes": [{"reason": "look", "delay_seconds": 60}],
         "learnings": [{"kind": "lesson", "title": "t", "detail": "d"}],
         "custom_tools": [{"name": "deploy", "input": {"v": 1}}]});
     let file = MemoryFile { name: "working-buffer.md".to_owned(), content: "half way".to_owned() };
-    let memory = vec![MemoryWrite { author: Author::Agent, file }];
-    let commit = Commit { memory, ..ending(Ending::Directive(directive(&says))) };
-    sessions.commit(&lease, &commit, &mut clock.moment()).unwrap();
+    let memory = vec![MemoryWrite { author: MemoryAuthor::Agent, file }];
+    let commit = WakeCommit { memory, ..ending(WakeEnding::Directive(directive(&says))) };
+    sessions.commit(&lease, &commit, &mut clock.seed()).unwrap();
     id
 }
 
@@ -46,8 +39,8 @@ fn export(sessions: &mut Sessions, id: SessionId) -> String {
 /// Another store, as another machine has it.
 fn elsewhere(test: impl FnOnce(&mut Sessions)) {
     let directory = crate::fixture::Directory::new();
-    let store = session::store::sqlite::SqliteStore::open(&directory.database()).unwrap();
-    test(&mut Sessions::new(Box::new(store), session::limits::Limits::default()));
+    let store = session::SqliteStore::open(&directory.database()).unwrap();
+    test(&mut Sessions::new(Box::new(store), session::SessionLimits::default()));
 }
 
 fn a_session_moves_house(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
@@ -64,7 +57,7 @@ fn a_session_moves_house(_: &Place, sessions: &mut Sessions, clock: &mut Clock) 
         assert_eq!(there.learnings("triage", 10).unwrap().len(), 1);
         assert_eq!(export(there, id), bundle, "and back again, byte for byte");
         let again = there.import(&mut BufReader::new(bundle.as_bytes()));
-        assert!(matches!(again, Err(Error::Refused(Refusal::Field { what: "id", .. }))));
+        assert!(matches!(again, Err(SessionError::Refused(SessionRefusal::Field { what: "id", .. }))));
     });
     // It came to the same place from elsewhere: what the suite's own store exports, it also imports.
     elsewhere(|there| {
@@ -106,8 +99,8 @@ fn a_spoilt_bundle_changes_nothing(_: &Place, sessions: &mut Sessions, clock: &m
     spoilt.push(("an endless line".to_owned(), "x".repeat(17 << 20)));
     for (what, text) in spoilt {
         let refused = sessions.import(&mut BufReader::new(text.as_bytes()));
-        assert!(matches!(refused, Err(Error::Refused(_))), "{what}: {refused:?}");
-        assert!(matches!(sessions.session(id.unwrap()), Err(Error::NoSession(_))), "{what}");
+        assert!(matches!(refused, Err(SessionError::Refused(_))), "{what}: {refused:?}");
+        assert!(matches!(sessions.session(id.unwrap()), Err(SessionError::NoSession(_))), "{what}");
     }
     assert_eq!(sessions.learnings("triage", 10).unwrap(), []);
     sessions.import(&mut BufReader::new(made.as_bytes())).unwrap();
@@ -118,15 +111,15 @@ fn a_running_session_is_taken_up_elsewhere(_: &Place, sessions: &mut Sessions, c
     let mut lost = None;
     elsewhere(|there| {
         let id = there.create(&clock.header("triage")).unwrap().header.id;
-        there.append(id, &[clock.input(message("hello"))], &mut clock.moment()).unwrap();
-        lost = there.claim(Pick::Due, &worker("vanished"), &mut clock.moment()).unwrap();
+        there.append(id, &[clock.input(message("hello"))], &mut clock.seed()).unwrap();
+        lost = there.claim(ClaimTarget::Due, &worker("vanished"), &mut clock.seed()).unwrap();
         bundle = export(there, id);
     });
     let lost = lost.unwrap().lease;
     let (session, _) = sessions.import(&mut BufReader::new(bundle.as_bytes())).unwrap();
-    assert_eq!((session.state.status, session.hold), (Status::Running, None));
-    let claimed = sessions.claim(Pick::Due, &worker("b"), &mut clock.moment()).unwrap().unwrap();
+    assert_eq!((session.state.status, session.holder), (SessionStatus::Running, None));
+    let claimed = sessions.claim(ClaimTarget::Due, &worker("b"), &mut clock.seed()).unwrap().unwrap();
     assert_eq!(claimed.lease.wake, lost.wake);
-    let context = sessions.context(&claimed.lease, &Window::default()).unwrap();
+    let context = sessions.context(&claimed.lease, &ContextWindow::default()).unwrap();
     assert_eq!(context.inputs[0].payload, message("hello"));
 }

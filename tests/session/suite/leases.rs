@@ -2,22 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use session::commit::{Ending, Failure};
-use session::context::Window;
-use session::event::{CompletedSpan, Payload, QueuedWake, StartedSpan};
-use session::id::{SessionId, WakeId};
-use session::lease::{Claimed, Pick, Worker};
-use session::limits::Limits;
-use session::memory::{Author, MemoryFile, MemoryWrite};
-use session::moment::Timestamp;
-use session::refusal::Refusal;
-use session::sequence::{Seq, SeqSet};
-use session::sessions::Sessions;
-use session::status::{ErrorClass, Priority, SpanResult, Status, StopReason};
-use session::store::Error;
-
 use super::{Place, over_stores};
 use crate::fixture::{Clock, ending, interrupt, message, sleeps, worker};
+use session::{
+    ClaimTarget, ClaimedWake, CompletedSpan, ContextWindow, ErrorClass, FailureClass, LeaseTerms,
+    MemoryAuthor, MemoryFile, MemoryWrite, Payload, QueuedWake, Seq, SeqSet, SessionError, SessionId,
+    SessionLimits, SessionRefusal, SessionStatus, Sessions, SpanResult, StartedSpan, StopReason, Timestamp,
+    WakeEnding, WakeId, WakePriority,
+};
 
 over_stores!(
     a_message_becomes_one_wake_and_one_commit,
@@ -40,16 +32,16 @@ over_stores!(
 
 fn start(sessions: &mut Sessions, clock: &mut Clock, text: &str) -> SessionId {
     let id = sessions.create(&clock.header("triage")).unwrap().header.id;
-    sessions.append(id, &[clock.input(message(text))], &mut clock.moment()).unwrap();
+    sessions.append(id, &[clock.input(message(text))], &mut clock.seed()).unwrap();
     id
 }
 
-fn claim(sessions: &mut Sessions, clock: &mut Clock, owner: &str) -> Option<Claimed> {
-    sessions.claim(Pick::Due, &worker(owner), &mut clock.moment()).unwrap()
+fn claim(sessions: &mut Sessions, clock: &mut Clock, owner: &str) -> Option<ClaimedWake> {
+    sessions.claim(ClaimTarget::Due, &worker(owner), &mut clock.seed()).unwrap()
 }
 
-fn is_stale(outcome: &Result<impl Sized, Error>) -> bool {
-    matches!(outcome, Err(Error::Refused(Refusal::Stale { .. })))
+fn is_stale(outcome: &Result<impl Sized, SessionError>) -> bool {
+    matches!(outcome, Err(SessionError::Refused(SessionRefusal::Stale { .. })))
 }
 
 /// How often each input was consumed, as the log alone tells it.
@@ -67,13 +59,13 @@ fn a_message_becomes_one_wake_and_one_commit(_: &Place, sessions: &mut Sessions,
     let id = start(sessions, clock, "hello");
     let claimed = claim(sessions, clock, "a").unwrap();
     assert_eq!((claimed.lease.session, claimed.lease.token), (id, 1));
-    assert_eq!(claimed.session.state.status, Status::Running);
+    assert_eq!(claimed.session.state.status, SessionStatus::Running);
     assert_eq!(claim(sessions, clock, "b"), None);
-    let context = sessions.context(&claimed.lease, &Window::default()).unwrap();
+    let context = sessions.context(&claimed.lease, &ContextWindow::default()).unwrap();
     assert_eq!(context.inputs.len(), 1);
     assert_eq!(context.inputs[0].payload, message("hello"));
-    let state = sessions.commit(&claimed.lease, &sleeps(), &mut clock.moment()).unwrap();
-    assert_eq!((state.status, state.stop_reason), (Status::Idle, StopReason::EndTurn));
+    let state = sessions.commit(&claimed.lease, &sleeps(), &mut clock.seed()).unwrap();
+    assert_eq!((state.status, state.stop_reason), (SessionStatus::Idle, StopReason::EndTurn));
     assert!(state.pending.is_empty());
     assert_eq!(sessions.session(id).unwrap().state, state);
     assert_eq!(claim(sessions, clock, "b"), None);
@@ -98,10 +90,10 @@ fn nothing_is_consumed_before_the_commit(place: &Place, sessions: &mut Sessions,
     clock.pass_ms(60_001);
     let second = claim(&mut place.open(), clock, "b").unwrap();
     assert_eq!(second.lease.wake, first.lease.wake, "the same wake, so that effects can be told apart");
-    let context = sessions.context(&second.lease, &Window::default()).unwrap();
+    let context = sessions.context(&second.lease, &ContextWindow::default()).unwrap();
     assert_eq!(context.inputs[0].payload, message("hello"));
     assert_eq!(context.wake.attempt, 2);
-    sessions.commit(&second.lease, &sleeps(), &mut clock.moment()).unwrap();
+    sessions.commit(&second.lease, &sleeps(), &mut clock.seed()).unwrap();
     assert_eq!(consumed(sessions, id), BTreeMap::from([(Seq(1), 1)]));
 }
 
@@ -113,15 +105,15 @@ fn a_lost_lease_can_do_no_harm(place: &Place, sessions: &mut Sessions, clock: &m
     assert!(new.token > old.token);
     let mut commit = sleeps();
     let file = MemoryFile { name: "notes.md".to_owned(), content: "from the past".to_owned() };
-    commit.memory.push(MemoryWrite { author: Author::Agent, file });
-    assert!(is_stale(&sessions.commit(&old, &commit, &mut clock.moment())));
+    commit.memory.push(MemoryWrite { author: MemoryAuthor::Agent, file });
+    assert!(is_stale(&sessions.commit(&old, &commit, &mut clock.seed())));
     assert!(is_stale(&sessions.renew(&old, &worker("a"), clock.now())));
-    assert!(is_stale(&sessions.report(&old, &[], &mut clock.moment())));
+    assert!(is_stale(&sessions.report(&old, &[], &mut clock.seed())));
     assert!(is_stale(&sessions.is_interrupted(&old)));
-    assert!(is_stale(&sessions.context(&old, &Window::default())));
+    assert!(is_stale(&sessions.context(&old, &ContextWindow::default())));
     assert_eq!(sessions.memory(id).unwrap(), []);
-    sessions.commit(&new, &sleeps(), &mut clock.moment()).unwrap();
-    assert!(is_stale(&sessions.commit(&new, &sleeps(), &mut clock.moment())), "a commit happens once");
+    sessions.commit(&new, &sleeps(), &mut clock.seed()).unwrap();
+    assert!(is_stale(&sessions.commit(&new, &sleeps(), &mut clock.seed())), "a commit happens once");
     let replies = sessions.events(id, Seq(0), 100).unwrap();
     let replies = replies.iter().filter(|event| event.payload.kind() == "agent.message").count();
     assert_eq!(replies, 1);
@@ -131,8 +123,8 @@ fn a_late_worker_whose_place_nobody_took_may_commit(_: &Place, sessions: &mut Se
     start(sessions, clock, "hello");
     let lease = claim(sessions, clock, "a").unwrap().lease;
     clock.pass_ms(3_600_000);
-    let state = sessions.commit(&lease, &sleeps(), &mut clock.moment()).unwrap();
-    assert_eq!(state.status, Status::Idle);
+    let state = sessions.commit(&lease, &sleeps(), &mut clock.seed()).unwrap();
+    assert_eq!(state.status, SessionStatus::Idle);
 }
 
 fn a_message_that_comes_meanwhile_waits_for_the_next_wake(
@@ -142,20 +134,20 @@ fn a_message_that_comes_meanwhile_waits_for_the_next_wake(
 ) {
     let id = start(sessions, clock, "one");
     let lease = claim(sessions, clock, "a").unwrap().lease;
-    sessions.append(id, &[clock.input(message("two"))], &mut clock.moment()).unwrap();
+    sessions.append(id, &[clock.input(message("two"))], &mut clock.seed()).unwrap();
     assert_eq!(claim(sessions, clock, "b"), None, "the session is held");
-    let state = sessions.commit(&lease, &sleeps(), &mut clock.moment()).unwrap();
-    assert_eq!((state.status, state.stop_reason), (Status::Rescheduling, StopReason::Rescheduled));
+    let state = sessions.commit(&lease, &sleeps(), &mut clock.seed()).unwrap();
+    assert_eq!((state.status, state.stop_reason), (SessionStatus::Rescheduling, StopReason::Rescheduled));
     let next = claim(sessions, clock, "a").unwrap().lease;
     assert_ne!(next.wake, lease.wake);
-    let context = sessions.context(&next, &Window::default()).unwrap();
+    let context = sessions.context(&next, &ContextWindow::default()).unwrap();
     assert_eq!(context.inputs.len(), 1);
     assert_eq!(context.inputs[0].payload, message("two"));
 }
 
 fn a_poison_message_is_set_aside(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
     let id = start(sessions, clock, "poison");
-    let attempts = Limits::default().attempts;
+    let attempts = SessionLimits::default().attempts;
     for attempt in 1..=attempts {
         let claimed = claim(sessions, clock, "a").unwrap();
         assert_eq!(claimed.session.state.wake.unwrap().attempt, attempt);
@@ -165,7 +157,7 @@ fn a_poison_message_is_set_aside(_: &Place, sessions: &mut Sessions, clock: &mut
     let next = claim(sessions, clock, "a").unwrap();
     assert_eq!(next.lease.session, other, "the poisoned session is given up in passing");
     let state = sessions.session(id).unwrap().state;
-    assert_eq!((state.status, state.stop_reason), (Status::Idle, StopReason::Error));
+    assert_eq!((state.status, state.stop_reason), (SessionStatus::Idle, StopReason::Error));
     assert_eq!(consumed(sessions, id), BTreeMap::from([(Seq(1), 1)]));
     let errors =
         sessions.events(id, Seq(0), 100).unwrap().into_iter().filter_map(|event| match event.payload {
@@ -176,7 +168,7 @@ fn a_poison_message_is_set_aside(_: &Place, sessions: &mut Sessions, clock: &mut
         });
     let expected = (1..=attempts).map(|attempt| (ErrorClass::Lost, attempt, attempt < attempts));
     assert!(errors.eq(expected));
-    sessions.append(id, &[clock.input(message("fresh"))], &mut clock.moment()).unwrap();
+    sessions.append(id, &[clock.input(message("fresh"))], &mut clock.seed()).unwrap();
     assert_eq!(claim(sessions, clock, "a").unwrap().session.state.wake.unwrap().attempt, 1);
 }
 
@@ -185,16 +177,16 @@ fn an_interrupt_reaches_the_run_and_goes_first(place: &Place, sessions: &mut Ses
     let lease = claim(sessions, clock, "a").unwrap().lease;
     assert!(!sessions.renew(&lease, &worker("a"), clock.now()).unwrap().interrupted);
     assert!(!sessions.is_interrupted(&lease).unwrap());
-    let moment = &mut clock.moment();
-    place.open().append(id, &[clock.input(message("and then?"))], moment).unwrap();
-    place.open().append(id, &[clock.input(interrupt())], moment).unwrap();
+    let seed = &mut clock.seed();
+    place.open().append(id, &[clock.input(message("and then?"))], seed).unwrap();
+    place.open().append(id, &[clock.input(interrupt())], seed).unwrap();
     assert!(sessions.renew(&lease, &worker("a"), clock.now()).unwrap().interrupted);
     assert!(sessions.is_interrupted(&lease).unwrap());
-    let state = sessions.commit(&lease, &ending(Ending::Interrupted), &mut clock.moment()).unwrap();
-    assert_eq!((state.status, state.stop_reason), (Status::Rescheduling, StopReason::Interrupted));
+    let state = sessions.commit(&lease, &ending(WakeEnding::Interrupted), &mut clock.seed()).unwrap();
+    assert_eq!((state.status, state.stop_reason), (SessionStatus::Rescheduling, StopReason::Interrupted));
     assert_eq!(consumed(sessions, id).len(), 2, "what it worked on, and the interrupt");
     let next = claim(sessions, clock, "a").unwrap().lease;
-    let context = sessions.context(&next, &Window::default()).unwrap();
+    let context = sessions.context(&next, &ContextWindow::default()).unwrap();
     assert_eq!(context.inputs.len(), 1);
     assert_eq!(context.inputs[0].payload, message("and then?"));
 }
@@ -202,11 +194,11 @@ fn an_interrupt_reaches_the_run_and_goes_first(place: &Place, sessions: &mut Ses
 fn an_interrupt_outlives_the_worker(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
     let id = start(sessions, clock, "work");
     claim(sessions, clock, "a").unwrap();
-    sessions.append(id, &[clock.input(interrupt())], &mut clock.moment()).unwrap();
+    sessions.append(id, &[clock.input(interrupt())], &mut clock.seed()).unwrap();
     clock.pass_ms(60_001);
     assert_eq!(claim(sessions, clock, "b"), None, "nothing is left to do");
     let state = sessions.session(id).unwrap().state;
-    assert_eq!((state.status, state.stop_reason), (Status::Idle, StopReason::Interrupted));
+    assert_eq!((state.status, state.stop_reason), (SessionStatus::Idle, StopReason::Interrupted));
     assert!(state.interrupts.is_empty() && state.pending.is_empty());
     assert_eq!(claim(sessions, clock, "b"), None);
 }
@@ -214,36 +206,36 @@ fn an_interrupt_outlives_the_worker(_: &Place, sessions: &mut Sessions, clock: &
 fn a_terminated_run_cannot_commit(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
     let id = start(sessions, clock, "work");
     let lease = claim(sessions, clock, "a").unwrap().lease;
-    let state = sessions.terminate(id, "enough", &mut clock.moment()).unwrap();
-    assert_eq!((state.status, state.stop_reason), (Status::Terminated, StopReason::Terminated));
+    let state = sessions.terminate(id, "enough", &mut clock.seed()).unwrap();
+    assert_eq!((state.status, state.stop_reason), (SessionStatus::Terminated, StopReason::Terminated));
     assert!(is_stale(&sessions.renew(&lease, &worker("a"), clock.now())));
-    assert!(is_stale(&sessions.commit(&lease, &sleeps(), &mut clock.moment())));
+    assert!(is_stale(&sessions.commit(&lease, &sleeps(), &mut clock.seed())));
     clock.pass_ms(10_000_000);
     assert_eq!(claim(sessions, clock, "b"), None);
-    let refused = sessions.claim(Pick::Session(id), &worker("b"), &mut clock.moment());
-    assert!(matches!(refused, Err(Error::Refused(Refusal::Terminated))));
+    let refused = sessions.claim(ClaimTarget::Session(id), &worker("b"), &mut clock.seed());
+    assert!(matches!(refused, Err(SessionError::Refused(SessionRefusal::Terminated))));
 }
 
-fn queue(sessions: &mut Sessions, clock: &mut Clock, delay_ms: i64, priority: Priority) -> SessionId {
+fn queue(sessions: &mut Sessions, clock: &mut Clock, delay_ms: i64, priority: WakePriority) -> SessionId {
     let id = sessions.create(&clock.header("triage")).unwrap().header.id;
     let wake = QueuedWake {
-        id: WakeId::draw(&mut clock.moment()),
+        id: WakeId::generate(&mut clock.seed()),
         due_ms: Timestamp(clock.now_ms + delay_ms),
         reason: "look".to_owned(),
         note: None,
         dedupe_key: None,
         priority,
     };
-    sessions.queue_wake(id, &wake, &mut clock.moment()).unwrap();
+    sessions.queue_wake(id, &wake, &mut clock.seed()).unwrap();
     id
 }
 
 fn priorities_then_time(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
-    let low = queue(sessions, clock, 10, Priority::Low);
-    let late = queue(sessions, clock, 90, Priority::Normal);
-    let normal = queue(sessions, clock, 50, Priority::Normal);
-    let high = queue(sessions, clock, 80, Priority::High);
-    let future = queue(sessions, clock, 5_000, Priority::High);
+    let low = queue(sessions, clock, 10, WakePriority::Low);
+    let late = queue(sessions, clock, 90, WakePriority::Normal);
+    let normal = queue(sessions, clock, 50, WakePriority::Normal);
+    let high = queue(sessions, clock, 80, WakePriority::High);
+    let future = queue(sessions, clock, 5_000, WakePriority::High);
     assert_eq!(sessions.next_due(clock.now()).unwrap(), Some(Timestamp(clock.now_ms + 10)));
     assert_eq!(claim(sessions, clock, "a"), None);
     clock.pass_ms(100);
@@ -251,15 +243,15 @@ fn priorities_then_time(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
     let mut order = Vec::new();
     while let Some(claimed) = claim(sessions, clock, "a") {
         order.push(claimed.lease.session);
-        sessions.commit(&claimed.lease, &sleeps(), &mut clock.moment()).unwrap();
+        sessions.commit(&claimed.lease, &sleeps(), &mut clock.seed()).unwrap();
     }
     assert_eq!(order, [message, high, normal, late, low]);
     assert_eq!(sessions.next_due(clock.now()).unwrap(), Some(Timestamp(clock.now_ms + 4_900)));
-    assert_eq!(sessions.session(future).unwrap().state.status, Status::Rescheduling);
+    assert_eq!(sessions.session(future).unwrap().state.status, SessionStatus::Rescheduling);
 }
 
 fn a_timer_outlives_the_worker_that_it_woke(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
-    let id = queue(sessions, clock, 10, Priority::Normal);
+    let id = queue(sessions, clock, 10, WakePriority::Normal);
     clock.pass_ms(20);
     let lost = claim(sessions, clock, "a").unwrap();
     assert_eq!(
@@ -271,9 +263,9 @@ fn a_timer_outlives_the_worker_that_it_woke(_: &Place, sessions: &mut Sessions, 
     clock.pass_ms(60_001);
     let taken = claim(sessions, clock, "b").unwrap();
     assert_eq!((taken.lease.session, taken.lease.wake), (id, lost.lease.wake), "the same wake, once more");
-    sessions.commit(&taken.lease, &sleeps(), &mut clock.moment()).unwrap();
+    sessions.commit(&taken.lease, &sleeps(), &mut clock.seed()).unwrap();
     let state = sessions.session(id).unwrap().state;
-    assert_eq!((state.wakes.len(), state.status), (0, Status::Idle));
+    assert_eq!((state.wakes.len(), state.status), (0, SessionStatus::Idle));
 }
 
 fn the_clock_is_set_back(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
@@ -282,8 +274,8 @@ fn the_clock_is_set_back(_: &Place, sessions: &mut Sessions, clock: &mut Clock) 
     let lease = claim(sessions, clock, "a").unwrap().lease;
     let retried = start(sessions, clock, "retried");
     let failing = claim(sessions, clock, "a").unwrap().lease;
-    let transient = Ending::Failed { class: Failure::Transient, message: "busy".to_owned() };
-    sessions.commit(&failing, &ending(transient), &mut clock.moment()).unwrap();
+    let transient = WakeEnding::Failed { class: FailureClass::Transient, message: "busy".to_owned() };
+    sessions.commit(&failing, &ending(transient), &mut clock.seed()).unwrap();
     let waiting = start(sessions, clock, "waiting");
     clock.pass_ms(-YEAR_MS);
     let mut found = Vec::new();
@@ -294,21 +286,21 @@ fn the_clock_is_set_back(_: &Place, sessions: &mut Sessions, clock: &mut Clock) 
     let mut expected = [held, retried, waiting];
     expected.sort();
     assert_eq!(found, expected, "nothing waits for a year");
-    assert!(is_stale(&sessions.commit(&lease, &sleeps(), &mut clock.moment())));
+    assert!(is_stale(&sessions.commit(&lease, &sleeps(), &mut clock.seed())));
     clock.pass_ms(2 * YEAR_MS);
     assert!(claim(sessions, clock, "c").is_some(), "a clock set forward only ends leases early");
 }
 
 fn a_named_session_runs_now_but_not_twice(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
     let id = sessions.create(&clock.header("triage")).unwrap().header.id;
-    let claimed = sessions.claim(Pick::Session(id), &worker("a"), &mut clock.moment()).unwrap().unwrap();
+    let claimed = sessions.claim(ClaimTarget::Session(id), &worker("a"), &mut clock.seed()).unwrap().unwrap();
     assert!(claimed.session.state.wake.as_ref().unwrap().inputs.is_empty());
-    let refused = sessions.claim(Pick::Session(id), &worker("b"), &mut clock.moment());
-    assert!(matches!(refused, Err(Error::Refused(Refusal::Leased { .. }))));
-    sessions.commit(&claimed.lease, &sleeps(), &mut clock.moment()).unwrap();
-    let unknown = SessionId::draw(&mut clock.moment());
-    let refused = sessions.claim(Pick::Session(unknown), &worker("b"), &mut clock.moment());
-    assert!(matches!(refused, Err(Error::NoSession(_))));
+    let refused = sessions.claim(ClaimTarget::Session(id), &worker("b"), &mut clock.seed());
+    assert!(matches!(refused, Err(SessionError::Refused(SessionRefusal::Leased { .. }))));
+    sessions.commit(&claimed.lease, &sleeps(), &mut clock.seed()).unwrap();
+    let unknown = SessionId::generate(&mut clock.seed());
+    let refused = sessions.claim(ClaimTarget::Session(unknown), &worker("b"), &mut clock.seed());
+    assert!(matches!(refused, Err(SessionError::NoSession(_))));
 }
 
 fn many_workers_share_the_work(place: &Place, sessions: &mut Sessions, clock: &mut Clock) {
@@ -318,7 +310,7 @@ fn many_workers_share_the_work(place: &Place, sessions: &mut Sessions, clock: &m
             scope.spawn(move || {
                 let (mut sessions, mut clock) = (place.open(), Clock::new(200 + thread));
                 while let Some(claimed) = claim(&mut sessions, &mut clock, &thread.to_string()) {
-                    sessions.commit(&claimed.lease, &sleeps(), &mut clock.moment()).unwrap();
+                    sessions.commit(&claimed.lease, &sleeps(), &mut clock.seed()).unwrap();
                 }
             });
         }
@@ -333,27 +325,27 @@ fn a_run_reports_while_it_goes_on(_: &Place, sessions: &mut Sessions, clock: &mu
     let id = start(sessions, clock, "work");
     let lease = claim(sessions, clock, "a").unwrap().lease;
     let attached = Payload::RunAttached { run_id: "run-1".to_owned(), digest: None };
-    sessions.report(&lease, &[attached], &mut clock.moment()).unwrap();
+    sessions.report(&lease, &[attached], &mut clock.seed()).unwrap();
     let events = sessions.events(id, Seq(3), 10).unwrap();
     assert_eq!((events[0].payload.kind(), events[0].wake_id), ("run.attached", Some(lease.wake)));
-    let refused = sessions.report(&lease, &[message("as if from outside")], &mut clock.moment());
-    assert!(matches!(refused, Err(Error::Refused(Refusal::NotAReport { .. }))));
-    let state = sessions.commit(&lease, &sleeps(), &mut clock.moment()).unwrap();
+    let refused = sessions.report(&lease, &[message("as if from outside")], &mut clock.seed());
+    assert!(matches!(refused, Err(SessionError::Refused(SessionRefusal::NotAReport { .. }))));
+    let state = sessions.commit(&lease, &sleeps(), &mut clock.seed()).unwrap();
     assert_eq!(state.last_run, Some(Seq(4)));
 }
 
 fn a_flood_is_taken_in_portions(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
     let id = sessions.create(&clock.header("triage")).unwrap().header.id;
-    let portion = Limits::default().inputs_per_wake;
+    let portion = SessionLimits::default().inputs_per_wake;
     let inputs: Vec<_> = (0..portion + 5).map(|number| clock.input(message(&number.to_string()))).collect();
-    sessions.append(id, &inputs, &mut clock.moment()).unwrap();
+    sessions.append(id, &inputs, &mut clock.seed()).unwrap();
     for expected in [portion, 5] {
         let claimed = claim(sessions, clock, "a").unwrap();
-        let context = sessions.context(&claimed.lease, &Window::default()).unwrap();
+        let context = sessions.context(&claimed.lease, &ContextWindow::default()).unwrap();
         assert_eq!(context.inputs.len(), expected);
         let waiting: SeqSet = claimed.session.state.pending;
         assert!(context.history.iter().all(|event| !waiting.contains(event.seq)));
-        sessions.commit(&claimed.lease, &sleeps(), &mut clock.moment()).unwrap();
+        sessions.commit(&claimed.lease, &sleeps(), &mut clock.seed()).unwrap();
     }
     assert_eq!(consumed(sessions, id).values().filter(|count| **count == 1).count(), portion + 5);
     let lost = sessions.events(id, Seq(0), 1_000).unwrap();
@@ -362,8 +354,8 @@ fn a_flood_is_taken_in_portions(_: &Place, sessions: &mut Sessions, clock: &mut 
         Payload::SpanCompleted { result: SpanResult::Lost, .. }
             | Payload::SpanStarted { span: StartedSpan::Tool, .. }
     )));
-    let worker = Worker { owner: "x".to_owned(), lease_ms: u64::MAX };
-    let bounded = sessions.claim(Pick::Session(id), &worker, &mut clock.moment()).unwrap().unwrap();
-    let longest = Timestamp(clock.now_ms).plus_ms(Limits::default().lease_ms);
+    let worker = LeaseTerms { owner: "x".to_owned(), lease_ms: u64::MAX };
+    let bounded = sessions.claim(ClaimTarget::Session(id), &worker, &mut clock.seed()).unwrap().unwrap();
+    let longest = Timestamp(clock.now_ms).plus_ms(SessionLimits::default().lease_ms);
     assert_eq!(bounded.lease.until_ms, longest, "no lease is endless");
 }

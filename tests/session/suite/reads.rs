@@ -3,14 +3,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use session::context::Window;
-use session::id::SessionId;
-use session::lease::Pick;
-use session::sequence::Seq;
-use session::sessions::Sessions;
-
 use super::{Place, over_stores};
 use crate::fixture::{Clock, message, sleeps, worker};
+use session::{ClaimTarget, ContextWindow, Seq, SessionId, Sessions};
 
 over_stores!(
     pages_join_without_gaps,
@@ -28,7 +23,7 @@ fn create(sessions: &mut Sessions, clock: &mut Clock) -> SessionId {
 fn send(sessions: &mut Sessions, clock: &mut Clock, id: SessionId, count: usize) {
     let inputs: Vec<_> =
         (0..count).map(|number| clock.input(message(&format!("message {number}")))).collect();
-    sessions.append(id, &inputs, &mut clock.moment()).unwrap();
+    sessions.append(id, &inputs, &mut clock.seed()).unwrap();
 }
 
 fn pages_join_without_gaps(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
@@ -107,14 +102,14 @@ fn the_context_is_the_end_of_the_log(_: &Place, sessions: &mut Sessions, clock: 
     let id = create(sessions, clock);
     for _ in 0..40 {
         send(sessions, clock, id, 1);
-        let lease = sessions.claim(Pick::Due, &worker("a"), &mut clock.moment()).unwrap().unwrap().lease;
-        sessions.commit(&lease, &sleeps(), &mut clock.moment()).unwrap();
+        let lease = sessions.claim(ClaimTarget::Due, &worker("a"), &mut clock.seed()).unwrap().unwrap().lease;
+        sessions.commit(&lease, &sleeps(), &mut clock.seed()).unwrap();
     }
     send(sessions, clock, id, 2);
-    let lease = sessions.claim(Pick::Due, &worker("a"), &mut clock.moment()).unwrap().unwrap().lease;
-    let window = Window { conversation: 10, work: 4, ..Window::default() };
+    let lease = sessions.claim(ClaimTarget::Due, &worker("a"), &mut clock.seed()).unwrap().unwrap().lease;
+    let window = ContextWindow { conversation: 10, work: 4, ..ContextWindow::default() };
     let context = sessions.context(&lease, &window).unwrap();
-    let numbers = |events: &[session::event::Event]| events.iter().map(|e| e.seq.0).collect::<Vec<_>>();
+    let numbers = |events: &[session::SessionEvent]| events.iter().map(|e| e.seq.0).collect::<Vec<_>>();
     assert_eq!(numbers(&context.inputs), [241, 242]);
     // Six events per wake: the message and the reply are conversation, the rest is about the work.
     assert_eq!(numbers(&context.history), [211, 214, 217, 220, 223, 226, 229, 232, 235, 238]);
@@ -126,13 +121,13 @@ fn the_context_is_the_end_of_the_log(_: &Place, sessions: &mut Sessions, clock: 
 fn the_context_is_bounded_in_bytes(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
     let id = create(sessions, clock);
     for _ in 0..3 {
-        sessions.append(id, &[clock.input(message(&"x".repeat(1_000)))], &mut clock.moment()).unwrap();
-        let lease = sessions.claim(Pick::Due, &worker("a"), &mut clock.moment()).unwrap().unwrap().lease;
-        sessions.commit(&lease, &sleeps(), &mut clock.moment()).unwrap();
+        sessions.append(id, &[clock.input(message(&"x".repeat(1_000)))], &mut clock.seed()).unwrap();
+        let lease = sessions.claim(ClaimTarget::Due, &worker("a"), &mut clock.seed()).unwrap().unwrap().lease;
+        sessions.commit(&lease, &sleeps(), &mut clock.seed()).unwrap();
     }
     send(sessions, clock, id, 1);
-    let lease = sessions.claim(Pick::Due, &worker("a"), &mut clock.moment()).unwrap().unwrap().lease;
-    let window = Window { bytes: 2_500, ..Window::default() };
+    let lease = sessions.claim(ClaimTarget::Due, &worker("a"), &mut clock.seed()).unwrap().unwrap().lease;
+    let window = ContextWindow { bytes: 2_500, ..ContextWindow::default() };
     let context = sessions.context(&lease, &window).unwrap();
     let longest = context.history.iter().filter(|event| event.payload.kind() == "user.message").count();
     assert_eq!(longest, 2, "the oldest message does not fit");

@@ -79,7 +79,7 @@ enum Command {
     /// An agent that lasts: messages in, bounded runs, and a log that survives crashes, machines and changes of the model
     Session(session::Arguments),
     /// Run the wakes of sessions as they come due; many workers may share a store
-    Worker(session::wakes::Work),
+    Worker(session::run::WorkerArguments),
     /// Remove what runs that died left behind, and end their records
     Sweep(sweep::Arguments),
     /// Print the version
@@ -112,7 +112,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Session(arguments) => session::run(&arguments),
-        Command::Worker(arguments) => session::wakes::work(&arguments),
+        Command::Worker(arguments) => session::run::work(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Version(arguments) => version::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),

@@ -34,7 +34,7 @@ pub fn environment() -> Json {
 
 /// How a session goes on after a run.
 pub fn directive() -> Json {
-    serde_json::from_str(session::directive::SCHEMA).unwrap_or_default()
+    serde_json::from_str(session::DIRECTIVE_SCHEMA).unwrap_or_default()
 }
 
 /// The record of a run.

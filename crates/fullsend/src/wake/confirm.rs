@@ -4,15 +4,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value as Json;
-use session::approval::{Approval, Approvals};
-use session::digest::Digest;
-use session::event::{Decision, Event, Payload, Question};
-use session::id::RequestId;
-use session::moment::Timestamp;
-use session::state::State;
 
 use crate::event::clock::Moment as Clock;
 use crate::guard::confirm::Said;
+use session::{
+    Approval, ApprovalDecision, Approvals, Payload, RequestId, SessionEvent, SessionState, Sha256Digest,
+    Timestamp, ToolRequestRef,
+};
 
 /// Open questions of one wake; the session has a bound of its own.
 const MAX_QUESTIONS: usize = 8;
@@ -28,16 +26,16 @@ struct Inner {
 }
 
 impl Confirmations {
-    pub fn of(state: &State, inputs: &[Event]) -> Arc<Self> {
+    pub fn of(state: &SessionState, inputs: &[SessionEvent]) -> Arc<Self> {
         Arc::new(Self(Mutex::new(Inner { approvals: Approvals::of(state, inputs), asked: Vec::new() })))
     }
 
     /// What was said about this very call, or that it is asked about now.
     pub fn ask(&self, tool: &str, input: &Json) -> Said {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let digest = Digest::of_json(input);
+        let digest = Sha256Digest::of_json(input);
         match inner.approvals.take(tool, digest) {
-            Some(Approval { decision: Decision::Allow, .. }) => return Said::Allow,
+            Some(Approval { decision: ApprovalDecision::Allow, .. }) => return Said::Allow,
             Some(Approval { note, .. }) => {
                 return Said::Deny(note.unwrap_or_else(|| "no reason was given".to_owned()));
             }
@@ -52,8 +50,8 @@ impl Confirmations {
                 return Said::Deny("too many calls wait for an answer already; end this wake".to_owned());
             }
             let now = i64::try_from(Clock::now().millis()).unwrap_or(0);
-            let request_id = RequestId::draw(&mut super::moment(Timestamp(now)));
-            let question = Question { request_id, input_digest: digest, expires_ms: None };
+            let request_id = RequestId::generate(&mut super::seed(Timestamp(now)));
+            let question = ToolRequestRef { request_id, input_digest: digest, expires_ms: None };
             inner.asked.push(Payload::AgentToolUse {
                 tool: tool.to_owned(),
                 input: input.clone(),

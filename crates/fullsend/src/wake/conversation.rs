@@ -7,11 +7,10 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use session::digest::Digest;
-use session::id::SessionId;
 
 use crate::runtime::Conversation;
 use crate::runtime::state::StateFile;
+use session::{SessionId, Sha256Digest};
 
 /// A conversation that has grown beyond this is not gone on with.
 const MAX_BYTES: usize = 16 << 20;
@@ -21,13 +20,13 @@ const MAX_BYTES: usize = 16 << 20;
 pub struct Conversations(pub PathBuf);
 
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct StoredConversation {
     id: String,
-    files: Vec<KeptFile>,
+    files: Vec<StoredFile>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct KeptFile {
+struct StoredFile {
     path: String,
     text: String,
 }
@@ -37,17 +36,17 @@ impl Conversations {
     pub fn keep(&self, session: SessionId, conversation: &Conversation) -> std::io::Result<Option<String>> {
         let text = |file: &StateFile| {
             let text = String::from_utf8(file.contents.clone()).ok()?;
-            Some(KeptFile { path: file.path.clone(), text })
+            Some(StoredFile { path: file.path.clone(), text })
         };
         let Some(files) = conversation.files.iter().map(text).collect::<Option<Vec<_>>>() else {
             return Ok(None);
         };
-        let kept = Kept { id: conversation.id.clone(), files };
+        let kept = StoredConversation { id: conversation.id.clone(), files };
         let bytes = serde_json::to_vec(&kept)?;
         if bytes.len() > MAX_BYTES || kept.files.is_empty() {
             return Ok(None);
         }
-        let digest = Digest::of(&bytes);
+        let digest = Sha256Digest::of(&bytes);
         let directory = self.directory(session);
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
         let path = directory.join(format!("{digest}.json"));
@@ -62,18 +61,18 @@ impl Conversations {
 
     /// The conversation that the log names, if it is here and what it was.
     pub fn load(&self, session: SessionId, name: &str) -> Option<Conversation> {
-        let digest: Digest = name.parse().ok()?;
+        let digest: Sha256Digest = name.parse().ok()?;
         let path = self.directory(session).join(format!("{digest}.json"));
         let about = std::fs::symlink_metadata(&path).ok()?;
         if !about.is_file() || about.len() > MAX_BYTES as u64 {
             return None;
         }
         let bytes = std::fs::read(path).ok()?;
-        if Digest::of(&bytes) != digest {
+        if Sha256Digest::of(&bytes) != digest {
             return None;
         }
-        let kept: Kept = serde_json::from_slice(&bytes).ok()?;
-        let file = |KeptFile { path, text }| StateFile { path, contents: text.into_bytes() };
+        let kept: StoredConversation = serde_json::from_slice(&bytes).ok()?;
+        let file = |StoredFile { path, text }| StateFile { path, contents: text.into_bytes() };
         Some(Conversation { id: kept.id, files: kept.files.into_iter().map(file).collect() })
     }
 

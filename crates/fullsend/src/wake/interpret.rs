@@ -1,18 +1,16 @@
 //! What a run means for its session: a directive to follow, a failure that may pass or one that will not, an interrupt. Pure:
 //! the outcome, what was heard and what the heart saw decide.
 
-use session::commit::{Ending, Failure};
-use session::directive::{Directive, Outcome as Goes};
-
-use super::heart::Verdict;
+use super::lease_keeper::LeaseState;
 use crate::event::Violation;
 use crate::event::outcome::EndCause;
+use session::{Directive, DirectiveOutcome as Goes, FailureClass, WakeEnding};
 
 /// The file in which a directive is handed in.
 pub const DIRECTIVE_FILE: &str = "directive.json";
 
 /// What is known about a run that ended.
-pub struct Ended<'a> {
+pub struct EndedRun<'a> {
     pub cause: EndCause,
     pub reason: &'a str,
     /// The directive as it was accepted, if the run completed.
@@ -20,19 +18,19 @@ pub struct Ended<'a> {
     pub violations: &'a [Violation],
     /// The status of the model's last answer, if that was a fault.
     pub fault: Option<u16>,
-    pub heart: &'a Verdict,
+    pub heart: &'a LeaseState,
 }
 
-pub fn ending(ended: &Ended<'_>) -> Ending {
+pub fn ending(ended: &EndedRun<'_>) -> WakeEnding {
     let reason = ended.reason.to_owned();
-    let transient = |message| Ending::Failed { class: Failure::Transient, message };
-    let permanent = |message| Ending::Failed { class: Failure::Permanent, message };
-    if *ended.heart == Verdict::Interrupted {
-        return Ending::Interrupted;
+    let transient = |message| WakeEnding::Failed { class: FailureClass::Transient, message };
+    let permanent = |message| WakeEnding::Failed { class: FailureClass::Permanent, message };
+    if *ended.heart == LeaseState::Interrupted {
+        return WakeEnding::Interrupted;
     }
     match ended.cause {
         EndCause::Completed => directive(ended.directive),
-        EndCause::Skipped => Ending::Directive(Directive {
+        EndCause::Skipped => WakeEnding::Directive(Directive {
             response: String::new(),
             summary: format!("The wake was skipped: {reason}"),
             outcome: Goes::Sleep,
@@ -43,7 +41,9 @@ pub fn ending(ended: &Ended<'_>) -> Ending {
         }),
         EndCause::InvalidOutput | EndCause::NoOutput | EndCause::Denied | EndCause::Asked => {
             match ended.violations.iter().find(|violation| violation.message.contains(DIRECTIVE_FILE)) {
-                Some(violation) => Ending::Malformed { error: violation.message.clone(), excerpt: reason },
+                Some(violation) => {
+                    WakeEnding::Malformed { error: violation.message.clone(), excerpt: reason }
+                }
                 None => permanent(reason),
             }
         }
@@ -69,13 +69,13 @@ fn is_permanent(status: u16) -> bool {
     (400..500).contains(&status) && ![408, 409, 425, 429].contains(&status)
 }
 
-fn directive(text: Option<&str>) -> Ending {
-    let malformed = |error: String| Ending::Malformed {
+fn directive(text: Option<&str>) -> WakeEnding {
+    let malformed = |error: String| WakeEnding::Malformed {
         error,
         excerpt: text.unwrap_or_default().chars().take(500).collect(),
     };
     match text.map(Directive::from_json) {
-        Some(Ok(directive)) => Ending::Directive(directive),
+        Some(Ok(directive)) => WakeEnding::Directive(directive),
         Some(Err(error)) => malformed(error.to_string()),
         None => malformed(format!("`{DIRECTIVE_FILE}` is missing")),
     }
@@ -85,19 +85,19 @@ fn directive(text: Option<&str>) -> Ending {
 mod tests {
     use super::*;
 
-    fn ended(cause: EndCause) -> Ended<'static> {
-        let (reason, heart) = ("why", &Verdict::Fine);
-        Ended { cause, reason, directive: None, violations: &[], fault: None, heart }
+    fn ended(cause: EndCause) -> EndedRun<'static> {
+        let (reason, heart) = ("why", &LeaseState::Held);
+        EndedRun { cause, reason, directive: None, violations: &[], fault: None, heart }
     }
 
-    fn class(ended: &Ended<'_>) -> &'static str {
+    fn class(ended: &EndedRun<'_>) -> &'static str {
         match ending(ended) {
-            Ending::Directive(_) => "directive",
-            Ending::Paused => "paused",
-            Ending::Malformed { .. } => "malformed",
-            Ending::Failed { class: Failure::Transient, .. } => "transient",
-            Ending::Failed { class: Failure::Permanent, .. } => "permanent",
-            Ending::Interrupted => "interrupted",
+            WakeEnding::Directive(_) => "directive",
+            WakeEnding::Paused => "paused",
+            WakeEnding::Malformed { .. } => "malformed",
+            WakeEnding::Failed { class: FailureClass::Transient, .. } => "transient",
+            WakeEnding::Failed { class: FailureClass::Permanent, .. } => "permanent",
+            WakeEnding::Interrupted => "interrupted",
         }
     }
 
@@ -124,7 +124,7 @@ mod tests {
             (EndCause::Completed, "malformed"),
         ] {
             assert_eq!(class(&ended(kind)), expected, "{kind:?}");
-            let interrupted = Ended { heart: &Verdict::Interrupted, ..ended(kind) };
+            let interrupted = EndedRun { heart: &LeaseState::Interrupted, ..ended(kind) };
             assert_eq!(class(&interrupted), "interrupted", "{kind:?}");
         }
     }
@@ -143,7 +143,7 @@ mod tests {
             (500, "transient"),
             (529, "transient"),
         ] {
-            let failed = Ended { fault: Some(status), ..ended(EndCause::AgentFailed) };
+            let failed = EndedRun { fault: Some(status), ..ended(EndCause::AgentFailed) };
             assert_eq!(class(&failed), expected, "{status}");
         }
     }
@@ -152,12 +152,12 @@ mod tests {
     fn a_directive_that_was_rejected_is_malformed_and_another_output_is_not() {
         let says = |message: &str| [Violation { path: String::new(), message: message.to_owned() }];
         let about = says("in `directive.json`: \"summary\" is a required property");
-        let wrong = Ended { violations: &about, ..ended(EndCause::InvalidOutput) };
+        let wrong = EndedRun { violations: &about, ..ended(EndCause::InvalidOutput) };
         assert_eq!(class(&wrong), "malformed");
         let other = says("\"fixed\" is a required property");
-        assert_eq!(class(&Ended { violations: &other, ..ended(EndCause::InvalidOutput) }), "permanent");
+        assert_eq!(class(&EndedRun { violations: &other, ..ended(EndCause::InvalidOutput) }), "permanent");
         let good =
-            Ended { directive: Some(r#"{"summary":"s","outcome":"sleep"}"#), ..ended(EndCause::Completed) };
+            EndedRun { directive: Some(r#"{"summary":"s","outcome":"sleep"}"#), ..ended(EndCause::Completed) };
         assert_eq!(class(&good), "directive");
     }
 }

@@ -2,18 +2,16 @@
 //! the commit. `checkpoint.json` is the harness's alone; in the other two it has a section, and the rest is the agent's.
 
 use serde_json::{Value as Json, json};
-use session::context::Context;
-use session::directive::Directive;
-use session::limits::Limits;
-use session::memory::{
-    Author, CHECKPOINT, MemoryFile, MemoryWrite, SESSION_STATE, WORKING_BUFFER, put_section,
-};
 
-use super::assemble::{Report, clip, input_file};
-use super::screen::Screened;
+use super::prompt::{PromptReport, clip, input_file};
+use super::screen::ScreenedMemory;
 use crate::run::extra_files::ExtraFiles;
 use crate::runtime::state::StateFile;
 use sandbox::{Mount, MountKind};
+use session::{
+    CHECKPOINT, ContextSource, Directive, MemoryAuthor, MemoryFile, MemoryWrite, SESSION_STATE,
+    SessionLimits, WORKING_BUFFER, put_section,
+};
 
 /// The session's directory inside.
 pub const DIRECTORY: &str = "/sandbox/workspace/session";
@@ -21,7 +19,7 @@ pub const DIRECTORY: &str = "/sandbox/workspace/session";
 const CHECKPOINT_VERSION: u32 = 1;
 
 /// What a wake finds in its directory.
-pub fn extra_files(context: &Context, screened: &Screened, resources: Vec<Mount>) -> ExtraFiles {
+pub fn extra_files(context: &ContextSource, screened: &ScreenedMemory, resources: Vec<Mount>) -> ExtraFiles {
     let read_only = |name: &str, contents: Vec<u8>| Mount {
         target: format!("{DIRECTORY}/{name}").into(),
         kind: MountKind::File { contents, mode: 0o444 },
@@ -47,10 +45,10 @@ pub fn extra_files(context: &Context, screened: &Screened, resources: Vec<Mount>
 }
 
 /// What the harness has to say about a wake that ended.
-pub struct Told<'a> {
-    pub context: &'a Context,
+pub struct WakeSummary<'a> {
+    pub context: &'a ContextSource,
     pub directive: Option<&'a Directive>,
-    pub report: &'a Report,
+    pub report: &'a PromptReport,
     pub runtime: &'a str,
     pub run_id: Option<String>,
     /// How the run ended, in a word.
@@ -58,7 +56,7 @@ pub struct Told<'a> {
 }
 
 /// The files to write with the commit: the agent's that changed, the harness's sections, and the checkpoint.
-pub fn writes(told: &Told<'_>, kept: &[StateFile], limits: &Limits) -> Vec<MemoryWrite> {
+pub fn writes(told: &WakeSummary<'_>, kept: &[StateFile], limits: &SessionLimits) -> Vec<MemoryWrite> {
     let before = &told.context.memory;
     let stored = |name: &str| before.iter().find(|file| file.name == name).map(|file| file.content.as_str());
     let mut left_out = Vec::new();
@@ -80,7 +78,7 @@ pub fn writes(told: &Told<'_>, kept: &[StateFile], limits: &Limits) -> Vec<Memor
             Some(text) if stored(path) == Some(&text) => {}
             Some(content) => {
                 names += usize::from(!known);
-                writes.push(write(Author::Agent, path, content));
+                writes.push(write(MemoryAuthor::Agent, path, content));
             }
             None => left_out.push(path.clone()),
         }
@@ -91,14 +89,14 @@ pub fn writes(told: &Told<'_>, kept: &[StateFile], limits: &Limits) -> Vec<Memor
         let agents = agents.filter(|text| text.len() <= limits.memory_file_bytes / 2);
         // A file that the agent removed, broke or filled beyond its bound stays as it was.
         let text = agents.or_else(|| stored(name).map(str::to_owned)).unwrap_or_default();
-        writes.push(write(Author::Harness, name, put_section(&text, "wake", &section)));
+        writes.push(write(MemoryAuthor::Harness, name, put_section(&text, "wake", &section)));
     }
-    writes.push(write(Author::Harness, CHECKPOINT, format!("{:#}\n", checkpoint(told, &left_out))));
+    writes.push(write(MemoryAuthor::Harness, CHECKPOINT, format!("{:#}\n", checkpoint(told, &left_out))));
     writes.retain(|write| write.file.content.len() <= limits.memory_file_bytes);
     writes
 }
 
-fn write(author: Author, name: &str, content: String) -> MemoryWrite {
+fn write(author: MemoryAuthor, name: &str, content: String) -> MemoryWrite {
     MemoryWrite { author, file: MemoryFile { name: name.to_owned(), content } }
 }
 
@@ -111,8 +109,8 @@ fn is_plain(name: &str) -> bool {
     name.len() <= 200 && name.split('/').all(part)
 }
 
-fn state_section(told: &Told<'_>) -> String {
-    let Told { context, directive, ending, .. } = told;
+fn state_section(told: &WakeSummary<'_>) -> String {
+    let WakeSummary { context, directive, ending, .. } = told;
     let summary = directive.map_or("", |directive| directive.summary.as_str());
     let mut lines = vec![format!("- last wake: {} ({ending})", context.wake.id)];
     if !summary.is_empty() {
@@ -127,13 +125,13 @@ fn state_section(told: &Told<'_>) -> String {
     lines.join("\n")
 }
 
-fn buffer_section(told: &Told<'_>) -> String {
+fn buffer_section(told: &WakeSummary<'_>) -> String {
     let response = told.directive.map_or("", |directive| directive.response.as_str());
     format!("Last response:\n{}", clip(response, 8_000).0)
 }
 
-fn checkpoint(told: &Told<'_>, left_out: &[String]) -> Json {
-    let Told { context, directive, report, runtime, run_id, ending } = told;
+fn checkpoint(told: &WakeSummary<'_>, left_out: &[String]) -> Json {
+    let WakeSummary { context, directive, report, runtime, run_id, ending } = told;
     json!({
         "version": CHECKPOINT_VERSION,
         "session_id": context.session.header.id,

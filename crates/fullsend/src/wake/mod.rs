@@ -1,35 +1,21 @@
 //! A session's bounded run: what the agent is told, what its answer means, and one commit. This file reads as the sequence. It
 //! knows nothing of which session runs when: that is for whoever calls it, and `worker` is never imported here.
 
-pub mod assemble;
 pub mod confirm;
 pub mod conversation;
-pub mod heart;
 pub mod interpret;
+pub mod lease_keeper;
 pub mod memory;
-pub mod notes;
 pub mod prepare;
+pub mod prompt;
 pub mod resources;
+pub mod run_reports;
 pub mod screen;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use session::commit::{Commit, Ending, Failure};
-use session::context::{Context, Window};
-use session::digest::Digest;
-use session::event::Payload;
-use session::header::Header;
-use session::id::{SessionId, WakeId};
-use session::lease::{Claimed, Lease, Worker};
-use session::limits::Limits;
-use session::moment::{Moment, Timestamp};
-use session::sessions::Sessions;
-use session::state::State;
-use session::status::Status;
-use session::store::{Error, StoreError};
 
 use crate::cancel::Cancel;
 use crate::check::Checked;
@@ -39,22 +25,27 @@ use crate::guard;
 use crate::guard::confirm::Asker;
 use crate::run::workspace::SaveWorkspace;
 use crate::run::{self, Outcome, Request};
-use assemble::{Assembled, Budget, Material, assemble};
 use confirm::Confirmations;
 use conversation::Conversations;
-use heart::{Charge, Heart, Verdict};
-use interpret::{DIRECTIVE_FILE, Ended};
-use memory::Told;
-use notes::Notes;
-use prepare::{Ground, Trouble, prepare};
+use interpret::{DIRECTIVE_FILE, EndedRun};
+use lease_keeper::{LeaseKeeper, LeaseKeeperConfig, LeaseState};
+use memory::WakeSummary;
+use prepare::{LayerSnapshot, PrepareError, prepare};
+use prompt::{Prompt, PromptBudget, PromptSource, assemble};
+use run_reports::RunReports;
 use sandbox::Mount;
-use screen::Screen;
+use screen::MemoryScreen;
+use session::{
+    ClaimedWake, ContextSource, ContextWindow, FailureClass, Lease, LeaseTerms, Payload, SessionError,
+    SessionHeader, SessionId, SessionLimits, SessionState, SessionStatus, Sessions, Sha256Digest, StoreError,
+    TimeSeed, Timestamp, WakeCommit, WakeEnding, WakeId,
+};
 
 /// Everything around a wake that is not the session's.
 #[derive(Clone)]
-pub struct Setting {
+pub struct WakeContext {
     /// The layers as they are now.
-    pub open: Arc<dyn Fn() -> Result<Ground, String> + Send + Sync>,
+    pub open: Arc<dyn Fn() -> Result<LayerSnapshot, String> + Send + Sync>,
     /// Another connection to the same store.
     pub connect: Arc<dyn Fn() -> Result<Sessions, String> + Send + Sync>,
     /// Where runs are kept.
@@ -65,18 +56,18 @@ pub struct Setting {
     pub runtime: tokio::runtime::Handle,
     /// Hears every event of every run.
     pub listener: Arc<dyn Fn(&Envelope) + Send + Sync>,
-    pub worker: Worker,
-    pub limits: Limits,
+    pub worker: LeaseTerms,
+    pub limits: SessionLimits,
     /// Whoever started us wants to end.
     pub cancel: Cancel,
 }
 
 /// How a wake ended.
 #[derive(Debug, Clone)]
-pub struct Woken {
+pub struct WakeResult {
     pub session: SessionId,
     pub wake: WakeId,
-    pub status: Status,
+    pub status: SessionStatus,
     pub cause: EndCause,
     pub reason: String,
     /// What the agent said to the user.
@@ -89,24 +80,28 @@ const COMMIT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs one claimed wake and commits what came of it. An error means that nothing was committed: the wake is tried again by
 /// whoever claims it next.
-pub fn wake(setting: &Setting, sessions: &mut Sessions, claimed: &Claimed) -> Result<Woken, Error> {
+pub fn wake(
+    setting: &WakeContext,
+    sessions: &mut Sessions,
+    claimed: &ClaimedWake,
+) -> Result<WakeResult, SessionError> {
     let lease = &claimed.lease;
-    let context = sessions.context(lease, &Window::default())?;
-    let notes = Arc::new(Notes::new(lease.wake));
+    let context = sessions.context(lease, &ContextWindow::default())?;
+    let notes = Arc::new(RunReports::new(lease.wake));
     let confirmations = Confirmations::of(&context.session.state, &context.inputs);
     let ran = match bounded_run(setting, lease, &context, &notes, &confirmations) {
         Ok(ran) => ran,
         Err(trouble) => Ran::not_begun(&trouble),
     };
     let Ran { outcome, assembled, runtime, heart } = ran;
-    if let Verdict::Lost(why) = &heart {
+    if let LeaseState::Lost(why) = &heart {
         return Err(StoreError::Unavailable { step: "hold the lease", source: why.clone().into() }.into());
     }
     let directive = outcome
         .artifacts
         .as_ref()
         .and_then(|artifacts| std::fs::read_to_string(artifacts.directory.join(DIRECTIVE_FILE)).ok());
-    let ending = interpret::ending(&Ended {
+    let ending = interpret::ending(&EndedRun {
         cause: outcome.cause,
         reason: &outcome.reason,
         directive: directive.as_deref(),
@@ -116,10 +111,10 @@ pub fn wake(setting: &Setting, sessions: &mut Sessions, claimed: &Claimed) -> Re
     });
     let (ending, asked) = paused(ending, confirmations.take());
     let response = match &ending {
-        Ending::Directive(directive) => directive.response.clone(),
+        WakeEnding::Directive(directive) => directive.response.clone(),
         _ => String::new(),
     };
-    let commit = Commit {
+    let commit = WakeCommit {
         reports: reports(&notes, &outcome).into_iter().chain(asked).collect(),
         bindings: bindings(setting, lease.session, &runtime, &outcome, &ending),
         memory: memory::writes(
@@ -132,7 +127,7 @@ pub fn wake(setting: &Setting, sessions: &mut Sessions, claimed: &Claimed) -> Re
     };
     let state = store(setting, sessions, lease, &commit)?;
     setting.conversations.forget_others(lease.session, state.bindings.values().map(String::as_str));
-    Ok(Woken {
+    Ok(WakeResult {
         session: lease.session,
         wake: lease.wake,
         status: state.status,
@@ -144,50 +139,53 @@ pub fn wake(setting: &Setting, sessions: &mut Sessions, claimed: &Claimed) -> Re
 }
 
 /// Whether a wake of this session could begin now.
-pub fn check(setting: &Setting, header: &Header) -> Result<(), Trouble> {
+pub fn check(setting: &WakeContext, header: &SessionHeader) -> Result<(), PrepareError> {
     stand(setting, header).map(drop)
 }
 
 /// What a run begins with: the layers as they are now, the harness checked anew, the session's resources.
-fn stand(setting: &Setting, header: &Header) -> Result<(Ground, Checked, Vec<Mount>), Trouble> {
-    let mut ground = (setting.open)().map_err(Trouble::invalid)?;
+fn stand(
+    setting: &WakeContext,
+    header: &SessionHeader,
+) -> Result<(LayerSnapshot, Checked, Vec<Mount>), PrepareError> {
+    let mut ground = (setting.open)().map_err(PrepareError::invalid)?;
     let lookup = |name: &str| setting.environment.get(name).cloned();
     let checked = prepare(&mut ground, header, &lookup)?;
-    let resources = resources::mounts(&header.resources).map_err(Trouble::missing)?;
+    let resources = resources::mounts(&header.resources).map_err(PrepareError::missing)?;
     Ok((ground, checked, resources))
 }
 
 /// What a run left, or why there was none.
 struct Ran {
     outcome: Outcome,
-    assembled: Assembled,
+    assembled: Prompt,
     runtime: String,
-    heart: Verdict,
+    heart: LeaseState,
 }
 
 impl Ran {
-    fn not_begun(trouble: &Trouble) -> Self {
+    fn not_begun(trouble: &PrepareError) -> Self {
         Self {
             outcome: Outcome::ended(trouble.cause, &trouble.message),
-            assembled: Assembled::default(),
+            assembled: Prompt::default(),
             runtime: String::new(),
-            heart: Verdict::Fine,
+            heart: LeaseState::Held,
         }
     }
 }
 
 /// The harness, the context, and the run with its heartbeat.
 fn bounded_run(
-    setting: &Setting,
+    setting: &WakeContext,
     lease: &Lease,
-    context: &Context,
-    notes: &Arc<Notes>,
+    context: &ContextSource,
+    notes: &Arc<RunReports>,
     confirmations: &Arc<Confirmations>,
-) -> Result<Ran, Trouble> {
+) -> Result<Ran, PrepareError> {
     let (ground, checked, resources) = stand(setting, &context.session.header)?;
     let harness = &checked.resolved.harness;
-    let screened =
-        Screen::new(guard::setup::toggles(&harness.security)).screen(&context.memory, &context.learnings);
+    let screened = MemoryScreen::new(guard::setup::toggles(&harness.security))
+        .screen(&context.memory, &context.learnings);
     let runtime = harness.runtime.value.to_string();
     let conversation = context
         .session
@@ -195,12 +193,12 @@ fn bounded_run(
         .bindings
         .get(&runtime)
         .and_then(|name| setting.conversations.load(lease.session, name));
-    let assembled = assemble(&Material {
+    let assembled = assemble(&PromptSource {
         context,
         screened: &screened,
         resumes: conversation.is_some(),
         directory: memory::DIRECTORY,
-        budget: Budget::default(),
+        budget: PromptBudget::default(),
     });
     let run = Cancel::default();
     let request = Request {
@@ -220,15 +218,15 @@ fn bounded_run(
         variables: script_variables(lease),
         listener: listener(setting, notes),
     };
-    let charge = Charge {
-        sessions: (setting.connect)().map_err(Trouble::passing)?,
+    let charge = LeaseKeeperConfig {
+        sessions: (setting.connect)().map_err(PrepareError::passing)?,
         lease: lease.clone(),
         worker: setting.worker.clone(),
         notes: Arc::clone(notes),
         outer: setting.cancel.clone(),
         run: run.clone(),
     };
-    let heart = Heart::start(charge).map_err(|error| Trouble::passing(error.to_string()))?;
+    let heart = LeaseKeeper::start(charge).map_err(|error| PrepareError::passing(error.to_string()))?;
     let outcome = run::run(request, &run);
     drop(ground.kept);
     Ok(Ran { outcome, assembled, runtime, heart: heart.stop() })
@@ -247,7 +245,7 @@ fn asker(confirmations: &Arc<Confirmations>) -> Arc<Asker> {
     Arc::new(move |tool, input| confirmations.ask(tool, input))
 }
 
-fn listener(setting: &Setting, notes: &Arc<Notes>) -> Arc<dyn Fn(&Envelope) + Send + Sync> {
+fn listener(setting: &WakeContext, notes: &Arc<RunReports>) -> Arc<dyn Fn(&Envelope) + Send + Sync> {
     let (listener, notes) = (Arc::clone(&setting.listener), Arc::clone(notes));
     Arc::new(move |envelope| {
         notes.on_event(envelope);
@@ -257,34 +255,34 @@ fn listener(setting: &Setting, notes: &Arc<Notes>) -> Arc<dyn Fn(&Envelope) + Se
 
 /// A run that asked and then lost its words has paused all the same; one that failed or was interrupted asks again when it
 /// is tried again.
-fn paused(ending: Ending, asked: Vec<Payload>) -> (Ending, Vec<Payload>) {
+fn paused(ending: WakeEnding, asked: Vec<Payload>) -> (WakeEnding, Vec<Payload>) {
     match ending {
-        Ending::Malformed { .. } if !asked.is_empty() => (Ending::Paused, asked),
-        Ending::Directive(_) => (ending, asked),
+        WakeEnding::Malformed { .. } if !asked.is_empty() => (WakeEnding::Paused, asked),
+        WakeEnding::Directive(_) => (ending, asked),
         ending => (ending, Vec::new()),
     }
 }
 
 /// What was not yet written, and the run with the digest of its record.
-fn reports(notes: &Notes, outcome: &Outcome) -> Vec<Payload> {
+fn reports(notes: &RunReports, outcome: &Outcome) -> Vec<Payload> {
     let mut reports = notes.take();
     let record = outcome.directory.as_ref().and_then(|path| std::fs::read(path.join("run.json")).ok());
     if let (Some(run_id), Some(record)) = (notes.run_id(), record) {
-        reports.push(Payload::RunAttached { run_id, digest: Some(Digest::of(&record)) });
+        reports.push(Payload::RunAttached { run_id, digest: Some(Sha256Digest::of(&record)) });
     }
     reports
 }
 
 /// The conversation to go on with next time, kept before the commit names it. One that ended in trouble is not gone on with.
 fn bindings(
-    setting: &Setting,
+    setting: &WakeContext,
     session: SessionId,
     runtime: &str,
     outcome: &Outcome,
-    ending: &Ending,
+    ending: &WakeEnding,
 ) -> BTreeMap<String, String> {
     let kept = match (ending, &outcome.conversation) {
-        (Ending::Directive(_) | Ending::Paused, Some(conversation)) => {
+        (WakeEnding::Directive(_) | WakeEnding::Paused, Some(conversation)) => {
             setting.conversations.keep(session, conversation).ok().flatten()
         }
         _ => None,
@@ -295,30 +293,42 @@ fn bindings(
 }
 
 fn told<'a>(
-    context: &'a Context,
-    ending: &'a Ending,
-    assembled: &'a Assembled,
+    context: &'a ContextSource,
+    ending: &'a WakeEnding,
+    assembled: &'a Prompt,
     runtime: &'a str,
-    notes: &Notes,
-) -> Told<'a> {
+    notes: &RunReports,
+) -> WakeSummary<'a> {
     let (directive, word) = match ending {
-        Ending::Directive(directive) => (Some(directive), "done"),
-        Ending::Paused => (None, "paused"),
-        Ending::Malformed { .. } => (None, "malformed directive"),
-        Ending::Failed { class: Failure::Transient, .. } => (None, "failed, to be tried again"),
-        Ending::Failed { class: Failure::Permanent, .. } => (None, "failed"),
-        Ending::Interrupted => (None, "interrupted"),
+        WakeEnding::Directive(directive) => (Some(directive), "done"),
+        WakeEnding::Paused => (None, "paused"),
+        WakeEnding::Malformed { .. } => (None, "malformed directive"),
+        WakeEnding::Failed { class: FailureClass::Transient, .. } => (None, "failed, to be tried again"),
+        WakeEnding::Failed { class: FailureClass::Permanent, .. } => (None, "failed"),
+        WakeEnding::Interrupted => (None, "interrupted"),
     };
-    Told { context, directive, report: &assembled.report, runtime, run_id: notes.run_id(), ending: word }
+    WakeSummary {
+        context,
+        directive,
+        report: &assembled.report,
+        runtime,
+        run_id: notes.run_id(),
+        ending: word,
+    }
 }
 
 /// One write, tried for a while if the store is away. Whether it is refused is decided by the token alone.
-fn store(setting: &Setting, sessions: &mut Sessions, lease: &Lease, commit: &Commit) -> Result<State, Error> {
+fn store(
+    setting: &WakeContext,
+    sessions: &mut Sessions,
+    lease: &Lease,
+    commit: &WakeCommit,
+) -> Result<SessionState, SessionError> {
     let start = Instant::now();
     loop {
-        let tried = sessions.now().and_then(|now| sessions.commit(lease, commit, &mut moment(now)));
+        let tried = sessions.now().and_then(|now| sessions.commit(lease, commit, &mut seed(now)));
         match tried {
-            Err(Error::Store(
+            Err(SessionError::Store(
                 StoreError::Unavailable { .. } | StoreError::Busy { .. } | StoreError::Full { .. },
             )) if start.elapsed() < COMMIT_PATIENCE && !setting.cancel.is_urgent() => {
                 std::thread::sleep(Duration::from_millis(500));
@@ -329,9 +339,9 @@ fn store(setting: &Setting, sessions: &mut Sessions, lease: &Lease, commit: &Com
 }
 
 /// The time of a store, with randomness of the operating system's.
-pub fn moment(now: Timestamp) -> Moment {
+pub fn seed(now: Timestamp) -> TimeSeed {
     let mut seed = [0; 32];
     seed[..16].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
     seed[16..].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
-    Moment::new(now, seed)
+    TimeSeed::new(now, seed)
 }

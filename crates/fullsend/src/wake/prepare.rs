@@ -5,9 +5,7 @@ use std::any::Any;
 use std::path::PathBuf;
 
 use serde_json::Value as Json;
-use session::digest::Digest;
-use session::directive::{Directive, DirectiveError};
-use session::header::Header;
+use session::{Directive, DirectiveError, SessionHeader, Sha256Digest};
 use yaml::Diagnostic;
 
 use crate::check::expected::Expected;
@@ -21,7 +19,7 @@ use crate::run;
 use super::interpret::DIRECTIVE_FILE;
 
 /// The layers as they are now.
-pub struct Ground {
+pub struct LayerSnapshot {
     pub library: Library,
     pub choices: Choices,
     pub repository: PathBuf,
@@ -31,12 +29,12 @@ pub struct Ground {
 
 /// Why no run can begin, and whether that may pass by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble {
+pub struct PrepareError {
     pub message: String,
     pub cause: EndCause,
 }
 
-impl Trouble {
+impl PrepareError {
     /// The files are wrong, and stay so.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self { message: message.into(), cause: EndCause::ConfigurationInvalid }
@@ -55,29 +53,29 @@ impl Trouble {
 
 /// The harness of a session, checked, with the directive expected from its agent.
 pub fn prepare(
-    ground: &mut Ground,
-    header: &Header,
+    ground: &mut LayerSnapshot,
+    header: &SessionHeader,
     lookup: &dyn Fn(&str) -> Option<String>,
-) -> Result<Checked, Trouble> {
-    let Ground { library, choices, .. } = ground;
+) -> Result<Checked, PrepareError> {
+    let LayerSnapshot { library, choices, .. } = ground;
     choices.environment = header.environment.as_ref().map(|environment| environment.id.clone());
     let mut problems = Vec::new();
     let checked = checked(library, &header.agent, choices, lookup, &mut problems);
     let Some(mut checked) = checked.filter(|_| !problems.iter().any(Diagnostic::is_error)) else {
-        return Err(Trouble::invalid(words(library, &header.agent, &problems)));
+        return Err(PrepareError::invalid(words(library, &header.agent, &problems)));
     };
     if let Some(known) = &header.environment {
         let found = environment::find(library, &known.id);
-        let digest = found.and_then(|found| environment::digest(library, &found)).map(Digest);
+        let digest = found.and_then(|found| environment::digest(library, &found)).map(Sha256Digest);
         if digest != Some(known.digest) {
-            return Err(Trouble::invalid(format!(
+            return Err(PrepareError::invalid(format!(
                 "the environment `{}` is not the one that the session was created with; create a new session, or restore it",
                 known.id
             )));
         }
     }
-    let schema = serde_json::from_str(session::directive::SCHEMA).unwrap_or_default();
-    let expected = Expected::new(DIRECTIVE_FILE, schema).map_err(Trouble::invalid)?;
+    let schema = serde_json::from_str(session::DIRECTIVE_SCHEMA).unwrap_or_default();
+    let expected = Expected::new(DIRECTIVE_FILE, schema).map_err(PrepareError::invalid)?;
     checked.expected = Some(Expected { from_words, excuses: pauses, ..expected });
     Ok(checked)
 }

@@ -4,13 +4,13 @@
 use std::path::{Component, Path, PathBuf};
 
 use sandbox::{Mount, MountKind};
-use session::header::{Access, Resource};
+use session::{ResourceAccess, SessionResource};
 
 /// Where resources may be mounted.
 pub const MOUNTS_BELOW: &str = "/sandbox/workspace/resources";
 
 /// Whether it may be mounted so.
-pub fn check(resource: &Resource) -> Result<(), &'static str> {
+pub fn check(resource: &SessionResource) -> Result<(), &'static str> {
     let mount = Path::new(&resource.mount);
     let plain = mount.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     if !plain || !mount.starts_with(MOUNTS_BELOW) || mount == Path::new(MOUNTS_BELOW) {
@@ -23,7 +23,7 @@ pub fn check(resource: &Resource) -> Result<(), &'static str> {
 }
 
 /// The mounts, or which resource is not there any more.
-pub fn mounts(resources: &[Resource]) -> Result<Vec<Mount>, String> {
+pub fn mounts(resources: &[SessionResource]) -> Result<Vec<Mount>, String> {
     let mut mounts = Vec::new();
     for resource in resources {
         let wrong = |why: &str| format!("the resource `{}` ({}): {why}", resource.id, resource.source);
@@ -34,8 +34,8 @@ pub fn mounts(resources: &[Resource]) -> Result<Vec<Mount>, String> {
             return Err(wrong("it is not there any more, or a link stands in its place"));
         }
         let kind = match resource.access {
-            Access::ReadOnly => MountKind::ReadOnly { source },
-            Access::ReadWrite => MountKind::ReadWrite { source },
+            ResourceAccess::ReadOnly => MountKind::ReadOnly { source },
+            ResourceAccess::ReadWrite => MountKind::ReadWrite { source },
         };
         mounts.push(Mount { target: PathBuf::from(&resource.mount), kind });
     }

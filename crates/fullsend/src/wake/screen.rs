@@ -2,44 +2,43 @@
 //! scanned as what a stranger wrote; what does not pass stays in the store and is not shown to the agent.
 
 use scan::{Category, Finding, Origin, Redactor, Scanner, Severity, Toggles};
-use session::learning::StoredLearning;
-use session::memory::MemoryFile;
+use session::{MemoryFile, StoredLearning};
 
 /// What passed, and what did not with its reason.
 #[derive(Debug, Default)]
-pub struct Screened {
+pub struct ScreenedMemory {
     pub memory: Vec<MemoryFile>,
     pub learnings: Vec<StoredLearning>,
-    pub refused: Vec<Refused>,
+    pub refused: Vec<WithheldMemory>,
 }
 
 /// Something that the agent does not get to see.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct WithheldMemory {
     pub what: String,
     pub why: String,
 }
 
-pub struct Screen {
+pub struct MemoryScreen {
     scanner: Scanner,
     redactor: Redactor,
 }
 
-impl Screen {
+impl MemoryScreen {
     #[must_use]
     pub fn new(toggles: Toggles) -> Self {
         Self { scanner: Scanner::new(toggles), redactor: Redactor::new() }
     }
 
-    pub fn screen(&self, memory: &[MemoryFile], learnings: &[StoredLearning]) -> Screened {
-        let mut screened = Screened::default();
+    pub fn screen(&self, memory: &[MemoryFile], learnings: &[StoredLearning]) -> ScreenedMemory {
+        let mut screened = ScreenedMemory::default();
         for file in memory {
             match self.reason(&file.content) {
                 None => screened.memory.push(MemoryFile {
                     name: file.name.clone(),
                     content: self.redactor.redact(&file.content).into_owned(),
                 }),
-                Some(why) => screened.refused.push(Refused { what: file.name.clone(), why }),
+                Some(why) => screened.refused.push(WithheldMemory { what: file.name.clone(), why }),
             }
         }
         for stored in learnings {
@@ -48,7 +47,7 @@ impl Screen {
                 None => screened.learnings.push(self.redacted(stored)),
                 Some(why) => {
                     let what = format!("a learning of session {}", stored.session_id);
-                    screened.refused.push(Refused { what, why });
+                    screened.refused.push(WithheldMemory { what, why });
                 }
             }
         }
@@ -85,7 +84,7 @@ mod tests {
 
     #[test]
     fn notes_pass_and_orders_do_not() {
-        let screen = Screen::new(Toggles::default());
+        let screen = MemoryScreen::new(Toggles::default());
         let notes = memory("The parser is done; the printer is half done. Next: run the tests.");
         let passed = screen.screen(std::slice::from_ref(&notes), &[]);
         assert_eq!((passed.memory, passed.refused), (vec![notes], Vec::new()));
@@ -99,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_secret_is_not_carried_on() {
-        let screen = Screen::new(Toggles::default());
+        let screen = MemoryScreen::new(Toggles::default());
         let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
         let passed = screen.screen(&[memory(&format!("The token is {token}."))], &[]);
         assert!(passed.memory.iter().all(|file| !file.content.contains(&token)), "{passed:?}");

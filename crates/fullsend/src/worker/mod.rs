@@ -5,16 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use session::lease::{Claimed, Pick, Worker};
-use session::moment::{Moment, Timestamp};
-use session::sessions::Sessions;
-use session::store::Error;
-
 use crate::cancel::Cancel;
+use session::{ClaimTarget, ClaimedWake, LeaseTerms, SessionError, Sessions, TimeSeed, Timestamp};
 
 /// How long to work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
+pub enum WorkUntil {
     /// One wake, if one is due.
     Once,
     /// Nothing is due any more.
@@ -24,19 +20,19 @@ pub enum Until {
 }
 
 /// Does the work of one claimed wake, and commits it.
-pub type Perform = dyn Fn(&mut Sessions, &Claimed) + Send + Sync;
+pub type RunWake = dyn Fn(&mut Sessions, &ClaimedWake) + Send + Sync;
 
 /// What workers share.
 #[derive(Clone)]
-pub struct Plan {
+pub struct WorkerPlan {
     pub concurrency: usize,
-    pub until: Until,
-    pub worker: Worker,
+    pub until: WorkUntil,
+    pub worker: LeaseTerms,
     /// A connection for each thread.
     pub connect: Arc<dyn Fn() -> Result<Sessions, String> + Send + Sync>,
-    pub perform: Arc<Perform>,
+    pub perform: Arc<RunWake>,
     /// The time and the randomness of one claim.
-    pub moment: fn(Timestamp) -> Moment,
+    pub moment: fn(Timestamp) -> TimeSeed,
     /// Told what goes wrong with the store; work goes on.
     pub complain: Arc<dyn Fn(&str) + Send + Sync>,
     pub cancel: Cancel,
@@ -52,11 +48,11 @@ const SHORT: Duration = Duration::from_millis(50);
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
 /// Works until the plan says so. Gives how many wakes were run; an error if the store could not be used at all.
-pub fn work(plan: &Plan) -> Result<usize, String> {
+pub fn work(plan: &WorkerPlan) -> Result<usize, String> {
     let (busy, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let threads = if plan.until == Until::Once { 1 } else { plan.concurrency.max(1) };
+    let threads = if plan.until == WorkUntil::Once { 1 } else { plan.concurrency.max(1) };
     std::thread::scope(|scope| {
-        let start = || scope.spawn(|| Hand { plan, busy: &busy, done: &done }.run());
+        let start = || scope.spawn(|| WorkerThread { plan, busy: &busy, done: &done }.run());
         let hands: Vec<_> = (0..threads).map(|_| start()).collect();
         let ended =
             hands.into_iter().map(|hand| hand.join().unwrap_or_else(|_| Err("a worker broke".to_owned())));
@@ -66,14 +62,14 @@ pub fn work(plan: &Plan) -> Result<usize, String> {
 }
 
 /// One thread of a worker.
-struct Hand<'a> {
-    plan: &'a Plan,
+struct WorkerThread<'a> {
+    plan: &'a WorkerPlan,
     /// How many of this process work right now: what they do may make something due.
     busy: &'a AtomicUsize,
     done: &'a AtomicUsize,
 }
 
-impl Hand<'_> {
+impl WorkerThread<'_> {
     fn run(&self) -> Result<(), String> {
         let mut back_off = BACK_OFF.0;
         let mut sessions = None;
@@ -89,7 +85,7 @@ impl Hand<'_> {
             match looked {
                 Ok((_, true)) => return Ok(()),
                 Ok((connected, false)) => (sessions, back_off) = (Some(connected), BACK_OFF.0),
-                Err(error) if self.plan.until == Until::Ended => {
+                Err(error) if self.plan.until == WorkUntil::Ended => {
                     (self.plan.complain)(&error);
                     self.sleep(back_off);
                     back_off = (back_off * 2).min(BACK_OFF.1);
@@ -101,31 +97,31 @@ impl Hand<'_> {
     }
 
     /// One claim and its work, or one wait. Whether it was the last.
-    fn look(&self, sessions: &mut Sessions) -> Result<bool, Error> {
+    fn look(&self, sessions: &mut Sessions) -> Result<bool, SessionError> {
         // Counted before the claim: between the two, nobody may think that all is done.
         self.busy.fetch_add(1, Ordering::SeqCst);
         let worked = self.claim_and_work(sessions);
         self.busy.fetch_sub(1, Ordering::SeqCst);
         if worked? {
-            return Ok(self.plan.until == Until::Once);
+            return Ok(self.plan.until == WorkUntil::Once);
         }
         match self.plan.until {
-            Until::Once => Ok(true),
-            Until::Drained if self.busy.load(Ordering::SeqCst) == 0 => Ok(true),
-            Until::Drained => {
+            WorkUntil::Once => Ok(true),
+            WorkUntil::Drained if self.busy.load(Ordering::SeqCst) == 0 => Ok(true),
+            WorkUntil::Drained => {
                 self.sleep(SHORT);
                 Ok(false)
             }
-            Until::Ended => {
+            WorkUntil::Ended => {
                 self.wait(sessions)?;
                 Ok(false)
             }
         }
     }
 
-    fn claim_and_work(&self, sessions: &mut Sessions) -> Result<bool, Error> {
+    fn claim_and_work(&self, sessions: &mut Sessions) -> Result<bool, SessionError> {
         let mut moment = (self.plan.moment)(sessions.now()?);
-        let Some(claimed) = sessions.claim(Pick::Due, &self.plan.worker, &mut moment)? else {
+        let Some(claimed) = sessions.claim(ClaimTarget::Due, &self.plan.worker, &mut moment)? else {
             return Ok(false);
         };
         (self.plan.perform)(sessions, &claimed);
@@ -134,7 +130,7 @@ impl Hand<'_> {
     }
 
     /// Until something changes, or the next wake comes due.
-    fn wait(&self, sessions: &mut Sessions) -> Result<(), Error> {
+    fn wait(&self, sessions: &mut Sessions) -> Result<(), SessionError> {
         let now = sessions.now()?;
         let due = sessions.next_due(now)?.map(|at| u64::try_from(at.0.saturating_sub(now.0)).unwrap_or(0));
         let patience = due.map_or(PATIENCE, |wait| Duration::from_millis(wait).min(PATIENCE));

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::id::SessionId;
-use crate::refusal::Refusal;
+use crate::decide::refusal::SessionRefusal;
+use crate::log::id::SessionId;
 
 /// The store could not do its part. Nothing of the failed call was stored.
 #[derive(Debug)]
@@ -51,13 +51,13 @@ impl std::error::Error for StoreError {
 
 /// Why something was not done.
 #[derive(Debug)]
-pub enum Error {
+pub enum SessionError {
     NoSession(SessionId),
-    Refused(Refusal),
+    Refused(SessionRefusal),
     Store(StoreError),
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for SessionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSession(id) => write!(f, "there is no session {id}"),
@@ -67,7 +67,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {
+impl std::error::Error for SessionError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::NoSession(_) => None,
@@ -77,13 +77,13 @@ impl std::error::Error for Error {
     }
 }
 
-impl From<Refusal> for Error {
-    fn from(refusal: Refusal) -> Self {
+impl From<SessionRefusal> for SessionError {
+    fn from(refusal: SessionRefusal) -> Self {
         Self::Refused(refusal)
     }
 }
 
-impl From<StoreError> for Error {
+impl From<StoreError> for SessionError {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }

@@ -8,52 +8,47 @@ pub mod sqlite;
 
 use std::time::Duration;
 
-pub use self::error::{Error, StoreError};
-use crate::event::Event;
-use crate::header::Header;
-use crate::id::{EventId, SessionId};
-use crate::learning::StoredLearning;
-use crate::memory::MemoryFile;
-use crate::moment::Timestamp;
-use crate::refusal::Refusal;
-use crate::sequence::Seq;
-use crate::state::{Due, State};
+pub use self::error::{SessionError, StoreError};
+use crate::decide::draft::FinishedDraft;
+use crate::decide::lease::LeaseHolder;
+use crate::decide::refusal::SessionRefusal;
+use crate::log::event::SessionEvent;
+use crate::log::header::SessionHeader;
+use crate::log::id::{EventId, SessionId};
+use crate::log::learning::StoredLearning;
+use crate::log::memory::MemoryFile;
+use crate::log::seq::Seq;
+use crate::log::state::{DueTimes, SessionState};
+use crate::log::time::Timestamp;
 
 /// One session as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    pub header: Header,
-    pub state: State,
-    pub hold: Option<Hold>,
-}
-
-/// Who holds a running session, and until when. It is no event: it lapses by itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hold {
-    pub owner: String,
-    pub until_ms: Timestamp,
+    pub header: SessionHeader,
+    pub state: SessionState,
+    pub holder: Option<LeaseHolder>,
 }
 
 impl Session {
     /// When a worker should look at it: a held one when the hold ends.
     #[must_use]
-    pub fn due(&self) -> Due {
-        due(&self.state, self.hold.as_ref())
+    pub fn due(&self) -> DueTimes {
+        due(&self.state, self.holder.as_ref())
     }
 }
 
-pub(crate) fn due(state: &State, hold: Option<&Hold>) -> Due {
-    match hold {
-        Some(hold) => Due { again: Some(hold.until_ms), ..Due::default() },
+pub(crate) fn due(state: &SessionState, holder: Option<&LeaseHolder>) -> DueTimes {
+    match holder {
+        Some(holder) => DueTimes { again: Some(holder.until_ms), ..DueTimes::default() },
         // It was running somewhere else when it was exported: nobody holds it here.
-        None if state.running().is_some() => Due { again: Some(Timestamp(0)), ..Due::default() },
+        None if state.running().is_some() => DueTimes { again: Some(Timestamp(0)), ..DueTimes::default() },
         None => state.due(),
     }
 }
 
 /// Which session to decide about.
 #[derive(Debug, Clone, Copy)]
-pub enum Target<'a> {
+pub enum UpdateTarget<'a> {
     /// This one; with it, those of the named events that it has already.
     Session { id: SessionId, events: &'a [EventId] },
     /// The first that is due, by lane and then by time, and that nobody else is deciding about.
@@ -62,37 +57,46 @@ pub enum Target<'a> {
 
 /// What a decision is made about.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct FoundSession {
     pub session: Session,
-    pub events: Vec<Event>,
+    pub events: Vec<SessionEvent>,
 }
 
 /// What was decided. The events follow the session's last one.
 #[derive(Debug, Clone)]
-pub struct Change {
-    pub state: State,
-    pub hold: Option<Hold>,
-    pub events: Vec<Event>,
+pub struct SessionChange {
+    pub state: SessionState,
+    pub holder: Option<LeaseHolder>,
+    pub events: Vec<SessionEvent>,
     pub memory: Vec<MemoryFile>,
     pub learnings: Vec<StoredLearning>,
     /// How many learnings of the agent are kept, newest first.
     pub learnings_kept: usize,
 }
 
-impl Change {
-    pub(crate) fn of(state: State, hold: Option<Hold>) -> Self {
+impl SessionChange {
+    /// The change that a draft makes, or `None` if it makes none.
+    pub(crate) fn from_draft(draft: FinishedDraft, holder: Option<LeaseHolder>) -> Option<Self> {
+        let FinishedDraft { state, events } = draft;
+        if events.is_empty() {
+            return None;
+        }
+        Some(Self { events, ..Self::of(state, holder) })
+    }
+
+    pub(crate) fn of(state: SessionState, holder: Option<LeaseHolder>) -> Self {
         let (events, memory, learnings) = (Vec::new(), Vec::new(), Vec::new());
-        Self { state, hold, events, memory, learnings, learnings_kept: 0 }
+        Self { state, holder, events, memory, learnings, learnings_kept: 0 }
     }
 }
 
 /// Decides about one session. It may be called again when somebody else was faster, and nothing of it is kept then.
 /// `None` means that there is nothing to write.
-pub type Decide<'a> = dyn FnMut(&Found) -> Result<Option<Change>, Refusal> + 'a;
+pub type DecideFn<'a> = dyn FnMut(&FoundSession) -> Result<Option<SessionChange>, SessionRefusal> + 'a;
 
 /// Which part of a log's end to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum EventClass {
     Conversation,
     /// How the work went.
     Work,
@@ -104,7 +108,7 @@ pub trait Store: Send {
     fn now(&mut self) -> Result<Timestamp, StoreError>;
 
     /// Adds an empty session. `false` if the id is taken.
-    fn create(&mut self, header: &Header) -> Result<bool, StoreError>;
+    fn create(&mut self, header: &SessionHeader) -> Result<bool, StoreError>;
 
     fn load(&mut self, id: SessionId) -> Result<Option<Session>, StoreError>;
 
@@ -117,7 +121,7 @@ pub trait Store: Send {
     ) -> Result<Vec<Session>, StoreError>;
 
     /// Finds, decides and writes. `false` if there is no such session.
-    fn update(&mut self, target: Target<'_>, decide: &mut Decide<'_>) -> Result<bool, Error>;
+    fn update(&mut self, target: UpdateTarget<'_>, decide: &mut DecideFn<'_>) -> Result<bool, SessionError>;
 
     /// The events after one place and up to another, lowest first.
     fn events(
@@ -126,18 +130,18 @@ pub trait Store: Send {
         after: Seq,
         through: Seq,
         limit: usize,
-    ) -> Result<Vec<Event>, StoreError>;
+    ) -> Result<Vec<SessionEvent>, StoreError>;
 
     /// The last events of one kind up to a place, lowest first: at most `limit`, and only while their payloads
     /// fit into `bytes`.
     fn tail(
         &mut self,
         id: SessionId,
-        part: Part,
+        part: EventClass,
         through: Seq,
         limit: usize,
         bytes: usize,
-    ) -> Result<Vec<Event>, StoreError>;
+    ) -> Result<Vec<SessionEvent>, StoreError>;
 
     fn memory(&mut self, id: SessionId) -> Result<Vec<MemoryFile>, StoreError>;
 
@@ -151,10 +155,10 @@ pub trait Store: Send {
     /// taken one by one; an error among them undoes everything.
     fn import(
         &mut self,
-        header: &Header,
-        events: &mut dyn Iterator<Item = Result<Event, Error>>,
-        finish: &mut dyn FnMut() -> Result<Change, Error>,
-    ) -> Result<bool, Error>;
+        header: &SessionHeader,
+        events: &mut dyn Iterator<Item = Result<SessionEvent, SessionError>>,
+        finish: &mut dyn FnMut() -> Result<SessionChange, SessionError>,
+    ) -> Result<bool, SessionError>;
 
     /// Returns when somebody else has changed something since the last call, or after the timeout. It may also return
     /// for no reason; it never misses a change.

@@ -2,41 +2,43 @@
 
 use serde::Serialize;
 
-use super::{Hold, Session, StoreError};
-use crate::event::Event;
-use crate::id::SessionId;
-use crate::learning::StoredLearning;
-use crate::memory::MemoryFile;
-use crate::moment::Timestamp;
-use crate::seal::SealedEvent;
-use crate::sequence::Seq;
-use crate::state::{STATE_VERSION, State};
+use super::{Session, StoreError};
+use crate::decide::lease::LeaseHolder;
+use crate::log::event::SessionEvent;
+use crate::log::id::SessionId;
+use crate::log::learning::StoredLearning;
+use crate::log::memory::MemoryFile;
+use crate::log::seal::SealedEvent;
+use crate::log::seq::Seq;
+use crate::log::state::{STATE_VERSION, SessionState};
+use crate::log::time::Timestamp;
 
-pub(super) struct SessionRow {
-    pub(super) header: String,
-    pub(super) state: String,
-    pub(super) owner: Option<String>,
-    pub(super) held_until_ms: Option<i64>,
+pub(crate) struct SessionRow {
+    pub(crate) header: String,
+    pub(crate) state: String,
+    pub(crate) owner: Option<String>,
+    pub(crate) held_until_ms: Option<i64>,
 }
 
 impl SessionRow {
-    pub(super) fn decode(self) -> Result<Session, StoreError> {
+    pub(crate) fn decode(self) -> Result<Session, StoreError> {
         let Self { header, state, owner, held_until_ms } = self;
-        let header: crate::header::Header = serde_json::from_str(&header).map_err(|error| {
+        let header: crate::log::header::SessionHeader = serde_json::from_str(&header).map_err(|error| {
             StoreError::Corrupt { session: None, what: format!("a header cannot be read: {error}") }
         })?;
         let damage = |what| StoreError::Corrupt { session: Some(header.id), what };
-        let state: State = serde_json::from_str(&state)
+        let state: SessionState = serde_json::from_str(&state)
             .map_err(|error| damage(format!("its state cannot be read: {error}")))?;
         if state.version != STATE_VERSION {
             return Err(damage(format!("its state has version {}", state.version)));
         }
-        let hold = owner.zip(held_until_ms).map(|(owner, until)| Hold { owner, until_ms: Timestamp(until) });
-        Ok(Session { header, state, hold })
+        let holder =
+            owner.zip(held_until_ms).map(|(owner, until)| LeaseHolder { owner, until_ms: Timestamp(until) });
+        Ok(Session { header, state, holder })
     }
 }
 
-pub(super) fn open(session: SessionId, sealed: &SealedEvent) -> Result<Event, StoreError> {
+pub(crate) fn open(session: SessionId, sealed: &SealedEvent) -> Result<SessionEvent, StoreError> {
     let damage = |why| StoreError::Corrupt {
         session: Some(session),
         what: format!("event {} cannot be trusted: {why}", sealed.seq),
@@ -45,7 +47,7 @@ pub(super) fn open(session: SessionId, sealed: &SealedEvent) -> Result<Event, St
 }
 
 /// A log has no holes: an event that is missing is damage, not silence.
-pub(super) fn check_dense(session: SessionId, after: Seq, events: &[Event]) -> Result<(), StoreError> {
+pub(crate) fn check_dense(session: SessionId, after: Seq, events: &[SessionEvent]) -> Result<(), StoreError> {
     let mut expected = after;
     for event in events {
         expected = expected.next();
@@ -57,7 +59,7 @@ pub(super) fn check_dense(session: SessionId, after: Seq, events: &[Event]) -> R
     Ok(())
 }
 
-pub(super) fn memory_file(
+pub(crate) fn memory_file(
     session: SessionId,
     name: String,
     content: Vec<u8>,
@@ -70,21 +72,21 @@ pub(super) fn memory_file(
     Ok(MemoryFile { name, content })
 }
 
-pub(super) fn learning(text: &str) -> Result<StoredLearning, StoreError> {
+pub(crate) fn learning(text: &str) -> Result<StoredLearning, StoreError> {
     serde_json::from_str(text).map_err(|error| StoreError::Corrupt {
         session: None,
         what: format!("a learning cannot be read: {error}"),
     })
 }
 
-pub(super) fn json(value: &impl Serialize) -> String {
+pub(crate) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("our own types have string keys only")
 }
 
-pub(super) fn seq(seq: Seq) -> i64 {
+pub(crate) fn seq(seq: Seq) -> i64 {
     i64::try_from(seq.0).unwrap_or(i64::MAX)
 }
 
-pub(super) fn count(count: usize) -> i64 {
+pub(crate) fn count(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

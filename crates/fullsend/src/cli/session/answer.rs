@@ -2,33 +2,29 @@
 //! shown, in time.
 
 use clap::{Args, ValueEnum};
-use session::digest::Digest;
-use session::event::{Decision, Payload};
-use session::id::RequestId;
-use session::refusal::Refusal;
-use session::sessions::Sessions;
 
 use super::super::exit::{Exit, Failure};
-use super::place::{One, failure, text};
-use super::say::{How, append};
+use super::send::{SendOptions, append};
+use super::store::{SessionArguments, failure, text};
+use session::{ApprovalDecision, Payload, RequestId, SessionRefusal, Sessions, Sha256Digest};
 
 #[derive(Args, Debug)]
 pub struct Confirm {
     #[command(flatten)]
-    question: Asked,
+    question: RequestArguments,
     #[arg(value_enum)]
-    decision: Word,
+    decision: DecisionArgument,
     /// What the agent is told with it
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
     #[command(flatten)]
-    how: How,
+    how: SendOptions,
 }
 
 #[derive(Args, Debug)]
 pub struct ToolResult {
     #[command(flatten)]
-    question: Asked,
+    question: RequestArguments,
     /// The result as JSON; `-` reads standard input
     #[arg(value_name = "JSON")]
     output: String,
@@ -36,24 +32,24 @@ pub struct ToolResult {
     #[arg(long)]
     error: bool,
     #[command(flatten)]
-    how: How,
+    how: SendOptions,
 }
 
 /// Which question is answered.
 #[derive(Args, Debug)]
-struct Asked {
+struct RequestArguments {
     #[command(flatten)]
-    one: One,
+    one: SessionArguments,
     /// The request, as `session show` or the log names it
     #[arg(value_parser = parse_request)]
     request: RequestId,
     /// The digest of the input that was shown to whoever answers [default: what was asked]
     #[arg(long, value_name = "SHA256")]
-    digest: Option<Digest>,
+    digest: Option<Sha256Digest>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Word {
+enum DecisionArgument {
     Allow,
     Deny,
 }
@@ -65,8 +61,8 @@ fn parse_request(text: &str) -> Result<RequestId, String> {
 
 pub fn confirm(arguments: &Confirm) -> Result<Exit, Failure> {
     let decision = match arguments.decision {
-        Word::Allow => Decision::Allow,
-        Word::Deny => Decision::Deny,
+        DecisionArgument::Allow => ApprovalDecision::Allow,
+        DecisionArgument::Deny => ApprovalDecision::Deny,
     };
     let (mut sessions, input_digest) = arguments.question.open()?;
     let (request_id, note) = (arguments.question.request, arguments.note.clone());
@@ -87,10 +83,10 @@ pub fn tool_result(arguments: &ToolResult) -> Result<Exit, Failure> {
     append(&mut sessions, arguments.question.one.id, payload, &arguments.how)
 }
 
-impl Asked {
+impl RequestArguments {
     /// The store, and what the answer is bound to. A question that was answered and consumed is not known any more; the
     /// key of a repeated answer needs the digest then.
-    fn open(&self) -> Result<(Sessions, Digest), Failure> {
+    fn open(&self) -> Result<(Sessions, Sha256Digest), Failure> {
         let mut sessions = self.one.place.open()?;
         if let Some(digest) = self.digest {
             return Ok((sessions, digest));
@@ -98,7 +94,7 @@ impl Asked {
         let state = sessions.session(self.one.id).map_err(failure)?.state;
         match state.request(self.request) {
             Some(request) => Ok((sessions, request.input_digest)),
-            None => Err(failure(Refusal::NoSuchRequest { id: self.request }.into())),
+            None => Err(failure(SessionRefusal::NoSuchRequest { id: self.request }.into())),
         }
     }
 }

@@ -7,15 +7,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
-use session::bundle::Attachment;
-use session::event::Payload;
-use session::id::SessionId;
-use session::sequence::Seq;
-use session::sessions::{PAGE_LIMIT, Sessions};
 
 use super::super::exit::{Exit, Failure};
 use super::super::run::runs_directory;
-use super::place::{One, Place, failure, state_directory};
+use super::store::{SessionArguments, StoreArguments, failure, state_directory};
+use session::{Attachment, PAGE_LIMIT, Payload, Seq, SessionId, Sessions};
 
 /// What the transcripts of one session may be.
 const MAX_FILES: usize = 10_000;
@@ -25,7 +21,7 @@ const MAX_BYTES: u64 = 128 << 20;
 #[derive(Args, Debug)]
 pub struct Export {
     #[command(flatten)]
-    one: One,
+    one: SessionArguments,
     /// The file to write; `-` is standard output
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     output: PathBuf,
@@ -46,7 +42,7 @@ pub struct Import {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    place: StoreArguments,
 }
 
 pub fn export(arguments: &Export) -> Result<Exit, Failure> {

@@ -5,15 +5,13 @@ use std::path::Path;
 
 use clap::Args;
 use serde_json::json;
-use session::digest::Digest;
-use session::header::{Access, Environment, Header, Resource};
-use session::id::SessionId;
 
 use super::super::configuration::{Configuration, ConfigurationOptions};
 use super::super::exit::{Exit, Failure};
-use super::place::{Place, failure, moment};
+use super::store::{StoreArguments, failure, moment};
 use crate::resolve::{environment, resolve};
 use crate::wake::resources::MOUNTS_BELOW;
+use session::{ResourceAccess, SessionEnvironment, SessionHeader, SessionId, SessionResource, Sha256Digest};
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -33,7 +31,7 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    place: StoreArguments,
     #[command(flatten)]
     layers: ConfigurationOptions,
 }
@@ -54,8 +52,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     // Creating it again must not fail because time went on.
     let known =
         arguments.id.and_then(|id| sessions.session(id).ok()).map(|session| session.header.created_ms);
-    let header = Header {
-        id: arguments.id.unwrap_or_else(|| SessionId::draw(&mut moment)),
+    let header = SessionHeader {
+        id: arguments.id.unwrap_or_else(|| SessionId::generate(&mut moment)),
         agent: arguments.agent.clone(),
         environment,
         resources,
@@ -66,31 +64,31 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn digested(opened: &mut Configuration, id: &str) -> Result<Environment, Failure> {
+fn digested(opened: &mut Configuration, id: &str) -> Result<SessionEnvironment, Failure> {
     let found = environment::find(&opened.library, id);
     let digest = found.and_then(|found| environment::digest(&mut opened.library, &found));
     let digest =
         digest.ok_or_else(|| Failure::new(Exit::Missing, format!("environment `{id}` cannot be read")))?;
-    Ok(Environment { id: id.to_owned(), digest: Digest(digest) })
+    Ok(SessionEnvironment { id: id.to_owned(), digest: Sha256Digest(digest) })
 }
 
 /// `SOURCE:MOUNT[:rw]`. A mount without a leading slash lies below the workspace.
-fn resource(text: &str) -> Result<Resource, Failure> {
+fn resource(text: &str) -> Result<SessionResource, Failure> {
     let wrong = |why: String| {
         Failure::new(Exit::Usage, format!("--resource {text}: {why}")).help(format!(
             "write SOURCE:MOUNT or SOURCE:MOUNT:rw, such as ./docs:docs; mounts lie below {MOUNTS_BELOW}"
         ))
     };
     let (rest, access) = match text.rsplit_once(':') {
-        Some((rest, "rw")) => (rest, Access::ReadWrite),
-        Some((rest, "ro")) => (rest, Access::ReadOnly),
-        _ => (text, Access::ReadOnly),
+        Some((rest, "rw")) => (rest, ResourceAccess::ReadWrite),
+        Some((rest, "ro")) => (rest, ResourceAccess::ReadOnly),
+        _ => (text, ResourceAccess::ReadOnly),
     };
     let (source, mount) = rest.rsplit_once(':').ok_or_else(|| wrong("it names no mount".to_owned()))?;
     let path = Path::new(source).canonicalize().map_err(|error| wrong(format!("{source}: {error}")))?;
     let kind = if path.is_dir() { "directory" } else { "file" };
     let mount = if mount.starts_with('/') { mount.to_owned() } else { format!("{MOUNTS_BELOW}/{mount}") };
-    let resource = Resource {
+    let resource = SessionResource {
         id: mount.rsplit('/').next().unwrap_or_default().to_owned(),
         kind: kind.to_owned(),
         source: path.to_str().ok_or_else(|| wrong("the source is not UTF-8".to_owned()))?.to_owned(),

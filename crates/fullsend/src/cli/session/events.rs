@@ -6,21 +6,17 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::Value as Json;
-use session::event::{Event, Payload};
-use session::id::SessionId;
-use session::sequence::Seq;
-use session::sessions::{PAGE_LIMIT, Sessions};
-use session::status::Status;
 
 use super::super::exit::{Exit, Failure};
-use super::place::{One, failure};
+use super::store::{SessionArguments, failure};
 use crate::event::clock::Moment;
 use crate::render::diagnostics::clean_text;
+use session::{PAGE_LIMIT, Payload, Seq, SessionEvent, SessionId, SessionStatus, Sessions};
 
 #[derive(Args, Debug)]
 pub struct Events {
     #[command(flatten)]
-    one: One,
+    one: SessionArguments,
     /// Begin with this sequence number
     #[arg(long, value_name = "SEQ", default_value_t = 1)]
     from: u64,
@@ -38,7 +34,7 @@ pub struct Events {
 #[derive(Args, Debug)]
 pub struct Watch {
     #[command(flatten)]
-    one: One,
+    one: SessionArguments,
     /// Begin with this sequence number [default: what comes from now on]
     #[arg(long, value_name = "SEQ")]
     from: Option<u64>,
@@ -56,7 +52,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub fn events(arguments: &Events) -> Result<Exit, Failure> {
     let mut sessions = arguments.one.place.open()?;
     let after = Seq(arguments.from.saturating_sub(1));
-    let print = |event: &Event| Some(as_json(event));
+    let print = |event: &SessionEvent| Some(as_json(event));
     if arguments.follow {
         return follow(&mut sessions, arguments.one.id, after, arguments.timeout, print);
     }
@@ -77,7 +73,7 @@ pub fn watch(arguments: &Watch) -> Result<Exit, Failure> {
     let head = sessions.session(arguments.one.id).map_err(failure)?.state.head;
     let after = arguments.from.map_or(head, |from| Seq(from.saturating_sub(1)));
     let json = arguments.json;
-    let print = |event: &Event| if json { Some(as_json(event)) } else { line(event) };
+    let print = |event: &SessionEvent| if json { Some(as_json(event)) } else { line(event) };
     follow(&mut sessions, arguments.one.id, after, arguments.timeout, print)
 }
 
@@ -86,7 +82,7 @@ fn follow(
     id: SessionId,
     mut after: Seq,
     timeout: Option<u64>,
-    print: impl Fn(&Event) -> Option<String>,
+    print: impl Fn(&SessionEvent) -> Option<String>,
 ) -> Result<Exit, Failure> {
     let deadline = timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     loop {
@@ -101,17 +97,17 @@ fn follow(
     }
 }
 
-fn is_the_end(event: &Event) -> bool {
-    matches!(event.payload, Payload::SessionStatusChanged { to: Status::Terminated, .. })
+fn is_the_end(event: &SessionEvent) -> bool {
+    matches!(event.payload, Payload::SessionStatusChanged { to: SessionStatus::Terminated, .. })
 }
 
 fn is_terminated(sessions: &mut Sessions, id: SessionId) -> Result<bool, Failure> {
-    Ok(sessions.session(id).map_err(failure)?.state.status == Status::Terminated)
+    Ok(sessions.session(id).map_err(failure)?.state.status == SessionStatus::Terminated)
 }
 
 fn show<'a>(
-    events: impl Iterator<Item = &'a Event>,
-    print: impl Fn(&Event) -> Option<String>,
+    events: impl Iterator<Item = &'a SessionEvent>,
+    print: impl Fn(&SessionEvent) -> Option<String>,
 ) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     for line in events.filter_map(print) {
@@ -121,12 +117,12 @@ fn show<'a>(
     Ok(())
 }
 
-fn as_json(event: &Event) -> String {
+fn as_json(event: &SessionEvent) -> String {
     serde_json::to_string(event).unwrap_or_default()
 }
 
 /// One event in a line for people: when, what, and its words if it has any.
-fn line(event: &Event) -> Option<String> {
+fn line(event: &SessionEvent) -> Option<String> {
     let fields = serde_json::to_value(&event.payload).ok()?;
     let text = |key: &str| fields.get(key).and_then(Json::as_str).map(str::to_owned);
     let words = match &event.payload {

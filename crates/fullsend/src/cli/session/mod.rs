@@ -2,14 +2,14 @@
 //! is JSON, or lines for people where `--json` is not given; the log is always JSON, one event a line.
 
 mod answer;
-mod asked;
 mod bundle;
 mod create;
 mod events;
-pub mod place;
-mod say;
+mod requests;
+pub mod run;
+mod send;
 mod show;
-pub mod wakes;
+pub mod store;
 
 use clap::{Args, Subcommand};
 
@@ -26,9 +26,9 @@ enum Command {
     /// Begin a session of an agent, and print its id
     Create(create::Arguments),
     /// Say something to it
-    Send(say::Send),
+    Send(send::Send),
     /// Wake it now, for one bounded run; exits as the run does, or with 10 if it waits for an answer
-    Run(wakes::Run),
+    Run(run::Run),
     /// Print its log, one JSON object a line; go on with what comes
     Events(events::Events),
     /// Where does it stand? Status, open questions, queued wakes, usage
@@ -36,7 +36,7 @@ enum Command {
     /// Follow what happens, in lines for people
     Watch(events::Watch),
     /// Stop what it is doing, ahead of everything that waits
-    Interrupt(say::Interrupt),
+    Interrupt(send::Interrupt),
     /// Allow or deny a tool call that it asked about
     Confirm(answer::Confirm),
     /// Give the result of a tool that only the outside can run
@@ -48,23 +48,23 @@ enum Command {
     /// List sessions
     List(show::List),
     /// End it for good
-    Terminate(say::Terminate),
+    Terminate(send::Terminate),
 }
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     match &arguments.command {
         Command::Create(arguments) => create::run(arguments),
-        Command::Send(arguments) => say::send(arguments),
-        Command::Run(arguments) => wakes::run(arguments),
+        Command::Send(arguments) => send::send(arguments),
+        Command::Run(arguments) => run::run(arguments),
         Command::Events(arguments) => events::events(arguments),
         Command::Show(arguments) => show::show(arguments),
         Command::Watch(arguments) => events::watch(arguments),
-        Command::Interrupt(arguments) => say::interrupt(arguments),
+        Command::Interrupt(arguments) => send::interrupt(arguments),
         Command::Confirm(arguments) => answer::confirm(arguments),
         Command::ToolResult(arguments) => answer::tool_result(arguments),
         Command::Export(arguments) => bundle::export(arguments),
         Command::Import(arguments) => bundle::import(arguments),
         Command::List(arguments) => show::list(arguments),
-        Command::Terminate(arguments) => say::terminate(arguments),
+        Command::Terminate(arguments) => send::terminate(arguments),
     }
 }

@@ -4,19 +4,13 @@ use std::io::Write;
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use session::event::Payload;
-use session::id::SessionId;
-use session::sequence::Seq;
-use session::sessions::Sessions;
-use session::state::Request;
-use session::status::StopReason;
-use session::store::{Error, Session};
 
 use super::super::exit::{Exit, Failure};
-use super::asked;
-use super::place::{One, Place, failure};
+use super::requests;
+use super::store::{SessionArguments, StoreArguments, failure};
 use crate::event::clock::Moment;
 use crate::render::diagnostics::clean_text;
+use session::{Payload, Seq, Session, SessionError, SessionId, Sessions, StopReason, ToolRequest};
 
 /// How many events from the end an error is looked for.
 const LOOK_BACK: usize = 50;
@@ -24,7 +18,7 @@ const LOOK_BACK: usize = 50;
 #[derive(Args, Debug)]
 pub struct Show {
     #[command(flatten)]
-    one: One,
+    one: SessionArguments,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -45,13 +39,13 @@ pub struct List {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    place: StoreArguments,
 }
 
 pub fn show(arguments: &Show) -> Result<Exit, Failure> {
     let mut sessions = arguments.one.place.open()?;
     let session = sessions.session(arguments.one.id).map_err(failure)?;
-    let asked = asked::open(&mut sessions, &session).map_err(failure)?;
+    let asked = requests::open(&mut sessions, &session).map_err(failure)?;
     let mut out = std::io::stdout().lock();
     if arguments.json {
         writeln!(out, "{}", describe(&session, &asked))?;
@@ -75,7 +69,7 @@ pub fn show(arguments: &Show) -> Result<Exit, Failure> {
     if let Some(message) = last_error(&mut sessions, &session).map_err(failure)? {
         writeln!(out, "error     {}", clean_text(&message))?;
     }
-    asked::tell(&mut out, &session, &asked)?;
+    requests::tell(&mut out, &session, &asked)?;
     for wake in &state.wakes {
         writeln!(out, "wake      {} {}: {}", time(wake.due_ms.0), wake.priority, clean_text(&wake.reason))?;
     }
@@ -116,7 +110,7 @@ pub fn list(arguments: &List) -> Result<Exit, Failure> {
 }
 
 /// What went wrong, if that is why it stopped or is tried again.
-fn last_error(sessions: &mut Sessions, session: &Session) -> Result<Option<String>, Error> {
+fn last_error(sessions: &mut Sessions, session: &Session) -> Result<Option<String>, SessionError> {
     let state = &session.state;
     if state.stop_reason != StopReason::Error && state.wake.is_none() {
         return Ok(None);
@@ -130,10 +124,11 @@ fn last_error(sessions: &mut Sessions, session: &Session) -> Result<Option<Strin
 }
 
 /// What is known of a session, with its state as it is stored.
-fn describe(session: &Session, asked: &[(Request, Json)]) -> Json {
+fn describe(session: &Session, asked: &[(ToolRequest, Json)]) -> Json {
     let (header, state) = (&session.header, &session.state);
-    let open = asked::describe(asked);
-    let held = session.hold.as_ref().map(|hold| json!({ "owner": hold.owner, "until_ms": hold.until_ms }));
+    let open = requests::describe(asked);
+    let held =
+        session.holder.as_ref().map(|holder| json!({ "owner": holder.owner, "until_ms": holder.until_ms }));
     json!({
         "id": header.id, "agent": header.agent, "environment": header.environment, "resources": header.resources,
         "created_ms": header.created_ms, "status": state.status, "stop_reason": state.stop_reason,

@@ -8,7 +8,7 @@ use postgres::config::Host;
 use postgres::error::SqlState;
 use postgres::{Client, Config, NoTls, Statement};
 
-use super::super::StoreError;
+use crate::store::StoreError;
 
 /// What brings an empty database, or one of an earlier version, to the present form, in order.
 const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
@@ -20,14 +20,14 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const NETWORK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A connection with what was prepared on it.
-pub(super) struct Connection {
-    pub(super) client: Client,
+pub(crate) struct Connection {
+    pub(crate) client: Client,
     statements: HashMap<&'static str, Statement>,
-    pub(super) is_listening: bool,
+    pub(crate) is_listening: bool,
 }
 
 impl Connection {
-    pub(super) fn open(config: &Config) -> Result<Self, StoreError> {
+    pub(crate) fn open(config: &Config) -> Result<Self, StoreError> {
         let mut client = config.connect(NoTls).map_err(at("connect"))?;
         // A server may be set to acknowledge before its disk does; nothing may be acknowledged here that could be lost.
         let settings = "SET statement_timeout = '60s'; SET lock_timeout = '10s';
@@ -39,7 +39,7 @@ impl Connection {
     }
 
     /// Prepares a statement once per connection.
-    pub(super) fn prepare(&mut self, sql: &'static str) -> Result<Statement, StoreError> {
+    pub(crate) fn prepare(&mut self, sql: &'static str) -> Result<Statement, StoreError> {
         if let Some(statement) = self.statements.get(sql) {
             return Ok(statement.clone());
         }
@@ -50,7 +50,7 @@ impl Connection {
 }
 
 /// Reads an address. It must not need a resolver or the name of the user who runs this: a static program has neither.
-pub(super) fn parse(url: &str) -> Result<Config, StoreError> {
+pub(crate) fn parse(url: &str) -> Result<Config, StoreError> {
     let refuse =
         |what: &str| StoreError::Location { what: format!("the address of the session store {what}") };
     let mut config: Config = url.parse().map_err(|error| refuse(&format!("cannot be read: {error}")))?;
@@ -73,7 +73,7 @@ pub(super) fn parse(url: &str) -> Result<Config, StoreError> {
     Ok(config)
 }
 
-pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
+pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     let step = "bring its tables up to date";
     let mut transaction = connection.client.transaction().map_err(at(step))?;
     // One at a time: several workers may start on an empty database.
@@ -98,7 +98,7 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
 }
 
 /// Sorts what the server says into what a caller can do about it.
-pub(super) fn at(step: &'static str) -> impl Fn(postgres::Error) -> StoreError {
+pub(crate) fn at(step: &'static str) -> impl Fn(postgres::Error) -> StoreError {
     const FULL: &[SqlState] = &[SqlState::DISK_FULL, SqlState::OUT_OF_MEMORY];
     const BUSY: &[SqlState] = &[
         SqlState::LOCK_NOT_AVAILABLE,

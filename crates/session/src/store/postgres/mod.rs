@@ -12,15 +12,18 @@ use uuid::Uuid;
 
 use self::connect::{Connection, at, migrate, parse};
 use self::write::{INSERT_EVENTS, WRITE, insert_events, insert_learnings, insert_session, write};
-use super::{Change, Decide, Error, Found, Part, Session, Store, StoreError, Target, rows};
-use crate::event::Event;
-use crate::header::Header;
-use crate::id::SessionId;
-use crate::learning::StoredLearning;
-use crate::memory::MemoryFile;
-use crate::moment::Timestamp;
-use crate::seal::SealedEvent;
-use crate::sequence::Seq;
+use crate::log::event::SessionEvent;
+use crate::log::header::SessionHeader;
+use crate::log::id::SessionId;
+use crate::log::learning::StoredLearning;
+use crate::log::memory::MemoryFile;
+use crate::log::seal::SealedEvent;
+use crate::log::seq::Seq;
+use crate::log::time::Timestamp;
+use crate::store::{
+    DecideFn, EventClass, FoundSession, Session, SessionChange, SessionError, Store, StoreError,
+    UpdateTarget, rows,
+};
 
 /// How often a writer decides anew because others were faster. Each time one of them got on, so this is never met.
 const MAX_RACES: usize = 1_000;
@@ -126,8 +129,8 @@ impl PostgresStore {
         &mut self,
         id: SessionId,
         wanted: &[Uuid],
-        decide: &mut Decide<'_>,
-    ) -> Result<bool, Error> {
+        decide: &mut DecideFn<'_>,
+    ) -> Result<bool, SessionError> {
         if self.update_last(id, decide)? {
             return Ok(true);
         }
@@ -140,7 +143,7 @@ impl PostgresStore {
             let has_event = |row: &&Row| row.get::<_, Option<i64>>(5).is_some();
             let events = rows.iter().filter(has_event).map(|row| read_event(row, 5, id));
             let events = events.collect::<Result<_, _>>()?;
-            let found = Found { session: read_session(first)?, events };
+            let found = FoundSession { session: read_session(first)?, events };
             let Some(change) = decide(&found)? else { return Ok(true) };
             if self.write_session(found.session, revision, change)? {
                 return Ok(true);
@@ -151,12 +154,12 @@ impl PostgresStore {
 
     /// Decides upon what was written last. That counts if it can be written: if the session is another one by now, or has one
     /// of the events, or the decision is a refusal, it is made again upon what is there.
-    fn update_last(&mut self, id: SessionId, decide: &mut Decide<'_>) -> Result<bool, StoreError> {
+    fn update_last(&mut self, id: SessionId, decide: &mut DecideFn<'_>) -> Result<bool, StoreError> {
         let Some(last) = self.last.take().filter(|last| last.session.header.id == id) else {
             return Ok(false);
         };
         let Revised { session, revision } = last;
-        let found = Found { session, events: Vec::new() };
+        let found = FoundSession { session, events: Vec::new() };
         match decide(&found) {
             Ok(Some(change)) => self.write_session(found.session, revision, change),
             Ok(None) | Err(_) => Ok(false),
@@ -165,7 +168,12 @@ impl PostgresStore {
 
     /// One statement is its own transaction; with learnings, which must see each other, there are more. `false` if it must be
     /// decided anew.
-    fn write_session(&mut self, session: Session, revision: i64, change: Change) -> Result<bool, StoreError> {
+    fn write_session(
+        &mut self,
+        session: Session,
+        revision: i64,
+        change: SessionChange,
+    ) -> Result<bool, StoreError> {
         let connection = self.connection()?;
         let (statement, header) = (connection.prepare(WRITE)?, &session.header);
         let is_written = if change.learnings.is_empty() {
@@ -174,15 +182,15 @@ impl PostgresStore {
             let mut transaction = connection.client.transaction().map_err(at("commit"))?;
             let is_written = write(&mut transaction, &statement, header.id, revision, &change)?;
             if is_written {
-                let Change { learnings, learnings_kept, .. } = &change;
+                let SessionChange { learnings, learnings_kept, .. } = &change;
                 insert_learnings(&mut transaction, &header.agent, learnings, *learnings_kept)?;
                 transaction.commit().map_err(at("commit"))?;
             }
             is_written
         };
         if is_written {
-            let Change { state, hold, .. } = change;
-            let session = Session { header: session.header, state, hold };
+            let SessionChange { state, holder, .. } = change;
+            let session = Session { header: session.header, state, holder };
             self.last = Some(Revised { session, revision: revision + 1 });
         }
         Ok(is_written)
@@ -192,8 +200,8 @@ impl PostgresStore {
         &mut self,
         now: Timestamp,
         horizon_ms: u64,
-        decide: &mut Decide<'_>,
-    ) -> Result<bool, Error> {
+        decide: &mut DecideFn<'_>,
+    ) -> Result<bool, SessionError> {
         let horizon = now.plus_ms(horizon_ms);
         let connection = self.connection()?;
         let (peek, write_statement) = (connection.prepare(PEEK)?, connection.prepare(WRITE)?);
@@ -210,7 +218,7 @@ impl PostgresStore {
                 Bound::Horizon => horizon.0,
             };
             let Some(row) = transaction.query_opt(lane, &[&bound]).map_err(at(step))? else { continue };
-            let found = Found { session: read_session(&row)?, events: Vec::new() };
+            let found = FoundSession { session: read_session(&row)?, events: Vec::new() };
             let Some(change) = decide(&found)? else { return Ok(true) };
             let id = found.session.header.id;
             let written = write(&mut transaction, &write_statement, id, row.get(4), &change)?;
@@ -229,7 +237,7 @@ impl Store for PostgresStore {
         Ok(Timestamp(row.get(0)))
     }
 
-    fn create(&mut self, header: &Header) -> Result<bool, StoreError> {
+    fn create(&mut self, header: &SessionHeader) -> Result<bool, StoreError> {
         insert_session(&mut self.connection()?.client, header)
     }
 
@@ -255,13 +263,13 @@ impl Store for PostgresStore {
         rows.iter().map(read_session).collect()
     }
 
-    fn update(&mut self, target: Target<'_>, decide: &mut Decide<'_>) -> Result<bool, Error> {
+    fn update(&mut self, target: UpdateTarget<'_>, decide: &mut DecideFn<'_>) -> Result<bool, SessionError> {
         match target {
-            Target::Session { id, events } => {
+            UpdateTarget::Session { id, events } => {
                 let wanted: Vec<Uuid> = events.iter().map(|event| event.0).collect();
                 self.update_session(id, &wanted, decide)
             }
-            Target::Due { now, horizon_ms } => self.update_due(now, horizon_ms, decide),
+            UpdateTarget::Due { now, horizon_ms } => self.update_due(now, horizon_ms, decide),
         }
     }
 
@@ -271,13 +279,14 @@ impl Store for PostgresStore {
         after: Seq,
         through: Seq,
         limit: usize,
-    ) -> Result<Vec<Event>, StoreError> {
+    ) -> Result<Vec<SessionEvent>, StoreError> {
         let connection = self.connection()?;
         let statement = connection.prepare(EVENTS)?;
         let bounds: [&(dyn postgres::types::ToSql + Sync); 4] =
             [&id.0, &rows::seq(after), &rows::seq(through), &rows::count(limit)];
         let found = connection.client.query(&statement, &bounds).map_err(at("read events"))?;
-        let events: Vec<Event> = found.iter().map(|row| read_event(row, 0, id)).collect::<Result<_, _>>()?;
+        let events: Vec<SessionEvent> =
+            found.iter().map(|row| read_event(row, 0, id)).collect::<Result<_, _>>()?;
         rows::check_dense(id, after, &events)?;
         Ok(events)
     }
@@ -285,14 +294,14 @@ impl Store for PostgresStore {
     fn tail(
         &mut self,
         id: SessionId,
-        part: Part,
+        part: EventClass,
         through: Seq,
         limit: usize,
         bytes: usize,
-    ) -> Result<Vec<Event>, StoreError> {
+    ) -> Result<Vec<SessionEvent>, StoreError> {
         let connection = self.connection()?;
         let statement = connection.prepare(TAIL)?;
-        let is_conversation = part == Part::Conversation;
+        let is_conversation = part == EventClass::Conversation;
         let bounds: [&(dyn postgres::types::ToSql + Sync); 5] =
             [&id.0, &rows::seq(through), &is_conversation, &rows::count(limit), &rows::count(bytes)];
         let found = connection.client.query(&statement, &bounds).map_err(at("read events"))?;
@@ -324,10 +333,10 @@ impl Store for PostgresStore {
 
     fn import(
         &mut self,
-        header: &Header,
-        events: &mut dyn Iterator<Item = Result<Event, Error>>,
-        finish: &mut dyn FnMut() -> Result<Change, Error>,
-    ) -> Result<bool, Error> {
+        header: &SessionHeader,
+        events: &mut dyn Iterator<Item = Result<SessionEvent, SessionError>>,
+        finish: &mut dyn FnMut() -> Result<SessionChange, SessionError>,
+    ) -> Result<bool, SessionError> {
         let connection = self.connection()?;
         let (insert, write_statement) = (connection.prepare(INSERT_EVENTS)?, connection.prepare(WRITE)?);
         let mut transaction = connection.client.transaction().map_err(at("import a session"))?;
@@ -335,7 +344,7 @@ impl Store for PostgresStore {
             return Ok(false);
         }
         loop {
-            let batch: Vec<Event> = events.take(IMPORT_BATCH).collect::<Result<_, _>>()?;
+            let batch: Vec<SessionEvent> = events.take(IMPORT_BATCH).collect::<Result<_, _>>()?;
             if batch.is_empty() {
                 break;
             }
@@ -369,7 +378,7 @@ fn read_session(row: &Row) -> Result<Session, StoreError> {
     rows::SessionRow { header, state, owner, held_until_ms }.decode()
 }
 
-fn read_event(row: &Row, at: usize, session: SessionId) -> Result<Event, StoreError> {
+fn read_event(row: &Row, at: usize, session: SessionId) -> Result<SessionEvent, StoreError> {
     let sealed = SealedEvent {
         seq: row.get(at),
         id: row.get(at + 1),

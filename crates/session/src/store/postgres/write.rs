@@ -3,20 +3,20 @@
 use postgres::{GenericClient, Statement};
 use uuid::Uuid;
 
-use super::super::{Change, StoreError, due, rows};
 use super::connect::at;
-use crate::event::Event;
-use crate::header::Header;
-use crate::id::SessionId;
-use crate::learning::StoredLearning;
-use crate::memory::MemoryFile;
-use crate::moment::Timestamp;
-use crate::seal::SealedEvent;
-use crate::state::Due;
+use crate::log::event::SessionEvent;
+use crate::log::header::SessionHeader;
+use crate::log::id::SessionId;
+use crate::log::learning::StoredLearning;
+use crate::log::memory::MemoryFile;
+use crate::log::seal::SealedEvent;
+use crate::log::state::DueTimes;
+use crate::log::time::Timestamp;
+use crate::store::{SessionChange, StoreError, due, rows};
 
 /// Everything hangs on the first part: if the revision is not the one that was decided upon, nothing is written. The answer
 /// has one row if it was, and others are told.
-pub(super) const WRITE: &str = "
+pub(crate) const WRITE: &str = "
     WITH held AS (
       UPDATE fullsend.sessions
       SET revision = revision + 1, state = $3, owner = $4, held_until_ms = $5,
@@ -35,24 +35,25 @@ pub(super) const WRITE: &str = "
     )
     SELECT pg_notify('fullsend_sessions', '') FROM held";
 
-pub(super) const INSERT_EVENTS: &str = "
+pub(crate) const INSERT_EVENTS: &str = "
     INSERT INTO fullsend.events (session_id, seq, id, time_ms, wake_id, version, type, is_conversation, payload, checksum)
     SELECT $1, new.*
     FROM unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::uuid[], $6::integer[], $7::text[],
                 $8::boolean[], $9::text[], $10::bytea[]) AS new";
 
 /// Writes state, events and memory. `false` if somebody else was faster, or the session has one of the events.
-pub(super) fn write(
+pub(crate) fn write(
     client: &mut impl GenericClient,
     statement: &Statement,
     id: SessionId,
     revision: i64,
-    change: &Change,
+    change: &SessionChange,
 ) -> Result<bool, StoreError> {
-    let Change { state, hold, events, memory, learnings: _, learnings_kept: _ } = change;
-    let Due { again, input, high, normal, low } = due(state, hold.as_ref());
+    let SessionChange { state, holder, events, memory, learnings: _, learnings_kept: _ } = change;
+    let DueTimes { again, input, high, normal, low } = due(state, holder.as_ref());
     let number = |time: Option<Timestamp>| time.map(|time| time.0);
-    let (owner, until) = (hold.as_ref().map(|hold| &hold.owner), hold.as_ref().map(|hold| hold.until_ms.0));
+    let (owner, until) =
+        (holder.as_ref().map(|holder| &holder.owner), holder.as_ref().map(|holder| holder.until_ms.0));
     let Columns { seqs, ids, times, wakes, versions, kinds, conversations, payloads, checksums } =
         Columns::of(id, events);
     let names: Vec<&String> = memory.iter().map(|MemoryFile { name, .. }| name).collect();
@@ -94,11 +95,11 @@ fn is_known_event(error: &postgres::Error) -> bool {
     error.as_db_error().is_some_and(|error| error.constraint() == Some("events_id"))
 }
 
-pub(super) fn insert_events(
+pub(crate) fn insert_events(
     client: &mut impl GenericClient,
     statement: &Statement,
     id: SessionId,
-    events: &[Event],
+    events: &[SessionEvent],
 ) -> Result<(), StoreError> {
     let Columns { seqs, ids, times, wakes, versions, kinds, conversations, payloads, checksums } =
         Columns::of(id, events);
@@ -108,7 +109,7 @@ pub(super) fn insert_events(
     Ok(())
 }
 
-pub(super) fn insert_learnings(
+pub(crate) fn insert_learnings(
     client: &mut impl GenericClient,
     agent: &str,
     learnings: &[StoredLearning],
@@ -127,10 +128,13 @@ pub(super) fn insert_learnings(
     Ok(())
 }
 
-pub(super) fn insert_session(client: &mut impl GenericClient, header: &Header) -> Result<bool, StoreError> {
+pub(crate) fn insert_session(
+    client: &mut impl GenericClient,
+    header: &SessionHeader,
+) -> Result<bool, StoreError> {
     let sql = "INSERT INTO fullsend.sessions (id, agent, header, state) VALUES ($1, $2, $3, $4)
                ON CONFLICT DO NOTHING";
-    let state = rows::json(&crate::state::State::default());
+    let state = rows::json(&crate::log::state::SessionState::default());
     let row: [&(dyn postgres::types::ToSql + Sync); 4] =
         [&header.id.0, &header.agent, &rows::json(header), &state];
     Ok(client.execute(sql, &row).map_err(at("create a session"))? == 1)
@@ -151,7 +155,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(session: SessionId, events: &[Event]) -> Self {
+    fn of(session: SessionId, events: &[SessionEvent]) -> Self {
         let mut columns = Self::default();
         for event in events {
             let SealedEvent { seq, id, time_ms, wake_id, version, kind, is_conversation, payload, checksum } =

@@ -1,6 +1,7 @@
 //! The embedded store: one SQLite file, a write-ahead log, and a disk that has confirmed every commit before anybody
 //! hears of it. Several processes on one machine may use the same file.
 
+mod connect;
 mod read;
 mod write;
 
@@ -12,35 +13,24 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
 
+pub use self::connect::StoreProbe;
+use self::connect::{BUSY_TIMEOUT, EVENT_COLUMNS, POLL_INTERVAL, SESSION_COLUMNS, at, migrate, settle};
 use self::read::{find, find_due, find_session, read_events, read_session};
 use self::write::{insert_event, insert_session, write};
-use super::{Change, Decide, Error, Part, Session, Store, StoreError, Target, rows};
-use crate::event::Event;
-use crate::header::Header;
-use crate::id::SessionId;
-use crate::learning::StoredLearning;
-use crate::memory::MemoryFile;
-use crate::moment::Timestamp;
-use crate::sequence::Seq;
-
-/// What brings an empty file, or one of an earlier version, to the present form, in order.
-const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
-
-/// How long one writer waits for another.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How often a waiting reader looks for changes of others.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
-
-const SESSION_COLUMNS: &str = "header, state, owner, held_until_ms";
-const EVENT_COLUMNS: &str = "seq, id, time_ms, wake_id, version, type, is_conversation, payload, checksum";
-
-/// Called with the name of each step of a write, so that a test can stop a process there.
-pub type Probe = fn(&'static str);
+use crate::log::event::SessionEvent;
+use crate::log::header::SessionHeader;
+use crate::log::id::SessionId;
+use crate::log::learning::StoredLearning;
+use crate::log::memory::MemoryFile;
+use crate::log::seq::Seq;
+use crate::log::time::Timestamp;
+use crate::store::{
+    DecideFn, EventClass, Session, SessionChange, SessionError, Store, StoreError, UpdateTarget, rows,
+};
 
 pub struct SqliteStore {
     connection: Connection,
-    probe: Probe,
+    probe: StoreProbe,
     seen_version: Option<i64>,
 }
 
@@ -63,7 +53,7 @@ impl SqliteStore {
     }
 
     #[must_use]
-    pub fn with_probe(self, probe: Probe) -> Self {
+    pub fn with_probe(self, probe: StoreProbe) -> Self {
         Self { probe, ..self }
     }
 
@@ -78,49 +68,13 @@ impl SqliteStore {
     }
 }
 
-/// Tells a connection how to work. Of several that turn a new file to the write-ahead log at once, SQLite refuses all but one
-/// without waiting: they could wait for each other.
-fn settle(connection: &Connection) -> Result<(), StoreError> {
-    // FULL: in the write-ahead log, NORMAL would lose commits that were acknowledged before a power cut.
-    let pragmas = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;";
-    let start = Instant::now();
-    loop {
-        match connection.execute_batch(pragmas).map_err(at("open")) {
-            Err(StoreError::Busy { .. }) if start.elapsed() < BUSY_TIMEOUT => sleep(POLL_INTERVAL),
-            done => return done,
-        }
-    }
-}
-
-fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
-    let step = "bring its tables up to date";
-    let version = |connection: &Connection| {
-        connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0)).map_err(at(step))
-    };
-    let known = i64::try_from(MIGRATIONS.len()).expect("migrations are few");
-    if version(connection)? == known {
-        return Ok(());
-    }
-    let transaction =
-        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(at(step))?;
-    // Read again: another process may have been faster.
-    let found = version(&transaction)?;
-    let done = usize::try_from(found).ok().filter(|done| *done <= MIGRATIONS.len());
-    let done = done.ok_or(StoreError::Version { found, known })?;
-    for migration in &MIGRATIONS[done..] {
-        transaction.execute_batch(migration).map_err(at(step))?;
-    }
-    transaction.execute_batch(&format!("PRAGMA user_version = {known}")).map_err(at(step))?;
-    transaction.commit().map_err(at(step))
-}
-
 impl Store for SqliteStore {
     fn now(&mut self) -> Result<Timestamp, StoreError> {
         let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(Timestamp(i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    fn create(&mut self, header: &Header) -> Result<bool, StoreError> {
+    fn create(&mut self, header: &SessionHeader) -> Result<bool, StoreError> {
         let transaction = self.begin()?;
         let created = insert_session(&transaction, header)?;
         transaction.commit().map_err(at("create a session"))?;
@@ -147,10 +101,10 @@ impl Store for SqliteStore {
         found.map(|row| row.map_err(at(step))?.decode()).collect()
     }
 
-    fn update(&mut self, target: Target<'_>, decide: &mut Decide<'_>) -> Result<bool, Error> {
+    fn update(&mut self, target: UpdateTarget<'_>, decide: &mut DecideFn<'_>) -> Result<bool, SessionError> {
         let probe = self.probe;
         // A worker that finds nothing to do must not stand in the way of writers.
-        if let Target::Due { now, horizon_ms } = target
+        if let UpdateTarget::Due { now, horizon_ms } = target
             && find_due(&self.connection, now, horizon_ms)?.is_none()
         {
             return Ok(false);
@@ -173,7 +127,7 @@ impl Store for SqliteStore {
         after: Seq,
         through: Seq,
         limit: usize,
-    ) -> Result<Vec<Event>, StoreError> {
+    ) -> Result<Vec<SessionEvent>, StoreError> {
         let sql = format!(
             "SELECT {EVENT_COLUMNS} FROM events
              WHERE session_id = ?1 AND seq > ?2 AND seq <= ?3 ORDER BY seq LIMIT ?4"
@@ -188,12 +142,12 @@ impl Store for SqliteStore {
     fn tail(
         &mut self,
         id: SessionId,
-        part: Part,
+        part: EventClass,
         through: Seq,
         limit: usize,
         bytes: usize,
-    ) -> Result<Vec<Event>, StoreError> {
-        let is_conversation = if part == Part::Conversation { 1 } else { 0 };
+    ) -> Result<Vec<SessionEvent>, StoreError> {
+        let is_conversation = if part == EventClass::Conversation { 1 } else { 0 };
         let sql = format!(
             "SELECT {EVENT_COLUMNS} FROM events
              WHERE session_id = ?1 AND seq <= ?2 AND is_conversation = {is_conversation}
@@ -243,10 +197,10 @@ impl Store for SqliteStore {
 
     fn import(
         &mut self,
-        header: &Header,
-        events: &mut dyn Iterator<Item = Result<Event, Error>>,
-        finish: &mut dyn FnMut() -> Result<Change, Error>,
-    ) -> Result<bool, Error> {
+        header: &SessionHeader,
+        events: &mut dyn Iterator<Item = Result<SessionEvent, SessionError>>,
+        finish: &mut dyn FnMut() -> Result<SessionChange, SessionError>,
+    ) -> Result<bool, SessionError> {
         let probe = self.probe;
         let transaction = self.begin()?;
         if !insert_session(&transaction, header)? {
@@ -275,18 +229,5 @@ impl Store for SqliteStore {
             }
             sleep(POLL_INTERVAL.min(left));
         }
-    }
-}
-
-/// Sorts what SQLite says into what a caller can do about it.
-fn at(step: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
-    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase};
-    move |error| match error.sqlite_error_code() {
-        Some(DiskFull) => StoreError::Full { step },
-        Some(DatabaseBusy | DatabaseLocked) => StoreError::Busy { step },
-        Some(DatabaseCorrupt | NotADatabase) => {
-            StoreError::Corrupt { session: None, what: format!("it failed to {step}: {error}") }
-        }
-        _ => StoreError::Unavailable { step, source: Box::new(error) },
     }
 }

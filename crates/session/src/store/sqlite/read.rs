@@ -2,18 +2,21 @@
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
-use super::super::rows::{self, SessionRow};
-use super::super::{Found, Session, StoreError, Target};
-use super::{EVENT_COLUMNS, SESSION_COLUMNS, at};
-use crate::event::Event;
-use crate::id::{EventId, SessionId};
-use crate::moment::Timestamp;
-use crate::seal::SealedEvent;
+use super::connect::{EVENT_COLUMNS, SESSION_COLUMNS, at};
+use crate::log::event::SessionEvent;
+use crate::log::id::{EventId, SessionId};
+use crate::log::seal::SealedEvent;
+use crate::log::time::Timestamp;
+use crate::store::rows::{self, SessionRow};
+use crate::store::{FoundSession, Session, StoreError, UpdateTarget};
 
-pub(super) fn find(connection: &Connection, target: Target<'_>) -> Result<Option<Found>, StoreError> {
+pub(crate) fn find(
+    connection: &Connection,
+    target: UpdateTarget<'_>,
+) -> Result<Option<FoundSession>, StoreError> {
     let (id, wanted) = match target {
-        Target::Session { id, events } => (id, events),
-        Target::Due { now, horizon_ms } => match find_due(connection, now, horizon_ms)? {
+        UpdateTarget::Session { id, events } => (id, events),
+        UpdateTarget::Due { now, horizon_ms } => match find_due(connection, now, horizon_ms)? {
             Some(id) => (id, &[] as &[EventId]),
             None => return Ok(None),
         },
@@ -25,10 +28,10 @@ pub(super) fn find(connection: &Connection, target: Target<'_>) -> Result<Option
     for event in wanted {
         events.extend(read_events(&mut statement, params![id.0, event.0], id, usize::MAX)?);
     }
-    Ok(Some(Found { session, events }))
+    Ok(Some(FoundSession { session, events }))
 }
 
-pub(super) fn find_session(connection: &Connection, id: SessionId) -> Result<Option<Session>, StoreError> {
+pub(crate) fn find_session(connection: &Connection, id: SessionId) -> Result<Option<Session>, StoreError> {
     let sql = format!("SELECT {SESSION_COLUMNS} FROM sessions WHERE id = ?1");
     let mut statement = connection.prepare_cached(&sql).map_err(at("find a session"))?;
     let row = statement.query_row(params![id.0], read_session).optional().map_err(at("find a session"))?;
@@ -36,7 +39,7 @@ pub(super) fn find_session(connection: &Connection, id: SessionId) -> Result<Opt
 }
 
 /// The lanes in their order. Inputs are due whatever the time; a lease or a back-off also when it ends too far ahead.
-pub(super) fn find_due(
+pub(crate) fn find_due(
     connection: &Connection,
     now: Timestamp,
     horizon_ms: u64,
@@ -60,17 +63,17 @@ pub(super) fn find_due(
     Ok(None)
 }
 
-pub(super) fn read_session(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
+pub(crate) fn read_session(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     Ok(SessionRow { header: row.get(0)?, state: row.get(1)?, owner: row.get(2)?, held_until_ms: row.get(3)? })
 }
 
 /// Reads events in the order of the statement until their payloads exceed `bytes`.
-pub(super) fn read_events(
+pub(crate) fn read_events(
     statement: &mut CachedStatement<'_>,
     bounds: &[&dyn rusqlite::ToSql],
     session: SessionId,
     bytes: usize,
-) -> Result<Vec<Event>, StoreError> {
+) -> Result<Vec<SessionEvent>, StoreError> {
     let mut found = statement.query(bounds).map_err(at("read events"))?;
     let mut events = Vec::new();
     let mut left = bytes;

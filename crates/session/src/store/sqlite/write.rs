@@ -2,38 +2,39 @@
 
 use rusqlite::{Connection, params};
 
-use super::super::{Change, StoreError, due, rows};
-use super::{EVENT_COLUMNS, Probe, at};
-use crate::event::Event;
-use crate::header::Header;
-use crate::id::SessionId;
-use crate::learning::StoredLearning;
-use crate::memory::MemoryFile;
-use crate::moment::Timestamp;
-use crate::seal::SealedEvent;
-use crate::state::{Due, State};
+use super::connect::{EVENT_COLUMNS, StoreProbe, at};
+use crate::log::event::SessionEvent;
+use crate::log::header::SessionHeader;
+use crate::log::id::SessionId;
+use crate::log::learning::StoredLearning;
+use crate::log::memory::MemoryFile;
+use crate::log::seal::SealedEvent;
+use crate::log::state::{DueTimes, SessionState};
+use crate::log::time::Timestamp;
+use crate::store::{SessionChange, StoreError, due, rows};
 
-pub(super) fn insert_session(connection: &Connection, header: &Header) -> Result<bool, StoreError> {
+pub(crate) fn insert_session(connection: &Connection, header: &SessionHeader) -> Result<bool, StoreError> {
     let sql =
         "INSERT INTO sessions (id, agent, header, state) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
     let mut statement = connection.prepare_cached(sql).map_err(at("create a session"))?;
-    let row = params![header.id.0, header.agent, rows::json(header), rows::json(&State::default())];
+    let row = params![header.id.0, header.agent, rows::json(header), rows::json(&SessionState::default())];
     Ok(statement.execute(row).map_err(at("create a session"))? == 1)
 }
 
-pub(super) fn write(
+pub(crate) fn write(
     connection: &Connection,
-    header: &Header,
-    change: &Change,
-    probe: Probe,
+    header: &SessionHeader,
+    change: &SessionChange,
+    probe: StoreProbe,
 ) -> Result<(), StoreError> {
-    let Change { state, hold, events, memory, learnings, learnings_kept } = change;
+    let SessionChange { state, holder, events, memory, learnings, learnings_kept } = change;
     let id = header.id;
     let sql = "UPDATE sessions SET state = ?2, owner = ?3, held_until_ms = ?4, again_ms = ?5, input_ms = ?6,
                high_ms = ?7, normal_ms = ?8, low_ms = ?9 WHERE id = ?1";
     let mut statement = connection.prepare_cached(sql).map_err(at("write the state"))?;
-    let Due { again, input, high, normal, low } = due(state, hold.as_ref());
-    let (owner, until) = (hold.as_ref().map(|hold| &hold.owner), hold.as_ref().map(|hold| hold.until_ms));
+    let DueTimes { again, input, high, normal, low } = due(state, holder.as_ref());
+    let (owner, until) =
+        (holder.as_ref().map(|holder| &holder.owner), holder.as_ref().map(|holder| holder.until_ms));
     let number = |time: Option<Timestamp>| time.map(|time| time.0);
     let row = params![
         id.0,
@@ -65,10 +66,10 @@ pub(super) fn write(
     Ok(())
 }
 
-pub(super) fn insert_event(
+pub(crate) fn insert_event(
     connection: &Connection,
     session: SessionId,
-    event: &Event,
+    event: &SessionEvent,
 ) -> Result<(), StoreError> {
     let sql =
         format!("INSERT INTO events (session_id, {EVENT_COLUMNS}) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10)");

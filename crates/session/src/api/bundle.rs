@@ -1,0 +1,215 @@
+//! A session as one file that can be carried to another store: its log, memory, learnings and attachments, one JSON object
+//! per line, closed by a digest of every line before. It holds no lease and nothing that could be run.
+//!
+//! Importing folds the log anew and trusts nothing else: a bundle whose events, memory or digest do not fit together
+//! changes nothing.
+
+use std::cell::RefCell;
+use std::io::{BufRead, Read, Write};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::api::sessions::{PAGE_LIMIT, Sessions};
+use crate::decide::header::check_header;
+use crate::decide::memory::check_memory_writes;
+use crate::decide::refusal::SessionRefusal;
+use crate::log::digest::Sha256Digest;
+use crate::log::event::SessionEvent;
+use crate::log::header::SessionHeader;
+use crate::log::id::SessionId;
+use crate::log::learning::StoredLearning;
+use crate::log::memory::{MemoryAuthor, MemoryFile, MemoryWrite};
+use crate::log::seq::Seq;
+use crate::log::state::SessionState;
+use crate::store::{Session, SessionChange, SessionError, StoreError};
+
+const BUNDLE_VERSION: u32 = 1;
+const MAX_LINE_BYTES: u64 = 16 << 20;
+const MAX_ATTACHMENT_BYTES: usize = 256 << 20;
+
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case", deny_unknown_fields)]
+enum Record {
+    Bundle { version: u32, header: SessionHeader },
+    Event { event: SessionEvent },
+    Memory { file: MemoryFile },
+    Learning { learning: StoredLearning },
+    Attachment { attachment: Attachment },
+    End { digest: Sha256Digest },
+}
+
+/// A file that belongs to the session but not to its store, such as a transcript of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attachment {
+    pub name: String,
+    pub content: String,
+}
+
+impl Sessions {
+    /// Writes a session as it is now. Appends may go on meanwhile; they are not in it.
+    pub fn export(
+        &mut self,
+        id: SessionId,
+        attachments: &mut dyn Iterator<Item = Attachment>,
+        out: &mut dyn Write,
+    ) -> Result<(), SessionError> {
+        let (session, memory) = self.still(id)?;
+        let mut writer = Writer { out, hasher: Sha256::new() };
+        writer.write(&Record::Bundle { version: BUNDLE_VERSION, header: session.header.clone() })?;
+        let mut after = Seq(0);
+        while after < session.state.head {
+            let page = self.store.events(id, after, session.state.head, PAGE_LIMIT)?;
+            after = page.last().map_or(session.state.head, |event| event.seq);
+            page.into_iter().try_for_each(|event| writer.write(&Record::Event { event }))?;
+        }
+        memory.into_iter().try_for_each(|file| writer.write(&Record::Memory { file }))?;
+        let mut learnings = self.store.learnings(&session.header.agent, self.limits.learnings_per_agent)?;
+        learnings.retain(|learning| learning.session_id == id);
+        learnings.into_iter().rev().try_for_each(|learning| writer.write(&Record::Learning { learning }))?;
+        for attachment in attachments {
+            writer.write(&Record::Attachment { attachment })?;
+        }
+        let digest = Sha256Digest(writer.hasher.clone().finalize().into());
+        writer.write(&Record::End { digest })
+    }
+
+    /// Takes a session in, whole or not at all, and gives its attachments.
+    pub fn import(&mut self, bundle: &mut dyn BufRead) -> Result<(Session, Vec<Attachment>), SessionError> {
+        let mut reader = Reader { bundle, hasher: Sha256::new(), line: 0 };
+        let (first, _) = reader.read()?;
+        let Record::Bundle { version, header } = first else {
+            return Err(reader.refuse("it does not begin as a bundle"));
+        };
+        if version != BUNDLE_VERSION {
+            return Err(reader.refuse("it was written by another version of this program"));
+        }
+        check_header(&header, &self.limits)?;
+        let folding = RefCell::new(Folding { reader, state: SessionState::default(), next: None });
+        let mut attachments = Vec::new();
+        let limits = &self.limits;
+        let mut finish = || {
+            let rest = folding.borrow_mut().rest()?;
+            check_memory_writes(&rest.memory, limits)?;
+            let digests = rest.memory.iter().map(|write| write.file.digest()).collect();
+            if folding.borrow().state.memory != digests {
+                return Err(folding.borrow().reader.refuse("the memory files are not those of the log"));
+            }
+            attachments = rest.attachments;
+            let state = folding.borrow().state.clone();
+            let memory = rest.memory.into_iter().map(|write| write.file).collect();
+            let (learnings, learnings_kept) = (rest.learnings, limits.learnings_per_agent);
+            Ok(SessionChange { memory, learnings, learnings_kept, ..SessionChange::of(state, None) })
+        };
+        let mut events = std::iter::from_fn(|| folding.borrow_mut().event().transpose());
+        if !self.store.import(&header, &mut events, &mut finish)? {
+            return Err(
+                SessionRefusal::Field { what: "id", why: "a session with this id exists already" }.into()
+            );
+        }
+        Ok((self.session(header.id)?, attachments))
+    }
+}
+
+struct Writer<'a> {
+    out: &'a mut dyn Write,
+    hasher: Sha256,
+}
+
+impl Writer<'_> {
+    fn write(&mut self, record: &Record) -> Result<(), SessionError> {
+        let failed = |error| StoreError::Unavailable { step: "write the bundle", source: Box::new(error) };
+        let mut line = serde_json::to_string(record).expect("records have string keys only");
+        line.push('\n');
+        self.hasher.update(&line);
+        Ok(self.out.write_all(line.as_bytes()).map_err(failed)?)
+    }
+}
+
+struct Reader<'a> {
+    bundle: &'a mut dyn BufRead,
+    hasher: Sha256,
+    line: usize,
+}
+
+impl Reader<'_> {
+    /// The next record, and the digest of all lines before it.
+    fn read(&mut self) -> Result<(Record, Sha256Digest), SessionError> {
+        let failed = |error| StoreError::Unavailable { step: "read the bundle", source: Box::new(error) };
+        self.line += 1;
+        let mut line = Vec::new();
+        (&mut *self.bundle).take(MAX_LINE_BYTES).read_until(b'\n', &mut line).map_err(failed)?;
+        if line.last() != Some(&b'\n') {
+            return Err(self.refuse("it ends before its end, or a line is too long"));
+        }
+        let before = Sha256Digest(self.hasher.clone().finalize().into());
+        self.hasher.update(&line);
+        let record = serde_json::from_slice(&line).map_err(|error| self.refuse(&error.to_string()))?;
+        Ok((record, before))
+    }
+
+    fn refuse(&self, why: &str) -> SessionError {
+        SessionRefusal::Bundle { line: self.line, why: why.to_owned() }.into()
+    }
+}
+
+/// A bundle that is being read, and what its events fold to.
+struct Folding<'a> {
+    reader: Reader<'a>,
+    state: SessionState,
+    /// The first record after the events.
+    next: Option<(Record, Sha256Digest)>,
+}
+
+#[derive(Default)]
+struct Rest {
+    memory: Vec<MemoryWrite>,
+    learnings: Vec<StoredLearning>,
+    attachments: Vec<Attachment>,
+}
+
+impl Folding<'_> {
+    fn event(&mut self) -> Result<Option<SessionEvent>, SessionError> {
+        if self.next.is_some() {
+            return Ok(None);
+        }
+        let event = match self.reader.read()? {
+            (Record::Event { event }, _) => event,
+            other => {
+                self.next = Some(other);
+                return Ok(None);
+            }
+        };
+        self.state.apply(&event).map_err(|illegal| self.reader.refuse(&illegal.to_string()))?;
+        Ok(Some(event))
+    }
+
+    /// Everything after the events, up to the digest.
+    fn rest(&mut self) -> Result<Rest, SessionError> {
+        let mut rest = Rest::default();
+        let mut room = MAX_ATTACHMENT_BYTES;
+        loop {
+            let (record, digest_before) = match self.next.take() {
+                Some(next) => next,
+                None => self.reader.read()?,
+            };
+            match record {
+                Record::Memory { file } => {
+                    rest.memory.push(MemoryWrite { author: MemoryAuthor::Harness, file });
+                }
+                Record::Learning { learning } => rest.learnings.push(learning),
+                Record::Attachment { attachment } => {
+                    let left = room.checked_sub(attachment.content.len());
+                    room = left.ok_or_else(|| self.reader.refuse("its attachments are too large"))?;
+                    rest.attachments.push(attachment);
+                }
+                Record::End { digest } if digest == digest_before => return Ok(rest),
+                Record::End { .. } => return Err(self.reader.refuse("the digest does not match")),
+                Record::Bundle { .. } | Record::Event { .. } => {
+                    return Err(self.reader.refuse("a record is out of place"));
+                }
+            }
+        }
+    }
+}

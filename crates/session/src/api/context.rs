@@ -1,0 +1,147 @@
+//! What a wake's context is made from: the snapshot, the wake's inputs, the end of the log, memory and learnings. It reads
+//! a bounded number of rows whatever the log's length, and words nothing: what the model is told is decided elsewhere.
+
+use crate::api::sessions::{Sessions, check_memory};
+use crate::decide::lease::Lease;
+use crate::decide::lease::fence;
+use crate::log::event::SessionEvent;
+use crate::log::id::SessionId;
+use crate::log::learning::StoredLearning;
+use crate::log::memory::MemoryFile;
+use crate::log::seq::Seq;
+use crate::log::state::{CurrentWake, SessionState};
+use crate::store::{EventClass, Session, SessionError, StoreError};
+
+/// How much of the past to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContextWindow {
+    /// Events of the conversation.
+    pub conversation: usize,
+    /// Events about how the work went.
+    pub work: usize,
+    /// Of each of the two, at most so many bytes.
+    pub bytes: usize,
+    pub learnings: usize,
+}
+
+impl Default for ContextWindow {
+    fn default() -> Self {
+        Self { conversation: 48, work: 12, bytes: 1 << 20, learnings: 32 }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContextSource {
+    pub session: Session,
+    pub wake: CurrentWake,
+    /// What this wake is about, oldest first.
+    pub inputs: Vec<SessionEvent>,
+    /// What was said before, oldest first. Inputs of this wake and of later ones are not in it.
+    pub history: Vec<SessionEvent>,
+    pub work: Vec<SessionEvent>,
+    /// What the agent asked and this wake has to do with: answered, expired, or still open.
+    pub questions: Vec<SessionEvent>,
+    pub outcome: Option<SessionEvent>,
+    /// The agent's last word, with its summary, however long ago it was.
+    pub last_message: Option<SessionEvent>,
+    pub memory: Vec<MemoryFile>,
+    pub learnings: Vec<StoredLearning>,
+}
+
+impl Sessions {
+    /// What a wake's context is made of, at a cost that does not depend on the log's length.
+    pub fn context(&mut self, lease: &Lease, window: &ContextWindow) -> Result<ContextSource, SessionError> {
+        let session = self.session(lease.session)?;
+        let wake = fence(&session.state, lease.token)?.clone();
+        let (id, state) = (lease.session, &session.state);
+        let mut inputs = Vec::new();
+        for (first, last) in wake.inputs.ranges() {
+            inputs.extend(self.store.events(id, Seq(first.0 - 1), *last, wake.inputs.len())?);
+        }
+        let asked = state.requests.iter().chain(&wake.expired).map(|request| request.asked);
+        let questions = asked.map(|seq| self.event(id, seq)).collect::<Result<_, _>>()?;
+        let outcome = state.outcome.map(|seq| self.event(id, seq)).transpose()?;
+        let last_message = state.last_message.map(|seq| self.event(id, seq)).transpose()?;
+        let history = self.history(state, id, &wake, window)?;
+        let work = self.store.tail(id, EventClass::Work, state.head, window.work, window.bytes)?;
+        let memory = self.store.memory(id)?;
+        check_memory(&session, &memory)?;
+        let learnings = self.store.learnings(&session.header.agent, window.learnings)?;
+        Ok(ContextSource {
+            session,
+            wake,
+            inputs,
+            history,
+            work,
+            questions,
+            outcome,
+            last_message,
+            memory,
+            learnings,
+        })
+    }
+
+    fn history(
+        &mut self,
+        state: &SessionState,
+        id: SessionId,
+        wake: &CurrentWake,
+        window: &ContextWindow,
+    ) -> Result<Vec<SessionEvent>, SessionError> {
+        // The inputs of the wake stand among the last events and are taken out again.
+        let limit = window.conversation + wake.inputs.len();
+        let mut events = self.store.tail(id, EventClass::Conversation, state.head, limit, window.bytes)?;
+        events.retain(|event| !state.pending.contains(event.seq));
+        let surplus = events.len().saturating_sub(window.conversation);
+        Ok(events.split_off(surplus))
+    }
+
+    /// One event that the state names.
+    fn event(&mut self, id: SessionId, seq: Seq) -> Result<SessionEvent, SessionError> {
+        let found = self.store.events(id, Seq(seq.0 - 1), seq, 1)?.pop();
+        let missing =
+            || StoreError::Corrupt { session: Some(id), what: format!("event {} is missing", seq.0) };
+        Ok(found.ok_or_else(missing)?)
+    }
+}
+
+/// Which part of a history fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContextFit {
+    /// Where the part begins; it goes to the end.
+    pub from: usize,
+    pub dropped: usize,
+    pub cost: usize,
+}
+
+/// The longest end of a history whose cost is within the budget. It has no holes: what was said in between is never
+/// missing from what is shown.
+#[must_use]
+pub fn fit(costs: &[usize], budget: usize) -> ContextFit {
+    let mut fit = ContextFit { from: costs.len(), dropped: costs.len(), cost: 0 };
+    for (at, cost) in costs.iter().enumerate().rev() {
+        match fit.cost.checked_add(*cost) {
+            Some(total) if total <= budget => fit = ContextFit { from: at, dropped: at, cost: total },
+            _ => break,
+        }
+    }
+    fit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_fit_and_leave_no_holes() {
+        let check = |costs: &[usize], budget, from, cost| {
+            assert_eq!(fit(costs, budget), ContextFit { from, dropped: from, cost }, "{costs:?} in {budget}");
+        };
+        check(&[], 10, 0, 0);
+        check(&[5, 5], 10, 0, 10);
+        check(&[5, 5], 9, 1, 5);
+        check(&[1, 9, 1], 5, 2, 1);
+        check(&[1, 1, 9], 5, 3, 0);
+        check(&[usize::MAX, usize::MAX], usize::MAX, 1, usize::MAX);
+    }
+}

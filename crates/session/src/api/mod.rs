@@ -1,0 +1,7 @@
+//! The calls of those who use sessions (`sessions`), of workers (`worker`), and what they read for a wake (`context`) or
+//! carry to another store (`bundle`). Each call makes one decision and lets the store write it in one step.
+
+pub(crate) mod bundle;
+pub(crate) mod context;
+pub(crate) mod sessions;
+pub(crate) mod worker;

@@ -1,0 +1,220 @@
+//! The calls of those who use sessions: create, append, read, follow, end. Each makes one pure decision over one session
+//! and has the store write it in one step. They are shaped for a remote API too: reads go by cursor, writes
+//! carry their own keys and may be repeated, a stream resumes where it stopped.
+
+use std::time::Duration;
+
+use crate::decide::control;
+use crate::decide::draft::FinishedDraft;
+use crate::decide::header::check_header;
+use crate::decide::ingress::{self, SessionInput};
+use crate::decide::lease::LeaseHolder;
+use crate::decide::limits::SessionLimits;
+use crate::decide::refusal::SessionRefusal;
+use crate::log::event::{QueuedWake, SessionEvent};
+use crate::log::header::SessionHeader;
+use crate::log::id::{EventId, SessionId};
+use crate::log::learning::StoredLearning;
+use crate::log::memory::MemoryFile;
+use crate::log::seq::Seq;
+use crate::log::state::SessionState;
+use crate::log::time::{TimeSeed, Timestamp};
+use crate::store::{FoundSession, Session, SessionChange, SessionError, Store, StoreError, UpdateTarget};
+
+/// The longest page of a read.
+pub const PAGE_LIMIT: usize = 1_000;
+
+/// The sessions of one store, over one connection.
+pub struct Sessions {
+    pub(crate) store: Box<dyn Store>,
+    pub(crate) limits: SessionLimits,
+}
+
+impl Sessions {
+    #[must_use]
+    pub fn new(store: Box<dyn Store>, limits: SessionLimits) -> Self {
+        Self { store, limits }
+    }
+
+    /// The store's clock, for callers that need a time to pass in.
+    pub fn now(&mut self) -> Result<Timestamp, SessionError> {
+        Ok(self.store.now()?)
+    }
+
+    /// Adds a session. The same header again is the same session.
+    pub fn create(&mut self, header: &SessionHeader) -> Result<Session, SessionError> {
+        check_header(header, &self.limits)?;
+        self.store.create(header)?;
+        let session = self.session(header.id)?;
+        if session.header != *header {
+            return Err(SessionRefusal::Field { what: "id", why: "another session has it" }.into());
+        }
+        Ok(session)
+    }
+
+    pub fn session(&mut self, id: SessionId) -> Result<Session, SessionError> {
+        self.store.load(id)?.ok_or(SessionError::NoSession(id))
+    }
+
+    /// One page of sessions, by id; the last id is the cursor of the next page.
+    pub fn list(
+        &mut self,
+        agent: Option<&str>,
+        after: Option<SessionId>,
+        limit: usize,
+    ) -> Result<Vec<Session>, SessionError> {
+        Ok(self.store.list(agent, after, limit.min(PAGE_LIMIT))?)
+    }
+
+    /// One page of a log; the last sequence number is the cursor of the next page.
+    pub fn events(
+        &mut self,
+        id: SessionId,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<SessionEvent>, SessionError> {
+        let events = self.store.events(id, after, Seq(u64::MAX), limit.min(PAGE_LIMIT))?;
+        if events.is_empty() {
+            self.session(id)?;
+        }
+        Ok(events)
+    }
+
+    /// The page after the cursor, as soon as there is one; empty after the timeout. Nothing is skipped and nothing comes
+    /// twice, so a reader resumes with the last number that it has seen.
+    pub fn follow(
+        &mut self,
+        id: SessionId,
+        after: Seq,
+        limit: usize,
+        timeout: Duration,
+    ) -> Result<Vec<SessionEvent>, SessionError> {
+        let start = std::time::Instant::now();
+        loop {
+            let events = self.events(id, after, limit)?;
+            let left = timeout.saturating_sub(start.elapsed());
+            if !events.is_empty() || left.is_zero() {
+                return Ok(events);
+            }
+            self.store.wait(left)?;
+        }
+    }
+
+    /// Returns when something may have changed in the store, or after the timeout.
+    pub fn wait(&mut self, timeout: Duration) -> Result<(), SessionError> {
+        Ok(self.store.wait(timeout)?)
+    }
+
+    /// When a session comes due that is not due yet.
+    pub fn next_due(&mut self, now: Timestamp) -> Result<Option<Timestamp>, SessionError> {
+        Ok(self.store.next_due(now)?)
+    }
+
+    pub fn memory(&mut self, id: SessionId) -> Result<Vec<MemoryFile>, SessionError> {
+        Ok(self.still(id)?.1)
+    }
+
+    /// A session together with the memory of the same instant: no commit lies between the reads.
+    pub(crate) fn still(&mut self, id: SessionId) -> Result<(Session, Vec<MemoryFile>), SessionError> {
+        let mut before = self.session(id)?;
+        for _ in 0..100 {
+            let memory = self.store.memory(id)?;
+            let after = self.session(id)?;
+            if after.state.head == before.state.head {
+                check_memory(&after, &memory)?;
+                return Ok((after, memory));
+            }
+            before = after;
+        }
+        Err(StoreError::Busy { step: "read a session that does not change" }.into())
+    }
+
+    /// The newest learnings of an agent, newest first.
+    pub fn learnings(&mut self, agent: &str, limit: usize) -> Result<Vec<StoredLearning>, SessionError> {
+        Ok(self.store.learnings(agent, limit.min(PAGE_LIMIT))?)
+    }
+
+    /// Adds events from outside, all or none, in one durable commit. Gives the place of each; one that is there
+    /// already keeps the place it has.
+    pub fn append(
+        &mut self,
+        id: SessionId,
+        inputs: &[SessionInput],
+        seed: &mut TimeSeed,
+    ) -> Result<Vec<Seq>, SessionError> {
+        let (count, limit) = (inputs.len(), self.limits.events_per_append);
+        if count > limit {
+            return Err(SessionRefusal::TooMany { what: "events in one append", count, limit }.into());
+        }
+        let ids: Vec<EventId> = inputs.iter().map(|input| input.id).collect();
+        let mut places = Vec::new();
+        self.update(id, &ids, |found, limits| {
+            let (drafted, all_places) =
+                ingress::append(&found.session.state, &found.events, inputs, limits, seed)?;
+            places = all_places;
+            Ok(SessionChange::from_draft(drafted, found.session.holder.clone()))
+        })?;
+        Ok(places)
+    }
+
+    /// Queues a wake. One whose id or key is queued already is that one.
+    pub fn queue_wake(
+        &mut self,
+        id: SessionId,
+        wake: &QueuedWake,
+        seed: &mut TimeSeed,
+    ) -> Result<SessionState, SessionError> {
+        self.write(id, |found, limits| {
+            Ok((control::queue_wake(&found.session.state, wake, limits, seed)?, found.session.holder.clone()))
+        })
+    }
+
+    /// Ends a session for good. Whoever runs it notices at its next renewal or commit.
+    pub fn terminate(
+        &mut self,
+        id: SessionId,
+        reason: &str,
+        seed: &mut TimeSeed,
+    ) -> Result<SessionState, SessionError> {
+        self.write(id, |found, _| Ok((control::terminate(&found.session.state, reason, seed)?, None)))
+    }
+
+    /// Writes a draft, if there is anything in it, and gives the state after it.
+    pub(crate) fn write(
+        &mut self,
+        id: SessionId,
+        mut decide: impl FnMut(
+            &FoundSession,
+            &SessionLimits,
+        ) -> Result<(FinishedDraft, Option<LeaseHolder>), SessionRefusal>,
+    ) -> Result<SessionState, SessionError> {
+        let mut state = SessionState::default();
+        self.update(id, &[], |found, limits| {
+            let (drafted, holder) = decide(found, limits)?;
+            state = drafted.state.clone();
+            Ok(SessionChange::from_draft(drafted, holder))
+        })?;
+        Ok(state)
+    }
+
+    pub(crate) fn update(
+        &mut self,
+        id: SessionId,
+        events: &[EventId],
+        mut decide: impl FnMut(&FoundSession, &SessionLimits) -> Result<Option<SessionChange>, SessionRefusal>,
+    ) -> Result<(), SessionError> {
+        let limits = &self.limits;
+        let found =
+            self.store.update(UpdateTarget::Session { id, events }, &mut |found| decide(found, limits))?;
+        if found { Ok(()) } else { Err(SessionError::NoSession(id)) }
+    }
+}
+
+/// The log knows the digest of every memory file.
+pub(crate) fn check_memory(session: &Session, memory: &[MemoryFile]) -> Result<(), StoreError> {
+    if memory.iter().map(MemoryFile::digest).eq(session.state.memory.clone()) {
+        return Ok(());
+    }
+    let what = "its memory files are not those of its log".to_owned();
+    Err(StoreError::Corrupt { session: Some(session.header.id), what })
+}

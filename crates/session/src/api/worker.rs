@@ -1,0 +1,164 @@
+//! The calls of those who run sessions: claim, renew, report, commit. A lease is the right to write about one wake; every
+//! write carries its token, and a higher token anywhere makes it worthless.
+
+use crate::api::sessions::Sessions;
+use crate::decide::claim::{self, ClaimReason, ClaimResult};
+use crate::decide::commit::{self, WakeCommit, WakeEnding};
+use crate::decide::lease::{Lease, LeaseHolder, LeaseTerms, fence};
+use crate::log::event::Payload;
+use crate::log::header::SessionHeader;
+use crate::log::id::SessionId;
+use crate::log::learning::StoredLearning;
+use crate::log::memory::MemoryWrite;
+use crate::log::state::{SessionState, is_over};
+use crate::log::time::{TimeSeed, Timestamp};
+use crate::store::{Session, SessionChange, SessionError, UpdateTarget};
+
+/// Which session a worker wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClaimTarget {
+    /// The first that is due.
+    Due,
+    /// This one, due or not.
+    Session(SessionId),
+}
+
+/// A wake that began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimedWake {
+    pub lease: Lease,
+    pub session: Session,
+}
+
+/// What a worker learns when it renews.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Renewal {
+    pub until_ms: Timestamp,
+    /// Somebody asked for the run to stop: end it, then commit `Interrupted`.
+    pub interrupted: bool,
+}
+
+impl Sessions {
+    /// Takes a session to run, or says that there is none. The lease and the start of the wake are one write.
+    pub fn claim(
+        &mut self,
+        pick: ClaimTarget,
+        worker: &LeaseTerms,
+        seed: &mut TimeSeed,
+    ) -> Result<Option<ClaimedWake>, SessionError> {
+        // A lost wake that is given up here leaves its place to the next session; the bound is for safety only.
+        for _ in 0..1_000 {
+            let (claimed, again) = self.claim_once(pick, worker, seed)?;
+            if claimed.is_some() || !again {
+                return Ok(claimed);
+            }
+        }
+        Ok(None)
+    }
+
+    fn claim_once(
+        &mut self,
+        pick: ClaimTarget,
+        worker: &LeaseTerms,
+        seed: &mut TimeSeed,
+    ) -> Result<(Option<ClaimedWake>, bool), SessionError> {
+        let limits = &self.limits;
+        let (now, horizon_ms) = (seed.now, limits.horizon_ms());
+        let (target, ask) = match pick {
+            ClaimTarget::Due => (UpdateTarget::Due { now, horizon_ms }, ClaimReason::Due),
+            ClaimTarget::Session(id) => (UpdateTarget::Session { id, events: &[] }, ClaimReason::Now),
+        };
+        let until_ms = now.plus_ms(worker.lease_ms.min(limits.lease_ms));
+        let mut result = None;
+        let found = self.store.update(target, &mut |found| {
+            let session = &found.session;
+            let held = session.holder.as_ref().map(|holder| holder.until_ms);
+            let held = held.filter(|until| !is_over(*until, now, horizon_ms));
+            let (drafted, begun) = claim::begin(&session.state, ask, held, limits, seed)?;
+            let holder = LeaseHolder { owner: worker.owner.clone(), until_ms };
+            let holder = (begun == ClaimResult::Wake).then_some(holder);
+            result = holder.clone().and_then(|holder| claimed(&session.header, &drafted.state, holder));
+            Ok(SessionChange::from_draft(drafted, holder))
+        })?;
+        match pick {
+            ClaimTarget::Session(id) if !found => Err(SessionError::NoSession(id)),
+            ClaimTarget::Session(_) => Ok((result, false)),
+            ClaimTarget::Due => Ok((result, found)),
+        }
+    }
+
+    /// Prolongs a lease, and says whether the run should stop.
+    pub fn renew(
+        &mut self,
+        lease: &Lease,
+        worker: &LeaseTerms,
+        now: Timestamp,
+    ) -> Result<Renewal, SessionError> {
+        let until_ms = now.plus_ms(worker.lease_ms.min(self.limits.lease_ms));
+        let mut interrupted = false;
+        self.update(lease.session, &[], |found, _| {
+            let state = &found.session.state;
+            fence(state, lease.token)?;
+            interrupted = !state.interrupts.is_empty();
+            let holder = Some(LeaseHolder { owner: worker.owner.clone(), until_ms });
+            Ok(Some(SessionChange::of(state.clone(), holder)))
+        })?;
+        Ok(Renewal { until_ms, interrupted })
+    }
+
+    /// Whether the run should stop, without prolonging anything: cheap enough to ask many times a second.
+    pub fn is_interrupted(&mut self, lease: &Lease) -> Result<bool, SessionError> {
+        let state = self.session(lease.session)?.state;
+        fence(&state, lease.token)?;
+        Ok(!state.interrupts.is_empty())
+    }
+
+    /// Stores what a run reports before it ends: which run it is, and the tool calls it is about to make or has made.
+    pub fn report(
+        &mut self,
+        lease: &Lease,
+        reports: &[Payload],
+        seed: &mut TimeSeed,
+    ) -> Result<SessionState, SessionError> {
+        self.write(lease.session, |found, limits| {
+            let drafted = commit::progress(&found.session.state, lease.token, reports, limits, seed)?;
+            Ok((drafted, found.session.holder.clone()))
+        })
+    }
+
+    /// Ends a wake: everything it means in one write, or nothing if the lease was lost.
+    pub fn commit(
+        &mut self,
+        lease: &Lease,
+        commit: &WakeCommit,
+        seed: &mut TimeSeed,
+    ) -> Result<SessionState, SessionError> {
+        let mut state = SessionState::default();
+        self.update(lease.session, &[], |found, limits| {
+            let now = seed.now;
+            let drafted = commit::finish(&found.session.state, lease.token, commit, limits, seed)?;
+            state = drafted.state.clone();
+            let memory = commit.memory.iter().map(|MemoryWrite { file, .. }| file.clone()).collect();
+            let learnings = learnings(commit, lease.session, now);
+            let learnings_kept = limits.learnings_per_agent;
+            let (state, events) = (drafted.state, drafted.events);
+            Ok(Some(SessionChange { state, holder: None, events, memory, learnings, learnings_kept }))
+        })?;
+        Ok(state)
+    }
+}
+
+fn claimed(header: &SessionHeader, state: &SessionState, holder: LeaseHolder) -> Option<ClaimedWake> {
+    let wake = state.running()?;
+    let lease = Lease { session: header.id, wake: wake.id, token: wake.token, until_ms: holder.until_ms };
+    Some(ClaimedWake {
+        lease,
+        session: Session { header: header.clone(), state: state.clone(), holder: Some(holder) },
+    })
+}
+
+fn learnings(commit: &WakeCommit, session_id: SessionId, time_ms: Timestamp) -> Vec<StoredLearning> {
+    let WakeEnding::Directive(directive) = &commit.ending else { return Vec::new() };
+    let stored = |learning| StoredLearning { session_id, time_ms, learning };
+    directive.learnings.iter().cloned().map(stored).collect()
+}

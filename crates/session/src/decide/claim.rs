@@ -1,0 +1,137 @@
+//! The beginning of a wake, as a pure decision: what is due, what the wake is given, and what becomes of the wake
+//! of a worker that was not heard of again. It takes no lease and reads no clock; the store and the caller do.
+
+use crate::decide::draft::{Draft, FinishedDraft};
+use crate::decide::limits::SessionLimits;
+use crate::decide::refusal::SessionRefusal;
+use crate::decide::retry::next_attempt;
+use crate::log::event::{CompletedSpan, Payload, StartedSpan, WakeEnd, WakeStart};
+use crate::log::id::WakeId;
+use crate::log::state::{CurrentWake, SessionState, WakePhase};
+use crate::log::status::{ErrorClass, SessionStatus, SpanResult};
+use crate::log::time::{TimeSeed, Timestamp};
+
+/// Why somebody wants the session to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClaimReason {
+    /// Because it is due.
+    Due,
+    /// Because somebody says so, due or not.
+    Now,
+}
+
+/// What came of it. Events may have been drafted in either case.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum ClaimResult {
+    Wake,
+    /// Nothing runs now; but a lost wake may have been given up or put off.
+    Nothing,
+}
+
+/// Drafts the beginning of a wake. `held_until` is the lease that still counts, if one does.
+pub(crate) fn begin(
+    state: &SessionState,
+    ask: ClaimReason,
+    held_until: Option<Timestamp>,
+    limits: &SessionLimits,
+    seed: &mut TimeSeed,
+) -> Result<(FinishedDraft, ClaimResult), SessionRefusal> {
+    let mut draft = Draft::new(state, seed);
+    if let Some(lost) = draft.state.running().cloned() {
+        if let Some(until_ms) = held_until {
+            return Err(SessionRefusal::Leased { until_ms });
+        }
+        close_lost(&mut draft, &lost, limits)?;
+    }
+    let now = draft.seed.now;
+    match runnable(&draft.state, ask, now, limits)? {
+        Some(reason) => {
+            start(&mut draft, reason, limits)?;
+            Ok((draft.done(), ClaimResult::Wake))
+        }
+        None => {
+            if !draft.events.is_empty() {
+                draft.announce(None, "the lost wake is over")?;
+            }
+            Ok((draft.done(), ClaimResult::Nothing))
+        }
+    }
+}
+
+/// Why the session runs now, if it does.
+fn runnable(
+    state: &SessionState,
+    ask: ClaimReason,
+    now: Timestamp,
+    limits: &SessionLimits,
+) -> Result<Option<&'static str>, SessionRefusal> {
+    let is_due = state.due().is_due(now, limits.horizon_ms());
+    match state.status {
+        SessionStatus::Terminated => Err(SessionRefusal::Terminated),
+        SessionStatus::RequiresAction if is_due => Ok(Some("a request expired")),
+        SessionStatus::RequiresAction if ask == ClaimReason::Now => Err(SessionRefusal::Blocked {
+            requests: state.open_requests().map(|request| request.id).collect(),
+        }),
+        _ if !is_due => Ok((ask == ClaimReason::Now).then_some("asked for")),
+        _ if state.wake.is_some() => Ok(Some("another attempt")),
+        _ if !state.pending.is_empty() => Ok(Some("inputs wait")),
+        _ => Ok(Some("a wake is due")),
+    }
+}
+
+/// The worker of this wake is gone. An interrupt that it did not live to obey is obeyed now; otherwise the wake is
+/// tried again with the same id and inputs, until it has been tried often enough.
+fn close_lost(
+    draft: &mut Draft<'_>,
+    lost: &CurrentWake,
+    limits: &SessionLimits,
+) -> Result<(), SessionRefusal> {
+    let class = ErrorClass::Lost;
+    let interrupted = !draft.state.interrupts.is_empty();
+    let retry_at_ms = if interrupted { None } else { next_attempt(class, lost.attempt, limits, draft.seed) };
+    let message = "the worker was not heard of before its lease ended".to_owned();
+    let attempt = lost.attempt;
+    draft.write(Some(lost.id), Payload::SessionError { class, message, attempt, retry_at_ms })?;
+    let mut end = WakeEnd { retry_at_ms, continues: draft.state.continues, ..WakeEnd::default() };
+    if retry_at_ms.is_none() {
+        end.consumed = lost.inputs.clone().with_later(&draft.state.interrupts);
+    }
+    let result = if interrupted { SpanResult::Interrupted } else { SpanResult::Lost };
+    let span = CompletedSpan::Wake(Box::new(end));
+    draft.write(Some(lost.id), Payload::SpanCompleted { span_id: lost.id.into(), result, span })?;
+    Ok(())
+}
+
+fn start(draft: &mut Draft<'_>, reason: &str, limits: &SessionLimits) -> Result<(), SessionRefusal> {
+    let now = draft.seed.now;
+    let token = draft.state.token + 1;
+    let (id, start) = match draft.state.wake.clone() {
+        Some(CurrentWake {
+            id, attempt, inputs, woken, expired, phase: WakePhase::Retrying { .. }, ..
+        }) => {
+            let expired = expired.iter().map(|request| request.id).collect();
+            (id, WakeStart { token, attempt: attempt + 1, inputs, woken, expired })
+        }
+        _ => (WakeId::generate(draft.seed), first_attempt(&draft.state, token, now, limits)),
+    };
+    let span = StartedSpan::Wake(start);
+    let name = "wake".to_owned();
+    draft.write(Some(id), Payload::SpanStarted { span_id: id.into(), parent_id: None, name, span })?;
+    draft.announce(Some(id), reason)?;
+    Ok(())
+}
+
+fn first_attempt(state: &SessionState, token: u64, now: Timestamp, limits: &SessionLimits) -> WakeStart {
+    let has_expired = |expires: Option<Timestamp>| expires.is_some_and(|at| at <= now);
+    WakeStart {
+        token,
+        attempt: 1,
+        inputs: state.pending.first(limits.inputs_per_wake),
+        woken: state.due_wakes(now).map(|wake| wake.id).collect(),
+        expired: state
+            .open_requests()
+            .filter(|request| has_expired(request.expires_ms))
+            .map(|request| request.id)
+            .collect(),
+    }
+}

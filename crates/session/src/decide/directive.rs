@@ -1,0 +1,240 @@
+//! What a run says about how its session goes on: a response, a summary, sleep or continue, and optionally wakes,
+//! learnings and calls for the outside. It is read strictly: what is malformed is an error with a sentence
+//! that can be fed back, never a silent sleep.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::log::learning::Learning;
+use crate::log::status::WakePriority;
+
+/// The element that holds the directive where a runtime has no structured output.
+pub const DIRECTIVE_TAG: &str = "fullsend-directive";
+
+/// The directive as JSON Schema 2020-12. It accepts exactly what `Directive::from_json` accepts.
+pub const DIRECTIVE_SCHEMA: &str = include_str!("directive.schema.json");
+
+const MAX_BYTES: usize = 512 << 10;
+const MAX_RESPONSE: usize = 100_000;
+const MAX_SUMMARY: usize = 4_000;
+const MAX_ITEMS: usize = 8;
+const MAX_SECONDS: u64 = 30 * 86_400;
+const MAX_REASON: usize = 200;
+const MAX_NOTE: usize = 2_000;
+const MAX_TITLE: usize = 120;
+const MAX_NAME: usize = 128;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Directive {
+    #[serde(default)]
+    pub response: String,
+    pub summary: String,
+    pub outcome: DirectiveOutcome,
+    #[serde(default)]
+    pub follow_up_seconds: Option<u64>,
+    #[serde(default)]
+    pub queued_wakes: Vec<WakeRequest>,
+    #[serde(default)]
+    pub learnings: Vec<Learning>,
+    #[serde(default)]
+    pub custom_tools: Vec<CustomToolCall>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DirectiveOutcome {
+    Sleep,
+    Continue,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WakeRequest {
+    pub reason: String,
+    pub delay_seconds: u64,
+    #[serde(default)]
+    pub note: Option<String>,
+    #[serde(default)]
+    pub dedupe_key: Option<String>,
+    #[serde(default = "normal")]
+    pub priority: WakePriority,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CustomToolCall {
+    pub name: String,
+    pub input: Map<String, Value>,
+    #[serde(default)]
+    pub expires_seconds: Option<u64>,
+}
+
+fn normal() -> WakePriority {
+    WakePriority::Normal
+}
+
+/// Why a directive cannot be followed, in words for the agent that wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DirectiveError {
+    /// The answer holds no block.
+    Missing,
+    Unclosed,
+    /// Something follows the block. What the agent quotes could otherwise pass for its own word.
+    NotLast,
+    TooLong {
+        bytes: usize,
+    },
+    NotJson {
+        why: String,
+    },
+    Field {
+        field: String,
+        why: String,
+    },
+}
+
+impl fmt::Display for DirectiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => write!(f, "the answer does not end with a <{DIRECTIVE_TAG}> block"),
+            Self::Unclosed => write!(f, "the <{DIRECTIVE_TAG}> block is not closed with </{DIRECTIVE_TAG}>"),
+            Self::NotLast => {
+                write!(f, "something follows the <{DIRECTIVE_TAG}> block; it must end the answer")
+            }
+            Self::TooLong { bytes } => write!(f, "the directive has {bytes} bytes, the limit is {MAX_BYTES}"),
+            Self::NotJson { why } => write!(f, "the directive is not the expected JSON object: {why}"),
+            Self::Field { field, why } => write!(f, "`{field}` {why}"),
+        }
+    }
+}
+
+impl std::error::Error for DirectiveError {}
+
+impl Directive {
+    /// Reads a directive that a runtime gave as structured output.
+    pub fn from_json(text: &str) -> Result<Self, DirectiveError> {
+        if text.len() > MAX_BYTES {
+            return Err(DirectiveError::TooLong { bytes: text.len() });
+        }
+        let not_json = |error: serde_json::Error| DirectiveError::NotJson { why: error.to_string() };
+        check_objects(&serde_json::from_str(text).map_err(not_json)?)?;
+        let directive: Self = serde_json::from_str(text).map_err(not_json)?;
+        directive.check()?;
+        Ok(directive)
+    }
+
+    /// Reads an answer in plain text that ends with the tagged block. The text before it is the response.
+    pub fn from_text(text: &str) -> Result<Self, DirectiveError> {
+        let (open, close) = (format!("<{DIRECTIVE_TAG}>"), format!("</{DIRECTIVE_TAG}>"));
+        let start = text.rfind(&open).ok_or(DirectiveError::Missing)?;
+        let (before, block) = (&text[..start], &text[start + open.len()..]);
+        let end = block.rfind(&close).ok_or(DirectiveError::Unclosed)?;
+        if !block[end + close.len()..].trim().is_empty() {
+            return Err(DirectiveError::NotLast);
+        }
+        let mut directive = Self::from_json(&block[..end])?;
+        if !directive.response.is_empty() {
+            return Err(field("response", "must be left out: the text before the block is the response"));
+        }
+        directive.response = before.trim().to_owned();
+        check_text("response", &directive.response, MAX_RESPONSE)?;
+        Ok(directive)
+    }
+
+    fn check(&self) -> Result<(), DirectiveError> {
+        let Self { response, summary, outcome: _, follow_up_seconds, queued_wakes, learnings, custom_tools } =
+            self;
+        check_text("response", response, MAX_RESPONSE)?;
+        check_words("summary", summary, MAX_SUMMARY)?;
+        check_seconds("follow_up_seconds", *follow_up_seconds)?;
+        check_count("queued_wakes", queued_wakes.len())?;
+        check_count("learnings", learnings.len())?;
+        check_count("custom_tools", custom_tools.len())?;
+        queued_wakes.iter().try_for_each(WakeRequest::check)?;
+        learnings.iter().try_for_each(check_learning)?;
+        custom_tools.iter().try_for_each(CustomToolCall::check)
+    }
+}
+
+impl WakeRequest {
+    fn check(&self) -> Result<(), DirectiveError> {
+        let Self { reason, delay_seconds, note, dedupe_key, priority: _ } = self;
+        check_words("queued_wakes.reason", reason, MAX_REASON)?;
+        check_seconds("queued_wakes.delay_seconds", Some(*delay_seconds))?;
+        check_text("queued_wakes.note", note.as_deref().unwrap_or_default(), MAX_NOTE)?;
+        check_key("queued_wakes.dedupe_key", dedupe_key.as_deref())
+    }
+}
+
+impl CustomToolCall {
+    fn check(&self) -> Result<(), DirectiveError> {
+        let Self { name, input: _, expires_seconds } = self;
+        let plain = |c: u8| c.is_ascii_alphanumeric() || b"_.:-".contains(&c);
+        if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(plain) {
+            return Err(field("custom_tools.name", "must be 1 to 128 letters, digits, or any of _ . : -"));
+        }
+        check_seconds("custom_tools.expires_seconds", *expires_seconds)
+    }
+}
+
+/// The JSON crate would also read an object from an array of its values, which nobody means.
+fn check_objects(value: &Value) -> Result<(), DirectiveError> {
+    let not_an_object = |name| field(name, "must be an object");
+    let fields = value.as_object().ok_or_else(|| not_an_object("directive"))?;
+    for list in ["queued_wakes", "learnings", "custom_tools"] {
+        let items = fields.get(list).and_then(Value::as_array);
+        if items.is_some_and(|items| !items.iter().all(Value::is_object)) {
+            return Err(not_an_object(list));
+        }
+    }
+    Ok(())
+}
+
+fn check_learning(learning: &Learning) -> Result<(), DirectiveError> {
+    let Learning { kind: _, title, detail, dedupe_key } = learning;
+    check_words("learnings.title", title, MAX_TITLE)?;
+    check_text("learnings.detail", detail, MAX_NOTE)?;
+    check_key("learnings.dedupe_key", dedupe_key.as_deref())
+}
+
+fn field(name: &str, why: &str) -> DirectiveError {
+    DirectiveError::Field { field: name.to_owned(), why: why.to_owned() }
+}
+
+fn check_text(name: &str, text: &str, limit: usize) -> Result<(), DirectiveError> {
+    let length = text.chars().count();
+    if length > limit {
+        return Err(field(name, &format!("has {length} characters, the limit is {limit}")));
+    }
+    Ok(())
+}
+
+fn check_words(name: &str, text: &str, limit: usize) -> Result<(), DirectiveError> {
+    if text.trim().is_empty() {
+        return Err(field(name, "is empty"));
+    }
+    check_text(name, text, limit)
+}
+
+fn check_key(name: &str, key: Option<&str>) -> Result<(), DirectiveError> {
+    key.map_or(Ok(()), |key| check_words(name, key, MAX_REASON))
+}
+
+fn check_seconds(name: &str, seconds: Option<u64>) -> Result<(), DirectiveError> {
+    match seconds {
+        Some(seconds) if !(1..=MAX_SECONDS).contains(&seconds) => {
+            Err(field(name, &format!("is {seconds}, expected 1 to {MAX_SECONDS}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_count(name: &str, count: usize) -> Result<(), DirectiveError> {
+    if count > MAX_ITEMS {
+        return Err(field(name, &format!("has {count} items, the limit is {MAX_ITEMS}")));
+    }
+    Ok(())
+}

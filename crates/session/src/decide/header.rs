@@ -1,0 +1,44 @@
+//! What a session's header may say: names and paths that are bounded, and resources that do not clash.
+
+use super::limits::SessionLimits;
+use super::refusal::SessionRefusal;
+use crate::log::header::{SessionEnvironment, SessionHeader, SessionResource};
+
+const MAX_NAME_BYTES: usize = 200;
+const MAX_PATH_BYTES: usize = 4_096;
+
+pub(crate) fn check_header(header: &SessionHeader, limits: &SessionLimits) -> Result<(), SessionRefusal> {
+    let SessionHeader { id: _, agent, environment, resources, created_ms: _ } = header;
+    check_text("agent", agent, MAX_NAME_BYTES)?;
+    if let Some(SessionEnvironment { id, digest: _ }) = environment {
+        check_text("environment", id, MAX_NAME_BYTES)?;
+    }
+    let (count, limit) = (resources.len(), limits.resources);
+    if count > limit {
+        return Err(SessionRefusal::TooMany { what: "resources", count, limit });
+    }
+    for (at, SessionResource { id, kind, source, mount, access: _ }) in resources.iter().enumerate() {
+        check_text("resource id", id, MAX_NAME_BYTES)?;
+        check_text("resource kind", kind, MAX_NAME_BYTES)?;
+        check_text("resource source", source, MAX_PATH_BYTES)?;
+        check_text("resource mount", mount, MAX_PATH_BYTES)?;
+        let clashes = |other: &SessionResource| other.id == *id || other.mount == *mount;
+        if resources[..at].iter().any(clashes) {
+            return Err(SessionRefusal::Field { what: "resources", why: "two have the same id or mount" });
+        }
+    }
+    Ok(())
+}
+
+fn check_text(what: &'static str, text: &str, limit: usize) -> Result<(), SessionRefusal> {
+    if text.trim().is_empty() {
+        return Err(SessionRefusal::Empty { what });
+    }
+    if text.chars().any(char::is_control) {
+        return Err(SessionRefusal::Field { what, why: "control characters are not allowed" });
+    }
+    if text.len() > limit {
+        return Err(SessionRefusal::TooLarge { what, size: text.len(), limit });
+    }
+    Ok(())
+}

@@ -1,0 +1,41 @@
+//! The lease: the right of one worker to write about one wake, and the fence that refuses everyone else. Each claim gets a
+//! higher fencing token than any claim before it; every write of a wake carries its token and passes `fence`.
+
+use super::refusal::SessionRefusal;
+use crate::log::id::{SessionId, WakeId};
+use crate::log::state::{CurrentWake, SessionState};
+use crate::log::time::Timestamp;
+
+/// The right to run a session's wake and to commit its result, until another worker claims it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    pub session: SessionId,
+    /// The same over all attempts of one wake: a key for effects that must not happen twice.
+    pub wake: WakeId,
+    /// The fencing token.
+    pub token: u64,
+    pub until_ms: Timestamp,
+}
+
+/// Who asks for a lease, and for how long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseTerms {
+    /// A name that no other process start has.
+    pub owner: String,
+    /// How long the lease lasts unless it is renewed.
+    pub lease_ms: u64,
+}
+
+/// Who holds a running session, and until when. This is a column of the store, not an event: it ends by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseHolder {
+    pub owner: String,
+    pub until_ms: Timestamp,
+}
+
+/// The fence: the running wake, if `token` is its token. A late worker passes as long as no other worker has claimed the
+/// wake; once a higher token exists, every write with this one is refused.
+pub(crate) fn fence(state: &SessionState, token: u64) -> Result<&CurrentWake, SessionRefusal> {
+    let held = state.running().filter(|wake| wake.token == token);
+    held.ok_or(SessionRefusal::Stale { token, current: state.token })
+}

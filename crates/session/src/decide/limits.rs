@@ -1,0 +1,69 @@
+//! The bounds of a session. Each is a number with a default; a caller may choose smaller or larger ones.
+
+/// How much of everything one session may hold or do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionLimits {
+    /// The longest event that a run may report, as JSON.
+    pub event_bytes: usize,
+    /// The longest event that may come from outside. A wake loads up to `inputs_per_wake` of them.
+    pub input_bytes: usize,
+    pub events_per_append: usize,
+    pub events_per_commit: usize,
+    pub pending_inputs: usize,
+    /// A wake takes at most so many; the rest waits for the next one.
+    pub inputs_per_wake: usize,
+    pub queued_wakes: usize,
+    pub open_requests: usize,
+    /// Runtimes whose conversation ids are remembered.
+    pub bindings: usize,
+    /// How often in a row an agent may go on by its own wish.
+    pub continues: u32,
+    /// How long until it does, if it does not say.
+    pub follow_up_ms: u64,
+    /// How often one wake is tried in all.
+    pub attempts: u32,
+    pub retry_base_ms: u64,
+    pub retry_cap_ms: u64,
+    /// The longest lease.
+    pub lease_ms: u64,
+    pub memory_files: usize,
+    pub memory_file_bytes: usize,
+    /// The newest so many learnings of an agent are kept.
+    pub learnings_per_agent: usize,
+    pub resources: usize,
+}
+
+impl SessionLimits {
+    /// No lease and no back-off reaches further than this. One that seems to was made before the clock was set
+    /// back, and counts as over.
+    #[must_use]
+    pub fn horizon_ms(&self) -> u64 {
+        self.lease_ms.max(self.retry_cap_ms)
+    }
+}
+
+impl Default for SessionLimits {
+    fn default() -> Self {
+        Self {
+            event_bytes: 1 << 20,
+            input_bytes: 256 << 10,
+            events_per_append: 1_000,
+            events_per_commit: 10_000,
+            pending_inputs: 10_000,
+            inputs_per_wake: 64,
+            queued_wakes: 64,
+            open_requests: 16,
+            bindings: 16,
+            continues: 5,
+            follow_up_ms: 300_000,
+            attempts: 5,
+            retry_base_ms: 2_000,
+            retry_cap_ms: 300_000,
+            lease_ms: 600_000,
+            memory_files: 32,
+            memory_file_bytes: 256 << 10,
+            learnings_per_agent: 1_000,
+            resources: 64,
+        }
+    }
+}

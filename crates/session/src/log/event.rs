@@ -1,0 +1,225 @@
+//! What a session's log is made of: a closed, versioned set of events, one JSON object each. An event is never
+//! changed once it is stored; everything a session knows about itself is a fold of them (`fold.rs`).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::log::digest::Sha256Digest;
+use crate::log::id::{EventId, RequestId, SpanId, WakeId};
+use crate::log::seq::{Seq, SeqSet};
+use crate::log::status::{ErrorClass, SessionStatus, SpanResult, StopReason, WakePriority};
+use crate::log::time::Timestamp;
+
+/// The version of every event that this code writes, and the only one that it reads.
+pub const EVENT_VERSION: u32 = 1;
+
+/// One entry of a log. The sequence number is the store's; the id of a user's event is the client's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionEvent {
+    pub version: u32,
+    pub seq: Seq,
+    pub id: EventId,
+    pub time_ms: Timestamp,
+    /// The wake that wrote it, if a wake did.
+    pub wake_id: Option<WakeId>,
+    #[serde(flatten)]
+    pub payload: Payload,
+}
+
+/// What happened. `user.*` comes from outside; all else is written by claims and commits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", deny_unknown_fields)]
+pub enum Payload {
+    #[serde(rename = "user.message")]
+    UserMessage { message: String },
+    #[serde(rename = "user.define_outcome")]
+    UserDefineOutcome { title: String, detail: String, success_criteria: Vec<String> },
+    #[serde(rename = "user.interrupt")]
+    UserInterrupt { note: Option<String> },
+    /// Allows or denies one call of one tool with exactly the input that was shown.
+    #[serde(rename = "user.tool_confirmation")]
+    UserToolConfirmation {
+        request_id: RequestId,
+        input_digest: Sha256Digest,
+        decision: ApprovalDecision,
+        note: Option<String>,
+    },
+    #[serde(rename = "user.custom_tool_result")]
+    UserCustomToolResult { request_id: RequestId, input_digest: Sha256Digest, output: Value, is_error: bool },
+    #[serde(rename = "agent.message")]
+    AgentMessage { message: String, summary: String },
+    /// A tool call of a run. With `confirmation` it did not happen yet: somebody must allow it first.
+    #[serde(rename = "agent.tool_use")]
+    AgentToolUse {
+        tool: String,
+        input: Value,
+        output: Option<Value>,
+        is_error: bool,
+        confirmation: Option<ToolRequestRef>,
+    },
+    /// A tool that only the outside can run.
+    #[serde(rename = "agent.custom_tool_use")]
+    AgentCustomToolUse { tool: String, input: Value, question: ToolRequestRef },
+    /// The run ended without saying, in a form that can be read, how the session goes on.
+    #[serde(rename = "agent.directive_error")]
+    AgentDirectiveError { error: String, excerpt: String },
+    #[serde(rename = "session.status_changed")]
+    SessionStatusChanged {
+        from: SessionStatus,
+        to: SessionStatus,
+        reason: String,
+        blocking: Vec<RequestId>,
+        queued: Vec<QueuedWake>,
+    },
+    #[serde(rename = "session.status_idle")]
+    SessionStatusIdle { reason: StopReason },
+    #[serde(rename = "session.error")]
+    SessionError { class: ErrorClass, message: String, attempt: u32, retry_at_ms: Option<Timestamp> },
+    #[serde(rename = "span.started")]
+    SpanStarted { span_id: SpanId, parent_id: Option<SpanId>, name: String, span: StartedSpan },
+    #[serde(rename = "span.completed")]
+    SpanCompleted { span_id: SpanId, result: SpanResult, span: CompletedSpan },
+    /// Which run did the work of this wake, and the digest of its record once there is one.
+    #[serde(rename = "run.attached")]
+    RunAttached { run_id: String, digest: Option<Sha256Digest> },
+}
+
+/// A question to the outside, and what an answer must name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolRequestRef {
+    pub request_id: RequestId,
+    pub input_digest: Sha256Digest,
+    pub expires_ms: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalDecision {
+    Allow,
+    Deny,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum StartedSpan {
+    Wake(WakeStart),
+    Tool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum CompletedSpan {
+    Wake(Box<WakeEnd>),
+    Tool,
+}
+
+/// One attempt at a wake begins. A later attempt has the same span id and inputs, and a higher token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WakeStart {
+    pub token: u64,
+    pub attempt: u32,
+    pub inputs: SeqSet,
+    /// The queued wakes that were due.
+    pub woken: Vec<WakeId>,
+    /// The questions that nobody answered in time.
+    pub expired: Vec<RequestId>,
+}
+
+/// One attempt at a wake is over. All that it changes stands here, so that one event is one step of the fold.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct WakeEnd {
+    /// The inputs that are done with. Empty when the wake is tried again.
+    pub consumed: SeqSet,
+    pub queued: Vec<QueuedWake>,
+    /// How often in a row the agent went on by its own wish.
+    pub continues: u32,
+    pub retry_at_ms: Option<Timestamp>,
+    pub usage: SessionUsage,
+    /// Conversation ids by runtime, so that a later wake can resume where the runtime itself left off.
+    pub bindings: BTreeMap<String, String>,
+    /// The memory files that were written with this commit.
+    pub memory: BTreeMap<String, Sha256Digest>,
+}
+
+/// A wish to be woken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueuedWake {
+    pub id: WakeId,
+    pub due_ms: Timestamp,
+    pub reason: String,
+    pub note: Option<String>,
+    /// While a wake with this key is queued, another one with it is dropped.
+    pub dedupe_key: Option<String>,
+    pub priority: WakePriority,
+}
+
+/// What the work cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionUsage {
+    pub turns: u64,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    pub cost_microdollars: u64,
+}
+
+impl SessionUsage {
+    pub(crate) fn add(&mut self, more: Self) {
+        let Self { turns, input_tokens, output_tokens, cost_microdollars } = more;
+        self.turns = self.turns.saturating_add(turns);
+        self.input_tokens = self.input_tokens.saturating_add(input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(output_tokens);
+        self.cost_microdollars = self.cost_microdollars.saturating_add(cost_microdollars);
+    }
+}
+
+impl Payload {
+    /// The type as it is written.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::UserMessage { .. } => "user.message",
+            Self::UserDefineOutcome { .. } => "user.define_outcome",
+            Self::UserInterrupt { .. } => "user.interrupt",
+            Self::UserToolConfirmation { .. } => "user.tool_confirmation",
+            Self::UserCustomToolResult { .. } => "user.custom_tool_result",
+            Self::AgentMessage { .. } => "agent.message",
+            Self::AgentToolUse { .. } => "agent.tool_use",
+            Self::AgentCustomToolUse { .. } => "agent.custom_tool_use",
+            Self::AgentDirectiveError { .. } => "agent.directive_error",
+            Self::SessionStatusChanged { .. } => "session.status_changed",
+            Self::SessionStatusIdle { .. } => "session.status_idle",
+            Self::SessionError { .. } => "session.error",
+            Self::SpanStarted { .. } => "span.started",
+            Self::SpanCompleted { .. } => "span.completed",
+            Self::RunAttached { .. } => "run.attached",
+        }
+    }
+
+    /// Whether it comes from outside and asks for a wake.
+    #[must_use]
+    pub fn is_input(&self) -> bool {
+        self.kind().starts_with("user.")
+    }
+
+    /// Whether it is part of what was said between the user and the agent, and so of a later context. The rest
+    /// is about how the work went.
+    #[must_use]
+    pub fn is_conversation(&self) -> bool {
+        self.is_input() || matches!(self, Self::AgentMessage { .. } | Self::AgentCustomToolUse { .. })
+    }
+
+    /// Whether a run may report it while a wake is open. The rest is for claims and commits to say.
+    pub(crate) fn is_report(&self) -> bool {
+        match self {
+            Self::AgentToolUse { .. } | Self::RunAttached { .. } => true,
+            Self::SpanStarted { span, .. } => *span == StartedSpan::Tool,
+            Self::SpanCompleted { span, .. } => *span == CompletedSpan::Tool,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The status machine: one event at a time, from an empty state to what the log means. It is total and pure.
+//! Every pair of a state and an event either has its one successor or is refused here, and nowhere else.
+
+use std::fmt;
+
+use crate::log::digest::Sha256Digest;
+use crate::log::event::{
+    CompletedSpan, Payload, QueuedWake, SessionEvent, StartedSpan, ToolRequestRef, WakeEnd, WakeStart,
+};
+use crate::log::id::{RequestId, WakeId};
+use crate::log::seq::{Seq, SeqSet};
+use crate::log::state::{CurrentWake, SessionState, ToolRequest, ToolRequestKind, WakePhase};
+use crate::log::status::{SessionStatus, SpanResult, StopReason};
+use crate::log::time::Timestamp;
+
+/// An event that cannot follow the state it was applied to. Stored logs hold none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvalidTransition {
+    pub kind: &'static str,
+    pub status: SessionStatus,
+    pub why: &'static str,
+}
+
+impl fmt::Display for InvalidTransition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` cannot follow while the session is {}: {}", self.kind, self.status, self.why)
+    }
+}
+
+impl std::error::Error for InvalidTransition {}
+
+impl SessionState {
+    /// Folds one event in. A refused event leaves the state as it was.
+    pub fn apply(&mut self, event: &SessionEvent) -> Result<(), InvalidTransition> {
+        let mut next = self.clone();
+        next.fold(event)?;
+        *self = next;
+        Ok(())
+    }
+
+    /// The same without a copy. What a refused event leaves behind is no state of any session: for drafts, which end then.
+    pub(crate) fn fold(&mut self, event: &SessionEvent) -> Result<(), InvalidTransition> {
+        let status = self.status;
+        self.step(event).map_err(|why| InvalidTransition { kind: event.payload.kind(), status, why })
+    }
+
+    fn step(&mut self, event: &SessionEvent) -> Result<(), &'static str> {
+        require(event.seq == self.head.next(), "its sequence number is not the next one")?;
+        require(self.status != SessionStatus::Terminated, "a terminated session accepts nothing")?;
+        self.head = event.seq;
+        match &event.payload {
+            Payload::UserMessage { .. } => self.add_pending(event),
+            Payload::UserDefineOutcome { .. } => {
+                self.outcome = Some(event.seq);
+                self.add_pending(event);
+            }
+            Payload::UserInterrupt { .. } => self.interrupt(event.seq),
+            Payload::UserToolConfirmation { request_id, input_digest, .. } => {
+                self.answer(event, ToolRequestKind::Confirmation, *request_id, *input_digest)?;
+            }
+            Payload::UserCustomToolResult { request_id, input_digest, .. } => {
+                self.answer(event, ToolRequestKind::CustomTool, *request_id, *input_digest)?;
+            }
+            Payload::SessionStatusChanged { to, queued, .. } => self.announce(*to, queued)?,
+            Payload::SessionStatusIdle { reason } => {
+                require(self.status == SessionStatus::Idle, "it is not idle")?;
+                self.stop_reason = *reason;
+            }
+            Payload::SpanStarted { span_id, span: StartedSpan::Wake(start), .. } => {
+                self.start_wake(WakeId(span_id.0), start)?;
+            }
+            _ => self.step_of_wake(event)?,
+        }
+        self.status = self.derive_status();
+        Ok(())
+    }
+
+    /// The events that only a running wake writes.
+    fn step_of_wake(&mut self, event: &SessionEvent) -> Result<(), &'static str> {
+        let wake = self.running().ok_or("no wake is running")?;
+        require(event.wake_id == Some(wake.id), "another wake is running")?;
+        match &event.payload {
+            Payload::AgentMessage { .. } => self.last_message = Some(event.seq),
+            Payload::RunAttached { .. } => self.last_run = Some(event.seq),
+            Payload::AgentToolUse { tool, input, confirmation: Some(question), .. } => {
+                require(
+                    Sha256Digest::of_json(input) == question.input_digest,
+                    "the digest is of another input",
+                )?;
+                self.ask(event.seq, ToolRequestKind::Confirmation, tool, question)?;
+            }
+            Payload::AgentCustomToolUse { tool, input, question } => {
+                require(
+                    Sha256Digest::of_json(input) == question.input_digest,
+                    "the digest is of another input",
+                )?;
+                self.ask(event.seq, ToolRequestKind::CustomTool, tool, question)?;
+            }
+            Payload::SpanCompleted { span_id, result, span: CompletedSpan::Wake(end) } => {
+                require(span_id.0 == wake.id.0, "another wake is running")?;
+                self.end_wake(*result, end, event.time_ms)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn add_pending(&mut self, event: &SessionEvent) {
+        self.pending.push(event.seq);
+        self.pending_since_ms.get_or_insert(event.time_ms);
+    }
+
+    /// An interrupt waits for a running wake to obey it. Otherwise it takes effect at once: there is nothing
+    /// to stop but what the session meant to do.
+    fn interrupt(&mut self, seq: Seq) {
+        if self.running().is_some() {
+            self.interrupts.push(seq);
+        } else {
+            self.fall_silent();
+            self.stop_reason = StopReason::Interrupted;
+        }
+    }
+
+    /// Drops what the session meant to do by itself: another attempt, timers, open questions. What the user
+    /// said stays, except for what the dropped attempt was already working on.
+    fn fall_silent(&mut self) {
+        if let Some(wake) = self.wake.take() {
+            self.consume(&wake.inputs);
+        }
+        self.wakes.clear();
+        self.requests.retain(|request| request.answered.is_some());
+        self.continues = 0;
+    }
+
+    fn answer(
+        &mut self,
+        event: &SessionEvent,
+        kind: ToolRequestKind,
+        id: RequestId,
+        input_digest: Sha256Digest,
+    ) -> Result<(), &'static str> {
+        let found = self.requests.iter_mut().find(|request| request.id == id && request.kind == kind);
+        let request = found.ok_or("it answers no open question")?;
+        require(request.answered.is_none(), "the question was answered before")?;
+        require(request.input_digest == input_digest, "it answers for another input")?;
+        request.answered = Some(event.seq);
+        self.add_pending(event);
+        Ok(())
+    }
+
+    fn ask(
+        &mut self,
+        asked: Seq,
+        kind: ToolRequestKind,
+        tool: &str,
+        question: &ToolRequestRef,
+    ) -> Result<(), &'static str> {
+        let ToolRequestRef { request_id: id, input_digest, expires_ms } = *question;
+        require(self.request(id).is_none(), "the question was asked before")?;
+        let tool = tool.to_owned();
+        self.requests.push(ToolRequest { id, kind, tool, input_digest, asked, expires_ms, answered: None });
+        Ok(())
+    }
+
+    fn start_wake(&mut self, id: WakeId, start: &WakeStart) -> Result<(), &'static str> {
+        require(self.running().is_none(), "a wake is running")?;
+        require(start.token > self.token, "its token is not higher than the last one")?;
+        require(self.pending.includes(&start.inputs), "its inputs are not pending")?;
+        let (attempts_before, expired) = match &self.wake {
+            Some(wake) => {
+                require(wake.id == id, "another wake must be tried again first")?;
+                require(wake.inputs == start.inputs, "another attempt must have the same inputs")?;
+                (wake.attempt, wake.expired.clone())
+            }
+            None => (0, self.take_expired(&start.expired)),
+        };
+        require(start.attempt == attempts_before + 1, "its attempt is miscounted")?;
+        let WakeStart { token, attempt, inputs, woken, expired: _ } = start.clone();
+        self.token = token;
+        self.wake =
+            Some(CurrentWake { id, token, attempt, inputs, woken, expired, phase: WakePhase::Running });
+        Ok(())
+    }
+
+    fn take_expired(&mut self, ids: &[RequestId]) -> Vec<ToolRequest> {
+        let (expired, open) = self.requests.drain(..).partition(|request| ids.contains(&request.id));
+        self.requests = open;
+        expired
+    }
+
+    fn end_wake(&mut self, result: SpanResult, end: &WakeEnd, now: Timestamp) -> Result<(), &'static str> {
+        let known =
+            end.consumed.iter().all(|seq| self.pending.contains(seq) || self.interrupts.contains(seq));
+        require(known, "it consumes what is not pending")?;
+        let WakeEnd { consumed, queued, continues, retry_at_ms, usage, bindings, memory } = end;
+        self.usage.add(*usage);
+        self.bindings.extend(bindings.clone());
+        self.memory.extend(memory.clone());
+        let obeyed = consumed.iter().any(|seq| self.interrupts.contains(seq));
+        if let Some(at_ms) = *retry_at_ms {
+            require(consumed.is_empty(), "what is tried again cannot be consumed")?;
+            self.wake.iter_mut().for_each(|wake| wake.phase = WakePhase::Retrying { at_ms });
+        } else if let Some(wake) = self.wake.take() {
+            self.wakes.retain(|queued| !wake.woken.contains(&queued.id));
+            self.continues = *continues;
+        }
+        self.consume(consumed);
+        if !self.pending.is_empty() {
+            self.pending_since_ms = Some(now);
+        }
+        self.queue(queued);
+        if obeyed {
+            self.fall_silent();
+        }
+        self.stop_reason = self.reason_to_stop(result);
+        Ok(())
+    }
+
+    fn reason_to_stop(&self, result: SpanResult) -> StopReason {
+        match (result, self.derive_status()) {
+            (SpanResult::Interrupted, _) => StopReason::Interrupted,
+            (_, SessionStatus::RequiresAction) => StopReason::RequiresAction,
+            (SpanResult::Error | SpanResult::Lost, SessionStatus::Idle) => StopReason::Error,
+            (_, SessionStatus::Idle) => StopReason::EndTurn,
+            _ => StopReason::Rescheduled,
+        }
+    }
+
+    fn consume(&mut self, consumed: &SeqSet) {
+        self.pending.remove_all(consumed);
+        self.interrupts.remove_all(consumed);
+        self.requests.retain(|request| request.answered.is_none_or(|seq| !consumed.contains(seq)));
+        if self.pending.is_empty() {
+            self.pending_since_ms = None;
+        }
+    }
+
+    /// A wake whose key is queued already is dropped: the first one stands.
+    fn queue(&mut self, queued: &[QueuedWake]) {
+        for wake in queued {
+            let same_key =
+                |other: &QueuedWake| wake.dedupe_key.is_some() && other.dedupe_key == wake.dedupe_key;
+            if !self.wakes.iter().any(same_key) {
+                self.wakes.push(wake.clone());
+            }
+        }
+    }
+
+    /// A change of status must be true once its wakes are queued; only termination brings about what it says.
+    fn announce(&mut self, to: SessionStatus, queued: &[QueuedWake]) -> Result<(), &'static str> {
+        self.queue(queued);
+        if to == SessionStatus::Terminated {
+            self.status = to;
+            self.stop_reason = StopReason::Terminated;
+            self.wake = None;
+            self.wakes.clear();
+            self.requests.clear();
+        }
+        require(self.derive_status() == to, "that is not what the events before it say")
+    }
+}
+
+fn require(holds: bool, otherwise: &'static str) -> Result<(), &'static str> {
+    if holds { Ok(()) } else { Err(otherwise) }
+}

@@ -1,0 +1,205 @@
+//! What a session's log adds up to: small, bounded whatever the log's length, and stored beside the log as its
+//! snapshot. Status and due times are read off it; only `fold.rs` changes it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::log::digest::Sha256Digest;
+use crate::log::event::{QueuedWake, SessionUsage};
+use crate::log::id::{RequestId, WakeId};
+use crate::log::seq::{Seq, SeqSet};
+use crate::log::status::{SessionStatus, StopReason, WakePriority};
+use crate::log::time::Timestamp;
+
+/// The version of a stored snapshot, and the only one that this code reads.
+pub const STATE_VERSION: u32 = 1;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionState {
+    pub version: u32,
+    /// The last event that is folded in.
+    pub head: Seq,
+    pub status: SessionStatus,
+    pub stop_reason: StopReason,
+    /// Inputs that no wake is done with yet.
+    pub pending: SeqSet,
+    pub pending_since_ms: Option<Timestamp>,
+    /// Interrupts that the running wake has not obeyed yet.
+    pub interrupts: SeqSet,
+    pub requests: Vec<ToolRequest>,
+    pub wakes: Vec<QueuedWake>,
+    pub wake: Option<CurrentWake>,
+    /// The highest fencing token given out.
+    pub token: u64,
+    pub continues: u32,
+    pub outcome: Option<Seq>,
+    pub last_message: Option<Seq>,
+    pub last_run: Option<Seq>,
+    pub usage: SessionUsage,
+    pub bindings: BTreeMap<String, String>,
+    /// The memory files, by name.
+    pub memory: BTreeMap<String, Sha256Digest>,
+}
+
+/// A question to the outside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolRequest {
+    pub id: RequestId,
+    pub kind: ToolRequestKind,
+    pub tool: String,
+    pub input_digest: Sha256Digest,
+    /// The event that asked.
+    pub asked: Seq,
+    pub expires_ms: Option<Timestamp>,
+    /// The event that answered. The request stands until a wake has consumed that event.
+    pub answered: Option<Seq>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolRequestKind {
+    CustomTool,
+    Confirmation,
+}
+
+/// The wake that runs, or that will be tried again with the very same inputs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CurrentWake {
+    pub id: WakeId,
+    pub token: u64,
+    pub attempt: u32,
+    pub inputs: SeqSet,
+    pub woken: Vec<WakeId>,
+    /// The questions that nobody answered in time; they are no longer open.
+    pub expired: Vec<ToolRequest>,
+    pub phase: WakePhase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WakePhase {
+    Running,
+    Retrying { at_ms: Timestamp },
+}
+
+/// When a session wants to run, by lane. A worker looks into the lanes in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DueTimes {
+    /// A wake may be taken up again: its lease or its back-off ends.
+    pub again: Option<Timestamp>,
+    /// Inputs wait since then. They are due at once, whatever a clock says; the time only orders sessions.
+    pub input: Option<Timestamp>,
+    /// Queued wakes, by priority.
+    pub high: Option<Timestamp>,
+    pub normal: Option<Timestamp>,
+    pub low: Option<Timestamp>,
+}
+
+impl DueTimes {
+    #[must_use]
+    pub fn is_due(self, now: Timestamp, horizon_ms: u64) -> bool {
+        let reached = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
+        let again = self.again.is_some_and(|at| is_over(at, now, horizon_ms));
+        again || self.input.is_some() || reached(self.high) || reached(self.normal) || reached(self.low)
+    }
+}
+
+/// Whether a lease or a back-off that ends at `at` is over: it has ended, or it ends so far ahead that the clock
+/// must have been set back since it began.
+pub(crate) fn is_over(at: Timestamp, now: Timestamp, horizon_ms: u64) -> bool {
+    at <= now || at > now.plus_ms(horizon_ms)
+}
+
+impl Default for SessionState {
+    fn default() -> Self {
+        Self {
+            version: STATE_VERSION,
+            head: Seq(0),
+            status: SessionStatus::Idle,
+            stop_reason: StopReason::NotStarted,
+            pending: SeqSet::default(),
+            pending_since_ms: None,
+            interrupts: SeqSet::default(),
+            requests: Vec::new(),
+            wakes: Vec::new(),
+            wake: None,
+            token: 0,
+            continues: 0,
+            outcome: None,
+            last_message: None,
+            last_run: None,
+            usage: SessionUsage::default(),
+            bindings: BTreeMap::new(),
+            memory: BTreeMap::new(),
+        }
+    }
+}
+
+impl SessionState {
+    /// The questions that nobody has answered, in the order in which they were asked.
+    pub fn open_requests(&self) -> impl Iterator<Item = &ToolRequest> {
+        self.requests.iter().filter(|request| request.answered.is_none())
+    }
+
+    #[must_use]
+    pub fn request(&self, id: RequestId) -> Option<&ToolRequest> {
+        self.requests.iter().find(|request| request.id == id)
+    }
+
+    /// The wake that runs now, if one does.
+    #[must_use]
+    pub fn running(&self) -> Option<&CurrentWake> {
+        self.wake.as_ref().filter(|wake| wake.phase == WakePhase::Running)
+    }
+
+    /// The queued wakes that have come due.
+    pub fn due_wakes(&self, now: Timestamp) -> impl Iterator<Item = &QueuedWake> {
+        self.wakes.iter().filter(move |wake| wake.due_ms <= now)
+    }
+
+    /// Status follows from the rest. Termination is the one thing that is remembered and not derived.
+    pub(crate) fn derive_status(&self) -> SessionStatus {
+        match self.wake.as_ref().map(|wake| wake.phase) {
+            _ if self.status == SessionStatus::Terminated => SessionStatus::Terminated,
+            Some(WakePhase::Running) => SessionStatus::Running,
+            Some(WakePhase::Retrying { .. }) => SessionStatus::Rescheduling,
+            None if self.open_requests().next().is_some() => SessionStatus::RequiresAction,
+            None if !self.pending.is_empty() || !self.wakes.is_empty() => SessionStatus::Rescheduling,
+            None => SessionStatus::Idle,
+        }
+    }
+
+    /// When the session wants to run. A running one does when its lease ends, which is not the log's to know.
+    #[must_use]
+    pub fn due(&self) -> DueTimes {
+        match self.status {
+            SessionStatus::Idle | SessionStatus::Running | SessionStatus::Terminated => DueTimes::default(),
+            // While a question is open, messages and timers wait; only its expiry wakes the session.
+            SessionStatus::RequiresAction => {
+                let expiry = self.open_requests().filter_map(|request| request.expires_ms).min();
+                DueTimes { normal: expiry, ..DueTimes::default() }
+            }
+            SessionStatus::Rescheduling => self.due_again(),
+        }
+    }
+
+    fn due_again(&self) -> DueTimes {
+        if let Some(CurrentWake { phase: WakePhase::Retrying { at_ms }, .. }) = self.wake {
+            return DueTimes { again: Some(at_ms), ..DueTimes::default() };
+        }
+        let earliest = |priority| {
+            self.wakes.iter().filter(|wake| wake.priority == priority).map(|wake| wake.due_ms).min()
+        };
+        DueTimes {
+            again: None,
+            input: self.pending_since_ms,
+            high: earliest(WakePriority::High),
+            normal: earliest(WakePriority::Normal),
+            low: earliest(WakePriority::Low),
+        }
+    }
+}
