@@ -1,6 +1,9 @@
 //! The commands of random histories, and the small random numbers that choose them.
 
-use session::WakePriority;
+use serde_json::json;
+use session::{FailureClass, WakeCommit, WakeEnding, WakePriority};
+
+use crate::fixture::{directive, ending};
 
 /// A generator that is the same everywhere (splitmix64).
 pub(crate) struct Random(pub(crate) u64);
@@ -124,4 +127,30 @@ fn wish(random: &mut Random) -> Wish {
         key: random.chance(50).then(|| random.below(2)),
         priority: WakePriority::ALL[random.below(3)],
     }
+}
+
+/// What a worker commits for this end.
+pub(crate) fn commit_of(end: &End) -> WakeCommit {
+    ending(match end {
+        End::Transient => WakeEnding::Failed { class: FailureClass::Transient, message: "t".to_owned() },
+        End::Permanent => WakeEnding::Failed { class: FailureClass::Permanent, message: "p".to_owned() },
+        End::Malformed => WakeEnding::Malformed { error: "m".to_owned(), excerpt: String::new() },
+        End::Interrupted => WakeEnding::Interrupted,
+        End::Directive { goes_on, wakes, tools } => {
+            let wakes: Vec<_> = wakes
+                .iter()
+                .map(|wish| {
+                    json!({"reason": "r", "delay_seconds": wish.delay_seconds,
+                           "dedupe_key": wish.key.map(|key| format!("key {key}")), "priority": wish.priority})
+                })
+                .collect();
+            let tools: Vec<_> = tools
+                .iter()
+                .map(|expires| json!({"name": "tool", "input": {}, "expires_seconds": expires}))
+                .collect();
+            let outcome = if *goes_on { "continue" } else { "sleep" };
+            WakeEnding::Directive(directive(&json!({"response": "ok", "summary": "s", "outcome": outcome,
+                                                "queued_wakes": wakes, "custom_tools": tools})))
+        }
+    })
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::command::{Command, End, Random, Wish, command};
+use super::command::{Command, End, Random, Wish, command, commit_of};
 use super::reference::{CurrentWake, Reference, ToolRequest, WakePhase};
-use crate::fixture::{Clock, directive, ending, interrupt, message, worker};
+use crate::fixture::{Clock, interrupt, message, worker};
 use crate::suite::Place;
 use session::{
-    ClaimTarget, CompletedSpan, EventId, FailureClass, Lease, Payload, QueuedWake, RequestId, Seq, Session,
-    SessionError, SessionId, SessionInput, SessionLimits, SessionRefusal, SessionState, SessionStatus,
-    Sessions, Sha256Digest, Timestamp, WakeCommit, WakeEnding, WakeId, WakePhase as StorePhase, WakePriority,
+    ClaimTarget, CompletedSpan, EventId, Lease, Payload, QueuedWake, RequestId, Seq, Session, SessionError,
+    SessionId, SessionInput, SessionLimits, SessionRefusal, SessionState, SessionStatus, Sessions,
+    Sha256Digest, Timestamp, WakeId, WakePhase as StorePhase, WakePriority,
 };
 
 const LEASE_MS: i64 = 60_000;
@@ -155,8 +155,8 @@ impl<'a> Player<'a> {
             Some(request) => request.id,
             None => RequestId::generate(&mut self.clock.seed()),
         };
-        let input_digest =
-            if forged { Sha256Digest::of(b"forged") } else { Sha256Digest::of_json(&json!({})) };
+        let shown = if forged { json!("forged") } else { json!({}) };
+        let input_digest = Sha256Digest::of_json(&shown);
         let output = json!("done");
         let payload = Payload::UserCustomToolResult { request_id, input_digest, output, is_error: false };
         let input = self.clock.input(payload);
@@ -462,31 +462,6 @@ fn answer<T>(outcome: Result<T, SessionError>) -> Answer {
         SessionRefusal::Blocked { .. } => "Blocked",
         SessionRefusal::Stale { .. } => "Stale",
         other => panic!("{other}"),
-    })
-}
-
-fn commit_of(end: &End) -> WakeCommit {
-    ending(match end {
-        End::Transient => WakeEnding::Failed { class: FailureClass::Transient, message: "t".to_owned() },
-        End::Permanent => WakeEnding::Failed { class: FailureClass::Permanent, message: "p".to_owned() },
-        End::Malformed => WakeEnding::Malformed { error: "m".to_owned(), excerpt: String::new() },
-        End::Interrupted => WakeEnding::Interrupted,
-        End::Directive { goes_on, wakes, tools } => {
-            let wakes: Vec<_> = wakes
-                .iter()
-                .map(|wish| {
-                    json!({"reason": "r", "delay_seconds": wish.delay_seconds,
-                           "dedupe_key": wish.key.map(|key| format!("key {key}")), "priority": wish.priority})
-                })
-                .collect();
-            let tools: Vec<_> = tools
-                .iter()
-                .map(|expires| json!({"name": "tool", "input": {}, "expires_seconds": expires}))
-                .collect();
-            let outcome = if *goes_on { "continue" } else { "sleep" };
-            WakeEnding::Directive(directive(&json!({"response": "ok", "summary": "s", "outcome": outcome,
-                                                "queued_wakes": wakes, "custom_tools": tools})))
-        }
     })
 }
 
