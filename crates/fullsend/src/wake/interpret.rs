@@ -156,8 +156,10 @@ mod tests {
         assert_eq!(class(&wrong), "malformed");
         let other = says("\"fixed\" is a required property");
         assert_eq!(class(&EndedRun { violations: &other, ..ended(EndCause::InvalidOutput) }), "permanent");
-        let good =
-            EndedRun { directive: Some(r#"{"summary":"s","outcome":"sleep"}"#), ..ended(EndCause::Completed) };
+        let good = EndedRun {
+            directive: Some(r#"{"summary":"s","outcome":"sleep"}"#),
+            ..ended(EndCause::Completed)
+        };
         assert_eq!(class(&good), "directive");
     }
 }

@@ -105,10 +105,12 @@ pub fn run(arguments: &Run) -> Result<Exit, Failure> {
 /// A mistake in the files costs no message: whoever wakes a session by hand hears of it before anything is claimed.
 fn check(setting: &WakeContext, session: &Session) -> Result<(), Failure> {
     match session.state.status {
-        SessionStatus::Idle | SessionStatus::Rescheduling => wake::check(setting, &session.header).map_err(|trouble| {
-            Failure::new(trouble.cause.exit(), trouble.message)
-                .help("nothing was done, and what was sent still waits")
-        }),
+        SessionStatus::Idle | SessionStatus::Rescheduling => {
+            wake::check(setting, &session.header).map_err(|trouble| {
+                Failure::new(trouble.cause.exit(), trouble.message)
+                    .help("nothing was done, and what was sent still waits")
+            })
+        }
         SessionStatus::Running | SessionStatus::RequiresAction | SessionStatus::Terminated => Ok(()),
     }
 }
