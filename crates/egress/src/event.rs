@@ -1,8 +1,8 @@
-//! What egress tells the program: small plain facts, in the order in which they happened. The program wraps them into
-//! its own events; nothing here prints or stores them.
+//! The events of egress, in the order in which they happen. The program wraps them into its own events; nothing here
+//! prints or stores them.
 
-use crate::proxy::Via;
 use serde::Serialize;
+use std::fmt;
 use std::sync::Arc;
 
 pub type OnEvent = Arc<dyn Fn(EgressEvent) + Send + Sync>;
@@ -10,32 +10,32 @@ pub type OnEvent = Arc<dyn Fn(EgressEvent) + Send + Sync>;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum EgressEvent {
-    /// One attempt to reach something through the proxy, at its end.
-    Attempt(AttemptEvent),
-    /// The sandbox asked for the address of a name that it gets none for.
+    /// One connection or request through the proxy, at its end.
+    #[serde(rename = "attempt")]
+    Connection(ConnectionEvent),
+    /// The sandbox asked for the address of a name that no rule allows.
     NameRefused { name: String, reason: String },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct AttemptEvent {
+pub struct ConnectionEvent {
     pub via: Via,
     pub host: String,
     pub port: u16,
     /// Of a request that was read; a tunnel has none.
     pub method: Option<String>,
-    /// Without its query, which may hold what nobody should read.
+    /// Without its query, which may hold secrets.
     pub path: Option<String>,
-    /// Outside the sandbox.
+    /// As the host numbers it.
     pub pid: Option<u32>,
     pub binary: Option<String>,
     pub sha256: Option<String>,
-    pub decision: AttemptDecision,
-    /// Where the policy says so.
+    pub decision: ConnectionDecision,
+    /// The line of the policy that decided.
     pub rule: Option<String>,
-    /// The kind of refusal, as the client reads it too.
-    pub code: Option<&'static str>,
+    pub code: Option<RefusalCode>,
     pub reason: Option<String>,
-    /// The least addition to the policy that would have allowed it.
+    /// The smallest addition to the policy that would have allowed it.
     pub fix: Option<String>,
     pub status: Option<u16>,
     pub bytes_out: u64,
@@ -43,13 +43,66 @@ pub struct AttemptEvent {
     pub duration_ms: u64,
 }
 
+/// How the client reached the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AttemptDecision {
+pub enum Via {
+    /// CONNECT to the proxy's port.
+    Connect,
+    /// A plain request in absolute form to the proxy's port.
+    Forward,
+    /// A connection to the address that the sandbox's name server gave for the host.
+    Direct,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConnectionDecision {
     Allowed,
     /// Let through because the endpoint only audits.
     Audited,
     Denied,
-    /// Neither allowed nor refused by the policy: out of reach, cut off, unreadable.
+    /// Neither allowed nor denied by the policy: unreachable, cut off, unreadable.
     Failed,
+}
+
+/// Why a request was refused. The client reads the same word in `X-Fullsend-Refusal` and in the response's JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalCode {
+    PolicyDenied,
+    AddressDenied,
+    CallerUnknown,
+    BadHost,
+    MalformedRequest,
+    CredentialEndpointMismatch,
+    CredentialUnavailable,
+    CredentialInjectionFailed,
+    GuardDenied,
+    UpstreamUnreachable,
+    UpstreamBroken,
+}
+
+impl RefusalCode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PolicyDenied => "policy_denied",
+            Self::AddressDenied => "address_denied",
+            Self::CallerUnknown => "caller_unknown",
+            Self::BadHost => "bad_host",
+            Self::MalformedRequest => "malformed_request",
+            Self::CredentialEndpointMismatch => "credential_endpoint_mismatch",
+            Self::CredentialUnavailable => "credential_unavailable",
+            Self::CredentialInjectionFailed => "credential_injection_failed",
+            Self::GuardDenied => "guard_denied",
+            Self::UpstreamUnreachable => "upstream_unreachable",
+            Self::UpstreamBroken => "upstream_broken",
+        }
+    }
+}
+
+impl fmt::Display for RefusalCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }

@@ -1,5 +1,5 @@
-//! Credentials on the host's side: where they come from, how long they are good, and memory that forgets them. Inside the
-//! sandbox there are placeholders; a value leaves this module only into a request to an endpoint that it is bound to.
+//! Credentials on the host: where they come from, how long they are valid, and memory that is wiped. The sandbox holds
+//! placeholders; a value leaves this module only in a request to an endpoint that it is bound to.
 
 mod placeholder;
 mod secret;
@@ -9,8 +9,8 @@ mod substitute;
 #[cfg(test)]
 mod tests;
 
-pub use placeholder::PlaceholderWatch;
+pub use placeholder::PlaceholderScanner;
 pub use secret::Secret;
-pub use source::{Fetched, Source, SourceError};
-pub use store::{Credential, CredentialError, CredentialStore, Place};
-pub(crate) use substitute::BodyKind;
+pub use source::{FetchedSecret, CredentialSource, FetchError};
+pub use store::{Credential, SubstituteError, CredentialStore, CredentialScope};
+pub(crate) use substitute::BodyFormat;

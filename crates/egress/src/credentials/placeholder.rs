@@ -1,13 +1,13 @@
-//! Placeholders as they stand in requests: `openshell:resolve:env:` and a handle.
+//! Placeholders in requests: `openshell:resolve:env:` and a handle.
 
 use std::ops::Range;
 
 pub(super) const PREFIX: &[u8] = b"openshell:resolve:env:";
-/// The spelling for places that allow no colons. It names no handle, so it is recognised only to be refused.
+/// The spelling where colons are not allowed. It names no handle, so it is recognised only to be refused.
 const ALIAS: &[u8] = b"OPENSHELL-RESOLVE-ENV-";
 const MAX_HANDLE_BYTES: usize = 256;
 
-/// The first placeholder: where it stands, and where its handle does.
+/// The first placeholder: its range, and that of its handle.
 pub(super) fn find(bytes: &[u8]) -> Option<(Range<usize>, Range<usize>)> {
     let (start, length) = match (position(bytes, PREFIX), position(bytes, ALIAS)) {
         (Some(plain), Some(alias)) if alias < plain => (alias, ALIAS.len()),
@@ -29,15 +29,15 @@ fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     memchr::memmem::find(bytes, wanted)
 }
 
-/// Looks for placeholders in a stream, across the borders of its portions.
+/// Finds placeholders in a stream, also across the borders of its portions.
 #[derive(Debug, Default)]
-pub struct PlaceholderWatch {
+pub struct PlaceholderScanner {
     tail: Vec<u8>,
 }
 
-impl PlaceholderWatch {
-    /// Whether a placeholder has passed with this portion.
-    pub fn sees(&mut self, portion: &[u8]) -> bool {
+impl PlaceholderScanner {
+    /// Whether a placeholder is complete with this portion.
+    pub fn finds(&mut self, portion: &[u8]) -> bool {
         let overlap = PREFIX.len().max(ALIAS.len()) - 1;
         let border = portion.len().min(overlap);
         self.tail.extend_from_slice(&portion[..border]);

@@ -1,4 +1,4 @@
-//! A value that never shows itself: not in `Debug`, not in memory after its last use.
+//! A secret value: `Debug` does not show it, and its memory is wiped when it is dropped.
 
 use std::fmt;
 use zeroize::Zeroizing;
@@ -11,7 +11,7 @@ impl Secret {
         Self(Zeroizing::new(value))
     }
 
-    /// The value itself. Whoever calls this writes it into a request or compares with it, and nothing else.
+    /// The value itself. Callers write it into a request or compare with it, and do nothing else.
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -1,5 +1,5 @@
-//! Where a value comes from: known from the start, or fetched when it is needed and again before it expires. Fetching
-//! (a file, a command) is a function of the program's: nothing is spawned or opened here.
+//! Where a value comes from: known from the start, or fetched when it is needed and again before it expires. The program
+//! provides the function that fetches (a file, a command): nothing is spawned or opened here.
 
 use super::Secret;
 use std::fmt;
@@ -7,84 +7,84 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
-/// A value is fetched again when less than this is left of its life.
+/// A value is fetched again when it expires in less than this.
 const REFRESH_BEFORE: Duration = Duration::from_secs(60);
 /// After a failed fetch the next one waits: a broken command is not run for every request.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone)]
-pub struct Fetched {
+pub struct FetchedSecret {
     pub secret: Secret,
-    /// `None`: good for the whole run.
-    pub good_for: Option<Duration>,
+    /// `None`: valid for the whole run.
+    pub valid_for: Option<Duration>,
 }
 
-type Fetch = Arc<dyn Fn() -> Result<Fetched, String> + Send + Sync>;
+type Fetch = Arc<dyn Fn() -> Result<FetchedSecret, String> + Send + Sync>;
 
 #[derive(Clone)]
-pub struct Source {
-    kind: Kind,
+pub struct CredentialSource {
+    kind: SourceKind,
 }
 
 #[derive(Clone)]
-enum Kind {
+enum SourceKind {
     Fixed(Secret),
-    Fetched { fetch: Fetch, last: Arc<Mutex<Last>> },
+    Fetched { fetch: Fetch, last: Arc<Mutex<LastFetch>> },
 }
 
-enum Last {
+enum LastFetch {
     Good { secret: Secret, until: Option<Instant> },
     Failed { at: Instant, reason: String },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SourceError {
+pub struct FetchError {
     reason: String,
 }
 
-impl fmt::Display for SourceError {
+impl fmt::Display for FetchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the credential could not be fetched: {}", self.reason)
     }
 }
 
-impl std::error::Error for SourceError {}
+impl std::error::Error for FetchError {}
 
-impl SourceError {
+impl FetchError {
     pub fn reason(&self) -> &str {
         &self.reason
     }
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for CredentialSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.kind {
-            Kind::Fixed(_) => "Source(fixed)",
-            Kind::Fetched { .. } => "Source(fetched)",
+            SourceKind::Fixed(_) => "CredentialSource(fixed)",
+            SourceKind::Fetched { .. } => "CredentialSource(fetched)",
         })
     }
 }
 
-impl Source {
+impl CredentialSource {
     pub fn fixed(secret: Secret) -> Self {
-        Self { kind: Kind::Fixed(secret) }
+        Self { kind: SourceKind::Fixed(secret) }
     }
 
-    /// Fetches on this thread at once, so that a value that cannot be had is known before anything starts; and again,
-    /// on a thread that may block, before it expires.
+    /// Fetches at once on this thread, so that a failure is known before the sandbox starts; and again, on a thread that
+    /// may block, before the value expires.
     pub fn fetched(
-        fetch: impl Fn() -> Result<Fetched, String> + Send + Sync + 'static,
-    ) -> Result<Self, SourceError> {
-        let last = Last::new(fetch());
+        fetch: impl Fn() -> Result<FetchedSecret, String> + Send + Sync + 'static,
+    ) -> Result<Self, FetchError> {
+        let last = LastFetch::new(fetch());
         last.usable().unwrap_or_else(expired)?;
-        Ok(Self { kind: Kind::Fetched { fetch: Arc::new(fetch), last: Arc::new(Mutex::new(last)) } })
+        Ok(Self { kind: SourceKind::Fetched { fetch: Arc::new(fetch), last: Arc::new(Mutex::new(last)) } })
     }
 
-    pub async fn secret(&self) -> Result<Secret, SourceError> {
+    pub async fn secret(&self) -> Result<Secret, FetchError> {
         match &self.kind {
-            Kind::Fixed(secret) => Ok(secret.clone()),
-            Kind::Fetched { fetch, last } => {
-                // Held over the fetch: those who come meanwhile wait for its result instead of fetching too.
+            SourceKind::Fixed(secret) => Ok(secret.clone()),
+            SourceKind::Fetched { fetch, last } => {
+                // Locked during the fetch: concurrent callers wait for its result instead of fetching too.
                 let mut last = last.lock().await;
                 if let Some(known) = last.usable() {
                     return known;
@@ -96,36 +96,36 @@ impl Source {
     }
 }
 
-async fn fetch_once(fetch: Fetch) -> Last {
+async fn fetch_once(fetch: Fetch) -> LastFetch {
     let fetched = tokio::task::spawn_blocking(move || fetch()).await;
-    Last::new(fetched.unwrap_or_else(|_| Err("its function panicked".to_owned())))
+    LastFetch::new(fetched.unwrap_or_else(|_| Err("its function panicked".to_owned())))
 }
 
-fn expired() -> Result<Secret, SourceError> {
+fn expired() -> Result<Secret, FetchError> {
     let least = REFRESH_BEFORE.as_secs();
-    Err(SourceError { reason: format!("what came is good for less than {least} seconds") })
+    Err(FetchError { reason: format!("the fetched value expires in less than {least} seconds") })
 }
 
-impl Last {
-    fn new(fetched: Result<Fetched, String>) -> Self {
+impl LastFetch {
+    fn new(fetched: Result<FetchedSecret, String>) -> Self {
         let now = Instant::now();
         match fetched {
-            // A life that no clock can hold is a life without end.
-            Ok(Fetched { secret, good_for }) => {
-                Self::Good { secret, until: good_for.and_then(|life| now.checked_add(life)) }
+            // A time that the clock cannot represent is no limit.
+            Ok(FetchedSecret { secret, valid_for }) => {
+                Self::Good { secret, until: valid_for.and_then(|life| now.checked_add(life)) }
             }
             Err(reason) => Self::Failed { at: now, reason },
         }
     }
 
-    fn usable(&self) -> Option<Result<Secret, SourceError>> {
+    fn usable(&self) -> Option<Result<Secret, FetchError>> {
         let now = Instant::now();
         match self {
             Self::Good { secret, until } => {
                 until.is_none_or(|until| until > now + REFRESH_BEFORE).then(|| Ok(secret.clone()))
             }
             Self::Failed { at, reason } => {
-                (now < *at + PAUSE_AFTER_FAILURE).then(|| Err(SourceError { reason: reason.clone() }))
+                (now < *at + PAUSE_AFTER_FAILURE).then(|| Err(FetchError { reason: reason.clone() }))
             }
         }
     }
@@ -136,13 +136,13 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    fn counting(good_for: &'static [u64]) -> (Source, Arc<AtomicUsize>) {
+    fn counting(valid_for: &'static [u64]) -> (CredentialSource, Arc<AtomicUsize>) {
         let count = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&count);
-        let source = Source::fetched(move || {
+        let source = CredentialSource::fetched(move || {
             let number = counted.fetch_add(1, Ordering::Relaxed);
-            let good_for = Some(Duration::from_secs(*good_for.get(number).ok_or("there is no more")?));
-            Ok(Fetched { secret: Secret::new(format!("value-{number}")), good_for })
+            let valid_for = Some(Duration::from_secs(*valid_for.get(number).ok_or("there is no more")?));
+            Ok(FetchedSecret { secret: Secret::new(format!("value-{number}")), valid_for })
         });
         (source.unwrap(), count)
     }
@@ -176,22 +176,22 @@ mod tests {
 
     #[test]
     fn what_cannot_be_had_is_known_at_once() {
-        let short = Source::fetched(|| {
-            Ok(Fetched { secret: Secret::new("v".into()), good_for: Some(Duration::ZERO) })
+        let short = CredentialSource::fetched(|| {
+            Ok(FetchedSecret { secret: Secret::new("v".into()), valid_for: Some(Duration::ZERO) })
         });
         assert!(short.unwrap_err().to_string().contains("less than 60 seconds"));
-        let broken = Source::fetched(|| Err("no such command".to_owned()));
+        let broken = CredentialSource::fetched(|| Err("no such command".to_owned()));
         assert!(broken.unwrap_err().to_string().contains("no such command"));
         let endless = Some(Duration::from_secs(u64::MAX));
         assert!(
-            Source::fetched(move || Ok(Fetched { secret: Secret::new("v".into()), good_for: endless }))
+            CredentialSource::fetched(move || Ok(FetchedSecret { secret: Secret::new("v".into()), valid_for: endless }))
                 .is_ok()
         );
     }
 
     #[test]
     fn nothing_shows_the_value() {
-        let source = Source::fixed(Secret::new("hunter2".to_owned()));
+        let source = CredentialSource::fixed(Secret::new("hunter2".to_owned()));
         assert!(!format!("{source:?} {:?}", Secret::new("hunter2".to_owned())).contains("hunter2"));
     }
 }

@@ -1,7 +1,7 @@
-//! All credentials of one run, by the handle of their placeholder, and what each is bound to.
+//! All credentials of one run, by the handle of their placeholder, and the endpoints that each is bound to.
 
 use super::placeholder::PREFIX;
-use super::{Secret, Source, SourceError};
+use super::{Secret, CredentialSource, FetchError};
 use policy::Host;
 use policy::model::Endpoint;
 use std::collections::HashMap;
@@ -12,14 +12,14 @@ pub struct Credential {
     pub provider: String,
     /// The variable under which the sandbox has its placeholder.
     pub key: String,
-    pub source: Source,
-    /// Where it may go. None: where the policy binds the provider by name.
+    pub source: CredentialSource,
+    /// Where it may go. Empty: where the policy binds the provider by name.
     pub endpoints: Vec<Endpoint>,
 }
 
-/// Where a request goes, as far as credentials are concerned.
+/// Where a request goes, to choose the credentials that it may carry.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct CredentialScope<'a> {
     pub host: &'a Host,
     pub port: u16,
     pub path: &'a str,
@@ -28,53 +28,60 @@ pub struct Place<'a> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CredentialError {
-    /// A placeholder of another run, or one that somebody made up.
+pub enum SubstituteError {
+    /// A placeholder of another run, or an invented one.
     Unknown,
-    /// A credential that is not bound to this place.
+    /// A credential that is not bound to this endpoint.
     NotBound {
         key: String,
     },
     Source {
         key: String,
-        error: SourceError,
+        error: FetchError,
     },
-    /// The value cannot stand here without changing what the request means.
+    /// The value would change the meaning of the request here.
     Unfit {
         key: String,
-        place: &'static str,
+        part: &'static str,
     },
-    /// A placeholder where none is replaced.
+    /// A placeholder in a part of the request where none is replaced.
     Misplaced {
-        place: &'static str,
+        part: &'static str,
     },
 }
 
-impl fmt::Display for CredentialError {
+impl fmt::Display for SubstituteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown => {
-                f.write_str("the request holds a placeholder that stands for no credential of this run")
+                f.write_str("the request holds a placeholder that belongs to no credential of this run")
             }
             Self::NotBound { key } => write!(f, "the credential {key} is not bound to this endpoint"),
             Self::Source { key, error } => write!(f, "{key}: {error}"),
-            Self::Unfit { key, place } => {
-                write!(f, "the value of {key} holds characters that cannot stand in the {place}")
+            Self::Unfit { key, part } => {
+                write!(f, "the value of {key} holds characters that are not allowed in the {part}")
             }
-            Self::Misplaced { place } => write!(
+            Self::Misplaced { part } => write!(
                 f,
-                "the request holds a placeholder in its {place}, where this endpoint does not have them replaced"
+                "the request holds a placeholder in its {part}, where this endpoint does not have them replaced"
             ),
         }
     }
 }
 
-impl std::error::Error for CredentialError {}
+impl std::error::Error for SubstituteError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Source { error, .. } => Some(error),
+            Self::Unknown | Self::NotBound { .. } | Self::Unfit { .. } | Self::Misplaced { .. } => None,
+        }
+    }
+}
 
 #[derive(Default)]
 pub struct CredentialStore {
     by_handle: HashMap<String, Credential>,
-    /// Said to a place with every request, whatever the client says there.
+    /// Sent to an endpoint with every request, instead of the client's own authorization.
     tokens: Vec<Token>,
 }
 
@@ -97,7 +104,7 @@ impl CredentialStore {
         Ok(Self { by_handle, tokens: Vec::new() })
     }
 
-    /// From here on every request to this place is authorized with the token, and with nothing else.
+    /// Authorizes every request to this endpoint with the token, and with nothing else.
     pub fn authorize(&mut self, host: &str, port: u16, secret: Secret) {
         self.tokens.push(Token { host: host.to_owned(), port, secret });
     }
@@ -107,7 +114,7 @@ impl CredentialStore {
         self.tokens.iter().find(|token| token.host == *name && token.port == port).map(|token| &token.secret)
     }
 
-    /// What the sandbox's environment holds.
+    /// The variables of the sandbox's environment, with placeholders as values.
     pub fn placeholders(&self) -> Vec<(String, String)> {
         let prefix = String::from_utf8_lossy(PREFIX);
         let pair = |(handle, credential): (&String, &Credential)| {
@@ -118,7 +125,7 @@ impl CredentialStore {
         pairs
     }
 
-    /// Whether some credential may go there: then requests must be read.
+    /// Whether a credential is bound to this endpoint: then requests must be read.
     pub fn is_bound(&self, host: &Host, port: u16, provider: Option<&str>) -> bool {
         self.token(host, port).is_some()
             || self.by_handle.values().any(|credential| {
@@ -130,22 +137,22 @@ impl CredentialStore {
     pub(super) async fn secret(
         &self,
         handle: &str,
-        place: &Place<'_>,
-    ) -> Result<(Secret, &str), CredentialError> {
-        let credential = self.by_handle.get(handle).ok_or(CredentialError::Unknown)?;
+        scope: &CredentialScope<'_>,
+    ) -> Result<(Secret, &str), SubstituteError> {
+        let credential = self.by_handle.get(handle).ok_or(SubstituteError::Unknown)?;
         let key = credential.key.as_str();
-        let bound = credential.is_named(place.provider)
+        let bound = credential.is_named(scope.provider)
             || credential
                 .endpoints
                 .iter()
-                .any(|endpoint| reaches(endpoint, place.host, place.port) && endpoint.speaks_for(place.path));
+                .any(|endpoint| reaches(endpoint, scope.host, scope.port) && endpoint.speaks_for(scope.path));
         if !bound {
-            return Err(CredentialError::NotBound { key: key.to_owned() });
+            return Err(SubstituteError::NotBound { key: key.to_owned() });
         }
         let secret = credential.source.secret().await;
         secret
             .map(|secret| (secret, key))
-            .map_err(|error| CredentialError::Source { key: key.to_owned(), error })
+            .map_err(|error| SubstituteError::Source { key: key.to_owned(), error })
     }
 }
 

@@ -24,7 +24,7 @@ fn store(value: &str) -> (CredentialStore, String) {
     let credential = Credential {
         provider: "github".into(),
         key: "TOKEN".into(),
-        source: Source::fixed(Secret::new(value.to_owned())),
+        source: CredentialSource::fixed(Secret::new(value.to_owned())),
         endpoints: vec![endpoint("api.test", "/api/**")],
     };
     let store = CredentialStore::new(vec![credential]).unwrap();
@@ -32,8 +32,8 @@ fn store(value: &str) -> (CredentialStore, String) {
     (store, placeholder)
 }
 
-fn place<'a>(host: &'a Host, path: &'a str) -> Place<'a> {
-    Place { host, port: 443, path, provider: None }
+fn place<'a>(host: &'a Host, path: &'a str) -> CredentialScope<'a> {
+    CredentialScope { host, port: 443, path, provider: None }
 }
 
 fn api() -> Host {
@@ -42,13 +42,13 @@ fn api() -> Host {
 
 async fn field(
     store: &CredentialStore,
-    place: &Place<'_>,
+    place: &CredentialScope<'_>,
     name: &str,
     value: &str,
-) -> Result<String, CredentialError> {
+) -> Result<String, SubstituteError> {
     let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{name}: {value}\r\n\r\n");
     let mut fields = RequestHead::parse(head.as_bytes()).unwrap().fields;
-    store.fill_fields(&mut fields, place).await?;
+    store.substitute_fields(&mut fields, place).await?;
     let value = fields.all(name).next().unwrap().to_vec();
     Ok(String::from_utf8(value).unwrap())
 }
@@ -69,11 +69,11 @@ async fn placeholders_are_replaced_in_every_place_of_a_bound_request() {
     let encoded = placeholder.replace(':', "%3a");
     let target = format!("/api/bot{placeholder}/x%20y?a=b%20c&key={encoded}");
     let expected = "/api/bots3cr%26t%20%22%C3%A9%22/x%20y?a=b%20c&key=s3cr%26t%20%22%C3%A9%22";
-    assert_eq!(store.fill_target(&target, &place).await.unwrap(), expected);
+    assert_eq!(store.substitute_target(&target, &place).await.unwrap(), expected);
     let json = format!(r#"{{"a":"{placeholder}"}}"#);
-    let filled = store.fill_body(json.as_bytes(), BodyKind::Json, &place).await.unwrap();
+    let filled = store.substitute_body(json.as_bytes(), BodyFormat::Json, &place).await.unwrap();
     assert_eq!(serde_json::from_slice::<serde_json::Value>(&filled).unwrap()["a"], VALUE);
-    let form = store.fill_body(format!("k={encoded}&b=1").as_bytes(), BodyKind::Form, &place).await.unwrap();
+    let form = store.substitute_body(format!("k={encoded}&b=1").as_bytes(), BodyFormat::Form, &place).await.unwrap();
     assert_eq!(&**form, b"k=s3cr%26t%20%22%C3%A9%22&b=1");
 }
 
@@ -81,12 +81,12 @@ async fn placeholders_are_replaced_in_every_place_of_a_bound_request() {
 async fn elsewhere_they_are_refused() {
     let (store, placeholder) = store(VALUE);
     let (host, other) = (api(), Host::parse("evil.test").unwrap());
-    let not_bound = CredentialError::NotBound { key: "TOKEN".into() };
+    let not_bound = SubstituteError::NotBound { key: "TOKEN".into() };
     for place in
-        [place(&other, "/api/x"), place(&host, "/elsewhere"), Place { port: 80, ..place(&host, "/api/x") }]
+        [place(&other, "/api/x"), place(&host, "/elsewhere"), CredentialScope { port: 80, ..place(&host, "/api/x") }]
     {
         assert_eq!(field(&store, &place, "X", &placeholder).await, Err(not_bound.clone()), "{place:?}");
-        assert_eq!(store.fill_target(&format!("/a/{placeholder}"), &place).await, Err(not_bound.clone()));
+        assert_eq!(store.substitute_target(&format!("/a/{placeholder}"), &place).await, Err(not_bound.clone()));
     }
     let bound = place(&host, "/api/x");
     for strange in [
@@ -95,7 +95,7 @@ async fn elsewhere_they_are_refused() {
         "openshell:resolve:env:",
         "xOPENSHELL-RESOLVE-ENV-TOKEN",
     ] {
-        assert_eq!(field(&store, &bound, "X", strange).await, Err(CredentialError::Unknown), "{strange}");
+        assert_eq!(field(&store, &bound, "X", strange).await, Err(SubstituteError::Unknown), "{strange}");
     }
 }
 
@@ -106,7 +106,7 @@ async fn values_that_would_change_the_request_are_refused() {
     for value in ["a\r\nX: y", "a\nb", "a\0"] {
         let (store, placeholder) = store(value);
         assert!(
-            matches!(field(&store, &place, "X", &placeholder).await, Err(CredentialError::Unfit { .. })),
+            matches!(field(&store, &place, "X", &placeholder).await, Err(SubstituteError::Unfit { .. })),
             "{value:?}"
         );
         let basic = format!("Basic {}", STANDARD.encode(format!("u:{placeholder}")));
@@ -115,21 +115,21 @@ async fn values_that_would_change_the_request_are_refused() {
     }
     for value in ["../admin", "a/b", "a\\b", "x\n"] {
         let (store, placeholder) = store(value);
-        let filled = store.fill_target(&format!("/api/{placeholder}"), &place).await;
-        assert!(matches!(filled, Err(CredentialError::Unfit { place: "path", .. })), "{value:?}");
+        let filled = store.substitute_target(&format!("/api/{placeholder}"), &place).await;
+        assert!(matches!(filled, Err(SubstituteError::Unfit { part: "path", .. })), "{value:?}");
     }
 }
 
 #[tokio::test]
 async fn a_provider_without_endpoints_goes_where_the_policy_binds_it() {
-    let source = Source::fixed(Secret::new("v".to_owned()));
+    let source = CredentialSource::fixed(Secret::new("v".to_owned()));
     let credential = Credential { provider: "own".into(), key: "K".into(), source, endpoints: vec![] };
     let store = CredentialStore::new(vec![credential]).unwrap();
     let placeholder = store.placeholders()[0].1.clone();
     let host = api();
     let unbound = place(&host, "/");
     assert!(field(&store, &unbound, "X", &placeholder).await.is_err());
-    let bound = Place { provider: Some("own"), ..unbound };
+    let bound = CredentialScope { provider: Some("own"), ..unbound };
     assert_eq!(field(&store, &bound, "X", &placeholder).await.unwrap(), "v");
     assert!(store.is_bound(&host, 443, Some("own")) && !store.is_bound(&host, 443, Some("other")));
 }
@@ -139,11 +139,11 @@ async fn a_place_with_a_token_hears_it_and_nothing_else() {
     let (mut store, placeholder) = store(VALUE);
     store.authorize("tool.api.test", 8080, Secret::new("the-token".to_owned()));
     let host = Host::parse("tool.api.test").unwrap();
-    let there = Place { host: &host, port: 8080, path: "/", provider: None };
+    let there = CredentialScope { host: &host, port: 8080, path: "/", provider: None };
     let said = field(&store, &there, "authorization", "Bearer my-own").await;
     assert_eq!(said.unwrap(), "Bearer the-token");
     assert!(field(&store, &there, "Authorization", &placeholder).await.is_err());
-    let elsewhere = Place { port: 8081, ..there };
+    let elsewhere = CredentialScope { port: 8081, ..there };
     assert_eq!(field(&store, &elsewhere, "Authorization", "Bearer my-own").await.unwrap(), "Bearer my-own");
     assert!(store.is_bound(&host, 8080, None) && !store.is_bound(&host, 8081, None));
 }
@@ -152,10 +152,10 @@ proptest! {
     #[test]
     fn a_stream_is_watched_across_its_portions(before in "[a-z:]{0,60}", after in "[a-z]{0,60}", size in 1usize..40) {
         let text = format!("{before}openshell:resolve:env:v1_K{after}");
-        let mut watch = PlaceholderWatch::default();
-        let seen = text.as_bytes().chunks(size).filter(|portion| watch.sees(portion)).count();
+        let mut watch = PlaceholderScanner::default();
+        let seen = text.as_bytes().chunks(size).filter(|portion| watch.finds(portion)).count();
         prop_assert!(seen >= 1);
-        let mut watch = PlaceholderWatch::default();
-        prop_assert!(!before.as_bytes().chunks(size).any(|portion| watch.sees(portion)));
+        let mut watch = PlaceholderScanner::default();
+        prop_assert!(!before.as_bytes().chunks(size).any(|portion| watch.finds(portion)));
     }
 }

@@ -1,13 +1,13 @@
-//! Connections from the host outwards: resolve, connect to a checked address, and TLS verified against the roots that
-//! this machine trusts. It dials what it is told; what may be dialled is decided before.
+//! Connections from the host to servers: resolve, connect to a checked address, and TLS verified against the roots that
+//! this machine trusts. What may be dialled is decided by the caller.
 
 mod roots;
-mod service;
+mod host_service;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
 pub use roots::{Roots, RootsError};
-pub use service::Service;
+pub use host_service::HostService;
 
 use crate::resolver::{Resolve, ResolveError};
 use rustls::ClientConfig;
@@ -24,18 +24,11 @@ use tokio_rustls::client::TlsStream;
 pub struct Dialer {
     resolver: Arc<dyn Resolve>,
     tls: Arc<ClientConfig>,
-    services: Vec<Service>,
+    services: Vec<HostService>,
     /// For one address, and for one handshake.
     pub step_time: Duration,
-    /// Tests reach public addresses here, and see which were dialled.
-    #[cfg(test)]
-    pub(crate) detour: Option<Detour>,
-}
-
-#[cfg(test)]
-pub(crate) struct Detour {
-    pub(crate) to: IpAddr,
-    pub(crate) dialled: std::sync::Mutex<Vec<IpAddr>>,
+    /// The address to connect to instead of a checked one. Tests reach public addresses on the loopback with it.
+    pub(crate) route: Arc<dyn Fn(IpAddr) -> IpAddr + Send + Sync>,
 }
 
 #[derive(Debug)]
@@ -55,7 +48,7 @@ pub enum DialError {
         port: u16,
         step: &'static str,
     },
-    /// A server of the host's own that is no more.
+    /// A server of the harness that has ended.
     Ended {
         reason: String,
     },
@@ -67,7 +60,7 @@ impl fmt::Display for DialError {
             Self::Resolve(error) => error.fmt(f),
             Self::Connect { host, port, source } => write!(f, "cannot connect to {host}:{port}: {source}"),
             Self::Tls { host, source } => write!(f, "no trusted TLS connection to {host}: {source}"),
-            Self::Timeout { host, port, step } => write!(f, "{host}:{port} did not answer in time ({step})"),
+            Self::Timeout { host, port, step } => write!(f, "{host}:{port} did not respond in time ({step})"),
             Self::Ended { reason } => f.write_str(reason),
         }
     }
@@ -90,22 +83,21 @@ impl Dialer {
             tls: Arc::new(roots.into_client_config()),
             services: Vec::new(),
             step_time: Duration::from_secs(10),
-            #[cfg(test)]
-            detour: None,
+            route: Arc::new(|address| address),
         }
     }
 
-    /// With servers of the host, which nobody else names.
+    /// Adds servers that the harness starts on the host.
     #[must_use]
-    pub fn with_services(self, services: Vec<Service>) -> Self {
+    pub fn with_services(self, services: Vec<HostService>) -> Self {
         Self { services, ..self }
     }
 
-    pub(crate) fn service(&self, host: &str, port: u16) -> Option<&Service> {
+    pub(crate) fn service(&self, host: &str, port: u16) -> Option<&HostService> {
         self.services.iter().find(|service| service.host == host && service.port == port)
     }
 
-    /// An address literal is its own address.
+    /// Resolves a name. An address literal is its own address.
     pub async fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, DialError> {
         let literal = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
         if let Ok(address) = literal.parse::<IpAddr>() {
@@ -114,7 +106,7 @@ impl Dialer {
         self.resolver.resolve(host).await.map_err(DialError::Resolve)
     }
 
-    /// The first of these addresses that accepts; none is looked up again.
+    /// Connects to the first of these addresses that accepts. No name is resolved again.
     pub async fn connect(&self, host: &str, addresses: &[IpAddr], port: u16) -> Result<TcpStream, DialError> {
         let timeout = || DialError::Timeout { host: host.to_owned(), port, step: "connecting" };
         let mut failure = timeout();
@@ -124,9 +116,8 @@ impl Dialer {
         }
         let port = own.map_or(port, |service| service.address.port());
         for address in addresses {
-            #[cfg(test)]
-            let address = &self.detoured(*address);
-            match tokio::time::timeout(self.step_time, TcpStream::connect((*address, port))).await {
+            let connecting = TcpStream::connect(((self.route)(*address), port));
+            match tokio::time::timeout(self.step_time, connecting).await {
                 Ok(Ok(stream)) => {
                     let set = stream.set_nodelay(true);
                     return set.map(|()| stream).map_err(|source| DialError::Connect {
@@ -140,14 +131,6 @@ impl Dialer {
             }
         }
         Err(failure)
-    }
-
-    #[cfg(test)]
-    fn detoured(&self, address: IpAddr) -> IpAddr {
-        self.detour.as_ref().map_or(address, |detour| {
-            detour.dialled.lock().unwrap().push(address);
-            detour.to
-        })
     }
 
     pub async fn secure(

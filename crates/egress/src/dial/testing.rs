@@ -8,12 +8,12 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
-pub struct Authority {
+pub struct TestAuthority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
 }
 
-impl Authority {
+impl TestAuthority {
     pub fn new() -> Self {
         let key = KeyPair::generate().expect("a certificate for tests");
         let mut params = CertificateParams::new(Vec::<String>::new()).expect("a certificate for tests");

@@ -22,7 +22,7 @@ pub enum QuestionType {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question {
+pub struct DnsQuestion {
     pub id: u16,
     /// Lower case, without a dot at its end.
     pub name: String,
@@ -38,7 +38,7 @@ pub enum ReplyCode {
 
 /// The answer of a name server to one question.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reply {
+pub struct DnsReply {
     pub id: u16,
     pub code: ReplyCode,
     /// Too long for a datagram: ask again over TCP.
@@ -49,7 +49,7 @@ pub struct Reply {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReadError {
+pub enum DnsError {
     Short,
     NotAQuestion,
     NotAReply,
@@ -58,7 +58,7 @@ pub enum ReadError {
     TooManyRecords,
 }
 
-impl fmt::Display for ReadError {
+impl fmt::Display for DnsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Short => "the message is too short",
@@ -71,7 +71,7 @@ impl fmt::Display for ReadError {
     }
 }
 
-impl std::error::Error for ReadError {}
+impl std::error::Error for DnsError {}
 
 impl QuestionType {
     fn from_code(code: u16) -> Self {
@@ -97,31 +97,31 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn u16(&mut self) -> Result<u16, ReadError> {
-        let pair = self.bytes.get(self.at..self.at + 2).ok_or(ReadError::Short)?;
+    fn u16(&mut self) -> Result<u16, DnsError> {
+        let pair = self.bytes.get(self.at..self.at + 2).ok_or(DnsError::Short)?;
         self.at += 2;
         Ok(u16::from_be_bytes([pair[0], pair[1]]))
     }
 
-    fn u32(&mut self) -> Result<u32, ReadError> {
+    fn u32(&mut self) -> Result<u32, DnsError> {
         Ok(u32::from(self.u16()?) << 16 | u32::from(self.u16()?))
     }
 
     /// Follows compression; `at` ends after the name as it stands here.
-    fn name(&mut self) -> Result<String, ReadError> {
+    fn name(&mut self) -> Result<String, DnsError> {
         let mut name = String::new();
         let mut at = self.at;
         let mut jumps = 0;
         loop {
-            let length = usize::from(*self.bytes.get(at).ok_or(ReadError::Short)?);
+            let length = usize::from(*self.bytes.get(at).ok_or(DnsError::Short)?);
             if length & 0xc0 == 0xc0 {
-                let low = usize::from(*self.bytes.get(at + 1).ok_or(ReadError::Short)?);
+                let low = usize::from(*self.bytes.get(at + 1).ok_or(DnsError::Short)?);
                 if jumps == 0 {
                     self.at = at + 2;
                 }
                 jumps += 1;
                 if jumps > MAX_JUMPS {
-                    return Err(ReadError::BadName);
+                    return Err(DnsError::BadName);
                 }
                 at = (length & 0x3f) << 8 | low;
                 continue;
@@ -132,7 +132,7 @@ impl Reader<'_> {
                 }
                 return Ok(name);
             }
-            let label = self.bytes.get(at + 1..at + 1 + length).ok_or(ReadError::Short)?;
+            let label = self.bytes.get(at + 1..at + 1 + length).ok_or(DnsError::Short)?;
             push_label(&mut name, label)?;
             at += 1 + length;
         }
@@ -140,28 +140,28 @@ impl Reader<'_> {
 }
 
 /// Only what can stand in a host name: a label with a dot or a NUL in it would read as another name.
-fn push_label(name: &mut String, label: &[u8]) -> Result<(), ReadError> {
+fn push_label(name: &mut String, label: &[u8]) -> Result<(), DnsError> {
     let proper = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if label.len() > MAX_LABEL_BYTES || !label.iter().all(proper) {
-        return Err(ReadError::BadName);
+        return Err(DnsError::BadName);
     }
     if !name.is_empty() {
         name.push('.');
     }
     name.extend(label.iter().map(|byte| char::from(byte.to_ascii_lowercase())));
-    if name.len() > MAX_NAME_BYTES { Err(ReadError::BadName) } else { Ok(()) }
+    if name.len() > MAX_NAME_BYTES { Err(DnsError::BadName) } else { Ok(()) }
 }
 
-fn push_name(out: &mut Vec<u8>, name: &str) -> Result<(), ReadError> {
+fn push_name(out: &mut Vec<u8>, name: &str) -> Result<(), DnsError> {
     let name = name.strip_suffix('.').unwrap_or(name);
     if name.is_empty() || name.len() > MAX_NAME_BYTES {
-        return Err(ReadError::BadName);
+        return Err(DnsError::BadName);
     }
     for label in name.split('.') {
         push_label(&mut String::new(), label.as_bytes())?;
-        let length = u8::try_from(label.len()).map_err(|_| ReadError::BadName)?;
+        let length = u8::try_from(label.len()).map_err(|_| DnsError::BadName)?;
         if length == 0 {
-            return Err(ReadError::BadName);
+            return Err(DnsError::BadName);
         }
         out.push(length);
         out.extend_from_slice(label.as_bytes());
@@ -170,23 +170,23 @@ fn push_name(out: &mut Vec<u8>, name: &str) -> Result<(), ReadError> {
     Ok(())
 }
 
-pub fn read_question(bytes: &[u8]) -> Result<Question, ReadError> {
+pub fn read_question(bytes: &[u8]) -> Result<DnsQuestion, DnsError> {
     let mut reader = Reader { bytes, at: 0 };
     let (id, flags, questions) = (reader.u16()?, reader.u16()?, reader.u16()?);
     // A reply, another operation than a query, or more than one question.
     if flags & 0xf800 != 0 || questions != 1 {
-        return Err(ReadError::NotAQuestion);
+        return Err(DnsError::NotAQuestion);
     }
     reader.at = HEADER_BYTES;
     let name = reader.name()?;
     let kind = QuestionType::from_code(reader.u16()?);
     if reader.u16()? != CLASS_IN {
-        return Err(ReadError::NotAQuestion);
+        return Err(DnsError::NotAQuestion);
     }
-    Ok(Question { id, name, kind })
+    Ok(DnsQuestion { id, name, kind })
 }
 
-pub fn write_question(question: &Question) -> Result<Vec<u8>, ReadError> {
+pub fn write_question(question: &DnsQuestion) -> Result<Vec<u8>, DnsError> {
     let mut out = Vec::with_capacity(HEADER_BYTES + question.name.len() + 6);
     out.extend_from_slice(&question.id.to_be_bytes());
     // A query that asks for recursion, one question, nothing else.
@@ -199,7 +199,7 @@ pub fn write_question(question: &Question) -> Result<Vec<u8>, ReadError> {
 
 /// An answer to a question that was put to us. No address and `Fine` says that the name exists without such a record.
 pub fn write_reply(
-    question: &Question,
+    question: &DnsQuestion,
     code: ReplyCode,
     address: Option<Ipv4Addr>,
     ttl_seconds: u32,
@@ -232,17 +232,17 @@ fn header_only(id: u16) -> Vec<u8> {
 }
 
 /// Takes the addresses of the name that was asked for, along its chain of aliases, and no others.
-pub fn read_reply(bytes: &[u8], asked: &Question) -> Result<Reply, ReadError> {
+pub fn read_reply(bytes: &[u8], asked: &DnsQuestion) -> Result<DnsReply, DnsError> {
     let mut reader = Reader { bytes, at: 0 };
     let (id, flags, questions, answers) = (reader.u16()?, reader.u16()?, reader.u16()?, reader.u16()?);
     if flags & 0x8000 == 0 || questions != 1 {
-        return Err(ReadError::NotAReply);
+        return Err(DnsError::NotAReply);
     }
     reader.at = HEADER_BYTES;
     let (name, kind) = (reader.name()?, QuestionType::from_code(reader.u16()?));
     reader.u16()?;
     if id != asked.id || kind != asked.kind || name != asked.name.to_ascii_lowercase() {
-        return Err(ReadError::OtherQuestion);
+        return Err(DnsError::OtherQuestion);
     }
     let code = match flags & 0x0f {
         0 => ReplyCode::Fine,
@@ -250,14 +250,14 @@ pub fn read_reply(bytes: &[u8], asked: &Question) -> Result<Reply, ReadError> {
         other => ReplyCode::Failure(other as u8),
     };
     let truncated = flags & 0x0200 != 0;
-    let mut reply = Reply { id, code, truncated, addresses: Vec::new(), ttl_seconds: u32::MAX };
+    let mut reply = DnsReply { id, code, truncated, addresses: Vec::new(), ttl_seconds: u32::MAX };
     if usize::from(answers) > MAX_RECORDS {
-        return Err(ReadError::TooManyRecords);
+        return Err(DnsError::TooManyRecords);
     }
     let mut wanted = name;
     for _ in 0..answers {
         let record = match read_record(&mut reader) {
-            Err(ReadError::Short) if truncated => break,
+            Err(DnsError::Short) if truncated => break,
             other => other?,
         };
         if record.owner != wanted {
@@ -285,12 +285,12 @@ enum Data {
     Other,
 }
 
-fn read_record(reader: &mut Reader<'_>) -> Result<Record, ReadError> {
+fn read_record(reader: &mut Reader<'_>) -> Result<Record, DnsError> {
     let owner = reader.name()?;
     let (kind, class, ttl_seconds) = (reader.u16()?, reader.u16()?, reader.u32()?);
     let length = usize::from(reader.u16()?);
     let start = reader.at;
-    let data = reader.bytes.get(start..start + length).ok_or(ReadError::Short)?;
+    let data = reader.bytes.get(start..start + length).ok_or(DnsError::Short)?;
     let data = match (class, kind, length) {
         (CLASS_IN, TYPE_A, 4) => Data::Address(Ipv4Addr::new(data[0], data[1], data[2], data[3]).into()),
         (CLASS_IN, TYPE_AAAA, 16) => {
@@ -310,12 +310,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn question(name: &str) -> Question {
-        Question { id: 7, name: name.to_owned(), kind: QuestionType::A }
+    fn question(name: &str) -> DnsQuestion {
+        DnsQuestion { id: 7, name: name.to_owned(), kind: QuestionType::A }
     }
 
     /// `name CNAME alias` and `owner A 192.0.2.1`, uncompressed.
-    fn reply_with(asked: &Question, records: &[(&str, u16, Vec<u8>)]) -> Vec<u8> {
+    fn reply_with(asked: &DnsQuestion, records: &[(&str, u16, Vec<u8>)]) -> Vec<u8> {
         let mut out = write_reply(asked, ReplyCode::Fine, None, 0);
         out[7] = u8::try_from(records.len()).unwrap();
         for (owner, kind, data) in records {
@@ -362,13 +362,13 @@ mod tests {
         let asked = question("a.test");
         for other in [
             question("b.test"),
-            Question { id: 8, ..asked.clone() },
-            Question { kind: QuestionType::Aaaa, ..asked.clone() },
+            DnsQuestion { id: 8, ..asked.clone() },
+            DnsQuestion { kind: QuestionType::Aaaa, ..asked.clone() },
         ] {
             let bytes = write_reply(&other, ReplyCode::Fine, None, 0);
-            assert_eq!(read_reply(&bytes, &asked), Err(ReadError::OtherQuestion));
+            assert_eq!(read_reply(&bytes, &asked), Err(DnsError::OtherQuestion));
         }
-        assert_eq!(read_reply(&write_question(&asked).unwrap(), &asked), Err(ReadError::NotAReply));
+        assert_eq!(read_reply(&write_question(&asked).unwrap(), &asked), Err(DnsError::NotAReply));
     }
 
     #[test]
@@ -378,12 +378,12 @@ mod tests {
         }
         let mut bytes = write_question(&question("evil.com")).unwrap();
         bytes[13] = b'.';
-        assert_eq!(read_question(&bytes), Err(ReadError::BadName));
+        assert_eq!(read_question(&bytes), Err(DnsError::BadName));
         // A name that points at itself.
         let mut looping = header_only(1);
         looping[5] = 1;
         looping.extend_from_slice(&[0xc0, 12, 0, 1, 0, 1]);
-        assert_eq!(read_question(&looping), Err(ReadError::BadName));
+        assert_eq!(read_question(&looping), Err(DnsError::BadName));
     }
 
     proptest! {

@@ -4,6 +4,6 @@
 mod message;
 
 pub use message::{
-    Question, QuestionType, ReadError, Reply, ReplyCode, read_question, read_reply, write_question,
+    DnsQuestion, QuestionType, DnsError, DnsReply, ReplyCode, read_question, read_reply, write_question,
     write_reply,
 };

@@ -35,7 +35,7 @@ pub enum BodyError {
 }
 
 /// Sees every portion before it is written; `true` ends the relay.
-pub type Watch<'a> = &'a mut (dyn FnMut(&[u8]) -> bool + Send);
+pub type PortionCheck<'a> = &'a mut (dyn FnMut(&[u8]) -> bool + Send);
 
 impl fmt::Display for BodyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -43,7 +43,7 @@ impl fmt::Display for BodyError {
             Self::Read(source) | Self::Write(source) => write!(f, "{source}"),
             Self::Cut => f.write_str("the body was cut off"),
             Self::Chunk => f.write_str("the chunks of the body are malformed"),
-            Self::Timeout => f.write_str("the body stood still for too long"),
+            Self::Timeout => f.write_str("no byte of the body moved for too long"),
             Self::Refused => f.write_str("the body holds what must not pass"),
             Self::TooLarge => f.write_str("the body is too large to have its placeholders replaced"),
         }
@@ -58,7 +58,7 @@ pub async fn relay_body<R, W>(
     to: &mut W,
     framing: Framing,
     idle: Duration,
-    watch: Watch<'_>,
+    watch: PortionCheck<'_>,
 ) -> Result<u64, BodyError>
 where
     R: AsyncRead + Unpin,
@@ -82,7 +82,7 @@ pub async fn relay_message<R, W>(
     to: &mut W,
     framing: Framing,
     idle: Duration,
-    watch: Watch<'_>,
+    watch: PortionCheck<'_>,
 ) -> Result<u64, BodyError>
 where
     R: AsyncRead + Unpin,
@@ -150,7 +150,7 @@ async fn relay_length<R, W>(
     to: &mut W,
     length: u64,
     idle: Duration,
-    watch: Watch<'_>,
+    watch: PortionCheck<'_>,
 ) -> Result<u64, BodyError>
 where
     R: AsyncRead + Unpin,
@@ -175,7 +175,7 @@ async fn relay_rest<R, W>(
     from: &mut HeadReader<R>,
     to: &mut W,
     idle: Duration,
-    watch: Watch<'_>,
+    watch: PortionCheck<'_>,
 ) -> Result<u64, BodyError>
 where
     R: AsyncRead + Unpin,
@@ -199,7 +199,7 @@ async fn relay_chunks<R, W>(
     from: &mut HeadReader<R>,
     to: &mut W,
     idle: Duration,
-    watch: Watch<'_>,
+    watch: PortionCheck<'_>,
 ) -> Result<u64, BodyError>
 where
     R: AsyncRead + Unpin,

@@ -4,14 +4,14 @@ use super::body::Framing;
 use super::fields::{Fields, HeadError, is_token, lines};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Version {
+pub enum HttpVersion {
     Http10,
     Http11,
 }
 
 /// A request target in one of the forms that HTTP has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum RequestTarget {
     /// `/path?query`
     Origin { path: String, query: Option<String> },
     /// `http://host:port/path?query`, as a client sends it to a proxy.
@@ -25,8 +25,8 @@ pub enum Target {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestHead {
     pub method: String,
-    pub target: Target,
-    pub version: Version,
+    pub target: RequestTarget,
+    pub version: HttpVersion,
     pub fields: Fields,
     pub framing: Framing,
 }
@@ -35,7 +35,7 @@ pub struct RequestHead {
 pub struct ResponseHead {
     pub status: u16,
     pub reason: Vec<u8>,
-    pub version: Version,
+    pub version: HttpVersion,
     pub fields: Fields,
 }
 
@@ -73,7 +73,7 @@ impl RequestHead {
     }
 
     /// A head that another reader has taken apart, held to the same rules.
-    pub fn of(method: &[u8], target: &[u8], version: Version, fields: Fields) -> Result<Self, HeadError> {
+    pub fn of(method: &[u8], target: &[u8], version: HttpVersion, fields: Fields) -> Result<Self, HeadError> {
         if !is_token(method) {
             return Err(HeadError::Method);
         }
@@ -100,8 +100,8 @@ impl RequestHead {
     pub fn host(&self) -> Result<Option<&str>, HeadError> {
         let host = self.fields.single("host", HeadError::Host)?;
         match (host, self.version) {
-            (None, Version::Http11) => Err(HeadError::Host),
-            (None, Version::Http10) => Ok(None),
+            (None, HttpVersion::Http11) => Err(HeadError::Host),
+            (None, HttpVersion::Http10) => Ok(None),
             (Some(host), _) => std::str::from_utf8(host).map(Some).map_err(|_| HeadError::Host),
         }
     }
@@ -109,7 +109,7 @@ impl RequestHead {
     pub fn wants_close(&self) -> bool {
         let words = self.fields.words("connection");
         words.iter().any(|word| word == "close")
-            || (self.version == Version::Http10 && !words.iter().any(|word| word == "keep-alive"))
+            || (self.version == HttpVersion::Http10 && !words.iter().any(|word| word == "keep-alive"))
     }
 
     pub fn is_websocket(&self) -> bool {
@@ -140,28 +140,28 @@ impl RequestHead {
     }
 }
 
-fn parse_version(bytes: &[u8]) -> Result<Version, HeadError> {
+fn parse_version(bytes: &[u8]) -> Result<HttpVersion, HeadError> {
     match bytes {
-        b"HTTP/1.1" => Ok(Version::Http11),
-        b"HTTP/1.0" => Ok(Version::Http10),
+        b"HTTP/1.1" => Ok(HttpVersion::Http11),
+        b"HTTP/1.0" => Ok(HttpVersion::Http10),
         _ => Err(HeadError::Version),
     }
 }
 
-fn parse_target(method: &str, bytes: &[u8]) -> Result<Target, HeadError> {
+fn parse_target(method: &str, bytes: &[u8]) -> Result<RequestTarget, HeadError> {
     let text = std::str::from_utf8(bytes).map_err(|_| HeadError::Target)?;
     if text.is_empty() || text.bytes().any(|byte| byte <= b' ' || byte >= 0x7f || byte == b'#') {
         return Err(HeadError::Target);
     }
     if method == "CONNECT" {
-        return Ok(Target::Authority(text.to_owned()));
+        return Ok(RequestTarget::Authority(text.to_owned()));
     }
     if text == "*" {
-        return if method == "OPTIONS" { Ok(Target::Asterisk) } else { Err(HeadError::Target) };
+        return if method == "OPTIONS" { Ok(RequestTarget::Asterisk) } else { Err(HeadError::Target) };
     }
     if text.starts_with('/') {
         let (path, query) = split_query(text);
-        return Ok(Target::Origin { path, query });
+        return Ok(RequestTarget::Origin { path, query });
     }
     let scheme_end = text.find("://").ok_or(HeadError::Target)?;
     if !text[..scheme_end].eq_ignore_ascii_case("http") {
@@ -174,7 +174,7 @@ fn parse_target(method: &str, bytes: &[u8]) -> Result<Target, HeadError> {
     }
     let (path, query) = split_query(if rest.starts_with('/') { rest } else { "/" });
     let query = query.or_else(|| rest.strip_prefix('?').map(str::to_owned));
-    Ok(Target::Absolute { authority: authority.to_owned(), path, query })
+    Ok(RequestTarget::Absolute { authority: authority.to_owned(), path, query })
 }
 
 fn split_query(text: &str) -> (String, Option<String>) {
@@ -184,11 +184,11 @@ fn split_query(text: &str) -> (String, Option<String>) {
     }
 }
 
-fn request_framing(fields: &Fields, version: Version) -> Result<Framing, HeadError> {
+fn request_framing(fields: &Fields, version: HttpVersion) -> Result<Framing, HeadError> {
     let length = content_length(fields)?;
     match (transfer_encoding(fields)?, length) {
         (true, Some(_)) => Err(HeadError::LengthAndChunks),
-        (true, None) if version == Version::Http10 => Err(HeadError::TransferEncoding),
+        (true, None) if version == HttpVersion::Http10 => Err(HeadError::TransferEncoding),
         (true, None) => Ok(Framing::Chunked),
         (false, Some(length)) => Ok(Framing::Length(length)),
         (false, None) => Ok(Framing::None),
@@ -265,7 +265,7 @@ impl ResponseHead {
     pub fn wants_close(&self) -> bool {
         let words = self.fields.words("connection");
         words.iter().any(|word| word == "close")
-            || (self.version == Version::Http10 && !words.iter().any(|word| word == "keep-alive"))
+            || (self.version == HttpVersion::Http10 && !words.iter().any(|word| word == "keep-alive"))
     }
 
     /// The head as the client gets it. What we cannot frame for an old client ends with the connection.

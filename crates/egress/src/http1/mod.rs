@@ -8,7 +8,7 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
-pub use body::{BodyError, Framing, Watch, collect_body, relay_body, relay_message};
+pub use body::{BodyError, Framing, PortionCheck, collect_body, relay_body, relay_message};
 pub use fields::{Fields, HeadError};
-pub use head::{RequestHead, ResponseHead, Target, Version};
+pub use head::{RequestHead, ResponseHead, RequestTarget, HttpVersion};
 pub use reader::{HeadReader, MAX_HEAD_BYTES, ReadHeadError};

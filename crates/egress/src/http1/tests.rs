@@ -88,15 +88,15 @@ fn hosts_stand_once() {
 #[test]
 fn targets_have_their_forms() {
     let target = |line: &str| parse(&format!("{line} HTTP/1.1\r\nHost: a\r\n\r\n")).unwrap().target;
-    let origin = |path: &str, query: Option<&str>| Target::Origin {
+    let origin = |path: &str, query: Option<&str>| RequestTarget::Origin {
         path: path.into(),
         query: query.map(str::to_owned),
     };
     assert_eq!(target("GET /a?b=c?d"), origin("/a", Some("b=c?d")));
     assert_eq!(target("GET /"), origin("/", None));
-    assert_eq!(target("CONNECT a:443"), Target::Authority("a:443".into()));
-    assert_eq!(target("OPTIONS *"), Target::Asterisk);
-    let absolute = |path: &str, query: Option<&str>| Target::Absolute {
+    assert_eq!(target("CONNECT a:443"), RequestTarget::Authority("a:443".into()));
+    assert_eq!(target("OPTIONS *"), RequestTarget::Asterisk);
+    let absolute = |path: &str, query: Option<&str>| RequestTarget::Absolute {
         authority: "a:8080".into(),
         path: path.into(),
         query: query.map(str::to_owned),
@@ -235,7 +235,7 @@ proptest! {
     ) {
         let listed = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         let Ok(listed) = Fields::of(listed) else { return Ok(()) };
-        let Ok(head) = RequestHead::of(b"GET", target.as_bytes(), Version::Http11, listed) else { return Ok(()) };
+        let Ok(head) = RequestHead::of(b"GET", target.as_bytes(), HttpVersion::Http11, listed) else { return Ok(()) };
         let kept = head.without_hop().iter().filter(|(name, _)| !name.eq_ignore_ascii_case("upgrade")).count();
         let again = RequestHead::parse(&head.write_upstream("a", &target));
         prop_assert_eq!(again.map(|again| again.without_hop().iter().count()), Ok(kept));

@@ -1,6 +1,6 @@
-//! Who opened a connection: the program behind a socket of the sandbox and the programs that started it, by the kernel's
-//! own account. Names that a process gives itself (argv, comm) count for nothing. Whatever cannot be told for sure has
-//! no identity, and without one nothing passes.
+//! Which program opened a connection, and which programs started it, by the kernel's own account. Names that a process
+//! gives itself (argv, comm) are ignored. A program that cannot be identified for certain has no identity, and without
+//! one nothing passes.
 
 mod digest;
 mod process;
@@ -10,12 +10,11 @@ mod tests;
 
 pub use digest::{DigestError, Digests, Sha256};
 
-use process::Tree;
+use process::ProcessTree;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// One program image.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +25,7 @@ pub struct Program {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Caller {
+pub struct IdentifiedCaller {
     /// Outside the sandbox.
     pub pid: u32,
     pub program: Program,
@@ -75,7 +74,13 @@ impl std::error::Error for IdentityError {
     }
 }
 
-/// Looks callers up in one sandbox.
+/// Finds the program behind a connection. Injectable, so that tests can show what a weaker answer would allow.
+pub trait Identify: Send + Sync {
+    /// `peer` and `local` as the accepting side sees them. May block.
+    fn identify(&self, peer: SocketAddr, local: SocketAddr) -> Result<IdentifiedCaller, IdentityError>;
+}
+
+/// Identifies callers in one sandbox by the proc filesystem.
 pub struct Identifier {
     proc: PathBuf,
     /// The sandbox's first process, by its number outside.
@@ -83,15 +88,10 @@ pub struct Identifier {
     digests: Digests,
 }
 
-impl Identifier {
-    pub fn new(root: u32) -> Self {
-        Self { proc: PathBuf::from("/proc"), root, digests: Digests::default() }
-    }
-
-    /// `peer` and `local` as the accepting side sees them. Blocks on the proc filesystem and on hashing.
-    pub fn identify(&self, peer: SocketAddr, local: SocketAddr) -> Result<Caller, IdentityError> {
+impl Identify for Identifier {
+    fn identify(&self, peer: SocketAddr, local: SocketAddr) -> Result<IdentifiedCaller, IdentityError> {
         let inode = socket::find_inode(&self.proc, self.root, peer, local)?;
-        let tree = Tree::load(&self.proc, self.root)?;
+        let tree = ProcessTree::load(&self.proc, self.root)?;
         let owners = tree.owners(&self.proc, inode);
         let mut callers = Vec::new();
         for pid in owners {
@@ -108,25 +108,19 @@ impl Identifier {
         }
         let mut programs = programs.into_iter();
         let program = programs.next().ok_or(IdentityError::NoOwner)?;
-        Ok(Caller { pid, program, ancestors: programs.collect() })
+        Ok(IdentifiedCaller { pid, program, ancestors: programs.collect() })
     }
+}
 
-    /// The same, away from the reactor.
-    pub async fn identify_away(
-        self: &Arc<Self>,
-        peer: SocketAddr,
-        local: SocketAddr,
-    ) -> Result<Caller, IdentityError> {
-        let own = Arc::clone(self);
-        tokio::task::spawn_blocking(move || own.identify(peer, local)).await.unwrap_or_else(|error| {
-            Err(IdentityError::Proc { what: "the caller", source: io::Error::other(error) })
-        })
+impl Identifier {
+    pub fn new(root: u32) -> Self {
+        Self { proc: PathBuf::from("/proc"), root, digests: Digests::default() }
     }
 
     /// The process's own program first, then those of its ancestors. `None`: it is gone.
-    fn programs(&self, tree: &Tree, pid: u32) -> Result<Option<Vec<Program>>, IdentityError> {
+    fn programs(&self, tree: &ProcessTree, pid: u32) -> Result<Option<Vec<Program>>, IdentityError> {
         let mut programs: Vec<Program> = Vec::new();
-        for (distance, one) in tree.line_of(pid).into_iter().enumerate() {
+        for (distance, one) in tree.ancestry_of(pid).into_iter().enumerate() {
             match self.program(one)? {
                 Some(program) if distance == 0 || programs.last() != Some(&program) => programs.push(program),
                 Some(_) => {}

@@ -5,18 +5,17 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-/// More processes than a sandbox may have.
 const MAX_PROCESSES: usize = 65_536;
 const MAX_DESCRIPTORS: usize = 65_536;
 const MAX_ANCESTORS: usize = 64;
 
-pub(super) struct Tree {
+pub(super) struct ProcessTree {
     root: u32,
     parents: HashMap<u32, u32>,
 }
 
-impl Tree {
-    /// Walks down from the sandbox's first process: orphans become its children, so that nothing is missed.
+impl ProcessTree {
+    /// Walks down from the sandbox's first process. Orphans become its children, so that none is missed.
     pub(super) fn load(proc: &Path, root: u32) -> Result<Self, IdentityError> {
         let mut parents = HashMap::new();
         let mut open = vec![root];
@@ -43,17 +42,17 @@ impl Tree {
     }
 
     /// The process and its ancestors up to the sandbox's first process, nearest first.
-    pub(super) fn line_of(&self, pid: u32) -> Vec<u32> {
-        let mut line = vec![pid];
+    pub(super) fn ancestry_of(&self, pid: u32) -> Vec<u32> {
+        let mut ancestry = vec![pid];
         let mut at = pid;
         while let Some(parent) = self.parents.get(&at) {
-            if line.len() > MAX_ANCESTORS {
+            if ancestry.len() > MAX_ANCESTORS {
                 break;
             }
-            line.push(*parent);
+            ancestry.push(*parent);
             at = *parent;
         }
-        line
+        ancestry
     }
 }
 

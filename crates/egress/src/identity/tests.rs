@@ -45,7 +45,7 @@ fn connecting(bash: &PathBuf, port: u16) -> Child {
     Command::new(bash).args(["-c", &script]).stdin(Stdio::null()).spawn().unwrap()
 }
 
-fn identify_next(identifier: &Identifier, listener: &TcpListener) -> Result<Caller, IdentityError> {
+fn identify_next(identifier: &Identifier, listener: &TcpListener) -> Result<IdentifiedCaller, IdentityError> {
     let (mut stream, peer) = listener.accept().unwrap();
     stream.read_exact(&mut [0; 3]).unwrap();
     identifier.identify(peer, stream.local_addr().unwrap())

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub struct Directory {
+pub struct NameDirectory {
     policy: policy::Compiled,
     names: BTreeMap<String, Ipv4Addr>,
     hosts: HashMap<Ipv4Addr, String>,
@@ -22,15 +22,15 @@ struct Pool {
 
 /// What the resolver says about a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum NameLookup {
     Address(Ipv4Addr),
     /// No rule names it.
     Unknown,
     /// A rule does, but every pooled address is taken.
-    PoolSpent,
+    PoolExhausted,
 }
 
-impl Directory {
+impl NameDirectory {
     pub fn new(plan: &NamePlan, policy: policy::Compiled) -> Self {
         let hosts = plan.names.iter().map(|(name, address)| (*address, name.clone())).collect();
         let free = plan.pool.iter().rev().copied().collect();
@@ -43,28 +43,28 @@ impl Directory {
         }
     }
 
-    pub fn find(&self, name: &str) -> Found {
+    pub fn find(&self, name: &str) -> NameLookup {
         if name == "localhost" {
-            return Found::Address(Ipv4Addr::LOCALHOST);
+            return NameLookup::Address(Ipv4Addr::LOCALHOST);
         }
         if let Some(address) = self.names.get(name) {
-            return Found::Address(*address);
+            return NameLookup::Address(*address);
         }
         match policy::Host::parse(name) {
             Ok(host @ policy::Host::Name(_)) if self.policy.names_host(&host) => self.find_pooled(name),
-            _ => Found::Unknown,
+            _ => NameLookup::Unknown,
         }
     }
 
-    fn find_pooled(&self, name: &str) -> Found {
+    fn find_pooled(&self, name: &str) -> NameLookup {
         let mut pool = self.lock();
         if let Some(address) = pool.names.get(name) {
-            return Found::Address(*address);
+            return NameLookup::Address(*address);
         }
-        let Some(address) = pool.free.pop() else { return Found::PoolSpent };
+        let Some(address) = pool.free.pop() else { return NameLookup::PoolExhausted };
         pool.names.insert(name.to_owned(), address);
         pool.hosts.insert(address, name.to_owned());
-        Found::Address(address)
+        NameLookup::Address(address)
     }
 
     /// The host that a connection to this address of the sandbox is meant for.

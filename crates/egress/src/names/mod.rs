@@ -4,11 +4,11 @@
 
 mod directory;
 mod plan;
-mod resolver;
+mod server;
 
-pub use directory::{Directory, Found};
-pub use plan::{NamePlan, PlanError, PlannedSocket, Purpose, Service};
-pub(crate) use resolver::{Answers, serve_stream, serve_udp};
+pub use directory::{NameDirectory, NameLookup};
+pub use plan::{NamePlan, PlanError, PlannedSocket, SocketPurpose, NamedService};
+pub(crate) use server::{NameServer, serve_stream, serve_udp};
 
 /// Where runtimes find the model.
 pub const MODEL_HOST: &str = "model.fullsend.internal";

@@ -20,7 +20,7 @@ const MOST_POOLED: usize = 64;
 const MAX_POOLED_LISTENERS: usize = 512;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
+pub enum SocketPurpose {
     /// The proxy that programs know by their environment.
     Proxy,
     Gateway,
@@ -32,13 +32,13 @@ pub enum Purpose {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlannedSocket {
-    pub purpose: Purpose,
+    pub purpose: SocketPurpose,
     pub address: SocketAddr,
 }
 
 /// A server on the host that the sandbox may reach under a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Service {
+pub struct NamedService {
     pub host: String,
     pub port: u16,
 }
@@ -71,7 +71,7 @@ impl std::error::Error for PlanError {}
 
 impl NamePlan {
     /// For the hosts that the policy writes out, the ports of its patterns, and the harness's own services.
-    pub fn new(policy: &policy::Compiled, services: &[Service]) -> Result<Self, PlanError> {
+    pub fn new(policy: &policy::Compiled, services: &[NamedService]) -> Result<Self, PlanError> {
         let mut named: BTreeSet<(String, u16)> = BTreeSet::new();
         let mut literals: BTreeSet<(Ipv4Addr, u16)> = BTreeSet::new();
         for (host, port) in policy.exact_hosts() {
@@ -103,15 +103,15 @@ impl NamePlan {
         let pooled = MAX_POOLED_LISTENERS.checked_div(pool_ports.len()).unwrap_or(0).min(MOST_POOLED);
         let pool: Vec<Ipv4Addr> = (FIRST_POOLED..).take(pooled).map(Ipv4Addr::from).collect();
         let mut sockets = vec![
-            planned(Purpose::Proxy, Ipv4Addr::LOCALHOST, PROXY_PORT),
-            planned(Purpose::Gateway, GATEWAY, GATEWAY_PORT),
-            planned(Purpose::ResolverUdp, RESOLVER, DNS_PORT),
-            planned(Purpose::ResolverTcp, RESOLVER, DNS_PORT),
+            planned(SocketPurpose::Proxy, Ipv4Addr::LOCALHOST, PROXY_PORT),
+            planned(SocketPurpose::Gateway, GATEWAY, GATEWAY_PORT),
+            planned(SocketPurpose::ResolverUdp, RESOLVER, DNS_PORT),
+            planned(SocketPurpose::ResolverTcp, RESOLVER, DNS_PORT),
         ];
         let exact = named.iter().filter_map(|(name, port)| Some((*names.get(name)?, *port)));
         let spare = pool.iter().flat_map(|address| pool_ports.iter().map(|port| (*address, *port)));
         let direct = exact.chain(literals.iter().copied()).chain(spare);
-        sockets.extend(direct.map(|(address, port)| planned(Purpose::Direct, address, port)));
+        sockets.extend(direct.map(|(address, port)| planned(SocketPurpose::Direct, address, port)));
         let literals = literals.into_iter().map(|(address, _)| address).collect();
         let names = names.into_iter().chain([(MODEL_HOST.to_owned(), GATEWAY)]).collect();
         Ok(Self { names, literals, pool, sockets })
@@ -150,7 +150,7 @@ impl NamePlan {
     }
 }
 
-fn planned(purpose: Purpose, address: Ipv4Addr, port: u16) -> PlannedSocket {
+fn planned(purpose: SocketPurpose, address: Ipv4Addr, port: u16) -> PlannedSocket {
     PlannedSocket { purpose, address: (address, port).into() }
 }
 

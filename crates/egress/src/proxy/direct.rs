@@ -1,34 +1,37 @@
-//! Connections of programs that know nothing of the proxy: the address that they dialled says whom they mean.
+//! Connections from programs that do not know the proxy: the address that they dialled says which host they mean.
 
-use super::Proxy;
-use super::admission::Destination;
-use super::attempt::{Attempt, Via};
-use super::inspect::{Greeting, refuse_plainly};
+use super::admission::{AdmittedConnection, admit, identify_caller};
+use super::client::{Greeting, refuse_before_tls};
+use super::config::Proxy;
+use super::destination::Destination;
+use super::inspect;
+use super::record::ConnectionRecord;
 use super::refusal::Refusal;
-use super::requests::Site;
+use crate::event::Via;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 
 pub(super) async fn serve(proxy: Arc<Proxy>, client: TcpStream, peer: SocketAddr) {
     let Ok(local) = client.local_addr() else { return };
-    let host = proxy.directory.host_of(local.ip());
-    let named = host.clone().unwrap_or_else(|| local.ip().to_string());
-    let mut attempt = Attempt::new(&proxy.on_event, Via::Direct, &named, local.port());
-    let admitted = async {
-        let host = host.ok_or_else(|| Refusal::host("this address stands for no host yet"))?;
-        let host = policy::Host::parse(&host).map_err(|error| Refusal::host(&error.to_string()))?;
-        let caller = proxy.caller(peer, local, &mut attempt).await?;
-        let destination = Destination { host, port: local.port() };
-        proxy.look_at_host(&destination)?;
-        let admission = proxy.admit(destination, &caller).await?;
-        Ok((admission, caller))
-    };
-    match admitted.await {
-        Ok((admission, caller)) => {
-            let site = Site { proxy: Arc::clone(&proxy), admission, caller, via: Via::Direct, secure: false };
-            site.pass(client, Greeting::Silent, attempt).await;
-        }
-        Err(refusal) => refuse_plainly(client, &mut attempt, &refusal, Greeting::Silent).await,
+    let host = proxy.config.directory.host_of(local.ip());
+    let shown = host.clone().unwrap_or_else(|| local.ip().to_string());
+    let mut record = ConnectionRecord::new(&proxy.config.on_event, Via::Direct, &shown, local.port());
+    match admit_direct(&proxy, host, peer, local, &mut record).await {
+        Ok(connection) => inspect::serve(connection, client, Greeting::Silent, record).await,
+        Err(refusal) => refuse_before_tls(client, &mut record, &refusal, Greeting::Silent).await,
     }
+}
+
+async fn admit_direct(
+    proxy: &Arc<Proxy>,
+    host: Option<String>,
+    peer: SocketAddr,
+    local: SocketAddr,
+    record: &mut ConnectionRecord,
+) -> Result<AdmittedConnection, Refusal> {
+    let host = host.ok_or_else(|| Refusal::host("no host has this address yet"))?;
+    let host = policy::Host::parse(&host).map_err(|error| Refusal::host(&error.to_string()))?;
+    let caller = identify_caller(proxy, peer, local, record).await?;
+    admit(proxy, Destination { host, port: local.port() }, caller, Via::Direct).await
 }

@@ -1,152 +1,130 @@
-//! One request and its answer between two HTTP/1.1 connections. Body and answer flow at the same time, because servers
-//! may answer before they have read everything.
+//! One request and its response between two HTTP/1.1 connections. Request body and response flow at the same time,
+//! because servers may respond before they have read everything.
 
-use super::attempt::Attempt;
-use super::lookout::Look;
-use super::outgoing::{Outgoing, OutgoingBody};
+use super::client::ClientConnection;
+use super::leak_watcher::{MessageCheck, MessageWatcher};
+use super::record::ConnectionRecord;
 use super::refusal::Refusal;
-use super::upstream::{BoxStream, Upstream};
-use super::watch::Watch;
+use super::stream::BoxStream;
+use super::substitute::{OutgoingBody, OutgoingRequest};
+use super::upstream::Upstream;
 use crate::http1::{BodyError, Framing, HeadReader, RequestHead, ResponseHead, relay_message};
 use crate::websocket::agreed;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 
-/// Interim answers to one request; more is a server that never comes to its point.
+/// Interim responses to one request; more is a server that never finishes.
 const MAX_INTERIM: usize = 16;
 
-/// The sandbox's side of a connection.
-pub(super) struct Client {
-    pub(super) reader: HeadReader<ReadHalf<BoxStream>>,
-    pub(super) writer: WriteHalf<BoxStream>,
-}
-
-pub(super) enum After {
+pub(super) enum AfterExchange {
     /// Both connections may carry another request.
     KeepAlive,
     Close,
-    /// Both sides speak another protocol from here on.
+    /// Both sides speak the websocket protocol now.
     Upgraded,
+    /// It broke after the client had received the start of a response.
+    Broken(String),
 }
 
-/// Why an exchange ended early.
-pub(super) struct Broken {
-    pub(super) refusal: Refusal,
-    /// The client has seen the beginning of an answer.
-    pub(super) answered: bool,
-}
-
-impl Client {
-    pub(super) fn new(stream: BoxStream, prefix: &[u8]) -> Self {
-        let (reader, writer) = tokio::io::split(stream);
-        Self { reader: HeadReader::with_prefix(reader, prefix), writer }
-    }
-
-    /// A client that has gone hears nothing.
-    pub(super) async fn say(&mut self, bytes: &[u8]) {
-        if self.writer.write_all(bytes).await.is_ok() {
-            drop(self.writer.flush().await);
-        }
-    }
-
-    pub(super) fn into_stream(self) -> (BoxStream, bytes::BytesMut) {
-        let (reader, prefix) = self.reader.into_parts();
-        (reader.unsplit(self.writer), prefix)
-    }
-}
-
-/// A request that was decided, with the head as it goes out.
-pub(super) struct Passed<'a> {
+/// A request that may pass, as it came and as it is sent.
+pub(super) struct SentRequest<'a> {
     pub(super) head: &'a RequestHead,
-    pub(super) outgoing: &'a Outgoing,
+    pub(super) outgoing: &'a OutgoingRequest,
     pub(super) idle: Duration,
 }
 
 pub(super) async fn exchange(
-    client: &mut Client,
+    client: &mut ClientConnection,
     upstream: &mut Upstream,
-    passed: &Passed<'_>,
-    look: Look,
-    attempt: &mut Attempt,
-) -> Result<After, Broken> {
-    let head = passed.head;
-    let mut answered = false;
+    request: &SentRequest<'_>,
+    watcher: MessageWatcher,
+    record: &mut ConnectionRecord,
+) -> Result<AfterExchange, Refusal> {
+    let mut response_started = false;
     let mut leak = None;
     let uploaded = AtomicU64::new(0);
     let (sent, received) = {
-        let upload = send(&mut client.reader, &mut upstream.writer, passed, look, &uploaded);
-        let download = answer(&mut upstream.reader, &mut client.writer, passed, &uploaded, &mut answered);
+        let upload = send(&mut client.reader, &mut upstream.writer, request, watcher, &uploaded);
+        let download =
+            receive(&mut upstream.reader, &mut client.writer, request, &uploaded, &mut response_started);
         tokio::pin!(upload, download);
         tokio::select! {
             sent = &mut upload => match sent {
                 Ok(sent) => (Some(sent), download.await),
-                // The server may have stopped reading because it has answered already.
-                Err(Unsent { error: BodyError::Write(_), .. }) => (None, download.await),
-                Err(Unsent { error, leak: seen }) => {
-                    leak = seen;
+                // The server may have stopped reading because it has responded already.
+                Err(SendError { error: BodyError::Write(_), .. }) => (None, download.await),
+                Err(SendError { error, leak: found }) => {
+                    leak = found;
                     (None, Err(format!("the request's body: {error}")))
                 }
             },
             received = &mut download => (None, received),
         }
     };
-    let received = received
-        .map_err(|reason| Broken { refusal: leak.unwrap_or_else(|| Refusal::upstream(reason)), answered })?;
-    attempt.status(received.status);
-    attempt.moved(sent.unwrap_or(0), received.bytes);
+    let received = match received {
+        Ok(received) => received,
+        Err(reason) => {
+            let refusal = leak.unwrap_or_else(|| Refusal::upstream(reason));
+            // A refusal cannot follow the start of another response.
+            return if response_started { Ok(AfterExchange::Broken(refusal.detail)) } else { Err(refusal) };
+        }
+    };
+    record.status(received.status);
+    record.add_bytes(sent.unwrap_or(0), received.bytes);
     if received.status == 101 {
-        return Ok(After::Upgraded);
+        return Ok(AfterExchange::Upgraded);
     }
-    let whole = sent.is_some() || head.framing == Framing::None;
-    Ok(if whole && received.keeps_alive && !head.wants_close() { After::KeepAlive } else { After::Close })
+    let complete = sent.is_some() || request.head.framing == Framing::None;
+    let keeps_alive = complete && received.keeps_alive && !request.head.wants_close();
+    Ok(if keeps_alive { AfterExchange::KeepAlive } else { AfterExchange::Close })
 }
 
-/// A request that did not leave whole, and what was seen in it if that is why.
-struct Unsent {
+/// A request that was not sent completely, and the leak if that is why.
+struct SendError {
     error: BodyError,
     leak: Option<Refusal>,
 }
 
-impl From<BodyError> for Unsent {
+impl From<BodyError> for SendError {
     fn from(error: BodyError) -> Self {
         Self { error, leak: None }
     }
 }
 
-/// Head and body; gives the bytes of both.
+/// Sends head and body; returns the number of bytes.
 async fn send(
     from: &mut HeadReader<ReadHalf<BoxStream>>,
     to: &mut WriteHalf<BoxStream>,
-    passed: &Passed<'_>,
-    look: Look,
+    request: &SentRequest<'_>,
+    watcher: MessageWatcher,
     uploaded: &AtomicU64,
-) -> Result<u64, Unsent> {
-    let Passed { head: request, outgoing, idle } = *passed;
-    let length = outgoing.head.len() as u64;
+) -> Result<u64, SendError> {
+    let SentRequest { head, outgoing, idle } = *request;
+    let head_bytes = outgoing.head.len() as u64;
     match &outgoing.body {
-        OutgoingBody::Filled(body) => {
+        OutgoingBody::Substituted(body) => {
             to.write_all(&outgoing.head).await.map_err(BodyError::Write)?;
             to.write_all(body).await.map_err(BodyError::Write)?;
             to.flush().await.map_err(BodyError::Write)?;
-            Ok(length + body.len() as u64)
+            Ok(head_bytes + body.len() as u64)
         }
         OutgoingBody::Relayed => {
-            let mut watch = Watch::new("body", look);
+            let mut check = MessageCheck::new("body", watcher);
             let mut leak = None;
-            let mut sees = |portion: &[u8]| {
+            let mut refuses = |portion: &[u8]| {
                 uploaded.fetch_add(portion.len() as u64, Ordering::Relaxed);
-                leak = watch.sees(portion);
+                leak = check.refusal(portion);
                 leak.is_some()
             };
-            let relayed = relay_message(&outgoing.head, from, to, request.framing, idle, &mut sees).await;
-            Ok(length + relayed.map_err(|error| Unsent { error, leak })?)
+            let relayed = relay_message(&outgoing.head, from, to, head.framing, idle, &mut refuses).await;
+            Ok(head_bytes + relayed.map_err(|error| SendError { error, leak })?)
         }
     }
 }
 
-/// Waits for the server's answer for as long as the request's body moves.
-async fn first_byte(
+/// Waits for the server's response for as long as the request's body moves.
+async fn wait_for_response(
     from: &mut HeadReader<ReadHalf<BoxStream>>,
     idle: Duration,
     uploaded: &AtomicU64,
@@ -155,32 +133,32 @@ async fn first_byte(
         let before = uploaded.load(Ordering::Relaxed);
         match tokio::time::timeout(idle, from.peek_any()).await {
             Ok(Ok(Some(_))) => return Ok(()),
-            Ok(Ok(None)) => return Err("the server closed the connection without an answer".to_owned()),
+            Ok(Ok(None)) => return Err("the server closed the connection without a response".to_owned()),
             Ok(Err(error)) => return Err(error.to_string()),
             Err(_) if uploaded.load(Ordering::Relaxed) != before => {}
-            Err(_) => return Err("the server did not answer in time".to_owned()),
+            Err(_) => return Err("the server did not respond in time".to_owned()),
         }
     }
 }
 
-struct Received {
+struct ReceivedResponse {
     status: u16,
     bytes: u64,
     keeps_alive: bool,
 }
 
-async fn answer(
+async fn receive(
     from: &mut HeadReader<ReadHalf<BoxStream>>,
     to: &mut WriteHalf<BoxStream>,
-    passed: &Passed<'_>,
+    request: &SentRequest<'_>,
     uploaded: &AtomicU64,
-    answered: &mut bool,
-) -> Result<Received, String> {
-    let Passed { head: request, outgoing: _, idle } = *passed;
+    response_started: &mut bool,
+) -> Result<ReceivedResponse, String> {
+    let SentRequest { head: request, outgoing: _, idle } = *request;
     for _ in 0..MAX_INTERIM {
-        first_byte(from, idle, uploaded).await?;
-        let bytes = from.read_head(idle, idle).await.map_err(|error| error.to_string())?;
-        let bytes = bytes.ok_or("the server closed the connection without an answer")?;
+        wait_for_response(from, idle, uploaded).await?;
+        let read = from.read_head(idle, idle).await.map_err(|error| error.to_string())?;
+        let bytes = read.ok_or("the server closed the connection without a response")?;
         let head = ResponseHead::parse(&bytes).map_err(|error| error.reason().to_owned())?;
         let framing = head.framing(&request.method).map_err(|error| error.reason().to_owned())?;
         if head.status == 101 && !request.is_websocket() {
@@ -191,12 +169,12 @@ async fn answer(
         }
         let keeps_alive = !head.wants_close() && framing != Framing::UntilClose && !request.wants_close();
         let written = head.write_downstream(framing, keeps_alive);
-        *answered = head.status >= 200 || head.status == 101;
+        *response_started = head.status >= 200 || head.status == 101;
         let relayed = relay_message(&written, from, to, framing, idle, &mut |_| false).await;
         let length = relayed.map_err(|error| error.to_string())?;
-        if *answered {
-            return Ok(Received { status: head.status, bytes: bytes.len() as u64 + length, keeps_alive });
+        if *response_started {
+            return Ok(ReceivedResponse { status: head.status, bytes: bytes.len() as u64 + length, keeps_alive });
         }
     }
-    Err("the server sent interim answers without end".to_owned())
+    Err("the server sent too many interim responses".to_owned())
 }

@@ -1,93 +1,98 @@
-//! A refusal that explains itself: the same words for the client, for the event and for the person who reads either.
+//! A refusal that explains itself, with the same words for the client and for the event.
 
-use super::Locate;
 use super::suggest::suggest;
-use crate::credentials::CredentialError;
+use crate::credentials::SubstituteError;
 use crate::dial::DialError;
+use crate::event::RefusalCode;
 use crate::http1::HeadError;
 use crate::identity::IdentityError;
 use policy::address::AddressDenied;
 use policy::{Denial, Host};
 use serde_json::json;
+use std::sync::Arc;
+
+/// Names the line of the policy that a cause points to.
+pub type LocateRule = Arc<dyn Fn(&policy::Cause) -> String + Send + Sync>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) status: u16,
-    pub(super) code: &'static str,
+    pub(super) code: RefusalCode,
     pub(super) detail: String,
     pub(super) rule: Option<String>,
     pub(super) fix: Option<String>,
 }
 
 impl Refusal {
-    fn new(status: u16, code: &'static str, detail: String) -> Self {
+    fn new(status: u16, code: RefusalCode, detail: String) -> Self {
         Self { status, code, detail, rule: None, fix: None }
     }
 
-    pub(super) fn policy(denial: &Denial, locate: &Locate, what: &str) -> Self {
+    pub(super) fn policy(denial: &Denial, locate: &LocateRule, what: &str) -> Self {
         Self {
             rule: denial.cause.as_ref().map(|cause| locate(cause)),
             fix: denial.fix.as_deref().and_then(suggest),
-            ..Self::new(403, "policy_denied", format!("{what}: {}", denial.reason))
+            ..Self::new(403, RefusalCode::PolicyDenied, format!("{what}: {}", denial.reason))
         }
     }
 
-    /// No suggestion: such addresses are not opened by pasting a line.
+    /// Suggests nothing: nobody should open a private address by pasting a line.
     pub(super) fn address(denied: &AddressDenied, host: &Host) -> Self {
-        Self::new(403, "address_denied", format!("{host} resolves to what may not be reached: {denied}"))
+        Self::new(403, RefusalCode::AddressDenied, format!("{host} resolves to an address that is not allowed: {denied}"))
     }
 
     pub(super) fn identity(error: &IdentityError) -> Self {
-        Self::new(403, "caller_unknown", format!("the calling program could not be told: {error}"))
+        Self::new(403, RefusalCode::CallerUnknown, format!("cannot identify the calling program: {error}"))
     }
 
     pub(super) fn host(reason: &str) -> Self {
-        Self::new(400, "bad_host", reason.to_owned())
+        Self::new(400, RefusalCode::BadHost, reason.to_owned())
     }
 
     pub(super) fn head(error: HeadError) -> Self {
-        Self::new(400, "malformed_request", error.reason().to_owned())
+        Self::new(400, RefusalCode::MalformedRequest, error.reason().to_owned())
     }
 
     pub(super) fn unreadable(detail: String) -> Self {
-        Self::new(400, "malformed_request", detail)
+        Self::new(400, RefusalCode::MalformedRequest, detail)
     }
 
     pub(super) fn path(detail: String) -> Self {
-        Self::new(403, "policy_denied", detail)
+        Self::new(403, RefusalCode::PolicyDenied, detail)
     }
 
-    pub(super) fn credential(error: &CredentialError) -> Self {
+    pub(super) fn credential(error: &SubstituteError) -> Self {
         let code = match error {
-            CredentialError::NotBound { .. } => "credential_endpoint_mismatch",
-            CredentialError::Source { .. } => "credential_unavailable",
-            _ => "credential_injection_failed",
+            SubstituteError::NotBound { .. } => RefusalCode::CredentialEndpointMismatch,
+            SubstituteError::Source { .. } => RefusalCode::CredentialUnavailable,
+            _ => RefusalCode::CredentialInjectionFailed,
         };
         Self::new(403, code, error.to_string())
     }
 
-    /// Whoever looks at what leaves does not let it.
-    pub(super) fn seen(reason: String) -> Self {
-        Self::new(403, "guard_denied", reason)
+    /// The leak watcher found something that must not leave.
+    pub(super) fn leak(reason: String) -> Self {
+        Self::new(403, RefusalCode::GuardDenied, reason)
     }
 
     pub(super) fn dial(error: &DialError) -> Self {
         let status = if matches!(error, DialError::Timeout { .. }) { 504 } else { 502 };
-        Self::new(status, "upstream_unreachable", error.to_string())
+        Self::new(status, RefusalCode::UpstreamUnreachable, error.to_string())
     }
 
     pub(super) fn upstream(detail: String) -> Self {
-        Self::new(502, "upstream_broken", detail)
+        Self::new(502, RefusalCode::UpstreamBroken, detail)
     }
 
-    /// The policy had no say in it.
+    /// The server or the network failed; the policy denied nothing.
     pub(super) fn is_failure(&self) -> bool {
         self.status >= 500
     }
 
-    pub(super) fn body(&self) -> String {
+    /// The JSON that the client reads.
+    pub(super) fn json(&self) -> String {
         let Self { status: _, code, detail, rule, fix } = self;
-        let mut body = json!({ "error": code, "detail": detail, "by": "fullsend" });
+        let mut body = json!({ "error": code.as_str(), "detail": detail, "by": "fullsend" });
         if let Some(rule) = rule {
             body["rule"] = json!(rule);
         }
@@ -97,9 +102,9 @@ impl Refusal {
         body.to_string()
     }
 
-    /// A whole HTTP/1.1 answer that closes the connection.
-    pub(super) fn answer(&self) -> Vec<u8> {
-        let body = self.body();
+    /// A complete HTTP/1.1 response that closes the connection.
+    pub(super) fn response(&self) -> Vec<u8> {
+        let body = self.json();
         let reason = match self.status {
             400 => "Bad Request",
             403 => "Forbidden",

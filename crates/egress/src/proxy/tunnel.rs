@@ -1,7 +1,8 @@
-//! Bytes from one socket to the other, untouched. Memory is taken only while bytes wait for a slow reader: a thousand
-//! quiet tunnels cost little more than their sockets.
+//! Copies bytes between two sockets, unchanged. It allocates only while bytes wait for a slow reader: a thousand quiet
+//! tunnels cost little more than their sockets.
 
-use super::lookout::Look;
+use super::leak_watcher::MessageWatcher;
+use super::record::ConnectionRecord;
 use std::cell::RefCell;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,21 +11,21 @@ use tokio::net::TcpStream;
 
 pub(super) const TLS_HANDSHAKE: u8 = 0x16;
 const BUFFER_BYTES: usize = 256 << 10;
-/// Portions in a row before other tasks get their turn.
-const TURN: usize = 8;
+/// Reads in a row before other tasks may run.
+const READS_PER_TURN: usize = 8;
 
 thread_local! {
-    /// One for all tunnels of a thread: it is never held over a wait.
+    /// One for all tunnels of a thread: it is never in use across an await.
     static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; BUFFER_BYTES]);
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Moved {
+pub(super) struct ByteCounts {
     pub(super) out: AtomicU64,
     pub(super) inward: AtomicU64,
 }
 
-impl Moved {
+impl ByteCounts {
     pub(super) fn totals(&self) -> (u64, u64) {
         (self.out.load(Ordering::Relaxed), self.inward.load(Ordering::Relaxed))
     }
@@ -35,103 +36,118 @@ impl Moved {
     }
 }
 
-/// Until both directions have ended, one has broken, or nothing moved for `idle`.
+/// Adds the bytes that moved to the record, even when the tunnel's task is cancelled.
+pub(super) struct CountedRecord<'a> {
+    pub(super) record: &'a mut ConnectionRecord,
+    pub(super) counts: &'a ByteCounts,
+}
+
+impl Drop for CountedRecord<'_> {
+    fn drop(&mut self) {
+        let (out, inward) = self.counts.totals();
+        self.record.add_bytes(out, inward);
+    }
+}
+
+/// Returns when both directions have ended, one has broken, or nothing moved for `idle`.
 pub(super) async fn tunnel(
     client: &TcpStream,
     server: &TcpStream,
-    moved: &Moved,
+    counts: &ByteCounts,
     idle: Duration,
-    look: Look,
-) -> Result<(), Ended> {
-    let out = pump(client, server, &moved.out, moved, idle, Some(look));
-    let inward = pump(server, client, &moved.inward, moved, idle, None);
+    watcher: MessageWatcher,
+) -> Result<(), TunnelError> {
+    let out = copy(client, server, &counts.out, counts, idle, Some(watcher));
+    let inward = copy(server, client, &counts.inward, counts, idle, None);
     tokio::try_join!(out, inward).map(|_| ())
 }
 
 /// Why a tunnel ended before both sides had ended it.
-pub(super) enum Ended {
+pub(super) enum TunnelError {
     Broken(io::Error),
-    /// Something left that must not.
-    Seen(String),
+    /// The leak watcher found something that must not leave.
+    Leak(String),
 }
 
-impl From<io::Error> for Ended {
+impl From<io::Error> for TunnelError {
     fn from(error: io::Error) -> Self {
         Self::Broken(error)
     }
 }
 
-async fn pump(
+async fn copy(
     from: &TcpStream,
     to: &TcpStream,
     count: &AtomicU64,
-    moved: &Moved,
+    counts: &ByteCounts,
     idle: Duration,
-    mut look: Option<Look>,
-) -> Result<(), Ended> {
+    mut watcher: Option<MessageWatcher>,
+) -> Result<(), TunnelError> {
     loop {
-        let before = moved.sum();
+        let before = counts.sum();
         match tokio::time::timeout(idle, from.readable()).await {
             Ok(ready) => ready?,
-            Err(_) if moved.sum() != before => continue,
+            Err(_) if counts.sum() != before => continue,
             Err(_) => return Err(io::Error::from(io::ErrorKind::TimedOut).into()),
         }
-        match move_portions(from, to, count, &mut look)? {
-            Outcome::Ended => return Ok(shut_down(to)?),
-            Outcome::Seen(reason) => return Err(Ended::Seen(reason)),
-            Outcome::Emptied => {}
-            Outcome::Turn => tokio::task::yield_now().await,
-            Outcome::Blocked(rest) => write_rest(to, &rest, idle).await?,
+        match copy_portions(from, to, count, &mut watcher)? {
+            Copied::End => return Ok(shut_down(to)?),
+            Copied::Leak(reason) => return Err(TunnelError::Leak(reason)),
+            Copied::Everything => {}
+            Copied::OneTurn => tokio::task::yield_now().await,
+            Copied::Blocked(rest) => write_rest(to, &rest, idle).await?,
         }
     }
 }
 
-enum Outcome {
-    /// Nothing more to read for now.
-    Emptied,
-    /// There may be more, but others wait.
-    Turn,
-    Ended,
-    Seen(String),
-    /// The reader is slow; this is what it has not taken.
+/// How far one round of copying came.
+enum Copied {
+    /// There is nothing more to read for now.
+    Everything,
+    /// There may be more, but other tasks wait.
+    OneTurn,
+    /// The sender has ended.
+    End,
+    Leak(String),
+    /// The receiver is slow and has not taken these bytes.
     Blocked(Vec<u8>),
 }
 
-fn move_portions(
+fn copy_portions(
     from: &TcpStream,
     to: &TcpStream,
     count: &AtomicU64,
-    look: &mut Option<Look>,
-) -> io::Result<Outcome> {
+    watcher: &mut Option<MessageWatcher>,
+) -> io::Result<Copied> {
     BUFFER.with_borrow_mut(|buffer| {
-        for _ in 0..TURN {
+        for _ in 0..READS_PER_TURN {
             let length = match from.try_read(buffer) {
-                Ok(0) => return Ok(Outcome::Ended),
+                Ok(0) => return Ok(Copied::End),
                 Ok(length) => length,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Outcome::Emptied),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Copied::Everything),
                 Err(error) => return Err(error),
             };
-            // Nobody can read what a TLS handshake begins with.
-            let begins = count.fetch_add(length as u64, Ordering::Relaxed) == 0;
-            look.take_if(|_| begins && buffer[0] == TLS_HANDSHAKE);
-            if let Some(reason) = look.as_mut().and_then(|look| look(&buffer[..length])) {
-                return Ok(Outcome::Seen(reason));
+            // A tunnel that starts with a TLS handshake is encrypted; watching it finds nothing.
+            let starts = count.fetch_add(length as u64, Ordering::Relaxed) == 0;
+            watcher.take_if(|_| starts && buffer[0] == TLS_HANDSHAKE);
+            if let Some(reason) = watcher.as_mut().and_then(|watcher| watcher(&buffer[..length])) {
+                return Ok(Copied::Leak(reason));
             }
             let mut rest = &buffer[..length];
             while !rest.is_empty() {
                 match to.try_write(rest) {
                     Ok(written) => rest = &rest[written..],
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        return Ok(Outcome::Blocked(rest.to_vec()));
+                        return Ok(Copied::Blocked(rest.to_vec()));
                     }
                     Err(error) => return Err(error),
                 }
             }
             if length < buffer.len() {
-                return Ok(Outcome::Emptied);
+                return Ok(Copied::Everything);
             }
         }
-        Ok(Outcome::Turn)
+        Ok(Copied::OneTurn)
     })
 }
 
@@ -149,7 +165,7 @@ async fn write_rest(to: &TcpStream, mut rest: &[u8], idle: Duration) -> io::Resu
     Ok(())
 }
 
-/// One direction has ended; the other may go on.
+/// Ends one direction; the other may go on.
 fn shut_down(to: &TcpStream) -> io::Result<()> {
     match rustix::net::shutdown(to, rustix::net::Shutdown::Write) {
         Ok(()) | Err(rustix::io::Errno::NOTCONN) => Ok(()),

@@ -10,11 +10,11 @@ const MAX_SERVERS: usize = 3;
 const MAX_SEARCH: usize = 6;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Hosts {
+pub struct HostsFile {
     names: HashMap<String, Vec<IpAddr>>,
 }
 
-impl Hosts {
+impl HostsFile {
     pub fn parse(text: &str) -> Self {
         let mut names: HashMap<String, Vec<IpAddr>> = HashMap::new();
         for line in text.lines() {
@@ -37,7 +37,7 @@ impl Hosts {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NameServers {
+pub struct ResolvConf {
     pub servers: Vec<SocketAddr>,
     pub search: Vec<String>,
     pub dots: usize,
@@ -45,7 +45,7 @@ pub struct NameServers {
     pub attempts: u32,
 }
 
-impl NameServers {
+impl ResolvConf {
     pub fn parse(text: &str) -> Self {
         let mut out = Self {
             servers: Vec::new(),
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn hosts_are_read_as_everybody_reads_them() {
-        let hosts = Hosts::parse("# c\n127.0.0.1 localhost a # b\n::1\tLocalHost\nbroken x\n10.0.0.1\n");
+        let hosts = HostsFile::parse("# c\n127.0.0.1 localhost a # b\n::1\tLocalHost\nbroken x\n10.0.0.1\n");
         let localhost = hosts.find("LOCALHOST").unwrap();
         assert_eq!(localhost, [IpAddr::from([127, 0, 0, 1]), IpAddr::V6(Ipv6Addr::LOCALHOST)]);
         assert!(hosts.find("a").is_some() && hosts.find("b").is_none() && hosts.find("x").is_none());
@@ -127,16 +127,16 @@ mod tests {
     #[test]
     fn servers_options_and_defaults_are_read() {
         let text = "nameserver 192.0.2.1\nnameserver fe80::1%2\nnameserver eth\nsearch a.test b.test.\noptions timeout:2 attempts:9 rotate\n";
-        let servers = NameServers::parse(text);
+        let servers = ResolvConf::parse(text);
         assert_eq!(servers.servers.len(), 2);
         assert_eq!(servers.servers[0], SocketAddr::from(([192, 0, 2, 1], 53)));
         assert_eq!((servers.timeout, servers.attempts), (Duration::from_secs(2), 5));
-        assert_eq!(NameServers::parse("").servers, [SocketAddr::from(([127, 0, 0, 1], 53))]);
+        assert_eq!(ResolvConf::parse("").servers, [SocketAddr::from(([127, 0, 0, 1], 53))]);
     }
 
     #[test]
     fn only_short_names_are_searched_for() {
-        let servers = NameServers::parse("search a.test\noptions ndots:5\n");
+        let servers = ResolvConf::parse("search a.test\noptions ndots:5\n");
         assert_eq!(servers.candidates("db"), ["db.a.test", "db"]);
         assert_eq!(servers.candidates("api.example.com"), ["api.example.com"]);
         assert_eq!(servers.candidates("db."), ["db"]);

@@ -5,7 +5,7 @@ mod config;
 mod query;
 mod system;
 
-pub use config::{Hosts, NameServers};
+pub use config::{HostsFile, ResolvConf};
 pub use system::SystemResolver;
 
 use std::collections::HashMap;

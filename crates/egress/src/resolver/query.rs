@@ -1,7 +1,7 @@
 //! One question to one name server: a datagram from a fresh port with an unguessable id, and TCP where the reply was too
 //! long for it.
 
-use crate::dns::{Question, QuestionType, Reply, read_reply, write_question};
+use crate::dns::{DnsQuestion, QuestionType, DnsReply, read_reply, write_question};
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,13 +11,13 @@ use tokio::net::{TcpStream, UdpSocket};
 const MAX_DATAGRAM_BYTES: usize = 4096;
 
 #[derive(Debug)]
-pub(super) enum QueryError {
+pub(super) enum DnsQueryError {
     Name,
     Io(io::Error),
     Random,
 }
 
-impl fmt::Display for QueryError {
+impl fmt::Display for DnsQueryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name => f.write_str("not a host name"),
@@ -27,22 +27,22 @@ impl fmt::Display for QueryError {
     }
 }
 
-impl From<io::Error> for QueryError {
+impl From<io::Error> for DnsQueryError {
     fn from(source: io::Error) -> Self {
         Self::Io(source)
     }
 }
 
-pub(super) async fn query(server: SocketAddr, name: &str, kind: QuestionType) -> Result<Reply, QueryError> {
+pub(super) async fn query(server: SocketAddr, name: &str, kind: QuestionType) -> Result<DnsReply, DnsQueryError> {
     let mut id = [0; 2];
-    getrandom::fill(&mut id).map_err(|_| QueryError::Random)?;
-    let question = Question { id: u16::from_be_bytes(id), name: name.to_ascii_lowercase(), kind };
-    let bytes = write_question(&question).map_err(|_| QueryError::Name)?;
+    getrandom::fill(&mut id).map_err(|_| DnsQueryError::Random)?;
+    let question = DnsQuestion { id: u16::from_be_bytes(id), name: name.to_ascii_lowercase(), kind };
+    let bytes = write_question(&question).map_err(|_| DnsQueryError::Name)?;
     let reply = by_datagram(server, &question, &bytes).await?;
     if reply.truncated { by_stream(server, &question, &bytes).await } else { Ok(reply) }
 }
 
-async fn by_datagram(server: SocketAddr, question: &Question, bytes: &[u8]) -> Result<Reply, QueryError> {
+async fn by_datagram(server: SocketAddr, question: &DnsQuestion, bytes: &[u8]) -> Result<DnsReply, DnsQueryError> {
     let local: SocketAddr = match server {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
@@ -60,9 +60,9 @@ async fn by_datagram(server: SocketAddr, question: &Question, bytes: &[u8]) -> R
     }
 }
 
-async fn by_stream(server: SocketAddr, question: &Question, bytes: &[u8]) -> Result<Reply, QueryError> {
+async fn by_stream(server: SocketAddr, question: &DnsQuestion, bytes: &[u8]) -> Result<DnsReply, DnsQueryError> {
     let mut stream = TcpStream::connect(server).await?;
-    let length = u16::try_from(bytes.len()).map_err(|_| QueryError::Name)?;
+    let length = u16::try_from(bytes.len()).map_err(|_| DnsQueryError::Name)?;
     stream.write_all(&length.to_be_bytes()).await?;
     stream.write_all(bytes).await?;
     let mut length = [0; 2];

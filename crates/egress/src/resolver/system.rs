@@ -1,8 +1,8 @@
 //! The resolver of this machine: its hosts file first, then its name servers, with a small memory of good answers.
 
 use super::query::query;
-use super::{Hosts, NameServers, Resolve, ResolveError, Resolving};
-use crate::dns::{QuestionType, Reply, ReplyCode};
+use super::{HostsFile, ResolvConf, Resolve, ResolveError, Resolving};
+use crate::dns::{QuestionType, DnsReply, ReplyCode};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
@@ -14,20 +14,20 @@ const LONGEST_MEMORY: Duration = Duration::from_secs(300);
 
 #[derive(Debug)]
 pub struct SystemResolver {
-    hosts: Hosts,
-    servers: NameServers,
+    hosts: HostsFile,
+    servers: ResolvConf,
     known: Mutex<HashMap<String, (Instant, Vec<IpAddr>)>>,
 }
 
 impl SystemResolver {
-    pub fn new(hosts: Hosts, servers: NameServers) -> Self {
+    pub fn new(hosts: HostsFile, servers: ResolvConf) -> Self {
         Self { hosts, servers, known: Mutex::default() }
     }
 
     /// From `/etc/hosts` and `/etc/resolv.conf`; a file that is not there says nothing.
     pub fn load() -> Self {
         let read = |path: &str| std::fs::read_to_string(Path::new(path)).unwrap_or_default();
-        Self::new(Hosts::parse(&read("/etc/hosts")), NameServers::parse(&read("/etc/resolv.conf")))
+        Self::new(HostsFile::parse(&read("/etc/hosts")), ResolvConf::parse(&read("/etc/resolv.conf")))
     }
 
     async fn look_up(&self, host: &str) -> Result<Vec<IpAddr>, ResolveError> {
@@ -95,7 +95,7 @@ impl SystemResolver {
 }
 
 /// `None`: this server failed, another may not. `Some(None)`: there is no such address.
-fn combine(v4: &Reply, v6: Option<&Reply>) -> Option<Option<(Vec<IpAddr>, Duration)>> {
+fn combine(v4: &DnsReply, v6: Option<&DnsReply>) -> Option<Option<(Vec<IpAddr>, Duration)>> {
     let addresses: Vec<IpAddr> =
         v4.addresses.iter().chain(v6.map_or(&[][..], |reply| &reply.addresses)).copied().collect();
     if addresses.is_empty() {
@@ -148,9 +148,9 @@ mod tests {
     #[tokio::test]
     async fn names_come_from_hosts_then_from_servers_then_from_memory() {
         let asked = Arc::new(AtomicUsize::new(0));
-        let mut servers = NameServers::parse("");
+        let mut servers = ResolvConf::parse("");
         servers.servers = vec![server(Arc::clone(&asked)).await];
-        let resolver = SystemResolver::new(Hosts::parse("192.0.2.1 pinned.test"), servers);
+        let resolver = SystemResolver::new(HostsFile::parse("192.0.2.1 pinned.test"), servers);
         assert_eq!(resolver.resolve("pinned.test").await, Ok(vec![[192, 0, 2, 1].into()]));
         assert_eq!(asked.load(Ordering::Relaxed), 0);
         for _ in 0..2 {
@@ -164,10 +164,10 @@ mod tests {
     #[tokio::test]
     async fn a_silent_server_is_given_up_in_time() {
         let silent = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        let mut servers = NameServers::parse("options attempts:1");
+        let mut servers = ResolvConf::parse("options attempts:1");
         servers.servers = vec![silent.local_addr().unwrap()];
         servers.timeout = Duration::from_millis(50);
-        let resolver = SystemResolver::new(Hosts::default(), servers);
+        let resolver = SystemResolver::new(HostsFile::default(), servers);
         let error = resolver.resolve("api.test").await.unwrap_err().to_string();
         assert!(error.contains("did not answer in time"), "{error}");
     }

@@ -22,7 +22,7 @@ const MAX_SERVERS: usize = 256;
 /// A host, and the protocol that it speaks.
 type Server = (String, Option<Vec<u8>>);
 
-pub struct Authority {
+pub struct RunAuthority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
     pem: String,
@@ -47,7 +47,7 @@ impl fmt::Display for AuthorityError {
 
 impl std::error::Error for AuthorityError {}
 
-impl Authority {
+impl RunAuthority {
     pub fn new() -> Result<Self, AuthorityError> {
         let key = KeyPair::generate().map_err(AuthorityError::Make)?;
         let mut params = CertificateParams::new(Vec::<String>::new()).map_err(AuthorityError::Make)?;

@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn javas_own_tool_reads_it() {
-        let authority = crate::tls::Authority::new().unwrap();
+        let authority = crate::tls::RunAuthority::new().unwrap();
         let store = java_trust_store([authority.certificate(), authority.certificate()].into_iter());
         let path = std::env::temp_dir().join(format!("egress-trust-{}.jks", std::process::id()));
         std::fs::write(&path, store).unwrap();

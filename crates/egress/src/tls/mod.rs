@@ -4,5 +4,5 @@
 mod authority;
 mod java;
 
-pub use authority::{Authority, AuthorityError};
+pub use authority::{RunAuthority, AuthorityError};
 pub use java::java_trust_store;

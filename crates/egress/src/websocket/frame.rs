@@ -159,12 +159,12 @@ pub fn apply_mask(bytes: &mut [u8], mask: [u8; 4], offset: u64) {
 
 /// Which messages are under way in one direction.
 #[derive(Debug, Default)]
-pub struct Order {
+pub struct FrameOrder {
     /// Text or binary, and how much of it came.
     within: Option<(Opcode, u64)>,
 }
 
-impl Order {
+impl FrameOrder {
     /// The kind of the message that a frame belongs to; a control frame is its own.
     pub fn admit(&mut self, head: &FrameHead) -> Result<Opcode, FrameError> {
         if head.opcode.is_control() {
@@ -214,7 +214,7 @@ mod tests {
     fn frames_come_in_order() {
         let frame = |opcode, last, length| FrameHead { last, opcode, mask: None, length };
         let check = |frames: &[(Opcode, bool, u64)], expected: Result<Opcode, FrameError>| {
-            let mut order = Order::default();
+            let mut order = FrameOrder::default();
             let mut last = Err(FrameError::Opcode);
             for (opcode, ends, length) in frames {
                 last = order.admit(&frame(*opcode, *ends, *length));

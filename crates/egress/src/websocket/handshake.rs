@@ -1,5 +1,5 @@
-//! The handshake: what the client asks, and whether the server really agreed to it. A server that says 101 to something
-//! that it did not understand must not be handed a stream that nobody reads.
+//! The handshake: what the client asks for, and whether the server agreed to it. A server that sends 101 to a request
+//! that it did not understand must not get a stream that is not inspected.
 
 use crate::http1::{RequestHead, ResponseHead};
 use base64::Engine;
@@ -14,8 +14,8 @@ fn key(request: &RequestHead) -> Option<&[u8]> {
     fits.then_some(key)
 }
 
-/// Whether the request is a websocket handshake as it should be.
-pub fn asks_properly(request: &RequestHead) -> Result<(), &'static str> {
+/// Whether the request is a valid websocket handshake.
+fn check_handshake(request: &RequestHead) -> Result<(), &'static str> {
     if request.method != "GET" {
         return Err("a websocket is asked for with GET");
     }
@@ -24,6 +24,16 @@ pub fn asks_properly(request: &RequestHead) -> Result<(), &'static str> {
     }
     if key(request).is_none() {
         return Err("Sec-WebSocket-Key is not one key of 16 bytes");
+    }
+    Ok(())
+}
+
+/// Prepares a handshake for the server: without extensions, which would make text unreadable. Other requests stay as
+/// they are.
+pub fn prepare_handshake(request: &mut RequestHead) -> Result<(), &'static str> {
+    if request.is_websocket() {
+        check_handshake(request)?;
+        request.fields.remove("sec-websocket-extensions");
     }
     Ok(())
 }
@@ -62,7 +72,7 @@ mod tests {
         // The example of RFC 6455.
         let request = request("dGhlIHNhbXBsZSBub25jZQ==");
         let accept = "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
-        assert_eq!(asks_properly(&request), Ok(()));
+        assert_eq!(check_handshake(&request), Ok(()));
         assert!(agreed(&request, &answer(&format!("Upgrade: websocket\r\n{accept}"))));
         for wrong in [
             accept.to_owned(),
@@ -77,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_handshake_without_a_key_is_none() {
-        assert!(asks_properly(&request("")).is_err());
-        assert!(asks_properly(&request("dGhl")).is_err());
+        assert!(check_handshake(&request("")).is_err());
+        assert!(check_handshake(&request("dGhl")).is_err());
     }
 }

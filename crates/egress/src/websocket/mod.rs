@@ -3,8 +3,8 @@
 
 mod frame;
 mod handshake;
-mod source;
+mod reader;
 
-pub use frame::{FrameError, FrameHead, MAX_MESSAGE_BYTES, Opcode, Order, apply_mask};
-pub use handshake::{agreed, asks_properly};
-pub use source::{FrameSource, SourceError};
+pub use frame::{FrameError, FrameHead, MAX_MESSAGE_BYTES, Opcode, FrameOrder, apply_mask};
+pub use handshake::{agreed, prepare_handshake};
+pub use reader::{FrameReader, FrameReadError};

@@ -1,9 +1,8 @@
-//! Bodies on their way through, frame by frame: counted, bounded in time, and watched for placeholders on the way out.
+//! Relays bodies frame by frame: counted, bounded in time, and, towards the server, checked for leaks.
 
-use super::super::attempt::Attempt;
-use super::super::lookout::Look;
+use super::super::leak_watcher::{MessageCheck, MessageWatcher};
+use super::super::record::ConnectionRecord;
 use super::super::refusal::Refusal;
-use super::super::watch::Watch;
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -15,29 +14,35 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
-pub(super) type UpBody = UnsyncBoxBody<Bytes, BodyFault>;
-pub(super) type DownBody = UnsyncBoxBody<Bytes, BodyFault>;
+pub(super) type RelayedBody = UnsyncBoxBody<Bytes, RelayError>;
 
 #[derive(Debug)]
-pub(super) enum BodyFault {
+pub(super) enum RelayError {
     Stream(hyper::Error),
-    StoodStill,
+    Timeout,
     Leak,
 }
 
-impl fmt::Display for BodyFault {
+impl fmt::Display for RelayError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stream(error) => error.fmt(f),
-            Self::StoodStill => f.write_str("the body stood still for too long"),
-            Self::Leak => f.write_str("the body holds what must not pass"),
+            Self::Timeout => f.write_str("no byte of the body moved for too long"),
+            Self::Leak => f.write_str("the body holds something that must not leave"),
         }
     }
 }
 
-impl std::error::Error for BodyFault {}
+impl std::error::Error for RelayError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Stream(error) => Some(error),
+            Self::Timeout | Self::Leak => None,
+        }
+    }
+}
 
-/// What has gone up, for those who wait for the answer.
+/// How much of the request's body was sent, for the code that waits for the response.
 #[derive(Debug, Default)]
 pub(super) struct Upload {
     pub(super) bytes: AtomicU64,
@@ -50,7 +55,7 @@ impl Upload {
     }
 }
 
-/// A stream's body that fails when nothing moves for too long.
+/// A body that fails when no byte moves for too long.
 struct Timed {
     inner: Incoming,
     idle: Duration,
@@ -62,45 +67,45 @@ impl Timed {
         Self { inner, idle, clock: Box::pin(tokio::time::sleep(idle)) }
     }
 
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyFault>>> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, RelayError>>> {
         match Pin::new(&mut self.inner).poll_frame(context) {
             Poll::Ready(frame) => {
                 self.clock.as_mut().reset(Instant::now() + self.idle);
-                Poll::Ready(frame.map(|frame| frame.map_err(BodyFault::Stream)))
+                Poll::Ready(frame.map(|frame| frame.map_err(RelayError::Stream)))
             }
-            Poll::Pending => self.clock.as_mut().poll(context).map(|()| Some(Err(BodyFault::StoodStill))),
+            Poll::Pending => self.clock.as_mut().poll(context).map(|()| Some(Err(RelayError::Timeout))),
         }
     }
 }
 
-pub(super) struct UpRelay {
+pub(super) struct RequestRelay {
     timed: Timed,
-    watch: Watch,
+    check: MessageCheck,
     upload: Arc<Upload>,
 }
 
-impl UpRelay {
-    pub(super) fn new(inner: Incoming, idle: Duration, look: Look, upload: Arc<Upload>) -> Self {
-        Self { timed: Timed::new(inner, idle), watch: Watch::new("body", look), upload }
+impl RequestRelay {
+    pub(super) fn new(inner: Incoming, idle: Duration, watcher: MessageWatcher, upload: Arc<Upload>) -> Self {
+        Self { timed: Timed::new(inner, idle), check: MessageCheck::new("body", watcher), upload }
     }
 }
 
-impl Body for UpRelay {
+impl Body for RequestRelay {
     type Data = Bytes;
-    type Error = BodyFault;
+    type Error = RelayError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyFault>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, RelayError>>> {
         let this = self.get_mut();
         let frame = std::task::ready!(this.timed.poll(context));
         let Some(Ok(frame)) = frame else { return Poll::Ready(frame) };
-        // Trailers are dropped, as they are in HTTP/1.1: nobody decided about them.
+        // Trailers are dropped, as in HTTP/1.1: no rule has decided about them.
         let Ok(data) = frame.into_data() else { return Poll::Ready(None) };
-        if let Some(leak) = this.watch.sees(&data) {
+        if let Some(leak) = this.check.refusal(&data) {
             this.upload.leak.get_or_init(|| leak);
-            return Poll::Ready(Some(Err(BodyFault::Leak)));
+            return Poll::Ready(Some(Err(RelayError::Leak)));
         }
         this.upload.bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
         Poll::Ready(Some(Ok(Frame::data(data))))
@@ -115,33 +120,33 @@ impl Body for UpRelay {
     }
 }
 
-/// The answer's body. It holds the attempt, which is over when the body is.
-pub(super) struct DownRelay {
+/// The response's body. It holds the record, which is complete when the body ends.
+pub(super) struct ResponseRelay {
     timed: Timed,
-    attempt: Attempt,
+    record: ConnectionRecord,
     upload: Arc<Upload>,
     bytes: u64,
 }
 
-impl DownRelay {
-    pub(super) fn new(inner: Incoming, idle: Duration, attempt: Attempt, upload: Arc<Upload>) -> Self {
-        Self { timed: Timed::new(inner, idle), attempt, upload, bytes: 0 }
+impl ResponseRelay {
+    pub(super) fn new(inner: Incoming, idle: Duration, record: ConnectionRecord, upload: Arc<Upload>) -> Self {
+        Self { timed: Timed::new(inner, idle), record, upload, bytes: 0 }
     }
 }
 
-impl Body for DownRelay {
+impl Body for ResponseRelay {
     type Data = Bytes;
-    type Error = BodyFault;
+    type Error = RelayError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyFault>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, RelayError>>> {
         let this = self.get_mut();
         let frame = std::task::ready!(this.timed.poll(context));
         match &frame {
             Some(Ok(frame)) => this.bytes += frame.data_ref().map_or(0, |data| data.len() as u64),
-            Some(Err(error)) => this.attempt.broke(format!("the answer: {error}")),
+            Some(Err(error)) => this.record.broken(format!("the response: {error}")),
             None => {}
         }
         Poll::Ready(frame)
@@ -156,11 +161,11 @@ impl Body for DownRelay {
     }
 }
 
-impl Drop for DownRelay {
+impl Drop for ResponseRelay {
     fn drop(&mut self) {
         if let Some(leak) = self.upload.leak() {
-            self.attempt.refused(&leak);
+            self.record.refused(&leak);
         }
-        self.attempt.moved(self.upload.bytes.load(Ordering::Relaxed), self.bytes);
+        self.record.add_bytes(self.upload.bytes.load(Ordering::Relaxed), self.bytes);
     }
 }

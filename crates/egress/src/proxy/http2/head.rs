@@ -1,10 +1,10 @@
-//! Heads of HTTP/2 as the strict reader's heads, and back. The library has taken them apart; what they may say is checked
-//! again, by the rules that hold for HTTP/1.1.
+//! Converts HTTP/2 heads to those of the strict HTTP/1.1 reader and back. The library has parsed them; their contents are
+//! checked again, by the rules for HTTP/1.1.
 
-use super::super::outgoing::Filled;
 use super::super::refusal::Refusal;
-use super::bodies::UpBody;
-use crate::http1::{Fields, Framing, HeadError, MAX_HEAD_BYTES, RequestHead, Version};
+use super::super::substitute::SubstitutedHead;
+use super::bodies::RelayedBody;
+use crate::http1::{Fields, Framing, HeadError, HttpVersion, MAX_HEAD_BYTES, RequestHead};
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Uri};
@@ -23,7 +23,7 @@ pub(super) fn read(parts: &Parts, ended: bool) -> Result<RequestHead, HeadError>
     }
     if let Some(authority) = parts.uri.authority() {
         let authority = authority.as_str();
-        // Both may stand, and must then say the same.
+        // Both may be there, and must then be equal.
         if fields.all("host").any(|host| !host.eq_ignore_ascii_case(authority.as_bytes())) {
             return Err(HeadError::Host);
         }
@@ -34,10 +34,10 @@ pub(super) fn read(parts: &Parts, ended: bool) -> Result<RequestHead, HeadError>
         return Err(HeadError::Upgrade);
     }
     let mut head =
-        RequestHead::of(parts.method.as_str().as_bytes(), target.as_bytes(), Version::Http11, fields)?;
+        RequestHead::of(parts.method.as_str().as_bytes(), target.as_bytes(), HttpVersion::Http11, fields)?;
     head.framing = match (head.framing, ended) {
         (Framing::Length(0) | Framing::None, true) => Framing::None,
-        // Announced bytes that never come.
+        // The announced bytes never come.
         (Framing::Length(_), true) => return Err(HeadError::ContentLength),
         (Framing::None, false) => Framing::Chunked,
         (framing, _) => framing,
@@ -45,29 +45,29 @@ pub(super) fn read(parts: &Parts, ended: bool) -> Result<RequestHead, HeadError>
     Ok(head)
 }
 
-/// The request as it goes to the server. Fields that were filled are kept out of the header table.
+/// The request for the server. Headers that hold credentials are kept out of the compression table.
 pub(super) fn write(
-    filled: &Filled,
-    came: &RequestHead,
+    substituted: &SubstitutedHead,
+    received: &RequestHead,
     host: &str,
-    body: UpBody,
-) -> Result<Request<UpBody>, Refusal> {
+    body: RelayedBody,
+) -> Result<Request<RelayedBody>, Refusal> {
     let unfit = || Refusal::unreadable("the request cannot be written as HTTP/2".to_owned());
-    let uri: Uri = format!("https://{host}{}", &*filled.target).parse().map_err(|_| unfit())?;
-    let method = Method::from_bytes(filled.head.method.as_bytes()).map_err(|_| unfit())?;
+    let uri: Uri = format!("https://{host}{}", &*substituted.target).parse().map_err(|_| unfit())?;
+    let method = Method::from_bytes(substituted.head.method.as_bytes()).map_err(|_| unfit())?;
     let mut request = Request::new(body);
     *request.method_mut() = method;
     *request.uri_mut() = uri;
     *request.version_mut() = hyper::Version::HTTP_2;
-    for (name, value) in filled.head.without_hop().iter() {
+    for (name, value) in substituted.head.without_hop().iter() {
         let mut written = HeaderValue::from_bytes(value).map_err(|_| unfit())?;
-        written.set_sensitive(!came.fields.all(name).any(|own| own == value));
+        written.set_sensitive(!received.fields.all(name).any(|own| own == value));
         request.headers_mut().append(HeaderName::from_bytes(name.as_bytes()).map_err(|_| unfit())?, written);
     }
-    if let Framing::Length(length) = filled.head.framing {
+    if let Framing::Length(length) = substituted.head.framing {
         request.headers_mut().insert(hyper::header::CONTENT_LENGTH, length.into());
     }
-    if came.fields.words("te") == ["trailers"] {
+    if received.fields.words("te") == ["trailers"] {
         request.headers_mut().insert(hyper::header::TE, HeaderValue::from_static("trailers"));
     }
     Ok(request)

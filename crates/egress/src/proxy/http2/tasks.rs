@@ -1,4 +1,4 @@
-//! The tasks of one connection. They end with it, whether it ends by itself or from outside.
+//! The tasks of one connection. They end with it, whether it ends by itself or is cancelled.
 
 use hyper::rt::Executor;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 
 /// Dropping it ends every task.
 #[derive(Default)]
-pub(super) struct Tasks {
+pub(super) struct ConnectionTasks {
     running: Arc<Mutex<JoinSet<()>>>,
 }
 
@@ -16,7 +16,7 @@ pub(super) struct TaskExecutor {
     running: Weak<Mutex<JoinSet<()>>>,
 }
 
-impl Tasks {
+impl ConnectionTasks {
     pub(super) fn executor(&self) -> TaskExecutor {
         TaskExecutor { running: Arc::downgrade(&self.running) }
     }

@@ -1,21 +1,21 @@
 //! Ways past a proxy that others have had, each shown not to lead anywhere here.
 
-use super::scene::{Kind, Scene, Server, Setting, Trust, rule, scene, server, talk};
-use crate::event::AttemptDecision::{Denied, Failed};
+use super::lab::{Kind, Lab, Server, LabConfig, Trust, rule, start_lab, server, talk};
+use crate::event::ConnectionDecision::{Denied, Failed};
 use std::net::IpAddr;
 
 const ENFORCED: &str = "        protocol: rest\n        enforcement: enforce\n        rules:\n          - allow: {method: \"*\", path: \"/open/**\"}\n        deny_rules:\n          - {method: \"*\", path: \"/open/secret\"}";
 
-async fn inspecting() -> (Scene, Server) {
-    let mut setting = Setting::new("");
-    let server = server(Kind::Tls(setting.vendor.clone())).await;
-    setting.policy = rule(server.port, ENFORCED);
-    (scene(setting).await, server)
+async fn inspecting() -> (Lab, Server) {
+    let mut config = LabConfig::new("");
+    let server = server(Kind::Tls(config.vendor.clone())).await;
+    config.policy = rule(server.port, ENFORCED);
+    (start_lab(config).await, server)
 }
 
 #[tokio::test]
 async fn smuggled_requests_never_arrive() {
-    let (scene, server) = inspecting().await;
+    let (lab, server) = inspecting().await;
     let port = server.port;
     let heads = [
         "POST /open/a HTTP/1.1\r\nHost: api.test:PORT\r\nContent-Length: 4\r\nContent-Length: 4\r\n\r\nabcd",
@@ -36,19 +36,19 @@ async fn smuggled_requests_never_arrive() {
     ];
     for head in heads {
         let head = head.replace("PORT", &port.to_string());
-        let answer = talk(scene.inspected(port).await, &head).await;
+        let answer = talk(lab.inspected(port).await, &head).await;
         assert!(
             answer.starts_with("HTTP/1.1 400 ") && answer.contains("malformed_request"),
             "{head:?}: {answer}"
         );
     }
-    assert_eq!(scene.decisions(heads.len()).await, vec![Denied; heads.len()]);
+    assert_eq!(lab.decisions(heads.len()).await, vec![Denied; heads.len()]);
     assert!(server.heads.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn every_spelling_of_a_denied_path_is_denied() {
-    let (scene, server) = inspecting().await;
+    let (lab, server) = inspecting().await;
     for path in [
         "/open/secret",
         "/open/%73ecret",
@@ -63,7 +63,7 @@ async fn every_spelling_of_a_denied_path_is_denied() {
         "/../open/a",
     ] {
         let head = format!("GET {path} HTTP/1.1\r\nHost: api.test:{}\r\n\r\n", server.port);
-        let answer = talk(scene.inspected(server.port).await, &head).await;
+        let answer = talk(lab.inspected(server.port).await, &head).await;
         assert!(answer.starts_with("HTTP/1.1 403 "), "{path}: {answer}");
     }
     assert!(server.heads.lock().unwrap().is_empty());
@@ -71,26 +71,26 @@ async fn every_spelling_of_a_denied_path_is_denied() {
 
 #[tokio::test]
 async fn what_was_decided_is_what_arrives() {
-    let (scene, server) = inspecting().await;
+    let (lab, server) = inspecting().await;
     let head = format!(
         "GET /open/a/%2e/b//c HTTP/1.1\r\nHost: api.test:{}\r\nConnection: close\r\n\r\n",
         server.port
     );
-    talk(scene.inspected(server.port).await, &head).await;
+    talk(lab.inspected(server.port).await, &head).await;
     assert!(server.heads.lock().unwrap()[0].starts_with("GET /open/a/b/c HTTP/1.1\r\n"));
 }
 
 #[tokio::test]
 async fn another_server_name_within_the_tunnel_is_refused() {
-    let (scene, server) = inspecting().await;
-    let stream = scene.tunnel(&format!("api.test:{}", server.port)).await.unwrap();
-    assert!(scene.tls(stream, Trust::Run, "other.test").await.is_err());
-    assert_eq!(scene.decisions(1).await, [Denied]);
+    let (lab, server) = inspecting().await;
+    let stream = lab.tunnel(&format!("api.test:{}", server.port)).await.unwrap();
+    assert!(lab.tls(stream, Trust::Run, "other.test").await.is_err());
+    assert_eq!(lab.decisions(1).await, [Denied]);
 }
 
 #[tokio::test]
 async fn odd_authorities_are_refused_before_anything_is_looked_up() {
-    let scene = scene(Setting::new(rule(443, ""))).await;
+    let lab = start_lab(LabConfig::new(rule(443, ""))).await;
     for authority in [
         "api.test\0.evil:443",
         "evil@api.test:443",
@@ -99,21 +99,21 @@ async fn odd_authorities_are_refused_before_anything_is_looked_up() {
         "api.test",
         "*:443",
     ] {
-        let answer = scene.raw(&format!("CONNECT {authority} HTTP/1.1\r\nHost: api.test:443\r\n\r\n")).await;
+        let answer = lab.raw(&format!("CONNECT {authority} HTTP/1.1\r\nHost: api.test:443\r\n\r\n")).await;
         assert!(answer.starts_with("HTTP/1.1 400 "), "{authority:?}: {answer}");
     }
-    let answer = scene.raw("GET http://api.test:443/ HTTP/1.1\r\nHost: other.test\r\n\r\n").await;
+    let answer = lab.raw("GET http://api.test:443/ HTTP/1.1\r\nHost: other.test\r\n\r\n").await;
     assert!(answer.contains("another one than the connection is for"), "{answer}");
-    let answer = scene.raw("GET / HTTP/1.1\r\nHost: api.test\r\n\r\n").await;
+    let answer = lab.raw("GET / HTTP/1.1\r\nHost: api.test\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-    assert!(scene.dialled().is_empty());
+    assert!(lab.dialled().is_empty());
 }
 
 #[tokio::test]
 async fn bytes_behind_a_connect_are_not_taken_along() {
-    let scene = scene(Setting::new(rule(443, ""))).await;
+    let lab = start_lab(LabConfig::new(rule(443, ""))).await;
     let answer =
-        scene.raw("CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n\r\nGET / HTTP/1.1\r\n\r\n").await;
+        lab.raw("CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n\r\nGET / HTTP/1.1\r\n\r\n").await;
     assert!(answer.contains("bytes follow a CONNECT"), "{answer}");
 }
 
@@ -141,13 +141,13 @@ async fn names_that_lead_inside_are_refused_all_or_nothing() {
         ("api.test", vec!["0.0.0.0"], false),
     ] {
         let server = server(Kind::Plain).await;
-        let mut setting = Setting::new(wildcard(server.port));
-        setting.names = vec![(name, addresses.iter().map(|text| address(text)).collect())];
-        let scene = scene(setting).await;
-        let outcome = scene.tunnel(&format!("{name}:{}", server.port)).await;
+        let mut config = LabConfig::new(wildcard(server.port));
+        config.names = vec![(name, addresses.iter().map(|text| address(text)).collect())];
+        let lab = start_lab(config).await;
+        let outcome = lab.tunnel(&format!("{name}:{}", server.port)).await;
         assert_eq!(outcome.is_ok(), passes, "{name} {addresses:?}: {outcome:?}");
         let expected: Vec<IpAddr> = if passes { vec![address(addresses[0])] } else { vec![] };
-        assert_eq!(scene.dialled(), expected, "the checked address is dialled, and no other");
+        assert_eq!(lab.dialled(), expected, "the checked address is dialled, and no other");
         if let Err(answer) = outcome {
             assert!(answer.contains("address_denied") && !answer.contains("would_allow"), "{answer}");
         }
@@ -156,7 +156,7 @@ async fn names_that_lead_inside_are_refused_all_or_nothing() {
 
 #[tokio::test]
 async fn addresses_in_any_spelling_are_what_they_are() {
-    let scene = scene(Setting::new(rule(443, ""))).await;
+    let lab = start_lab(LabConfig::new(rule(443, ""))).await;
     for authority in [
         "127.0.0.1:443",
         "2130706433:443",
@@ -167,36 +167,36 @@ async fn addresses_in_any_spelling_are_what_they_are() {
         "169.254.169.254:443",
         "localhost:443",
     ] {
-        let answer = scene.tunnel(authority).await.err().unwrap();
+        let answer = lab.tunnel(authority).await.err().unwrap();
         assert!(
             answer.starts_with("HTTP/1.1 403 ") && !answer.contains("127.0.0.1\\n"),
             "{authority}: {answer}"
         );
     }
-    assert!(scene.attempts().iter().all(|attempt| attempt.host == "localhost" || attempt.fix.is_none()));
-    assert!(scene.dialled().is_empty());
+    assert!(lab.connections().iter().all(|connection| connection.host == "localhost" || connection.fix.is_none()));
+    assert!(lab.dialled().is_empty());
 }
 
 #[tokio::test]
 async fn garbage_and_slow_heads_end_alone() {
     let server = server(Kind::Plain).await;
-    let scene = scene(Setting::new(rule(server.port, ""))).await;
+    let lab = start_lab(LabConfig::new(rule(server.port, ""))).await;
     assert!(
-        scene.raw("\x05\x01\0").await.is_empty()
-            || scene.attempts().iter().all(|it| it.decision != crate::event::AttemptDecision::Allowed)
+        lab.raw("\x05\x01\0").await.is_empty()
+            || lab.connections().iter().all(|it| it.decision != crate::event::ConnectionDecision::Allowed)
     );
-    let slow = scene.raw("GET http://api.test/ HT").await;
+    let slow = lab.raw("GET http://api.test/ HT").await;
     assert!(slow.contains("did not arrive in time"), "{slow}");
     let long = format!("GET http://api.test/{} HTTP/1.1\r\n\r\n", "a".repeat(40_000));
-    assert!(scene.raw(&long).await.contains("larger than"));
-    assert!(scene.tunnel(&format!("api.test:{}", server.port)).await.is_ok(), "others go on");
+    assert!(lab.raw(&long).await.contains("larger than"));
+    assert!(lab.tunnel(&format!("api.test:{}", server.port)).await.is_ok(), "others go on");
 }
 
 #[tokio::test]
 async fn an_inspected_endpoint_carries_nothing_but_requests() {
-    let (scene, server) = inspecting().await;
-    let stream = scene.tunnel(&format!("api.test:{}", server.port)).await.unwrap();
+    let (lab, server) = inspecting().await;
+    let stream = lab.tunnel(&format!("api.test:{}", server.port)).await.unwrap();
     assert_eq!(talk(stream, "\0\x01\x02ssh").await, "");
-    assert_eq!(scene.decisions(1).await, [Denied]);
-    assert!(!matches!(scene.decisions(1).await[0], Failed));
+    assert_eq!(lab.decisions(1).await, [Denied]);
+    assert!(!matches!(lab.decisions(1).await[0], Failed));
 }

@@ -1,14 +1,14 @@
 //! Credentials through the proxy: the server sees the value, the sandbox never does.
 
-use super::scene::{Kind, Scene, Server, Setting, endpoints, rule, scene, server, talk};
-use crate::credentials::{Credential, CredentialStore, Secret, Source};
-use crate::event::AttemptDecision::Denied;
+use super::lab::{Kind, Lab, Server, LabConfig, endpoints, rule, start_lab, server, talk};
+use crate::credentials::{Credential, CredentialStore, Secret, CredentialSource};
+use crate::event::ConnectionDecision::Denied;
 use std::sync::Arc;
 
 const VALUE: &str = "ghp_realvalue";
 
 struct Bound {
-    scene: Scene,
+    lab: Lab,
     server: Server,
     placeholder: String,
 }
@@ -25,16 +25,16 @@ async fn bound_by_profile(rest: &str) -> Bound {
 }
 
 async fn bound_by(rest: &str, endpoints: impl Fn(u16) -> Vec<policy::model::Endpoint>) -> Bound {
-    let mut setting = Setting::new("");
-    let server = server(Kind::Tls(setting.vendor.clone())).await;
-    let source = Source::fixed(Secret::new(VALUE.to_owned()));
+    let mut config = LabConfig::new("");
+    let server = server(Kind::Tls(config.vendor.clone())).await;
+    let source = CredentialSource::fixed(Secret::new(VALUE.to_owned()));
     let endpoints = endpoints(server.port);
     let credential = Credential { provider: "github".into(), key: "TOKEN".into(), source, endpoints };
     let store = CredentialStore::new(vec![credential]).unwrap();
     let placeholder = store.placeholders()[0].1.clone();
-    setting.credentials = Arc::new(store);
-    setting.policy = rule(server.port, rest);
-    Bound { scene: scene(setting).await, server, placeholder }
+    config.credentials = Arc::new(store);
+    config.policy = rule(server.port, rest);
+    Bound { lab: start_lab(config).await, server, placeholder }
 }
 
 const REST: &str = "        protocol: rest\n        enforcement: enforce\n        access: full";
@@ -49,12 +49,12 @@ fn post(port: u16, placeholder: &str, body: &str) -> String {
 
 #[tokio::test]
 async fn the_server_sees_the_value() {
-    let Bound { scene, server, placeholder } = bound(REST).await;
-    talk(scene.inspected(server.port).await, &post(server.port, &placeholder, "{}")).await;
+    let Bound { lab, server, placeholder } = bound(REST).await;
+    talk(lab.inspected(server.port).await, &post(server.port, &placeholder, "{}")).await;
     let head = server.heads.lock().unwrap()[0].clone();
     assert!(head.starts_with(&format!("POST /x?key={VALUE} HTTP/1.1\r\n")), "{head}");
     assert!(head.contains(&format!("Authorization: Bearer {VALUE}\r\n")), "{head}");
-    let events = format!("{:?}", scene.events.lock().unwrap());
+    let events = format!("{:?}", lab.events.lock().unwrap());
     assert!(!events.contains(VALUE) && !events.contains(&placeholder), "{events}");
 }
 
@@ -62,59 +62,59 @@ async fn the_server_sees_the_value() {
 async fn a_body_is_filled_only_where_the_endpoint_says_so() {
     let body = |placeholder: &str| format!(r#"{{"token":"{placeholder}"}}"#);
     let with_rewrite = format!("{REST}\n        request_body_credential_rewrite: true");
-    let Bound { scene, server, placeholder } = bound(&with_rewrite).await;
+    let Bound { lab, server, placeholder } = bound(&with_rewrite).await;
     let answer =
-        talk(scene.inspected(server.port).await, &post(server.port, &placeholder, &body(&placeholder))).await;
+        talk(lab.inspected(server.port).await, &post(server.port, &placeholder, &body(&placeholder))).await;
     assert!(answer.contains(&format!(r#"[{{"token":"{VALUE}"}}]"#)), "{answer}");
 
-    let Bound { scene, server, placeholder } = bound(REST).await;
+    let Bound { lab, server, placeholder } = bound(REST).await;
     let answer =
-        talk(scene.inspected(server.port).await, &post(server.port, &placeholder, &body(&placeholder))).await;
+        talk(lab.inspected(server.port).await, &post(server.port, &placeholder, &body(&placeholder))).await;
     assert!(answer.contains("credential_injection_failed") && answer.contains("in its body"), "{answer}");
-    assert_eq!(scene.decisions(1).await, [Denied]);
-    assert_eq!(scene.attempts()[0].code, Some("credential_injection_failed"));
+    assert_eq!(lab.decisions(1).await, [Denied]);
+    assert_eq!(lab.connections()[0].code, Some(crate::event::RefusalCode::CredentialInjectionFailed));
 }
 
 #[tokio::test]
 async fn another_endpoint_gets_neither_value_nor_placeholder() {
-    let mut setting = Setting::new("");
+    let mut config = LabConfig::new("");
     let server = server(Kind::Plain).await;
-    let source = Source::fixed(Secret::new(VALUE.to_owned()));
+    let source = CredentialSource::fixed(Secret::new(VALUE.to_owned()));
     let credential = Credential { provider: "github".into(), key: "TOKEN".into(), source, endpoints: vec![] };
     let store = CredentialStore::new(vec![credential]).unwrap();
     let placeholder = store.placeholders()[0].1.clone();
-    setting.credentials = Arc::new(store);
-    setting.policy = rule(server.port, "");
-    let scene = scene(setting).await;
+    config.credentials = Arc::new(store);
+    config.policy = rule(server.port, "");
+    let lab = start_lab(config).await;
     let port = server.port;
     let ask = |header: &str| {
         format!("GET http://api.test:{port}/ HTTP/1.1\r\nHost: api.test:{port}\r\n{header}\r\n\r\n")
     };
-    let answer = scene.raw(&ask(&format!("X-Key: {placeholder}"))).await;
+    let answer = lab.raw(&ask(&format!("X-Key: {placeholder}"))).await;
     assert!(answer.contains("credential_endpoint_mismatch"), "{answer}");
     assert!(server.heads.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn a_plain_rule_is_read_when_a_credential_is_bound_to_it() {
-    let Bound { scene, server, placeholder } = bound_by_profile("").await;
-    talk(scene.inspected(server.port).await, &post(server.port, &placeholder, "{}")).await;
+    let Bound { lab, server, placeholder } = bound_by_profile("").await;
+    talk(lab.inspected(server.port).await, &post(server.port, &placeholder, "{}")).await;
     assert!(server.heads.lock().unwrap()[0].contains(VALUE));
 }
 
 #[tokio::test]
 async fn other_protocols_on_such_a_rule_are_tunnelled() {
-    let Bound { scene, server, .. } = bound_by_profile("").await;
-    let stream = scene.tunnel(&format!("api.test:{}", server.port)).await.unwrap();
+    let Bound { lab, server, .. } = bound_by_profile("").await;
+    let stream = lab.tunnel(&format!("api.test:{}", server.port)).await.unwrap();
     // Not TLS, not HTTP: the server, which expects TLS, closes.
     talk(stream, "\0\x01\x02\x03").await;
-    assert_eq!(scene.decisions(1).await, [crate::event::AttemptDecision::Allowed]);
+    assert_eq!(lab.decisions(1).await, [crate::event::ConnectionDecision::Allowed]);
 }
 
 #[tokio::test]
 async fn a_body_of_unknown_length_is_filled_and_a_compressed_one_refused() {
     let with_rewrite = format!("{REST}\n        request_body_credential_rewrite: true");
-    let Bound { scene, server, placeholder } = bound(&with_rewrite).await;
+    let Bound { lab, server, placeholder } = bound(&with_rewrite).await;
     let head = |more: &str| {
         format!(
             "POST /x HTTP/1.1\r\nHost: api.test:{}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\
@@ -125,11 +125,11 @@ async fn a_body_of_unknown_length_is_filled_and_a_compressed_one_refused() {
     let (left, right) = placeholder.split_at(20);
     let chunks =
         format!("{:x}\r\n\"{left}\r\n{:x}\r\n{right}\"\r\n0\r\n\r\n", left.len() + 1, right.len() + 1);
-    let answer = talk(scene.inspected(server.port).await, &(head("") + &chunks)).await;
+    let answer = talk(lab.inspected(server.port).await, &(head("") + &chunks)).await;
     assert!(answer.contains(&format!("[\"{VALUE}\"]")), "{answer}");
     for encoding in ["gzip", "br", "identity, deflate"] {
         let more = format!("Content-Encoding: {encoding}\r\n");
-        let answer = talk(scene.inspected(server.port).await, &(head(&more) + &chunks)).await;
+        let answer = talk(lab.inspected(server.port).await, &(head(&more) + &chunks)).await;
         assert!(
             answer.contains("credential_injection_failed") && answer.contains("compressed body"),
             "{answer}"
@@ -137,7 +137,7 @@ async fn a_body_of_unknown_length_is_filled_and_a_compressed_one_refused() {
     }
     let large = "x".repeat(300 << 10);
     let chunks = format!("{:x}\r\n{large}\r\n0\r\n\r\n", large.len());
-    let answer = talk(scene.inspected(server.port).await, &(head("") + &chunks)).await;
+    let answer = talk(lab.inspected(server.port).await, &(head("") + &chunks)).await;
     assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("too large"), "{answer}");
     assert_eq!(server.heads.lock().unwrap().len(), 1);
 }

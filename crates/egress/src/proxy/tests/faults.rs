@@ -1,7 +1,7 @@
 //! Servers that break, and many connections at once.
 
-use super::scene::{Kind, Setting, Trust, rule, scene, server, talk};
-use crate::event::AttemptDecision::{Allowed, Failed};
+use super::lab::{Kind, LabConfig, Trust, rule, start_lab, server, talk};
+use crate::event::ConnectionDecision::{Allowed, Failed};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -28,46 +28,46 @@ async fn saying(bytes: &'static [u8]) -> u16 {
 #[tokio::test]
 async fn broken_answers_are_told_as_what_they_are() {
     for (bytes, told) in [
-        (&b""[..], "closed the connection without an answer"),
+        (&b""[..], "closed the connection without a response"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n", "ended within a head"),
         (b"nonsense\r\n\r\n", "malformed_request"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "upstream_broken"),
         (b"HTTP/1.1 101 Switching\r\n\r\n", "switched protocols unasked"),
     ] {
         let port = saying(bytes).await;
-        let scene = scene(Setting::new(rule(port, READ))).await;
-        let answer = scene
+        let lab = start_lab(LabConfig::new(rule(port, READ))).await;
+        let answer = lab
             .raw(&format!("GET http://api.test:{port}/ HTTP/1.1\r\nHost: api.test:{port}\r\n\r\n"))
             .await;
         assert!(answer.starts_with("HTTP/1.1 502 "), "{bytes:?}: {answer}");
         let told = if told == "malformed_request" { "upstream_broken" } else { told };
         assert!(answer.contains(told), "{answer}");
-        assert_eq!(scene.decisions(1).await, [Failed]);
+        assert_eq!(lab.decisions(1).await, [Failed]);
     }
 }
 
 #[tokio::test]
 async fn an_answer_that_is_cut_is_cut_for_the_client_too() {
     let port = saying(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf").await;
-    let scene = scene(Setting::new(rule(port, READ))).await;
+    let lab = start_lab(LabConfig::new(rule(port, READ))).await;
     let answer =
-        scene.raw(&format!("GET http://api.test:{port}/ HTTP/1.1\r\nHost: api.test:{port}\r\n\r\n")).await;
+        lab.raw(&format!("GET http://api.test:{port}/ HTTP/1.1\r\nHost: api.test:{port}\r\n\r\n")).await;
     assert!(answer.ends_with("\r\n\r\nhalf"), "{answer}");
-    assert_eq!(scene.decisions(1).await, [Allowed]);
-    assert!(scene.attempts()[0].reason.as_deref().unwrap().contains("cut off"));
+    assert_eq!(lab.decisions(1).await, [Allowed]);
+    assert!(lab.connections()[0].reason.as_deref().unwrap().contains("cut off"));
 }
 
 #[tokio::test]
 async fn a_server_that_cannot_be_trusted_is_explained_inside_tls() {
-    let mut setting = Setting::new("");
-    let server = server(Kind::Expired(setting.vendor.clone())).await;
-    setting.policy = rule(server.port, READ);
-    let scene = scene(setting).await;
-    let stream = scene.tunnel(&format!("api.test:{}", server.port)).await.unwrap();
-    let stream = scene.tls(stream, Trust::Run, "api.test").await.unwrap();
+    let mut config = LabConfig::new("");
+    let server = server(Kind::Expired(config.vendor.clone())).await;
+    config.policy = rule(server.port, READ);
+    let lab = start_lab(config).await;
+    let stream = lab.tunnel(&format!("api.test:{}", server.port)).await.unwrap();
+    let stream = lab.tls(stream, Trust::Run, "api.test").await.unwrap();
     let answer = talk(stream, &format!("GET / HTTP/1.1\r\nHost: api.test:{}\r\n\r\n", server.port)).await;
     assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("expired"), "{answer}");
-    assert_eq!(scene.decisions(1).await, [Failed]);
+    assert_eq!(lab.decisions(1).await, [Failed]);
 }
 
 #[tokio::test]
@@ -76,25 +76,25 @@ async fn an_unreachable_server_is_said_before_the_tunnel_stands() {
         let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
         gone.local_addr().unwrap().port()
     };
-    let scene = scene(Setting::new(rule(port, ""))).await;
-    let answer = scene.tunnel(&format!("api.test:{port}")).await.err().unwrap();
+    let lab = start_lab(LabConfig::new(rule(port, ""))).await;
+    let answer = lab.tunnel(&format!("api.test:{port}")).await.err().unwrap();
     assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("upstream_unreachable"), "{answer}");
 }
 
 #[tokio::test]
 async fn more_connections_than_there_are_places_wait_and_pass() {
     let server = server(Kind::Plain).await;
-    let mut setting = Setting::new(rule(server.port, ""));
-    setting.limits.connections = 4;
-    setting.limits.head_time = Duration::from_millis(50);
-    let scene = scene(setting).await;
+    let mut config = LabConfig::new(rule(server.port, ""));
+    config.limits.connections = 4;
+    config.limits.head_time = Duration::from_millis(50);
+    let lab = start_lab(config).await;
     // Idle ones hold every place until their time is over.
     let mut idle = Vec::new();
     for _ in 0..20 {
-        idle.push(TcpStream::connect(scene.proxy).await.unwrap());
+        idle.push(TcpStream::connect(lab.proxy).await.unwrap());
     }
     let authority = format!("api.test:{}", server.port);
-    let ask = scene.tunnel(&authority);
+    let ask = lab.tunnel(&authority);
     assert!(tokio::time::timeout(Duration::from_secs(30), ask).await.unwrap().is_ok());
     drop(idle);
 }
@@ -102,14 +102,14 @@ async fn more_connections_than_there_are_places_wait_and_pass() {
 #[tokio::test]
 async fn large_bodies_pass_in_both_directions() {
     let server = server(Kind::Plain).await;
-    let scene = scene(Setting::new(rule(server.port, READ))).await;
+    let lab = start_lab(LabConfig::new(rule(server.port, READ))).await;
     let body = "x".repeat(3 << 20);
     let head = format!(
         "POST http://api.test:{0}/ HTTP/1.1\r\nHost: api.test:{0}\r\nContent-Length: {1}\r\nConnection: close\r\n\r\n",
         server.port,
         body.len()
     );
-    let answer = scene.raw(&(head + &body)).await;
+    let answer = lab.raw(&(head + &body)).await;
     assert_eq!(answer.matches('x').count(), body.len());
-    assert_eq!(scene.decisions(1).await, [Allowed]);
+    assert_eq!(lab.decisions(1).await, [Allowed]);
 }

@@ -1,8 +1,8 @@
 //! HTTP/2 through the proxy: each stream decided by itself, on a connection that speaks what the server speaks.
 
-use super::scene::{Kind, Scene, Setting, Trust, rule, scene, server};
-use crate::credentials::{Credential, CredentialStore, Secret, Source};
-use crate::event::AttemptDecision::{Allowed, Denied, Failed};
+use super::lab::{Kind, Lab, LabConfig, Trust, rule, start_lab, server};
+use crate::credentials::{Credential, CredentialStore, Secret, CredentialSource};
+use crate::event::ConnectionDecision::{Allowed, Denied, Failed};
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
@@ -26,10 +26,10 @@ fn whole(text: &str) -> AnyBody {
 }
 
 /// A server of `api.test` that says what it got, and counts the bytes of bodies. It hangs on `/open/hang`.
-pub(super) async fn http2_server(setting: &Setting) -> (u16, Seen) {
+pub(super) async fn http2_server(config: &LabConfig) -> (u16, Seen) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let acceptor = setting.vendor.acceptor("api.test", false, &[b"h2", b"http/1.1"]);
+    let acceptor = config.vendor.acceptor("api.test", false, &[b"h2", b"http/1.1"]);
     let seen = Seen::default();
     let kept = Arc::clone(&seen);
     tokio::spawn(async move {
@@ -80,9 +80,9 @@ async fn tell(
 }
 
 /// An HTTP/2 connection to `api.test` through the proxy.
-pub(super) async fn connected(scene: &Scene, port: u16) -> SendRequest<AnyBody> {
-    let stream = scene.tunnel(&format!("api.test:{port}")).await.unwrap();
-    let stream = scene.tls_speaking(stream, Trust::Run, "api.test", &[b"h2"]).await.unwrap();
+pub(super) async fn connected(lab: &Lab, port: u16) -> SendRequest<AnyBody> {
+    let stream = lab.tunnel(&format!("api.test:{port}")).await.unwrap();
+    let stream = lab.tls_speaking(stream, Trust::Run, "api.test", &[b"h2"]).await.unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
     let builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
     let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.unwrap();
@@ -101,17 +101,17 @@ pub(super) async fn ask(sender: &mut SendRequest<AnyBody>, request: Request<AnyB
     (status, String::from_utf8_lossy(&body.to_bytes()).into_owned())
 }
 
-async fn enforced() -> (Scene, u16, Seen) {
-    let mut setting = Setting::new("");
-    let (port, seen) = http2_server(&setting).await;
-    setting.policy = rule(port, ENFORCED);
-    (scene(setting).await, port, seen)
+async fn enforced() -> (Lab, u16, Seen) {
+    let mut config = LabConfig::new("");
+    let (port, seen) = http2_server(&config).await;
+    config.policy = rule(port, ENFORCED);
+    (start_lab(config).await, port, seen)
 }
 
 #[tokio::test]
 async fn each_stream_is_decided_by_itself() {
-    let (scene, port, seen) = enforced().await;
-    let mut sender = connected(&scene, port).await;
+    let (lab, port, seen) = enforced().await;
+    let mut sender = connected(&lab, port).await;
     let base = format!("https://api.test:{port}");
     let (status, said) = ask(&mut sender, asked("GET", &format!("{base}/open/x/../a//b?q=1"), "")).await;
     assert_eq!((status, said.as_str()), (200, &*format!("GET {base}/open/a/b?q=1 []")));
@@ -121,16 +121,16 @@ async fn each_stream_is_decided_by_itself() {
     }
     let (status, said) = ask(&mut sender, asked("POST", &format!("{base}/open/a"), "body")).await;
     assert!(status == 200 && said.ends_with("[body]"), "{said}");
-    assert_eq!(scene.decisions(6).await, [Allowed, Denied, Denied, Denied, Denied, Allowed]);
+    assert_eq!(lab.decisions(6).await, [Allowed, Denied, Denied, Denied, Denied, Allowed]);
     assert_eq!(seen.lock().unwrap().len(), 2, "what was refused never arrived");
-    let last = scene.attempts().pop().unwrap();
+    let last = lab.connections().pop().unwrap();
     assert_eq!((last.status, last.bytes_out, last.path.as_deref()), (Some(200), 4, Some("/open/a")));
 }
 
 #[tokio::test]
 async fn authority_and_host_must_name_the_connection() {
-    let (scene, port, seen) = enforced().await;
-    let mut sender = connected(&scene, port).await;
+    let (lab, port, seen) = enforced().await;
+    let mut sender = connected(&lab, port).await;
     let elsewhere = asked("GET", &format!("https://other.test:{port}/open/a"), "");
     let another_port = asked("GET", "https://api.test:1/open/a", "");
     let unsafe_scheme = asked("GET", &format!("http://api.test:{port}/open/a"), "");
@@ -146,7 +146,7 @@ async fn authority_and_host_must_name_the_connection() {
         let (status, said) = ask(&mut sender, request).await;
         assert!(status == 400 && said.contains("malformed_request"), "{shown}: {status} {said}");
     }
-    assert_eq!(scene.decisions(count).await, vec![Denied; count]);
+    assert_eq!(lab.decisions(count).await, vec![Denied; count]);
     assert!(seen.lock().unwrap().is_empty());
 }
 
@@ -168,7 +168,7 @@ fn raw_request(fields: &[(&str, &str)]) -> Vec<u8> {
 
 #[tokio::test]
 async fn smuggled_fields_never_arrive() {
-    let (scene, port, seen) = enforced().await;
+    let (lab, port, seen) = enforced().await;
     let host = format!("api.test:{port}");
     let good = [(":method", "GET"), (":scheme", "https"), (":path", "/open/a"), (":authority", &*host)];
     let with = |more: &[(&'static str, &'static str)]| {
@@ -199,15 +199,15 @@ async fn smuggled_fields_never_arrive() {
         good[..3].to_vec(),
     ];
     for fields in requests {
-        let stream = scene.tunnel(&host).await.unwrap();
-        let mut stream = scene.tls_speaking(stream, Trust::Run, "api.test", &[b"h2"]).await.unwrap();
+        let stream = lab.tunnel(&host).await.unwrap();
+        let mut stream = lab.tls_speaking(stream, Trust::Run, "api.test", &[b"h2"]).await.unwrap();
         stream.write_all(&raw_request(&fields)).await.unwrap();
         drop(tokio::time::timeout(Duration::from_millis(300), stream.read_to_end(&mut Vec::new())).await);
         assert!(seen.lock().unwrap().is_empty(), "{fields:?}");
     }
     // The same writer, with nothing wrong.
-    let stream = scene.tunnel(&host).await.unwrap();
-    let mut stream = scene.tls_speaking(stream, Trust::Run, "api.test", &[b"h2"]).await.unwrap();
+    let stream = lab.tunnel(&host).await.unwrap();
+    let mut stream = lab.tls_speaking(stream, Trust::Run, "api.test", &[b"h2"]).await.unwrap();
     stream.write_all(&raw_request(&good)).await.unwrap();
     drop(tokio::time::timeout(Duration::from_secs(1), stream.read_to_end(&mut Vec::new())).await);
     assert_eq!(seen.lock().unwrap().len(), 1);
@@ -215,25 +215,25 @@ async fn smuggled_fields_never_arrive() {
 
 #[tokio::test]
 async fn the_client_is_offered_what_the_server_speaks() {
-    let mut setting = Setting::new("");
-    let (new, _) = http2_server(&setting).await;
-    let old = server(Kind::Tls(setting.vendor.clone())).await.port;
-    setting.policy = rule(new, ENFORCED).replace(&format!("port: {new}"), &format!("ports: [{new}, {old}]"));
-    let scene = scene(setting).await;
+    let mut config = LabConfig::new("");
+    let (new, _) = http2_server(&config).await;
+    let old = server(Kind::Tls(config.vendor.clone())).await.port;
+    config.policy = rule(new, ENFORCED).replace(&format!("port: {new}"), &format!("ports: [{new}, {old}]"));
+    let lab = start_lab(config).await;
     let both: &[&[u8]] = &[b"h2", b"http/1.1"];
     for (port, offered, chosen) in
         [(new, both, &b"h2"[..]), (old, both, b"http/1.1"), (new, &[b"http/1.1"], b"http/1.1")]
     {
-        let stream = scene.tunnel(&format!("api.test:{port}")).await.unwrap();
-        let stream = scene.tls_speaking(stream, Trust::Run, "api.test", offered).await.unwrap();
+        let stream = lab.tunnel(&format!("api.test:{port}")).await.unwrap();
+        let stream = lab.tls_speaking(stream, Trust::Run, "api.test", offered).await.unwrap();
         assert_eq!(stream.get_ref().1.alpn_protocol(), Some(chosen));
     }
 }
 
 #[tokio::test]
 async fn bodies_and_trailers_pass_while_other_streams_hang() {
-    let (scene, port, _) = enforced().await;
-    let mut sender = connected(&scene, port).await;
+    let (lab, port, _) = enforced().await;
+    let mut sender = connected(&lab, port).await;
     let base = format!("https://api.test:{port}");
     let hanging = tokio::spawn(sender.send_request(asked("GET", &format!("{base}/open/hang"), "")));
     let large = "x".repeat(3 << 20);
@@ -244,22 +244,22 @@ async fn bodies_and_trailers_pass_while_other_streams_hang() {
     // The one that hangs is answered by us after the idle time, and says so.
     let response = hanging.await.unwrap().unwrap();
     assert_eq!(response.status(), 502);
-    assert_eq!(scene.decisions(2).await, [Allowed, Failed]);
+    assert_eq!(lab.decisions(2).await, [Allowed, Failed]);
 }
 
 #[tokio::test]
 async fn credentials_are_put_in_and_never_leak_through_bodies() {
-    let mut setting = Setting::new("");
-    let (port, seen) = http2_server(&setting).await;
-    let source = Source::fixed(Secret::new("s3cret".to_owned()));
+    let mut config = LabConfig::new("");
+    let (port, seen) = http2_server(&config).await;
+    let source = CredentialSource::fixed(Secret::new("s3cret".to_owned()));
     let credential = Credential { provider: "p".into(), key: "TOKEN".into(), source, endpoints: Vec::new() };
     let store = CredentialStore::new(vec![credential]).unwrap();
     let placeholder = store.placeholders()[0].1.clone();
-    setting.credentials = Arc::new(store);
+    config.credentials = Arc::new(store);
     let keys = "        protocol: rest\n        enforcement: enforce\n        access: full\n        credential_binding: {provider: p}";
-    setting.policy = rule(port, keys);
-    let scene = scene(setting).await;
-    let mut sender = connected(&scene, port).await;
+    config.policy = rule(port, keys);
+    let lab = start_lab(config).await;
+    let mut sender = connected(&lab, port).await;
     let url = format!("https://api.test:{port}/a");
     let mut request = asked("POST", &url, "plain");
     request.headers_mut().insert("authorization", format!("Bearer {placeholder}").parse().unwrap());
@@ -267,19 +267,19 @@ async fn credentials_are_put_in_and_never_leak_through_bodies() {
     assert_eq!(seen.lock().unwrap()[0].1["authorization"], "Bearer s3cret");
     let (status, said) = ask(&mut sender, asked("POST", &url, &placeholder)).await;
     assert!(status == 403 && said.contains("credential_injection_failed"), "{status} {said}");
-    assert_eq!(scene.decisions(2).await, [Allowed, Denied]);
+    assert_eq!(lab.decisions(2).await, [Allowed, Denied]);
 }
 
 #[tokio::test]
 async fn a_flood_of_resets_ends_the_connection_and_no_other() {
-    let mut setting = Setting::new("");
-    let (port, _) = http2_server(&setting).await;
-    setting.policy = rule(port, ENFORCED);
-    setting.limits.idle = Duration::from_secs(60);
-    let scene = scene(setting).await;
+    let mut config = LabConfig::new("");
+    let (port, _) = http2_server(&config).await;
+    config.policy = rule(port, ENFORCED);
+    config.limits.idle = Duration::from_secs(60);
+    let lab = start_lab(config).await;
     let url = format!("https://api.test:{port}/open/hang");
-    let mut sender = connected(&scene, port).await;
-    let mut other = connected(&scene, port).await;
+    let mut sender = connected(&lab, port).await;
+    let mut other = connected(&lab, port).await;
     for _ in 0..5000 {
         let Ok(()) = sender.ready().await else { break };
         let sending = sender.send_request(asked("GET", &url, ""));
@@ -292,13 +292,13 @@ async fn a_flood_of_resets_ends_the_connection_and_no_other() {
     let told = |reason: &Option<String>| {
         reason.as_deref().is_some_and(|reason| reason.contains("resets its streams"))
     };
-    assert!(scene.attempts().iter().any(|attempt| told(&attempt.reason)));
+    assert!(lab.connections().iter().any(|connection| told(&connection.reason)));
 }
 
 #[tokio::test]
 async fn heads_are_bounded_and_idle_connections_end() {
-    let (scene, port, seen) = enforced().await;
-    let mut sender = connected(&scene, port).await;
+    let (lab, port, seen) = enforced().await;
+    let mut sender = connected(&lab, port).await;
     let mut request = asked("GET", &format!("https://api.test:{port}/open/a"), "");
     for number in 0..40 {
         let name: hyper::header::HeaderName = format!("x-{number}").parse().unwrap();
@@ -317,11 +317,11 @@ async fn heads_are_bounded_and_idle_connections_end() {
 
 #[tokio::test]
 async fn a_client_that_speaks_only_http2_reads_why_the_server_cannot_be_trusted() {
-    let mut setting = Setting::new("");
-    let server = server(Kind::Expired(setting.vendor.clone())).await;
-    setting.policy = rule(server.port, ENFORCED);
-    let scene = scene(setting).await;
-    let mut sender = connected(&scene, server.port).await;
+    let mut config = LabConfig::new("");
+    let server = server(Kind::Expired(config.vendor.clone())).await;
+    config.policy = rule(server.port, ENFORCED);
+    let lab = start_lab(config).await;
+    let mut sender = connected(&lab, server.port).await;
     let (status, said) =
         ask(&mut sender, asked("GET", &format!("https://api.test:{}/open/a", server.port), "")).await;
     assert!(status == 502 && said.contains("no trusted TLS connection"), "{status} {said}");
@@ -329,12 +329,12 @@ async fn a_client_that_speaks_only_http2_reads_why_the_server_cannot_be_trusted(
 
 #[tokio::test]
 async fn a_server_that_went_away_is_dialled_again() {
-    let mut setting = Setting::new("");
-    let (port, seen) = http2_server(&setting).await;
-    setting.policy = rule(port, ENFORCED);
-    setting.limits.idle = Duration::from_secs(20);
-    let scene = scene(setting).await;
-    let mut sender = connected(&scene, port).await;
+    let mut config = LabConfig::new("");
+    let (port, seen) = http2_server(&config).await;
+    config.policy = rule(port, ENFORCED);
+    config.limits.idle = Duration::from_secs(20);
+    let lab = start_lab(config).await;
+    let mut sender = connected(&lab, port).await;
     let url = format!("https://api.test:{port}/open/a");
     assert_eq!(ask(&mut sender, asked("GET", &url, "")).await.0, 200);
     assert_eq!(
@@ -343,5 +343,5 @@ async fn a_server_that_went_away_is_dialled_again() {
     );
     assert_eq!(ask(&mut sender, asked("GET", &url, "")).await.0, 200);
     assert_eq!(seen.lock().unwrap().len(), 3);
-    assert_eq!(scene.dialled().len(), 2);
+    assert_eq!(lab.dialled().len(), 2);
 }

@@ -1,17 +1,18 @@
 //! The proxy over real sockets: real TLS on both sides, the policy as people write it, and the caller found by the
 //! kernel's account of this very process.
 
-mod attacked;
+mod attack_methods;
 mod attacks;
 mod clients;
 mod credentials;
 mod faults;
 mod http2;
-mod lookout;
+mod leak_watcher;
 mod names;
 mod paths;
-mod scene;
+mod lab;
 mod storms;
 mod suite;
 mod tunnels;
+mod weak;
 mod websockets;

@@ -1,6 +1,6 @@
 //! Properties of what passes.
 
-use crate::http1::{RequestHead, Target};
+use crate::http1::{RequestHead, RequestTarget};
 use proptest::prelude::*;
 
 proptest! {
@@ -8,7 +8,7 @@ proptest! {
     #[test]
     fn a_target_has_one_path(text in "[ -~]{0,40}") {
         let head = format!("GET {text} HTTP/1.1\r\nHost: a\r\n\r\n");
-        if let Ok(RequestHead { target: Target::Origin { path, query }, .. }) = RequestHead::parse(head.as_bytes()) {
+        if let Ok(RequestHead { target: RequestTarget::Origin { path, query }, .. }) = RequestHead::parse(head.as_bytes()) {
             let whole = query.map_or(path.clone(), |query| format!("{path}?{query}"));
             prop_assert_eq!(whole, text);
             prop_assert!(path.starts_with('/') && !path.contains(['?', '#', ' ']));

@@ -2,7 +2,7 @@
 //! and once without the layer that stops it (it must work, or what the layer is for was not shown). As root both halves
 //! are run, the second in a copy of this program under another uid.
 
-use super::attacked as works;
+use super::attack_methods as methods;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -39,22 +39,22 @@ pub(super) type Attacking = Pin<Box<dyn Future<Output = Outcome>>>;
 type Attack = (u32, &'static str, fn(Layer) -> Attacking);
 
 const ALL: &[Attack] = &[
-    (38, "odd spellings of hosts", |layer| Box::pin(works::odd_hosts(layer))),
-    (39, "plain requests unread", |layer| Box::pin(works::plain_requests(layer))),
-    (40, "tunnel to another host", |layer| Box::pin(works::another_host(layer))),
-    (41, "lookup before the decision", |layer| Box::pin(works::early_lookup(layer))),
-    (42, "another answer at the dial", |layer| Box::pin(works::rebinding(layer))),
-    (43, "private in disguise", |layer| Box::pin(works::disguised_addresses(layer))),
-    (44, "redirect to elsewhere", |layer| Box::pin(works::redirect(layer))),
-    (45, "two readings of a head", |layer| Box::pin(works::smuggling(layer))),
-    (46, "spellings of a path", |layer| Box::pin(works::path_spellings(layer))),
-    (47, "another host inside", |layer| Box::pin(works::another_host_inside(layer))),
-    (48, "second request unread", |layer| Box::pin(works::second_request(layer))),
-    (49, "a program's own name", |layer| Box::pin(works::own_name(layer))),
-    (50, "credential to elsewhere", |layer| Box::pin(works::credential_elsewhere(layer))),
-    (53, "allowed host as relay", |layer| Box::pin(works::allowed_relay(layer))),
-    (54, "the authority's key", |layer| Box::pin(works::authority_key(layer))),
-    (55, "slow heads", |layer| Box::pin(works::slow_heads(layer))),
+    (38, "odd spellings of hosts", |layer| Box::pin(methods::odd_hosts(layer))),
+    (39, "plain requests unread", |layer| Box::pin(methods::plain_requests(layer))),
+    (40, "tunnel to another host", |layer| Box::pin(methods::another_host(layer))),
+    (41, "lookup before the decision", |layer| Box::pin(methods::early_lookup(layer))),
+    (42, "another answer at the dial", |layer| Box::pin(methods::rebinding(layer))),
+    (43, "private in disguise", |layer| Box::pin(methods::disguised_addresses(layer))),
+    (44, "redirect to elsewhere", |layer| Box::pin(methods::redirect(layer))),
+    (45, "two readings of a head", |layer| Box::pin(methods::smuggling(layer))),
+    (46, "spellings of a path", |layer| Box::pin(methods::path_spellings(layer))),
+    (47, "another host inside", |layer| Box::pin(methods::another_host_inside(layer))),
+    (48, "second request unread", |layer| Box::pin(methods::second_request(layer))),
+    (49, "a program's own name", |layer| Box::pin(methods::own_name(layer))),
+    (50, "credential to elsewhere", |layer| Box::pin(methods::credential_elsewhere(layer))),
+    (53, "allowed host as relay", |layer| Box::pin(methods::allowed_relay(layer))),
+    (54, "the authority's key", |layer| Box::pin(methods::authority_key(layer))),
+    (55, "slow heads", |layer| Box::pin(methods::slow_heads(layer))),
 ];
 
 struct Cell {

@@ -1,9 +1,9 @@
 //! Websockets through the proxy: opened where the policy says so, and read frame by frame from then on.
 
-use super::scene::{Scene, Setting, Trust, read_head, rule, scene};
-use crate::credentials::{Credential, CredentialStore, Secret, Source};
-use crate::event::AttemptDecision::{Allowed, Audited, Denied};
-use crate::proxy::Lookout;
+use super::lab::{Lab, LabConfig, Trust, read_head, rule, start_lab};
+use crate::credentials::{Credential, CredentialStore, Secret, CredentialSource};
+use crate::event::ConnectionDecision::{Allowed, Audited, Denied};
+use crate::proxy::LeakWatcher;
 use crate::websocket::{FrameHead, Opcode, apply_mask};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -20,10 +20,10 @@ const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 const MASK: [u8; 4] = [7, 99, 250, 1];
 
 /// A server of `api.test` that agrees to websockets, keeps what it gets and sends every message back.
-async fn echoing(setting: &Setting, agreement: &'static str) -> (u16, Frames) {
+async fn echoing(config: &LabConfig, agreement: &'static str) -> (u16, Frames) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let acceptor = setting.vendor.acceptor("api.test", false, &[b"http/1.1"]);
+    let acceptor = config.vendor.acceptor("api.test", false, &[b"http/1.1"]);
     let frames = Frames::default();
     let kept = Arc::clone(&frames);
     tokio::spawn(async move {
@@ -108,9 +108,9 @@ fn agreement() -> &'static str {
     "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 }
 
-pub(super) async fn opened(scene: &Scene, port: u16) -> Result<Socket, String> {
-    let stream = scene.tunnel(&format!("api.test:{port}")).await.unwrap();
-    let mut socket = scene.tls(stream, Trust::Run, "api.test").await.unwrap();
+pub(super) async fn opened(lab: &Lab, port: u16) -> Result<Socket, String> {
+    let stream = lab.tunnel(&format!("api.test:{port}")).await.unwrap();
+    let mut socket = lab.tls(stream, Trust::Run, "api.test").await.unwrap();
     let head = format!(
         "GET /chat HTTP/1.1\r\nHost: api.test:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: {KEY}\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Extensions: permessage-deflate\r\n\r\n"
@@ -121,29 +121,29 @@ pub(super) async fn opened(scene: &Scene, port: u16) -> Result<Socket, String> {
 }
 
 /// A server under these keys of the endpoint, with somebody who looks at what leaves.
-pub(super) async fn under_with(keys: &str, lookout: Lookout) -> (Scene, u16, Frames) {
-    let mut setting = Setting::new("");
-    let (port, frames) = echoing(&setting, agreement()).await;
-    setting.policy = rule(port, &format!("        enforcement: enforce\n{keys}"));
-    setting.lookout = Some(lookout);
-    (scene(setting).await, port, frames)
+pub(super) async fn under_with(keys: &str, leak_watcher: LeakWatcher) -> (Lab, u16, Frames) {
+    let mut config = LabConfig::new("");
+    let (port, frames) = echoing(&config, agreement()).await;
+    config.policy = rule(port, &format!("        enforcement: enforce\n{keys}"));
+    config.leak_watcher = Some(leak_watcher);
+    (start_lab(config).await, port, frames)
 }
 
 /// A websocket under these keys of the endpoint.
-async fn under(keys: &str) -> (Scene, Socket, Frames) {
-    let mut setting = Setting::new("");
-    let (port, frames) = echoing(&setting, agreement()).await;
-    setting.policy = rule(port, &format!("        enforcement: enforce\n{keys}"));
-    let scene = scene(setting).await;
-    let socket = opened(&scene, port).await.unwrap();
-    (scene, socket, frames)
+async fn under(keys: &str) -> (Lab, Socket, Frames) {
+    let mut config = LabConfig::new("");
+    let (port, frames) = echoing(&config, agreement()).await;
+    config.policy = rule(port, &format!("        enforcement: enforce\n{keys}"));
+    let lab = start_lab(config).await;
+    let socket = opened(&lab, port).await.unwrap();
+    (lab, socket, frames)
 }
 
 const FULL: &str = "        protocol: websocket\n        access: full";
 
 #[tokio::test]
 async fn messages_pass_in_both_directions_until_a_goodbye() {
-    let (scene, mut socket, frames) = under(FULL).await;
+    let (lab, mut socket, frames) = under(FULL).await;
     text(&mut socket, "hello").await;
     say(&mut socket, Opcode::Text, false, b"in ").await;
     say(&mut socket, Opcode::Ping, true, b"ping").await;
@@ -168,35 +168,35 @@ async fn messages_pass_in_both_directions_until_a_goodbye() {
         ]
     );
     assert!(frames.lock().unwrap().iter().all(|(head, _)| head.mask.is_some_and(|mask| mask != MASK)));
-    assert_eq!(scene.decisions(1).await, [Allowed]);
-    let attempt = &scene.attempts()[0];
-    assert_eq!((attempt.status, attempt.reason.as_ref()), (Some(101), None), "{attempt:?}");
-    assert!(attempt.bytes_out > 300_000 && attempt.bytes_in > 300_000, "{attempt:?}");
+    assert_eq!(lab.decisions(1).await, [Allowed]);
+    let connection = &lab.connections()[0];
+    assert_eq!((connection.status, connection.reason.as_ref()), (Some(101), None), "{connection:?}");
+    assert!(connection.bytes_out > 300_000 && connection.bytes_in > 300_000, "{connection:?}");
 }
 
 #[tokio::test]
 async fn text_needs_a_rule_of_its_own() {
-    let (scene, mut socket, frames) = under("        protocol: websocket\n        access: read-only").await;
+    let (lab, mut socket, frames) = under("        protocol: websocket\n        access: read-only").await;
     say(&mut socket, Opcode::Binary, true, b"not read").await;
     text(&mut socket, "hello").await;
     let (code, reason) = goodbye(&mut socket).await;
     assert_eq!(code, 1008);
     assert!(reason.contains("WEBSOCKET_TEXT"), "{reason}");
-    assert_eq!(scene.decisions(2).await, [Denied, Allowed]);
-    assert_eq!(scene.attempts()[0].method.as_deref(), Some("WEBSOCKET_TEXT"));
+    assert_eq!(lab.decisions(2).await, [Denied, Allowed]);
+    assert_eq!(lab.connections()[0].method.as_deref(), Some("WEBSOCKET_TEXT"));
     assert!(frames.lock().unwrap().iter().all(|(head, _)| head.opcode != Opcode::Text));
 
     let audited = "        protocol: websocket\n        access: read-only".to_owned();
-    let mut setting = Setting::new("");
-    let (port, _) = echoing(&setting, agreement()).await;
-    setting.policy = rule(port, &audited);
-    let scene = super::scene::scene(setting).await;
-    let mut socket = opened(&scene, port).await.unwrap();
+    let mut config = LabConfig::new("");
+    let (port, _) = echoing(&config, agreement()).await;
+    config.policy = rule(port, &audited);
+    let lab = start_lab(config).await;
+    let mut socket = opened(&lab, port).await.unwrap();
     text(&mut socket, "one").await;
     text(&mut socket, "two").await;
     assert_eq!(read_frame(&mut socket).await.unwrap().1, b"one");
     assert_eq!(read_frame(&mut socket).await.unwrap().1, b"two");
-    assert_eq!(scene.decisions(1).await, [Audited]);
+    assert_eq!(lab.decisions(1).await, [Audited]);
 }
 
 #[tokio::test]
@@ -209,11 +209,11 @@ async fn what_is_no_frame_does_not_pass() {
         (b"\x89\xfe\x00\x80\0\0\0\0".to_vec(), 1002),
         (b"\x82\xff\x00\x00\x00\x01\x00\x00\x00\x00\0\0\0\0".to_vec(), 1009),
     ] {
-        let (scene, mut socket, frames) = under(FULL).await;
+        let (lab, mut socket, frames) = under(FULL).await;
         socket.write_all(&bytes).await.unwrap();
         assert_eq!(goodbye(&mut socket).await.0, code, "{bytes:?}");
         assert!(frames.lock().unwrap().is_empty());
-        assert_eq!(scene.decisions(2).await, [Denied, Allowed]);
+        assert_eq!(lab.decisions(2).await, [Denied, Allowed]);
     }
 }
 
@@ -224,29 +224,29 @@ async fn a_server_that_did_not_agree_gets_no_stream() {
         "X: 1",
         "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\nSec-WebSocket-Extensions: permessage-deflate",
     ] {
-        let mut setting = Setting::new("");
-        let (port, _) = echoing(&setting, agreement).await;
-        setting.policy = rule(port, &format!("        enforcement: enforce\n{FULL}"));
-        let scene = scene(setting).await;
-        let answer = opened(&scene, port).await.err().unwrap();
+        let mut config = LabConfig::new("");
+        let (port, _) = echoing(&config, agreement).await;
+        config.policy = rule(port, &format!("        enforcement: enforce\n{FULL}"));
+        let lab = start_lab(config).await;
+        let answer = opened(&lab, port).await.err().unwrap();
         assert!(answer.starts_with("HTTP/1.1 502 "), "{agreement}: {answer}");
     }
     assert_eq!(STANDARD.decode(ACCEPT).unwrap().len(), 20);
 }
 
-async fn with_credential(keys: &str) -> (Scene, Socket, Frames, String) {
-    let mut setting = Setting::new("");
-    let (port, frames) = echoing(&setting, agreement()).await;
-    let source = Source::fixed(Secret::new("s3\"cret".to_owned()));
+async fn with_credential(keys: &str) -> (Lab, Socket, Frames, String) {
+    let mut config = LabConfig::new("");
+    let (port, frames) = echoing(&config, agreement()).await;
+    let source = CredentialSource::fixed(Secret::new("s3\"cret".to_owned()));
     let credential = Credential { provider: "p".into(), key: "TOKEN".into(), source, endpoints: Vec::new() };
     let store = CredentialStore::new(vec![credential]).unwrap();
     let placeholder = store.placeholders()[0].1.clone();
-    setting.credentials = Arc::new(store);
+    config.credentials = Arc::new(store);
     let binding = "        enforcement: enforce\n        credential_binding: {provider: p}\n";
-    setting.policy = rule(port, &format!("{binding}{keys}"));
-    let scene = scene(setting).await;
-    let socket = opened(&scene, port).await.unwrap();
-    (scene, socket, frames, placeholder)
+    config.policy = rule(port, &format!("{binding}{keys}"));
+    let lab = start_lab(config).await;
+    let socket = opened(&lab, port).await.unwrap();
+    (lab, socket, frames, placeholder)
 }
 
 #[tokio::test]
@@ -270,11 +270,11 @@ async fn credentials_are_put_into_text_where_the_endpoint_says_so() {
 #[tokio::test]
 async fn placeholders_that_are_not_replaced_end_the_websocket() {
     for opcode in [Opcode::Text, Opcode::Binary] {
-        let (scene, mut socket, frames, placeholder) = with_credential(FULL).await;
+        let (lab, mut socket, frames, placeholder) = with_credential(FULL).await;
         say(&mut socket, opcode, true, format!("my {placeholder}").as_bytes()).await;
         let (code, reason) = goodbye(&mut socket).await;
         assert!(code == 1008 && reason.contains("placeholder"), "{code} {reason}");
-        assert_eq!(scene.decisions(2).await, [Denied, Allowed]);
+        assert_eq!(lab.decisions(2).await, [Denied, Allowed]);
         assert!(frames.lock().unwrap().is_empty());
     }
 }

@@ -1,11 +1,11 @@
 //! Somebody looks at what leaves: every part of every kind of message is shown to it, in whatever portions it comes, and
-//! what it stops does not pass. What goes to the model gateway is not shown.
+//! what it stops does not pass. What goes to the model's door is not shown.
 
 use super::http2::{ask, asked, connected, http2_server};
-use super::scene::{Kind, Scene, Server, Setting, rule, scene, server, talk};
+use super::lab::{Kind, Lab, Server, LabConfig, rule, start_lab, server, talk};
 use super::websockets::{goodbye, opened, say, under_with};
-use crate::event::AttemptDecision::Denied;
-use crate::proxy::Lookout;
+use crate::event::ConnectionDecision::Denied;
+use crate::proxy::LeakWatcher;
 use crate::websocket::Opcode;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,10 +15,10 @@ const WORD: &str = "word-of-the-run";
 const READ: &str = "        protocol: rest\n        access: full\n        enforcement: enforce";
 
 /// Stops what holds the word, and keeps where it was seen.
-fn looking() -> (Lookout, Arc<Mutex<Vec<String>>>) {
+fn looking() -> (LeakWatcher, Arc<Mutex<Vec<String>>>) {
     let seen = Arc::<Mutex<Vec<String>>>::default();
     let kept = Arc::clone(&seen);
-    let lookout: Lookout = Arc::new(move |place| {
+    let leak_watcher: LeakWatcher = Arc::new(move |place| {
         let (kept, place, mut text) = (Arc::clone(&kept), place.to_owned(), Vec::new());
         Box::new(move |portion| {
             text.extend_from_slice(portion);
@@ -29,22 +29,22 @@ fn looking() -> (Lookout, Arc<Mutex<Vec<String>>>) {
             })
         })
     });
-    (lookout, seen)
+    (leak_watcher, seen)
 }
 
-async fn looked_at(keys: &str, secure: bool) -> (Scene, Server, Arc<Mutex<Vec<String>>>) {
-    let mut setting = Setting::new("");
-    let kind = if secure { Kind::Tls(setting.vendor.clone()) } else { Kind::Plain };
+async fn looked_at(keys: &str, secure: bool) -> (Lab, Server, Arc<Mutex<Vec<String>>>) {
+    let mut config = LabConfig::new("");
+    let kind = if secure { Kind::Tls(config.vendor.clone()) } else { Kind::Plain };
     let server = server(kind).await;
-    let (lookout, seen) = looking();
-    setting.policy = rule(server.port, keys);
-    setting.lookout = Some(lookout);
-    (scene(setting).await, server, seen)
+    let (leak_watcher, seen) = looking();
+    config.policy = rule(server.port, keys);
+    config.leak_watcher = Some(leak_watcher);
+    (start_lab(config).await, server, seen)
 }
 
 #[tokio::test]
 async fn every_part_of_a_request_is_shown() {
-    let (scene, server, seen) = looked_at(READ, true).await;
+    let (lab, server, seen) = looked_at(READ, true).await;
     let port = server.port;
     let head = |line: &str, field: &str| {
         format!("{line} HTTP/1.1\r\nHost: api.test:{port}\r\nConnection: close\r\n{field}\r\n")
@@ -63,13 +63,13 @@ async fn every_part_of_a_request_is_shown() {
         ),
     ];
     for (number, text) in cases.iter().enumerate() {
-        let answer = talk(scene.inspected(port).await, text).await;
+        let answer = talk(lab.inspected(port).await, text).await;
         assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("guard_denied"), "{text}: {answer}");
         assert_eq!(seen.lock().unwrap().len(), number + 1, "{text}");
     }
-    assert_eq!(scene.decisions(cases.len()).await, vec![Denied; cases.len()]);
+    assert_eq!(lab.decisions(cases.len()).await, vec![Denied; cases.len()]);
     assert!(server.heads.lock().unwrap().iter().all(|head| !head.contains(WORD)), "no head arrived");
-    let fine = talk(scene.inspected(port).await, &head("GET /a", "")).await;
+    let fine = talk(lab.inspected(port).await, &head("GET /a", "")).await;
     assert!(fine.starts_with("HTTP/1.1 200 "), "{fine}");
     assert_eq!(seen.lock().unwrap()[0], format!("api.test:{port}"));
 }
@@ -85,8 +85,8 @@ async fn in_segments(stream: &mut (impl AsyncWrite + Unpin), text: &str) {
 
 #[tokio::test]
 async fn segments_do_not_matter() {
-    let (scene, server, seen) = looked_at(READ, true).await;
-    let mut stream = scene.inspected(server.port).await;
+    let (lab, server, seen) = looked_at(READ, true).await;
+    let mut stream = lab.inspected(server.port).await;
     let head = format!(
         "POST /a HTTP/1.1\r\nHost: api.test:{}\r\nContent-Length: {}\r\n\r\n",
         server.port,
@@ -103,38 +103,38 @@ async fn segments_do_not_matter() {
 #[tokio::test]
 async fn plain_requests_and_tunnels_that_can_be_read_are_shown() {
     // No rule reads requests here.
-    let (scene, server, seen) = looked_at("", false).await;
+    let (lab, server, seen) = looked_at("", false).await;
     let port = server.port;
     let forwarded = format!("GET http://api.test:{port}/{WORD} HTTP/1.1\r\nHost: api.test:{port}\r\n\r\n");
-    assert!(scene.raw(&forwarded).await.contains("guard_denied"));
+    assert!(lab.raw(&forwarded).await.contains("guard_denied"));
     assert_eq!(seen.lock().unwrap().len(), 1);
-    let mut tunnel = scene.tunnel(&format!("api.test:{port}")).await.unwrap();
+    let mut tunnel = lab.tunnel(&format!("api.test:{port}")).await.unwrap();
     in_segments(&mut tunnel, &format!("GET /{WORD} HTTP/1.1\r\n\r\n")).await;
     let mut answer = Vec::new();
     drop(tunnel.read_to_end(&mut answer).await);
     assert!(answer.is_empty());
-    assert_eq!(scene.decisions(2).await, [Denied, Denied]);
+    assert_eq!(lab.decisions(2).await, [Denied, Denied]);
     assert_eq!(seen.lock().unwrap().len(), 2);
     assert!(server.heads.lock().unwrap().iter().all(|head| !head.contains(WORD)));
 }
 
 #[tokio::test]
 async fn names_of_hosts_are_shown_before_they_are_looked_up() {
-    let (scene, _, seen) = looked_at("", false).await;
-    let answer = scene.tunnel(&format!("{WORD}.wild.test:443")).await.err().unwrap();
+    let (lab, _, seen) = looked_at("", false).await;
+    let answer = lab.tunnel(&format!("{WORD}.wild.test:443")).await.err().unwrap();
     assert!(answer.contains("guard_denied"), "{answer}");
     assert_eq!(*seen.lock().unwrap(), [format!("{WORD}.wild.test:443")]);
-    assert!(scene.dialled().is_empty());
+    assert!(lab.dialled().is_empty());
 }
 
 #[tokio::test]
 async fn streams_of_http2_are_shown() {
-    let mut setting = Setting::new("");
-    let (port, arrived) = http2_server(&setting).await;
-    let (lookout, seen) = looking();
-    setting.policy = rule(port, READ);
-    setting.lookout = Some(lookout);
-    let scene = scene(setting).await;
+    let mut config = LabConfig::new("");
+    let (port, arrived) = http2_server(&config).await;
+    let (leak_watcher, seen) = looking();
+    config.policy = rule(port, READ);
+    config.leak_watcher = Some(leak_watcher);
+    let lab = start_lab(config).await;
     let base = format!("https://api.test:{port}");
     let mut with_field = asked("GET", &format!("{base}/a"), "");
     with_field.headers_mut().insert("x-any", WORD.parse().unwrap());
@@ -144,7 +144,7 @@ async fn streams_of_http2_are_shown() {
         with_field,
         asked("POST", &format!("{base}/a"), WORD),
     ];
-    let mut sender = connected(&scene, port).await;
+    let mut sender = connected(&lab, port).await;
     for (number, request) in cases.into_iter().enumerate() {
         let shown = format!("{request:?}");
         let (status, said) = ask(&mut sender, request).await;
@@ -159,9 +159,9 @@ async fn streams_of_http2_are_shown() {
 #[tokio::test]
 async fn messages_of_websockets_are_shown() {
     let frames = |pieces: &'static [(Opcode, bool, &'static [u8])]| async move {
-        let (lookout, seen) = looking();
-        let (scene, port, _) = under_with("        protocol: websocket\n        access: full", lookout).await;
-        let mut socket = opened(&scene, port).await.unwrap();
+        let (leak_watcher, seen) = looking();
+        let (lab, port, _) = under_with("        protocol: websocket\n        access: full", leak_watcher).await;
+        let mut socket = opened(&lab, port).await.unwrap();
         for (opcode, last, payload) in pieces {
             say(&mut socket, *opcode, *last, payload).await;
         }
@@ -181,8 +181,8 @@ async fn messages_of_websockets_are_shown() {
 }
 
 #[tokio::test]
-async fn what_goes_to_the_gateway_is_not_shown() {
-    let (scene, _, seen) = looked_at("", false).await;
+async fn what_goes_to_the_door_is_not_shown() {
+    let (lab, _, seen) = looked_at("", false).await;
     let body = format!(r#"{{"model":"m","max_tokens":9,"messages":[{{"role":"user","content":"{WORD}"}}]}}"#);
     let request = |target: &str| {
         format!(
@@ -191,12 +191,12 @@ async fn what_goes_to_the_gateway_is_not_shown() {
             body.len()
         )
     };
-    let answer = scene.raw(&request("http://model.fullsend.internal/v1/messages")).await;
+    let answer = lab.raw(&request("http://model.fullsend.internal/v1/messages")).await;
     assert!(answer.contains("hello from the gateway"), "{answer}");
-    let tunnel = scene.tunnel("model.fullsend.internal:80").await.unwrap();
+    let tunnel = lab.tunnel("model.fullsend.internal:80").await.unwrap();
     assert!(talk(tunnel, &request("/v1/messages")).await.contains("hello from the gateway"));
-    // The same name on another port is not the gateway.
-    let other = scene.raw(&request("http://model.fullsend.internal:81/v1/messages")).await;
+    // The same name on another port is not the door.
+    let other = lab.raw(&request("http://model.fullsend.internal:81/v1/messages")).await;
     assert!(other.contains("guard_denied"), "{other}");
     assert_eq!(*seen.lock().unwrap(), ["model.fullsend.internal:81"]);
 }

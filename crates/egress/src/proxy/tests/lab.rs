@@ -1,15 +1,15 @@
 //! A proxy, servers behind it and clients before it.
 
 use crate::credentials::CredentialStore;
-use crate::dial::testing::Authority as Vendor;
-use crate::dial::{Detour, Dialer};
-use crate::event::{AttemptDecision, AttemptEvent, EgressEvent, OnEvent};
-use crate::identity::Identifier;
-use crate::names::{Directory, NamePlan, PlannedSocket, Purpose};
-use crate::proxy::defence::Defence;
-use crate::proxy::{BoxStream, Lookout, Proxy, ProxyConfig, ProxyLimits, ServedSocket, Serving, start};
+use crate::dial::testing::TestAuthority;
+use crate::dial::Dialer;
+use crate::event::{ConnectionDecision, ConnectionEvent, EgressEvent, OnEvent};
+use crate::identity::{Identifier, Identify};
+use crate::names::{NameDirectory, NamePlan, PlannedSocket, SocketPurpose};
+use crate::proxy::defences::{AllDefences, Defences};
+use crate::proxy::{BoxStream, LeakWatcher, Proxy, ProxyConfig, ProxyLimits, ServedSocket, RunningProxy, start};
 use crate::resolver::{FixedResolver, Resolve};
-use crate::tls::Authority;
+use crate::tls::RunAuthority;
 use rustls::pki_types::ServerName;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::{Arc, Mutex};
@@ -18,37 +18,38 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// An address that every policy may reach; the detour leads it to the loopback.
+/// An address that every policy may reach; the dialer's route leads it to the loopback.
 pub(super) const PUBLIC: &str = "93.184.216.34";
 
-pub(super) struct Scene {
+pub(super) struct Lab {
     pub(super) proxy: SocketAddr,
     pub(super) resolver: SocketAddr,
     pub(super) direct: SocketAddr,
-    pub(super) authority: Arc<Authority>,
-    pub(super) vendor: Arc<Vendor>,
-    pub(super) dialer: Arc<Dialer>,
+    pub(super) authority: Arc<RunAuthority>,
+    pub(super) vendor: Arc<TestAuthority>,
+    pub(super) dialled: Arc<Mutex<Vec<IpAddr>>>,
     pub(super) events: Arc<Mutex<Vec<EgressEvent>>>,
-    pub(super) serving: Option<Serving>,
+    pub(super) serving: Option<RunningProxy>,
 }
 
-pub(super) struct Setting {
+pub(super) struct LabConfig {
     pub(super) policy: String,
     pub(super) names: Vec<(&'static str, Vec<IpAddr>)>,
     pub(super) limits: ProxyLimits,
     /// The name that the direct listener stands for, and its port.
     pub(super) direct: (&'static str, u16),
-    pub(super) vendor: Arc<Vendor>,
+    pub(super) vendor: Arc<TestAuthority>,
     pub(super) credentials: Arc<CredentialStore>,
     /// Instead of `names`.
     pub(super) resolver: Option<Arc<dyn Resolve>>,
-    pub(super) lookout: Option<Lookout>,
-    pub(super) without: Vec<Defence>,
-    /// A path at which the proxy's own code panics.
-    pub(super) panics_at: Option<&'static str>,
+    pub(super) leak_watcher: Option<LeakWatcher>,
+    pub(super) defences: Arc<dyn Defences>,
+    pub(super) identifier: Arc<dyn Identify>,
+    /// The address to dial instead of the checked one.
+    pub(super) dials: Option<Arc<dyn Fn() -> IpAddr + Send + Sync>>,
 }
 
-impl Setting {
+impl LabConfig {
     pub(super) fn new(policy: impl Into<String>) -> Self {
         let public = vec![PUBLIC.parse().unwrap()];
         Self {
@@ -64,12 +65,13 @@ impl Setting {
                 ..ProxyLimits::default()
             },
             direct: ("api.test", 0),
-            vendor: Arc::new(Vendor::new()),
+            vendor: Arc::new(TestAuthority::new()),
             credentials: Arc::default(),
             resolver: None,
-            lookout: None,
-            without: Vec::new(),
-            panics_at: None,
+            leak_watcher: None,
+            defences: Arc::new(AllDefences),
+            identifier: identifier(),
+            dials: None,
         }
     }
 }
@@ -95,58 +97,74 @@ pub(super) fn endpoints(text: &str) -> Vec<policy::model::Endpoint> {
     parsed(text).networks.into_iter().flat_map(|network| network.endpoints).collect()
 }
 
-pub(super) async fn scene(setting: Setting) -> Scene {
-    let Setting { policy, names, limits, direct, vendor, credentials, resolver, lookout, without, panics_at } =
-        setting;
+pub(super) async fn start_lab(config: LabConfig) -> Lab {
+    let LabConfig {
+        policy,
+        names,
+        limits,
+        direct,
+        vendor,
+        credentials,
+        resolver,
+        leak_watcher,
+        defences,
+        identifier,
+        dials,
+    } = config;
     let events = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&events);
     let on_event: OnEvent = Arc::new(move |event| seen.lock().unwrap().push(event));
     let resolver = resolver.unwrap_or_else(|| Arc::new(FixedResolver::new(names)));
     let mut dialer = Dialer::new(resolver, vendor.roots());
     dialer.step_time = Duration::from_millis(500);
-    dialer.detour = Some(Detour { to: Ipv4Addr::LOCALHOST.into(), dialled: Mutex::default() });
-    let dialer = Arc::new(dialer);
+    let dialled = Arc::<Mutex<Vec<IpAddr>>>::default();
+    let dialled_by_proxy = Arc::clone(&dialled);
+    dialer.route = Arc::new(move |checked| {
+        dialled_by_proxy.lock().unwrap().push(dials.as_ref().map_or(checked, |dials| dials()));
+        Ipv4Addr::LOCALHOST.into()
+    });
     let direct_listener = bind_direct(direct.1);
     let direct_address = direct_listener.local_addr().unwrap();
     let IpAddr::V4(stands_for) = direct_address.ip() else { panic!("IPv4") };
     let plan = NamePlan::with_names(&[(direct.0, stands_for)], &[Ipv4Addr::new(127, 0, 9, 1)]);
     let policy = policy::Compiled::new(&parsed(&policy));
-    let directory = Arc::new(Directory::new(&plan, policy.clone()));
-    let authority = Arc::new(Authority::new().unwrap());
+    let directory = Arc::new(NameDirectory::new(&plan, policy.clone()));
+    let authority = Arc::new(RunAuthority::new().unwrap());
     let config = ProxyConfig {
         policy: Arc::new(policy),
         directory,
-        dialer: Arc::clone(&dialer),
-        identifier: identifier(),
+        dialer: Arc::new(dialer),
+        identifier,
         authority: Arc::clone(&authority),
         credentials,
         gateway: Some(Arc::new(|stream| Box::pin(answer_as_gateway(stream)))),
-        lookout,
+        leak_watcher,
         locate: Arc::new(|cause| format!("rule {}", cause.rule)),
         on_event,
         limits,
     };
-    let proxy = Arc::new(Proxy::weakened(config, without, panics_at));
+    let proxy = Arc::new(Proxy { config, defences });
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let resolver = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let (proxy_address, resolver_address) = (listener.local_addr().unwrap(), resolver.local_addr().unwrap());
+    let proxy_address = listener.local_addr().unwrap();
+    let resolver_address = resolver.local_addr().unwrap();
     let planned = |purpose, address| PlannedSocket { purpose, address };
     let serving = start(
         &proxy,
         vec![
-            (planned(Purpose::Proxy, proxy_address), ServedSocket::Tcp(listener)),
-            (planned(Purpose::Direct, direct_address), ServedSocket::Tcp(direct_listener)),
-            (planned(Purpose::ResolverUdp, resolver_address), ServedSocket::Udp(resolver)),
+            (planned(SocketPurpose::Proxy, proxy_address), ServedSocket::Tcp(listener)),
+            (planned(SocketPurpose::Direct, direct_address), ServedSocket::Tcp(direct_listener)),
+            (planned(SocketPurpose::ResolverUdp, resolver_address), ServedSocket::Udp(resolver)),
         ],
     )
     .unwrap();
-    Scene {
+    Lab {
         proxy: proxy_address,
         resolver: resolver_address,
         direct: direct_address,
         authority,
         vendor,
-        dialer,
+        dialled,
         events,
         serving: Some(serving),
     }
@@ -156,15 +174,15 @@ pub(super) async fn scene(setting: Setting) -> Scene {
 async fn answer_as_gateway(mut stream: BoxStream) {
     while !read_head(&mut stream).await.is_empty() {
         let text = "hello from the gateway";
-        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len());
-        if stream.write_all(answer.as_bytes()).await.is_err() {
+        let response = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len());
+        if stream.write_all(response.as_bytes()).await.is_err() {
             return;
         }
     }
 }
 
 /// One for all tests: hashing this program takes longer than most of them.
-fn identifier() -> Arc<Identifier> {
+pub(super) fn identifier() -> Arc<Identifier> {
     static SHARED: std::sync::OnceLock<Arc<Identifier>> = std::sync::OnceLock::new();
     Arc::clone(SHARED.get_or_init(|| Arc::new(Identifier::new(std::process::id()))))
 }
@@ -176,7 +194,7 @@ fn bind_direct(port: u16) -> TcpListener {
     TcpListener::bind((Ipv4Addr::new(127, 0, 7, last), port)).unwrap()
 }
 
-impl Scene {
+impl Lab {
     pub(super) async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.proxy).await.unwrap()
     }
@@ -216,7 +234,7 @@ impl Scene {
         protocols: &[&[u8]],
     ) -> std::io::Result<TlsStream<TcpStream>> {
         let roots = match trust {
-            Trust::Vendor => self.vendor.roots(),
+            Trust::Server => self.vendor.roots(),
             Trust::Run => crate::dial::Roots::only([self.authority.certificate().clone()]),
         };
         let mut config = roots.client_config();
@@ -231,37 +249,37 @@ impl Scene {
         self.tls(stream, Trust::Run, "api.test").await.unwrap()
     }
 
-    pub(super) fn attempts(&self) -> Vec<AttemptEvent> {
+    pub(super) fn connections(&self) -> Vec<ConnectionEvent> {
         let events = self.events.lock().unwrap();
         events
             .iter()
             .filter_map(|event| match event {
-                EgressEvent::Attempt(attempt) => Some(attempt.clone()),
+                EgressEvent::Connection(connection) => Some(connection.clone()),
                 _ => None,
             })
             .collect()
     }
 
-    /// Events come when an attempt is over, which is after its client has its answer.
-    pub(super) async fn decisions(&self, count: usize) -> Vec<AttemptDecision> {
+    /// Events come when an connection is over, which is after its client has its answer.
+    pub(super) async fn decisions(&self, count: usize) -> Vec<ConnectionDecision> {
         for _ in 0..200 {
-            if self.attempts().len() >= count {
+            if self.connections().len() >= count {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        self.attempts().iter().map(|attempt| attempt.decision).collect()
+        self.connections().iter().map(|connection| connection.decision).collect()
     }
 
     pub(super) fn dialled(&self) -> Vec<IpAddr> {
-        self.dialer.detour.as_ref().unwrap().dialled.lock().unwrap().clone()
+        self.dialled.lock().unwrap().clone()
     }
 }
 
 #[derive(Clone, Copy)]
 pub(super) enum Trust {
     /// What the real server shows.
-    Vendor,
+    Server,
     /// What the proxy shows.
     Run,
 }
@@ -296,9 +314,9 @@ pub(super) struct Server {
 
 pub(super) enum Kind {
     Plain,
-    Tls(Arc<Vendor>),
-    Expired(Arc<Vendor>),
-    WrongHost(Arc<Vendor>),
+    Tls(Arc<TestAuthority>),
+    Expired(Arc<TestAuthority>),
+    WrongHost(Arc<TestAuthority>),
 }
 
 pub(super) async fn server(kind: Kind) -> Server {
@@ -315,7 +333,8 @@ pub(super) async fn server(kind: Kind) -> Server {
     tokio::spawn(async move {
         loop {
             let Ok((stream, _)) = listener.accept().await else { return };
-            let (heads, acceptor) = (Arc::clone(&kept), acceptor.clone());
+            let heads = Arc::clone(&kept);
+            let acceptor = acceptor.clone();
             tokio::spawn(async move {
                 match acceptor {
                     None => echo(stream, heads).await,

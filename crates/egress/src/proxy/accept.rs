@@ -1,8 +1,9 @@
-//! Serves the sockets that were made inside the sandbox: one task each to accept, bounded in connections altogether. A
-//! connection that panics or misbehaves ends alone; the sandbox has no other way out, whatever happens here.
+//! Accepts connections on the sockets that were made inside the sandbox: one task for each socket, and one bound for all
+//! connections together. A connection that panics or misbehaves ends alone. If the proxy ends, nothing leaves the sandbox.
 
-use super::{Proxy, direct, forward};
-use crate::names::{Answers, PlannedSocket, Purpose, serve_stream, serve_udp};
+use super::config::Proxy;
+use super::{direct, forward};
+use crate::names::{NameServer, PlannedSocket, SocketPurpose, serve_stream, serve_udp};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,57 +12,57 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Answering names must not wait for connections that are slow.
+/// DNS over TCP has its own bound, so that slow connections to the proxy do not stop name resolution.
 const RESOLVER_CONNECTIONS: usize = 64;
 
-/// A socket of the plan, as the sandbox handed it out.
+/// A planned socket that the sandbox has opened.
 pub enum ServedSocket {
     Tcp(std::net::TcpListener),
     Udp(std::net::UdpSocket),
 }
 
-/// Dropping it ends everything at once.
-pub struct Serving {
+/// Dropping it ends all connections at once.
+pub struct RunningProxy {
     shutdown: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
-impl Serving {
-    /// Takes no new connection and ends those that are open after `grace`; each says its event.
+impl RunningProxy {
+    /// Accepts no new connection and ends the open ones; waits at most `grace` until each has emitted its event.
     pub async fn stop(mut self, grace: Duration) {
         self.shutdown.send_replace(true);
         drop(tokio::time::timeout(grace, &mut self.task).await);
     }
 }
 
-impl Drop for Serving {
+impl Drop for RunningProxy {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-/// Every planned socket but the gateway's, which the gateway serves itself. Must be called within a tokio runtime.
-pub fn start(proxy: &Arc<Proxy>, sockets: Vec<(PlannedSocket, ServedSocket)>) -> io::Result<Serving> {
-    let answers = Arc::new(Answers::new(Arc::clone(&proxy.directory), Arc::clone(&proxy.on_event)));
-    let places = Arc::new(Semaphore::new(proxy.limits.connections));
-    let resolver_places = Arc::new(Semaphore::new(RESOLVER_CONNECTIONS));
+/// Serves all planned sockets except the gateway's, which serves its own. Must be called within a tokio runtime.
+pub fn start(proxy: &Arc<Proxy>, sockets: Vec<(PlannedSocket, ServedSocket)>) -> io::Result<RunningProxy> {
+    let name_server = Arc::new(NameServer::new(Arc::clone(&proxy.config.directory), Arc::clone(&proxy.config.on_event)));
+    let permits = Arc::new(Semaphore::new(proxy.config.limits.connections));
+    let resolver_permits = Arc::new(Semaphore::new(RESOLVER_CONNECTIONS));
     let (shutdown, stopping) = watch::channel(false);
     let mut tasks = JoinSet::new();
     for (planned, socket) in sockets {
         match (planned.purpose, socket) {
-            (Purpose::ResolverUdp, ServedSocket::Udp(socket)) => {
+            (SocketPurpose::ResolverUdp, ServedSocket::Udp(socket)) => {
                 socket.set_nonblocking(true)?;
                 tasks.spawn(until_stopped(
-                    serve_udp(UdpSocket::from_std(socket)?, Arc::clone(&answers)),
+                    serve_udp(UdpSocket::from_std(socket)?, Arc::clone(&name_server)),
                     stopping.clone(),
                 ));
             }
             (purpose, ServedSocket::Tcp(listener)) => {
                 listener.set_nonblocking(true)?;
                 let listener = TcpListener::from_std(listener)?;
-                let places = if purpose == Purpose::ResolverTcp { &resolver_places } else { &places };
-                let line = Line { proxy: Arc::clone(proxy), answers: Arc::clone(&answers), purpose };
-                tasks.spawn(accept(listener, line, Arc::clone(places), stopping.clone()));
+                let permits = if purpose == SocketPurpose::ResolverTcp { &resolver_permits } else { &permits };
+                let served = Listener { proxy: Arc::clone(proxy), name_server: Arc::clone(&name_server), purpose };
+                tasks.spawn(accept(listener, served, Arc::clone(permits), stopping.clone()));
             }
             (_, ServedSocket::Udp(_)) => {
                 return Err(io::Error::other("the proxy has no use for this UDP socket"));
@@ -69,7 +70,7 @@ pub fn start(proxy: &Arc<Proxy>, sockets: Vec<(PlannedSocket, ServedSocket)>) ->
         }
     }
     let task = tokio::spawn(async move { while tasks.join_next().await.is_some() {} });
-    Ok(Serving { shutdown, task })
+    Ok(RunningProxy { shutdown, task })
 }
 
 async fn until_stopped(work: impl Future<Output = ()>, mut stopping: watch::Receiver<bool>) {
@@ -83,32 +84,32 @@ async fn stopped(stopping: &mut watch::Receiver<bool>) {
     drop(stopping.wait_for(|stop| *stop).await);
 }
 
-/// What is done with the connections of one listener.
+/// How the connections of one listener are served.
 #[derive(Clone)]
-struct Line {
+struct Listener {
     proxy: Arc<Proxy>,
-    answers: Arc<Answers>,
-    purpose: Purpose,
+    name_server: Arc<NameServer>,
+    purpose: SocketPurpose,
 }
 
-impl Line {
+impl Listener {
     async fn serve(self, stream: TcpStream, peer: SocketAddr) {
         if stream.set_nodelay(true).is_err() {
             return;
         }
         match self.purpose {
-            Purpose::Proxy => forward::serve(self.proxy, stream, peer).await,
-            Purpose::Direct => direct::serve(self.proxy, stream, peer).await,
-            Purpose::ResolverTcp => serve_stream(stream, self.answers).await,
-            Purpose::Gateway | Purpose::ResolverUdp => {}
+            SocketPurpose::Proxy => forward::serve(self.proxy, stream, peer).await,
+            SocketPurpose::Direct => direct::serve(self.proxy, stream, peer).await,
+            SocketPurpose::ResolverTcp => serve_stream(stream, self.name_server).await,
+            SocketPurpose::Gateway | SocketPurpose::ResolverUdp => {}
         }
     }
 }
 
 async fn accept(
     listener: TcpListener,
-    line: Line,
-    places: Arc<Semaphore>,
+    served: Listener,
+    permits: Arc<Semaphore>,
     mut stopping: watch::Receiver<bool>,
 ) {
     let mut connections = JoinSet::new();
@@ -122,15 +123,15 @@ async fn accept(
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
-        // After the connection, not before: a listener that held a place while it waits would starve the others. One
+        // After the connection, not before: a listener that holds a permit while it waits would starve the others. One
         // connection of each listener waits here, the rest in the kernel's queue.
-        let place = tokio::select! {
+        let permit = tokio::select! {
             () = stopped(&mut stopping) => break,
-            place = Arc::clone(&places).acquire_owned() => place,
+            permit = Arc::clone(&permits).acquire_owned() => permit,
         };
-        let work = line.clone().serve(stream, peer);
+        let work = served.clone().serve(stream, peer);
         connections.spawn(async move {
-            let _place = place;
+            let _permit = permit;
             work.await;
         });
     }

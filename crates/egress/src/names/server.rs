@@ -1,8 +1,8 @@
 //! The resolver inside the sandbox. It answers from the directory and asks nobody: a name that no rule allows does not
 //! exist, and the attempt is an event.
 
-use super::directory::{Directory, Found};
-use crate::dns::{Question, QuestionType, ReplyCode, read_question, write_reply};
+use super::directory::{NameDirectory, NameLookup};
+use crate::dns::{DnsQuestion, QuestionType, ReplyCode, read_question, write_reply};
 use crate::event::{EgressEvent, OnEvent};
 use std::collections::HashSet;
 use std::io;
@@ -17,14 +17,14 @@ const STREAM_IDLE: Duration = Duration::from_secs(10);
 /// A program that asks for ever new names is told once that there are many.
 const MAX_REPORTED: usize = 1000;
 
-pub(crate) struct Answers {
-    directory: Arc<Directory>,
+pub(crate) struct NameServer {
+    directory: Arc<NameDirectory>,
     on_event: OnEvent,
     reported: Mutex<HashSet<String>>,
 }
 
-impl Answers {
-    pub(crate) fn new(directory: Arc<Directory>, on_event: OnEvent) -> Self {
+impl NameServer {
+    pub(crate) fn new(directory: Arc<NameDirectory>, on_event: OnEvent) -> Self {
         Self { directory, on_event, reported: Mutex::default() }
     }
 
@@ -32,9 +32,9 @@ impl Answers {
     fn answer(&self, message: &[u8]) -> Option<Vec<u8>> {
         let question = read_question(message).ok()?;
         let (code, address) = match self.directory.find(&question.name) {
-            Found::Address(address) => (ReplyCode::Fine, Some(address)),
-            Found::Unknown => (ReplyCode::NoSuchName, None),
-            Found::PoolSpent => (ReplyCode::Failure(2), None),
+            NameLookup::Address(address) => (ReplyCode::Fine, Some(address)),
+            NameLookup::Unknown => (ReplyCode::NoSuchName, None),
+            NameLookup::PoolExhausted => (ReplyCode::Failure(2), None),
         };
         if code != ReplyCode::Fine {
             self.report(&question, code);
@@ -43,7 +43,7 @@ impl Answers {
         Some(write_reply(&question, code, address, TTL_SECONDS))
     }
 
-    fn report(&self, question: &Question, code: ReplyCode) {
+    fn report(&self, question: &DnsQuestion, code: ReplyCode) {
         // Looking up one's own address is every program's habit and says nothing.
         if question.name.ends_with(".arpa") {
             return;
@@ -61,12 +61,12 @@ impl Answers {
     }
 }
 
-pub(crate) async fn serve_udp(socket: UdpSocket, answers: Arc<Answers>) {
+pub(crate) async fn serve_udp(socket: UdpSocket, server: Arc<NameServer>) {
     let mut buffer = [0; 1500];
     loop {
         match socket.recv_from(&mut buffer).await {
             Ok((length, peer)) => {
-                if let Some(reply) = answers.answer(&buffer[..length]) {
+                if let Some(reply) = server.answer(&buffer[..length]) {
                     // A client that is gone does not miss its answer.
                     drop(socket.send_to(&reply, peer).await);
                 }
@@ -76,15 +76,15 @@ pub(crate) async fn serve_udp(socket: UdpSocket, answers: Arc<Answers>) {
     }
 }
 
-pub(crate) async fn serve_stream(mut stream: TcpStream, answers: Arc<Answers>) {
-    while let Ok(Ok(true)) = tokio::time::timeout(STREAM_IDLE, serve_one(&mut stream, &answers)).await {}
+pub(crate) async fn serve_stream(mut stream: TcpStream, server: Arc<NameServer>) {
+    while let Ok(Ok(true)) = tokio::time::timeout(STREAM_IDLE, serve_one(&mut stream, &server)).await {}
 }
 
-async fn serve_one(stream: &mut TcpStream, answers: &Answers) -> io::Result<bool> {
+async fn serve_one(stream: &mut TcpStream, server: &NameServer) -> io::Result<bool> {
     let length = stream.read_u16().await?;
     let mut message = vec![0; usize::from(length)];
     stream.read_exact(&mut message).await?;
-    let Some(reply) = answers.answer(&message) else { return Ok(false) };
+    let Some(reply) = server.answer(&message) else { return Ok(false) };
     let length = u16::try_from(reply.len()).map_err(io::Error::other)?;
     stream.write_all(&length.to_be_bytes()).await?;
     stream.write_all(&reply).await?;

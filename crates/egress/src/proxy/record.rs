@@ -1,41 +1,23 @@
-//! One attempt to reach something, as it is told: filled in while it happens, said once when it is over, however that
-//! comes about.
+//! The record of one connection or request: filled in while it happens, emitted as one event when it is over, however it
+//! ends.
 
 use super::refusal::Refusal;
-use crate::event::{AttemptDecision, AttemptEvent, EgressEvent, OnEvent};
-use crate::identity::Caller;
-use serde::Serialize;
+use crate::event::{ConnectionDecision, ConnectionEvent, EgressEvent, OnEvent, Via};
+use crate::identity::IdentifiedCaller;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// How the attempt reached the proxy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Via {
-    /// CONNECT, by the proxy variables.
-    Connect,
-    /// A plain request in absolute form, by the proxy variables.
-    Forward,
-    /// A connection to the address that stands for the host.
-    Direct,
-}
-
-/// Says its event when it is dropped, so that no attempt ends untold.
-pub(super) struct Attempt {
-    event: AttemptEvent,
+/// Emits its event when it is dropped, so that nothing ends without one.
+pub(super) struct ConnectionRecord {
+    event: ConnectionEvent,
     started: Instant,
     on_event: OnEvent,
-    dismissed: bool,
+    discarded: bool,
 }
 
-impl Attempt {
-    /// Others tell what happened here: the requests of a connection that is read.
-    pub(super) fn dismiss(mut self) {
-        self.dismissed = true;
-    }
-
+impl ConnectionRecord {
     pub(super) fn new(on_event: &OnEvent, via: Via, host: &str, port: u16) -> Self {
-        let event = AttemptEvent {
+        let event = ConnectionEvent {
             via,
             host: host.to_owned(),
             port,
@@ -44,8 +26,8 @@ impl Attempt {
             pid: None,
             binary: None,
             sha256: None,
-            // Until something says otherwise: an attempt that dies half-way did not pass.
-            decision: AttemptDecision::Failed,
+            // Until a decision replaces it: what ends half-way did not pass.
+            decision: ConnectionDecision::Failed,
             rule: None,
             code: None,
             reason: None,
@@ -55,10 +37,15 @@ impl Attempt {
             bytes_in: 0,
             duration_ms: 0,
         };
-        Self { event, started: Instant::now(), on_event: Arc::clone(on_event), dismissed: false }
+        Self { event, started: Instant::now(), on_event: Arc::clone(on_event), discarded: false }
     }
 
-    pub(super) fn caller(&mut self, caller: &Caller) {
+    /// No event: other records tell what happens here, such as those of the connection's requests.
+    pub(super) fn discard(mut self) {
+        self.discarded = true;
+    }
+
+    pub(super) fn caller(&mut self, caller: &IdentifiedCaller) {
         self.event.pid = Some(caller.pid);
         self.event.binary = Some(caller.program.path.clone());
         self.event.sha256 = Some(caller.program.sha256.to_string());
@@ -75,20 +62,20 @@ impl Attempt {
     }
 
     pub(super) fn allowed(&mut self, rule: String) {
-        self.event.decision = AttemptDecision::Allowed;
+        self.event.decision = ConnectionDecision::Allowed;
         self.event.rule = Some(rule);
     }
 
     /// Let through by an endpoint that only audits.
     pub(super) fn audited(&mut self, refusal: &Refusal) {
         self.explain(refusal);
-        self.event.decision = AttemptDecision::Audited;
+        self.event.decision = ConnectionDecision::Audited;
     }
 
     pub(super) fn refused(&mut self, refusal: &Refusal) {
         self.explain(refusal);
         self.event.decision =
-            if refusal.is_failure() { AttemptDecision::Failed } else { AttemptDecision::Denied };
+            if refusal.is_failure() { ConnectionDecision::Failed } else { ConnectionDecision::Denied };
         self.event.status = Some(refusal.status);
     }
 
@@ -104,27 +91,27 @@ impl Attempt {
     }
 
     /// It was let through and then broke.
-    pub(super) fn broke(&mut self, reason: String) {
+    pub(super) fn broken(&mut self, reason: String) {
         self.event.reason = Some(reason);
     }
 
-    pub(super) fn moved(&mut self, bytes_out: u64, bytes_in: u64) {
-        self.event.bytes_out += bytes_out;
-        self.event.bytes_in += bytes_in;
+    pub(super) fn add_bytes(&mut self, out: u64, inward: u64) {
+        self.event.bytes_out += out;
+        self.event.bytes_in += inward;
     }
 }
 
-impl Drop for Attempt {
+impl Drop for ConnectionRecord {
     fn drop(&mut self) {
-        if self.dismissed {
+        if self.discarded {
             return;
         }
-        // Whatever it had come to: our own fault must not look like the server's.
+        // Whatever was decided before: our own fault must not look like the server's.
         if std::thread::panicking() {
-            self.event.decision = AttemptDecision::Failed;
+            self.event.decision = ConnectionDecision::Failed;
             self.event.reason = Some("the proxy's own task panicked".to_owned());
         }
         self.event.duration_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        (self.on_event)(EgressEvent::Attempt(self.event.clone()));
+        (self.on_event)(EgressEvent::Connection(self.event.clone()));
     }
 }

@@ -1,0 +1,67 @@
+//! Whether one request on an admitted connection may pass.
+
+use super::admission::AdmittedConnection;
+use super::leak_watcher;
+use super::record::ConnectionRecord;
+use super::refusal::Refusal;
+use crate::http1::{HeadError, RequestHead, RequestTarget};
+use policy::{Action, Decision, Query};
+
+/// What a request that may pass asks for, in the spelling that was decided.
+pub(super) struct DecidedRequest {
+    pub(super) path: String,
+    pub(super) path_and_query: String,
+}
+
+impl DecidedRequest {
+    fn new(path: &str, query: Option<&str>) -> Self {
+        let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+        Self { path: path.to_owned(), path_and_query: format!("{path}{query}") }
+    }
+}
+
+/// Decides a request whose target is a path on the connection's own server.
+pub(super) fn decide(
+    connection: &AdmittedConnection,
+    head: &RequestHead,
+    record: &mut ConnectionRecord,
+) -> Result<DecidedRequest, Refusal> {
+    let RequestTarget::Origin { path, query } = &head.target else {
+        return Err(Refusal::head(HeadError::Target));
+    };
+    record.request(&head.method, path);
+    let proxy = &connection.proxy;
+    leak_watcher::check_head(proxy.config.leak_watcher.as_ref(), &connection.destination, head)?;
+    proxy.defences.check_host(head, &connection.destination, connection.default_port())?;
+    decide_path(connection, &head.method, path, query.as_deref(), record)
+}
+
+pub(super) fn decide_path(
+    connection: &AdmittedConnection,
+    method: &str,
+    path: &str,
+    query: Option<&str>,
+    record: &mut ConnectionRecord,
+) -> Result<DecidedRequest, Refusal> {
+    let AdmittedConnection { proxy, admitted, destination, .. } = connection;
+    let locate = &proxy.config.locate;
+    if !admitted.reads_requests() {
+        record.allowed(locate(&admitted.cause()));
+        return Ok(DecidedRequest::new(path, query));
+    }
+    let canonical = proxy
+        .defences
+        .canonical_path(path, admitted.encoded_slash())
+        .map_err(|error| Refusal::path(format!("{method} {path}: {error}")))?;
+    record.request(method, canonical.as_str());
+    let parsed = Query::parse(query.unwrap_or_default())
+        .map_err(|error| Refusal::path(format!("{method} {canonical}: {error}")))?;
+    let request = policy::Request { action: Action::Http(method), path: &canonical, query: &parsed };
+    let what = || format!("{method} {destination}{canonical}");
+    match proxy.defences.decide(admitted, &request) {
+        Decision::Allow(cause) => record.allowed(locate(&cause)),
+        Decision::Audit(denial) => record.audited(&Refusal::policy(&denial, locate, &what())),
+        Decision::Deny(denial) => return Err(Refusal::policy(&denial, locate, &what())),
+    }
+    Ok(DecidedRequest::new(canonical.as_str(), query))
+}

@@ -1,0 +1,137 @@
+//! One stream: its head is read and decided, and it is relayed or refused by itself.
+
+use super::super::decide::{DecidedRequest, decide};
+use super::super::leak_watcher::watch;
+use super::super::record::ConnectionRecord;
+use super::super::refusal::Refusal;
+use super::super::substitute::{MAX_SUBSTITUTED_BODY, SubstitutedHead, substitute_body, substitute_head};
+use super::bodies::{RelayedBody, RequestRelay, ResponseRelay, Upload};
+use super::connection::{Http2Connection, OpenStream};
+use super::head;
+use crate::http1::{Framing, HeadError, RequestHead, RequestTarget};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Body, Incoming};
+use hyper::client::conn::http2::SendRequest;
+use hyper::{Request, Response};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+pub(super) async fn respond(shared: &Http2Connection, request: Request<Incoming>) -> Response<RelayedBody> {
+    let mut open = OpenStream::new(&shared.streams);
+    let mut record = shared.connection.new_record();
+    let passed = pass(shared, request, &mut record).await;
+    open.answered = true;
+    match passed {
+        Ok((response, upload)) => {
+            let idle = shared.connection.proxy.config.limits.idle;
+            record.status(response.status().as_u16());
+            response.map(|body| ResponseRelay::new(body, idle, record, upload).boxed_unsync())
+        }
+        Err(refusal) => {
+            record.refused(&refusal);
+            refusal_response(&refusal)
+        }
+    }
+}
+
+async fn pass(
+    shared: &Http2Connection,
+    request: Request<Incoming>,
+    record: &mut ConnectionRecord,
+) -> Result<(Response<Incoming>, Arc<Upload>), Refusal> {
+    let connection = &shared.connection;
+    let (parts, body) = request.into_parts();
+    let received = head::read(&parts, body.is_end_stream()).map_err(Refusal::head)?;
+    if !matches!(received.target, RequestTarget::Origin { .. }) {
+        return Err(Refusal::head(HeadError::Target));
+    }
+    let decided = decide(connection, &received, record)?;
+    let sender = shared.pool.sender(connection).await?;
+    let substituted = substitute_head(connection, &received, &decided).await?;
+    let upload = Arc::new(Upload::default());
+    let outgoing = outgoing_request(shared, substituted, &received, &decided, body, &upload).await?;
+    let response = send(sender, outgoing, &upload, connection.proxy.config.limits.idle).await?;
+    Ok((response, upload))
+}
+
+async fn outgoing_request(
+    shared: &Http2Connection,
+    mut substituted: SubstitutedHead,
+    received: &RequestHead,
+    decided: &DecidedRequest,
+    body: Incoming,
+    upload: &Arc<Upload>,
+) -> Result<Request<RelayedBody>, Refusal> {
+    let connection = &shared.connection;
+    let config = &connection.proxy.config;
+    let format = match (substituted.body, substituted.head.framing) {
+        // As in HTTP/1.1: a body that announces itself as too large is relayed as it is, and watched.
+        (Some(_), Framing::Length(length)) if length > MAX_SUBSTITUTED_BODY => None,
+        (format, _) => format,
+    };
+    let body = match format {
+        Some(format) => {
+            let received = collect(body, config.limits.idle).await?;
+            let rewritten = substitute_body(connection, &received, format, decided).await?;
+            substituted.head.framing = Framing::Length(rewritten.len() as u64);
+            whole(Bytes::from(rewritten.to_vec()))
+        }
+        None => {
+            let watcher = watch(config.leak_watcher.as_ref(), &connection.destination);
+            RequestRelay::new(body, config.limits.idle, watcher, Arc::clone(upload)).boxed_unsync()
+        }
+    };
+    head::write(&substituted, received, &connection.host_header(), body)
+}
+
+async fn collect(body: Incoming, idle: Duration) -> Result<Bytes, Refusal> {
+    let unreadable = |reason: String| Refusal::unreadable(format!("the request's body: {reason}"));
+    let most = usize::try_from(MAX_SUBSTITUTED_BODY).unwrap_or(usize::MAX);
+    let collected = tokio::time::timeout(idle, Limited::new(body, most).collect())
+        .await
+        .map_err(|_| unreadable("it did not arrive in time".to_owned()))?
+        .map_err(|error| unreadable(error.to_string()))?;
+    Ok(collected.to_bytes())
+}
+
+/// Waits as long as the request's body moves.
+async fn send(
+    mut sender: SendRequest<RelayedBody>,
+    request: Request<RelayedBody>,
+    upload: &Upload,
+    idle: Duration,
+) -> Result<Response<Incoming>, Refusal> {
+    let sending = sender.send_request(request);
+    tokio::pin!(sending);
+    let mut sent_before = 0;
+    loop {
+        match tokio::time::timeout(idle, &mut sending).await {
+            Ok(Ok(response)) => return Ok(response),
+            Ok(Err(error)) => {
+                return Err(upload.leak().unwrap_or_else(|| Refusal::upstream(error.to_string())));
+            }
+            Err(_) => {
+                let sent = upload.bytes.load(Ordering::Relaxed);
+                if sent == sent_before {
+                    return Err(Refusal::upstream("the server did not respond in time".to_owned()));
+                }
+                sent_before = sent;
+            }
+        }
+    }
+}
+
+fn whole(bytes: Bytes) -> RelayedBody {
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
+
+fn refusal_response(refusal: &Refusal) -> Response<RelayedBody> {
+    Response::builder()
+        .status(refusal.status)
+        .header("content-type", "application/json")
+        .header("x-fullsend-refusal", refusal.code.as_str())
+        .body(whole(Bytes::from(refusal.json())))
+        .unwrap_or_else(|_| Response::new(whole(Bytes::new())))
+}

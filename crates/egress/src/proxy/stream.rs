@@ -1,0 +1,14 @@
+//! A byte stream in both directions, whatever carries it: a socket, a TLS session, or a pipe to the model gateway.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for T {}
+
+pub type BoxStream = Box<dyn ByteStream>;
+
+/// Serves one connection to the model gateway until it ends. The gateway runs in this process but in another crate.
+pub type GatewayService = Arc<dyn Fn(BoxStream) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;

@@ -1,0 +1,128 @@
+//! Puts credentials into a decided request. Placeholders that are not replaced are refused, wherever in the request they
+//! are.
+
+use super::admission::AdmittedConnection;
+use super::client::ClientConnection;
+use super::decide::DecidedRequest;
+use super::destination::Destination;
+use super::leak_watcher;
+use super::refusal::Refusal;
+use crate::credentials::{BodyFormat, SubstituteError, CredentialScope};
+use crate::http1::{BodyError, Framing, RequestHead, collect_body};
+use crate::websocket::prepare_handshake;
+use zeroize::Zeroizing;
+
+/// A body with credentials is read whole; a larger one is not changed.
+pub(super) const MAX_SUBSTITUTED_BODY: u64 = 256 << 10;
+
+/// A request with its credentials, except those in the body.
+pub(super) struct SubstitutedHead {
+    pub(super) head: RequestHead,
+    /// Path and query; they may hold credentials.
+    pub(super) target: Zeroizing<String>,
+    /// The endpoint has placeholders in the body replaced, and the body has this format.
+    pub(super) body: Option<BodyFormat>,
+}
+
+/// A request as it is sent.
+pub(super) struct OutgoingRequest {
+    /// It may hold credentials.
+    pub(super) head: Zeroizing<Vec<u8>>,
+    pub(super) body: OutgoingBody,
+}
+
+pub(super) enum OutgoingBody {
+    /// As the client sends it.
+    Relayed,
+    Substituted(Zeroizing<Vec<u8>>),
+}
+
+/// Whether requests must be read: for a rule, or because a credential is bound to this server.
+pub(super) fn reads_requests(connection: &AdmittedConnection) -> bool {
+    let AdmittedConnection { proxy, admitted, destination, .. } = connection;
+    let settings = admitted.credentials(None);
+    let provider = settings.provider.as_deref();
+    let has_credentials = !settings.allow_uninspected
+        && proxy.config.credentials.is_bound(&destination.host, destination.port, provider);
+    admitted.reads_requests() || has_credentials
+}
+
+pub(super) async fn outgoing_request(
+    connection: &AdmittedConnection,
+    head: &RequestHead,
+    decided: &DecidedRequest,
+    client: &mut ClientConnection,
+) -> Result<OutgoingRequest, Refusal> {
+    let SubstitutedHead { head: mut out, target, body: format } =
+        substitute_head(connection, head, decided).await?;
+    let idle = connection.proxy.config.limits.idle;
+    let format = format.filter(|_| match out.framing {
+        Framing::Length(length) => length <= MAX_SUBSTITUTED_BODY,
+        Framing::Chunked => true,
+        Framing::None | Framing::UntilClose => false,
+    });
+    let body = match format {
+        Some(format) => {
+            let collected =
+                collect_body(&mut client.reader, out.framing, MAX_SUBSTITUTED_BODY, idle).await;
+            let received = collected.map_err(|error: BodyError| Refusal::unreadable(error.to_string()))?;
+            let substituted = substitute_body(connection, &received, format, decided).await?;
+            out.framing = Framing::Length(substituted.len() as u64);
+            OutgoingBody::Substituted(substituted)
+        }
+        None => OutgoingBody::Relayed,
+    };
+    let written = connection.proxy.defences.write_head(&out, &connection.host_header(), &target);
+    Ok(OutgoingRequest { head: Zeroizing::new(written), body })
+}
+
+/// Replaces the placeholders in headers, path and query.
+pub(super) async fn substitute_head(
+    connection: &AdmittedConnection,
+    head: &RequestHead,
+    decided: &DecidedRequest,
+) -> Result<SubstitutedHead, Refusal> {
+    let scope = scope(connection, decided);
+    let store = &connection.proxy.config.credentials;
+    let refused = |error: SubstituteError| Refusal::credential(&error);
+    let mut out = head.clone();
+    prepare_handshake(&mut out).map_err(|reason| Refusal::unreadable(reason.to_owned()))?;
+    store.substitute_fields(&mut out.fields, &scope).await.map_err(refused)?;
+    let target = store.substitute_target(&decided.path_and_query, &scope).await.map_err(refused)?;
+    let format = out.fields.all("content-type").next().and_then(BodyFormat::of);
+    let rewrites = connection.admitted.credentials(Some(&decided.path)).rewrite_body;
+    let body = format.filter(|_| rewrites && head.framing != Framing::None);
+    if body.is_some() && out.fields.words("content-encoding").iter().any(|word| word != "identity") {
+        return Err(refused(SubstituteError::Misplaced { part: "compressed body" }));
+    }
+    Ok(SubstitutedHead { head: out, target: Zeroizing::new(target), body })
+}
+
+pub(super) async fn substitute_body(
+    connection: &AdmittedConnection,
+    body: &[u8],
+    format: BodyFormat,
+    decided: &DecidedRequest,
+) -> Result<Zeroizing<Vec<u8>>, Refusal> {
+    let config = &connection.proxy.config;
+    leak_watcher::check_bytes(config.leak_watcher.as_ref(), &connection.destination, body)?;
+    let substituted = config.credentials.substitute_body(body, format, &scope(connection, decided)).await;
+    substituted.map_err(|error| Refusal::credential(&error))
+}
+
+/// A whole text message of a websocket. JSON stays JSON, whatever the value holds.
+pub(super) async fn substitute_text(
+    connection: &AdmittedConnection,
+    text: &[u8],
+    decided: &DecidedRequest,
+) -> Result<Zeroizing<Vec<u8>>, Refusal> {
+    let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok();
+    let format = if is_json { BodyFormat::Json } else { BodyFormat::Text };
+    substitute_body(connection, text, format, decided).await
+}
+
+fn scope<'a>(connection: &'a AdmittedConnection, decided: &'a DecidedRequest) -> CredentialScope<'a> {
+    let Destination { host, port } = &connection.destination;
+    let provider = connection.admitted.credentials(Some(&decided.path)).provider.as_deref();
+    CredentialScope { host, port: *port, path: &decided.path, provider }
+}

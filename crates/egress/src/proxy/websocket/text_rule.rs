@@ -1,0 +1,39 @@
+//! What the policy says about text from the client.
+
+use super::super::admission::AdmittedConnection;
+use super::super::decide::DecidedRequest;
+use super::super::record::ConnectionRecord;
+use super::super::refusal::Refusal;
+use policy::{Action, CanonicalPath, Decision, Query};
+
+pub(super) enum TextRule {
+    Allow,
+    Audit(Refusal),
+    Deny(Refusal),
+}
+
+/// Decided once for the whole websocket: the rules for text depend only on the request that opened it.
+pub(super) fn text_rule(connection: &AdmittedConnection, decided: &DecidedRequest) -> TextRule {
+    let AdmittedConnection { proxy, admitted, destination, .. } = connection;
+    let query = decided.path_and_query.split_once('?').map_or("", |(_, query)| query);
+    let (Ok(path), Ok(query)) =
+        (CanonicalPath::new(&decided.path, admitted.encoded_slash()), Query::parse(query))
+    else {
+        return TextRule::Deny(Refusal::path(format!("{}: the path cannot be parsed again", decided.path)));
+    };
+    let request = policy::Request { action: Action::WebsocketText, path: &path, query: &query };
+    let what = format!("{} {destination}{path}", Action::WebsocketText.method());
+    let refusal = |denial: &policy::Denial| Refusal::policy(denial, &proxy.config.locate, &what);
+    match admitted.decide(&request) {
+        Decision::Allow(_) => TextRule::Allow,
+        Decision::Audit(denial) => TextRule::Audit(refusal(&denial)),
+        Decision::Deny(denial) => TextRule::Deny(refusal(&denial)),
+    }
+}
+
+/// The record of text on an open websocket.
+pub(super) fn text_record(connection: &AdmittedConnection, decided: &DecidedRequest) -> ConnectionRecord {
+    let mut record = connection.new_record();
+    record.request(Action::WebsocketText.method(), &decided.path);
+    record
+}
