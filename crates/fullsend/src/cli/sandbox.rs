@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use egress::event::{AttemptDecision, EgressEvent};
+use egress::event::{ConnectionDecision, EgressEvent};
 use policy::Policy;
 use rustix::process::Signal;
 use sandbox::{Command, Process, Sandbox, Stdio, WaitError};
@@ -135,7 +135,7 @@ fn within(
 /// A refusal is said where a person sees it, beside what the command itself makes of it.
 fn tell(event: &EgressEvent, line_end: &str) {
     let line = match event {
-        EgressEvent::Attempt(attempt) if attempt.decision == AttemptDecision::Denied => {
+        EgressEvent::Connection(attempt) if attempt.decision == ConnectionDecision::Denied => {
             let reason = attempt.reason.as_deref().unwrap_or("no rule allows it");
             format!("egress: {}:{} was refused: {reason}", attempt.host, attempt.port)
         }

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use egress::credentials::{Fetched, Secret};
+use egress::credentials::{FetchedSecret, Secret};
 use serde::Deserialize;
 
 use super::{Host, MAX_BYTES, usable};
@@ -51,7 +51,7 @@ impl Command {
         Ok(Self { text, environment, working_directory: host.working_directory.to_owned() })
     }
 
-    pub(super) fn run(&self) -> Result<Fetched, String> {
+    pub(super) fn run(&self) -> Result<FetchedSecret, String> {
         let script = Script {
             program: std::path::Path::new("/bin/sh"),
             arguments: &["-c".to_owned(), self.text.clone()],
@@ -85,20 +85,20 @@ fn last_line(complaint: &str) -> String {
     if line.is_empty() || scan::find_secret(&line).is_some() { String::new() } else { format!(": {line}") }
 }
 
-fn read(said: &str, now: Moment) -> Result<Fetched, String> {
+fn read(said: &str, now: Moment) -> Result<FetchedSecret, String> {
     if !said.trim_start().starts_with('{') {
         let secret = usable(said.to_owned()).map_err(|why| format!("what the command said {why}"))?;
         if secret.reveal().contains('\n') {
             return Err("the command said more than one line".to_owned());
         }
-        return Ok(Fetched { secret, good_for: None });
+        return Ok(FetchedSecret { secret, valid_for: None });
     }
     // The parser's own words would repeat a piece of what it read.
     let answer: Answer = serde_json::from_str(said).map_err(|_| {
         "the command said JSON that is not {\"value\": …, \"expires_in\": SECONDS} or {…, \"expires_at\": TIME}"
             .to_owned()
     })?;
-    let good_for = match (answer.expires_in, answer.expires_at) {
+    let valid_for = match (answer.expires_in, answer.expires_at) {
         (Some(_), Some(_)) => return Err("the command said both `expires_in` and `expires_at`".to_owned()),
         (Some(seconds), None) => Some(Duration::from_secs(seconds)),
         (None, Some(time)) => {
@@ -108,7 +108,7 @@ fn read(said: &str, now: Moment) -> Result<Fetched, String> {
         }
         (None, None) => None,
     };
-    Ok(Fetched { secret: Secret::new(answer.value), good_for })
+    Ok(FetchedSecret { secret: Secret::new(answer.value), valid_for })
 }
 
 #[cfg(test)]
@@ -122,7 +122,7 @@ mod tests {
             |said: &str, expected: Result<(&str, Option<u64>), &str>| match (read(said, now), expected) {
                 (Ok(found), Ok((value, seconds))) => {
                     assert_eq!(
-                        (found.secret.reveal(), found.good_for.map(|life| life.as_secs())),
+                        (found.secret.reveal(), found.valid_for.map(|life| life.as_secs())),
                         (value, seconds)
                     );
                 }

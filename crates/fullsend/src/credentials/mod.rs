@@ -9,7 +9,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use egress::credentials::{Secret, Source};
+use egress::credentials::{Secret, CredentialSource};
 
 use crate::check::providers::ProviderFile;
 use crate::harness::template::Template;
@@ -32,7 +32,7 @@ pub struct Loaded {
     pub provider: String,
     /// The variable under which the provider names it.
     pub key: String,
-    pub source: Source,
+    pub source: CredentialSource,
 }
 
 /// A credential that cannot be had.
@@ -89,7 +89,7 @@ impl Credentials {
     }
 }
 
-fn source(key: &str, template: &Template, host: &Host<'_>, learn: &Learn) -> Result<Source, String> {
+fn source(key: &str, template: &Template, host: &Host<'_>, learn: &Learn) -> Result<CredentialSource, String> {
     if template.raw().starts_with("exec:") {
         let (command, key, learn) = (Command::new(template, host)?, key.to_owned(), Arc::clone(learn));
         let fetch = move || {
@@ -97,7 +97,7 @@ fn source(key: &str, template: &Template, host: &Host<'_>, learn: &Learn) -> Res
             learn(&key, fetched.secret.reveal())?;
             Ok(fetched)
         };
-        return Source::fetched(fetch).map_err(|error| error.reason().to_owned());
+        return CredentialSource::fetched(fetch).map_err(|error| error.reason().to_owned());
     }
     let text = template.expand(host.variables).map_err(|name| format!("{name} is not set"))?;
     let secret = match template.raw().strip_prefix("file:") {
@@ -105,7 +105,7 @@ fn source(key: &str, template: &Template, host: &Host<'_>, learn: &Learn) -> Res
         None => usable(text).map_err(|why| format!("the value {why}"))?,
     };
     learn(key, secret.reveal())?;
-    Ok(Source::fixed(secret))
+    Ok(CredentialSource::fixed(secret))
 }
 
 /// The whole file, without the line break at its end.

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use egress::proxy::Lookout;
+use egress::proxy::LeakWatcher;
 use scan::{Canary, CanaryWatcher, Origin};
 
 use super::judge::describe;
@@ -12,7 +12,7 @@ use super::{Guard, key};
 
 impl Guard {
     /// The same guard, as the proxy shows it what leaves. Nothing to look for where nothing was planted.
-    pub fn lookout(&self) -> Option<Lookout> {
+    pub fn leak_watcher(&self) -> Option<LeakWatcher> {
         let watcher = CanaryWatcher::new(self.judge.canary.as_deref()?)?;
         let guard = self.clone();
         Some(Arc::new(move |destination| {

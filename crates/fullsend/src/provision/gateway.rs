@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use egress::credentials::Source;
+use egress::credentials::CredentialSource;
 use egress::dial::{Dialer, Roots};
 use egress::resolver::SystemResolver;
 use model::event::ModelEvent;
@@ -158,7 +158,7 @@ struct Vendor {
     base_url: &'static str,
     /// The variable of the host that stands in for the vendor's address.
     base_url_variable: &'static str,
-    key: fn(Source) -> KeyHeader,
+    key: fn(CredentialSource) -> KeyHeader,
 }
 
 const VENDORS: &[Vendor] = &[

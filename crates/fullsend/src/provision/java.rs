@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use egress::dial::Roots;
-use egress::tls::{Authority, java_trust_store};
+use egress::tls::{RunAuthority, java_trust_store};
 use sandbox::{Mount, MountKind};
 
 const TRUST_STORE: &str = "/etc/fullsend/ca-bundle.jks";
 
 /// The certificates that this machine trusts and that of this run.
-pub fn trust_store(roots: Option<&Roots>, authority: &Authority) -> Mount {
+pub fn trust_store(roots: Option<&Roots>, authority: &RunAuthority) -> Mount {
     let machine = roots.into_iter().flat_map(Roots::certificates);
     let contents = java_trust_store(machine.chain([authority.certificate()]));
     Mount { target: TRUST_STORE.into(), kind: MountKind::File { contents, mode: 0o444 } }

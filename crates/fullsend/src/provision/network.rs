@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use egress::credentials::{Credential, CredentialStore};
 use egress::dial::{self, Dialer, Roots, RootsError};
-use egress::event::{EgressEvent, OnEvent};
+use egress::event::{EgressEvent, OnEvent, RefusalCode};
 use egress::identity::Identifier;
-use egress::names::{Directory, NamePlan, PlannedSocket, Purpose, Service};
-use egress::proxy::{self, GatewayService, Lookout, Proxy, ProxyConfig, ProxyLimits, ServedSocket};
+use egress::names::{NameDirectory, NamePlan, PlannedSocket, SocketPurpose, NamedService};
+use egress::proxy::{self, GatewayService, LeakWatcher, Proxy, ProxyConfig, ProxyLimits, ServedSocket};
 use egress::resolver::SystemResolver;
-use egress::tls::Authority;
+use egress::tls::RunAuthority;
 use model::gateway::{self, Gateway};
 use sandbox::{LocalRange, Mount, MountKind, Network, Sandbox, Socket, SocketKind, SocketSpec};
 
@@ -44,9 +44,9 @@ const HOST_BUNDLES: &[&str] = &[
 pub struct Planned {
     plan: NamePlan,
     policy: Arc<policy::Compiled>,
-    authority: Arc<Authority>,
+    authority: Arc<RunAuthority>,
     credentials: Arc<CredentialStore>,
-    services: Vec<dial::Service>,
+    services: Vec<dial::HostService>,
     /// Whom this machine believes. Without any the proxy reaches nobody, and says so.
     roots: Result<Roots, RootsError>,
 }
@@ -55,7 +55,7 @@ pub struct Planned {
 pub struct Served {
     /// A sandbox without an agent has none.
     gateway: Option<gateway::Serving>,
-    proxy: proxy::Serving,
+    proxy: proxy::RunningProxy,
 }
 
 impl Served {
@@ -85,13 +85,13 @@ pub fn plan_alone(policy: &PolicyFile) -> Result<Planned, String> {
 fn plan_with(
     policy: &Policy,
     credentials: CredentialStore,
-    services: Vec<dial::Service>,
+    services: Vec<dial::HostService>,
 ) -> Result<Planned, String> {
     let compiled = policy::Compiled::new(policy);
-    let named = |service: &dial::Service| Service { host: service.host.clone(), port: service.port };
+    let named = |service: &dial::HostService| NamedService { host: service.host.clone(), port: service.port };
     let plan = NamePlan::new(&compiled, &services.iter().map(named).collect::<Vec<_>>());
     let plan = plan.map_err(|error| error.to_string())?;
-    let authority = Authority::new().map_err(|error| error.to_string())?;
+    let authority = RunAuthority::new().map_err(|error| error.to_string())?;
     Ok(Planned {
         services,
         plan,
@@ -153,7 +153,7 @@ impl Planned {
     pub fn network(&self) -> Network {
         let range = |(address, prefix_bits)| LocalRange { address, prefix_bits };
         let socket = |planned: &PlannedSocket| {
-            let udp = planned.purpose == Purpose::ResolverUdp;
+            let udp = planned.purpose == SocketPurpose::ResolverUdp;
             SocketSpec {
                 kind: if udp { SocketKind::Udp } else { SocketKind::TcpListener },
                 address: planned.address,
@@ -220,7 +220,7 @@ impl Planned {
         around: &RunContext<'_>,
     ) -> std::io::Result<Served> {
         let (emit, guard) = (around.emit.clone(), around.guard.clone());
-        let lookout = guard.lookout();
+        let leak_watcher = guard.leak_watcher();
         let on_event: OnEvent = Arc::new(move |event| {
             misplaced(&event, &emit);
             if let EgressEvent::NameRefused { name, .. } = &event {
@@ -228,7 +228,7 @@ impl Planned {
             }
             emit.emit(RunEvent::Egress { event: serde_json::to_value(event).unwrap_or_default() });
         });
-        let lanes = Lanes { gateway: Some(gateway::service(Arc::clone(gateway))), lookout };
+        let lanes = Lanes { gateway: Some(gateway::service(Arc::clone(gateway))), leak_watcher };
         let proxy = self.proxy(sandbox, lanes, &around.library.sources, on_event)?;
         let (gateway_listener, others) = self.sockets(sandbox);
         let listener = gateway_listener
@@ -255,7 +255,7 @@ impl Planned {
         let mut others = Vec::new();
         for (planned, socket) in self.plan.sockets().iter().zip(sandbox.take_sockets()) {
             match (planned.purpose, socket) {
-                (Purpose::Gateway, Socket::Tcp(listener)) => gateway = Some(listener),
+                (SocketPurpose::Gateway, Socket::Tcp(listener)) => gateway = Some(listener),
                 (_, Socket::Tcp(listener)) => others.push((*planned, ServedSocket::Tcp(listener))),
                 (_, Socket::Udp(socket)) => others.push((*planned, ServedSocket::Udp(socket))),
             }
@@ -266,14 +266,14 @@ impl Planned {
     fn proxy(
         &self,
         sandbox: &Sandbox,
-        Lanes { gateway, lookout }: Lanes,
+        Lanes { gateway, leak_watcher }: Lanes,
         sources: &Sources,
         on_event: OnEvent,
     ) -> std::io::Result<Proxy> {
         let roots = self.roots.as_ref().map_err(|error| std::io::Error::other(error.to_string()))?.clone();
         let sources = sources.clone();
         Ok(Proxy::new(ProxyConfig {
-            directory: Arc::new(Directory::new(&self.plan, (*self.policy).clone())),
+            directory: Arc::new(NameDirectory::new(&self.plan, (*self.policy).clone())),
             policy: Arc::clone(&self.policy),
             dialer: Arc::new(
                 Dialer::new(Arc::new(SystemResolver::load()), roots).with_services(self.services.clone()),
@@ -282,7 +282,7 @@ impl Planned {
             authority: Arc::clone(&self.authority),
             credentials: Arc::clone(&self.credentials),
             gateway,
-            lookout,
+            leak_watcher,
             locate: Arc::new(move |cause| format!("{} ({})", cause.rule, sources.locate(cause.at))),
             on_event,
             limits: ProxyLimits::default(),
@@ -294,21 +294,22 @@ impl Planned {
 #[derive(Default)]
 struct Lanes {
     gateway: Option<GatewayService>,
-    lookout: Option<Lookout>,
+    leak_watcher: Option<LeakWatcher>,
 }
 
 /// A placeholder where its credential is not bound is an attempt to send it elsewhere, or to use one that was made up.
 fn misplaced(event: &EgressEvent, emit: &Emitter) {
-    let EgressEvent::Attempt(attempt) = event else { return };
-    if !matches!(attempt.code, Some("credential_endpoint_mismatch" | "credential_injection_failed")) {
+    let EgressEvent::Connection(connection) = event else { return };
+    let misplaced = [RefusalCode::CredentialEndpointMismatch, RefusalCode::CredentialInjectionFailed];
+    if !connection.code.is_some_and(|code| misplaced.contains(&code)) {
         return;
     }
     emit.emit(RunEvent::Finding(Finding {
-        place: format!("egress to {}:{}", attempt.host, attempt.port),
+        place: format!("egress to {}:{}", connection.host, connection.port),
         rule: "misplaced_credential".to_owned(),
         category: "egress".to_owned(),
         severity: "high".to_owned(),
-        excerpt: attempt.reason.clone().unwrap_or_default(),
+        excerpt: connection.reason.clone().unwrap_or_default(),
         advice: "the request was refused; see who sent it in the egress event".to_owned(),
         action: "denied".to_owned(),
         ..Finding::default()

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use egress::credentials::Secret;
-use egress::dial::Service;
+use egress::dial::HostService;
 
 use crate::harness::ApiServer;
 
@@ -19,7 +19,7 @@ const MAX_LINE: u64 = 4096;
 
 pub(super) fn wait(
     server: &ApiServer,
-    service: &Service,
+    service: &HostService,
     token: &Secret,
     deadline: Instant,
 ) -> Result<(), String> {
@@ -35,13 +35,13 @@ pub(super) fn wait(
     }
 }
 
-fn ended(service: &Service) -> String {
+fn ended(service: &HostService) -> String {
     let said = service.ended.get().map_or("", String::as_str);
     // The sentence begins with the server's name, which the error says already.
     said.split_once("` ").map_or(said, |(_, rest)| rest).to_owned()
 }
 
-fn ready(server: &ApiServer, service: &Service, token: &Secret) -> Result<(), String> {
+fn ready(server: &ApiServer, service: &HostService, token: &Secret) -> Result<(), String> {
     let Some(path) = &server.health else {
         return connect(service).map(drop).map_err(|error| format!("it accepts no connection ({error})"));
     };
@@ -53,7 +53,7 @@ fn ready(server: &ApiServer, service: &Service, token: &Secret) -> Result<(), St
 }
 
 /// With a wrong token, on a path that nobody knows: only a server that looks at the token first can be trusted to.
-fn asks_for_its_token(service: &Service) -> Result<(), String> {
+fn asks_for_its_token(service: &HostService) -> Result<(), String> {
     let path = format!("/fullsend-asks-{}", uuid::Uuid::new_v4().simple());
     match ask(service, &path, "a-wrong-token") {
         Ok(401 | 403) => Ok(()),
@@ -66,7 +66,7 @@ fn asks_for_its_token(service: &Service) -> Result<(), String> {
     }
 }
 
-fn connect(service: &Service) -> std::io::Result<TcpStream> {
+fn connect(service: &HostService) -> std::io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&service.address, ANSWER_TIME)?;
     stream.set_read_timeout(Some(ANSWER_TIME))?;
     stream.set_write_timeout(Some(ANSWER_TIME))?;
@@ -74,7 +74,7 @@ fn connect(service: &Service) -> std::io::Result<TcpStream> {
 }
 
 /// The status of the answer; its body is not read.
-fn ask(service: &Service, path: &str, token: &str) -> std::io::Result<u16> {
+fn ask(service: &HostService, path: &str, token: &str) -> std::io::Result<u16> {
     let mut stream = connect(service)?;
     let head = format!(
         "GET {path} HTTP/1.1\r\nHost: {}:{}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n",

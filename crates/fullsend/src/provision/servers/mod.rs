@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use egress::credentials::Secret;
-use egress::dial::Service;
+use egress::dial::HostService;
 
 use super::RunContext;
 use crate::event::log::Emitter;
@@ -40,7 +40,7 @@ pub struct Servers {
 }
 
 struct Running {
-    service: Service,
+    service: HostService,
     token: Secret,
     /// The supervisor ends everything when this closes; so does the kernel for it when this process dies.
     lifeline: Option<ChildStdin>,
@@ -107,7 +107,7 @@ fn start_one(server: &ApiServer, around: &RunContext<'_>) -> Result<Running, Str
     output.keep(child.stderr.take());
     let (ended, stopping) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
     let port = u16::try_from(server.port.get()).map_err(|_| "has a port that is none".to_owned())?;
-    let service = Service { host: host(server), port, address, ended: Arc::clone(&ended) };
+    let service = HostService { host: host(server), port, address, ended: Arc::clone(&ended) };
     let (lifeline, supervisor) = (child.stdin.take(), child.id());
     let watched = Watched { name: server.name.to_string(), path, ended, stopping: Arc::clone(&stopping) };
     let emit = around.emit.clone();
@@ -183,12 +183,12 @@ impl Watched {
 }
 
 impl Servers {
-    pub fn services(&self) -> Vec<Service> {
+    pub fn services(&self) -> Vec<HostService> {
         self.running.iter().map(|running| running.service.clone()).collect()
     }
 
     /// What the proxy says to each server, and nobody else can.
-    pub fn tokens(&self) -> impl Iterator<Item = (&Service, &Secret)> {
+    pub fn tokens(&self) -> impl Iterator<Item = (&HostService, &Secret)> {
         self.running.iter().map(|running| (&running.service, &running.token))
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{Outgoing, Reply, ReplyBody, UpstreamError};
 use bytes::Bytes;
-use egress::credentials::Source;
+use egress::credentials::CredentialSource;
 use egress::dial::Dialer;
 use http_body_util::Full;
 use hyper::client::conn::http1::{Builder, SendRequest};
@@ -31,15 +31,15 @@ pub struct HttpConfig {
 pub struct KeyHeader {
     pub name: HeaderName,
     pub prefix: &'static str,
-    pub source: Source,
+    pub source: CredentialSource,
 }
 
 impl KeyHeader {
-    pub fn x_api_key(source: Source) -> Self {
+    pub fn x_api_key(source: CredentialSource) -> Self {
         Self { name: HeaderName::from_static("x-api-key"), prefix: "", source }
     }
 
-    pub fn bearer(source: Source) -> Self {
+    pub fn bearer(source: CredentialSource) -> Self {
         Self { name: hyper::header::AUTHORIZATION, prefix: "Bearer ", source }
     }
 }

@@ -10,7 +10,7 @@ use super::recording::{Recorder, Replay, Tap};
 use crate::scripted::{Emission, ScriptedAnswer, ScriptedModel};
 use crate::wire::{Request, Wire};
 use bytes::Bytes;
-use egress::credentials::SourceError;
+use egress::credentials::FetchError;
 use egress::dial::DialError;
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
@@ -62,7 +62,7 @@ enum Portions {
 pub enum UpstreamError {
     Cut,
     Dial(DialError),
-    Credential(SourceError),
+    Credential(FetchError),
     Http(hyper::Error),
     Compressed,
     /// Nothing that was recorded answers this.

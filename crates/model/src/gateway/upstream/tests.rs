@@ -1,9 +1,9 @@
 //! The upstream over real TLS sockets, against servers that behave and servers that do not.
 
 use super::*;
-use egress::credentials::{Secret, Source};
+use egress::credentials::{Secret, CredentialSource};
 use egress::dial::Dialer;
-use egress::dial::testing::Authority;
+use egress::dial::testing::TestAuthority;
 use egress::resolver::FixedResolver;
 use hyper::header::HeaderName;
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ use tokio_rustls::server::TlsStream;
 type Heads = Arc<Mutex<Vec<String>>>;
 
 /// Serves each request of each connection with `serve`; the heads it got are kept.
-async fn server<F, S>(authority: &Authority, expired: bool, serve: F) -> (u16, Heads)
+async fn server<F, S>(authority: &TestAuthority, expired: bool, serve: F) -> (u16, Heads)
 where
     F: Fn(TlsStream<TcpStream>, Heads) -> S + Send + Sync + 'static,
     S: Future<Output = ()> + Send,
@@ -68,7 +68,7 @@ async fn well_behaved(mut stream: TlsStream<TcpStream>, heads: Heads) {
     }
 }
 
-fn upstream(authority: &Authority, host: &str, port: u16, path: &str) -> HttpUpstream {
+fn upstream(authority: &TestAuthority, host: &str, port: u16, path: &str) -> HttpUpstream {
     let loopback = vec!["127.0.0.1".parse().unwrap()];
     let resolver = FixedResolver::new([("api.test", loopback.clone()), ("other.test", loopback)]);
     let mut dialer = Dialer::new(Arc::new(resolver), authority.roots());
@@ -76,7 +76,7 @@ fn upstream(authority: &Authority, host: &str, port: u16, path: &str) -> HttpUps
     let key = KeyHeader {
         name: HeaderName::from_static("x-api-key"),
         prefix: "",
-        source: Source::fixed(Secret::new("sk-real".to_owned())),
+        source: CredentialSource::fixed(Secret::new("sk-real".to_owned())),
     };
     let base_url = format!("https://{host}:{port}{path}");
     HttpUpstream::new(HttpConfig { base_url, key: Some(key), dialer: Arc::new(dialer) }).unwrap()
@@ -110,7 +110,7 @@ async fn send(upstream: &HttpUpstream) -> Result<(Reply, Vec<u8>), UpstreamError
 
 #[tokio::test]
 async fn the_key_goes_out_and_the_clients_own_does_not() {
-    let authority = Authority::new();
+    let authority = TestAuthority::new();
     let (port, heads) = server(&authority, false, well_behaved).await;
     let upstream = upstream(&authority, "api.test", port, "/gateway");
     let (reply, body) = send(&upstream).await.unwrap();
@@ -126,7 +126,7 @@ async fn the_key_goes_out_and_the_clients_own_does_not() {
 
 #[tokio::test]
 async fn a_connection_is_used_again_and_a_closed_one_is_replaced() {
-    let authority = Authority::new();
+    let authority = TestAuthority::new();
     let once = |mut stream: TlsStream<TcpStream>, heads: Heads| async move {
         for _ in 0..2 {
             read_request(&mut stream, &heads).await;
@@ -147,7 +147,7 @@ async fn a_connection_is_used_again_and_a_closed_one_is_replaced() {
 
 #[tokio::test]
 async fn untrusted_servers_are_refused() {
-    let (authority, stranger) = (Authority::new(), Authority::new());
+    let (authority, stranger) = (TestAuthority::new(), TestAuthority::new());
     let (good, _) = server(&authority, false, well_behaved).await;
     let (expired, _) = server(&authority, true, well_behaved).await;
     for (roots, host, port, reason) in [
@@ -163,7 +163,7 @@ async fn untrusted_servers_are_refused() {
 
 #[tokio::test]
 async fn broken_answers_are_errors_and_stay_bounded() {
-    let authority = Authority::new();
+    let authority = TestAuthority::new();
     let silent = |stream: TlsStream<TcpStream>, _| async move {
         tokio::time::sleep(Duration::from_secs(60)).await;
         drop(stream);
@@ -200,7 +200,7 @@ async fn broken_answers_are_errors_and_stay_bounded() {
 
 #[test]
 fn base_urls_are_checked() {
-    let authority = Authority::new();
+    let authority = TestAuthority::new();
     let check = |url: &str| {
         let dialer = Arc::new(Dialer::new(Arc::new(FixedResolver::default()), authority.roots()));
         HttpUpstream::new(HttpConfig { base_url: url.to_owned(), key: None, dialer }).map(|_| ())
