@@ -11,6 +11,6 @@ mod tests;
 
 pub use placeholder::PlaceholderScanner;
 pub use secret::Secret;
-pub use source::{FetchedSecret, CredentialSource, FetchError};
-pub use store::{Credential, SubstituteError, CredentialStore, CredentialScope};
+pub use source::{CredentialSource, FetchError, FetchedSecret};
+pub use store::{Credential, CredentialScope, CredentialStore, SubstituteError};
 pub(crate) use substitute::BodyFormat;

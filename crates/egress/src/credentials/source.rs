@@ -184,8 +184,11 @@ mod tests {
         assert!(broken.unwrap_err().to_string().contains("no such command"));
         let endless = Some(Duration::from_secs(u64::MAX));
         assert!(
-            CredentialSource::fetched(move || Ok(FetchedSecret { secret: Secret::new("v".into()), valid_for: endless }))
-                .is_ok()
+            CredentialSource::fetched(move || Ok(FetchedSecret {
+                secret: Secret::new("v".into()),
+                valid_for: endless
+            }))
+            .is_ok()
         );
     }
 

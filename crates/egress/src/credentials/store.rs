@@ -1,7 +1,7 @@
 //! All credentials of one run, by the handle of their placeholder, and the endpoints that each is bound to.
 
 use super::placeholder::PREFIX;
-use super::{Secret, CredentialSource, FetchError};
+use super::{CredentialSource, FetchError, Secret};
 use policy::Host;
 use policy::model::Endpoint;
 use std::collections::HashMap;

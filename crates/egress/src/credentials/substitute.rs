@@ -2,7 +2,7 @@
 //! base64, paths and queries percent-encoded, bodies by their format.
 
 use super::placeholder::{find, is_in};
-use super::store::{SubstituteError, CredentialStore, CredentialScope};
+use super::store::{CredentialScope, CredentialStore, SubstituteError};
 use crate::http1::Fields;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

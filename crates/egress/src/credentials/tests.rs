@@ -73,7 +73,8 @@ async fn placeholders_are_replaced_in_every_place_of_a_bound_request() {
     let json = format!(r#"{{"a":"{placeholder}"}}"#);
     let filled = store.substitute_body(json.as_bytes(), BodyFormat::Json, &place).await.unwrap();
     assert_eq!(serde_json::from_slice::<serde_json::Value>(&filled).unwrap()["a"], VALUE);
-    let form = store.substitute_body(format!("k={encoded}&b=1").as_bytes(), BodyFormat::Form, &place).await.unwrap();
+    let form =
+        store.substitute_body(format!("k={encoded}&b=1").as_bytes(), BodyFormat::Form, &place).await.unwrap();
     assert_eq!(&**form, b"k=s3cr%26t%20%22%C3%A9%22&b=1");
 }
 
@@ -82,11 +83,16 @@ async fn elsewhere_they_are_refused() {
     let (store, placeholder) = store(VALUE);
     let (host, other) = (api(), Host::parse("evil.test").unwrap());
     let not_bound = SubstituteError::NotBound { key: "TOKEN".into() };
-    for place in
-        [place(&other, "/api/x"), place(&host, "/elsewhere"), CredentialScope { port: 80, ..place(&host, "/api/x") }]
-    {
+    for place in [
+        place(&other, "/api/x"),
+        place(&host, "/elsewhere"),
+        CredentialScope { port: 80, ..place(&host, "/api/x") },
+    ] {
         assert_eq!(field(&store, &place, "X", &placeholder).await, Err(not_bound.clone()), "{place:?}");
-        assert_eq!(store.substitute_target(&format!("/a/{placeholder}"), &place).await, Err(not_bound.clone()));
+        assert_eq!(
+            store.substitute_target(&format!("/a/{placeholder}"), &place).await,
+            Err(not_bound.clone())
+        );
     }
     let bound = place(&host, "/api/x");
     for strange in [

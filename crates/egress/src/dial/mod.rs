@@ -1,13 +1,13 @@
 //! Connections from the host to servers: resolve, connect to a checked address, and TLS verified against the roots that
 //! this machine trusts. What may be dialled is decided by the caller.
 
-mod roots;
 mod host_service;
+mod roots;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-pub use roots::{Roots, RootsError};
 pub use host_service::HostService;
+pub use roots::{Roots, RootsError};
 
 use crate::resolver::{Resolve, ResolveError};
 use rustls::ClientConfig;

@@ -4,6 +4,6 @@
 mod message;
 
 pub use message::{
-    DnsQuestion, QuestionType, DnsError, DnsReply, ReplyCode, read_question, read_reply, write_question,
+    DnsError, DnsQuestion, DnsReply, QuestionType, ReplyCode, read_question, read_reply, write_question,
     write_reply,
 };

@@ -10,5 +10,5 @@ mod tests;
 
 pub use body::{BodyError, Framing, PortionCheck, collect_body, relay_body, relay_message};
 pub use fields::{Fields, HeadError};
-pub use head::{RequestHead, ResponseHead, RequestTarget, HttpVersion};
+pub use head::{HttpVersion, RequestHead, RequestTarget, ResponseHead};
 pub use reader::{HeadReader, MAX_HEAD_BYTES, ReadHeadError};

@@ -7,7 +7,7 @@ mod plan;
 mod server;
 
 pub use directory::{NameDirectory, NameLookup};
-pub use plan::{NamePlan, PlanError, PlannedSocket, SocketPurpose, NamedService};
+pub use plan::{NamePlan, NamedService, PlanError, PlannedSocket, SocketPurpose};
 pub(crate) use server::{NameServer, serve_stream, serve_udp};
 
 /// Where runtimes find the model.

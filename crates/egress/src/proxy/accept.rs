@@ -43,7 +43,8 @@ impl Drop for RunningProxy {
 
 /// Serves all planned sockets except the gateway's, which serves its own. Must be called within a tokio runtime.
 pub fn start(proxy: &Arc<Proxy>, sockets: Vec<(PlannedSocket, ServedSocket)>) -> io::Result<RunningProxy> {
-    let name_server = Arc::new(NameServer::new(Arc::clone(&proxy.config.directory), Arc::clone(&proxy.config.on_event)));
+    let name_server =
+        Arc::new(NameServer::new(Arc::clone(&proxy.config.directory), Arc::clone(&proxy.config.on_event)));
     let permits = Arc::new(Semaphore::new(proxy.config.limits.connections));
     let resolver_permits = Arc::new(Semaphore::new(RESOLVER_CONNECTIONS));
     let (shutdown, stopping) = watch::channel(false);
@@ -60,8 +61,10 @@ pub fn start(proxy: &Arc<Proxy>, sockets: Vec<(PlannedSocket, ServedSocket)>) ->
             (purpose, ServedSocket::Tcp(listener)) => {
                 listener.set_nonblocking(true)?;
                 let listener = TcpListener::from_std(listener)?;
-                let permits = if purpose == SocketPurpose::ResolverTcp { &resolver_permits } else { &permits };
-                let served = Listener { proxy: Arc::clone(proxy), name_server: Arc::clone(&name_server), purpose };
+                let permits =
+                    if purpose == SocketPurpose::ResolverTcp { &resolver_permits } else { &permits };
+                let served =
+                    Listener { proxy: Arc::clone(proxy), name_server: Arc::clone(&name_server), purpose };
                 tasks.spawn(accept(listener, served, Arc::clone(permits), stopping.clone()));
             }
             (_, ServedSocket::Udp(_)) => {

@@ -173,7 +173,11 @@ async fn receive(
         let relayed = relay_message(&written, from, to, framing, idle, &mut |_| false).await;
         let length = relayed.map_err(|error| error.to_string())?;
         if *response_started {
-            return Ok(ReceivedResponse { status: head.status, bytes: bytes.len() as u64 + length, keeps_alive });
+            return Ok(ReceivedResponse {
+                status: head.status,
+                bytes: bytes.len() as u64 + length,
+                keeps_alive,
+            });
         }
     }
     Err("the server sent too many interim responses".to_owned())

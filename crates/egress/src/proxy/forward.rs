@@ -1,6 +1,7 @@
 //! The proxy's own port, which programs know from `HTTP_PROXY` and the like: CONNECT for tunnels, and plain requests in
 //! absolute form, each of which may go to another server.
 
+use super::admission::identify_caller;
 use super::client::{ClientConnection, Greeting, refuse_before_tls};
 use super::config::Proxy;
 use super::destination::Destination;
@@ -12,7 +13,6 @@ use super::route::{ForwardConnection, Routing, admit_forward, gateway_at};
 use super::upstream::UpstreamPool;
 use crate::event::Via;
 use crate::http1::{HeadReader, RequestHead, RequestTarget};
-use super::admission::identify_caller;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::io::AsyncWriteExt;

@@ -4,7 +4,7 @@
 
 use super::destination::Destination;
 use super::refusal::Refusal;
-use crate::credentials::{SubstituteError, PlaceholderScanner};
+use crate::credentials::{PlaceholderScanner, SubstituteError};
 use crate::http1::{RequestHead, RequestTarget};
 use std::sync::Arc;
 

@@ -38,7 +38,11 @@ impl Refusal {
 
     /// Suggests nothing: nobody should open a private address by pasting a line.
     pub(super) fn address(denied: &AddressDenied, host: &Host) -> Self {
-        Self::new(403, RefusalCode::AddressDenied, format!("{host} resolves to an address that is not allowed: {denied}"))
+        Self::new(
+            403,
+            RefusalCode::AddressDenied,
+            format!("{host} resolves to an address that is not allowed: {denied}"),
+        )
     }
 
     pub(super) fn identity(error: &IdentityError) -> Self {

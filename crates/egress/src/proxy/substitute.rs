@@ -7,7 +7,7 @@ use super::decide::DecidedRequest;
 use super::destination::Destination;
 use super::leak_watcher;
 use super::refusal::Refusal;
-use crate::credentials::{BodyFormat, SubstituteError, CredentialScope};
+use crate::credentials::{BodyFormat, CredentialScope, SubstituteError};
 use crate::http1::{BodyError, Framing, RequestHead, collect_body};
 use crate::websocket::prepare_handshake;
 use zeroize::Zeroizing;
@@ -63,8 +63,7 @@ pub(super) async fn outgoing_request(
     });
     let body = match format {
         Some(format) => {
-            let collected =
-                collect_body(&mut client.reader, out.framing, MAX_SUBSTITUTED_BODY, idle).await;
+            let collected = collect_body(&mut client.reader, out.framing, MAX_SUBSTITUTED_BODY, idle).await;
             let received = collected.map_err(|error: BodyError| Refusal::unreadable(error.to_string()))?;
             let substituted = substitute_body(connection, &received, format, decided).await?;
             out.framing = Framing::Length(substituted.len() as u64);

@@ -71,7 +71,11 @@ impl UpstreamPool {
         Ok(&mut self.open.insert((connection.destination.clone(), kept)).1)
     }
 
-    pub(super) fn to_gateway(&mut self, destination: &Destination, gateway: &GatewayService) -> &mut Upstream {
+    pub(super) fn to_gateway(
+        &mut self,
+        destination: &Destination,
+        gateway: &GatewayService,
+    ) -> &mut Upstream {
         let kept = match self.open.take() {
             Some((open, upstream)) if open == *destination => upstream,
             _ => {

@@ -1,7 +1,7 @@
 //! One question to one name server: a datagram from a fresh port with an unguessable id, and TCP where the reply was too
 //! long for it.
 
-use crate::dns::{DnsQuestion, QuestionType, DnsReply, read_reply, write_question};
+use crate::dns::{DnsQuestion, DnsReply, QuestionType, read_reply, write_question};
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -33,7 +33,11 @@ impl From<io::Error> for DnsQueryError {
     }
 }
 
-pub(super) async fn query(server: SocketAddr, name: &str, kind: QuestionType) -> Result<DnsReply, DnsQueryError> {
+pub(super) async fn query(
+    server: SocketAddr,
+    name: &str,
+    kind: QuestionType,
+) -> Result<DnsReply, DnsQueryError> {
     let mut id = [0; 2];
     getrandom::fill(&mut id).map_err(|_| DnsQueryError::Random)?;
     let question = DnsQuestion { id: u16::from_be_bytes(id), name: name.to_ascii_lowercase(), kind };
@@ -42,7 +46,11 @@ pub(super) async fn query(server: SocketAddr, name: &str, kind: QuestionType) ->
     if reply.truncated { by_stream(server, &question, &bytes).await } else { Ok(reply) }
 }
 
-async fn by_datagram(server: SocketAddr, question: &DnsQuestion, bytes: &[u8]) -> Result<DnsReply, DnsQueryError> {
+async fn by_datagram(
+    server: SocketAddr,
+    question: &DnsQuestion,
+    bytes: &[u8],
+) -> Result<DnsReply, DnsQueryError> {
     let local: SocketAddr = match server {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
@@ -60,7 +68,11 @@ async fn by_datagram(server: SocketAddr, question: &DnsQuestion, bytes: &[u8]) -
     }
 }
 
-async fn by_stream(server: SocketAddr, question: &DnsQuestion, bytes: &[u8]) -> Result<DnsReply, DnsQueryError> {
+async fn by_stream(
+    server: SocketAddr,
+    question: &DnsQuestion,
+    bytes: &[u8],
+) -> Result<DnsReply, DnsQueryError> {
     let mut stream = TcpStream::connect(server).await?;
     let length = u16::try_from(bytes.len()).map_err(|_| DnsQueryError::Name)?;
     stream.write_all(&length.to_be_bytes()).await?;

@@ -2,7 +2,7 @@
 
 use super::query::query;
 use super::{HostsFile, ResolvConf, Resolve, ResolveError, Resolving};
-use crate::dns::{QuestionType, DnsReply, ReplyCode};
+use crate::dns::{DnsReply, QuestionType, ReplyCode};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;

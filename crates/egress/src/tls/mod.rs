@@ -4,5 +4,5 @@
 mod authority;
 mod java;
 
-pub use authority::{RunAuthority, AuthorityError};
+pub use authority::{AuthorityError, RunAuthority};
 pub use java::java_trust_store;

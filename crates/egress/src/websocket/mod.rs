@@ -5,6 +5,6 @@ mod frame;
 mod handshake;
 mod reader;
 
-pub use frame::{FrameError, FrameHead, MAX_MESSAGE_BYTES, Opcode, FrameOrder, apply_mask};
+pub use frame::{FrameError, FrameHead, FrameOrder, MAX_MESSAGE_BYTES, Opcode, apply_mask};
 pub use handshake::{agreed, prepare_handshake};
-pub use reader::{FrameReader, FrameReadError};
+pub use reader::{FrameReadError, FrameReader};

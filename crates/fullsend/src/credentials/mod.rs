@@ -9,7 +9,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use egress::credentials::{Secret, CredentialSource};
+use egress::credentials::{CredentialSource, Secret};
 
 use crate::check::providers::ProviderFile;
 use crate::harness::template::Template;
@@ -89,7 +89,12 @@ impl Credentials {
     }
 }
 
-fn source(key: &str, template: &Template, host: &Host<'_>, learn: &Learn) -> Result<CredentialSource, String> {
+fn source(
+    key: &str,
+    template: &Template,
+    host: &Host<'_>,
+    learn: &Learn,
+) -> Result<CredentialSource, String> {
     if template.raw().starts_with("exec:") {
         let (command, key, learn) = (Command::new(template, host)?, key.to_owned(), Arc::clone(learn));
         let fetch = move || {

@@ -10,7 +10,7 @@ use egress::credentials::{Credential, CredentialStore};
 use egress::dial::{self, Dialer, Roots, RootsError};
 use egress::event::{EgressEvent, OnEvent, RefusalCode};
 use egress::identity::Identifier;
-use egress::names::{NameDirectory, NamePlan, PlannedSocket, SocketPurpose, NamedService};
+use egress::names::{NameDirectory, NamePlan, NamedService, PlannedSocket, SocketPurpose};
 use egress::proxy::{self, GatewayService, LeakWatcher, Proxy, ProxyConfig, ProxyLimits, ServedSocket};
 use egress::resolver::SystemResolver;
 use egress::tls::RunAuthority;

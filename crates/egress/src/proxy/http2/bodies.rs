@@ -129,7 +129,12 @@ pub(super) struct ResponseRelay {
 }
 
 impl ResponseRelay {
-    pub(super) fn new(inner: Incoming, idle: Duration, record: ConnectionRecord, upload: Arc<Upload>) -> Self {
+    pub(super) fn new(
+        inner: Incoming,
+        idle: Duration,
+        record: ConnectionRecord,
+        upload: Arc<Upload>,
+    ) -> Self {
         Self { timed: Timed::new(inner, idle), record, upload, bytes: 0 }
     }
 }

@@ -28,7 +28,11 @@ pub(in super::super) async fn serve(connection: AdmittedConnection, client: BoxS
 }
 
 /// Refuses every stream, because there is no server to send them to.
-pub(in super::super) async fn refuse_all(connection: AdmittedConnection, client: BoxStream, refusal: Refusal) {
+pub(in super::super) async fn refuse_all(
+    connection: AdmittedConnection,
+    client: BoxStream,
+    refusal: Refusal,
+) {
     serve_streams(connection, client, Http2Pool::refused(refusal), &ConnectionTasks::default()).await;
 }
 

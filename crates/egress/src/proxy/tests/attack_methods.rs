@@ -1,9 +1,9 @@
 //! The attacks on the proxy themselves: each says whether it worked.
 
-use super::lab::{Kind, PUBLIC, Lab, Server, LabConfig, Trust, rule, identifier, server, start_lab, talk};
+use super::lab::{Kind, Lab, LabConfig, PUBLIC, Server, Trust, identifier, rule, server, start_lab, talk};
 use super::suite::{Layer, Outcome};
 use super::weak::{ByOwnName, Defence, Without};
-use crate::credentials::{Credential, CredentialStore, Secret, CredentialSource};
+use crate::credentials::{Credential, CredentialSource, CredentialStore, Secret};
 use crate::proxy::defences::{AllDefences, Defences};
 use crate::resolver::{Resolve, ResolveError, Resolving};
 use std::net::IpAddr;
@@ -72,9 +72,10 @@ pub(super) async fn plain_requests(layer: Layer) -> Outcome {
 pub(super) async fn another_host(layer: Layer) -> Outcome {
     let server = server(Kind::Plain).await;
     let listed = if layer == Layer::There { "api.test" } else { "other.test" };
-    let lab =
-        start_lab(LabConfig::new(rule(server.port, "").replace("host: api.test", &format!("host: {listed}"))))
-            .await;
+    let lab = start_lab(LabConfig::new(
+        rule(server.port, "").replace("host: api.test", &format!("host: {listed}")),
+    ))
+    .await;
     lab.tunnel(&format!("other.test:{}", server.port)).await.is_ok().into()
 }
 
@@ -168,12 +169,11 @@ pub(super) async fn redirect(layer: Layer) -> Outcome {
     config.names.push(("metadata.test", vec!["169.254.169.254".parse().unwrap()]));
     let lab = start_lab(config).await;
     let location = format!("http://other.test:{}/open", target.port);
-    lab
-        .raw(&format!(
-            "GET {location} HTTP/1.1\r\nHost: other.test:{}\r\nConnection: close\r\n\r\n",
-            target.port
-        ))
-        .await;
+    lab.raw(&format!(
+        "GET {location} HTTP/1.1\r\nHost: other.test:{}\r\nConnection: close\r\n\r\n",
+        target.port
+    ))
+    .await;
     let metadata =
         lab.raw("GET http://169.254.169.254/latest HTTP/1.1\r\nHost: 169.254.169.254\r\n\r\n").await;
     assert!(metadata.starts_with("HTTP/1.1 403 "), "{metadata}");

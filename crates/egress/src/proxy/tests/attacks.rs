@@ -1,6 +1,6 @@
 //! Ways past a proxy that others have had, each shown not to lead anywhere here.
 
-use super::lab::{Kind, Lab, Server, LabConfig, Trust, rule, start_lab, server, talk};
+use super::lab::{Kind, Lab, LabConfig, Server, Trust, rule, server, start_lab, talk};
 use crate::event::ConnectionDecision::{Denied, Failed};
 use std::net::IpAddr;
 
@@ -173,7 +173,9 @@ async fn addresses_in_any_spelling_are_what_they_are() {
             "{authority}: {answer}"
         );
     }
-    assert!(lab.connections().iter().all(|connection| connection.host == "localhost" || connection.fix.is_none()));
+    assert!(
+        lab.connections().iter().all(|connection| connection.host == "localhost" || connection.fix.is_none())
+    );
     assert!(lab.dialled().is_empty());
 }
 

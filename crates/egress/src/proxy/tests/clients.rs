@@ -1,13 +1,12 @@
 //! Real programs through the proxy, by its variables.
 
-use super::lab::{Kind, Lab, LabConfig, rule, start_lab, server};
+use super::lab::{Kind, Lab, LabConfig, rule, server, start_lab};
 use crate::event::ConnectionDecision::{Allowed, Denied};
 use std::process::Command;
 
 /// Runs away from the reactor: the proxy must go on meanwhile.
 async fn curl(lab: &Lab, arguments: &[&str]) -> Option<(bool, String)> {
-    let ca =
-        std::env::temp_dir().join(format!("egress-ca-{}-{}.pem", std::process::id(), lab.proxy.port()));
+    let ca = std::env::temp_dir().join(format!("egress-ca-{}-{}.pem", std::process::id(), lab.proxy.port()));
     std::fs::write(&ca, lab.authority.certificate_pem()).unwrap();
     let mut command = Command::new("curl");
     command.args(["--silent", "--show-error", "--max-time", "10", "--cacert"]).arg(&ca);
@@ -34,6 +33,8 @@ async fn curl_is_let_through_and_refused_as_the_policy_says() {
     let (passed, said) = curl(&lab, &["--data", "x", &url]).await.unwrap();
     assert!(passed && said.contains("policy_denied"), "{said}");
     assert_eq!(lab.decisions(2).await, [Allowed, Denied]);
-    assert!(lab.connections().iter().all(|connection| connection.binary.as_deref().unwrap().ends_with("/curl")));
+    assert!(
+        lab.connections().iter().all(|connection| connection.binary.as_deref().unwrap().ends_with("/curl"))
+    );
     assert!(lab.tunnel(&format!("api.test:{}", server.port)).await.is_err(), "this process is not curl");
 }

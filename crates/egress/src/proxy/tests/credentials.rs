@@ -1,7 +1,7 @@
 //! Credentials through the proxy: the server sees the value, the sandbox never does.
 
-use super::lab::{Kind, Lab, Server, LabConfig, endpoints, rule, start_lab, server, talk};
-use crate::credentials::{Credential, CredentialStore, Secret, CredentialSource};
+use super::lab::{Kind, Lab, LabConfig, Server, endpoints, rule, server, start_lab, talk};
+use crate::credentials::{Credential, CredentialSource, CredentialStore, Secret};
 use crate::event::ConnectionDecision::Denied;
 use std::sync::Arc;
 

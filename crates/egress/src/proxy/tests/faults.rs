@@ -1,6 +1,6 @@
 //! Servers that break, and many connections at once.
 
-use super::lab::{Kind, LabConfig, Trust, rule, start_lab, server, talk};
+use super::lab::{Kind, LabConfig, Trust, rule, server, start_lab, talk};
 use crate::event::ConnectionDecision::{Allowed, Failed};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -36,9 +36,8 @@ async fn broken_answers_are_told_as_what_they_are() {
     ] {
         let port = saying(bytes).await;
         let lab = start_lab(LabConfig::new(rule(port, READ))).await;
-        let answer = lab
-            .raw(&format!("GET http://api.test:{port}/ HTTP/1.1\r\nHost: api.test:{port}\r\n\r\n"))
-            .await;
+        let answer =
+            lab.raw(&format!("GET http://api.test:{port}/ HTTP/1.1\r\nHost: api.test:{port}\r\n\r\n")).await;
         assert!(answer.starts_with("HTTP/1.1 502 "), "{bytes:?}: {answer}");
         let told = if told == "malformed_request" { "upstream_broken" } else { told };
         assert!(answer.contains(told), "{answer}");

@@ -1,7 +1,7 @@
 //! HTTP/2 through the proxy: each stream decided by itself, on a connection that speaks what the server speaks.
 
-use super::lab::{Kind, Lab, LabConfig, Trust, rule, start_lab, server};
-use crate::credentials::{Credential, CredentialStore, Secret, CredentialSource};
+use super::lab::{Kind, Lab, LabConfig, Trust, rule, server, start_lab};
+use crate::credentials::{Credential, CredentialSource, CredentialStore, Secret};
 use crate::event::ConnectionDecision::{Allowed, Denied, Failed};
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;

@@ -1,13 +1,15 @@
 //! A proxy, servers behind it and clients before it.
 
 use crate::credentials::CredentialStore;
-use crate::dial::testing::TestAuthority;
 use crate::dial::Dialer;
+use crate::dial::testing::TestAuthority;
 use crate::event::{ConnectionDecision, ConnectionEvent, EgressEvent, OnEvent};
 use crate::identity::{Identifier, Identify};
 use crate::names::{NameDirectory, NamePlan, PlannedSocket, SocketPurpose};
 use crate::proxy::defences::{AllDefences, Defences};
-use crate::proxy::{BoxStream, LeakWatcher, Proxy, ProxyConfig, ProxyLimits, ServedSocket, RunningProxy, start};
+use crate::proxy::{
+    BoxStream, LeakWatcher, Proxy, ProxyConfig, ProxyLimits, RunningProxy, ServedSocket, start,
+};
 use crate::resolver::{FixedResolver, Resolve};
 use crate::tls::RunAuthority;
 use rustls::pki_types::ServerName;

@@ -2,7 +2,7 @@
 //! what it stops does not pass. What goes to the model's door is not shown.
 
 use super::http2::{ask, asked, connected, http2_server};
-use super::lab::{Kind, Lab, Server, LabConfig, rule, start_lab, server, talk};
+use super::lab::{Kind, Lab, LabConfig, Server, rule, server, start_lab, talk};
 use super::websockets::{goodbye, opened, say, under_with};
 use crate::event::ConnectionDecision::Denied;
 use crate::proxy::LeakWatcher;
@@ -160,7 +160,8 @@ async fn streams_of_http2_are_shown() {
 async fn messages_of_websockets_are_shown() {
     let frames = |pieces: &'static [(Opcode, bool, &'static [u8])]| async move {
         let (leak_watcher, seen) = looking();
-        let (lab, port, _) = under_with("        protocol: websocket\n        access: full", leak_watcher).await;
+        let (lab, port, _) =
+            under_with("        protocol: websocket\n        access: full", leak_watcher).await;
         let mut socket = opened(&lab, port).await.unwrap();
         for (opcode, last, payload) in pieces {
             say(&mut socket, *opcode, *last, payload).await;

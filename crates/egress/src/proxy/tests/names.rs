@@ -1,7 +1,7 @@
 //! The resolver inside.
 
 use super::lab::{LabConfig, start_lab};
-use crate::dns::{DnsQuestion, QuestionType, DnsReply, ReplyCode, read_reply, write_question};
+use crate::dns::{DnsQuestion, DnsReply, QuestionType, ReplyCode, read_reply, write_question};
 use crate::event::EgressEvent;
 use std::net::SocketAddr;
 use tokio::net::UdpSocket;

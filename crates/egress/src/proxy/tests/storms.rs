@@ -1,6 +1,6 @@
 //! Upstreams and clients at their worst: what they take is bounded, what happened is told, and others go on.
 
-use super::lab::{Kind, Lab, LabConfig, Trust, rule, start_lab, server, talk};
+use super::lab::{Kind, Lab, LabConfig, Trust, rule, server, start_lab, talk};
 use crate::event::ConnectionDecision::{Allowed, Denied, Failed};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,6 +1,6 @@
 //! Connections as a whole: admitted or refused, tunnelled or read.
 
-use super::lab::{Kind, LabConfig, Trust, rule, start_lab, server, talk};
+use super::lab::{Kind, LabConfig, Trust, rule, server, start_lab, talk};
 use crate::event::ConnectionDecision::{Allowed, Audited, Denied};
 
 const REQUEST: &str = "GET /a HTTP/1.1\r\nHost: api.test\r\nConnection: close\r\n\r\n";

@@ -1,7 +1,7 @@
 //! Websockets through the proxy: opened where the policy says so, and read frame by frame from then on.
 
 use super::lab::{Lab, LabConfig, Trust, read_head, rule, start_lab};
-use crate::credentials::{Credential, CredentialStore, Secret, CredentialSource};
+use crate::credentials::{Credential, CredentialSource, CredentialStore, Secret};
 use crate::event::ConnectionDecision::{Allowed, Audited, Denied};
 use crate::proxy::LeakWatcher;
 use crate::websocket::{FrameHead, Opcode, apply_mask};

@@ -1,7 +1,7 @@
 //! The upstream over real TLS sockets, against servers that behave and servers that do not.
 
 use super::*;
-use egress::credentials::{Secret, CredentialSource};
+use egress::credentials::{CredentialSource, Secret};
 use egress::dial::Dialer;
 use egress::dial::testing::TestAuthority;
 use egress::resolver::FixedResolver;
