@@ -1,9 +1,9 @@
 //! What is wrong with a spec before anything is touched: relative paths, two things in one place, numbers out of range.
 
-use crate::describe::Layer;
+use crate::describe::IsolationLayer;
 use crate::error::StartError;
 use crate::spec::{Edit, MountKind, SandboxSpec};
-use crate::step::Step;
+use crate::step::StartStep;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io;
@@ -11,13 +11,13 @@ use std::path::{Component, Path};
 
 const MAX_MOUNTS: usize = 20_000;
 /// The others hold the sandbox together.
-const CAN_BE_LEFT_OUT: [Layer; 6] = [
-    Layer::NetworkNamespace,
-    Layer::IpcNamespace,
-    Layer::Proc,
-    Layer::NestedNamespaces,
-    Layer::Landlock,
-    Layer::Seccomp,
+const CAN_BE_LEFT_OUT: [IsolationLayer; 6] = [
+    IsolationLayer::NetworkNamespace,
+    IsolationLayer::IpcNamespace,
+    IsolationLayer::Proc,
+    IsolationLayer::NestedNamespaces,
+    IsolationLayer::Landlock,
+    IsolationLayer::Seccomp,
 ];
 /// The kernel takes 500; images have at most 127.
 const MAX_LAYERS: usize = 128;
@@ -57,8 +57,8 @@ pub(crate) fn check(spec: &SandboxSpec) -> Result<(), StartError> {
     if spec.network.sockets.len() > MAX_SOCKETS {
         return Err(wrong("the sockets", &format!("more than {MAX_SOCKETS}")));
     }
-    for layer in &spec.without {
-        if !CAN_BE_LEFT_OUT.contains(layer) {
+    for layer in spec.defences.missing() {
+        if !CAN_BE_LEFT_OUT.contains(&layer) {
             return Err(wrong(layer, "this layer cannot be left out"));
         }
     }
@@ -127,5 +127,5 @@ fn beneath(path: &Path) -> Result<(), StartError> {
 
 fn wrong(on: impl Display, why: &str) -> StartError {
     let source = io::Error::new(io::ErrorKind::InvalidInput, why.to_owned());
-    StartError::Step { step: Step::CheckSpec, on: on.to_string(), source }
+    StartError::Step { step: StartStep::CheckSpec, on: on.to_string(), source }
 }

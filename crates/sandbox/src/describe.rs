@@ -5,13 +5,13 @@ use std::fmt;
 
 /// A layer of the isolation or a limit on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Part {
-    Layer(Layer),
+pub enum SandboxPart {
+    Layer(IsolationLayer),
     Limit(Limit),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Layer {
+pub enum IsolationLayer {
     UserNamespace,
     MountNamespace,
     PidNamespace,
@@ -53,7 +53,7 @@ pub enum Status {
 /// One part, how strong it is, and by what or why not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact {
-    pub part: Part,
+    pub part: SandboxPart,
     pub status: Status,
     pub reason: String,
 }
@@ -65,16 +65,16 @@ pub struct Description {
 }
 
 impl Description {
-    pub fn status(&self, part: Part) -> Option<Status> {
+    pub fn status(&self, part: SandboxPart) -> Option<Status> {
         self.facts.iter().find(|fact| fact.part == part).map(|fact| fact.status)
     }
 
-    pub(crate) fn add(&mut self, part: Part, status: Status, reason: impl Into<String>) {
+    pub(crate) fn add(&mut self, part: SandboxPart, status: Status, reason: impl Into<String>) {
         self.facts.push(Fact { part, status, reason: reason.into() });
     }
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for SandboxPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Layer(layer) => layer.fmt(f),
@@ -83,7 +83,7 @@ impl fmt::Display for Part {
     }
 }
 
-impl fmt::Display for Layer {
+impl fmt::Display for IsolationLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::UserNamespace => "user-namespace",

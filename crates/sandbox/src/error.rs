@@ -1,7 +1,7 @@
 //! What the host side can fail with. Every error says what failed, on what, and keeps its cause.
 
-use crate::describe::Part;
-use crate::step::{Step, StepError};
+use crate::describe::SandboxPart;
+use crate::step::{StartStep, StepError};
 use std::fmt;
 use std::io;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use std::time::Duration;
 #[derive(Debug)]
 pub enum StartError {
     /// A step of the start failed.
-    Step { step: Step, on: String, source: io::Error },
+    Step { step: StartStep, on: String, source: io::Error },
     /// A part cannot be enforced here and the spec does not accept it weaker.
-    TooWeak { part: Part, reason: String },
+    TooWeak { part: SandboxPart, reason: String },
     /// `__init` ended before it said that it is ready.
-    InitDied { after: Step, how: String },
+    InitDied { after: StartStep, how: String },
     /// `__init` did not answer in time.
-    Timeout { after: Step, limit: Duration },
+    Timeout { after: StartStep, limit: Duration },
 }
 
 /// Why a command did not start.

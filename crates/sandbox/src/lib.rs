@@ -7,10 +7,11 @@
 mod beneath;
 mod channel;
 mod check;
+mod command_exit;
+mod defences;
 mod describe;
 pub mod doctor;
 mod error;
-mod failpoint;
 mod identity;
 pub mod init;
 mod limits;
@@ -21,7 +22,7 @@ mod running;
 mod shared;
 mod spec;
 mod start;
-mod state;
+mod state_directory;
 mod step;
 mod streams;
 mod supervisor;
@@ -32,23 +33,24 @@ mod tree;
 
 /// Forbidden calls, for the tests that try them from inside. Not part of what the program uses.
 #[doc(hidden)]
-pub mod attempts {
-    pub use crate::sys::attempts::{Attempt, attempt};
+pub mod forbidden_calls {
+    pub use crate::sys::forbidden_calls::{ForbiddenCall, attempt};
 }
 
 pub use beneath::{open_beneath, open_in_root, open_within};
-pub use describe::{Description, Fact, Layer, Limit, Part, Status};
+pub use command_exit::CommandExit;
+pub use defences::{Defences, FailAction, pause_name};
+pub use describe::{Description, Fact, IsolationLayer, Limit, SandboxPart, Status};
 pub use error::{CloseError, ExecError, StartError, WaitError};
-pub use failpoint::{FailAction, Failpoint, pause_name};
 pub use limits::Exceeded;
-pub use process::{Command, Exit, Process, Stdio};
+pub use process::{Command, Process, Stdio};
 pub use proof::{ProbeName, ProbeResult, Proof, ProofError, ProofSpec};
 pub use running::{Sandbox, Socket};
 pub use spec::{
-    CopyOnWrite, Edit, Identity, InitProgram, LandlockRequirement, Limits, LocalRange, Mount, MountKind,
-    Network, SandboxSpec, SocketKind, SocketSpec,
+    CopyOnWrite, Edit, InitProgram, LandlockRequirement, LocalRange, Mount, MountKind, SandboxIdentity,
+    SandboxLimits, SandboxNetwork, SandboxSpec, SocketKind, SocketSpec,
 };
-pub use state::{Sweep, sweep};
-pub use step::Step;
+pub use state_directory::{Sweep, sweep};
+pub use step::StartStep;
 pub use terminal::Terminal;
 pub use transfer::{SkipReason, Transfer, TransferCaps, TransferError};

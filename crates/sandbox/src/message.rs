@@ -1,21 +1,21 @@
 //! The messages between the host side and PID 1, both directions, closed enums. Descriptors travel beside them:
 //! which message carries which is said here.
 
+use crate::command_exit::CommandExit;
 use crate::describe::Description;
 use crate::identity::Mapping;
-use crate::process::Exit;
 use crate::proof::{ProbeRequest, ProbeResult};
 use crate::spec::SandboxSpec;
-use crate::step::Step;
+use crate::step::StartStep;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 
 /// From the host side to `__init`, later PID 1.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Request {
+pub(crate) enum InitRequest {
     /// The first message. The sandbox's cgroups are entered by writing to the files of `admissions`.
     Begin { spec: Box<SandboxSpec>, mapping: Mapping, admissions: Vec<OsString> },
-    /// The answer to `Report::Unshared`: the identity is mapped.
+    /// The answer to `InitReport::Unshared`: the identity is mapped.
     Mapped,
     /// Carries those of the standard streams that are `Stream::Passed`.
     Exec(ExecRequest),
@@ -46,7 +46,7 @@ pub(crate) enum Stream {
 
 /// From `__init`, later PID 1, to the host side.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Report {
+pub(crate) enum InitReport {
     /// The new user namespace is there; only the host side can map an identity that is not the caller's.
     Unshared,
     /// PID 1 exists: it sends this itself, and the kernel tells the host side its number there.
@@ -61,7 +61,7 @@ pub(crate) enum Report {
     },
     /// A step failed; nothing follows.
     Failed {
-        step: Step,
+        step: StartStep,
         on: String,
         errno: i32,
     },
@@ -75,7 +75,7 @@ pub(crate) enum Report {
     },
     Exited {
         id: u64,
-        exit: Exit,
+        exit: CommandExit,
     },
     Proven {
         results: Vec<ProbeResult>,

@@ -1,8 +1,8 @@
 //! A command inside the sandbox, as the host side sees it: what to run, its pipes, its end.
 
+use crate::command_exit::CommandExit;
 use crate::error::WaitError;
 use crate::shared::Shared;
-use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::io::{PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
@@ -48,19 +48,6 @@ pub enum Stdio {
     Descriptor(OwnedFd),
 }
 
-/// How a command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Exit {
-    Code(i32),
-    Signal(i32),
-}
-
-impl Exit {
-    pub fn success(self) -> bool {
-        self == Self::Code(0)
-    }
-}
-
 /// A command that was started. Dropping it leaves the command running until the sandbox is closed.
 pub struct Process {
     pub stdin: Option<PipeWriter>,
@@ -78,7 +65,7 @@ impl Process {
     }
 
     /// Waits until the command has ended, at most for `limit`.
-    pub fn wait(&self, limit: Duration) -> Result<Exit, WaitError> {
+    pub fn wait(&self, limit: Duration) -> Result<CommandExit, WaitError> {
         self.shared.wait_for_exit(self.id, limit)
     }
 

@@ -4,11 +4,11 @@ use crate::describe::Description;
 use crate::error::{CloseError, ExecError};
 use crate::identity::Mapping;
 use crate::limits::{self, Cgroup, Exceeded};
-use crate::message::{ExecRequest, Request, Stream};
+use crate::message::{ExecRequest, InitRequest, Stream};
 use crate::process::{Command, Process};
 use crate::proof::{ProbeRequest, Proof, ProofError, ProofSpec};
 use crate::shared::Shared;
-use crate::state::{self, State};
+use crate::state_directory::{self, StateDirectory};
 use crate::terminal::{self, Terminal};
 use crate::transfer::{self, Transfer, TransferCaps, TransferError};
 use crate::{streams, tree};
@@ -30,13 +30,13 @@ const MAX_NAMED: usize = 64;
 
 /// A sandbox that is up. It ends with `close`, with this value, or with this process, whichever comes first.
 pub struct Sandbox {
-    parts: Parts,
+    parts: SandboxParts,
     next_id: AtomicU64,
     closed: bool,
 }
 
 /// What a start brings together.
-pub(crate) struct Parts {
+pub(crate) struct SandboxParts {
     pub(crate) shared: Arc<Shared>,
     pub(crate) pid: Pid,
     pub(crate) mapping: Mapping,
@@ -44,7 +44,7 @@ pub(crate) struct Parts {
     pub(crate) sockets: Vec<Socket>,
     pub(crate) description: Description,
     pub(crate) environment: Vec<(OsString, OsString)>,
-    pub(crate) state: State,
+    pub(crate) state: StateDirectory,
     /// Where views are, and the numbers of their upper layers.
     pub(crate) uppers: Vec<(PathBuf, usize)>,
     pub(crate) cgroup: Arc<Cgroup>,
@@ -58,7 +58,7 @@ pub enum Socket {
 }
 
 impl Sandbox {
-    pub(crate) fn new(parts: Parts) -> Self {
+    pub(crate) fn new(parts: SandboxParts) -> Self {
         Self { parts, next_id: AtomicU64::new(1), closed: false }
     }
 
@@ -86,7 +86,7 @@ impl Sandbox {
     /// in there. `None` where it is not on disk, or the view is a copy.
     pub fn changed_below(&self, target: &Path) -> Option<OwnedFd> {
         let (_, index) = self.parts.uppers.iter().find(|(place, _)| place == target)?;
-        let path = state::layers(self.parts.state.path()).join(state::upper(*index));
+        let path = state_directory::layers(self.parts.state.path()).join(state_directory::upper(*index));
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::open(path, flags, Mode::empty()).ok()
     }
@@ -102,7 +102,7 @@ impl Sandbox {
         let streams = inside.map(|fd| if fd.is_some() { Stream::Passed } else { Stream::Null });
         let descriptors: Vec<BorrowedFd<'_>> = inside.into_iter().flatten().map(AsFd::as_fd).collect();
         let id = self.next_id.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let request = Request::Exec(ExecRequest {
+        let request = InitRequest::Exec(ExecRequest {
             id,
             arguments,
             environment: streams::merged(&self.parts.environment, &environment),
@@ -181,7 +181,7 @@ impl Sandbox {
 
     fn take_down(&mut self) -> Result<(), CloseError> {
         self.closed = true;
-        let Parts { shared, pid, state, cgroup, .. } = &self.parts;
+        let SandboxParts { shared, pid, state, cgroup, .. } = &self.parts;
         shared.kill();
         if !shared.wait_until_gone(CLOSE_LIMIT) {
             return Err(CloseError::Alive {

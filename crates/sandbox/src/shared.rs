@@ -1,10 +1,10 @@
 //! What the host side's threads share: the control socket, the state of each command, and whether PID 1 is gone.
 
 use crate::channel;
+use crate::command_exit::CommandExit;
 use crate::error::{ExecError, WaitError};
 use crate::limits::Exceeded;
-use crate::message::Request;
-use crate::process::Exit;
+use crate::message::InitRequest;
 use crate::proof::{ProbeRequest, ProbeResult};
 use rustix::process::Signal;
 use std::collections::HashMap;
@@ -18,12 +18,12 @@ pub(crate) struct Shared {
     pub(crate) socket: UnixStream,
     pidfd: OnceLock<OwnedFd>,
     sending: Mutex<()>,
-    state: Mutex<State>,
+    state: Mutex<Progress>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct Progress {
     processes: HashMap<u64, ProcessState>,
     proof: Option<Result<Vec<ProbeResult>, String>>,
     gone: Option<String>,
@@ -35,7 +35,7 @@ pub(crate) enum ProcessState {
     Starting,
     NotStarted { errno: i32 },
     Running { pid: i32 },
-    Exited(Exit),
+    Exited(CommandExit),
 }
 
 impl Shared {
@@ -44,13 +44,13 @@ impl Shared {
             socket,
             pidfd: OnceLock::new(),
             sending: Mutex::new(()),
-            state: Mutex::new(State::default()),
+            state: Mutex::new(Progress::default()),
             changed: Condvar::new(),
         }
     }
 
     /// The state is plain data and valid at every step, so a panic elsewhere does not spoil it.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Progress> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -77,7 +77,7 @@ impl Shared {
         self.state().exceeded.clone()
     }
 
-    pub(crate) fn send(&self, request: &Request, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    pub(crate) fn send(&self, request: &InitRequest, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let _one_at_a_time = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
         channel::send(&self.socket, request, descriptors)
     }
@@ -128,7 +128,7 @@ impl Shared {
         outcome.unwrap_or(Err(ExecError::Timeout { limit }))
     }
 
-    pub(crate) fn wait_for_exit(&self, id: u64, limit: Duration) -> Result<Exit, WaitError> {
+    pub(crate) fn wait_for_exit(&self, id: u64, limit: Duration) -> Result<CommandExit, WaitError> {
         let outcome = self.wait(limit, |state| match (state.processes.get(&id), &state.gone) {
             (Some(ProcessState::Exited(exit)), _) => Some(Ok(*exit)),
             (_, Some(how)) => Some(Err(WaitError::Gone { how: how.clone() })),
@@ -144,7 +144,7 @@ impl Shared {
 
     pub(crate) fn prove(&self, request: ProbeRequest, limit: Duration) -> Result<Vec<ProbeResult>, String> {
         self.state().proof = None;
-        self.send(&Request::Prove(request), &[]).map_err(|e| e.to_string())?;
+        self.send(&InitRequest::Prove(request), &[]).map_err(|e| e.to_string())?;
         let outcome = self.wait(limit, |state| match (&state.proof, &state.gone) {
             (Some(outcome), _) => Some(outcome.clone()),
             (None, Some(how)) => Some(Err(how.clone())),
@@ -154,11 +154,11 @@ impl Shared {
     }
 
     pub(crate) fn signal(&self, id: u64, signal: i32) -> Result<(), WaitError> {
-        let sent = self.send(&Request::Signal { id, signal }, &[]);
+        let sent = self.send(&InitRequest::Signal { id, signal }, &[]);
         sent.map_err(|_| WaitError::Gone { how: self.how_it_ended() })
     }
 
-    fn wait<T>(&self, limit: Duration, mut look: impl FnMut(&State) -> Option<T>) -> Option<T> {
+    fn wait<T>(&self, limit: Duration, mut look: impl FnMut(&Progress) -> Option<T>) -> Option<T> {
         let deadline = Instant::now().checked_add(limit);
         let mut state = self.state();
         loop {

@@ -1,8 +1,8 @@
 //! What a sandbox is made of, as plain data. Nothing here touches the system; paths on the host are real paths
 //! (no symlink on the way: a link swapped in between looking and mounting must not redirect us).
 
-use crate::describe::{Layer, Part};
-use crate::failpoint::Failpoint;
+use crate::defences::Defences;
+use crate::describe::SandboxPart;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -29,16 +29,14 @@ pub struct SandboxSpec {
     /// The environment that every command starts from; nothing is inherited.
     pub environment: Vec<(OsString, OsString)>,
     pub hostname: String,
-    pub identity: Identity,
-    pub limits: Limits,
-    pub network: Network,
+    pub identity: SandboxIdentity,
+    pub limits: SandboxLimits,
+    pub network: SandboxNetwork,
     pub landlock: LandlockRequirement,
     /// What may be weaker than the floor. Everything else that cannot be enforced stops `start`.
-    pub accept_weaker: BTreeSet<Part>,
-    /// Layers to leave out, so that tests can show what each is for. Each must be in `accept_weaker` too.
-    pub without: BTreeSet<Layer>,
-    /// Where the start fails or stops, for tests of exactly that.
-    pub failpoint: Option<Failpoint>,
+    pub accept_weaker: BTreeSet<SandboxPart>,
+    /// All protections, unless a test takes one away.
+    pub defences: Defences,
 }
 
 impl SandboxSpec {
@@ -52,13 +50,12 @@ impl SandboxSpec {
             mounts: Vec::new(),
             environment: Vec::new(),
             hostname: "sandbox".to_owned(),
-            identity: Identity::default(),
-            limits: Limits::default(),
-            network: Network::default(),
+            identity: SandboxIdentity::default(),
+            limits: SandboxLimits::default(),
+            network: SandboxNetwork::default(),
             landlock: LandlockRequirement::Required,
             accept_weaker: BTreeSet::new(),
-            without: BTreeSet::new(),
-            failpoint: None,
+            defences: Defences::default(),
         }
     }
 }
@@ -159,12 +156,12 @@ pub enum Edit {
 
 /// Who the processes inside are, as they see it themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
+pub struct SandboxIdentity {
     pub uid: u32,
     pub gid: u32,
 }
 
-impl Default for Identity {
+impl Default for SandboxIdentity {
     fn default() -> Self {
         Self { uid: 1000, gid: 1000 }
     }
@@ -172,7 +169,7 @@ impl Default for Identity {
 
 /// Bounds on what the sandbox may use. `None` leaves the resource as the host gives it to us.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct SandboxLimits {
     pub memory_bytes: Option<u64>,
     pub processes: Option<u64>,
     /// 1 to 10000, 100 is everybody's default.
@@ -185,7 +182,7 @@ pub struct Limits {
     pub wall_clock: Option<Duration>,
 }
 
-impl Default for Limits {
+impl Default for SandboxLimits {
     fn default() -> Self {
         Self {
             memory_bytes: None,
@@ -201,7 +198,7 @@ impl Default for Limits {
 
 /// The sandbox's own network: loopback, the sockets that the host side serves, and nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Network {
+pub struct SandboxNetwork {
     /// Ranges that the loopback interface answers for, beside 127.0.0.0/8 and ::1.
     pub local_ranges: Vec<LocalRange>,
     /// Made inside, handed to the host side in this order.

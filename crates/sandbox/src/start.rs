@@ -4,14 +4,13 @@ use crate::channel;
 use crate::check;
 use crate::describe::Description;
 use crate::error::StartError;
-use crate::failpoint;
 use crate::identity::{self, Mapping};
 use crate::limits::{self, Cgroup, Watch};
-use crate::running::{Parts, Sandbox, Socket};
+use crate::running::{Sandbox, SandboxParts, Socket};
 use crate::shared::Shared;
 use crate::spec::{MountKind, SandboxSpec, SocketKind};
-use crate::state::{self, Layers, State};
-use crate::step::{AtStep, Step};
+use crate::state_directory::{self, StateDirectory, UpperLayers};
+use crate::step::{AtStep, StartStep};
 use crate::supervisor::{self, Started, Work};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,7 +27,7 @@ impl Sandbox {
         reason = "a spec is used up by a start: its state directory is taken"
     )]
     pub fn start(spec: SandboxSpec) -> Result<Self, StartError> {
-        failpoint::reach(spec.failpoint, Step::CheckSpec)?;
+        spec.defences.reach(StartStep::CheckSpec)?;
         check::check(&spec)?;
         let mapping = identity::choose();
         let is_view = |kind: &MountKind| {
@@ -38,16 +37,16 @@ impl Sandbox {
             )
         };
         let has_views = spec.mounts.iter().any(|mount| is_view(&mount.kind));
-        let layers = if has_views { Layers::Needed } else { Layers::NotNeeded };
-        let state = State::make(&spec.state_directory, layers, mapping)?; // undone below or in `close`
-        if let Err(e) = failpoint::reach(spec.failpoint, Step::MakeState) {
+        let layers = if has_views { UpperLayers::Needed } else { UpperLayers::NotNeeded };
+        let state = StateDirectory::make(&spec.state_directory, layers, mapping)?; // undone below or in `close`
+        if let Err(e) = spec.defences.reach(StartStep::MakeState) {
             drop(state.remove());
             return Err(e.into());
         }
         let cgroup = Arc::new(Cgroup::create(&cgroup_name(), &spec.limits, |path| state.note_cgroup(path)));
         let sockets =
             UnixStream::pair().and_then(|(host, init)| channel::tell_senders(&host).map(|()| (host, init)));
-        let shared = match sockets.at(Step::Handshake, "the control socket") {
+        let shared = match sockets.at(StartStep::Handshake, "the control socket") {
             Ok((host, init)) => start_inside(&spec, mapping, host, init, &cgroup),
             Err(e) => Err(e.into()),
         };
@@ -82,8 +81,8 @@ fn start_inside(
     std::thread::Builder::new()
         .name("sandbox".to_owned())
         .spawn(move || supervisor::supervise(work, &for_thread, &sender))
-        .at(Step::Spawn, "the supervising thread")?;
-    let lost = StartError::InitDied { after: Step::Spawn, how: "lost its supervisor".to_owned() };
+        .at(StartStep::Spawn, "the supervising thread")?;
+    let lost = StartError::InitDied { after: StartStep::Spawn, how: "lost its supervisor".to_owned() };
     let outcome = receiver.recv().unwrap_or(Err(lost)).and_then(|mut started| {
         complete(spec, cgroup, &mut started.description)?;
         watch(spec, cgroup, &shared, &started)?;
@@ -114,7 +113,7 @@ fn watch(
     use crate::describe::Limit;
     let watch = Watch {
         pid: started.pid,
-        layers: state::layers(&spec.state_directory),
+        layers: state_directory::layers(&spec.state_directory),
         memory_bytes: spec.limits.memory_bytes.filter(|_| cgroup.keeps(Limit::Memory).is_none()),
         disk_bytes: spec.limits.disk_bytes,
         wall_clock: spec.limits.wall_clock,
@@ -124,7 +123,7 @@ fn watch(
         std::thread::Builder::new()
             .name("sandbox-watch".to_owned())
             .spawn(move || watch.run(&shared))
-            .at(Step::Limits, "the watching thread")?;
+            .at(StartStep::Limits, "the watching thread")?;
     }
     Ok(())
 }
@@ -132,7 +131,7 @@ fn watch(
 fn finish(
     spec: &SandboxSpec,
     mapping: Mapping,
-    state: State,
+    state: StateDirectory,
     cgroup: Arc<Cgroup>,
     shared: Arc<Shared>,
     started: Started,
@@ -148,7 +147,7 @@ fn finish(
     let views =
         spec.mounts.iter().enumerate().filter(|(_, mount)| matches!(mount.kind, MountKind::CopyOnWrite(_)));
     let uppers = views.map(|(index, mount)| (mount.target.clone(), index)).collect();
-    Sandbox::new(Parts {
+    Sandbox::new(SandboxParts {
         uppers,
         shared,
         pid,

@@ -6,7 +6,7 @@ use std::io;
 
 /// The steps in the order in which they happen: first on the host, then in `__init`, then in PID 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Step {
+pub enum StartStep {
     CheckSpec,
     MakeState,
     Spawn,
@@ -35,7 +35,7 @@ pub enum Step {
     Serve,
 }
 
-impl Step {
+impl StartStep {
     pub const ALL: [Self; 26] = [
         Self::CheckSpec,
         Self::MakeState,
@@ -118,7 +118,7 @@ impl Step {
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for StartStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -127,18 +127,18 @@ impl fmt::Display for Step {
 /// A step that failed: which one, on what, with which error of the system.
 #[derive(Debug)]
 pub(crate) struct StepError {
-    pub(crate) step: Step,
+    pub(crate) step: StartStep,
     pub(crate) on: String,
     pub(crate) source: io::Error,
 }
 
 /// Names the step and the thing on an error of the system.
 pub(crate) trait AtStep<T> {
-    fn at(self, step: Step, on: impl fmt::Display) -> Result<T, StepError>;
+    fn at(self, step: StartStep, on: impl fmt::Display) -> Result<T, StepError>;
 }
 
 impl<T, E: Into<io::Error>> AtStep<T> for Result<T, E> {
-    fn at(self, step: Step, on: impl fmt::Display) -> Result<T, StepError> {
+    fn at(self, step: StartStep, on: impl fmt::Display) -> Result<T, StepError> {
         self.map_err(|source| StepError { step, on: on.to_string(), source: source.into() })
     }
 }

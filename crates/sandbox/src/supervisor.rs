@@ -5,13 +5,12 @@
 use crate::channel::{self, Received};
 use crate::describe::Description;
 use crate::error::StartError;
-use crate::failpoint;
 use crate::identity::Mapping;
 use crate::limits::Cgroup;
-use crate::message::{Report, Request};
+use crate::message::{InitReport, InitRequest};
 use crate::shared::{ProcessState, Shared};
-use crate::spec::{Identity, InitProgram, SandboxSpec};
-use crate::step::{AtStep, Step};
+use crate::spec::{InitProgram, SandboxIdentity, SandboxSpec};
+use crate::step::{AtStep, StartStep};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use std::ffi::OsString;
 use std::io;
@@ -58,7 +57,7 @@ pub(crate) fn supervise(work: Work, shared: &Arc<Shared>, outcome: &Sender<Resul
 }
 
 struct Handshake {
-    identity: (Identity, Mapping),
+    identity: (SandboxIdentity, Mapping),
     pid: Option<Pid>,
     sockets: Vec<OwnedFd>,
     init: Option<std::process::Child>,
@@ -72,23 +71,23 @@ impl Handshake {
     fn run(&mut self, work: Work, shared: &Shared) -> Result<Started, StartError> {
         let Work { spec, mapping, cgroup, init_socket } = work;
         let socket = &shared.socket;
-        failpoint::reach(spec.failpoint, Step::Spawn)?;
+        spec.defences.reach(StartStep::Spawn)?;
         self.init = Some(spawn_init(&spec.init, init_socket)?);
-        socket.set_read_timeout(Some(HANDSHAKE_LIMIT)).at(Step::Handshake, "the control socket")?;
-        failpoint::reach(spec.failpoint, Step::Handshake)?;
+        socket.set_read_timeout(Some(HANDSHAKE_LIMIT)).at(StartStep::Handshake, "the control socket")?;
+        spec.defences.reach(StartStep::Handshake)?;
         let admissions = cgroup.admissions().into_iter().map(OsString::from).collect();
-        let begin = Request::Begin { spec: Box::new(spec), mapping, admissions };
-        channel::send(socket, &begin, &[]).at(Step::Handshake, "sending the spec")?;
+        let begin = InitRequest::Begin { spec: Box::new(spec), mapping, admissions };
+        channel::send(socket, &begin, &[]).at(StartStep::Handshake, "sending the spec")?;
         loop {
             if let Some(started) = self.next(shared)? {
-                socket.set_read_timeout(None).at(Step::Handshake, "the control socket")?;
+                socket.set_read_timeout(None).at(StartStep::Handshake, "the control socket")?;
                 return Ok(started);
             }
         }
     }
 
     fn next(&mut self, shared: &Shared) -> Result<Option<Started>, StartError> {
-        let received = match channel::receive_from::<Report>(&shared.socket) {
+        let received = match channel::receive_from::<InitReport>(&shared.socket) {
             Ok(Some(message)) => message,
             Ok(None) => return Err(self.died("closed its socket")),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -96,36 +95,41 @@ impl Handshake {
             }
             Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Err(self.died("died")),
             Err(source) => {
-                return Err(StartError::Step { step: Step::Handshake, on: "a report".to_owned(), source });
+                return Err(StartError::Step {
+                    step: StartStep::Handshake,
+                    on: "a report".to_owned(),
+                    source,
+                });
             }
         };
         let Received { message, descriptors, sender } = received;
         match message {
-            Report::PidOne => {
+            InitReport::PidOne => {
                 let pid = sender.ok_or_else(|| self.died("has no pid here"))?;
                 let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty());
                 self.pid = Some(pid);
-                shared.set_pidfd(pidfd.at(Step::BecomePidOne, "a descriptor for PID 1")?);
+                shared.set_pidfd(pidfd.at(StartStep::BecomePidOne, "a descriptor for PID 1")?);
                 Ok(None)
             }
-            Report::Unshared => {
+            InitReport::Unshared => {
                 self.map_identity()?;
-                channel::send(&shared.socket, &Request::Mapped, &[]).at(Step::MapIdentity, "telling so")?;
+                channel::send(&shared.socket, &InitRequest::Mapped, &[])
+                    .at(StartStep::MapIdentity, "telling so")?;
                 Ok(None)
             }
-            Report::Sockets { .. } => {
+            InitReport::Sockets { .. } => {
                 self.sockets.extend(descriptors);
                 Ok(None)
             }
-            Report::Ready { description } => self.ready(description, descriptors).map(Some),
-            Report::Failed { step, on, errno } => {
+            InitReport::Ready { description } => self.ready(description, descriptors).map(Some),
+            InitReport::Failed { step, on, errno } => {
                 Err(StartError::Step { step, on, source: io::Error::from_raw_os_error(errno) })
             }
-            Report::Started { .. }
-            | Report::NotStarted { .. }
-            | Report::Exited { .. }
-            | Report::Proven { .. }
-            | Report::NotProven { .. } => Err(self.died("spoke out of turn")),
+            InitReport::Started { .. }
+            | InitReport::NotStarted { .. }
+            | InitReport::Exited { .. }
+            | InitReport::Proven { .. }
+            | InitReport::NotProven { .. } => Err(self.died("spoke out of turn")),
         }
     }
 
@@ -146,13 +150,13 @@ impl Handshake {
         let maps = [("uid_map", identity.uid), ("gid_map", identity.gid)];
         for (name, inside) in maps {
             let path = format!("/proc/{}/{name}", init.id());
-            std::fs::write(&path, format!("{inside} {id} 1")).at(Step::MapIdentity, path)?;
+            std::fs::write(&path, format!("{inside} {id} 1")).at(StartStep::MapIdentity, path)?;
         }
         Ok(())
     }
 
-    fn last_step(&self) -> Step {
-        if self.pid.is_some() { Step::BecomePidOne } else { Step::Handshake }
+    fn last_step(&self) -> StartStep {
+        if self.pid.is_some() { StartStep::BecomePidOne } else { StartStep::Handshake }
     }
 
     fn died(&self, how: &str) -> StartError {
@@ -180,24 +184,24 @@ fn spawn_init(init: &InitProgram, socket: UnixStream) -> Result<std::process::Ch
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .at(Step::Spawn, init.path.display())?;
+        .at(StartStep::Spawn, init.path.display())?;
     Ok(child)
 }
 
 fn dispatch_reports(shared: &Shared) {
-    while let Ok(Some((report, _))) = channel::receive::<Report>(&shared.socket) {
+    while let Ok(Some((report, _))) = channel::receive::<InitReport>(&shared.socket) {
         match report {
-            Report::Started { id, pid } => shared.update(id, ProcessState::Running { pid }),
-            Report::NotStarted { id, errno } => shared.update(id, ProcessState::NotStarted { errno }),
-            Report::Exited { id, exit } => shared.update(id, ProcessState::Exited(exit)),
-            Report::Proven { results } => shared.proven(Ok(results)),
-            Report::NotProven { why } => shared.proven(Err(why)),
+            InitReport::Started { id, pid } => shared.update(id, ProcessState::Running { pid }),
+            InitReport::NotStarted { id, errno } => shared.update(id, ProcessState::NotStarted { errno }),
+            InitReport::Exited { id, exit } => shared.update(id, ProcessState::Exited(exit)),
+            InitReport::Proven { results } => shared.proven(Ok(results)),
+            InitReport::NotProven { why } => shared.proven(Err(why)),
             // Only valid in the handshake: PID 1 is not itself any more.
-            Report::Unshared
-            | Report::PidOne
-            | Report::Sockets { .. }
-            | Report::Ready { .. }
-            | Report::Failed { .. } => {
+            InitReport::Unshared
+            | InitReport::PidOne
+            | InitReport::Sockets { .. }
+            | InitReport::Ready { .. }
+            | InitReport::Failed { .. } => {
                 break;
             }
         }

@@ -1,7 +1,7 @@
 //! The other side of the kill test: a process that owns a sandbox and waits to be killed.
 
 use crate::world::{World, shell};
-use sandbox::{CopyOnWrite, FailAction, Failpoint, Mount, MountKind, Sandbox, SandboxSpec, Step};
+use sandbox::{CopyOnWrite, Defences, FailAction, Mount, MountKind, Sandbox, SandboxSpec, StartStep};
 use std::path::Path;
 use std::time::Duration;
 
@@ -24,8 +24,10 @@ pub(crate) fn full_spec(directory: &Path) -> SandboxSpec {
 /// Starts a sandbox that stops at `step`, or one that runs, and waits.
 pub(crate) fn live(directory: &Path, step: &str) -> ! {
     let mut spec = full_spec(directory);
-    let step = Step::ALL.into_iter().find(|known| known.name() == step);
-    spec.failpoint = step.map(|step| Failpoint { step, action: FailAction::Pause });
+    let step = StartStep::ALL.into_iter().find(|known| known.name() == step);
+    if let Some(step) = step {
+        spec.defences = Defences::failing(step, FailAction::Pause);
+    }
     let sandbox = Sandbox::start(spec).unwrap();
     let hide = "setsid sh -c 'trap \"\" TERM HUP INT; echo x >/view/file; sleep 86400 & sleep 86400' </dev/null \
                 >/dev/null 2>&1 & echo";

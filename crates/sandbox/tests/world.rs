@@ -1,6 +1,6 @@
 //! What a case needs: a directory of its own, a spec with the host's programs in it, and a way to run a command.
 
-use sandbox::{Command, Exit, Mount, MountKind, Sandbox, SandboxSpec, Stdio};
+use sandbox::{Command, CommandExit, Mount, MountKind, Sandbox, SandboxSpec, Stdio};
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub(crate) struct World {
 /// What a command said and how it ended.
 #[derive(Debug)]
 pub(crate) struct Output {
-    pub(crate) exit: Exit,
+    pub(crate) exit: CommandExit,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }

@@ -85,7 +85,7 @@ fn ask(sandbox: &Sandbox, scanners: &HostScanners, inside: &Inside<'_>) -> Resul
     }
     let exit = process.wait(TIME).map_err(|error| error.to_string())?;
     match exit {
-        sandbox::Exit::Code(0 | 6) => Ok(said),
+        sandbox::CommandExit::Code(0 | 6) => Ok(said),
         other => Err(format!("the scan inside ended with {other:?}")),
     }
 }

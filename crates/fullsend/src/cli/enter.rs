@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use sandbox::{Command, CopyOnWrite, Exit as Ended, Mount, MountKind, Sandbox, SandboxSpec, Stdio};
+use sandbox::{Command, CommandExit, CopyOnWrite, Mount, MountKind, Sandbox, SandboxSpec, Stdio};
 
 use super::configuration::{ConfigurationOptions, variable};
 use super::exit::{Exit, Failure};
@@ -136,8 +136,8 @@ fn look_around(sandbox: &Sandbox, command: &[OsString]) -> Result<Exit, String> 
     let ended = process.wait(TIME).map_err(|error| error.to_string())?;
     relays.into_iter().flatten().for_each(|relay| drop(relay.join()));
     Ok(match ended {
-        Ended::Code(0) => Exit::Done,
-        Ended::Code(_) | Ended::Signal(_) => Exit::Failed,
+        CommandExit::Code(0) => Exit::Done,
+        CommandExit::Code(_) | CommandExit::Signal(_) => Exit::Failed,
     })
 }
 

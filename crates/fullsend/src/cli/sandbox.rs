@@ -264,10 +264,10 @@ fn wait(bare: &BareSandbox, process: &Process, cancel: &Cancel) -> Result<u8, Fa
 }
 
 /// As shells say it.
-fn code(exit: sandbox::Exit) -> u8 {
+fn code(exit: sandbox::CommandExit) -> u8 {
     match exit {
-        sandbox::Exit::Code(code) => u8::try_from(code & 0xff).unwrap_or(1),
-        sandbox::Exit::Signal(signal) => 128_u8.saturating_add(u8::try_from(signal).unwrap_or(127)),
+        sandbox::CommandExit::Code(code) => u8::try_from(code & 0xff).unwrap_or(1),
+        sandbox::CommandExit::Signal(signal) => 128_u8.saturating_add(u8::try_from(signal).unwrap_or(127)),
     }
 }
 
@@ -292,7 +292,7 @@ pub(super) fn interact(
     let process = sandbox.exec(command).map_err(|error| failed(error.to_string()))?;
     // Whoever ends us gets their terminal back first.
     let relayed = terminal::relay(&both.outside, || match process.wait(Duration::ZERO) {
-        _ if cancel.is_asked() => Some(Ok(::sandbox::Exit::Signal(Signal::TERM.as_raw()))),
+        _ if cancel.is_asked() => Some(Ok(::sandbox::CommandExit::Signal(Signal::TERM.as_raw()))),
         Err(WaitError::Deadline { .. }) => None,
         ended => Some(ended),
     });

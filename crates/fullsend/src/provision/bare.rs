@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use egress::event::OnEvent;
-use sandbox::{Limits, Mount, MountKind, Proof, ProofSpec, Sandbox, SandboxSpec};
+use sandbox::{Mount, MountKind, Proof, ProofSpec, Sandbox, SandboxLimits, SandboxSpec};
 
 use super::{ProvisionError, files, image, network, repository};
 use crate::check::policies::PolicyFile;
@@ -62,7 +62,7 @@ pub fn start(bare: &Bare<'_>) -> Result<BareSandbox, ProvisionError> {
     if let Some(image) = bare.image {
         image::apply(image, &mut spec);
     }
-    spec.limits = Limits { disk_bytes: Some(DISK_BYTES), ..Limits::default() };
+    spec.limits = SandboxLimits { disk_bytes: Some(DISK_BYTES), ..SandboxLimits::default() };
     spec.landlock = files::landlock(bare.policy);
     spec.identity = files::identity(bare.policy);
     spec.network = planned.network();

@@ -124,7 +124,7 @@ fn from_host(path: &Path, listed: &[PathBuf]) -> Option<Mount> {
 }
 
 fn etc(policy: &PolicyFile) -> Vec<Mount> {
-    let sandbox::Identity { uid, gid } = identity(policy);
+    let sandbox::SandboxIdentity { uid, gid } = identity(policy);
     let hosts = format!("127.0.0.1 localhost sandbox\n::1 localhost\n{} {}\n", GATEWAY.ip(), GATEWAY_NAME);
     let nologin = "/usr/sbin/nologin";
     let passwd = format!(
@@ -170,11 +170,11 @@ pub fn landlock(policy: &PolicyFile) -> LandlockRequirement {
 }
 
 /// Who the agent is inside: `sandbox` is 1000, as in its passwd file; a number is itself.
-pub fn identity(policy: &PolicyFile) -> sandbox::Identity {
+pub fn identity(policy: &PolicyFile) -> sandbox::SandboxIdentity {
     let number = |identity: Option<&yaml::At<Identity>>| match identity.map(|identity| identity.value) {
         Some(Identity::Number(number)) => number,
         Some(Identity::Sandbox) | None => 1000,
     };
     let process = &policy.policy.process;
-    sandbox::Identity { uid: number(process.user.as_ref()), gid: number(process.group.as_ref()) }
+    sandbox::SandboxIdentity { uid: number(process.user.as_ref()), gid: number(process.group.as_ref()) }
 }

@@ -24,7 +24,8 @@ use std::time::Duration;
 use crate::git::RepositoryError;
 use model::gateway::Gateway;
 use sandbox::{
-    Layer, Limit, Mount, MountKind, Part, ProofError, ProofSpec, Sandbox, SandboxSpec, StartError,
+    IsolationLayer, Limit, Mount, MountKind, ProofError, ProofSpec, Sandbox, SandboxPart, SandboxSpec,
+    StartError,
 };
 
 use crate::credentials::Credentials;
@@ -325,9 +326,9 @@ fn specify(
     Ok(spec)
 }
 
-fn limits(harness: &Harness) -> sandbox::Limits {
+fn limits(harness: &Harness) -> sandbox::SandboxLimits {
     let (limits, mebibyte) = (&harness.sandbox.limits, 1 << 20);
-    sandbox::Limits {
+    sandbox::SandboxLimits {
         memory_bytes: Some(limits.memory_mb.get() * mebibyte),
         processes: Some(limits.pids.get()),
         // 100 is what everybody has: asking for it is asking for nothing.
@@ -340,25 +341,25 @@ fn limits(harness: &Harness) -> sandbox::Limits {
 }
 
 /// What a name in `accept_weaker` stands for.
-fn parts(name: Weaker) -> Vec<Part> {
+fn parts(name: Weaker) -> Vec<SandboxPart> {
     match name {
-        Weaker::Landlock => vec![Part::Layer(Layer::Landlock)],
-        Weaker::Seccomp => vec![Part::Layer(Layer::Seccomp)],
-        Weaker::Network => vec![Part::Layer(Layer::NetworkNamespace)],
+        Weaker::Landlock => vec![SandboxPart::Layer(IsolationLayer::Landlock)],
+        Weaker::Seccomp => vec![SandboxPart::Layer(IsolationLayer::Seccomp)],
+        Weaker::Network => vec![SandboxPart::Layer(IsolationLayer::NetworkNamespace)],
         Weaker::Namespaces => [
-            Layer::UserNamespace,
-            Layer::MountNamespace,
-            Layer::PidNamespace,
-            Layer::IpcNamespace,
-            Layer::UtsNamespace,
-            Layer::CgroupNamespace,
+            IsolationLayer::UserNamespace,
+            IsolationLayer::MountNamespace,
+            IsolationLayer::PidNamespace,
+            IsolationLayer::IpcNamespace,
+            IsolationLayer::UtsNamespace,
+            IsolationLayer::CgroupNamespace,
         ]
-        .map(Part::Layer)
+        .map(SandboxPart::Layer)
         .to_vec(),
-        Weaker::Memory => vec![Part::Limit(Limit::Memory)],
-        Weaker::Pids => vec![Part::Limit(Limit::Processes)],
-        Weaker::Cpu => vec![Part::Limit(Limit::CpuWeight)],
-        Weaker::Disk => vec![Part::Limit(Limit::Disk)],
+        Weaker::Memory => vec![SandboxPart::Limit(Limit::Memory)],
+        Weaker::Pids => vec![SandboxPart::Limit(Limit::Processes)],
+        Weaker::Cpu => vec![SandboxPart::Limit(Limit::CpuWeight)],
+        Weaker::Disk => vec![SandboxPart::Limit(Limit::Disk)],
     }
 }
 

@@ -15,7 +15,7 @@ use egress::proxy::{self, GatewayService, LeakWatcher, Proxy, ProxyConfig, Proxy
 use egress::resolver::SystemResolver;
 use egress::tls::RunAuthority;
 use model::gateway::{self, Gateway};
-use sandbox::{LocalRange, Mount, MountKind, Network, Sandbox, Socket, SocketKind, SocketSpec};
+use sandbox::{LocalRange, Mount, MountKind, Sandbox, SandboxNetwork, Socket, SocketKind, SocketSpec};
 
 use policy::Policy;
 use policy::model::NetworkRule;
@@ -150,7 +150,7 @@ fn bound(checked: &Checked, credentials: &Credentials) -> Result<CredentialStore
 }
 
 impl Planned {
-    pub fn network(&self) -> Network {
+    pub fn network(&self) -> SandboxNetwork {
         let range = |(address, prefix_bits)| LocalRange { address, prefix_bits };
         let socket = |planned: &PlannedSocket| {
             let udp = planned.purpose == SocketPurpose::ResolverUdp;
@@ -159,7 +159,7 @@ impl Planned {
                 address: planned.address,
             }
         };
-        Network {
+        SandboxNetwork {
             local_ranges: self.plan.local_ranges().into_iter().map(range).collect(),
             sockets: self.plan.sockets().iter().map(socket).collect(),
         }

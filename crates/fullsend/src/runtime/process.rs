@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
-use sandbox::{Command, Exit, Process, Stdio};
+use sandbox::{Command, CommandExit, Process, Stdio};
 
 use super::attempt::RuntimeError;
 use super::launch::{LaunchContext, Task};
@@ -77,12 +77,12 @@ pub fn run(
         Some(Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected)) | None => String::new(),
     };
     match exit {
-        Ok(Exit::Code(0)) => Ok(Ended::ByItself { stderr: String::new() }),
-        Ok(Exit::Code(code)) => {
+        Ok(CommandExit::Code(0)) => Ok(Ended::ByItself { stderr: String::new() }),
+        Ok(CommandExit::Code(code)) => {
             let stderr = if said.is_empty() { format!("it ended with {code}") } else { said };
             Ok(Ended::ByItself { stderr })
         }
-        Ok(Exit::Signal(signal)) => Ok(Ended::Failed {
+        Ok(CommandExit::Signal(signal)) => Ok(Ended::Failed {
             why: format!("it was ended by signal {signal}. {said}").trim_end().to_owned(),
         }),
         Err(error) => {

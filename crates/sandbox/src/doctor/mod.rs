@@ -11,7 +11,7 @@ use crate::describe::Description;
 use crate::limits::Cgroup;
 use crate::proof::{Proof, ProofSpec};
 use crate::running::Sandbox;
-use crate::spec::{CopyOnWrite, InitProgram, Limits, Mount, MountKind, SandboxSpec};
+use crate::spec::{CopyOnWrite, InitProgram, Mount, MountKind, SandboxLimits, SandboxSpec};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -50,11 +50,11 @@ pub fn doctor(scratch: &Path, init: InitProgram) -> Doctor {
 }
 
 fn try_cgroup() -> CgroupFact {
-    let limits = Limits {
+    let limits = SandboxLimits {
         memory_bytes: Some(1 << 30),
         processes: Some(1000),
         cpu_weight: Some(50),
-        ..Limits::default()
+        ..SandboxLimits::default()
     };
     let cgroup = Cgroup::create(&format!("fullsend-doctor-{}", std::process::id()), &limits, |_| Ok(()));
     let kept = cgroup.kept();

@@ -4,15 +4,14 @@
 use super::proc::NestedNamespaces;
 use super::views::ViewFact;
 use super::{landlock_rules, seccomp};
-use crate::describe::{Description, Layer, Limit, Part, Status};
-use crate::failpoint;
+use crate::defences::Defences;
+use crate::describe::{Description, IsolationLayer, Limit, SandboxPart, Status};
 use crate::identity::Mapping;
-use crate::spec::{Limits, SandboxSpec};
-use crate::step::{AtStep, Step, StepError};
+use crate::spec::{SandboxLimits, SandboxSpec};
+use crate::step::{AtStep, StartStep, StepError};
 use crate::sys;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
@@ -22,55 +21,64 @@ pub(super) fn confine(
     view_facts: &[(PathBuf, ViewFact)],
     nested: NestedNamespaces,
 ) -> Result<Description, StepError> {
-    let at = |step| failpoint::reach(spec.failpoint, step);
+    let at = |step| spec.defences.reach(step);
     let mut description = Description::default();
-    namespaces(&spec.without, &mut description);
+    namespaces(&spec.defences, &mut description);
     identity(mapping, &mut description);
     views(view_facts, &mut description);
-    at(Step::Limits)?;
+    at(StartStep::Limits)?;
     limits(&spec.limits, &mut description)?;
     nested_namespaces(nested, &mut description);
-    at(Step::Capabilities)?;
+    at(StartStep::Capabilities)?;
     drop_capabilities(&mut description)?;
-    at(Step::NoNewPrivileges)?;
+    at(StartStep::NoNewPrivileges)?;
     no_new_privileges(&mut description)?;
-    at(Step::Landlock)?;
+    at(StartStep::Landlock)?;
     let landlock = landlock_rules::restrict(spec)?;
-    description.add(Part::Layer(Layer::Landlock), landlock.status, landlock.reason);
-    at(Step::Seccomp)?;
+    description.add(SandboxPart::Layer(IsolationLayer::Landlock), landlock.status, landlock.reason);
+    at(StartStep::Seccomp)?;
     // Last, because it forbids most of the calls above.
-    if spec.without.contains(&Layer::Seccomp) {
-        description.add(Part::Layer(Layer::Seccomp), Status::Absent, "left out");
+    if !spec.defences.has(IsolationLayer::Seccomp) {
+        description.add(SandboxPart::Layer(IsolationLayer::Seccomp), Status::Absent, "left out");
     } else {
-        sys::install_filter(&seccomp::program()).at(Step::Seccomp, "the filter")?;
+        sys::install_filter(&seccomp::program()).at(StartStep::Seccomp, "the filter")?;
         let reason = "deny list, foreign architectures killed";
-        description.add(Part::Layer(Layer::Seccomp), Status::Enforced, reason);
+        description.add(SandboxPart::Layer(IsolationLayer::Seccomp), Status::Enforced, reason);
     }
     Ok(description)
 }
 
-fn namespaces(without: &BTreeSet<Layer>, description: &mut Description) {
+fn namespaces(defences: &Defences, description: &mut Description) {
     let layers = [
-        Layer::UserNamespace,
-        Layer::MountNamespace,
-        Layer::PidNamespace,
-        Layer::NetworkNamespace,
-        Layer::IpcNamespace,
-        Layer::UtsNamespace,
-        Layer::CgroupNamespace,
+        IsolationLayer::UserNamespace,
+        IsolationLayer::MountNamespace,
+        IsolationLayer::PidNamespace,
+        IsolationLayer::NetworkNamespace,
+        IsolationLayer::IpcNamespace,
+        IsolationLayer::UtsNamespace,
+        IsolationLayer::CgroupNamespace,
     ];
     for layer in layers {
-        add_unless_left_out(layer, without, "its own", description);
+        add_unless_left_out(layer, defences, "its own", description);
     }
-    description.add(Part::Layer(Layer::Root), Status::Enforced, "pivot_root into listed mounts only");
-    add_unless_left_out(Layer::Proc, without, "its own, masked", description);
-    description.add(Part::Layer(Layer::Descriptors), Status::Enforced, "none inherited");
+    description.add(
+        SandboxPart::Layer(IsolationLayer::Root),
+        Status::Enforced,
+        "pivot_root into listed mounts only",
+    );
+    add_unless_left_out(IsolationLayer::Proc, defences, "its own, masked", description);
+    description.add(SandboxPart::Layer(IsolationLayer::Descriptors), Status::Enforced, "none inherited");
 }
 
-fn add_unless_left_out(layer: Layer, without: &BTreeSet<Layer>, reason: &str, description: &mut Description) {
+fn add_unless_left_out(
+    layer: IsolationLayer,
+    defences: &Defences,
+    reason: &str,
+    description: &mut Description,
+) {
     let (status, reason) =
-        if without.contains(&layer) { (Status::Absent, "left out") } else { (Status::Enforced, reason) };
-    description.add(Part::Layer(layer), status, reason);
+        if defences.has(layer) { (Status::Enforced, reason) } else { (Status::Absent, "left out") };
+    description.add(SandboxPart::Layer(layer), status, reason);
 }
 
 fn identity(mapping: Mapping, description: &mut Description) {
@@ -82,7 +90,7 @@ fn identity(mapping: Mapping, description: &mut Description) {
             format!("the caller's own; an ordinary user cannot drop its {count} supplementary groups")
         }
     };
-    description.add(Part::Layer(Layer::Identity), Status::Enforced, reason);
+    description.add(SandboxPart::Layer(IsolationLayer::Identity), Status::Enforced, reason);
 }
 
 fn views(views: &[(PathBuf, ViewFact)], description: &mut Description) {
@@ -92,13 +100,17 @@ fn views(views: &[(PathBuf, ViewFact)], description: &mut Description) {
             ViewFact::UpperInMemory => "overlay, changes in memory",
             ViewFact::Copied => "copied",
         };
-        description.add(Part::Layer(Layer::Views), Status::Enforced, format!("{}: {how}", path.display()));
+        description.add(
+            SandboxPart::Layer(IsolationLayer::Views),
+            Status::Enforced,
+            format!("{}: {how}", path.display()),
+        );
     }
 }
 
 /// The limits that processes inherit. The host side keeps the others.
-fn limits(limits: &Limits, description: &mut Description) -> Result<(), StepError> {
-    let Limits {
+fn limits(limits: &SandboxLimits, description: &mut Description) -> Result<(), StepError> {
+    let SandboxLimits {
         processes,
         file_bytes,
         open_files,
@@ -121,14 +133,14 @@ fn lower(
     description: &mut Description,
 ) -> Result<(), StepError> {
     let Some(value) = value else {
-        description.add(Part::Limit(limit), Status::Absent, "not asked for");
+        description.add(SandboxPart::Limit(limit), Status::Absent, "not asked for");
         return Ok(());
     };
     let ceiling = rustix::process::getrlimit(resource).maximum;
     let value = ceiling.map_or(value, |ceiling| value.min(ceiling));
     rustix::process::setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) })
-        .at(Step::Limits, limit)?;
-    description.add(Part::Limit(limit), Status::Enforced, format!("rlimit {value}"));
+        .at(StartStep::Limits, limit)?;
+    description.add(SandboxPart::Limit(limit), Status::Enforced, format!("rlimit {value}"));
     Ok(())
 }
 
@@ -138,17 +150,18 @@ fn nested_namespaces(nested: NestedNamespaces, description: &mut Description) {
         NestedNamespaces::LeftToSeccomp => (Status::Enforced, "seccomp; this kernel has no sysctl for it"),
         NestedNamespaces::LeftOut => (Status::Absent, "left out"),
     };
-    description.add(Part::Layer(Layer::NestedNamespaces), status, reason);
+    description.add(SandboxPart::Layer(IsolationLayer::NestedNamespaces), status, reason);
 }
 
 fn drop_capabilities(description: &mut Description) -> Result<(), StepError> {
-    rustix::thread::clear_ambient_capability_set().at(Step::Capabilities, "the ambient set")?;
-    let last = fs::read_to_string("/proc/sys/kernel/cap_last_cap").at(Step::Capabilities, "cap_last_cap")?;
+    rustix::thread::clear_ambient_capability_set().at(StartStep::Capabilities, "the ambient set")?;
+    let last =
+        fs::read_to_string("/proc/sys/kernel/cap_last_cap").at(StartStep::Capabilities, "cap_last_cap")?;
     let last: u32 = last.trim().parse().unwrap_or(63);
     for number in 0..=last.min(63) {
         let one = CapabilitySet::from_bits_retain(1 << number);
         rustix::thread::remove_capability_from_bounding_set(one)
-            .at(Step::Capabilities, format_args!("capability {number} in the bounding set"))?;
+            .at(StartStep::Capabilities, format_args!("capability {number} in the bounding set"))?;
     }
     // uid 0 inside, if the spec maps one, is nobody special: locked, so that it stays so.
     let bits = CapabilitiesSecureBits::NO_ROOT
@@ -158,19 +171,23 @@ fn drop_capabilities(description: &mut Description) -> Result<(), StepError> {
         | CapabilitiesSecureBits::KEEP_CAPS_LOCKED
         | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE
         | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED;
-    rustix::thread::set_capabilities_secure_bits(bits).at(Step::Capabilities, "the secure bits")?;
+    rustix::thread::set_capabilities_secure_bits(bits).at(StartStep::Capabilities, "the secure bits")?;
     let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
-    rustix::thread::set_capabilities(None, sets).at(Step::Capabilities, "the capability sets")?;
-    description.add(Part::Layer(Layer::Capabilities), Status::Enforced, "all five sets empty, locked");
+    rustix::thread::set_capabilities(None, sets).at(StartStep::Capabilities, "the capability sets")?;
+    description.add(
+        SandboxPart::Layer(IsolationLayer::Capabilities),
+        Status::Enforced,
+        "all five sets empty, locked",
+    );
     Ok(())
 }
 
 fn no_new_privileges(description: &mut Description) -> Result<(), StepError> {
-    rustix::thread::set_no_new_privs(true).at(Step::NoNewPrivileges, "prctl")?;
+    rustix::thread::set_no_new_privs(true).at(StartStep::NoNewPrivileges, "prctl")?;
     // Keeps what runs inside from PID 1's memory: it runs under the same uid.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
-        .at(Step::NoNewPrivileges, "dumpable")?;
-    description.add(Part::Layer(Layer::NoNewPrivileges), Status::Enforced, "no_new_privs");
+        .at(StartStep::NoNewPrivileges, "dumpable")?;
+    description.add(SandboxPart::Layer(IsolationLayer::NoNewPrivileges), Status::Enforced, "no_new_privs");
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The last resort for a view: a plain copy of the directory, bounded in bytes and files. Shares blocks where the file
 //! system can. Links are copied as links; devices, sockets and pipes are left out.
 
-use super::place;
+use super::mount_point;
 use rustix::fs::{AtFlags, Dir, Gid, Mode, OFlags, Timestamps, Uid};
 use std::ffi::CStr;
 use std::fs::File;
@@ -45,7 +45,7 @@ impl Copier {
             return Err(io::Error::from_raw_os_error(libc::ELOOP));
         }
         rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o700))?;
-        let to = place::open_path(parent, name)?;
+        let to = mount_point::open_path(parent, name)?;
         for entry in Dir::read_from(from)? {
             let entry = entry?;
             if entry.file_name() != c"." && entry.file_name() != c".." {

@@ -1,8 +1,8 @@
 //! A minimal `/dev`: the harmless nodes of the host, terminals of its own, and private `/dev/shm` and `/tmp`.
 
-use super::place::{self, TargetKind};
-use super::{root, sources};
-use crate::step::{AtStep, Step, StepError};
+use super::mount_point::{self, TargetKind};
+use super::root;
+use crate::step::{AtStep, StartStep, StepError};
 use rustix::mount::FsOpenFlags;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -22,16 +22,16 @@ const TEMPORARY_BYTES: u64 = 4 << 30;
 const TEMPORARY_INODES: u64 = 1_000_000;
 
 pub(super) fn mount(root: &OwnedFd) -> Result<(), StepError> {
-    let dev = place::make_directories(root, Path::new("/dev")).at(Step::Dev, "/dev")?;
+    let dev = mount_point::make_directories(root, Path::new("/dev")).at(StartStep::Dev, "/dev")?;
     for name in NODES {
-        bind_node(&dev, name).at(Step::Dev, format_args!("/dev/{name}"))?;
+        bind_node(&dev, name).at(StartStep::Dev, format_args!("/dev/{name}"))?;
     }
     for (name, to) in LINKS {
-        rustix::fs::symlinkat(to, &dev, name).at(Step::Dev, format_args!("/dev/{name}"))?;
+        rustix::fs::symlinkat(to, &dev, name).at(StartStep::Dev, format_args!("/dev/{name}"))?;
     }
-    terminals(&dev).at(Step::Dev, "/dev/pts")?;
-    memory(&dev, "shm", SHARED_MEMORY_BYTES).at(Step::Dev, "/dev/shm")?;
-    memory(root, "tmp", TEMPORARY_BYTES).at(Step::Dev, "/tmp")
+    terminals(&dev).at(StartStep::Dev, "/dev/pts")?;
+    memory(&dev, "shm", SHARED_MEMORY_BYTES).at(StartStep::Dev, "/dev/shm")?;
+    memory(root, "tmp", TEMPORARY_BYTES).at(StartStep::Dev, "/tmp")
 }
 
 /// Bound, not made: an ordinary user may not make device nodes. The bind keeps devices usable where the rest of the
@@ -39,8 +39,8 @@ pub(super) fn mount(root: &OwnedFd) -> Result<(), StepError> {
 fn bind_node(dev: &OwnedFd, name: &str) -> io::Result<()> {
     let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC | rustix::fs::OFlags::NOFOLLOW;
     let node = rustix::fs::open(format!("/dev/{name}"), flags, rustix::fs::Mode::empty())?;
-    let target = place::make_target(dev, Path::new(name), TargetKind::File)?;
-    place::attach(sources::clone_mount(node)?, target)
+    let target = mount_point::make_target(dev, Path::new(name), TargetKind::File)?;
+    mount_point::attach(mount_point::clone_mount(node)?, target)
 }
 
 fn terminals(dev: &OwnedFd) -> io::Result<()> {
@@ -52,10 +52,10 @@ fn terminals(dev: &OwnedFd) -> io::Result<()> {
     let attributes =
         rustix::mount::MountAttrFlags::MOUNT_ATTR_NOSUID | rustix::mount::MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let tree = rustix::mount::fsmount(&context, rustix::mount::FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
-    place::attach(tree, place::make_target(dev, Path::new("pts"), TargetKind::Directory)?)
+    mount_point::attach(tree, mount_point::make_target(dev, Path::new("pts"), TargetKind::Directory)?)
 }
 
 fn memory(parent: &OwnedFd, name: &str, size_bytes: u64) -> io::Result<()> {
-    let target = place::make_target(parent, Path::new(name), TargetKind::Directory)?;
-    place::attach(root::temporary(size_bytes, TEMPORARY_INODES, 0o1777)?, target)
+    let target = mount_point::make_target(parent, Path::new(name), TargetKind::Directory)?;
+    mount_point::attach(root::temporary(size_bytes, TEMPORARY_INODES, 0o1777)?, target)
 }

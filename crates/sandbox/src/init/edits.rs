@@ -1,6 +1,6 @@
 //! Changes to a view before anything runs in it. The view's content is the repository's, so no symlink in it is followed.
 
-use super::place;
+use super::mount_point;
 use crate::spec::Edit;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
@@ -23,18 +23,18 @@ pub(super) fn apply(view: &OwnedFd, edits: &[Edit]) -> io::Result<()> {
 
 fn apply_one(view: &OwnedFd, edit: &Edit) -> io::Result<()> {
     match edit {
-        Edit::Remove { path } => match place::open_path(view, path.parent().unwrap_or(Path::new(""))) {
+        Edit::Remove { path } => match mount_point::open_path(view, path.parent().unwrap_or(Path::new(""))) {
             Ok(parent) => remove(&parent, path),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(e) => Err(e),
         },
         Edit::Write { path, contents, mode } => {
-            let (parent, name) = place::open_parent(view, path)?;
+            let (parent, name) = mount_point::open_parent(view, path)?;
             remove(&parent, path)?;
-            place::write_new(parent, name, contents, *mode)
+            mount_point::write_new(parent, name, contents, *mode)
         }
         Edit::EmptyDirectory { path } => {
-            let (parent, name) = place::open_parent(view, path)?;
+            let (parent, name) = mount_point::open_parent(view, path)?;
             remove(&parent, path)?;
             Ok(rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o755))?)
         }

@@ -2,8 +2,8 @@
 //! that the spec puts inside the image. Whatever the image has in those places, such as a link, is covered and never followed.
 
 use super::sources::Source;
-use super::workshop::Workshop;
-use super::{layout, place, root, views};
+use super::staging::StagingArea;
+use super::{layout, mount_point, root, views};
 use crate::open_in_root;
 use crate::spec::{Mount, MountKind, SandboxSpec};
 use rustix::fs::{AtFlags, OFlags};
@@ -16,21 +16,21 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// The image, merged and read-only.
-pub(super) struct Image {
+pub(super) struct MergedImage {
     tree: OwnedFd,
 }
 
 /// What the image has at a path.
-pub(super) enum Found {
+pub(super) enum ImageEntry {
     Nothing,
     Link(PathBuf),
-    Place { place: OwnedFd, directory: bool },
+    Other { entry: OwnedFd, is_directory: bool },
 }
 
-impl Image {
+impl MergedImage {
     /// `None` where the spec has no image.
     pub(super) fn build(
-        workshop: &Workshop,
+        staging: &StagingArea,
         spec: &SandboxSpec,
         layers: &[OwnedFd],
         sources: &[Source],
@@ -38,39 +38,39 @@ impl Image {
         if layers.is_empty() {
             return Ok(None);
         }
-        let own = workshop.directory("image-own")?;
+        let own = staging.directory("image-own")?;
         prepare_own(&own, spec, sources)?;
         // overlayfs takes its layers from mounts of this namespace only.
         for (index, layer) in layers.iter().enumerate() {
-            workshop.attach(layer, &format!("image-{index}"))?;
+            staging.attach(layer, &format!("image-{index}"))?;
         }
         let all: Vec<&OwnedFd> = std::iter::once(&own).chain(layers).collect();
         let tree = overlay(&all)?;
-        workshop.attach(&tree, "image")?;
+        staging.attach(&tree, "image")?;
         Ok(Some(Self { tree }))
     }
 
     /// Links on the way are followed inside the image, a link at the end is told.
-    pub(super) fn find(&self, path: &Path) -> io::Result<Found> {
+    pub(super) fn find(&self, path: &Path) -> io::Result<ImageEntry> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(Errno::INVAL.into());
         };
         let parent = match self.open(parent) {
-            Err(e) if is_absent(&e) => return Ok(Found::Nothing),
+            Err(e) if is_absent(&e) => return Ok(ImageEntry::Nothing),
             opened => opened?,
         };
         let status = match rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Err(Errno::NOENT) => return Ok(Found::Nothing),
+            Err(Errno::NOENT) => return Ok(ImageEntry::Nothing),
             status => status?,
         };
         match status.st_mode & libc::S_IFMT {
             libc::S_IFLNK => {
                 let to = rustix::fs::readlinkat(&parent, name, Vec::new())?;
-                Ok(Found::Link(PathBuf::from(OsString::from_vec(to.into_bytes()))))
+                Ok(ImageEntry::Link(PathBuf::from(OsString::from_vec(to.into_bytes()))))
             }
             kind => {
-                let place = place::open_path(&parent, name)?;
-                Ok(Found::Place { place, directory: kind == libc::S_IFDIR })
+                let entry = mount_point::open_path(&parent, name)?;
+                Ok(ImageEntry::Other { entry, is_directory: kind == libc::S_IFDIR })
             }
         }
     }
@@ -105,20 +105,22 @@ fn prepare_own(own: &OwnedFd, spec: &SandboxSpec, sources: &[Source]) -> io::Res
         }
     }
     match &spec.program {
-        Some(program) if holds(&spec.mounts, program) => mount_point(own, program, place::TargetKind::File),
+        Some(program) if holds(&spec.mounts, program) => {
+            mount_point(own, program, mount_point::TargetKind::File)
+        }
         _ => Ok(()),
     }
 }
 
 fn prepare_one(own: &OwnedFd, Mount { target, kind }: &Mount, source: &Source) -> io::Result<()> {
-    use place::TargetKind::{Directory, File};
+    use mount_point::TargetKind::{Directory, File};
     match kind {
         MountKind::File { contents, mode } => {
-            let (parent, name) = place::open_parent(own, target)?;
-            place::write_new(parent, name, contents, *mode)
+            let (parent, name) = mount_point::open_parent(own, target)?;
+            mount_point::write_new(parent, name, contents, *mode)
         }
         MountKind::Symlink { to } => {
-            let (parent, name) = place::open_parent(own, target)?;
+            let (parent, name) = mount_point::open_parent(own, target)?;
             Ok(rustix::fs::symlinkat(to, parent, name)?)
         }
         MountKind::ReadOnly { .. } | MountKind::ReadWrite { .. } => {
@@ -136,8 +138,8 @@ fn prepare_one(own: &OwnedFd, Mount { target, kind }: &Mount, source: &Source) -
     }
 }
 
-fn mount_point(own: &OwnedFd, target: &Path, kind: place::TargetKind) -> io::Result<()> {
-    place::make_target(own, target, kind).map(drop)
+fn mount_point(own: &OwnedFd, target: &Path, kind: mount_point::TargetKind) -> io::Result<()> {
+    mount_point::make_target(own, target, kind).map(drop)
 }
 
 /// Only layers to read from, the uppermost first.

@@ -2,9 +2,9 @@
 //! second mechanism, plus truncation, device commands, and no signals or abstract sockets across the border.
 
 use super::{dev, layout};
-use crate::describe::{Layer, Part, Status};
+use crate::describe::{IsolationLayer, SandboxPart, Status};
 use crate::spec::{LandlockRequirement, MountKind, SandboxSpec};
-use crate::step::{AtStep, Step, StepError};
+use crate::step::{AtStep, StartStep, StepError};
 use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd, Ruleset,
     RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
@@ -17,33 +17,33 @@ const NEWEST: ABI = ABI::V9;
 /// Truncation, device commands and scopes are all there from this level on.
 const FULL: i32 = 6;
 
-pub(super) struct Outcome {
+pub(super) struct LandlockResult {
     pub(super) status: Status,
     pub(super) reason: String,
 }
 
-pub(super) fn restrict(spec: &SandboxSpec) -> Result<Outcome, StepError> {
-    if spec.without.contains(&Layer::Landlock) {
-        return Ok(Outcome { status: Status::Absent, reason: "left out".to_owned() });
+pub(super) fn restrict(spec: &SandboxSpec) -> Result<LandlockResult, StepError> {
+    if !spec.defences.has(IsolationLayer::Landlock) {
+        return Ok(LandlockResult { status: Status::Absent, reason: "left out".to_owned() });
     }
-    let ruleset = create().map_err(io::Error::other).at(Step::Landlock, "the ruleset")?;
+    let ruleset = create().map_err(io::Error::other).at(StartStep::Landlock, "the ruleset")?;
     let ruleset = add_all(ruleset, spec)?;
-    let status = ruleset.restrict_self().map_err(io::Error::other).at(Step::Landlock, "restricting")?;
+    let status = ruleset.restrict_self().map_err(io::Error::other).at(StartStep::Landlock, "restricting")?;
     let level = match status.landlock {
         LandlockStatus::Available { effective_abi, .. } => effective_abi as i32,
         _ => 0,
     };
     let enforced = status.ruleset != RulesetStatus::NotEnforced && level >= FULL;
     let accepted = spec.landlock == LandlockRequirement::BestEffort
-        || spec.accept_weaker.contains(&Part::Layer(Layer::Landlock));
+        || spec.accept_weaker.contains(&SandboxPart::Layer(IsolationLayer::Landlock));
     match (enforced, accepted) {
-        (true, _) => Ok(Outcome { status: Status::Enforced, reason: format!("ABI {level}") }),
+        (true, _) => Ok(LandlockResult { status: Status::Enforced, reason: format!("ABI {level}") }),
         (false, true) => {
             let reason = format!("this kernel has ABI {level}, {FULL} is needed for all rights; accepted");
-            Ok(Outcome { status: Status::Absent, reason })
+            Ok(LandlockResult { status: Status::Absent, reason })
         }
         (false, false) => Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
-            .at(Step::Landlock, format_args!("ABI {level} where {FULL} is required")),
+            .at(StartStep::Landlock, format_args!("ABI {level} where {FULL} is required")),
     }
 }
 
@@ -97,10 +97,10 @@ fn add(
     rights: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, StepError> {
     let add = || {
-        let place = PathFd::new(path).map_err(io::Error::other)?;
+        let opened = PathFd::new(path).map_err(io::Error::other)?;
         let is_directory = std::fs::metadata(path)?.is_dir();
         let rights = if is_directory { rights } else { rights & AccessFs::from_file(NEWEST) };
-        ruleset.add_rule(PathBeneath::new(place, rights)).map_err(io::Error::other)
+        ruleset.add_rule(PathBeneath::new(opened, rights)).map_err(io::Error::other)
     };
-    add().at(Step::Landlock, path.display())
+    add().at(StartStep::Landlock, path.display())
 }

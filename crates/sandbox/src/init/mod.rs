@@ -9,26 +9,25 @@ mod idmap;
 mod image;
 mod landlock_rules;
 mod layout;
+mod mount_point;
 mod mounts;
 mod namespaces;
 mod network;
-mod place;
 mod probe;
 mod proc;
 mod root;
 mod seccomp;
 mod serve;
 mod sources;
+mod staging;
 mod views;
-mod workshop;
 
 use crate::channel;
-use crate::describe::{Description, Layer};
-use crate::failpoint;
+use crate::describe::{Description, IsolationLayer};
 use crate::identity::Mapping;
-use crate::message::{Report, Request};
+use crate::message::{InitReport, InitRequest};
 use crate::spec::SandboxSpec;
-use crate::step::{AtStep, Step, StepError};
+use crate::step::{AtStep, StartStep, StepError};
 use crate::sys::{self, CloneOutcome};
 use rustix::fs::{Mode, OFlags};
 use sources::Sources;
@@ -55,7 +54,7 @@ fn report_failure(control: &UnixStream, error: StepError) -> i32 {
     let errno = source.raw_os_error().unwrap_or(rustix::io::Errno::IO.raw_os_error());
     let on = if source.raw_os_error().is_some() { on } else { format!("{on} ({source})") };
     // If the host side is gone there is nobody left to tell.
-    drop(channel::send(control, &Report::Failed { step, on, errno }, &[]));
+    drop(channel::send(control, &InitReport::Failed { step, on, errno }, &[]));
     1
 }
 
@@ -65,10 +64,10 @@ fn run(control: &UnixStream) -> Result<Infallible, StepError> {
     let (spec, mapping, admissions) = read_spec(control)?;
     // Before it starts anything, so that nothing of the sandbox is ever outside.
     for file in admissions {
-        std::fs::write(&file, "0").at(Step::Limits, file.to_string_lossy())?;
+        std::fs::write(&file, "0").at(StartStep::Limits, file.to_string_lossy())?;
     }
-    let at = |step| failpoint::reach(spec.failpoint, step);
-    at(Step::ReadSpec)?;
+    let at = |step| spec.defences.reach(step);
+    at(StartStep::ReadSpec)?;
     let sources = match mapping {
         // Only in the new mount namespace may an ordinary user clone a mount; its eyes are the same there.
         Mapping::Caller => {
@@ -84,11 +83,11 @@ fn run(control: &UnixStream) -> Result<Infallible, StepError> {
     };
     // The signal is lost with a change of identity.
     namespaces::die_with_parent(control)?;
-    at(Step::BecomePidOne)?;
+    at(StartStep::BecomePidOne)?;
     become_pid_one(control)?;
     // And it is not inherited by a fork.
     namespaces::die_with_parent(control)?;
-    at(Step::DieWithParent)?;
+    at(StartStep::DieWithParent)?;
     build(&spec, mapping, sources, control)
 }
 
@@ -99,38 +98,38 @@ fn build(
     sources: Sources,
     control: &UnixStream,
 ) -> Result<Infallible, StepError> {
-    let at = |step| failpoint::reach(spec.failpoint, step);
-    at(Step::Hostname)?;
+    let at = |step| spec.defences.reach(step);
+    at(StartStep::Hostname)?;
     namespaces::name_host(&spec.hostname)?;
-    at(Step::Network)?;
+    at(StartStep::Network)?;
     // In the host's network nothing may be set up, and a listener there would be the host's.
-    if !spec.without.contains(&Layer::NetworkNamespace) {
+    if spec.defences.has(IsolationLayer::NetworkNamespace) {
         network::set_up(&spec.network)?;
     }
     // Ports below 1024 need the capability that is dropped below.
-    at(Step::Sockets)?;
+    at(StartStep::Sockets)?;
     network::hand_out_sockets(&spec.network, control)?;
-    at(Step::Root)?;
+    at(StartStep::Root)?;
     let root = root::attach()?;
-    at(Step::Proc)?;
-    let nested = proc::mount(&root, &spec.without)?;
-    at(Step::NestedNamespaces)?;
-    at(Step::Dev)?;
+    at(StartStep::Proc)?;
+    let nested = proc::mount(&root, &spec.defences)?;
+    at(StartStep::NestedNamespaces)?;
+    at(StartStep::Dev)?;
     dev::mount(&root)?;
     // After the fixed parts, so that the spec may place something inside them.
-    at(Step::Mounts)?;
-    let views = mounts::place_all(&root, spec, sources)?;
-    at(Step::Pivot)?;
+    at(StartStep::Mounts)?;
+    let views = mounts::mount_all(&root, spec, sources)?;
+    at(StartStep::Pivot)?;
     root::pivot(&root)?;
     let description = confine::confine(spec, mapping, &views, nested)?;
-    at(Step::Serve)?;
+    at(StartStep::Serve)?;
     serve(control, root, description)
 }
 
 fn serve(control: &UnixStream, root: OwnedFd, description: Description) -> Result<Infallible, StepError> {
-    let listener = serve::Listener::new().at(Step::Serve, "the signal descriptor")?;
-    channel::send(control, &Report::Ready { description }, &[root.as_fd()])
-        .at(Step::Serve, "reporting readiness")?;
+    let listener = serve::Listener::new().at(StartStep::Serve, "the signal descriptor")?;
+    channel::send(control, &InitReport::Ready { description }, &[root.as_fd()])
+        .at(StartStep::Serve, "reporting readiness")?;
     drop(root);
     listener.run(control)
 }
@@ -151,19 +150,19 @@ fn take_control_socket() -> io::Result<UnixStream> {
 }
 
 fn read_spec(control: &UnixStream) -> Result<(SandboxSpec, Mapping, Vec<OsString>), StepError> {
-    match channel::receive(control).at(Step::ReadSpec, "the spec")? {
-        Some((Request::Begin { spec, mapping, admissions }, _)) => Ok((*spec, mapping, admissions)),
-        _ => Err(io::Error::from(io::ErrorKind::InvalidData)).at(Step::ReadSpec, "the first message"),
+    match channel::receive(control).at(StartStep::ReadSpec, "the spec")? {
+        Some((InitRequest::Begin { spec, mapping, admissions }, _)) => Ok((*spec, mapping, admissions)),
+        _ => Err(io::Error::from(io::ErrorKind::InvalidData)).at(StartStep::ReadSpec, "the first message"),
     }
 }
 
 /// Continues as PID 1 of the new pid namespace, a child of the host side, and says so; this process ends. Only one of
 /// the two may write to the socket.
 fn become_pid_one(control: &UnixStream) -> Result<(), StepError> {
-    match sys::clone_as_sibling().at(Step::BecomePidOne, "fork")? {
+    match sys::clone_as_sibling().at(StartStep::BecomePidOne, "fork")? {
         CloneOutcome::Original => sys::exit_now(0),
         CloneOutcome::Sibling => {
-            channel::send(control, &Report::PidOne, &[]).at(Step::BecomePidOne, "saying so")
+            channel::send(control, &InitReport::PidOne, &[]).at(StartStep::BecomePidOne, "saying so")
         }
     }
 }

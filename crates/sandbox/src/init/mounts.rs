@@ -1,15 +1,14 @@
 //! Placing what the spec lists into the new root, in its order.
 
-use super::image::{self, Found, Image};
-use super::place::{self, ReadOnly, TargetKind};
+use super::image::{self, ImageEntry, MergedImage};
+use super::mount_point::{self, ReadOnly, TargetKind};
 use super::sources::{Source, Sources};
+use super::staging::StagingArea;
 use super::views::View;
 use super::views::ViewFact;
-use super::workshop::Workshop;
-use super::{layout, root, sources as opened, views};
-use crate::failpoint;
-use crate::spec::{Identity, Mount, MountKind, SandboxSpec};
-use crate::step::{AtStep, Step, StepError};
+use super::{layout, root, views};
+use crate::spec::{Mount, MountKind, SandboxIdentity, SandboxSpec};
+use crate::step::{AtStep, StartStep, StepError};
 use rustix::fs::Mode;
 use std::collections::BTreeSet;
 use std::io;
@@ -17,47 +16,48 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 /// Places every mount, and says how the views were made.
-pub(super) fn place_all(
+pub(super) fn mount_all(
     root: &OwnedFd,
     spec: &SandboxSpec,
     sources: Sources,
 ) -> Result<Vec<(PathBuf, ViewFact)>, StepError> {
     let Sources { mounts, image, program, layers } = sources;
-    let workshop = Workshop::open(root, layers).at(Step::Mounts, "the workshop")?;
-    let image = Image::build(&workshop, spec, &image, &mounts).at(Step::Mounts, "the image's layers")?;
+    let staging = StagingArea::open(root, layers).at(StartStep::Mounts, "the staging")?;
+    let image =
+        MergedImage::build(&staging, spec, &image, &mounts).at(StartStep::Mounts, "the image's layers")?;
     let (pinned, views) = (BTreeSet::new(), Vec::new());
-    let mut placer = Placer { root, workshop, image, pinned, identity: spec.identity, views };
+    let mut builder = MountBuilder { root, staging, image, pinned, identity: spec.identity, views };
     for (index, (mount, source)) in spec.mounts.iter().zip(mounts).enumerate() {
         let step = if matches!(mount.kind, MountKind::CopyOnWrite(_) | MountKind::ReadOnlyView(_)) {
-            Step::Views
+            StartStep::Views
         } else {
-            Step::Mounts
+            StartStep::Mounts
         };
-        placer.place(&spec.mounts[..index], mount, source, index).at(step, mount.target.display())?;
+        builder.mount(&spec.mounts[..index], mount, source, index).at(step, mount.target.display())?;
     }
     if let (Some(path), Some(tree)) = (&spec.program, program) {
-        attach_at(root, path, &tree, TargetKind::File).at(Step::Mounts, path.display())?;
+        attach_at(root, path, &tree, TargetKind::File).at(StartStep::Mounts, path.display())?;
     }
-    failpoint::reach(spec.failpoint, Step::Views)?;
-    let Placer { workshop, views, .. } = placer;
-    workshop.close(root).at(Step::Mounts, "closing the workshop")?;
+    spec.defences.reach(StartStep::Views)?;
+    let MountBuilder { staging, views, .. } = builder;
+    staging.close(root).at(StartStep::Mounts, "closing the staging")?;
     Ok(views)
 }
 
 /// Files in a directory that the image does not have.
 const NEW_INODES: u64 = 1 << 16;
 
-struct Placer<'a> {
+struct MountBuilder<'a> {
     root: &'a OwnedFd,
-    workshop: Workshop,
-    image: Option<Image>,
+    staging: StagingArea,
+    image: Option<MergedImage>,
     pinned: BTreeSet<PathBuf>,
-    identity: Identity,
+    identity: SandboxIdentity,
     views: Vec<(PathBuf, ViewFact)>,
 }
 
-impl Placer<'_> {
-    fn place(&mut self, before: &[Mount], mount: &Mount, source: Source, index: usize) -> io::Result<()> {
+impl MountBuilder<'_> {
+    fn mount(&mut self, before: &[Mount], mount: &Mount, source: Source, index: usize) -> io::Result<()> {
         let target = mount.target.as_path();
         match (&mount.kind, source) {
             (
@@ -72,11 +72,11 @@ impl Placer<'_> {
             }
             (MountKind::CopyOnWrite(view) | MountKind::ReadOnlyView(view), Source::Lower(lower)) => {
                 let view = View { edits: &view.edits, memory_bytes: view.memory_bytes };
-                let made = views::build(&self.workshop, index, &view, &lower, self.identity)?;
+                let made = views::build(&self.staging, index, &view, &lower, self.identity)?;
                 self.given_view(before, mount, made)
             }
             (MountKind::CopyOnWrite(view) | MountKind::ReadOnlyView(view), Source::Copied(name)) => {
-                let made = views::of_copy(&self.workshop, &name, &view.edits)?;
+                let made = views::of_copy(&self.staging, &name, &view.edits)?;
                 self.given_view(before, mount, made)
             }
             (MountKind::Image, _) => self.of_image(before, target),
@@ -90,8 +90,8 @@ impl Placer<'_> {
                 if image::holds(before, target) {
                     return Ok(());
                 }
-                let (parent, name) = place::open_parent(self.root, target)?;
-                if !place::exists(&parent, name)? {
+                let (parent, name) = mount_point::open_parent(self.root, target)?;
+                if !mount_point::exists(&parent, name)? {
                     rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(mode & 0o7777))?;
                 }
                 Ok(())
@@ -100,7 +100,7 @@ impl Placer<'_> {
                 if image::holds(before, target) {
                     return Ok(());
                 }
-                let (parent, name) = place::open_parent(self.root, target)?;
+                let (parent, name) = mount_point::open_parent(self.root, target)?;
                 Ok(rustix::fs::symlinkat(to, parent, name)?)
             }
             (_, _) => Err(io::Error::other("the source does not fit the mount")),
@@ -113,16 +113,16 @@ impl Placer<'_> {
         }
         let image = self.image.as_ref().ok_or_else(|| io::Error::other("there is no image"))?;
         match image.find(target)? {
-            Found::Nothing => Ok(()),
-            Found::Link(to) => {
-                let (parent, name) = place::open_parent(self.root, target)?;
+            ImageEntry::Nothing => Ok(()),
+            ImageEntry::Link(to) => {
+                let (parent, name) = mount_point::open_parent(self.root, target)?;
                 Ok(rustix::fs::symlinkat(to, parent, name)?)
             }
-            Found::Place { place, directory } => {
-                let tree = opened::clone_mount(&place)?;
-                place::restrict(&tree, ReadOnly::Yes)?;
+            ImageEntry::Other { entry, is_directory } => {
+                let tree = mount_point::clone_mount(&entry)?;
+                mount_point::restrict(&tree, ReadOnly::Yes)?;
                 self.pin(before, target)?;
-                let kind = if directory { TargetKind::Directory } else { TargetKind::File };
+                let kind = if is_directory { TargetKind::Directory } else { TargetKind::File };
                 attach_at(self.root, target, &tree, kind)
             }
         }
@@ -134,9 +134,9 @@ impl Placer<'_> {
             let tree = root::temporary(memory_bytes, NEW_INODES, 0o755)?;
             return attach_at(self.root, target, &tree, TargetKind::Directory);
         };
-        let lower = opened::clone_mount(&directory)?;
+        let lower = mount_point::clone_mount(&directory)?;
         let view = View { edits: &[], memory_bytes };
-        let made = views::build(&self.workshop, index, &view, &lower, self.identity)?;
+        let made = views::build(&self.staging, index, &view, &lower, self.identity)?;
         self.view(target, made)
     }
 
@@ -144,7 +144,7 @@ impl Placer<'_> {
     fn given_view(&mut self, before: &[Mount], mount: &Mount, made: (OwnedFd, ViewFact)) -> io::Result<()> {
         if !layout::is_writable(&mount.kind) {
             self.pin(before, &mount.target)?;
-            place::restrict(&made.0, ReadOnly::Yes)?;
+            mount_point::restrict(&made.0, ReadOnly::Yes)?;
         }
         self.view(&mount.target, made)
     }
@@ -161,18 +161,18 @@ impl Placer<'_> {
             return Ok(());
         }
         if layout::covering(before, target).is_none() {
-            let (parent, name) = place::open_parent(self.root, target)?;
-            return place::write_new(parent, name, contents, mode);
+            let (parent, name) = mount_point::open_parent(self.root, target)?;
+            return mount_point::write_new(parent, name, contents, mode);
         }
         self.pin(before, target)?;
-        let tree = self.workshop.file(contents, mode)?;
-        place::restrict(&tree, ReadOnly::Yes)?;
+        let tree = self.staging.file(contents, mode)?;
+        mount_point::restrict(&tree, ReadOnly::Yes)?;
         attach_at(self.root, target, &tree, TargetKind::File)
     }
 
     fn pin(&mut self, before: &[Mount], target: &Path) -> io::Result<()> {
         for directory in layout::pins(before, target, &self.pinned) {
-            place::pin(self.root, &directory)?;
+            mount_point::pin(self.root, &directory)?;
             self.pinned.insert(directory);
         }
         Ok(())
@@ -180,5 +180,5 @@ impl Placer<'_> {
 }
 
 fn attach_at(root: &OwnedFd, target: &Path, tree: &OwnedFd, kind: TargetKind) -> io::Result<()> {
-    place::attach(tree, place::make_target(root, target, kind)?)
+    mount_point::attach(tree, mount_point::make_target(root, target, kind)?)
 }

@@ -1,12 +1,11 @@
 //! Entering fresh namespaces, and dying with the host side.
 
 use crate::channel;
-use crate::describe::Layer;
-use crate::failpoint;
+use crate::describe::IsolationLayer;
 use crate::identity::Mapping;
-use crate::message::{Report, Request};
-use crate::spec::{Identity, SandboxSpec};
-use crate::step::{AtStep, Step, StepError};
+use crate::message::{InitReport, InitRequest};
+use crate::spec::{SandboxIdentity, SandboxSpec};
+use crate::step::{AtStep, StartStep, StepError};
 use crate::sys;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Gid, Signal, Uid};
@@ -17,14 +16,15 @@ use std::os::unix::net::UnixStream;
 
 /// The kernel kills this process when the thread that started it ends.
 pub(super) fn die_with_parent(control: &UnixStream) -> Result<(), StepError> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).at(Step::DieWithParent, "prctl")?;
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .at(StartStep::DieWithParent, "prctl")?;
     // The parent may have died just before; then its end of the socket is closed and no signal will come.
     let mut poll = [PollFd::new(control, PollFlags::empty())];
     let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-    rustix::event::poll(&mut poll, Some(&now)).at(Step::DieWithParent, "poll")?;
+    rustix::event::poll(&mut poll, Some(&now)).at(StartStep::DieWithParent, "poll")?;
     if poll[0].revents().contains(PollFlags::HUP) {
         return Err(io::Error::from(io::ErrorKind::BrokenPipe))
-            .at(Step::DieWithParent, "the host side is gone");
+            .at(StartStep::DieWithParent, "the host side is gone");
     }
     Ok(())
 }
@@ -35,9 +35,9 @@ pub(super) fn enter(spec: &SandboxSpec, mapping: Mapping, control: &UnixStream) 
     let gid = rustix::process::getegid().as_raw();
     if uid == 0 {
         // An ordinary user may not drop its groups; root's would stay in force inside.
-        rustix::thread::set_thread_groups(&[]).at(Step::MapIdentity, "dropping supplementary groups")?;
+        rustix::thread::set_thread_groups(&[]).at(StartStep::MapIdentity, "dropping supplementary groups")?;
     }
-    failpoint::reach(spec.failpoint, Step::Unshare)?;
+    spec.defences.reach(StartStep::Unshare)?;
     let mut flags = UnshareFlags::NEWUSER
         | UnshareFlags::NEWNS
         | UnshareFlags::NEWPID
@@ -45,15 +45,16 @@ pub(super) fn enter(spec: &SandboxSpec, mapping: Mapping, control: &UnixStream) 
         | UnshareFlags::NEWIPC
         | UnshareFlags::NEWUTS
         | UnshareFlags::NEWCGROUP;
-    for (layer, flag) in
-        [(Layer::NetworkNamespace, UnshareFlags::NEWNET), (Layer::IpcNamespace, UnshareFlags::NEWIPC)]
-    {
-        if spec.without.contains(&layer) {
+    for (layer, flag) in [
+        (IsolationLayer::NetworkNamespace, UnshareFlags::NEWNET),
+        (IsolationLayer::IpcNamespace, UnshareFlags::NEWIPC),
+    ] {
+        if !spec.defences.has(layer) {
             flags -= flag;
         }
     }
-    sys::unshare(flags).at(Step::Unshare, "namespaces")?;
-    failpoint::reach(spec.failpoint, Step::MapIdentity)?;
+    sys::unshare(flags).at(StartStep::Unshare, "namespaces")?;
+    spec.defences.reach(StartStep::MapIdentity)?;
     match mapping {
         Mapping::Caller => map_caller(spec.identity, uid, gid),
         Mapping::Fresh { .. } => take_fresh(spec.identity, control),
@@ -62,18 +63,20 @@ pub(super) fn enter(spec: &SandboxSpec, mapping: Mapping, control: &UnixStream) 
 
 /// The host side writes the map, then this process becomes the identity that it maps. The capabilities in the new user
 /// namespace stay: they only go when root of that namespace changes, and there is none.
-fn take_fresh(identity: Identity, control: &UnixStream) -> Result<(), StepError> {
-    channel::send(control, &Report::Unshared, &[]).at(Step::MapIdentity, "asking for the map")?;
-    match channel::receive(control).at(Step::MapIdentity, "waiting for the map")? {
-        Some((Request::Mapped, _)) => {}
-        _ => return Err(io::Error::from(io::ErrorKind::InvalidData)).at(Step::MapIdentity, "the answer"),
+fn take_fresh(identity: SandboxIdentity, control: &UnixStream) -> Result<(), StepError> {
+    channel::send(control, &InitReport::Unshared, &[]).at(StartStep::MapIdentity, "asking for the map")?;
+    match channel::receive(control).at(StartStep::MapIdentity, "waiting for the map")? {
+        Some((InitRequest::Mapped, _)) => {}
+        _ => {
+            return Err(io::Error::from(io::ErrorKind::InvalidData)).at(StartStep::MapIdentity, "the answer");
+        }
     }
     let (uid, gid) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
-    rustix::thread::set_thread_res_gid(gid, gid, gid).at(Step::MapIdentity, "the group")?;
-    rustix::thread::set_thread_res_uid(uid, uid, uid).at(Step::MapIdentity, "the user")
+    rustix::thread::set_thread_res_gid(gid, gid, gid).at(StartStep::MapIdentity, "the group")?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid).at(StartStep::MapIdentity, "the user")
 }
 
-fn map_caller(identity: Identity, uid: u32, gid: u32) -> Result<(), StepError> {
+fn map_caller(identity: SandboxIdentity, uid: u32, gid: u32) -> Result<(), StepError> {
     // The kernel takes a group map from an ordinary user only after this.
     write("/proc/self/setgroups", "deny")?;
     write("/proc/self/uid_map", &format!("{} {uid} 1", identity.uid))?;
@@ -81,10 +84,10 @@ fn map_caller(identity: Identity, uid: u32, gid: u32) -> Result<(), StepError> {
 }
 
 fn write(path: &str, text: &str) -> Result<(), StepError> {
-    fs::write(path, text).at(Step::MapIdentity, path)
+    fs::write(path, text).at(StartStep::MapIdentity, path)
 }
 
 pub(super) fn name_host(hostname: &str) -> Result<(), StepError> {
-    rustix::system::sethostname(hostname.as_bytes()).at(Step::Hostname, hostname)?;
-    rustix::system::setdomainname(b"(none)").at(Step::Hostname, "the domain name")
+    rustix::system::sethostname(hostname.as_bytes()).at(StartStep::Hostname, hostname)?;
+    rustix::system::setdomainname(b"(none)").at(StartStep::Hostname, "the domain name")
 }

@@ -1,9 +1,9 @@
 //! The sandbox's own loopback and the sockets on it that the host side serves. There is no other interface.
 
 use crate::channel;
-use crate::message::Report;
-use crate::spec::{LocalRange, Network, SocketKind, SocketSpec};
-use crate::step::{AtStep, Step, StepError};
+use crate::message::InitReport;
+use crate::spec::{LocalRange, SandboxNetwork, SocketKind, SocketSpec};
+use crate::step::{AtStep, StartStep, StepError};
 use crate::sys;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
@@ -17,25 +17,27 @@ const BACKLOG: i32 = 1024;
 const LOOPBACK_INDEX: u32 = 1;
 
 /// Brings loopback up and makes it answer for the spec's ranges.
-pub(super) fn set_up(network: &Network) -> Result<(), StepError> {
+pub(super) fn set_up(network: &SandboxNetwork) -> Result<(), StepError> {
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None);
-    sys::bring_up(socket.at(Step::Network, "a socket")?, "lo").at(Step::Network, "lo")?;
+    sys::bring_up(socket.at(StartStep::Network, "a socket")?, "lo").at(StartStep::Network, "lo")?;
     for range in &network.local_ranges {
-        add_local_route(range).at(Step::Network, range.address)?;
+        add_local_route(range).at(StartStep::Network, range.address)?;
     }
     Ok(())
 }
 
 /// Makes the sockets and sends them to the host side, keeping none.
-pub(super) fn hand_out_sockets(network: &Network, control: &UnixStream) -> Result<(), StepError> {
+pub(super) fn hand_out_sockets(network: &SandboxNetwork, control: &UnixStream) -> Result<(), StepError> {
     for batch in network.sockets.chunks(channel::MAX_DESCRIPTORS) {
-        let sockets: Vec<OwnedFd> =
-            batch.iter().map(|spec| make(spec).at(Step::Sockets, spec.address)).collect::<Result<_, _>>()?;
+        let sockets: Vec<OwnedFd> = batch
+            .iter()
+            .map(|spec| make(spec).at(StartStep::Sockets, spec.address))
+            .collect::<Result<_, _>>()?;
         let borrowed: Vec<BorrowedFd<'_>> = sockets.iter().map(AsFd::as_fd).collect();
         let count = u32::try_from(borrowed.len()).unwrap_or(u32::MAX);
-        channel::send(control, &Report::Sockets { count }, &borrowed)
-            .at(Step::Sockets, "sending them out")?;
+        channel::send(control, &InitReport::Sockets { count }, &borrowed)
+            .at(StartStep::Sockets, "sending them out")?;
     }
     Ok(())
 }

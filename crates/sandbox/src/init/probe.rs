@@ -4,7 +4,7 @@
 use crate::channel;
 use crate::proof::{ProbeName, ProbeRequest, ProbeResult};
 use crate::sys;
-use crate::sys::attempts::{Attempt, attempt};
+use crate::sys::forbidden_calls::{ForbiddenCall, attempt};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -39,10 +39,10 @@ fn attempt_all(request: &ProbeRequest) -> Vec<ProbeResult> {
         must_fail(ProbeName::WriteOutside, write_outside(secret)),
         must_fail(ProbeName::SeeHostProcesses, see_host_processes()),
         must_fail(ProbeName::GainCapability, gain_capability()),
-        must_fail(ProbeName::NewNamespace, attempt(Attempt::NewUserNamespace).map(drop)),
-        must_fail(ProbeName::Mount, attempt(Attempt::Mount).map(drop)),
-        must_fail(ProbeName::TracePidOne, attempt(Attempt::PtracePidOne).map(drop)),
-        must_fail(ProbeName::VsockSocket, attempt(Attempt::SocketVsock).map(drop)),
+        must_fail(ProbeName::NewNamespace, attempt(ForbiddenCall::NewUserNamespace).map(drop)),
+        must_fail(ProbeName::Mount, attempt(ForbiddenCall::Mount).map(drop)),
+        must_fail(ProbeName::TracePidOne, attempt(ForbiddenCall::PtracePidOne).map(drop)),
+        must_fail(ProbeName::VsockSocket, attempt(ForbiddenCall::SocketVsock).map(drop)),
     ];
     for address in &request.unreachable {
         let connected = TcpStream::connect_timeout(address, ATTEMPT_LIMIT).map(drop);
@@ -112,7 +112,7 @@ fn see_host_processes() -> io::Result<()> {
 }
 
 fn gain_capability() -> io::Result<()> {
-    let ways = [Attempt::SetAllCapabilities, Attempt::RaiseAmbientCapability];
+    let ways = [ForbiddenCall::SetAllCapabilities, ForbiddenCall::RaiseAmbientCapability];
     first_success(ways.into_iter().map(|way| attempt(way).map(drop)))
 }
 

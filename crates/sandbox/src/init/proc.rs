@@ -1,13 +1,13 @@
 //! The sandbox's own `/proc`: it shows the sandbox's processes only; what describes the host is covered, what could
 //! change the host is read-only.
 
-use super::place::{self, ReadOnly, TargetKind};
-use super::{root, sources};
-use crate::describe::Layer;
-use crate::step::{AtStep, Step, StepError};
+use super::mount_point::{self, ReadOnly, TargetKind};
+use super::root;
+use crate::defences::Defences;
+use crate::describe::IsolationLayer;
+use crate::step::{AtStep, StartStep, StepError};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::FsOpenFlags;
-use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -37,18 +37,18 @@ pub(super) enum NestedNamespaces {
     LeftOut,
 }
 
-pub(super) fn mount(root: &OwnedFd, without: &BTreeSet<Layer>) -> Result<NestedNamespaces, StepError> {
-    let target =
-        place::make_target(root, Path::new("/proc"), TargetKind::Directory).at(Step::Proc, "/proc")?;
-    let proc = fresh().at(Step::Proc, "a fresh /proc")?;
-    place::attach(&proc, &target).at(Step::Proc, "attaching /proc")?;
+pub(super) fn mount(root: &OwnedFd, defences: &Defences) -> Result<NestedNamespaces, StepError> {
+    let target = mount_point::make_target(root, Path::new("/proc"), TargetKind::Directory)
+        .at(StartStep::Proc, "/proc")?;
+    let proc = fresh().at(StartStep::Proc, "a fresh /proc")?;
+    mount_point::attach(&proc, &target).at(StartStep::Proc, "attaching /proc")?;
     // While /proc/sys can still be written, and this process still may.
-    let nested = if without.contains(&Layer::NestedNamespaces) {
+    let nested = if !defences.has(IsolationLayer::NestedNamespaces) {
         NestedNamespaces::LeftOut
     } else {
-        refuse_nested(&proc).at(Step::NestedNamespaces, "user.max_user_namespaces")?
+        refuse_nested(&proc).at(StartStep::NestedNamespaces, "user.max_user_namespaces")?
     };
-    if !without.contains(&Layer::Proc) {
+    if defences.has(IsolationLayer::Proc) {
         mask(&proc)?;
     }
     Ok(nested)
@@ -72,12 +72,13 @@ fn fresh() -> io::Result<OwnedFd> {
 }
 
 fn mask(proc: &OwnedFd) -> Result<(), StepError> {
-    let null = place::open_path(old_root().at(Step::Proc, "/")?, "dev/null").at(Step::Proc, "/dev/null")?;
+    let null = mount_point::open_path(old_root().at(StartStep::Proc, "/")?, "dev/null")
+        .at(StartStep::Proc, "/dev/null")?;
     for name in MASKED {
-        cover(proc, name, &null).at(Step::Proc, format_args!("masking /proc/{name}"))?;
+        cover(proc, name, &null).at(StartStep::Proc, format_args!("masking /proc/{name}"))?;
     }
     for name in READ_ONLY {
-        freeze(proc, name).at(Step::Proc, format_args!("making /proc/{name} read-only"))?;
+        freeze(proc, name).at(StartStep::Proc, format_args!("making /proc/{name} read-only"))?;
     }
     Ok(())
 }
@@ -88,23 +89,23 @@ fn old_root() -> io::Result<OwnedFd> {
 }
 
 fn cover(proc: &OwnedFd, name: &str, null: &OwnedFd) -> io::Result<()> {
-    let Some(place) = open_if_there(proc, name)? else { return Ok(()) };
-    let is_directory = rustix::fs::fstat(&place)?.st_mode & libc::S_IFMT == libc::S_IFDIR;
-    let cover = if is_directory { root::temporary(4096, 1, 0o555)? } else { sources::clone_mount(null)? };
-    place::restrict(&cover, ReadOnly::Yes)?;
-    place::attach(cover, place)
+    let Some(entry) = open_if_there(proc, name)? else { return Ok(()) };
+    let is_directory = rustix::fs::fstat(&entry)?.st_mode & libc::S_IFMT == libc::S_IFDIR;
+    let cover = if is_directory { root::temporary(4096, 1, 0o555)? } else { mount_point::clone_mount(null)? };
+    mount_point::restrict(&cover, ReadOnly::Yes)?;
+    mount_point::attach(cover, entry)
 }
 
 fn freeze(proc: &OwnedFd, name: &str) -> io::Result<()> {
-    let Some(place) = open_if_there(proc, name)? else { return Ok(()) };
-    let copy = sources::clone_mount(&place)?;
-    place::restrict(&copy, ReadOnly::Yes)?;
-    place::attach(copy, place)
+    let Some(entry) = open_if_there(proc, name)? else { return Ok(()) };
+    let copy = mount_point::clone_mount(&entry)?;
+    mount_point::restrict(&copy, ReadOnly::Yes)?;
+    mount_point::attach(copy, entry)
 }
 
 fn open_if_there(proc: impl AsFd, name: &str) -> io::Result<Option<OwnedFd>> {
-    match place::open_path(proc, name) {
-        Ok(place) => Ok(Some(place)),
+    match mount_point::open_path(proc, name) {
+        Ok(entry) => Ok(Some(entry)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e),
     }

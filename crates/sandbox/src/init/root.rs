@@ -1,7 +1,7 @@
 //! The new root: an empty file system in memory that only gets what the spec lists.
 
-use super::place;
-use crate::step::{AtStep, Step, StepError};
+use super::mount_point;
+use crate::step::{AtStep, StartStep, StepError};
 use crate::sys::{self, MountAttributes};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, UnmountFlags};
@@ -16,11 +16,11 @@ const ROOT_INODES: u64 = 100_000;
 /// never searched for mounts on top of it.
 pub(super) fn attach() -> Result<OwnedFd, StepError> {
     rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .at(Step::Root, "making mounts private")?;
-    let tree = temporary(ROOT_BYTES, ROOT_INODES, 0o755).at(Step::Root, "tmpfs")?;
+        .at(StartStep::Root, "making mounts private")?;
+    let tree = temporary(ROOT_BYTES, ROOT_INODES, 0o755).at(StartStep::Root, "tmpfs")?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let old = rustix::fs::open("/", flags, Mode::empty()).at(Step::Root, "/")?;
-    place::attach(&tree, &old).at(Step::Root, "attaching the new root")?;
+    let old = rustix::fs::open("/", flags, Mode::empty()).at(StartStep::Root, "/")?;
+    mount_point::attach(&tree, &old).at(StartStep::Root, "attaching the new root")?;
     Ok(tree)
 }
 
@@ -43,10 +43,10 @@ pub(super) fn mounted(context: &OwnedFd) -> io::Result<OwnedFd> {
 /// Makes the new root the only one: the old one is detached, so that no path leads to the host any more.
 pub(super) fn pivot(root: &OwnedFd) -> Result<(), StepError> {
     let read_only = MountAttributes { set: libc::MOUNT_ATTR_RDONLY, ..MountAttributes::default() };
-    sys::set_mount_attributes(root, read_only).at(Step::Pivot, "making the root read-only")?;
-    rustix::process::fchdir(root).at(Step::Pivot, "entering the new root")?;
+    sys::set_mount_attributes(root, read_only).at(StartStep::Pivot, "making the root read-only")?;
+    rustix::process::fchdir(root).at(StartStep::Pivot, "entering the new root")?;
     // With both names the same, the old root lands on top of the new one and `.` reaches it for the detaching.
-    rustix::process::pivot_root(".", ".").at(Step::Pivot, "pivot_root")?;
-    rustix::mount::unmount(".", UnmountFlags::DETACH).at(Step::Pivot, "detaching the old root")?;
-    rustix::process::chdir("/").at(Step::Pivot, "/")
+    rustix::process::pivot_root(".", ".").at(StartStep::Pivot, "pivot_root")?;
+    rustix::mount::unmount(".", UnmountFlags::DETACH).at(StartStep::Pivot, "detaching the old root")?;
+    rustix::process::chdir("/").at(StartStep::Pivot, "/")
 }

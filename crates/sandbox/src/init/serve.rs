@@ -3,9 +3,9 @@
 
 use super::probe;
 use crate::channel;
-use crate::message::{ExecRequest, Report, Request, Stream};
-use crate::process::Exit;
-use crate::step::{AtStep, Step, StepError};
+use crate::command_exit::CommandExit;
+use crate::message::{ExecRequest, InitReport, InitRequest, Stream};
+use crate::step::{AtStep, StartStep, StepError};
 use crate::sys;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
@@ -30,27 +30,28 @@ impl Listener {
 
     pub(super) fn run(mut self, control: &UnixStream) -> Result<Infallible, StepError> {
         loop {
-            let (asked, ended) = self.wait(control).at(Step::Serve, "poll")?;
+            let (asked, ended) = self.wait(control).at(StartStep::Serve, "poll")?;
             if ended {
-                self.reap(control).at(Step::Serve, "reporting an exit")?;
+                self.reap(control).at(StartStep::Serve, "reporting an exit")?;
             }
             if asked {
-                let message = channel::receive(control).at(Step::Serve, "the control socket")?;
+                let message = channel::receive(control).at(StartStep::Serve, "the control socket")?;
                 match message {
-                    Some((Request::Exec(request), descriptors)) => {
-                        self.exec(control, &request, descriptors).at(Step::Serve, "reporting a start")?;
+                    Some((InitRequest::Exec(request), descriptors)) => {
+                        self.exec(control, &request, descriptors)
+                            .at(StartStep::Serve, "reporting a start")?;
                     }
-                    Some((Request::Prove(request), _)) => {
+                    Some((InitRequest::Prove(request), _)) => {
                         let report = match probe::run(&request) {
-                            Ok(results) => Report::Proven { results },
-                            Err(e) => Report::NotProven { why: e.to_string() },
+                            Ok(results) => InitReport::Proven { results },
+                            Err(e) => InitReport::NotProven { why: e.to_string() },
                         };
-                        channel::send(control, &report, &[]).at(Step::Serve, "reporting the proof")?;
+                        channel::send(control, &report, &[]).at(StartStep::Serve, "reporting the proof")?;
                     }
-                    Some((Request::Signal { id, signal }, _)) => self.signal(id, signal),
-                    Some((Request::Begin { .. } | Request::Mapped, _)) => {
+                    Some((InitRequest::Signal { id, signal }, _)) => self.signal(id, signal),
+                    Some((InitRequest::Begin { .. } | InitRequest::Mapped, _)) => {
                         return Err(io::Error::from(io::ErrorKind::InvalidData))
-                            .at(Step::Serve, "a message of the handshake");
+                            .at(StartStep::Serve, "a message of the handshake");
                     }
                     None => sys::exit_now(0),
                 }
@@ -76,9 +77,9 @@ impl Listener {
         let report = match start(request, descriptors) {
             Ok(pid) => {
                 self.commands.insert(pid, request.id);
-                Report::Started { id: request.id, pid }
+                InitReport::Started { id: request.id, pid }
             }
-            Err(e) => Report::NotStarted { id: request.id, errno: e.raw_os_error().unwrap_or(libc::EIO) },
+            Err(e) => InitReport::NotStarted { id: request.id, errno: e.raw_os_error().unwrap_or(libc::EIO) },
         };
         channel::send(control, &report, &[])
     }
@@ -98,17 +99,17 @@ impl Listener {
         let _ = rustix::io::read(&self.child_ended, &mut drained);
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             if let Some(id) = self.commands.remove(&pid.as_raw_nonzero().get()) {
-                channel::send(control, &Report::Exited { id, exit: exit_of(status) }, &[])?;
+                channel::send(control, &InitReport::Exited { id, exit: exit_of(status) }, &[])?;
             }
         }
         Ok(())
     }
 }
 
-fn exit_of(status: WaitStatus) -> Exit {
+fn exit_of(status: WaitStatus) -> CommandExit {
     match status.terminating_signal() {
-        Some(signal) => Exit::Signal(signal),
-        None => Exit::Code(status.exit_status().unwrap_or(-1)),
+        Some(signal) => CommandExit::Signal(signal),
+        None => CommandExit::Code(status.exit_status().unwrap_or(-1)),
     }
 }
 

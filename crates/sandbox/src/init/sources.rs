@@ -3,16 +3,14 @@
 
 use super::copy;
 use super::idmap::IdentityMaps;
-use super::place::{self, ReadOnly};
-use crate::failpoint;
+use super::mount_point::{self, ReadOnly};
 use crate::identity::Mapping;
 use crate::spec::{MountKind, SandboxSpec};
-use crate::state;
-use crate::step::{AtStep, Step, StepError};
+use crate::state_directory;
+use crate::step::{AtStep, StartStep, StepError};
 use rustix::fs::{Mode, OFlags, ResolveFlags, Stat};
-use rustix::mount::OpenTreeFlags;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 /// What was opened for one mount. Trees are detached copies of mounts, restricted and mapped already.
@@ -40,14 +38,14 @@ pub(super) struct Sources {
 }
 
 pub(super) fn open(spec: &SandboxSpec, mapping: Mapping) -> Result<Sources, StepError> {
-    failpoint::reach(spec.failpoint, Step::OpenSources)?;
+    spec.defences.reach(StartStep::OpenSources)?;
     let mut opener = Opener {
         maps: match mapping {
             Mapping::Caller => None,
             Mapping::Fresh { id } => Some((IdentityMaps::new(id), id)),
         },
         mapping,
-        path: state::layers(&spec.state_directory),
+        path: state_directory::layers(&spec.state_directory),
     };
     let mut mounts = Vec::with_capacity(spec.mounts.len());
     for (index, mount) in spec.mounts.iter().enumerate() {
@@ -55,13 +53,13 @@ pub(super) fn open(spec: &SandboxSpec, mapping: Mapping) -> Result<Sources, Step
     }
     let mut image = Vec::with_capacity(spec.image.len());
     for layer in &spec.image {
-        image.push(opener.layer(layer).at(Step::OpenSources, layer.display())?);
+        image.push(opener.layer(layer).at(StartStep::OpenSources, layer.display())?);
     }
     let program = match &spec.program {
-        Some(_) => Some(clone_program().at(Step::OpenSources, "our own program")?),
+        Some(_) => Some(clone_program().at(StartStep::OpenSources, "our own program")?),
         None => None,
     };
-    let layers = opener.clone_layers().at(Step::OpenSources, opener.path.display())?;
+    let layers = opener.clone_layers().at(StartStep::OpenSources, opener.path.display())?;
     Ok(Sources { mounts, image, program, layers })
 }
 
@@ -77,9 +75,9 @@ impl Opener {
         match open_real(&self.path, OFlags::DIRECTORY) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(e),
-            Ok(place) => {
-                let tree = clone_mount(place)?;
-                place::restrict(&tree, ReadOnly::No)?;
+            Ok(opened) => {
+                let tree = mount_point::clone_mount(opened)?;
+                mount_point::restrict(&tree, ReadOnly::No)?;
                 Ok(Some(tree))
             }
         }
@@ -89,7 +87,7 @@ impl Opener {
     fn layers(&self) -> io::Result<OwnedFd> {
         match open_real(&self.path, OFlags::DIRECTORY) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                state::make_layers(&self.path, self.mapping)?;
+                state_directory::make_layers(&self.path, self.mapping)?;
                 open_real(&self.path, OFlags::DIRECTORY)
             }
             opened => opened,
@@ -99,14 +97,14 @@ impl Opener {
     fn open_one(&mut self, kind: &MountKind, index: usize) -> Result<Source, StepError> {
         match kind {
             MountKind::ReadOnly { source } => {
-                self.tree(source, ReadOnly::Yes, index).at(Step::OpenSources, source.display())
+                self.tree(source, ReadOnly::Yes, index).at(StartStep::OpenSources, source.display())
             }
             MountKind::ReadWrite { source } => {
-                self.tree(source, ReadOnly::No, index).at(Step::OpenSources, source.display())
+                self.tree(source, ReadOnly::No, index).at(StartStep::OpenSources, source.display())
             }
-            MountKind::Socket { source } => socket(source).at(Step::OpenSources, source.display()),
+            MountKind::Socket { source } => socket(source).at(StartStep::OpenSources, source.display()),
             MountKind::CopyOnWrite(view) | MountKind::ReadOnlyView(view) => {
-                self.lower(&view.source, index).at(Step::OpenSources, view.source.display())
+                self.lower(&view.source, index).at(StartStep::OpenSources, view.source.display())
             }
             MountKind::Image
             | MountKind::ImageView { .. }
@@ -118,11 +116,11 @@ impl Opener {
     }
 
     fn tree(&mut self, path: &Path, read_only: ReadOnly, index: usize) -> io::Result<Source> {
-        let place = open_real(path, OFlags::empty())?;
-        let status = rustix::fs::fstat(&place)?;
+        let opened = open_real(path, OFlags::empty())?;
+        let status = rustix::fs::fstat(&opened)?;
         let directory = is_directory(&status);
-        let tree = clone_mount(&place)?;
-        place::restrict(&tree, read_only)?;
+        let tree = mount_point::clone_mount(&opened)?;
+        mount_point::restrict(&tree, read_only)?;
         let Some((maps, id)) = &mut self.maps else { return Ok(Source::Tree { tree, directory }) };
         if read_only == ReadOnly::Yes && is_everybodys(&status) {
             return Ok(Source::Tree { tree, directory });
@@ -134,9 +132,9 @@ impl Opener {
                 let name = format!("copy-{index}");
                 let id = *id;
                 let layers = self.layers()?;
-                copy::copy_source(&place, &layers, &name, Some(id))?;
-                let tree = clone_mount(place::open_path(&layers, &name)?)?;
-                place::restrict(&tree, ReadOnly::Yes)?;
+                copy::copy_source(&opened, &layers, &name, Some(id))?;
+                let tree = mount_point::clone_mount(mount_point::open_path(&layers, &name)?)?;
+                mount_point::restrict(&tree, ReadOnly::Yes)?;
                 Ok(Source::Tree { tree, directory })
             }
             Err(_) => Err(io::Error::other(
@@ -147,11 +145,11 @@ impl Opener {
 
     /// Without a map where the file system knows none: whatever an image holds everybody may read.
     fn layer(&mut self, path: &Path) -> io::Result<OwnedFd> {
-        let place = open_real(path, OFlags::DIRECTORY)?;
-        let tree = clone_mount(&place)?;
-        place::restrict(&tree, ReadOnly::Yes)?;
+        let opened = open_real(path, OFlags::DIRECTORY)?;
+        let tree = mount_point::clone_mount(&opened)?;
+        mount_point::restrict(&tree, ReadOnly::Yes)?;
         let Some((maps, _)) = &mut self.maps else { return Ok(tree) };
-        let status = rustix::fs::fstat(&place)?;
+        let status = rustix::fs::fstat(&opened)?;
         match maps.apply(&tree, (status.st_uid, status.st_gid)) {
             Err(e) if !knows_no_maps(&e) => Err(e),
             _ => Ok(tree),
@@ -159,18 +157,18 @@ impl Opener {
     }
 
     fn lower(&mut self, path: &Path, index: usize) -> io::Result<Source> {
-        let place = open_real(path, OFlags::DIRECTORY)?;
-        let tree = clone_mount(&place)?;
-        place::restrict(&tree, ReadOnly::Yes)?;
+        let opened = open_real(path, OFlags::DIRECTORY)?;
+        let tree = mount_point::clone_mount(&opened)?;
+        mount_point::restrict(&tree, ReadOnly::Yes)?;
         let Some((maps, id)) = &mut self.maps else { return Ok(Source::Lower(tree)) };
-        let status = rustix::fs::fstat(&place)?;
+        let status = rustix::fs::fstat(&opened)?;
         match maps.apply(&tree, (status.st_uid, status.st_gid)) {
             Ok(()) => Ok(Source::Lower(tree)),
             // A file system that knows no identity maps, such as a container's overlayfs: root copies and gives away.
             Err(e) if knows_no_maps(&e) => {
                 let name = format!("copy-{index}");
                 let id = *id;
-                copy::copy_source(&place, &self.layers()?, &name, Some(id))?;
+                copy::copy_source(&opened, &self.layers()?, &name, Some(id))?;
                 Ok(Source::Copied(name))
             }
             Err(e) => Err(e),
@@ -180,12 +178,12 @@ impl Opener {
 
 /// No identity map: a socket's mode says who may connect, and what it is cannot be copied.
 fn socket(path: &Path) -> io::Result<Source> {
-    let place = open_real(path, OFlags::empty())?;
-    if rustix::fs::fstat(&place)?.st_mode & libc::S_IFMT != libc::S_IFSOCK {
+    let opened = open_real(path, OFlags::empty())?;
+    if rustix::fs::fstat(&opened)?.st_mode & libc::S_IFMT != libc::S_IFSOCK {
         return Err(io::Error::other("it is not a socket"));
     }
-    let tree = clone_mount(&place)?;
-    place::restrict(&tree, ReadOnly::Yes)?;
+    let tree = mount_point::clone_mount(&opened)?;
+    mount_point::restrict(&tree, ReadOnly::Yes)?;
     Ok(Source::Tree { tree, directory: false })
 }
 
@@ -203,27 +201,17 @@ fn is_everybodys(status: &Stat) -> bool {
     is_directory(status) && status.st_uid == 0 && status.st_mode & 0o005 == 0o005
 }
 
-/// A detached copy of the mount at `place`. Recursive: a copy without what is mounted below would show what those
-/// mounts hide, and the kernel refuses it.
-pub(super) fn clone_mount(place: impl AsFd) -> io::Result<OwnedFd> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_EMPTY_PATH
-        | OpenTreeFlags::AT_RECURSIVE;
-    Ok(rustix::mount::open_tree(place, "", flags)?)
-}
-
 /// The kernel's link to the running file may lead into another mount namespace, so the file is opened by its path and
 /// then compared with the link.
 fn clone_program() -> io::Result<OwnedFd> {
     let path = std::fs::read_link("/proc/self/exe")?;
-    let place = open_real(&path, OFlags::empty())?;
-    let (running, found) = (rustix::fs::stat("/proc/self/exe")?, rustix::fs::fstat(&place)?);
+    let opened = open_real(&path, OFlags::empty())?;
+    let (running, found) = (rustix::fs::stat("/proc/self/exe")?, rustix::fs::fstat(&opened)?);
     if (running.st_dev, running.st_ino) != (found.st_dev, found.st_ino) {
         return Err(io::Error::other(format!("{} was replaced while it runs", path.display())));
     }
-    let tree = clone_mount(place)?;
-    place::restrict(&tree, ReadOnly::Yes)?;
+    let tree = mount_point::clone_mount(opened)?;
+    mount_point::restrict(&tree, ReadOnly::Yes)?;
     Ok(tree)
 }
 

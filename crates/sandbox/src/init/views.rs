@@ -2,10 +2,10 @@
 //! state directory's file system cannot be an upper layer, the changes are kept in memory; where an overlay would not be
 //! writable at all, the directory is copied.
 
-use super::workshop::Workshop;
-use super::{copy, edits, place, root, sources};
-use crate::spec::{Edit, Identity};
-use crate::state;
+use super::staging::StagingArea;
+use super::{copy, edits, mount_point, root};
+use crate::spec::{Edit, SandboxIdentity};
+use crate::state_directory;
 use rustix::fs::{AtFlags, Mode};
 use rustix::mount::FsOpenFlags;
 use std::io;
@@ -29,65 +29,65 @@ const MEMORY_INODES: u64 = 2_000_000;
 
 /// A detached mount that shows `lower` with the view's edits.
 pub(super) fn build(
-    workshop: &Workshop,
+    staging: &StagingArea,
     index: usize,
     view: &View<'_>,
     lower: &OwnedFd,
-    identity: Identity,
+    identity: SandboxIdentity,
 ) -> io::Result<(OwnedFd, ViewFact)> {
     // overlayfs takes its layers from mounts of this namespace only.
-    workshop.attach(lower, &format!("lower-{index}"))?;
+    staging.attach(lower, &format!("lower-{index}"))?;
     let (tree, fact) = if is_owned_by(lower, identity)? {
-        layered(workshop, index, view, lower)?
+        layered(staging, index, view, lower)?
     } else {
-        copied(workshop, index, lower)?
+        copied(staging, index, lower)?
     };
     edits::apply(&tree, view.edits)?;
     Ok((tree, fact))
 }
 
 /// A view that was copied before already.
-pub(super) fn of_copy(workshop: &Workshop, name: &str, edits: &[Edit]) -> io::Result<(OwnedFd, ViewFact)> {
-    let tree = sources::clone_mount(place::open_path(workshop.layers()?, name)?)?;
+pub(super) fn of_copy(staging: &StagingArea, name: &str, edits: &[Edit]) -> io::Result<(OwnedFd, ViewFact)> {
+    let tree = mount_point::clone_mount(mount_point::open_path(staging.layers()?, name)?)?;
     edits::apply(&tree, edits)?;
     Ok((tree, ViewFact::Copied))
 }
 
 /// overlayfs gives a file that it copies up its old owner, and fails where that owner has no number in here.
-fn is_owned_by(lower: &OwnedFd, identity: Identity) -> io::Result<bool> {
+fn is_owned_by(lower: &OwnedFd, identity: SandboxIdentity) -> io::Result<bool> {
     let status = rustix::fs::fstat(lower)?;
     Ok((status.st_uid, status.st_gid) == (identity.uid, identity.gid))
 }
 
 fn layered(
-    workshop: &Workshop,
+    staging: &StagingArea,
     index: usize,
     view: &View<'_>,
     lower: &OwnedFd,
 ) -> io::Result<(OwnedFd, ViewFact)> {
-    match overlay(workshop.layers()?, index, lower) {
+    match overlay(staging.layers()?, index, lower) {
         // What overlayfs says to an upper layer that it cannot use, such as another overlayfs.
-        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => forget(workshop.layers()?, index)?,
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => forget(staging.layers()?, index)?,
         done => return done.map(|tree| (tree, ViewFact::UpperOnDisk)),
     }
     let memory = root::temporary(view.memory_bytes, MEMORY_INODES, 0o700)?;
-    workshop.attach(&memory, &format!("memory-{index}"))?;
+    staging.attach(&memory, &format!("memory-{index}"))?;
     match overlay(&memory, index, lower) {
-        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => copied(workshop, index, lower),
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => copied(staging, index, lower),
         done => done.map(|tree| (tree, ViewFact::UpperInMemory)),
     }
 }
 
-fn copied(workshop: &Workshop, index: usize, lower: &OwnedFd) -> io::Result<(OwnedFd, ViewFact)> {
+fn copied(staging: &StagingArea, index: usize, lower: &OwnedFd) -> io::Result<(OwnedFd, ViewFact)> {
     let name = format!("copy-{index}");
-    copy::copy_source(lower, workshop.layers()?, &name, None)?;
-    let tree = sources::clone_mount(place::open_path(workshop.layers()?, &name)?)?;
+    copy::copy_source(lower, staging.layers()?, &name, None)?;
+    let tree = mount_point::clone_mount(mount_point::open_path(staging.layers()?, &name)?)?;
     Ok((tree, ViewFact::Copied))
 }
 
 /// Side by side in `layers`: each directory more costs time when it is made and when it goes.
 fn overlay(layers: &OwnedFd, index: usize, lower: &OwnedFd) -> io::Result<OwnedFd> {
-    let upper = new_directory(layers, &state::upper(index))?;
+    let upper = new_directory(layers, &state_directory::upper(index))?;
     let work = new_directory(layers, &format!("work-{index}"))?;
     let context = rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     rustix::mount::fsconfig_set_string(&context, "lowerdir", by_descriptor(lower))?;
@@ -102,12 +102,12 @@ fn overlay(layers: &OwnedFd, index: usize, lower: &OwnedFd) -> io::Result<OwnedF
 
 /// An upper layer that stands in the state directory is one that is used: the host side relies on it.
 fn forget(layers: &OwnedFd, index: usize) -> io::Result<()> {
-    Ok(rustix::fs::unlinkat(layers, state::upper(index), AtFlags::REMOVEDIR)?)
+    Ok(rustix::fs::unlinkat(layers, state_directory::upper(index), AtFlags::REMOVEDIR)?)
 }
 
 fn new_directory(parent: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o755))?;
-    place::open_path(parent, name)
+    mount_point::open_path(parent, name)
 }
 
 /// A path that leads to exactly what the descriptor refers to.

@@ -4,7 +4,7 @@
 use super::Exceeded;
 use super::hierarchy::{self, Hierarchy, Version};
 use crate::describe::Limit;
-use crate::spec::Limits;
+use crate::spec::SandboxLimits;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,11 @@ pub(crate) struct Cgroup {
 
 impl Cgroup {
     /// Makes what can be had for the limits that were asked for, each noted before. Undone by `remove`.
-    pub(crate) fn create(name: &str, limits: &Limits, mut note: impl FnMut(&Path) -> io::Result<()>) -> Self {
+    pub(crate) fn create(
+        name: &str,
+        limits: &SandboxLimits,
+        mut note: impl FnMut(&Path) -> io::Result<()>,
+    ) -> Self {
         let mut cgroup =
             Self { kept: Vec::new(), directories: Vec::new(), why_not: "no cgroup is mounted".to_owned() };
         let wanted = wanted(limits);
@@ -177,7 +181,7 @@ struct Wanted {
     value: u64,
 }
 
-fn wanted(limits: &Limits) -> Vec<Wanted> {
+fn wanted(limits: &SandboxLimits) -> Vec<Wanted> {
     let memory =
         limits.memory_bytes.map(|value| Wanted { limit: Limit::Memory, controller: "memory", value });
     let pids = limits.processes.map(|value| Wanted { limit: Limit::Processes, controller: "pids", value });

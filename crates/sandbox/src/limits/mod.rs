@@ -9,9 +9,9 @@ mod watch;
 pub(crate) use cgroup::{Cgroup, remove_cgroup};
 pub(crate) use watch::Watch;
 
-use crate::describe::{Description, Limit, Part, Status};
+use crate::describe::{Description, Limit, SandboxPart, Status};
 use crate::error::StartError;
-use crate::spec::Limits;
+use crate::spec::SandboxLimits;
 use std::collections::BTreeSet;
 
 /// Asking for this needs no cgroup.
@@ -35,14 +35,21 @@ fn floor(limit: Limit) -> Status {
 }
 
 /// Adds what the host side does to what PID 1 said about its own limits.
-pub(crate) fn describe(limits: &Limits, cgroup: &Cgroup, description: &mut Description) {
-    let Limits { memory_bytes, processes, cpu_weight, file_bytes: _, open_files: _, disk_bytes, wall_clock } =
-        limits;
+pub(crate) fn describe(limits: &SandboxLimits, cgroup: &Cgroup, description: &mut Description) {
+    let SandboxLimits {
+        memory_bytes,
+        processes,
+        cpu_weight,
+        file_bytes: _,
+        open_files: _,
+        disk_bytes,
+        wall_clock,
+    } = limits;
     let why_none = cgroup.why_not();
     let mut add = |limit, asked: bool, status, reason: String| {
         let (status, reason) =
             if asked { (status, reason) } else { (Status::Absent, "not asked for".to_owned()) };
-        description.add(Part::Limit(limit), status, reason);
+        description.add(SandboxPart::Limit(limit), status, reason);
     };
     match cgroup.keeps(Limit::Memory) {
         Some(how) => add(Limit::Memory, memory_bytes.is_some(), Status::Enforced, how),
@@ -65,7 +72,7 @@ pub(crate) fn describe(limits: &Limits, cgroup: &Cgroup, description: &mut Descr
     if let (Some(how), true) = (cgroup.keeps(Limit::Processes), processes.is_some()) {
         // Beside the resource limit, which PID 1 has described already.
         if let Some(fact) =
-            description.facts.iter_mut().find(|fact| fact.part == Part::Limit(Limit::Processes))
+            description.facts.iter_mut().find(|fact| fact.part == SandboxPart::Limit(Limit::Processes))
         {
             fact.reason = format!("{}, {how}", fact.reason);
         }
@@ -74,8 +81,8 @@ pub(crate) fn describe(limits: &Limits, cgroup: &Cgroup, description: &mut Descr
 
 /// Refuses a sandbox in which something asked for is weaker than the floor and not accepted as such.
 pub(crate) fn check_floor(
-    limits: &Limits,
-    accepted: &BTreeSet<Part>,
+    limits: &SandboxLimits,
+    accepted: &BTreeSet<SandboxPart>,
     description: &Description,
 ) -> Result<(), StartError> {
     let asked = |limit| match limit {
@@ -90,8 +97,8 @@ pub(crate) fn check_floor(
     };
     for fact in &description.facts {
         let weak = match fact.part {
-            Part::Limit(limit) => asked(limit) && fact.status < floor(limit),
-            Part::Layer(_) => fact.status < Status::Enforced,
+            SandboxPart::Limit(limit) => asked(limit) && fact.status < floor(limit),
+            SandboxPart::Layer(_) => fact.status < Status::Enforced,
         };
         if weak && !accepted.contains(&fact.part) {
             return Err(StartError::TooWeak { part: fact.part, reason: fact.reason.clone() });

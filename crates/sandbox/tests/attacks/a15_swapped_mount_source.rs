@@ -2,7 +2,7 @@
 
 use super::{Attack, Cell};
 use crate::world::{World, read_only};
-use sandbox::{Sandbox, StartError, Step};
+use sandbox::{Sandbox, StartError, StartStep};
 use std::path::Path;
 
 pub(crate) const ATTACK: Attack = Attack { number: 15, name: "swapped mount source", held, bites };
@@ -20,7 +20,7 @@ fn held(world: &World) -> Cell {
     let mut spec = world.spec();
     spec.mounts.push(read_only(&swap(world), Path::new("/mounted")));
     match Sandbox::start(spec) {
-        Err(StartError::Step { step: Step::OpenSources, .. }) => Cell::Yes,
+        Err(StartError::Step { step: StartStep::OpenSources, .. }) => Cell::Yes,
         other => panic!("{other:?}"),
     }
 }

@@ -2,23 +2,26 @@
 
 use super::{Attack, Cell, PROGRAM, abstract_socket, leave_out};
 use crate::world::World;
-use sandbox::{Layer, Part, Sandbox, StartError, Status};
+use sandbox::{Defences, IsolationLayer, Sandbox, SandboxPart, StartError, Status};
 
 pub(crate) const ATTACK: Attack = Attack { number: 20, name: "silently no Landlock", held, bites };
 
 /// What is missing stops the start; and where it is said to be enforced, only it keeps this socket out.
 fn held(world: &World) -> Cell {
     let mut silent = world.spec();
-    silent.without.insert(Layer::Landlock);
+    silent.defences = Defences::without([IsolationLayer::Landlock]);
     match Sandbox::start(silent) {
-        Err(StartError::TooWeak { part: Part::Layer(Layer::Landlock), .. }) => {}
+        Err(StartError::TooWeak { part: SandboxPart::Layer(IsolationLayer::Landlock), .. }) => {}
         other => panic!("{other:?}"),
     }
     let mut spec = world.spec();
     spec.program = Some(PROGRAM.into());
-    leave_out(&mut spec, &[Layer::NetworkNamespace]);
+    leave_out(&mut spec, &[IsolationLayer::NetworkNamespace]);
     let sandbox = world.start(spec);
-    assert_eq!(sandbox.describe().status(Part::Layer(Layer::Landlock)), Some(Status::Enforced));
+    assert_eq!(
+        sandbox.describe().status(SandboxPart::Layer(IsolationLayer::Landlock)),
+        Some(Status::Enforced)
+    );
     assert!(!abstract_socket::reached(&sandbox));
     sandbox.close().unwrap();
     Cell::Yes
@@ -27,7 +30,7 @@ fn held(world: &World) -> Cell {
 fn bites(world: &World) -> Cell {
     let mut spec = world.spec();
     spec.program = Some(PROGRAM.into());
-    leave_out(&mut spec, &[Layer::NetworkNamespace, Layer::Landlock]);
+    leave_out(&mut spec, &[IsolationLayer::NetworkNamespace, IsolationLayer::Landlock]);
     let sandbox = world.start(spec);
     let reached = abstract_socket::reached(&sandbox);
     sandbox.close().unwrap();

@@ -1,14 +1,14 @@
 //! Traces, reads and signals other processes: its neighbours inside and those of the host. [AutoProver#73]
 
-use super::{Attack, Cell, attempts};
+use super::{Attack, Cell, forbidden_calls};
 use crate::world::{World, shell};
-use sandbox::Layer;
+use sandbox::IsolationLayer;
 
 pub(crate) const ATTACK: Attack = Attack { number: 23, name: "other processes", held, bites };
 
 fn held(world: &World) -> Cell {
     for attempt in ["PtraceParent", "PtracePidOne", "ProcessVmReadv", "PidfdGetfd"] {
-        assert_eq!(attempts::errno(world, &[], attempt), Some(libc::EPERM), "{attempt}");
+        assert_eq!(forbidden_calls::errno(world, &[], attempt), Some(libc::EPERM), "{attempt}");
     }
     let sandbox = world.start(world.spec());
     let host = std::process::id();
@@ -21,5 +21,5 @@ fn held(world: &World) -> Cell {
 }
 
 fn bites(world: &World) -> Cell {
-    Cell::bit(Some(attempts::errno(world, &[Layer::Seccomp], "PtraceParent").is_none()))
+    Cell::bit(Some(forbidden_calls::errno(world, &[IsolationLayer::Seccomp], "PtraceParent").is_none()))
 }

@@ -1,8 +1,8 @@
 //! Makes namespaces and mounts of its own, by the old calls and the new.
 
-use super::{Attack, Cell, attempts};
+use super::{Attack, Cell, forbidden_calls};
 use crate::world::World;
-use sandbox::Layer;
+use sandbox::IsolationLayer;
 
 pub(crate) const ATTACK: Attack = Attack { number: 26, name: "nested namespaces", held, bites };
 
@@ -21,17 +21,20 @@ const ATTEMPTS: [&str; 10] = [
 
 fn held(world: &World) -> Cell {
     for attempt in ATTEMPTS {
-        let errno = attempts::errno(world, &[], attempt);
+        let errno = forbidden_calls::errno(world, &[], attempt);
         let expected = if attempt == "Clone3NewUser" { libc::ENOSYS } else { libc::EPERM };
         assert_eq!(errno, Some(expected), "{attempt}");
     }
     // The kernel refuses too, where the filter is missing.
-    assert_eq!(attempts::errno(world, &[Layer::Seccomp], "NewUserNamespace"), Some(libc::ENOSPC));
+    assert_eq!(
+        forbidden_calls::errno(world, &[IsolationLayer::Seccomp], "NewUserNamespace"),
+        Some(libc::ENOSPC)
+    );
     Cell::Yes
 }
 
 fn bites(world: &World) -> Cell {
-    let without = [Layer::Seccomp, Layer::NestedNamespaces];
+    let without = [IsolationLayer::Seccomp, IsolationLayer::NestedNamespaces];
     let made = ["NewUserNamespace", "CloneNewUser", "Clone3NewUser"];
-    Cell::bit(Some(made.iter().all(|attempt| attempts::errno(world, &without, attempt).is_none())))
+    Cell::bit(Some(made.iter().all(|attempt| forbidden_calls::errno(world, &without, attempt).is_none())))
 }

@@ -1,8 +1,8 @@
 //! Uses large kernel surfaces: fault handling, performance counters, programs in the kernel, keyrings.
 
-use super::{Attack, Cell, attempts};
+use super::{Attack, Cell, forbidden_calls};
 use crate::world::World;
-use sandbox::Layer;
+use sandbox::IsolationLayer;
 
 pub(crate) const ATTACK: Attack = Attack { number: 29, name: "kernel surfaces", held, bites };
 
@@ -10,16 +10,20 @@ fn held(world: &World) -> Cell {
     for attempt in
         ["Userfaultfd", "PerfEventOpen", "Bpf", "KeyctlUserKeyring", "AddKey", "OpenByHandle", "KexecLoad"]
     {
-        assert_eq!(attempts::errno(world, &[], attempt), Some(libc::EPERM), "{attempt}");
+        assert_eq!(forbidden_calls::errno(world, &[], attempt), Some(libc::EPERM), "{attempt}");
     }
     for attempt in ["SocketVsock", "SocketAlg", "SocketXdp", "SocketPacket", "SocketNetlinkDiag"] {
-        assert_eq!(attempts::errno(world, &[], attempt), Some(libc::EAFNOSUPPORT), "{attempt}");
+        assert_eq!(forbidden_calls::errno(world, &[], attempt), Some(libc::EAFNOSUPPORT), "{attempt}");
     }
-    assert_eq!(attempts::errno(world, &[], "SocketRawIcmp"), Some(libc::EPERM));
+    assert_eq!(forbidden_calls::errno(world, &[], "SocketRawIcmp"), Some(libc::EPERM));
     Cell::Yes
 }
 
 fn bites(world: &World) -> Cell {
     let opened = ["Userfaultfd", "KeyctlUserKeyring", "SocketNetlinkDiag"];
-    Cell::bit(Some(opened.iter().all(|attempt| attempts::errno(world, &[Layer::Seccomp], attempt).is_none())))
+    Cell::bit(Some(
+        opened
+            .iter()
+            .all(|attempt| forbidden_calls::errno(world, &[IsolationLayer::Seccomp], attempt).is_none()),
+    ))
 }

@@ -17,7 +17,7 @@ const SWITCHES: [&str; 6] = [
 fn held(world: &World) -> Cell {
     let mut spec = world.spec();
     // As root of its own user namespace, the best that it could hope for.
-    spec.identity = sandbox::Identity { uid: 0, gid: 0 };
+    spec.identity = sandbox::SandboxIdentity { uid: 0, gid: 0 };
     let sandbox = world.start(spec);
     for switch in SWITCHES {
         let output = shell(&sandbox, &format!("exec 3<>{switch}"));

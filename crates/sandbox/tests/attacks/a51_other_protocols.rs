@@ -1,21 +1,21 @@
 //! Leaves by what no proxy reads: datagrams, raw packets, other families of sockets.
 
 use super::host_network::{OPEN, udp_arrives};
-use super::{Attack, Cell, attempts};
+use super::{Attack, Cell, forbidden_calls};
 use crate::world::World;
-use sandbox::Layer;
+use sandbox::IsolationLayer;
 
 pub(crate) const ATTACK: Attack = Attack { number: 51, name: "other protocols", held, bites };
 
 fn held(world: &World) -> Cell {
     assert!(!udp_arrives(world, &[]));
     for attempt in ["SocketPacket", "SocketRawIcmp", "SocketVsock", "SocketXdp", "SocketNetlinkDiag"] {
-        assert!(attempts::errno(world, &[], attempt).is_some(), "{attempt}");
+        assert!(forbidden_calls::errno(world, &[], attempt).is_some(), "{attempt}");
     }
     Cell::Yes
 }
 
 fn bites(world: &World) -> Cell {
-    let diagnoses = attempts::errno(world, &[Layer::Seccomp], "SocketNetlinkDiag").is_none();
+    let diagnoses = forbidden_calls::errno(world, &[IsolationLayer::Seccomp], "SocketNetlinkDiag").is_none();
     Cell::bit(Some(diagnoses && udp_arrives(world, OPEN)))
 }

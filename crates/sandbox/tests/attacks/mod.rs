@@ -43,16 +43,16 @@ mod a41_names_as_messages;
 mod a51_other_protocols;
 mod a52_other_listeners;
 mod abstract_socket;
-mod attempts;
+mod forbidden_calls;
 mod host_network;
 mod workspace;
 
 pub(crate) use abstract_socket::connect as connect_abstract;
-pub(crate) use attempts::make as make_attempt;
+pub(crate) use forbidden_calls::make as make_attempt;
 pub(crate) use workspace::Workspace;
 
 use crate::world::World;
-use sandbox::{Layer, Part, SandboxSpec};
+use sandbox::{Defences, IsolationLayer, SandboxPart, SandboxSpec};
 
 /// Where this binary is inside.
 pub(crate) const PROGRAM: &str = "/opt/attack";
@@ -87,9 +87,9 @@ impl Cell {
 }
 
 /// Starts without these layers, knowingly.
-pub(crate) fn leave_out(spec: &mut SandboxSpec, layers: &[Layer]) {
-    spec.without.extend(layers);
-    spec.accept_weaker.extend(layers.iter().copied().map(Part::Layer));
+pub(crate) fn leave_out(spec: &mut SandboxSpec, layers: &[IsolationLayer]) {
+    spec.defences = Defences::without(layers.iter().copied());
+    spec.accept_weaker.extend(layers.iter().copied().map(SandboxPart::Layer));
 }
 
 pub(crate) const ALL: &[Attack] = &[

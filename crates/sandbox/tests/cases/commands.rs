@@ -2,7 +2,7 @@
 
 use crate::runner::Case;
 use crate::world::{PATIENCE, World, run, shell};
-use sandbox::{Command, ExecError, Exit, Stdio, WaitError};
+use sandbox::{Command, CommandExit, ExecError, Stdio, WaitError};
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
@@ -29,8 +29,8 @@ fn streams_and_exit(world: &World) {
     process.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
     process.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
     assert_eq!((stdout.as_str(), stderr.as_str()), ("in", "err\n"));
-    assert_eq!(process.wait(PATIENCE), Ok(Exit::Code(7)));
-    assert_eq!(shell(&sandbox, "kill -9 $$").exit, Exit::Signal(9));
+    assert_eq!(process.wait(PATIENCE), Ok(CommandExit::Code(7)));
+    assert_eq!(shell(&sandbox, "kill -9 $$").exit, CommandExit::Signal(9));
     sandbox.close().unwrap();
 }
 
@@ -56,7 +56,7 @@ fn missing_program(world: &World) {
     );
     assert!(error.to_string().contains("/no/such/program"), "{error}");
     // The sandbox is none the worse for it.
-    assert_eq!(shell(&sandbox, "true").exit, Exit::Code(0));
+    assert_eq!(shell(&sandbox, "true").exit, CommandExit::Code(0));
     sandbox.close().unwrap();
 }
 
@@ -71,7 +71,7 @@ fn signals(world: &World) {
     let short = Duration::from_millis(20);
     assert_eq!(process.wait(short), Err(WaitError::Deadline { limit: short }));
     process.signal(15).unwrap();
-    assert_eq!(process.wait(PATIENCE), Ok(Exit::Signal(15)));
+    assert_eq!(process.wait(PATIENCE), Ok(CommandExit::Signal(15)));
     // The pipe closes only when the background process is gone too.
     assert_eq!(stdout.read(&mut ready).unwrap(), 0);
     sandbox.close().unwrap();
@@ -85,7 +85,7 @@ fn many_at_once(world: &World) {
             scope.spawn(move || {
                 let output = shell(sandbox, &format!("echo {number}; exit {number}"));
                 assert_eq!(output.stdout, format!("{number}\n"));
-                assert_eq!(output.exit, Exit::Code(number));
+                assert_eq!(output.exit, CommandExit::Code(number));
             });
         }
     });
@@ -97,7 +97,7 @@ fn own_program(world: &World) {
     spec.program = Some("/opt/program".into());
     let sandbox = world.start(spec);
     let output = shell(&sandbox, "test -x /opt/program && ! echo x 2>/dev/null >/opt/program");
-    assert_eq!(output.exit, Exit::Code(0), "{output:?}");
+    assert_eq!(output.exit, CommandExit::Code(0), "{output:?}");
     sandbox.close().unwrap();
 }
 

@@ -4,7 +4,7 @@
 use crate::runner::Case;
 use crate::victim::{self, READY};
 use crate::world::World;
-use sandbox::{FailAction, Failpoint, Sandbox, StartError, Step, pause_name, sweep};
+use sandbox::{Defences, FailAction, Sandbox, StartError, StartStep, pause_name, sweep};
 use std::collections::BTreeSet;
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
@@ -82,10 +82,10 @@ fn started(pid: u32) -> Option<String> {
 fn failing_steps(world: &World) {
     let owner = std::process::id();
     let processes = descendants(owner);
-    for step in Step::ALL {
+    for step in StartStep::ALL {
         let mut spec = victim::full_spec(&world.directory);
         std::fs::create_dir_all(world.directory.join("states")).unwrap();
-        spec.failpoint = Some(Failpoint { step, action: FailAction::Fail });
+        spec.defences = Defences::failing(step, FailAction::Fail);
         match Sandbox::start(spec) {
             Err(StartError::Step { step: found, .. }) => assert_eq!(found, step),
             other => panic!("{step}: {other:?}"),
@@ -134,12 +134,12 @@ fn kill_and_look(world: &World, victim: Victim, step: &str) {
 
 fn killed_at_each_step(world: &World) {
     let rounds = rounds();
-    for step in Step::ALL.into_iter().cycle().take(Step::ALL.len() * rounds) {
+    for step in StartStep::ALL.into_iter().cycle().take(StartStep::ALL.len() * rounds) {
         let victim = spawn_victim(world, step.name());
         wait_for(step.name(), || is_paused(victim.0.id(), &pause_name(step)));
         kill_and_look(world, victim, step.name());
     }
-    println!("{:<6} {:<4} {} owners killed, nothing left", "", world.who, Step::ALL.len() * rounds);
+    println!("{:<6} {:<4} {} owners killed, nothing left", "", world.who, StartStep::ALL.len() * rounds);
 }
 
 /// `--rounds=N` on the command line; once through all steps without it.

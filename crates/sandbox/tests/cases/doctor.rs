@@ -3,7 +3,7 @@
 use crate::runner::Case;
 use crate::world::{Who, World};
 use sandbox::doctor::{Trial, doctor};
-use sandbox::{InitProgram, Layer, Part, Status};
+use sandbox::{InitProgram, IsolationLayer, SandboxPart, Status};
 
 pub(crate) const CASES: &[Case] = &[
     Case { name: "the_doctor_tries_a_sandbox_and_leaves_nothing", run: healthy },
@@ -14,7 +14,10 @@ fn healthy(world: &World) {
     let report = doctor(&world.directory, InitProgram::default());
     match &report.trial {
         Trial::Works { description, proof, .. } => {
-            assert_eq!(description.status(Part::Layer(Layer::Seccomp)), Some(Status::Enforced));
+            assert_eq!(
+                description.status(SandboxPart::Layer(IsolationLayer::Seccomp)),
+                Some(Status::Enforced)
+            );
             assert!(proof.results.iter().all(|result| result.held));
         }
         Trial::Fails { message } => panic!("{message}"),

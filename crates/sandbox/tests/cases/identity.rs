@@ -2,7 +2,7 @@
 
 use crate::runner::Case;
 use crate::world::{PATIENCE, Who, World, shell};
-use sandbox::{Command, CopyOnWrite, Layer, Mount, MountKind, Part, Sandbox, SandboxSpec};
+use sandbox::{Command, CopyOnWrite, IsolationLayer, Mount, MountKind, Sandbox, SandboxPart, SandboxSpec};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -51,7 +51,7 @@ fn with_view(world: &World, source: PathBuf) -> SandboxSpec {
 
 fn how_views_were_made(sandbox: &Sandbox) -> String {
     let facts = &sandbox.describe().facts;
-    facts.iter().find(|fact| fact.part == Part::Layer(Layer::Views)).unwrap().reason.clone()
+    facts.iter().find(|fact| fact.part == SandboxPart::Layer(IsolationLayer::Views)).unwrap().reason.clone()
 }
 
 fn private_files(world: &World) {
@@ -121,7 +121,7 @@ fn listing(directory: &Path) -> Vec<(PathBuf, u64, i64)> {
 
 fn chosen_identity(world: &World) {
     let mut spec = world.spec();
-    spec.identity = sandbox::Identity { uid: 998, gid: 997 };
+    spec.identity = sandbox::SandboxIdentity { uid: 998, gid: 997 };
     let sandbox = world.start(spec);
     let output = shell(&sandbox, "id -u; id -g; touch /tmp/x && stat -c '%u %g' /tmp/x");
     assert_eq!(output.stdout, "998\n997\n998 997\n");

@@ -3,8 +3,8 @@
 use crate::runner::Case;
 use crate::world::{PATIENCE, World, shell};
 use sandbox::{
-    Command, CopyOnWrite, Exit, Layer, Limit, Mount, MountKind, Part, Sandbox, SandboxSpec, StartError,
-    Status, WaitError,
+    Command, CommandExit, CopyOnWrite, IsolationLayer, Limit, Mount, MountKind, Sandbox, SandboxPart,
+    SandboxSpec, StartError, Status, WaitError,
 };
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 fn status(sandbox: &Sandbox, limit: Limit) -> Status {
-    sandbox.describe().status(Part::Limit(limit)).unwrap()
+    sandbox.describe().status(SandboxPart::Limit(limit)).unwrap()
 }
 
 fn memory(world: &World) {
@@ -32,7 +32,7 @@ fn memory(world: &World) {
     // tail keeps its whole input, because it never sees the end of a line.
     let process = sandbox.exec(Command::new(["tail", "/dev/zero"])).unwrap();
     match (status(&sandbox, Limit::Memory), process.wait(PATIENCE)) {
-        (Status::Enforced, outcome) => assert_eq!(outcome, Ok(Exit::Signal(9))),
+        (Status::Enforced, outcome) => assert_eq!(outcome, Ok(CommandExit::Signal(9))),
         (Status::Watched, Err(WaitError::Gone { how })) => assert!(how.contains("memory"), "{how}"),
         other => panic!("{other:?}"),
     }
@@ -67,8 +67,9 @@ fn with_view(world: &World, disk_bytes: u64) -> SandboxSpec {
 
 fn fills(world: &World, script: &str) {
     let sandbox = world.start(with_view(world, 8 << 20));
-    let in_memory =
-        |fact: &sandbox::Fact| fact.part == Part::Layer(Layer::Views) && fact.reason.contains("memory");
+    let in_memory = |fact: &sandbox::Fact| {
+        fact.part == SandboxPart::Layer(IsolationLayer::Views) && fact.reason.contains("memory")
+    };
     if sandbox.describe().facts.iter().any(in_memory) {
         assert!(shell(&sandbox, script).stderr.contains("No space"));
         return;
@@ -111,7 +112,7 @@ fn resource_limits(world: &World) {
     spec.limits.file_bytes = Some(1 << 20);
     spec.limits.open_files = Some(32);
     let sandbox = world.start(spec);
-    assert_eq!(shell(&sandbox, "exec head -c 4M /dev/zero >/tmp/file").exit, Exit::Signal(25));
+    assert_eq!(shell(&sandbox, "exec head -c 4M /dev/zero >/tmp/file").exit, CommandExit::Signal(25));
     let output = shell(&sandbox, "ulimit -n; ulimit -n 64; ulimit -c");
     assert!(output.stdout.starts_with("32\n") && output.stdout.ends_with("0\n"), "{output:?}");
     sandbox.close().unwrap();
@@ -125,7 +126,7 @@ fn floor(world: &World) {
     match Sandbox::start(strict) {
         Ok(sandbox) => assert_eq!(status(&sandbox, Limit::CpuWeight), Status::Enforced),
         Err(StartError::TooWeak { part, reason }) => {
-            assert_eq!(part, Part::Limit(Limit::CpuWeight));
+            assert_eq!(part, SandboxPart::Limit(Limit::CpuWeight));
             assert!(reason.contains("cgroup"), "{reason}");
             assert!(!state.exists());
             let mut accepting = world.spec();
@@ -151,7 +152,7 @@ fn described(world: &World) {
         assert_eq!(same, 1, "{fact:?}");
         assert!(!fact.reason.is_empty());
     }
-    let limits = facts.iter().filter(|fact| matches!(fact.part, Part::Limit(_))).count();
+    let limits = facts.iter().filter(|fact| matches!(fact.part, SandboxPart::Limit(_))).count();
     assert_eq!(limits, 8);
     sandbox.close().unwrap();
 }

@@ -3,7 +3,7 @@
 
 use crate::identity::Mapping;
 use crate::limits::remove_cgroup;
-use crate::step::{AtStep, Step, StepError};
+use crate::step::{AtStep, StartStep, StepError};
 use crate::tree;
 use rustix::fs::FlockOperation;
 use std::fs::{self, File};
@@ -31,7 +31,7 @@ pub(crate) fn upper(index: usize) -> String {
 
 /// Whether a sandbox has views; each directory costs time when it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Layers {
+pub(crate) enum UpperLayers {
     Needed,
     NotNeeded,
 }
@@ -46,16 +46,16 @@ pub(crate) fn make_layers(path: &Path, mapping: Mapping) -> io::Result<()> {
 }
 
 /// A state directory that we own.
-pub(crate) struct State {
+pub(crate) struct StateDirectory {
     path: PathBuf,
     /// Held open for its lock.
     _lock: File,
 }
 
-impl State {
+impl StateDirectory {
     /// Makes the directory and what belongs into it. Undone by `remove`.
-    pub(crate) fn make(path: &Path, layers: Layers, mapping: Mapping) -> Result<Self, StepError> {
-        fs::DirBuilder::new().mode(0o700).create(path).at(Step::MakeState, path.display())?;
+    pub(crate) fn make(path: &Path, layers: UpperLayers, mapping: Mapping) -> Result<Self, StepError> {
+        fs::DirBuilder::new().mode(0o700).create(path).at(StartStep::MakeState, path.display())?;
         match Self::fill(path, layers, mapping) {
             Ok(lock) => Ok(Self { path: path.to_path_buf(), _lock: lock }),
             Err(e) => {
@@ -65,11 +65,11 @@ impl State {
         }
     }
 
-    fn fill(path: &Path, needed: Layers, mapping: Mapping) -> Result<File, StepError> {
-        let lock = make_lock(path).at(Step::MakeState, path.join(LOCK).display())?;
-        if needed == Layers::Needed {
+    fn fill(path: &Path, needed: UpperLayers, mapping: Mapping) -> Result<File, StepError> {
+        let lock = make_lock(path).at(StartStep::MakeState, path.join(LOCK).display())?;
+        if needed == UpperLayers::Needed {
             let layers = layers(path);
-            make_layers(&layers, mapping).at(Step::MakeState, layers.display())?;
+            make_layers(&layers, mapping).at(StartStep::MakeState, layers.display())?;
         }
         Ok(lock)
     }
@@ -102,7 +102,7 @@ fn make_lock(directory: &Path) -> io::Result<File> {
 /// What a sweep did.
 #[derive(Debug, Default)]
 pub struct Sweep {
-    /// State directories of dead owners that are gone now.
+    /// StateDirectory directories of dead owners that are gone now.
     pub removed: Vec<PathBuf>,
     /// Those whose owner lives.
     pub alive: Vec<PathBuf>,

@@ -5,7 +5,7 @@ use std::io;
 
 /// One forbidden thing, tried as directly as the kernel lets a program ask for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attempt {
+pub enum ForbiddenCall {
     AddKey,
     Bpf,
     Clone3NewUser,
@@ -46,7 +46,7 @@ pub enum Attempt {
     X32Ptrace,
 }
 
-impl Attempt {
+impl ForbiddenCall {
     pub const ALL: [Self; 38] = [
         Self::AddKey,
         Self::Bpf,
@@ -90,8 +90,8 @@ impl Attempt {
 }
 
 /// Makes the call. A success returns what the kernel returned.
-pub fn attempt(what: Attempt) -> io::Result<i64> {
-    use Attempt as A;
+pub fn attempt(what: ForbiddenCall) -> io::Result<i64> {
+    use ForbiddenCall as A;
     let call = |number: libc::c_long, arguments: [usize; 5]| {
         let [a, b, c, d, e] = arguments;
         // SAFETY: every call below passes integers, null, or pointers to static data that the kernel only reads; none

@@ -5,7 +5,7 @@ use crate::beneath::open_beneath;
 use crate::sys::{self, MountAttributes};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::MoveMountFlags;
+use rustix::mount::{MoveMountFlags, OpenTreeFlags};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path};
@@ -74,6 +74,16 @@ pub(super) fn write_new(parent: impl AsFd, name: &Path, contents: &[u8], mode: u
     Ok(())
 }
 
+/// A detached copy of the mount at `at`. Recursive: a copy without what is mounted below would show what those
+/// mounts hide, and the kernel refuses it.
+pub(super) fn clone_mount(at: impl AsFd) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::AT_RECURSIVE;
+    Ok(rustix::mount::open_tree(at, "", flags)?)
+}
+
 /// Attaches the detached mount `tree` at `target`.
 pub(super) fn attach(tree: impl AsFd, target: impl AsFd) -> io::Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
@@ -99,7 +109,7 @@ pub(super) enum ReadOnly {
 /// Makes a directory at its own place a mount point, so that it cannot be renamed.
 pub(super) fn pin(root: impl AsFd, path: &Path) -> io::Result<()> {
     let directory = make_target(&root, path, TargetKind::Directory)?;
-    attach(super::sources::clone_mount(&directory)?, &directory)
+    attach(clone_mount(&directory)?, &directory)
 }
 
 /// Whether there is something at `name` in `parent`, links not followed.

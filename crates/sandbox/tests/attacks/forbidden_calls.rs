@@ -2,23 +2,23 @@
 
 use super::{PROGRAM, leave_out};
 use crate::world::{Output, World, run};
-use sandbox::attempts::{Attempt, attempt};
-use sandbox::{Command, Exit, Layer};
+use sandbox::forbidden_calls::{ForbiddenCall, attempt};
+use sandbox::{Command, CommandExit, IsolationLayer};
 use std::process::ExitCode;
 
 /// What the kernel answered; `None` if the call worked.
-pub(crate) fn errno(world: &World, without: &[Layer], name: &str) -> Option<i32> {
+pub(crate) fn errno(world: &World, without: &[IsolationLayer], name: &str) -> Option<i32> {
     let output = made(world, without, name);
-    assert!(matches!(output.exit, Exit::Code(0 | 1)), "{name}: {output:?}");
+    assert!(matches!(output.exit, CommandExit::Code(0 | 1)), "{name}: {output:?}");
     output.stdout.trim().parse().ok()
 }
 
 /// How the process ended that made the call.
-pub(crate) fn exit(world: &World, without: &[Layer], name: &str) -> Exit {
+pub(crate) fn exit(world: &World, without: &[IsolationLayer], name: &str) -> CommandExit {
     made(world, without, name).exit
 }
 
-fn made(world: &World, without: &[Layer], name: &str) -> Output {
+fn made(world: &World, without: &[IsolationLayer], name: &str) -> Output {
     let mut spec = world.spec();
     spec.program = Some(PROGRAM.into());
     leave_out(&mut spec, without);
@@ -28,14 +28,14 @@ fn made(world: &World, without: &[Layer], name: &str) -> Output {
         run(&sandbox, Command::new(["/bin/sh", "-c", "\"$0\" --attempt \"$1\"; exit $?", PROGRAM, name]));
     sandbox.close().unwrap();
     match output.exit {
-        Exit::Code(code) if code > 128 => Output { exit: Exit::Signal(code - 128), ..output },
+        CommandExit::Code(code) if code > 128 => Output { exit: CommandExit::Signal(code - 128), ..output },
         _ => output,
     }
 }
 
 /// The inside: prints the error number and fails, or succeeds silently.
 pub(crate) fn make(name: &str) -> ExitCode {
-    let known = Attempt::ALL.into_iter().find(|known| format!("{known:?}") == name);
+    let known = ForbiddenCall::ALL.into_iter().find(|known| format!("{known:?}") == name);
     let Some(known) = known else {
         println!("unknown attempt");
         return ExitCode::from(3);
