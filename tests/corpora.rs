@@ -8,8 +8,10 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use scan::{Category, Finding, Origin, Scanner, Severity, Toggles};
+use redact::{Category, Finding, Severity};
+use scan::{Origin, Scanner, Toggles};
 use serde_json::Value;
+use shell::{ScanContext, ToolCall};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -61,12 +63,15 @@ fn findings(scanner: &Scanner, category: Category, case: &Value) -> Vec<Finding>
     let text = &field(case, "text").repeat(case["repeat"].as_u64().unwrap_or(1) as usize);
     let origin = Origin::parse(field(case, "origin")).unwrap();
     let mut findings = match category {
-        Category::Commands => scanner.scan_command(text),
+        Category::Commands => {
+            let call = ToolCall { tool: "Bash", input: text, command: Some(text), addresses: &[] };
+            shell::before_tool(scanner.toggles(), &call, ScanContext::default())
+        }
         Category::SsrfValidator => scanner.scan_address(text),
         _ => scanner.scan(text, origin),
     };
     if let Some(known) = case["known"].as_str().filter(|_| scanner.toggles().secret_redactor) {
-        findings.extend(scan::Redactor::with_known([("DEPLOY", known)]).unwrap().find_known(text));
+        findings.extend(redact::Redactor::with_known([("DEPLOY", known)]).unwrap().find_known(text));
     }
     findings.retain(|finding| finding.category == category);
     findings
@@ -212,7 +217,7 @@ fn commands_are_judged_as_expected() {
     files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
     let (mut count, mut wrong) = (0, Vec::new());
     for (command, expected) in files.iter().flat_map(|path| commands(path)) {
-        let findings = Scanner::default().scan_command(&command);
+        let findings = shell::scan_command(&command);
         let is_denied = worst(&findings) >= Some(Severity::High);
         count += 1;
         if is_denied != (expected == "deny") {
@@ -226,7 +231,7 @@ fn commands_are_judged_as_expected() {
 #[test]
 fn cases_of_canaries() {
     for case in cases(Category::Canary) {
-        let canary = scan::Canary::new(field(&case, "canary")).unwrap();
+        let canary = redact::Canary::new(field(&case, "canary")).unwrap();
         assert_eq!(canary.find(field(&case, "text")).is_some(), field(&case, "label") == "attack", "{case}");
     }
 }
@@ -234,7 +239,7 @@ fn cases_of_canaries() {
 #[test]
 fn cases_of_allowlists() {
     for case in cases(Category::ToolAllowlist) {
-        let list = scan::Allowlist::parse(field(&case, "list")).unwrap();
+        let list = shell::Allowlist::parse(field(&case, "list")).unwrap();
         assert_eq!(list.allows(field(&case, "tool")), field(&case, "label") == "benign", "{case}");
     }
 }
@@ -242,7 +247,7 @@ fn cases_of_allowlists() {
 #[test]
 fn cases_of_suppression() {
     for case in cases(Category::ContextSuppress) {
-        let short = scan::suppress(field(&case, "command"), field(&case, "output"), None);
+        let short = shell::shorten(field(&case, "command"), field(&case, "output"), None);
         assert_eq!(short.is_some(), field(&case, "label") == "shortened", "{}", field(&case, "command"));
     }
 }
@@ -273,13 +278,13 @@ fn page_of(category: Category) -> String {
 /// does not, is not finished. The rules are those that the engine has names for.
 #[test]
 fn every_rule_is_on_its_page_and_has_true_and_false_cases() {
-    let formats: BTreeSet<&str> = scan::format_names().collect();
+    let formats: BTreeSet<&str> = redact::format_names().collect();
     let page = page_of(Category::SecretRedactor);
     assert!(page.contains(&format!("{} formats", formats.len())), "there are {}", formats.len());
     let mut missing = Vec::new();
     for category in Category::ALL {
         let (cases, page, name) = (cases(category), page_of(category), category.as_str());
-        for (_, rule) in scan::rules().filter(|(of, _)| *of == category) {
+        for (_, rule) in redact::rules().filter(|(of, _)| *of == category) {
             let labels: BTreeSet<bool> = cases
                 .iter()
                 .filter(|case| field(case, "rule") == rule)

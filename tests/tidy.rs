@@ -16,7 +16,9 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[];
 const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("yaml", &[]),
     ("policy", &["yaml"]),
-    ("scan", &["policy"]),
+    ("redact", &[]),
+    ("scan", &["policy", "redact"]),
+    ("shell", &["redact", "scan"]),
     ("sandbox", &[]),
     ("egress", &["policy"]),
     ("model", &["egress"]),

@@ -18,7 +18,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use scan::{Canary, Origin, Redactor, Scanner, Toggles, suppress};
+use redact::{Canary, Redactor};
+use scan::{Origin, Scanner, Toggles};
+use shell::shorten;
 
 const TOTAL: usize = 100_000_000;
 const FILE: usize = 1_000_000;
@@ -227,14 +229,13 @@ fn growth() {
         curve("canary", name, piece, MEGABYTES, &|text| canary.findings(text).len());
     }
     for (name, piece) in worst::LOGS {
-        let length = |text: &str| suppress("cargo test", text, Some(true)).map_or(0, |short| short.len());
+        let length = |text: &str| shorten("cargo test", text, Some(true)).map_or(0, |short| short.len());
         curve("suppress", name, piece, MEGABYTES, &length);
     }
     println!("worst-case ms_8KiB ms_16KiB ms_32KiB ms_64KiB exponent MB/s");
     for (name, piece) in worst::COMMANDS {
-        let scanner = Scanner::default();
         let sizes = [8 << 10, 16 << 10, 32 << 10, 64 << 10];
-        curve("commands", name, piece, sizes, &|text| scanner.scan_command(text).len());
+        curve("commands", name, piece, sizes, &|text| shell::scan_command(text).len());
     }
 }
 

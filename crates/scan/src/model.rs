@@ -5,12 +5,9 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::finding::{Category, Finding, Severity};
-use crate::hit::Hit;
+use redact::{Category, Finding, Hit, Severity, report, rule, secrets};
+
 use crate::origin::Origin;
-use crate::report::report;
-use crate::rule;
-use crate::secrets;
 
 /// How sure the model is, between 0 and 1, that a stretch of text tries to steer the agent.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,17 +18,17 @@ pub struct Score {
 
 /// The model could not be asked. That is not a finding: under `closed` it stops the run for its own reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ModelBroke(pub String);
+pub struct ModelError(pub String);
 
-impl fmt::Display for ModelBroke {
+impl fmt::Display for ModelError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the learned scanner broke: {}", self.0)
     }
 }
 
-impl std::error::Error for ModelBroke {}
+impl std::error::Error for ModelError {}
 
-pub type Model = Arc<dyn Fn(&str, Origin) -> Result<Vec<Score>, ModelBroke> + Send + Sync>;
+pub type Model = Arc<dyn Fn(&str, Origin) -> Result<Vec<Score>, ModelError> + Send + Sync>;
 
 /// What the learned scanner scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +61,7 @@ impl LlmGuard {
     }
 
     /// Asks the model, sentence by sentence or as a whole. Without a model there is nothing to say.
-    pub fn scan(&self, text: &str, origin: Origin) -> Result<Vec<Finding>, ModelBroke> {
+    pub fn scan(&self, text: &str, origin: Origin) -> Result<Vec<Finding>, ModelError> {
         let Some(model) = &self.model else { return Ok(Vec::new()) };
         let whole = 0..text.len();
         let parts = match self.match_type {
@@ -77,7 +74,7 @@ impl LlmGuard {
                 let range = part.start + score.range.start..part.start + score.range.end;
                 // A span that is none is a broken model, and so is a score that is no number.
                 if text.get(range.clone()).is_none() || !(0.0..=1.0).contains(&score.score) {
-                    return Err(ModelBroke(format!("it answered {} for bytes {range:?}", score.score)));
+                    return Err(ModelError(format!("it answered {} for bytes {range:?}", score.score)));
                 }
                 hits.extend((score.score >= self.threshold).then(|| hit(range)));
             }
@@ -93,7 +90,7 @@ fn hit(range: Range<usize>) -> Hit {
         severity: Severity::High,
         range,
         detail: None,
-        advice: "Read it as an order to the agent; if it is none, add a suppression with a reason.",
+        advice: "Read it as an order to the agent; if it is none, add a waiver with a reason.",
     }
 }
 
@@ -122,7 +119,7 @@ fn sentences(text: &str) -> Vec<Range<usize>> {
 mod tests {
     use super::*;
 
-    fn guard(answer: fn(&str) -> Result<Vec<Score>, ModelBroke>) -> LlmGuard {
+    fn guard(answer: fn(&str) -> Result<Vec<Score>, ModelError>) -> LlmGuard {
         LlmGuard { model: Some(Arc::new(move |text, _| answer(text))), ..LlmGuard::default() }
     }
 
@@ -145,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_broken_model_is_an_error_and_no_finding() {
-        assert!(guard(|_| Err(ModelBroke("no memory".to_owned()))).scan("x", Origin::Web).is_err());
+        assert!(guard(|_| Err(ModelError("no memory".to_owned()))).scan("x", Origin::Web).is_err());
         assert!(guard(|_| Ok(vec![Score { score: 0.99, range: 0..99 }])).scan("x", Origin::Web).is_err());
         assert!(guard(|_| Ok(vec![Score { score: f32::NAN, range: 0..1 }])).scan("x", Origin::Web).is_err());
     }

@@ -1,9 +1,9 @@
 //! Where a text comes from. The same sentence is normal in an instruction file and suspicious in a tool's result, so
 //! rules ask for the origin; they never ask for the file's name.
 
-use serde::Serialize;
+use redact::{Category, Severity};
 
-use crate::finding::{Category, Severity};
+use serde::Serialize;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -4,18 +4,15 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use crate::commands;
-use crate::finding::{Category, Finding, Severity};
-use crate::hit::Hit;
+use redact::{Category, Finding, Hit, Rule, Severity, report, rule};
+
 use crate::injection;
 use crate::origin::Origin;
-use crate::report::report;
-use crate::rule::{self, Rule};
-use crate::search::{Literal, Search};
-use crate::secrets::{self, Confidence, SecretMatch};
 use crate::ssrf;
 use crate::toggles::Toggles;
 use crate::unicode::{self, Letters};
+use redact::search::{Literal, Search};
+use redact::secrets::{self, Confidence, SecretMatch};
 
 #[derive(Debug, Clone, Default)]
 pub struct Scanner {
@@ -60,12 +57,6 @@ impl Scanner {
         }
         raise(origin, &mut hits);
         report(&text, hits, &secrets)
-    }
-
-    /// What a shell command would do, if the harness has `tirith` on.
-    pub fn scan_command(&self, command: &str) -> Vec<Finding> {
-        let hits = if self.toggles.tirith { commands::read(command).hits } else { Vec::new() };
-        report(command, hits, &secrets::find_secrets(command))
     }
 
     /// What is wrong with an address that an agent or a person wants to fetch, if `ssrf_validator` is on.

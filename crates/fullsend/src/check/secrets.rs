@@ -1,6 +1,6 @@
 //! Credentials written out in a configuration file. A harness is a template: values come from outside.
 
-use scan::find_secret_in_field;
+use redact::find_secret_in_field;
 use yaml::{Diagnostic, Node};
 
 use crate::resolve::Resolved;

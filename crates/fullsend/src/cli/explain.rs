@@ -161,7 +161,7 @@ fn shown_value(field: &str, node: &Node) -> String {
         _ => node.scalar().unwrap_or(""),
     };
     let name = field.rsplit('.').next().unwrap_or(field);
-    if scan::find_secret_in_field(name, text).is_some() {
+    if redact::find_secret_in_field(name, text).is_some() {
         "(a credential)".to_owned()
     } else {
         text.replace('\n', "\\n")

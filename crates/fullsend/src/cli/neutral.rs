@@ -5,7 +5,9 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use clap::{Args, Subcommand, ValueEnum};
-use scan::{Allowlist, Canary, Severity, Toggles};
+use redact::{Canary, Severity};
+use scan::Toggles;
+use shell::Allowlist;
 
 use super::configuration::variable;
 use super::exit::{Exit, Failure};

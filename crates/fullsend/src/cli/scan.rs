@@ -228,7 +228,7 @@ fn scan_addresses(addresses: &Addresses) -> Result<Exit, Failure> {
     let look = |file: String| {
         let Opinion { open: findings, suppressed } = judge.address(&file);
         // An address is asked about because somebody is about to follow it: from high on it does not pass.
-        let verdict = match scan::denies(&findings, scan::Severity::High) {
+        let verdict = match shell::denies(&findings, redact::Severity::High) {
             Some(_) => Verdict::Blocked,
             None if findings.is_empty() && suppressed.is_empty() => Verdict::Clean,
             None => Verdict::Reported,

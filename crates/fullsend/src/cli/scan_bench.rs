@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use scan::{Case, Category, Origin, Scanner, Severity, Tally, Toggles};
+use redact::{Category, Finding, Severity};
+use scan::{Case, Counts, Origin, Scanner, Toggles};
 use serde_json::Value as Json;
 
 use super::exit::{Exit, Failure};
@@ -77,24 +78,35 @@ fn row(
         return Ok(());
     }
     // The first text pays for the automata.
-    scan::measure(scanner, &cases[..1], least);
+    let find = |case: &Case| findings(scanner, case);
+    scan::measure(&cases[..1], least, find);
     let started = Instant::now();
-    let tally = scan::measure(scanner, cases, least).remove(&None).unwrap_or_default();
+    let counts = scan::measure(cases, least, find).remove(&None).unwrap_or_default();
     let seconds = started.elapsed().as_secs_f64();
     let bytes: usize = cases.iter().map(|case| case.text.len()).sum();
-    let Tally { attacks_found, attacks_missed, benign_flagged, benign_passed } = tally;
-    let (attacks, benign) = (attacks_found + attacks_missed, benign_flagged + benign_passed);
+    let Counts { attacks_found, attacks_missed, benign_flagged, benign_passed } = counts;
+    let attacks = attacks_found + attacks_missed;
+    let benign = benign_flagged + benign_passed;
     let percent =
         |share: f64, of: usize| if of == 0 { "-".to_owned() } else { format!("{:.1} %", 100.0 * share) };
     writeln!(
         out,
         "{name:20} {attacks:>8} {benign:>8} {:>10} {:>8} {:>10} {:>9.1}",
-        percent(tally.precision(), attacks_found + benign_flagged),
-        percent(tally.recall(), attacks),
-        percent(tally.false_positives(), benign),
+        percent(counts.precision(), attacks_found + benign_flagged),
+        percent(counts.recall(), attacks),
+        percent(counts.false_positives(), benign),
         bytes as f64 / 1e6 / seconds.max(1e-9),
     )?;
     Ok(())
+}
+
+fn findings(scanner: &Scanner, case: &Case) -> Vec<Finding> {
+    match case.category {
+        Some(Category::Commands) if !scanner.toggles().tirith => Vec::new(),
+        Some(Category::Commands) => shell::scan_command(&case.text),
+        Some(Category::SsrfValidator) => scanner.scan_address(&case.text),
+        _ => scanner.scan(&case.text, case.origin),
+    }
 }
 
 fn load(arguments: &Arguments) -> Result<Vec<Case>, Failure> {

@@ -82,7 +82,7 @@ impl Command {
 fn last_line(complaint: &str) -> String {
     let line = complaint.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let line: String = line.chars().filter(|c| !c.is_control()).take(MAX_COMPLAINT).collect();
-    if line.is_empty() || scan::find_secret(&line).is_some() { String::new() } else { format!(": {line}") }
+    if line.is_empty() || redact::find_secret(&line).is_some() { String::new() } else { format!(": {line}") }
 }
 
 fn read(said: &str, now: Moment) -> Result<FetchedSecret, String> {

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use scan::Redactor;
+use redact::Redactor;
 use sha2::{Digest, Sha256};
 
 use super::clock::Moment;
@@ -192,7 +192,7 @@ mod tests {
         let emitter = Emitter::create(&path, |_| {}).unwrap();
         let secret = "hunter2/\"quoted\"&more";
         let known = [("KEY", secret.as_bytes())];
-        emitter.keep_secret(scan::Redactor::with_known(known).unwrap().known_only());
+        emitter.keep_secret(redact::Redactor::with_known(known).unwrap().known_only());
         for text in [secret, "aHVudGVyMi8icXVvdGVkIiZtb3Jl", "hunter2%2F%22quoted%22%26more"] {
             let place = format!("before {text} after");
             emitter.emit(RunEvent::Toggle {

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
 
 use model::gateway::{Continued, HoldBack, Judge, Portioning, StartSignal, Subject, Verdict};
-use scan::{Category, Origin};
+use redact::Category;
+use scan::Origin;
 use serde_json::Value as Json;
 
 use super::Guard;

@@ -9,11 +9,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use model::gateway::Continued;
-use scan::{
-    Allowlist, Canary, Category, Day, Finding, LlmGuard, Origin, Redactor, Scanner, Severity, Span,
-    Suppression, Toggles, ToolCall,
-};
+use redact::{Canary, Category, Finding, Redactor, Severity, Span};
+use scan::{Day, LlmGuard, Origin, Scanner, Toggles, Waiver};
 use serde_json::Value as Json;
+use shell::{Allowlist, ToolCall};
 
 use super::known::Known;
 use super::tirith::Tirith;
@@ -66,7 +65,7 @@ pub struct Judge {
     pub(super) fail_on: Severity,
     pub(super) canary: Option<Arc<Canary>>,
     pub(super) allowlist: Option<Allowlist>,
-    pub(super) suppressions: Vec<Suppression>,
+    pub(super) suppressions: Vec<Waiver>,
     /// A suppression that ran out suppresses nothing; without a day none does.
     pub(super) today: Option<Day>,
     pub(super) tirith: Option<Tirith>,
@@ -99,7 +98,7 @@ impl Judge {
             }
             findings
         };
-        let findings = careful("rules", || scan::find_as_meant(bytes, find))?;
+        let findings = careful("rules", || scan::find_unescaped(bytes, find))?;
         Ok(self.sorted(self.with_learned(findings, bytes, origin)?, place))
     }
 
@@ -116,7 +115,7 @@ impl Judge {
             findings.extend(self.canary.as_ref().map(|canary| canary.findings(&text)).unwrap_or_default());
             findings
         };
-        let mut findings = careful("rules", || scan::find_as_meant(bytes, find))?;
+        let mut findings = careful("rules", || scan::find_unescaped(bytes, find))?;
         let mut told = HashSet::new();
         findings.retain(|finding| told.insert(finding.rule));
         Ok(self.sorted(findings, place))
@@ -141,15 +140,16 @@ impl Judge {
             addresses: &addresses,
         };
         let redactor = self.known.results();
-        let mut findings =
-            careful("rules", || self.scanner.before_tool(&call, self.surroundings(&redactor)))?;
+        let mut findings = careful("rules", || {
+            shell::before_tool(self.scanner.toggles(), &call, self.scan_context(&redactor))
+        })?;
         findings.retain(|finding| named.is_some() || finding.category != Category::ToolAllowlist);
         let written = command.as_ref().filter(|command| !command.trim().is_empty());
         if let (Some(tirith), Some(command), Ask::Programs) = (&self.tirith, written, ask) {
             findings.extend(tirith.check(command)?);
         }
         let opinion = self.sorted(findings, &format!("call/{tool}"));
-        let denied = scan::denies(&opinion.open, self.fail_on);
+        let denied = shell::denies(&opinion.open, self.fail_on);
         // A list of tools is the operator's own word and no suspicion: it holds in either mode.
         let stands = |finding: &&Finding| self.fails_closed() || finding.category == Category::ToolAllowlist;
         let reason = denied.filter(stands).map(|finding| {
@@ -172,9 +172,15 @@ impl Judge {
         let asked = ToolCall { tool, input: "", command: command.as_deref(), addresses: &[] };
         let redactor = self.known.results();
         let result = careful("rules", || {
-            let result = self.scanner.after_tool(&asked, text, succeeded, self.surroundings(&redactor));
-            scan::ToolResult {
-                text: map(result.text, |text| redactor.redact_as_meant(text)),
+            let result = shell::after_tool(
+                self.scanner.toggles(),
+                &asked,
+                text,
+                succeeded,
+                self.scan_context(&redactor),
+            );
+            shell::ToolResult {
+                text: map(result.text, |text| scan::redact_unescaped(&redactor, text)),
                 findings: result.findings,
             }
         })?;
@@ -210,7 +216,8 @@ impl Judge {
             let tool = ToolCall { tool: "", input: "", command: None, addresses: &[] };
             let joined = format!("{before}{printed}");
             let find = |text: &str| {
-                self.scanner.after_tool(&tool, text, None, self.surroundings(&redactor)).findings
+                shell::after_tool(self.scanner.toggles(), &tool, text, None, self.scan_context(&redactor))
+                    .findings
             };
             let found = find(&joined);
             // The place of an order is its strongest sign alone; that signs on both sides make one shows in how bad it is.
@@ -289,11 +296,11 @@ impl Judge {
     pub fn accepted(&self, rule: &str, place: &str) -> Option<&str> {
         let today = self.today?;
         let mut all = self.suppressions.iter();
-        all.find(|suppression| suppression.covers(rule, place, today)).map(Suppression::reason)
+        all.find(|suppression| suppression.covers(rule, place, today)).map(Waiver::reason)
     }
 
-    fn surroundings<'s>(&'s self, redactor: &'s Redactor) -> scan::Surroundings<'s> {
-        scan::Surroundings {
+    fn scan_context<'s>(&'s self, redactor: &'s Redactor) -> shell::ScanContext<'s> {
+        shell::ScanContext {
             canary: self.canary.as_deref(),
             allowlist: self.allowlist.as_ref(),
             redactor: Some(redactor),
@@ -322,10 +329,10 @@ impl Judge {
     /// Findings at a place, after the organisation's suppressions were looked at.
     pub(super) fn sorted(&self, findings: Vec<Finding>, place: &str) -> Opinion {
         let Some(today) = self.today else { return Opinion { open: findings, suppressed: Vec::new() } };
-        let sorted = scan::sort(findings, place, &self.suppressions, today);
-        let suppressed = sorted.suppressed.into_iter();
+        let waived = scan::apply_waivers(findings, place, &self.suppressions, today);
+        let suppressed = waived.waived.into_iter();
         let suppressed = suppressed.map(|(finding, why)| (finding, why.reason().to_owned())).collect();
-        Opinion { open: sorted.open, suppressed }
+        Opinion { open: waived.open, suppressed }
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use egress::credentials::Secret;
-use scan::{Redactor, TooShort};
+use redact::{Redactor, TooShort};
 
 /// Whether credentials are also recognised by their shape, in results of tools and in everything else. The values of
 /// the run itself are masked in any case.

@@ -4,7 +4,8 @@
 use std::sync::{Arc, PoisonError};
 
 use egress::proxy::LeakWatcher;
-use scan::{Canary, CanaryWatcher, Origin};
+use redact::{Canary, CanaryWatcher};
+use scan::Origin;
 
 use super::judge::describe;
 use super::report::{self, Action};

@@ -23,7 +23,8 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use scan::{Origin, Severity, StreamRedactor, TooShort};
+use redact::{Severity, StreamRedactor, TooShort};
+use scan::Origin;
 use tokio::sync::watch;
 
 use crate::event::log::Emitter;

@@ -2,7 +2,8 @@
 
 use std::sync::PoisonError;
 
-use scan::{Category, Origin};
+use redact::Category;
+use scan::Origin;
 
 use super::judge::{Broke, Opinion};
 use super::{Guard, key};
@@ -35,7 +36,7 @@ impl Guard {
     pub fn tell_once(&self, place: &str, origin: Origin, mut opinion: Opinion, action: Action) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let mut is_news =
-            |finding: &scan::Finding| told.insert(key(&event(place, origin, finding, "", None)));
+            |finding: &redact::Finding| told.insert(key(&event(place, origin, finding, "", None)));
         opinion.open.retain(|finding| is_news(finding));
         opinion.suppressed.retain(|(finding, _)| is_news(finding));
         drop(told);
@@ -56,7 +57,7 @@ impl Guard {
 }
 
 /// Cleaning takes out characters and credentials; nothing else can be.
-fn word(action: Action, finding: &scan::Finding) -> &'static str {
+fn word(action: Action, finding: &redact::Finding) -> &'static str {
     let is_cleaned = matches!(
         finding.category,
         Category::UnicodeNormalizer | Category::SecretRedactor | Category::ContextSuppress
@@ -73,11 +74,11 @@ fn word(action: Action, finding: &scan::Finding) -> &'static str {
 pub fn event(
     place: &str,
     origin: Origin,
-    finding: &scan::Finding,
+    finding: &redact::Finding,
     action: &str,
     suppressed: Option<String>,
 ) -> event::Finding {
-    let scan::Finding { rule, severity, category, span, excerpt, advice } = finding;
+    let redact::Finding { rule, severity, category, span, excerpt, advice } = finding;
     event::Finding {
         place: place.to_owned(),
         origin: origin.as_str().to_owned(),

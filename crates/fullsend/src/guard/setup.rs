@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use scan::{Allowlist, Canary, Day, LlmGuard, MatchType, Scanner, Severity, Suppression, Toggles};
+use redact::{Canary, Severity};
+use scan::{Day, LlmGuard, MatchType, Scanner, Toggles, Waiver};
+use shell::Allowlist;
 
 use super::dialect::HookDialect;
 use super::judge::Judge;
@@ -21,7 +23,7 @@ pub struct Setup<'a> {
     pub dialect: &'static HookDialect,
     /// The value of `FULLSEND_TOOL_ALLOWLIST`.
     pub allowlist: Option<&'a str>,
-    pub suppressions: Vec<Suppression>,
+    pub suppressions: Vec<Waiver>,
     /// YYYY-MM-DD.
     pub today: &'a str,
     /// The host's `PATH`, where programs that judge may be.
@@ -31,7 +33,7 @@ pub struct Setup<'a> {
 /// A guard that cannot be set up as the harness asks.
 #[derive(Debug)]
 pub enum GuardError {
-    Canary(scan::TooShort),
+    Canary(redact::TooShort),
     NoAllowlist,
     NoModel,
 }
@@ -120,7 +122,7 @@ impl Judge {
 
     /// Findings that an organisation accepts, as of today (YYYY-MM-DD).
     #[must_use]
-    pub fn accepting(self, suppressions: Vec<Suppression>, today: &str) -> Self {
+    pub fn accepting(self, suppressions: Vec<Waiver>, today: &str) -> Self {
         Self { suppressions, today: Day::parse(today), ..self }
     }
 
@@ -154,11 +156,11 @@ pub(super) fn announcements(judge: &Judge) -> Vec<RunEvent> {
 }
 
 /// The organisation's suppressions. What is wrong with one was said when its file was read.
-pub fn suppressions(organisation: Option<&Config>) -> Vec<Suppression> {
+pub fn suppressions(organisation: Option<&Config>) -> Vec<Waiver> {
     let entries = organisation.map_or(&[][..], |config| &config.suppressions[..]);
     let made = entries.iter().map(|entry| {
         let path = entry.path.as_ref().map_or("**", |path| path.value.as_str());
-        Suppression::new(&entry.rule, path, &entry.reason, &entry.until)
+        Waiver::new(&entry.rule, path, &entry.reason, &entry.until)
     });
     made.filter_map(Result::ok).collect()
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use scan::{Category, Finding, Severity, Span};
+use redact::{Category, Finding, Severity, Span};
 use serde_json::Value as Json;
 
 use super::judge::Broke;

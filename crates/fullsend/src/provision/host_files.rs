@@ -166,7 +166,9 @@ fn note_credential(file: &HostFile, bytes: Vec<u8>, around: &RunContext<'_>) -> 
     match serde_json::from_str(text) {
         Ok(document) => secrets_of("", &document, &mut found),
         Err(_) => found.extend(
-            scan::find_secrets(text).into_iter().map(|secret| (secret.format, text[secret.range].to_owned())),
+            redact::find_secrets(text)
+                .into_iter()
+                .map(|secret| (secret.format, text[secret.range].to_owned())),
         ),
     }
     if let Some((format, _)) = found.first() {
@@ -188,7 +190,7 @@ fn note_credential(file: &HostFile, bytes: Vec<u8>, around: &RunContext<'_>) -> 
 fn secrets_of(field: &str, value: &Json, found: &mut Vec<(&'static str, String)>) {
     match value {
         Json::String(text) => {
-            let secret = scan::find_secret_in_field(field, text);
+            let secret = redact::find_secret_in_field(field, text);
             found.extend(secret.map(|secret| (secret.format, text[secret.range].to_owned())));
         }
         Json::Array(items) => items.iter().for_each(|item| secrets_of(field, item, found)),

@@ -15,7 +15,7 @@ pub enum Style {
 
 /// A text that may be shown: no credential, no control character that a terminal or a CI would obey.
 pub fn clean_text(text: &str) -> String {
-    static PATTERNS: std::sync::LazyLock<scan::Redactor> = std::sync::LazyLock::new(scan::Redactor::new);
+    static PATTERNS: std::sync::LazyLock<redact::Redactor> = std::sync::LazyLock::new(redact::Redactor::new);
     let visible = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };
     PATTERNS.redact(text).chars().map(visible).collect()
 }

@@ -114,7 +114,7 @@ fn struck(source: &Source, at: Span, window: &Range<usize>, diagnostic: &Diagnos
     let is_own = diagnostic.code == "literal-credential" && diagnostic.at.source == at.source;
     let own = is_own.then_some(diagnostic.at.start as usize..diagnostic.at.end as usize);
     let own = own.map(|own| inside(own.start, window)..inside(own.end, window));
-    let known = scan::find_secrets(text).into_iter().map(|secret| secret.range);
+    let known = redact::find_secrets(text).into_iter().map(|secret| secret.range);
     for range in known.chain(by_field(text)).chain(own) {
         bytes[range].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b'*');
     }
@@ -132,7 +132,7 @@ fn by_field(text: &str) -> Vec<Range<usize>> {
                     key.trim_matches(|c: char| !c.is_ascii_alphanumeric() && c != '_'),
                     value.trim_matches(&[' ', '\n', '\r', '"', '\'', '}', ','][..]),
                 );
-                if !bare.contains("${") && scan::find_secret_in_field(name, bare).is_some() {
+                if !bare.contains("${") && redact::find_secret_in_field(name, bare).is_some() {
                     let start = offset + key.len() + 2 + value.find(bare).unwrap_or(0);
                     found.push(start..start + bare.len());
                 }

@@ -1,6 +1,7 @@
 //! Findings of files, for people, programs and CI. Excerpts are masked and visible already; names of files are not.
 
-use scan::{Finding, Origin, Severity};
+use redact::{Finding, Severity};
+use scan::Origin;
 use serde_json::{Value as Json, json};
 
 use super::diagnostics::clean_text;

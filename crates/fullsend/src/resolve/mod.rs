@@ -263,7 +263,7 @@ fn only_for_the_organisation(config: &Config, tree: Option<&Node>) -> Vec<Diagno
 fn check_suppressions(config: &Config) -> Vec<Diagnostic> {
     let wrong = config.suppressions.iter().filter_map(|entry| {
         let path = entry.path.as_ref().map_or("**", |path| path.value.as_str());
-        let problem = scan::Suppression::new(&entry.rule, path, &entry.reason, &entry.until).err()?;
+        let problem = scan::Waiver::new(&entry.rule, path, &entry.reason, &entry.until).err()?;
         Some(Diagnostic::error("suppression", entry.rule.at, problem.to_string()))
     });
     wrong.collect()

@@ -1,7 +1,8 @@
 //! Memory and learnings before they enter a context again. They are a way for one run to instruct the next, so each is
 //! scanned as what a stranger wrote; what does not pass stays in the store and is not shown to the agent.
 
-use scan::{Category, Finding, Origin, Redactor, Scanner, Severity, Toggles};
+use redact::{Category, Finding, Redactor, Severity};
+use scan::{Origin, Scanner, Toggles};
 use session::{MemoryFile, StoredLearning};
 
 /// What passed, and what did not with its reason.

@@ -362,7 +362,7 @@ mod tests {
 
     /// A text that comes in pieces of these sizes, after a redactor of the run has judged it.
     fn masked_in_pieces(
-        redactor: &Arc<scan::Redactor>,
+        redactor: &Arc<redact::Redactor>,
         wire: Wire,
         text: &str,
         sizes: &[usize],
@@ -421,7 +421,7 @@ mod tests {
             sizes in proptest::collection::vec(1..200_usize, 1..6),
         ) {
             let known = [("short", SECRET.to_owned()), ("long", long_value())];
-            let redactor = Arc::new(scan::Redactor::with_known(known).unwrap().known_only());
+            let redactor = Arc::new(redact::Redactor::with_known(known).unwrap().known_only());
             let text = parts.join(" ");
             for wire in Wire::ALL {
                 let (said, raw) = masked_in_pieces(&redactor, wire, &text, &sizes);

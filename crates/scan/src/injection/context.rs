@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use crate::search::{Literal, Search};
 use crate::steps;
+use redact::search::{Literal, Search};
 
 /// How far around a group of signs the text is read for its subject.
 const REACH: usize = 1500;

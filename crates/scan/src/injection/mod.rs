@@ -13,14 +13,13 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use crate::finding::{Category, Severity};
-use crate::hit::Hit;
+use redact::{Category, Hit, Severity, rule};
+
 use crate::origin::Origin;
-use crate::rule;
-use crate::search::{Literal, Search};
 use crate::steps;
 use crate::unicode::{Letters, fold};
 use carrier::Carrier;
+use redact::search::{Literal, Search};
 use score::Judgement;
 use signal::{Family, Matcher};
 

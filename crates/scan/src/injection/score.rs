@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use redact::Severity;
+
 use super::Sign;
 use super::context::{self, Context};
 use super::signal::Family;
 use super::window;
-use crate::finding::Severity;
 use crate::origin::Origin;
 
 /// Signs further apart than this have nothing to do with each other.

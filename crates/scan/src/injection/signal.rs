@@ -4,10 +4,10 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
+use redact::{Rule, rule, search};
+
 use regex::bytes::{Regex, RegexBuilder};
 
-use crate::rule::{self, Rule};
-use crate::search;
 use crate::steps;
 
 /// How far a pattern may reach from its trigger.

@@ -1,8 +1,10 @@
 //! What weighs how much: signs alone, together, quoted, hidden, and in floods.
 
+use redact::{Category, Severity};
+
 use proptest::prelude::*;
 
-use crate::{Category, Origin, Scanner, Severity};
+use crate::{Origin, Scanner};
 
 fn worst(text: &str, origin: Origin) -> Option<Severity> {
     let findings = Scanner::default().scan(text, origin);

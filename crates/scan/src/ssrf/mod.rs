@@ -2,17 +2,16 @@
 //! every spelling that a client understands. Looks at what is written and resolves nothing; names are judged again
 //! where connections are made.
 
-pub(crate) mod url;
+pub mod url;
 
 use std::net::IpAddr;
 use std::ops::Range;
 
+use redact::{Category, Hit, Rule, Severity, rule};
+
 use policy::address::{Class, classify, parse_literal};
 
-use crate::finding::{Category, Severity};
-use crate::hit::Hit;
 use crate::origin::Origin;
-use crate::rule::{self, Rule};
 use crate::steps;
 use url::Url;
 
@@ -64,14 +63,14 @@ const INTERNAL_ENDINGS: &[&str] = &[
 
 /// What is wrong with an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Problem {
-    pub(crate) rule: Rule,
-    pub(crate) severity: Severity,
-    pub(crate) detail: String,
+pub struct Problem {
+    pub rule: Rule,
+    pub severity: Severity,
+    pub detail: String,
 }
 
 /// The worst that can be said about an address that an agent wants to fetch.
-pub(crate) fn check(address: &str) -> Option<Problem> {
+pub fn check(address: &str) -> Option<Problem> {
     let url = url::parse(address)?;
     let problems = [scheme(&url), target(&url), user(&url), redirect(&url)];
     problems.into_iter().flatten().max_by_key(|problem| problem.severity)
@@ -232,7 +231,7 @@ fn target_at(rest: &str, at: usize, scheme: &str) -> Option<Problem> {
 }
 
 /// Every `scheme://…` of a text. Trailing punctuation belongs to the sentence.
-pub(crate) fn addresses(text: &str) -> Vec<Range<usize>> {
+pub fn addresses(text: &str) -> Vec<Range<usize>> {
     let mut addresses = Addresses::default();
     memchr::memmem::find_iter(text.as_bytes(), b"://").filter_map(|at| addresses.around(text, at)).collect()
 }
@@ -291,7 +290,7 @@ pub(crate) fn scan(addresses: &mut Addresses, text: &str, at: usize, origin: Ori
     Some(hit(Problem { severity, ..found }, range))
 }
 
-pub(crate) fn hit(problem: Problem, range: Range<usize>) -> Hit {
+pub fn hit(problem: Problem, range: Range<usize>) -> Hit {
     let Problem { rule, severity, detail } = problem;
     let advice = "Use a public address, or let the policy name the internal endpoint.";
     Hit { rule, category: Category::SsrfValidator, severity, range, detail: Some(detail), advice }

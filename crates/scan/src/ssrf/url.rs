@@ -6,20 +6,20 @@ use std::borrow::Cow;
 use unicode_normalization::UnicodeNormalization;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Url {
+pub struct Url {
     /// Lower case, without the colon.
-    pub(crate) scheme: String,
-    pub(crate) has_user: bool,
+    pub scheme: String,
+    pub has_user: bool,
     /// As a client would look it up: decoded, folded, lower case, without a final dot.
-    pub(crate) host: String,
+    pub host: String,
     /// Whether the host was not written the way it is read.
-    pub(crate) is_disguised: bool,
+    pub is_disguised: bool,
     /// Path, query and fragment.
-    pub(crate) rest: String,
+    pub rest: String,
 }
 
 /// The parts of an absolute address, or nothing when it has no scheme.
-pub(crate) fn parse(text: &str) -> Option<Url> {
+pub fn parse(text: &str) -> Option<Url> {
     let text = without_breaks(text.trim());
     let (scheme, after) = text.split_once(':')?;
     let is_scheme = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '+' | '-' | '.');

@@ -1,9 +1,9 @@
 //! Characters that change the direction of writing. In right-to-left prose balanced ones are normal; elsewhere they
 //! make a line read otherwise than it runs.
 
+use redact::{Severity, rule};
+
 use super::{Letters, Mark, is_right_to_left, line_around};
-use crate::finding::Severity;
-use crate::rule;
 
 pub(super) fn find(letters: &Letters<'_>, marks: &mut Vec<Mark>) {
     let text = letters.text;

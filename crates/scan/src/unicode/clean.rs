@@ -2,10 +2,9 @@
 
 use std::borrow::Cow;
 
+use redact::{Severity, json, rule};
+
 use super::{Letters, marks};
-use crate::finding::Severity;
-use crate::redact::json;
-use crate::rule;
 
 /// Taking something away may join its neighbours into the next attack.
 const MAX_ROUNDS: usize = 8;

@@ -1,11 +1,10 @@
 //! Floods of combining marks. Scripts stack a few; dozens on one letter hide the text around them and blow up
 //! terminals and tokenizers.
 
+use redact::{Severity, rule};
 use unicode_normalization::char::is_combining_mark;
 
 use super::{Letters, Mark, variation};
-use crate::finding::Severity;
-use crate::rule;
 
 /// As many as any writing system stacks on one letter.
 const MAX_STACK: usize = 4;

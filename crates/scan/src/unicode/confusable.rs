@@ -3,12 +3,11 @@
 
 use std::ops::Range;
 
+use redact::{Severity, rule};
 use unicode_script::{Script, UnicodeScript};
 use unicode_security::skeleton;
 
 use super::{Letters, Mark, line_around};
-use crate::finding::Severity;
-use crate::rule;
 
 const MAX_WORD: usize = 64;
 

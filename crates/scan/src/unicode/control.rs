@@ -3,9 +3,9 @@
 
 use std::ops::Range;
 
+use redact::{Severity, rule};
+
 use super::{Mark, next};
-use crate::finding::Severity;
-use crate::rule;
 use crate::steps;
 
 /// A sequence that does not end soon is cut here; the rest is judged as text.

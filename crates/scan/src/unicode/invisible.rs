@@ -1,10 +1,10 @@
 //! Zero-width and format characters, and letters that are drawn as nothing. Joiners between emoji and in the scripts
 //! that need them are normal; inside a Latin word they split it for a filter, and in long runs they carry bits.
 
+use redact::{Severity, rule};
+
 use super::{Letters, Mark, is_right_to_left, letter_after, letter_before, line_around};
-use crate::finding::Severity;
-use crate::rule;
-use crate::secrets::boundary;
+use redact::secrets::is_token_byte;
 
 /// From here on a run is a message, not an accident.
 const CHANNEL: usize = 8;
@@ -45,9 +45,8 @@ fn judge(text: &str, run: Option<(usize, usize, usize)>, marks: &mut Vec<Mark>) 
     let is_in_word = |side: Option<char>| side.is_some_and(|letter| letter.is_ascii_alphanumeric());
     let splits_word = is_in_word(before) && is_in_word(after);
     // `glpat-` and what follows it are no two words to whoever reads a token.
-    let is_in_token = |side: Option<char>| {
-        side.and_then(|letter| u8::try_from(letter).ok()).is_some_and(boundary::is_token_byte)
-    };
+    let is_in_token =
+        |side: Option<char>| side.and_then(|letter| u8::try_from(letter).ok()).is_some_and(is_token_byte);
     let splits_token = is_in_token(before) && is_in_token(after);
     let is_blank_letter = letters.contains(is_blank_letter);
     let severity = match () {

@@ -13,11 +13,10 @@ mod variation;
 
 use std::ops::Range;
 
+use redact::{Category, Hit, Rule, Severity};
+
 pub use clean::{clean, clean_json};
 
-use crate::finding::{Category, Severity};
-use crate::hit::Hit;
-use crate::rule::Rule;
 use crate::steps;
 
 /// One suspicious stretch of a text.
@@ -43,6 +42,13 @@ impl Mark {
 
 /// Marks of a kind are reported this often; one more sentence about the same flood helps nobody.
 const MAX_PER_RULE: usize = 20;
+
+/// The hidden characters of a text.
+pub fn hidden_characters(text: &str) -> Vec<Hit> {
+    let mut hits = Vec::new();
+    scan(&Letters::new(text), &mut hits);
+    hits
+}
 
 pub(crate) fn scan(letters: &Letters<'_>, hits: &mut Vec<Hit>) {
     let mut counts: Vec<(Rule, usize)> = Vec::new();

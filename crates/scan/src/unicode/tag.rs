@@ -1,9 +1,9 @@
 //! Tag characters (U+E0000 to U+E007F): a copy of ASCII that is drawn nowhere. Their one legitimate use is the flags
 //! of regions, a black flag followed by a few tags and a terminator.
 
+use redact::{Severity, rule};
+
 use super::{Letters, Mark, letter_before};
-use crate::finding::Severity;
-use crate::rule;
 
 const BLACK_FLAG: char = '\u{1f3f4}';
 const CANCEL: char = '\u{e007f}';

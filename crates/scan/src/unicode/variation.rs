@@ -1,9 +1,9 @@
 //! Variation selectors. One after a character chooses how it is drawn; several in a row, or one after a letter that
 //! has no variants, carry bytes.
 
+use redact::{Severity, rule};
+
 use super::{Letters, Mark, letter_before};
-use crate::finding::Severity;
-use crate::rule;
 
 pub(super) fn find(letters: &Letters<'_>, marks: &mut Vec<Mark>) {
     let text = letters.text;

@@ -132,7 +132,7 @@ fn environment(
         let value =
             value.expand(around.variables).map_err(|unset| format!("needs {unset}, which is not set"))?;
         // What the server holds so that the agent need not must not come out through the server's own words.
-        if scan::find_secret_in_field(&name.value, &value).is_some() {
+        if redact::find_secret_in_field(&name.value, &value).is_some() {
             around.guard.learn(&name.value, &value).map_err(|error| error.to_string())?;
         }
         all.insert(name.value.clone(), value);

@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use scan::StreamRedactor;
+use redact::StreamRedactor;
 
 use crate::guard::Guard;
 

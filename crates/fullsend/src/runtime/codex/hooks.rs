@@ -21,7 +21,7 @@ pub const DIALECT: HookDialect = HookDialect {
     read,
     verdict,
     replacement,
-    portioning: Portioning { read: portion, waits_from: scan::unfinished },
+    portioning: Portioning { read: portion, waits_from: redact::unfinished },
     quirks: QUIRKS,
 };
 
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use model::gateway::portions::Outputs;
     use proptest::prelude::*;
-    use scan::Redactor;
+    use redact::Redactor;
 
     const KEY: &str = "sk-test-4f9c1d7a2b8e6035";
     const TOKEN: &str = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";

@@ -1,0 +1,18 @@
+//! What a rule reports before lines, columns and excerpts are known. Rules make these; only the scanner turns them
+//! into findings, in one place, so that no rule can forget to mask a secret.
+
+use std::ops::Range;
+
+use crate::finding::{Category, Severity};
+use crate::rule::Rule;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hit {
+    pub rule: Rule,
+    pub category: Category,
+    pub severity: Severity,
+    pub range: Range<usize>,
+    /// Replaces the excerpt where the text itself shows nothing, such as a decoded payload.
+    pub detail: Option<String>,
+    pub advice: &'static str,
+}

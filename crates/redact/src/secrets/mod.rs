@@ -1,0 +1,148 @@
+//! Finds credentials in text: vendors' token formats, and the places where people write passwords. Decides nothing
+//! about what happens to them; masking is `redact`'s work.
+
+mod assignment;
+mod boundary;
+mod checksum;
+mod format;
+mod formats;
+mod header;
+mod key_block;
+mod name;
+mod randomness;
+mod url_password;
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use crate::search::{Literal, Search};
+pub use boundary::is_token_byte;
+use checksum::Outcome;
+use format::Matcher;
+pub(crate) use key_block::open_block;
+
+/// How sure a match is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Confidence {
+    /// A vendor's shape whose checksum does not hold: probably invented for a test.
+    Unlikely,
+    /// Stands where a secret stands, and does not look like a word.
+    Structural,
+    /// A vendor's shape.
+    Shaped,
+    /// A vendor's shape with a checksum or an encoding that holds, or a private key.
+    Verified,
+}
+
+/// One credential in a text. It holds no part of the value, so it may be printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretMatch {
+    /// The format's name, such as `github-personal-access-token` or `password-assignment`.
+    pub format: &'static str,
+    pub confidence: Confidence,
+    /// The bytes of the secret itself, without the name or the quotes around it.
+    pub range: Range<usize>,
+}
+
+/// The first credential of a text, for callers that only ask whether there is one.
+pub fn find_secret(text: &str) -> Option<SecretMatch> {
+    find_secrets(text).into_iter().next()
+}
+
+/// Whether `value` is a credential, given the name of the field that holds it.
+pub fn find_secret_in_field(field: &str, value: &str) -> Option<SecretMatch> {
+    find_secret(value).or_else(|| assignment::in_field(field, value))
+}
+
+/// All credentials of a text, in order, without overlaps.
+pub fn find_secrets(text: &str) -> Vec<SecretMatch> {
+    let mut found = Vec::new();
+    SEARCH.each(text, |trigger, hit| trigger.collect(text, hit, &mut found));
+    merge(found)
+}
+
+/// The names of the vendors' formats.
+pub fn format_names() -> impl Iterator<Item = &'static str> {
+    formats::all().map(|format| format.name)
+}
+
+/// Reads the text around a literal that may announce a credential.
+pub struct Trigger(Announces);
+
+/// What a literal announces.
+enum Announces {
+    Format(Matcher),
+    SecretName,
+    Authorization,
+    Bearer,
+    UrlPassword,
+    KeyBlock,
+}
+
+impl Trigger {
+    pub fn collect(&self, text: &str, hit: Range<usize>, found: &mut Vec<SecretMatch>) {
+        match &self.0 {
+            Announces::Format(matcher) => found.extend(match_format(matcher, text, hit.start)),
+            Announces::SecretName => {
+                let secret = assignment::find(text, hit, found.last());
+                found.extend(secret);
+            }
+            Announces::Authorization => found.extend(header::authorization(text, hit)),
+            Announces::Bearer => found.extend(header::bearer(text, hit)),
+            Announces::UrlPassword => found.extend(url_password::find(text, hit)),
+            Announces::KeyBlock => found.extend(key_block::find(text, hit.start)),
+        }
+    }
+}
+
+fn match_format(matcher: &Matcher, text: &str, hit: usize) -> Option<SecretMatch> {
+    let format = matcher.format;
+    let (start, end) = matcher.find(text.as_bytes(), hit)?;
+    let confidence = match format.check.run(&text[start..end], format.literal) {
+        Outcome::Verified => Confidence::Verified,
+        Outcome::Plausible => Confidence::Shaped,
+        Outcome::Mismatch => Confidence::Unlikely,
+        Outcome::Example => return None,
+    };
+    Some(SecretMatch { format: format.name, confidence, range: start..end })
+}
+
+static SEARCH: LazyLock<Search<Trigger>> = LazyLock::new(|| Search::new(literals()));
+
+/// The literals of this family for the one-pass search.
+pub fn literals() -> impl Iterator<Item = (Literal, Trigger)> {
+    let formats = formats::all().map(|format| {
+        let literal = Literal { text: format.literal, is_exact: true, begins_word: format.lead == 0 };
+        (literal, Trigger(Announces::Format(Matcher::new(format))))
+    });
+    let names = name::LITERALS.iter().map(|word| (Literal::anywhere(word), Trigger(Announces::SecretName)));
+    let others = [
+        (Literal::anywhere("authorization"), Trigger(Announces::Authorization)),
+        (Literal::anywhere("bearer "), Trigger(Announces::Bearer)),
+        (Literal::anywhere("://"), Trigger(Announces::UrlPassword)),
+        (Literal::anywhere("-----begin "), Trigger(Announces::KeyBlock)),
+    ];
+    formats.chain(names).chain(others)
+}
+
+/// Sorts, and joins what overlaps under the name of the surer match.
+pub fn merge(mut found: Vec<SecretMatch>) -> Vec<SecretMatch> {
+    found.sort_by_key(|secret| (secret.range.start, std::cmp::Reverse(secret.range.end)));
+    let mut merged: Vec<SecretMatch> = Vec::with_capacity(found.len());
+    for secret in found {
+        match merged.last_mut() {
+            Some(last) if secret.range.start < last.range.end => {
+                if secret.confidence > last.confidence {
+                    last.format = secret.format;
+                    last.confidence = secret.confidence;
+                }
+                last.range.end = last.range.end.max(secret.range.end);
+            }
+            _ => merged.push(secret),
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests;

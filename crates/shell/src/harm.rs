@@ -1,0 +1,12 @@
+//! What a rule about commands reports.
+
+use redact::{Rule, Severity};
+
+/// One thing that is wrong with a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Harm {
+    pub(crate) rule: Rule,
+    pub(crate) severity: Severity,
+    pub(crate) detail: String,
+    pub(crate) advice: &'static str,
+}

@@ -1,0 +1,38 @@
+//! A parsed command line, with the commands that its wrappers (`sudo`, `env`, `xargs` …) run.
+
+use std::ops::Range;
+
+use crate::script::{Call, Script};
+use crate::unwrap;
+
+/// More commands than this in one line are not looked at one by one.
+pub(crate) const MAX_CALLS: usize = 2000;
+
+/// A parsed line with everything that its calls run.
+pub(crate) struct ParsedLine {
+    pub(crate) script: Script,
+    /// For each call the commands behind it, outermost first.
+    layers: Vec<Vec<Call>>,
+}
+
+impl ParsedLine {
+    pub(crate) fn new(script: Script) -> Self {
+        let layers = script.calls.iter().take(MAX_CALLS).map(unwrap::layers).collect();
+        ParsedLine { script, layers }
+    }
+
+    /// Every command of a stretch of calls, wrappers and wrapped alike.
+    pub(crate) fn commands(&self, calls: Range<usize>) -> impl Iterator<Item = &Call> {
+        self.layers.get(calls.start..calls.end.min(self.layers.len())).unwrap_or_default().iter().flatten()
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Call> {
+        self.layers.iter().flatten()
+    }
+
+    /// The commands whose output becomes part of a word of `call`.
+    pub(crate) fn inside<'v>(&'v self, call: &'v Call) -> impl Iterator<Item = &'v Call> {
+        let words = call.arguments.iter().chain([&call.name]);
+        words.flat_map(|word| &word.inner).filter_map(|index| self.layers.get(*index)).flatten()
+    }
+}

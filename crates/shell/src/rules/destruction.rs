@@ -1,0 +1,168 @@
+//! Deleting what cannot be brought back: recursive removal outside of temporary directories, and the one-word
+//! destroyers of other systems.
+
+use redact::{Severity, rule};
+
+use super::{Harm, harm};
+use crate::script::Call;
+
+const ADVICE: &str = "Name the files, move them aside, or let a person do it.";
+const TOP: &[&str] = &[
+    "/", "/*", "/.", "~", "~/", "~/*", "$HOME", "$HOME/", "$HOME/*", "/etc", "/usr", "/bin", "/sbin", "/lib",
+    "/lib64", "/var", "/home", "/root", "/boot", "/opt", "/srv", "/dev", "/proc", "/sys", "/mnt", "/media",
+    "/Users", "/System", "/Library",
+];
+
+pub(super) fn judge(call: &Call) -> Option<Harm> {
+    match call.program() {
+        "rm" | "grm" => remove(call),
+        "unlink" | "rmdir" => None,
+        "find" | "fd" => find(call),
+        "mv" if call.words().last() == Some("/dev/null") => {
+            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "moves files to nowhere", ADVICE)
+        }
+        "chmod" | "chown" | "chgrp" => rights(call),
+        "kill" if call.words().any(|word| word == "-1") && call.arguments.len() > 1 => {
+            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "kills every process", ADVICE)
+        }
+        "shutdown" | "reboot" | "halt" | "poweroff" => {
+            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "stops the machine", ADVICE)
+        }
+        "truncate" if call.operands().any(|word| is_top(&word.text)) => {
+            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "empties system files", ADVICE)
+        }
+        "crontab" if call.has_short('r') => {
+            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "deletes all scheduled jobs", ADVICE)
+        }
+        "iptables" | "nft" if call.has_short('F') || call.words().any(|word| word == "flush") => {
+            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "removes the firewall", ADVICE)
+        }
+        _ => elsewhere(call).or_else(|| database(call)),
+    }
+}
+
+fn remove(call: &Call) -> Option<Harm> {
+    let is_recursive = call.has_short('r') || call.has_short('R') || call.has_long("--recursive");
+    let is_forced = call.has_short('f') || call.has_long("--force");
+    let targets: Vec<&str> = call.operands().map(|word| word.text.as_str()).collect();
+    if call.has_long("--no-preserve-root") {
+        return harm(
+            rule::command::DESTRUCTIVE_COMMAND,
+            Severity::Critical,
+            "removes the root directory on purpose",
+            ADVICE,
+        );
+    }
+    let worst = targets
+        .iter()
+        .find(|target| is_top(target))
+        .or_else(|| targets.iter().find(|target| !is_temporary(target)));
+    let target = match worst {
+        Some(target) => target,
+        // `xargs rm -rf` gets its targets from elsewhere.
+        None if targets.is_empty() => &"whatever it is given",
+        None => return None,
+    };
+    let severity = match (is_recursive, is_forced) {
+        (true, true) if is_top(target) => Severity::Critical,
+        (true, _) if is_top(target) => Severity::High,
+        (true, true) => Severity::High,
+        (true, false) => Severity::Medium,
+        (false, _) => return None,
+    };
+    harm(rule::command::DESTRUCTIVE_COMMAND, severity, format!("removes `{target}` and all below it"), ADVICE)
+}
+
+fn is_top(target: &str) -> bool {
+    let trimmed = target.trim_end_matches('*').trim_end_matches('/');
+    let squeezed = if trimmed.is_empty() { "/" } else { trimmed };
+    let is_root = target.starts_with('/') && squeezed.split('/').all(|part| matches!(part, "" | "." | ".."));
+    is_root || (target.starts_with(['/', '~', '$']) && (TOP.contains(&target) || TOP.contains(&squeezed)))
+}
+
+/// Something below a directory for temporary files, without a way back out of it.
+fn is_temporary(target: &str) -> bool {
+    let below = ["/tmp/", "/var/tmp/", "$TMPDIR/", "/private/tmp/", "/dev/shm/"];
+    let rest = below.iter().find_map(|directory| target.strip_prefix(directory));
+    rest.is_some_and(|rest| !rest.trim_matches('/').is_empty() && !rest.split('/').any(|part| part == ".."))
+}
+
+fn find(call: &Call) -> Option<Harm> {
+    let deletes = call.words().any(|word| word == "-delete");
+    let start = call.words().next().unwrap_or_default();
+    if !deletes || is_temporary(start) {
+        return None;
+    }
+    let severity = if is_top(start) { Severity::High } else { Severity::Medium };
+    harm(
+        rule::command::DESTRUCTIVE_COMMAND,
+        severity,
+        format!("deletes what it finds below `{start}`"),
+        ADVICE,
+    )
+}
+
+fn rights(call: &Call) -> Option<Harm> {
+    let is_recursive = call.has_short('R') || call.has_long("--recursive");
+    let target = call.operands().skip(1).find(|word| is_top(&word.text)).filter(|_| is_recursive)?;
+    harm(
+        rule::command::DESTRUCTIVE_COMMAND,
+        Severity::High,
+        format!("changes rights everywhere below `{}`", target.text),
+        ADVICE,
+    )
+}
+
+/// Destroyers of clusters, clouds and repositories.
+fn elsewhere(call: &Call) -> Option<Harm> {
+    let words: Vec<&str> = call.words().collect();
+    let has = |wanted: &[&str]| wanted.iter().all(|word| words.contains(word));
+    let what = match call.program() {
+        "kubectl" | "oc" if has(&["delete"]) && (has(&["--all"]) || has(&["namespace"]) || has(&["ns"])) => {
+            "deletes a whole namespace"
+        }
+        "terraform" | "tofu"
+            if has(&["destroy"]) && words.iter().any(|word| word.ends_with("auto-approve")) =>
+        {
+            "destroys infrastructure without asking"
+        }
+        "aws"
+            if has(&["s3"])
+                && ((has(&["rm"]) && has(&["--recursive"])) || (has(&["rb"]) && has(&["--force"]))) =>
+        {
+            "deletes a bucket"
+        }
+        "gh" if has(&["repo", "delete"]) => "deletes a repository",
+        "docker" | "podman"
+            if has(&["system", "prune"])
+                && words.iter().any(|word| word.contains('a'))
+                && has(&["--volumes"]) =>
+        {
+            "deletes all volumes"
+        }
+        "dropdb" => "drops a database",
+        "redis-cli" if words.iter().any(|word| word.eq_ignore_ascii_case("flushall")) => {
+            "empties the database"
+        }
+        _ => return None,
+    };
+    harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, what, ADVICE)
+}
+
+/// `psql -c 'DROP DATABASE x'`.
+fn database(call: &Call) -> Option<Harm> {
+    if !call.is(&["psql", "mysql", "mariadb", "sqlite3", "sqlcmd", "mongosh", "mongo", "clickhouse-client"]) {
+        return None;
+    }
+    let statements = call.words().chain(call.fed.iter().map(String::as_str));
+    let drops = |text: &str| {
+        let lower = text.to_ascii_lowercase();
+        ["drop database", "drop schema", "drop table", "truncate table", "dropdatabase("]
+            .iter()
+            .any(|word| lower.contains(word))
+    };
+    let dropped = statements.filter(|text| drops(text)).count() > 0;
+    dropped
+        .then_some(())
+        .and_then(|()| harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "drops data", ADVICE))
+}

@@ -1,0 +1,101 @@
+//! Packages from somewhere else than the registry: archives and repositories by address, other indexes, unverified
+//! sources. An installer runs what it installs.
+
+use redact::{Severity, rule};
+
+use super::{Harm, harm};
+use crate::script::Call;
+
+const ADVICE: &str = "Install from the registry, pinned, or let the image bring the package.";
+/// Repositories on these are at least somebody's.
+const FORGES: &[&str] = &["github.com", "gitlab.com", "bitbucket.org", "codeberg.org"];
+
+pub(super) fn judge(call: &Call) -> Option<Harm> {
+    let words: Vec<&str> = call.words().collect();
+    let installs = words.iter().any(|word| matches!(*word, "install" | "i" | "add" | "get" | "exec" | "dlx"));
+    let index = [
+        "--index-url",
+        "-i",
+        "--extra-index-url",
+        "--trusted-host",
+        "--find-links",
+        "-f",
+        "--registry",
+        "--source",
+        "-s",
+        "--index",
+        "--default-index",
+    ];
+    let manager = match call.program() {
+        "pip" | "pip3" | "pipx" | "uv" | "easy_install" | "conda" | "poetry" => installs,
+        "npm" | "pnpm" | "yarn" | "bun" | "gem" | "cargo" => installs,
+        "npx" | "bunx" | "uvx" => true,
+        "python" | "python3" => words.starts_with(&["-m", "pip", "install"]),
+        "dpkg" | "rpm" => return local(call),
+        "apt-key" => {
+            return harm(rule::command::PACKAGE_SOURCE, Severity::High, "trusts a new signing key", ADVICE);
+        }
+        "add-apt-repository" => {
+            return harm(rule::command::PACKAGE_SOURCE, Severity::Medium, "adds a package source", ADVICE);
+        }
+        _ => false,
+    };
+    if !manager {
+        return None;
+    }
+    let elsewhere = call.value_of(&index).filter(|value| value.contains("://") && !is_registry(value));
+    if let Some(value) = elsewhere {
+        return harm(
+            rule::command::PACKAGE_SOURCE,
+            Severity::High,
+            format!("installs from the index `{}`", host(value)),
+            ADVICE,
+        );
+    }
+    let address = words
+        .iter()
+        .find(|word| word.contains("://") || word.starts_with("git+") || word.starts_with("git@"))?;
+    let host = host(address);
+    let severity = if FORGES.contains(&host.as_str()) || is_registry(address) {
+        Severity::Medium
+    } else {
+        Severity::High
+    };
+    harm(
+        rule::command::PACKAGE_SOURCE,
+        severity,
+        format!("installs a package straight from `{host}`"),
+        ADVICE,
+    )
+}
+
+fn local(call: &Call) -> Option<Harm> {
+    let from_temporary =
+        call.operands().find(|word| word.text.starts_with("/tmp/") || word.text.contains("://"))?;
+    harm(
+        rule::command::PACKAGE_SOURCE,
+        Severity::High,
+        format!("installs `{}`, which no registry vouches for", from_temporary.text),
+        ADVICE,
+    )
+}
+
+fn host(address: &str) -> String {
+    let plain = address.trim_start_matches("git+");
+    scan::ssrf::url::parse(plain).map(|url| url.host).unwrap_or_default()
+}
+
+fn is_registry(address: &str) -> bool {
+    let registries = [
+        "pypi.org",
+        "files.pythonhosted.org",
+        "registry.npmjs.org",
+        "registry.yarnpkg.com",
+        "rubygems.org",
+        "crates.io",
+        "index.crates.io",
+        "npm.pkg.github.com",
+        "download.pytorch.org",
+    ];
+    registries.contains(&host(address).as_str())
+}

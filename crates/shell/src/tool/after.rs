@@ -1,0 +1,85 @@
+//! What is done with a tool's result before the agent sees it. The order matters: what is left out needs no cleaning,
+//! and hidden characters must be gone before secrets are looked for, or they would hide them.
+
+use std::borrow::Cow;
+
+use redact::{Category, Finding, Hit, Redactor, Severity, report, rule};
+use scan::{Origin, Scanner, Toggles, clean, find_unescaped, redact_unescaped};
+
+use super::{ScanContext, ToolCall};
+use crate::shorten::shorten;
+
+/// A result that may be passed on, and what was found in the one that came.
+#[derive(Debug)]
+pub struct ToolResult<'t> {
+    pub text: Cow<'t, str>,
+    pub findings: Vec<Finding>,
+}
+
+/// What the agent may see of a result, and what was found in it.
+pub fn after_tool<'t>(
+    toggles: &Toggles,
+    call: &ToolCall<'_>,
+    result: &'t str,
+    succeeded: Option<bool>,
+    context: ScanContext<'_>,
+) -> ToolResult<'t> {
+    let mut findings = found(toggles, result);
+    let known = |text: &str| context.redactor.map(|redactor| redactor.find_known(text)).unwrap_or_default();
+    findings.extend(find_unescaped(result.as_bytes(), known));
+    // Looked for in the result as it came: nothing that follows may make it disappear unseen.
+    if toggles.canary_posttool {
+        let canaries = |text: &str| context.canary.map(|canary| canary.findings(text)).unwrap_or_default();
+        findings.extend(find_unescaped(result.as_bytes(), canaries));
+    }
+    let mut text = Cow::Borrowed(result);
+    if toggles.context_suppress_posttool {
+        let shortened = call.command.and_then(|command| shorten(command, &text, succeeded));
+        if let Some(short) = shortened {
+            findings.extend(report(&text, vec![suppressed(&text)], &[]));
+            text = Cow::Owned(short);
+        }
+    }
+    if toggles.unicode_posttool {
+        text = map(text, clean);
+    }
+    if toggles.secret_redact_posttool {
+        let patterns = Redactor::new();
+        let redactor = context.redactor.unwrap_or(&patterns);
+        text = map(text, |text| redact_unescaped(redactor, text));
+    }
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    ToolResult { text, findings }
+}
+
+/// The rules that the hooks stand for, on the result as it came and as it is meant. Injection is always looked for: nothing cleans it.
+fn found(toggles: &Toggles, result: &str) -> Vec<Finding> {
+    let hooks = Toggles {
+        unicode_normalizer: toggles.unicode_posttool,
+        secret_redactor: toggles.secret_redact_posttool,
+        context_injection: toggles.context_injection,
+        ..Toggles::NONE
+    };
+    let scanner = Scanner::new(hooks);
+    find_unescaped(result.as_bytes(), |text| scanner.scan(text, Origin::Tool))
+}
+
+/// Applies a change that borrows when there is nothing to change.
+fn map<'t>(text: Cow<'t, str>, change: impl Fn(&str) -> Cow<'_, str>) -> Cow<'t, str> {
+    match change(&text) {
+        Cow::Owned(changed) => Cow::Owned(changed),
+        Cow::Borrowed(same) if same == &*text => text,
+        Cow::Borrowed(other) => Cow::Owned(other.to_owned()),
+    }
+}
+
+fn suppressed(text: &str) -> Hit {
+    Hit {
+        rule: rule::output::SUPPRESSED_OUTPUT,
+        category: Category::ContextSuppress,
+        severity: Severity::Low,
+        range: 0..text.len(),
+        detail: Some(format!("{} bytes of a check that passed", text.len())),
+        advice: "Nothing to do; let the check write to a file where all of its words matter.",
+    }
+}
