@@ -40,8 +40,9 @@ impl World {
         let world = Self::new();
         world.write(
             "repo/.fullsend/harness/triage.yaml",
-            "agent: agents/triage.md\noutput_schema: schemas/triage.json\n",
+            "agent: agents/triage.md\noutput_schema: schemas/triage.json\nruntime: native\nproviders: [model]\n",
         );
+        world.model_provider();
         world.write("repo/.fullsend/agents/triage.md", "---\nname: triage\n---\nWrite `summary`.\n");
         world.write("repo/.fullsend/schemas/triage.json", r#"{"type":"object","required":["summary"]}"#);
         world.write("repo/CODEOWNERS", "/.fullsend/ @acme/platform\n");
@@ -57,12 +58,17 @@ impl World {
                 "agent: agents/triage.md\nruntime: native\noutput_schema: schemas/triage.json\nproviders: [model]\n{more}"
             ),
         );
-        world.write(
+        world.write("repo/.fullsend/scenarios/s.json", scenario.to_string());
+        world
+    }
+
+    /// A provider `model` that the scripted model serves.
+    fn model_provider(&self) {
+        self.write(
             "repo/.fullsend/providers/model.yaml",
             "name: model\ntype: anthropic\nconfig:\n  scenario: scenarios/s.json\n",
         );
-        world.write("repo/.fullsend/scenarios/s.json", scenario.to_string());
-        world
+        self.write("repo/.fullsend/scenarios/s.json", "{\"turns\": []}");
     }
 
     pub fn path(&self, path: &str) -> PathBuf {

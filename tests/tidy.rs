@@ -41,6 +41,7 @@ const STAGES: &[&str] = &[
     "image",
     "runtime",
     "provision",
+    "preflight",
     "bootstrap",
     "quarantine",
     "validate",

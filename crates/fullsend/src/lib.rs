@@ -14,6 +14,7 @@ pub mod guard;
 pub mod harness;
 pub mod image;
 pub mod inputs;
+pub mod preflight;
 pub mod provision;
 pub mod publish;
 pub mod quarantine;

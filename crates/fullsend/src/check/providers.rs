@@ -150,17 +150,13 @@ pub fn replaced(library: &mut Library, files: &[ProviderFile]) -> Vec<Diagnostic
     warnings
 }
 
-/// The variables that the providers need and the environment does not have.
-pub fn unset(files: &[ProviderFile], environment: Environment<'_>, how: Strictness) -> Vec<Diagnostic> {
+/// The variables that a provider needs and the environment does not have.
+pub fn unset(file: &ProviderFile, environment: Environment<'_>, how: Strictness) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
-    for file in files {
-        let about =
-            |part: &str, key: &str| format!("{part}.{key} of the provider {}", file.provider.name.value);
-        let parts = [("credentials", &file.provider.credentials), ("config", &file.provider.config)];
-        for (part, map) in parts {
-            for (key, template) in map.iter() {
-                problems.extend(variables::unset(&about(part, key), template.at, template, environment, how));
-            }
+    let field = |map: &str, key: &str| format!("{map}.{key} of the provider {}", file.provider.name.value);
+    for (name, map) in [("credentials", &file.provider.credentials), ("config", &file.provider.config)] {
+        for (key, template) in map.iter() {
+            problems.extend(variables::unset(&field(name, key), template.at, template, environment, how));
         }
     }
     problems

@@ -38,11 +38,8 @@ pub fn check(library: &mut Library, resolved: &Resolved, problems: &mut Vec<Diag
         let is_there =
             |path: &str| LocalPath::parse(path).is_ok_and(|path| library.layers.find(&path).is_some());
         match ImageRef::parse(image.raw(), is_there) {
-            Ok(ImageRef::Registry(_)) => {
-                problems.extend(
-                    image_to_pull(library, harness)
-                        .map(|(at, message)| Diagnostic::warning("image-not-pulled", at, message)),
-                );
+            Ok(ImageRef::Registry(name)) => {
+                problems.push(Diagnostic::error("image-not-pulled", image.at, not_pulled(&name)));
             }
             Ok(ImageRef::Layered(path)) => match LocalPath::parse(&path) {
                 Ok(path) => {
@@ -59,23 +56,9 @@ pub fn check(library: &mut Library, resolved: &Resolved, problems: &mut Vec<Diag
     }
     if let Some(input) = harness.agent_input.as_ref().filter(|input| input.variables().next().is_none()) {
         match LocalPath::parse(input.raw()) {
-            Ok(path) if harness.pre_script.is_none() => {
-                local(library, &path, input.at, "agent_input", Kind::Directory, problems);
-            }
             Ok(_) => {}
             Err(why) => problems.push(Diagnostic::error("value", input.at, format!("`agent_input` {why}"))),
         }
-    }
-}
-
-/// Where a harness names an image that only a registry has, and what to do. Its author may check it without the image;
-/// nobody can run it.
-pub fn image_to_pull(library: &Library, harness: &Harness) -> Option<(Span, String)> {
-    let image = harness.image.as_ref().filter(|image| image.variables().next().is_none())?;
-    let is_there = |path: &str| LocalPath::parse(path).is_ok_and(|path| library.layers.find(&path).is_some());
-    match ImageRef::parse(image.raw(), is_there) {
-        Ok(ImageRef::Registry(name)) => Some((image.at, not_pulled(&name))),
-        _ => None,
     }
 }
 

@@ -7,13 +7,12 @@ use yaml::{Diagnostic, Sources, Span};
 
 use super::configuration::{Configuration, ConfigurationOptions, variable};
 use super::exit::{Exit, Failure};
-use crate::check::{owners, providers};
+use crate::check::owners;
+use crate::preflight::{PreflightContext, is_missing_on_host, preflight};
 use crate::render::diagnostics::{self, Style};
 use crate::render::{github, sarif};
 use crate::resolve::layers::LayerKind;
-use crate::resolve::resolve;
-use crate::resolve::variables::{self, Strictness};
-use crate::runtime;
+use crate::resolve::variables::Strictness;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -68,13 +67,13 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 
 pub fn check_one(opened: &mut Configuration, name: &str, how: Strictness) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
-    if let Some(resolved) = resolve(&mut opened.library, name, &opened.choices, &mut problems) {
-        problems.extend(variables::check(&resolved.harness, &opened.library, &variable_or_empty, how));
-        if let Some(checked) = crate::check::check(&mut opened.library, resolved, &mut problems) {
-            problems.extend(providers::unset(&checked.providers, &variable_or_empty, how));
-            problems.extend(runtime::refused_options(&checked));
-        }
-    }
+    let context = PreflightContext {
+        environment: &variable_or_empty,
+        strictness: how,
+        repository: &opened.repository,
+        recording: None,
+    };
+    preflight(&mut opened.library, name, &opened.choices, &context, &mut problems);
     problems
 }
 
@@ -153,13 +152,13 @@ fn summary(harnesses: usize, problems: &[Diagnostic]) -> String {
     format!("{checked}: {}, {}\n", count(errors, "error"), count(problems.len() - errors, "warning"))
 }
 
-/// Only variables missing is a matter of the environment, not of the files.
+/// Files that are right on a host that lacks something are another matter than wrong files.
 pub fn verdict(problems: &[Diagnostic]) -> Exit {
     let mut errors = problems.iter().filter(|problem| problem.is_error()).peekable();
     if errors.peek().is_none() {
         return Exit::Done;
     }
-    if errors.all(|problem| ["required-env", "unset-variable"].contains(&problem.code)) {
+    if errors.all(is_missing_on_host) {
         Exit::Missing
     } else {
         Exit::Invalid

@@ -12,13 +12,13 @@ use super::configuration::{Configuration, ConfigurationOptions, variable};
 use super::exit::{Exit, Failure};
 use super::progress::Progress;
 use crate::cancel::Cancel;
-use crate::check::providers::ProviderFile;
 use crate::event::clock::Moment;
+use crate::preflight::{PreflightContext, preflight};
 use crate::provision::gateway::Recording;
 use crate::record::store::{self, Retention};
 use crate::render::dry_run;
-use crate::resolve::variables::{self, Strictness};
-use crate::resolve::{Choices, Resolved, resolve};
+use crate::resolve::variables::Strictness;
+use crate::resolve::{Choices, Resolved};
 use crate::run::extra_files::ExtraFiles;
 use crate::run::workspace::SaveWorkspace;
 use crate::run::{self, Outcome, Request};
@@ -145,19 +145,14 @@ fn prepare(
     name: &str,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<crate::check::Checked> {
-    let resolved = resolve(&mut opened.library, name, &opened.choices, problems)?;
-    let lookup = |name: &str| std::env::var(name).ok();
-    problems.extend(variables::check(&resolved.harness, &opened.library, &lookup, Strictness::Required));
-    let checked = crate::check::check(&mut opened.library, resolved, problems);
-    if let Some(checked) = &checked {
-        // A model that is not asked needs no key.
-        let asked = |file: &&ProviderFile| arguments.replay.is_none() || !file.inference_capable();
-        let files: Vec<ProviderFile> = checked.providers.iter().filter(asked).cloned().collect();
-        problems.extend(crate::check::providers::unset(&files, &lookup, Strictness::Required));
-        problems.extend(crate::runtime::refused_options(checked));
-        problems.extend(run::unbuilt::unbuilt(checked, &opened.library));
-    }
-    checked.filter(|_| !problems.iter().any(Diagnostic::is_error))
+    let recording = recording(arguments);
+    let context = PreflightContext {
+        environment: &|name| std::env::var(name).ok(),
+        strictness: Strictness::Required,
+        repository: &opened.repository,
+        recording: recording.as_ref(),
+    };
+    preflight(&mut opened.library, name, &opened.choices, &context, problems)
 }
 
 fn recording(arguments: &Arguments) -> Option<Recording> {

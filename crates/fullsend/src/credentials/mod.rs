@@ -83,6 +83,27 @@ pub fn load<'a>(
     Ok(Credentials { all })
 }
 
+/// Whether the value of a credential can be used. A command that makes one is not run.
+pub fn check(
+    file: &ProviderFile,
+    key: &str,
+    template: &Template,
+    variables: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), CredentialError> {
+    let wrong = |why: String| CredentialError { provider: file.provider.name.to_string(), key: key.to_owned(), why };
+    if template.raw().starts_with("exec:") {
+        return Ok(());
+    }
+    let secret = fixed(template, variables).map_err(wrong)?;
+    if secret.reveal().len() < scan::Redactor::MIN_KNOWN {
+        return Err(wrong(TOO_SHORT.to_owned()));
+    }
+    Ok(())
+}
+
+/// Why a value cannot be masked.
+pub const TOO_SHORT: &str = "it is too short to be kept secret";
+
 impl Credentials {
     pub fn of<'a>(&'a self, provider: &'a str) -> impl Iterator<Item = &'a Loaded> {
         self.all.iter().filter(move |loaded| loaded.provider == provider)
@@ -104,13 +125,18 @@ fn source(
         };
         return CredentialSource::fetched(fetch).map_err(|error| error.reason().to_owned());
     }
-    let text = template.expand(host.variables).map_err(|name| format!("{name} is not set"))?;
-    let secret = match template.raw().strip_prefix("file:") {
-        Some(_) => from_file(Path::new(&text["file:".len()..]))?,
-        None => usable(text).map_err(|why| format!("the value {why}"))?,
-    };
+    let secret = fixed(template, host.variables)?;
     learn(key, secret.reveal())?;
     Ok(CredentialSource::fixed(secret))
+}
+
+/// The value of a variable or a file.
+fn fixed(template: &Template, variables: &dyn Fn(&str) -> Option<String>) -> Result<Secret, String> {
+    let text = template.expand(variables).map_err(|name| format!("{name} is not set"))?;
+    match template.raw().strip_prefix("file:") {
+        Some(_) => from_file(Path::new(&text["file:".len()..])),
+        None => usable(text).map_err(|why| format!("the value {why}")),
+    }
 }
 
 /// The whole file, without the line break at its end.

@@ -34,7 +34,7 @@ use confirm::Confirmations;
 use dialect::HookDialect;
 use judge::{Judge, describe};
 use report::Action;
-pub use setup::{GuardError, Setup, suppressions};
+pub use setup::{GuardError, Setup, suppressions, tool_allowlist};
 
 /// The guard of one run. Cheap to clone; every clone knows the same calls.
 #[derive(Clone)]

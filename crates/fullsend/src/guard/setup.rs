@@ -16,6 +16,9 @@ use crate::harness::Harness;
 use crate::harness::config::Config;
 use crate::harness::security::{self, FailMode, FailOn, Security};
 
+/// The variable that holds the tool allowlist.
+const ALLOWLIST: &str = "FULLSEND_TOOL_ALLOWLIST";
+
 /// What a guard is made from.
 pub struct Setup<'a> {
     pub harness: &'a Harness,
@@ -35,6 +38,11 @@ pub struct Setup<'a> {
 pub enum GuardError {
     Canary(redact::TooShort),
     NoAllowlist,
+    /// The harness sets the tool allowlist from a variable that is not set.
+    AllowlistUnset {
+        map: &'static str,
+        variable: String,
+    },
     NoModel,
 }
 
@@ -45,6 +53,9 @@ impl std::fmt::Display for GuardError {
             Self::NoAllowlist => f.write_str(
                 "`tool_allowlist_pretool` is on and FULLSEND_TOOL_ALLOWLIST names no tool: set it to names separated by commas",
             ),
+            Self::AllowlistUnset { map, variable } => {
+                write!(f, "{ALLOWLIST} in `env.{map}`: {variable} is not set")
+            }
             Self::NoModel => f.write_str(
                 "`llm_guard.required` is set and there is no model: this version has the rules alone. Leave `required` out to run without one",
             ),
@@ -185,6 +196,30 @@ fn learned(security: &Security) -> Result<LlmGuard, GuardError> {
     #[expect(clippy::cast_possible_truncation, reason = "a threshold needs no more digits")]
     let threshold = wanted.threshold.get() as f32;
     Ok(LlmGuard { model: None, threshold, match_type })
+}
+
+/// The tool allowlist that the agent or the scripts would see, else the host's own. A variable that the harness sets and
+/// that is not set on the host is an error: the host's own list must not take its place.
+pub fn tool_allowlist(
+    harness: &Harness,
+    value: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<String>, GuardError> {
+    if harness.security.sandbox_hooks.tool_allowlist_pretool.enabled.value {
+        for (map, variables) in [("sandbox", &harness.env.sandbox), ("runner", &harness.env.runner)] {
+            if let Some((_, text)) = variables.0.iter().find(|(name, _)| name.value == ALLOWLIST) {
+                let unset = |name: &str| GuardError::AllowlistUnset { map, variable: name.to_owned() };
+                return text.expand(value).map(Some).map_err(unset);
+            }
+        }
+    }
+    Ok(value(ALLOWLIST))
+}
+
+/// Whether a guard can be set up as the harness asks.
+pub fn check(harness: &Harness, value: &dyn Fn(&str) -> Option<String>) -> Result<(), GuardError> {
+    learned(&harness.security)?;
+    let allowlist = tool_allowlist(harness, value)?;
+    tools_allowed(&harness.security, allowlist.as_deref()).map(drop)
 }
 
 /// Asked for and empty is a mistake, never "everything".

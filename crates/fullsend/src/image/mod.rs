@@ -47,12 +47,22 @@ pub struct Image {
     _held: Vec<File>,
 }
 
-/// Reads, checks and unpacks what is not in the cache yet.
-pub fn prepare(path: &Path, cache: &Path, caps: Caps) -> Result<Image, ImageError> {
+/// Whether there is an image that this machine can use. Its layers are not read.
+pub fn check(path: &Path) -> Result<(), ImageError> {
+    open(path).map(drop)
+}
+
+fn open(path: &Path) -> Result<(Source, Manifest), ImageError> {
     let missing = |source: io::Error| ImageError::Missing { path: path.to_owned(), source };
     std::fs::metadata(path).map_err(missing)?;
     let source = Source::open(path).map_err(|error| unusable(path, &error))?;
     let manifest = manifest::choose(&source).map_err(|error| unusable(path, &error))?;
+    Ok((source, manifest))
+}
+
+/// Reads, checks and unpacks what is not in the cache yet.
+pub fn prepare(path: &Path, cache: &Path, caps: Caps) -> Result<Image, ImageError> {
+    let (source, manifest) = open(path)?;
     let full = |source| ImageError::Cache { path: cache.to_owned(), source };
     let store = Cache::open(cache).map_err(full)?;
     let mut work = Work { path, source: &source, cache, store: &store, caps };

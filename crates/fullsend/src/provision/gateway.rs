@@ -9,14 +9,17 @@ use egress::resolver::SystemResolver;
 use model::event::ModelEvent;
 use model::gateway::recording::{Recorder, RecordingError, Redact, Replay};
 use model::gateway::upstream::{HttpConfig, HttpUpstream, KeyHeader};
-use model::gateway::{Budget, Gateway, GatewayConfig, Money, Upstream};
+use model::gateway::{Budget, Gateway, GatewayConfig, Money, PriceList, Upstream};
 use model::scripted::{Scenario, ScenarioError, ScriptedModel};
 
 use super::RunContext;
 use crate::check::Checked;
 use crate::check::providers::ProviderFile;
+use crate::credentials::Loaded;
 use crate::event::RunEvent;
 use crate::harness::reference::LocalPath;
+use crate::resolve::library::Library;
+use crate::resolve::variables::Environment;
 
 /// What is done with the exchanges with the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,9 +73,29 @@ impl std::fmt::Display for ModelError {
 
 impl std::error::Error for ModelError {}
 
+/// Whether the model could be served, as far as that is known before a credential is loaded or a request is sent.
+pub fn check(
+    checked: &Checked,
+    library: &Library,
+    variables: Environment<'_>,
+    recording: Option<&Recording>,
+) -> Result<(), ModelError> {
+    let provider = provider(checked)?;
+    match recording {
+        Some(Recording::Replay(directory)) => {
+            Replay::load(directory, Arc::new(str::to_owned)).map(drop).map_err(ModelError::Recording)?;
+        }
+        Some(Recording::Record(_)) | None => drop(upstream(provider, library, variables, None)?),
+    }
+    priced(checked, &PriceList::built_in())
+}
+
+fn provider(checked: &Checked) -> Result<&ProviderFile, ModelError> {
+    checked.providers.iter().find(|file| file.inference_capable()).ok_or(ModelError::NoProvider)
+}
+
 pub fn open(checked: &Checked, around: &RunContext<'_>) -> Result<Arc<Gateway>, ModelError> {
-    let provider =
-        checked.providers.iter().find(|file| file.inference_capable()).ok_or(ModelError::NoProvider)?;
+    let provider = provider(checked)?;
     let (emit, guard) = (around.emit.clone(), around.guard.clone());
     let on_event = Arc::new(move |event| {
         if let ModelEvent::Stop { reason, .. } = &event {
@@ -93,22 +116,23 @@ pub fn open(checked: &Checked, around: &RunContext<'_>) -> Result<Arc<Gateway>, 
         start,
         ..GatewayConfig::new(upstream, on_event)
     };
-    priced(checked, &config)?;
+    priced(checked, &config.prices)?;
     Ok(Arc::new(Gateway::new(config)))
 }
 
 /// A model that the harness or the agent names must have a price when dollars are counted. Where neither names one, the
 /// gateway sees it in the first request.
-fn priced(checked: &Checked, config: &GatewayConfig) -> Result<(), ModelError> {
+fn priced(checked: &Checked, prices: &PriceList) -> Result<(), ModelError> {
     let harness = &checked.resolved.harness;
+    let counts_dollars = harness.budget.as_ref().is_some_and(|budget| budget.usd.is_some());
     let about = checked.agent.frontmatter.as_ref();
     let named = harness.model.as_ref().or(about.and_then(|about| about.model.as_ref()));
     // A name without a number is the runtime's own word for a model, such as `sonnet`.
     let named =
         named.map(|name| name.value.to_string()).filter(|name| name.contains(|c: char| c.is_ascii_digit()));
     match named {
-        Some(model) if config.budget.usd.is_some() && config.prices.price(&model).is_none() => {
-            Err(ModelError::Unpriced { model, list: config.prices.version.clone() })
+        Some(model) if counts_dollars && prices.price(&model).is_none() => {
+            Err(ModelError::Unpriced { model, list: prices.version.clone() })
         }
         _ => Ok(()),
     }
@@ -118,11 +142,13 @@ fn priced(checked: &Checked, config: &GatewayConfig) -> Result<(), ModelError> {
 fn recorded(provider: &ProviderFile, around: &RunContext<'_>) -> Result<Upstream, ModelError> {
     let guard = around.guard.clone();
     let redact: Redact = Arc::new(move |text| guard.redact_json(text).into_owned());
+    let key = around.credentials.of(provider.provider.name.as_str()).next();
+    let upstream = || upstream(provider, around.library, around.variables, key);
     match around.recording {
-        None => upstream(provider, around),
+        None => upstream(),
         Some(Recording::Record(directory)) => {
             let recorder = Recorder::create(directory, redact).map_err(ModelError::Recording)?;
-            Ok(upstream(provider, around)?.recorded(recorder))
+            Ok(upstream()?.recorded(recorder))
         }
         Some(Recording::Replay(directory)) => {
             Replay::load(directory, redact).map(Upstream::replayed).map_err(ModelError::Recording)
@@ -132,21 +158,24 @@ fn recorded(provider: &ProviderFile, around: &RunContext<'_>) -> Result<Upstream
 
 /// A provider with a scenario is served by the scripted model, in this process; any other by its vendor, or by what
 /// speaks like it.
-fn upstream(provider: &ProviderFile, around: &RunContext<'_>) -> Result<Upstream, ModelError> {
+fn upstream(
+    provider: &ProviderFile,
+    library: &Library,
+    variables: Environment<'_>,
+    key: Option<&Loaded>,
+) -> Result<Upstream, ModelError> {
     match provider.provider.config.get("scenario") {
-        Some(scenario) => scripted(scenario.raw(), around),
-        None => over_http(provider, around)
+        Some(scenario) => scripted(scenario.raw(), library),
+        None => over_http(provider, variables, key)
             .map_err(|why| ModelError::Upstream { provider: provider.provider.name.to_string(), why }),
     }
 }
 
-fn scripted(name: &str, around: &RunContext<'_>) -> Result<Upstream, ModelError> {
+fn scripted(name: &str, library: &Library) -> Result<Upstream, ModelError> {
     let wrong = |why: String| ModelError::Scenario { name: name.to_owned(), why };
     let path = LocalPath::parse(name).map_err(wrong)?;
-    let found =
-        around.library.layers.find(&path).ok_or_else(|| wrong("does not exist in any layer".to_owned()))?;
-    let text =
-        around.library.layers.layer(&found).read(&found.path).map_err(|error| wrong(error.to_string()))?;
+    let found = library.layers.find(&path).ok_or_else(|| wrong("does not exist in any layer".to_owned()))?;
+    let text = library.layers.layer(&found).read(&found.path).map_err(|error| wrong(error.to_string()))?;
     let scenario = Scenario::parse(name, text.as_bytes()).map_err(ModelError::Read)?;
     Ok(Upstream::scripted(ScriptedModel::new(scenario)))
 }
@@ -176,14 +205,17 @@ const VENDORS: &[Vendor] = &[
     },
 ];
 
-fn over_http(provider: &ProviderFile, around: &RunContext<'_>) -> Result<Upstream, String> {
+fn over_http(
+    provider: &ProviderFile,
+    variables: Environment<'_>,
+    key: Option<&Loaded>,
+) -> Result<Upstream, String> {
     let vendor = vendor(provider)?;
-    let configured = provider.provider.config.get("base_url").map(|url| url.expand(around.variables));
+    let configured = provider.provider.config.get("base_url").map(|url| url.expand(variables));
     let base_url = match configured {
         Some(url) => url.map_err(|name| format!("{name} is not set"))?,
-        None => (around.variables)(vendor.base_url_variable).unwrap_or_else(|| vendor.base_url.to_owned()),
+        None => variables(vendor.base_url_variable).unwrap_or_else(|| vendor.base_url.to_owned()),
     };
-    let key = around.credentials.of(provider.provider.name.as_str()).next();
     let key = key.map(|loaded| (vendor.key)(loaded.source.clone()));
     let roots = Roots::load().map_err(|error| error.to_string())?;
     let dialer = Arc::new(Dialer::new(Arc::new(SystemResolver::load()), roots));

@@ -3,7 +3,7 @@
 //! the record names.
 
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sandbox::{Mount, MountKind};
 use scan::Origin;
@@ -18,6 +18,8 @@ use crate::harness::skills::HostFile;
 use crate::harness::template::Template;
 use crate::inputs::Look;
 use crate::resolve::layers::ReadError;
+use crate::resolve::library::Library;
+use crate::resolve::variables::Environment;
 
 /// The largest file that is copied in.
 const MAX_BYTES: u64 = 64 << 20;
@@ -59,7 +61,8 @@ pub fn deliver(harness: &Harness, around: &RunContext<'_>) -> Result<Delivered, 
         mounts.extend(mounted);
     }
     if let Some(input) = &harness.agent_input {
-        let source = input_directory(&input.value, around).map_err(ProvisionError::HostFile)?;
+        let source = input_directory(&input.value, around.library, around.repository, around.variables)
+            .map_err(ProvisionError::HostFile)?;
         look.directory("agent_input", "agent-input", &source, Origin::Issue, &[])
             .map_err(ProvisionError::Barred)?;
         mounts.push(Mount {
@@ -70,44 +73,90 @@ pub fn deliver(harness: &Harness, around: &RunContext<'_>) -> Result<Delivered, 
     Ok(Delivered { mounts, variables })
 }
 
+/// Whether a file could be delivered, as far as that is known before the pre-script, which may still make files of the
+/// host.
+pub fn check(
+    file: &HostFile,
+    has_pre_script: bool,
+    library: &Library,
+    variables: Environment<'_>,
+) -> Result<(), HostFileError> {
+    let may_change = |path: String| path.starts_with('/') && has_pre_script;
+    if file.src.expand(variables).is_ok_and(may_change) {
+        return Ok(());
+    }
+    load(file, library, variables).map(drop)
+}
+
+/// What one file becomes inside.
+enum HostFileContents {
+    /// A file in `.env.d/`: its variables.
+    Variables(Vec<(String, String)>),
+    Expanded(Vec<u8>),
+    Verbatim(Vec<u8>),
+}
+
+/// The path inside, without the other name of the workspace.
+fn target(file: &HostFile) -> String {
+    file.dest.as_str().replacen("/tmp/workspace", "/sandbox/workspace", 1)
+}
+
 fn mount(
     file: &HostFile,
     variables: &mut Vec<(String, String)>,
     around: &RunContext<'_>,
 ) -> Result<Option<Mount>, HostFileError> {
+    let contents = match load(file, around.library, around.variables)? {
+        None => return Ok(None),
+        Some(HostFileContents::Variables(found)) => {
+            let text = env_files::write(&found);
+            variables.extend(found);
+            text.into_bytes()
+        }
+        Some(HostFileContents::Expanded(bytes)) => bytes,
+        Some(HostFileContents::Verbatim(bytes)) => note_credential(file, bytes, around),
+    };
+    Ok(Some(Mount { target: target(file).into(), kind: MountKind::File { contents, mode: 0o444 } }))
+}
+
+/// `None`: the file is optional and not there.
+fn load(
+    file: &HostFile,
+    library: &Library,
+    variables: Environment<'_>,
+) -> Result<Option<HostFileContents>, HostFileError> {
     let wrong = |why: String| HostFileError { source: file.src.raw().to_owned(), why };
     let optional = file.optional == Some(true);
-    let path = match file.src.expand(around.variables) {
+    let path = match file.src.expand(variables) {
         Ok(path) if path.is_empty() && optional => return Ok(None),
         Ok(path) => path,
         Err(_) if optional => return Ok(None),
         Err(name) => return Err(wrong(format!("needs the variable {name}, which is not set"))),
     };
-    let bytes = match read(&path, around) {
+    let bytes = match read(&path, library) {
         Ok(bytes) => bytes,
         Err(ReadError::Missing) if optional => return Ok(None),
         Err(error) => return Err(wrong(error.to_string())),
     };
-    let target = file.dest.as_str().replacen("/tmp/workspace", "/sandbox/workspace", 1);
-    let contents = if target.starts_with("/sandbox/workspace/.env.d/") {
-        let found = assignments(file, &bytes, around).map_err(wrong)?;
-        let text = env_files::write(&found);
-        variables.extend(found);
-        text.into_bytes()
-    } else if file.expand == Some(true) {
-        expand(&bytes, Quoting::of(&target), around).map_err(wrong)?
+    let target = target(file);
+    let expands = file.expand == Some(true);
+    Ok(Some(if target.starts_with("/sandbox/workspace/.env.d/") {
+        let text = std::str::from_utf8(&bytes).map_err(|_| wrong("is not text".to_owned()))?;
+        let found = env_files::parse(text, expands.then_some(variables)).map_err(wrong)?;
+        HostFileContents::Variables(found)
+    } else if expands {
+        HostFileContents::Expanded(expand(&bytes, Quoting::of(&target), variables).map_err(wrong)?)
     } else {
-        note_credential(file, bytes, around)
-    };
-    Ok(Some(Mount { target: target.into(), kind: MountKind::File { contents, mode: 0o444 } }))
+        HostFileContents::Verbatim(bytes)
+    }))
 }
 
 /// An absolute path is the host's; any other is the layers'.
-fn read(path: &str, around: &RunContext<'_>) -> Result<Vec<u8>, ReadError> {
+fn read(path: &str, library: &Library) -> Result<Vec<u8>, ReadError> {
     if !path.starts_with('/') {
         let local = LocalPath::parse(path).map_err(|_| ReadError::Outside)?;
-        let found = around.library.layers.find(&local).ok_or(ReadError::Missing)?;
-        return around.library.layers.layer(&found).read(&found.path).map(|text| text.as_bytes().to_vec());
+        let found = library.layers.find(&local).ok_or(ReadError::Missing)?;
+        return library.layers.layer(&found).read(&found.path).map(|text| text.as_bytes().to_vec());
     }
     let about = std::fs::metadata(path)?;
     if about.is_dir() {
@@ -124,18 +173,8 @@ fn read(path: &str, around: &RunContext<'_>) -> Result<Vec<u8>, ReadError> {
     Ok(bytes)
 }
 
-/// The variables of a file in `.env.d/`.
-fn assignments(
-    file: &HostFile,
-    bytes: &[u8],
-    around: &RunContext<'_>,
-) -> Result<Vec<(String, String)>, String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "is not text".to_owned())?;
-    env_files::parse(text, (file.expand == Some(true)).then_some(around.variables))
-}
-
 /// `${VAR}` in the contents, each line as a text of its own.
-fn expand(bytes: &[u8], mut quoting: Quoting, around: &RunContext<'_>) -> Result<Vec<u8>, String> {
+fn expand(bytes: &[u8], mut quoting: Quoting, variables: Environment<'_>) -> Result<Vec<u8>, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "is not text, and cannot be expanded".to_owned())?;
     let mut out = String::new();
     for line in text.split_inclusive('\n') {
@@ -147,9 +186,8 @@ fn expand(bytes: &[u8], mut quoting: Quoting, around: &RunContext<'_>) -> Result
                     out.push_str(text);
                 }
                 Err(name) => {
-                    let value = (around.variables)(name);
-                    let value =
-                        value.ok_or_else(|| format!("needs the variable {name}, which is not set"))?;
+                    let value = variables(name)
+                        .ok_or_else(|| format!("needs the variable {name}, which is not set"))?;
                     out.push_str(&quoting.write(&value).map_err(|why| format!("{why}: {}", line.trim()))?);
                 }
             }
@@ -201,21 +239,26 @@ fn secrets_of(field: &str, value: &Json, found: &mut Vec<(&'static str, String)>
 
 /// A directory of a layer or of the repository, and in neither through a link that leads out; or one that the operator
 /// names in a variable.
-fn input_directory(input: &Template, around: &RunContext<'_>) -> Result<PathBuf, HostFileError> {
+pub fn input_directory(
+    input: &Template,
+    library: &Library,
+    repository: &Path,
+    variables: Environment<'_>,
+) -> Result<PathBuf, HostFileError> {
     let wrong = |why: String| HostFileError { source: input.raw().to_owned(), why };
     let path = input
-        .expand(around.variables)
+        .expand(variables)
         .map_err(|name| wrong(format!("needs the variable {name}, which is not set")))?;
     let (place, root) = if path.starts_with('/') {
         (PathBuf::from(&path), PathBuf::from("/"))
     } else {
         let local = LocalPath::parse(&path).map_err(wrong)?;
-        match around.library.layers.find(&local) {
+        match library.layers.find(&local) {
             Some(found) => {
-                let root = around.library.layers.layer(&found).path().unwrap_or(around.repository);
+                let root = library.layers.layer(&found).path().unwrap_or(repository);
                 (root.join(&found.path), root.to_owned())
             }
-            None => (around.repository.join(&path), around.repository.to_owned()),
+            None => (repository.join(&path), repository.to_owned()),
         }
     };
     let place = place.canonicalize().ok().filter(|place| place.is_dir());

@@ -27,6 +27,19 @@ pub fn find(
     library: &Library,
     variables: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Option<(String, Image)>, ImageError> {
+    let Some((name, path)) = locate(harness, library, variables)? else { return Ok(None) };
+    let no_cache = || ImageError::Name { why: "needs a cache: set HOME or XDG_CACHE_HOME".to_owned() };
+    let cache = cache(variables).ok_or_else(no_cache)?;
+    let image = image::prepare(&path, &cache, Caps::default())?;
+    Ok(Some((name, image)))
+}
+
+/// The harness's image by its name, and where it is on the host. Nothing is read.
+pub fn locate(
+    harness: &Harness,
+    library: &Library,
+    variables: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<(String, PathBuf)>, ImageError> {
     let Some(name) = &harness.image else { return Ok(None) };
     let wrong = |why: String| ImageError::Name { why };
     let name = name.expand(variables).map_err(|name| wrong(format!("needs {name}, which is not set")))?;
@@ -38,10 +51,7 @@ pub fn find(
             .and_then(|found| library.layers.host_path(&found))
             .ok_or_else(|| wrong(format!("names `{path}`, which no layer has on disk")))?,
     };
-    let cache =
-        cache(variables).ok_or_else(|| wrong("needs a cache: set HOME or XDG_CACHE_HOME".to_owned()))?;
-    let image = image::prepare(&path, &cache, Caps::default())?;
-    Ok(Some((name, image)))
+    Ok(Some((name, path)))
 }
 
 /// Where unpacked images are kept.

@@ -76,6 +76,16 @@ pub fn plan(checked: &Checked, credentials: &Credentials, servers: &Servers) -> 
     plan_with(&with_servers(checked)?, credentials, servers.services())
 }
 
+/// Whether the network of a run can be planned.
+pub fn check(checked: &Checked) -> Result<(), String> {
+    let compiled = policy::Compiled::new(&with_servers(checked)?);
+    let servers = checked.resolved.harness.api_servers.iter().filter_map(|server| {
+        Some(Service { host: servers::host(server), port: u16::try_from(server.port.get()).ok()? })
+    });
+    let services: Vec<Service> = servers.collect();
+    NamePlan::new(&compiled, &services).map(drop).map_err(|error| error.to_string())
+}
+
 /// For a sandbox without an agent: no credentials, no servers, no gateway.
 pub fn plan_alone(policy: &PolicyFile) -> Result<Planned, String> {
     let none = CredentialStore::new(Vec::new()).map_err(|error| error.to_string())?;

@@ -67,7 +67,7 @@ impl Host<'_> {
         value: &dyn Fn(&str) -> Option<String>,
         emit: &Emitter,
     ) -> Result<Guard, Stop> {
-        let allowed = self.tool_allowlist(checked, value)?;
+        let allowed = guard::tool_allowlist(&checked.resolved.harness, value)?;
         let setup = Setup {
             harness: &checked.resolved.harness,
             dialect: runtime::of(checked.resolved.harness.runtime.value).dialect,
@@ -77,26 +77,6 @@ impl Host<'_> {
             path: self.environment.get("PATH").map_or("", String::as_str),
         };
         Ok(Guard::new(setup, emit)?)
-    }
-
-    /// What the agent or the scripts would see under this name, else the host's own. A value that cannot be had is not
-    /// another's to give.
-    fn tool_allowlist(
-        &self,
-        checked: &Checked,
-        value: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Option<String>, Stop> {
-        const NAME: &str = "FULLSEND_TOOL_ALLOWLIST";
-        let harness = &checked.resolved.harness;
-        let given = [("sandbox", &harness.env.sandbox), ("runner", &harness.env.runner)];
-        let is_on = harness.security.sandbox_hooks.tool_allowlist_pretool.enabled.value;
-        for (place, map) in given.into_iter().filter(|_| is_on) {
-            if let Some((_, text)) = map.0.iter().find(|(name, _)| name.value == NAME) {
-                let unset = |name| Stop::missing(format!("{NAME} in `env.{place}`: {name} is not set"));
-                return text.expand(value).map(Some).map_err(unset);
-            }
-        }
-        Ok(value(NAME))
     }
 
     /// The run's credentials, each known to the guard before it can be used. A model that is not asked needs none.
@@ -114,7 +94,7 @@ impl Host<'_> {
         };
         let guard = guard.clone();
         let learn: Learn = Arc::new(move |name, value| {
-            guard.learn(name, value).map_err(|_| "it is too short to be kept secret".to_owned())
+            guard.learn(name, value).map_err(|_| credentials::TOO_SHORT.to_owned())
         });
         let replayed = matches!(recording, Some(Recording::Replay(_)));
         let needed = checked.providers.iter().filter(|file| !(replayed && file.inference_capable()));

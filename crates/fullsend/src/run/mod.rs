@@ -10,7 +10,6 @@ mod prescript;
 mod steps;
 mod stop;
 pub mod sweep;
-pub mod unbuilt;
 pub mod workspace;
 
 use std::collections::BTreeMap;

@@ -9,12 +9,12 @@ use session::{Directive, DirectiveError, SessionHeader, Sha256Digest};
 use yaml::Diagnostic;
 
 use crate::check::expected::Expected;
-use crate::check::{self, Checked};
+use crate::check::Checked;
 use crate::event::outcome::EndCause;
+use crate::preflight::{PreflightContext, preflight};
 use crate::resolve::library::Library;
-use crate::resolve::variables::{self, Strictness};
-use crate::resolve::{Choices, environment, resolve};
-use crate::run;
+use crate::resolve::variables::Strictness;
+use crate::resolve::{Choices, environment};
 
 use super::interpret::DIRECTIVE_FILE;
 
@@ -57,11 +57,16 @@ pub fn prepare(
     header: &SessionHeader,
     lookup: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Checked, PrepareError> {
-    let LayerSnapshot { library, choices, .. } = ground;
+    let LayerSnapshot { library, choices, repository, .. } = ground;
     choices.environment = header.environment.as_ref().map(|environment| environment.id.clone());
     let mut problems = Vec::new();
-    let checked = checked(library, &header.agent, choices, lookup, &mut problems);
-    let Some(mut checked) = checked.filter(|_| !problems.iter().any(Diagnostic::is_error)) else {
+    let context = PreflightContext {
+        environment: lookup,
+        strictness: Strictness::Required,
+        repository,
+        recording: None,
+    };
+    let Some(mut checked) = preflight(library, &header.agent, choices, &context, &mut problems) else {
         return Err(PrepareError::invalid(words(library, &header.agent, &problems)));
     };
     if let Some(known) = &header.environment {
@@ -92,23 +97,6 @@ fn from_words(words: &str) -> Option<Json> {
 /// A wake that asks the outside has not finished its work.
 fn pauses(directive: &Json) -> bool {
     directive["custom_tools"].as_array().is_some_and(|tools| !tools.is_empty())
-}
-
-/// Everything that a run asks before it begins.
-fn checked(
-    library: &mut Library,
-    name: &str,
-    choices: &Choices,
-    lookup: &dyn Fn(&str) -> Option<String>,
-    problems: &mut Vec<Diagnostic>,
-) -> Option<Checked> {
-    let resolved = resolve(library, name, choices, problems)?;
-    problems.extend(variables::check(&resolved.harness, library, lookup, Strictness::Required));
-    let checked = check::check(library, resolved, problems)?;
-    problems.extend(check::providers::unset(&checked.providers, lookup, Strictness::Required));
-    problems.extend(crate::runtime::refused_options(&checked));
-    problems.extend(run::unbuilt::unbuilt(&checked, library));
-    Some(checked)
 }
 
 /// The first error with its place; `fullsend check` tells the rest.

@@ -1,0 +1,193 @@
+//! Every check that needs nothing started. `check`, `run` and `wake` share it: what a run would refuse before its agent
+//! starts, `fullsend check` refuses with the same words. The only programs it starts are the agent programs, to ask for
+//! their version.
+
+mod interpreter;
+mod unsupported;
+
+use std::path::Path;
+
+use yaml::{Diagnostic, Span};
+
+use crate::check::providers::{self, ProviderFile};
+use crate::check::{self, Checked};
+use crate::credentials;
+use crate::guard::setup;
+use crate::harness::Harness;
+use crate::harness::template::Template;
+use crate::image;
+use crate::provision::gateway::{self, ModelError, Recording};
+use crate::provision::{host_files, image as run_image, network};
+use crate::resolve::library::Library;
+use crate::resolve::variables::{self, Environment, Strictness};
+use crate::resolve::{Choices, resolve};
+use crate::runtime;
+use crate::runtime::programs::Places;
+
+/// What a run would have around it.
+pub struct PreflightContext<'a> {
+    /// The host's environment.
+    pub environment: Environment<'a>,
+    /// How much an unset variable matters.
+    pub strictness: Strictness,
+    pub repository: &'a Path,
+    pub recording: Option<&'a Recording>,
+}
+
+/// Codes of problems that lie on this host and not in the files.
+const HOST_CODES: &[&str] =
+    &["required-env", "unset-variable", "runtime-program", "interpreter", "host-file", "credential", "no-model"];
+
+/// Whether a problem is missing on this host, and not wrong in the files.
+pub fn is_missing_on_host(problem: &Diagnostic) -> bool {
+    HOST_CODES.contains(&problem.code)
+}
+
+/// Resolves and checks a harness, and everything that a run of it needs. `None`: `problems` has at least one error.
+pub fn preflight(
+    library: &mut Library,
+    name: &str,
+    choices: &Choices,
+    context: &PreflightContext<'_>,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<Checked> {
+    let before = problems.len();
+    let resolved = resolve(library, name, choices, problems)?;
+    problems.extend(variables::check(&resolved.harness, library, context.environment, context.strictness));
+    let checked = check::check(library, resolved, problems)?;
+    problems.extend(runtime::refused_options(&checked));
+    problems.extend(unsupported::fields(&checked, library));
+    // A model that is replayed needs no key.
+    let replays = matches!(context.recording, Some(Recording::Replay(_)));
+    let asked = checked.providers.iter().filter(|file| !(replays && file.inference_capable()));
+    for file in asked {
+        problems.extend(providers::unset(file, context.environment, context.strictness));
+    }
+    if !problems[before..].iter().any(Diagnostic::is_error) {
+        problems.extend(refusals(&checked, library, context));
+    }
+    (!problems[before..].iter().any(Diagnostic::is_error)).then_some(checked)
+}
+
+/// What each part of a run would refuse, for a harness whose files are right.
+fn refusals(checked: &Checked, library: &Library, context: &PreflightContext<'_>) -> Vec<Diagnostic> {
+    let harness = &checked.resolved.harness;
+    let value = |name: &str| variables::value(context.environment, name);
+    let mut found = Vec::new();
+    found.extend(guard(harness, &value, context.strictness));
+    found.extend(program(harness, &value));
+    found.extend(model(checked, library, &value, context));
+    found.extend(credential_values(checked, &value, context.recording));
+    found.extend(image_file(harness, library, &value));
+    found.extend(interpreter::missing(checked, library, &value));
+    found.extend(host_file_contents(harness, library, &value));
+    found.extend(agent_input(harness, library, &value, context.repository));
+    found.extend(network_plan(checked));
+    found
+}
+
+/// Whether every `${VAR}` of a text has a value. What is unset was reported before.
+fn is_set(template: &Template, value: Environment<'_>) -> bool {
+    template.variables().all(|name| value(name).is_some())
+}
+
+fn guard(harness: &Harness, value: Environment<'_>, strictness: Strictness) -> Option<Diagnostic> {
+    let error = setup::check(harness, value).err()?;
+    let at = match &error {
+        setup::GuardError::AllowlistUnset { .. } if strictness == Strictness::Warned => return None,
+        setup::GuardError::NoModel => harness.security.host_scanners.llm_guard.required.at,
+        _ => harness.security.sandbox_hooks.tool_allowlist_pretool.enabled.at,
+    };
+    Some(Diagnostic::error("guard", at, error.to_string()))
+}
+
+/// An image may bring the program along, and is not searched.
+fn program(harness: &Harness, value: Environment<'_>) -> Option<Diagnostic> {
+    if harness.image.is_some() {
+        return None;
+    }
+    let error = runtime::of(harness.runtime.value).find_program(&Places::new(value)).err()?;
+    Some(Diagnostic::error("runtime-program", harness.runtime.at, error.to_string()))
+}
+
+fn model(
+    checked: &Checked,
+    library: &Library,
+    value: Environment<'_>,
+    context: &PreflightContext<'_>,
+) -> Option<Diagnostic> {
+    let harness = &checked.resolved.harness;
+    let provider = checked.providers.iter().find(|file| file.inference_capable());
+    let configured = |file: &ProviderFile| file.provider.config.iter().all(|(_, text)| is_set(text, value));
+    if provider.is_some_and(|file| !configured(file)) {
+        return None;
+    }
+    let error = gateway::check(checked, library, value, context.recording).err()?;
+    let of_provider = provider.map(|file| file.provider.name.at);
+    let (code, at) = match &error {
+        ModelError::NoProvider => ("no-model", harness.agent.at),
+        ModelError::Unpriced { .. } => ("unpriced", budget_at(harness)),
+        _ => ("model", of_provider.unwrap_or(harness.agent.at)),
+    };
+    Some(Diagnostic::error(code, at, error.to_string()))
+}
+
+fn budget_at(harness: &Harness) -> Span {
+    let dollars = harness.budget.as_ref().and_then(|budget| budget.usd.as_ref());
+    dollars.map_or(harness.agent.at, |dollars| dollars.at)
+}
+
+/// Values that are there and cannot be used. A command that makes one is not run.
+fn credential_values(
+    checked: &Checked,
+    value: Environment<'_>,
+    recording: Option<&Recording>,
+) -> Vec<Diagnostic> {
+    let replays = matches!(recording, Some(Recording::Replay(_)));
+    let mut found = Vec::new();
+    for file in checked.providers.iter().filter(|file| !(replays && file.inference_capable())) {
+        for (key, template) in file.provider.credentials.iter().filter(|(_, text)| is_set(text, value)) {
+            let error = credentials::check(file, &key.value, template, value).err();
+            found.extend(error.map(|error| Diagnostic::error("credential", template.at, error.to_string())));
+        }
+    }
+    found
+}
+
+fn image_file(harness: &Harness, library: &Library, value: Environment<'_>) -> Option<Diagnostic> {
+    let name = harness.image.as_ref().filter(|name| is_set(name, value))?;
+    let located = run_image::locate(harness, library, value);
+    let checked = located.and_then(|found| found.map_or(Ok(()), |(_, path)| image::check(&path)));
+    checked.err().map(|error| Diagnostic::error("image", name.at, error.to_string()))
+}
+
+fn host_file_contents(harness: &Harness, library: &Library, value: Environment<'_>) -> Vec<Diagnostic> {
+    let has_pre_script = harness.pre_script.is_some();
+    let mut found = Vec::new();
+    for file in harness.host_files.0.iter().filter(|file| is_set(&file.src, value)) {
+        let error = host_files::check(file, has_pre_script, library, value).err();
+        found.extend(error.map(|error| Diagnostic::error("host-file", file.src.at, error.to_string())));
+    }
+    found
+}
+
+/// A pre-script may still make the directory.
+fn agent_input(
+    harness: &Harness,
+    library: &Library,
+    value: Environment<'_>,
+    repository: &Path,
+) -> Option<Diagnostic> {
+    let input = harness.agent_input.as_ref().filter(|input| is_set(input, value))?;
+    if harness.pre_script.is_some() {
+        return None;
+    }
+    let error = host_files::input_directory(input, library, repository, value).err()?;
+    Some(Diagnostic::error("host-file", input.at, error.to_string()))
+}
+
+fn network_plan(checked: &Checked) -> Option<Diagnostic> {
+    let why = network::check(checked).err()?;
+    let at = checked.resolved.harness.policy.at;
+    Some(Diagnostic::error("network", at, format!("the network of the sandbox cannot be planned: {why}")))
+}

@@ -1,0 +1,49 @@
+//! Fields that are read, merged and explained, and that a run does not support yet. A harness that uses one is refused:
+//! no field is ignored. Each line here goes away with the work that makes its field live.
+
+use yaml::{Diagnostic, Span};
+
+use crate::check::Checked;
+use crate::harness::names::Backend;
+use crate::resolve::layers::LayerKind;
+use crate::resolve::library::Library;
+
+/// One error for each field that a run would have to ignore.
+pub fn fields(checked: &Checked, library: &Library) -> Vec<Diagnostic> {
+    let harness = &checked.resolved.harness;
+    let mut found = Vec::new();
+    let mut refuse = |at: Span, field: &str, instead: &str| {
+        let message = format!("`{field}` is not supported yet");
+        found.push(Diagnostic::error("not-supported", at, message).help(instead.to_owned()));
+    };
+    if harness.sandbox.backend.value == Backend::Openshell {
+        refuse(harness.sandbox.backend.at, "sandbox.backend: openshell", "use `sandbox.backend: local`");
+    }
+    if let Some(trigger) = &harness.trigger {
+        refuse(trigger.at, "trigger", "leave it out: the workflow decides when `fullsend run` starts");
+    }
+    if harness.security.trace.enabled.value {
+        let at = harness.security.trace.enabled.at;
+        refuse(at, "security.trace", "leave it out: `events.jsonl` holds every decision");
+    }
+    if harness.allow_runtime_fetch.value {
+        let at = harness.allow_runtime_fetch.at;
+        refuse(at, "allow_runtime_fetch", "copy the skills into a layer and name them in `skills`");
+    }
+    if let Some(most) = &harness.max_runtime_fetches
+        && library.layer_of(most.at) != LayerKind::Builtin
+    {
+        refuse(most.at, "max_runtime_fetches", "leave it out: nothing is fetched while an agent runs");
+    }
+    if let Some(model) = &harness.security.host_scanners.llm_guard.model {
+        let field = "security.host_scanners.llm_guard.model";
+        refuse(model.at, field, "leave it out: there is no learned scanner yet");
+    }
+    for endpoint in checked.policy.policy.networks.iter().flat_map(|network| &network.endpoints) {
+        if endpoint.credentials.signing.is_some() {
+            let instead = "requests are not signed yet: leave the endpoint out";
+            refuse(endpoint.at, "credential_signing", instead);
+        }
+    }
+    found
+}
