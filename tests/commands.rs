@@ -208,7 +208,7 @@ fn beginning() {
 #[test]
 fn beginning_with_every_runtime_and_without_git() {
     for runtime in ["native", "claude", "codex"] {
-        let world = World::new();
+        let world = World::new().with_runtime_programs();
         let ran = world.run(&["init", "--runtime", runtime, "--owner", "@acme/platform"]);
         assert_eq!(ran.code, 0, "{}", ran.all());
         let ran = world.run(&["check"]);
@@ -219,7 +219,7 @@ fn beginning_with_every_runtime_and_without_git() {
     insta::assert_snapshot!("init-no-git", World::new().run(&["init"]).all());
     insta::assert_snapshot!("init-unknown-runtime", World::new().run(&["init", "--runtime", "gemini"]).all());
     insta::assert_snapshot!("init-unset-variables", {
-        let world = World::new();
+        let world = World::new().with_runtime_programs();
         world.run(&["init", "--runtime", "codex", "--owner", "@acme/platform"]);
         world.run(&["check", "--env"]).all()
     });
@@ -294,7 +294,7 @@ fn colour_is_only_for_people() {
 
 #[test]
 fn variables_are_expanded_where_they_are_set() {
-    let harness = "agent: agents/triage.md\noutput_schema: schemas/triage.json\nrequired_env: [TOKEN]\nenv: {runner: {A: '${TOKEN}', PRICE: 'costs $$5', EMPTY: '${EMPTY}'}}\n";
+    let harness = "agent: agents/triage.md\noutput_schema: schemas/triage.json\nrequired_env: [TOKEN]\nenv: {runner: {A: '${TOKEN}', PRICE: 'costs $$5', EMPTY: '${EMPTY}'}}\nruntime: native\nproviders: [model]\n";
     let world = World::with_harness();
     world.write("repo/.fullsend/harness/triage.yaml", harness);
     let warned = world.run(&["check"]);

@@ -6,7 +6,7 @@ use crate::bad_input::{bounded, world};
 #[test]
 fn the_largest_documents_that_are_read() {
     let lines = |count: usize, line: fn(usize) -> String| (0..count).map(line).collect::<String>();
-    let agent = "agent: agents/triage.md\noutput_schema: schemas/triage.json\n";
+    let agent = "agent: agents/triage.md\noutput_schema: schemas/triage.json\nproviders: [model]\n";
     for (what, text, code) in [
         ("variables", format!("{agent}env:\n  runner:\n{}", lines(5000, |i| format!("    V{i}: x\n"))), 0),
         (

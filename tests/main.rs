@@ -45,6 +45,7 @@ mod parsing;
 mod pins;
 mod planted;
 mod policy_commands;
+mod preflight;
 mod properties;
 mod random_harness;
 mod recorded;

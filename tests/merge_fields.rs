@@ -314,7 +314,7 @@ const SECURITY: Field = Field {
         ("security.sandbox_hooks.tirith.fail_on", "high"),
         ("security.sandbox_hooks.tool_allowlist_pretool.enabled", "false"),
         ("security.sandbox_hooks.unicode_posttool", "true"),
-        ("security.trace.enabled", "true"),
+        ("security.trace.enabled", "false"),
     ],
     null: Leaves(&[
         ("security.escalation.on_critical", "halt"),
@@ -337,7 +337,7 @@ const SECURITY: Field = Field {
         ("security.sandbox_hooks.tirith.fail_on", "high"),
         ("security.sandbox_hooks.tool_allowlist_pretool.enabled", "false"),
         ("security.sandbox_hooks.unicode_posttool", "true"),
-        ("security.trace.enabled", "true"),
+        ("security.trace.enabled", "false"),
     ]),
 };
 

@@ -217,7 +217,8 @@ fn a_limit_on_fetches_says_nothing_to_a_harness_that_fetches_nothing() {
         REPOSITORY,
         "agent: agents/triage.md\noutput_schema: schemas/triage.json\nallow_runtime_fetch: true\nallowed_remote_resources: ['https://example.com/']\n",
     );
-    assert_eq!(world.run(&["check", "triage"]).code, 0);
+    let refused = world.run(&["check", "triage"]);
+    assert!(refused.err.contains("`allow_runtime_fetch` is not supported yet"), "{}", refused.all());
     assert_eq!(Explained::of(&world, &[]).value("max_runtime_fetches"), Some("5"));
 }
 
@@ -267,7 +268,7 @@ fn customized_stands_over_plain_in_each_layer() {
 /// Every kind of file that a harness names, in a directory of its own.
 #[test]
 fn a_nearer_layer_replaces_single_files() {
-    let harness = "agent: agents/a.md\npolicy: policies/p.yaml\noutput_schema: schemas/s.json\nproviders: [model]\nskills: [skills/k]\npre_script: scripts/run.sh\n";
+    let harness = "agent: agents/a.md\npolicy: policies/p.yaml\noutput_schema: schemas/s.json\nproviders: [model]\nskills: [skills/k]\npre_script: scripts/run.sh\nruntime: native\n";
     let files = [
         ("agents/a.md", "---\nname: a\n---\nWrite `summary`.\n"),
         ("policies/p.yaml", include_str!("../crates/fullsend/src/defaults/policies/default.yaml")),

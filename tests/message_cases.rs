@@ -1,6 +1,6 @@
 //! One way to get each diagnostic: files beside a harness that is right, and the command that reads them.
 
-use crate::support::World;
+use crate::support::{RUNNABLE, World};
 
 /// A code, what a person wrote to get it, and what they ran then.
 pub struct Case {
@@ -58,7 +58,14 @@ fn says(code: &'static str, variant: &'static str, text: &str) -> Case {
 /// The same, with other files.
 fn with(code: &'static str, variant: &'static str, text: &str, files: &[(&'static str, &str)]) -> Case {
     let mut case = Case::new(code, variant, files);
-    case.files.push((HARNESS, format!("{RIGHT}{text}\n")));
+    let mut harness = format!("{RIGHT}{text}\n");
+    for line in RUNNABLE.lines() {
+        let (key, _) = line.split_once(' ').unwrap();
+        if !text.lines().any(|said| said.starts_with(key)) {
+            harness.push_str(&format!("{line}\n"));
+        }
+    }
+    case.files.push((HARNESS, harness));
     case
 }
 

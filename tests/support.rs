@@ -62,13 +62,28 @@ impl World {
         world
     }
 
+    /// Puts the programs of the runtimes where `runtimes install` puts them. They cannot be started.
+    pub fn with_runtime_programs(self) -> Self {
+        let (arch, triple) = match std::env::consts::ARCH {
+            "aarch64" => ("arm64", "aarch64"),
+            _ => ("x64", "x86_64"),
+        };
+        for path in [
+            format!("claude/2.1.325/node_modules/@anthropic-ai/claude-code-linux-{arch}/claude"),
+            format!("codex/0.166.0/node_modules/@openai/codex/vendor/{triple}-unknown-linux-musl/bin/codex"),
+        ] {
+            self.write(&format!("home/.cache/fullsend/runtimes/{path}"), "\x7fELF");
+        }
+        self
+    }
+
     /// A provider `model` that the scripted model serves.
     fn model_provider(&self) {
         self.write(
             "repo/.fullsend/providers/model.yaml",
             "name: model\ntype: anthropic\nconfig:\n  scenario: scenarios/s.json\n",
         );
-        self.write("repo/.fullsend/scenarios/s.json", "{\"turns\": []}");
+        self.write("repo/.fullsend/scenarios/s.json", r#"{"turns":[[{"finish":{"summary":"done"}}]]}"#);
     }
 
     pub fn path(&self, path: &str) -> PathBuf {
@@ -221,6 +236,9 @@ impl World {
         Ran { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
     }
 }
+
+/// What a harness says beside its agent so that `check` finds everything that a run needs.
+pub const RUNNABLE: &str = "runtime: native\nproviders: [model]\n";
 
 /// A bundled example as the repository of a world of its own.
 pub fn example(name: &str) -> World {

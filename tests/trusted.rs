@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use crate::support::World;
+use crate::support::{RUNNABLE, World};
 
 const OPEN: &str = "version: 1\nfilesystem_policy: {read_only: [/usr], read_write: [/]}\n";
 const CLOSED: &str = "version: 1\nfilesystem_policy: {read_only: [/usr], read_write: [/sandbox]}\n";
@@ -26,14 +26,14 @@ fn git(world: &World, arguments: &[&str]) -> String {
 /// A pull request whose head widens the policy, adds a harness and changes the model; `origin/main` is its base.
 fn pull_request() -> (World, String) {
     let world = World::with_harness();
-    world.write("repo/.fullsend/harness/triage.yaml", format!("{HARNESS}model: base\n"));
+    world.write("repo/.fullsend/harness/triage.yaml", format!("{HARNESS}model: base\n{RUNNABLE}"));
     world.write("repo/.fullsend/policies/p.yaml", CLOSED);
     git(&world, &["init", "-q"]);
     git(&world, &["add", "-A"]);
     git(&world, &["commit", "-qm", "base"]);
     let base = git(&world, &["rev-parse", "HEAD"]);
     git(&world, &["update-ref", "refs/remotes/origin/main", &base]);
-    world.write("repo/.fullsend/harness/triage.yaml", format!("{HARNESS}model: head\n"));
+    world.write("repo/.fullsend/harness/triage.yaml", format!("{HARNESS}model: head\n{RUNNABLE}"));
     world.write("repo/.fullsend/harness/added.yaml", HARNESS);
     world.write("repo/.fullsend/policies/p.yaml", OPEN);
     world.write("repo/.fullsend/customized/harness/triage.yaml", "agent: agents/evil.md\n");

@@ -15,9 +15,9 @@ fn read(sources: &Sources, id: SourceId, case: &str) -> Policy {
     parsed.unwrap_or_else(|_| panic!("{case}: {problems:?}")).policy
 }
 
-fn outcome(case: &str, lower: &str, upper: &str) -> String {
+fn outcome(case: &str, inner: &str, outer: &str) -> String {
     let mut sources = Sources::default();
-    let (below, above) = (sources.add("lower", lower), sources.add("upper", upper));
+    let (below, above) = (sources.add("inner", inner), sources.add("outer", outer));
     let place = |at: Span| {
         let place = sources.locate(at);
         format!("{}:{}:{}", place.name, place.line, place.column)
@@ -42,9 +42,9 @@ fn pairs_are_compared_as_written() {
     let mut found = String::new();
     for block in expected.split("==== ").skip(1) {
         let (head, rest) = block.split_once('\n').unwrap();
-        let (lower, rest) = rest.split_once(">>>>\n").unwrap();
-        let (upper, _) = rest.split_once("----\n").unwrap();
-        found.push_str(&format!("==== {head}\n{lower}>>>>\n{upper}----\n{}", outcome(head, lower, upper)));
+        let (inner, rest) = rest.split_once(">>>>\n").unwrap();
+        let (outer, _) = rest.split_once("----\n").unwrap();
+        found.push_str(&format!("==== {head}\n{inner}>>>>\n{outer}----\n{}", outcome(head, inner, outer)));
     }
     if found != expected {
         let written = root.join("target/subsets.txt");

@@ -29,8 +29,8 @@ fn read(node: &Node) -> Policy {
 
 /// The policy with the suggestion pasted in.
 fn with(policy: &Node, addition: &Node) -> Policy {
-    let merged = yaml::by_name(policy.clone(), addition.clone(), |_, upper, lower| {
-        yaml::by_name(upper, lower, |_, _, _| panic!("a suggested rule replaces one that was there"))
+    let merged = yaml::by_name(policy.clone(), addition.clone(), |_, base, overlay| {
+        yaml::by_name(base, overlay, |_, _, _| panic!("a suggested rule replaces one that was there"))
     });
     read(&merged)
 }

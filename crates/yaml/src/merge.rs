@@ -1,6 +1,6 @@
 //! How a value nearer the repository stands over one farther away, written once for each kind of field: scalars
 //! replace, maps merge by key, `null` deletes, lists either append without duplicates or replace items by name.
-//! `upper` is the value farther away, `lower` the nearer one, which wins.
+//! `base` is the value farther away, `overlay` the nearer one, which wins.
 
 use std::collections::HashMap;
 
@@ -10,24 +10,24 @@ use crate::{Entry, Node, Value};
 pub type Keyed = fn(&Node) -> Option<String>;
 
 /// The nearer value stands, and remembers which it replaced.
-pub fn replace(upper: Node, mut lower: Node) -> Node {
-    let mut replaced = upper.replaced;
-    replaced.push(upper.at);
-    replaced.append(&mut lower.replaced);
-    lower.replaced = replaced;
-    lower
+pub fn replace(base: Node, mut overlay: Node) -> Node {
+    let mut replaced = base.replaced;
+    replaced.push(base.at);
+    replaced.append(&mut overlay.replaced);
+    overlay.replaced = replaced;
+    overlay
 }
 
 /// Maps merge by key; each key by `rule`. A `null` stays as the mark of a deletion.
-pub fn by_name(upper: Node, lower: Node, rule: impl Fn(&str, Node, Node) -> Node) -> Node {
-    let (Value::Map(_), Value::Map(_)) = (&upper.value, &lower.value) else { return replace(upper, lower) };
-    let (Value::Map(uppers), Value::Map(lowers)) = (upper.value, lower.value) else {
+pub fn by_name(base: Node, overlay: Node, rule: impl Fn(&str, Node, Node) -> Node) -> Node {
+    let (Value::Map(_), Value::Map(_)) = (&base.value, &overlay.value) else { return replace(base, overlay) };
+    let (Value::Map(bases), Value::Map(overlays)) = (base.value, overlay.value) else {
         unreachable!("both are maps")
     };
-    let mut merged: Vec<Entry> = uppers;
+    let mut merged: Vec<Entry> = bases;
     let places: HashMap<String, usize> =
         merged.iter().enumerate().map(|(index, known)| (known.key.clone(), index)).collect();
-    for entry in lowers {
+    for entry in overlays {
         let Some(known) = places.get(&entry.key).map(|index| &mut merged[*index]) else {
             merged.push(entry);
             continue;
@@ -40,13 +40,15 @@ pub fn by_name(upper: Node, lower: Node, rule: impl Fn(&str, Node, Node) -> Node
         };
         *known = Entry { node, ..entry };
     }
-    Node { at: lower.at, value: Value::Map(merged), replaced: lower.replaced }
+    Node { at: overlay.at, value: Value::Map(merged), replaced: overlay.replaced }
 }
 
 /// Items of the same key replace each other in place, by `rule`; others are appended.
-pub fn by_key(upper: Node, lower: Node, key: Keyed, rule: fn(Node, Node) -> Node) -> Node {
-    let (Value::List(_), Value::List(_)) = (&upper.value, &lower.value) else { return replace(upper, lower) };
-    let (Value::List(mut merged), Value::List(lowers)) = (upper.value, lower.value) else {
+pub fn by_key(base: Node, overlay: Node, key: Keyed, rule: fn(Node, Node) -> Node) -> Node {
+    let (Value::List(_), Value::List(_)) = (&base.value, &overlay.value) else {
+        return replace(base, overlay);
+    };
+    let (Value::List(mut merged), Value::List(overlays)) = (base.value, overlay.value) else {
         unreachable!("both are lists")
     };
     let named = merged.iter().enumerate().filter_map(|(index, item)| Some((key(item)?, index)));
@@ -54,7 +56,7 @@ pub fn by_key(upper: Node, lower: Node, key: Keyed, rule: fn(Node, Node) -> Node
     named.for_each(|(name, index)| {
         places.entry(name).or_insert(index);
     });
-    for item in lowers {
+    for item in overlays {
         let name = key(&item);
         if let Some(index) = name.as_ref().and_then(|name| places.get(name)) {
             let known = std::mem::replace(&mut merged[*index], Node::new(item.at, Value::Null));
@@ -64,12 +66,12 @@ pub fn by_key(upper: Node, lower: Node, key: Keyed, rule: fn(Node, Node) -> Node
             merged.push(item);
         }
     }
-    Node { at: lower.at, value: Value::List(merged), replaced: lower.replaced }
+    Node { at: overlay.at, value: Value::List(merged), replaced: overlay.replaced }
 }
 
 /// The lists one after the other, each item once.
-pub fn append_unique(upper: Node, lower: Node) -> Node {
-    by_key(upper, lower, |item| Some(fingerprint(item)), |known, _| known)
+pub fn append_unique(base: Node, overlay: Node) -> Node {
+    by_key(base, overlay, |item| Some(fingerprint(item)), |known, _| known)
 }
 
 /// A text that is equal for equal values, wherever they were written.

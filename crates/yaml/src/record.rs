@@ -34,12 +34,12 @@ macro_rules! record {
                 Some(Self { $($field: $field?),* })
             }
 
-            fn merge(upper: $crate::Node, lower: $crate::Node) -> $crate::Node {
-                $crate::by_name(upper, lower, |key, upper, lower| {
+            fn merge(base: $crate::Node, overlay: $crate::Node) -> $crate::Node {
+                $crate::by_name(base, overlay, |key, base, overlay| {
                     $(if key == $crate::record!(@key $field $($key)?) {
-                        return <$type as $crate::Shape>::merge(upper, lower);
+                        return <$type as $crate::Shape>::merge(base, overlay);
                     })*
-                    $crate::replace(upper, lower)
+                    $crate::replace(base, overlay)
                 })
             }
 

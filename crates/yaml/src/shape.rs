@@ -19,8 +19,8 @@ pub trait Shape: Sized {
     }
 
     /// How the nearer value stands over the farther one.
-    fn merge(upper: Node, lower: Node) -> Node {
-        replace(upper, lower)
+    fn merge(base: Node, overlay: Node) -> Node {
+        replace(base, overlay)
     }
 
     fn schema(schemas: &mut Schemas) -> Json;
@@ -186,8 +186,8 @@ impl<T: Shape> Shape for At<T> {
         T::decode(node, decoder).map(|value| Self { value, at: node.at })
     }
 
-    fn merge(upper: Node, lower: Node) -> Node {
-        T::merge(upper, lower)
+    fn merge(base: Node, overlay: Node) -> Node {
+        T::merge(base, overlay)
     }
 
     fn schema(schemas: &mut Schemas) -> Json {
@@ -204,8 +204,8 @@ impl<T: Shape> Shape for Option<T> {
         Some(None)
     }
 
-    fn merge(upper: Node, lower: Node) -> Node {
-        T::merge(upper, lower)
+    fn merge(base: Node, overlay: Node) -> Node {
+        T::merge(base, overlay)
     }
 
     fn schema(schemas: &mut Schemas) -> Json {
@@ -227,8 +227,8 @@ impl<T: Shape> Shape for Partial<T> {
         Some(Self(T::decode(node, decoder)))
     }
 
-    fn merge(upper: Node, lower: Node) -> Node {
-        T::merge(upper, lower)
+    fn merge(base: Node, overlay: Node) -> Node {
+        T::merge(base, overlay)
     }
 
     fn schema(schemas: &mut Schemas) -> Json {
@@ -287,8 +287,8 @@ impl<T: Shape> Shape for Vec<T> {
         Some(Vec::new())
     }
 
-    fn merge(upper: Node, lower: Node) -> Node {
-        append_unique(upper, lower)
+    fn merge(base: Node, overlay: Node) -> Node {
+        append_unique(base, overlay)
     }
 
     fn schema(schemas: &mut Schemas) -> Json {
@@ -348,8 +348,8 @@ impl<T: Shape> Shape for Map<T> {
         Some(Self::default())
     }
 
-    fn merge(upper: Node, lower: Node) -> Node {
-        by_name(upper, lower, |_, upper, lower| T::merge(upper, lower))
+    fn merge(base: Node, overlay: Node) -> Node {
+        by_name(base, overlay, |_, base, overlay| T::merge(base, overlay))
     }
 
     fn schema(schemas: &mut Schemas) -> Json {

@@ -110,10 +110,11 @@ fn a_layered_record_may_be_filled_by_several_files() {
 
 #[test]
 fn merging_follows_the_kind_of_the_field() {
-    let upper =
+    let base =
         tree("name: a\nlist: [x, y]\nenv: {A: '1', B: '2'}\ninner: {src: s, optional: true}\n").unwrap().1;
-    let lower = tree("name: b\nlist: [y, z]\nenv: {B: null, C: '3'}\ninner: {optional: false}\n").unwrap().1;
-    let merged = Outer::merge(upper.clone(), lower);
+    let overlay =
+        tree("name: b\nlist: [y, z]\nenv: {B: null, C: '3'}\ninner: {optional: false}\n").unwrap().1;
+    let merged = Outer::merge(base.clone(), overlay);
     let read = Outer::decode(&merged, &mut Decoder::whole()).unwrap();
     assert_eq!(read.name.as_str(), "b");
     assert_eq!(read.list, ["x", "y", "z"]);
@@ -123,7 +124,7 @@ fn merging_follows_the_kind_of_the_field() {
     );
     let inner = read.inner.unwrap();
     assert_eq!((inner.src.as_str(), inner.optional), ("s", Some(false)));
-    assert_eq!(merged.get("name").unwrap().replaced, [upper.get("name").unwrap().at]);
+    assert_eq!(merged.get("name").unwrap().replaced, [base.get("name").unwrap().at]);
 }
 
 #[test]

@@ -44,8 +44,8 @@ pub fn check(
     }
     let mut policy = parsed.policy.clone();
     let mut weakenings = Vec::new();
-    for (upper, at) in uppers(library, resolved, &found, problems) {
-        match subset(&policy, &upper) {
+    for (ceiling, at) in ceilings(library, resolved, &found, problems) {
+        match subset(&policy, &ceiling) {
             Ok(confined) => policy = confined,
             Err(widening) => weakenings.push(Weakening {
                 field: "policy".to_owned(),
@@ -85,7 +85,7 @@ fn read(library: &mut Library, found: &Found, problems: &mut Vec<Diagnostic>) ->
 }
 
 /// Every policy of the organisation that this one must stay within, and where it is named.
-fn uppers(
+fn ceilings(
     library: &mut Library,
     resolved: &Resolved,
     found: &Found,

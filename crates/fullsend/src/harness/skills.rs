@@ -51,14 +51,14 @@ impl Shape for Skill {
         Some(Self { source, overrides: overrides.into_iter().collect::<Option<_>>()? })
     }
 
-    fn merge(upper: Node, lower: Node) -> Node {
-        let same = source_of(&upper) == source_of(&lower);
-        match (&upper.value, &lower.value) {
-            (Value::Map(_), Value::Map(_)) if same => by_name(upper, lower, |_, upper, lower| {
-                by_name(upper, lower, |_, upper, lower| replace(upper, lower))
+    fn merge(base: Node, overlay: Node) -> Node {
+        let same = source_of(&base) == source_of(&overlay);
+        match (&base.value, &overlay.value) {
+            (Value::Map(_), Value::Map(_)) if same => by_name(base, overlay, |_, base, overlay| {
+                by_name(base, overlay, |_, base, overlay| replace(base, overlay))
             }),
-            (Value::Map(_), Value::Text(_)) if same => upper,
-            _ => replace(upper, lower),
+            (Value::Map(_), Value::Text(_)) if same => base,
+            _ => replace(base, overlay),
         }
     }
 
@@ -113,8 +113,8 @@ impl Shape for Skills {
         Some(Self::default())
     }
 
-    fn merge(upper: Node, lower: Node) -> Node {
-        by_key(upper, lower, skill_name, Skill::merge)
+    fn merge(base: Node, overlay: Node) -> Node {
+        by_key(base, overlay, skill_name, Skill::merge)
     }
 
     fn schema(schemas: &mut Schemas) -> Json {
@@ -163,8 +163,8 @@ impl Shape for HostFiles {
         Some(Self::default())
     }
 
-    fn merge(upper: Node, lower: Node) -> Node {
-        by_key(upper, lower, |file| file.get("dest").and_then(Node::scalar).map(str::to_owned), replace)
+    fn merge(base: Node, overlay: Node) -> Node {
+        by_key(base, overlay, |file| file.get("dest").and_then(Node::scalar).map(str::to_owned), replace)
     }
 
     fn schema(schemas: &mut Schemas) -> Json {
@@ -196,8 +196,8 @@ impl Shape for Variables {
         Some(Self::default())
     }
 
-    fn merge(upper: Node, lower: Node) -> Node {
-        Map::<At<Template>>::merge(upper, lower)
+    fn merge(base: Node, overlay: Node) -> Node {
+        Map::<At<Template>>::merge(base, overlay)
     }
 
     fn schema(_: &mut Schemas) -> Json {

@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn one_reach_lies_within_another_only_when_it_is_certain() {
-        for (lower, upper, expected) in [
+        for (inner, outer, expected) in [
             (Reach::Public, Reach::Public, true),
             (Reach::Public, Reach::Declared, true),
             (Reach::Declared, Reach::Public, false),
@@ -202,7 +202,7 @@ mod tests {
             (literal("10.0.0.1"), literal("10.0.0.2"), false),
             (literal("10.0.0.1"), listed(&["10.0.0.0/8"]), true),
         ] {
-            assert_eq!(lower.within(&upper), expected, "{lower:?} within {upper:?}");
+            assert_eq!(inner.within(&outer), expected, "{inner:?} within {outer:?}");
         }
     }
 }

@@ -1,10 +1,9 @@
 //! A pattern as a set of positions: each position reads one byte of a set, and knows which positions may come next.
 //! Matching walks all open positions at once, so no text makes it backtrack.
 
-use super::PatternError;
-use super::parse::{ByteSet, Token};
-use super::proof::Machine;
-use super::small::Small;
+use super::bitmask::BitmaskAutomaton;
+use super::machine::Machine;
+use super::parse::{ByteSet, PatternError, Token};
 
 /// How many positions and how many steps between them a pattern may have.
 const MAX_POSITIONS: usize = 2048;
@@ -24,7 +23,7 @@ pub(super) struct Automaton {
     accepts: Vec<bool>,
     accepts_empty: bool,
     /// The same as bit masks, for patterns that are short enough; nearly all are.
-    small: Option<Box<Small>>,
+    bitmask: Option<Box<BitmaskAutomaton>>,
 }
 
 /// A piece of the pattern under construction: where it begins, where it may end, whether it may be empty.
@@ -137,7 +136,7 @@ impl Automaton {
             literal_start: tokens.iter().map_while(literal).flatten().collect(),
             literal_end,
             sets: distinct(&reads),
-            small: Small::new(&reads, &next, &piece.first, &accepts, piece.empty).map(Box::new),
+            bitmask: BitmaskAutomaton::new(&reads, &next, &piece.first, &accepts, piece.empty).map(Box::new),
             reads,
             next,
             first: piece.first,
@@ -146,16 +145,16 @@ impl Automaton {
         })
     }
 
-    pub(super) fn small(&self) -> Option<&Small> {
-        self.small.as_deref()
+    pub(super) fn bitmask(&self) -> Option<&BitmaskAutomaton> {
+        self.bitmask.as_deref()
     }
 
     pub(super) fn matches(&self, text: &[u8]) -> bool {
         if !text.starts_with(&self.literal_start) || !text.ends_with(&self.literal_end) {
             return false;
         }
-        match &self.small {
-            Some(small) => small.matches(text),
+        match &self.bitmask {
+            Some(bitmask) => bitmask.matches(text),
             None => self.accepts_from_start(text),
         }
     }
@@ -173,13 +172,13 @@ impl Automaton {
 }
 
 impl Machine for Automaton {
-    type State = State;
+    type State = GlobState;
 
-    fn start(&self) -> State {
-        State { at_start: true, positions: Vec::new() }
+    fn start(&self) -> GlobState {
+        GlobState { at_start: true, positions: Vec::new() }
     }
 
-    fn step(&self, state: &State, byte: u8) -> State {
+    fn step(&self, state: &GlobState, byte: u8) -> GlobState {
         let mut seen = vec![0u64; self.reads.len().div_ceil(64)];
         let mut positions = Vec::new();
         let mut visit = |candidates: &[u16]| {
@@ -199,15 +198,15 @@ impl Machine for Automaton {
             visit(&self.next[usize::from(*position)]);
         }
         positions.sort_unstable();
-        State { at_start: false, positions }
+        GlobState { at_start: false, positions }
     }
 
-    fn accepting(&self, state: &State) -> bool {
+    fn accepting(&self, state: &GlobState) -> bool {
         (state.at_start && self.accepts_empty)
             || state.positions.iter().any(|position| self.accepts[usize::from(*position)])
     }
 
-    fn is_dead(&self, state: &State) -> bool {
+    fn is_dead(&self, state: &GlobState) -> bool {
         !state.at_start && state.positions.is_empty()
     }
 }
@@ -221,7 +220,7 @@ fn distinct(sets: &[ByteSet]) -> Vec<ByteSet> {
 
 /// The positions that the text so far may have ended in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct State {
+pub(super) struct GlobState {
     at_start: bool,
     positions: Vec<u16>,
 }

@@ -3,9 +3,10 @@
 //! pattern lies within another can be proved, which is what comparing policies stands on.
 
 mod automaton;
+mod bitmask;
+mod machine;
 mod parse;
 mod proof;
-mod small;
 #[cfg(test)]
 mod tests;
 
@@ -124,8 +125,8 @@ impl Pattern {
         match (&self.matcher, &other.matcher) {
             (_, Matcher::Everything) => true,
             (Matcher::Exactly(bytes), _) => other.matches(bytes),
-            (Matcher::Automaton(lower), Matcher::Automaton(upper)) => {
-                self.same_as(other) || proof::within(lower, upper, effort)
+            (Matcher::Automaton(inner), Matcher::Automaton(outer)) => {
+                self.same_as(other) || proof::within(inner, outer, effort)
             }
             // A pattern that is not written out in full hardly ever stands for one text only.
             (Matcher::Everything, _) | (_, Matcher::Exactly(_)) => false,

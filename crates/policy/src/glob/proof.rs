@@ -3,20 +3,9 @@
 
 use std::cell::Cell;
 use std::collections::{HashSet, VecDeque};
-use std::hash::Hash;
 
 use super::automaton::Automaton;
-
-/// Something that reads a text byte by byte and accepts it or not.
-pub(super) trait Machine {
-    type State: Clone + Eq + Hash;
-
-    fn start(&self) -> Self::State;
-    fn step(&self, state: &Self::State, byte: u8) -> Self::State;
-    fn accepting(&self, state: &Self::State) -> bool;
-    /// Whether nothing can be accepted any more.
-    fn is_dead(&self, state: &Self::State) -> bool;
-}
+use super::machine::Machine;
 
 /// How many pairs of states one proof may visit.
 const MAX_PAIRS: usize = 4096;
@@ -52,15 +41,15 @@ enum Visit {
     Stop,
 }
 
-/// Proves that everything `lower` accepts, `upper` accepts.
-pub(super) fn within(lower: &Automaton, upper: &Automaton, effort: &Effort) -> bool {
-    if !compatible_ends(lower, upper) {
+/// Proves that everything `inner` accepts, `outer` accepts.
+pub(super) fn within(inner: &Automaton, outer: &Automaton, effort: &Effort) -> bool {
+    if !compatible_ends(inner, outer) {
         return false;
     }
-    let alphabet = alphabet(lower, upper, effort);
-    match (lower.small(), upper.small()) {
-        (Some(lower), Some(upper)) => all_within(lower, upper, &alphabet, effort),
-        _ => all_within(lower, upper, &alphabet, effort),
+    let alphabet = alphabet(inner, outer, effort);
+    match (inner.bitmask(), outer.bitmask()) {
+        (Some(inner), Some(outer)) => all_within(inner, outer, &alphabet, effort),
+        _ => all_within(inner, outer, &alphabet, effort),
     }
 }
 
@@ -70,17 +59,17 @@ pub(super) fn overlaps(one: &Automaton, two: &Automaton, effort: &Effort) -> boo
         return false;
     }
     let alphabet = alphabet(one, two, effort);
-    match (one.small(), two.small()) {
+    match (one.bitmask(), two.bitmask()) {
         (Some(one), Some(two)) => some_in_both(one, two, &alphabet, effort),
         _ => some_in_both(one, two, &alphabet, effort),
     }
 }
 
-fn all_within<L: Machine, U: Machine>(lower: &L, upper: &U, alphabet: &[u8], effort: &Effort) -> bool {
-    explore(lower, upper, alphabet, effort, |below, above| {
-        if lower.is_dead(below) {
+fn all_within<L: Machine, U: Machine>(inner: &L, outer: &U, alphabet: &[u8], effort: &Effort) -> bool {
+    explore(inner, outer, alphabet, effort, |below, above| {
+        if inner.is_dead(below) {
             Visit::Leave
-        } else if lower.accepting(below) && !upper.accepting(above) {
+        } else if inner.accepting(below) && !outer.accepting(above) {
             Visit::Stop
         } else {
             Visit::Enter

@@ -1,42 +1,27 @@
-//! Network rules within network rules. The lower rules are taken apart into atoms, one endpoint, one port and one
-//! program pattern each; for each atom the upper policy must admit the connection and everything asked over it.
+//! Network rules within network rules. The inner rules are taken apart into atoms, one endpoint, one port and one
+//! program pattern each; for each atom the organisation's policy must admit the connection and everything asked over it.
 //!
 //! More endpoints do not always allow more: one that reads requests takes away what a tunnel to the same place allows,
-//! and its deny rules reach beyond it. So for every atom all upper endpoints that may come into play are looked at,
+//! and its deny rules reach beyond it. So for every atom all outer endpoints that may come into play are looked at,
 //! whatever their programs are: a process can have any two programs above it.
 
-use super::play::{self, Reader};
-use super::{Widening, access, grant};
+use super::atom::{Atom, OuterEndpoints, Reader};
+use super::widening::Widening;
+use super::{access, grant, precedence};
 use crate::address::Reach;
-use crate::glob::{Effort, Pattern};
-use crate::model::{Endpoint, HostPattern, NetworkRule};
+use crate::glob::Effort;
+use crate::model::{HostPattern, NetworkRule};
 
-/// One way in which a lower policy lets a program connect.
-pub(super) struct Atom<'a> {
-    pub(super) endpoint: &'a Endpoint,
-    pub(super) port: u16,
-    pub(super) binary: &'a Pattern,
-    pub(super) effort: &'a Effort,
-}
-
-/// What the upper policy has to say about an atom.
-pub(super) struct Limits<'a> {
-    /// Endpoints that admit the whole atom.
-    pub(super) admitting: Vec<&'a Endpoint>,
-    /// Endpoints that read requests and may come into play.
-    pub(super) readers: Vec<Reader<'a>>,
-}
-
-pub(super) fn confine(lower: &mut [NetworkRule], upper: &[NetworkRule]) -> Result<(), Widening> {
+pub(super) fn confine(inner: &mut [NetworkRule], outer: &[NetworkRule]) -> Result<(), Widening> {
     let effort = Effort::default();
     let mut held_to_public = Vec::new();
-    for (rule_index, rule) in lower.iter().enumerate() {
+    for (rule_index, rule) in inner.iter().enumerate() {
         for (endpoint_index, endpoint) in rule.endpoints.iter().enumerate() {
             let mut public = false;
             for port in &endpoint.ports {
                 for binary in &rule.binaries {
                     let atom = Atom { endpoint, port: *port, binary, effort: &effort };
-                    public |= check(&atom, lower, upper)?;
+                    public |= check(&atom, inner, outer)?;
                 }
             }
             if public {
@@ -45,32 +30,32 @@ pub(super) fn confine(lower: &mut [NetworkRule], upper: &[NetworkRule]) -> Resul
         }
     }
     for (rule, endpoint) in held_to_public {
-        lower[rule].endpoints[endpoint].public_only = true;
+        inner[rule].endpoints[endpoint].public_only = true;
     }
     Ok(())
 }
 
 /// Whether the endpoint must keep to public addresses.
-fn check(atom: &Atom<'_>, lower: &[NetworkRule], upper: &[NetworkRule]) -> Result<bool, Widening> {
-    let limits = limits(atom, upper);
+fn check(atom: &Atom<'_>, inner: &[NetworkRule], outer: &[NetworkRule]) -> Result<bool, Widening> {
+    let limits = limits(atom, outer);
     if limits.admitting.is_empty() {
         let message = format!(
-            "the upper policy does not let `{}` connect to {}:{}",
+            "the organisation's policy does not let `{}` connect to {}:{}",
             atom.binary, atom.endpoint.host, atom.port
         );
         let near = limits.readers.first().map(|reader| reader.endpoint.at);
         return Err(Widening { at: atom.endpoint.at, limit: near, message });
     }
     let public = reach(atom, &limits)?;
-    let deciding = play::deciding(atom, &limits.readers, lower);
+    let deciding = precedence::deciding(atom, &limits.readers, inner);
     access::check(atom, &limits, &deciding)?;
-    grant::check(atom, &limits, &deciding, lower)?;
+    grant::check(atom, &limits, &deciding, inner)?;
     Ok(public)
 }
 
-fn limits<'a>(atom: &Atom<'_>, upper: &'a [NetworkRule]) -> Limits<'a> {
-    let mut limits = Limits { admitting: Vec::new(), readers: Vec::new() };
-    for rule in upper {
+fn limits<'a>(atom: &Atom<'_>, outer: &'a [NetworkRule]) -> OuterEndpoints<'a> {
+    let mut limits = OuterEndpoints { admitting: Vec::new(), readers: Vec::new() };
+    for rule in outer {
         let for_program = rule.binaries.iter().any(|binary| atom.binary.within(binary, atom.effort));
         for endpoint in
             rule.endpoints.iter().filter(|endpoint| endpoint.ports.binary_search(&atom.port).is_ok())
@@ -90,7 +75,7 @@ fn limits<'a>(atom: &Atom<'_>, upper: &'a [NetworkRule]) -> Limits<'a> {
 }
 
 /// Addresses must stay within; a host under a pattern can be held to the pattern's addresses.
-fn reach(atom: &Atom<'_>, limits: &Limits<'_>) -> Result<bool, Widening> {
+fn reach(atom: &Atom<'_>, limits: &OuterEndpoints<'_>) -> Result<bool, Widening> {
     let within = |reach: &Reach| limits.admitting.iter().any(|endpoint| reach.within(&endpoint.reach()));
     if within(&atom.endpoint.reach()) {
         return Ok(false);
@@ -99,7 +84,9 @@ fn reach(atom: &Atom<'_>, limits: &Limits<'_>) -> Result<bool, Widening> {
     if named && within(&Reach::Public) {
         return Ok(true);
     }
-    let message =
-        format!("{} may resolve to addresses that the upper policy refuses", atom.endpoint.selector());
+    let message = format!(
+        "{} may resolve to addresses that the organisation's policy refuses",
+        atom.endpoint.selector()
+    );
     Err(Widening::beyond(atom.endpoint.at, limits.admitting[0].at, message))
 }

@@ -2,23 +2,26 @@
 
 use yaml::At;
 
-use super::Widening;
+use super::widening::Widening;
 use crate::baseline;
 use crate::model::Filesystem;
 use crate::read::beneath;
 
-pub(super) fn check(lower: &Filesystem, upper: &Filesystem) -> Result<(), Widening> {
-    let writable: Vec<&str> = paths(&upper.read_write).chain(baseline::READ_WRITE.iter().copied()).collect();
-    let readable: Vec<&str> = paths(&upper.read_only)
+pub(super) fn check(inner: &Filesystem, outer: &Filesystem) -> Result<(), Widening> {
+    let writable: Vec<&str> = paths(&outer.read_write).chain(baseline::READ_WRITE.iter().copied()).collect();
+    let readable: Vec<&str> = paths(&outer.read_only)
         .chain(baseline::READ_ONLY.iter().copied())
         .chain(writable.iter().copied())
         .collect();
-    within(&lower.read_write, &writable, "write")?;
-    within(&lower.read_only, &readable, "read")?;
+    within(&inner.read_write, &writable, "write")?;
+    within(&inner.read_only, &readable, "read")?;
     if let (true, false, Some(flag)) =
-        (lower.includes_workdir(), upper.includes_workdir(), &lower.include_workdir)
+        (inner.includes_workdir(), outer.includes_workdir(), &inner.include_workdir)
     {
-        return Err(Widening::new(flag.at, "the working directory is not writable in the upper policy"));
+        return Err(Widening::new(
+            flag.at,
+            "the working directory is not writable in the organisation's policy",
+        ));
     }
     Ok(())
 }
@@ -29,9 +32,10 @@ fn paths(list: &[At<String>]) -> impl Iterator<Item = &str> {
 
 fn within(list: &[At<String>], allowed: &[&str], verb: &str) -> Result<(), Widening> {
     match list.iter().find(|path| !allowed.iter().any(|directory| beneath(path, directory))) {
-        Some(path) => {
-            Err(Widening::new(path.at, format!("the upper policy does not let it {verb} `{}`", path.value)))
-        }
+        Some(path) => Err(Widening::new(
+            path.at,
+            format!("the organisation's policy does not let it {verb} `{}`", path.value),
+        )),
         None => Ok(()),
     }
 }

@@ -2,74 +2,47 @@
 //! the answer no may be wrong, and says where the proof stopped.
 
 mod access;
+mod atom;
 mod connection;
 mod filesystem;
 mod grant;
-mod play;
-
-use yaml::{Diagnostic, Span};
+mod precedence;
+mod widening;
 
 use crate::file::Compatibility;
 use crate::model::{Middleware, Policy};
+pub use widening::Widening;
 
-/// The first thing that a policy allows, or may allow, beyond the other.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Widening {
-    /// In the lower policy.
-    pub at: Span,
-    /// In the upper policy, where one line can be named.
-    pub limit: Option<Span>,
-    pub message: String,
-}
-
-impl Widening {
-    fn new(at: Span, message: impl Into<String>) -> Self {
-        Self { at, limit: None, message: message.into() }
-    }
-
-    fn beyond(at: Span, limit: Span, message: impl Into<String>) -> Self {
-        Self { at, limit: Some(limit), message: message.into() }
-    }
-
-    pub fn diagnostic(&self) -> Diagnostic {
-        let problem = Diagnostic::error("widening", self.at, self.message.clone());
-        match self.limit {
-            Some(limit) => problem.related(limit, "the limit"),
-            None => problem,
-        }
-    }
-}
-
-/// Checks that `lower` stays within `upper`, and returns it as it may be used there: an endpoint whose host is written
-/// out under a pattern of the upper policy keeps to the public addresses that the pattern allows.
-pub fn subset(lower: &Policy, upper: &Policy) -> Result<Policy, Widening> {
-    filesystem::check(&lower.filesystem, &upper.filesystem)?;
-    landlock(lower, upper)?;
-    process(lower, upper)?;
-    middlewares(lower, upper)?;
-    let mut confined = lower.clone();
-    connection::confine(&mut confined.networks, &upper.networks)?;
+/// Checks that `inner` stays within `outer`, and returns it as it may be used there: an endpoint whose host is written
+/// out under a pattern of the organisation's policy keeps to the public addresses that the pattern allows.
+pub fn subset(inner: &Policy, outer: &Policy) -> Result<Policy, Widening> {
+    filesystem::check(&inner.filesystem, &outer.filesystem)?;
+    landlock(inner, outer)?;
+    process(inner, outer)?;
+    middlewares(inner, outer)?;
+    let mut confined = inner.clone();
+    connection::confine(&mut confined.networks, &outer.networks)?;
     Ok(confined)
 }
 
-fn landlock(lower: &Policy, upper: &Policy) -> Result<(), Widening> {
-    if (lower.landlock.value, upper.landlock.value)
+fn landlock(inner: &Policy, outer: &Policy) -> Result<(), Widening> {
+    if (inner.landlock.value, outer.landlock.value)
         == (Compatibility::BestEffort, Compatibility::HardRequirement)
     {
         let message = "`landlock.compatibility` is best_effort where hard_requirement is required";
-        return Err(Widening::beyond(lower.landlock.at, upper.landlock.at, message));
+        return Err(Widening::beyond(inner.landlock.at, outer.landlock.at, message));
     }
     Ok(())
 }
 
-fn process(lower: &Policy, upper: &Policy) -> Result<(), Widening> {
-    for (key, lower_id, upper_id) in [
-        ("run_as_user", &lower.process.user, &upper.process.user),
-        ("run_as_group", &lower.process.group, &upper.process.group),
+fn process(inner: &Policy, outer: &Policy) -> Result<(), Widening> {
+    for (key, inner_id, outer_id) in [
+        ("run_as_user", &inner.process.user, &outer.process.user),
+        ("run_as_group", &inner.process.group, &outer.process.group),
     ] {
-        let Some(limit) = upper_id else { continue };
-        if lower_id.as_ref() != Some(limit) {
-            let at = lower_id.as_ref().map_or(lower.at, |identity| identity.at);
+        let Some(limit) = outer_id else { continue };
+        if inner_id.as_ref() != Some(limit) {
+            let at = inner_id.as_ref().map_or(inner.at, |identity| identity.at);
             let message = format!("`process.{key}` must be `{}`", limit.value);
             return Err(Widening::beyond(at, limit.at, message));
         }
@@ -78,12 +51,12 @@ fn process(lower: &Policy, upper: &Policy) -> Result<(), Widening> {
 }
 
 /// What must look at requests must go on looking, in the same way.
-fn middlewares(lower: &Policy, upper: &Policy) -> Result<(), Widening> {
-    for required in &upper.middlewares {
-        let found = lower.middlewares.iter().find(|middleware| middleware.key == required.key);
+fn middlewares(inner: &Policy, outer: &Policy) -> Result<(), Widening> {
+    for required in &outer.middlewares {
+        let found = inner.middlewares.iter().find(|middleware| middleware.key == required.key);
         let Some(found) = found else {
             let message = format!("middleware `{}` is missing", required.key.value);
-            return Err(Widening::beyond(lower.at, required.key.at, message));
+            return Err(Widening::beyond(inner.at, required.key.at, message));
         };
         if !same_middleware(found, required) {
             let message = format!("middleware `{}` is not as required", required.key.value);

@@ -197,12 +197,12 @@ fn changed(
     kinds: std::ops::Range<usize>,
 ) -> impl Strategy<Value = (Spec, Spec)> {
     let step = (kinds, 0..8usize, http());
-    (policies, prop::collection::vec(step, 0..4)).prop_map(|(upper, steps)| {
-        let mut lower = upper.clone();
+    (policies, prop::collection::vec(step, 0..4)).prop_map(|(outer, steps)| {
+        let mut inner = outer.clone();
         for (kind, which, http) in steps {
-            narrow(&mut lower, kind, which, http);
+            narrow(&mut inner, kind, which, http);
         }
-        (lower, upper)
+        (inner, outer)
     })
 }
 

@@ -8,12 +8,12 @@ use proptest::test_runner::TestRunner;
 use crate::generate::{HttpSpec, altered, narrowed, spec};
 use crate::universe::{decisions, widening};
 
-fn check(lower: &crate::generate::Spec, upper: &crate::generate::Spec) -> Result<(), String> {
-    let (Some(low), Some(high)) = (lower.read(), upper.read()) else { return Ok(()) };
+fn check(inner: &crate::generate::Spec, outer: &crate::generate::Spec) -> Result<(), String> {
+    let (Some(low), Some(high)) = (inner.read(), outer.read()) else { return Ok(()) };
     let Ok(confined) = subset(&low, &high) else { return Ok(()) };
     match widening(&confined, &high) {
         None => Ok(()),
-        Some(found) => Err(format!("{found}\n--- lower\n{}--- upper\n{}", lower.text(), upper.text())),
+        Some(found) => Err(format!("{found}\n--- inner\n{}--- outer\n{}", inner.text(), outer.text())),
     }
 }
 
@@ -21,28 +21,28 @@ proptest::proptest! {
     #![proptest_config(crate::config(256, "subset"))]
 
     #[test]
-    fn nothing_passes_below_that_is_refused_above((lower, upper) in narrowed()) {
-        let outcome = check(&lower, &upper);
+    fn nothing_passes_below_that_is_refused_above((inner, outer) in narrowed()) {
+        let outcome = check(&inner, &outer);
         prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
     }
 
     #[test]
-    fn nothing_passes_below_that_is_refused_above_after_any_change((lower, upper) in altered()) {
-        let outcome = check(&lower, &upper);
+    fn nothing_passes_below_that_is_refused_above_after_any_change((inner, outer) in altered()) {
+        let outcome = check(&inner, &outer);
         prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
     }
 
     #[test]
-    fn nothing_passes_below_that_is_refused_above_in_unrelated_policies(lower in spec(), upper in spec()) {
-        let outcome = check(&lower, &upper);
+    fn nothing_passes_below_that_is_refused_above_in_unrelated_policies(inner in spec(), outer in spec()) {
+        let outcome = check(&inner, &outer);
         prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
     }
 
     #[test]
-    fn every_policy_lies_within_itself(upper in spec()) {
-        if let Some(policy) = upper.read() {
+    fn every_policy_lies_within_itself(outer in spec()) {
+        if let Some(policy) = outer.read() {
             let within = subset(&policy, &policy);
-            prop_assert!(within.is_ok(), "{:?}\n{}", within.unwrap_err(), upper.text());
+            prop_assert!(within.is_ok(), "{:?}\n{}", within.unwrap_err(), outer.text());
         }
     }
 
@@ -68,12 +68,12 @@ fn many_pairs_are_accepted() {
     let mut changed = 0;
     let mut read = 0;
     for _ in 0..600 {
-        let (lower, upper) = narrowed().new_tree(&mut runner).unwrap().current();
-        let (Some(low), Some(high)) = (lower.read(), upper.read()) else { continue };
+        let (inner, outer) = narrowed().new_tree(&mut runner).unwrap().current();
+        let (Some(low), Some(high)) = (inner.read(), outer.read()) else { continue };
         read += 1;
         if subset(&low, &high).is_ok() {
             accepted += 1;
-            changed += usize::from(lower.text() != upper.text());
+            changed += usize::from(inner.text() != outer.text());
         }
     }
     assert!(

@@ -36,8 +36,8 @@ fn callers() -> Vec<(PathBuf, Vec<PathBuf>)> {
 }
 
 /// Something that passes under one policy and not under the other, if there is any.
-pub fn widening(lower: &Policy, upper: &Policy) -> Option<String> {
-    let (below, above) = (Compiled::new(lower), Compiled::new(upper));
+pub fn widening(inner: &Policy, outer: &Policy) -> Option<String> {
+    let (below, above) = (Compiled::new(inner), Compiled::new(outer));
     for host in HOSTS.map(|host| Host::parse(host).unwrap()) {
         for port in [80, 443, 22] {
             for (binary, ancestors) in callers() {
@@ -49,24 +49,24 @@ pub fn widening(lower: &Policy, upper: &Policy) -> Option<String> {
             }
         }
     }
-    file_widening(lower, upper)
+    file_widening(inner, outer)
 }
 
 fn connection_widening(below: &Compiled, above: &Compiled, connection: &Connection<'_>) -> Option<String> {
-    let lower = below.admit(connection).ok()?;
-    let Ok(upper) = above.admit(connection) else { return Some("the connection".to_owned()) };
+    let inner = below.admit(connection).ok()?;
+    let Ok(outer) = above.admit(connection) else { return Some("the connection".to_owned()) };
     for addresses in ADDRESSES {
         let list: Vec<IpAddr> = addresses.split(' ').map(|address| address.parse().unwrap()).collect();
         let passes = |admitted: &policy::Admitted| admitted.reach().check(connection.port, &list).is_ok();
-        if passes(&lower) && !passes(&upper) {
+        if passes(&inner) && !passes(&outer) {
             return Some(format!("dialling {addresses}"));
         }
     }
-    if upper.reads_requests() && !lower.reads_requests() {
+    if outer.reads_requests() && !inner.reads_requests() {
         return Some("raw bytes".to_owned());
     }
     each_request(|request| {
-        let (low, high) = (lower.decide(request), upper.decide(request));
+        let (low, high) = (inner.decide(request), outer.decide(request));
         (low.passes() && !high.passes()).then(|| format!("{request:?}: {low:?} but {high:?}"))
     })
 }
@@ -84,8 +84,8 @@ pub fn each_request<T>(mut visit: impl FnMut(&Request<'_>) -> Option<T>) -> Opti
     None
 }
 
-fn file_widening(lower: &Policy, upper: &Policy) -> Option<String> {
-    let (below, above) = (baseline(lower), baseline(upper));
+fn file_widening(inner: &Policy, outer: &Policy) -> Option<String> {
+    let (below, above) = (baseline(inner), baseline(outer));
     let rank = |access: Option<PathAccess>| match access {
         None => 0,
         Some(PathAccess::ReadOnly) => 1,

@@ -1,13 +1,13 @@
 //! A short pattern as bit masks: one bit for each position, so that all open positions move in one go.
 
+use super::machine::Machine;
 use super::parse::ByteSet;
-use super::proof::Machine;
 
 /// The bit for the place before the first byte.
 const START: usize = 63;
 
 #[derive(Clone, Debug)]
-pub(super) struct Small {
+pub(super) struct BitmaskAutomaton {
     /// The positions that may come after each position.
     next: [u64; 64],
     /// The positions that read each byte.
@@ -15,7 +15,7 @@ pub(super) struct Small {
     accepting: u64,
 }
 
-impl Small {
+impl BitmaskAutomaton {
     /// `None` when there are too many positions.
     pub(super) fn new(
         reads: &[ByteSet],
@@ -28,17 +28,17 @@ impl Small {
             return None;
         }
         let mask = |positions: &[u16]| positions.iter().fold(0u64, |mask, position| mask | 1 << position);
-        let mut small = Self { next: [0; 64], reading: Box::new([0; 256]), accepting: 0 };
-        small.next[START] = mask(first);
-        small.accepting = u64::from(accepts_empty) << START;
+        let mut bitmask = Self { next: [0; 64], reading: Box::new([0; 256]), accepting: 0 };
+        bitmask.next[START] = mask(first);
+        bitmask.accepting = u64::from(accepts_empty) << START;
         for (position, set) in reads.iter().enumerate() {
-            small.next[position] = mask(&next[position]);
-            small.accepting |= u64::from(accepts[position]) << position;
+            bitmask.next[position] = mask(&next[position]);
+            bitmask.accepting |= u64::from(accepts[position]) << position;
             for byte in set.bytes() {
-                small.reading[usize::from(byte)] |= 1 << position;
+                bitmask.reading[usize::from(byte)] |= 1 << position;
             }
         }
-        Some(small)
+        Some(bitmask)
     }
 
     pub(super) fn matches(&self, text: &[u8]) -> bool {
@@ -53,7 +53,7 @@ impl Small {
     }
 }
 
-impl Machine for Small {
+impl Machine for BitmaskAutomaton {
     type State = u64;
 
     fn start(&self) -> u64 {

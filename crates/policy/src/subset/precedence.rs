@@ -1,35 +1,26 @@
 //! Which endpoints come into play together. An endpoint that names a path more exactly decides how a request is read;
-//! so an upper endpoint does not matter to a lower one wherever another lower endpoint decides in its place.
+//! so an outer endpoint does not matter to an inner one wherever another inner endpoint decides in its place.
 
-use yaml::At;
-
-use super::connection::Atom;
+use super::atom::{Atom, Reader};
 use crate::glob::{Effort, Pattern};
 use crate::model::{Endpoint, NetworkRule};
 
-/// An upper endpoint that reads requests, with the programs it is for.
-#[derive(Clone, Copy)]
-pub(super) struct Reader<'a> {
-    pub(super) endpoint: &'a Endpoint,
-    pub(super) binaries: &'a [At<Pattern>],
-}
-
-/// The upper readers that may be in play where the lower endpoint decides.
+/// The outer readers that may be in play where the inner endpoint decides.
 pub(super) fn deciding<'a>(
     atom: &Atom<'_>,
     readers: &[Reader<'a>],
-    lower: &[NetworkRule],
+    inner: &[NetworkRule],
 ) -> Vec<Reader<'a>> {
     let overshadowed = |reader: &Reader<'_>| {
-        endpoints(lower).any(|(mirror, rule)| {
-            let upper = reader.endpoint;
+        endpoints(inner).any(|(mirror, rule)| {
+            let outer = reader.endpoint;
             mirror.specificity() > atom.endpoint.specificity()
-                && mirror.protocol == upper.protocol
-                && mirror.is_inspected() == upper.is_inspected()
-                && (mirror.enforce || !upper.enforce)
-                && (!mirror.allow_encoded_slash || upper.allow_encoded_slash)
+                && mirror.protocol == outer.protocol
+                && mirror.is_inspected() == outer.is_inspected()
+                && (mirror.enforce || !outer.enforce)
+                && (!mirror.allow_encoded_slash || outer.allow_encoded_slash)
                 && mirrors(mirror, rule, reader, atom)
-                && scope_within(upper, mirror, atom.effort)
+                && scope_within(outer, mirror, atom.effort)
         })
     };
     readers
@@ -39,7 +30,7 @@ pub(super) fn deciding<'a>(
         .collect()
 }
 
-/// Whether, of the upper readers, `chosen` decides on the paths of the atom, or one that is `as_good`.
+/// Whether, of the outer readers, `chosen` decides on the paths of the atom, or one that is `as_good`.
 pub(super) fn governs(
     chosen: &Endpoint,
     atom: &Atom<'_>,
@@ -53,12 +44,12 @@ pub(super) fn governs(
         .all(|endpoint| as_good(endpoint) || endpoint.specificity() < chosen.specificity())
 }
 
-/// Whether every path that `lower` speaks for, `upper` speaks for.
-pub(super) fn scope_within(lower: &Endpoint, upper: &Endpoint, effort: &Effort) -> bool {
-    match (&lower.path, &upper.path) {
+/// Whether every path that `inner` speaks for, `outer` speaks for.
+pub(super) fn scope_within(inner: &Endpoint, outer: &Endpoint, effort: &Effort) -> bool {
+    match (&inner.path, &outer.path) {
         (_, None) => true,
-        (None, Some(upper)) => upper.is_everything(),
-        (Some(lower), Some(upper)) => lower.within(upper, effort),
+        (None, Some(outer)) => outer.is_everything(),
+        (Some(inner), Some(outer)) => inner.within(outer, effort),
     }
 }
 
@@ -73,7 +64,7 @@ pub(super) fn endpoints(rules: &[NetworkRule]) -> impl Iterator<Item = (&Endpoin
     rules.iter().flat_map(|rule| rule.endpoints.iter().map(move |endpoint| (endpoint, rule)))
 }
 
-/// Whether a lower endpoint admits wherever an upper one does, on the port of the atom.
+/// Whether an inner endpoint admits wherever an outer one does, on the port of the atom.
 pub(super) fn mirrors(mirror: &Endpoint, rule: &NetworkRule, reader: &Reader<'_>, atom: &Atom<'_>) -> bool {
     let listed = |binary: &Pattern| rule.binaries.iter().any(|mirrored| binary.within(mirrored, atom.effort));
     mirror.ports.binary_search(&atom.port).is_ok()
