@@ -54,7 +54,8 @@ fn every_run_in_a_pipeline_resolves() {
     for file in ["github", "gitlab"].iter().flat_map(|forge| files(&root().join("examples/ci").join(forge))) {
         for line in fs::read_to_string(&file).unwrap().lines() {
             let Some((_, name)) = line.split_once("fullsend run ") else { continue };
-            let ran = World::new().with_runtime_programs().run(&["check", name.trim(), "--repo", &examples()]);
+            let ran =
+                World::new().with_runtime_programs().run(&["check", name.trim(), "--repo", &examples()]);
             let errors: Vec<&str> = ran.err.lines().filter(|line| line.starts_with("error[")).collect();
             let resolves = errors.iter().all(|line| line.contains("images are not pulled"));
             assert!(resolves, "{}: {}", file.display(), ran.err);

@@ -158,9 +158,5 @@ pub fn verdict(problems: &[Diagnostic]) -> Exit {
     if errors.peek().is_none() {
         return Exit::Done;
     }
-    if errors.all(is_missing_on_host) {
-        Exit::Missing
-    } else {
-        Exit::Invalid
-    }
+    if errors.all(is_missing_on_host) { Exit::Missing } else { Exit::Invalid }
 }

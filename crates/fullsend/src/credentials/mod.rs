@@ -90,7 +90,8 @@ pub fn check(
     template: &Template,
     variables: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(), CredentialError> {
-    let wrong = |why: String| CredentialError { provider: file.provider.name.to_string(), key: key.to_owned(), why };
+    let wrong =
+        |why: String| CredentialError { provider: file.provider.name.to_string(), key: key.to_owned(), why };
     if template.raw().starts_with("exec:") {
         return Ok(());
     }

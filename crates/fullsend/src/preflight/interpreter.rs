@@ -61,7 +61,8 @@ fn problem(program: &Path, path: &str) -> Option<String> {
         let is_elf = start.starts_with(b"\x7fELF");
         return (!is_elf).then(|| "has no `#!` line to say which program runs it".to_owned());
     };
-    let line = String::from_utf8_lossy(line.split(|byte| *byte == b'\n').next().unwrap_or_default()).into_owned();
+    let line =
+        String::from_utf8_lossy(line.split(|byte| *byte == b'\n').next().unwrap_or_default()).into_owned();
     let mut words = line.split_whitespace();
     let Some(interpreter) = words.next() else {
         return Some("has an empty `#!` line".to_owned());
@@ -71,7 +72,8 @@ fn problem(program: &Path, path: &str) -> Option<String> {
     }
     let by_env = interpreter.ends_with("/env");
     let wanted = words.find(|word| by_env && !word.starts_with('-') && !word.contains('='))?;
-    let there = if wanted.starts_with('/') { Path::new(wanted).is_file() } else { on_path(wanted, path).is_some() };
+    let there =
+        if wanted.starts_with('/') { Path::new(wanted).is_file() } else { on_path(wanted, path).is_some() };
     (!there).then(|| format!("needs the interpreter `{wanted}`, which is not on the PATH"))
 }
 
@@ -86,7 +88,9 @@ mod tests {
         let found = problem(&file, "/usr/bin:/bin");
         match expected {
             None => assert_eq!(found, None, "{text:?}"),
-            Some(words) => assert!(found.as_deref().is_some_and(|why| why.contains(words)), "{text:?}: {found:?}"),
+            Some(words) => {
+                assert!(found.as_deref().is_some_and(|why| why.contains(words)), "{text:?}: {found:?}")
+            }
         }
     }
 

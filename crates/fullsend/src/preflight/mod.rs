@@ -35,8 +35,15 @@ pub struct PreflightContext<'a> {
 }
 
 /// Codes of problems that lie on this host and not in the files.
-const HOST_CODES: &[&str] =
-    &["required-env", "unset-variable", "runtime-program", "interpreter", "host-file", "credential", "no-model"];
+const HOST_CODES: &[&str] = &[
+    "required-env",
+    "unset-variable",
+    "runtime-program",
+    "interpreter",
+    "host-file",
+    "credential",
+    "no-model",
+];
 
 /// Whether a problem is missing on this host, and not wrong in the files.
 pub fn is_missing_on_host(problem: &Diagnostic) -> bool {

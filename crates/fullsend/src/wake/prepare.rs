@@ -8,8 +8,8 @@ use serde_json::Value as Json;
 use session::{Directive, DirectiveError, SessionHeader, Sha256Digest};
 use yaml::Diagnostic;
 
-use crate::check::expected::Expected;
 use crate::check::Checked;
+use crate::check::expected::Expected;
 use crate::event::outcome::EndCause;
 use crate::preflight::{PreflightContext, preflight};
 use crate::resolve::library::Library;
