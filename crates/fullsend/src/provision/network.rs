@@ -80,9 +80,9 @@ pub fn plan(checked: &Checked, credentials: &Credentials, servers: &Servers) -> 
 pub fn check(checked: &Checked) -> Result<(), String> {
     let compiled = policy::Compiled::new(&with_servers(checked)?);
     let servers = checked.resolved.harness.api_servers.iter().filter_map(|server| {
-        Some(Service { host: servers::host(server), port: u16::try_from(server.port.get()).ok()? })
+        Some(NamedService { host: servers::host(server), port: u16::try_from(server.port.get()).ok()? })
     });
-    let services: Vec<Service> = servers.collect();
+    let services: Vec<NamedService> = servers.collect();
     NamePlan::new(&compiled, &services).map(drop).map_err(|error| error.to_string())
 }
 
