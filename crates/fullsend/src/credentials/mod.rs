@@ -96,7 +96,7 @@ pub fn check(
         return Ok(());
     }
     let secret = fixed(template, variables).map_err(wrong)?;
-    if secret.reveal().len() < scan::Redactor::MIN_KNOWN {
+    if secret.reveal().len() < redact::Redactor::MIN_KNOWN {
         return Err(wrong(TOO_SHORT.to_owned()));
     }
     Ok(())
