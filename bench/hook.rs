@@ -21,7 +21,7 @@ use fullsend::guard::{Guard, Setup, socket};
 use fullsend::resolve::layers::{Layer, LayerKind, Layers};
 use fullsend::resolve::library::Library;
 use fullsend::resolve::{Choices, resolve};
-use model::gateway::{Subject, Verdict};
+use model::gateway::{Inspected, Verdict};
 use serde_json::json;
 
 const CALLS: usize = 300;
@@ -42,11 +42,14 @@ fn main() {
     let scratch = tempfile::tempdir().unwrap();
     let guard = guard(scratch.path());
     let _listening = socket::listen(Path::new(PLACE), &guard).unwrap();
-    let gateway = guard.gateway_judge();
+    let gateway = guard.gateway_inspect();
     let words = guard.hook_arguments();
     let ours = |number: usize| {
         let (id, input) = (format!("toolu_{number}"), json!({ "command": COMMAND }));
-        assert_eq!(gateway(&Subject::ToolCall { call_id: &id, tool: "Bash", input: &input }), Verdict::Pass);
+        assert_eq!(
+            gateway(&Inspected::ToolCall { call_id: &id, tool: "Bash", input: &input }),
+            Verdict::Pass
+        );
         let call = json!({ "hook_event_name": "PreToolUse", "tool_use_id": id, "tool_name": "Bash", "tool_input": input });
         let mut command = Command::new(env!("CARGO_BIN_EXE_fullsend"));
         command.arg("__hook").args(&words);

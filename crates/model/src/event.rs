@@ -1,12 +1,12 @@
 //! What the gateway reports: small plain facts, in the order in which they happened. The program wraps them into its own
 //! events; nothing here prints or stores them.
 
-use crate::gateway::price::Money;
-use crate::wire::Usage;
+use crate::price::Money;
+use crate::wire::TokenUsage;
 use serde::Serialize;
 use std::sync::Arc;
 
-pub type OnEvent = Arc<dyn Fn(ModelEvent) + Send + Sync>;
+pub type OnModelEvent = Arc<dyn Fn(ModelEvent) + Send + Sync>;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -19,8 +19,8 @@ pub enum ModelEvent {
         /// As the answer names it.
         model: String,
         status: u16,
-        ending: Ending,
-        usage: Usage,
+        ending: AnswerEnding,
+        usage: TokenUsage,
         /// `None`: this model has no price.
         cost: Option<Money>,
         duration_ms: u64,
@@ -33,13 +33,13 @@ pub enum ModelEvent {
     BudgetSpent { spent: String },
     /// The upstream is too busy; nothing is sent to it until then.
     UpstreamResting { retry_after_ms: u64 },
-    /// The judge wants the run to end. The gateway passes nothing from here on.
+    /// The inspect wants the run to end. The gateway passes nothing from here on.
     Stop { exchange: u64, reason: String },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ending {
+pub enum AnswerEnding {
     Complete,
     /// The upstream answered with an error status, or with an error inside its stream.
     Fault,
@@ -47,6 +47,6 @@ pub enum Ending {
     Cut,
     /// The client went away first.
     ClientGone,
-    /// The judge stopped it.
+    /// The inspect stopped it.
     Stopped,
 }

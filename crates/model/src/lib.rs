@@ -1,8 +1,16 @@
 //! Models: the vendors' wire formats, the gateway between the sandbox and the model with its budget, prices and
 //! recordings, the upstreams behind it, and the scripted model. It knows no policy and never reads the environment.
 
-pub mod client;
-pub mod event;
+mod client;
+mod event;
 pub mod gateway;
+mod http;
+mod price;
+pub mod recording;
 pub mod scripted;
+pub mod upstream;
 pub mod wire;
+
+pub use client::{ClientError, ModelClient};
+pub use event::{AnswerEnding, ModelEvent, OnModelEvent};
+pub use price::{Money, Price, PriceError, PriceList};

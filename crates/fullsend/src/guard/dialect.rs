@@ -1,7 +1,7 @@
 //! What the guard must know about a runtime: how its hooks ask, how they take an answer, and what the runtime does without
 //! asking them. Plain types; each runtime fills them in its own folder.
 
-use model::gateway::Portioning;
+use model::gateway::ChunkFormat;
 use serde_json::Value as Json;
 
 /// One runtime's hook format.
@@ -14,7 +14,7 @@ pub struct HookDialect {
     /// The answer that replaces a result: what the hook was given, then the cleaned result.
     pub replacement: fn(&Json, &Json) -> HookAnswer,
     /// How the output of one command is spread over several results.
-    pub portioning: Portioning,
+    pub chunk_format: ChunkFormat,
     pub quirks: RuntimeQuirks,
 }
 

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
 
-use model::gateway::{Continued, HoldBack, Judge, Portioning, StartSignal, Subject, Verdict};
+use model::gateway::{ChunkFormat, EarlierOutput, HoldBack, Inspect, Inspected, StartSignal, Verdict};
 use redact::Category;
 use scan::Origin;
 use serde_json::Value as Json;
@@ -23,15 +23,15 @@ struct AtGateway<'a> {
     place: &'a str,
     call: Option<&'a (String, Json)>,
     text: &'a str,
-    continued: Option<Continued<'a>>,
+    continued: Option<EarlierOutput<'a>>,
     /// No earlier request had it: what is found is told.
     fresh: bool,
 }
 
 impl Guard {
     /// How the run's runtime gives output in portions.
-    pub fn portioning(&self) -> Portioning {
-        self.dialect.portioning
+    pub fn chunk_format(&self) -> ChunkFormat {
+        self.dialect.chunk_format
     }
 
     /// How much of a streamed answer waits, by the longest value that is known when it comes.
@@ -41,9 +41,9 @@ impl Guard {
     }
 
     /// The same guard, as the gateway asks it.
-    pub fn gateway_judge(&self) -> Judge {
+    pub fn gateway_inspect(&self) -> Inspect {
         let guard = self.clone();
-        Arc::new(move |subject| guard.judge_at_gateway(subject))
+        Arc::new(move |subject| guard.inspect_at_gateway(subject))
     }
 
     /// What the gateway waits for before the first request.
@@ -51,15 +51,15 @@ impl Guard {
         StartSignal { started: self.started.subscribe(), patience: START_PATIENCE }
     }
 
-    fn judge_at_gateway(&self, subject: &Subject<'_>) -> Verdict {
+    fn inspect_at_gateway(&self, subject: &Inspected<'_>) -> Verdict {
         match *subject {
-            Subject::Text { text } => {
+            Inspected::Text { text } => {
                 self.repeated_at_gateway(text).unwrap_or_else(|| self.answer_at_gateway(text))
             }
-            Subject::Said { text } => self.repeated_at_gateway(text).unwrap_or(Verdict::Pass),
-            Subject::UserText { text, fresh } => self.user_text_at_gateway(text, fresh),
-            Subject::ToolCall { call_id, tool, input } => self.remember(call_id, tool, input),
-            Subject::ToolResult { call_id, text, continued, is_error, fresh, .. } => {
+            Inspected::Said { text } => self.repeated_at_gateway(text).unwrap_or(Verdict::Pass),
+            Inspected::UserText { text, fresh } => self.user_text_at_gateway(text, fresh),
+            Inspected::ToolCall { call_id, tool, input } => self.remember(call_id, tool, input),
+            Inspected::ToolResult { call_id, text, continued, is_error, fresh, .. } => {
                 if fresh && let Err(stop) = self.match_result(call_id, text, is_error) {
                     return stop;
                 }

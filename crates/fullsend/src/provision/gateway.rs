@@ -6,11 +6,11 @@ use std::sync::Arc;
 use egress::credentials::CredentialSource;
 use egress::dial::{Dialer, Roots};
 use egress::resolver::SystemResolver;
-use model::event::ModelEvent;
-use model::gateway::recording::{Recorder, RecordingError, Redact, Replay};
-use model::gateway::upstream::{HttpConfig, HttpUpstream, KeyHeader};
-use model::gateway::{Budget, Gateway, GatewayConfig, Money, PriceList, Upstream};
+use model::gateway::{BudgetLimits, Gateway, GatewayConfig};
+use model::recording::{Recorder, RecordingError, Redact, Replay};
 use model::scripted::{Scenario, ScenarioError, ScriptedModel};
+use model::upstream::{HttpConfig, HttpUpstream, KeyHeader, Upstream};
+use model::{ModelEvent, Money, PriceList};
 
 use super::RunContext;
 use crate::check::Checked;
@@ -103,16 +103,16 @@ pub fn open(checked: &Checked, around: &RunContext<'_>) -> Result<Arc<Gateway>, 
         }
         emit.emit(RunEvent::Model { event: serde_json::to_value(event).unwrap_or_default() });
     });
-    let (budget, judge) = (budget(checked), around.guard.gateway_judge());
+    let (budget, inspect) = (budget(checked), around.guard.gateway_inspect());
     let start = Some(around.guard.start_signal());
     let upstream = recorded(provider, around)?;
-    let portioning = around.guard.portioning();
+    let chunk_format = around.guard.chunk_format();
     let hold_back = around.guard.hold_back();
     let config = GatewayConfig {
         budget,
-        judge,
+        inspect,
         hold_back,
-        portioning,
+        chunk_format,
         start,
         ..GatewayConfig::new(upstream, on_event)
     };
@@ -234,9 +234,9 @@ fn vendor(provider: &ProviderFile) -> Result<&'static Vendor, String> {
     })
 }
 
-fn budget(checked: &Checked) -> Budget {
+fn budget(checked: &Checked) -> BudgetLimits {
     let budget = checked.resolved.harness.budget.as_ref();
-    Budget {
+    BudgetLimits {
         usd: budget.and_then(|budget| budget.usd.as_ref()).and_then(|usd| Money::from_usd(usd.get())),
         tokens: budget.and_then(|budget| budget.tokens.as_ref()).map(|tokens| tokens.get()),
         turns: budget.and_then(|budget| budget.turns.as_ref()).map(|turns| turns.get()),

@@ -54,7 +54,7 @@ pub struct Planned {
 /// The gateway and the proxy, while the sandbox lives.
 pub struct Served {
     /// A sandbox without an agent has none.
-    gateway: Option<gateway::Serving>,
+    gateway: Option<gateway::GatewayServer>,
     proxy: proxy::RunningProxy,
 }
 

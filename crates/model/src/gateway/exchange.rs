@@ -1,22 +1,22 @@
 //! One request through the gateway: read, understood, judged, paid for, answered. The steps are in that order because each
 //! may refuse, and a refusal must cost nothing.
 
-use super::body::AnswerBody;
-use super::judge::{Subject, Verdict};
+use super::backoff::CircuitChange;
+use super::command_output::{CommandOutputs, PlacedText};
+use super::inspect::{Inspected, Verdict};
 use super::ledger::Reservation;
-use super::liveness::NotStarted;
-use super::pace::Report;
-use super::portions::{Outputs, Placed};
-use super::upstream::{Outgoing, Reply, UpstreamError};
+use super::response::{GatewayResponse, fault_response};
 use super::{Gateway, relay};
 use crate::event::ModelEvent;
+use crate::upstream::request::UpstreamRequest;
+use crate::upstream::{UpstreamError, UpstreamResponse};
 use crate::wire::fault::{Fault, FaultKind};
-use crate::wire::{Request, ToolCall, ToolResult, Wire, codec, rewrite};
+use crate::wire::{ModelRequest, ToolCall, ToolResult, Wire, codec, rewrite};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
-use hyper::{HeaderMap, Method, Response, StatusCode};
+use hyper::header::CONTENT_ENCODING;
+use hyper::{HeaderMap, Method};
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -24,12 +24,10 @@ use std::sync::Arc;
 /// In the place of a text that must read differently in two places.
 const TWICE: &str = "[fullsend withheld this result: it stands twice and is not the same]";
 
-pub(super) type Answered = Response<AnswerBody>;
-
 pub(super) async fn answer(
     gateway: Arc<Gateway>,
     request: hyper::Request<Incoming>,
-) -> Result<Answered, Infallible> {
+) -> Result<GatewayResponse, Infallible> {
     let exchange = gateway.next_exchange();
     let Some(wire) = wire_of(request.uri().path()) else {
         let message = format!("the model gateway has no {}", request.uri().path());
@@ -51,15 +49,19 @@ fn wire_of(path: &str) -> Option<Wire> {
 }
 
 /// A request that was read whole and understood.
-pub(super) struct Asked {
+pub(super) struct GatewayRequest {
     pub(super) wire: Wire,
-    pub(super) request: Request,
+    pub(super) request: ModelRequest,
     pub(super) body: Bytes,
     pub(super) headers: HeaderMap,
     pub(super) query: Option<String>,
 }
 
-async fn read(gateway: &Gateway, wire: Wire, request: hyper::Request<Incoming>) -> Result<Asked, Fault> {
+async fn read(
+    gateway: &Gateway,
+    wire: Wire,
+    request: hyper::Request<Incoming>,
+) -> Result<GatewayRequest, Fault> {
     if let Some(reason) = gateway.stop_reason() {
         return Err(Fault::new(FaultKind::Permission, format!("fullsend: this run was stopped: {reason}")));
     }
@@ -84,12 +86,16 @@ async fn read(gateway: &Gateway, wire: Wire, request: hyper::Request<Incoming>) 
     let request = codec::read_request(wire, &body)
         .map_err(|error| Fault::new(FaultKind::InvalidRequest, error.to_string()))?;
     let query = head.uri.query().map(str::to_owned);
-    Ok(Asked { wire, request, body, headers: head.headers, query })
+    Ok(GatewayRequest { wire, request, body, headers: head.headers, query })
 }
 
-async fn pass(gateway: &Arc<Gateway>, exchange: u64, asked: Asked) -> Result<Answered, Fault> {
+async fn pass(
+    gateway: &Arc<Gateway>,
+    exchange: u64,
+    asked: GatewayRequest,
+) -> Result<GatewayResponse, Fault> {
     wait_for_start(gateway, exchange).await?;
-    let Asked { wire, request, body, headers, query } = judge_request(gateway, exchange, asked)?;
+    let GatewayRequest { wire, request, body, headers, query } = judge_request(gateway, exchange, asked)?;
     let asking = codec::ask_for_usage(wire, &body);
     let hides_usage = asking.is_some();
     let body = asking.map_or(body, Bytes::from);
@@ -107,7 +113,7 @@ async fn pass(gateway: &Arc<Gateway>, exchange: u64, asked: Asked) -> Result<Ans
         bytes: body.len(),
     });
     let outgoing =
-        Outgoing { wire, request: &request, body: &body, headers: &headers, query: query.as_deref() };
+        UpstreamRequest { wire, request: &request, body: &body, headers: &headers, query: query.as_deref() };
     let reply = match send(gateway, outgoing, &mut reservation).await {
         Ok(reply) => reply,
         Err(fault) => {
@@ -116,7 +122,7 @@ async fn pass(gateway: &Arc<Gateway>, exchange: u64, asked: Asked) -> Result<Ans
         }
     };
     Ok(relay::relay(
-        relay::Underway { gateway: Arc::clone(gateway), exchange, wire, reservation, hides_usage },
+        relay::PendingAnswer { gateway: Arc::clone(gateway), exchange, wire, reservation, hides_usage },
         reply,
     )
     .await)
@@ -125,9 +131,8 @@ async fn pass(gateway: &Arc<Gateway>, exchange: u64, asked: Asked) -> Result<Ans
 /// Hooks that do not run are noticed before the model is asked anything.
 async fn wait_for_start(gateway: &Gateway, exchange: u64) -> Result<(), Fault> {
     let Some(start) = &gateway.start else { return Ok(()) };
-    start.wait().await.map_err(|NotStarted(patience)| {
-        let reason =
-            format!("the runtime's start hook did not reach the guard within {} s", patience.as_secs());
+    start.wait().await.map_err(|error| {
+        let reason = error.to_string();
         gateway.stop_by_judge(exchange, &reason);
         Fault::new(FaultKind::Permission, format!("fullsend: {reason}"))
     })
@@ -135,10 +140,10 @@ async fn wait_for_start(gateway: &Gateway, exchange: u64) -> Result<(), Fault> {
 
 async fn send(
     gateway: &Gateway,
-    outgoing: Outgoing<'_>,
+    outgoing: UpstreamRequest<'_>,
     reservation: &mut Reservation,
-) -> Result<Reply, Fault> {
-    let leave = gateway.pace.wait().await.map_err(|broken| {
+) -> Result<UpstreamResponse, Fault> {
+    let permit = gateway.backoff.wait().await.map_err(|broken| {
         let seconds = broken.retry_after.as_secs() + 1;
         let message = format!("fullsend: the model is too busy; nothing is sent to it for {seconds} s");
         Fault::new(FaultKind::Overloaded, message)
@@ -150,7 +155,7 @@ async fn send(
         Ok(Ok(reply)) => (reply.status, reply.retry_after()),
         _ => (0, None),
     };
-    if let Report::Opened(rest) = leave.report(status, retry_after) {
+    if let CircuitChange::Opened(rest) = permit.report(status, retry_after) {
         let retry_after_ms = u64::try_from(rest.as_millis()).unwrap_or(u64::MAX);
         gateway.say(ModelEvent::UpstreamResting { retry_after_ms });
     }
@@ -167,12 +172,12 @@ async fn send(
 
 /// Every tool result once more, whatever the runtime's own hooks did with it, and what stands beside them: runtimes tell of
 /// what runs in the background in messages of the user.
-fn judge_request(gateway: &Gateway, exchange: u64, asked: Asked) -> Result<Asked, Fault> {
-    let Asked { wire, request, body, headers, query } = asked;
+fn judge_request(gateway: &Gateway, exchange: u64, asked: GatewayRequest) -> Result<GatewayRequest, Fault> {
+    let GatewayRequest { wire, request, body, headers, query } = asked;
     let calls: HashMap<&str, &ToolCall> = request.tool_calls().map(|call| (call.id.as_str(), call)).collect();
-    let mut outputs = Outputs::new(gateway.portioning);
+    let mut outputs = CommandOutputs::new(gateway.chunk_format);
     let (mut replaced, mut portions) = (HashMap::new(), HashSet::new());
-    let mut heed = |original: &str, judged: &Placed<'_>, verdict: Verdict| {
+    let mut heed = |original: &str, judged: &PlacedText<'_>, verdict: Verdict| {
         let with = match verdict {
             Verdict::Pass if judged.text == original => return Ok(()),
             Verdict::Pass => judged.text.clone().into_owned(),
@@ -199,7 +204,7 @@ fn judge_request(gateway: &Gateway, exchange: u64, asked: Asked) -> Result<Asked
         let parts = if result.parts.is_empty() { &nothing[..] } else { &result.parts[..] };
         for text in parts {
             let placed = outputs.place(call, text);
-            let subject = Subject::ToolResult {
+            let subject = Inspected::ToolResult {
                 call_id: &result.id,
                 tool: call.map(|call| call.name.as_str()),
                 text: &placed.text,
@@ -207,7 +212,7 @@ fn judge_request(gateway: &Gateway, exchange: u64, asked: Asked) -> Result<Asked
                 is_error: result.is_error,
                 fresh,
             };
-            heed(text, &placed, (gateway.judge)(&subject))?;
+            heed(text, &placed, (gateway.inspect)(&subject))?;
         }
     }
     for text in request.user_texts() {
@@ -216,32 +221,19 @@ fn judge_request(gateway: &Gateway, exchange: u64, asked: Asked) -> Result<Asked
             parts: vec![text.to_owned()],
             is_error: false,
         });
-        heed(text, &Placed::alone(text), (gateway.judge)(&Subject::UserText { text, fresh }))?;
+        heed(text, &PlacedText::alone(text), (gateway.inspect)(&Inspected::UserText { text, fresh }))?;
     }
     if replaced.is_empty() {
-        return Ok(Asked { wire, request, body, headers, query });
+        return Ok(GatewayRequest { wire, request, body, headers, query });
     }
     let body = Bytes::from(rewrite::replace_strings(&body, &replaced));
     let request = codec::read_request(wire, &body)
         .map_err(|error| Fault::new(FaultKind::InvalidRequest, error.to_string()))?;
-    Ok(Asked { wire, request, body, headers, query })
+    Ok(GatewayRequest { wire, request, body, headers, query })
 }
 
-fn refuse(gateway: &Gateway, exchange: u64, wire: Wire, fault: &Fault) -> Answered {
+fn refuse(gateway: &Gateway, exchange: u64, wire: Wire, fault: &Fault) -> GatewayResponse {
     let status = codec::fault_status(wire, fault);
     gateway.say(ModelEvent::ModelRefused { exchange, status, reason: fault.message.clone() });
-    fault_answer(wire, fault)
-}
-
-pub(super) fn fault_answer(wire: Wire, fault: &Fault) -> Answered {
-    let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
-    let body = AnswerBody::whole(codec::write_fault(wire, fault).to_string());
-    response(codec::fault_status(wire, fault), headers, body)
-}
-
-pub(super) fn response(status: u16, headers: HeaderMap, body: AnswerBody) -> Answered {
-    let mut response = Response::new(body);
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
-    *response.headers_mut() = headers;
-    response
+    fault_response(wire, fault)
 }

@@ -1,9 +1,9 @@
 //! The budget: what was spent, what is reserved for requests under way, and whether one more fits. A request reserves
 //! the most that it can cost before it passes, so that spending never exceeds the budget, however many run at once.
 
-use super::price::{Money, Price, PriceList};
-use crate::event::{ModelEvent, OnEvent};
-use crate::wire::{Block, Request, Usage};
+use crate::event::{ModelEvent, OnModelEvent};
+use crate::price::{Money, Price, PriceList};
+use crate::wire::{ContentBlock, ModelRequest, TokenUsage};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 /// `None` is no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Budget {
+pub struct BudgetLimits {
     pub usd: Option<Money>,
     pub tokens: Option<u64>,
     pub turns: Option<u64>,
@@ -19,9 +19,9 @@ pub struct Budget {
 
 /// What one model used, for the record.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ModelUsage {
+pub struct ModelTotals {
     pub requests: u64,
-    pub usage: Usage,
+    pub usage: TokenUsage,
     /// `None`: the model has no price.
     pub cost: Option<Money>,
 }
@@ -34,7 +34,7 @@ struct Amount {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum BudgetRefusal {
     /// `left` is what the request would need, beside what there is.
     Spent {
         needs: String,
@@ -46,7 +46,7 @@ pub enum Refusal {
     },
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for BudgetRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Spent { needs, spent } => write!(
@@ -64,18 +64,18 @@ impl fmt::Display for Refusal {
 }
 
 pub struct Ledger {
-    budget: Budget,
+    budget: BudgetLimits,
     prices: PriceList,
-    state: Mutex<State>,
+    state: Mutex<LedgerState>,
     settled: Notify,
-    on_event: OnEvent,
+    on_event: OnModelEvent,
 }
 
 #[derive(Default)]
-struct State {
+struct LedgerState {
     spent: Amount,
     reserved: Amount,
-    models: BTreeMap<String, ModelUsage>,
+    models: BTreeMap<String, ModelTotals>,
     warned: bool,
     /// Said when the first request was refused.
     refused: Option<String>,
@@ -87,11 +87,11 @@ const TOKENS_OF_OTHER_BLOCK: u64 = 5000;
 const UNKNOWN_MAX_OUTPUT: u64 = 128_000;
 
 impl Ledger {
-    pub fn new(budget: Budget, prices: PriceList, on_event: OnEvent) -> Self {
+    pub fn new(budget: BudgetLimits, prices: PriceList, on_event: OnModelEvent) -> Self {
         Self { budget, prices, state: Mutex::default(), settled: Notify::new(), on_event }
     }
 
-    pub fn models(&self) -> BTreeMap<String, ModelUsage> {
+    pub fn models(&self) -> BTreeMap<String, ModelTotals> {
         self.lock().models.clone()
     }
 
@@ -100,12 +100,12 @@ impl Ledger {
         self.lock().refused.clone()
     }
 
-    /// Waits while other requests under way may still leave enough; refuses as soon as they cannot.
+    /// Waits while other requests under way may still permit enough; refuses as soon as they cannot.
     pub async fn reserve(
         self: &Arc<Self>,
-        request: &Request,
+        request: &ModelRequest,
         body_bytes: usize,
-    ) -> Result<Reservation, Refusal> {
+    ) -> Result<Reservation, BudgetRefusal> {
         let ask = self.upper_bound(request, body_bytes)?;
         loop {
             let settled = self.settled.notified();
@@ -133,11 +133,11 @@ impl Ledger {
     }
 
     /// `None`: others may still give back enough.
-    fn try_reserve(&self, ask: Amount) -> Option<Result<(), Refusal>> {
+    fn try_reserve(&self, ask: Amount) -> Option<Result<(), BudgetRefusal>> {
         let mut state = self.lock();
         if !self.fits(state.spent.plus(ask)) {
             let refusal =
-                Refusal::Spent { needs: self.describe(ask), spent: self.describe_spent(state.spent) };
+                BudgetRefusal::Spent { needs: self.describe(ask), spent: self.describe_spent(state.spent) };
             return Some(Err(refusal));
         }
         let with_all = state.spent.plus(state.reserved).plus(ask);
@@ -149,14 +149,14 @@ impl Ledger {
     }
 
     /// Every byte of a body is at most one token, and every token at most at the dearest rate.
-    fn upper_bound(&self, request: &Request, body_bytes: usize) -> Result<Amount, Refusal> {
+    fn upper_bound(&self, request: &ModelRequest, body_bytes: usize) -> Result<Amount, BudgetRefusal> {
         let price = self.prices.price(&request.model);
         if price.is_none() && self.budget.usd.is_some() {
             let (model, list) = (request.model.clone(), self.prices.version.clone());
-            return Err(Refusal::Unpriced { model, list });
+            return Err(BudgetRefusal::Unpriced { model, list });
         }
         let blocks = request.messages.iter().flat_map(|message| &message.blocks);
-        let others = blocks.filter(|block| matches!(block, Block::Other(_))).count() as u64;
+        let others = blocks.filter(|block| matches!(block, ContentBlock::Other(_))).count() as u64;
         let input = (body_bytes as u64).saturating_add(others.saturating_mul(TOKENS_OF_OTHER_BLOCK));
         let longest = price.map_or(UNKNOWN_MAX_OUTPUT, |price| price.max_output_tokens);
         let output = request.max_tokens.unwrap_or(longest);
@@ -168,13 +168,13 @@ impl Ledger {
     }
 
     fn fits(&self, amount: Amount) -> bool {
-        let Budget { usd, tokens, turns } = self.budget;
+        let BudgetLimits { usd, tokens, turns } = self.budget;
         usd.is_none_or(|most| amount.money <= most)
             && tokens.is_none_or(|most| amount.tokens <= most)
             && turns.is_none_or(|most| amount.turns <= most)
     }
 
-    fn settle(&self, ask: Amount, requested: &str, answered: Option<(&str, Usage)>) -> Option<Money> {
+    fn settle(&self, ask: Amount, requested: &str, answered: Option<(&str, TokenUsage)>) -> Option<Money> {
         let (model, usage) = match answered {
             Some(("", usage)) => (requested, Some(usage)),
             Some((model, usage)) => (model, Some(usage)),
@@ -207,7 +207,7 @@ impl Ledger {
         let near = |value: u64, most: Option<u64>| {
             most.is_some_and(|most| u128::from(value) * 5 >= u128::from(most) * 4)
         };
-        let Budget { usd, tokens, turns } = self.budget;
+        let BudgetLimits { usd, tokens, turns } = self.budget;
         near(spent.money.0, usd.map(|most| most.0)) || near(spent.tokens, tokens) || near(spent.turns, turns)
     }
 
@@ -225,7 +225,7 @@ impl Ledger {
     }
 
     fn describe(&self, amount: Amount) -> String {
-        let Budget { usd, tokens, turns } = self.budget;
+        let BudgetLimits { usd, tokens, turns } = self.budget;
         let parts = [
             usd.map(|_| amount.money.to_string()),
             tokens.map(|_| format!("{} tokens", amount.tokens)),
@@ -235,7 +235,7 @@ impl Ledger {
     }
 
     fn describe_spent(&self, spent: Amount) -> String {
-        let Budget { usd, tokens, turns } = self.budget;
+        let BudgetLimits { usd, tokens, turns } = self.budget;
         let parts = [
             usd.map(|most| format!("{} of {most} are spent", spent.money)),
             tokens.map(|most| format!("{} of {most} tokens are spent", spent.tokens)),
@@ -244,7 +244,7 @@ impl Ledger {
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LedgerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -284,7 +284,7 @@ impl Reservation {
     }
 
     /// The upstream did the work. Gives what it cost, where the model has a price.
-    pub fn charge(mut self, model: &str, usage: Usage) -> Option<Money> {
+    pub fn charge(mut self, model: &str, usage: TokenUsage) -> Option<Money> {
         self.open = false;
         self.ledger.settle(self.ask, &self.model, Some((model, usage)))
     }

@@ -1,36 +1,35 @@
 //! The model gateway: the one way from the sandbox to the model. Every request and every answer passes here, whichever
 //! runtime sent it; here they are bounded, judged, counted and paid for. It holds the key and never gives it inwards.
 
-mod body;
+mod backoff;
+mod command_output;
 mod exchange;
-mod gate;
-pub mod judge;
-pub mod ledger;
-pub mod liveness;
-mod pace;
-pub mod portions;
-pub mod price;
-pub mod recording;
+mod inspect;
+mod ledger;
 mod relay;
+mod response;
+mod seen_results;
 mod serve;
+mod start_signal;
+mod stream_filter;
 #[cfg(test)]
 mod tests;
-pub mod upstream;
-mod whole;
+mod whole_answer;
 
-pub use judge::{HoldBack, Judge, Subject, Verdict};
-pub use ledger::{Budget, ModelUsage};
-pub use liveness::{ResultDigest, StartSignal};
-pub use pace::PaceLimits;
-pub use portions::{Continued, Portion, Portioning};
-pub use price::{Money, PriceList};
-pub use serve::{Serving, service, start};
-pub use upstream::Upstream;
+pub use backoff::BackoffLimits;
+pub use command_output::{ChunkFormat, CommandOutputs, EarlierOutput, OutputChunk, PlacedText};
+pub use inspect::{HoldBack, Inspect, Inspected, Verdict};
+pub use ledger::{BudgetLimits, ModelTotals};
+pub use seen_results::ResultDigest;
+pub use serve::{GatewayServer, service, start};
+pub use start_signal::StartSignal;
 
-use crate::event::{ModelEvent, OnEvent};
+use crate::event::{ModelEvent, OnModelEvent};
+use crate::price::PriceList;
+use crate::upstream::Upstream;
+use backoff::Backoff;
 use ledger::Ledger;
-use liveness::SeenResults;
-use pace::Pace;
+use seen_results::SeenResults;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,12 +37,12 @@ use std::time::Duration;
 
 pub struct GatewayConfig {
     pub upstream: Upstream,
-    pub budget: Budget,
+    pub budget: BudgetLimits,
     pub prices: PriceList,
-    pub judge: Judge,
+    pub inspect: Inspect,
     pub hold_back: HoldBack,
-    pub portioning: Portioning,
-    pub on_event: OnEvent,
+    pub chunk_format: ChunkFormat,
+    pub on_event: OnModelEvent,
     pub limits: GatewayLimits,
     /// `None`: a runtime without a start hook.
     pub start: Option<StartSignal>,
@@ -52,15 +51,15 @@ pub struct GatewayConfig {
 }
 
 impl GatewayConfig {
-    /// Without budget, judge and start signal; set what is wanted and take the rest by `..GatewayConfig::new(…)`.
-    pub fn new(upstream: Upstream, on_event: OnEvent) -> Self {
+    /// Without budget, inspect and start signal; set what is wanted and take the rest by `..GatewayConfig::new(…)`.
+    pub fn new(upstream: Upstream, on_event: OnModelEvent) -> Self {
         Self {
             upstream,
-            budget: Budget::default(),
+            budget: BudgetLimits::default(),
             prices: PriceList::built_in(),
-            judge: judge::pass_all(),
+            inspect: inspect::pass_all(),
             hold_back: Arc::new(|| 0),
-            portioning: Portioning::NONE,
+            chunk_format: ChunkFormat::NONE,
             on_event,
             limits: GatewayLimits::default(),
             start: None,
@@ -81,7 +80,7 @@ pub struct GatewayLimits {
     pub answer_idle: Duration,
     /// Of a streamed answer, over all.
     pub stream_bytes: usize,
-    pub pace: PaceLimits,
+    pub backoff: BackoffLimits,
 }
 
 impl Default for GatewayLimits {
@@ -93,7 +92,7 @@ impl Default for GatewayLimits {
             request_time: Duration::from_secs(60),
             answer_idle: Duration::from_secs(600),
             stream_bytes: 256 << 20,
-            pace: PaceLimits::default(),
+            backoff: BackoffLimits::default(),
         }
     }
 }
@@ -101,12 +100,12 @@ impl Default for GatewayLimits {
 pub struct Gateway {
     upstream: Upstream,
     ledger: Arc<Ledger>,
-    judge: Judge,
+    inspect: Inspect,
     hold_back: HoldBack,
-    portioning: Portioning,
-    on_event: OnEvent,
+    chunk_format: ChunkFormat,
+    on_event: OnModelEvent,
     limits: GatewayLimits,
-    pace: Pace,
+    backoff: Backoff,
     start: Option<StartSignal>,
     results: SeenResults,
     exchanges: AtomicU64,
@@ -120,9 +119,9 @@ impl Gateway {
             upstream,
             budget,
             prices,
-            judge,
+            inspect,
             hold_back,
-            portioning,
+            chunk_format,
             on_event,
             limits,
             start,
@@ -131,12 +130,12 @@ impl Gateway {
         Self {
             upstream,
             ledger: Arc::new(Ledger::new(budget, prices, Arc::clone(&on_event))),
-            judge,
+            inspect,
             hold_back,
-            portioning,
+            chunk_format,
             on_event,
             limits,
-            pace: Pace::new(limits.pace),
+            backoff: Backoff::new(limits.backoff),
             start,
             results: SeenResults::new(known_results),
             exchanges: AtomicU64::new(0),
@@ -145,7 +144,7 @@ impl Gateway {
     }
 
     /// What every model used until now.
-    pub fn usage(&self) -> BTreeMap<String, ModelUsage> {
+    pub fn usage(&self) -> BTreeMap<String, ModelTotals> {
         self.ledger.models()
     }
 

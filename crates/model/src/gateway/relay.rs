@@ -2,17 +2,16 @@
 //! whichever way it ends.
 
 use super::Gateway;
-use super::body::{AnswerBody, BrokenOff, Feed};
-use super::exchange::{Answered, fault_answer, response};
-use super::gate::{Gate, Halt};
 use super::ledger::Reservation;
-use super::upstream::{Reply, ReplyBody};
-use super::whole::judge_answer;
-use crate::event::{Ending, ModelEvent};
+use super::response::{AnswerBody, BrokenOff, Feed, GatewayResponse, fault_response, respond};
+use super::stream_filter::{Halt, StreamFilter};
+use super::whole_answer::inspect_answer;
+use crate::event::{AnswerEnding, ModelEvent};
+use crate::upstream::{ResponseBody, UpstreamResponse};
 use crate::wire::codec::{self, FrameReader, FrameWriter};
 use crate::wire::fault::{Fault, FaultKind};
-use crate::wire::sse::Decoder;
-use crate::wire::{Delta, Usage, Wire};
+use crate::wire::sse::SseDecoder;
+use crate::wire::{Delta, TokenUsage, Wire};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,7 +19,7 @@ use std::time::Instant;
 /// So much of a streamed text waits in any case, for what is recognised by its shape.
 const MIN_HOLD_BACK: usize = 512;
 
-pub(super) struct Underway {
+pub(super) struct PendingAnswer {
     pub(super) gateway: Arc<Gateway>,
     pub(super) exchange: u64,
     pub(super) wire: Wire,
@@ -31,59 +30,59 @@ pub(super) struct Underway {
 
 /// What is known about an answer so far.
 #[derive(Default)]
-struct Tally {
+struct AnswerCounts {
     model: String,
-    usage: Usage,
+    usage: TokenUsage,
     ended: bool,
     fault: bool,
 }
 
-pub(super) async fn relay(underway: Underway, reply: Reply) -> Answered {
+pub(super) async fn relay(pending: PendingAnswer, reply: UpstreamResponse) -> GatewayResponse {
     let started = Instant::now();
     if reply.is_stream() {
-        let Reply { status, headers, body } = reply;
+        let UpstreamResponse { status, headers, body } = reply;
         let (feed, fed) = AnswerBody::fed();
-        tokio::spawn(stream(underway, status, body, feed, started));
-        return response(status, headers, fed);
+        tokio::spawn(stream(pending, status, body, feed, started));
+        return respond(status, headers, fed);
     }
-    relay_whole(underway, reply, started).await
+    relay_whole(pending, reply, started).await
 }
 
-async fn relay_whole(underway: Underway, reply: Reply, started: Instant) -> Answered {
-    let Reply { status, headers, body } = reply;
-    let wire = underway.wire;
-    let broken = |message: String| fault_answer(wire, &Fault::new(FaultKind::Upstream, message));
-    let bytes = match collect(&underway.gateway, body).await {
+async fn relay_whole(pending: PendingAnswer, reply: UpstreamResponse, started: Instant) -> GatewayResponse {
+    let UpstreamResponse { status, headers, body } = reply;
+    let wire = pending.wire;
+    let broken = |message: String| fault_response(wire, &Fault::new(FaultKind::Upstream, message));
+    let bytes = match collect(&pending.gateway, body).await {
         Ok(bytes) => bytes,
         Err(message) => {
-            settle(underway, status, Ending::Cut, &Tally::default(), started);
+            settle(pending, status, AnswerEnding::Cut, &AnswerCounts::default(), started);
             return broken(message);
         }
     };
     if status != 200 {
-        settle(underway, status, Ending::Fault, &Tally::default(), started);
-        return response(status, headers, AnswerBody::whole(bytes));
+        settle(pending, status, AnswerEnding::Fault, &AnswerCounts::default(), started);
+        return respond(status, headers, AnswerBody::whole(bytes));
     }
     match codec::read_answer(wire, &bytes) {
         Ok(answer) => {
-            let judged = judge_answer(&underway.gateway.judge, wire, bytes, &answer);
-            let tally = Tally { model: answer.model, usage: answer.usage, ..Tally::default() };
-            let (gateway, exchange) = (Arc::clone(&underway.gateway), underway.exchange);
-            let ending = if judged.is_ok() { Ending::Complete } else { Ending::Stopped };
-            settle(underway, status, ending, &tally, started);
+            let judged = inspect_answer(&pending.gateway.inspect, wire, bytes, &answer);
+            let counts = AnswerCounts { model: answer.model, usage: answer.usage, ..AnswerCounts::default() };
+            let (gateway, exchange) = (Arc::clone(&pending.gateway), pending.exchange);
+            let ending = if judged.is_ok() { AnswerEnding::Complete } else { AnswerEnding::Stopped };
+            settle(pending, status, ending, &counts, started);
             match judged {
-                Ok(bytes) => response(status, headers, AnswerBody::whole(bytes)),
-                Err(halt) => fault_answer(wire, &fault_of(&gateway, exchange, halt)),
+                Ok(bytes) => respond(status, headers, AnswerBody::whole(bytes)),
+                Err(halt) => fault_response(wire, &fault_of(&gateway, exchange, halt)),
             }
         }
         Err(error) => {
-            settle(underway, status, Ending::Cut, &Tally::default(), started);
+            settle(pending, status, AnswerEnding::Cut, &AnswerCounts::default(), started);
             broken(error.to_string())
         }
     }
 }
 
-async fn collect(gateway: &Gateway, mut body: ReplyBody) -> Result<Bytes, String> {
+async fn collect(gateway: &Gateway, mut body: ResponseBody) -> Result<Bytes, String> {
     let mut all = Vec::new();
     loop {
         match tokio::time::timeout(gateway.limits.answer_idle, body.next()).await {
@@ -109,72 +108,72 @@ fn fault_of(gateway: &Gateway, exchange: u64, halt: Halt) -> Fault {
     }
 }
 
-async fn stream(underway: Underway, status: u16, mut body: ReplyBody, feed: Feed, started: Instant) {
-    let mut tally = Tally::default();
-    let ending = match pass_portions(&underway, &mut body, &feed, &mut tally).await {
+async fn stream(pending: PendingAnswer, status: u16, mut body: ResponseBody, feed: Feed, started: Instant) {
+    let mut counts = AnswerCounts::default();
+    let ending = match pass_portions(&pending, &mut body, &feed, &mut counts).await {
         Ok(ending) => ending,
         Err(halt) => {
-            let fault = fault_of(&underway.gateway, underway.exchange, halt);
-            let frames = FrameWriter::new(underway.wire).write(&Delta::Error(fault));
+            let fault = fault_of(&pending.gateway, pending.exchange, halt);
+            let frames = FrameWriter::new(pending.wire).write(&Delta::Error(fault));
             for frame in frames {
                 // A client that is gone needs no reason.
                 let _gone = feed.send(Ok(frame.encode().into())).await;
             }
-            Ending::Stopped
+            AnswerEnding::Stopped
         }
     };
-    if ending == Ending::Cut {
+    if ending == AnswerEnding::Cut {
         // The client is gone too, or hears from the broken connection that the answer is not whole.
         let _gone = feed.send(Err(BrokenOff)).await;
     }
-    settle(underway, status, ending, &tally, started);
+    settle(pending, status, ending, &counts, started);
 }
 
 async fn pass_portions(
-    underway: &Underway,
-    body: &mut ReplyBody,
+    pending: &PendingAnswer,
+    body: &mut ResponseBody,
     feed: &Feed,
-    tally: &mut Tally,
-) -> Result<Ending, Halt> {
-    let limits = underway.gateway.limits;
-    let mut decoder = Decoder::default();
-    let mut reader = FrameReader::new(underway.wire);
-    let hold_back = (underway.gateway.hold_back)();
+    counts: &mut AnswerCounts,
+) -> Result<AnswerEnding, Halt> {
+    let limits = pending.gateway.limits;
+    let mut decoder = SseDecoder::default();
+    let mut reader = FrameReader::new(pending.wire);
+    let hold_back = (pending.gateway.hold_back)();
     let mut gate =
-        Gate::new(Arc::clone(&underway.gateway.judge), underway.wire, hold_back.max(MIN_HOLD_BACK));
+        StreamFilter::new(Arc::clone(&pending.gateway.inspect), pending.wire, hold_back.max(MIN_HOLD_BACK));
     let mut total = 0;
     loop {
         let portion = tokio::select! {
-            () = feed.closed() => return Ok(Ending::ClientGone),
+            () = feed.closed() => return Ok(AnswerEnding::ClientGone),
             portion = tokio::time::timeout(limits.answer_idle, body.next()) => portion,
         };
-        let Ok(portion) = portion else { return Ok(Ending::Cut) };
+        let Ok(portion) = portion else { return Ok(AnswerEnding::Cut) };
         let bytes = match portion {
-            None if tally.fault => return Ok(Ending::Fault),
-            None if tally.ended => return Ok(Ending::Complete),
-            None | Some(Err(_)) => return Ok(Ending::Cut),
+            None if counts.fault => return Ok(AnswerEnding::Fault),
+            None if counts.ended => return Ok(AnswerEnding::Complete),
+            None | Some(Err(_)) => return Ok(AnswerEnding::Cut),
             Some(Ok(bytes)) => bytes,
         };
         total += bytes.len();
         if total > limits.stream_bytes || decoder.push(&bytes).is_err() {
-            return Ok(Ending::Cut);
+            return Ok(AnswerEnding::Cut);
         }
         while let Some(frame) = decoder.next_frame() {
-            let Ok(deltas) = reader.read(&frame) else { return Ok(Ending::Cut) };
-            deltas.iter().for_each(|delta| tally.count(delta));
-            if underway.hides_usage && codec::is_usage_only(underway.wire, &frame) {
+            let Ok(deltas) = reader.read(&frame) else { return Ok(AnswerEnding::Cut) };
+            deltas.iter().for_each(|delta| counts.count(delta));
+            if pending.hides_usage && codec::is_usage_only(pending.wire, &frame) {
                 continue;
             }
             for passed in gate.push(frame, &deltas)? {
                 if feed.send(Ok(Bytes::from(passed.encode()))).await.is_err() {
-                    return Ok(Ending::ClientGone);
+                    return Ok(AnswerEnding::ClientGone);
                 }
             }
         }
     }
 }
 
-impl Tally {
+impl AnswerCounts {
     fn count(&mut self, delta: &Delta) {
         match delta {
             Delta::Start { model, usage, .. } => {
@@ -189,21 +188,27 @@ impl Tally {
     }
 }
 
-fn settle(underway: Underway, status: u16, ending: Ending, tally: &Tally, started: Instant) {
-    let Underway { gateway, exchange, reservation, .. } = underway;
-    let billed = tally.usage != Usage::default();
+fn settle(
+    pending: PendingAnswer,
+    status: u16,
+    ending: AnswerEnding,
+    counts: &AnswerCounts,
+    started: Instant,
+) {
+    let PendingAnswer { gateway, exchange, reservation, .. } = pending;
+    let billed = counts.usage != TokenUsage::default();
     let cost = if billed {
-        reservation.charge(&tally.model, tally.usage)
+        reservation.charge(&counts.model, counts.usage)
     } else {
         reservation.release();
         None
     };
     gateway.say(ModelEvent::ModelAnswer {
         exchange,
-        model: tally.model.clone(),
+        model: counts.model.clone(),
         status,
         ending,
-        usage: tally.usage,
+        usage: counts.usage,
         cost,
         duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
     });

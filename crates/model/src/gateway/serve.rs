@@ -18,21 +18,21 @@ const HEAD_TIME: Duration = Duration::from_secs(15);
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// A gateway that is being served. Dropping it stops everything at once.
-pub struct Serving {
+pub struct GatewayServer {
     shutdown: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
 /// Must be called within a tokio runtime.
-pub fn start(listener: std::net::TcpListener, gateway: Arc<Gateway>) -> io::Result<Serving> {
+pub fn start(listener: std::net::TcpListener, gateway: Arc<Gateway>) -> io::Result<GatewayServer> {
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
     let (shutdown, stopping) = watch::channel(false);
     let task = tokio::spawn(accept(listener, gateway, stopping));
-    Ok(Serving { shutdown, task })
+    Ok(GatewayServer { shutdown, task })
 }
 
-impl Serving {
+impl GatewayServer {
     /// Takes no new request, lets those under way end within `grace`, then ends them.
     pub async fn stop(mut self, grace: Duration) {
         self.shutdown.send_replace(true);
@@ -41,7 +41,7 @@ impl Serving {
     }
 }
 
-impl Drop for Serving {
+impl Drop for GatewayServer {
     fn drop(&mut self) {
         self.task.abort();
     }

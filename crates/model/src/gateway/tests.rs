@@ -1,66 +1,70 @@
 //! The gateway over real sockets: our own client on one side, the scripted model on the other.
 
 use super::*;
-use crate::client::{Client, ClientError};
-use crate::event::Ending;
+use crate::client::{ClientError, ModelClient};
+use crate::event::AnswerEnding;
+use crate::price::Money;
 use crate::scripted::{Scenario, ScriptedModel};
 use crate::wire::fault::FaultKind;
-use crate::wire::{Answer, Block, Message, Request, Role, Tool, ToolCall, ToolResult, Usage, Wire};
+use crate::wire::{
+    ContentBlock, Message, MessageRole, ModelAnswer, ModelRequest, TokenUsage, Tool, ToolCall, ToolResult,
+    Wire,
+};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 
-struct Scene {
+struct TestGateway {
     address: SocketAddr,
     events: Arc<Mutex<Vec<ModelEvent>>>,
     bodies: Arc<Mutex<Vec<Value>>>,
     gateway: Arc<Gateway>,
-    serving: Option<Serving>,
+    serving: Option<GatewayServer>,
     runtime: Runtime,
 }
 
-struct Setting {
-    budget: Budget,
+struct TestSetup {
+    budget: BudgetLimits,
     prices: PriceList,
-    judge: Judge,
+    inspect: Inspect,
     limits: GatewayLimits,
     start: Option<StartSignal>,
 }
 
-impl Default for Setting {
+impl Default for TestSetup {
     fn default() -> Self {
-        let pace = PaceLimits { first_wait: Duration::from_millis(5), ..PaceLimits::default() };
+        let backoff = BackoffLimits { first_wait: Duration::from_millis(5), ..BackoffLimits::default() };
         let limits =
-            GatewayLimits { answer_idle: Duration::from_millis(400), pace, ..GatewayLimits::default() };
+            GatewayLimits { answer_idle: Duration::from_millis(400), backoff, ..GatewayLimits::default() };
         Self {
-            budget: Budget::default(),
+            budget: BudgetLimits::default(),
             prices: PriceList::built_in(),
-            judge: judge::pass_all(),
+            inspect: inspect::pass_all(),
             limits,
             start: None,
         }
     }
 }
 
-fn scene(scenario: &Value, setting: Setting) -> Scene {
+fn gateway(scenario: &Value, setup: TestSetup) -> TestGateway {
     let (events, bodies) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
     let (seen, got) = (Arc::clone(&events), Arc::clone(&bodies));
     let scenario = Scenario::parse("s.json", scenario.to_string().as_bytes()).unwrap();
     let model = ScriptedModel::new(scenario).with_log(move |received| {
         got.lock().unwrap().push(serde_json::from_slice(received.body).unwrap());
     });
-    let Setting { budget, prices, judge, limits, start } = setting;
+    let TestSetup { budget, prices, inspect, limits, start } = setup;
     let known_results = HashSet::new();
-    let on_event: OnEvent = Arc::new(move |event| seen.lock().unwrap().push(event));
+    let on_event: OnModelEvent = Arc::new(move |event| seen.lock().unwrap().push(event));
     let upstream = Upstream::scripted(model);
     let gateway = Arc::new(Gateway::new(GatewayConfig {
         upstream,
         budget,
         prices,
-        judge,
+        inspect,
         hold_back: Arc::new(|| 0),
-        portioning: Portioning::NONE,
+        chunk_format: ChunkFormat::NONE,
         on_event,
         limits,
         start,
@@ -73,12 +77,12 @@ fn scene(scenario: &Value, setting: Setting) -> Scene {
         let _inside = runtime.enter();
         super::start(listener, Arc::clone(&gateway)).unwrap()
     };
-    Scene { address, events, bodies, gateway, serving: Some(serving), runtime }
+    TestGateway { address, events, bodies, gateway, serving: Some(serving), runtime }
 }
 
-impl Scene {
-    fn ask(&self, request: &Request) -> Result<Answer, ClientError> {
-        Client::new(self.address, Wire::Messages).ask(request, &mut |_| {})
+impl TestGateway {
+    fn ask(&self, request: &ModelRequest) -> Result<ModelAnswer, ClientError> {
+        ModelClient::new(self.address, Wire::Messages).ask(request, &mut |_| {})
     }
 
     fn events(&self) -> Vec<ModelEvent> {
@@ -86,9 +90,9 @@ impl Scene {
     }
 
     /// The answer reaches the client before the gateway has settled it.
-    fn endings(&self, count: usize) -> Vec<Ending> {
+    fn endings(&self, count: usize) -> Vec<AnswerEnding> {
         for _ in 0..200 {
-            let endings: Vec<Ending> = self.events().iter().filter_map(ending).collect();
+            let endings: Vec<AnswerEnding> = self.events().iter().filter_map(ending).collect();
             if endings.len() >= count {
                 return endings;
             }
@@ -108,33 +112,37 @@ impl Scene {
     }
 }
 
-fn ending(event: &ModelEvent) -> Option<Ending> {
+fn ending(event: &ModelEvent) -> Option<AnswerEnding> {
     match event {
         ModelEvent::ModelAnswer { ending, .. } => Some(*ending),
         _ => None,
     }
 }
 
-fn request(text: &str, stream: bool) -> Request {
+fn request(text: &str, stream: bool) -> ModelRequest {
     let schema = json!({"properties": {"command": {"type": "string"}}});
     let tool = Tool { name: "Bash".into(), description: String::new(), schema };
     let messages = vec![Message::user(text)];
     let max_tokens = Some(1000);
-    Request {
+    ModelRequest {
         model: "claude-sonnet-4-5".into(),
         messages,
         tools: vec![tool],
         max_tokens,
         stream,
-        ..Request::default()
+        ..ModelRequest::default()
     }
 }
 
-fn with_result(mut request: Request, text: &str) -> Request {
+fn with_result(mut request: ModelRequest, text: &str) -> ModelRequest {
     let call = ToolCall { id: "c1".into(), name: "Bash".into(), input: json!({"command": "ls"}) };
     let result = ToolResult { id: "c1".into(), parts: vec![text.to_owned()], is_error: false };
-    request.messages.push(Message { role: Role::Assistant, blocks: vec![Block::ToolCall(call)] });
-    request.messages.push(Message { role: Role::User, blocks: vec![Block::ToolResult(result)] });
+    request
+        .messages
+        .push(Message { role: MessageRole::Assistant, blocks: vec![ContentBlock::ToolCall(call)] });
+    request
+        .messages
+        .push(Message { role: MessageRole::User, blocks: vec![ContentBlock::ToolResult(result)] });
     request
 }
 
@@ -148,57 +156,62 @@ fn plain() -> Value {
 
 #[test]
 fn both_deliveries_pass_and_are_counted() {
-    let scene = scene(&plain(), Setting::default());
+    let gateway = gateway(&plain(), TestSetup::default());
     for stream in [true, false] {
-        let answer = scene.ask(&request("go", stream)).unwrap();
-        assert_eq!(answer.blocks[0], Block::Text("I look.".into()));
-        assert!(matches!(&answer.blocks[1], Block::ToolCall(call) if call.input == json!({"command": "ls"})));
-        scene.ask(&with_result(request("go", stream), "file")).unwrap();
+        let answer = gateway.ask(&request("go", stream)).unwrap();
+        assert_eq!(answer.blocks[0], ContentBlock::Text("I look.".into()));
+        assert!(
+            matches!(&answer.blocks[1], ContentBlock::ToolCall(call) if call.input == json!({"command": "ls"}))
+        );
+        gateway.ask(&with_result(request("go", stream), "file")).unwrap();
     }
-    assert_eq!(scene.endings(4), [Ending::Complete; 4]);
-    let usage = &scene.gateway.usage()["claude-sonnet-4-5"];
+    assert_eq!(gateway.endings(4), [AnswerEnding::Complete; 4]);
+    let usage = &gateway.gateway.usage()["claude-sonnet-4-5"];
     assert_eq!(usage.requests, 4);
-    assert_eq!(usage.usage, Usage { input: 600, output: 60, cache_read: 10, ..Usage::default() });
+    assert_eq!(usage.usage, TokenUsage { input: 600, output: 60, cache_read: 10, ..TokenUsage::default() });
     // 600 at $3, 60 at $15 and 10 at $0.30 the million.
     assert_eq!(usage.cost, Some(Money(600 * 3000 + 60 * 15_000 + 10 * 300)));
 }
 
 #[test]
 fn every_format_passes_and_is_counted_alike() {
-    let scene = scene(&plain(), Setting::default());
+    let gateway = gateway(&plain(), TestSetup::default());
     for wire in Wire::ALL {
         for stream in [true, false] {
-            let client = Client::new(scene.address, wire);
+            let client = ModelClient::new(gateway.address, wire);
             let answer = client.ask(&request("go", stream), &mut |_| {}).unwrap();
-            assert_eq!(answer.blocks[0], Block::Text("I look.".into()), "{wire:?}");
-            assert_eq!(answer.usage, Usage { input: 100, output: 10, cache_read: 5, ..Usage::default() });
+            assert_eq!(answer.blocks[0], ContentBlock::Text("I look.".into()), "{wire:?}");
+            assert_eq!(
+                answer.usage,
+                TokenUsage { input: 100, output: 10, cache_read: 5, ..TokenUsage::default() }
+            );
         }
     }
-    assert_eq!(scene.endings(6), [Ending::Complete; 6]);
-    let usage = &scene.gateway.usage()["claude-sonnet-4-5"];
+    assert_eq!(gateway.endings(6), [AnswerEnding::Complete; 6]);
+    let usage = &gateway.gateway.usage()["claude-sonnet-4-5"];
     assert_eq!((usage.requests, usage.usage.input, usage.usage.cache_read), (6, 600, 30));
 }
 
 #[test]
 fn a_chat_stream_that_did_not_ask_for_usage_is_counted_and_not_shown_it() {
-    let scene = scene(&plain(), Setting::default());
+    let gateway = gateway(&plain(), TestSetup::default());
     let body = r#"{"model":"gpt-5","stream":true,"messages":[{"role":"user","content":"go"}],"tools":[{"type":"function","function":{"name":"Bash"}}]}"#;
-    let answer = scene.raw(&format!(
+    let answer = gateway.raw(&format!(
         "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     ));
     assert!(answer.contains("[DONE]") && !answer.contains("usage"), "{answer}");
-    scene.endings(1);
-    assert_eq!(scene.gateway.usage()["gpt-5"].usage.output, 10);
+    gateway.endings(1);
+    assert_eq!(gateway.gateway.usage()["gpt-5"].usage.output, 10);
 }
 
 #[test]
 fn bad_requests_are_refused_in_the_vendors_form_and_cost_nothing() {
     let limits = GatewayLimits { request_bytes: 100, ..GatewayLimits::default() };
-    let scene = scene(&plain(), Setting { limits, ..Setting::default() });
+    let gateway = gateway(&plain(), TestSetup { limits, ..TestSetup::default() });
     let post = |path: &str, headers: &str, body: &str| {
         let length = body.len();
-        scene.raw(&format!(
+        gateway.raw(&format!(
             "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n{body}"
         ))
     };
@@ -207,43 +220,47 @@ fn bad_requests_are_refused_in_the_vendors_form_and_cost_nothing() {
         (post("/v1/messages", "", "{}"), "400", "missing field `model`"),
         (post("/v1/messages", "content-encoding: gzip\r\n", "{}"), "400", "send it plain"),
         (post("/v1/messages", "", &"x".repeat(101)), "413", "larger than 100 bytes"),
-        (scene.raw("GET /v1/messages HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"), "400", "takes POST"),
+        (
+            gateway.raw("GET /v1/messages HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"),
+            "400",
+            "takes POST",
+        ),
     ] {
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
         let body = answer.split("\r\n\r\n").nth(1).unwrap_or_default();
         let error: Value = serde_json::from_str(body).unwrap();
         assert!(error["error"]["message"].as_str().unwrap().contains(reason), "{error}");
     }
-    assert!(scene.raw("\0\0\0garbage\r\n\r\n").starts_with("HTTP/1.1 400"));
-    assert!(scene.bodies.lock().unwrap().is_empty());
-    assert!(scene.gateway.usage().is_empty());
+    assert!(gateway.raw("\0\0\0garbage\r\n\r\n").starts_with("HTTP/1.1 400"));
+    assert!(gateway.bodies.lock().unwrap().is_empty());
+    assert!(gateway.gateway.usage().is_empty());
 }
 
 #[test]
 fn the_judge_rewrites_a_result_before_the_model_sees_it() {
-    let judge: Judge = Arc::new(|subject| match subject {
-        Subject::ToolResult { tool: Some("Bash"), text, .. } if text.contains("s3cret") => {
+    let inspect: Inspect = Arc::new(|subject| match subject {
+        Inspected::ToolResult { tool: Some("Bash"), text, .. } if text.contains("s3cret") => {
             Verdict::Replace(text.replace("s3cret", "[redacted]"))
         }
         _ => Verdict::Pass,
     });
-    let scene = scene(&plain(), Setting { judge, ..Setting::default() });
-    scene.ask(&with_result(request("go", true), "token=s3cret")).unwrap();
-    let bodies = scene.bodies.lock().unwrap();
+    let gateway = gateway(&plain(), TestSetup { inspect, ..TestSetup::default() });
+    gateway.ask(&with_result(request("go", true), "token=s3cret")).unwrap();
+    let bodies = gateway.bodies.lock().unwrap();
     assert!(bodies[0].to_string().contains("token=[redacted]") && !bodies[0].to_string().contains("s3cret"));
 }
 
 #[test]
 fn the_judge_rewrites_what_stands_beside_results() {
-    let judge: Judge = Arc::new(|subject| match subject {
-        Subject::UserText { text, .. } if text.contains("s3cret") => {
+    let inspect: Inspect = Arc::new(|subject| match subject {
+        Inspected::UserText { text, .. } if text.contains("s3cret") => {
             Verdict::Replace(text.replace("s3cret", "[redacted]"))
         }
         _ => Verdict::Pass,
     });
-    let scene = scene(&plain(), Setting { judge, ..Setting::default() });
-    scene.ask(&request("the task printed s3cret", true)).unwrap();
-    let bodies = scene.bodies.lock().unwrap();
+    let gateway = gateway(&plain(), TestSetup { inspect, ..TestSetup::default() });
+    gateway.ask(&request("the task printed s3cret", true)).unwrap();
+    let bodies = gateway.bodies.lock().unwrap();
     assert!(
         bodies[0].to_string().contains("printed [redacted]") && !bodies[0].to_string().contains("s3cret")
     );
@@ -251,53 +268,55 @@ fn the_judge_rewrites_what_stands_beside_results() {
 
 #[test]
 fn a_stop_ends_this_request_and_all_later_ones() {
-    let judge: Judge = Arc::new(|subject| match subject {
-        Subject::ToolResult { text, .. } if text.contains("canary") => Verdict::Stop("a canary left".into()),
+    let inspect: Inspect = Arc::new(|subject| match subject {
+        Inspected::ToolResult { text, .. } if text.contains("canary") => {
+            Verdict::Stop("a canary left".into())
+        }
         _ => Verdict::Pass,
     });
-    let scene = scene(&plain(), Setting { judge, ..Setting::default() });
+    let gateway = gateway(&plain(), TestSetup { inspect, ..TestSetup::default() });
     for request in [with_result(request("go", true), "the canary"), request("innocent", true)] {
-        let error = scene.ask(&request).unwrap_err();
+        let error = gateway.ask(&request).unwrap_err();
         assert!(
             matches!(&error, ClientError::Fault { status: 403, fault } if fault.message.contains("canary")),
             "{error}"
         );
-        assert!(!error.is_passing());
+        assert!(!error.is_transient());
     }
-    assert!(scene.events().iter().any(|event| matches!(event, ModelEvent::Stop { .. })));
-    assert!(scene.bodies.lock().unwrap().is_empty());
+    assert!(gateway.events().iter().any(|event| matches!(event, ModelEvent::Stop { .. })));
+    assert!(gateway.bodies.lock().unwrap().is_empty());
 }
 
 #[test]
 fn answers_are_judged_in_both_deliveries() {
-    let judge: Judge = Arc::new(|subject| match subject {
-        Subject::Text { text } => Verdict::Replace(text.replace("s3cret", "[gone]")),
-        Subject::ToolCall { tool, input, .. } => Verdict::Deny(format!("{tool} with {input}")),
-        Subject::ToolResult { .. } | Subject::UserText { .. } | Subject::Said { .. } => Verdict::Pass,
+    let inspect: Inspect = Arc::new(|subject| match subject {
+        Inspected::Text { text } => Verdict::Replace(text.replace("s3cret", "[gone]")),
+        Inspected::ToolCall { tool, input, .. } => Verdict::Deny(format!("{tool} with {input}")),
+        Inspected::ToolResult { .. } | Inspected::UserText { .. } | Inspected::Said { .. } => Verdict::Pass,
     });
     let scenario = json!({"turns": [[{"text": "a s3cret, "}, {"shell": "ls"}]]});
-    let scene = scene(&scenario, Setting { judge, ..Setting::default() });
+    let gateway = gateway(&scenario, TestSetup { inspect, ..TestSetup::default() });
     for stream in [true, false] {
-        let answer = scene.ask(&request("go", stream)).unwrap();
-        assert_eq!(answer.blocks[0], Block::Text("a [gone], ".into()));
+        let answer = gateway.ask(&request("go", stream)).unwrap();
+        assert_eq!(answer.blocks[0], ContentBlock::Text("a [gone], ".into()));
         let refused = r#"[fullsend refused the call to Bash: Bash with {"command":"ls"}]"#;
-        assert_eq!(answer.blocks[1], Block::Text(refused.into()));
-        assert_eq!(answer.stop, crate::wire::Stop::EndTurn);
+        assert_eq!(answer.blocks[1], ContentBlock::Text(refused.into()));
+        assert_eq!(answer.stop, crate::wire::StopReason::EndTurn);
     }
 }
 
 #[test]
 fn a_stop_in_an_answer_reaches_the_client_as_a_reason() {
-    let judge: Judge = Arc::new(|subject| match subject {
-        Subject::ToolCall { .. } => Verdict::Stop("a canary in a call".into()),
+    let inspect: Inspect = Arc::new(|subject| match subject {
+        Inspected::ToolCall { .. } => Verdict::Stop("a canary in a call".into()),
         _ => Verdict::Pass,
     });
     for stream in [true, false] {
-        let scene = scene(&plain(), Setting { judge: Arc::clone(&judge), ..Setting::default() });
-        let error = scene.ask(&request("go", stream)).unwrap_err();
-        assert!(error.to_string().contains("a canary in a call") && !error.is_passing(), "{error}");
-        assert_eq!(scene.endings(1), [Ending::Stopped]);
-        assert!(scene.ask(&request("again", stream)).is_err());
+        let gateway = gateway(&plain(), TestSetup { inspect: Arc::clone(&inspect), ..TestSetup::default() });
+        let error = gateway.ask(&request("go", stream)).unwrap_err();
+        assert!(error.to_string().contains("a canary in a call") && !error.is_transient(), "{error}");
+        assert_eq!(gateway.endings(1), [AnswerEnding::Stopped]);
+        assert!(gateway.ask(&request("again", stream)).is_err());
     }
 }
 
@@ -305,29 +324,29 @@ fn a_stop_in_an_answer_reaches_the_client_as_a_reason() {
 fn only_new_results_are_fresh() {
     let fresh = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&fresh);
-    let judge: Judge = Arc::new(move |subject| {
-        if let Subject::ToolResult { text, fresh, .. } = subject {
+    let inspect: Inspect = Arc::new(move |subject| {
+        if let Inspected::ToolResult { text, fresh, .. } = subject {
             noted.lock().unwrap().push(((*text).to_owned(), *fresh));
         }
         Verdict::Pass
     });
-    let scene = scene(&plain(), Setting { judge, ..Setting::default() });
+    let gateway = gateway(&plain(), TestSetup { inspect, ..TestSetup::default() });
     for _ in 0..2 {
-        scene.ask(&with_result(request("go", true), "one")).unwrap();
+        gateway.ask(&with_result(request("go", true), "one")).unwrap();
     }
     assert_eq!(*fresh.lock().unwrap(), [("one".to_owned(), true), ("one".to_owned(), false)]);
-    assert_eq!(scene.gateway.seen_results().len(), 2, "the result, and the words of the user");
+    assert_eq!(gateway.gateway.seen_results().len(), 2, "the result, and the words of the user");
 }
 
 #[test]
 fn the_first_request_waits_for_the_start_hook() {
     let (hook, started) = tokio::sync::watch::channel(false);
     let start = Some(StartSignal { started, patience: Duration::from_secs(10) });
-    let scene = scene(&plain(), Setting { start, ..Setting::default() });
+    let gateway = gateway(&plain(), TestSetup { start, ..TestSetup::default() });
     std::thread::scope(|scope| {
-        let asking = scope.spawn(|| scene.ask(&request("go", true)));
+        let asking = scope.spawn(|| gateway.ask(&request("go", true)));
         std::thread::sleep(Duration::from_millis(50));
-        assert!(scene.bodies.lock().unwrap().is_empty(), "held");
+        assert!(gateway.bodies.lock().unwrap().is_empty(), "held");
         hook.send_replace(true);
         asking.join().unwrap().unwrap();
     });
@@ -337,11 +356,11 @@ fn the_first_request_waits_for_the_start_hook() {
 fn a_start_hook_that_never_comes_stops_the_run() {
     let (hook, started) = tokio::sync::watch::channel(false);
     let start = Some(StartSignal { started, patience: Duration::from_millis(30) });
-    let scene = scene(&plain(), Setting { start, ..Setting::default() });
-    let error = scene.ask(&request("go", true)).unwrap_err().to_string();
+    let gateway = gateway(&plain(), TestSetup { start, ..TestSetup::default() });
+    let error = gateway.ask(&request("go", true)).unwrap_err().to_string();
     assert!(error.contains("start hook did not reach"), "{error}");
-    assert!(scene.events().iter().any(|event| matches!(event, ModelEvent::Stop { .. })));
-    assert!(scene.bodies.lock().unwrap().is_empty());
+    assert!(gateway.events().iter().any(|event| matches!(event, ModelEvent::Stop { .. })));
+    assert!(gateway.bodies.lock().unwrap().is_empty());
     drop(hook);
 }
 
@@ -352,67 +371,76 @@ fn faults_of_the_upstream_reach_the_client_as_what_they_are() {
         {"when": {"user_contains": "cut"}, "turns": [[{"text": "half"}, {"cut": true}]]},
         {"when": {"user_contains": "tired"}, "turns": [[{"text": "half"}, {"error": 529}]]},
         {"when": {"user_contains": "silent"}, "turns": [[{"text": "half"}, {"sleep_ms": 5000}, {"text": "late"}]]}]});
-    let scene = scene(&scenario, Setting::default());
-    let fail = |text: &str| scene.ask(&request(text, true)).unwrap_err();
+    let gateway = gateway(&scenario, TestSetup::default());
+    let fail = |text: &str| gateway.ask(&request(text, true)).unwrap_err();
     let busy = fail("busy");
     assert!(
         matches!(&busy, ClientError::Fault { status: 529, fault } if fault.kind == FaultKind::Overloaded),
         "{busy}"
     );
-    assert!(fail("cut").is_passing());
-    assert!(fail("tired").is_passing());
-    assert!(fail("silent").is_passing());
-    scene.ask(&request("fine", true)).unwrap();
-    assert_eq!(scene.endings(5), [Ending::Fault, Ending::Cut, Ending::Fault, Ending::Cut, Ending::Complete]);
+    assert!(fail("cut").is_transient());
+    assert!(fail("tired").is_transient());
+    assert!(fail("silent").is_transient());
+    gateway.ask(&request("fine", true)).unwrap();
+    assert_eq!(
+        gateway.endings(5),
+        [
+            AnswerEnding::Fault,
+            AnswerEnding::Cut,
+            AnswerEnding::Fault,
+            AnswerEnding::Cut,
+            AnswerEnding::Complete
+        ]
+    );
 }
 
 #[test]
 fn a_storm_of_refusals_reaches_the_upstream_only_so_often() {
-    let pace = PaceLimits {
+    let backoff = BackoffLimits {
         first_wait: Duration::from_millis(1),
         refusals_to_open: 3,
         open_for: Duration::from_secs(60),
-        ..PaceLimits::default()
+        ..BackoffLimits::default()
     };
-    let limits = GatewayLimits { pace, ..GatewayLimits::default() };
+    let limits = GatewayLimits { backoff, ..GatewayLimits::default() };
     let scenario = json!({"turns": [[{"error": 529, "times": 100}]]});
-    let scene = scene(&scenario, Setting { limits, ..Setting::default() });
-    let asks = (0..20).map(|_| scene.ask(&request("go", true)).unwrap_err());
+    let gateway = gateway(&scenario, TestSetup { limits, ..TestSetup::default() });
+    let asks = (0..20).map(|_| gateway.ask(&request("go", true)).unwrap_err());
     assert!(asks.into_iter().all(|error| matches!(error, ClientError::Fault { status: 529, .. })));
-    assert_eq!(scene.bodies.lock().unwrap().len(), 3);
+    assert_eq!(gateway.bodies.lock().unwrap().len(), 3);
     let resting = |event: &&ModelEvent| matches!(event, ModelEvent::UpstreamResting { .. });
-    assert_eq!(scene.events().iter().filter(resting).count(), 1);
+    assert_eq!(gateway.events().iter().filter(resting).count(), 1);
 }
 
 #[test]
 fn a_client_that_goes_away_is_noticed_while_the_model_is_silent() {
     let scenario = json!({"turns": [[{"text": "half"}, {"sleep_ms": 60_000}]]});
     let limits = GatewayLimits { answer_idle: Duration::from_secs(60), ..GatewayLimits::default() };
-    let scene = scene(&scenario, Setting { limits, ..Setting::default() });
+    let gateway = gateway(&scenario, TestSetup { limits, ..TestSetup::default() });
     let body = crate::wire::codec::write_request(Wire::Messages, &request("go", true)).to_string();
-    let mut stream = TcpStream::connect(scene.address).unwrap();
+    let mut stream = TcpStream::connect(gateway.address).unwrap();
     write!(stream, "POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len())
         .unwrap();
     stream.read_exact(&mut [0; 64]).unwrap();
     drop(stream);
-    assert_eq!(scene.endings(1), [Ending::ClientGone]);
+    assert_eq!(gateway.endings(1), [AnswerEnding::ClientGone]);
 }
 
 #[test]
 fn stopping_lets_the_answer_under_way_end() {
     let scenario = json!({"turns": [[{"text": "a"}, {"sleep_ms": 150}, {"text": "b"}]]});
-    let mut scene = scene(&scenario, Setting::default());
-    let address = scene.address;
+    let mut gateway = gateway(&scenario, TestSetup::default());
+    let address = gateway.address;
     let asking = std::thread::spawn(move || {
-        Client::new(address, Wire::Messages).ask(&request("go", true), &mut |_| {}).unwrap()
+        ModelClient::new(address, Wire::Messages).ask(&request("go", true), &mut |_| {}).unwrap()
     });
-    while scene.bodies.lock().unwrap().is_empty() {
+    while gateway.bodies.lock().unwrap().is_empty() {
         std::thread::sleep(Duration::from_millis(5));
     }
-    let serving = scene.serving.take().unwrap();
-    scene.runtime.block_on(serving.stop(Duration::from_secs(5)));
+    let serving = gateway.serving.take().unwrap();
+    gateway.runtime.block_on(serving.stop(Duration::from_secs(5)));
     assert_eq!(asking.join().unwrap().blocks.len(), 2);
-    assert!(scene.ask(&request("late", true)).is_err());
+    assert!(gateway.ask(&request("late", true)).is_err());
 }
 
 #[test]
@@ -421,16 +449,19 @@ fn eight_at_once_never_spend_more_than_the_budget() {
     let usage = json!({"usage": {"input": 1000, "output": 1000}});
     let scenario = json!({"turns": [[{"sleep_ms": 20}, {"text": "x"}, usage]]});
     let most = Money::from_usd(0.1).unwrap();
-    let setting = Setting { budget: Budget { usd: Some(most), ..Budget::default() }, ..Setting::default() };
-    let scene = scene(&scenario, setting);
+    let setup = TestSetup {
+        budget: BudgetLimits { usd: Some(most), ..BudgetLimits::default() },
+        ..TestSetup::default()
+    };
+    let gateway = gateway(&scenario, setup);
     let long = "x".repeat(1000);
     let outcomes: Vec<bool> = std::thread::scope(|scope| {
         let asks: Vec<_> = (0..8)
             .map(|lane| {
-                let (scene, long) = (&scene, &long);
+                let (gateway, long) = (&gateway, &long);
                 scope.spawn(move || {
                     (0..8)
-                        .map(|n| scene.ask(&request(&format!("{lane} {n} {long}"), true)).is_ok())
+                        .map(|n| gateway.ask(&request(&format!("{lane} {n} {long}"), true)).is_ok())
                         .collect::<Vec<_>>()
                 })
             })
@@ -438,42 +469,44 @@ fn eight_at_once_never_spend_more_than_the_budget() {
         asks.into_iter().flat_map(|ask| ask.join().unwrap()).collect()
     });
     let passed = outcomes.iter().filter(|passed| **passed).count();
-    let spent = scene.gateway.usage()["claude-sonnet-4-5"].cost.unwrap();
+    let spent = gateway.gateway.usage()["claude-sonnet-4-5"].cost.unwrap();
     assert!(spent <= most, "{spent}");
     // Five times $0.018 fit; a sixth would not.
     assert_eq!(passed, 5, "{spent}");
-    let events = scene.events();
+    let events = gateway.events();
     let count = |wanted: fn(&ModelEvent) -> bool| events.iter().filter(|event| wanted(event)).count();
     assert_eq!(count(|event| matches!(event, ModelEvent::BudgetWarning { .. })), 1);
     assert_eq!(count(|event| matches!(event, ModelEvent::BudgetSpent { .. })), 1);
-    let error = scene.ask(&request("more", true)).unwrap_err().to_string();
+    let error = gateway.ask(&request("more", true)).unwrap_err().to_string();
     assert!(error.contains("$0.0900 of $0.1000 are spent") && error.contains("`budget`"), "{error}");
 }
 
 #[test]
 fn a_dollar_budget_refuses_a_model_without_a_price() {
     let usd = Some(Money::from_usd(10.0).unwrap());
-    let scene =
-        scene(&plain(), Setting { budget: Budget { usd, ..Budget::default() }, ..Setting::default() });
+    let gateway = gateway(
+        &plain(),
+        TestSetup { budget: BudgetLimits { usd, ..BudgetLimits::default() }, ..TestSetup::default() },
+    );
     let mut request = request("go", true);
     request.model = "unheard-of".into();
-    let error = scene.ask(&request).unwrap_err().to_string();
+    let error = gateway.ask(&request).unwrap_err().to_string();
     assert!(error.contains("unheard-of has no price"), "{error}");
 }
 
 #[test]
 fn turns_and_tokens_are_bounded_too() {
     for (budget, reason) in [
-        (Budget { turns: Some(2), ..Budget::default() }, "2 of 2 turns are used"),
-        (Budget { tokens: Some(2600), ..Budget::default() }, "of 2600 tokens are spent"),
+        (BudgetLimits { turns: Some(2), ..BudgetLimits::default() }, "2 of 2 turns are used"),
+        (BudgetLimits { tokens: Some(2600), ..BudgetLimits::default() }, "of 2600 tokens are spent"),
     ] {
-        let scene = scene(
+        let gateway = gateway(
             &json!({"turns": [[{"text": "x"}, {"usage": {"output": 700}}]]}),
-            Setting { budget, ..Setting::default() },
+            TestSetup { budget, ..TestSetup::default() },
         );
-        scene.ask(&request("one", true)).unwrap();
-        scene.ask(&request("two", false)).unwrap();
-        let error = scene.ask(&request("three", true)).unwrap_err().to_string();
+        gateway.ask(&request("one", true)).unwrap();
+        gateway.ask(&request("two", false)).unwrap();
+        let error = gateway.ask(&request("three", true)).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
     }
 }

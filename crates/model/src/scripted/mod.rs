@@ -1,21 +1,21 @@
 //! The scripted model: answers requests from a scenario file, in the wire format that the request came in. It is the
 //! model of the demo and of the tests; it has no network of its own.
 
-mod choose;
-mod perform;
+mod play;
 mod scenario;
 #[cfg(test)]
 mod tests;
+mod turn;
 
-pub use choose::Place;
 pub use scenario::{Scenario, ScenarioError};
+pub use turn::TurnRef;
 
-use crate::wire::answer::Fold;
+use crate::wire::assemble::AnswerAssembler;
 use crate::wire::codec::{self, FrameWriter};
 use crate::wire::fault::{Fault, FaultKind};
-use crate::wire::{Delta, Request, Stop, Usage, Wire};
+use crate::wire::{Delta, ModelRequest, StopReason, TokenUsage, Wire};
 use bytes::Bytes;
-use perform::{Context, Step, perform};
+use play::{PlayContext, PlayStep, play};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,14 +26,14 @@ const MAX_REMEMBERED: usize = 4096;
 
 /// One request as the scripted model got it.
 #[derive(Debug)]
-pub struct Received<'a> {
+pub struct ReceivedRequest<'a> {
     pub wire: Wire,
     pub body: &'a [u8],
     /// `None`: nothing in the scenario answers it.
-    pub place: Option<Place>,
+    pub place: Option<TurnRef>,
 }
 
-type Log = Arc<dyn Fn(&Received<'_>) + Send + Sync>;
+type Log = Arc<dyn Fn(&ReceivedRequest<'_>) + Send + Sync>;
 
 pub struct ScriptedModel {
     scenario: Scenario,
@@ -64,12 +64,12 @@ impl ScriptedModel {
 
     /// Calls back with every request, before it is answered.
     #[must_use]
-    pub fn with_log(mut self, log: impl Fn(&Received<'_>) + Send + Sync + 'static) -> Self {
+    pub fn with_log(mut self, log: impl Fn(&ReceivedRequest<'_>) + Send + Sync + 'static) -> Self {
         self.log = Some(Arc::new(log));
         self
     }
 
-    pub fn answer(&self, wire: Wire, request: &Request, body: &[u8]) -> ScriptedAnswer {
+    pub fn answer(&self, wire: Wire, request: &ModelRequest, body: &[u8]) -> ScriptedAnswer {
         let chosen = self.steps(wire, request, body);
         match chosen {
             Err(fault) => refusal(wire, &fault),
@@ -78,18 +78,18 @@ impl ScriptedModel {
         }
     }
 
-    fn steps(&self, wire: Wire, request: &Request, body: &[u8]) -> Result<Vec<Step>, Fault> {
+    fn steps(&self, wire: Wire, request: &ModelRequest, body: &[u8]) -> Result<Vec<PlayStep>, Fault> {
         if let (Some(side), true) = (&self.scenario.side, request.tools.is_empty()) {
             self.report(wire, body, None);
             return Ok(side_steps(side, request));
         }
-        match choose::choose(&self.scenario, request) {
+        match turn::choose(&self.scenario, request) {
             Ok(chosen) => {
                 self.report(wire, body, Some(chosen.place));
                 let digest = digest(request, body);
                 let context =
-                    Context { request, request_bytes: body.len(), digest, attempt: self.attempt(digest) };
-                perform(chosen.acts, &context)
+                    PlayContext { request, request_bytes: body.len(), digest, attempt: self.attempt(digest) };
+                play(chosen.acts, &context)
             }
             Err(place) => {
                 self.report(wire, body, None);
@@ -100,9 +100,9 @@ impl ScriptedModel {
         }
     }
 
-    fn report(&self, wire: Wire, body: &[u8], place: Option<Place>) {
+    fn report(&self, wire: Wire, body: &[u8], place: Option<TurnRef>) {
         if let Some(log) = &self.log {
-            log(&Received { wire, body, place });
+            log(&ReceivedRequest { wire, body, place });
         }
     }
 
@@ -119,7 +119,7 @@ impl ScriptedModel {
 }
 
 /// Of the conversation alone: clients change headers and metadata between retries.
-fn digest(request: &Request, body: &[u8]) -> u64 {
+fn digest(request: &ModelRequest, body: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     request.model.hash(&mut hasher);
     format!("{:?}", request.messages).hash(&mut hasher);
@@ -129,16 +129,16 @@ fn digest(request: &Request, body: &[u8]) -> u64 {
     hasher.finish()
 }
 
-fn side_steps(text: &str, request: &Request) -> Vec<Step> {
-    let usage = Usage { input: 1, output: 1, ..Usage::default() };
+fn side_steps(text: &str, request: &ModelRequest) -> Vec<PlayStep> {
+    let usage = TokenUsage { input: 1, output: 1, ..TokenUsage::default() };
     let deltas = [
         Delta::Start { id: "msg_side".to_owned(), model: request.model.clone(), usage },
         Delta::Text { block: 0, text: text.to_owned() },
         Delta::BlockEnd { block: 0 },
-        Delta::Finish { stop: Stop::EndTurn, usage },
+        Delta::Finish { stop: StopReason::EndTurn, usage },
         Delta::End,
     ];
-    deltas.into_iter().map(Step::Delta).collect()
+    deltas.into_iter().map(PlayStep::Delta).collect()
 }
 
 fn refusal(wire: Wire, fault: &Fault) -> ScriptedAnswer {
@@ -147,17 +147,17 @@ fn refusal(wire: Wire, fault: &Fault) -> ScriptedAnswer {
     ScriptedAnswer { status: codec::fault_status(wire, fault), content_type: "application/json", emissions }
 }
 
-fn streamed(wire: Wire, steps: Vec<Step>) -> ScriptedAnswer {
+fn streamed(wire: Wire, steps: Vec<PlayStep>) -> ScriptedAnswer {
     let mut writer = FrameWriter::new(wire);
     let mut emissions = Vec::new();
     for step in steps {
         match step {
-            Step::Sleep(duration) => emissions.push(Emission::Sleep(duration)),
-            Step::Cut => {
+            PlayStep::Sleep(duration) => emissions.push(Emission::Sleep(duration)),
+            PlayStep::Cut => {
                 emissions.push(Emission::Cut);
                 break;
             }
-            Step::Delta(delta) => {
+            PlayStep::Delta(delta) => {
                 let frames = writer.write(&delta);
                 emissions.extend(frames.iter().map(|frame| Emission::Bytes(Bytes::from(frame.encode()))));
             }
@@ -166,20 +166,20 @@ fn streamed(wire: Wire, steps: Vec<Step>) -> ScriptedAnswer {
     ScriptedAnswer { status: 200, content_type: "text/event-stream", emissions }
 }
 
-fn unstreamed(wire: Wire, steps: Vec<Step>) -> ScriptedAnswer {
-    let mut fold = Fold::default();
+fn unstreamed(wire: Wire, steps: Vec<PlayStep>) -> ScriptedAnswer {
+    let mut fold = AnswerAssembler::default();
     let mut emissions = Vec::new();
     for step in steps {
         match step {
-            Step::Sleep(duration) => emissions.push(Emission::Sleep(duration)),
-            Step::Cut => {
+            PlayStep::Sleep(duration) => emissions.push(Emission::Sleep(duration)),
+            PlayStep::Cut => {
                 emissions.push(Emission::Cut);
                 return ScriptedAnswer { status: 200, content_type: "application/json", emissions };
             }
-            Step::Delta(Delta::Error(fault)) => {
+            PlayStep::Delta(Delta::Error(fault)) => {
                 return refusal(wire, &fault);
             }
-            Step::Delta(delta) => {
+            PlayStep::Delta(delta) => {
                 let fold_result = fold.push(delta);
                 debug_assert_eq!(fold_result, Ok(()));
             }

@@ -1,7 +1,7 @@
 //! The scenario file: what the scripted model says, turn by turn. Parsed once, strictly: an unknown or doubled key is
 //! an error with its line, because a scenario that is silently half read proves nothing.
 
-use crate::wire::Usage;
+use crate::wire::TokenUsage;
 use serde::Deserialize;
 use serde_json::Value;
 use std::fmt;
@@ -13,7 +13,7 @@ const MAX_FILE_BYTES: u64 = 4 << 20;
 pub struct Scenario {
     /// Where it came from, for messages.
     pub name: String,
-    pub(super) turns: Vec<Vec<Act>>,
+    pub(super) turns: Vec<Vec<Action>>,
     pub(super) branches: Vec<Branch>,
     /// Said to requests that offer no tools, such as those for a title. Without it they are ordinary requests.
     pub(super) side: Option<String>,
@@ -21,15 +21,15 @@ pub struct Scenario {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Branch {
-    pub(super) when: When,
-    pub(super) turns: Vec<Vec<Act>>,
+    pub(super) when: BranchCondition,
+    pub(super) turns: Vec<Vec<Action>>,
 }
 
 /// All that are given must hold. The two about messages also say where the branch's turns begin: after the last message
 /// that matched, so that the same branch serves a conversation that goes on and one that starts afresh.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct When {
+pub(super) struct BranchCondition {
     pub(super) user_contains: Option<String>,
     pub(super) tool_result_contains: Option<String>,
     pub(super) system_contains: Option<String>,
@@ -38,9 +38,9 @@ pub(super) struct When {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Act {
+pub(super) enum Action {
     Say(Content),
-    Usage(Usage),
+    Usage(TokenUsage),
     Error {
         status: u16,
         message: Option<String>,
@@ -75,7 +75,7 @@ pub enum ScenarioError {
     TooLarge { path: PathBuf },
     Parse { name: String, source: serde_json::Error },
     Version { name: String, found: u32 },
-    Act { name: String, place: String, reason: String },
+    Action { name: String, place: String, reason: String },
     Empty { name: String },
 }
 
@@ -90,7 +90,7 @@ impl fmt::Display for ScenarioError {
             Self::Version { name, found } => {
                 write!(f, "the scenario {name} has version {found}; this program reads version 1")
             }
-            Self::Act { name, place, reason } => {
+            Self::Action { name, place, reason } => {
                 write!(f, "the scenario {name} is wrong at {place}: {reason}")
             }
             Self::Empty { name } => write!(f, "the scenario {name} has neither `turns` nor `branches`"),
@@ -116,7 +116,7 @@ struct ScenarioForm {
     #[serde(rename = "description")]
     _description: Option<String>,
     #[serde(default)]
-    turns: Vec<Vec<ActForm>>,
+    turns: Vec<Vec<ActionForm>>,
     #[serde(default)]
     branches: Vec<BranchForm>,
     side: Option<String>,
@@ -125,13 +125,13 @@ struct ScenarioForm {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BranchForm {
-    when: When,
-    turns: Vec<Vec<ActForm>>,
+    when: BranchCondition,
+    turns: Vec<Vec<ActionForm>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ActForm {
+struct ActionForm {
     text: Option<String>,
     thinking: Option<String>,
     shell: Option<String>,
@@ -198,8 +198,8 @@ impl Scenario {
     }
 }
 
-fn acts(name: &str, place: &str, turns: Vec<Vec<ActForm>>) -> Result<Vec<Vec<Act>>, ScenarioError> {
-    let wrong = |turn: usize, index: usize, reason: String| ScenarioError::Act {
+fn acts(name: &str, place: &str, turns: Vec<Vec<ActionForm>>) -> Result<Vec<Vec<Action>>, ScenarioError> {
+    let wrong = |turn: usize, index: usize, reason: String| ScenarioError::Action {
         name: name.to_owned(),
         place: format!("{place}[{turn}][{index}]"),
         reason,
@@ -215,8 +215,8 @@ fn acts(name: &str, place: &str, turns: Vec<Vec<ActForm>>) -> Result<Vec<Vec<Act
     Ok(out)
 }
 
-impl ActForm {
-    fn into_act(self) -> Result<Act, String> {
+impl ActionForm {
+    fn into_act(self) -> Result<Action, String> {
         let Self {
             text,
             thinking,
@@ -241,18 +241,18 @@ impl ActForm {
         if let Some(status) = error.filter(|status| !(400..=599).contains(status)) {
             return Err(format!("`error` is an HTTP status from 400 to 599, not {status}"));
         }
-        let mut kinds: Vec<Act> = Vec::new();
-        kinds.extend(text.map(Content::Text).map(Act::Say));
-        kinds.extend(thinking.map(Content::Thinking).map(Act::Say));
-        kinds.extend(shell.map(Content::Shell).map(Act::Say));
+        let mut kinds: Vec<Action> = Vec::new();
+        kinds.extend(text.map(Content::Text).map(Action::Say));
+        kinds.extend(thinking.map(Content::Thinking).map(Action::Say));
+        kinds.extend(shell.map(Content::Shell).map(Action::Say));
         let call = tool.map(|name| Content::Tool { name, input: input.unwrap_or_default() });
-        kinds.extend(call.map(Act::Say));
-        kinds.extend(finish.map(Content::Finish).map(Act::Say));
-        kinds.extend(usage.map(|usage| Act::Usage(usage.into_neutral())));
-        kinds.extend(error.map(|status| Act::Error { status, message, times: times.unwrap_or(1) }));
-        kinds.extend(sleep_ms.map(|ms| Act::Sleep { ms }));
-        kinds.extend(cut.filter(|cut| *cut).map(|_| Act::Cut));
-        kinds.extend(max_tokens.filter(|reached| *reached).map(|_| Act::MaxTokens));
+        kinds.extend(call.map(Action::Say));
+        kinds.extend(finish.map(Content::Finish).map(Action::Say));
+        kinds.extend(usage.map(|usage| Action::Usage(usage.into_neutral())));
+        kinds.extend(error.map(|status| Action::Error { status, message, times: times.unwrap_or(1) }));
+        kinds.extend(sleep_ms.map(|ms| Action::Sleep { ms }));
+        kinds.extend(cut.filter(|cut| *cut).map(|_| Action::Cut));
+        kinds.extend(max_tokens.filter(|reached| *reached).map(|_| Action::MaxTokens));
         match (kinds.pop(), kinds.is_empty()) {
             (Some(act), true) => Ok(act),
             (Some(_), false) => Err("one block does one thing; split it into several".to_owned()),
@@ -266,9 +266,9 @@ impl ActForm {
 }
 
 impl UsageForm {
-    fn into_neutral(self) -> Usage {
+    fn into_neutral(self) -> TokenUsage {
         let Self { input, output, cache_read, cache_write, cache_write_hour } = self;
-        Usage { input, output, cache_read, cache_write, cache_write_hour }
+        TokenUsage { input, output, cache_read, cache_write, cache_write_hour }
     }
 }
 
@@ -305,6 +305,6 @@ mod tests {
             {"sleep_ms": 3}, {"cut": true}, {"max_tokens": true}]]}"#;
         let scenario = Scenario::parse("s.json", text.as_bytes()).unwrap();
         assert_eq!(scenario.turns[0].len(), 10);
-        assert_eq!(scenario.turns[0][4], Act::Say(Content::Finish(Value::Null)));
+        assert_eq!(scenario.turns[0][4], Action::Say(Content::Finish(Value::Null)));
     }
 }

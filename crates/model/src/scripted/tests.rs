@@ -1,15 +1,15 @@
 //! The scripted model end to end, without a socket.
 
 use super::*;
-use crate::wire::sse::{Decoder, Frame};
-use crate::wire::{Answer, Block, Message, Tool};
+use crate::wire::sse::{SseDecoder, SseFrame};
+use crate::wire::{ContentBlock, Message, ModelAnswer, Tool};
 use serde_json::{Value, json};
 
 fn model(scenario: &Value) -> ScriptedModel {
     ScriptedModel::new(Scenario::parse("s.json", scenario.to_string().as_bytes()).unwrap())
 }
 
-fn request(tools: &[(&str, Value)]) -> Request {
+fn request(tools: &[(&str, Value)]) -> ModelRequest {
     let tools = tools
         .iter()
         .map(|(name, schema)| Tool {
@@ -18,16 +18,16 @@ fn request(tools: &[(&str, Value)]) -> Request {
             schema: schema.clone(),
         })
         .collect();
-    Request {
+    ModelRequest {
         model: "m".into(),
         messages: vec![Message::user("go")],
         tools,
         stream: true,
-        ..Request::default()
+        ..ModelRequest::default()
     }
 }
 
-fn ask(model: &ScriptedModel, request: &Request) -> Result<Answer, (u16, String)> {
+fn ask(model: &ScriptedModel, request: &ModelRequest) -> Result<ModelAnswer, (u16, String)> {
     let ScriptedAnswer { status, emissions, .. } = model.answer(Wire::Messages, request, b"{}");
     let bytes: Vec<u8> = emissions
         .iter()
@@ -43,22 +43,22 @@ fn ask(model: &ScriptedModel, request: &Request) -> Result<Answer, (u16, String)
     if !request.stream {
         return Ok(codec::read_answer(Wire::Messages, &bytes).unwrap());
     }
-    let (mut decoder, mut fold) = (Decoder::default(), Fold::default());
+    let (mut decoder, mut fold) = (SseDecoder::default(), AnswerAssembler::default());
     decoder.push(&bytes).unwrap();
     let mut reader = codec::FrameReader::new(Wire::Messages);
-    let frames: Vec<Frame> = std::iter::from_fn(|| decoder.next_frame()).collect();
+    let frames: Vec<SseFrame> = std::iter::from_fn(|| decoder.next_frame()).collect();
     for delta in frames.iter().flat_map(|frame| reader.read(frame).unwrap()) {
         fold.push(delta).map_err(|error| (200, error.to_string()))?;
     }
     fold.finish().map_err(|error| (200, error.to_string()))
 }
 
-fn call_of(answer: &Answer) -> (&str, &Value) {
+fn call_of(answer: &ModelAnswer) -> (&str, &Value) {
     answer
         .blocks
         .iter()
         .find_map(|block| match block {
-            Block::ToolCall(call) => Some((call.name.as_str(), &call.input)),
+            ContentBlock::ToolCall(call) => Some((call.name.as_str(), &call.input)),
             _ => None,
         })
         .unwrap()
@@ -79,7 +79,7 @@ fn the_shell_fits_the_tool_that_is_offered() {
     ] {
         let answer = ask(&model, &request(&[("Read", json!({})), (name, schema)])).unwrap();
         assert_eq!(call_of(&answer), (name, &input));
-        assert_eq!(answer.stop, Stop::ToolUse);
+        assert_eq!(answer.stop, StopReason::ToolUse);
     }
     let (status, message) = ask(&model, &request(&[("Read", json!({}))])).unwrap_err();
     assert_eq!(status, 400);
@@ -96,7 +96,7 @@ fn finish_uses_the_finish_tool_or_says_it() {
     let answer = ask(&model, &request(&[("Finish", wrapping)])).unwrap();
     assert_eq!(call_of(&answer), ("Finish", &json!({"output": {"label": "bug"}})));
     let answer = ask(&model, &request(&[("Read", json!({}))])).unwrap();
-    assert_eq!(answer.blocks, [Block::Text(r#"{"label":"bug"}"#.to_owned())]);
+    assert_eq!(answer.blocks, [ContentBlock::Text(r#"{"label":"bug"}"#.to_owned())]);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn an_error_is_given_as_often_as_asked_and_then_the_turn_goes_on() {
     let request = request(&[]);
     assert_eq!(ask(&model, &request).unwrap_err().0, 529);
     assert_eq!(ask(&model, &request).unwrap_err().0, 529);
-    assert_eq!(ask(&model, &request).unwrap().blocks, [Block::Text("fine".to_owned())]);
+    assert_eq!(ask(&model, &request).unwrap().blocks, [ContentBlock::Text("fine".to_owned())]);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn usage_is_the_scenarios_and_an_unstreamed_answer_says_the_same() {
         model(&json!({"turns": [[{"usage": {"input": 7, "output": 8, "cache_read": 9}}, {"text": "a"}]]}));
     let mut request = request(&[]);
     let streamed = ask(&model, &request).unwrap();
-    assert_eq!(streamed.usage, Usage { input: 7, output: 8, cache_read: 9, ..Usage::default() });
+    assert_eq!(streamed.usage, TokenUsage { input: 7, output: 8, cache_read: 9, ..TokenUsage::default() });
     request.stream = false;
     assert_eq!(ask(&model, &request).unwrap(), streamed);
 }
@@ -144,7 +144,7 @@ fn a_request_beyond_the_scenario_fails_loudly_and_is_logged() {
         .with_log(move |received| seen.lock().unwrap().push(received.place.map(|place| place.to_string())));
     let mut request = request(&[]);
     ask(&model, &request).unwrap();
-    request.messages.push(Message { role: crate::wire::Role::Assistant, blocks: vec![] });
+    request.messages.push(Message { role: crate::wire::MessageRole::Assistant, blocks: vec![] });
     let (status, message) = ask(&model, &request).unwrap_err();
     assert_eq!(status, 400);
     assert!(message.contains("s.json has no turns[1]"), "{message}");
@@ -154,7 +154,7 @@ fn a_request_beyond_the_scenario_fails_loudly_and_is_logged() {
 #[test]
 fn a_request_without_tools_gets_the_side_text_when_there_is_one() {
     let model = model(&json!({"turns": [[{"text": "main"}]], "side": "A title"}));
-    assert_eq!(ask(&model, &request(&[])).unwrap().blocks, [Block::Text("A title".to_owned())]);
+    assert_eq!(ask(&model, &request(&[])).unwrap().blocks, [ContentBlock::Text("A title".to_owned())]);
     let main = ask(&model, &request(&[("Bash", json!({}))])).unwrap();
-    assert_eq!(main.blocks, [Block::Text("main".to_owned())]);
+    assert_eq!(main.blocks, [ContentBlock::Text("main".to_owned())]);
 }

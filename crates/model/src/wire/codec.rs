@@ -1,51 +1,21 @@
 //! Picks the vendor format by `Wire`: the one place that knows all of them.
 
+use super::error::WireError;
 use super::fault::Fault;
-use super::sse::Frame;
-use super::{Answer, Delta, Request, Wire, chat, messages, openai, responses};
+use super::sse::SseFrame;
+use super::{Delta, ModelAnswer, ModelRequest, Wire, chat, messages, openai, responses};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fmt;
 
-/// A document or a frame that is not of its format.
-#[derive(Debug)]
-pub struct ReadError(String);
-
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+pub fn read_request(wire: Wire, body: &[u8]) -> Result<ModelRequest, WireError> {
+    match wire {
+        Wire::Messages => messages::read_request(body),
+        Wire::Responses => responses::read_request(body),
+        Wire::Chat => chat::read_request(body),
     }
 }
 
-impl std::error::Error for ReadError {}
-
-impl From<messages::ReadError> for ReadError {
-    fn from(error: messages::ReadError) -> Self {
-        Self(error.to_string())
-    }
-}
-
-impl From<responses::ReadError> for ReadError {
-    fn from(error: responses::ReadError) -> Self {
-        Self(error.to_string())
-    }
-}
-
-impl From<chat::ReadError> for ReadError {
-    fn from(error: chat::ReadError) -> Self {
-        Self(error.to_string())
-    }
-}
-
-pub fn read_request(wire: Wire, body: &[u8]) -> Result<Request, ReadError> {
-    Ok(match wire {
-        Wire::Messages => messages::read_request(body)?,
-        Wire::Responses => responses::read_request(body)?,
-        Wire::Chat => chat::read_request(body)?,
-    })
-}
-
-pub fn write_request(wire: Wire, request: &Request) -> Value {
+pub fn write_request(wire: Wire, request: &ModelRequest) -> Value {
     match wire {
         Wire::Messages => messages::write_request(request),
         Wire::Responses => responses::write_request(request),
@@ -53,15 +23,15 @@ pub fn write_request(wire: Wire, request: &Request) -> Value {
     }
 }
 
-pub fn read_answer(wire: Wire, body: &[u8]) -> Result<Answer, ReadError> {
-    Ok(match wire {
-        Wire::Messages => messages::read_answer(body)?,
-        Wire::Responses => responses::read_answer(body)?,
-        Wire::Chat => chat::read_answer(body)?,
-    })
+pub fn read_answer(wire: Wire, body: &[u8]) -> Result<ModelAnswer, WireError> {
+    match wire {
+        Wire::Messages => messages::read_answer(body),
+        Wire::Responses => responses::read_answer(body),
+        Wire::Chat => chat::read_answer(body),
+    }
 }
 
-pub fn write_answer(wire: Wire, answer: &Answer) -> Value {
+pub fn write_answer(wire: Wire, answer: &ModelAnswer) -> Value {
     match wire {
         Wire::Messages => messages::write_answer(answer),
         Wire::Responses => responses::write_answer(answer),
@@ -91,7 +61,7 @@ pub fn fault_status(wire: Wire, fault: &Fault) -> u16 {
 }
 
 /// The same frame with another text. A frame without text stays as it is.
-pub fn set_text(wire: Wire, frame: Frame, text: &str) -> Frame {
+pub fn set_text(wire: Wire, frame: SseFrame, text: &str) -> SseFrame {
     match wire {
         Wire::Messages => messages::set_text(frame, text),
         Wire::Responses => responses::set_text(frame, text),
@@ -100,7 +70,7 @@ pub fn set_text(wire: Wire, frame: Frame, text: &str) -> Frame {
 }
 
 /// The frame that ends an answer, without the calls that did not pass; `more` says that others did.
-pub fn without_calls(wire: Wire, frame: Frame, denied: &BTreeMap<usize, String>, more: bool) -> Frame {
+pub fn without_calls(wire: Wire, frame: SseFrame, denied: &BTreeMap<usize, String>, more: bool) -> SseFrame {
     match wire {
         Wire::Responses => responses::without_calls(frame, denied),
         Wire::Messages if !more => messages::end_turn(frame),
@@ -110,7 +80,7 @@ pub fn without_calls(wire: Wire, frame: Frame, denied: &BTreeMap<usize, String>,
 }
 
 /// A whole block of text in the place of another block, whose first frame is `like`.
-pub fn text_block(wire: Wire, like: &Frame, block: usize, text: &str) -> Vec<Frame> {
+pub fn text_block(wire: Wire, like: &SseFrame, block: usize, text: &str) -> Vec<SseFrame> {
     match wire {
         Wire::Messages => messages::text_block(block, text),
         Wire::Responses => responses::text_block(like, block, text),
@@ -127,27 +97,27 @@ pub fn ask_for_usage(wire: Wire, body: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// A frame that comes only because we asked for usage.
-pub fn is_usage_only(wire: Wire, frame: &Frame) -> bool {
+pub fn is_usage_only(wire: Wire, frame: &SseFrame) -> bool {
     wire == Wire::Chat && chat::is_usage_only(frame)
 }
 
 #[derive(Debug)]
 pub enum FrameWriter {
-    Messages(messages::FrameWriter),
-    Responses(responses::FrameWriter),
-    Chat(chat::FrameWriter),
+    Messages(messages::MessagesWriter),
+    Responses(responses::ResponsesWriter),
+    Chat(chat::ChatWriter),
 }
 
 impl FrameWriter {
     pub fn new(wire: Wire) -> Self {
         match wire {
-            Wire::Messages => Self::Messages(messages::FrameWriter::default()),
-            Wire::Responses => Self::Responses(responses::FrameWriter::default()),
-            Wire::Chat => Self::Chat(chat::FrameWriter::default()),
+            Wire::Messages => Self::Messages(messages::MessagesWriter::default()),
+            Wire::Responses => Self::Responses(responses::ResponsesWriter::default()),
+            Wire::Chat => Self::Chat(chat::ChatWriter::default()),
         }
     }
 
-    pub fn write(&mut self, delta: &Delta) -> Vec<Frame> {
+    pub fn write(&mut self, delta: &Delta) -> Vec<SseFrame> {
         match self {
             Self::Messages(writer) => writer.write(delta),
             Self::Responses(writer) => writer.write(delta),
@@ -160,24 +130,24 @@ impl FrameWriter {
 #[derive(Debug)]
 pub enum FrameReader {
     Messages,
-    Responses(responses::FrameReader),
-    Chat(chat::FrameReader),
+    Responses(responses::ResponsesReader),
+    Chat(chat::ChatReader),
 }
 
 impl FrameReader {
     pub fn new(wire: Wire) -> Self {
         match wire {
             Wire::Messages => Self::Messages,
-            Wire::Responses => Self::Responses(responses::FrameReader::default()),
-            Wire::Chat => Self::Chat(chat::FrameReader::default()),
+            Wire::Responses => Self::Responses(responses::ResponsesReader::default()),
+            Wire::Chat => Self::Chat(chat::ChatReader::default()),
         }
     }
 
-    pub fn read(&mut self, frame: &Frame) -> Result<Vec<Delta>, ReadError> {
-        Ok(match self {
-            Self::Messages => messages::read_frame(frame)?,
-            Self::Responses(reader) => reader.read(frame)?,
-            Self::Chat(reader) => reader.read(frame)?,
-        })
+    pub fn read(&mut self, frame: &SseFrame) -> Result<Vec<Delta>, WireError> {
+        match self {
+            Self::Messages => messages::read_frame(frame),
+            Self::Responses(reader) => reader.read(frame),
+            Self::Chat(reader) => reader.read(frame),
+        }
     }
 }

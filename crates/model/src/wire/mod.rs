@@ -2,17 +2,21 @@
 //! counting, judging, scripting and our own agent loop exist once. It keeps what those need; a request that is only
 //! passed on is passed on as its original bytes.
 
-pub mod answer;
-pub mod chat;
+pub(crate) mod assemble;
+mod chat;
 pub mod codec;
+pub(crate) mod error;
 pub mod fault;
-pub mod messages;
+mod messages;
 mod openai;
-pub mod responses;
-pub mod rewrite;
-pub mod sse;
+mod responses;
+pub(crate) mod rewrite;
+pub(crate) mod sse;
 #[cfg(test)]
 mod tests;
+
+pub use assemble::AssembleError;
+pub use error::WireError;
 
 use serde_json::Value;
 
@@ -48,7 +52,7 @@ impl Wire {
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Request {
+pub struct ModelRequest {
     pub model: String,
     pub system: String,
     pub messages: Vec<Message>,
@@ -60,12 +64,12 @@ pub struct Request {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
-    pub role: Role,
-    pub blocks: Vec<Block>,
+    pub role: MessageRole,
+    pub blocks: Vec<ContentBlock>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum MessageRole {
     /// Some clients put further instructions between the turns.
     System,
     User,
@@ -73,7 +77,7 @@ pub enum Role {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Block {
+pub enum ContentBlock {
     Text(String),
     /// The signature lets the vendor check its own reasoning when it is sent back.
     Thinking {
@@ -110,16 +114,16 @@ pub struct Tool {
 
 /// A whole answer, however it was delivered.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Answer {
+pub struct ModelAnswer {
     pub id: String,
     pub model: String,
-    pub blocks: Vec<Block>,
-    pub stop: Stop,
-    pub usage: Usage,
+    pub blocks: Vec<ContentBlock>,
+    pub stop: StopReason,
+    pub usage: TokenUsage,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Stop {
+pub enum StopReason {
     #[default]
     EndTurn,
     ToolUse,
@@ -130,7 +134,7 @@ pub enum Stop {
 
 /// Tokens as they are billed: `input` holds neither what was read from a cache nor what was written to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
-pub struct Usage {
+pub struct TokenUsage {
     pub input: u64,
     pub output: u64,
     pub cache_read: u64,
@@ -140,7 +144,7 @@ pub struct Usage {
     pub cache_write_hour: u64,
 }
 
-impl Usage {
+impl TokenUsage {
     pub fn total(&self) -> u64 {
         let Self { input, output, cache_read, cache_write, cache_write_hour } = *self;
         [output, cache_read, cache_write, cache_write_hour]
@@ -174,7 +178,7 @@ pub enum Delta {
     Start {
         id: String,
         model: String,
-        usage: Usage,
+        usage: TokenUsage,
     },
     Text {
         block: usize,
@@ -205,10 +209,10 @@ pub enum Delta {
         block: usize,
     },
     /// What was used, where a format says it apart from the finish.
-    Usage(Usage),
+    Usage(TokenUsage),
     Finish {
-        stop: Stop,
-        usage: Usage,
+        stop: StopReason,
+        usage: TokenUsage,
     },
     End,
     Error(fault::Fault),
@@ -230,7 +234,7 @@ impl Delta {
     }
 }
 
-impl Block {
+impl ContentBlock {
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -241,16 +245,16 @@ impl Block {
 
 impl Message {
     pub fn user(text: impl Into<String>) -> Self {
-        Self { role: Role::User, blocks: vec![Block::Text(text.into())] }
+        Self { role: MessageRole::User, blocks: vec![ContentBlock::Text(text.into())] }
     }
 
     pub fn text(&self) -> String {
-        let parts: Vec<&str> = self.blocks.iter().filter_map(Block::as_text).collect();
+        let parts: Vec<&str> = self.blocks.iter().filter_map(ContentBlock::as_text).collect();
         parts.join("\n")
     }
 }
 
-impl Request {
+impl ModelRequest {
     /// How many times the model has already spoken. Neighbouring assistant messages are one turn: formats that list
     /// items one by one split a turn into several.
     pub fn turns(&self) -> usize {
@@ -259,19 +263,19 @@ impl Request {
 
     pub fn tool_results(&self) -> impl Iterator<Item = &ToolResult> {
         self.messages.iter().flat_map(|message| &message.blocks).filter_map(|block| match block {
-            Block::ToolResult(result) => Some(result),
+            ContentBlock::ToolResult(result) => Some(result),
             _ => None,
         })
     }
 
     pub fn user_texts(&self) -> impl Iterator<Item = &str> {
-        let messages = self.messages.iter().filter(|message| message.role == Role::User);
-        messages.flat_map(|message| &message.blocks).filter_map(Block::as_text)
+        let messages = self.messages.iter().filter(|message| message.role == MessageRole::User);
+        messages.flat_map(|message| &message.blocks).filter_map(ContentBlock::as_text)
     }
 
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.messages.iter().flat_map(|message| &message.blocks).filter_map(|block| match block {
-            Block::ToolCall(call) => Some(call),
+            ContentBlock::ToolCall(call) => Some(call),
             _ => None,
         })
     }
@@ -281,7 +285,7 @@ pub fn turns(messages: &[Message]) -> usize {
     let mut before = None;
     let mut count = 0;
     for message in messages {
-        if message.role == Role::Assistant && before != Some(Role::Assistant) {
+        if message.role == MessageRole::Assistant && before != Some(MessageRole::Assistant) {
             count += 1;
         }
         before = Some(message.role);

@@ -8,7 +8,7 @@ use std::fmt;
 const MAX_FRAME_BYTES: usize = 16 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Frame {
+pub struct SseFrame {
     /// Empty where the sender named no event.
     pub event: String,
     pub data: String,
@@ -25,7 +25,7 @@ impl fmt::Display for FrameTooLarge {
 
 impl std::error::Error for FrameTooLarge {}
 
-impl Frame {
+impl SseFrame {
     pub fn new(event: impl Into<String>, data: impl Into<String>) -> Self {
         Self { event: event.into(), data: data.into() }
     }
@@ -48,7 +48,7 @@ impl Frame {
 }
 
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub struct SseDecoder {
     line: Vec<u8>,
     event: String,
     data: String,
@@ -56,10 +56,10 @@ pub struct Decoder {
     /// A carriage return ended the last line: a line feed right after it belongs to the same ending.
     after_return: bool,
     started: bool,
-    ready: VecDeque<Frame>,
+    ready: VecDeque<SseFrame>,
 }
 
-impl Decoder {
+impl SseDecoder {
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), FrameTooLarge> {
         let mut rest = bytes;
         while let Some(at) = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
@@ -78,15 +78,9 @@ impl Decoder {
         Ok(())
     }
 
-    pub fn next_frame(&mut self) -> Option<Frame> {
+    pub fn next_frame(&mut self) -> Option<SseFrame> {
         self.ready.pop_front()
     }
-
-    /// Bytes that arrived but do not make a frame yet: at the end of a stream, a sign that it was cut.
-    pub fn has_partial_frame(&self) -> bool {
-        !self.line.is_empty() || self.has_data
-    }
-
     fn grow(&mut self, bytes: &[u8]) -> Result<(), FrameTooLarge> {
         if self.line.len() + self.data.len() + bytes.len() > MAX_FRAME_BYTES {
             return Err(FrameTooLarge);
@@ -119,7 +113,7 @@ impl Decoder {
     }
 
     fn end_frame(&mut self) {
-        let frame = Frame { event: std::mem::take(&mut self.event), data: std::mem::take(&mut self.data) };
+        let frame = SseFrame { event: std::mem::take(&mut self.event), data: std::mem::take(&mut self.data) };
         if std::mem::replace(&mut self.has_data, false) {
             self.ready.push_back(frame);
         }
@@ -131,8 +125,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn decode(portions: &[&[u8]]) -> Vec<Frame> {
-        let mut decoder = Decoder::default();
+    fn decode(portions: &[&[u8]]) -> Vec<SseFrame> {
+        let mut decoder = SseDecoder::default();
         for portion in portions {
             decoder.push(portion).unwrap();
         }
@@ -142,7 +136,7 @@ mod tests {
     #[test]
     fn every_line_ending_and_field_form_is_read() {
         let check = |text: &str, expected: &[(&str, &str)]| {
-            let frames: Vec<Frame> = expected.iter().map(|(e, d)| Frame::new(*e, *d)).collect();
+            let frames: Vec<SseFrame> = expected.iter().map(|(e, d)| SseFrame::new(*e, *d)).collect();
             assert_eq!(decode(&[text.as_bytes()]), frames, "{text:?}");
         };
         check("data: a\n\n", &[("", "a")]);
@@ -158,7 +152,7 @@ mod tests {
 
     #[test]
     fn an_endless_line_is_refused() {
-        let mut decoder = Decoder::default();
+        let mut decoder = SseDecoder::default();
         let portion = vec![b'x'; 1 << 20];
         let refused = (0..20).any(|_| decoder.push(&portion) == Err(FrameTooLarge));
         assert!(refused && decoder.line.len() <= MAX_FRAME_BYTES);
@@ -185,7 +179,7 @@ mod tests {
 
         #[test]
         fn what_is_encoded_is_decoded(event in "[a-z_.]{0,12}", data in "[^\r]{0,60}") {
-            let frame = Frame::new(event, data);
+            let frame = SseFrame::new(event, data);
             prop_assert_eq!(decode(&[&frame.encode()]), vec![frame]);
         }
     }

@@ -1,35 +1,42 @@
 //! Every format against the same conversations.
 
-use super::answer::{Fold, unfold};
+use super::assemble::{AnswerAssembler, answer_deltas};
 use super::codec::{self, FrameReader, FrameWriter};
 use super::fault::{Fault, FaultKind};
-use super::{Answer, Block, Delta, Message, Request, Role, Stop, Tool, ToolCall, ToolResult, Usage, Wire};
+use super::{
+    ContentBlock, Delta, Message, MessageRole, ModelAnswer, ModelRequest, StopReason, TokenUsage, Tool,
+    ToolCall, ToolResult, Wire,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-fn call(id: &str, input: Value) -> Block {
-    Block::ToolCall(ToolCall { id: id.into(), name: "Bash".into(), input })
+fn call(id: &str, input: Value) -> ContentBlock {
+    ContentBlock::ToolCall(ToolCall { id: id.into(), name: "Bash".into(), input })
 }
 
-fn request() -> Request {
+fn request() -> ModelRequest {
     let results = ["c1", "c2"].map(|id| {
-        Block::ToolResult(ToolResult { id: id.into(), parts: vec![format!("of {id}")], is_error: false })
+        ContentBlock::ToolResult(ToolResult {
+            id: id.into(),
+            parts: vec![format!("of {id}")],
+            is_error: false,
+        })
     });
-    Request {
+    ModelRequest {
         model: "m".into(),
         system: "be brief".into(),
         messages: vec![
             Message::user("go"),
             Message {
-                role: Role::Assistant,
+                role: MessageRole::Assistant,
                 blocks: vec![
-                    Block::Text("now".into()),
+                    ContentBlock::Text("now".into()),
                     call("c1", json!({"command": "ls"})),
                     call("c2", json!({})),
                 ],
             },
-            Message { role: Role::User, blocks: results.to_vec() },
-            Message { role: Role::Assistant, blocks: vec![Block::Text("done".into())] },
+            Message { role: MessageRole::User, blocks: results.to_vec() },
+            Message { role: MessageRole::Assistant, blocks: vec![ContentBlock::Text("done".into())] },
             Message::user("more"),
         ],
         tools: vec![Tool {
@@ -52,38 +59,44 @@ fn requests_survive_every_format() {
     }
 }
 
-fn answers() -> impl Strategy<Value = Answer> {
+fn answers() -> impl Strategy<Value = ModelAnswer> {
     let input =
         prop_oneof![Just(json!({})), Just(json!({"command": "ls \"x\" é"})), Just(json!({"n": [1, 2]}))];
-    let block =
-        prop_oneof!["[a-zé \n\"]{1,60}".prop_map(Block::Text), input.prop_map(|input| call("c", input))];
+    let block = prop_oneof![
+        "[a-zé \n\"]{1,60}".prop_map(ContentBlock::Text),
+        input.prop_map(|input| call("c", input))
+    ];
     (proptest::collection::vec(block, 0..4), any::<bool>(), 0u64..1000, 0u64..1000).prop_map(
         |(blocks, cut, used, cached)| {
             // Chat has one text for an answer, in front of its calls.
-            let said: String = blocks.iter().filter_map(Block::as_text).collect();
-            let mut all: Vec<Block> = (!said.is_empty()).then_some(Block::Text(said)).into_iter().collect();
-            let calls = blocks.into_iter().filter(|block| matches!(block, Block::ToolCall(_))).enumerate();
+            let said: String = blocks.iter().filter_map(ContentBlock::as_text).collect();
+            let mut all: Vec<ContentBlock> =
+                (!said.is_empty()).then_some(ContentBlock::Text(said)).into_iter().collect();
+            let calls =
+                blocks.into_iter().filter(|block| matches!(block, ContentBlock::ToolCall(_))).enumerate();
             all.extend(calls.map(|(number, block)| match block {
-                Block::ToolCall(call) => Block::ToolCall(ToolCall { id: format!("c{number}"), ..call }),
+                ContentBlock::ToolCall(call) => {
+                    ContentBlock::ToolCall(ToolCall { id: format!("c{number}"), ..call })
+                }
                 other => other,
             }));
-            let stop = if cut { Stop::MaxTokens } else { Stop::natural(&all) };
-            let usage = Usage {
+            let stop = if cut { StopReason::MaxTokens } else { StopReason::natural(&all) };
+            let usage = TokenUsage {
                 input: used,
                 output: used + 1,
                 cache_read: cached,
                 cache_write: 3,
                 cache_write_hour: 0,
             };
-            Answer { id: "a1".into(), model: "m".into(), blocks: all, stop, usage }
+            ModelAnswer { id: "a1".into(), model: "m".into(), blocks: all, stop, usage }
         },
     )
 }
 
-fn through_stream(wire: Wire, answer: &Answer) -> Answer {
+fn through_stream(wire: Wire, answer: &ModelAnswer) -> ModelAnswer {
     let (mut writer, mut reader, mut fold) =
-        (FrameWriter::new(wire), FrameReader::new(wire), Fold::default());
-    for frame in unfold(answer).iter().flat_map(|delta| writer.write(delta)) {
+        (FrameWriter::new(wire), FrameReader::new(wire), AnswerAssembler::default());
+    for frame in answer_deltas(answer).iter().flat_map(|delta| writer.write(delta)) {
         for delta in reader.read(&frame).unwrap() {
             fold.push(delta).unwrap();
         }
@@ -134,10 +147,18 @@ fn faults_keep_their_kind_in_every_format() {
 #[test]
 fn free_text_calls_of_the_responses_format_survive() {
     let patch = "*** Begin Patch\n+\"x\"\n";
-    let blocks =
-        vec![Block::ToolCall(ToolCall { id: "c".into(), name: "apply_patch".into(), input: json!(patch) })];
-    let answer =
-        Answer { id: "a".into(), model: "m".into(), stop: Stop::ToolUse, blocks, usage: Usage::default() };
+    let blocks = vec![ContentBlock::ToolCall(ToolCall {
+        id: "c".into(),
+        name: "apply_patch".into(),
+        input: json!(patch),
+    })];
+    let answer = ModelAnswer {
+        id: "a".into(),
+        model: "m".into(),
+        stop: StopReason::ToolUse,
+        blocks,
+        usage: TokenUsage::default(),
+    };
     assert_eq!(through_stream(Wire::Responses, &answer), answer);
     let whole = codec::write_answer(Wire::Responses, &answer);
     assert_eq!(whole["output"][0]["type"], "custom_tool_call");
@@ -173,7 +194,7 @@ fn items_as_a_real_client_sends_them_are_read() {
     let answer = json!({"id": "r", "model": "m", "status": "completed", "output": [call]}).to_string();
     let answer = codec::read_answer(Wire::Responses, answer.as_bytes()).unwrap();
     let expected = ToolCall { id: "c3".into(), name: "mcp__lab__ping".into(), input: json!({}) };
-    assert_eq!(answer.blocks, [Block::ToolCall(expected)], "as its hook will know it");
+    assert_eq!(answer.blocks, [ContentBlock::ToolCall(expected)], "as its hook will know it");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Codex: its shell tools are all called `Bash` towards hooks, a patch is a command too; a result is replaced by
 //! blocking it with the text that the model is to see instead.
 
-use model::gateway::{Portion, Portioning};
+use model::gateway::{OutputChunk, ChunkFormat};
 use model::wire::ToolCall;
 use serde_json::{Value as Json, json};
 
@@ -21,7 +21,7 @@ pub const DIALECT: HookDialect = HookDialect {
     read,
     verdict,
     replacement,
-    portioning: Portioning { read: portion, waits_from: redact::unfinished },
+    chunk_format: ChunkFormat { read: portion, waits_from: redact::unfinished },
     quirks: QUIRKS,
 };
 
@@ -77,7 +77,7 @@ fn replacement(_: &Json, cleaned: &Json) -> HookAnswer {
 
 /// `exec_command` gives what a command printed until then, `write_stdin` what it printed since: both below a few lines of
 /// Codex's own, unless a hook put its own text in their place.
-fn portion(call: &ToolCall, text: &str) -> Option<Portion> {
+fn portion(call: &ToolCall, text: &str) -> Option<OutputChunk> {
     let head = head(text);
     let running = head.lines().find_map(|line| line.strip_prefix("Process running with session ID "));
     let session = match call.name.as_str() {
@@ -86,7 +86,7 @@ fn portion(call: &ToolCall, text: &str) -> Option<Portion> {
         "write_stdin" => call.input["session_id"].to_string(),
         _ => return None,
     };
-    Some(Portion { session, output: head.len()..text.len(), is_running: running.is_some() })
+    Some(OutputChunk { session, output: head.len()..text.len(), is_running: running.is_some() })
 }
 
 /// Codex's own lines, which come first.
@@ -125,7 +125,7 @@ fn same(asked: (&str, &Json), hooked: (&str, &Json)) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::gateway::portions::Outputs;
+    use model::gateway::CommandOutputs;
     use proptest::prelude::*;
     use redact::Redactor;
 
@@ -155,7 +155,7 @@ mod tests {
     /// What the model is shown of each.
     fn shown(parts: &[String]) -> Vec<String> {
         let redactor = Redactor::with_known([("key", KEY)]).unwrap();
-        let mut outputs = Outputs::new(DIALECT.portioning);
+        let mut outputs = CommandOutputs::new(DIALECT.chunk_format);
         let show = |(call, text): (ToolCall, String)| {
             let placed = outputs.place(Some(&call), &text);
             let Some(continued) = placed.continued() else { return text };

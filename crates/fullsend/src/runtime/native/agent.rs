@@ -6,8 +6,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use model::client::{Client, ClientError};
-use model::wire::{Answer as Spoken, Block, Message, Request, Role, ToolCall, ToolResult, Wire, codec};
+use model::wire::{
+    ContentBlock, Message, MessageRole, ModelAnswer, ModelRequest, ToolCall, ToolResult, Wire, codec,
+};
+use model::{ClientError, ModelClient};
 use serde_json::Value as Json;
 
 use super::hooks::{Answer, Question};
@@ -62,17 +64,17 @@ fn report(report: &AgentReport) {
 
 /// In the format that the whole conversation is kept in.
 fn said(message: &Message) {
-    let alone = Request { messages: vec![message.clone()], ..Request::default() };
+    let alone = ModelRequest { messages: vec![message.clone()], ..ModelRequest::default() };
     let message = codec::write_request(Wire::Messages, &alone)["messages"][0].take();
     report(&AgentReport::Said { message });
 }
 
-fn converse(task: &AgentTask, servers: &Servers) -> (End, Request) {
+fn converse(task: &AgentTask, servers: &Servers) -> (End, ModelRequest) {
     let wire = match task.speaks {
         Speaks::Messages => Wire::Messages,
         Speaks::Responses => Wire::Responses,
     };
-    let client = Client::new(task.gateway, wire);
+    let client = ModelClient::new(task.gateway, wire);
     let mut request = begin(task, servers);
     request.messages.last().into_iter().for_each(said);
     for _ in 0..task.max_turns {
@@ -82,15 +84,15 @@ fn converse(task: &AgentTask, servers: &Servers) -> (End, Request) {
             Err(error) => return (End::Failed { why: error.to_string() }, request),
         };
         let calls: Vec<ToolCall> = calls_of(&answer);
-        let last_words: String = answer.blocks.iter().filter_map(Block::as_text).collect();
-        let answered = Message { role: Role::Assistant, blocks: answer.blocks };
+        let last_words: String = answer.blocks.iter().filter_map(ContentBlock::as_text).collect();
+        let answered = Message { role: MessageRole::Assistant, blocks: answer.blocks };
         said(&answered);
         request.messages.push(answered);
         if calls.is_empty() {
             return (End::Stopped { last_words }, request);
         }
         let (blocks, finished) = perform_all(task, servers, &calls);
-        let results = Message { role: Role::User, blocks };
+        let results = Message { role: MessageRole::User, blocks };
         said(&results);
         request.messages.push(results);
         if finished {
@@ -101,7 +103,7 @@ fn converse(task: &AgentTask, servers: &Servers) -> (End, Request) {
 }
 
 /// Asks again where the same request may succeed later.
-fn patiently(client: &Client, request: &Request) -> Result<Spoken, ClientError> {
+fn patiently(client: &ModelClient, request: &ModelRequest) -> Result<ModelAnswer, ClientError> {
     let mut last = Instant::now();
     let mut hear = |_: &model::wire::Delta| {
         if last.elapsed() >= HEARING {
@@ -111,7 +113,7 @@ fn patiently(client: &Client, request: &Request) -> Result<Spoken, ClientError> 
     };
     for pause in RETRIES {
         match client.ask(request, &mut hear) {
-            Err(error) if error.is_passing() => std::thread::sleep(pause),
+            Err(error) if error.is_transient() => std::thread::sleep(pause),
             answered => return answered,
         }
     }
@@ -119,14 +121,14 @@ fn patiently(client: &Client, request: &Request) -> Result<Spoken, ClientError> 
 }
 
 /// The conversation so far with the new words of the user, or a new one.
-fn begin(task: &AgentTask, servers: &Servers) -> Request {
+fn begin(task: &AgentTask, servers: &Servers) -> ModelRequest {
     let restored = task
         .conversation
         .as_ref()
         .and_then(|state| codec::read_request(Wire::Messages, state.to_string().as_bytes()).ok());
     let mut messages = restored.map(|request| request.messages).unwrap_or_default();
     messages.push(Message::user(&task.prompt));
-    Request {
+    ModelRequest {
         model: task.model.clone(),
         system: task.system.clone(),
         messages,
@@ -147,18 +149,18 @@ fn is_wanted(task: &AgentTask, name: &str) -> bool {
     (task.tools.is_empty() || named(&task.tools)) && !named(&task.disallowed_tools)
 }
 
-fn calls_of(answer: &Spoken) -> Vec<ToolCall> {
+fn calls_of(answer: &ModelAnswer) -> Vec<ToolCall> {
     answer
         .blocks
         .iter()
-        .filter_map(|block| if let Block::ToolCall(call) = block { Some(call.clone()) } else { None })
+        .filter_map(|block| if let ContentBlock::ToolCall(call) = block { Some(call.clone()) } else { None })
         .collect()
 }
 
 /// The calls of one answer run side by side; their results come in the order of the calls.
-fn perform_all(task: &AgentTask, servers: &Servers, calls: &[ToolCall]) -> (Vec<Block>, bool) {
+fn perform_all(task: &AgentTask, servers: &Servers, calls: &[ToolCall]) -> (Vec<ContentBlock>, bool) {
     let finished = AtomicBool::new(false);
-    let one = |call: &ToolCall| Block::ToolResult(perform(task, servers, call, &finished));
+    let one = |call: &ToolCall| ContentBlock::ToolResult(perform(task, servers, call, &finished));
     let blocks = std::thread::scope(|scope| {
         let running: Vec<_> = calls.iter().map(|call| scope.spawn(move || one(call))).collect();
         running
@@ -167,7 +169,7 @@ fn perform_all(task: &AgentTask, servers: &Servers, calls: &[ToolCall]) -> (Vec<
             .map(|(thread, call)| {
                 thread.join().unwrap_or_else(|_| {
                     let parts = vec!["the tool failed".to_owned()];
-                    Block::ToolResult(ToolResult { id: call.id.clone(), parts, is_error: true })
+                    ContentBlock::ToolResult(ToolResult { id: call.id.clone(), parts, is_error: true })
                 })
             })
             .collect()

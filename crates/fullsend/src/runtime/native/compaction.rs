@@ -1,7 +1,7 @@
 //! Keeps a conversation within its budget: the oldest results of tools are left out first, and never those of the last
 //! turns. What the model said, and what it was told, stays.
 
-use model::wire::{Block, Message};
+use model::wire::{ContentBlock, Message};
 
 /// Results of the last so many messages stay as they are.
 const RECENT: usize = 6;
@@ -19,7 +19,7 @@ pub fn compact(messages: &mut [Message], most: usize) {
     let blocks = messages[..old].iter_mut().flat_map(|message| &mut message.blocks);
     for block in blocks {
         let before = size(block);
-        let Block::ToolResult(result) = block else { continue };
+        let ContentBlock::ToolResult(result) = block else { continue };
         if total <= most / 2 || before < WORTH {
             continue;
         }
@@ -28,23 +28,23 @@ pub fn compact(messages: &mut [Message], most: usize) {
     }
 }
 
-fn size(block: &Block) -> usize {
+fn size(block: &ContentBlock) -> usize {
     match block {
-        Block::Text(text) | Block::Thinking { text, .. } => text.len(),
-        Block::ToolCall(call) => call.input.to_string().len(),
-        Block::ToolResult(result) => result.parts.iter().map(String::len).sum(),
-        Block::Other(value) => value.to_string().len(),
+        ContentBlock::Text(text) | ContentBlock::Thinking { text, .. } => text.len(),
+        ContentBlock::ToolCall(call) => call.input.to_string().len(),
+        ContentBlock::ToolResult(result) => result.parts.iter().map(String::len).sum(),
+        ContentBlock::Other(value) => value.to_string().len(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::wire::{Role, ToolResult};
+    use model::wire::{MessageRole, ToolResult};
 
     fn result(bytes: usize) -> Message {
         let result = ToolResult { id: "a".to_owned(), parts: vec!["x".repeat(bytes)], is_error: false };
-        Message { role: Role::User, blocks: vec![Block::ToolResult(result)] }
+        Message { role: MessageRole::User, blocks: vec![ContentBlock::ToolResult(result)] }
     }
 
     fn sizes(messages: &[Message]) -> Vec<usize> {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
-use model::gateway::Portioning;
+use model::gateway::ChunkFormat;
 
 use crate::guard::dialect::{Decision, HookAnswer, HookDialect, HookEvent, RuntimeQuirks};
 use crate::runtime::contract::Hook;
@@ -17,7 +17,7 @@ pub const HOOKS: &[(Hook, &str)] = &[
 ];
 
 pub const DIALECT: HookDialect =
-    HookDialect { read, verdict, replacement, portioning: Portioning::NONE, quirks: QUIRKS };
+    HookDialect { read, verdict, replacement, chunk_format: ChunkFormat::NONE, quirks: QUIRKS };
 
 const QUIRKS: RuntimeQuirks = RuntimeQuirks {
     tools_without_hooks: &[],

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use model::gateway::Portioning;
+use model::gateway::ChunkFormat;
 use sandbox::Command;
 use serde_json::{Value as Json, json};
 
@@ -40,7 +40,7 @@ const DIALECT: HookDialect = HookDialect {
     },
     verdict: |decision| HookAnswer::json(&json!({ "allowed": *decision == Decision::Allow })),
     replacement: |_, cleaned: &Json| HookAnswer::json(cleaned),
-    portioning: Portioning::NONE,
+    chunk_format: ChunkFormat::NONE,
     quirks: RuntimeQuirks {
         tools_without_hooks: &[],
         switched_off: &[],

@@ -4,6 +4,6 @@ mod read;
 mod stream;
 mod write;
 
-pub use read::{ReadError, read_answer, read_request};
-pub use stream::{FrameReader, FrameWriter, end_turn, is_usage_only, set_text, text_block};
+pub use read::{read_answer, read_request};
+pub use stream::{ChatReader, ChatWriter, end_turn, is_usage_only, set_text, text_block};
 pub use write::{ask_for_usage, write_answer, write_request};

@@ -1,40 +1,28 @@
 //! JSON of the Chat Completions format into the neutral form.
 
+use crate::wire::error::{WireError, parse};
 use crate::wire::openai::{read_arguments, texts};
-use crate::wire::{Answer, Block, Message, Request, Role, Stop, Tool, ToolCall, ToolResult, Usage};
+use crate::wire::{
+    ContentBlock, Message, MessageRole, ModelAnswer, ModelRequest, StopReason, TokenUsage, Tool, ToolCall,
+    ToolResult,
+};
 use serde_json::Value;
-use std::fmt;
 
-#[derive(Debug)]
-pub struct ReadError(String);
+pub(super) const FORMAT: &str = "Chat Completions";
 
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not a Chat Completions document: {}", self.0)
-    }
-}
-
-impl std::error::Error for ReadError {}
-
-impl From<serde_json::Error> for ReadError {
-    fn from(error: serde_json::Error) -> Self {
-        Self(error.to_string())
-    }
-}
-
-pub fn read_request(bytes: &[u8]) -> Result<Request, ReadError> {
-    let value: Value = serde_json::from_slice(bytes)?;
-    let missing = |name: &str| ReadError(format!("missing field `{name}`"));
+pub fn read_request(bytes: &[u8]) -> Result<ModelRequest, WireError> {
+    let value: Value = parse(FORMAT, bytes)?;
+    let missing = |name: &str| WireError::invalid(FORMAT, format!("missing field `{name}`"));
     let model = value["model"].as_str().ok_or_else(|| missing("model"))?;
     if value["n"].as_u64().is_some_and(|count| count > 1) {
-        return Err(ReadError("more than one answer is asked for (`n`)".to_owned()));
+        return Err(WireError::invalid(FORMAT, "more than one answer is asked for (`n`)".to_owned()));
     }
     let mut system = Vec::new();
     let mut messages: Vec<Message> = Vec::new();
     for message in value["messages"].as_array().ok_or_else(|| missing("messages"))? {
         let (role, blocks) = read_message(message)?;
         match messages.last_mut() {
-            None if role == Role::System => system.extend(texts(&message["content"])),
+            None if role == MessageRole::System => system.extend(texts(&message["content"])),
             Some(last) if last.role == role && is_result(&blocks) && is_result(&last.blocks) => {
                 last.blocks.extend(blocks);
             }
@@ -43,7 +31,7 @@ pub fn read_request(bytes: &[u8]) -> Result<Request, ReadError> {
     }
     let tools = value["tools"].as_array().into_iter().flatten().map(read_tool).collect();
     let most = value["max_completion_tokens"].as_u64().or_else(|| value["max_tokens"].as_u64());
-    Ok(Request {
+    Ok(ModelRequest {
         model: model.to_owned(),
         system: system.join("\n"),
         messages,
@@ -54,8 +42,8 @@ pub fn read_request(bytes: &[u8]) -> Result<Request, ReadError> {
     })
 }
 
-fn is_result(blocks: &[Block]) -> bool {
-    blocks.iter().all(|block| matches!(block, Block::ToolResult(_)))
+fn is_result(blocks: &[ContentBlock]) -> bool {
+    blocks.iter().all(|block| matches!(block, ContentBlock::ToolResult(_)))
 }
 
 fn read_tool(tool: &Value) -> Tool {
@@ -67,51 +55,56 @@ fn read_tool(tool: &Value) -> Tool {
     }
 }
 
-fn read_message(message: &Value) -> Result<(Role, Vec<Block>), ReadError> {
+fn read_message(message: &Value) -> Result<(MessageRole, Vec<ContentBlock>), WireError> {
     let content = &message["content"];
     Ok(match message["role"].as_str() {
-        Some("system" | "developer") => (Role::System, content_blocks(content)),
-        Some("user") => (Role::User, content_blocks(content)),
+        Some("system" | "developer") => (MessageRole::System, content_blocks(content)),
+        Some("user") => (MessageRole::User, content_blocks(content)),
         Some("assistant") => {
             let mut blocks = content_blocks(content);
             blocks.extend(message["tool_calls"].as_array().into_iter().flatten().map(read_call));
-            (Role::Assistant, blocks)
+            (MessageRole::Assistant, blocks)
         }
         Some("tool" | "function") => {
             let id = message["tool_call_id"].as_str().unwrap_or_default().to_owned();
-            (Role::User, vec![Block::ToolResult(ToolResult { id, parts: texts(content), is_error: false })])
+            (
+                MessageRole::User,
+                vec![ContentBlock::ToolResult(ToolResult { id, parts: texts(content), is_error: false })],
+            )
         }
-        other => return Err(ReadError(format!("a message has the unknown role {other:?}"))),
+        other => return Err(WireError::invalid(FORMAT, format!("a message has the unknown role {other:?}"))),
     })
 }
 
-fn content_blocks(content: &Value) -> Vec<Block> {
+fn content_blocks(content: &Value) -> Vec<ContentBlock> {
     match content {
         Value::Array(parts) => parts
             .iter()
             .map(|part| match part["text"].as_str() {
-                Some(text) => Block::Text(text.to_owned()),
-                None => Block::Other(part.clone()),
+                Some(text) => ContentBlock::Text(text.to_owned()),
+                None => ContentBlock::Other(part.clone()),
             })
             .collect(),
-        Value::String(text) if !text.is_empty() => vec![Block::Text(text.clone())],
+        Value::String(text) if !text.is_empty() => vec![ContentBlock::Text(text.clone())],
         _ => Vec::new(),
     }
 }
 
-fn read_call(call: &Value) -> Block {
-    Block::ToolCall(ToolCall {
+fn read_call(call: &Value) -> ContentBlock {
+    ContentBlock::ToolCall(ToolCall {
         id: call["id"].as_str().unwrap_or_default().to_owned(),
         name: call["function"]["name"].as_str().unwrap_or_default().to_owned(),
         input: read_arguments(call["function"]["arguments"].as_str().unwrap_or_default()),
     })
 }
 
-pub fn read_answer(bytes: &[u8]) -> Result<Answer, ReadError> {
-    let value: Value = serde_json::from_slice(bytes)?;
-    let choice = value["choices"].get(0).ok_or_else(|| ReadError("missing field `choices`".to_owned()))?;
+pub fn read_answer(bytes: &[u8]) -> Result<ModelAnswer, WireError> {
+    let value: Value = parse(FORMAT, bytes)?;
+    let choice = value["choices"]
+        .get(0)
+        .ok_or_else(|| WireError::invalid(FORMAT, "missing field `choices`".to_owned()))?;
     let (_, blocks) = read_message(&with_role(&choice["message"]))?;
-    Ok(Answer {
+    Ok(ModelAnswer {
         id: value["id"].as_str().unwrap_or_default().to_owned(),
         model: value["model"].as_str().unwrap_or_default().to_owned(),
         stop: read_stop(choice["finish_reason"].as_str()),
@@ -128,21 +121,21 @@ fn with_role(message: &Value) -> Value {
     message
 }
 
-pub(super) fn read_stop(reason: Option<&str>) -> Stop {
+pub(super) fn read_stop(reason: Option<&str>) -> StopReason {
     match reason {
-        None | Some("stop") => Stop::EndTurn,
-        Some("tool_calls" | "function_call") => Stop::ToolUse,
-        Some("length") => Stop::MaxTokens,
-        Some("content_filter") => Stop::Refusal,
-        Some(other) => Stop::Other(other.to_owned()),
+        None | Some("stop") => StopReason::EndTurn,
+        Some("tool_calls" | "function_call") => StopReason::ToolUse,
+        Some("length") => StopReason::MaxTokens,
+        Some("content_filter") => StopReason::Refusal,
+        Some(other) => StopReason::Other(other.to_owned()),
     }
 }
 
-pub(super) fn read_usage(usage: &Value) -> Usage {
+pub(super) fn read_usage(usage: &Value) -> TokenUsage {
     let cached = usage["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap_or(0);
     let written = usage["prompt_tokens_details"]["cache_write_tokens"].as_u64().unwrap_or(0);
     let input = usage["prompt_tokens"].as_u64().unwrap_or(0);
-    Usage {
+    TokenUsage {
         input: input.saturating_sub(cached).saturating_sub(written),
         output: usage["completion_tokens"].as_u64().unwrap_or(0),
         cache_read: cached,

@@ -1,12 +1,13 @@
 //! The event stream of the Chat Completions format, frame by frame, both ways. It has no blocks: they are told by what a
 //! portion carries.
 
-use super::read::{ReadError, read_stop, read_usage};
+use super::read::{FORMAT, read_stop, read_usage};
 use super::write::{write_stop, write_usage};
+use crate::wire::error::{WireError, parse};
 use crate::wire::fault::Fault;
 use crate::wire::openai::fault_kind;
-use crate::wire::sse::Frame;
-use crate::wire::{Delta, Usage};
+use crate::wire::sse::SseFrame;
+use crate::wire::{Delta, TokenUsage};
 use serde_json::{Value, json};
 
 const DONE: &str = "[DONE]";
@@ -16,17 +17,17 @@ const FIRST_CALL_BLOCK: usize = 2;
 
 /// Reads one stream.
 #[derive(Debug, Default)]
-pub struct FrameReader {
+pub struct ChatReader {
     started: bool,
     open: Option<usize>,
 }
 
-impl FrameReader {
-    pub fn read(&mut self, frame: &Frame) -> Result<Vec<Delta>, ReadError> {
+impl ChatReader {
+    pub fn read(&mut self, frame: &SseFrame) -> Result<Vec<Delta>, WireError> {
         if frame.data.trim() == DONE {
             return Ok(vec![Delta::End]);
         }
-        let value: Value = serde_json::from_str(&frame.data)?;
+        let value: Value = parse(FORMAT, frame.data.as_bytes())?;
         if value["error"].is_object() {
             let text_of = |key: &str| value["error"][key].as_str().unwrap_or_default();
             return Ok(vec![Delta::Error(Fault::new(fault_kind(text_of("code")), text_of("message")))]);
@@ -34,7 +35,11 @@ impl FrameReader {
         let mut deltas = Vec::new();
         if !std::mem::replace(&mut self.started, true) {
             let text_of = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
-            deltas.push(Delta::Start { id: text_of("id"), model: text_of("model"), usage: Usage::default() });
+            deltas.push(Delta::Start {
+                id: text_of("id"),
+                model: text_of("model"),
+                usage: TokenUsage::default(),
+            });
         }
         let choice = &value["choices"][0];
         self.read_portion(&choice["delta"], &mut deltas);
@@ -44,7 +49,7 @@ impl FrameReader {
                 self.change(None, &mut deltas);
                 deltas.push(Delta::Finish { stop: read_stop(Some(reason)), usage });
             }
-            None if usage != Usage::default() => deltas.push(Delta::Usage(usage)),
+            None if usage != TokenUsage::default() => deltas.push(Delta::Usage(usage)),
             None => {}
         }
         Ok(deltas)
@@ -85,47 +90,47 @@ impl FrameReader {
 }
 
 /// The frame that only reports usage, which a client that did not ask for it may not expect.
-pub fn is_usage_only(frame: &Frame) -> bool {
+pub fn is_usage_only(frame: &SseFrame) -> bool {
     let Ok(value) = serde_json::from_str::<Value>(&frame.data) else { return false };
     value["usage"].is_object() && value["choices"].as_array().is_some_and(Vec::is_empty)
 }
 
-pub fn set_text(frame: Frame, text: &str) -> Frame {
+pub fn set_text(frame: SseFrame, text: &str) -> SseFrame {
     let Ok(mut value) = serde_json::from_str::<Value>(&frame.data) else { return frame };
     if let Some(content) = value.pointer_mut("/choices/0/delta/content") {
         *content = json!(text);
     }
-    Frame { event: frame.event, data: value.to_string() }
+    SseFrame { event: frame.event, data: value.to_string() }
 }
 
 /// One portion of text with everything else as in `like`.
-pub fn text_block(like: &Frame, text: &str) -> Vec<Frame> {
+pub fn text_block(like: &SseFrame, text: &str) -> Vec<SseFrame> {
     let mut value: Value = serde_json::from_str(&like.data).unwrap_or_default();
     value["choices"] = json!([{"index": 0, "delta": {"content": text}, "finish_reason": null}]);
-    vec![Frame::new("", value.to_string())]
+    vec![SseFrame::new("", value.to_string())]
 }
 
 /// The frame with a finish, as one that no call precedes.
-pub fn end_turn(frame: Frame) -> Frame {
+pub fn end_turn(frame: SseFrame) -> SseFrame {
     let Ok(mut value) = serde_json::from_str::<Value>(&frame.data) else { return frame };
     if let Some(reason) = value.pointer_mut("/choices/0/finish_reason")
         && reason == "tool_calls"
     {
         *reason = json!("stop");
     }
-    Frame { event: frame.event, data: value.to_string() }
+    SseFrame { event: frame.event, data: value.to_string() }
 }
 
 /// Writes deltas as frames.
 #[derive(Debug, Default)]
-pub struct FrameWriter {
+pub struct ChatWriter {
     id: String,
     model: String,
     calls: usize,
 }
 
-impl FrameWriter {
-    pub fn write(&mut self, delta: &Delta) -> Vec<Frame> {
+impl ChatWriter {
+    pub fn write(&mut self, delta: &Delta) -> Vec<SseFrame> {
         match delta {
             Delta::Start { id, model, .. } => {
                 self.id.clone_from(id);
@@ -152,10 +157,12 @@ impl FrameWriter {
                 let mut last = self.chunk();
                 last["usage"] = write_usage(usage);
                 let finish = self.portion(json!({}), json!(write_stop(stop)));
-                vec![finish, Frame::new("", last.to_string())]
+                vec![finish, SseFrame::new("", last.to_string())]
             }
-            Delta::End => vec![Frame::new("", DONE)],
-            Delta::Error(fault) => vec![Frame::new("", crate::wire::openai::write_fault(fault).to_string())],
+            Delta::End => vec![SseFrame::new("", DONE)],
+            Delta::Error(fault) => {
+                vec![SseFrame::new("", crate::wire::openai::write_fault(fault).to_string())]
+            }
             Delta::Signature { .. } | Delta::Other { .. } | Delta::BlockEnd { .. } | Delta::Usage(_) => {
                 Vec::new()
             }
@@ -167,9 +174,9 @@ impl FrameWriter {
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "every caller builds both for this call alone")]
-    fn portion(&self, delta: Value, finish: Value) -> Frame {
+    fn portion(&self, delta: Value, finish: Value) -> SseFrame {
         let mut chunk = self.chunk();
         chunk["choices"] = json!([{"index": 0, "delta": delta, "finish_reason": finish}]);
-        Frame::new("", chunk.to_string())
+        SseFrame::new("", chunk.to_string())
     }
 }

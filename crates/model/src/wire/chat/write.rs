@@ -1,10 +1,13 @@
 //! The neutral form into JSON of the Chat Completions format.
 
-use crate::wire::{Answer, Block, Message, Request, Role, Stop, Tool, ToolCall, ToolResult, Usage};
+use crate::wire::{
+    ContentBlock, Message, MessageRole, ModelAnswer, ModelRequest, StopReason, TokenUsage, Tool, ToolCall,
+    ToolResult,
+};
 use serde_json::{Value, json};
 
-pub fn write_request(request: &Request) -> Value {
-    let Request { model, system, messages, tools, max_tokens, effort, stream } = request;
+pub fn write_request(request: &ModelRequest) -> Value {
+    let ModelRequest { model, system, messages, tools, max_tokens, effort, stream } = request;
     let mut list: Vec<Value> = Vec::new();
     if !system.is_empty() {
         list.push(json!({"role": "system", "content": system}));
@@ -51,22 +54,22 @@ fn write_tool(tool: &Tool) -> Value {
 
 fn write_message(message: &Message) -> Vec<Value> {
     let role = match message.role {
-        Role::System => "system",
-        Role::User => "user",
-        Role::Assistant => return vec![write_assistant(&message.blocks)],
+        MessageRole::System => "system",
+        MessageRole::User => "user",
+        MessageRole::Assistant => return vec![write_assistant(&message.blocks)],
     };
     let mut out = Vec::new();
     let mut parts = Vec::new();
     for block in &message.blocks {
         match block {
-            Block::Text(text) => parts.push(json!({"type": "text", "text": text})),
-            Block::Other(value) => parts.push(value.clone()),
-            Block::ToolResult(ToolResult { id, parts, .. }) => {
+            ContentBlock::Text(text) => parts.push(json!({"type": "text", "text": text})),
+            ContentBlock::Other(value) => parts.push(value.clone()),
+            ContentBlock::ToolResult(ToolResult { id, parts, .. }) => {
                 let content: Vec<Value> =
                     parts.iter().map(|text| json!({"type": "text", "text": text})).collect();
                 out.push(json!({"role": "tool", "tool_call_id": id, "content": content}));
             }
-            Block::Thinking { .. } | Block::ToolCall(_) => {}
+            ContentBlock::Thinking { .. } | ContentBlock::ToolCall(_) => {}
         }
     }
     if !parts.is_empty() {
@@ -75,12 +78,12 @@ fn write_message(message: &Message) -> Vec<Value> {
     out
 }
 
-fn write_assistant(blocks: &[Block]) -> Value {
-    let said: Vec<&str> = blocks.iter().filter_map(Block::as_text).collect();
+fn write_assistant(blocks: &[ContentBlock]) -> Value {
+    let said: Vec<&str> = blocks.iter().filter_map(ContentBlock::as_text).collect();
     let calls: Vec<Value> = blocks
         .iter()
         .filter_map(|block| match block {
-            Block::ToolCall(call) => Some(write_call(call)),
+            ContentBlock::ToolCall(call) => Some(write_call(call)),
             _ => None,
         })
         .collect();
@@ -97,8 +100,8 @@ fn write_call(call: &ToolCall) -> Value {
     json!({"id": id, "type": "function", "function": {"name": name, "arguments": input.to_string()}})
 }
 
-pub fn write_answer(answer: &Answer) -> Value {
-    let Answer { id, model, blocks, stop, usage } = answer;
+pub fn write_answer(answer: &ModelAnswer) -> Value {
+    let ModelAnswer { id, model, blocks, stop, usage } = answer;
     let choice = json!({"index": 0, "message": write_assistant(blocks), "finish_reason": write_stop(stop)});
     json!({
         "id": id, "object": "chat.completion", "created": 0, "model": model, "choices": [choice],
@@ -106,18 +109,18 @@ pub fn write_answer(answer: &Answer) -> Value {
     })
 }
 
-pub(super) fn write_stop(stop: &Stop) -> &str {
+pub(super) fn write_stop(stop: &StopReason) -> &str {
     match stop {
-        Stop::EndTurn => "stop",
-        Stop::ToolUse => "tool_calls",
-        Stop::MaxTokens => "length",
-        Stop::Refusal => "content_filter",
-        Stop::Other(other) => other,
+        StopReason::EndTurn => "stop",
+        StopReason::ToolUse => "tool_calls",
+        StopReason::MaxTokens => "length",
+        StopReason::Refusal => "content_filter",
+        StopReason::Other(other) => other,
     }
 }
 
-pub(super) fn write_usage(usage: &Usage) -> Value {
-    let Usage { input, output, cache_read, cache_write, cache_write_hour } = usage;
+pub(super) fn write_usage(usage: &TokenUsage) -> Value {
+    let TokenUsage { input, output, cache_read, cache_write, cache_write_hour } = usage;
     let all =
         [cache_read, cache_write, cache_write_hour].iter().fold(*input, |sum, n| sum.saturating_add(**n));
     json!({

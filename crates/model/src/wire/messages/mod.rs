@@ -5,8 +5,8 @@ mod read;
 mod stream;
 mod write;
 
-pub use read::{ReadError, read_answer, read_fault, read_request, read_usage};
-pub use stream::{FrameWriter, end_turn, read_frame, set_text, text_block};
+pub use read::{read_answer, read_fault, read_request};
+pub use stream::{MessagesWriter, end_turn, read_frame, set_text, text_block};
 pub use write::{write_answer, write_fault, write_request};
 
 #[cfg(test)]

@@ -1,27 +1,15 @@
 //! JSON of the Messages format into the neutral form.
 
+use crate::wire::error::{WireError, parse};
 use crate::wire::fault::{Fault, FaultKind};
-use crate::wire::{Answer, Block, Message, Request, Role, Stop, Tool, ToolCall, ToolResult, Usage};
+use crate::wire::{
+    ContentBlock, Message, MessageRole, ModelAnswer, ModelRequest, StopReason, TokenUsage, Tool, ToolCall,
+    ToolResult,
+};
 use serde::Deserialize;
 use serde_json::Value;
-use std::fmt;
 
-#[derive(Debug)]
-pub struct ReadError(String);
-
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not a Messages document: {}", self.0)
-    }
-}
-
-impl std::error::Error for ReadError {}
-
-impl From<serde_json::Error> for ReadError {
-    fn from(error: serde_json::Error) -> Self {
-        Self(error.to_string())
-    }
-}
+pub(super) const FORMAT: &str = "Messages";
 
 #[derive(Deserialize)]
 struct RequestForm {
@@ -103,53 +91,65 @@ struct CacheCreation {
     ephemeral_1h_input_tokens: u64,
 }
 
-pub fn read_request(bytes: &[u8]) -> Result<Request, ReadError> {
-    let form: RequestForm = serde_json::from_slice(bytes)?;
+pub fn read_request(bytes: &[u8]) -> Result<ModelRequest, WireError> {
+    let form: RequestForm = parse(FORMAT, bytes)?;
     let RequestForm { model, system, messages, tools, max_tokens, stream, output_config } = form;
     let mut neutral = Vec::with_capacity(messages.len());
     for MessageForm { role, content } in messages {
         let role = match role.as_str() {
-            "user" => Role::User,
-            "assistant" => Role::Assistant,
-            "system" | "developer" => Role::System,
-            other => return Err(ReadError(format!("a message has the unknown role {other:?}"))),
+            "user" => MessageRole::User,
+            "assistant" => MessageRole::Assistant,
+            "system" | "developer" => MessageRole::System,
+            other => {
+                return Err(WireError::invalid(FORMAT, format!("a message has the unknown role {other:?}")));
+            }
         };
         neutral.push(Message { role, blocks: content.into_blocks() });
     }
-    let system = Message { role: Role::System, blocks: system.into_blocks() }.text();
+    let system = Message { role: MessageRole::System, blocks: system.into_blocks() }.text();
     let tools = tools
         .into_iter()
         .map(|ToolForm { name, description, input_schema }| Tool { name, description, schema: input_schema })
         .collect();
-    Ok(Request { model, system, messages: neutral, tools, max_tokens, effort: output_config.effort, stream })
+    Ok(ModelRequest {
+        model,
+        system,
+        messages: neutral,
+        tools,
+        max_tokens,
+        effort: output_config.effort,
+        stream,
+    })
 }
 
 impl Content {
-    fn into_blocks(self) -> Vec<Block> {
+    fn into_blocks(self) -> Vec<ContentBlock> {
         match self {
-            Self::Text(text) => vec![Block::Text(text)],
+            Self::Text(text) => vec![ContentBlock::Text(text)],
             Self::Blocks(blocks) => blocks.into_iter().map(read_block).collect(),
             Self::Nothing(()) => Vec::new(),
         }
     }
 }
 
-pub(super) fn read_block(value: Value) -> Block {
+pub(super) fn read_block(value: Value) -> ContentBlock {
     let text_of = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     match value.get("type").and_then(Value::as_str) {
-        Some("text") => Block::Text(text_of("text")),
-        Some("thinking") => Block::Thinking { text: text_of("thinking"), signature: text_of("signature") },
-        Some("tool_use") => Block::ToolCall(ToolCall {
+        Some("text") => ContentBlock::Text(text_of("text")),
+        Some("thinking") => {
+            ContentBlock::Thinking { text: text_of("thinking"), signature: text_of("signature") }
+        }
+        Some("tool_use") => ContentBlock::ToolCall(ToolCall {
             id: text_of("id"),
             name: text_of("name"),
             input: value.get("input").cloned().unwrap_or_default(),
         }),
-        Some("tool_result") => Block::ToolResult(ToolResult {
+        Some("tool_result") => ContentBlock::ToolResult(ToolResult {
             id: text_of("tool_use_id"),
             parts: result_parts(value.get("content")),
             is_error: value.get("is_error").and_then(Value::as_bool).unwrap_or(false),
         }),
-        _ => Block::Other(value),
+        _ => ContentBlock::Other(value),
     }
 }
 
@@ -165,28 +165,34 @@ fn result_parts(content: Option<&Value>) -> Vec<String> {
     }
 }
 
-pub fn read_answer(bytes: &[u8]) -> Result<Answer, ReadError> {
-    let form: AnswerForm = serde_json::from_slice(bytes)?;
+pub fn read_answer(bytes: &[u8]) -> Result<ModelAnswer, WireError> {
+    let form: AnswerForm = parse(FORMAT, bytes)?;
     let AnswerForm { id, model, content, stop_reason, usage } = form;
     let blocks = content.into_iter().map(read_block).collect();
-    Ok(Answer { id, model, blocks, stop: read_stop(stop_reason.as_deref()), usage: usage.into_neutral() })
+    Ok(ModelAnswer {
+        id,
+        model,
+        blocks,
+        stop: read_stop(stop_reason.as_deref()),
+        usage: usage.into_neutral(),
+    })
 }
 
-pub(super) fn read_stop(reason: Option<&str>) -> Stop {
+pub(super) fn read_stop(reason: Option<&str>) -> StopReason {
     match reason {
-        None | Some("end_turn") => Stop::EndTurn,
-        Some("tool_use") => Stop::ToolUse,
-        Some("max_tokens") => Stop::MaxTokens,
-        Some("refusal") => Stop::Refusal,
-        Some(other) => Stop::Other(other.to_owned()),
+        None | Some("end_turn") => StopReason::EndTurn,
+        Some("tool_use") => StopReason::ToolUse,
+        Some("max_tokens") => StopReason::MaxTokens,
+        Some("refusal") => StopReason::Refusal,
+        Some(other) => StopReason::Other(other.to_owned()),
     }
 }
 
 impl UsageForm {
-    fn into_neutral(self) -> Usage {
+    fn into_neutral(self) -> TokenUsage {
         let written = self.cache_creation_input_tokens.unwrap_or(0);
         let hour = self.cache_creation.map_or(0, |split| split.ephemeral_1h_input_tokens);
-        Usage {
+        TokenUsage {
             input: self.input_tokens.unwrap_or(0),
             output: self.output_tokens.unwrap_or(0),
             cache_read: self.cache_read_input_tokens.unwrap_or(0),
@@ -197,7 +203,7 @@ impl UsageForm {
 }
 
 /// The usage object of an answer or of a stream event; a form that we cannot read counts as nothing reported.
-pub fn read_usage(value: &Value) -> Usage {
+pub fn read_usage(value: &Value) -> TokenUsage {
     UsageForm::deserialize(value).map(UsageForm::into_neutral).unwrap_or_default()
 }
 

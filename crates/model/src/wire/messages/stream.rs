@@ -1,14 +1,15 @@
 //! The event stream of the Messages format, frame by frame, both ways.
 
-use super::read::{ReadError, fault_of, read_block, read_stop, read_usage};
+use super::read::{FORMAT, fault_of, read_block, read_stop, read_usage};
 use super::write::{write_block, write_fault, write_stop, write_usage};
-use crate::wire::sse::Frame;
-use crate::wire::{Block, Delta, Usage};
+use crate::wire::error::{WireError, parse};
+use crate::wire::sse::SseFrame;
+use crate::wire::{ContentBlock, Delta, TokenUsage};
 use serde_json::{Value, json};
 
 /// What one frame says. Frames without a meaning for us (`ping`, future kinds) say nothing.
-pub fn read_frame(frame: &Frame) -> Result<Vec<Delta>, ReadError> {
-    let value: Value = serde_json::from_str(&frame.data)?;
+pub fn read_frame(frame: &SseFrame) -> Result<Vec<Delta>, WireError> {
+    let value: Value = parse(FORMAT, frame.data.as_bytes())?;
     let block = value.get("index").and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok());
     let block = block.unwrap_or(0);
     let deltas = match value.get("type").and_then(Value::as_str) {
@@ -37,17 +38,17 @@ pub fn read_frame(frame: &Frame) -> Result<Vec<Delta>, ReadError> {
 
 fn read_block_start(block: usize, content: Value) -> Vec<Delta> {
     match read_block(content) {
-        Block::Text(text) => vec![Delta::Text { block, text }],
-        Block::Thinking { text, .. } => vec![Delta::Thinking { block, text }],
-        Block::ToolCall(call) => {
+        ContentBlock::Text(text) => vec![Delta::Text { block, text }],
+        ContentBlock::Thinking { text, .. } => vec![Delta::Thinking { block, text }],
+        ContentBlock::ToolCall(call) => {
             let mut deltas = vec![Delta::ToolCall { block, id: call.id, name: call.name }];
             if call.input.as_object().is_some_and(|input| !input.is_empty()) {
                 deltas.push(Delta::ToolInput { block, json: call.input.to_string() });
             }
             deltas
         }
-        Block::Other(value) => vec![Delta::Other { block, value }],
-        Block::ToolResult(_) => Vec::new(),
+        ContentBlock::Other(value) => vec![Delta::Other { block, value }],
+        ContentBlock::ToolResult(_) => Vec::new(),
     }
 }
 
@@ -62,7 +63,7 @@ fn read_block_delta(block: usize, delta: &Value) -> Vec<Delta> {
     }
 }
 
-pub fn set_text(frame: Frame, text: &str) -> Frame {
+pub fn set_text(frame: SseFrame, text: &str) -> SseFrame {
     edit(frame, |value| {
         for place in ["/delta/text", "/content_block/text"] {
             if let Some(found) = value.pointer_mut(place) {
@@ -72,7 +73,7 @@ pub fn set_text(frame: Frame, text: &str) -> Frame {
     })
 }
 
-pub fn end_turn(frame: Frame) -> Frame {
+pub fn end_turn(frame: SseFrame) -> SseFrame {
     edit(frame, |value| {
         if let Some(found) = value.pointer_mut("/delta/stop_reason") {
             *found = Value::from("end_turn");
@@ -80,27 +81,27 @@ pub fn end_turn(frame: Frame) -> Frame {
     })
 }
 
-pub fn text_block(block: usize, text: &str) -> Vec<Frame> {
-    let mut writer = FrameWriter::default();
+pub fn text_block(block: usize, text: &str) -> Vec<SseFrame> {
+    let mut writer = MessagesWriter::default();
     let mut frames = writer.write(&Delta::Text { block, text: text.to_owned() });
     frames.extend(writer.write(&Delta::BlockEnd { block }));
     frames
 }
 
-fn edit(frame: Frame, change: impl FnOnce(&mut Value)) -> Frame {
+fn edit(frame: SseFrame, change: impl FnOnce(&mut Value)) -> SseFrame {
     let Ok(mut value) = serde_json::from_str(&frame.data) else { return frame };
     change(&mut value);
-    Frame { event: frame.event, data: value.to_string() }
+    SseFrame { event: frame.event, data: value.to_string() }
 }
 
 /// Writes deltas as frames. It opens a block at the block's first delta.
 #[derive(Debug, Default)]
-pub struct FrameWriter {
+pub struct MessagesWriter {
     open: Option<usize>,
 }
 
-impl FrameWriter {
-    pub fn write(&mut self, delta: &Delta) -> Vec<Frame> {
+impl MessagesWriter {
+    pub fn write(&mut self, delta: &Delta) -> Vec<SseFrame> {
         match delta {
             Delta::Start { id, model, usage } => vec![message_start(id, model, usage)],
             Delta::Text { block, text } => self.block_delta(
@@ -124,7 +125,9 @@ impl FrameWriter {
             Delta::ToolInput { block, json } => {
                 vec![block_delta(*block, &json!({"type": "input_json_delta", "partial_json": json}))]
             }
-            Delta::Other { block, value } => self.open(*block, &write_block(&Block::Other(value.clone()))),
+            Delta::Other { block, value } => {
+                self.open(*block, &write_block(&ContentBlock::Other(value.clone())))
+            }
             Delta::BlockEnd { block } => {
                 self.open = None;
                 vec![frame("content_block_stop", &json!({"type": "content_block_stop", "index": block}))]
@@ -140,13 +143,13 @@ impl FrameWriter {
         }
     }
 
-    fn block_delta(&mut self, block: usize, start: &Value, delta: &Value) -> Vec<Frame> {
+    fn block_delta(&mut self, block: usize, start: &Value, delta: &Value) -> Vec<SseFrame> {
         let mut frames = self.open(block, start);
         frames.push(block_delta(block, delta));
         frames
     }
 
-    fn open(&mut self, block: usize, start: &Value) -> Vec<Frame> {
+    fn open(&mut self, block: usize, start: &Value) -> Vec<SseFrame> {
         if self.open == Some(block) {
             return Vec::new();
         }
@@ -156,7 +159,7 @@ impl FrameWriter {
     }
 }
 
-fn message_start(id: &str, model: &str, usage: &Usage) -> Frame {
+fn message_start(id: &str, model: &str, usage: &TokenUsage) -> SseFrame {
     let message = json!({
         "id": id,
         "type": "message",
@@ -170,10 +173,10 @@ fn message_start(id: &str, model: &str, usage: &Usage) -> Frame {
     frame("message_start", &json!({"type": "message_start", "message": message}))
 }
 
-fn block_delta(block: usize, delta: &Value) -> Frame {
+fn block_delta(block: usize, delta: &Value) -> SseFrame {
     frame("content_block_delta", &json!({"type": "content_block_delta", "index": block, "delta": delta}))
 }
 
-fn frame(event: &str, value: &Value) -> Frame {
-    Frame::new(event, value.to_string())
+fn frame(event: &str, value: &Value) -> SseFrame {
+    SseFrame::new(event, value.to_string())
 }

@@ -1,34 +1,42 @@
 //! Round trips through the Messages format, and documents as real clients and the vendor write them.
 
+use super::read::read_usage;
 use super::*;
-use crate::wire::answer::{Fold, unfold};
+use crate::wire::assemble::{AnswerAssembler, answer_deltas};
 use crate::wire::fault::{Fault, FaultKind};
-use crate::wire::sse::Frame;
-use crate::wire::{Answer, Block, Delta, Message, Request, Role, Stop, Tool, ToolCall, ToolResult, Usage};
+use crate::wire::sse::SseFrame;
+use crate::wire::{
+    ContentBlock, Delta, Message, MessageRole, ModelAnswer, ModelRequest, StopReason, TokenUsage, Tool,
+    ToolCall, ToolResult,
+};
 use serde_json::{Value, json};
 
-fn call() -> Block {
-    Block::ToolCall(ToolCall { id: "toolu_1".into(), name: "Bash".into(), input: json!({"command": "ls"}) })
+fn call() -> ContentBlock {
+    ContentBlock::ToolCall(ToolCall {
+        id: "toolu_1".into(),
+        name: "Bash".into(),
+        input: json!({"command": "ls"}),
+    })
 }
 
 #[test]
 fn a_request_survives_the_round_trip() {
     let result = ToolResult { id: "toolu_1".into(), parts: vec!["a".into(), "b".into()], is_error: true };
     let other = json!({"type": "redacted_thinking", "data": "xyz"});
-    let request = Request {
+    let request = ModelRequest {
         model: "m".into(),
         system: "be brief".into(),
         messages: vec![
             Message::user("go"),
             Message {
-                role: Role::Assistant,
+                role: MessageRole::Assistant,
                 blocks: vec![
-                    Block::Thinking { text: "hm".into(), signature: "s".into() },
-                    Block::Other(other),
+                    ContentBlock::Thinking { text: "hm".into(), signature: "s".into() },
+                    ContentBlock::Other(other),
                     call(),
                 ],
             },
-            Message { role: Role::User, blocks: vec![Block::ToolResult(result)] },
+            Message { role: MessageRole::User, blocks: vec![ContentBlock::ToolResult(result)] },
         ],
         tools: vec![Tool {
             name: "Bash".into(),
@@ -58,7 +66,7 @@ fn a_request_of_another_client_is_read_with_its_unknown_fields() {
     });
     let request = read_request(body.to_string().as_bytes()).unwrap();
     assert_eq!(request.system, "one\ntwo");
-    assert_eq!(request.messages[1].role, Role::System);
+    assert_eq!(request.messages[1].role, MessageRole::System);
     assert_eq!(request.turns(), 1);
     assert_eq!(request.tool_results().next().unwrap().parts, ["plain"]);
     assert_eq!(request.tools[1].name, "web");
@@ -78,10 +86,10 @@ fn wrong_documents_are_refused_with_a_reason() {
     }
 }
 
-fn answer() -> Answer {
-    let blocks = vec![Block::Text("Grüße".into()), call()];
-    let usage = Usage { input: 10, output: 20, cache_read: 30, cache_write: 40, cache_write_hour: 50 };
-    Answer { id: "msg_1".into(), model: "m".into(), blocks, stop: Stop::ToolUse, usage }
+fn answer() -> ModelAnswer {
+    let blocks = vec![ContentBlock::Text("Grüße".into()), call()];
+    let usage = TokenUsage { input: 10, output: 20, cache_read: 30, cache_write: 40, cache_write_hour: 50 };
+    ModelAnswer { id: "msg_1".into(), model: "m".into(), blocks, stop: StopReason::ToolUse, usage }
 }
 
 #[test]
@@ -89,9 +97,9 @@ fn an_answer_survives_both_ways_of_delivery() {
     let whole = write_answer(&answer()).to_string();
     assert_eq!(read_answer(whole.as_bytes()).unwrap(), answer());
 
-    let mut writer = FrameWriter::default();
-    let mut fold = Fold::default();
-    for frame in unfold(&answer()).iter().flat_map(|delta| writer.write(delta)) {
+    let mut writer = MessagesWriter::default();
+    let mut fold = AnswerAssembler::default();
+    for frame in answer_deltas(&answer()).iter().flat_map(|delta| writer.write(delta)) {
         for delta in read_frame(&frame).unwrap() {
             fold.push(delta).unwrap();
         }
@@ -101,8 +109,9 @@ fn an_answer_survives_both_ways_of_delivery() {
 
 #[test]
 fn a_block_opens_once_and_closes() {
-    let mut writer = FrameWriter::default();
-    let frames: Vec<Frame> = unfold(&answer()).iter().flat_map(|delta| writer.write(delta)).collect();
+    let mut writer = MessagesWriter::default();
+    let frames: Vec<SseFrame> =
+        answer_deltas(&answer()).iter().flat_map(|delta| writer.write(delta)).collect();
     let kinds: Vec<&str> = frames.iter().map(|frame| frame.event.as_str()).collect();
     let opened = kinds.iter().filter(|kind| **kind == "content_block_start").count();
     let closed = kinds.iter().filter(|kind| **kind == "content_block_stop").count();
@@ -112,7 +121,7 @@ fn a_block_opens_once_and_closes() {
 
 #[test]
 fn frames_of_no_meaning_say_nothing_and_broken_ones_are_errors() {
-    let read = |data: &str| read_frame(&Frame::new("x", data));
+    let read = |data: &str| read_frame(&SseFrame::new("x", data));
     assert_eq!(read(r#"{"type":"ping"}"#).unwrap(), vec![]);
     assert_eq!(read(r#"{"type":"from_the_future","index":3}"#).unwrap(), vec![]);
     assert!(read("{").is_err());
@@ -126,6 +135,6 @@ fn frames_of_no_meaning_say_nothing_and_broken_ones_are_errors() {
 fn usage_that_reports_no_split_counts_as_the_short_cache() {
     let usage =
         read_usage(&json!({"input_tokens": 1, "cache_creation_input_tokens": 9, "output_tokens": null}));
-    assert_eq!(usage, Usage { input: 1, cache_write: 9, ..Usage::default() });
-    assert_eq!(read_usage(&Value::Null), Usage::default());
+    assert_eq!(usage, TokenUsage { input: 1, cache_write: 9, ..TokenUsage::default() });
+    assert_eq!(read_usage(&Value::Null), TokenUsage::default());
 }

@@ -1,7 +1,10 @@
 //! The neutral form into JSON of the Messages format.
 
 use crate::wire::fault::Fault;
-use crate::wire::{Answer, Block, Message, Request, Role, Stop, Tool, ToolCall, ToolResult, Usage};
+use crate::wire::{
+    ContentBlock, Message, MessageRole, ModelAnswer, ModelRequest, StopReason, TokenUsage, Tool, ToolCall,
+    ToolResult,
+};
 use serde_json::{Value, json};
 
 /// The format requires a bound on the answer; this one is used where the caller set none.
@@ -9,8 +12,8 @@ const DEFAULT_MAX_TOKENS: u64 = 8192;
 
 /// A request as our own agent loop sends it: system prompt and conversation are marked for the vendor's cache, because
 /// each turn repeats everything before it.
-pub fn write_request(request: &Request) -> Value {
-    let Request { model, system, messages, tools, max_tokens, effort, stream } = request;
+pub fn write_request(request: &ModelRequest) -> Value {
+    let ModelRequest { model, system, messages, tools, max_tokens, effort, stream } = request;
     let last = messages.len().saturating_sub(1);
     let messages: Vec<Value> =
         messages.iter().enumerate().map(|(index, message)| write_message(message, index == last)).collect();
@@ -40,9 +43,9 @@ fn write_tool(tool: &Tool) -> Value {
 fn write_message(message: &Message, mark_for_cache: bool) -> Value {
     let Message { role, blocks } = message;
     let role = match role {
-        Role::System => "system",
-        Role::User => "user",
-        Role::Assistant => "assistant",
+        MessageRole::System => "system",
+        MessageRole::User => "user",
+        MessageRole::Assistant => "assistant",
     };
     let mut blocks: Vec<Value> = blocks.iter().map(write_block).collect();
     if let (true, Some(Value::Object(last))) = (mark_for_cache, blocks.last_mut())
@@ -53,26 +56,26 @@ fn write_message(message: &Message, mark_for_cache: bool) -> Value {
     json!({"role": role, "content": blocks})
 }
 
-pub(super) fn write_block(block: &Block) -> Value {
+pub(super) fn write_block(block: &ContentBlock) -> Value {
     match block {
-        Block::Text(text) => json!({"type": "text", "text": text}),
-        Block::Thinking { text, signature } => {
+        ContentBlock::Text(text) => json!({"type": "text", "text": text}),
+        ContentBlock::Thinking { text, signature } => {
             json!({"type": "thinking", "thinking": text, "signature": signature})
         }
-        Block::ToolCall(ToolCall { id, name, input }) => {
+        ContentBlock::ToolCall(ToolCall { id, name, input }) => {
             json!({"type": "tool_use", "id": id, "name": name, "input": input})
         }
-        Block::ToolResult(ToolResult { id, parts, is_error }) => {
+        ContentBlock::ToolResult(ToolResult { id, parts, is_error }) => {
             let content: Vec<Value> =
                 parts.iter().map(|text| json!({"type": "text", "text": text})).collect();
             json!({"type": "tool_result", "tool_use_id": id, "content": content, "is_error": is_error})
         }
-        Block::Other(value) => value.clone(),
+        ContentBlock::Other(value) => value.clone(),
     }
 }
 
-pub fn write_answer(answer: &Answer) -> Value {
-    let Answer { id, model, blocks, stop, usage } = answer;
+pub fn write_answer(answer: &ModelAnswer) -> Value {
+    let ModelAnswer { id, model, blocks, stop, usage } = answer;
     json!({
         "id": id,
         "type": "message",
@@ -85,18 +88,18 @@ pub fn write_answer(answer: &Answer) -> Value {
     })
 }
 
-pub(super) fn write_stop(stop: &Stop) -> &str {
+pub(super) fn write_stop(stop: &StopReason) -> &str {
     match stop {
-        Stop::EndTurn => "end_turn",
-        Stop::ToolUse => "tool_use",
-        Stop::MaxTokens => "max_tokens",
-        Stop::Refusal => "refusal",
-        Stop::Other(other) => other,
+        StopReason::EndTurn => "end_turn",
+        StopReason::ToolUse => "tool_use",
+        StopReason::MaxTokens => "max_tokens",
+        StopReason::Refusal => "refusal",
+        StopReason::Other(other) => other,
     }
 }
 
-pub(super) fn write_usage(usage: &Usage) -> Value {
-    let Usage { input, output, cache_read, cache_write, cache_write_hour } = usage;
+pub(super) fn write_usage(usage: &TokenUsage) -> Value {
+    let TokenUsage { input, output, cache_read, cache_write, cache_write_hour } = usage;
     json!({
         "input_tokens": input,
         "output_tokens": output,

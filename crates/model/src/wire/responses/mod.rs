@@ -4,6 +4,6 @@ mod read;
 mod stream;
 mod write;
 
-pub use read::{ReadError, read_answer, read_request};
-pub use stream::{FrameReader, FrameWriter, set_text, text_block, without_calls};
+pub use read::{read_answer, read_request};
+pub use stream::{ResponsesReader, ResponsesWriter, set_text, text_block, without_calls};
 pub use write::{write_answer, write_request};

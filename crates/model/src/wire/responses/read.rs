@@ -1,32 +1,23 @@
 //! JSON of the Responses format into the neutral form.
 
+use crate::wire::error::{WireError, parse};
 use crate::wire::openai::{read_arguments, texts};
-use crate::wire::{Answer, Block, Message, Request, Role, Stop, Tool, ToolCall, ToolResult, Usage};
+use crate::wire::{
+    ContentBlock, Message, MessageRole, ModelAnswer, ModelRequest, StopReason, TokenUsage, Tool, ToolCall,
+    ToolResult,
+};
 use serde_json::{Value, json};
-use std::fmt;
 
-#[derive(Debug)]
-pub struct ReadError(String);
+pub(super) const FORMAT: &str = "Responses";
 
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not a Responses document: {}", self.0)
-    }
-}
-
-impl std::error::Error for ReadError {}
-
-impl From<serde_json::Error> for ReadError {
-    fn from(error: serde_json::Error) -> Self {
-        Self(error.to_string())
-    }
-}
-
-pub fn read_request(bytes: &[u8]) -> Result<Request, ReadError> {
-    let value: Value = serde_json::from_slice(bytes)?;
-    let model = value["model"].as_str().ok_or_else(|| ReadError("missing field `model`".to_owned()))?;
+pub fn read_request(bytes: &[u8]) -> Result<ModelRequest, WireError> {
+    let value: Value = parse(FORMAT, bytes)?;
+    let model = value["model"]
+        .as_str()
+        .ok_or_else(|| WireError::invalid(FORMAT, "missing field `model`".to_owned()))?;
     if value.get("previous_response_id").is_some_and(|id| !id.is_null()) {
-        return Err(ReadError(
+        return Err(WireError::invalid(
+            FORMAT,
             "`previous_response_id` names a history that is not in the request".to_owned(),
         ));
     }
@@ -34,11 +25,11 @@ pub fn read_request(bytes: &[u8]) -> Result<Request, ReadError> {
     match &value["input"] {
         Value::String(text) => messages.push(Message::user(text.clone())),
         Value::Array(items) => items.iter().try_for_each(|item| read_item(item, &mut messages))?,
-        _ => return Err(ReadError("missing field `input`".to_owned())),
+        _ => return Err(WireError::invalid(FORMAT, "missing field `input`".to_owned())),
     }
     let mut tools = Vec::new();
     read_tools(&value["tools"], None, &mut tools);
-    Ok(Request {
+    Ok(ModelRequest {
         model: model.to_owned(),
         system: value["instructions"].as_str().unwrap_or_default().to_owned(),
         messages,
@@ -73,17 +64,17 @@ fn full_name(namespace: Option<&str>, name: &str) -> String {
     }
 }
 
-fn read_item(item: &Value, messages: &mut Vec<Message>) -> Result<(), ReadError> {
+fn read_item(item: &Value, messages: &mut Vec<Message>) -> Result<(), WireError> {
     let (role, blocks) = match item["type"].as_str() {
         None | Some("message") => (role_of(item["role"].as_str())?, message_blocks(&item["content"])),
         Some("function_call_output" | "custom_tool_call_output" | "local_shell_call_output") => {
-            (Role::User, vec![Block::ToolResult(read_result(item))])
+            (MessageRole::User, vec![ContentBlock::ToolResult(read_result(item))])
         }
-        Some(_) => (Role::Assistant, vec![read_output_item(item)]),
+        Some(_) => (MessageRole::Assistant, vec![read_output_item(item)]),
     };
     match messages.last_mut() {
         // A turn of the model is one message here; so is a row of results.
-        Some(last) if last.role == role && role == Role::Assistant => last.blocks.extend(blocks),
+        Some(last) if last.role == role && role == MessageRole::Assistant => last.blocks.extend(blocks),
         Some(last) if last.role == role && is_result(&blocks) && is_result(&last.blocks) => {
             last.blocks.extend(blocks);
         }
@@ -92,29 +83,29 @@ fn read_item(item: &Value, messages: &mut Vec<Message>) -> Result<(), ReadError>
     Ok(())
 }
 
-fn is_result(blocks: &[Block]) -> bool {
-    blocks.iter().all(|block| matches!(block, Block::ToolResult(_)))
+fn is_result(blocks: &[ContentBlock]) -> bool {
+    blocks.iter().all(|block| matches!(block, ContentBlock::ToolResult(_)))
 }
 
-fn role_of(role: Option<&str>) -> Result<Role, ReadError> {
+fn role_of(role: Option<&str>) -> Result<MessageRole, WireError> {
     match role {
-        Some("user") => Ok(Role::User),
-        Some("assistant") => Ok(Role::Assistant),
-        Some("system" | "developer") => Ok(Role::System),
-        other => Err(ReadError(format!("a message has the unknown role {other:?}"))),
+        Some("user") => Ok(MessageRole::User),
+        Some("assistant") => Ok(MessageRole::Assistant),
+        Some("system" | "developer") => Ok(MessageRole::System),
+        other => Err(WireError::invalid(FORMAT, format!("a message has the unknown role {other:?}"))),
     }
 }
 
-fn message_blocks(content: &Value) -> Vec<Block> {
+fn message_blocks(content: &Value) -> Vec<ContentBlock> {
     match content {
         Value::Array(parts) => parts
             .iter()
             .map(|part| match part["text"].as_str() {
-                Some(text) => Block::Text(text.to_owned()),
-                None => Block::Other(part.clone()),
+                Some(text) => ContentBlock::Text(text.to_owned()),
+                None => ContentBlock::Other(part.clone()),
             })
             .collect(),
-        other => texts(other).into_iter().map(Block::Text).collect(),
+        other => texts(other).into_iter().map(ContentBlock::Text).collect(),
     }
 }
 
@@ -133,7 +124,7 @@ fn read_result(item: &Value) -> ToolResult {
 }
 
 /// An item that the model made.
-pub(super) fn read_output_item(item: &Value) -> Block {
+pub(super) fn read_output_item(item: &Value) -> ContentBlock {
     let text_of = |key: &str| item[key].as_str().unwrap_or_default().to_owned();
     let id = item["call_id"].as_str().or_else(|| item["id"].as_str()).unwrap_or_default().to_owned();
     match item["type"].as_str() {
@@ -144,29 +135,33 @@ pub(super) fn read_output_item(item: &Value) -> Block {
                 .flatten()
                 .filter_map(|part| part["text"].as_str().or_else(|| part["refusal"].as_str()))
                 .collect();
-            Block::Text(said.concat())
+            ContentBlock::Text(said.concat())
         }
         Some("function_call") => {
             let input = read_arguments(item["arguments"].as_str().unwrap_or_default());
             let name = full_name(item["namespace"].as_str(), &text_of("name"));
-            Block::ToolCall(ToolCall { id, name, input })
+            ContentBlock::ToolCall(ToolCall { id, name, input })
         }
         Some("custom_tool_call") => {
-            Block::ToolCall(ToolCall { id, name: text_of("name"), input: item["input"].clone() })
+            ContentBlock::ToolCall(ToolCall { id, name: text_of("name"), input: item["input"].clone() })
         }
-        Some("local_shell_call") => {
-            Block::ToolCall(ToolCall { id, name: "local_shell".to_owned(), input: item["action"].clone() })
-        }
-        _ => Block::Other(item.clone()),
+        Some("local_shell_call") => ContentBlock::ToolCall(ToolCall {
+            id,
+            name: "local_shell".to_owned(),
+            input: item["action"].clone(),
+        }),
+        _ => ContentBlock::Other(item.clone()),
     }
 }
 
-pub fn read_answer(bytes: &[u8]) -> Result<Answer, ReadError> {
-    let value: Value = serde_json::from_slice(bytes)?;
-    let output = value["output"].as_array().ok_or_else(|| ReadError("missing field `output`".to_owned()))?;
-    let blocks: Vec<Block> = output.iter().map(read_output_item).collect();
+pub fn read_answer(bytes: &[u8]) -> Result<ModelAnswer, WireError> {
+    let value: Value = parse(FORMAT, bytes)?;
+    let output = value["output"]
+        .as_array()
+        .ok_or_else(|| WireError::invalid(FORMAT, "missing field `output`".to_owned()))?;
+    let blocks: Vec<ContentBlock> = output.iter().map(read_output_item).collect();
     let stop = read_stop(&value, &blocks);
-    Ok(Answer {
+    Ok(ModelAnswer {
         id: value["id"].as_str().unwrap_or_default().to_owned(),
         model: value["model"].as_str().unwrap_or_default().to_owned(),
         blocks,
@@ -175,25 +170,25 @@ pub fn read_answer(bytes: &[u8]) -> Result<Answer, ReadError> {
     })
 }
 
-fn read_stop(response: &Value, blocks: &[Block]) -> Stop {
+fn read_stop(response: &Value, blocks: &[ContentBlock]) -> StopReason {
     match (response["status"].as_str(), response["incomplete_details"]["reason"].as_str()) {
-        (Some("incomplete"), Some("max_output_tokens") | None) => Stop::MaxTokens,
-        (Some("incomplete"), Some(other)) => Stop::Other(other.to_owned()),
-        _ => Stop::natural(blocks),
+        (Some("incomplete"), Some("max_output_tokens") | None) => StopReason::MaxTokens,
+        (Some("incomplete"), Some(other)) => StopReason::Other(other.to_owned()),
+        _ => StopReason::natural(blocks),
     }
 }
 
-pub(super) fn stop_of(response: &Value, has_calls: bool) -> Stop {
-    let call = Block::ToolCall(ToolCall { id: String::new(), name: String::new(), input: json!({}) });
+pub(super) fn stop_of(response: &Value, has_calls: bool) -> StopReason {
+    let call = ContentBlock::ToolCall(ToolCall { id: String::new(), name: String::new(), input: json!({}) });
     read_stop(response, if has_calls { std::slice::from_ref(&call) } else { &[] })
 }
 
 /// Input counts what was read from the cache; it is billed apart.
-pub(super) fn read_usage(usage: &Value) -> Usage {
+pub(super) fn read_usage(usage: &Value) -> TokenUsage {
     let cached = usage["input_tokens_details"]["cached_tokens"].as_u64().unwrap_or(0);
     let written = usage["input_tokens_details"]["cache_write_tokens"].as_u64().unwrap_or(0);
     let input = usage["input_tokens"].as_u64().unwrap_or(0);
-    Usage {
+    TokenUsage {
         input: input.saturating_sub(cached).saturating_sub(written),
         output: usage["output_tokens"].as_u64().unwrap_or(0),
         cache_read: cached,

@@ -1,33 +1,38 @@
 //! The event stream of the Responses format, frame by frame, both ways. It says every text several times: in portions,
 //! then whole, then within its item, then within the response.
 
-use super::read::{ReadError, read_output_item, read_usage, stop_of};
+use super::read::{FORMAT, read_output_item, read_usage, stop_of};
 use super::write::{response, write_output_item};
+use crate::wire::error::{WireError, parse};
 use crate::wire::fault::Fault;
 use crate::wire::openai::fault_kind;
-use crate::wire::sse::Frame;
-use crate::wire::{Block, Delta, Stop, ToolCall, Usage};
+use crate::wire::sse::SseFrame;
+use crate::wire::{ContentBlock, Delta, StopReason, TokenUsage, ToolCall};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashSet};
 
 /// Reads one stream.
 #[derive(Debug, Default)]
-pub struct FrameReader {
+pub struct ResponsesReader {
     opened: HashSet<usize>,
     with_input: HashSet<usize>,
     has_calls: bool,
 }
 
-impl FrameReader {
-    pub fn read(&mut self, frame: &Frame) -> Result<Vec<Delta>, ReadError> {
-        let value: Value = serde_json::from_str(&frame.data)?;
+impl ResponsesReader {
+    pub fn read(&mut self, frame: &SseFrame) -> Result<Vec<Delta>, WireError> {
+        let value: Value = parse(FORMAT, frame.data.as_bytes())?;
         let index = value["output_index"].as_u64().and_then(|index| usize::try_from(index).ok());
         let block = index.unwrap_or(0);
         let delta = || value["delta"].as_str().unwrap_or_default().to_owned();
         Ok(match value["type"].as_str().unwrap_or_default() {
             "response.created" => {
                 let text_of = |key: &str| value["response"][key].as_str().unwrap_or_default().to_owned();
-                vec![Delta::Start { id: text_of("id"), model: text_of("model"), usage: Usage::default() }]
+                vec![Delta::Start {
+                    id: text_of("id"),
+                    model: text_of("model"),
+                    usage: TokenUsage::default(),
+                }]
             }
             "response.output_item.added" => self.item_added(block, &value["item"]),
             "response.output_text.delta" | "response.refusal.delta" => {
@@ -60,7 +65,7 @@ impl FrameReader {
 
     fn item_added(&mut self, block: usize, item: &Value) -> Vec<Delta> {
         match read_output_item(item) {
-            Block::ToolCall(call) => {
+            ContentBlock::ToolCall(call) => {
                 self.has_calls = true;
                 self.opened.insert(block);
                 vec![Delta::ToolCall { block, id: call.id, name: call.name }]
@@ -71,7 +76,7 @@ impl FrameReader {
 
     fn item_done(&mut self, block: usize, item: &Value) -> Vec<Delta> {
         match read_output_item(item) {
-            Block::ToolCall(ToolCall { id, name, input }) => {
+            ContentBlock::ToolCall(ToolCall { id, name, input }) => {
                 self.has_calls = true;
                 let mut deltas = Vec::new();
                 if self.opened.insert(block) {
@@ -83,7 +88,7 @@ impl FrameReader {
                 deltas.push(Delta::BlockEnd { block });
                 deltas
             }
-            Block::Other(value) => vec![Delta::Other { block, value }, Delta::BlockEnd { block }],
+            ContentBlock::Other(value) => vec![Delta::Other { block, value }, Delta::BlockEnd { block }],
             _ => vec![Delta::BlockEnd { block }],
         }
     }
@@ -94,46 +99,48 @@ fn fault_of(error: &Value) -> Fault {
     Fault::new(fault_kind(text_of("code")), text_of("message"))
 }
 
-pub fn set_text(frame: Frame, text: &str) -> Frame {
+pub fn set_text(frame: SseFrame, text: &str) -> SseFrame {
     let Ok(mut value) = serde_json::from_str::<Value>(&frame.data) else { return frame };
     value["delta"] = json!(text);
-    Frame { event: frame.event, data: value.to_string() }
+    SseFrame { event: frame.event, data: value.to_string() }
 }
 
 /// A message in the place of another item; it counts on from that item's first frame.
-pub fn text_block(like: &Frame, block: usize, text: &str) -> Vec<Frame> {
+pub fn text_block(like: &SseFrame, block: usize, text: &str) -> Vec<SseFrame> {
     let first: Value = serde_json::from_str(&like.data).unwrap_or_default();
     let sequence = first["sequence_number"].as_u64().unwrap_or(0);
-    let mut writer = FrameWriter { sequence, ..FrameWriter::default() };
+    let mut writer = ResponsesWriter { sequence, ..ResponsesWriter::default() };
     let mut frames = writer.write(&Delta::Text { block, text: text.to_owned() });
     frames.extend(writer.write(&Delta::BlockEnd { block }));
     frames
 }
 
 /// The last frame repeats every item: messages stand in it for the calls that did not pass.
-pub fn without_calls(frame: Frame, denied: &BTreeMap<usize, String>) -> Frame {
+pub fn without_calls(frame: SseFrame, denied: &BTreeMap<usize, String>) -> SseFrame {
     let Ok(mut value) = serde_json::from_str::<Value>(&frame.data) else { return frame };
     for (block, text) in denied {
         let item = value.pointer_mut(&format!("/response/output/{block}"));
-        if let (Some(item), Some(message)) = (item, write_output_item(&Block::Text(text.clone()), *block)) {
+        if let (Some(item), Some(message)) =
+            (item, write_output_item(&ContentBlock::Text(text.clone()), *block))
+        {
             *item = message;
         }
     }
-    Frame { event: frame.event, data: value.to_string() }
+    SseFrame { event: frame.event, data: value.to_string() }
 }
 
 /// Writes deltas as frames, and repeats in the last one what it wrote.
 #[derive(Debug, Default)]
-pub struct FrameWriter {
+pub struct ResponsesWriter {
     sequence: u64,
     id: String,
     model: String,
-    open: Option<Open>,
+    open: Option<OpenItem>,
     items: Vec<Value>,
 }
 
 #[derive(Debug)]
-enum Open {
+enum OpenItem {
     Text(String),
     /// Whether it is a function or takes free text is known when its input begins.
     Call {
@@ -144,20 +151,20 @@ enum Open {
     },
 }
 
-impl FrameWriter {
-    pub fn write(&mut self, delta: &Delta) -> Vec<Frame> {
+impl ResponsesWriter {
+    pub fn write(&mut self, delta: &Delta) -> Vec<SseFrame> {
         match delta {
             Delta::Start { id, model, usage } => {
                 self.id.clone_from(id);
                 self.model.clone_from(model);
-                let mut begun = response(id, model, &Stop::EndTurn, &[], usage);
+                let mut begun = response(id, model, &StopReason::EndTurn, &[], usage);
                 begun["status"] = json!("in_progress");
                 vec![self.frame("response.created", json!({ "response": begun }))]
             }
             Delta::Text { block, text } => self.text(*block, text),
             Delta::ToolCall { id, name, .. } => {
                 let (id, name) = (id.clone(), name.clone());
-                self.open = Some(Open::Call { id, name, json: String::new(), announced: false });
+                self.open = Some(OpenItem::Call { id, name, json: String::new(), announced: false });
                 Vec::new()
             }
             Delta::ToolInput { block, json } => self.input(*block, json),
@@ -170,7 +177,7 @@ impl FrameWriter {
             Delta::Finish { stop, usage } => {
                 let whole = response(&self.id, &self.model, stop, &self.items, usage);
                 let kind =
-                    if *stop == Stop::MaxTokens { "response.incomplete" } else { "response.completed" };
+                    if *stop == StopReason::MaxTokens { "response.incomplete" } else { "response.completed" };
                 vec![self.frame(kind, json!({ "response": whole }))]
             }
             Delta::Error(fault) => {
@@ -183,10 +190,10 @@ impl FrameWriter {
         }
     }
 
-    fn text(&mut self, block: usize, text: &str) -> Vec<Frame> {
+    fn text(&mut self, block: usize, text: &str) -> Vec<SseFrame> {
         let item_id = format!("item_{block}");
         let mut frames = Vec::new();
-        if let Some(Open::Text(all)) = &mut self.open {
+        if let Some(OpenItem::Text(all)) = &mut self.open {
             all.push_str(text);
         } else {
             let item = json!({"id": item_id, "type": "message", "role": "assistant", "status": "in_progress", "content": []});
@@ -195,15 +202,15 @@ impl FrameWriter {
             let part = json!({"type": "output_text", "text": "", "annotations": []});
             let body = json!({"item_id": item_id, "output_index": block, "content_index": 0, "part": part});
             frames.push(self.frame("response.content_part.added", body));
-            self.open = Some(Open::Text(text.to_owned()));
+            self.open = Some(OpenItem::Text(text.to_owned()));
         }
         let body = json!({"item_id": item_id, "output_index": block, "content_index": 0, "delta": text});
         frames.push(self.frame("response.output_text.delta", body));
         frames
     }
 
-    fn input(&mut self, block: usize, fragment: &str) -> Vec<Frame> {
-        let Some(Open::Call { id, name, json, announced }) = &mut self.open else { return Vec::new() };
+    fn input(&mut self, block: usize, fragment: &str) -> Vec<SseFrame> {
+        let Some(OpenItem::Call { id, name, json, announced }) = &mut self.open else { return Vec::new() };
         json.push_str(fragment);
         let free = json.starts_with('"');
         let announce = !std::mem::replace(announced, true);
@@ -221,12 +228,12 @@ impl FrameWriter {
         frames
     }
 
-    fn end(&mut self, block: usize) -> Vec<Frame> {
+    fn end(&mut self, block: usize) -> Vec<SseFrame> {
         let item_id = format!("item_{block}");
         let mut frames = Vec::new();
         let whole = match self.open.take() {
             None => return Vec::new(),
-            Some(Open::Text(text)) => {
+            Some(OpenItem::Text(text)) => {
                 let place = |body: Value| -> Value {
                     let mut body = body;
                     body["item_id"] = json!(item_id);
@@ -237,15 +244,15 @@ impl FrameWriter {
                 frames.push(self.frame("response.output_text.done", place(json!({ "text": text }))));
                 let part = json!({"part": {"type": "output_text", "text": text, "annotations": []}});
                 frames.push(self.frame("response.content_part.done", place(part)));
-                Block::Text(text)
+                ContentBlock::Text(text)
             }
-            Some(Open::Call { id, name, json, .. }) => {
+            Some(OpenItem::Call { id, name, json, .. }) => {
                 let input = crate::wire::openai::read_arguments(&json);
                 if !input.is_string() {
                     let body = json!({"item_id": item_id, "output_index": block, "arguments": json});
                     frames.push(self.frame("response.function_call_arguments.done", body));
                 }
-                Block::ToolCall(ToolCall { id, name, input })
+                ContentBlock::ToolCall(ToolCall { id, name, input })
             }
         };
         if let Some(item) = write_output_item(&whole, block) {
@@ -256,10 +263,10 @@ impl FrameWriter {
         frames
     }
 
-    fn frame(&mut self, kind: &str, mut body: Value) -> Frame {
+    fn frame(&mut self, kind: &str, mut body: Value) -> SseFrame {
         body["type"] = json!(kind);
         body["sequence_number"] = json!(self.sequence);
         self.sequence += 1;
-        Frame::new(kind, body.to_string())
+        SseFrame::new(kind, body.to_string())
     }
 }

@@ -1,10 +1,13 @@
 //! The neutral form into JSON of the Responses format.
 
-use crate::wire::{Answer, Block, Message, Request, Role, Stop, Tool, ToolCall, ToolResult, Usage};
+use crate::wire::{
+    ContentBlock, Message, MessageRole, ModelAnswer, ModelRequest, StopReason, TokenUsage, Tool, ToolCall,
+    ToolResult,
+};
 use serde_json::{Value, json};
 
-pub fn write_request(request: &Request) -> Value {
-    let Request { model, system, messages, tools, max_tokens, effort, stream } = request;
+pub fn write_request(request: &ModelRequest) -> Value {
+    let ModelRequest { model, system, messages, tools, max_tokens, effort, stream } = request;
     let mut out = json!({
         "model": model,
         "input": messages.iter().flat_map(write_message).collect::<Vec<Value>>(),
@@ -35,19 +38,19 @@ fn write_tool(tool: &Tool) -> Value {
 
 fn write_message(message: &Message) -> Vec<Value> {
     let (role, kind) = match message.role {
-        Role::System => ("developer", "input_text"),
-        Role::User => ("user", "input_text"),
-        Role::Assistant => ("assistant", "output_text"),
+        MessageRole::System => ("developer", "input_text"),
+        MessageRole::User => ("user", "input_text"),
+        MessageRole::Assistant => ("assistant", "output_text"),
     };
     let mut items: Vec<Value> = Vec::new();
     for block in &message.blocks {
         match block {
-            Block::Text(text) => {
+            ContentBlock::Text(text) => {
                 items.push(
                     json!({"type": "message", "role": role, "content": [{"type": kind, "text": text}]}),
                 );
             }
-            Block::ToolResult(ToolResult { id, parts, .. }) => {
+            ContentBlock::ToolResult(ToolResult { id, parts, .. }) => {
                 let output: Vec<Value> =
                     parts.iter().map(|text| json!({"type": "input_text", "text": text})).collect();
                 items.push(json!({"type": "function_call_output", "call_id": id, "output": output}));
@@ -59,35 +62,41 @@ fn write_message(message: &Message) -> Vec<Value> {
 }
 
 /// `None`: thinking that came without the vendor's item cannot be sent back.
-pub(super) fn write_output_item(block: &Block, index: usize) -> Option<Value> {
+pub(super) fn write_output_item(block: &ContentBlock, index: usize) -> Option<Value> {
     match block {
-        Block::Text(text) => Some(json!({
+        ContentBlock::Text(text) => Some(json!({
             "id": format!("item_{index}"), "type": "message", "role": "assistant", "status": "completed",
             "content": [{"type": "output_text", "text": text, "annotations": []}],
         })),
-        Block::ToolCall(ToolCall { id, name, input: Value::String(text) }) => Some(json!({
+        ContentBlock::ToolCall(ToolCall { id, name, input: Value::String(text) }) => Some(json!({
             "id": format!("item_{index}"), "type": "custom_tool_call", "status": "completed", "call_id": id,
             "name": name, "input": text,
         })),
-        Block::ToolCall(ToolCall { id, name, input }) => Some(json!({
+        ContentBlock::ToolCall(ToolCall { id, name, input }) => Some(json!({
             "id": format!("item_{index}"), "type": "function_call", "status": "completed", "call_id": id,
             "name": name, "arguments": input.to_string(),
         })),
-        Block::Other(value) => Some(value.clone()),
-        Block::Thinking { .. } | Block::ToolResult(_) => None,
+        ContentBlock::Other(value) => Some(value.clone()),
+        ContentBlock::Thinking { .. } | ContentBlock::ToolResult(_) => None,
     }
 }
 
-pub fn write_answer(answer: &Answer) -> Value {
-    let Answer { id, model, blocks, stop, usage } = answer;
+pub fn write_answer(answer: &ModelAnswer) -> Value {
+    let ModelAnswer { id, model, blocks, stop, usage } = answer;
     let output: Vec<Value> =
         blocks.iter().enumerate().filter_map(|(index, block)| write_output_item(block, index)).collect();
     response(id, model, stop, &output, usage)
 }
 
-pub(super) fn response(id: &str, model: &str, stop: &Stop, output: &[Value], usage: &Usage) -> Value {
+pub(super) fn response(
+    id: &str,
+    model: &str,
+    stop: &StopReason,
+    output: &[Value],
+    usage: &TokenUsage,
+) -> Value {
     let (status, details) = match stop {
-        Stop::MaxTokens => ("incomplete", json!({"reason": "max_output_tokens"})),
+        StopReason::MaxTokens => ("incomplete", json!({"reason": "max_output_tokens"})),
         _ => ("completed", Value::Null),
     };
     json!({
@@ -96,8 +105,8 @@ pub(super) fn response(id: &str, model: &str, stop: &Stop, output: &[Value], usa
     })
 }
 
-pub(super) fn write_usage(usage: &Usage) -> Value {
-    let Usage { input, output, cache_read, cache_write, cache_write_hour } = usage;
+pub(super) fn write_usage(usage: &TokenUsage) -> Value {
+    let TokenUsage { input, output, cache_read, cache_write, cache_write_hour } = usage;
     let all =
         [cache_read, cache_write, cache_write_hour].iter().fold(*input, |sum, n| sum.saturating_add(**n));
     json!({

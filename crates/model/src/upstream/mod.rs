@@ -1,14 +1,14 @@
 //! Where answers come from, behind one shape: a status, a few headers, and a body in portions.
 
 mod http;
+pub(crate) mod request;
 #[cfg(test)]
 mod tests;
 
 pub use http::{HttpConfig, HttpUpstream, KeyHeader, UrlError};
 
-use super::recording::{Recorder, Replay, Tap};
+use crate::recording::{AnswerRecorder, Recorder, Replay};
 use crate::scripted::{Emission, ScriptedAnswer, ScriptedModel};
-use crate::wire::{Request, Wire};
 use bytes::Bytes;
 use egress::credentials::FetchError;
 use egress::dial::DialError;
@@ -16,6 +16,7 @@ use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use request::UpstreamRequest;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -30,29 +31,18 @@ pub enum Upstream {
     Replayed(Arc<Replay>),
 }
 
-/// A request as it goes out.
-#[derive(Clone, Copy)]
-pub(super) struct Outgoing<'a> {
-    pub(super) wire: Wire,
-    pub(super) request: &'a Request,
-    pub(super) body: &'a Bytes,
-    /// As the client sent them; each upstream takes those that it knows.
-    pub(super) headers: &'a HeaderMap,
-    pub(super) query: Option<&'a str>,
+pub(crate) struct UpstreamResponse {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: ResponseBody,
 }
 
-pub(super) struct Reply {
-    pub(super) status: u16,
-    pub(super) headers: HeaderMap,
-    pub(super) body: ReplyBody,
+pub(crate) struct ResponseBody {
+    portions: BodySource,
+    tap: Option<AnswerRecorder>,
 }
 
-pub(super) struct ReplyBody {
-    portions: Portions,
-    tap: Option<Tap>,
-}
-
-enum Portions {
+enum BodySource {
     Scripted(VecDeque<Emission>),
     Http(Incoming),
     Whole(Option<Bytes>),
@@ -112,7 +102,10 @@ impl Upstream {
         Self::Replayed(Arc::new(replay))
     }
 
-    pub(super) async fn send(&self, outgoing: Outgoing<'_>) -> Result<Reply, UpstreamError> {
+    pub(crate) async fn send(
+        &self,
+        outgoing: UpstreamRequest<'_>,
+    ) -> Result<UpstreamResponse, UpstreamError> {
         let Self::Recorded(inner, recorder) = self else { return self.ask(outgoing).await };
         let mut reply = inner.ask(outgoing).await?;
         // An upstream that was busy or broken is not worth repeating.
@@ -122,20 +115,24 @@ impl Upstream {
         Ok(reply)
     }
 
-    async fn ask(&self, outgoing: Outgoing<'_>) -> Result<Reply, UpstreamError> {
+    async fn ask(&self, outgoing: UpstreamRequest<'_>) -> Result<UpstreamResponse, UpstreamError> {
         match self {
             Self::Scripted(model) => {
                 let answer = model.answer(outgoing.wire, outgoing.request, outgoing.body);
                 let ScriptedAnswer { status, content_type, emissions } = answer;
                 let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))]);
-                Ok(Reply { status, headers, body: ReplyBody::scripted(emissions.into()) })
+                Ok(UpstreamResponse { status, headers, body: ResponseBody::scripted(emissions.into()) })
             }
             Self::Http(upstream) => upstream.send(outgoing).await,
             Self::Replayed(replay) => {
                 let replayed = replay.answer(&outgoing).map_err(UpstreamError::NotRecorded)?;
                 let content_type = HeaderValue::from_static(replayed.content_type);
                 let headers = HeaderMap::from_iter([(CONTENT_TYPE, content_type)]);
-                Ok(Reply { status: 200, headers, body: ReplyBody::whole(replayed.answer.into()) })
+                Ok(UpstreamResponse {
+                    status: 200,
+                    headers,
+                    body: ResponseBody::whole(replayed.answer.into()),
+                })
             }
             // One recorder is enough: what is within another is not recorded again.
             Self::Recorded(inner, _) => Box::pin(inner.ask(outgoing)).await,
@@ -143,36 +140,36 @@ impl Upstream {
     }
 }
 
-impl Reply {
+impl UpstreamResponse {
     /// In seconds, as vendors send it; a date is not understood and counts as not said.
-    pub(super) fn retry_after(&self) -> Option<Duration> {
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
         let seconds = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse::<u64>().ok()?;
         Some(Duration::from_secs(seconds.min(7 * 24 * 3600)))
     }
 
-    pub(super) fn is_stream(&self) -> bool {
+    pub(crate) fn is_stream(&self) -> bool {
         let content_type = self.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
         self.status == 200 && content_type.is_some_and(|value| value.starts_with(b"text/event-stream"))
     }
 }
 
-impl ReplyBody {
+impl ResponseBody {
     fn scripted(emissions: VecDeque<Emission>) -> Self {
-        Self { portions: Portions::Scripted(emissions), tap: None }
+        Self { portions: BodySource::Scripted(emissions), tap: None }
     }
 
     fn http(body: Incoming) -> Self {
-        Self { portions: Portions::Http(body), tap: None }
+        Self { portions: BodySource::Http(body), tap: None }
     }
 
     fn whole(bytes: Bytes) -> Self {
-        Self { portions: Portions::Whole(Some(bytes)), tap: None }
+        Self { portions: BodySource::Whole(Some(bytes)), tap: None }
     }
 
-    pub(super) async fn next(&mut self) -> Option<Result<Bytes, UpstreamError>> {
+    pub(crate) async fn next(&mut self) -> Option<Result<Bytes, UpstreamError>> {
         let portion = self.portions.next().await;
         match (&portion, &mut self.tap) {
-            (Some(Ok(bytes)), Some(tap)) => tap.hear(bytes),
+            (Some(Ok(bytes)), Some(tap)) => tap.push(bytes),
             (None, Some(tap)) => tap.end(),
             (Some(Err(_)), tap) => *tap = None,
             (_, None) => {}
@@ -181,7 +178,7 @@ impl ReplyBody {
     }
 }
 
-impl Portions {
+impl BodySource {
     async fn next(&mut self) -> Option<Result<Bytes, UpstreamError>> {
         match self {
             Self::Whole(bytes) => bytes.take().map(Ok),

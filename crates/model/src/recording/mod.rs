@@ -6,8 +6,8 @@ mod history;
 mod record;
 mod replay;
 
+pub(crate) use record::AnswerRecorder;
 pub use record::Recorder;
-pub(super) use record::Tap;
 pub use replay::Replay;
 
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ const VERSION: u32 = 1;
 /// One file of the directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Exchange {
+struct RecordedExchange {
     v: u32,
     wire: String,
     /// What the request is found by.

@@ -1,6 +1,6 @@
 //! Folds the deltas of a streamed answer into one whole answer, and unfolds a whole answer into deltas.
 
-use super::{Answer, Block, Delta, Stop, ToolCall, Usage, fault::Fault};
+use super::{ContentBlock, Delta, ModelAnswer, StopReason, TokenUsage, ToolCall, fault::Fault};
 use serde_json::Value;
 use std::fmt;
 
@@ -8,14 +8,14 @@ use std::fmt;
 const MAX_BLOCKS: usize = 4096;
 
 #[derive(Debug, Default)]
-pub struct Fold {
-    answer: Answer,
-    parts: Vec<Part>,
+pub struct AnswerAssembler {
+    answer: ModelAnswer,
+    parts: Vec<OpenBlock>,
     ended: bool,
 }
 
 #[derive(Debug)]
-enum Part {
+enum OpenBlock {
     Empty,
     Text(String),
     Thinking { text: String, signature: String },
@@ -24,7 +24,7 @@ enum Part {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum FoldError {
+pub enum AssembleError {
     /// The stream said so itself.
     Fault(Fault),
     /// The stream ended before it said that it had ended.
@@ -37,7 +37,7 @@ pub enum FoldError {
     },
 }
 
-impl fmt::Display for FoldError {
+impl fmt::Display for AssembleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fault(fault) => fault.fmt(f),
@@ -50,10 +50,10 @@ impl fmt::Display for FoldError {
     }
 }
 
-impl std::error::Error for FoldError {}
+impl std::error::Error for AssembleError {}
 
-impl Fold {
-    pub fn push(&mut self, delta: Delta) -> Result<(), FoldError> {
+impl AnswerAssembler {
+    pub fn push(&mut self, delta: Delta) -> Result<(), AssembleError> {
         match delta {
             Delta::Start { id, model, usage } => {
                 self.answer.id = id;
@@ -61,20 +61,20 @@ impl Fold {
                 self.answer.usage.raise(&usage);
             }
             Delta::Text { block, text } => match self.part(block)? {
-                Part::Text(all) => all.push_str(&text),
-                part => *part = Part::Text(text),
+                OpenBlock::Text(all) => all.push_str(&text),
+                part => *part = OpenBlock::Text(text),
             },
             Delta::Thinking { block, text } => self.thinking(block, &text, "")?,
             Delta::Signature { block, signature } => self.thinking(block, "", &signature)?,
             Delta::ToolCall { block, id, name } => {
-                *self.part(block)? = Part::ToolCall { id, name, json: String::new() };
+                *self.part(block)? = OpenBlock::ToolCall { id, name, json: String::new() };
             }
             Delta::ToolInput { block, json } => {
-                if let Part::ToolCall { json: all, .. } = self.part(block)? {
+                if let OpenBlock::ToolCall { json: all, .. } = self.part(block)? {
                     all.push_str(&json);
                 }
             }
-            Delta::Other { block, value } => *self.part(block)? = Part::Other(value),
+            Delta::Other { block, value } => *self.part(block)? = OpenBlock::Other(value),
             Delta::BlockEnd { .. } => {}
             Delta::Usage(usage) => self.answer.usage.raise(&usage),
             Delta::Finish { stop, usage } => {
@@ -82,17 +82,9 @@ impl Fold {
                 self.answer.usage.raise(&usage);
             }
             Delta::End => self.ended = true,
-            Delta::Error(fault) => return Err(FoldError::Fault(fault)),
+            Delta::Error(fault) => return Err(AssembleError::Fault(fault)),
         }
         Ok(())
-    }
-
-    pub fn usage(&self) -> Usage {
-        self.answer.usage
-    }
-
-    pub fn model(&self) -> &str {
-        &self.answer.model
     }
 
     pub fn has_ended(&self) -> bool {
@@ -100,46 +92,48 @@ impl Fold {
     }
 
     /// The tool call of a block, once its block has ended.
-    pub fn tool_call(&self, block: usize) -> Option<Result<ToolCall, FoldError>> {
+    pub fn tool_call(&self, block: usize) -> Option<Result<ToolCall, AssembleError>> {
         match self.parts.get(block) {
-            Some(Part::ToolCall { id, name, json }) => Some(tool_call(id, name, json)),
+            Some(OpenBlock::ToolCall { id, name, json }) => Some(tool_call(id, name, json)),
             _ => None,
         }
     }
 
-    pub fn finish(self) -> Result<Answer, FoldError> {
+    pub fn finish(self) -> Result<ModelAnswer, AssembleError> {
         if !self.ended {
-            return Err(FoldError::Cut);
+            return Err(AssembleError::Cut);
         }
         let mut answer = self.answer;
         for part in self.parts {
             answer.blocks.push(match part {
-                Part::Empty => continue,
-                Part::Text(text) => Block::Text(text),
-                Part::Thinking { text, signature } => Block::Thinking { text, signature },
-                Part::ToolCall { id, name, json } => Block::ToolCall(tool_call(&id, &name, &json)?),
-                Part::Other(value) => Block::Other(value),
+                OpenBlock::Empty => continue,
+                OpenBlock::Text(text) => ContentBlock::Text(text),
+                OpenBlock::Thinking { text, signature } => ContentBlock::Thinking { text, signature },
+                OpenBlock::ToolCall { id, name, json } => {
+                    ContentBlock::ToolCall(tool_call(&id, &name, &json)?)
+                }
+                OpenBlock::Other(value) => ContentBlock::Other(value),
             });
         }
         Ok(answer)
     }
 
-    fn part(&mut self, block: usize) -> Result<&mut Part, FoldError> {
+    fn part(&mut self, block: usize) -> Result<&mut OpenBlock, AssembleError> {
         if block >= MAX_BLOCKS {
-            return Err(FoldError::TooManyBlocks);
+            return Err(AssembleError::TooManyBlocks);
         }
         if self.parts.len() <= block {
-            self.parts.resize_with(block + 1, || Part::Empty);
+            self.parts.resize_with(block + 1, || OpenBlock::Empty);
         }
         Ok(&mut self.parts[block])
     }
 
-    fn thinking(&mut self, block: usize, more: &str, sign: &str) -> Result<(), FoldError> {
+    fn thinking(&mut self, block: usize, more: &str, sign: &str) -> Result<(), AssembleError> {
         let part = self.part(block)?;
-        if !matches!(part, Part::Thinking { .. }) {
-            *part = Part::Thinking { text: String::new(), signature: String::new() };
+        if !matches!(part, OpenBlock::Thinking { .. }) {
+            *part = OpenBlock::Thinking { text: String::new(), signature: String::new() };
         }
-        if let Part::Thinking { text, signature } = part {
+        if let OpenBlock::Thinking { text, signature } = part {
             text.push_str(more);
             signature.push_str(sign);
         }
@@ -147,12 +141,12 @@ impl Fold {
     }
 }
 
-fn tool_call(id: &str, name: &str, json: &str) -> Result<ToolCall, FoldError> {
+fn tool_call(id: &str, name: &str, json: &str) -> Result<ToolCall, AssembleError> {
     let input = if json.trim().is_empty() {
         Value::Object(serde_json::Map::new())
     } else {
         serde_json::from_str(json)
-            .map_err(|error| FoldError::ToolInput { tool: name.to_owned(), reason: error.to_string() })?
+            .map_err(|error| AssembleError::ToolInput { tool: name.to_owned(), reason: error.to_string() })?
     };
     Ok(ToolCall { id: id.to_owned(), name: name.to_owned(), input })
 }
@@ -160,12 +154,12 @@ fn tool_call(id: &str, name: &str, json: &str) -> Result<ToolCall, FoldError> {
 /// Text goes out in small portions, as vendors send it, so that everything downstream meets chunk borders.
 const PORTION_CHARS: usize = 24;
 
-pub fn unfold(answer: &Answer) -> Vec<Delta> {
-    let Answer { id, model, blocks, stop, usage } = answer;
-    let start = Usage { output: usage.output.min(1), ..*usage };
+pub fn answer_deltas(answer: &ModelAnswer) -> Vec<Delta> {
+    let ModelAnswer { id, model, blocks, stop, usage } = answer;
+    let start = TokenUsage { output: usage.output.min(1), ..*usage };
     let mut deltas = vec![Delta::Start { id: id.clone(), model: model.clone(), usage: start }];
     for (block, content) in blocks.iter().enumerate() {
-        unfold_block(block, content, &mut deltas);
+        block_deltas(block, content, &mut deltas);
         deltas.push(Delta::BlockEnd { block });
     }
     deltas.push(Delta::Finish { stop: stop.clone(), usage: *usage });
@@ -173,22 +167,22 @@ pub fn unfold(answer: &Answer) -> Vec<Delta> {
     deltas
 }
 
-pub fn unfold_block(block: usize, content: &Block, deltas: &mut Vec<Delta>) {
+pub fn block_deltas(block: usize, content: &ContentBlock, deltas: &mut Vec<Delta>) {
     match content {
-        Block::Text(text) => {
+        ContentBlock::Text(text) => {
             deltas.extend(portions(text).into_iter().map(|text| Delta::Text { block, text }));
         }
-        Block::Thinking { text, signature } => {
+        ContentBlock::Thinking { text, signature } => {
             deltas.extend(portions(text).into_iter().map(|text| Delta::Thinking { block, text }));
             deltas.push(Delta::Signature { block, signature: signature.clone() });
         }
-        Block::ToolCall(ToolCall { id, name, input }) => {
+        ContentBlock::ToolCall(ToolCall { id, name, input }) => {
             deltas.push(Delta::ToolCall { block, id: id.clone(), name: name.clone() });
             let json = input.to_string();
             deltas.extend(portions(&json).into_iter().map(|json| Delta::ToolInput { block, json }));
         }
-        Block::Other(value) => deltas.push(Delta::Other { block, value: value.clone() }),
-        Block::ToolResult(_) => {}
+        ContentBlock::Other(value) => deltas.push(Delta::Other { block, value: value.clone() }),
+        ContentBlock::ToolResult(_) => {}
     }
 }
 
@@ -208,10 +202,10 @@ fn portions(text: &str) -> Vec<String> {
     out
 }
 
-impl Stop {
+impl StopReason {
     /// What an answer with these blocks stops for, when nothing else stopped it.
-    pub fn natural(blocks: &[Block]) -> Self {
-        let calls = blocks.iter().any(|block| matches!(block, Block::ToolCall(_)));
+    pub fn natural(blocks: &[ContentBlock]) -> Self {
+        let calls = blocks.iter().any(|block| matches!(block, ContentBlock::ToolCall(_)));
         if calls { Self::ToolUse } else { Self::EndTurn }
     }
 }
@@ -221,24 +215,24 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn sample() -> Answer {
+    fn sample() -> ModelAnswer {
         let blocks = vec![
-            Block::Thinking { text: "hm".repeat(40), signature: "sig".to_owned() },
-            Block::Text("é".repeat(70)),
-            Block::ToolCall(ToolCall {
+            ContentBlock::Thinking { text: "hm".repeat(40), signature: "sig".to_owned() },
+            ContentBlock::Text("é".repeat(70)),
+            ContentBlock::ToolCall(ToolCall {
                 id: "c1".into(),
                 name: "Bash".into(),
                 input: json!({"command": "ls"}),
             }),
         ];
-        let usage = Usage { input: 5, output: 9, cache_read: 2, cache_write: 1, cache_write_hour: 3 };
-        Answer { id: "m1".into(), model: "m".into(), stop: Stop::natural(&blocks), blocks, usage }
+        let usage = TokenUsage { input: 5, output: 9, cache_read: 2, cache_write: 1, cache_write_hour: 3 };
+        ModelAnswer { id: "m1".into(), model: "m".into(), stop: StopReason::natural(&blocks), blocks, usage }
     }
 
     #[test]
     fn folding_undoes_unfolding() {
-        let mut fold = Fold::default();
-        for delta in unfold(&sample()) {
+        let mut fold = AnswerAssembler::default();
+        for delta in answer_deltas(&sample()) {
             fold.push(delta).unwrap();
         }
         assert_eq!(fold.finish(), Ok(sample()));
@@ -246,16 +240,16 @@ mod tests {
 
     #[test]
     fn a_stream_without_its_end_is_cut() {
-        let mut fold = Fold::default();
-        for delta in unfold(&sample()).into_iter().filter(|delta| *delta != Delta::End) {
+        let mut fold = AnswerAssembler::default();
+        for delta in answer_deltas(&sample()).into_iter().filter(|delta| *delta != Delta::End) {
             fold.push(delta).unwrap();
         }
-        assert_eq!(fold.finish(), Err(FoldError::Cut));
+        assert_eq!(fold.finish(), Err(AssembleError::Cut));
     }
 
     #[test]
     fn a_far_block_is_refused() {
         let delta = Delta::Text { block: usize::MAX, text: String::new() };
-        assert_eq!(Fold::default().push(delta), Err(FoldError::TooManyBlocks));
+        assert_eq!(AnswerAssembler::default().push(delta), Err(AssembleError::TooManyBlocks));
     }
 }

@@ -1,6 +1,6 @@
 //! What tokens cost: a versioned list that is part of the program. A model that is not on it is unpriced, never free.
 
-use crate::wire::Usage;
+use crate::wire::TokenUsage;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -52,8 +52,8 @@ pub struct Price {
 }
 
 impl Price {
-    pub fn cost(&self, usage: &Usage) -> Money {
-        let Usage { input, output, cache_read, cache_write, cache_write_hour } = *usage;
+    pub fn cost(&self, usage: &TokenUsage) -> Money {
+        let TokenUsage { input, output, cache_read, cache_write, cache_write_hour } = *usage;
         let parts = [
             (self.input, input),
             (self.output, output),
@@ -123,7 +123,7 @@ impl PriceList {
     /// Never: a test reads the same file.
     pub fn built_in() -> Self {
         #[expect(clippy::expect_used, reason = "the file is part of the program, and a test reads it")]
-        Self::parse(include_bytes!("../../data/prices.json")).expect("the built-in price list is right")
+        Self::parse(include_bytes!("../data/prices.json")).expect("the built-in price list is right")
     }
 
     pub fn parse(text: &[u8]) -> Result<Self, PriceError> {
@@ -219,7 +219,7 @@ mod tests {
             cache_write_hour: Money(6000),
             max_output_tokens: 1,
         };
-        let usage = Usage { input: 1, output: 2, cache_read: 3, cache_write: 4, cache_write_hour: 5 };
+        let usage = TokenUsage { input: 1, output: 2, cache_read: 3, cache_write: 4, cache_write_hour: 5 };
         assert_eq!(price.cost(&usage), Money(3000 + 30_000 + 900 + 15_000 + 30_000));
         assert_eq!(Money(1).to_string(), "$0.0001");
         assert_eq!(Money::from_usd(1.5).unwrap().to_string(), "$1.5000");

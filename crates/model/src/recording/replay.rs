@@ -1,9 +1,9 @@
 //! Answers from a recording. The same request asked again gets the next answer that was recorded for it, and the last one
 //! from then on.
 
-use super::{Exchange, RecordingError, Redact, VERSION, history};
-use crate::gateway::upstream::Outgoing;
-use crate::wire::answer::unfold;
+use super::{RecordedExchange, RecordingError, Redact, VERSION, history};
+use crate::upstream::request::UpstreamRequest;
+use crate::wire::assemble::answer_deltas;
 use crate::wire::codec::{self, FrameWriter};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ pub struct Replay {
     directory: PathBuf,
     redact: Redact,
     /// By the request's history, in the order of the recording.
-    kept: HashMap<String, Vec<Exchange>>,
+    kept: HashMap<String, Vec<RecordedExchange>>,
     served: Mutex<HashMap<String, usize>>,
 }
 
 /// An answer as it was recorded, in the form that was asked for.
-pub(in crate::gateway) struct Replayed {
-    pub(in crate::gateway) content_type: &'static str,
-    pub(in crate::gateway) answer: Vec<u8>,
+pub(crate) struct Replayed {
+    pub(crate) content_type: &'static str,
+    pub(crate) answer: Vec<u8>,
 }
 
 impl Replay {
@@ -38,7 +38,7 @@ impl Replay {
         if paths.is_empty() {
             return Err(RecordingError::Empty { path: directory.to_owned() });
         }
-        let mut kept: HashMap<String, Vec<Exchange>> = HashMap::new();
+        let mut kept: HashMap<String, Vec<RecordedExchange>> = HashMap::new();
         for path in paths {
             let exchange = read(&path).map_err(|why| RecordingError::File { path: path.clone(), why })?;
             kept.entry(exchange.history.clone()).or_default().push(exchange);
@@ -46,7 +46,7 @@ impl Replay {
         Ok(Self { directory: directory.to_owned(), redact, kept, served: Mutex::default() })
     }
 
-    pub(in crate::gateway) fn answer(&self, outgoing: &Outgoing<'_>) -> Result<Replayed, String> {
+    pub(crate) fn answer(&self, outgoing: &UpstreamRequest<'_>) -> Result<Replayed, String> {
         let history = history::digest(outgoing.wire, outgoing.request, &self.redact);
         let Some(exchanges) = self.kept.get(&history) else {
             return Err(format!(
@@ -70,19 +70,19 @@ impl Replay {
         let answer = codec::read_answer(outgoing.wire, exchange.answer.to_string().as_bytes())
             .map_err(|error| format!("a recorded answer cannot be read: {error}"))?;
         let mut writer = FrameWriter::new(outgoing.wire);
-        let frames = unfold(&answer).into_iter().flat_map(|delta| writer.write(&delta));
+        let frames = answer_deltas(&answer).into_iter().flat_map(|delta| writer.write(&delta));
         let answer = frames.flat_map(|frame| frame.encode()).collect();
         Ok(Replayed { content_type: "text/event-stream", answer })
     }
 }
 
-fn read(path: &Path) -> Result<Exchange, String> {
+fn read(path: &Path) -> Result<RecordedExchange, String> {
     let about = std::fs::metadata(path).map_err(|error| error.to_string())?;
     if about.len() > MAX_FILE_BYTES {
         return Err(format!("it has more than {MAX_FILE_BYTES} bytes"));
     }
     let text = std::fs::read(path).map_err(|error| error.to_string())?;
-    let exchange: Exchange = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    let exchange: RecordedExchange = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
     if exchange.v != VERSION {
         return Err(format!("it is of version {}, and this program reads {VERSION}", exchange.v));
     }

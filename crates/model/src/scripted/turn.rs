@@ -1,24 +1,24 @@
 //! Which turn of a scenario answers a request: a pure function of the request's own history, so that retries, resumed
 //! conversations and sub-agents need no state here.
 
-use super::scenario::{Act, Scenario, When};
-use crate::wire::{Block, Message, Request, Role, turns};
+use super::scenario::{Action, BranchCondition, Scenario};
+use crate::wire::{ContentBlock, Message, MessageRole, ModelRequest, turns};
 use std::fmt;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Chosen<'a> {
-    pub(super) place: Place,
-    pub(super) acts: &'a [Act],
+pub(super) struct ChosenTurn<'a> {
+    pub(super) place: TurnRef,
+    pub(super) acts: &'a [Action],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct TurnRef {
     /// `None` is the scenario's own `turns`.
     pub branch: Option<usize>,
     pub turn: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TurnRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.branch {
             None => write!(f, "turns[{}]", self.turn),
@@ -27,7 +27,7 @@ impl fmt::Display for Place {
     }
 }
 
-pub(super) fn choose<'a>(scenario: &'a Scenario, request: &Request) -> Result<Chosen<'a>, Place> {
+pub(super) fn choose<'a>(scenario: &'a Scenario, request: &ModelRequest) -> Result<ChosenTurn<'a>, TurnRef> {
     let matched = scenario
         .branches
         .iter()
@@ -37,16 +37,16 @@ pub(super) fn choose<'a>(scenario: &'a Scenario, request: &Request) -> Result<Ch
         Some((index, branch, start)) => (Some(index), &branch.turns, start),
         None => (None, &scenario.turns, 0),
     };
-    let place = Place { branch, turn: turns(&request.messages[start..]) };
+    let place = TurnRef { branch, turn: turns(&request.messages[start..]) };
     match list.get(place.turn) {
-        Some(acts) => Ok(Chosen { place, acts }),
+        Some(acts) => Ok(ChosenTurn { place, acts }),
         None => Err(place),
     }
 }
 
-impl When {
+impl BranchCondition {
     /// `None`: it does not hold. Otherwise the message after which the branch's turns are counted.
-    fn begins_at(&self, request: &Request) -> Option<usize> {
+    fn begins_at(&self, request: &ModelRequest) -> Option<usize> {
         let Self { user_contains, tool_result_contains, system_contains, model_contains, offers_tool } = self;
         let holds =
             |wanted: &Option<String>, text: &str| wanted.as_ref().is_none_or(|part| text.contains(part));
@@ -68,27 +68,27 @@ impl When {
     }
 }
 
-fn last(request: &Request, matches: impl Fn(&Message) -> bool) -> Option<usize> {
+fn last(request: &ModelRequest, matches: impl Fn(&Message) -> bool) -> Option<usize> {
     request.messages.iter().rposition(matches)
 }
 
-fn system_has(request: &Request, part: &str) -> bool {
-    let within = |message: &&Message| message.role == Role::System;
+fn system_has(request: &ModelRequest, part: &str) -> bool {
+    let within = |message: &&Message| message.role == MessageRole::System;
     request.system.contains(part)
         || request.messages.iter().filter(within).any(|message| has_text(message, part))
 }
 
 fn user_has(message: &Message, part: &str) -> bool {
-    message.role == Role::User && has_text(message, part)
+    message.role == MessageRole::User && has_text(message, part)
 }
 
 fn has_text(message: &Message, part: &str) -> bool {
-    message.blocks.iter().filter_map(Block::as_text).any(|text| text.contains(part))
+    message.blocks.iter().filter_map(ContentBlock::as_text).any(|text| text.contains(part))
 }
 
 fn result_has(message: &Message, part: &str) -> bool {
     message.blocks.iter().any(|block| match block {
-        Block::ToolResult(result) => result.parts.iter().any(|text| text.contains(part)),
+        ContentBlock::ToolResult(result) => result.parts.iter().any(|text| text.contains(part)),
         _ => false,
     })
 }
@@ -108,24 +108,24 @@ mod tests {
         Scenario::parse("s.json", text.as_bytes()).unwrap()
     }
 
-    fn says(role: Role, text: &str) -> Message {
-        Message { role, blocks: vec![Block::Text(text.to_owned())] }
+    fn says(role: MessageRole, text: &str) -> Message {
+        Message { role, blocks: vec![ContentBlock::Text(text.to_owned())] }
     }
 
     fn result(text: &str) -> Message {
         let result = ToolResult { id: "c".into(), parts: vec![text.to_owned()], is_error: false };
-        Message { role: Role::User, blocks: vec![Block::ToolResult(result)] }
+        Message { role: MessageRole::User, blocks: vec![ContentBlock::ToolResult(result)] }
     }
 
     fn check(messages: &[Message], expected: &str) {
-        let request = Request { messages: messages.to_vec(), ..Request::default() };
+        let request = ModelRequest { messages: messages.to_vec(), ..ModelRequest::default() };
         check_request(&request, expected);
     }
 
-    fn check_request(request: &Request, expected: &str) {
+    fn check_request(request: &ModelRequest, expected: &str) {
         let scenario = scenario();
         let said = match choose(&scenario, request) {
-            Ok(Chosen { acts: [Act::Say(Content::Text(text))], .. }) => text.clone(),
+            Ok(ChosenTurn { acts: [Action::Say(Content::Text(text))], .. }) => text.clone(),
             Ok(other) => panic!("{other:?}"),
             Err(place) => place.to_string(),
         };
@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn the_history_chooses_the_turn() {
-        let (go, a) = (says(Role::User, "go"), says(Role::Assistant, "a"));
-        let feedback = says(Role::User, "the output does not match the schema");
+        let (go, a) = (says(MessageRole::User, "go"), says(MessageRole::Assistant, "a"));
+        let feedback = says(MessageRole::User, "the output does not match the schema");
         check(std::slice::from_ref(&go), "t0");
         check(&[go.clone(), a.clone(), result("fine")], "t1");
         check(&[go.clone(), a.clone(), a.clone(), result("fine")], "t1");
@@ -151,10 +151,10 @@ mod tests {
     #[test]
     fn all_conditions_of_a_branch_must_hold() {
         let tool = Tool { name: "Read".into(), description: String::new(), schema: serde_json::Value::Null };
-        let mut request = Request {
+        let mut request = ModelRequest {
             system: "a helper".into(),
-            messages: vec![says(Role::User, "go")],
-            ..Request::default()
+            messages: vec![says(MessageRole::User, "go")],
+            ..ModelRequest::default()
         };
         check_request(&request, "t0");
         request.tools.push(tool);

@@ -1,15 +1,35 @@
-//! Bodies of the gateway's answers: whole, or fed by a task in portions. A fed body that is broken off breaks the
+//! Responses that the gateway writes: whole, or fed by a task in chunks. A fed body that is broken off breaks the
 //! connection, so that no client takes half an answer for a whole one.
 
+use crate::wire::fault::Fault;
+use crate::wire::{Wire, codec};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{HeaderMap, Response, StatusCode};
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc;
 
-/// Portions under way to one client: enough to keep the socket busy, little enough to bound memory.
-const PORTIONS: usize = 16;
+/// Chunks queued for one client: enough to keep the socket busy, few enough to bound memory.
+const QUEUED_CHUNKS: usize = 16;
+
+pub(super) type GatewayResponse = Response<AnswerBody>;
+
+pub(super) fn respond(status: u16, headers: HeaderMap, body: AnswerBody) -> GatewayResponse {
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
+    *response.headers_mut() = headers;
+    response
+}
+
+/// The fault as the vendor of this wire format would write it.
+pub(super) fn fault_response(wire: Wire, fault: &Fault) -> GatewayResponse {
+    let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+    let body = AnswerBody::whole(codec::write_fault(wire, fault).to_string());
+    respond(codec::fault_status(wire, fault), headers, body)
+}
 
 pub(super) enum AnswerBody {
     Whole(Option<Bytes>),
@@ -35,7 +55,7 @@ impl AnswerBody {
     }
 
     pub(super) fn fed() -> (Feed, Self) {
-        let (feed, receiver) = mpsc::channel(PORTIONS);
+        let (feed, receiver) = mpsc::channel(QUEUED_CHUNKS);
         (feed, Self::Fed(receiver))
     }
 }
@@ -51,7 +71,7 @@ impl Body for AnswerBody {
         match self.get_mut() {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Fed(receiver) => {
-                receiver.poll_recv(context).map(|portion| portion.map(|portion| portion.map(Frame::data)))
+                receiver.poll_recv(context).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data)))
             }
         }
     }

@@ -2,10 +2,10 @@
 //! which differs from run to run. Times, identities and other words with digits in what was asked count as equal.
 
 use super::Redact;
-use crate::wire::{Block, Request, Role, Wire};
+use crate::wire::{ContentBlock, MessageRole, ModelRequest, Wire};
 use ring::digest::{Context, SHA256};
 
-pub(super) fn digest(wire: Wire, request: &Request, redact: &Redact) -> String {
+pub(super) fn digest(wire: Wire, request: &ModelRequest, redact: &Redact) -> String {
     let mut context = Context::new(&SHA256);
     let mut add = |kind: &str, text: &str| {
         for part in [kind, text] {
@@ -17,13 +17,13 @@ pub(super) fn digest(wire: Wire, request: &Request, redact: &Redact) -> String {
     for message in &request.messages {
         for block in &message.blocks {
             match (message.role, block) {
-                (Role::Assistant, Block::Text(text)) => add("said", &redact(text)),
-                (_, Block::ToolCall(call)) => {
+                (MessageRole::Assistant, ContentBlock::Text(text)) => add("said", &redact(text)),
+                (_, ContentBlock::ToolCall(call)) => {
                     add("called", &call.name);
                     add("with", &redact(&call.input.to_string()));
                 }
-                (_, Block::ToolResult(_)) => add("result", ""),
-                (Role::User, Block::Text(text)) => add("asked", &lasting(&redact(text))),
+                (_, ContentBlock::ToolResult(_)) => add("result", ""),
+                (MessageRole::User, ContentBlock::Text(text)) => add("asked", &lasting(&redact(text))),
                 _ => {}
             }
         }

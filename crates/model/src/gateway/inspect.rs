@@ -1,24 +1,24 @@
 //! What the gateway asks about what passes it. The guard answers; the gateway only obeys.
 
-use super::portions::Continued;
+use super::command_output::EarlierOutput;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The longest text that the judge must see in one piece: so much of a stream waits, and never less than a little. Asked
+/// The longest text that the inspect must see in one piece: so much of a stream waits, and never less than a little. GatewayRequest
 /// for each answer, because a run learns values while it goes on.
 pub type HoldBack = Arc<dyn Fn() -> usize + Send + Sync>;
 
-pub type Judge = Arc<dyn Fn(&Subject<'_>) -> Verdict + Send + Sync>;
+pub type Inspect = Arc<dyn Fn(&Inspected<'_>) -> Verdict + Send + Sync>;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Subject<'a> {
+pub enum Inspected<'a> {
     /// One part of a tool's result, on its way to the model. `fresh`: no earlier request had it. A result without text
     /// comes as one empty part. `continued`: the text goes on with what a command printed in earlier results.
     ToolResult {
         call_id: &'a str,
         tool: Option<&'a str>,
         text: &'a str,
-        continued: Option<Continued<'a>>,
+        continued: Option<EarlierOutput<'a>>,
         is_error: bool,
         fresh: bool,
     },
@@ -44,6 +44,6 @@ pub enum Verdict {
     Stop(String),
 }
 
-pub fn pass_all() -> Judge {
+pub fn pass_all() -> Inspect {
     Arc::new(|_| Verdict::Pass)
 }

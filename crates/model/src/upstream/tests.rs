@@ -1,6 +1,7 @@
 //! The upstream over real TLS sockets, against servers that behave and servers that do not.
 
 use super::*;
+use crate::wire::{ModelRequest, Wire};
 use egress::credentials::{CredentialSource, Secret};
 use egress::dial::Dialer;
 use egress::dial::testing::TestAuthority;
@@ -82,15 +83,15 @@ fn upstream(authority: &TestAuthority, host: &str, port: u16, path: &str) -> Htt
     HttpUpstream::new(HttpConfig { base_url, key: Some(key), dialer: Arc::new(dialer) }).unwrap()
 }
 
-async fn send(upstream: &HttpUpstream) -> Result<(Reply, Vec<u8>), UpstreamError> {
+async fn send(upstream: &HttpUpstream) -> Result<(UpstreamResponse, Vec<u8>), UpstreamError> {
     let body = Bytes::from_static(b"{}");
     let mut headers = HeaderMap::new();
     headers.insert("x-api-key", HeaderValue::from_static("placeholder"));
     headers.insert("authorization", HeaderValue::from_static("Bearer placeholder"));
     headers.insert("cookie", HeaderValue::from_static("a=b"));
     headers.insert("anthropic-beta", HeaderValue::from_static("x-1"));
-    let request = Request::default();
-    let outgoing = Outgoing {
+    let request = ModelRequest::default();
+    let outgoing = UpstreamRequest {
         wire: Wire::Messages,
         request: &request,
         body: &body,

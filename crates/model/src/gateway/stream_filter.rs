@@ -2,34 +2,34 @@
 //! call is held until it is complete; everything else passes at once. Frames keep the upstream's bytes unless a verdict
 //! changes them.
 
-use super::judge::{Judge, Subject, Verdict};
-use crate::wire::answer::Fold;
+use super::inspect::{Inspect, Inspected, Verdict};
+use crate::wire::assemble::AnswerAssembler;
 use crate::wire::codec;
 use crate::wire::fault::{Fault, FaultKind};
 use crate::wire::rewrite;
-use crate::wire::sse::Frame;
+use crate::wire::sse::SseFrame;
 use crate::wire::{Delta, Wire};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Judging costs a pass over the text: not for every word, and where much is held back not before as much has come again.
 const SLACK_BYTES: usize = 512;
 
-pub(super) struct Gate {
-    judge: Judge,
+pub(super) struct StreamFilter {
+    inspect: Inspect,
     wire: Wire,
     hold_back: usize,
     /// Frames that wait, each with its share of the pending text.
-    waiting: VecDeque<(Frame, usize)>,
+    waiting: VecDeque<(SseFrame, usize)>,
     pending: String,
     /// Of the text block under way: as it came, and as it was let through.
     original: String,
     released: String,
     /// Formats that repeat a whole text at its end must repeat what was let through.
     rewrites: HashMap<String, String>,
-    calls: Fold,
+    calls: AnswerAssembler,
     /// The call that is held until it is complete, and its frames.
     held: Option<usize>,
-    call_frames: Vec<Frame>,
+    call_frames: Vec<SseFrame>,
     passed_calls: usize,
     /// What stands in the place of each call that did not pass.
     denied: BTreeMap<usize, String>,
@@ -37,16 +37,16 @@ pub(super) struct Gate {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Halt {
-    /// The judge ends the run.
+    /// The inspect ends the run.
     Stop(String),
     /// This answer cannot go on.
     Fault(Fault),
 }
 
-impl Gate {
-    pub(super) fn new(judge: Judge, wire: Wire, hold_back: usize) -> Self {
+impl StreamFilter {
+    pub(super) fn new(inspect: Inspect, wire: Wire, hold_back: usize) -> Self {
         Self {
-            judge,
+            inspect,
             wire,
             hold_back,
             waiting: VecDeque::new(),
@@ -54,7 +54,7 @@ impl Gate {
             original: String::new(),
             released: String::new(),
             rewrites: HashMap::new(),
-            calls: Fold::default(),
+            calls: AnswerAssembler::default(),
             held: None,
             call_frames: Vec::new(),
             passed_calls: 0,
@@ -63,7 +63,7 @@ impl Gate {
     }
 
     /// Gives the frames that may go on now.
-    pub(super) fn push(&mut self, frame: Frame, deltas: &[Delta]) -> Result<Vec<Frame>, Halt> {
+    pub(super) fn push(&mut self, frame: SseFrame, deltas: &[Delta]) -> Result<Vec<SseFrame>, Halt> {
         let mut out = Vec::new();
         let mut frame = Some(frame);
         for delta in deltas {
@@ -111,7 +111,7 @@ impl Gate {
         Ok(out)
     }
 
-    fn pass(&mut self, frame: Frame, deltas: &[Delta], out: &mut Vec<Frame>) {
+    fn pass(&mut self, frame: SseFrame, deltas: &[Delta], out: &mut Vec<SseFrame>) {
         let mut frame = frame;
         if !self.rewrites.is_empty() {
             let data = rewrite::replace_strings(frame.data.as_bytes(), &self.rewrites);
@@ -128,7 +128,7 @@ impl Gate {
     }
 
     fn judge_text(&mut self) -> Result<(), Halt> {
-        match (self.judge)(&Subject::Text { text: &self.pending }) {
+        match (self.inspect)(&Inspected::Text { text: &self.pending }) {
             Verdict::Pass => Ok(()),
             Verdict::Replace(text) => {
                 self.replace_pending(text);
@@ -155,7 +155,7 @@ impl Gate {
     }
 
     /// Lets frames go whose text lies wholly before the last `keep` bytes.
-    fn release(&mut self, keep: usize, out: &mut Vec<Frame>) {
+    fn release(&mut self, keep: usize, out: &mut Vec<SseFrame>) {
         let mut free = self.pending.len().saturating_sub(keep);
         let mut gone = 0;
         while self.waiting.front().is_some_and(|(_, share)| *share <= free) {
@@ -168,13 +168,13 @@ impl Gate {
         self.pending.drain(..gone);
     }
 
-    fn end_text(&mut self, out: &mut Vec<Frame>) -> Result<(), Halt> {
+    fn end_text(&mut self, out: &mut Vec<SseFrame>) -> Result<(), Halt> {
         let in_parts = !self.released.is_empty();
         if !self.pending.is_empty() {
             self.judge_text()?;
         }
         self.release(0, out);
-        if in_parts && let Verdict::Stop(reason) = (self.judge)(&Subject::Said { text: &self.original }) {
+        if in_parts && let Verdict::Stop(reason) = (self.inspect)(&Inspected::Said { text: &self.original }) {
             return Err(Halt::Stop(reason));
         }
         out.extend(self.waiting.drain(..).map(|(frame, _)| frame));
@@ -185,13 +185,13 @@ impl Gate {
         Ok(())
     }
 
-    fn end_call(&mut self, block: usize, out: &mut Vec<Frame>) -> Result<(), Halt> {
+    fn end_call(&mut self, block: usize, out: &mut Vec<SseFrame>) -> Result<(), Halt> {
         let frames = std::mem::take(&mut self.call_frames);
         self.held = None;
         let (name, verdict) = match self.calls.tool_call(block) {
             Some(Ok(call)) => {
-                let subject = Subject::ToolCall { call_id: &call.id, tool: &call.name, input: &call.input };
-                let verdict = (self.judge)(&subject);
+                let subject = Inspected::ToolCall { call_id: &call.id, tool: &call.name, input: &call.input };
+                let verdict = (self.inspect)(&subject);
                 (call.name, verdict)
             }
             Some(Err(error)) => ("a tool".to_owned(), Verdict::Deny(error.to_string())),
@@ -216,49 +216,59 @@ impl Gate {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is the form that map_err takes")]
-fn broken(error: crate::wire::answer::FoldError) -> Halt {
+fn broken(error: crate::wire::assemble::AssembleError) -> Halt {
     Halt::Fault(Fault::new(FaultKind::Upstream, error.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::answer::unfold;
+    use crate::wire::assemble::answer_deltas;
     use crate::wire::codec::{FrameReader, FrameWriter};
-    use crate::wire::{Answer, Block, Stop, ToolCall, Usage};
+    use crate::wire::{ContentBlock, ModelAnswer, StopReason, TokenUsage, ToolCall};
     use proptest::prelude::*;
     use serde_json::json;
     use std::sync::Arc;
 
     const SECRET: &str = "sk-0123456789";
 
-    fn redacting() -> Judge {
+    fn redacting() -> Inspect {
         Arc::new(|subject| match subject {
-            Subject::Text { text } if text.contains(SECRET) => {
+            Inspected::Text { text } if text.contains(SECRET) => {
                 Verdict::Replace(text.replace(SECRET, "[gone]"))
             }
-            Subject::ToolCall { tool: "Evil", .. } => Verdict::Deny("not this one".into()),
-            Subject::ToolCall { tool: "Fatal", .. } => Verdict::Stop("the end".into()),
+            Inspected::ToolCall { tool: "Evil", .. } => Verdict::Deny("not this one".into()),
+            Inspected::ToolCall { tool: "Fatal", .. } => Verdict::Stop("the end".into()),
             _ => Verdict::Pass,
         })
     }
 
-    fn call(name: &str) -> Block {
-        Block::ToolCall(ToolCall { id: format!("c-{name}"), name: name.into(), input: json!({"a": 1}) })
+    fn call(name: &str) -> ContentBlock {
+        ContentBlock::ToolCall(ToolCall {
+            id: format!("c-{name}"),
+            name: name.into(),
+            input: json!({"a": 1}),
+        })
     }
 
     /// What the client gets, as an answer and as raw frames.
-    fn pass_in(wire: Wire, blocks: Vec<Block>) -> Result<(Answer, String), Halt> {
+    fn pass_in(wire: Wire, blocks: Vec<ContentBlock>) -> Result<(ModelAnswer, String), Halt> {
         pass_by(redacting(), wire, blocks)
     }
 
-    fn pass_by(judge: Judge, wire: Wire, blocks: Vec<Block>) -> Result<(Answer, String), Halt> {
-        let stop = Stop::natural(&blocks);
-        let answer = Answer { id: "m".into(), model: "m".into(), blocks, stop, usage: Usage::default() };
+    fn pass_by(
+        inspect: Inspect,
+        wire: Wire,
+        blocks: Vec<ContentBlock>,
+    ) -> Result<(ModelAnswer, String), Halt> {
+        let stop = StopReason::natural(&blocks);
+        let answer =
+            ModelAnswer { id: "m".into(), model: "m".into(), blocks, stop, usage: TokenUsage::default() };
         let (mut writer, mut reader) = (FrameWriter::new(wire), FrameReader::new(wire));
-        let mut gate = Gate::new(judge, wire, SECRET.len());
-        let (mut fold, mut after, mut raw) = (Fold::default(), FrameReader::new(wire), String::new());
-        for frame in unfold(&answer).iter().flat_map(|delta| writer.write(delta)) {
+        let mut gate = StreamFilter::new(inspect, wire, SECRET.len());
+        let (mut fold, mut after, mut raw) =
+            (AnswerAssembler::default(), FrameReader::new(wire), String::new());
+        for frame in answer_deltas(&answer).iter().flat_map(|delta| writer.write(delta)) {
             let deltas = reader.read(&frame).unwrap();
             for passed in gate.push(frame, &deltas)? {
                 raw.push_str(&passed.data);
@@ -270,31 +280,36 @@ mod tests {
         Ok((fold.finish().unwrap(), raw))
     }
 
-    fn pass(blocks: Vec<Block>) -> Result<Answer, Halt> {
+    fn pass(blocks: Vec<ContentBlock>) -> Result<ModelAnswer, Halt> {
         pass_in(Wire::Messages, blocks).map(|(answer, _)| answer)
     }
 
     #[test]
     fn a_denied_call_becomes_a_sentence() {
-        let answer = pass(vec![Block::Text("hm".into()), call("Evil")]).unwrap();
-        assert_eq!(answer.blocks[1], Block::Text("[fullsend refused the call to Evil: not this one]".into()));
-        assert_eq!(answer.stop, Stop::EndTurn);
+        let answer = pass(vec![ContentBlock::Text("hm".into()), call("Evil")]).unwrap();
+        assert_eq!(
+            answer.blocks[1],
+            ContentBlock::Text("[fullsend refused the call to Evil: not this one]".into())
+        );
+        assert_eq!(answer.stop, StopReason::EndTurn);
         let answer = pass(vec![call("Evil"), call("Bash")]).unwrap();
-        assert_eq!((&answer.blocks[1], answer.stop), (&call("Bash"), Stop::ToolUse));
+        assert_eq!((&answer.blocks[1], answer.stop), (&call("Bash"), StopReason::ToolUse));
     }
 
     #[test]
     fn a_stop_lets_nothing_of_the_call_pass() {
         for wire in Wire::ALL {
-            let outcome = pass_in(wire, vec![Block::Text("hm".into()), call("Fatal")]);
+            let outcome = pass_in(wire, vec![ContentBlock::Text("hm".into()), call("Fatal")]);
             assert_eq!(outcome, Err(Halt::Stop("the end".into())), "{wire:?}");
         }
     }
 
     #[test]
     fn what_only_the_whole_text_shows_ends_the_run() {
-        let scattered = |subject: &Subject<'_>| match subject {
-            Subject::Text { text } | Subject::Said { text } if text.contains('<') && text.contains('>') => {
+        let scattered = |subject: &Inspected<'_>| match subject {
+            Inspected::Text { text } | Inspected::Said { text }
+                if text.contains('<') && text.contains('>') =>
+            {
                 Verdict::Stop("put together".into())
             }
             _ => Verdict::Pass,
@@ -302,27 +317,27 @@ mod tests {
         for wire in Wire::ALL {
             let text = format!("<{}>", "word ".repeat(2000));
             assert_eq!(
-                pass_by(Arc::new(scattered), wire, vec![Block::Text(text)]),
+                pass_by(Arc::new(scattered), wire, vec![ContentBlock::Text(text)]),
                 Err(Halt::Stop("put together".into())),
                 "{wire:?}"
             );
             let text = format!("<{}", "word ".repeat(2000));
-            assert!(pass_by(Arc::new(scattered), wire, vec![Block::Text(text)]).is_ok(), "{wire:?}");
+            assert!(pass_by(Arc::new(scattered), wire, vec![ContentBlock::Text(text)]).is_ok(), "{wire:?}");
         }
     }
 
     #[test]
     fn a_denied_call_is_a_sentence_in_every_format_and_nowhere_a_call() {
         for wire in Wire::ALL {
-            let (answer, raw) = pass_in(wire, vec![Block::Text("hm".into()), call("Evil")]).unwrap();
-            let said = answer.blocks.iter().filter_map(Block::as_text).collect::<String>();
+            let (answer, raw) = pass_in(wire, vec![ContentBlock::Text("hm".into()), call("Evil")]).unwrap();
+            let said = answer.blocks.iter().filter_map(ContentBlock::as_text).collect::<String>();
             assert!(said.contains("[fullsend refused the call to Evil: not this one]"), "{wire:?}: {said}");
             assert!(!raw.contains("c-Evil"), "{wire:?}: {raw}");
-            assert_eq!(answer.stop, Stop::EndTurn, "{wire:?}");
+            assert_eq!(answer.stop, StopReason::EndTurn, "{wire:?}");
             let (answer, raw) = pass_in(wire, vec![call("Bash"), call("Evil")]).unwrap();
             assert!(answer.blocks.contains(&call("Bash")), "{wire:?}: {:?}", answer.blocks);
             assert!(!raw.contains("c-Evil"), "{wire:?}: {raw}");
-            assert_eq!(answer.stop, Stop::ToolUse, "{wire:?}");
+            assert_eq!(answer.stop, StopReason::ToolUse, "{wire:?}");
         }
     }
 
@@ -330,7 +345,7 @@ mod tests {
     fn calls_that_come_whole_in_one_frame_are_each_judged() {
         let frame = |delta: serde_json::Value, finish: Option<&str>| {
             let choice = json!({"index": 0, "delta": delta, "finish_reason": finish});
-            Frame::new("", json!({"id": "x", "model": "m", "choices": [choice]}).to_string())
+            SseFrame::new("", json!({"id": "x", "model": "m", "choices": [choice]}).to_string())
         };
         let whole = |index: usize, name: &str| {
             let function = json!({"name": name, "arguments": "{}"});
@@ -343,7 +358,7 @@ mod tests {
             frame(json!({}), Some("tool_calls")),
         ];
         let (mut reader, mut gate, mut raw) =
-            (FrameReader::new(Wire::Chat), Gate::new(redacting(), Wire::Chat, 8), String::new());
+            (FrameReader::new(Wire::Chat), StreamFilter::new(redacting(), Wire::Chat, 8), String::new());
         for frame in frames {
             let deltas = reader.read(&frame).unwrap();
             gate.push(frame, &deltas).unwrap().iter().for_each(|passed| raw.push_str(&passed.data));
@@ -368,22 +383,23 @@ mod tests {
         sizes: &[usize],
     ) -> (String, String) {
         let masking = Arc::clone(redactor);
-        let judge: Judge = Arc::new(move |subject| match subject {
-            Subject::Text { text } => Verdict::Replace(masking.redact(text).into_owned()),
+        let inspect: Inspect = Arc::new(move |subject| match subject {
+            Inspected::Text { text } => Verdict::Replace(masking.redact(text).into_owned()),
             _ => Verdict::Pass,
         });
         let (mut writer, mut reader) = (FrameWriter::new(wire), FrameReader::new(wire));
-        let mut gate = Gate::new(judge, wire, redactor.reach());
-        let (mut fold, mut after, mut raw) = (Fold::default(), FrameReader::new(wire), String::new());
-        let blocks = vec![Block::Text(text.to_owned())];
-        let answer = Answer {
+        let mut gate = StreamFilter::new(inspect, wire, redactor.reach());
+        let (mut fold, mut after, mut raw) =
+            (AnswerAssembler::default(), FrameReader::new(wire), String::new());
+        let blocks = vec![ContentBlock::Text(text.to_owned())];
+        let answer = ModelAnswer {
             id: "m".into(),
             model: "m".into(),
-            stop: Stop::natural(&blocks),
+            stop: StopReason::natural(&blocks),
             blocks,
-            usage: Usage::default(),
+            usage: TokenUsage::default(),
         };
-        let pieces = unfold(&answer).into_iter().flat_map(|delta| match delta {
+        let pieces = answer_deltas(&answer).into_iter().flat_map(|delta| match delta {
             Delta::Text { block, text } => {
                 in_pieces(&text, sizes).map(|text| Delta::Text { block, text }).collect()
             }
@@ -396,7 +412,7 @@ mod tests {
                 after.read(&passed).unwrap().into_iter().for_each(|delta| fold.push(delta).unwrap());
             }
         }
-        (fold.finish().unwrap().blocks.iter().filter_map(Block::as_text).collect(), raw)
+        (fold.finish().unwrap().blocks.iter().filter_map(ContentBlock::as_text).collect(), raw)
     }
 
     fn in_pieces(text: &str, sizes: &[usize]) -> impl Iterator<Item = String> {
@@ -436,8 +452,8 @@ mod tests {
             let text = parts.concat();
             prop_assume!(!text.is_empty());
             for wire in Wire::ALL {
-                let (answer, raw) = pass_in(wire, vec![Block::Text(text.clone()), call("Bash")]).unwrap();
-                prop_assert_eq!(&answer.blocks[0], &Block::Text(text.replace(SECRET, "[gone]")), "{:?}", wire);
+                let (answer, raw) = pass_in(wire, vec![ContentBlock::Text(text.clone()), call("Bash")]).unwrap();
+                prop_assert_eq!(&answer.blocks[0], &ContentBlock::Text(text.replace(SECRET, "[gone]")), "{:?}", wire);
                 prop_assert_eq!(&answer.blocks[1], &call("Bash"));
                 prop_assert!(!raw.contains(SECRET), "{:?}: {}", wire, raw);
             }

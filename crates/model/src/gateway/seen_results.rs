@@ -1,40 +1,15 @@
-//! Whether the runtime's hooks are alive, as far as the gateway can see: it holds the model's first request until the start
-//! hook has reached the guard, and it tells tool results that are new from those that were in an earlier request, so
-//! that the judge can ask for the verdict of each new one.
+//! Tells tool results that are new from those that an earlier request already had, so that the guard asks for the verdict
+//! of each new one.
 
 use crate::wire::ToolResult;
 use ring::digest::{Context, SHA256};
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
-use tokio::sync::watch;
 
-/// More results than one run can have; beyond it old ones count as new, which only makes the judge look again.
+/// More results than one run can have; beyond it old ones count as new, and the guard inspects them again.
 const MAX_REMEMBERED: usize = 1 << 18;
 
 pub type ResultDigest = [u8; 32];
-
-/// The guard sets it when the runtime's start hook has reached it.
-#[derive(Clone)]
-pub struct StartSignal {
-    pub started: watch::Receiver<bool>,
-    pub patience: Duration,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct NotStarted(pub(super) Duration);
-
-impl StartSignal {
-    pub(super) async fn wait(&self) -> Result<(), NotStarted> {
-        let mut started = self.started.clone();
-        let begun = async { started.wait_for(|started| *started).await.is_ok() };
-        match tokio::time::timeout(self.patience, begun).await {
-            Ok(true) => Ok(()),
-            // The guard is gone: nobody will ever say that it has started.
-            Ok(false) | Err(_) => Err(NotStarted(self.patience)),
-        }
-    }
-}
 
 #[derive(Default)]
 pub(super) struct SeenResults {

@@ -1,11 +1,11 @@
 //! Keeps what passes: each whole answer with its request, one file each, redacted before it is written.
 
-use super::{Exchange, RecordingError, Redact, VERSION, history};
-use crate::gateway::upstream::Outgoing;
-use crate::wire::answer::Fold;
+use super::{RecordedExchange, RecordingError, Redact, VERSION, history};
+use crate::upstream::request::UpstreamRequest;
+use crate::wire::assemble::AnswerAssembler;
 use crate::wire::codec::{self, FrameReader};
-use crate::wire::sse::Decoder;
-use crate::wire::{Answer, Block, Wire};
+use crate::wire::sse::SseDecoder;
+use crate::wire::{ContentBlock, ModelAnswer, Wire};
 use bytes::Bytes;
 use serde_json::Value;
 use std::io::Write;
@@ -34,9 +34,9 @@ impl Recorder {
     }
 
     /// Hears the answer to this request.
-    pub(in crate::gateway) fn tap(self: &Arc<Self>, outgoing: &Outgoing<'_>, is_stream: bool) -> Tap {
+    pub(crate) fn tap(self: &Arc<Self>, outgoing: &UpstreamRequest<'_>, is_stream: bool) -> AnswerRecorder {
         let request = (self.redact)(&String::from_utf8_lossy(outgoing.body));
-        let exchange = Exchange {
+        let exchange = RecordedExchange {
             v: VERSION,
             wire: outgoing.wire.name().to_owned(),
             history: history::digest(outgoing.wire, outgoing.request, &self.redact),
@@ -44,10 +44,16 @@ impl Recorder {
             answer: Value::Null,
         };
         let wire = outgoing.wire;
-        Tap { recorder: Arc::clone(self), wire, is_stream, exchange: Some(exchange), bytes: Vec::new() }
+        AnswerRecorder {
+            recorder: Arc::clone(self),
+            wire,
+            is_stream,
+            exchange: Some(exchange),
+            bytes: Vec::new(),
+        }
     }
 
-    fn keep(&self, exchange: &Exchange) -> std::io::Result<()> {
+    fn keep(&self, exchange: &RecordedExchange) -> std::io::Result<()> {
         let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let path = self.directory.join(format!("{number:05}.json"));
         let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
@@ -56,16 +62,16 @@ impl Recorder {
 }
 
 /// One answer while it passes. Only one that came to its end is kept.
-pub(in crate::gateway) struct Tap {
+pub(crate) struct AnswerRecorder {
     recorder: Arc<Recorder>,
     wire: Wire,
     is_stream: bool,
-    exchange: Option<Exchange>,
+    exchange: Option<RecordedExchange>,
     bytes: Vec<u8>,
 }
 
-impl Tap {
-    pub(in crate::gateway) fn hear(&mut self, portion: &Bytes) {
+impl AnswerRecorder {
+    pub(crate) fn push(&mut self, portion: &Bytes) {
         if self.bytes.len() + portion.len() > MAX_ANSWER_BYTES {
             self.exchange = None;
         } else if self.exchange.is_some() {
@@ -74,7 +80,7 @@ impl Tap {
     }
 
     /// A recording that cannot be written is missed when it is replayed; the run goes on.
-    pub(in crate::gateway) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         let (Some(mut exchange), Some(mut answer)) = (self.exchange.take(), self.answer()) else { return };
         redact_answer(&mut answer, &self.recorder.redact);
         exchange.answer = codec::write_answer(self.wire, &answer);
@@ -82,12 +88,12 @@ impl Tap {
     }
 
     /// Read whole, because a secret may be spread over the frames of a stream.
-    fn answer(&self) -> Option<Answer> {
+    fn answer(&self) -> Option<ModelAnswer> {
         if !self.is_stream {
             return codec::read_answer(self.wire, &self.bytes).ok();
         }
         let (mut decoder, mut reader, mut fold) =
-            (Decoder::default(), FrameReader::new(self.wire), Fold::default());
+            (SseDecoder::default(), FrameReader::new(self.wire), AnswerAssembler::default());
         decoder.push(&self.bytes).ok()?;
         while let Some(frame) = decoder.next_frame() {
             for delta in reader.read(&frame).ok()? {
@@ -98,14 +104,14 @@ impl Tap {
     }
 }
 
-fn redact_answer(answer: &mut Answer, redact: &Redact) {
+fn redact_answer(answer: &mut ModelAnswer, redact: &Redact) {
     let json = |value: &Value| serde_json::from_str(&redact(&value.to_string())).unwrap_or_default();
     for block in &mut answer.blocks {
         match block {
-            Block::Text(text) | Block::Thinking { text, .. } => *text = redact(text),
-            Block::ToolCall(call) => call.input = json(&call.input),
-            Block::ToolResult(result) => result.parts.iter_mut().for_each(|part| *part = redact(part)),
-            Block::Other(value) => *value = json(value),
+            ContentBlock::Text(text) | ContentBlock::Thinking { text, .. } => *text = redact(text),
+            ContentBlock::ToolCall(call) => call.input = json(&call.input),
+            ContentBlock::ToolResult(result) => result.parts.iter_mut().for_each(|part| *part = redact(part)),
+            ContentBlock::Other(value) => *value = json(value),
         }
     }
 }

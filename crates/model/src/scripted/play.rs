@@ -1,14 +1,14 @@
 //! Turns the acts of one turn into the steps of an answer, fitted to the tools that the request offers.
 
-use super::scenario::{Act, Content};
-use crate::wire::answer::unfold_block;
+use super::scenario::{Action, Content};
+use crate::wire::assemble::block_deltas;
 use crate::wire::fault::{Fault, FaultKind};
-use crate::wire::{Block, Delta, Request, Stop, Tool, ToolCall, Usage};
+use crate::wire::{ContentBlock, Delta, ModelRequest, StopReason, TokenUsage, Tool, ToolCall};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Step {
+pub(super) enum PlayStep {
     Delta(Delta),
     Sleep(Duration),
     Cut,
@@ -19,8 +19,8 @@ const SHELL_TOOLS: &[&str] = &["Bash", "bash", "exec_command", "shell", "shell_c
 
 const FINISH_TOOLS: &[&str] = &["finish", "finish_with_output", "structuredoutput", "structured_output"];
 
-pub(super) struct Context<'a> {
-    pub(super) request: &'a Request,
+pub(super) struct PlayContext<'a> {
+    pub(super) request: &'a ModelRequest,
     pub(super) request_bytes: usize,
     /// Differs between requests and is the same for a repeated one: makes the ids of the answer.
     pub(super) digest: u64,
@@ -29,54 +29,54 @@ pub(super) struct Context<'a> {
 }
 
 /// `Err` is an error instead of an answer.
-pub(super) fn perform(acts: &[Act], context: &Context<'_>) -> Result<Vec<Step>, Fault> {
+pub(super) fn play(acts: &[Action], context: &PlayContext<'_>) -> Result<Vec<PlayStep>, Fault> {
     let mut steps = Vec::new();
-    let mut blocks: Vec<Block> = Vec::new();
+    let mut blocks: Vec<ContentBlock> = Vec::new();
     let mut stop = None;
     let mut usage = None;
     for act in acts {
         match act {
-            Act::Usage(given) => usage = Some(*given),
-            Act::MaxTokens => stop = Some(Stop::MaxTokens),
-            Act::Sleep { ms } => steps.push(Step::Sleep(Duration::from_millis(*ms))),
-            Act::Cut => steps.push(Step::Cut),
-            Act::Error { status, message, times } => {
+            Action::Usage(given) => usage = Some(*given),
+            Action::MaxTokens => stop = Some(StopReason::MaxTokens),
+            Action::Sleep { ms } => steps.push(PlayStep::Sleep(Duration::from_millis(*ms))),
+            Action::Cut => steps.push(PlayStep::Cut),
+            Action::Error { status, message, times } => {
                 if context.attempt < *times {
                     let fault = scripted_fault(*status, message.as_deref());
                     if blocks.is_empty() {
                         return Err(fault);
                     }
-                    steps.push(Step::Delta(Delta::Error(fault)));
+                    steps.push(PlayStep::Delta(Delta::Error(fault)));
                     return Ok(with_start(steps, context, usage.unwrap_or_default()));
                 }
             }
-            Act::Say(content) => {
+            Action::Say(content) => {
                 let block = block_of(content, context, blocks.len())?;
                 let mut deltas = Vec::new();
-                unfold_block(blocks.len(), &block, &mut deltas);
+                block_deltas(blocks.len(), &block, &mut deltas);
                 deltas.push(Delta::BlockEnd { block: blocks.len() });
-                steps.extend(deltas.into_iter().map(Step::Delta));
+                steps.extend(deltas.into_iter().map(PlayStep::Delta));
                 blocks.push(block);
             }
         }
     }
     let usage = usage.unwrap_or_else(|| estimate(context.request_bytes, &blocks));
-    let stop = stop.unwrap_or_else(|| Stop::natural(&blocks));
+    let stop = stop.unwrap_or_else(|| StopReason::natural(&blocks));
     let mut steps = with_start(steps, context, usage);
-    steps.push(Step::Delta(Delta::Finish { stop, usage }));
-    steps.push(Step::Delta(Delta::End));
+    steps.push(PlayStep::Delta(Delta::Finish { stop, usage }));
+    steps.push(PlayStep::Delta(Delta::End));
     Ok(steps)
 }
 
 /// The start stands before the first content; a pause that comes before any content delays the start itself.
-fn with_start(mut steps: Vec<Step>, context: &Context<'_>, usage: Usage) -> Vec<Step> {
-    let first = steps.iter().position(|step| !matches!(step, Step::Sleep(_))).unwrap_or(steps.len());
+fn with_start(mut steps: Vec<PlayStep>, context: &PlayContext<'_>, usage: TokenUsage) -> Vec<PlayStep> {
+    let first = steps.iter().position(|step| !matches!(step, PlayStep::Sleep(_))).unwrap_or(steps.len());
     let start = Delta::Start {
         id: format!("msg_{:016x}", context.digest),
         model: context.request.model.clone(),
-        usage: Usage { output: 0, ..usage },
+        usage: TokenUsage { output: 0, ..usage },
     };
-    steps.insert(first, Step::Delta(start));
+    steps.insert(first, PlayStep::Delta(start));
     steps
 }
 
@@ -86,13 +86,16 @@ fn scripted_fault(status: u16, message: Option<&str>) -> Fault {
     Fault::new(FaultKind::from_status(status), message)
 }
 
-fn block_of(content: &Content, context: &Context<'_>, index: usize) -> Result<Block, Fault> {
+fn block_of(content: &Content, context: &PlayContext<'_>, index: usize) -> Result<ContentBlock, Fault> {
     let id = format!("toolu_{:016x}{index:02}", context.digest);
-    let call = |name: &str, input: Value| Block::ToolCall(ToolCall { id, name: name.to_owned(), input });
+    let call =
+        |name: &str, input: Value| ContentBlock::ToolCall(ToolCall { id, name: name.to_owned(), input });
     let tools = &context.request.tools;
     Ok(match content {
-        Content::Text(text) => Block::Text(text.clone()),
-        Content::Thinking(text) => Block::Thinking { text: text.clone(), signature: "scripted".to_owned() },
+        Content::Text(text) => ContentBlock::Text(text.clone()),
+        Content::Thinking(text) => {
+            ContentBlock::Thinking { text: text.clone(), signature: "scripted".to_owned() }
+        }
         Content::Tool { name, input } if input.is_null() => call(name, json!({})),
         Content::Tool { name, input } => call(name, input.clone()),
         Content::Shell(command) => {
@@ -101,7 +104,7 @@ fn block_of(content: &Content, context: &Context<'_>, index: usize) -> Result<Bl
         }
         Content::Finish(value) => match offered(tools, FINISH_TOOLS) {
             Some(tool) => call(&tool.name, finish_input(tool, value)),
-            None => Block::Text(value.to_string()),
+            None => ContentBlock::Text(value.to_string()),
         },
     })
 }
@@ -145,14 +148,18 @@ fn finish_input(tool: &Tool, value: &Value) -> Value {
 }
 
 /// About four bytes to a token: good enough where the scenario does not say.
-fn estimate(request_bytes: usize, blocks: &[Block]) -> Usage {
+fn estimate(request_bytes: usize, blocks: &[ContentBlock]) -> TokenUsage {
     let written: usize = blocks
         .iter()
         .map(|block| match block {
-            Block::Text(text) | Block::Thinking { text, .. } => text.len(),
-            Block::ToolCall(call) => call.name.len() + call.input.to_string().len(),
-            Block::ToolResult(_) | Block::Other(_) => 0,
+            ContentBlock::Text(text) | ContentBlock::Thinking { text, .. } => text.len(),
+            ContentBlock::ToolCall(call) => call.name.len() + call.input.to_string().len(),
+            ContentBlock::ToolResult(_) | ContentBlock::Other(_) => 0,
         })
         .sum();
-    Usage { input: (request_bytes / 4) as u64, output: (written / 4 + 1) as u64, ..Usage::default() }
+    TokenUsage {
+        input: (request_bytes / 4) as u64,
+        output: (written / 4 + 1) as u64,
+        ..TokenUsage::default()
+    }
 }

@@ -1,22 +1,21 @@
 //! A model behind HTTP: the vendor's endpoint, or a gateway that speaks like it. The key is added here and nowhere else;
 //! of the client's headers only those that belong to the vendor's format go out.
 
-use super::{Outgoing, Reply, ReplyBody, UpstreamError};
+use super::request::UpstreamRequest;
+use super::{ResponseBody, UpstreamError, UpstreamResponse};
+use crate::http::{RequestSender, handshake};
 use bytes::Bytes;
 use egress::credentials::CredentialSource;
 use egress::dial::Dialer;
 use http_body_util::Full;
-use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::header::{
     ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderName, HeaderValue, USER_AGENT,
 };
 use hyper::{HeaderMap, Method, Uri};
-use hyper_util::rt::TokioIo;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-const MAX_HEAD_BYTES: usize = 128 << 10;
 const MAX_IDLE: usize = 32;
 
 pub struct HttpConfig {
@@ -52,10 +51,8 @@ pub struct HttpUpstream {
     host_header: HeaderValue,
     key: Option<KeyHeader>,
     dialer: Arc<Dialer>,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<RequestSender>>,
 }
-
-type Connection = SendRequest<Full<Bytes>>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UrlError {
@@ -111,7 +108,10 @@ impl HttpUpstream {
         Ok(Self { secure, host, port, prefix, host_header, key, dialer, idle: Mutex::default() })
     }
 
-    pub(super) async fn send(&self, outgoing: Outgoing<'_>) -> Result<Reply, UpstreamError> {
+    pub(super) async fn send(
+        &self,
+        outgoing: UpstreamRequest<'_>,
+    ) -> Result<UpstreamResponse, UpstreamError> {
         let mut request = self.request(&outgoing).await?;
         if let Some(mut connection) = self.take_idle() {
             match connection.try_send_request(request).await {
@@ -128,7 +128,10 @@ impl HttpUpstream {
         self.reply(connection, response)
     }
 
-    async fn request(&self, outgoing: &Outgoing<'_>) -> Result<hyper::Request<Full<Bytes>>, UpstreamError> {
+    async fn request(
+        &self,
+        outgoing: &UpstreamRequest<'_>,
+    ) -> Result<hyper::Request<Full<Bytes>>, UpstreamError> {
         let mut request = hyper::Request::new(Full::new(outgoing.body.clone()));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.target(outgoing.wire.path(), outgoing.query);
@@ -154,24 +157,24 @@ impl HttpUpstream {
         format!("{}{path}{query}", self.prefix).parse().unwrap_or_else(|_| Uri::from_static("/"))
     }
 
-    async fn connect(&self) -> Result<Connection, UpstreamError> {
+    async fn connect(&self) -> Result<RequestSender, UpstreamError> {
         let addresses = self.dialer.resolve(&self.host).await.map_err(UpstreamError::Dial)?;
         let stream =
             self.dialer.connect(&self.host, &addresses, self.port).await.map_err(UpstreamError::Dial)?;
         if self.secure {
             let stream =
                 self.dialer.secure(stream, &self.host, &[b"http/1.1"]).await.map_err(UpstreamError::Dial)?;
-            handshake(TokioIo::new(stream)).await
+            handshake(stream).await.map_err(UpstreamError::Http)
         } else {
-            handshake(TokioIo::new(stream)).await
+            handshake(stream).await.map_err(UpstreamError::Http)
         }
     }
 
     fn reply(
         &self,
-        connection: Connection,
+        connection: RequestSender,
         response: hyper::Response<hyper::body::Incoming>,
-    ) -> Result<Reply, UpstreamError> {
+    ) -> Result<UpstreamResponse, UpstreamError> {
         let (parts, body) = response.into_parts();
         if parts.headers.get(CONTENT_ENCODING).is_some_and(|value| value != "identity") {
             return Err(UpstreamError::Compressed);
@@ -179,35 +182,23 @@ impl HttpUpstream {
         self.put_idle(connection);
         let mut headers = HeaderMap::new();
         copy_headers(&parts.headers, &mut headers, is_vendor_reply_header);
-        Ok(Reply { status: parts.status.as_u16(), headers, body: ReplyBody::http(body) })
+        Ok(UpstreamResponse { status: parts.status.as_u16(), headers, body: ResponseBody::http(body) })
     }
 
     /// Ready only once its last answer was read to the end.
-    fn take_idle(&self) -> Option<Connection> {
+    fn take_idle(&self) -> Option<RequestSender> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(|connection| !connection.is_closed());
-        let place = idle.iter().position(SendRequest::is_ready)?;
+        let place = idle.iter().position(RequestSender::is_ready)?;
         Some(idle.swap_remove(place))
     }
 
-    fn put_idle(&self, connection: Connection) {
+    fn put_idle(&self, connection: RequestSender) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < MAX_IDLE {
             idle.push(connection);
         }
     }
-}
-
-async fn handshake<S>(stream: TokioIo<S>) -> Result<Connection, UpstreamError>
-where
-    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
-{
-    let mut builder = Builder::new();
-    builder.max_buf_size(MAX_HEAD_BYTES);
-    let (sender, connection) = builder.handshake(stream).await.map_err(UpstreamError::Http)?;
-    // It ends with the connection; what went wrong is told to whoever waits for an answer.
-    tokio::spawn(async move { drop(connection.await) });
-    Ok(sender)
 }
 
 fn is_loopback(host: &str) -> bool {

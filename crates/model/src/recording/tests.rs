@@ -1,13 +1,13 @@
 //! What was recorded is replayed without a model, in any order; what was not fails loudly; and no secret is kept.
 
 use super::*;
-use crate::gateway::upstream::Outgoing;
-use crate::gateway::{Upstream, upstream};
 use crate::scripted::{Scenario, ScriptedModel};
-use crate::wire::answer::Fold;
+use crate::upstream::request::UpstreamRequest;
+use crate::upstream::{self, Upstream};
+use crate::wire::assemble::AnswerAssembler;
 use crate::wire::codec::{self, FrameReader};
-use crate::wire::sse::Decoder;
-use crate::wire::{Block, Message, Request, Role, ToolCall, ToolResult, Wire};
+use crate::wire::sse::SseDecoder;
+use crate::wire::{ContentBlock, Message, MessageRole, ModelRequest, ToolCall, ToolResult, Wire};
 use bytes::Bytes;
 use hyper::HeaderMap;
 use serde_json::json;
@@ -23,30 +23,35 @@ fn scripted() -> Upstream {
     Upstream::scripted(ScriptedModel::new(Scenario::parse("s.json", text.as_bytes()).unwrap()))
 }
 
-fn says(role: Role, text: &str) -> Message {
-    Message { role, blocks: vec![Block::Text(text.to_owned())] }
+fn says(role: MessageRole, text: &str) -> Message {
+    Message { role, blocks: vec![ContentBlock::Text(text.to_owned())] }
 }
 
-fn request(messages: Vec<Message>) -> Request {
+fn request(messages: Vec<Message>) -> ModelRequest {
     let body = json!({"model": "m", "max_tokens": 9, "stream": true, "messages": []});
     let mut request = codec::read_request(Wire::Messages, body.to_string().as_bytes()).unwrap();
     request.messages = messages;
     request
 }
 
-async fn ask(upstream: &Upstream, wire: Wire, request: &Request) -> Result<String, upstream::UpstreamError> {
+async fn ask(
+    upstream: &Upstream,
+    wire: Wire,
+    request: &ModelRequest,
+) -> Result<String, upstream::UpstreamError> {
     let body = Bytes::from(codec::write_request(wire, request).to_string());
     let headers = HeaderMap::new();
     let mut reply =
-        upstream.send(Outgoing { wire, request, body: &body, headers: &headers, query: None }).await?;
-    let (mut decoder, mut reader, mut fold) = (Decoder::default(), FrameReader::new(wire), Fold::default());
+        upstream.send(UpstreamRequest { wire, request, body: &body, headers: &headers, query: None }).await?;
+    let (mut decoder, mut reader, mut fold) =
+        (SseDecoder::default(), FrameReader::new(wire), AnswerAssembler::default());
     while let Some(portion) = reply.body.next().await {
         decoder.push(&portion?).unwrap();
     }
     while let Some(frame) = decoder.next_frame() {
         reader.read(&frame).unwrap().into_iter().for_each(|delta| fold.push(delta).unwrap());
     }
-    Ok(fold.finish().unwrap().blocks.iter().filter_map(Block::as_text).collect())
+    Ok(fold.finish().unwrap().blocks.iter().filter_map(ContentBlock::as_text).collect())
 }
 
 #[tokio::test]
@@ -55,11 +60,11 @@ async fn what_was_recorded_is_replayed_in_every_format() {
         let place = tempfile::tempdir().unwrap();
         let recorder = Recorder::create(&place.path().join("r"), redact()).unwrap();
         let recording = Upstream::recorded(scripted(), recorder);
-        let first = request(vec![says(Role::User, "fix it, at 10:42")]);
+        let first = request(vec![says(MessageRole::User, "fix it, at 10:42")]);
         let second = request(vec![
-            says(Role::User, "fix it, at 10:42"),
-            says(Role::Assistant, "one"),
-            says(Role::User, "go on"),
+            says(MessageRole::User, "fix it, at 10:42"),
+            says(MessageRole::Assistant, "one"),
+            says(MessageRole::User, "go on"),
         ]);
         let (one, two) =
             (ask(&recording, wire, &first).await.unwrap(), ask(&recording, wire, &second).await.unwrap());
@@ -68,15 +73,15 @@ async fn what_was_recorded_is_replayed_in_every_format() {
         let replay = Upstream::replayed(Replay::load(&place.path().join("r"), redact()).unwrap());
         // Another time of day, and the second before the first.
         let later = request(vec![
-            says(Role::User, "fix it, at 11:05"),
-            says(Role::Assistant, "one"),
-            says(Role::User, "go on"),
+            says(MessageRole::User, "fix it, at 11:05"),
+            says(MessageRole::Assistant, "one"),
+            says(MessageRole::User, "go on"),
         ]);
         assert_eq!(ask(&replay, wire, &later).await.unwrap(), "two with [gone]", "{wire:?}");
         assert_eq!(ask(&replay, wire, &first).await.unwrap(), one);
         assert_eq!(ask(&replay, wire, &first).await.unwrap(), one, "a retry gets the same");
 
-        let other = request(vec![says(Role::User, "break it")]);
+        let other = request(vec![says(MessageRole::User, "break it")]);
         let miss = ask(&replay, wire, &other).await.unwrap_err().to_string();
         assert!(miss.contains("has no answer to turn 1") && miss.contains("2 exchanges"), "{miss}");
         for file in std::fs::read_dir(place.path().join("r")).unwrap() {
@@ -91,12 +96,12 @@ fn results_do_not_choose_the_answer_and_calls_do() {
         let call = ToolCall { id: "c".into(), name: "Bash".into(), input: json!({"command": command}) };
         let result = ToolResult { id: "c".into(), parts: vec![text.to_owned()], is_error: false };
         request(vec![
-            says(Role::User, "go"),
-            Message { role: Role::Assistant, blocks: vec![Block::ToolCall(call)] },
-            Message { role: Role::User, blocks: vec![Block::ToolResult(result)] },
+            says(MessageRole::User, "go"),
+            Message { role: MessageRole::Assistant, blocks: vec![ContentBlock::ToolCall(call)] },
+            Message { role: MessageRole::User, blocks: vec![ContentBlock::ToolResult(result)] },
         ])
     };
-    let digest = |request: &Request| history::digest(Wire::Messages, request, &redact());
+    let digest = |request: &ModelRequest| history::digest(Wire::Messages, request, &redact());
     assert_eq!(digest(&after("ls", "took 3 s")), digest(&after("ls", "took 4 s")));
     assert_ne!(digest(&after("ls", "")), digest(&after("rm", "")));
 }
