@@ -17,7 +17,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fullsend::event::log::Emitter;
-use fullsend::guard::{Guard, Setup, socket};
+use fullsend::guard::hook_server::HookServer;
+use fullsend::guard::{Guard, GuardSetup};
 use fullsend::resolve::layers::{Layer, LayerKind, Layers};
 use fullsend::resolve::library::Library;
 use fullsend::resolve::{Choices, resolve};
@@ -41,9 +42,9 @@ fn main() {
     }
     let scratch = tempfile::tempdir().unwrap();
     let guard = guard(scratch.path());
-    let _listening = socket::listen(Path::new(PLACE), &guard).unwrap();
+    let _listening = HookServer::start(Path::new(PLACE), &guard).unwrap();
     let gateway = guard.gateway_inspect();
-    let words = guard.hook_arguments();
+    let words = guard.hook_address().arguments();
     let ours = |number: usize| {
         let (id, input) = (format!("toolu_{number}"), json!({ "command": COMMAND }));
         assert_eq!(
@@ -110,7 +111,7 @@ fn guard(scratch: &Path) -> Guard {
     let mut problems = Vec::new();
     let choices = Choices { today: "2026-01-01".to_owned(), ..Choices::default() };
     let resolved = resolve(&mut library, "bench", &choices, &mut problems).unwrap();
-    let setup = Setup {
+    let setup = GuardSetup {
         harness: &resolved.harness,
         dialect: fullsend::runtime::of(resolved.harness.runtime.value).dialect,
         allowlist: None,

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use fullsend::guard::client;
+use fullsend::guard::hook_client::{self, HookAddress};
 
 /// In the repository: the event, a space, and how to break.
 const ORDER: &str = "/sandbox/workspace/repo/break";
@@ -42,9 +42,8 @@ fn hook(words: &[OsString]) -> Option<ExitCode> {
     if let Some(code) = how.as_deref().and_then(broken) {
         return Some(code);
     }
-    let answer =
-        client::ask(Path::new(client::SOCKET), words.first()?.to_str()?, words.get(2)?.to_str()?, &body)
-            .ok()?;
+    let words: Vec<&str> = words.iter().filter_map(|word| word.to_str()).collect();
+    let answer = HookAddress::parse(&words)?.ask(Path::new(hook_client::SOCKET), &body);
     if how.is_some_and(|how| how.starts_with("keeps ")) {
         // It asked, and does not tell the runtime what it heard.
         return Some(ExitCode::SUCCESS);

@@ -94,7 +94,7 @@ impl Stage {
             context: wish.context,
             conversation: wish.conversation,
             extra_files: ExtraFiles::default(),
-            asker: None,
+            confirmer: None,
             variables: BTreeMap::new(),
             save_workspace: SaveWorkspace::Never,
             listener: Arc::new(move |envelope| {

@@ -6,14 +6,15 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fullsend::guard::{Guard, socket};
+use fullsend::guard::Guard;
+use fullsend::guard::hook_server::HookServer;
 
 use crate::hostile_output;
 use crate::support::World;
 
 /// What a hook of this guard's run is told when it shows nothing.
 fn ask(path: &Path, guard: &Guard) -> String {
-    let [runtime, _, token] = guard.hook_arguments();
+    let [runtime, _, token] = guard.hook_address().arguments();
     let mut stream = UnixStream::connect(path).unwrap();
     stream.write_all(format!("{runtime} {token}\n").as_bytes()).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
@@ -26,7 +27,7 @@ fn ask(path: &Path, guard: &Guard) -> String {
 fn the_silent_keep_nobody_waiting() {
     let world = World::with_harness();
     let guard = hostile_output::guard(&world);
-    let listening = socket::listen(&world.path("."), &guard).unwrap();
+    let listening = HookServer::start(&world.path("."), &guard).unwrap();
     let silent: Vec<_> = (0..5).map(|_| UnixStream::connect(listening.path()).unwrap()).collect();
     let answer = ask(listening.path(), &guard);
     assert!(answer.contains("the hook was given no JSON"), "{answer}");
@@ -41,7 +42,7 @@ fn the_silent_keep_nobody_waiting() {
 fn the_listening_ends_with_its_value() {
     let world = World::with_harness();
     let guard = hostile_output::guard(&world);
-    let listening = socket::listen(&world.path("."), &guard).unwrap();
+    let listening = HookServer::start(&world.path("."), &guard).unwrap();
     let (first, other) = (listening.path().to_owned(), world.path("other.sock"));
     std::fs::hard_link(&first, &other).unwrap();
     assert!(!ask(&other, &guard).is_empty());

@@ -9,13 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fullsend::event::log::Emitter;
-use fullsend::guard::{Guard, Setup};
+use fullsend::guard::{Guard, GuardSetup};
 use fullsend::quarantine::changes::Worked;
-use fullsend::quarantine::{QuarantineError, Quarantined, quarantine};
+use fullsend::quarantine::{Collected, QuarantineError, collect};
 use fullsend::resolve::layers::{Layer, LayerKind, Layers};
 use fullsend::resolve::library::Library;
 use fullsend::resolve::{Choices, resolve};
-use fullsend::runtime::{Attempt, Ending};
 use fullsend::validate;
 use rustix::fs::{Mode, OFlags};
 
@@ -37,7 +36,7 @@ pub fn guard(world: &World) -> Guard {
     let choices = Choices { forge: None, repo: None, environment: None, today: "2026-01-01".to_owned() };
     let resolved = resolve(&mut library, "triage", &choices, &mut Vec::new()).unwrap();
     let emit = Emitter::create(&world.path("events.jsonl"), |_| {}).unwrap();
-    let setup = Setup {
+    let setup = GuardSetup {
         harness: &resolved.harness,
         dialect: fullsend::runtime::of(resolved.harness.runtime.value).dialect,
         allowlist: None,
@@ -61,15 +60,8 @@ impl Scene {
         self.world.path("root/sandbox/workspace/output")
     }
 
-    fn collect(&self, name: &str) -> Result<Quarantined, QuarantineError> {
+    fn collect(&self, name: &str) -> Result<Collected, QuarantineError> {
         let root = rustix::fs::open(self.world.path("root"), OFlags::PATH, Mode::empty()).unwrap();
-        let attempt = Attempt {
-            iteration: 1,
-            ending: Ending::Finished,
-            conversation: None,
-            logs: Vec::new(),
-            turns: 1,
-        };
         let worked = Worked {
             root: root.as_fd(),
             inside: "/sandbox/workspace/repo",
@@ -78,7 +70,7 @@ impl Scene {
             masked: &[],
             writable: false,
         };
-        quarantine(attempt, &worked, &self.world.path(name), &self.guard)
+        collect(&worked, &self.world.path(name), &self.guard)
     }
 }
 

@@ -4,7 +4,7 @@
 use std::fs;
 
 use fullsend::event::RunEvent;
-use fullsend::runtime::native::protocol::End;
+use fullsend::runtime::native::protocol::LoopEnd;
 use fullsend::runtime::stream::Lines;
 use fullsend::runtime::{claude, codex, native};
 
@@ -21,7 +21,7 @@ trait Reader: Clone + Default {
     fn end(&self) -> Option<String>;
 }
 
-impl Reader for claude::stream::Stream {
+impl Reader for claude::stream::ClaudeStream {
     fn line(&mut self, line: &[u8]) -> Vec<RunEvent> {
         self.line(line, 1)
     }
@@ -33,7 +33,7 @@ impl Reader for claude::stream::Stream {
     }
 }
 
-impl Reader for codex::stream::Stream {
+impl Reader for codex::stream::CodexStream {
     fn line(&mut self, line: &[u8]) -> Vec<RunEvent> {
         self.line(line, 1)
     }
@@ -43,7 +43,7 @@ impl Reader for codex::stream::Stream {
     }
 }
 
-impl Reader for native::stream::Stream {
+impl Reader for native::stream::AgentStream {
     fn line(&mut self, line: &[u8]) -> Vec<RunEvent> {
         self.line(line, 1).into_iter().collect()
     }
@@ -84,33 +84,33 @@ fn count(events: &[RunEvent]) -> (usize, usize, usize) {
 
 #[test]
 fn recorded_runs_are_read_as_they_ended() {
-    let (claude, events) = whole::<claude::stream::Stream>(&recorded("claude-done"));
+    let (claude, events) = whole::<claude::stream::ClaudeStream>(&recorded("claude-done"));
     let result = claude.result.unwrap();
     assert_eq!((result.is_error, result.output), (false, Some(serde_json::json!({ "fixed": true }))));
     assert!(claude.session.is_some() && result.turns > 1);
     // Two commands, one of which failed, a file that is not there, and the handing in.
     assert_eq!(count(&events), (4, 4, 2), "{events:?}");
 
-    let (claude, _) = whole::<claude::stream::Stream>(&recorded("claude-max-turns"));
+    let (claude, _) = whole::<claude::stream::ClaudeStream>(&recorded("claude-max-turns"));
     let result = claude.result.unwrap();
     assert!(result.is_error && result.text.contains("maximum number of turns"), "{result:?}");
-    let (claude, _) = whole::<claude::stream::Stream>(&recorded("claude-failed"));
+    let (claude, _) = whole::<claude::stream::ClaudeStream>(&recorded("claude-failed"));
     assert!(claude.result.unwrap().is_error);
 
-    let (codex, events) = whole::<codex::stream::Stream>(&recorded("codex-done"));
+    let (codex, events) = whole::<codex::stream::CodexStream>(&recorded("codex-done"));
     assert!(codex.completed && codex.failure.is_none() && codex.thread.is_some());
     assert_eq!(codex.last_words, "{\"fixed\": true}");
     assert_eq!(count(&events), (2, 2, 1), "{events:?}");
-    let (codex, _) = whole::<codex::stream::Stream>(&recorded("codex-failed"));
+    let (codex, _) = whole::<codex::stream::CodexStream>(&recorded("codex-failed"));
     assert!(!codex.completed && codex.failure.unwrap().contains("high demand"));
 
-    let (native, events) = whole::<native::stream::Stream>(&recorded("native-done"));
+    let (native, events) = whole::<native::stream::AgentStream>(&recorded("native-done"));
     let end = native.end.unwrap();
-    assert_eq!((end.how, end.turns), (End::Finished, 3));
+    assert_eq!((end.how, end.turns), (LoopEnd::Finished, 3));
     assert!(end.conversation["messages"].is_array());
     assert_eq!(count(&events), (3, 3, 1), "{events:?}");
-    let (native, _) = whole::<native::stream::Stream>(&recorded("native-failed"));
-    assert!(matches!(native.end.unwrap().how, End::Failed { .. }));
+    let (native, _) = whole::<native::stream::AgentStream>(&recorded("native-failed"));
+    assert!(matches!(native.end.unwrap().how, LoopEnd::Failed { .. }));
 }
 
 /// Cut anywhere: the end is known exactly when its line is whole, and it is the same end.
@@ -136,13 +136,13 @@ fn cut_everywhere<R: Reader>(name: &str) {
 #[test]
 fn a_stream_cut_at_any_byte_has_no_end_that_it_did_not_say() {
     for name in ["claude-done", "claude-max-turns", "claude-failed"] {
-        cut_everywhere::<claude::stream::Stream>(name);
+        cut_everywhere::<claude::stream::ClaudeStream>(name);
     }
     for name in ["codex-done", "codex-failed"] {
-        cut_everywhere::<codex::stream::Stream>(name);
+        cut_everywhere::<codex::stream::CodexStream>(name);
     }
     for name in ["native-done", "native-failed"] {
-        cut_everywhere::<native::stream::Stream>(name);
+        cut_everywhere::<native::stream::AgentStream>(name);
     }
 }
 
@@ -180,13 +180,13 @@ fn noise_changes_nothing<R: Reader>(name: &str) {
 #[test]
 fn noise_between_the_lines_changes_nothing() {
     for name in ["claude-done", "claude-max-turns"] {
-        noise_changes_nothing::<claude::stream::Stream>(name);
+        noise_changes_nothing::<claude::stream::ClaudeStream>(name);
     }
     for name in ["codex-done", "codex-failed"] {
-        noise_changes_nothing::<codex::stream::Stream>(name);
+        noise_changes_nothing::<codex::stream::CodexStream>(name);
     }
     for name in ["native-done", "native-failed"] {
-        noise_changes_nothing::<native::stream::Stream>(name);
+        noise_changes_nothing::<native::stream::AgentStream>(name);
     }
 }
 
@@ -211,17 +211,17 @@ fn large_lines<R: Reader>(name: &str, make: impl Fn(&str) -> String) {
 
 #[test]
 fn lines_of_ten_megabytes_are_lines() {
-    large_lines::<claude::stream::Stream>("claude-done", |text| {
+    large_lines::<claude::stream::ClaudeStream>("claude-done", |text| {
         format!(
             "{{\"type\":\"user\",\"message\":{{\"content\":[{{\"type\":\"tool_result\",\"tool_use_id\":\"t\",\"content\":\"{text}\"}}]}}}}\n"
         )
     });
-    large_lines::<codex::stream::Stream>("codex-done", |text| {
+    large_lines::<codex::stream::CodexStream>("codex-done", |text| {
         format!(
             "{{\"type\":\"item.completed\",\"item\":{{\"id\":\"i\",\"type\":\"command_execution\",\"aggregated_output\":\"{text}\"}}}}\n"
         )
     });
-    large_lines::<native::stream::Stream>("native-done", |text| {
+    large_lines::<native::stream::AgentStream>("native-done", |text| {
         format!("{{\"type\":\"tool_finished\",\"call\":\"{text}\",\"is_error\":false,\"bytes\":1}}\n")
     });
 }
@@ -231,17 +231,17 @@ fn of_several_results_the_last_counts() {
     let done = recorded("claude-done");
     let failed = recorded("claude-max-turns");
     for (first, second, is_error) in [(&done, &failed, true), (&failed, &done, false)] {
-        let (reader, _) = whole::<claude::stream::Stream>(&[&first[..], &second[..]].concat());
+        let (reader, _) = whole::<claude::stream::ClaudeStream>(&[&first[..], &second[..]].concat());
         assert_eq!(reader.result.unwrap().is_error, is_error);
     }
     let (done, failed) = (recorded("codex-done"), recorded("codex-failed"));
     for (first, second, completed) in [(&done, &failed, false), (&failed, &done, true)] {
-        let (reader, _) = whole::<codex::stream::Stream>(&[&first[..], &second[..]].concat());
+        let (reader, _) = whole::<codex::stream::CodexStream>(&[&first[..], &second[..]].concat());
         assert_eq!((reader.completed, reader.failure.is_none()), (completed, completed));
     }
     let (done, failed) = (recorded("native-done"), recorded("native-failed"));
     for (first, second, finished) in [(&done, &failed, false), (&failed, &done, true)] {
-        let (reader, _) = whole::<native::stream::Stream>(&[&first[..], &second[..]].concat());
-        assert_eq!(reader.end.unwrap().how == End::Finished, finished);
+        let (reader, _) = whole::<native::stream::AgentStream>(&[&first[..], &second[..]].concat());
+        assert_eq!(reader.end.unwrap().how == LoopEnd::Finished, finished);
     }
 }

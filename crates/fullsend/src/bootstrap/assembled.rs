@@ -10,9 +10,9 @@ use sandbox::{Command, Sandbox, Stdio};
 use serde_json::Value as Json;
 
 use crate::event;
-use crate::guard::{Barred, Guard};
+use crate::guard::{Blocked, Guard};
 use crate::harness::security::HostScanners;
-use crate::runtime::inside::{PROGRAM, WORKSPACE};
+use crate::runtime::paths::{PROGRAM, WORKSPACE};
 
 /// `scan context` by a name that every program with runs in it answers to, whatever its own commands are.
 pub const COMMAND: &str = "__scan";
@@ -34,24 +34,24 @@ pub(super) fn scan(
     guard: &Guard,
     scanners: &HostScanners,
     inside: &Inside<'_>,
-) -> Result<(), Barred> {
+) -> Result<(), Blocked> {
     let said = match ask(sandbox, scanners, inside) {
         Ok(said) => said,
-        Err(why) => return guard.unreadable("inside", &why),
+        Err(why) => return guard.report_unreadable("inside", &why),
     };
     let repository = inside.repository;
     for line in said.lines() {
         let Ok(file) = serde_json::from_str::<Json>(line) else {
-            return guard.unreadable("inside", "the scan inside gave an answer that cannot be read");
+            return guard.report_unreadable("inside", "the scan inside gave an answer that cannot be read");
         };
         let path = file["file"].as_str().unwrap_or_default();
         let place = path.strip_prefix(&format!("{repository}/")).unwrap_or(path);
         if let Some(problem) = file["problem"].as_str() {
-            guard.unreadable(place, problem)?;
+            guard.report_unreadable(place, problem)?;
         }
         let rows = file["findings"].as_array().map_or(&[][..], Vec::as_slice);
         let findings = rows.iter().map(|row| finding(place, &file, row)).collect();
-        guard.heed(findings)?;
+        guard.ingest_findings(findings)?;
     }
     Ok(())
 }

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use crate::cancel::Cancel;
 use crate::check::agent::SkillFile;
-use crate::guard::{Barred, Guard};
+use crate::guard::{Blocked, Guard};
 use crate::provision::Provisioned;
 use crate::resolve::layers::Found;
 use crate::resolve::library::Library;
-use crate::runtime::{self, LaunchContext, inside};
+use crate::runtime::{self, LaunchContext, paths};
 
 /// A sandbox with everything in it that the agent needs.
 pub struct Ready {
@@ -52,7 +52,7 @@ pub enum BootstrapError {
         why: String,
     },
     /// The guard's word on what was put together.
-    Barred(Barred),
+    Blocked(Blocked),
 }
 
 impl std::fmt::Display for BootstrapError {
@@ -61,7 +61,7 @@ impl std::fmt::Display for BootstrapError {
             Self::Write { path, source } => write!(f, "cannot write {}: {source}", path.display()),
             Self::Skill { name, why } => write!(f, "the skill `{name}` {why}"),
             Self::Plugin { name, why } => write!(f, "the plugin `{name}` {why}"),
-            Self::Barred(barred) => barred.fmt(f),
+            Self::Blocked(barred) => barred.fmt(f),
         }
     }
 }
@@ -91,12 +91,12 @@ pub fn bootstrap(
             |why: std::io::Error| BootstrapError::Skill { name: skill.name.clone(), why: why.to_string() };
         copy_directory(&skill.directory, &into, &mut (MAX_FILES, MAX_BYTES)).map_err(wrong)?;
     }
-    let repository = format!("{}/{}", inside::WORKSPACE, provisioned.repository_name);
+    let repository = format!("{}/{}", paths::WORKSPACE, provisioned.repository_name);
     let harness = &checked.resolved.harness;
     let config = runtime::of(harness.runtime.value).config_directory;
     let inside = assembled::Inside { config, repository: &repository, points: &provisioned.points };
     assembled::scan(&provisioned.sandbox, guard, &harness.security.host_scanners, &inside)
-        .map_err(BootstrapError::Barred)?;
+        .map_err(BootstrapError::Blocked)?;
     Ok(Ready { provisioned, repository })
 }
 

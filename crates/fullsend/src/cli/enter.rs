@@ -19,7 +19,7 @@ use crate::image::Image;
 use crate::provision::{files, image};
 use crate::resolve::resolve;
 use crate::run::workspace::SAVED_WORKSPACE;
-use crate::runtime::inside::{PROGRAM, WORKSPACE};
+use crate::runtime::paths::{PROGRAM, WORKSPACE};
 
 /// How much may be written in there.
 const BYTES: u64 = 1 << 30;

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use super::{check_output, hook};
+use super::{check_output, hidden_hook};
 use crate::bootstrap::assembled;
 use crate::provision::servers::supervise;
 use crate::runtime::native::agent;
@@ -16,7 +16,7 @@ pub fn dispatch(arguments: &[OsString]) -> Option<ExitCode> {
     }
     match arguments.get(1)?.to_str()? {
         "__init" => sandbox::init::main(),
-        "__hook" => Some(hook::main(&arguments[2..])),
+        "__hook" => Some(hidden_hook::main(&arguments[2..])),
         "__state" => Some(state::main(&arguments[2..])),
         supervise::COMMAND => Some(supervise::main(&arguments[2..])),
         "__agent" => Some(agent::main()),

@@ -1,36 +1,110 @@
-//! The hidden `__hook` command: carries what a runtime gives its hook to the guard on the host, and the guard's answer
-//! back. It parses nothing and decides nothing; a guard that does not answer is a denial, unless the run fails open.
+//! `fullsend hook`: one check of a tool call for any runtime, in the neutral wire contract. Inside a run it asks the run's
+//! guard, by the variables that the sandbox has for it; elsewhere it judges by itself. Whatever cannot be judged is blocked.
 
-use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::ExitCode;
 
-use crate::guard::client;
+use clap::{Args, Subcommand, ValueEnum};
+use redact::{Canary, Severity};
+use scan::Toggles;
+use shell::Allowlist;
+
+use super::configuration::variable;
+use super::exit::{Exit, Failure};
 use crate::guard::dialect::HookAnswer;
+use crate::guard::hook_client;
+use crate::guard::judge::Judge;
+use crate::guard::neutral_contract::{HookPhase, MAX_CALL, NeutralReply, NeutralRequest};
 
-/// What the guard reads at most, and one byte to notice more.
-const MAX_BODY: u64 = (64 << 20) + 1;
+#[derive(Args, Debug)]
+pub struct Arguments {
+    #[command(subcommand)]
+    phase: Moment,
+}
 
-/// `RUNTIME closed|open TOKEN`
-pub fn main(words: &[OsString]) -> ExitCode {
-    let words: Vec<&str> = words.iter().filter_map(|word| word.to_str()).collect();
-    let [runtime, how, token] = words[..] else { return ExitCode::from(2) };
-    let mut body = Vec::new();
-    let read = std::io::stdin().lock().take(MAX_BODY).read_to_end(&mut body);
-    let answer = read.and_then(|_| client::ask(Path::new(client::SOCKET), runtime, token, &body));
-    let answer = match (answer, how) {
-        (Ok(answer), _) => answer,
-        (Err(_), "open") => HookAnswer::silent(),
-        (Err(error), _) => HookAnswer::refusal(&format!("{}: {error}", client::NO_ANSWER)),
+#[derive(Debug, Subcommand)]
+enum Moment {
+    /// Before a call: may it run?
+    Pre(How),
+    /// After a call: what may be seen of its result?
+    Post(How),
+}
+
+#[derive(Args, Debug)]
+struct How {
+    /// The words in which the call comes and the answer goes
+    #[arg(long, value_enum, default_value = "neutral")]
+    contract: Contract,
+    /// One check alone, by its name under `security.sandbox_hooks`
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Contract {
+    Neutral,
+}
+
+pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let (phase, how) = match &arguments.phase {
+        Moment::Pre(how) => (HookPhase::Pre, how),
+        Moment::Post(how) => (HookPhase::Post, how),
     };
-    let written = if answer.code == 0 {
-        std::io::stdout().lock().write_all(answer.text.as_bytes())
-    } else {
-        std::io::stderr().lock().write_all(answer.text.as_bytes())
-    };
-    match written {
-        Ok(()) => ExitCode::from(answer.code),
-        Err(_) => ExitCode::from(2),
+    let Contract::Neutral = how.contract;
+    let answer = judged(phase, how).unwrap_or_else(|why| NeutralReply::Block(why).answer());
+    if !answer.text.is_empty() {
+        writeln!(std::io::stdout().lock(), "{}", answer.text)?;
     }
+    Ok(if answer.code == 0 { Exit::Done } else { Exit::Failed })
+}
+
+/// `Err`: why there is no verdict.
+fn judged(phase: HookPhase, how: &How) -> Result<HookAnswer, String> {
+    let mut body = Vec::new();
+    let read = std::io::stdin().lock().take(MAX_CALL + 1).read_to_end(&mut body);
+    read.map_err(|error| format!("the call cannot be read: {error}"))?;
+    if body.len() as u64 > MAX_CALL {
+        return Err(format!("the call is larger than {MAX_CALL} bytes"));
+    }
+    let Some(request) = NeutralRequest::read(phase, how.only.as_deref(), &body)? else {
+        return Ok(HookAnswer::silent());
+    };
+    match (variable(hook_client::SOCKET_VARIABLE), variable(hook_client::TOKEN_VARIABLE)) {
+        (Some(socket), Some(token)) => {
+            let body = serde_json::to_vec(&request).map_err(|error| error.to_string())?;
+            hook_client::ask_neutral(Path::new(&socket), &token, &body)
+                .map_err(|error| format!("the guard did not answer: {error}"))
+        }
+        (None, None) => Ok(request.ask(&judge(how)?).reply.answer()),
+        _ => Err(format!(
+            "{} and {} belong together, and one of them is not set",
+            hook_client::SOCKET_VARIABLE,
+            hook_client::TOKEN_VARIABLE
+        )),
+    }
+}
+
+/// Everything that is on by default, or one check; what it compares with comes from the environment.
+fn judge(how: &How) -> Result<Judge, String> {
+    let list = variable("FULLSEND_TOOL_ALLOWLIST");
+    let toggles = match &how.only {
+        Some(name) => Toggles::NONE.switched(name, true).unwrap_or_default(),
+        None => Toggles { tool_allowlist_pretool: list.is_some(), ..Toggles::default() },
+    };
+    let mut judge = Judge::built_in(toggles, &variable("PATH").unwrap_or_default());
+    if toggles.tool_allowlist_pretool {
+        let list = Allowlist::parse(&list.unwrap_or_default())
+            .map_err(|error| format!("FULLSEND_TOOL_ALLOWLIST: {error}"))?;
+        judge = judge.with_allowlist(list);
+    }
+    if let Some(token) = variable("FULLSEND_CANARY_TOKEN") {
+        let canary = Canary::new(&token).map_err(|error| format!("FULLSEND_CANARY_TOKEN: {error}"))?;
+        judge = judge.with_canary(canary);
+    }
+    if let Some(level) = variable("TIRITH_FAIL_ON") {
+        let level = Severity::parse(&level)
+            .ok_or_else(|| format!("TIRITH_FAIL_ON is `{level}`: it is low, medium, high or critical"))?;
+        judge = judge.failing_on(level);
+    }
+    Ok(judge)
 }

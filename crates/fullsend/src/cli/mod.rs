@@ -10,10 +10,10 @@ mod enter;
 pub mod exit;
 mod explain;
 pub mod hidden;
+mod hidden_hook;
 mod hook;
 mod init;
 mod list;
-mod neutral;
 mod policy;
 mod progress;
 mod run;
@@ -69,7 +69,7 @@ enum Command {
     /// Is it hostile, does it leak? Scan texts, trees and addresses as a run does
     Scan(scan::Arguments),
     /// One check of a tool call for any runtime, in the neutral wire contract
-    Hook(neutral::Arguments),
+    Hook(hook::Arguments),
     /// What may leave? Ask a policy about one request, or what would have allowed what a run was refused
     Policy(policy::Arguments),
     /// Run a command, or look around, in a sandbox that a policy describes
@@ -105,7 +105,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::List(arguments) => list::run(&arguments),
         Command::Runtimes(arguments) => runtimes::run(&arguments),
         Command::Scan(arguments) => scan::run(&arguments),
-        Command::Hook(arguments) => neutral::run(&arguments),
+        Command::Hook(arguments) => hook::run(&arguments),
         Command::Policy(arguments) => policy::run(&arguments),
         Command::Sandbox(arguments) => {
             return sandbox::run(&arguments).map_or_else(|failure| code(report(&failure)), ExitCode::from);

@@ -121,7 +121,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         context: None,
         conversation: None,
         extra_files: ExtraFiles::default(),
-        asker: None,
+        confirmer: None,
         variables: BTreeMap::new(),
         recording: recording(arguments),
         listener: progress.listener(),

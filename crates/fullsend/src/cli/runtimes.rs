@@ -12,7 +12,7 @@ use crate::runtime::contract::{self, Runtime};
 use crate::runtime::install::{self, InstallError};
 use crate::runtime::matrix::{self, FEATURES};
 use crate::runtime::package::Version;
-use crate::runtime::programs::Places;
+use crate::runtime::programs::ProgramSearch;
 use crate::runtime::{self, ALL};
 
 #[derive(Args, Debug)]
@@ -46,17 +46,17 @@ fn parse_version(word: &str) -> Result<Version, String> {
 }
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
-    let places = Places::new(&super::configuration::variable);
+    let search = ProgramSearch::new(&super::configuration::variable);
     match &arguments.command {
-        Some(Command::Install(what)) => install(what, &places),
-        None => show(arguments.json, &places),
+        Some(Command::Install(what)) => install(what, &search),
+        None => show(arguments.json, &search),
     }
 }
 
-fn install(what: &InstallArguments, places: &Places) -> Result<Exit, Failure> {
+fn install(what: &InstallArguments, search: &ProgramSearch) -> Result<Exit, Failure> {
     let runtime = runtime::of(what.runtime);
     let environment: BTreeMap<String, String> = super::run::environment();
-    let done = install::install(runtime, what.version, places.cache.as_deref(), &environment);
+    let done = install::install(runtime, what.version, search.cache.as_deref(), &environment);
     let installed = done.map_err(|error| {
         let exit = match error {
             InstallError::OwnProgram(_) | InstallError::OutOfRange { .. } => Exit::Usage,
@@ -73,20 +73,20 @@ fn install(what: &InstallArguments, places: &Places) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn show(json: bool, places: &Places) -> Result<Exit, Failure> {
+fn show(json: bool, search: &ProgramSearch) -> Result<Exit, Failure> {
     let mut out = std::io::stdout().lock();
     if json {
-        let all: Vec<Json> = ALL.iter().map(|runtime| describe(runtime, places)).collect();
+        let all: Vec<Json> = ALL.iter().map(|runtime| describe(runtime, search)).collect();
         writeln!(out, "{:#}", Json::Array(all))?;
     } else {
-        out.write_all(table(places).as_bytes())?;
+        out.write_all(table(search).as_bytes())?;
     }
     Ok(Exit::Done)
 }
 
 /// The program as it is found here, in words.
-fn found(runtime: &'static Runtime, places: &Places) -> String {
-    match runtime.find_program(places) {
+fn found(runtime: &'static Runtime, search: &ProgramSearch) -> String {
+    match runtime.find_program(search) {
         Ok(None) => "this program".to_owned(),
         Ok(Some(program)) => {
             format!("{} {}", program.version, program.directory.join(&program.executable).display())
@@ -95,7 +95,7 @@ fn found(runtime: &'static Runtime, places: &Places) -> String {
     }
 }
 
-fn describe(runtime: &'static Runtime, places: &Places) -> Json {
+fn describe(runtime: &'static Runtime, search: &ProgramSearch) -> Json {
     let features: Map<String, Json> = FEATURES
         .iter()
         .map(|feature| {
@@ -109,7 +109,7 @@ fn describe(runtime: &'static Runtime, places: &Places) -> Json {
         "name": runtime.name.word(),
         "tested": package.map(|package| package.tested.to_string()),
         "below": package.map(|package| package.below.to_string()),
-        "found": found(runtime, places),
+        "found": found(runtime, search),
         "config_directory": runtime.config_directory,
         "hooks": contract::hook_names(runtime.hooks),
         "without_answer": matrix::without_answer(runtime),
@@ -119,7 +119,7 @@ fn describe(runtime: &'static Runtime, places: &Places) -> Json {
     })
 }
 
-fn table(places: &Places) -> String {
+fn table(search: &ProgramSearch) -> String {
     let mut text = format!("{:36}", "");
     text.extend(ALL.iter().map(|runtime| format!("{:8}", runtime.name.word())));
     for feature in FEATURES {
@@ -135,7 +135,7 @@ fn table(places: &Places) -> String {
         text.push_str(&format!(
             "\n{}: {}\n  hooks: {}\n  a hook that does not answer: {}\n  proof: {}\n",
             runtime.name,
-            found(runtime, places),
+            found(runtime, search),
             contract::hook_names(runtime.hooks).join(", "),
             matrix::without_answer(runtime),
             matrix::liveness(runtime),

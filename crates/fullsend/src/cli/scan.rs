@@ -15,7 +15,7 @@ use super::exit::{Exit, Failure};
 use super::{configuration, scan_bench};
 use crate::event::clock::Moment;
 use crate::guard;
-use crate::guard::judge::{Judge, Opinion};
+use crate::guard::judge::{Findings, Judge};
 use crate::inputs::walk::{self, MAX_WHOLE, Seen, Which};
 use crate::render::findings::{self, Scanned, Verdict};
 use crate::resolve;
@@ -226,7 +226,7 @@ fn named_addresses(addresses: &[String]) -> Result<Vec<String>, Failure> {
 fn scan_addresses(addresses: &Addresses) -> Result<Exit, Failure> {
     let (judge, origin) = (addresses.how.judge()?, addresses.origin);
     let look = |file: String| {
-        let Opinion { open: findings, suppressed } = judge.address(&file);
+        let Findings { open: findings, suppressed } = judge.address(&file);
         // An address is asked about because somebody is about to follow it: from high on it does not pass.
         let verdict = match shell::denies(&findings, redact::Severity::High) {
             Some(_) => Verdict::Blocked,
@@ -243,13 +243,13 @@ fn look(judge: &Judge, file: &str, origin: Origin, bytes: &[u8]) -> Scanned {
     // Suppressions are for places as people write them.
     let place = file.strip_prefix("./").unwrap_or(file);
     match judge.file(bytes, origin, place) {
-        Ok(opinion) => {
-            let verdict = match judge.blocks(&opinion) {
+        Ok(findings) => {
+            let verdict = match judge.blocks(&findings) {
                 Some(_) => Verdict::Blocked,
-                None if opinion == Opinion::default() => Verdict::Clean,
+                None if findings == Findings::default() => Verdict::Clean,
                 None => Verdict::Reported,
             };
-            let Opinion { open: findings, suppressed } = opinion;
+            let Findings { open: findings, suppressed } = findings;
             Scanned { file: file.to_owned(), origin, findings, suppressed, verdict }
         }
         Err(broke) => unread(file, origin, broke.to_string()),

@@ -1,40 +1,40 @@
-//! The tool calls of one run: what the model asked for, what the guard said to each, and whether a result may go back to
-//! the model. The gateway tells of calls and asks about results; the hook socket asks for verdicts. Pure state, no I/O.
+//! The tool calls of one run: what the model asked for, what the guard decided, and whether a result may go back to the
+//! model. The gateway records calls and asks about results; hooks ask for verdicts. Pure state, no I/O.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value as Json;
 
-use super::client::NO_ANSWER;
-use super::dialect::{Decision, RuntimeQuirks};
+use super::dialect::{CallDecision, RuntimeQuirks};
+use super::hook_client::NO_ANSWER;
 
-/// More calls than one run can have. Beyond it none is remembered and every result stops the run.
+/// More calls than one run can have. Later ones are not recorded, and their results stop the run.
 const MAX_CALLS: usize = 1 << 17;
 
-/// The words that a runtime puts around a denial.
-const MOST_WRAPPING: usize = 200;
+/// The text that a runtime puts around a denial.
+const MAX_WRAPPING: usize = 200;
 
-/// Where a call stands when a hook asks about it.
+/// The state of a call when a hook asks about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum CallState {
     /// The model made no such call.
     Unknown,
-    /// The model asked for something else under this name.
-    Other,
-    /// It was denied to a hook before, and stays so.
-    Settled(Decision),
+    /// The model asked for something else under this id.
+    Different,
+    /// A hook was told that it is denied.
+    Settled(CallDecision),
     /// No run may use this tool.
     Off(&'static str),
-    /// The gateway would deny it.
-    Denied(Decision),
+    /// The gateway denies it.
+    Denied(CallDecision),
     /// It is to be judged.
     Open,
 }
 
-/// Why a result must not go on.
+/// Why a result must not go back to the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Irregular {
-    /// The model never asked for this call.
+pub enum UnmatchedResult {
+    /// The model never made this call.
     Unknown,
     /// No hook asked about it.
     NoVerdict { tool: String },
@@ -44,16 +44,14 @@ pub enum Irregular {
     Denied { tool: String },
 }
 
-impl std::fmt::Display for Irregular {
+impl std::fmt::Display for UnmatchedResult {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Unknown => f.write_str("a result came back for a tool call that the model never made"),
-            Self::NoVerdict { tool } => {
-                write!(
-                    f,
-                    "a call to {tool} ran without the guard's verdict: its hook was killed or did not run"
-                )
-            }
+            Self::NoVerdict { tool } => write!(
+                f,
+                "a call to {tool} ran without the guard's verdict: its hook was killed or did not run"
+            ),
             Self::NoAnswer { tool } => write!(f, "the guard did not answer the hook of a call to {tool}"),
             Self::Denied { tool } => {
                 write!(f, "a call to {tool} was denied, and its result is not the denial: it may have run")
@@ -62,28 +60,63 @@ impl std::fmt::Display for Irregular {
     }
 }
 
+impl std::error::Error for UnmatchedResult {}
+
+/// What a result is. Runtimes send text only, so it is read once, here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ResultKind {
+    /// The denial that the guard gave.
+    Denial,
+    /// The denial of a hook that got no answer.
+    NoAnswer,
+    /// The runtime refused the call before any hook.
+    Refusal,
+    /// What the tool returned.
+    Output,
+}
+
 #[derive(Debug)]
 struct Call {
     tool: String,
     input: Json,
-    at_gateway: Decision,
-    verdict: Option<Decision>,
+    at_gateway: CallDecision,
+    verdict: Option<CallDecision>,
+}
+
+impl Call {
+    /// Runtimes wrap a denial in text of their own and may repeat the call. The mark shows that it is ours; the length,
+    /// that a command which printed the mark is not taken for a denial.
+    fn kind_of(&self, text: &str, is_error: bool, quirks: &RuntimeQuirks) -> ResultKind {
+        if let Some(CallDecision::Deny { reason, mark }) = &self.verdict {
+            let longest = reason.len() + self.input.to_string().len() + MAX_WRAPPING;
+            if text.len() <= longest && text.contains(mark.as_str()) {
+                return ResultKind::Denial;
+            }
+        }
+        let may_be_refusal = is_error || !quirks.errors_are_marked;
+        if text.contains(NO_ANSWER) {
+            ResultKind::NoAnswer
+        } else if may_be_refusal && quirks.refusals.iter().any(|start| text.starts_with(start)) {
+            ResultKind::Refusal
+        } else {
+            ResultKind::Output
+        }
+    }
 }
 
 /// Every call that passed the gateway.
 #[derive(Debug, Default)]
 pub struct Calls {
     known: HashMap<String, Call>,
-    /// Of earlier runs, judged then: the host kept the conversation that holds their results.
+    /// Calls of earlier runs, judged then: the host kept the conversation that holds their results.
     pub past: HashSet<String>,
 }
 
 impl Calls {
-    /// The model asks for a call; `decision` is what the guard thinks of it already.
-    pub fn asked_for(&mut self, id: &str, tool: &str, input: &Json, decision: Decision) {
+    /// Records a call of the model, and what the gateway decided about it.
+    pub fn record(&mut self, id: &str, tool: &str, input: &Json, at_gateway: CallDecision) {
         if self.known.len() < MAX_CALLS {
-            let call =
-                Call { tool: tool.to_owned(), input: input.clone(), at_gateway: decision, verdict: None };
+            let call = Call { tool: tool.to_owned(), input: input.clone(), at_gateway, verdict: None };
             self.known.insert(id.to_owned(), call);
         }
     }
@@ -93,65 +126,50 @@ impl Calls {
         self.known.get(id).map(|call| (call.tool.clone(), call.input.clone()))
     }
 
-    /// Where a call stands when a hook asks about it.
-    pub fn standing(&self, id: &str, hooked: (&str, &Json), quirks: &RuntimeQuirks) -> Standing {
-        let Some(call) = self.known.get(id) else { return Standing::Unknown };
+    /// The state of a call when a hook asks about it.
+    pub fn state(&self, id: &str, hooked: (&str, &Json), quirks: &RuntimeQuirks) -> CallState {
+        let Some(call) = self.known.get(id) else { return CallState::Unknown };
         match (&call.verdict, &call.at_gateway) {
-            (Some(denied @ Decision::Deny { .. }), _) => Standing::Settled(denied.clone()),
-            _ if let Some(why) = quirks.why_off(&call.tool) => Standing::Off(why),
-            _ if !(quirks.same_call)((&call.tool, &call.input), hooked) => Standing::Other,
-            (_, denied @ Decision::Deny { .. }) => Standing::Denied(denied.clone()),
-            (_, Decision::Allow) => Standing::Open,
+            (Some(denied @ CallDecision::Deny { .. }), _) => CallState::Settled(denied.clone()),
+            _ if let Some(why) = quirks.why_off(&call.tool) => CallState::Off(why),
+            _ if !(quirks.same_call)((&call.tool, &call.input), hooked) => CallState::Different,
+            (_, denied @ CallDecision::Deny { .. }) => CallState::Denied(denied.clone()),
+            (_, CallDecision::Allow) => CallState::Open,
         }
     }
 
-    /// The verdict that the hook was given. A denial stays, whoever asks later.
-    pub fn settle(&mut self, id: &str, decision: &Decision) {
+    /// Records the verdict that the hook was given. A denial stays, whatever is asked later.
+    pub fn settle(&mut self, id: &str, decision: &CallDecision) {
         let Some(call) = self.known.get_mut(id) else { return };
-        if !matches!(call.verdict, Some(Decision::Deny { .. })) {
+        if !matches!(call.verdict, Some(CallDecision::Deny { .. })) {
             call.verdict = Some(decision.clone());
         }
     }
 
-    /// Whether a result may go on to the model.
+    /// Whether a result may go back to the model.
     pub fn result(
         &self,
         id: &str,
         text: &str,
         is_error: bool,
         quirks: &RuntimeQuirks,
-    ) -> Result<(), Irregular> {
+    ) -> Result<(), UnmatchedResult> {
         let call = match self.known.get(id) {
             None if self.past.contains(id) => return Ok(()),
-            call => call.ok_or(Irregular::Unknown)?,
+            call => call.ok_or(UnmatchedResult::Unknown)?,
         };
-        let tool = || call.tool.clone();
-        match (&call.verdict, &call.at_gateway) {
-            (Some(Decision::Allow), _) => Ok(()),
-            (Some(Decision::Deny { reason }), _) if is_denial(text, reason, &call.input) => Ok(()),
-            (Some(Decision::Deny { .. }), _) => Err(Irregular::Denied { tool: tool() }),
-            (None, _) if text.contains(NO_ANSWER) => Err(Irregular::NoAnswer { tool: tool() }),
-            (None, Decision::Deny { .. }) => Err(Irregular::NoVerdict { tool: tool() }),
-            (None, Decision::Allow) => {
-                let refused = (is_error || !quirks.errors_are_marked)
-                    && quirks.refusals.iter().any(|start| text.starts_with(start));
-                let hookless = quirks.tools_without_hooks.contains(&call.tool.as_str());
-                if refused || hookless { Ok(()) } else { Err(Irregular::NoVerdict { tool: tool() }) }
-            }
+        let tool = call.tool.clone();
+        let has_hook = !quirks.tools_without_hooks.contains(&call.tool.as_str());
+        match (&call.verdict, &call.at_gateway, call.kind_of(text, is_error, quirks)) {
+            (Some(CallDecision::Allow), _, _) => Ok(()),
+            (Some(CallDecision::Deny { .. }), _, ResultKind::Denial) => Ok(()),
+            (Some(CallDecision::Deny { .. }), _, _) => Err(UnmatchedResult::Denied { tool }),
+            (None, _, ResultKind::NoAnswer) => Err(UnmatchedResult::NoAnswer { tool }),
+            (None, CallDecision::Allow, ResultKind::Refusal) => Ok(()),
+            (None, CallDecision::Allow, _) if !has_hook => Ok(()),
+            (None, _, _) => Err(UnmatchedResult::NoVerdict { tool }),
         }
     }
-}
-
-/// Runtimes wrap the reason in words of their own and may repeat the call; the mark at its end is what counts. Whoever
-/// could ask for the mark, and prints it among other things, has no denial.
-fn is_denial(text: &str, reason: &str, input: &Json) -> bool {
-    let most = reason.len() + input.to_string().len() + MOST_WRAPPING;
-    mark(reason).is_some_and(|mark| text.contains(mark)) && text.len() <= most
-}
-
-/// `… [denial 5f3a…]`
-fn mark(reason: &str) -> Option<&str> {
-    reason.rfind("[denial ").and_then(|start| reason.get(start..))
 }
 
 #[cfg(test)]
@@ -170,25 +188,25 @@ mod tests {
         same_call: |asked, hooked| asked == hooked,
     };
 
-    fn deny(reason: &str) -> Decision {
-        Decision::Deny { reason: format!("{reason} [denial 77]") }
+    fn deny(reason: &str) -> CallDecision {
+        CallDecision::Deny { reason: format!("{reason} [denial 77]"), mark: "[denial 77]".to_owned() }
     }
 
-    fn calls(at_gateway: Decision) -> Calls {
+    fn calls(at_gateway: CallDecision) -> Calls {
         let mut calls = Calls::default();
-        calls.asked_for("a", "Bash", &json!({ "command": "ls" }), at_gateway);
-        calls.asked_for("p", "Plan", &json!({}), Decision::Allow);
+        calls.record("a", "Bash", &json!({ "command": "ls" }), at_gateway);
+        calls.record("p", "Plan", &json!({}), CallDecision::Allow);
         calls
     }
 
-    fn ask(calls: &mut Calls, id: &str, tool: &str, command: &str, answer: Decision) -> Decision {
+    fn ask(calls: &mut Calls, id: &str, tool: &str, command: &str, answer: CallDecision) -> CallDecision {
         let input = json!({ "command": command });
-        let decision = match calls.standing(id, (tool, &input), &QUIRKS) {
-            Standing::Unknown => return deny("no such call"),
-            Standing::Other => deny("something else"),
-            Standing::Off(why) => deny(why),
-            Standing::Settled(decision) | Standing::Denied(decision) => decision,
-            Standing::Open => answer,
+        let decision = match calls.state(id, (tool, &input), &QUIRKS) {
+            CallState::Unknown => return deny("no such call"),
+            CallState::Different => deny("something else"),
+            CallState::Off(why) => deny(why),
+            CallState::Settled(decision) | CallState::Denied(decision) => decision,
+            CallState::Open => answer,
         };
         calls.settle(id, &decision);
         decision
@@ -196,34 +214,34 @@ mod tests {
 
     #[test]
     fn a_result_needs_a_verdict_on_the_same_call() {
-        let mut known = calls(Decision::Allow);
-        let no_verdict = Irregular::NoVerdict { tool: "Bash".to_owned() };
+        let mut known = calls(CallDecision::Allow);
+        let no_verdict = UnmatchedResult::NoVerdict { tool: "Bash".to_owned() };
         assert_eq!(known.result("a", "out", false, &QUIRKS), Err(no_verdict.clone()));
         assert_eq!(known.result("a", "<refused> no such tool", true, &QUIRKS), Ok(()));
         assert_eq!(known.result("a", "<refused> no such tool", false, &QUIRKS), Err(no_verdict));
         let unanswered = format!("<refused> {NO_ANSWER}: gone");
-        let no_answer = Irregular::NoAnswer { tool: "Bash".to_owned() };
+        let no_answer = UnmatchedResult::NoAnswer { tool: "Bash".to_owned() };
         assert_eq!(known.result("a", &unanswered, true, &QUIRKS), Err(no_answer));
         assert_eq!(known.result("p", "out", false, &QUIRKS), Ok(()));
-        assert_eq!(known.result("z", "out", false, &QUIRKS), Err(Irregular::Unknown));
+        assert_eq!(known.result("z", "out", false, &QUIRKS), Err(UnmatchedResult::Unknown));
         known.past.extend(["z".to_owned(), "a".to_owned()]);
         assert_eq!(known.result("z", "out", false, &QUIRKS), Ok(()), "it was judged in an earlier run");
         assert!(known.result("a", "out", false, &QUIRKS).is_err(), "an old name does not excuse a new call");
-        assert_eq!(ask(&mut known, "a", "Bash", "ls", Decision::Allow), Decision::Allow);
+        assert_eq!(ask(&mut known, "a", "Bash", "ls", CallDecision::Allow), CallDecision::Allow);
         assert_eq!(known.result("a", "out", false, &QUIRKS), Ok(()));
     }
 
     #[test]
     fn another_input_another_tool_or_an_invented_call_is_denied() {
         for (id, tool, command) in [("a", "Bash", "rm -r /"), ("a", "Read", "ls"), ("b", "Bash", "ls")] {
-            let mut known = calls(Decision::Allow);
+            let mut known = calls(CallDecision::Allow);
             assert!(
-                matches!(ask(&mut known, id, tool, command, Decision::Allow), Decision::Deny { .. }),
+                matches!(ask(&mut known, id, tool, command, CallDecision::Allow), CallDecision::Deny { .. }),
                 "{id} {tool} {command}"
             );
             // Asking again with the right words does not wash it off.
             assert_eq!(
-                ask(&mut known, "a", "Bash", "ls", Decision::Allow) == Decision::Allow,
+                ask(&mut known, "a", "Bash", "ls", CallDecision::Allow) == CallDecision::Allow,
                 id == "b",
                 "{id} {tool}"
             );
@@ -232,19 +250,19 @@ mod tests {
 
     #[test]
     fn a_denied_call_gives_its_denial_or_nothing() {
-        for at_gateway in [Decision::Allow, deny("not this")] {
+        for at_gateway in [CallDecision::Allow, deny("not this")] {
             let mut known = calls(at_gateway);
             let denied = ask(&mut known, "a", "Bash", "ls", deny("not this"));
             assert_eq!(denied, deny("not this"));
             assert_eq!(known.result("a", "hook error: not this [denial 77]", true, &QUIRKS), Ok(()));
-            let ran = Irregular::Denied { tool: "Bash".to_owned() };
+            let ran = UnmatchedResult::Denied { tool: "Bash".to_owned() };
             assert_eq!(known.result("a", "file1 file2", false, &QUIRKS), Err(ran.clone()));
             let printed = format!("{} not this [denial 77]", "what a command said ".repeat(100));
             assert_eq!(known.result("a", &printed, true, &QUIRKS), Err(ran), "the mark is not enough");
         }
         // What the gateway would deny is no refusal of the runtime's own, whatever the result says.
         let known = calls(deny("not this"));
-        let ran = Irregular::NoVerdict { tool: "Bash".to_owned() };
+        let ran = UnmatchedResult::NoVerdict { tool: "Bash".to_owned() };
         assert_eq!(known.result("a", "<refused>", true, &QUIRKS), Err(ran));
     }
 }

@@ -10,7 +10,7 @@ pub struct HookDialect {
     /// Reads what a hook got on its standard input. `None`: this runtime does not send that.
     pub read: fn(&Json) -> Option<HookEvent>,
     /// The guard's decision about a call, in the runtime's format.
-    pub verdict: fn(&Decision) -> HookAnswer,
+    pub verdict: fn(&CallDecision) -> HookAnswer,
     /// The answer that replaces a result: what the hook was given, then the cleaned result.
     pub replacement: fn(&Json, &Json) -> HookAnswer,
     /// How the output of one command is spread over several results.
@@ -62,11 +62,12 @@ pub fn text(body: &Json, key: &str) -> Option<String> {
 
 /// What the guard decides about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub enum CallDecision {
     Allow,
-    /// The reason ends with a mark that only this denial has, so that its result can be told from a tool's own output.
+    /// The reason holds the mark. Only this denial has it, and nothing inside can know it before.
     Deny {
         reason: String,
+        mark: String,
     },
 }
 

@@ -10,8 +10,8 @@ use scan::Origin;
 use serde_json::Value as Json;
 
 use super::Guard;
-use super::dialect::Decision;
-use super::judge::{Ask, Passed, describe, name};
+use super::dialect::CallDecision;
+use super::judge::{PassedResult, Scanners, describe, name};
 use super::report::Action;
 use crate::event::RunEvent;
 
@@ -24,7 +24,7 @@ struct AtGateway<'a> {
     call: Option<&'a (String, Json)>,
     text: &'a str,
     continued: Option<EarlierOutput<'a>>,
-    /// No earlier request had it: what is found is told.
+    /// No earlier request had it: what is found is reported.
     fresh: bool,
 }
 
@@ -72,19 +72,19 @@ impl Guard {
         }
     }
 
-    /// The end of the run where the model says what only it was told: somebody made it.
+    /// The end of the run where the model says what only it was reported: somebody made it.
     fn repeated_at_gateway(&self, text: &str) -> Option<Verdict> {
-        let opinion = match self.judge.repeats(text, "answer") {
-            Ok(opinion) => opinion,
+        let findings = match self.judge.repeats(text, "answer") {
+            Ok(findings) => findings,
             Err(broke) => {
-                let stopped = self.tell_broken("answer", &broke);
+                let stopped = self.report_scanner_error("answer", &broke);
                 return stopped.then(|| Verdict::Stop(broke.to_string()));
             }
         };
-        let why = self.judge.ends(&opinion).map(|finding| format!("answer: {}", describe(finding)));
+        let why = self.judge.ends(&findings).map(|finding| format!("answer: {}", describe(finding)));
         let action = if why.is_some() { Action::Stopped } else { Action::Reported };
         // A long text is looked at in parts that overlap, and then whole.
-        self.tell_once("answer", Origin::Output, opinion, action);
+        self.report_once("answer", Origin::Output, findings, action);
         why.map(Verdict::Stop)
     }
 
@@ -93,13 +93,13 @@ impl Guard {
             Ok(Cow::Borrowed(_)) => Verdict::Pass,
             Ok(Cow::Owned(clean)) => {
                 // What was taken out is told once, when it is: the text that goes on no longer has it.
-                if let Ok(mut opinion) = self.judge.file(text.as_bytes(), Origin::Output, "answer") {
-                    opinion.open.retain(|finding| finding.category != Category::Canary);
-                    self.tell("answer", Origin::Output, &opinion, Action::Cleaned);
+                if let Ok(mut findings) = self.judge.file(text.as_bytes(), Origin::Output, "answer") {
+                    findings.open.retain(|finding| finding.category != Category::Canary);
+                    self.report("answer", Origin::Output, &findings, Action::Cleaned);
                 }
                 Verdict::Replace(clean)
             }
-            Err(broke) if self.tell_broken("answer", &broke) => Verdict::Stop(broke.to_string()),
+            Err(broke) if self.report_scanner_error("answer", &broke) => Verdict::Stop(broke.to_string()),
             Err(_) => Verdict::Pass,
         }
     }
@@ -108,17 +108,17 @@ impl Guard {
     /// asks no hook, the gateway asks everybody and denies it itself.
     fn remember(&self, id: &str, tool: &str, input: &Json) -> Verdict {
         let hookless = self.dialect.quirks.tools_without_hooks.contains(&tool);
-        let ask = if hookless { Ask::Programs } else { Ask::BuiltIn };
+        let ask = if hookless { Scanners::All } else { Scanners::BuiltIn };
         let decision = match self.decide(tool, input, ask) {
-            Decision::Allow if hookless => self.confirmed(tool, input),
+            CallDecision::Allow if hookless => self.confirm(tool, input),
             decision => decision,
         };
         let verdict = match &decision {
-            Decision::Deny { reason } if hookless => Verdict::Deny(reason.clone()),
+            CallDecision::Deny { reason, .. } if hookless => Verdict::Deny(reason.clone()),
             _ => Verdict::Pass,
         };
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        calls.asked_for(id, tool, input, decision);
+        calls.record(id, tool, input, decision);
         verdict
     }
 
@@ -128,7 +128,7 @@ impl Guard {
         let Err(irregular) = calls.result(id, text, is_error, quirks) else { return Ok(()) };
         let (call, reason) = (id.to_owned(), irregular.to_string());
         let stopped = self.judge.fails_closed();
-        self.say(RunEvent::HookMissing { call, reason: reason.clone(), stopped });
+        self.emit(RunEvent::HookMissing { call, reason: reason.clone(), stopped });
         if stopped { Err(Verdict::Stop(reason)) } else { Ok(()) }
     }
 
@@ -148,25 +148,27 @@ impl Guard {
     fn result_at_gateway(&self, result: &AtGateway<'_>, succeeded: Option<bool>) -> Verdict {
         let AtGateway { place, call, text, continued, fresh } = *result;
         let judged = self.judge.continued(text, continued, place).and_then(|(joined, began)| {
-            let Passed { text: clean, mut opinion, withheld } =
+            let PassedResult { text: clean, mut findings, withheld } =
                 self.judge.result(call, &joined, succeeded)?;
-            opinion.open.extend(began.open);
-            opinion.suppressed.extend(began.suppressed);
-            let withheld = withheld.or_else(|| self.judge.ends(&opinion).map(name));
+            findings.open.extend(began.open);
+            findings.suppressed.extend(began.suppressed);
+            let withheld = withheld.or_else(|| self.judge.ends(&findings).map(name));
             let cleaned = match clean {
                 Cow::Owned(clean) => Some(clean),
                 Cow::Borrowed(same) => (same != text).then(|| same.to_owned()),
             };
-            Ok((cleaned, opinion, withheld))
+            Ok((cleaned, findings, withheld))
         });
-        let (cleaned, opinion, withheld) = match judged {
+        let (cleaned, findings, withheld) = match judged {
             Ok(judged) => judged,
-            Err(broke) if self.tell_broken(place, &broke) => return Verdict::Stop(broke.to_string()),
+            Err(broke) if self.report_scanner_error(place, &broke) => {
+                return Verdict::Stop(broke.to_string());
+            }
             Err(_) => return Verdict::Pass,
         };
         if fresh {
             let action = if withheld.is_some() { Action::Stopped } else { Action::Cleaned };
-            self.tell(place, Origin::Tool, &opinion, action);
+            self.report(place, Origin::Tool, &findings, action);
         }
         match (withheld, cleaned) {
             (Some(why), _) => Verdict::Stop(format!("{place}: {why}")),

@@ -8,17 +8,17 @@ use scan::Origin;
 use serde_json::Value as Json;
 
 use super::Guard;
-use super::calls::Standing;
-use super::client;
-use super::dialect::{Decision, HookAnswer, HookEvent};
-use super::judge::Ask;
+use super::calls::CallState;
+use super::dialect::{CallDecision, HookAnswer, HookEvent};
+use super::hook_client;
+use super::judge::Scanners;
 use super::report::Action;
 use super::tool_input;
 use crate::event::RunEvent;
 
 /// Who asks over the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asker {
+pub(super) enum HookCaller {
     /// The hook of the run's runtime.
     Runtime,
     /// Something else inside, in neutral words.
@@ -27,22 +27,22 @@ pub(super) enum Asker {
 
 impl Guard {
     /// Who asks, if it knows the run's token.
-    pub(super) fn asker(&self, head: &str) -> Option<Asker> {
+    pub(super) fn caller(&self, head: &str) -> Option<HookCaller> {
         let (name, token) = head.split_once(' ')?;
         if token != &*self.token {
             None
-        } else if name == client::NEUTRAL {
-            Some(Asker::Neutral)
+        } else if name == hook_client::NEUTRAL {
+            Some(HookCaller::Neutral)
         } else {
-            (name == self.runtime).then_some(Asker::Runtime)
+            (name == self.runtime).then_some(HookCaller::Runtime)
         }
     }
 
     /// One hook's question, from the socket.
-    pub(super) fn answer(&self, asker: Asker, body: &[u8]) -> HookAnswer {
-        match asker {
-            Asker::Runtime => self.answer_hook(body),
-            Asker::Neutral => self.answer_neutral(body),
+    pub(super) fn answer(&self, caller: HookCaller, body: &[u8]) -> HookAnswer {
+        match caller {
+            HookCaller::Runtime => self.answer_hook(body),
+            HookCaller::Neutral => self.answer_neutral(body),
         }
     }
 
@@ -70,24 +70,24 @@ impl Guard {
         }
     }
 
-    fn before(&self, id: &str, tool: &str, input: &Json) -> Decision {
+    fn before(&self, id: &str, tool: &str, input: &Json) -> CallDecision {
         let quirks = &self.dialect.quirks;
-        let standing =
-            self.calls.lock().unwrap_or_else(PoisonError::into_inner).standing(id, (tool, input), quirks);
+        let state =
+            self.calls.lock().unwrap_or_else(PoisonError::into_inner).state(id, (tool, input), quirks);
         // Judged without the lock: a program of the host may take its time.
-        let decision = match standing {
-            Standing::Unknown => return self.announce(id, tool, self.deny("the model made no such call")),
-            Standing::Settled(decision) => return decision,
-            Standing::Other => self.deny("the model asked for something else"),
-            Standing::Off(why) => self.deny(why),
-            Standing::Denied(decision) => decision,
+        let decision = match state {
+            CallState::Unknown => return self.announce(id, tool, self.deny("the model made no such call")),
+            CallState::Settled(decision) => return decision,
+            CallState::Different => self.deny("the model asked for something else"),
+            CallState::Off(why) => self.deny(why),
+            CallState::Denied(decision) => decision,
             // Not at the gateway: a runtime may refuse such a call by itself, before any hook.
-            Standing::Open if self.judge.fails_closed() && tool_input::is_unreadable(tool, input) => {
+            CallState::Open if self.judge.fails_closed() && tool_input::is_unreadable(tool, input) => {
                 self.deny(tool_input::UNREADABLE)
             }
-            Standing::Open if self.is_judged(id, tool, input) => self.confirmed(tool, input),
-            Standing::Open => match self.decide(tool, input, Ask::Programs) {
-                Decision::Allow => self.confirmed(tool, input),
+            CallState::Open if self.is_judged(id, tool, input) => self.confirm(tool, input),
+            CallState::Open => match self.decide(tool, input, Scanners::All) {
+                CallDecision::Allow => self.confirm(tool, input),
                 denied => denied,
             },
         };
@@ -108,17 +108,17 @@ impl Guard {
         !self.judge.asks_programs() && asked.is_some_and(is_alike)
     }
 
-    fn announce(&self, id: &str, tool: &str, decision: Decision) -> Decision {
-        if let Decision::Deny { reason } = &decision {
+    fn announce(&self, id: &str, tool: &str, decision: CallDecision) -> CallDecision {
+        if let CallDecision::Deny { reason, .. } = &decision {
             let (call, tool, reason) = (id.to_owned(), tool.to_owned(), reason.clone());
-            self.say(RunEvent::ToolDenied { call, tool, reason });
+            self.emit(RunEvent::ToolDenied { call, tool, reason });
         }
         decision
     }
 
     /// What the guard thinks of a call. The gateway tells of everything that was found; the hook, which asks after it, only
     /// of what the gateway could not know.
-    pub(super) fn decide(&self, tool: &str, input: &Json, ask: Ask) -> Decision {
+    pub(super) fn decide(&self, tool: &str, input: &Json, ask: Scanners) -> CallDecision {
         let quirks = &self.dialect.quirks;
         // The way to hand in the result is ours and no tool of the agent's.
         let named = if quirks.hand_in == Some(tool) { None } else { Some((quirks.name_of)(tool)) };
@@ -127,26 +127,26 @@ impl Guard {
         let decision = match &judged {
             Ok((_, Some(reason))) => self.deny(reason),
             Err(broke) if self.judge.fails_closed() => self.deny(&broke.to_string()),
-            Ok((_, None)) | Err(_) => Decision::Allow,
+            Ok((_, None)) | Err(_) => CallDecision::Allow,
         };
-        let denied = decision != Decision::Allow;
+        let denied = decision != CallDecision::Allow;
         match judged {
-            Ok((opinion, _)) if denied => self.tell(&place, Origin::Tool, &opinion, Action::Denied),
-            Ok((opinion, _)) if ask == Ask::BuiltIn || quirks.tools_without_hooks.contains(&tool) => {
-                self.tell(&place, Origin::Tool, &opinion, Action::Reported);
+            Ok((findings, _)) if denied => self.report(&place, Origin::Tool, &findings, Action::Denied),
+            Ok((findings, _)) if ask == Scanners::BuiltIn || quirks.tools_without_hooks.contains(&tool) => {
+                self.report(&place, Origin::Tool, &findings, Action::Reported);
             }
             Ok(_) => {}
             Err(broke) => {
-                self.tell_broken(&place, &broke);
+                self.report_scanner_error(&place, &broke);
             }
         }
         decision
     }
 
     /// Every denial has a mark of its own, which nothing inside can know before it is denied.
-    pub(super) fn deny(&self, reason: &str) -> Decision {
-        let mark = uuid::Uuid::new_v4().simple();
-        Decision::Deny { reason: format!("fullsend: {reason} [denial {mark}]") }
+    pub(super) fn deny(&self, reason: &str) -> CallDecision {
+        let mark = format!("[denial {}]", uuid::Uuid::new_v4().simple());
+        CallDecision::Deny { reason: format!("fullsend: {reason} {mark}"), mark }
     }
 
     /// One text of a result, cleaned and told of.
@@ -160,10 +160,10 @@ impl Guard {
         match self.judge.result(call, text, succeeded) {
             Ok(passed) => {
                 let action = if passed.withheld.is_some() { Action::Withheld } else { Action::Cleaned };
-                self.tell(&place, Origin::Tool, &passed.opinion, action);
+                self.report(&place, Origin::Tool, &passed.findings, action);
                 passed.text
             }
-            Err(broke) if self.tell_broken(&place, &broke) => {
+            Err(broke) if self.report_scanner_error(&place, &broke) => {
                 Cow::Owned(format!("[fullsend withheld this text: {broke}]"))
             }
             Err(_) => Cow::Borrowed(text),

@@ -5,7 +5,8 @@ use std::sync::PoisonError;
 use redact::Category;
 use scan::Origin;
 
-use super::judge::{Broke, Opinion};
+use super::judge::Findings;
+use super::scanner_error::ScannerError;
 use super::{Guard, key};
 use crate::event::{self, RunEvent};
 
@@ -22,29 +23,29 @@ pub enum Action {
 
 impl Guard {
     /// Tells of everything that was found in one text.
-    pub fn tell(&self, place: &str, origin: Origin, opinion: &Opinion, action: Action) {
-        for finding in &opinion.open {
+    pub fn report(&self, place: &str, origin: Origin, findings: &Findings, action: Action) {
+        for finding in &findings.open {
             self.emit.emit(RunEvent::Finding(event(place, origin, finding, word(action, finding), None)));
         }
-        for (finding, reason) in &opinion.suppressed {
+        for (finding, reason) in &findings.suppressed {
             let reason = Some(reason.clone());
             self.emit.emit(RunEvent::Finding(event(place, origin, finding, "suppressed", reason)));
         }
     }
 
     /// The same for what may be looked at again.
-    pub fn tell_once(&self, place: &str, origin: Origin, mut opinion: Opinion, action: Action) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn report_once(&self, place: &str, origin: Origin, mut findings: Findings, action: Action) {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         let mut is_news =
-            |finding: &redact::Finding| told.insert(key(&event(place, origin, finding, "", None)));
-        opinion.open.retain(|finding| is_news(finding));
-        opinion.suppressed.retain(|(finding, _)| is_news(finding));
-        drop(told);
-        self.tell(place, origin, &opinion, action);
+            |finding: &redact::Finding| reported.insert(key(&event(place, origin, finding, "", None)));
+        findings.open.retain(|finding| is_news(finding));
+        findings.suppressed.retain(|(finding, _)| is_news(finding));
+        drop(reported);
+        self.report(place, origin, &findings, action);
     }
 
     /// Tells that a scanner broke; true where that must stop what was scanned.
-    pub fn tell_broken(&self, place: &str, broke: &Broke) -> bool {
+    pub fn report_scanner_error(&self, place: &str, broke: &ScannerError) -> bool {
         let stopped = self.judge.fails_closed();
         self.emit.emit(RunEvent::ScannerBroke {
             place: place.to_owned(),

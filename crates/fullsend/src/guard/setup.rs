@@ -9,7 +9,7 @@ use shell::Allowlist;
 
 use super::dialect::HookDialect;
 use super::judge::Judge;
-use super::known::{Known, Patterns};
+use super::known_values::{KnownValues, Patterns};
 use super::tirith::Tirith;
 use crate::event::RunEvent;
 use crate::harness::Harness;
@@ -20,7 +20,7 @@ use crate::harness::security::{self, FailMode, FailOn, Security};
 const ALLOWLIST: &str = "FULLSEND_TOOL_ALLOWLIST";
 
 /// What a guard is made from.
-pub struct Setup<'a> {
+pub struct GuardSetup<'a> {
     pub harness: &'a Harness,
     /// How the hooks of the run's runtime ask.
     pub dialect: &'static HookDialect,
@@ -65,7 +65,7 @@ impl std::fmt::Display for GuardError {
 
 impl std::error::Error for GuardError {}
 
-impl Setup<'_> {
+impl GuardSetup<'_> {
     /// A word that nobody can guess, for a run that looks for it.
     pub(super) fn canary(&self) -> Option<String> {
         let hooks = &self.harness.security.sandbox_hooks;
@@ -75,7 +75,7 @@ impl Setup<'_> {
 
     pub(super) fn judge(self, canary: Option<&str>) -> Result<Judge, GuardError> {
         let security = &self.harness.security;
-        let known = Arc::new(Known::new(Patterns {
+        let known = Arc::new(KnownValues::new(Patterns {
             results: security.sandbox_hooks.secret_redact_posttool.value,
             written: security.host_scanners.secret_redactor.value,
         }));
@@ -104,7 +104,7 @@ impl Judge {
         Self {
             scanner: Scanner::new(toggles),
             learned: LlmGuard::default(),
-            known: Arc::new(Known::new(Patterns {
+            known: Arc::new(KnownValues::new(Patterns {
                 results: toggles.secret_redact_posttool,
                 written: toggles.secret_redactor,
             })),

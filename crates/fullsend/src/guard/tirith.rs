@@ -9,7 +9,7 @@ use std::time::Duration;
 use redact::{Category, Finding, Severity, Span};
 use serde_json::Value as Json;
 
-use super::judge::Broke;
+use super::scanner_error::ScannerError;
 use crate::cancel::Cancel;
 use crate::scripts::{self, Script};
 
@@ -31,8 +31,8 @@ impl Tirith {
     }
 
     /// What it says to a command.
-    pub fn check(&self, command: &str) -> Result<Vec<Finding>, Broke> {
-        let broke = |why: String| Broke { scanner: "tirith", why };
+    pub fn check(&self, command: &str) -> Result<Vec<Finding>, ScannerError> {
+        let broke = |why: String| ScannerError { scanner: "tirith", why };
         if command.len() > MAX_COMMAND {
             return Err(broke(format!("the command is longer than {MAX_COMMAND} bytes")));
         }

@@ -16,7 +16,7 @@ use crate::check::Checked;
 use crate::check::agent::SkillFile;
 use crate::event::RunEvent;
 use crate::event::log::{Emitter, sha256};
-use crate::guard::{Barred, Guard};
+use crate::guard::{Blocked, Guard};
 use crate::harness::reference::Ref;
 use crate::resolve::layers::LayerKind;
 use crate::resolve::library::Library;
@@ -52,7 +52,7 @@ pub fn clear(
     guard: &Guard,
     emit: &Emitter,
     instruction_file: &'static str,
-) -> Result<Cleared, Barred> {
+) -> Result<Cleared, Blocked> {
     let look = Look { guard, emit };
     let harness = &checked.resolved;
     for found in &harness.files {
@@ -90,7 +90,7 @@ pub fn clear(
         instructions = Some(ours.contents.clone());
     }
     let body = agent_text[checked.agent.body.clone()].trim();
-    let agent_text = match guard.planted() {
+    let agent_text = match guard.canary_instruction() {
         Some(words) => format!("{body}\n\n{words}"),
         None => body.to_owned(),
     };
@@ -98,7 +98,7 @@ pub fn clear(
 }
 
 /// What a caller tells the agent beside its task comes from outside as well.
-pub fn clear_context(text: &str, guard: &Guard, emit: &Emitter) -> Result<(), Barred> {
+pub fn clear_context(text: &str, guard: &Guard, emit: &Emitter) -> Result<(), Blocked> {
     Look { guard, emit }.file("context", "context", text.as_bytes(), Origin::Instruction)
 }
 
@@ -114,7 +114,7 @@ impl Look<'_> {
         self.emit.emit(RunEvent::Input { kind, name, sha256: sha256(bytes) });
     }
 
-    pub fn file(&self, kind: &str, name: &str, bytes: &[u8], origin: Origin) -> Result<(), Barred> {
+    pub fn file(&self, kind: &str, name: &str, bytes: &[u8], origin: Origin) -> Result<(), Blocked> {
         self.digest(kind, name, bytes);
         self.guard.inspect(bytes, origin, name)
     }
@@ -127,7 +127,7 @@ impl Look<'_> {
         place: &Path,
         origin: Origin,
         without: &[&str],
-    ) -> Result<(), Barred> {
+    ) -> Result<(), Blocked> {
         walk(place, Which::Whole, origin, &mut |seen: Seen<'_>| {
             if without.contains(&seen.path) {
                 return Ok(());
@@ -137,7 +137,7 @@ impl Look<'_> {
     }
 
     /// A skill with all its files, as it will be inside: those that are replaced come from elsewhere.
-    fn skill(&self, library: &Library, skill: &SkillFile) -> Result<(), Barred> {
+    fn skill(&self, library: &Library, skill: &SkillFile) -> Result<(), Blocked> {
         let name = skill.found.path.as_str();
         let name = name.strip_suffix("/SKILL.md").unwrap_or(name);
         let replaced: Vec<&str> = skill.overrides.iter().map(|(path, _)| path.as_str()).collect();
@@ -150,16 +150,16 @@ impl Look<'_> {
             let name = format!("{name}/{}", path.as_str());
             match library.layers.layer(found).read(&found.path) {
                 Ok(text) => self.file("skill", &name, text.as_bytes(), Origin::Instruction)?,
-                Err(error) => self.guard.unreadable(&name, &error.to_string())?,
+                Err(error) => self.guard.report_unreadable(&name, &error.to_string())?,
             }
         }
         Ok(())
     }
 
     /// What some agent would read in the repository, and of that what this one is given.
-    fn repository(&self, repository: &Path, survey: &Survey) -> Result<Option<String>, Barred> {
+    fn repository(&self, repository: &Path, survey: &Survey) -> Result<Option<String>, Blocked> {
         if survey.too_many {
-            self.guard.unreadable("the repository", "has too many entries")?;
+            self.guard.report_unreadable("the repository", "has too many entries")?;
         }
         let mut given: Option<(usize, String)> = None;
         at_points(repository, &survey.points, Origin::Instruction, &mut |seen: Seen<'_>| {
@@ -176,7 +176,7 @@ impl Look<'_> {
     }
 
     /// Whoever may write to the repository may write these: every file in them is scanned.
-    fn repository_skills(&self, checked: &Checked, repository: &Path) -> Result<Vec<RepoSkill>, Barred> {
+    fn repository_skills(&self, checked: &Checked, repository: &Path) -> Result<Vec<RepoSkill>, Blocked> {
         let taken: Vec<&str> = checked.skills.iter().map(|skill| skill.name.as_str()).collect();
         for (skill, place) in repo_skills::shadowed(repository, &taken) {
             self.emit.emit(RunEvent::SkillShadowed { skill, place });
@@ -197,7 +197,7 @@ impl Look<'_> {
         library: &Library,
         repository: &Path,
         instruction_file: &'static str,
-    ) -> Result<Vec<Injected>, Barred> {
+    ) -> Result<Vec<Injected>, Blocked> {
         let entries = std::fs::read_dir(repository).into_iter().flatten().flatten();
         let present: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         let organisation = library.layers.get(LayerKind::Organisation);
@@ -209,10 +209,10 @@ impl Look<'_> {
         Ok(injected)
     }
 
-    fn seen(&self, kind: &str, name: &str, seen: &Seen<'_>) -> Result<(), Barred> {
+    fn seen(&self, kind: &str, name: &str, seen: &Seen<'_>) -> Result<(), Blocked> {
         match &seen.contents {
             Ok(bytes) => self.file(kind, name, bytes, seen.origin),
-            Err(error) => self.guard.unreadable(name, &error.to_string()),
+            Err(error) => self.guard.report_unreadable(name, &error.to_string()),
         }
     }
 }

@@ -12,14 +12,14 @@ use super::Look;
 use super::walk::{Seen, Which, read, walk};
 use crate::event::RunEvent;
 use crate::event::log::Emitter;
-use crate::guard::{Barred, Guard};
+use crate::guard::{Blocked, Guard};
 
 /// What is read whole, of one mount.
 const MAX_FILES: usize = 2_000;
 const MAX_BYTES: u64 = 16 << 20;
 
 /// Scans all that has contents before the sandbox exists; nothing is rewritten.
-pub fn clear_mounts(mounts: &[Mount], guard: &Guard, emit: &Emitter) -> Result<(), Barred> {
+pub fn clear_mounts(mounts: &[Mount], guard: &Guard, emit: &Emitter) -> Result<(), Blocked> {
     let look = Look { guard, emit };
     for Mount { target, kind } in mounts {
         let name = target.to_string_lossy();
@@ -35,7 +35,7 @@ pub fn clear_mounts(mounts: &[Mount], guard: &Guard, emit: &Emitter) -> Result<(
 }
 
 impl Look<'_> {
-    fn resource(&self, name: &str, source: &Path) -> Result<(), Barred> {
+    fn resource(&self, name: &str, source: &Path) -> Result<(), Blocked> {
         let is_small = Room { files: MAX_FILES, bytes: MAX_BYTES }.holds(source);
         if !is_small {
             self.emit.emit(RunEvent::Exception {
@@ -52,7 +52,7 @@ impl Look<'_> {
             }),
             (false, true) => match read(source, MAX_BYTES) {
                 Ok(bytes) => self.file("resource", name, &bytes, Origin::Issue),
-                Err(error) => self.guard.unreadable(name, &error.to_string()),
+                Err(error) => self.guard.report_unreadable(name, &error.to_string()),
             },
             (false, false) => Ok(()),
         }

@@ -22,7 +22,7 @@ use crate::resolve::library::Library;
 use crate::resolve::variables::{self, Environment, Strictness};
 use crate::resolve::{Choices, resolve};
 use crate::runtime;
-use crate::runtime::programs::Places;
+use crate::runtime::programs::ProgramSearch;
 
 /// What a run would have around it.
 pub struct PreflightContext<'a> {
@@ -113,7 +113,7 @@ fn program(harness: &Harness, value: Environment<'_>) -> Option<Diagnostic> {
     if harness.image.is_some() {
         return None;
     }
-    let error = runtime::of(harness.runtime.value).find_program(&Places::new(value)).err()?;
+    let error = runtime::of(harness.runtime.value).find_program(&ProgramSearch::new(value)).err()?;
     Some(Diagnostic::error("runtime-program", harness.runtime.at, error.to_string()))
 }
 

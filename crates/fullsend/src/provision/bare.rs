@@ -12,7 +12,7 @@ use super::{ProvisionError, files, image, network, repository};
 use crate::check::policies::PolicyFile;
 use crate::git::Repository;
 use crate::image::Image;
-use crate::runtime::inside::PROGRAM;
+use crate::runtime::paths::PROGRAM;
 
 /// Beside the runs: where sandboxes without one keep their state.
 pub const SANDBOXES: &str = "sandboxes";

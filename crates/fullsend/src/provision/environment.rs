@@ -9,7 +9,7 @@ use super::RunContext;
 use super::env_files;
 use super::host_files::Delivered;
 use crate::check::Checked;
-use crate::runtime::inside::{self, PROGRAM};
+use crate::runtime::paths::{self, PROGRAM};
 
 /// Where our own tools are.
 const TOOLS: &str = "/opt/fullsend/bin";
@@ -35,9 +35,9 @@ pub fn variables(
     set("USER", "sandbox");
     set("TMPDIR", "/tmp");
     set("LANG", "C.UTF-8");
-    set("FULLSEND_OUTPUT_DIR", inside::OUTPUT);
+    set("FULLSEND_OUTPUT_DIR", paths::OUTPUT);
     set("FULLSEND_OUTPUT_FILE", harness.output_file.as_str());
-    set("FULLSEND_TARGET_REPO_DIR", &format!("{}/{repository_name}", inside::WORKSPACE));
+    set("FULLSEND_TARGET_REPO_DIR", &format!("{}/{repository_name}", paths::WORKSPACE));
     harness.role.iter().for_each(|role| set("FULLSEND_ROLE", &role.to_string()));
     harness.slug.iter().for_each(|slug| set("FULLSEND_SLUG", &slug.to_string()));
     if checked.schema.is_some() {

@@ -10,7 +10,7 @@ use sandbox::{CopyOnWrite, LandlockRequirement, Mount, MountKind};
 use crate::check::policies::PolicyFile;
 use crate::harness::Harness;
 use crate::runtime;
-use crate::runtime::inside::{self, GATEWAY, GATEWAY_NAME};
+use crate::runtime::paths::{self, GATEWAY, GATEWAY_NAME};
 
 /// Files of the host's `/etc` that hold no secrets and without which programs do not start.
 const ETC_FROM_HOST: &[&str] = &[
@@ -157,7 +157,7 @@ pub fn workspace(harness: &Harness, staging: &Path) -> Vec<Mount> {
         mount(config, MountKind::Directory { mode: 0o755 }),
         mount(&format!("{config}/agents"), MountKind::ReadOnly { source: staging.join("config/agents") }),
         mount(&format!("{config}/skills"), MountKind::ReadOnly { source: staging.join("config/skills") }),
-        mount(inside::PLUGINS, MountKind::ReadOnly { source: staging.join("config/plugins") }),
+        mount(paths::PLUGINS, MountKind::ReadOnly { source: staging.join("config/plugins") }),
         mount("/tmp/workspace", MountKind::Symlink { to: "/sandbox/workspace".into() }),
     ]
 }

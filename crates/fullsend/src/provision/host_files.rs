@@ -56,7 +56,7 @@ pub fn deliver(harness: &Harness, around: &RunContext<'_>) -> Result<Delivered, 
         let mounted = mount(file, &mut variables, around).map_err(ProvisionError::HostFile)?;
         if let Some(Mount { kind: MountKind::File { contents, .. }, target }) = &mounted {
             look.file("host_file", &target.to_string_lossy(), contents, Origin::Configuration)
-                .map_err(ProvisionError::Barred)?;
+                .map_err(ProvisionError::Blocked)?;
         }
         mounts.extend(mounted);
     }
@@ -64,7 +64,7 @@ pub fn deliver(harness: &Harness, around: &RunContext<'_>) -> Result<Delivered, 
         let source = input_directory(&input.value, around.library, around.repository, around.variables)
             .map_err(ProvisionError::HostFile)?;
         look.directory("agent_input", "agent-input", &source, Origin::Issue, &[])
-            .map_err(ProvisionError::Barred)?;
+            .map_err(ProvisionError::Blocked)?;
         mounts.push(Mount {
             target: "/sandbox/workspace/agent-input".into(),
             kind: MountKind::ReadOnly { source },
@@ -219,7 +219,7 @@ fn note_credential(file: &HostFile, bytes: Vec<u8>, around: &RunContext<'_>) -> 
     }
     for (format, value) in found {
         // What is too short to be told from other text stays visible.
-        drop(around.guard.learn(format, &value));
+        drop(around.guard.add_known_value(format, &value));
     }
     bytes
 }

@@ -31,16 +31,16 @@ use sandbox::{
 use crate::credentials::Credentials;
 use crate::event::RunEvent;
 use crate::event::log::Emitter;
-use crate::guard::socket::{self, Listening};
-use crate::guard::{Barred, Guard, client};
+use crate::guard::hook_server::HookServer;
+use crate::guard::{Blocked, Guard, hook_client};
 use crate::harness::Harness;
 use crate::harness::names::Weaker;
 use crate::image::{Image, ImageError};
 use crate::inputs::Cleared;
 use crate::resolve::library::Library;
 use crate::runtime::executable::{self, Executable};
-use crate::runtime::inside::{self, PROGRAM};
-use crate::runtime::programs::{Places, Program, ProgramError};
+use crate::runtime::paths::{self, PROGRAM};
+use crate::runtime::programs::{Program, ProgramError, ProgramSearch};
 use crate::runtime::{self, LaunchSpec};
 use gateway::Recording;
 use network::Served;
@@ -63,7 +63,7 @@ pub struct Provisioned {
     served: Served,
     servers: Servers,
     /// Where hooks ask; closed with this value.
-    listening: Listening,
+    listening: HookServer,
     /// The runtime's own program, if it has one.
     pub program: Option<Executable>,
     /// Host directory whose files appear read-only inside; filled before the agent starts.
@@ -113,7 +113,7 @@ pub enum ProvisionError {
     Server(ServerError),
     HostFile(host_files::HostFileError),
     /// The guard's word on something that was to go in.
-    Barred(Barred),
+    Blocked(Blocked),
     Repository(RepositoryError),
     Staging {
         path: PathBuf,
@@ -137,7 +137,7 @@ impl std::fmt::Display for ProvisionError {
             Self::Image(error) => error.fmt(f),
             Self::Server(error) => error.fmt(f),
             Self::HostFile(error) => error.fmt(f),
-            Self::Barred(barred) => barred.fmt(f),
+            Self::Blocked(barred) => barred.fmt(f),
             Self::Repository(error) => error.fmt(f),
             Self::Staging { path, source } => write!(f, "cannot prepare {}: {source}", path.display()),
             Self::Sandbox(error) => write!(f, "the sandbox could not be started: {error}"),
@@ -159,7 +159,7 @@ pub fn provision(cleared: Cleared, around: &RunContext<'_>) -> Result<Provisione
     let gateway = open_gateway(&cleared, around).map_err(ProvisionError::Model)?;
     let staging = make_staging(around.directory)?;
     let repository_name = repository::name(around.repository);
-    let listening = socket::listen(around.directory, around.guard).map_err(ProvisionError::Guard)?;
+    let listening = HookServer::start(around.directory, around.guard).map_err(ProvisionError::Guard)?;
     let image = image::prepare(harness, around).map_err(ProvisionError::Image)?;
     let root = if image.is_some() { files::Root::Image } else { files::Root::Host };
     let servers = servers::start(harness, around).map_err(ProvisionError::Server)?;
@@ -183,7 +183,7 @@ pub fn provision(cleared: Cleared, around: &RunContext<'_>) -> Result<Provisione
         program: on_host.as_ref().ok().and_then(Option::as_ref),
         staging: &staging,
         repository: around.repository,
-        repository_inside: &format!("{}/{repository_name}", inside::WORKSPACE),
+        repository_inside: &format!("{}/{repository_name}", paths::WORKSPACE),
         value: around.variables,
     });
     spec.mounts.extend(mounts.map_err(|source| ProvisionError::Staging { path: staging.clone(), source })?);
@@ -220,9 +220,9 @@ pub fn provision(cleared: Cleared, around: &RunContext<'_>) -> Result<Provisione
 }
 
 /// Where hooks ask.
-fn guard_socket(listening: &Listening) -> Mount {
+fn guard_socket(listening: &HookServer) -> Mount {
     let kind = MountKind::Socket { source: listening.path().to_owned() };
-    Mount { target: client::SOCKET.into(), kind }
+    Mount { target: hook_client::SOCKET.into(), kind }
 }
 
 /// What is not there is an error at once, unless an image may have it.
@@ -230,7 +230,7 @@ fn program_of_host(
     harness: &Harness,
     around: &RunContext<'_>,
 ) -> Result<Result<Option<Program>, ProgramError>, ProvisionError> {
-    let found = runtime::of(harness.runtime.value).find_program(&Places::new(around.variables));
+    let found = runtime::of(harness.runtime.value).find_program(&ProgramSearch::new(around.variables));
     match found {
         Err(error) if harness.image.is_none() => Err(ProvisionError::Program(error)),
         found => Ok(found),

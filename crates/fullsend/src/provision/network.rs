@@ -234,7 +234,7 @@ impl Planned {
         let on_event: OnEvent = Arc::new(move |event| {
             misplaced(&event, &emit);
             if let EgressEvent::NameRefused { name, .. } = &event {
-                guard.look_at_name(name);
+                guard.watch_name(name);
             }
             emit.emit(RunEvent::Egress { event: serde_json::to_value(event).unwrap_or_default() });
         });
@@ -329,7 +329,7 @@ fn misplaced(event: &EgressEvent, emit: &Emitter) {
 #[cfg(test)]
 mod tests {
     use super::NamePlan;
-    use crate::runtime::inside::GATEWAY;
+    use crate::runtime::paths::GATEWAY;
 
     #[test]
     fn the_runtimes_know_where_the_gateway_is() {

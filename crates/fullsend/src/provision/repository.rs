@@ -9,7 +9,7 @@ use crate::git::{Repository, RepositoryError};
 use crate::harness::Harness;
 use crate::inputs::Cleared;
 use crate::inputs::injected::Injected;
-use crate::runtime::inside::WORKSPACE;
+use crate::runtime::paths::WORKSPACE;
 
 /// The name of the repository's directory inside.
 pub fn name(repository: &Path) -> String {

@@ -70,7 +70,7 @@ impl std::error::Error for PublishError {}
 
 pub fn publish(accepted: Accepted, worked: &Worked<'_>, emit: &Emitter) -> Result<Artifacts, PublishError> {
     let quarantined = accepted.quarantined;
-    let iteration = quarantined.attempt.iteration;
+    let iteration = quarantined.attempt.iteration();
     let repository = lay_out(&quarantined, worked)?;
     let patch = keep_patch(&quarantined, "changes")?;
     let directory = promote(&quarantined.directory, "output")?;

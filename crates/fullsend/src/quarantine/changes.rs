@@ -196,7 +196,7 @@ impl Copy<'_> {
             return Err(refused(path, "makes the changes too large"));
         }
         if clean == Clean::Yes {
-            self.guard.inspect(&bytes, Origin::Output, path).map_err(QuarantineError::Barred)?;
+            self.guard.inspect(&bytes, Origin::Output, path).map_err(QuarantineError::Blocked)?;
         }
         let bytes = match (clean, String::from_utf8(bytes)) {
             (Clean::Yes, Ok(text)) => self.guard.mask(&text).into_bytes(),

@@ -15,7 +15,7 @@ use sandbox::open_beneath;
 use scan::Origin;
 
 use crate::git::GitError;
-use crate::guard::{Barred, Guard};
+use crate::guard::{Blocked, Guard};
 use crate::runtime::Attempt;
 use changes::{Changes, Worked};
 
@@ -49,7 +49,7 @@ pub enum QuarantineError {
         source: std::io::Error,
     },
     /// The guard's word.
-    Barred(Barred),
+    Blocked(Blocked),
     Write {
         path: PathBuf,
         source: std::io::Error,
@@ -61,7 +61,7 @@ impl std::fmt::Display for QuarantineError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Refused { path, why } => write!(f, "{path} {why}"),
-            Self::Barred(barred) => barred.fmt(f),
+            Self::Blocked(barred) => barred.fmt(f),
             Self::Read { path, source } => write!(f, "{path} cannot be read: {source}"),
             Self::Write { path, source } => write!(f, "cannot write {}: {source}", path.display()),
             Self::Git(error) => write!(f, "the changes cannot be made a patch: {error}"),
@@ -72,7 +72,7 @@ impl std::fmt::Display for QuarantineError {
 impl std::error::Error for QuarantineError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Refused { .. } | Self::Barred(_) => None,
+            Self::Refused { .. } | Self::Blocked(_) => None,
             Self::Read { source, .. } | Self::Write { source, .. } => Some(source),
             Self::Git(error) => Some(error),
         }
@@ -92,15 +92,27 @@ pub fn quarantine(
     directory: &Path,
     guard: &Guard,
 ) -> Result<Quarantined, QuarantineError> {
+    let Collected { files, changes } = collect(worked, directory, guard)?;
+    Ok(Quarantined { attempt, directory: directory.to_owned(), files, changes })
+}
+
+/// What was copied out.
+#[derive(Debug)]
+pub struct Collected {
+    pub files: Vec<String>,
+    pub changes: Option<Changes>,
+}
+
+/// The safe copy itself.
+pub fn collect(worked: &Worked<'_>, directory: &Path, guard: &Guard) -> Result<Collected, QuarantineError> {
     std::fs::create_dir_all(directory)
         .map_err(|source| QuarantineError::Write { path: directory.to_owned(), source })?;
     let mut copy = Copy { into: directory, guard, files: Vec::new(), bytes: 0 };
     let output = open_beneath(worked.root, "sandbox/workspace/output", OFlags::RDONLY | OFlags::DIRECTORY)
         .map_err(|source| QuarantineError::Read { path: "output".to_owned(), source })?;
     copy.directory(&output, "", 0)?;
-    let files = copy.files;
     let changes = changes::collect(worked, &directory.with_file_name("changed"), guard)?;
-    Ok(Quarantined { attempt, directory: directory.to_owned(), files, changes })
+    Ok(Collected { files: copy.files, changes })
 }
 
 struct Copy<'a> {
@@ -172,7 +184,7 @@ impl Copy<'_> {
         }
         self.guard
             .inspect(&bytes, Origin::Output, &format!("output/{path}"))
-            .map_err(QuarantineError::Barred)?;
+            .map_err(QuarantineError::Blocked)?;
         let target = self.into.join(path);
         let failed = |source| QuarantineError::Write { path: target.clone(), source };
         std::fs::create_dir_all(target.parent().unwrap_or(self.into)).map_err(failed)?;

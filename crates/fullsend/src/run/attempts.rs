@@ -19,8 +19,8 @@ use crate::provision::Provisioned;
 use crate::publish;
 use crate::quarantine;
 use crate::quarantine::changes::Worked;
-use crate::runtime::inside;
-use crate::runtime::{self, Attempt, Conversation, Ending, Task};
+use crate::runtime::paths;
+use crate::runtime::{self, Attempt, AttemptRequest, Conversation, Ending};
 use crate::validate::{self, Accepted, Rejected};
 
 /// What the attempts of one run share.
@@ -58,8 +58,13 @@ impl Attempts<'_> {
     ) -> Result<Accepted, Stop> {
         let started = Instant::now();
         let feedback: Option<String> = None;
-        let mut task =
-            Task { iteration: 1, context, feedback, conversation: conversation.clone(), time: self.time };
+        let mut task = AttemptRequest {
+            iteration: 1,
+            context,
+            feedback,
+            conversation: conversation.clone(),
+            time: self.time,
+        };
         let mut asked_again = false;
         loop {
             let Some(ready) = place.as_ref() else { return Err(Stop::internal("the sandbox is gone")) };
@@ -82,7 +87,7 @@ impl Attempts<'_> {
             let kept = match mode {
                 FeedbackMode::Append => {
                     // What is handed in next must be of the next attempt, to the last file.
-                    runtime::state::empty(&ready.provisioned.sandbox, inside::OUTPUT)
+                    runtime::state::empty(&ready.provisioned.sandbox, paths::OUTPUT)
                         .map_err(|error| Stop::internal(format!("the output cannot be emptied: {error}")))?;
                     conversation.clone()
                 }
@@ -94,7 +99,7 @@ impl Attempts<'_> {
             };
             let feedback = validate::feedback(&rejected.violations);
             self.guard.inspect(feedback.as_bytes(), Origin::Instruction, "feedback")?;
-            task = Task {
+            task = AttemptRequest {
                 iteration: task.iteration + 1,
                 feedback: Some(feedback),
                 conversation: kept,
@@ -108,14 +113,14 @@ impl Attempts<'_> {
     fn attempt(
         &self,
         ready: &Ready,
-        task: &Task,
+        task: &AttemptRequest,
         conversation: &mut Option<Conversation>,
     ) -> Result<Result<Accepted, Box<Rejected>>, Stop> {
         let (steps, iteration) = (self.steps, task.iteration);
         let place = self.host.directory.path.join(format!("iteration-{iteration}"));
         let attempt = steps.run(Step::Agent, || self.agent(ready, task, &place))?;
-        if attempt.conversation.is_some() {
-            conversation.clone_from(&attempt.conversation);
+        if attempt.conversation().is_some() {
+            *conversation = attempt.conversation().cloned();
         }
         let early = self.ended_early(ready, &attempt);
         let quarantine = || {
@@ -153,20 +158,20 @@ impl Attempts<'_> {
     }
 
     /// The agent from its start to its end, and what it left to read.
-    fn agent(&self, ready: &Ready, task: &Task, place: &Path) -> Result<Attempt, Stop> {
+    fn agent(&self, ready: &Ready, task: &AttemptRequest, place: &Path) -> Result<Attempt, Stop> {
         let emit = self.steps.emit;
         emit.emit(RunEvent::AgentStarted { iteration: task.iteration });
         let attempt = runtime::attempt(&ready.launch_context(self.guard, self.steps.cancel), task, emit)?;
         runtime::keep_logs(&attempt, place, self.guard)
             .map_err(|error| Stop::internal(format!("the transcripts cannot be kept: {error}")))?;
-        let ending = match &attempt.ending {
+        let ending = match attempt.ending() {
             Ending::Finished => "finished".to_owned(),
             Ending::Stopped { .. } => "stopped".to_owned(),
             Ending::Failed { why } => format!("failed: {why}"),
             Ending::Timeout => "timeout".to_owned(),
             Ending::Interrupted => "interrupted".to_owned(),
         };
-        emit.emit(RunEvent::AgentFinished { iteration: task.iteration, ending, turns: attempt.turns });
+        emit.emit(RunEvent::AgentFinished { iteration: task.iteration, ending, turns: attempt.turns() });
         runtime::review_logs(&attempt, self.guard)?;
         Ok(attempt)
     }
@@ -177,7 +182,7 @@ impl Attempts<'_> {
         if let Some(reason) = self.guard.stop_reason() {
             return Some(Stop::security(&reason));
         }
-        match &attempt.ending {
+        match attempt.ending() {
             Ending::Timeout => Some(Stop::timeout()),
             Ending::Failed { why } => Some(match ready.provisioned.gateway.budget_refused() {
                 Some(spent) => Stop::budget(&spent),

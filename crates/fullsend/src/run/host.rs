@@ -12,7 +12,7 @@ use crate::check::Checked;
 use crate::credentials::{self, CredentialError, Credentials, Learn};
 use crate::event::RunEvent;
 use crate::event::log::{Emitter, sha256};
-use crate::guard::{self, Guard, Setup};
+use crate::guard::{self, Guard, GuardSetup};
 use crate::provision::gateway::Recording;
 use crate::publish::Artifacts;
 use crate::quarantine::Quarantined;
@@ -68,7 +68,7 @@ impl Host<'_> {
         emit: &Emitter,
     ) -> Result<Guard, Stop> {
         let allowed = guard::tool_allowlist(&checked.resolved.harness, value)?;
-        let setup = Setup {
+        let setup = GuardSetup {
             harness: &checked.resolved.harness,
             dialect: runtime::of(checked.resolved.harness.runtime.value).dialect,
             allowlist: allowed.as_deref(),
@@ -94,7 +94,7 @@ impl Host<'_> {
         };
         let guard = guard.clone();
         let learn: Learn = Arc::new(move |name, value| {
-            guard.learn(name, value).map_err(|_| credentials::TOO_SHORT.to_owned())
+            guard.add_known_value(name, value).map_err(|_| credentials::TOO_SHORT.to_owned())
         });
         let replayed = matches!(recording, Some(Recording::Replay(_)));
         let needed = checked.providers.iter().filter(|file| !(replayed && file.inference_capable()));

@@ -26,7 +26,7 @@ use crate::event::log::{Emitter, LogError};
 use crate::event::outcome::{EndCause, OutcomeKind};
 use crate::event::{Envelope, RunEvent, Step, log};
 use crate::git::head::{self, Head};
-use crate::guard::confirm::Asker;
+use crate::guard::confirmation::Confirmer;
 use crate::harness::Harness;
 use crate::harness::security::OnCritical;
 use crate::inputs;
@@ -68,7 +68,7 @@ pub struct Request {
     pub conversation: Option<Conversation>,
     pub extra_files: ExtraFiles,
     /// Answers tool calls that a person must confirm.
-    pub asker: Option<Arc<Asker>>,
+    pub confirmer: Option<Arc<Confirmer>>,
     /// The caller's variables for the scripts on the host.
     pub variables: BTreeMap<String, String>,
     pub save_workspace: SaveWorkspace,
@@ -206,7 +206,7 @@ fn sequence(
     let scripts = checked.scripts.clone();
     let mut variables = host.script_environment(&checked, &value);
     variables.extend(request.variables);
-    let guard = host.guard(&checked, &value, emit)?.asking(request.asker);
+    let guard = host.guard(&checked, &value, emit)?.with_confirmer(request.confirmer);
     let credentials = host.credentials(&checked, recording.as_ref(), &value, &guard)?;
     guard.remember_past(continuation.conversation.iter().flat_map(runtime::past_calls));
 

@@ -8,7 +8,7 @@ use crate::bootstrap::BootstrapError;
 use crate::cancel::Why;
 use crate::credentials::CredentialError;
 use crate::event::outcome::{EndCause, OutcomeKind};
-use crate::guard::{Barred, GuardError};
+use crate::guard::{Blocked, GuardError};
 use crate::image::ImageError;
 use crate::provision::ProvisionError;
 use crate::provision::gateway::ModelError;
@@ -103,7 +103,7 @@ impl Stop {
             });
         let output = &rejected.quarantined;
         if output.files.is_empty() && output.changes.is_none() {
-            let words = match &rejected.quarantined.attempt.ending {
+            let words = match rejected.quarantined.attempt.ending() {
                 Ending::Stopped { last_words } if last_words.trim_end().ends_with('?') => {
                     return Self::new(EndCause::Asked, format!("the agent asked: {}", last_words.trim()));
                 }
@@ -149,8 +149,8 @@ impl From<CredentialError> for Stop {
     }
 }
 
-impl From<Barred> for Stop {
-    fn from(barred: Barred) -> Self {
+impl From<Blocked> for Stop {
+    fn from(barred: Blocked) -> Self {
         Self::security(&barred.to_string())
     }
 }
@@ -171,7 +171,7 @@ impl From<ProvisionError> for Stop {
             ProvisionError::Image(ImageError::Refused { .. }) => Self::new(EndCause::SecurityStop, reason),
             ProvisionError::Image(_) => Self::setup(reason),
             ProvisionError::Repository(_) | ProvisionError::Network(_) => Self::setup(reason),
-            ProvisionError::Barred(barred) => barred.into(),
+            ProvisionError::Blocked(barred) => barred.into(),
             ProvisionError::Proof(_) => Self::new(EndCause::SecurityStop, reason),
             ProvisionError::Backend
             | ProvisionError::Guard(_)
@@ -185,7 +185,7 @@ impl From<ProvisionError> for Stop {
 impl From<BootstrapError> for Stop {
     fn from(error: BootstrapError) -> Self {
         match error {
-            BootstrapError::Barred(barred) => barred.into(),
+            BootstrapError::Blocked(barred) => barred.into(),
             error => Self::setup(error.to_string()),
         }
     }
@@ -204,7 +204,7 @@ impl From<RuntimeError> for Stop {
 impl From<QuarantineError> for Stop {
     fn from(error: QuarantineError) -> Self {
         match error {
-            QuarantineError::Barred(_) => Self::security(&error.to_string()),
+            QuarantineError::Blocked(_) => Self::security(&error.to_string()),
             QuarantineError::Refused { .. } => Self::new(EndCause::InvalidOutput, error.to_string()),
             QuarantineError::Read { .. } | QuarantineError::Write { .. } => Self::internal(error.to_string()),
             QuarantineError::Git { .. } => Self::missing(error.to_string()),

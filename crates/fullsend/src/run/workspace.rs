@@ -8,7 +8,7 @@ use sandbox::TransferCaps;
 use crate::bootstrap::Ready;
 use crate::event::RunEvent;
 use crate::event::log::Emitter;
-use crate::runtime::inside;
+use crate::runtime::paths;
 
 /// The directory of the copy, in the run's directory. The name is part of the run's format.
 pub const SAVED_WORKSPACE: &str = "kept";
@@ -37,12 +37,12 @@ impl SaveWorkspace {
 /// A copy that fails does not fail the run; the record says so.
 pub(super) fn save(ready: &Ready, directory: &Path, emit: &Emitter) {
     let into = directory.join(SAVED_WORKSPACE);
-    let copied = ready.provisioned.sandbox.download(Path::new(inside::WORKSPACE), &into, CAPS);
+    let copied = ready.provisioned.sandbox.download(Path::new(paths::WORKSPACE), &into, CAPS);
     let files = &ready.provisioned.cleared.checked.resolved.harness.host_files.0;
     let delivered =
-        files.iter().map(|file| file.dest.as_str().replacen("/tmp/workspace", inside::WORKSPACE, 1));
-    for path in delivered.chain([format!("{}/.env", inside::WORKSPACE)]) {
-        if let Ok(below) = Path::new(&path).strip_prefix(inside::WORKSPACE) {
+        files.iter().map(|file| file.dest.as_str().replacen("/tmp/workspace", paths::WORKSPACE, 1));
+    for path in delivered.chain([format!("{}/.env", paths::WORKSPACE)]) {
+        if let Ok(below) = Path::new(&path).strip_prefix(paths::WORKSPACE) {
             drop(std::fs::remove_file(into.join(below)));
         }
     }

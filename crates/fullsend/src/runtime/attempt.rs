@@ -5,17 +5,43 @@ use std::path::Path;
 use serde_json::Value as Json;
 
 use super::state::StateFile;
-use crate::guard::{Barred, Guard};
+use crate::guard::{Blocked, Guard};
 
-/// One run of the agent, however it ended.
+/// One run of the agent, however it ended. Only a runtime makes one, so that nothing is quarantined without an agent.
+///
+/// ```compile_fail
+/// use fullsend::runtime::{Attempt, Ending};
+///
+/// let made_up = Attempt { iteration: 1, ending: Ending::Finished, conversation: None, logs: Vec::new(), turns: 1 };
+/// ```
 #[derive(Clone, Debug)]
 pub struct Attempt {
-    pub iteration: u32,
-    pub ending: Ending,
-    pub conversation: Option<Conversation>,
+    pub(super) iteration: u32,
+    pub(super) ending: Ending,
+    pub(super) conversation: Option<Conversation>,
     /// What the runtime wrote about itself, by name.
-    pub logs: Vec<StateFile>,
-    pub turns: u64,
+    pub(super) logs: Vec<StateFile>,
+    pub(super) turns: u64,
+}
+
+impl Attempt {
+    /// Its number in the run, from 1.
+    pub fn iteration(&self) -> u32 {
+        self.iteration
+    }
+
+    pub fn ending(&self) -> &Ending {
+        &self.ending
+    }
+
+    /// The conversation to continue, if it can be.
+    pub fn conversation(&self) -> Option<&Conversation> {
+        self.conversation.as_ref()
+    }
+
+    pub fn turns(&self) -> u64 {
+        self.turns
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +125,7 @@ fn logs(attempt: &Attempt) -> impl Iterator<Item = (String, &StateFile)> {
 }
 
 /// Has the guard tell what stands in there.
-pub fn review_logs(attempt: &Attempt, guard: &Guard) -> Result<(), Barred> {
+pub fn review_logs(attempt: &Attempt, guard: &Guard) -> Result<(), Blocked> {
     logs(attempt).try_for_each(|(name, file)| guard.review(&file.contents, &name))
 }
 

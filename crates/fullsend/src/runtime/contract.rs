@@ -5,9 +5,9 @@ use sandbox::Mount;
 use yaml::Span;
 
 use super::attempt::{Attempt, RuntimeError};
-use super::launch::{LaunchContext, LaunchSpec, Task};
+use super::launch::{AttemptRequest, LaunchContext, LaunchSpec};
 use super::package::Package;
-use super::programs::{self, Places, Program, ProgramError};
+use super::programs::{self, Program, ProgramError, ProgramSearch};
 use crate::check::Checked;
 use crate::event::log::Emitter;
 use crate::guard::dialect::HookDialect;
@@ -38,7 +38,7 @@ pub struct Runtime {
     /// Files that must be in the sandbox from its start.
     pub mounts: fn(&LaunchSpec<'_>) -> std::io::Result<Vec<Mount>>,
     /// Runs the agent once.
-    pub attempt: fn(&LaunchContext<'_>, &Task, &Emitter) -> Result<Attempt, RuntimeError>,
+    pub attempt: fn(&LaunchContext<'_>, &AttemptRequest, &Emitter) -> Result<Attempt, RuntimeError>,
     pub init: InitFiles,
 }
 
@@ -87,7 +87,7 @@ impl Runtime {
     }
 
     /// Its program on the host. `None`: it is this program itself.
-    pub fn find_program(&'static self, places: &Places) -> Result<Option<Program>, ProgramError> {
-        self.program.as_ref().map(|package| programs::find(self.name, package, places)).transpose()
+    pub fn find_program(&'static self, search: &ProgramSearch) -> Result<Option<Program>, ProgramError> {
+        self.program.as_ref().map(|package| programs::find(self.name, package, search)).transpose()
     }
 }

@@ -9,7 +9,7 @@ use sandbox::{Command, Sandbox, Stdio};
 
 use super::package::{Package, Version};
 use super::programs::{self, Program, ProgramError};
-use super::{inside, stream};
+use super::{paths, stream};
 
 /// How long a program may take to say its version.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -45,7 +45,7 @@ pub fn choose(
 
 fn mounted(program: &Program) -> Executable {
     Executable {
-        path: format!("{}/{}", inside::RUNTIME_PROGRAM, program.executable),
+        path: format!("{}/{}", paths::RUNTIME_PROGRAM, program.executable),
         version: program.version,
         place: program.directory.join(&program.executable).display().to_string(),
     }

@@ -56,9 +56,9 @@ pub struct LaunchContext<'a> {
 
 /// What the agent is asked to do, once.
 #[derive(Clone, Debug)]
-pub struct Task {
+pub struct AttemptRequest {
     pub iteration: u32,
-    /// What the caller tells the agent beside its task.
+    /// What the caller tells the agent beside its request.
     pub context: Option<String>,
     /// Why the last output was rejected.
     pub feedback: Option<String>,

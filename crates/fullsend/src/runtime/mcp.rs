@@ -6,7 +6,7 @@ use super::launch::LaunchSpec;
 
 /// What it takes to start a server, in the sandbox.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ServerTask {
+pub struct McpServerSpec {
     pub name: String,
     pub command: String,
     pub arguments: Vec<String>,
@@ -14,14 +14,14 @@ pub struct ServerTask {
 }
 
 /// A variable that is not set ended the run before this; it does so here as well.
-pub fn servers(spec: &LaunchSpec<'_>) -> std::io::Result<Vec<ServerTask>> {
+pub fn servers(spec: &LaunchSpec<'_>) -> std::io::Result<Vec<McpServerSpec>> {
     let unset = |name: &str| std::io::Error::other(format!("an MCP server needs {name}, which is not set"));
     let all = spec.cleared.checked.resolved.harness.mcp_servers.0.iter().map(|(name, server)| {
         let arguments = server.args.0.iter().map(|word| word.expand(spec.value).map_err(unset));
         let environment = server.env.0.iter().map(|(name, text)| {
             text.expand(spec.value).map(|value| (name.value.clone(), value)).map_err(unset)
         });
-        Ok(ServerTask {
+        Ok(McpServerSpec {
             name: name.value.clone(),
             command: server.command.value.clone(),
             arguments: arguments.collect::<std::io::Result<_>>()?,

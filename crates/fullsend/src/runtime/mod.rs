@@ -4,14 +4,14 @@
 pub mod attempt;
 pub mod contract;
 pub mod executable;
-mod handin;
-pub mod inside;
 pub mod install;
 pub mod launch;
 pub mod matrix;
 mod mcp;
 pub mod options;
+mod output;
 pub mod package;
+pub mod paths;
 mod process;
 pub mod programs;
 pub mod prompt;
@@ -28,7 +28,7 @@ use crate::event::log::Emitter;
 use crate::harness::names::RuntimeName;
 pub use attempt::{Attempt, Conversation, Ending, RuntimeError, keep_logs, past_calls, review_logs};
 use contract::Runtime;
-pub use launch::{LaunchContext, LaunchSpec, Task};
+pub use launch::{AttemptRequest, LaunchContext, LaunchSpec};
 
 macro_rules! use_folders {
     ($($name:ident = $word:literal in $folder:ident,)+) => {
@@ -53,15 +53,19 @@ pub fn mounts(spec: &LaunchSpec<'_>) -> std::io::Result<Vec<Mount>> {
     let mut mounts = Vec::new();
     if let Some(program) = spec.program {
         let kind = sandbox::MountKind::ReadOnly { source: program.directory.clone() };
-        mounts.push(Mount { target: inside::RUNTIME_PROGRAM.into(), kind });
+        mounts.push(Mount { target: paths::RUNTIME_PROGRAM.into(), kind });
     }
     mounts.extend((chosen(&spec.cleared.checked).mounts)(spec)?);
     Ok(mounts)
 }
 
 /// Runs the agent once.
-pub fn attempt(context: &LaunchContext<'_>, task: &Task, emit: &Emitter) -> Result<Attempt, RuntimeError> {
-    (chosen(&context.cleared.checked).attempt)(context, task, emit)
+pub fn attempt(
+    context: &LaunchContext<'_>,
+    request: &AttemptRequest,
+    emit: &Emitter,
+) -> Result<Attempt, RuntimeError> {
+    (chosen(&context.cleared.checked).attempt)(context, request, emit)
 }
 
 /// One error for each option that the chosen runtime would have to ignore.

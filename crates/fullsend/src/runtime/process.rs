@@ -8,9 +8,9 @@ use std::time::{Duration, Instant, SystemTime};
 use sandbox::{Command, CommandExit, Process, Stdio};
 
 use super::attempt::RuntimeError;
-use super::launch::{LaunchContext, Task};
+use super::launch::{AttemptRequest, LaunchContext};
 use super::state;
-use super::stream::{self, Followed, Patience};
+use super::stream::{self, StreamEnd, Timeouts};
 use crate::event::clock::Moment;
 
 /// From the end of its output to the end of the program.
@@ -26,30 +26,32 @@ const DEADLINE: &str = "FULLSEND_DEADLINE";
 
 /// How the program ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
-    ByItself {
+pub enum ProcessEnd {
+    Exited {
         /// The last lines of its errors, if it failed.
         stderr: String,
     },
     Failed {
         why: String,
     },
-    OutOfTime,
+    TimedOut,
     Interrupted,
 }
 
 /// Runs the command to its end. Whatever is still inside when it was ended early is killed.
 pub fn run(
     context: &LaunchContext<'_>,
-    task: &Task,
+    request: &AttemptRequest,
     started: Instant,
     mut command: Command,
     words: &[u8],
     on_line: &mut dyn FnMut(&[u8]),
-) -> Result<Ended, RuntimeError> {
+) -> Result<ProcessEnd, RuntimeError> {
     command.stdout = Stdio::Pipe;
     command.stderr = Stdio::Pipe;
-    command.environment.push((DEADLINE.into(), deadline(task.time.saturating_sub(started.elapsed())).into()));
+    command
+        .environment
+        .push((DEADLINE.into(), deadline(request.time.saturating_sub(started.elapsed())).into()));
     let mut process = context.sandbox.exec(command).map_err(RuntimeError::Start)?;
     let stderr = process.stderr.take().map(stream::keep_end);
     if let Some(mut stdin) = process.stdin.take() {
@@ -58,15 +60,15 @@ pub fn run(
         std::thread::spawn(move || drop(stdin.write_all(&words)));
     }
     let watchdog = &context.cleared.checked.resolved.harness.watchdog;
-    let patience = Patience {
-        deadline: started + task.time,
+    let timeouts = Timeouts {
+        deadline: started + request.time,
         startup: Duration::from_secs(watchdog.startup_seconds.get()),
         idle: Duration::from_secs(watchdog.idle_seconds.get()),
     };
     let give_up = || context.guard.stop_reason().is_some() || context.cancel.is_asked();
     let lines = process.stdout.take().map(stream::read_ahead);
     let followed =
-        lines.as_ref().map_or(Followed::ToEnd, |lines| stream::follow(lines, patience, &give_up, on_line));
+        lines.as_ref().map_or(StreamEnd::Closed, |lines| stream::follow(lines, timeouts, &give_up, on_line));
     if let Some(ended) = early(context, followed) {
         end(context, &process, lines.as_ref(), on_line);
         return Ok(ended);
@@ -77,32 +79,32 @@ pub fn run(
         Some(Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected)) | None => String::new(),
     };
     match exit {
-        Ok(CommandExit::Code(0)) => Ok(Ended::ByItself { stderr: String::new() }),
+        Ok(CommandExit::Code(0)) => Ok(ProcessEnd::Exited { stderr: String::new() }),
         Ok(CommandExit::Code(code)) => {
             let stderr = if said.is_empty() { format!("it ended with {code}") } else { said };
-            Ok(Ended::ByItself { stderr })
+            Ok(ProcessEnd::Exited { stderr })
         }
-        Ok(CommandExit::Signal(signal)) => Ok(Ended::Failed {
+        Ok(CommandExit::Signal(signal)) => Ok(ProcessEnd::Failed {
             why: format!("it was ended by signal {signal}. {said}").trim_end().to_owned(),
         }),
         Err(error) => {
             end(context, &process, None, on_line);
-            Ok(Ended::Failed { why: format!("it closed its output and did not end: {error}") })
+            Ok(ProcessEnd::Failed { why: format!("it closed its output and did not end: {error}") })
         }
     }
 }
 
 /// Why it must end before its time, if it must. What the guard says stands above what anybody else wants.
-fn early(context: &LaunchContext<'_>, followed: Followed) -> Option<Ended> {
+fn early(context: &LaunchContext<'_>, followed: StreamEnd) -> Option<ProcessEnd> {
     match followed {
-        Followed::ToEnd => None,
-        Followed::OutOfTime => Some(Ended::OutOfTime),
-        Followed::Silent(time) => {
-            Some(Ended::Failed { why: format!("it was silent for {} seconds", time.as_secs()) })
+        StreamEnd::Closed => None,
+        StreamEnd::TimedOut => Some(ProcessEnd::TimedOut),
+        StreamEnd::Silent(time) => {
+            Some(ProcessEnd::Failed { why: format!("it was silent for {} seconds", time.as_secs()) })
         }
-        Followed::GivenUp => Some(match context.guard.stop_reason() {
-            Some(why) => Ended::Failed { why },
-            None => Ended::Interrupted,
+        StreamEnd::Cancelled => Some(match context.guard.stop_reason() {
+            Some(why) => ProcessEnd::Failed { why },
+            None => ProcessEnd::Interrupted,
         }),
     }
 }
@@ -116,10 +118,10 @@ fn end(
 ) {
     let without_grace = || context.cancel.is_urgent() || context.guard.stop_reason().is_some();
     if !without_grace() && process.signal(TERM).is_ok() {
-        let patience = Patience { deadline: Instant::now() + GRACE, startup: GRACE, idle: GRACE };
+        let timeouts = Timeouts { deadline: Instant::now() + GRACE, startup: GRACE, idle: GRACE };
         // Its last lines are worth having, and the end of them is usually its end.
-        let followed = lines.map(|lines| stream::follow(lines, patience, &without_grace, on_line));
-        if followed == Some(Followed::ToEnd) {
+        let followed = lines.map(|lines| stream::follow(lines, timeouts, &without_grace, on_line));
+        if followed == Some(StreamEnd::Closed) {
             drop(process.wait(GRACE));
         }
     }

@@ -24,14 +24,14 @@ pub struct Program {
 
 /// Where to look.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
+pub struct ProgramSearch {
     /// The cache of runtimes.
     pub cache: Option<PathBuf>,
     /// The value of PATH.
     pub path: Option<String>,
 }
 
-impl Places {
+impl ProgramSearch {
     /// As the environment says.
     pub fn new(variable: &dyn Fn(&str) -> Option<String>) -> Self {
         let home = || variable("HOME").map(|home| PathBuf::from(home).join(".cache"));
@@ -81,12 +81,12 @@ impl ProgramError {
 }
 
 /// The newest in the cache, else the one on the PATH.
-pub fn find(name: RuntimeName, package: &Package, places: &Places) -> Result<Program, ProgramError> {
-    if let Some(program) = places.cache.as_deref().and_then(|cache| cached(name, package, cache)) {
+pub fn find(name: RuntimeName, package: &Package, search: &ProgramSearch) -> Result<Program, ProgramError> {
+    if let Some(program) = search.cache.as_deref().and_then(|cache| cached(name, package, cache)) {
         return Ok(program);
     }
     let missing = || ProgramError::Missing { name };
-    let path = places.path.as_deref().and_then(|path| on_path(package.command, path)).ok_or_else(missing)?;
+    let path = search.path.as_deref().and_then(|path| on_path(package.command, path)).ok_or_else(missing)?;
     let version = version_of(&path).ok_or_else(missing)?;
     if !accepts(package, version) {
         return Err(ProgramError::out_of_range(path.display().to_string(), version, package));
@@ -188,8 +188,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let claude = &claude::RUNTIME;
         let package = claude.program.as_ref().unwrap();
-        let places = Places { cache: Some(directory.path().to_owned()), path: None };
-        assert!(matches!(claude.find_program(&places), Err(ProgramError::Missing { .. })));
+        let search = ProgramSearch { cache: Some(directory.path().to_owned()), path: None };
+        assert!(matches!(claude.find_program(&search), Err(ProgramError::Missing { .. })));
         let lay = |version: Version, bytes: &[u8]| {
             let at = cache_directory(directory.path(), RuntimeName::Claude, version);
             put(&at.join("node_modules").join(fill(package.directory, version)).join("claude"), bytes);
@@ -197,23 +197,23 @@ mod tests {
         lay(Version(2, 1, 325), b"\x7fELF...");
         lay(Version(2, 1, 999), b"\x7fE");
         lay(Version(9, 0, 0), b"\x7fELF...");
-        assert_eq!(claude.find_program(&places).unwrap().unwrap().version, Version(2, 1, 325));
+        assert_eq!(claude.find_program(&search).unwrap().unwrap().version, Version(2, 1, 325));
         lay(Version(2, 1, 400), b"\x7fELF...");
-        assert_eq!(claude.find_program(&places).unwrap().unwrap().version, Version(2, 1, 400));
-        assert_eq!(native::RUNTIME.find_program(&places).unwrap(), None);
+        assert_eq!(claude.find_program(&search).unwrap().unwrap().version, Version(2, 1, 400));
+        assert_eq!(native::RUNTIME.find_program(&search).unwrap(), None);
     }
 
     #[test]
     fn one_on_the_path_must_be_in_range_and_no_script() {
         let directory = tempfile::tempdir().unwrap();
         let claude = &claude::RUNTIME;
-        let places = Places { cache: None, path: Some(directory.path().to_str().unwrap().to_owned()) };
+        let search = ProgramSearch { cache: None, path: Some(directory.path().to_str().unwrap().to_owned()) };
         let say = |version: &str| {
             put(&directory.path().join("claude"), format!("#!/bin/sh\necho {version}\n").as_bytes());
         };
         say("1.0.0");
-        assert!(matches!(claude.find_program(&places), Err(ProgramError::OutOfRange { .. })));
+        assert!(matches!(claude.find_program(&search), Err(ProgramError::OutOfRange { .. })));
         say("2.1.325");
-        assert!(matches!(claude.find_program(&places), Err(ProgramError::Missing { .. })));
+        assert!(matches!(claude.find_program(&search), Err(ProgramError::Missing { .. })));
     }
 }

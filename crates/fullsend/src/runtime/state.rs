@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use sandbox::open_beneath;
 use sandbox::{Command, Sandbox, Stdio};
 
-use super::inside::PROGRAM;
+use super::paths::PROGRAM;
 
 /// For one file.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,4 +1,4 @@
-//! Reads what an agent prints, line by line, for as long as the run has patience: a line too long is left out, silence and
+//! Reads what an agent prints, line by line, for as long as the run has timeouts: a line too long is left out, silence and
 //! the deadline end the waiting, and the reader never holds more than a few lines.
 
 use std::io::Read;
@@ -16,7 +16,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// How long to wait, and for what.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct Timeouts {
     pub deadline: Instant,
     /// Until the first line.
     pub startup: Duration,
@@ -25,40 +25,40 @@ pub struct Patience {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Followed {
-    ToEnd,
-    OutOfTime,
+pub enum StreamEnd {
+    Closed,
+    TimedOut,
     Silent(Duration),
     /// `give_up` said so.
-    GivenUp,
+    Cancelled,
 }
 
-/// Hands every line to `on_line` until the stream ends or patience does. What is left can be followed further.
+/// Hands every line to `on_line` until the stream ends or timeouts does. What is left can be followed further.
 pub fn follow(
     lines: &Receiver<Vec<u8>>,
-    patience: Patience,
+    timeouts: Timeouts,
     give_up: &dyn Fn() -> bool,
     on_line: &mut dyn FnMut(&[u8]),
-) -> Followed {
-    let mut allowed = patience.startup;
+) -> StreamEnd {
+    let mut allowed = timeouts.startup;
     let mut last = Instant::now();
     loop {
         match lines.recv_timeout(TICK) {
             Ok(line) => {
-                (allowed, last) = (patience.idle, Instant::now());
+                (allowed, last) = (timeouts.idle, Instant::now());
                 on_line(&line);
             }
-            Err(RecvTimeoutError::Disconnected) => return Followed::ToEnd,
+            Err(RecvTimeoutError::Disconnected) => return StreamEnd::Closed,
             Err(RecvTimeoutError::Timeout) => {}
         }
         if give_up() {
-            return Followed::GivenUp;
+            return StreamEnd::Cancelled;
         }
-        if Instant::now() >= patience.deadline {
-            return Followed::OutOfTime;
+        if Instant::now() >= timeouts.deadline {
+            return StreamEnd::TimedOut;
         }
         if last.elapsed() >= allowed {
-            return Followed::Silent(allowed);
+            return StreamEnd::Silent(allowed);
         }
     }
 }
@@ -206,24 +206,24 @@ mod tests {
         assert!(written.join().unwrap() < 100);
     }
 
-    fn patience(milliseconds: u64) -> Patience {
+    fn timeouts(milliseconds: u64) -> Timeouts {
         let long = Duration::from_secs(60);
-        Patience { deadline: Instant::now() + Duration::from_millis(milliseconds), startup: long, idle: long }
+        Timeouts { deadline: Instant::now() + Duration::from_millis(milliseconds), startup: long, idle: long }
     }
 
     #[test]
     fn silence_the_deadline_and_giving_up_end_the_waiting() {
         let (quiet, kept) = std::io::pipe().unwrap();
         let quiet = read_ahead(quiet);
-        assert_eq!(follow(&quiet, patience(150), &|| false, &mut |_| {}), Followed::OutOfTime);
+        assert_eq!(follow(&quiet, timeouts(150), &|| false, &mut |_| {}), StreamEnd::TimedOut);
         let short = Duration::from_millis(120);
-        let silent = Patience { startup: short, ..patience(60_000) };
-        assert_eq!(follow(&quiet, silent, &|| false, &mut |_| {}), Followed::Silent(short));
-        assert_eq!(follow(&quiet, patience(60_000), &|| true, &mut |_| {}), Followed::GivenUp);
+        let silent = Timeouts { startup: short, ..timeouts(60_000) };
+        assert_eq!(follow(&quiet, silent, &|| false, &mut |_| {}), StreamEnd::Silent(short));
+        assert_eq!(follow(&quiet, timeouts(60_000), &|| true, &mut |_| {}), StreamEnd::Cancelled);
         drop(kept);
-        assert_eq!(follow(&quiet, patience(60_000), &|| false, &mut |_| {}), Followed::ToEnd);
+        assert_eq!(follow(&quiet, timeouts(60_000), &|| false, &mut |_| {}), StreamEnd::Closed);
         let (mut count, lines) = (0, read_ahead(&b"a\nb"[..]));
-        assert_eq!(follow(&lines, patience(60_000), &|| false, &mut |_| count += 1), Followed::ToEnd);
+        assert_eq!(follow(&lines, timeouts(60_000), &|| false, &mut |_| count += 1), StreamEnd::Closed);
         assert_eq!(count, 2);
     }
 }

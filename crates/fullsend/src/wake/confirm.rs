@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value as Json;
 
 use crate::event::clock::Moment as Clock;
-use crate::guard::confirm::Said;
+use crate::guard::confirmation::Confirmation;
 use session::{
     Approval, ApprovalDecision, Approvals, Payload, RequestId, SessionEvent, SessionState, Sha256Digest,
     Timestamp, ToolRequestRef,
@@ -31,13 +31,13 @@ impl Confirmations {
     }
 
     /// What was said about this very call, or that it is asked about now.
-    pub fn ask(&self, tool: &str, input: &Json) -> Said {
+    pub fn ask(&self, tool: &str, input: &Json) -> Confirmation {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let digest = Sha256Digest::of_json(input);
         match inner.approvals.take(tool, digest) {
-            Some(Approval { decision: ApprovalDecision::Allow, .. }) => return Said::Allow,
+            Some(Approval { decision: ApprovalDecision::Allow, .. }) => return Confirmation::Allow,
             Some(Approval { note, .. }) => {
-                return Said::Deny(note.unwrap_or_else(|| "no reason was given".to_owned()));
+                return Confirmation::Deny(note.unwrap_or_else(|| "no reason was given".to_owned()));
             }
             None => {}
         }
@@ -47,7 +47,9 @@ impl Confirmations {
         };
         if !inner.asked.iter().any(known) {
             if inner.asked.len() >= MAX_QUESTIONS {
-                return Said::Deny("too many calls wait for an answer already; end this wake".to_owned());
+                return Confirmation::Deny(
+                    "too many calls wait for an answer already; end this wake".to_owned(),
+                );
             }
             let now = i64::try_from(Clock::now().millis()).unwrap_or(0);
             let request_id = RequestId::generate(&mut super::seed(Timestamp(now)));
@@ -60,7 +62,7 @@ impl Confirmations {
                 confirmation: Some(question),
             });
         }
-        Said::Asked(format!(
+        Confirmation::Pending(format!(
             "somebody must allow this call of {tool} first, and is asked when this wake ends. End it now; when you are woken \
              with the answer, make exactly the same call again, once"
         ))

@@ -22,7 +22,7 @@ use crate::check::Checked;
 use crate::event::Envelope;
 use crate::event::outcome::EndCause;
 use crate::guard;
-use crate::guard::confirm::Asker;
+use crate::guard::confirmation::Confirmer;
 use crate::run::workspace::SaveWorkspace;
 use crate::run::{self, Outcome, Request};
 use confirm::Confirmations;
@@ -214,7 +214,7 @@ fn bounded_run(
         conversation,
         save_workspace: SaveWorkspace::Never,
         extra_files: memory::extra_files(context, &screened, resources),
-        asker: Some(asker(confirmations)),
+        confirmer: Some(confirmer(confirmations)),
         variables: script_variables(lease),
         listener: listener(setting, notes),
     };
@@ -240,7 +240,7 @@ fn script_variables(lease: &Lease) -> BTreeMap<String, String> {
     ])
 }
 
-fn asker(confirmations: &Arc<Confirmations>) -> Arc<Asker> {
+fn confirmer(confirmations: &Arc<Confirmations>) -> Arc<Confirmer> {
     let confirmations = Arc::clone(confirmations);
     Arc::new(move |tool, input| confirmations.ask(tool, input))
 }

@@ -95,7 +95,7 @@ fn start_one(server: &ApiServer, around: &RunContext<'_>) -> Result<Running, Str
     let program = found.and_then(|found| around.library.layers.host_path(&found));
     let program = program.ok_or_else(|| format!("has no program `{}`", server.script.as_str()))?;
     let token = Secret::new(format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple()));
-    around.guard.learn(TOKEN, token.reveal()).map_err(|error| error.to_string())?;
+    around.guard.add_known_value(TOKEN, token.reveal()).map_err(|error| error.to_string())?;
     let address = free_address().map_err(|error| format!("finds no free port: {error}"))?;
     let environment = environment(server, around, address.port(), &token)?;
     let path = around.directory.join(format!("api-{}.log", server.name.value));
@@ -133,7 +133,7 @@ fn environment(
             value.expand(around.variables).map_err(|unset| format!("needs {unset}, which is not set"))?;
         // What the server holds so that the agent need not must not come out through the server's own words.
         if redact::find_secret_in_field(&name.value, &value).is_some() {
-            around.guard.learn(&name.value, &value).map_err(|error| error.to_string())?;
+            around.guard.add_known_value(&name.value, &value).map_err(|error| error.to_string())?;
         }
         all.insert(name.value.clone(), value);
     }

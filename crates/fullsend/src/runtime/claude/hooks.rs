@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 
 use model::gateway::ChunkFormat;
 
-use crate::guard::dialect::{Decision, HookAnswer, HookDialect, HookEvent, RuntimeQuirks, text};
+use crate::guard::dialect::{CallDecision, HookAnswer, HookDialect, HookEvent, RuntimeQuirks, text};
 use crate::runtime::contract::Hook;
 
 /// All of them run our one command.
@@ -56,10 +56,10 @@ fn has_ended(response: &Json) -> bool {
     response["interrupted"] != true && response["backgroundTaskId"].is_null()
 }
 
-fn verdict(decision: &Decision) -> HookAnswer {
+fn verdict(decision: &CallDecision) -> HookAnswer {
     match decision {
-        Decision::Allow => HookAnswer::silent(),
-        Decision::Deny { reason } => HookAnswer::json(&json!({ "hookSpecificOutput": {
+        CallDecision::Allow => HookAnswer::silent(),
+        CallDecision::Deny { reason, .. } => HookAnswer::json(&json!({ "hookSpecificOutput": {
             "hookEventName": "PreToolUse",
             "permissionDecision": "deny",
             "permissionDecisionReason": reason,

@@ -6,13 +6,13 @@ use std::time::Instant;
 use sandbox::{Command, Stdio};
 
 use super::settings;
-use super::stream::{Outcome, Stream};
+use super::stream::{ClaudeResult, ClaudeStream};
 use crate::event::log::Emitter;
 use crate::runtime::attempt::{Attempt, Conversation, Ending, RuntimeError};
-use crate::runtime::launch::{LaunchContext, Task};
-use crate::runtime::process::{self, Ended};
+use crate::runtime::launch::{AttemptRequest, LaunchContext};
+use crate::runtime::process::{self, ProcessEnd};
 use crate::runtime::state::{self, StateFile};
-use crate::runtime::{handin, inside, options, prompt, schema};
+use crate::runtime::{options, output, paths, prompt, schema};
 
 /// What it writes about itself.
 pub const DEBUG_LOG: &str = "claude-debug.log";
@@ -20,24 +20,28 @@ pub const DEBUG_LOG: &str = "claude-debug.log";
 /// A schema larger than this is not given on a command line; the output is checked all the same.
 const MAX_SCHEMA: usize = 100 << 10;
 
-pub fn attempt(context: &LaunchContext<'_>, task: &Task, emit: &Emitter) -> Result<Attempt, RuntimeError> {
+pub fn attempt(
+    context: &LaunchContext<'_>,
+    request: &AttemptRequest,
+    emit: &Emitter,
+) -> Result<Attempt, RuntimeError> {
     let started = Instant::now();
-    let session = prepare(context, task)?;
-    let before = handin::look(context)?;
-    let mut command = Command::new(arguments(context, task, &session));
+    let session = prepare(context, request)?;
+    let before = output::look(context)?;
+    let mut command = Command::new(arguments(context, request, &session));
     command.working_directory = context.repository.into();
     command.environment = environment();
     command.stdin = Stdio::Pipe;
-    let mut stream = Stream::default();
-    let words = prompt::prompt(context.cleared, task);
-    let ended = process::run(context, task, started, command, words.as_bytes(), &mut |line| {
-        stream.line(line, task.iteration).into_iter().for_each(|event| emit.emit(event));
+    let mut stream = ClaudeStream::default();
+    let words = prompt::prompt(context.cleared, request);
+    let ended = process::run(context, request, started, command, words.as_bytes(), &mut |line| {
+        stream.line(line, request.iteration).into_iter().for_each(|event| emit.emit(event));
     })?;
     let ending = conclude(context, ended, stream.result.as_ref(), before.as_deref())?;
     let turns = stream.result.as_ref().map_or(0, |result| result.turns);
     let id = stream.session.unwrap_or(session);
     Ok(Attempt {
-        iteration: task.iteration,
+        iteration: request.iteration,
         ending,
         conversation: Some(keep(context, id)?),
         logs: logs(context)?,
@@ -46,11 +50,11 @@ pub fn attempt(context: &LaunchContext<'_>, task: &Task, emit: &Emitter) -> Resu
 }
 
 /// Nothing that an earlier attempt left is there, but the conversation as the host kept it.
-fn prepare(context: &LaunchContext<'_>, task: &Task) -> Result<String, RuntimeError> {
+fn prepare(context: &LaunchContext<'_>, request: &AttemptRequest) -> Result<String, RuntimeError> {
     let failed = |source| RuntimeError::State { what: "the conversation cannot be put back", source };
     let config = settings::CONFIG_DIRECTORY;
     state::empty(context.sandbox, config).map_err(failed)?;
-    let Some(conversation) = &task.conversation else { return Ok(uuid::Uuid::new_v4().to_string()) };
+    let Some(conversation) = &request.conversation else { return Ok(uuid::Uuid::new_v4().to_string()) };
     for file in &conversation.files {
         let path = format!("{config}/projects/{}", file.path);
         state::write(context.sandbox, &path, &file.contents).map_err(failed)?;
@@ -58,7 +62,7 @@ fn prepare(context: &LaunchContext<'_>, task: &Task) -> Result<String, RuntimeEr
     Ok(conversation.id.clone())
 }
 
-fn arguments(context: &LaunchContext<'_>, task: &Task, session: &str) -> Vec<String> {
+fn arguments(context: &LaunchContext<'_>, request: &AttemptRequest, session: &str) -> Vec<String> {
     let checked = &context.cleared.checked;
     let about = checked.agent.frontmatter.as_ref();
     let program = context.program.map_or("claude", |program| program.path.as_str());
@@ -73,7 +77,7 @@ fn arguments(context: &LaunchContext<'_>, task: &Task, session: &str) -> Vec<Str
     add("--mcp-config", &settings::servers_file());
     add("--strict-mcp-config", "--dangerously-skip-permissions");
     add("--debug-file", &format!("{}/{DEBUG_LOG}", settings::CONFIG_DIRECTORY));
-    add(if task.conversation.is_some() { "--resume" } else { "--session-id" }, session);
+    add(if request.conversation.is_some() { "--resume" } else { "--session-id" }, session);
     if let Some(model) = options::model(checked) {
         add("--model", model);
     }
@@ -84,7 +88,7 @@ fn arguments(context: &LaunchContext<'_>, task: &Task, session: &str) -> Vec<Str
         add("--max-turns", &turns.to_string());
     }
     for plugin in &checked.plugins {
-        add("--plugin-dir", &format!("{}/{}", inside::PLUGINS, plugin.name));
+        add("--plugin-dir", &format!("{}/{}", paths::PLUGINS, plugin.name));
     }
     let schema = checked.hand_in().schema.and_then(schema::plain).map(|schema| schema.to_string());
     if let Some(schema) = schema.filter(|schema| schema.len() <= MAX_SCHEMA) {
@@ -95,7 +99,7 @@ fn arguments(context: &LaunchContext<'_>, task: &Task, session: &str) -> Vec<Str
 
 /// No real key: the gateway has it. No telemetry, no updates: nothing but the gateway is reached.
 fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
-    let gateway = format!("http://{}", inside::GATEWAY_NAME);
+    let gateway = format!("http://{}", paths::GATEWAY_NAME);
     let all = [
         ("ANTHROPIC_BASE_URL", gateway.as_str()),
         ("ANTHROPIC_API_KEY", "held-by-fullsend"),
@@ -110,15 +114,15 @@ fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
 
 fn conclude(
     context: &LaunchContext<'_>,
-    ended: Ended,
-    result: Option<&Outcome>,
+    ended: ProcessEnd,
+    result: Option<&ClaudeResult>,
     before: Option<&[u8]>,
 ) -> Result<Ending, RuntimeError> {
     let stderr = match ended {
-        Ended::OutOfTime => return Ok(Ending::Timeout),
-        Ended::Interrupted => return Ok(Ending::Interrupted),
-        Ended::Failed { why } => return Ok(Ending::Failed { why }),
-        Ended::ByItself { stderr } => stderr,
+        ProcessEnd::TimedOut => return Ok(Ending::Timeout),
+        ProcessEnd::Interrupted => return Ok(Ending::Interrupted),
+        ProcessEnd::Failed { why } => return Ok(Ending::Failed { why }),
+        ProcessEnd::Exited { stderr } => stderr,
     };
     let Some(result) = result else {
         let why = if stderr.is_empty() { "it ended without a result".to_owned() } else { stderr };
@@ -129,10 +133,10 @@ fn conclude(
         return Ok(Ending::Failed { why });
     }
     if let Some(output) = &result.output {
-        handin::structured(context, output)?;
+        output::structured(context, output)?;
         return Ok(Ending::Finished);
     }
-    handin::last_words(context, &result.text, before)
+    output::last_words(context, &result.text, before)
 }
 
 fn keep(context: &LaunchContext<'_>, id: String) -> Result<Conversation, RuntimeError> {

@@ -8,8 +8,8 @@ use super::hooks;
 use crate::guard::Guard;
 use crate::inputs::Cleared;
 use crate::runtime::launch::{LaunchSpec, alone};
-use crate::runtime::mcp::{self, ServerTask};
-use crate::runtime::{contract, inside};
+use crate::runtime::mcp::{self, McpServerSpec};
+use crate::runtime::{contract, paths};
 
 /// Its configuration and state, inside.
 pub const CONFIG_DIRECTORY: &str = "/sandbox/claude-config";
@@ -24,11 +24,11 @@ const HOOK_SECONDS: u32 = 30;
 const HAND_IN: &str = "StructuredOutput";
 
 pub fn agents_file() -> String {
-    format!("{}/agents.json", inside::LAUNCH)
+    format!("{}/agents.json", paths::LAUNCH)
 }
 
 pub fn servers_file() -> String {
-    format!("{}/mcp.json", inside::LAUNCH)
+    format!("{}/mcp.json", paths::LAUNCH)
 }
 
 pub fn mounts(spec: &LaunchSpec<'_>) -> std::io::Result<Vec<Mount>> {
@@ -49,8 +49,8 @@ pub fn mounts(spec: &LaunchSpec<'_>) -> std::io::Result<Vec<Mount>> {
 }
 
 fn managed(guard: &Guard) -> Json {
-    let words = guard.hook_arguments();
-    let command = format!("{} __hook {}", inside::PROGRAM, words.join(" "));
+    let words = guard.hook_address().arguments();
+    let command = format!("{} __hook {}", paths::PROGRAM, words.join(" "));
     let hook =
         json!({ "type": "command", "command": command, "timeout": HOOK_SECONDS, "onFailure": "block" });
     let hooks: Map<String, Json> = contract::hook_names(hooks::HOOKS)
@@ -86,7 +86,7 @@ fn agents(cleared: &Cleared) -> Json {
     json!({ checked.agent.name.as_str(): agent })
 }
 
-fn servers(all: &[ServerTask]) -> Json {
+fn servers(all: &[McpServerSpec]) -> Json {
     let servers = all.iter().map(|server| {
         let environment: Map<String, Json> =
             server.environment.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();

@@ -7,14 +7,14 @@ use crate::event::RunEvent;
 
 /// What is known after the lines so far.
 #[derive(Clone, Debug, Default)]
-pub struct Stream {
+pub struct ClaudeStream {
     pub session: Option<String>,
-    pub result: Option<Outcome>,
+    pub result: Option<ClaudeResult>,
 }
 
 /// The last result.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct ClaudeResult {
     pub is_error: bool,
     /// The last words, or what went wrong.
     pub text: String,
@@ -25,7 +25,7 @@ pub struct Outcome {
     pub reason: String,
 }
 
-impl Stream {
+impl ClaudeStream {
     /// Takes in one line and gives the events that it means.
     pub fn line(&mut self, line: &[u8], iteration: u32) -> Vec<RunEvent> {
         let Ok(line) = serde_json::from_slice::<Json>(line) else { return Vec::new() };
@@ -81,11 +81,11 @@ fn finished(block: &Json, iteration: u32) -> Option<RunEvent> {
     })
 }
 
-fn outcome(line: &Json) -> Outcome {
+fn outcome(line: &Json) -> ClaudeResult {
     let errors: Vec<&str> =
         line["errors"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
     let said = line["result"].as_str().unwrap_or_default();
-    Outcome {
+    ClaudeResult {
         // A result that does not say is an error.
         is_error: line["is_error"] != false,
         text: if errors.is_empty() { said.to_owned() } else { errors.join("; ") },

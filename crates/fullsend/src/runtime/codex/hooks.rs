@@ -1,11 +1,11 @@
 //! Codex: its shell tools are all called `Bash` towards hooks, a patch is a command too; a result is replaced by
 //! blocking it with the text that the model is to see instead.
 
-use model::gateway::{OutputChunk, ChunkFormat};
+use model::gateway::{ChunkFormat, OutputChunk};
 use model::wire::ToolCall;
 use serde_json::{Value as Json, json};
 
-use crate::guard::dialect::{Decision, HookAnswer, HookDialect, HookEvent, RuntimeQuirks, text};
+use crate::guard::dialect::{CallDecision, HookAnswer, HookDialect, HookEvent, RuntimeQuirks, text};
 use crate::runtime::contract::Hook;
 
 /// All of them run our one command.
@@ -63,10 +63,10 @@ fn read(body: &Json) -> Option<HookEvent> {
     }
 }
 
-fn verdict(decision: &Decision) -> HookAnswer {
+fn verdict(decision: &CallDecision) -> HookAnswer {
     match decision {
-        Decision::Allow => HookAnswer::silent(),
-        Decision::Deny { reason } => HookAnswer::refusal(reason),
+        CallDecision::Allow => HookAnswer::silent(),
+        CallDecision::Deny { reason, .. } => HookAnswer::refusal(reason),
     }
 }
 
@@ -164,11 +164,11 @@ mod tests {
         results(parts).into_iter().map(show).collect()
     }
 
-    fn cut(text: &str, mut places: Vec<usize>) -> Vec<String> {
-        places.sort_unstable();
+    fn cut(text: &str, mut search: Vec<usize>) -> Vec<String> {
+        search.sort_unstable();
         let mut at = 0;
         let mut parts: Vec<String> = Vec::new();
-        for place in places.into_iter().map(|place| place % (text.len() + 1)).chain([text.len()]) {
+        for place in search.into_iter().map(|place| place % (text.len() + 1)).chain([text.len()]) {
             let end = text.floor_char_boundary(place.max(at));
             parts.push(text[at..end].to_owned());
             at = end;

@@ -6,53 +6,57 @@ use std::time::Instant;
 use sandbox::{Command, Stdio};
 
 use super::settings;
-use super::stream::Stream;
+use super::stream::CodexStream;
 use crate::event::log::Emitter;
 use crate::runtime::attempt::{Attempt, Conversation, Ending, RuntimeError};
-use crate::runtime::launch::{LaunchContext, Task};
-use crate::runtime::process::{self, Ended};
+use crate::runtime::launch::{AttemptRequest, LaunchContext};
+use crate::runtime::process::{self, ProcessEnd};
 use crate::runtime::state;
-use crate::runtime::{handin, options, prompt, schema};
+use crate::runtime::{options, output, prompt, schema};
 
 /// A model whose tools are called one by one, each with its hooks. Newer ones call tools from code that they write, and
 /// then no hook's question can be matched with what the model asked for.
 const DEFAULT_MODEL: &str = "gpt-5.5";
 
-pub fn attempt(context: &LaunchContext<'_>, task: &Task, emit: &Emitter) -> Result<Attempt, RuntimeError> {
+pub fn attempt(
+    context: &LaunchContext<'_>,
+    request: &AttemptRequest,
+    emit: &Emitter,
+) -> Result<Attempt, RuntimeError> {
     let started = Instant::now();
-    prepare(context, task)?;
-    let before = handin::look(context)?;
-    let mut command = Command::new(arguments(context, task));
+    prepare(context, request)?;
+    let before = output::look(context)?;
+    let mut command = Command::new(arguments(context, request));
     command.working_directory = context.repository.into();
     command.environment = environment();
     command.stdin = Stdio::Pipe;
-    let mut stream = Stream::default();
-    let words = prompt::prompt(context.cleared, task);
-    let ended = process::run(context, task, started, command, words.as_bytes(), &mut |line| {
-        stream.line(line, task.iteration).into_iter().for_each(|event| emit.emit(event));
+    let mut stream = CodexStream::default();
+    let words = prompt::prompt(context.cleared, request);
+    let ended = process::run(context, request, started, command, words.as_bytes(), &mut |line| {
+        stream.line(line, request.iteration).into_iter().for_each(|event| emit.emit(event));
     })?;
     let ending = conclude(context, ended, &stream, before.as_deref())?;
-    let conversation = keep(context, task, &stream)?;
-    Ok(Attempt { iteration: task.iteration, ending, conversation, logs: Vec::new(), turns: stream.turns })
+    let conversation = keep(context, request, &stream)?;
+    Ok(Attempt { iteration: request.iteration, ending, conversation, logs: Vec::new(), turns: stream.turns })
 }
 
 /// Nothing that an earlier attempt left is there, but the conversation as the host kept it.
-fn prepare(context: &LaunchContext<'_>, task: &Task) -> Result<(), RuntimeError> {
+fn prepare(context: &LaunchContext<'_>, request: &AttemptRequest) -> Result<(), RuntimeError> {
     let failed = |source| RuntimeError::State { what: "the conversation cannot be put back", source };
     let config = settings::CONFIG_DIRECTORY;
     state::empty(context.sandbox, config).map_err(failed)?;
-    for file in task.conversation.iter().flat_map(|conversation| &conversation.files) {
+    for file in request.conversation.iter().flat_map(|conversation| &conversation.files) {
         let path = format!("{config}/sessions/{}", file.path);
         state::write(context.sandbox, &path, &file.contents).map_err(failed)?;
     }
     Ok(())
 }
 
-fn arguments(context: &LaunchContext<'_>, task: &Task) -> Vec<String> {
+fn arguments(context: &LaunchContext<'_>, request: &AttemptRequest) -> Vec<String> {
     let checked = &context.cleared.checked;
     let program = context.program.map_or("codex", |program| program.path.as_str());
     let mut words: Vec<String> = vec![program.to_owned(), "exec".to_owned()];
-    if let Some(conversation) = &task.conversation {
+    if let Some(conversation) = &request.conversation {
         words.extend(["resume".to_owned(), conversation.id.clone()]);
     }
     let flags =
@@ -79,19 +83,19 @@ fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
 
 fn conclude(
     context: &LaunchContext<'_>,
-    ended: Ended,
-    stream: &Stream,
+    ended: ProcessEnd,
+    stream: &CodexStream,
     before: Option<&[u8]>,
 ) -> Result<Ending, RuntimeError> {
     let stderr = match ended {
-        Ended::OutOfTime => return Ok(Ending::Timeout),
-        Ended::Interrupted => return Ok(Ending::Interrupted),
-        Ended::Failed { why } => return Ok(Ending::Failed { why }),
-        Ended::ByItself { stderr } => stderr,
+        ProcessEnd::TimedOut => return Ok(Ending::Timeout),
+        ProcessEnd::Interrupted => return Ok(Ending::Interrupted),
+        ProcessEnd::Failed { why } => return Ok(Ending::Failed { why }),
+        ProcessEnd::Exited { stderr } => stderr,
     };
     match &stream.failure {
         Some(why) => Ok(Ending::Failed { why: why.clone() }),
-        None if stream.completed => handin::last_words(context, &stream.last_words, before),
+        None if stream.completed => output::last_words(context, &stream.last_words, before),
         None if stderr.is_empty() => Ok(Ending::Failed { why: "it ended without a result".to_owned() }),
         None => Ok(Ending::Failed { why: stderr }),
     }
@@ -99,10 +103,10 @@ fn conclude(
 
 fn keep(
     context: &LaunchContext<'_>,
-    task: &Task,
-    stream: &Stream,
+    request: &AttemptRequest,
+    stream: &CodexStream,
 ) -> Result<Option<Conversation>, RuntimeError> {
-    let earlier = task.conversation.as_ref().map(|conversation| conversation.id.clone());
+    let earlier = request.conversation.as_ref().map(|conversation| conversation.id.clone());
     let Some(id) = stream.thread.clone().or(earlier) else { return Ok(None) };
     let directory = format!("{}/sessions", settings::CONFIG_DIRECTORY);
     let files = state::read(context.sandbox.root(), &directory)

@@ -9,8 +9,8 @@ use crate::harness::names::Effort;
 use crate::inputs::repo_skills;
 use crate::runtime::contract::RefusedOption;
 use crate::runtime::launch::{LaunchSpec, alone};
-use crate::runtime::mcp::{self, ServerTask};
-use crate::runtime::{contract, inside, options, schema, skills};
+use crate::runtime::mcp::{self, McpServerSpec};
+use crate::runtime::{contract, options, paths, schema, skills};
 
 /// Its configuration and state, inside.
 pub const CONFIG_DIRECTORY: &str = "/sandbox/codex-config";
@@ -43,7 +43,7 @@ const FEATURES_OFF: &[&str] = &[
 const REPOSITORY_SKILLS: &[&str] = &[".agents/skills", ".codex/skills"];
 
 pub fn schema_file() -> String {
-    format!("{}/output-schema.json", inside::LAUNCH)
+    format!("{}/output-schema.json", paths::LAUNCH)
 }
 
 pub fn mounts(spec: &LaunchSpec<'_>) -> std::io::Result<Vec<Mount>> {
@@ -63,10 +63,10 @@ pub fn mounts(spec: &LaunchSpec<'_>) -> std::io::Result<Vec<Mount>> {
 }
 
 fn requirements(spec: &LaunchSpec<'_>) -> String {
-    let words = spec.guard.hook_arguments();
-    let command = quoted(&format!("{} __hook {}", inside::PROGRAM, words.join(" ")));
+    let words = spec.guard.hook_address().arguments();
+    let command = quoted(&format!("{} __hook {}", paths::PROGRAM, words.join(" ")));
     let mut text =
-        format!("allow_managed_hooks_only = true\n\n[hooks]\nmanaged_dir = {}\n", quoted(inside::LAUNCH));
+        format!("allow_managed_hooks_only = true\n\n[hooks]\nmanaged_dir = {}\n", quoted(paths::LAUNCH));
     for name in contract::hook_names(hooks::HOOKS) {
         let matcher = if name == "SessionStart" { "" } else { "matcher = \".*\"\n" };
         text.push_str(&format!(
@@ -78,7 +78,7 @@ fn requirements(spec: &LaunchSpec<'_>) -> String {
 
 fn configuration(spec: &LaunchSpec<'_>) -> std::io::Result<String> {
     let config = CONFIG_DIRECTORY;
-    let gateway = quoted(&format!("http://{}/v1", inside::GATEWAY_NAME));
+    let gateway = quoted(&format!("http://{}/v1", paths::GATEWAY_NAME));
     let mut text = format!(
         "model_provider = \"fullsend\"\n\
          approval_policy = \"never\"\n\
@@ -141,7 +141,7 @@ fn repository_skills(spec: &LaunchSpec<'_>) -> String {
     text
 }
 
-/// Places with more skills than can be switched off one by one are hidden from the agent altogether.
+/// ProgramSearch with more skills than can be switched off one by one are hidden from the agent altogether.
 fn hidden(spec: &LaunchSpec<'_>) -> Vec<Mount> {
     let places =
         REPOSITORY_SKILLS.iter().filter(|place| repo_skills::below(&spec.repository.join(place)).is_none());
@@ -153,9 +153,9 @@ fn hidden(spec: &LaunchSpec<'_>) -> Vec<Mount> {
         .collect()
 }
 
-fn servers(all: &[ServerTask]) -> String {
+fn servers(all: &[McpServerSpec]) -> String {
     let mut text = String::new();
-    for ServerTask { name, command, arguments, environment } in all {
+    for McpServerSpec { name, command, arguments, environment } in all {
         let (key, words) = (quoted(name), arguments.iter().map(|word| quoted(word)).collect::<Vec<_>>());
         text.push_str(&format!(
             "\n[mcp_servers.{key}]\ncommand = {}\nargs = [{}]\n[mcp_servers.{key}.env]\n",

@@ -7,7 +7,7 @@ use crate::event::RunEvent;
 
 /// What is known after the lines so far.
 #[derive(Clone, Debug, Default)]
-pub struct Stream {
+pub struct CodexStream {
     pub thread: Option<String>,
     /// The last thing that the agent said.
     pub last_words: String,
@@ -17,7 +17,7 @@ pub struct Stream {
     pub turns: u64,
 }
 
-impl Stream {
+impl CodexStream {
     /// Takes in one line and gives the events that it means.
     pub fn line(&mut self, line: &[u8], iteration: u32) -> Vec<RunEvent> {
         let Ok(line) = serde_json::from_slice::<Json>(line) else { return Vec::new() };

@@ -12,11 +12,12 @@ use model::wire::{
 use model::{ClientError, ModelClient};
 use serde_json::Value as Json;
 
-use super::hooks::{Answer, Question};
-use super::protocol::{AgentReport, AgentTask, End, Speaks};
-use super::servers::Servers;
+use super::hooks::{HookReply, HookRequest};
+use super::mcp_client::Servers;
+use super::protocol::{AgentReport, AgentTask, AgentWire, LoopEnd};
+use super::tool_outcome::ToolOutcome;
 use super::{compaction, tools};
-use crate::guard::client;
+use crate::guard::hook_client;
 
 /// The most that a task may be.
 const MAX_TASK: u64 = 64 << 20;
@@ -31,8 +32,8 @@ const MAX_CONVERSATION: usize = 400 << 10;
 const RETRIES: [Duration; 4] =
     [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
 
-/// How often it is said that the model still speaks.
-const HEARING: Duration = Duration::from_secs(1);
+/// How often it is said that the model still wire.
+const ACTIVE_EVERY: Duration = Duration::from_secs(1);
 
 /// The hidden `__agent` command.
 pub fn main() -> std::process::ExitCode {
@@ -42,18 +43,26 @@ pub fn main() -> std::process::ExitCode {
         return std::process::ExitCode::from(70);
     };
     // The gateway waits for this before it lets the first request pass.
-    let started = ask(&task, &Question::Start).and_then(|_| Servers::load(&task.servers));
+    let started = ask(&task, &HookRequest::Start).and_then(|_| Servers::load(&task.servers));
     let servers = match started {
         Ok(servers) => servers,
         Err(why) => {
-            report(&AgentReport::End { how: End::Failed { why }, turns: 0, conversation: Json::Null });
+            report(&AgentReport::LoopEnd {
+                how: LoopEnd::Failed { why },
+                turns: 0,
+                conversation: Json::Null,
+            });
             return std::process::ExitCode::SUCCESS;
         }
     };
     let (how, request) = converse(&task, &servers);
     let turns = model::wire::turns(&request.messages) as u64;
-    // Kept in one format, whichever the model speaks.
-    report(&AgentReport::End { how, turns, conversation: codec::write_request(Wire::Messages, &request) });
+    // Kept in one format, whichever the model wire.
+    report(&AgentReport::LoopEnd {
+        how,
+        turns,
+        conversation: codec::write_request(Wire::Messages, &request),
+    });
     std::process::ExitCode::SUCCESS
 }
 
@@ -66,13 +75,13 @@ fn report(report: &AgentReport) {
 fn said(message: &Message) {
     let alone = ModelRequest { messages: vec![message.clone()], ..ModelRequest::default() };
     let message = codec::write_request(Wire::Messages, &alone)["messages"][0].take();
-    report(&AgentReport::Said { message });
+    report(&AgentReport::Message { message });
 }
 
-fn converse(task: &AgentTask, servers: &Servers) -> (End, ModelRequest) {
-    let wire = match task.speaks {
-        Speaks::Messages => Wire::Messages,
-        Speaks::Responses => Wire::Responses,
+fn converse(task: &AgentTask, servers: &Servers) -> (LoopEnd, ModelRequest) {
+    let wire = match task.wire {
+        AgentWire::Messages => Wire::Messages,
+        AgentWire::Responses => Wire::Responses,
     };
     let client = ModelClient::new(task.gateway, wire);
     let mut request = begin(task, servers);
@@ -81,7 +90,7 @@ fn converse(task: &AgentTask, servers: &Servers) -> (End, ModelRequest) {
         compaction::compact(&mut request.messages, MAX_CONVERSATION);
         let answer = match patiently(&client, &request) {
             Ok(answer) => answer,
-            Err(error) => return (End::Failed { why: error.to_string() }, request),
+            Err(error) => return (LoopEnd::Failed { why: error.to_string() }, request),
         };
         let calls: Vec<ToolCall> = calls_of(&answer);
         let last_words: String = answer.blocks.iter().filter_map(ContentBlock::as_text).collect();
@@ -89,26 +98,26 @@ fn converse(task: &AgentTask, servers: &Servers) -> (End, ModelRequest) {
         said(&answered);
         request.messages.push(answered);
         if calls.is_empty() {
-            return (End::Stopped { last_words }, request);
+            return (LoopEnd::Stopped { last_words }, request);
         }
         let (blocks, finished) = perform_all(task, servers, &calls);
         let results = Message { role: MessageRole::User, blocks };
         said(&results);
         request.messages.push(results);
         if finished {
-            return (End::Finished, request);
+            return (LoopEnd::Finished, request);
         }
     }
-    (End::Failed { why: format!("it did not finish within {} turns", task.max_turns) }, request)
+    (LoopEnd::Failed { why: format!("it did not finish within {} turns", task.max_turns) }, request)
 }
 
 /// Asks again where the same request may succeed later.
 fn patiently(client: &ModelClient, request: &ModelRequest) -> Result<ModelAnswer, ClientError> {
     let mut last = Instant::now();
     let mut hear = |_: &model::wire::Delta| {
-        if last.elapsed() >= HEARING {
+        if last.elapsed() >= ACTIVE_EVERY {
             last = Instant::now();
-            report(&AgentReport::Hearing);
+            report(&AgentReport::ModelActive);
         }
     };
     for pause in RETRIES {
@@ -185,7 +194,7 @@ fn perform(task: &AgentTask, servers: &Servers, call: &ToolCall, finished: &Atom
             return finish(task, call, finished);
         }
         if !is_wanted(task, &call.name) {
-            return tools::Outcome::error(format!("the tool `{}` is not offered", call.name));
+            return ToolOutcome::error(format!("the tool `{}` is not offered", call.name));
         }
         servers.call(&call.name, &call.input).unwrap_or_else(|| tools::run(&call.name, &call.input))
     });
@@ -195,42 +204,40 @@ fn perform(task: &AgentTask, servers: &Servers, call: &ToolCall, finished: &Atom
 }
 
 /// The guard before the call, the guard after it. Without its answer nothing runs and nothing is shown.
-fn judged(task: &AgentTask, call: &ToolCall, run: impl FnOnce() -> tools::Outcome) -> tools::Outcome {
+fn judged(task: &AgentTask, call: &ToolCall, run: impl FnOnce() -> ToolOutcome) -> ToolOutcome {
     let (id, tool, input) = (call.id.clone(), call.name.clone(), call.input.clone());
-    match ask(task, &Question::Before { id, tool, input }) {
-        Ok(Answer { deny: Some(reason), .. }) | Err(reason) => return tools::Outcome::error(reason),
+    match ask(task, &HookRequest::Before { id, tool, input }) {
+        Ok(HookReply { deny: Some(reason), .. }) | Err(reason) => return ToolOutcome::error(reason),
         Ok(_) => {}
     }
-    let tools::Outcome { text, is_error } = run();
-    match ask(task, &Question::After { id: call.id.clone(), text: text.clone(), is_error }) {
-        Ok(Answer { text: Some(cleaned), .. }) => tools::Outcome { text: cleaned, is_error },
-        Ok(_) => tools::Outcome { text, is_error },
-        Err(reason) => tools::Outcome::error(reason),
+    let ToolOutcome { text, is_error } = run();
+    match ask(task, &HookRequest::After { id: call.id.clone(), text: text.clone(), is_error }) {
+        Ok(HookReply { text: Some(cleaned), .. }) => ToolOutcome { text: cleaned, is_error },
+        Ok(_) => ToolOutcome { text, is_error },
+        Err(reason) => ToolOutcome::error(reason),
     }
 }
 
-fn ask(task: &AgentTask, question: &Question) -> Result<Answer, String> {
-    let [runtime, how, token] = &task.guard;
-    let body = serde_json::to_vec(question).unwrap_or_default();
-    match client::ask(Path::new(client::SOCKET), runtime, token, &body) {
-        Ok(answer) if answer.code == 0 && answer.text.is_empty() => Ok(Answer::default()),
-        Ok(answer) if answer.code == 0 => serde_json::from_str(&answer.text)
+fn ask(task: &AgentTask, request: &HookRequest) -> Result<HookReply, String> {
+    let body = serde_json::to_vec(request).unwrap_or_default();
+    let answer = task.guard.ask(Path::new(hook_client::SOCKET), &body);
+    match answer.code {
+        0 if answer.text.is_empty() => Ok(HookReply::default()),
+        0 => serde_json::from_str(&answer.text)
             .map_err(|_| "fullsend: the guard's answer cannot be read".to_owned()),
-        Ok(refusal) => Err(refusal.text),
-        Err(_) if how == "open" => Ok(Answer::default()),
-        Err(error) => Err(format!("{}: {error}", client::NO_ANSWER)),
+        _ => Err(answer.text),
     }
 }
 
 /// Writes the output file. Whether it is good is decided on the host.
-fn finish(task: &AgentTask, call: &ToolCall, finished: &AtomicBool) -> tools::Outcome {
+fn finish(task: &AgentTask, call: &ToolCall, finished: &AtomicBool) -> ToolOutcome {
     let output = call.input.get("output").unwrap_or(&call.input);
     let text = format!("{output:#}\n");
     match std::fs::write(&task.output_path, text) {
         Ok(()) => {
             finished.store(true, Ordering::SeqCst);
-            tools::Outcome::ok("The result was handed in.")
+            ToolOutcome::ok("The result was handed in.")
         }
-        Err(error) => tools::Outcome::error(format!("{}: {error}", task.output_path)),
+        Err(error) => ToolOutcome::error(format!("{}: {error}", task.output_path)),
     }
 }

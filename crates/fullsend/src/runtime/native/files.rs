@@ -5,7 +5,7 @@ use std::path::Path;
 
 use policy::glob::{Pattern, Separator};
 
-use super::tools::{MAX_OUTPUT, Outcome};
+use super::tool_outcome::{MAX_OUTPUT, ToolOutcome};
 
 /// What one search looks at, and what it lists.
 const MAX_ENTRIES: usize = 200_000;
@@ -15,12 +15,12 @@ const MAX_DEPTH: usize = 64;
 /// A file that is changed is held whole.
 const MAX_EDITED: u64 = 16 << 20;
 
-fn failed(path: &str, error: &std::io::Error) -> Outcome {
-    Outcome::error(format!("{path}: {error}"))
+fn failed(path: &str, error: &std::io::Error) -> ToolOutcome {
+    ToolOutcome::error(format!("{path}: {error}"))
 }
 
 /// The whole file, or lines of it, counted from 1.
-pub fn read(path: &str, offset: Option<usize>, limit: Option<usize>) -> Outcome {
+pub fn read(path: &str, offset: Option<usize>, limit: Option<usize>) -> ToolOutcome {
     let file = match std::fs::File::open(path) {
         Ok(file) => file,
         Err(error) => return failed(path, &error),
@@ -34,44 +34,44 @@ pub fn read(path: &str, offset: Option<usize>, limit: Option<usize>) -> Outcome 
     let lines = text.split_inclusive('\n').skip(offset.unwrap_or(1).saturating_sub(1));
     let mut kept: String = lines.take(limit.unwrap_or(usize::MAX)).collect();
     kept.truncate(kept.floor_char_boundary(MAX_OUTPUT));
-    Outcome::ok(kept)
+    ToolOutcome::ok(kept)
 }
 
-pub fn write(path: &str, content: &str) -> Outcome {
+pub fn write(path: &str, content: &str) -> ToolOutcome {
     let made = Path::new(path).parent().map_or(Ok(()), std::fs::create_dir_all);
     let written = made.and_then(|()| std::fs::File::create(path)?.write_all(content.as_bytes()));
     match written {
-        Ok(()) => Outcome::ok(format!("wrote {} bytes", content.len())),
+        Ok(()) => ToolOutcome::ok(format!("wrote {} bytes", content.len())),
         Err(error) => failed(path, &error),
     }
 }
 
-pub fn edit(path: &str, old: &str, new: &str, all: bool) -> Outcome {
+pub fn edit(path: &str, old: &str, new: &str, all: bool) -> ToolOutcome {
     let mut text = String::new();
     let opened = std::fs::File::open(path).and_then(|file| file.take(MAX_EDITED).read_to_string(&mut text));
     if let Err(error) = opened {
         return failed(path, &error);
     }
     match text.matches(old).count() {
-        _ if old.is_empty() => Outcome::error("`old` is empty: use Write"),
+        _ if old.is_empty() => ToolOutcome::error("`old` is empty: use Write"),
         _ if text.len() as u64 == MAX_EDITED => {
-            Outcome::error(format!("{path} is too large to be changed so"))
+            ToolOutcome::error(format!("{path} is too large to be changed so"))
         }
-        0 => Outcome::error(format!("{path} does not hold that text")),
+        0 => ToolOutcome::error(format!("{path} does not hold that text")),
         many @ 2.. if !all => {
-            Outcome::error(format!("{path} holds it {many} times: give more of what is around it"))
+            ToolOutcome::error(format!("{path} holds it {many} times: give more of what is around it"))
         }
         count => match std::fs::write(path, text.replace(old, new)) {
-            Ok(()) => Outcome::ok(format!("changed {count} places")),
+            Ok(()) => ToolOutcome::ok(format!("changed {count} places")),
             Err(error) => failed(path, &error),
         },
     }
 }
 
-pub fn glob(pattern: &str, place: &str) -> Outcome {
+pub fn glob(pattern: &str, place: &str) -> ToolOutcome {
     let compiled = match Pattern::glob(pattern, Separator::Slash) {
         Ok(compiled) => compiled,
-        Err(error) => return Outcome::error(error.to_string()),
+        Err(error) => return ToolOutcome::error(error.to_string()),
     };
     let mut search = Search { pattern: compiled, found: Vec::new(), left: MAX_ENTRIES };
     search.directory(Path::new(place), "", 0);
@@ -81,7 +81,7 @@ pub fn glob(pattern: &str, place: &str) -> Outcome {
     if more > 0 || search.left == 0 {
         search.found.push("(there are more)".to_owned());
     }
-    Outcome::ok(search.found.join("\n"))
+    ToolOutcome::ok(search.found.join("\n"))
 }
 
 struct Search {

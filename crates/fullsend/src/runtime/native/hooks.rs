@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 
 use model::gateway::ChunkFormat;
 
-use crate::guard::dialect::{Decision, HookAnswer, HookDialect, HookEvent, RuntimeQuirks};
+use crate::guard::dialect::{CallDecision, HookAnswer, HookDialect, HookEvent, RuntimeQuirks};
 use crate::runtime::contract::Hook;
 
 /// All of them run our one command.
@@ -33,7 +33,7 @@ const QUIRKS: RuntimeQuirks = RuntimeQuirks {
 /// What the loop says to the guard.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum Question {
+pub enum HookRequest {
     Start,
     Before { id: String, tool: String, input: Json },
     After { id: String, text: String, is_error: bool },
@@ -42,7 +42,7 @@ pub enum Question {
 /// What it hears.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Answer {
+pub struct HookReply {
     /// Why the call must not run.
     pub deny: Option<String>,
     /// What the model is to see instead of the result.
@@ -50,19 +50,19 @@ pub struct Answer {
 }
 
 fn read(body: &Json) -> Option<HookEvent> {
-    Some(match Question::deserialize(body).ok()? {
-        Question::Start => HookEvent::Start,
-        Question::Before { id, tool, input } => HookEvent::Before { id, tool, input },
-        Question::After { id, text, is_error } => {
+    Some(match HookRequest::deserialize(body).ok()? {
+        HookRequest::Start => HookEvent::Start,
+        HookRequest::Before { id, tool, input } => HookEvent::Before { id, tool, input },
+        HookRequest::After { id, text, is_error } => {
             HookEvent::After { id, response: Json::String(text), succeeded: Some(!is_error) }
         }
     })
 }
 
-fn verdict(decision: &Decision) -> HookAnswer {
+fn verdict(decision: &CallDecision) -> HookAnswer {
     match decision {
-        Decision::Allow => HookAnswer::json(&json!({})),
-        Decision::Deny { reason } => HookAnswer::json(&json!({ "deny": reason })),
+        CallDecision::Allow => HookAnswer::json(&json!({})),
+        CallDecision::Deny { reason, .. } => HookAnswer::json(&json!({ "deny": reason })),
     }
 }
 

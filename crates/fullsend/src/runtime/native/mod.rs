@@ -7,11 +7,12 @@ mod compaction;
 mod files;
 mod hooks;
 pub mod launch;
+mod mcp_client;
 pub mod protocol;
-mod servers;
 pub mod settings;
 mod shell;
 pub mod stream;
+mod tool_outcome;
 pub mod tools;
 
 use crate::defaults;

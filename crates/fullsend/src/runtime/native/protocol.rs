@@ -4,20 +4,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::net::SocketAddr;
 
+use crate::guard::hook_client::HookAddress;
+
 /// Given on standard input.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AgentTask {
     pub gateway: SocketAddr,
-    /// Which vendor's format the model behind the gateway speaks.
-    pub speaks: Speaks,
-    /// How to reach the guard: the words of a hook.
-    pub guard: [String; 3],
+    /// Which vendor's format the model behind the gateway wire.
+    pub wire: AgentWire,
+    pub guard: HookAddress,
     pub model: String,
     pub effort: Option<String>,
     pub system: String,
     /// Said as the user: the task, or what was wrong with the last output.
     pub prompt: String,
-    /// The conversation so far, as the last `End` gave it.
+    /// The conversation so far, as the last `LoopEnd` gave it.
     pub conversation: Option<Json>,
     /// Only these tools; empty means all of them.
     pub tools: Vec<String>,
@@ -32,7 +33,7 @@ pub struct AgentTask {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Speaks {
+pub enum AgentWire {
     Messages,
     Responses,
 }
@@ -41,10 +42,10 @@ pub enum Speaks {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum AgentReport {
-    /// The model speaks, and has done so for a while.
-    Hearing,
-    /// A message of the conversation, as the host keeps it where no `End` comes.
-    Said {
+    /// The model wire, and has done so for a while.
+    ModelActive,
+    /// A message of the conversation, as the host keeps it where no `LoopEnd` comes.
+    Message {
         message: Json,
     },
     ToolStarted {
@@ -57,8 +58,8 @@ pub enum AgentReport {
         is_error: bool,
         bytes: u64,
     },
-    End {
-        how: End,
+    LoopEnd {
+        how: LoopEnd,
         turns: u64,
         conversation: Json,
     },
@@ -66,7 +67,7 @@ pub enum AgentReport {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "how", rename_all = "snake_case")]
-pub enum End {
+pub enum LoopEnd {
     Finished,
     Stopped { last_words: String },
     Failed { why: String },

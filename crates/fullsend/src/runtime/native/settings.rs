@@ -6,13 +6,13 @@ use super::tools;
 use crate::check::Checked;
 use crate::runtime::contract::RefusedOption;
 use crate::runtime::launch::LaunchSpec;
-use crate::runtime::{inside, mcp};
+use crate::runtime::{mcp, paths};
 
 /// Its configuration and state, inside.
 pub const CONFIG_DIRECTORY: &str = "/sandbox/native-config";
 
 pub fn servers_file() -> String {
-    format!("{}/servers.json", inside::LAUNCH)
+    format!("{}/servers.json", paths::LAUNCH)
 }
 
 pub fn mounts(spec: &LaunchSpec<'_>) -> std::io::Result<Vec<Mount>> {

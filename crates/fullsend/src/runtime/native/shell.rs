@@ -5,28 +5,28 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::tools::{MAX_OUTPUT, Outcome};
+use super::tool_outcome::{MAX_OUTPUT, ToolOutcome};
 
 const MAX_TIME: Duration = Duration::from_secs(120);
 
-pub fn bash(command: &str) -> Outcome {
+pub fn bash(command: &str) -> ToolOutcome {
     run(Command::new("/bin/sh").args(["-c", command]))
 }
 
 /// The system's own search, which every image has.
-pub fn grep(pattern: &str, place: &str) -> Outcome {
+pub fn grep(pattern: &str, place: &str) -> ToolOutcome {
     let mut command = Command::new("grep");
     let outcome = run(command.args(["-rnIE", "--exclude-dir=.git", "-e", pattern, "--", place]));
     // It ends with 1 if it found nothing, which is an answer.
-    if outcome.is_error && outcome.text.trim() == "(exit status: 1)" { Outcome::ok("") } else { outcome }
+    if outcome.is_error && outcome.text.trim() == "(exit status: 1)" { ToolOutcome::ok("") } else { outcome }
 }
 
-fn run(command: &mut Command) -> Outcome {
+fn run(command: &mut Command) -> ToolOutcome {
     let child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).spawn();
     let mut child = match child {
         Ok(child) => child,
-        Err(error) => return Outcome::error(format!("it cannot be started: {error}")),
+        Err(error) => return ToolOutcome::error(format!("it cannot be started: {error}")),
     };
     let out = child.stdout.take().map(collect);
     let errors = child.stderr.take().map(collect);
@@ -44,9 +44,9 @@ fn run(command: &mut Command) -> Outcome {
     drop(child.wait());
     let text: String = [out, errors].into_iter().flatten().filter_map(|reader| reader.join().ok()).collect();
     match status {
-        Some(status) if status.success() => Outcome::ok(text),
-        Some(status) => Outcome::error(format!("{text}\n({status})")),
-        None => Outcome::error(format!("{text}\n(stopped after {} seconds)", MAX_TIME.as_secs())),
+        Some(status) if status.success() => ToolOutcome::ok(text),
+        Some(status) => ToolOutcome::error(format!("{text}\n({status})")),
+        None => ToolOutcome::error(format!("{text}\n(stopped after {} seconds)", MAX_TIME.as_secs())),
     }
 }
 

@@ -3,15 +3,15 @@
 
 use serde_json::Value as Json;
 
-use super::protocol::{AgentReport, End};
+use super::protocol::{AgentReport, LoopEnd};
 use crate::event::RunEvent;
 
 /// What is known after the lines so far.
 #[derive(Clone, Debug, Default)]
-pub struct Stream {
-    pub end: Option<Ended>,
+pub struct AgentStream {
+    pub end: Option<AgentEnd>,
     /// The messages of the conversation; where the loop is ended early they are all there is of it.
-    pub said: Vec<Json>,
+    pub messages: Vec<Json>,
     bytes: usize,
 }
 
@@ -20,21 +20,21 @@ const MAX_SAID: usize = 64 << 20;
 
 /// How the loop ended, in its own words.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ended {
-    pub how: End,
+pub struct AgentEnd {
+    pub how: LoopEnd,
     pub turns: u64,
     pub conversation: Json,
 }
 
-impl Stream {
+impl AgentStream {
     /// Takes in one line and gives the event that it means.
     pub fn line(&mut self, line: &[u8], iteration: u32) -> Option<RunEvent> {
         match serde_json::from_slice(line).ok()? {
             // The line itself tells the watchdog.
-            AgentReport::Hearing => None,
-            AgentReport::Said { message } => {
+            AgentReport::ModelActive => None,
+            AgentReport::Message { message } => {
                 self.bytes += line.len();
-                self.said.extend(Some(message).filter(|_| self.bytes <= MAX_SAID));
+                self.messages.extend(Some(message).filter(|_| self.bytes <= MAX_SAID));
                 None
             }
             AgentReport::ToolStarted { call, tool, summary } => {
@@ -43,8 +43,8 @@ impl Stream {
             AgentReport::ToolFinished { call, is_error, bytes } => {
                 Some(RunEvent::ToolFinished { iteration, call, is_error, bytes })
             }
-            AgentReport::End { how, turns, conversation } => {
-                self.end = Some(Ended { how, turns, conversation });
+            AgentReport::LoopEnd { how, turns, conversation } => {
+                self.end = Some(AgentEnd { how, turns, conversation });
                 None
             }
         }

@@ -4,27 +4,8 @@
 use model::wire::Tool;
 use serde_json::{Value as Json, json};
 
+use super::tool_outcome::ToolOutcome;
 use super::{files, shell};
-
-/// The most that a result may be.
-pub const MAX_OUTPUT: usize = 64 << 10;
-
-/// What a tool gave back.
-#[derive(Debug)]
-pub struct Outcome {
-    pub text: String,
-    pub is_error: bool,
-}
-
-impl Outcome {
-    pub fn ok(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_error: false }
-    }
-
-    pub fn error(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_error: true }
-    }
-}
 
 /// The tool that ends the run with its output.
 pub const FINISH: &str = "finish";
@@ -97,7 +78,7 @@ pub fn summary(input: &Json) -> String {
     line.chars().take(120).collect()
 }
 
-pub fn run(tool: &str, input: &Json) -> Outcome {
+pub fn run(tool: &str, input: &Json) -> ToolOutcome {
     let text = |key: &'static str| input[key].as_str().ok_or(key);
     let number = |key: &str| input[key].as_u64().and_then(|number| usize::try_from(number).ok());
     let place = input["path"].as_str().unwrap_or(".");
@@ -110,7 +91,7 @@ pub fn run(tool: &str, input: &Json) -> Outcome {
         }),
         "Glob" => text("pattern").map(|pattern| files::glob(pattern, place)),
         "Grep" => text("pattern").map(|pattern| shell::grep(pattern, place)),
-        other => Ok(Outcome::error(format!("there is no tool `{other}`"))),
+        other => Ok(ToolOutcome::error(format!("there is no tool `{other}`"))),
     };
-    done.unwrap_or_else(|missing| Outcome::error(format!("the call needs `{missing}`")))
+    done.unwrap_or_else(|missing| ToolOutcome::error(format!("the call needs `{missing}`")))
 }

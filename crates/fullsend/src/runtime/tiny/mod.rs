@@ -9,11 +9,11 @@ use serde_json::{Value as Json, json};
 
 use super::attempt::{Attempt, Ending, RuntimeError};
 use super::contract::{Hook, InitFiles, Runtime};
-use super::launch::{LaunchContext, Task};
-use super::process::{self, Ended};
+use super::launch::{AttemptRequest, LaunchContext};
+use super::process::{self, ProcessEnd};
 use crate::defaults;
 use crate::event::log::Emitter;
-use crate::guard::dialect::{Decision, HookAnswer, HookDialect, HookEvent, RuntimeQuirks, text};
+use crate::guard::dialect::{CallDecision, HookAnswer, HookDialect, HookEvent, RuntimeQuirks, text};
 use crate::harness::names::RuntimeName;
 
 pub const RUNTIME: Runtime = Runtime {
@@ -38,7 +38,7 @@ const DIALECT: HookDialect = HookDialect {
         let id = text(body, "id")?;
         Some(HookEvent::Before { id, tool: text(body, "tool")?, input: body["input"].clone() })
     },
-    verdict: |decision| HookAnswer::json(&json!({ "allowed": *decision == Decision::Allow })),
+    verdict: |decision| HookAnswer::json(&json!({ "allowed": *decision == CallDecision::Allow })),
     replacement: |_, cleaned: &Json| HookAnswer::json(cleaned),
     chunk_format: ChunkFormat::NONE,
     quirks: RuntimeQuirks {
@@ -53,16 +53,20 @@ const DIALECT: HookDialect = HookDialect {
     },
 };
 
-fn attempt(context: &LaunchContext<'_>, task: &Task, _: &Emitter) -> Result<Attempt, RuntimeError> {
+fn attempt(
+    context: &LaunchContext<'_>,
+    request: &AttemptRequest,
+    _: &Emitter,
+) -> Result<Attempt, RuntimeError> {
     let command = Command::new(["/bin/true"]);
-    let ended = process::run(context, task, Instant::now(), command, &[], &mut |_| {})?;
+    let ended = process::run(context, request, Instant::now(), command, &[], &mut |_| {})?;
     let ending = match ended {
-        Ended::ByItself { .. } => Ending::Finished,
-        Ended::Failed { why } => Ending::Failed { why },
-        Ended::OutOfTime => Ending::Timeout,
-        Ended::Interrupted => Ending::Interrupted,
+        ProcessEnd::Exited { .. } => Ending::Finished,
+        ProcessEnd::Failed { why } => Ending::Failed { why },
+        ProcessEnd::TimedOut => Ending::Timeout,
+        ProcessEnd::Interrupted => Ending::Interrupted,
     };
-    Ok(Attempt { iteration: task.iteration, ending, conversation: None, logs: Vec::new(), turns: 1 })
+    Ok(Attempt { iteration: request.iteration, ending, conversation: None, logs: Vec::new(), turns: 1 })
 }
 
 mod tests {
@@ -70,7 +74,8 @@ mod tests {
 
     use super::*;
     use crate::check::{Checked, check};
-    use crate::guard::{Guard, Setup, client, socket};
+    use crate::guard::hook_server::HookServer;
+    use crate::guard::{Guard, GuardSetup};
     use crate::resolve::layers::{Layer, LayerKind, Layers};
     use crate::resolve::library::Library;
     use crate::resolve::{Choices, resolve};
@@ -117,7 +122,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let checked = checked(scratch.path(), "");
         let emit = Emitter::create(&scratch.path().join("events.jsonl"), |_| {}).unwrap();
-        let setup = Setup {
+        let setup = GuardSetup {
             harness: &checked.resolved.harness,
             dialect: runtime::of(RuntimeName::Tiny).dialect,
             allowlist: None,
@@ -126,11 +131,11 @@ mod tests {
             path: "",
         };
         let guard = Guard::new(setup, &emit).unwrap();
-        let listening = socket::listen(scratch.path(), &guard).unwrap();
-        let [name, _, token] = guard.hook_arguments();
-        assert_eq!(name, "tiny");
+        let listening = HookServer::start(scratch.path(), &guard).unwrap();
+        let address = guard.hook_address();
+        assert_eq!(address.arguments()[0], "tiny");
         let body = json!({ "id": "a", "tool": "Bash", "input": { "command": "ls" } }).to_string();
-        let answer = client::ask(listening.path(), &name, &token, body.as_bytes()).unwrap();
+        let answer = address.ask(listening.path(), body.as_bytes());
         assert_eq!(answer.text, json!({ "allowed": false }).to_string(), "the model made no such call");
     }
 }

@@ -1,5 +1,5 @@
 //! What the guard looks for in everything that leaves the sandbox on its way to other places than the model: the planted
-//! word, which only the model is told. Whoever sends it elsewhere was made to.
+//! word, which only the model is reported. Whoever sends it elsewhere was made to.
 
 use std::sync::{Arc, PoisonError};
 
@@ -23,7 +23,7 @@ impl Guard {
     }
 
     /// A name that was asked for is sent to nobody yet, but is asked for in order to be.
-    pub fn look_at_name(&self, name: &str) {
+    pub fn watch_name(&self, name: &str) {
         if self.judge.canary.as_ref().is_some_and(|canary| canary.find(name).is_some()) {
             self.repeated(name);
         }
@@ -32,13 +32,13 @@ impl Guard {
     /// The planted word was on its way there; says why it may not go on.
     fn repeated(&self, destination: &str) -> Option<String> {
         let place = format!("egress to {destination}");
-        let opinion = self.judge.sorted(vec![Canary::sighting()], &place);
-        let stops = self.judge.blocks(&opinion).map(describe);
+        let findings = self.judge.sorted(vec![Canary::sighting()], &place);
+        let stops = self.judge.blocks(&findings).map(describe);
         let action = if stops.is_some() { Action::Stopped } else { Action::Reported };
-        // Said once of each place: a program that tries again has nothing new to say.
+        // Confirmation once of each place: a program that tries again has nothing new to say.
         let key = key(&report::event(&place, Origin::Output, &Canary::sighting(), "", None));
-        if self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(key) {
-            self.tell(&place, Origin::Output, &opinion, action);
+        if self.reported.lock().unwrap_or_else(PoisonError::into_inner).insert(key) {
+            self.report(&place, Origin::Output, &findings, action);
         }
         let reason = format!("{place}: {}", stops?);
         self.stop(&reason);

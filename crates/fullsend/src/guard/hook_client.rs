@@ -7,7 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::dialect::HookAnswer;
+use crate::harness::security::FailMode;
 
 /// Where the guard's socket is inside.
 pub const SOCKET: &str = "/opt/fullsend/guard.sock";
@@ -19,20 +22,59 @@ pub const TOKEN_VARIABLE: &str = "FULLSEND_GUARD_TOKEN";
 /// What a hook says before its token when no runtime asks.
 pub(super) const NEUTRAL: &str = "neutral";
 
-/// How a denial begins that no guard has spoken. The gateway ends the run where it reads it.
+/// How the denial of a hook starts that got no answer. The gateway ends the run when it reads it.
 pub const NO_ANSWER: &str = "fullsend: the guard did not answer";
 
 /// Longer than the guard itself may take, shorter than any runtime waits for its hook.
 const PATIENCE: Duration = Duration::from_secs(20);
 const MAX_ANSWER: u64 = 64 << 20;
 
+/// How a hook reaches the guard of its run. The launch writes it as the arguments of `__hook`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookAddress {
+    runtime: String,
+    /// What the guard's silence means.
+    fails_open: bool,
+    token: String,
+}
+
+impl HookAddress {
+    pub(super) fn new(runtime: &str, fail_mode: FailMode, token: &str) -> Self {
+        let fails_open = fail_mode == FailMode::Open;
+        Self { runtime: runtime.to_owned(), fails_open, token: token.to_owned() }
+    }
+
+    /// `RUNTIME closed|open TOKEN`
+    pub fn arguments(&self) -> [String; 3] {
+        let fail_mode = if self.fails_open { FailMode::Open } else { FailMode::Closed };
+        [self.runtime.clone(), fail_mode.word().to_owned(), self.token.clone()]
+    }
+
+    pub fn parse(arguments: &[&str]) -> Option<Self> {
+        let [runtime, fail_mode, token] = *arguments else { return None };
+        Some(Self::new(runtime, FailMode::parse(fail_mode)?, token))
+    }
+
+    /// Asks over the socket. Silence is a denial, unless the run fails open.
+    pub fn ask(&self, socket: &Path, body: &[u8]) -> HookAnswer {
+        ask(socket, &self.runtime, &self.token, body).unwrap_or_else(|error| self.unanswered(&error))
+    }
+
+    /// The answer of a hook that could not ask.
+    pub fn unanswered(&self, error: &io::Error) -> HookAnswer {
+        if self.fails_open {
+            return HookAnswer::silent();
+        }
+        HookAnswer::refusal(&format!("{NO_ANSWER}: {error}"))
+    }
+}
+
 /// Asks for programs that have no hook dialect of their own.
 pub fn ask_neutral(socket: &Path, token: &str, body: &[u8]) -> io::Result<HookAnswer> {
     ask(socket, NEUTRAL, token, body)
 }
 
-/// Asks with the runtime's name and the token that the launch gave.
-pub fn ask(socket: &Path, runtime: &str, token: &str, body: &[u8]) -> io::Result<HookAnswer> {
+fn ask(socket: &Path, runtime: &str, token: &str, body: &[u8]) -> io::Result<HookAnswer> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;

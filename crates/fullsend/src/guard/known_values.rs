@@ -14,7 +14,7 @@ pub struct Patterns {
     pub written: bool,
 }
 
-pub struct Known {
+pub struct KnownValues {
     patterns: Patterns,
     inner: RwLock<Inner>,
 }
@@ -25,7 +25,7 @@ struct Inner {
     written: Arc<Redactor>,
 }
 
-impl Known {
+impl KnownValues {
     pub fn new(patterns: Patterns) -> Self {
         let (results, written) =
             (shaped(Redactor::new(), patterns.results), shaped(Redactor::new(), patterns.written));

@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 
 use super::attempt::{Ending, RuntimeError};
 use super::launch::LaunchContext;
-use super::{inside, state};
+use super::{paths, state};
 
 /// What the runtime says was handed in stands over whatever the agent left in its place.
 pub fn structured(context: &LaunchContext<'_>, output: &Json) -> Result<(), RuntimeError> {
@@ -55,7 +55,7 @@ fn put(context: &LaunchContext<'_>, text: &str) -> Result<(), RuntimeError> {
 
 fn path(context: &LaunchContext<'_>) -> String {
     let file = context.cleared.checked.hand_in().file;
-    format!("{}/{file}", inside::OUTPUT)
+    format!("{}/{file}", paths::OUTPUT)
 }
 
 #[cfg(test)]

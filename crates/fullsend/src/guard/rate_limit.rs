@@ -9,12 +9,12 @@ const INTERVAL: Duration = Duration::from_millis(5);
 const BURST: u32 = 400;
 
 #[derive(Debug)]
-pub struct Pace {
+pub struct RateLimit {
     /// When a question would come that came exactly as fast as it may.
     due: Instant,
 }
 
-impl Pace {
+impl RateLimit {
     pub fn new(now: Instant) -> Self {
         Self { due: now }
     }
@@ -33,13 +33,13 @@ mod tests {
     #[test]
     fn a_burst_passes_a_flood_waits_and_quiet_makes_up_for_it() {
         let start = Instant::now();
-        let mut pace = Pace::new(start);
-        assert!((0..BURST).all(|_| pace.next(start) == Duration::ZERO));
-        assert_eq!(pace.next(start), INTERVAL);
-        assert_eq!(pace.next(start), INTERVAL * 2);
+        let mut rate_limit = RateLimit::new(start);
+        assert!((0..BURST).all(|_| rate_limit.next(start) == Duration::ZERO));
+        assert_eq!(rate_limit.next(start), INTERVAL);
+        assert_eq!(rate_limit.next(start), INTERVAL * 2);
         let later = start + INTERVAL * (BURST + 2);
-        assert_eq!(pace.next(later), Duration::ZERO);
-        // At the even pace nobody ever waits.
-        assert!((0..1000).all(|number| pace.next(later + INTERVAL * number) == Duration::ZERO));
+        assert_eq!(rate_limit.next(later), Duration::ZERO);
+        // At the even rate_limit nobody ever waits.
+        assert!((0..1000).all(|number| rate_limit.next(later + INTERVAL * number) == Duration::ZERO));
     }
 }

@@ -8,8 +8,9 @@ use serde_json::{Value as Json, json};
 
 use super::Guard;
 use super::dialect::HookAnswer;
-use super::judge::{Ask, Broke, Judge, Opinion};
+use super::judge::{Findings, Judge, Scanners};
 use super::report::Action;
+use super::scanner_error::ScannerError;
 use super::tool_input;
 
 /// The most that a call may be.
@@ -22,28 +23,28 @@ const AFTER: [&str; 4] =
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum When {
+pub enum HookPhase {
     Pre,
     Post,
 }
 
 /// One call, and what is to be looked at.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Question {
-    pub when: When,
+pub struct NeutralRequest {
+    pub phase: HookPhase,
     /// One check alone, by its name under `security.sandbox_hooks`.
     pub only: Option<String>,
     pub call: Json,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum NeutralReply {
     Pass,
     Replace(String),
     Block(String),
 }
 
-impl Reply {
+impl NeutralReply {
     /// The exit code, and what stands on standard output.
     pub fn answer(&self) -> HookAnswer {
         match self {
@@ -57,20 +58,20 @@ impl Reply {
     }
 }
 
-impl Question {
+impl NeutralRequest {
     /// `None`: an empty call asks for nothing. `Err`: it cannot be judged, which blocks it.
-    pub fn read(when: When, only: Option<&str>, body: &[u8]) -> Result<Option<Self>, String> {
+    pub fn read(phase: HookPhase, only: Option<&str>, body: &[u8]) -> Result<Option<Self>, String> {
         if let Some(name) = only {
-            check_name(when, name)?;
+            check_name(phase, name)?;
         }
         if body.trim_ascii().is_empty() {
             return Ok(None);
         }
         let call: Json =
             serde_json::from_slice(body).map_err(|error| format!("the call is no JSON: {error}"))?;
-        let question = Self { when, only: only.map(str::to_owned), call };
-        question.tool().map(|_| ()).ok_or("the call has no `tool_name`")?;
-        Ok(Some(question))
+        let request = Self { phase, only: only.map(str::to_owned), call };
+        request.tool().map(|_| ()).ok_or("the call has no `tool_name`")?;
+        Ok(Some(request))
     }
 
     fn tool(&self) -> Option<&str> {
@@ -78,20 +79,20 @@ impl Question {
     }
 
     /// What a judge says, and what it found.
-    pub fn ask(&self, judge: &Judge) -> Judged {
+    pub fn ask(&self, judge: &Judge) -> NeutralVerdict {
         let tool = self.tool().unwrap_or_default();
-        match self.when {
-            When::Pre => before(judge, tool, &self.call["tool_input"]),
-            When::Post => after(judge, tool, &self.call),
+        match self.phase {
+            HookPhase::Pre => before(judge, tool, &self.call["tool_input"]),
+            HookPhase::Post => after(judge, tool, &self.call),
         }
     }
 }
 
 /// A check that would look at nothing must not look like one that found nothing.
-fn check_name(when: When, name: &str) -> Result<(), String> {
-    let (here, there, other) = match when {
-        When::Pre => (BEFORE, AFTER, "post"),
-        When::Post => (AFTER, BEFORE, "pre"),
+fn check_name(phase: HookPhase, name: &str) -> Result<(), String> {
+    let (here, there, other) = match phase {
+        HookPhase::Pre => (BEFORE, AFTER, "post"),
+        HookPhase::Post => (AFTER, BEFORE, "pre"),
     };
     if here.contains(&name) {
         return Ok(());
@@ -103,60 +104,60 @@ fn check_name(when: When, name: &str) -> Result<(), String> {
     })
 }
 
-pub struct Judged {
-    pub reply: Reply,
-    found: Result<(Opinion, Action), Broke>,
+pub struct NeutralVerdict {
+    pub reply: NeutralReply,
+    found: Result<(Findings, Action), ScannerError>,
     place: String,
 }
 
-fn before(judge: &Judge, tool: &str, input: &Json) -> Judged {
+fn before(judge: &Judge, tool: &str, input: &Json) -> NeutralVerdict {
     let place = format!("call/{tool}");
-    let (reply, found) = match judge.call(tool, Some(tool), input, Ask::Programs) {
-        Ok((opinion, None)) if judge.fails_closed() && tool_input::is_unreadable(tool, input) => {
-            (Reply::Block(tool_input::UNREADABLE.to_owned()), Ok((opinion, Action::Denied)))
+    let (reply, found) = match judge.call(tool, Some(tool), input, Scanners::All) {
+        Ok((findings, None)) if judge.fails_closed() && tool_input::is_unreadable(tool, input) => {
+            (NeutralReply::Block(tool_input::UNREADABLE.to_owned()), Ok((findings, Action::Denied)))
         }
-        Ok((opinion, None)) => (Reply::Pass, Ok((opinion, Action::Reported))),
-        Ok((opinion, Some(reason))) => (Reply::Block(reason), Ok((opinion, Action::Denied))),
+        Ok((findings, None)) => (NeutralReply::Pass, Ok((findings, Action::Reported))),
+        Ok((findings, Some(reason))) => (NeutralReply::Block(reason), Ok((findings, Action::Denied))),
         Err(broke) => (broken(judge, &broke), Err(broke)),
     };
-    Judged { reply, found, place }
+    NeutralVerdict { reply, found, place }
 }
 
-fn after(judge: &Judge, tool: &str, call: &Json) -> Judged {
+fn after(judge: &Judge, tool: &str, call: &Json) -> NeutralVerdict {
     let place = format!("result/{tool}");
     let known = (tool.to_owned(), call["tool_input"].clone());
     let result = &call["tool_result"];
     let text = result.as_str().map_or_else(|| result.to_string(), str::to_owned);
     let (reply, found) = match judge.result(Some(&known), &text, None) {
         Ok(passed) => match passed.withheld {
-            Some(why) => (Reply::Block(why), Ok((passed.opinion, Action::Withheld))),
-            None if passed.text == text => (Reply::Pass, Ok((passed.opinion, Action::Cleaned))),
-            None => (Reply::Replace(passed.text.into_owned()), Ok((passed.opinion, Action::Cleaned))),
+            Some(why) => (NeutralReply::Block(why), Ok((passed.findings, Action::Withheld))),
+            None if passed.text == text => (NeutralReply::Pass, Ok((passed.findings, Action::Cleaned))),
+            None => (NeutralReply::Replace(passed.text.into_owned()), Ok((passed.findings, Action::Cleaned))),
         },
         Err(broke) => (broken(judge, &broke), Err(broke)),
     };
-    Judged { reply, found, place }
+    NeutralVerdict { reply, found, place }
 }
 
-fn broken(judge: &Judge, broke: &Broke) -> Reply {
-    if judge.fails_closed() { Reply::Block(broke.to_string()) } else { Reply::Pass }
+fn broken(judge: &Judge, broke: &ScannerError) -> NeutralReply {
+    if judge.fails_closed() { NeutralReply::Block(broke.to_string()) } else { NeutralReply::Pass }
 }
 
 impl Guard {
-    /// A question from inside by the run's own switches, values and list. It settles no call of the run's runtime: for
+    /// A request from inside by the run's own switches, values and list. It settles no call of the run's runtime: for
     /// those only the runtime's hook can ask.
     pub(super) fn answer_neutral(&self, body: &[u8]) -> HookAnswer {
-        let Ok(question) = serde_json::from_slice::<Question>(body) else {
-            return Reply::Block("the guard was asked something unknown".to_owned()).answer();
+        let Ok(request) = serde_json::from_slice::<NeutralRequest>(body) else {
+            return NeutralReply::Block("the guard was asked something unknown".to_owned()).answer();
         };
-        let Judged { reply, found, place } = match &question.only {
-            Some(name) => question.ask(&self.judge.only(name)),
-            None => question.ask(&self.judge),
+        let NeutralVerdict { reply, found, place } = match &request.only {
+            Some(name) => request.ask(&self.judge.only(name)),
+            None => request.ask(&self.judge),
         };
         match found {
-            Ok((opinion, action)) => self.tell(&place, Origin::Tool, &opinion, action),
+            Ok((findings, action)) => self.report(&place, Origin::Tool, &findings, action),
             Err(broke) => {
-                self.tell_broken(&place, &broke);
+                self.report_scanner_error(&place, &broke);
             }
         }
         reply.answer()
@@ -170,15 +171,15 @@ mod tests {
 
     #[test]
     fn a_check_is_asked_for_by_its_own_name_at_its_own_time() {
-        for (when, name, wrong) in [
-            (When::Pre, "tirith", None),
-            (When::Post, "canary_posttool", None),
-            (When::Post, "tirith", Some("a check of `fullsend hook pre`")),
-            (When::Pre, "unicode_posttool", Some("a check of `fullsend hook post`")),
-            (When::Pre, "secret_redactor", Some("no check `secret_redactor`")),
-            (When::Pre, "everything", Some("one of tirith, ssrf_pretool")),
+        for (phase, name, wrong) in [
+            (HookPhase::Pre, "tirith", None),
+            (HookPhase::Post, "canary_posttool", None),
+            (HookPhase::Post, "tirith", Some("a check of `fullsend hook pre`")),
+            (HookPhase::Pre, "unicode_posttool", Some("a check of `fullsend hook post`")),
+            (HookPhase::Pre, "secret_redactor", Some("no check `secret_redactor`")),
+            (HookPhase::Pre, "everything", Some("one of tirith, ssrf_pretool")),
         ] {
-            let said = Question::read(when, Some(name), b"").err();
+            let said = NeutralRequest::read(phase, Some(name), b"").err();
             assert_eq!(said.is_some(), wrong.is_some(), "{name} {said:?}");
             assert!(said.unwrap_or_default().contains(wrong.unwrap_or_default()), "{name}");
         }
@@ -190,9 +191,9 @@ mod tests {
     fn a_call_of_a_shape_that_cannot_be_judged_is_blocked() {
         let check = |tool: &str, input: Json, blocked: bool| {
             let call = json!({ "tool_name": tool, "tool_input": input });
-            let question = Question { when: When::Pre, only: None, call };
-            let reply = question.ask(&Judge::built_in(Toggles::default(), "")).reply;
-            assert_eq!(matches!(reply, Reply::Block(_)), blocked, "{question:?} {reply:?}");
+            let request = NeutralRequest { phase: HookPhase::Pre, only: None, call };
+            let reply = request.ask(&Judge::built_in(Toggles::default(), "")).reply;
+            assert_eq!(matches!(reply, NeutralReply::Block(_)), blocked, "{request:?} {reply:?}");
         };
         check("Bash", json!("rm -rf /"), true);
         check("Bash", json!("ls"), false);

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use model::wire::Tool;
 use serde_json::{Value as Json, json};
 
-use super::tools::{MAX_OUTPUT, Outcome};
-use crate::runtime::mcp::ServerTask;
+use super::tool_outcome::{MAX_OUTPUT, ToolOutcome};
+use crate::runtime::mcp::McpServerSpec;
 
 const START: Duration = Duration::from_secs(30);
 const CALL: Duration = Duration::from_secs(120);
@@ -27,18 +27,18 @@ pub struct Servers(Vec<Server>);
 struct Server {
     name: String,
     tools: Vec<Tool>,
-    line: Mutex<Line>,
+    line: Mutex<McpConnection>,
 }
 
 /// One request at a time; the answer is the line with its number.
-struct Line {
+struct McpConnection {
     child: Child,
     stdin: ChildStdin,
     answers: Receiver<Json>,
     number: u64,
 }
 
-impl Drop for Line {
+impl Drop for McpConnection {
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
@@ -49,12 +49,12 @@ impl Servers {
     /// Starts what the file names.
     pub fn load(path: &str) -> Result<Self, String> {
         let text = std::fs::read(path).map_err(|error| format!("{path}: {error}"))?;
-        let tasks: Vec<ServerTask> =
+        let tasks: Vec<McpServerSpec> =
             serde_json::from_slice(&text).map_err(|error| format!("{path}: {error}"))?;
         Self::start(&tasks)
     }
 
-    fn start(tasks: &[ServerTask]) -> Result<Self, String> {
+    fn start(tasks: &[McpServerSpec]) -> Result<Self, String> {
         let started = tasks.iter().map(|task| {
             Server::start(task).map_err(|why| format!("the MCP server `{}` did not start: {why}", task.name))
         });
@@ -66,7 +66,7 @@ impl Servers {
     }
 
     /// `None`: it is no tool of a server.
-    pub fn call(&self, name: &str, input: &Json) -> Option<Outcome> {
+    pub fn call(&self, name: &str, input: &Json) -> Option<ToolOutcome> {
         let (server, tool) = name.strip_prefix("mcp__")?.split_once("__")?;
         let server = self.0.iter().find(|known| known.name == server)?;
         server.tools.iter().any(|known| known.name == name).then(|| server.call(tool, input))
@@ -74,7 +74,7 @@ impl Servers {
 }
 
 impl Server {
-    fn start(task: &ServerTask) -> Result<Self, String> {
+    fn start(task: &McpServerSpec) -> Result<Self, String> {
         let mut child = Command::new(&task.command)
             .args(&task.arguments)
             .envs(task.environment.iter().map(|(name, value)| (name, value)))
@@ -86,7 +86,7 @@ impl Server {
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err("it has no streams".to_owned());
         };
-        let mut line = Line { child, stdin, answers: listen(stdout), number: 0 };
+        let mut line = McpConnection { child, stdin, answers: listen(stdout), number: 0 };
         let hello = json!({ "protocolVersion": VERSION, "capabilities": {},
             "clientInfo": { "name": "fullsend", "version": env!("CARGO_PKG_VERSION") } });
         line.ask("initialize", &hello, START)?;
@@ -97,18 +97,18 @@ impl Server {
         Ok(Self { name: task.name.clone(), tools, line: Mutex::new(line) })
     }
 
-    fn call(&self, tool: &str, input: &Json) -> Outcome {
+    fn call(&self, tool: &str, input: &Json) -> ToolOutcome {
         let mut line = self.line.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let answer = line.ask("tools/call", &json!({ "name": tool, "arguments": input }), CALL);
         let answer = match answer {
             Ok(answer) => answer,
-            Err(why) => return Outcome::error(format!("the MCP server `{}`: {why}", self.name)),
+            Err(why) => return ToolOutcome::error(format!("the MCP server `{}`: {why}", self.name)),
         };
         let parts =
             answer["content"].as_array().into_iter().flatten().filter_map(|part| part["text"].as_str());
         let mut text = parts.collect::<Vec<_>>().join("\n");
         text.truncate(text.floor_char_boundary(MAX_OUTPUT));
-        Outcome { text, is_error: answer["isError"] == true }
+        ToolOutcome { text, is_error: answer["isError"] == true }
     }
 }
 
@@ -120,17 +120,17 @@ fn offered(server: &str, tool: &Json) -> Option<Tool> {
     })
 }
 
-impl Line {
+impl McpConnection {
     fn say(&mut self, message: &Json) -> Result<(), String> {
         let said = writeln!(self.stdin, "{message}").and_then(|()| self.stdin.flush());
         said.map_err(|error| format!("it does not listen: {error}"))
     }
 
-    fn ask(&mut self, method: &str, parameters: &Json, patience: Duration) -> Result<Json, String> {
+    fn ask(&mut self, method: &str, parameters: &Json, timeouts: Duration) -> Result<Json, String> {
         self.number += 1;
         let id = self.number;
         self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": parameters }))?;
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeouts;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let answer =
@@ -171,9 +171,9 @@ fn listen(stdout: impl Read + Send + 'static) -> Receiver<Json> {
 mod tests {
     use super::*;
 
-    fn task(script: &str) -> ServerTask {
+    fn task(script: &str) -> McpServerSpec {
         let arguments = vec!["-c".to_owned(), script.to_owned()];
-        ServerTask { name: "s".to_owned(), command: "sh".to_owned(), arguments, environment: Vec::new() }
+        McpServerSpec { name: "s".to_owned(), command: "sh".to_owned(), arguments, environment: Vec::new() }
     }
 
     #[test]

@@ -1,0 +1,37 @@
+//! The hidden `__hook` command: carries what a runtime gives its hook to the guard on the host, and the guard's answer
+//! back. It parses nothing and decides nothing; a guard that does not answer is a denial, unless the run fails open.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::guard::dialect::HookAnswer;
+use crate::guard::hook_client::{self, HookAddress};
+
+/// What the guard reads at most, and one byte to notice more.
+const MAX_BODY: u64 = (64 << 20) + 1;
+
+/// `RUNTIME closed|open TOKEN`
+pub fn main(arguments: &[OsString]) -> ExitCode {
+    let arguments: Vec<&str> = arguments.iter().filter_map(|argument| argument.to_str()).collect();
+    let Some(address) = HookAddress::parse(&arguments) else { return ExitCode::from(2) };
+    let mut body = Vec::new();
+    let answer = match std::io::stdin().lock().take(MAX_BODY).read_to_end(&mut body) {
+        Ok(_) => address.ask(Path::new(hook_client::SOCKET), &body),
+        Err(error) => address.unanswered(&error),
+    };
+    reply(&answer)
+}
+
+fn reply(answer: &HookAnswer) -> ExitCode {
+    let written = if answer.code == 0 {
+        std::io::stdout().lock().write_all(answer.text.as_bytes())
+    } else {
+        std::io::stderr().lock().write_all(answer.text.as_bytes())
+    };
+    match written {
+        Ok(()) => ExitCode::from(answer.code),
+        Err(_) => ExitCode::from(2),
+    }
+}

@@ -1,0 +1,162 @@
+//! Answers hooks: a Unix socket that is mounted into the sandbox, served by threads on the host. A request is one line with
+//! the runtime and the run's token, then the hook's input; the answer is the hook's exit code and its output. Everything is
+//! bounded, and every failure is a refusal.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags};
+
+use super::dialect::HookAnswer;
+use super::rate_limit::RateLimit;
+use super::{Guard, hook_client};
+
+/// Hooks that ask at the same time; further ones wait in the kernel's queue.
+const MAX_CONNECTIONS: usize = 16;
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// A caller names itself at once: a silent one must not hold a thread.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(1);
+/// Hooks are sometimes given whole files.
+const MAX_BODY: u64 = 64 << 20;
+const MAX_HEAD: u64 = 256;
+
+const NAME: &str = "guard.sock";
+
+/// A guard that listens. Dropping it removes the socket.
+pub struct HookServer {
+    path: PathBuf,
+    directory: OwnedFd,
+    closed: Arc<AtomicBool>,
+}
+
+impl HookServer {
+    /// Starts to listen in `directory`, which must be a real directory, private to its owner.
+    pub fn start(directory: &Path, guard: &Guard) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(directory, flags, Mode::empty())?;
+        let listener = UnixListener::bind(short(&opened))?; // undone when the server is dropped
+        let path = directory.join(NAME);
+        // The sandbox runs as another user, and reaches only what is mounted there.
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666))?;
+        let closed = Arc::new(AtomicBool::new(false));
+        let shared = Arc::new(Shared {
+            guard: guard.clone(),
+            accepting: Mutex::new((listener, RateLimit::new(Instant::now()))),
+            closed: Arc::clone(&closed),
+            threads: AtomicUsize::new(0),
+            idle: AtomicUsize::new(0),
+        });
+        // The second waits for a connection while the first answers.
+        start_thread(&shared)?;
+        start_thread(&shared)?;
+        Ok(Self { path, directory: opened, closed })
+    }
+
+    /// The socket on the host.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for HookServer {
+    fn drop(&mut self) {
+        self.closed.store(true, Ordering::SeqCst);
+        // Wakes the thread that waits for a connection, so that it sees the flag.
+        drop(UnixStream::connect(short(&self.directory)));
+        drop(std::fs::remove_file(&self.path));
+    }
+}
+
+/// The kernel takes 107 bytes of a socket's path; a run's directory is often longer.
+fn short(directory: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}/{NAME}", directory.as_raw_fd())
+}
+
+/// What the threads share. One waits for the next hook while others answer, so that no hook waits for a thread to start.
+struct Shared {
+    guard: Guard,
+    /// The thread that holds it waits for the next hook.
+    accepting: Mutex<(UnixListener, RateLimit)>,
+    closed: Arc<AtomicBool>,
+    threads: AtomicUsize,
+    /// Threads that answer no hook.
+    idle: AtomicUsize,
+}
+
+impl Shared {
+    /// The next hook, when its turn comes; `None` when the server is closed.
+    fn next(&self) -> Option<UnixStream> {
+        let mut accepting = self.accepting.lock().unwrap_or_else(PoisonError::into_inner);
+        let (listener, rate_limit) = &mut *accepting;
+        while !self.closed.load(Ordering::SeqCst) {
+            let Ok((stream, _)) = listener.accept() else {
+                std::thread::sleep(Duration::from_millis(20));
+                continue;
+            };
+            std::thread::sleep(rate_limit.next(Instant::now()));
+            return Some(stream);
+        }
+        None
+    }
+}
+
+/// Starts one more thread, up to the limit.
+fn start_thread(shared: &Arc<Shared>) -> io::Result<()> {
+    let more = |threads| (threads < MAX_CONNECTIONS).then_some(threads + 1);
+    if shared.threads.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_err() {
+        return Ok(());
+    }
+    shared.idle.fetch_add(1, Ordering::SeqCst);
+    let own = Arc::clone(shared);
+    let spawned = std::thread::Builder::new().name("guard".to_owned()).spawn(move || serve(&own));
+    if spawned.is_err() {
+        shared.idle.fetch_sub(1, Ordering::SeqCst);
+        shared.threads.fetch_sub(1, Ordering::SeqCst);
+    }
+    spawned.map(|_| ())
+}
+
+fn serve(shared: &Arc<Shared>) {
+    while let Some(stream) = shared.next() {
+        if shared.idle.fetch_sub(1, Ordering::SeqCst) == 1 {
+            // Otherwise the next hook would wait until this one is answered.
+            drop(start_thread(shared));
+        }
+        // A hook that went away gets no answer; its call has no verdict.
+        drop(serve_one(&stream, &shared.guard));
+        shared.idle.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn serve_one(stream: &UnixStream, guard: &Guard) -> io::Result<()> {
+    stream.set_read_timeout(Some(HEAD_TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    let answer = read_and_judge(stream, guard).unwrap_or_else(|error| {
+        HookAnswer::refusal(&format!("fullsend: the guard could not read the hook: {error}"))
+    });
+    let mut stream = stream;
+    stream.write_all(&hook_client::encode(&answer))
+}
+
+/// The body is read only after the token is right.
+fn read_and_judge(stream: &UnixStream, guard: &Guard) -> io::Result<HookAnswer> {
+    let mut reader = BufReader::new(stream);
+    let mut head = String::new();
+    (&mut reader).take(MAX_HEAD).read_line(&mut head)?;
+    let Some(caller) = guard.caller(head.trim_end()) else {
+        return Ok(HookAnswer::refusal("fullsend: the guard does not know this hook"));
+    };
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    let mut body = Vec::new();
+    reader.take(MAX_BODY + 1).read_to_end(&mut body)?;
+    if body.len() as u64 > MAX_BODY {
+        return Err(io::Error::other(format!("it is larger than {MAX_BODY} bytes")));
+    }
+    Ok(guard.answer(caller, &body))
+}
