@@ -1,12 +1,11 @@
-//! What may leave the sandbox, and how: the proxy, names, program identity, TLS and credentials.
-//! Served on sockets that were made inside the sandbox; decides nothing about policy by itself and never reads the
-//! environment.
+//! What may leave the sandbox, and how: the proxy, names, program identity, TLS and credentials. It serves sockets that
+//! were opened inside the sandbox, asks the policy for every decision, and never reads the environment.
 
 pub mod credentials;
 pub mod dial;
-pub mod dns;
+mod dns;
 pub mod event;
-pub mod http1;
+mod http1;
 pub mod identity;
 pub mod names;
 pub mod proxy;
@@ -14,7 +13,7 @@ pub mod resolver;
 pub mod tls;
 pub mod websocket;
 
-/// Tells that a test could not be made on this machine.
+/// Records that a test could not run on this machine.
 #[cfg(test)]
 pub(crate) fn skip(name: &str, reason: &str) {
     use std::io::Write;

@@ -1,4 +1,4 @@
-//! Placeholders in every place of a request: replaced where they are bound, refused everywhere else.
+//! Placeholders in every part of a request: replaced where they are bound, refused everywhere else.
 
 use super::*;
 use crate::http1::RequestHead;
@@ -81,7 +81,8 @@ async fn placeholders_are_replaced_in_every_place_of_a_bound_request() {
 #[tokio::test]
 async fn elsewhere_they_are_refused() {
     let (store, placeholder) = store(VALUE);
-    let (host, other) = (api(), Host::parse("evil.test").unwrap());
+    let host = api();
+    let other = Host::parse("evil.test").unwrap();
     let not_bound = SubstituteError::NotBound { key: "TOKEN".into() };
     for place in [
         place(&other, "/api/x"),
@@ -141,13 +142,13 @@ async fn a_provider_without_endpoints_goes_where_the_policy_binds_it() {
 }
 
 #[tokio::test]
-async fn a_place_with_a_token_hears_it_and_nothing_else() {
+async fn an_endpoint_with_a_token_gets_only_the_token() {
     let (mut store, placeholder) = store(VALUE);
     store.authorize("tool.api.test", 8080, Secret::new("the-token".to_owned()));
     let host = Host::parse("tool.api.test").unwrap();
     let there = CredentialScope { host: &host, port: 8080, path: "/", provider: None };
-    let said = field(&store, &there, "authorization", "Bearer my-own").await;
-    assert_eq!(said.unwrap(), "Bearer the-token");
+    let sent = field(&store, &there, "authorization", "Bearer my-own").await;
+    assert_eq!(sent.unwrap(), "Bearer the-token");
     assert!(field(&store, &there, "Authorization", &placeholder).await.is_err());
     let elsewhere = CredentialScope { port: 8081, ..there };
     assert_eq!(field(&store, &elsewhere, "Authorization", "Bearer my-own").await.unwrap(), "Bearer my-own");

@@ -1,16 +1,16 @@
-//! Servers on the host that the sandbox reaches under names of their own. The operator sets them, so that their addresses
-//! are not checked; a server that has ended is not dialled, because somebody else may have its port by then.
+//! Servers that the harness starts on the host, which the sandbox reaches by name. Their addresses are not checked,
+//! because the harness set them. A server that has ended is not dialled: another program may have its port by then.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 #[derive(Debug, Clone)]
 pub struct HostService {
-    /// As the sandbox names it.
+    /// The name inside the sandbox.
     pub host: String,
     pub port: u16,
-    /// Where it is.
+    /// The address on the host.
     pub address: SocketAddr,
-    /// Why it cannot be reached any more, once it cannot.
+    /// Set once it has ended, with the reason.
     pub ended: Arc<OnceLock<String>>,
 }

@@ -1,4 +1,4 @@
-//! Which certificate authorities are believed: those of this machine, or those that a test made.
+//! Which certificate authorities are trusted: those of this machine, or those of a test.
 
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
@@ -27,7 +27,7 @@ impl fmt::Display for RootsError {
 impl std::error::Error for RootsError {}
 
 impl Roots {
-    /// Fails only when there are none at all: a single broken file of many is no reason to trust nobody.
+    /// Fails only if there are none at all: one broken file among many is skipped.
     pub fn load() -> Result<Self, RootsError> {
         let loaded = rustls_native_certs::load_native_certs();
         let mut roots = Self::none();
@@ -52,13 +52,13 @@ impl Roots {
     }
 
     fn add(&mut self, certificate: CertificateDer<'static>) {
-        // A root that does not parse is not believed, and that is all.
+        // A root that cannot be parsed is not trusted.
         if self.store.add(certificate.clone()).is_ok() {
             self.certificates.push(certificate);
         }
     }
 
-    /// As they came, for the bundle that is given to the sandbox.
+    /// For the bundle that is given to the sandbox.
     pub fn certificates(&self) -> &[CertificateDer<'static>] {
         &self.certificates
     }

@@ -1,4 +1,4 @@
-//! A certificate authority and TLS servers for tests: good, expired, for another name.
+//! A certificate authority and TLS servers for tests: valid, expired, for another name.
 
 use super::Roots;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};

@@ -36,7 +36,7 @@ pub enum ReplyCode {
     Failure(u8),
 }
 
-/// The answer of a name server to one question.
+/// A name server's reply to one question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DnsReply {
     pub id: u16,
@@ -44,7 +44,7 @@ pub struct DnsReply {
     /// Too long for a datagram: ask again over TCP.
     pub truncated: bool,
     pub addresses: Vec<IpAddr>,
-    /// The shortest time for which a record of the chain is good.
+    /// The shortest lifetime of a record in the chain.
     pub ttl_seconds: u32,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for DnsError {
             Self::Short => "the message is too short",
             Self::NotAQuestion => "the message is not a single question",
             Self::NotAReply => "the message is not a reply",
-            Self::BadName => "the message has a name that is not one",
+            Self::BadName => "the message has an invalid name",
             Self::OtherQuestion => "the reply is to another question",
             Self::TooManyRecords => "the reply has too many records",
         })
@@ -107,7 +107,7 @@ impl Reader<'_> {
         Ok(u32::from(self.u16()?) << 16 | u32::from(self.u16()?))
     }
 
-    /// Follows compression; `at` ends after the name as it stands here.
+    /// Follows compression; `at` ends after the name's own bytes here.
     fn name(&mut self) -> Result<String, DnsError> {
         let mut name = String::new();
         let mut at = self.at;
@@ -139,7 +139,7 @@ impl Reader<'_> {
     }
 }
 
-/// Only what can stand in a host name: a label with a dot or a NUL in it would read as another name.
+/// Only characters of a host name: a label with a dot or a NUL in it would read as another name.
 fn push_label(name: &mut String, label: &[u8]) -> Result<(), DnsError> {
     let proper = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if label.len() > MAX_LABEL_BYTES || !label.iter().all(proper) {
@@ -172,7 +172,9 @@ fn push_name(out: &mut Vec<u8>, name: &str) -> Result<(), DnsError> {
 
 pub fn read_question(bytes: &[u8]) -> Result<DnsQuestion, DnsError> {
     let mut reader = Reader { bytes, at: 0 };
-    let (id, flags, questions) = (reader.u16()?, reader.u16()?, reader.u16()?);
+    let id = reader.u16()?;
+    let flags = reader.u16()?;
+    let questions = reader.u16()?;
     // A reply, another operation than a query, or more than one question.
     if flags & 0xf800 != 0 || questions != 1 {
         return Err(DnsError::NotAQuestion);
@@ -197,7 +199,7 @@ pub fn write_question(question: &DnsQuestion) -> Result<Vec<u8>, DnsError> {
     Ok(out)
 }
 
-/// An answer to a question that was put to us. No address and `Fine` says that the name exists without such a record.
+/// A reply to a question that we received. `Fine` without an address means that the name exists without such a record.
 pub fn write_reply(
     question: &DnsQuestion,
     code: ReplyCode,
@@ -234,12 +236,16 @@ fn header_only(id: u16) -> Vec<u8> {
 /// Takes the addresses of the name that was asked for, along its chain of aliases, and no others.
 pub fn read_reply(bytes: &[u8], asked: &DnsQuestion) -> Result<DnsReply, DnsError> {
     let mut reader = Reader { bytes, at: 0 };
-    let (id, flags, questions, answers) = (reader.u16()?, reader.u16()?, reader.u16()?, reader.u16()?);
+    let id = reader.u16()?;
+    let flags = reader.u16()?;
+    let questions = reader.u16()?;
+    let answers = reader.u16()?;
     if flags & 0x8000 == 0 || questions != 1 {
         return Err(DnsError::NotAReply);
     }
     reader.at = HEADER_BYTES;
-    let (name, kind) = (reader.name()?, QuestionType::from_code(reader.u16()?));
+    let name = reader.name()?;
+    let kind = QuestionType::from_code(reader.u16()?);
     reader.u16()?;
     if id != asked.id || kind != asked.kind || name != asked.name.to_ascii_lowercase() {
         return Err(DnsError::OtherQuestion);
@@ -287,7 +293,9 @@ enum Data {
 
 fn read_record(reader: &mut Reader<'_>) -> Result<Record, DnsError> {
     let owner = reader.name()?;
-    let (kind, class, ttl_seconds) = (reader.u16()?, reader.u16()?, reader.u32()?);
+    let kind = reader.u16()?;
+    let class = reader.u16()?;
+    let ttl_seconds = reader.u32()?;
     let length = usize::from(reader.u16()?);
     let start = reader.at;
     let data = reader.bytes.get(start..start + length).ok_or(DnsError::Short)?;

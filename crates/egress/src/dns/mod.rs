@@ -1,9 +1,9 @@
-//! Messages of the domain name system, as far as egress needs them: questions for addresses and their answers. Reads
-//! hostile bytes; never loops on compressed names and never allocates by a count that a message claims.
+//! DNS messages, as far as egress needs them: questions for addresses and their replies. The bytes may be hostile:
+//! compressed names cannot make it loop, and it allocates nothing by a count that a message claims.
 
 mod message;
 
 pub use message::{
-    DnsError, DnsQuestion, DnsReply, QuestionType, ReplyCode, read_question, read_reply, write_question,
+    DnsQuestion, DnsReply, QuestionType, ReplyCode, read_question, read_reply, write_question,
     write_reply,
 };

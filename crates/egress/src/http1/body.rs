@@ -1,4 +1,4 @@
-//! Bodies on their way through: read by their framing, written with our own. Chunk extensions and trailers are dropped.
+//! Relays bodies: read by their framing, written with our own. Chunk extensions and trailers are dropped.
 
 use super::reader::HeadReader;
 use std::fmt;
@@ -16,7 +16,7 @@ pub enum Framing {
     None,
     Length(u64),
     Chunked,
-    /// Only in answers.
+    /// Only in responses.
     UntilClose,
 }
 
@@ -26,15 +26,15 @@ pub enum BodyError {
     Write(io::Error),
     /// The sender's connection ended too early.
     Cut,
-    /// The borders of the body cannot be read.
+    /// The chunks of the body cannot be parsed.
     Chunk,
     Timeout,
-    /// The watcher saw what must not pass.
+    /// The check refused a portion.
     Refused,
     TooLarge,
 }
 
-/// Sees every portion before it is written; `true` ends the relay.
+/// Gets every portion before it is written; `true` refuses it and ends the relay.
 pub type PortionCheck<'a> = &'a mut (dyn FnMut(&[u8]) -> bool + Send);
 
 impl fmt::Display for BodyError {
@@ -44,21 +44,28 @@ impl fmt::Display for BodyError {
             Self::Cut => f.write_str("the body was cut off"),
             Self::Chunk => f.write_str("the chunks of the body are malformed"),
             Self::Timeout => f.write_str("no byte of the body moved for too long"),
-            Self::Refused => f.write_str("the body holds what must not pass"),
+            Self::Refused => f.write_str("the body holds something that must not leave"),
             Self::TooLarge => f.write_str("the body is too large to have its placeholders replaced"),
         }
     }
 }
 
-impl std::error::Error for BodyError {}
+impl std::error::Error for BodyError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Read(source) | Self::Write(source) => Some(source),
+            Self::Cut | Self::Chunk | Self::Timeout | Self::Refused | Self::TooLarge => None,
+        }
+    }
+}
 
-/// Gives the number of body bytes.
+/// Returns the number of body bytes.
 pub async fn relay_body<R, W>(
     from: &mut HeadReader<R>,
     to: &mut W,
     framing: Framing,
     idle: Duration,
-    watch: PortionCheck<'_>,
+    check: PortionCheck<'_>,
 ) -> Result<u64, BodyError>
 where
     R: AsyncRead + Unpin,
@@ -66,23 +73,23 @@ where
 {
     let sent = match framing {
         Framing::None => 0,
-        Framing::Length(length) => relay_length(from, to, length, idle, watch).await?,
-        Framing::Chunked => relay_chunks(from, to, idle, watch).await?,
-        Framing::UntilClose => relay_rest(from, to, idle, watch).await?,
+        Framing::Length(length) => relay_length(from, to, length, idle, check).await?,
+        Framing::Chunked => relay_chunks(from, to, idle, check).await?,
+        Framing::UntilClose => relay_rest(from, to, idle, check).await?,
     };
     to.flush().await.map_err(BodyError::Write)?;
     Ok(sent)
 }
 
-/// A head and the body after it. What of the body is here already leaves with the head, in one write: for small
-/// messages that is half of the work. Gives the number of body bytes.
+/// Relays a head and its body. The part of the body that was read ahead is written together with the head: one system call
+/// less, which is half of them for small messages. Returns the number of body bytes.
 pub async fn relay_message<R, W>(
     head: &[u8],
     from: &mut HeadReader<R>,
     to: &mut W,
     framing: Framing,
     idle: Duration,
-    watch: PortionCheck<'_>,
+    check: PortionCheck<'_>,
 ) -> Result<u64, BodyError>
 where
     R: AsyncRead + Unpin,
@@ -97,16 +104,16 @@ where
         }
         framing => (bytes::BytesMut::new(), framing),
     };
-    if watch(&here) {
+    if check(&here) {
         return Err(BodyError::Refused);
     }
     first.extend_from_slice(&here);
     put(to, &first, idle).await?;
     to.flush().await.map_err(BodyError::Write)?;
-    Ok(here.len() as u64 + relay_body(from, to, rest, idle, watch).await?)
+    Ok(here.len() as u64 + relay_body(from, to, rest, idle, check).await?)
 }
 
-/// A request's body, whole, if it is not larger than `most`.
+/// Reads a whole body, if it is not larger than `most`.
 pub async fn collect_body<R: AsyncRead + Unpin>(
     from: &mut HeadReader<R>,
     framing: Framing,
@@ -115,7 +122,7 @@ pub async fn collect_body<R: AsyncRead + Unpin>(
 ) -> Result<Vec<u8>, BodyError> {
     let mut out = Vec::new();
     let mut taken = 0;
-    let mut sees = |portion: &[u8]| {
+    let mut check = |portion: &[u8]| {
         taken += portion.len() as u64;
         let fits = taken <= most;
         if fits {
@@ -123,7 +130,7 @@ pub async fn collect_body<R: AsyncRead + Unpin>(
         }
         !fits
     };
-    match relay_body(from, &mut tokio::io::sink(), framing, idle, &mut sees).await {
+    match relay_body(from, &mut tokio::io::sink(), framing, idle, &mut check).await {
         Ok(_) => Ok(out),
         Err(BodyError::Refused) => Err(BodyError::TooLarge),
         Err(error) => Err(error),
@@ -150,7 +157,7 @@ async fn relay_length<R, W>(
     to: &mut W,
     length: u64,
     idle: Duration,
-    watch: PortionCheck<'_>,
+    check: PortionCheck<'_>,
 ) -> Result<u64, BodyError>
 where
     R: AsyncRead + Unpin,
@@ -162,7 +169,7 @@ where
         if portion.is_empty() {
             return Err(BodyError::Cut);
         }
-        if watch(&portion) {
+        if check(&portion) {
             return Err(BodyError::Refused);
         }
         put(to, &portion, idle).await?;
@@ -175,7 +182,7 @@ async fn relay_rest<R, W>(
     from: &mut HeadReader<R>,
     to: &mut W,
     idle: Duration,
-    watch: PortionCheck<'_>,
+    check: PortionCheck<'_>,
 ) -> Result<u64, BodyError>
 where
     R: AsyncRead + Unpin,
@@ -187,7 +194,7 @@ where
         if portion.is_empty() {
             return Ok(sent);
         }
-        if watch(&portion) {
+        if check(&portion) {
             return Err(BodyError::Refused);
         }
         put(to, &portion, idle).await?;
@@ -199,7 +206,7 @@ async fn relay_chunks<R, W>(
     from: &mut HeadReader<R>,
     to: &mut W,
     idle: Duration,
-    watch: PortionCheck<'_>,
+    check: PortionCheck<'_>,
 ) -> Result<u64, BodyError>
 where
     R: AsyncRead + Unpin,
@@ -212,7 +219,7 @@ where
             break;
         }
         put(to, format!("{size:x}\r\n").as_bytes(), idle).await?;
-        sent += relay_length(from, to, size, idle, watch).await?;
+        sent += relay_length(from, to, size, idle, check).await?;
         if !line(from, idle).await?.is_empty() {
             return Err(BodyError::Chunk);
         }
@@ -234,7 +241,7 @@ async fn line<R: AsyncRead + Unpin>(from: &mut HeadReader<R>, idle: Duration) ->
     read.map_err(BodyError::Read)?.ok_or(BodyError::Chunk)
 }
 
-/// Hexadecimal digits and nothing else before an extension: no sign, no prefix, no space.
+/// Only hexadecimal digits before an extension: no sign, no prefix, no space.
 fn chunk_size(line: &[u8]) -> Result<u64, BodyError> {
     let digits = line.split(|byte| *byte == b';').next().unwrap_or_default();
     let clean = !digits.is_empty() && digits.len() <= 15 && digits.iter().all(u8::is_ascii_hexdigit);

@@ -1,4 +1,4 @@
-//! Header fields, read from raw bytes. Order and spelling of the names are kept for the way out.
+//! Header fields, parsed from raw bytes. The order and the spelling of the names are preserved.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ pub struct Fields {
     list: Vec<(String, Vec<u8>)>,
 }
 
-/// Why a head has no single reading.
+/// Why a head is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadError {
     BareLineEnd,
@@ -33,20 +33,20 @@ impl HeadError {
     pub fn reason(self) -> &'static str {
         match self {
             Self::BareLineEnd => "a line ends in a bare CR or LF",
-            Self::ControlByte => "a control byte stands in the head",
+            Self::ControlByte => "the head holds a control byte",
             Self::FoldedLine => "a header line is folded",
-            Self::FieldName => "a header name is not a token, or a space stands before its colon",
+            Self::FieldName => "a header name is not a token, or has a space before its colon",
             Self::TooManyFields => "there are too many header lines",
-            Self::StartLine => "the first line is not of the form METHOD TARGET VERSION",
+            Self::StartLine => "the first line does not have the form METHOD TARGET VERSION",
             Self::Version => "the version is neither HTTP/1.1 nor HTTP/1.0",
             Self::Method => "the method is not a token",
-            Self::Target => "the request target is not of the form that belongs here",
-            Self::ContentLength => "Content-Length is doubled or not a plain number",
-            Self::TransferEncoding => "Transfer-Encoding is doubled or not exactly `chunked`",
-            Self::LengthAndChunks => "Content-Length and Transfer-Encoding stand together",
-            Self::Host => "Host is missing, doubled, or another one than the connection is for",
-            Self::ConnectionOption => "Connection names a header that it must not remove",
-            Self::Upgrade => "an upgrade other than to websocket is asked for",
+            Self::Target => "the request target has the wrong form",
+            Self::ContentLength => "Content-Length is repeated or not a plain number",
+            Self::TransferEncoding => "Transfer-Encoding is repeated or not exactly `chunked`",
+            Self::LengthAndChunks => "the head has both Content-Length and Transfer-Encoding",
+            Self::Host => "Host is missing, repeated, or not the host of the connection",
+            Self::ConnectionOption => "Connection lists a header that must not be removed",
+            Self::Upgrade => "the request asks for an upgrade other than websocket",
         }
     }
 }
@@ -91,7 +91,7 @@ fn field(name: &[u8], value: &[u8]) -> Result<(String, Vec<u8>), HeadError> {
 }
 
 impl Fields {
-    /// This value and no other.
+    /// Replaces all values of the field.
     pub(crate) fn set(&mut self, name: &str, value: Vec<u8>) {
         self.list.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         self.list.push((name.to_owned(), value));
@@ -115,7 +115,7 @@ impl Fields {
         Ok(Self { list })
     }
 
-    /// Fields that another reader has taken apart, held to the same rules.
+    /// Fields that another parser has split, checked by the same rules.
     pub fn of<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Result<Self, HeadError> {
         let list = fields.map(|(name, value)| field(name, value)).collect::<Result<Vec<_>, _>>()?;
         if list.len() > MAX_FIELDS { Err(HeadError::TooManyFields) } else { Ok(Self { list }) }
@@ -126,11 +126,11 @@ impl Fields {
         self.list.iter().filter(wanted).map(|(_, value)| value.as_slice())
     }
 
-    /// The value of a field that may stand once. Twice is an error even when both say the same.
-    pub(super) fn single(&self, name: &'static str, doubled: HeadError) -> Result<Option<&[u8]>, HeadError> {
+    /// The value of a field that may occur once. Twice is an error, even with equal values.
+    pub(super) fn single(&self, name: &'static str, repeated: HeadError) -> Result<Option<&[u8]>, HeadError> {
         let mut values = self.all(name);
         let first = values.next();
-        if values.next().is_some() { Err(doubled) } else { Ok(first) }
+        if values.next().is_some() { Err(repeated) } else { Ok(first) }
     }
 
     /// The comma-separated, lower-cased words of a field.

@@ -9,16 +9,16 @@ pub enum HttpVersion {
     Http11,
 }
 
-/// A request target in one of the forms that HTTP has.
+/// A request target, in one of HTTP's four forms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestTarget {
     /// `/path?query`
     Origin { path: String, query: Option<String> },
     /// `http://host:port/path?query`, as a client sends it to a proxy.
     Absolute { authority: String, path: String, query: Option<String> },
-    /// `host:port`, with CONNECT alone.
+    /// `host:port`, only with CONNECT.
     Authority(String),
-    /// `*`, with OPTIONS alone.
+    /// `*`, only with OPTIONS.
     Asterisk,
 }
 
@@ -39,7 +39,7 @@ pub struct ResponseHead {
     pub fields: Fields,
 }
 
-/// Meant for one connection, not for the next.
+/// Headers for one connection, not for the next.
 const HOP_BY_HOP: &[&str] = &[
     "connection",
     "keep-alive",
@@ -50,13 +50,12 @@ const HOP_BY_HOP: &[&str] = &[
     "trailer",
 ];
 
-/// What a sender may announce as meant for this hop. Anything else (`host`, `authorization`) would have us drop what the
-/// decision was made on.
+/// What `Connection` may list. Anything else (`host`, `authorization`) would remove headers that the decision depends on.
 const CONNECTION_OPTIONS: &[&str] =
     &["close", "keep-alive", "upgrade", "te", "trailers", "proxy-connection", "http2-settings"];
 
 impl RequestHead {
-    /// `bytes` end with the empty line.
+    /// `bytes` ends with the empty line.
     pub fn parse(bytes: &[u8]) -> Result<Self, HeadError> {
         let lines = lines(bytes)?;
         let (Some((start, rest)), Some(b"")) = (lines.split_first(), lines.last().copied()) else {
@@ -72,7 +71,7 @@ impl RequestHead {
         Self::of(method, target, parse_version(version)?, fields)
     }
 
-    /// A head that another reader has taken apart, held to the same rules.
+    /// A head that another parser has split, checked by the same rules.
     pub fn of(method: &[u8], target: &[u8], version: HttpVersion, fields: Fields) -> Result<Self, HeadError> {
         if !is_token(method) {
             return Err(HeadError::Method);
@@ -84,7 +83,7 @@ impl RequestHead {
         Ok(Self { method, target, version, fields, framing })
     }
 
-    /// Takes away what was meant for this hop alone, and what the next one says in its own words.
+    /// Without the headers for this connection, and without those that are written anew for the next.
     pub fn without_hop(&self) -> Fields {
         let mut fields = self.fields.clone();
         for name in HOP_BY_HOP {
@@ -117,7 +116,7 @@ impl RequestHead {
             && self.fields.words("connection").iter().any(|word| word == "upgrade")
     }
 
-    /// The head as it goes upstream: origin form, our own framing, nothing that was meant for this hop.
+    /// The head for the server: origin form, our own framing, without the headers for this connection.
     pub fn write_upstream(&self, host: &str, path_and_query: &str) -> Vec<u8> {
         let mut fields = self.without_hop();
         if !self.is_websocket() {
@@ -247,7 +246,7 @@ impl ResponseHead {
         Ok(Self { status, reason, version, fields })
     }
 
-    /// How the body ends, for the answer to this method.
+    /// How the body of the response to this method ends.
     pub fn framing(&self, method: &str) -> Result<Framing, HeadError> {
         let length = content_length(&self.fields)?;
         let chunked = transfer_encoding(&self.fields)?;
@@ -268,7 +267,7 @@ impl ResponseHead {
             || (self.version == HttpVersion::Http10 && !words.iter().any(|word| word == "keep-alive"))
     }
 
-    /// The head as the client gets it. What we cannot frame for an old client ends with the connection.
+    /// The head for the client. A body without a length ends with the connection.
     pub fn write_downstream(&self, framing: Framing, keeps_alive: bool) -> Vec<u8> {
         let mut fields = self.fields.clone();
         for name in HOP_BY_HOP {

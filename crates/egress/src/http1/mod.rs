@@ -1,5 +1,6 @@
-//! HTTP/1.1 as strictly as it can be read: every head and every body border has exactly one reading, and what has two is
-//! refused. The proxy relays with this and not with a library, because libraries forgive what upstreams read differently.
+//! Strict HTTP/1.1: every head and every body border has exactly one reading, and anything ambiguous is refused. This is
+//! written by hand, because libraries accept what servers read differently (bare LF, repeated Content-Length, folded
+//! lines), and such differences smuggle requests past a proxy.
 
 mod body;
 mod fields;
@@ -8,7 +9,7 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
-pub use body::{BodyError, Framing, PortionCheck, collect_body, relay_body, relay_message};
+pub use body::{BodyError, Framing, collect_body, relay_body, relay_message};
 pub use fields::{Fields, HeadError};
 pub use head::{HttpVersion, RequestHead, RequestTarget, ResponseHead};
 pub use reader::{HeadReader, MAX_HEAD_BYTES, ReadHeadError};

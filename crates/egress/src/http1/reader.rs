@@ -1,4 +1,4 @@
-//! Reads heads from a connection, bounded in bytes and time, and keeps what came after them.
+//! Reads heads from a connection, bounded in bytes and time, and keeps the bytes after them.
 
 use bytes::BytesMut;
 use std::fmt;
@@ -28,9 +28,16 @@ impl fmt::Display for ReadHeadError {
     }
 }
 
-impl std::error::Error for ReadHeadError {}
+impl std::error::Error for ReadHeadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(source) => Some(source),
+            Self::TooLarge | Self::Timeout | Self::Cut => None,
+        }
+    }
+}
 
-/// A connection's reading half with what was read ahead.
+/// The reading half of a connection, with the bytes that were read ahead.
 pub struct HeadReader<R> {
     inner: R,
     buffer: BytesMut,
@@ -45,8 +52,7 @@ impl<R: AsyncRead + Unpin> HeadReader<R> {
         Self { inner, buffer: BytesMut::from(prefix) }
     }
 
-    /// `None`: the connection ended where a head could have begun, or nothing came within `idle`. `head_time` runs from
-    /// the first byte.
+    /// `None`: the connection ended before a head, or no byte came within `idle`. `head_time` runs from the first byte.
     pub async fn read_head(
         &mut self,
         idle: Duration,
@@ -95,13 +101,13 @@ impl<R: AsyncRead + Unpin> HeadReader<R> {
         Ok(self.buffer.split_to(length))
     }
 
-    /// What was read ahead, at most `most` bytes of it.
+    /// At most `most` of the bytes that were read ahead.
     pub fn take_buffered(&mut self, most: u64) -> BytesMut {
         let length = usize::try_from(most).unwrap_or(usize::MAX).min(self.buffer.len());
         self.buffer.split_to(length)
     }
 
-    /// Waits until there is a byte, an end or an error, and takes nothing.
+    /// Waits for a byte, the end or an error, and consumes nothing.
     pub async fn peek_any(&mut self) -> io::Result<Option<u8>> {
         if self.buffer.is_empty() && self.fill().await? == 0 {
             return Ok(None);
@@ -109,7 +115,7 @@ impl<R: AsyncRead + Unpin> HeadReader<R> {
         Ok(self.buffer.first().copied())
     }
 
-    /// One line that ends in CRLF, without it.
+    /// One line that ends in CRLF, returned without it.
     pub async fn read_line(&mut self, most: usize) -> io::Result<Option<Vec<u8>>> {
         loop {
             if let Some(at) = self.buffer.iter().position(|byte| *byte == b'\n') {
@@ -138,8 +144,8 @@ impl<R: AsyncRead + Unpin> HeadReader<R> {
     }
 }
 
-/// Also finds ends that a forgiving reader would see (`LF LF`, `LF CR LF`): the head is then refused as a whole, instead of
-/// being read further than anybody else would.
+/// Also finds the ends that a lenient parser would see (`LF LF`, `LF CR LF`). Such a head is then refused as a whole,
+/// instead of being read further than a server would read it.
 fn end_of_head(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from.saturating_sub(1);
     while let Some(next) = bytes[at..].iter().position(|byte| *byte == b'\n') {

@@ -1,5 +1,5 @@
-//! Heads and bodies that have one reading pass, those that have two are refused; and whatever passes here is read the
-//! same way by a forgiving parser.
+//! Heads and bodies with one reading pass, ambiguous ones are refused; and a lenient parser reads everything that passes
+//! in the same way.
 
 use super::*;
 use proptest::prelude::*;
@@ -228,7 +228,7 @@ proptest! {
         drop(ResponseHead::parse(&bytes));
     }
 
-    /// Fields that came over HTTP/2: whatever passes can be written as HTTP/1.1 without becoming more.
+    /// Fields from HTTP/2: what passes can be written as HTTP/1.1 without gaining fields.
     #[test]
     fn fields_of_another_reader_stay_what_they_are(
         fields in proptest::collection::vec(("[ -~\r\n\0]{0,6}", "[ -~\r\n\0]{0,8}"), 0..5), target in "[ -~\r\n]{0,10}",

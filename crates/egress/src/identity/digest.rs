@@ -1,5 +1,5 @@
-//! SHA-256 of program files, remembered. The first digest of a path holds for the life of the sandbox: a path that later
-//! has another one was swapped.
+//! SHA-256 of program files, cached. The first digest of a path is valid for the life of the sandbox: a path that later has
+//! another one was swapped.
 
 use ring::digest::{Context, SHA256};
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// No program is larger; a file that is has no digest and therefore no access.
+/// A larger file gets no digest and therefore no access.
 const MAX_PROGRAM_BYTES: u64 = 4 << 30;
 const MAX_REMEMBERED: usize = 4096;
 
@@ -37,7 +37,7 @@ pub enum DigestError {
     Io(io::Error),
 }
 
-/// What tells that a file was not touched since.
+/// Changes whenever the file does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Fingerprint {
     device: u64,
@@ -53,7 +53,7 @@ pub struct Digests {
 }
 
 impl Digests {
-    /// `file` is opened once and both looked at and read through the same descriptor.
+    /// Opens `file` once, and reads its metadata and contents through the same descriptor.
     pub fn of(&self, path: &str, file: &Path) -> Result<Sha256, DigestError> {
         let mut file = File::open(file).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => DigestError::Gone,
@@ -83,7 +83,7 @@ impl Digests {
     }
 }
 
-/// What opening a file of a process that has just ended says.
+/// The error of opening a file of a process that has just ended.
 const NO_SUCH_PROCESS: i32 = 3;
 
 fn fingerprint(file: &File) -> Result<Fingerprint, DigestError> {
@@ -103,7 +103,7 @@ fn fingerprint(file: &File) -> Result<Fingerprint, DigestError> {
 fn hash(file: &mut File, size: u64) -> Result<Sha256, DigestError> {
     let mut context = Context::new(&SHA256);
     let mut buffer = vec![0; 256 << 10];
-    // One byte further than the file was long, so that one that grows is noticed by its fingerprint and not followed.
+    // One byte more than the size: a file that grows is detected by its fingerprint instead of being read on.
     let mut limited = file.take(size + 1);
     loop {
         match limited.read(&mut buffer).map_err(DigestError::Io)? {

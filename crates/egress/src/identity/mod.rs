@@ -8,15 +8,16 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
-pub use digest::{DigestError, Digests, Sha256};
+pub use digest::Sha256;
 
+use digest::{DigestError, Digests};
 use process::ProcessTree;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// One program image.
+/// One program file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     /// As the sandbox sees it.
@@ -26,7 +27,7 @@ pub struct Program {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdentifiedCaller {
-    /// Outside the sandbox.
+    /// As the host numbers it.
     pub pid: u32,
     pub program: Program,
     /// Nearest first.
@@ -83,7 +84,7 @@ pub trait Identify: Send + Sync {
 /// Identifies callers in one sandbox by the proc filesystem.
 pub struct Identifier {
     proc: PathBuf,
-    /// The sandbox's first process, by its number outside.
+    /// The sandbox's first process, as the host numbers it.
     root: u32,
     digests: Digests,
 }
@@ -95,7 +96,7 @@ impl Identify for Identifier {
         let owners = tree.owners(&self.proc, inode);
         let mut callers = Vec::new();
         for pid in owners {
-            // A process that ended meanwhile holds nothing.
+            // A process that has ended meanwhile holds no socket.
             if let Some(programs) = self.programs(&tree, pid)? {
                 callers.push((pid, programs));
             }
@@ -117,7 +118,7 @@ impl Identifier {
         Self { proc: PathBuf::from("/proc"), root, digests: Digests::default() }
     }
 
-    /// The process's own program first, then those of its ancestors. `None`: it is gone.
+    /// The process's own program first, then those of its ancestors. `None`: the process has ended.
     fn programs(&self, tree: &ProcessTree, pid: u32) -> Result<Option<Vec<Program>>, IdentityError> {
         let mut programs: Vec<Program> = Vec::new();
         for (distance, one) in tree.ancestry_of(pid).into_iter().enumerate() {

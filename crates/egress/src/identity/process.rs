@@ -56,7 +56,7 @@ impl ProcessTree {
     }
 }
 
-/// Of every thread: a child belongs to the thread that made it.
+/// Of every thread: a child belongs to the thread that created it.
 fn children(proc: &Path, pid: u32) -> Vec<u32> {
     let tasks = proc.join(pid.to_string()).join("task");
     let Ok(entries) = fs::read_dir(tasks) else { return Vec::new() };

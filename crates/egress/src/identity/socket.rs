@@ -40,7 +40,7 @@ enum Form {
 }
 
 impl Form {
-    /// As the table spells it: each 32-bit group of the address in the machine's byte order.
+    /// As written in the table: each 32-bit group of the address in the machine's byte order.
     fn write(self, address: SocketAddr) -> Option<String> {
         let octets = match (self, address.ip()) {
             (Self::Four, IpAddr::V4(v4)) => v4.octets().to_vec(),
@@ -62,11 +62,12 @@ impl Form {
 fn inode_of(table: &str, own: &str, other: &str) -> Option<u64> {
     table.lines().skip(1).find_map(|line| {
         let mut words = line.split_whitespace();
-        let (found_own, found_other) = (words.nth(1)?, words.next()?);
+        let found_own = words.nth(1)?;
+        let found_other = words.next()?;
         if found_own != own || found_other != other {
             return None;
         }
-        // State, queues, timers, retransmissions, user and timeout stand before the inode.
+        // State, queues, timers, retransmissions, user and timeout come before the inode.
         words.nth(6)?.parse().ok().filter(|inode| *inode != 0)
     })
 }

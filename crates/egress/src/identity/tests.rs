@@ -80,7 +80,7 @@ fn a_closed_socket_is_not_found() {
 }
 
 #[test]
-fn a_child_is_told_from_its_ancestors_and_a_swapped_program_is_refused() {
+fn a_child_is_distinguished_from_its_ancestors_and_a_swapped_program_is_refused() {
     let directory = Directory::new("swap");
     let bash = directory.copy_of("/bin/bash", "tool");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

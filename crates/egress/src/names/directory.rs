@@ -1,5 +1,5 @@
-//! Which name an address stands for, while the sandbox runs. Names that the policy writes out are fixed; names under its
-//! patterns take an address of the pool at the first question and keep it.
+//! Which name has which address while the sandbox runs. Names that the policy writes out have fixed addresses; a name
+//! that matches a pattern gets an address from the pool when it is first asked for, and keeps it.
 
 use super::plan::NamePlan;
 use std::collections::{BTreeMap, HashMap};
@@ -20,13 +20,13 @@ struct Pool {
     hosts: HashMap<Ipv4Addr, String>,
 }
 
-/// What the resolver says about a name.
+/// The result of looking up a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameLookup {
     Address(Ipv4Addr),
     /// No rule names it.
     Unknown,
-    /// A rule does, but every pooled address is taken.
+    /// A pattern matches it, but the pool has no free address.
     PoolExhausted,
 }
 
@@ -67,7 +67,7 @@ impl NameDirectory {
         NameLookup::Address(address)
     }
 
-    /// The host that a connection to this address of the sandbox is meant for.
+    /// The host that a connection to this address means.
     pub fn host_of(&self, address: IpAddr) -> Option<String> {
         let IpAddr::V4(address) = address else { return None };
         if self.literals.contains(&address) {

@@ -1,6 +1,6 @@
-//! Names inside the sandbox. Every host that the policy names gets an address of its own in a range that means nothing
-//! elsewhere, a resolver inside answers with it, and a listener there leads to the proxy: so programs that know nothing
-//! of proxies are served too. No question ever leaves the machine.
+//! Names inside the sandbox. Every host that the policy names gets its own address in a range that is not routed. A name
+//! server inside returns it, and a listener on it leads to the proxy, so that programs without proxy support work too.
+//! No question leaves the machine.
 
 mod directory;
 mod plan;
@@ -13,7 +13,7 @@ pub(crate) use server::{NameServer, serve_stream, serve_udp};
 /// Where runtimes find the model.
 pub const MODEL_HOST: &str = "model.fullsend.internal";
 
-/// Where an api server of the harness is found inside.
+/// Where the sandbox finds an API server of the harness.
 pub fn api_host(name: &str) -> String {
     format!("{name}.api.fullsend.internal")
 }

@@ -1,11 +1,11 @@
-//! Which sockets are to be made inside the sandbox, before it starts: nothing can be bound there later.
+//! Which sockets to open inside the sandbox. They are opened before it starts, because nothing can be bound there later.
 
 use super::MODEL_HOST;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// The range of which every sandbox has its own: reserved for benchmarks, never routed.
+/// Reserved for benchmarks and never routed. Every sandbox has its own copy.
 const RANGE: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 18, 0, 0), 15);
 const RESOLVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
@@ -14,19 +14,19 @@ const FIRST_POOLED: u32 = u32::from_be_bytes([198, 19, 0, 1]);
 const PROXY_PORT: u16 = 3128;
 const DNS_PORT: u16 = 53;
 const GATEWAY_PORT: u16 = 80;
-/// Each listener is a descriptor of the host's.
+/// Each listener is a file descriptor on the host.
 const MAX_LISTENERS: usize = 2048;
 const MOST_POOLED: usize = 64;
 const MAX_POOLED_LISTENERS: usize = 512;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SocketPurpose {
-    /// The proxy that programs know by their environment.
+    /// The proxy's own port, which programs know from `HTTP_PROXY` and the like.
     Proxy,
     Gateway,
     ResolverUdp,
     ResolverTcp,
-    /// Leads to the host that the address stands for.
+    /// For connections to the host that has this address.
     Direct,
 }
 
@@ -70,7 +70,7 @@ impl fmt::Display for PlanError {
 impl std::error::Error for PlanError {}
 
 impl NamePlan {
-    /// For the hosts that the policy writes out, the ports of its patterns, and the harness's own services.
+    /// Plans for the hosts that the policy writes out, the ports of its patterns, and the harness's own services.
     pub fn new(policy: &policy::Compiled, services: &[NamedService]) -> Result<Self, PlanError> {
         let mut named: BTreeSet<(String, u16)> = BTreeSet::new();
         let mut literals: BTreeSet<(Ipv4Addr, u16)> = BTreeSet::new();
@@ -78,7 +78,7 @@ impl NamePlan {
             match host {
                 policy::Host::Name(name) => drop(named.insert((name.clone(), port))),
                 policy::Host::Address(IpAddr::V4(address)) => drop(literals.insert((*address, port))),
-                // Inside there is IPv4 alone; such a host is reached through the proxy.
+                // The sandbox has only IPv4; such a host is reached through the proxy's own port.
                 policy::Host::Address(IpAddr::V6(_)) => {}
             }
         }
@@ -117,19 +117,19 @@ impl NamePlan {
         Ok(Self { names, literals, pool, sockets })
     }
 
-    /// Names at addresses of one's own choice, with no sockets.
+    /// Names at given addresses, without sockets.
     #[cfg(test)]
     pub(crate) fn with_names(names: &[(&str, Ipv4Addr)], pool: &[Ipv4Addr]) -> Self {
         let names = names.iter().map(|(name, address)| ((*name).to_owned(), *address)).collect();
         Self { names, literals: BTreeSet::new(), pool: pool.to_vec(), sockets: Vec::new() }
     }
 
-    /// To be made in this order.
+    /// In the order in which they are opened.
     pub fn sockets(&self) -> &[PlannedSocket] {
         &self.sockets
     }
 
-    /// Ranges that the sandbox's loopback must answer for.
+    /// Ranges that the sandbox's loopback device must have.
     pub fn local_ranges(&self) -> Vec<(IpAddr, u8)> {
         let literals = self.literals.iter().map(|address| (IpAddr::V4(*address), 32));
         std::iter::once((IpAddr::V4(RANGE.0), RANGE.1)).chain(literals).collect()
@@ -167,7 +167,8 @@ mod tests {
     #[test]
     fn every_host_has_its_own_address_and_a_listener_per_port() {
         let plan = plan(&[("a.test", 443), ("a.test", 80), ("b.test", 443)], &[443, 8443]);
-        let (a, b) = (plan.names["a.test"], plan.names["b.test"]);
+        let a = plan.names["a.test"];
+        let b = plan.names["b.test"];
         assert_ne!(a, b);
         let addresses: BTreeSet<SocketAddr> = plan.sockets().iter().map(|socket| socket.address).collect();
         for expected in [(a, 443), (a, 80), (b, 443), (Ipv4Addr::new(10, 1, 2, 3), 5432)] {

@@ -1,5 +1,5 @@
-//! The resolver inside the sandbox. It answers from the directory and asks nobody: a name that no rule allows does not
-//! exist, and the attempt is an event.
+//! The name server inside the sandbox. It answers from the directory and forwards nothing: a name that no rule allows
+//! does not exist, and asking for it is an event.
 
 use super::directory::{NameDirectory, NameLookup};
 use crate::dns::{DnsQuestion, QuestionType, ReplyCode, read_question, write_reply};
@@ -11,10 +11,10 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
-/// Addresses never change while the sandbox runs; short, so that nothing outlives it.
+/// Addresses do not change while the sandbox runs.
 const TTL_SECONDS: u32 = 60;
 const STREAM_IDLE: Duration = Duration::from_secs(10);
-/// A program that asks for ever new names is told once that there are many.
+/// Names that are reported. A program that asks for ever new names must not fill the record.
 const MAX_REPORTED: usize = 1000;
 
 pub(crate) struct NameServer {
@@ -28,7 +28,7 @@ impl NameServer {
         Self { directory, on_event, reported: Mutex::default() }
     }
 
-    /// `None`: not a question at all; silence is the answer.
+    /// `None`: the message is not a question and gets no answer.
     fn answer(&self, message: &[u8]) -> Option<Vec<u8>> {
         let question = read_question(message).ok()?;
         let (code, address) = match self.directory.find(&question.name) {
@@ -44,7 +44,7 @@ impl NameServer {
     }
 
     fn report(&self, question: &DnsQuestion, code: ReplyCode) {
-        // Looking up one's own address is every program's habit and says nothing.
+        // Many programs look up their own address; that is not worth an event.
         if question.name.ends_with(".arpa") {
             return;
         }
@@ -67,7 +67,7 @@ pub(crate) async fn serve_udp(socket: UdpSocket, server: Arc<NameServer>) {
         match socket.recv_from(&mut buffer).await {
             Ok((length, peer)) => {
                 if let Some(reply) = server.answer(&buffer[..length]) {
-                    // A client that is gone does not miss its answer.
+                    // It does not matter if the client has already gone.
                     drop(socket.send_to(&reply, peer).await);
                 }
             }

@@ -1,5 +1,5 @@
-//! The two files that say how a machine resolves names. Lines that make no sense are passed over, as every resolver
-//! does.
+//! The two files that configure name resolution on a host without `getent`. Invalid lines are skipped, as in every
+//! resolver.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -10,12 +10,12 @@ const MAX_SERVERS: usize = 3;
 const MAX_SEARCH: usize = 6;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct HostsFile {
+pub(super) struct HostsFile {
     names: HashMap<String, Vec<IpAddr>>,
 }
 
 impl HostsFile {
-    pub fn parse(text: &str) -> Self {
+    pub(super) fn parse(text: &str) -> Self {
         let mut names: HashMap<String, Vec<IpAddr>> = HashMap::new();
         for line in text.lines() {
             let line = line.split('#').next().unwrap_or_default();
@@ -31,22 +31,22 @@ impl HostsFile {
         Self { names }
     }
 
-    pub fn find(&self, host: &str) -> Option<&[IpAddr]> {
+    pub(super) fn find(&self, host: &str) -> Option<&[IpAddr]> {
         self.names.get(&host.to_ascii_lowercase()).map(Vec::as_slice)
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ResolvConf {
-    pub servers: Vec<SocketAddr>,
-    pub search: Vec<String>,
-    pub dots: usize,
-    pub timeout: Duration,
-    pub attempts: u32,
+pub(super) struct ResolvConf {
+    pub(super) servers: Vec<SocketAddr>,
+    pub(super) search: Vec<String>,
+    pub(super) dots: usize,
+    pub(super) timeout: Duration,
+    pub(super) attempts: u32,
 }
 
 impl ResolvConf {
-    pub fn parse(text: &str) -> Self {
+    pub(super) fn parse(text: &str) -> Self {
         let mut out = Self {
             servers: Vec::new(),
             search: Vec::new(),
@@ -86,16 +86,16 @@ impl ResolvConf {
     }
 
     /// The full names to ask for, in order.
-    pub fn candidates(&self, host: &str) -> Vec<String> {
+    pub(super) fn candidates(&self, host: &str) -> Vec<String> {
         if let Some(full) = host.strip_suffix('.') {
             return vec![full.to_owned()];
         }
         let dots = host.matches('.').count();
         let mut names: Vec<String> = self.search.iter().map(|suffix| format!("{host}.{suffix}")).collect();
-        // A name with a dot in it is asked for as it stands first, whatever `ndots` says: an endpoint of a policy is a
-        // full name, and must not become another one by a search list.
-        let place = if dots >= self.dots.min(1) { 0 } else { names.len() };
-        names.insert(place, host.to_owned());
+        // A name with a dot is asked for as it is, whatever `ndots` says: an endpoint of a policy is a full name and must
+        // not become another one through a search list.
+        let position = if dots >= self.dots.min(1) { 0 } else { names.len() };
+        names.insert(position, host.to_owned());
         if dots > 0 {
             names.truncate(1);
         }

@@ -1,11 +1,11 @@
-//! Names to addresses, on the host's side. Reads the system's hosts and resolv.conf itself: a statically linked program
-//! must not use the C library for this. It only resolves; whether an address may be dialled is decided elsewhere.
+//! Resolves names on the host. The host's own resolver answers (`getent`); where there is none, the hosts file and the
+//! name servers of `resolv.conf` are asked directly. Whether an address may be dialled is decided elsewhere.
 
 mod config;
+mod getent;
 mod query;
 mod system;
 
-pub use config::{HostsFile, ResolvConf};
 pub use system::SystemResolver;
 
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ pub enum ResolveError {
     BadName {
         host: String,
     },
-    /// No server gave a usable answer in time.
+    /// There was no usable answer in time.
     NoAnswer {
         host: String,
         reason: String,
@@ -48,7 +48,7 @@ impl fmt::Display for ResolveError {
 
 impl std::error::Error for ResolveError {}
 
-/// Knows the names it was given and nothing else.
+/// Knows only the names that it was made with.
 #[derive(Debug, Default)]
 pub struct FixedResolver {
     names: HashMap<String, Vec<IpAddr>>,

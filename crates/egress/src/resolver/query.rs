@@ -27,6 +27,15 @@ impl fmt::Display for DnsQueryError {
     }
 }
 
+impl std::error::Error for DnsQueryError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(source) => Some(source),
+            Self::Name | Self::Random => None,
+        }
+    }
+}
+
 impl From<io::Error> for DnsQueryError {
     fn from(source: io::Error) -> Self {
         Self::Io(source)
@@ -61,7 +70,7 @@ async fn by_datagram(
     let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
     loop {
         let length = socket.recv(&mut buffer).await?;
-        // What is not a reply to our question is somebody's guess or a late one: keep waiting.
+        // Anything else is a forged or a late reply: keep waiting.
         if let Ok(reply) = read_reply(&buffer[..length], question) {
             return Ok(reply);
         }

@@ -1,4 +1,4 @@
-//! The certificate authority of one run, and the certificates it gives to hosts.
+//! The certificate authority of one run, and the certificates that it issues for hosts.
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
@@ -13,13 +13,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use time::{Duration, OffsetDateTime};
 
-/// Longer than any run; shorter than anybody could use a stolen certificate for.
+/// Longer than any run, and too short for a stolen certificate to be useful.
 const LIFE: Duration = Duration::days(7);
 /// Clocks inside images may be behind.
 const BACKDATED: Duration = Duration::hours(24);
 const MAX_SERVERS: usize = 256;
 
-/// A host, and the protocol that it speaks.
+/// A host, and the protocol that its server chose.
 type Server = (String, Option<Vec<u8>>);
 
 pub struct RunAuthority {
@@ -39,13 +39,20 @@ pub enum AuthorityError {
 impl fmt::Display for AuthorityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Make(source) => write!(f, "a certificate could not be made: {source}"),
-            Self::Key(source) => write!(f, "a certificate could not be used: {source}"),
+            Self::Make(source) => write!(f, "cannot create a certificate: {source}"),
+            Self::Key(source) => write!(f, "cannot use a certificate: {source}"),
         }
     }
 }
 
-impl std::error::Error for AuthorityError {}
+impl std::error::Error for AuthorityError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Make(source) => Some(source),
+            Self::Key(source) => Some(source),
+        }
+    }
+}
 
 impl RunAuthority {
     pub fn new() -> Result<Self, AuthorityError> {
@@ -74,8 +81,8 @@ impl RunAuthority {
         &self.certificate
     }
 
-    /// A server of this host, that offers exactly the protocol which the upstream chose. Kept, because clients connect
-    /// to the same few hosts again and again, and resume their sessions.
+    /// The TLS settings for this host, with exactly the protocol that the upstream chose. They are cached, because clients
+    /// connect to the same few hosts again and again, and resume their sessions.
     pub fn server_config(
         &self,
         host: &str,
@@ -101,7 +108,7 @@ impl RunAuthority {
 
     fn make_leaf(&self, host: &str) -> Result<CertifiedKey, AuthorityError> {
         let mut params = CertificateParams::new([host.to_owned()]).map_err(AuthorityError::Make)?;
-        // The common name has at most 64 characters; the name that counts is the alternative one.
+        // A common name has at most 64 characters; clients check the alternative name.
         params.distinguished_name = named("fullsend sandbox leaf");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];

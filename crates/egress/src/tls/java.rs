@@ -1,17 +1,17 @@
-//! A trust store that Java reads: it takes no PEM files, and brings certificates of its own.
+//! A trust store for Java, which reads no PEM files and brings its own certificates.
 
 use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 use rustls::pki_types::CertificateDer;
 
-/// Java asks for it nowhere: these certificates are no secret, and the digest only notices damage.
+/// Java's default password. The certificates are public; the digest only detects damage.
 const PASSWORD: &str = "changeit";
 const MAGIC: u32 = 0xfeed_feed;
 const VERSION: u32 = 2;
 const TRUSTED_CERTIFICATE: u32 = 2;
-/// Of the entries; nobody looks at it.
+/// Of the entries; not used.
 const DATE_MS: u64 = 0;
 
-/// The certificates as a file of the kind `JKS`.
+/// The certificates as a `JKS` file.
 pub fn java_trust_store<'a>(certificates: impl Iterator<Item = &'a CertificateDer<'static>>) -> Vec<u8> {
     let mut entries = Vec::new();
     let mut count = 0_u32;

@@ -1,5 +1,5 @@
-//! TLS towards the sandbox, for the connections whose requests a rule must read. The authority exists for one run, in
-//! memory alone; only its certificate goes inside.
+//! TLS towards the sandbox, for connections whose requests are inspected. The authority's key exists for one run and only
+//! in memory; only its certificate is given to the sandbox.
 
 mod authority;
 mod java;

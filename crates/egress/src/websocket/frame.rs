@@ -1,5 +1,4 @@
-//! Frames of a websocket: their heads, their masks, and the order in which they may come. Every head has one reading;
-//! what has another is an error.
+//! Frames of a websocket: heads, masks, and the order in which frames may come. An ambiguous head is an error.
 
 use std::fmt;
 
@@ -40,8 +39,8 @@ pub enum FrameError {
 impl FrameError {
     pub fn reason(self) -> &'static str {
         match self {
-            Self::Extension => "a frame uses an extension that nobody agreed on",
-            Self::Opcode => "a frame is of an unknown kind",
+            Self::Extension => "a frame uses an extension that was not agreed on",
+            Self::Opcode => "a frame has an unknown opcode",
             Self::Mask => "frames of a client are masked, and those of a server are not",
             Self::Length => "the length of a frame is not written in its shortest form",
             Self::Control => "a control frame is too long or in pieces",
@@ -50,7 +49,7 @@ impl FrameError {
         }
     }
 
-    /// As the other side is told.
+    /// The code for the close frame.
     pub fn close_code(self) -> u16 {
         if self == Self::TooLarge { 1009 } else { 1002 }
     }
@@ -149,7 +148,7 @@ impl FrameHead {
     }
 }
 
-/// Masks or unmasks bytes that stand at `offset` in their frame.
+/// Masks or unmasks bytes at `offset` in their frame.
 pub fn apply_mask(bytes: &mut [u8], mask: [u8; 4], offset: u64) {
     let shift = usize::try_from(offset % 4).unwrap_or_default();
     for (at, byte) in bytes.iter_mut().enumerate() {
@@ -157,15 +156,15 @@ pub fn apply_mask(bytes: &mut [u8], mask: [u8; 4], offset: u64) {
     }
 }
 
-/// Which messages are under way in one direction.
+/// The message that is incomplete in one direction.
 #[derive(Debug, Default)]
 pub struct FrameOrder {
-    /// Text or binary, and how much of it came.
+    /// Text or binary, and its length so far.
     within: Option<(Opcode, u64)>,
 }
 
 impl FrameOrder {
-    /// The kind of the message that a frame belongs to; a control frame is its own.
+    /// The opcode of the message that a frame belongs to; a control frame is its own message.
     pub fn admit(&mut self, head: &FrameHead) -> Result<Opcode, FrameError> {
         if head.opcode.is_control() {
             let fits = head.last && head.length <= MAX_CONTROL_BYTES;
@@ -249,7 +248,7 @@ mod tests {
             }
         }
 
-        /// Whatever can be read is written in the same bytes: nobody reads it differently.
+        /// Whatever can be parsed is written in the same bytes, so that it has no other reading.
         #[test]
         fn what_is_read_has_one_spelling(bytes in proptest::collection::vec(any::<u8>(), 0..16)) {
             if let Ok(Some((head, length))) = FrameHead::parse(&bytes) {

@@ -1,5 +1,6 @@
-//! Websockets (RFC 6455), as far as a relay must read them: the handshake, and frames one by one. No extension is ever
-//! agreed on, so that text is text.
+//! Websockets (RFC 6455), as far as a relay needs them: the handshake, and frames one by one. Extensions are removed from
+//! the handshake, so that text is readable. Written by hand, because libraries accept ambiguous frames and do not relay in
+//! portions.
 
 mod frame;
 mod handshake;

@@ -1,5 +1,4 @@
-//! Reads frames from a connection: a head, then its payload in portions. Bounded: a head is at most 14 bytes, a portion
-//! as much as was asked for.
+//! Reads frames from a connection: a head of at most 14 bytes, then the payload in portions of the requested size.
 
 use super::frame::{FrameError, FrameHead};
 use bytes::BytesMut;
@@ -47,7 +46,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         Self { inner, buffer: prefix }
     }
 
-    /// `None` at the end of the connection. May be dropped while it waits; nothing is lost.
+    /// `None` at the end of the connection. It can be cancelled without losing bytes.
     pub async fn head(&mut self) -> Result<Option<FrameHead>, FrameReadError> {
         loop {
             if let Some((head, length)) = FrameHead::parse(&self.buffer).map_err(FrameReadError::Frame)? {

@@ -1,4 +1,4 @@
-//! The attacks on the proxy themselves: each says whether it worked.
+//! The attacks on the proxy. Each returns whether it worked.
 
 use super::lab::{Kind, Lab, LabConfig, PUBLIC, Server, Trust, identifier, rule, server, start_lab, talk};
 use super::suite::{Layer, Outcome};
@@ -294,7 +294,7 @@ pub(super) async fn allowed_relay(layer: Layer) -> Outcome {
     server.got("POST /gists").into()
 }
 
-/// With the key anybody can speak for any host; so it must not be where the sandbox can read it.
+/// With the key, a program can pose as any host; so the sandbox must not be able to read it.
 pub(super) async fn authority_key(layer: Layer) -> Outcome {
     let authority = crate::tls::RunAuthority::new().unwrap();
     if layer == Layer::There {

@@ -25,13 +25,13 @@ async fn curl_is_let_through_and_refused_as_the_policy_says() {
     config.policy = rule(server.port, rules).replace("/**", "/**/curl");
     let lab = start_lab(config).await;
     let url = format!("https://api.test:{}/a", server.port);
-    let Some((passed, said)) = curl(&lab, &[&url]).await else {
+    let Some((passed, body)) = curl(&lab, &[&url]).await else {
         crate::skip("proxy::tests::clients::curl", "curl is not installed");
         return;
     };
-    assert!(passed && said.contains("GET /a HTTP/1.1"), "{said} {:?}", lab.connections());
-    let (passed, said) = curl(&lab, &["--data", "x", &url]).await.unwrap();
-    assert!(passed && said.contains("policy_denied"), "{said}");
+    assert!(passed && body.contains("GET /a HTTP/1.1"), "{body} {:?}", lab.connections());
+    let (passed, body) = curl(&lab, &["--data", "x", &url]).await.unwrap();
+    assert!(passed && body.contains("policy_denied"), "{body}");
     assert_eq!(lab.decisions(2).await, [Allowed, Denied]);
     assert!(
         lab.connections().iter().all(|connection| connection.binary.as_deref().unwrap().ends_with("/curl"))

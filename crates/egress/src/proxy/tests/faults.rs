@@ -26,8 +26,8 @@ async fn saying(bytes: &'static [u8]) -> u16 {
 }
 
 #[tokio::test]
-async fn broken_answers_are_told_as_what_they_are() {
-    for (bytes, told) in [
+async fn broken_responses_are_reported_as_what_they_are() {
+    for (bytes, expected) in [
         (&b""[..], "closed the connection without a response"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n", "ended within a head"),
         (b"nonsense\r\n\r\n", "malformed_request"),
@@ -39,8 +39,8 @@ async fn broken_answers_are_told_as_what_they_are() {
         let answer =
             lab.raw(&format!("GET http://api.test:{port}/ HTTP/1.1\r\nHost: api.test:{port}\r\n\r\n")).await;
         assert!(answer.starts_with("HTTP/1.1 502 "), "{bytes:?}: {answer}");
-        let told = if told == "malformed_request" { "upstream_broken" } else { told };
-        assert!(answer.contains(told), "{answer}");
+        let expected = if expected == "malformed_request" { "upstream_broken" } else { expected };
+        assert!(answer.contains(expected), "{answer}");
         assert_eq!(lab.decisions(1).await, [Failed]);
     }
 }
@@ -70,7 +70,7 @@ async fn a_server_that_cannot_be_trusted_is_explained_inside_tls() {
 }
 
 #[tokio::test]
-async fn an_unreachable_server_is_said_before_the_tunnel_stands() {
+async fn an_unreachable_server_is_reported_before_the_tunnel_is_established() {
     let port = {
         let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
         gone.local_addr().unwrap().port()

@@ -25,7 +25,7 @@ fn whole(text: &str) -> AnyBody {
     Full::new(Bytes::from(text.to_owned())).boxed_unsync()
 }
 
-/// A server of `api.test` that says what it got, and counts the bytes of bodies. It hangs on `/open/hang`.
+/// A server of `api.test` that echoes requests, and counts the bytes of bodies. It hangs on `/open/hang`.
 pub(super) async fn http2_server(config: &LabConfig) -> (u16, Seen) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -35,7 +35,8 @@ pub(super) async fn http2_server(config: &LabConfig) -> (u16, Seen) {
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            let (acceptor, seen) = (acceptor.clone(), Arc::clone(&kept));
+            let acceptor = acceptor.clone();
+            let seen = Arc::clone(&kept);
             tokio::spawn(async move {
                 let Ok(stream) = acceptor.accept(stream).await else { return };
                 let gone = Arc::new(tokio::sync::Notify::new());
@@ -43,7 +44,7 @@ pub(super) async fn http2_server(config: &LabConfig) -> (u16, Seen) {
                 let service = service_fn(move |request| tell(request, Arc::clone(&seen), Arc::clone(&goes)));
                 let builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
                 let serving = builder.serve_connection(TokioIo::new(stream), service);
-                // Going away without a goodbye.
+                // It closes without a GOAWAY frame.
                 tokio::select! {
                     _ = serving => {}
                     () = gone.notified() => {}
@@ -113,14 +114,14 @@ async fn each_stream_is_decided_by_itself() {
     let (lab, port, seen) = enforced().await;
     let mut sender = connected(&lab, port).await;
     let base = format!("https://api.test:{port}");
-    let (status, said) = ask(&mut sender, asked("GET", &format!("{base}/open/x/../a//b?q=1"), "")).await;
-    assert_eq!((status, said.as_str()), (200, &*format!("GET {base}/open/a/b?q=1 []")));
+    let (status, body) = ask(&mut sender, asked("GET", &format!("{base}/open/x/../a//b?q=1"), "")).await;
+    assert_eq!((status, body.as_str()), (200, &*format!("GET {base}/open/a/b?q=1 []")));
     for path in ["/closed", "/open/secret", "/open/%73ecret", "/open/../closed"] {
-        let (status, said) = ask(&mut sender, asked("GET", &format!("{base}{path}"), "")).await;
-        assert!(status == 403 && said.contains("policy_denied"), "{path}: {status} {said}");
+        let (status, body) = ask(&mut sender, asked("GET", &format!("{base}{path}"), "")).await;
+        assert!(status == 403 && body.contains("policy_denied"), "{path}: {status} {body}");
     }
-    let (status, said) = ask(&mut sender, asked("POST", &format!("{base}/open/a"), "body")).await;
-    assert!(status == 200 && said.ends_with("[body]"), "{said}");
+    let (status, body) = ask(&mut sender, asked("POST", &format!("{base}/open/a"), "body")).await;
+    assert!(status == 200 && body.ends_with("[body]"), "{body}");
     assert_eq!(lab.decisions(6).await, [Allowed, Denied, Denied, Denied, Denied, Allowed]);
     assert_eq!(seen.lock().unwrap().len(), 2, "what was refused never arrived");
     let last = lab.connections().pop().unwrap();
@@ -143,8 +144,8 @@ async fn authority_and_host_must_name_the_connection() {
     let count = requests.len();
     for request in requests {
         let shown = format!("{request:?}");
-        let (status, said) = ask(&mut sender, request).await;
-        assert!(status == 400 && said.contains("malformed_request"), "{shown}: {status} {said}");
+        let (status, body) = ask(&mut sender, request).await;
+        assert!(status == 400 && body.contains("malformed_request"), "{shown}: {status} {body}");
     }
     assert_eq!(lab.decisions(count).await, vec![Denied; count]);
     assert!(seen.lock().unwrap().is_empty());
@@ -241,7 +242,7 @@ async fn bodies_and_trailers_pass_while_other_streams_hang() {
     let body = response.into_body().collect().await.unwrap();
     assert_eq!(body.trailers().unwrap()["x-status"], "0");
     assert!(body.to_bytes().ends_with(format!("[{}]", large.len()).as_bytes()));
-    // The one that hangs is answered by us after the idle time, and says so.
+    // The proxy answers the one that hangs after the idle time.
     let response = hanging.await.unwrap().unwrap();
     assert_eq!(response.status(), 502);
     assert_eq!(lab.decisions(2).await, [Allowed, Failed]);
@@ -265,8 +266,8 @@ async fn credentials_are_put_in_and_never_leak_through_bodies() {
     request.headers_mut().insert("authorization", format!("Bearer {placeholder}").parse().unwrap());
     assert_eq!(ask(&mut sender, request).await.0, 200);
     assert_eq!(seen.lock().unwrap()[0].1["authorization"], "Bearer s3cret");
-    let (status, said) = ask(&mut sender, asked("POST", &url, &placeholder)).await;
-    assert!(status == 403 && said.contains("credential_injection_failed"), "{status} {said}");
+    let (status, body) = ask(&mut sender, asked("POST", &url, &placeholder)).await;
+    assert!(status == 403 && body.contains("credential_injection_failed"), "{status} {body}");
     assert_eq!(lab.decisions(2).await, [Allowed, Denied]);
 }
 
@@ -289,10 +290,10 @@ async fn a_flood_of_resets_ends_the_connection_and_no_other() {
     assert!(sender.ready().await.is_err() || sender.is_closed());
     let (status, _) = ask(&mut other, asked("GET", &format!("https://api.test:{port}/open/a"), "")).await;
     assert_eq!(status, 200);
-    let told = |reason: &Option<String>| {
+    let expected = |reason: &Option<String>| {
         reason.as_deref().is_some_and(|reason| reason.contains("resets its streams"))
     };
-    assert!(lab.connections().iter().any(|connection| told(&connection.reason)));
+    assert!(lab.connections().iter().any(|connection| expected(&connection.reason)));
 }
 
 #[tokio::test]
@@ -322,9 +323,9 @@ async fn a_client_that_speaks_only_http2_reads_why_the_server_cannot_be_trusted(
     config.policy = rule(server.port, ENFORCED);
     let lab = start_lab(config).await;
     let mut sender = connected(&lab, server.port).await;
-    let (status, said) =
+    let (status, body) =
         ask(&mut sender, asked("GET", &format!("https://api.test:{}/open/a", server.port), "")).await;
-    assert!(status == 502 && said.contains("no trusted TLS connection"), "{status} {said}");
+    assert!(status == 502 && body.contains("no trusted TLS connection"), "{status} {body}");
 }
 
 #[tokio::test]

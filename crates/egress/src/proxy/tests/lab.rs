@@ -38,7 +38,7 @@ pub(super) struct LabConfig {
     pub(super) policy: String,
     pub(super) names: Vec<(&'static str, Vec<IpAddr>)>,
     pub(super) limits: ProxyLimits,
-    /// The name that the direct listener stands for, and its port.
+    /// The name and the port of the direct listener.
     pub(super) direct: (&'static str, u16),
     pub(super) vendor: Arc<TestAuthority>,
     pub(super) credentials: Arc<CredentialStore>,
@@ -127,8 +127,8 @@ pub(super) async fn start_lab(config: LabConfig) -> Lab {
     });
     let direct_listener = bind_direct(direct.1);
     let direct_address = direct_listener.local_addr().unwrap();
-    let IpAddr::V4(stands_for) = direct_address.ip() else { panic!("IPv4") };
-    let plan = NamePlan::with_names(&[(direct.0, stands_for)], &[Ipv4Addr::new(127, 0, 9, 1)]);
+    let IpAddr::V4(address) = direct_address.ip() else { panic!("IPv4") };
+    let plan = NamePlan::with_names(&[(direct.0, address)], &[Ipv4Addr::new(127, 0, 9, 1)]);
     let policy = policy::Compiled::new(&parsed(&policy));
     let directory = Arc::new(NameDirectory::new(&plan, policy.clone()));
     let authority = Arc::new(RunAuthority::new().unwrap());
@@ -289,7 +289,7 @@ pub(super) enum Trust {
 pub(super) async fn talk<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, text: &str) -> String {
     stream.write_all(text.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
-    // A peer that closes without a goodbye has still said what it said.
+    // The bytes count even if the peer closes without a TLS close.
     let reading = stream.read_to_end(&mut answer);
     drop(tokio::time::timeout(Duration::from_secs(5), reading).await);
     String::from_utf8_lossy(&answer).into_owned()
@@ -365,9 +365,9 @@ async fn echo<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, heads: Heads) {
         let mut body = vec![0; length];
         stream.read_exact(&mut body).await.unwrap();
         let closes = head.contains("Connection: close");
-        let said = format!("{} [{}]", head.lines().next().unwrap(), String::from_utf8_lossy(&body));
+        let text = format!("{} [{}]", head.lines().next().unwrap(), String::from_utf8_lossy(&body));
         heads.lock().unwrap().push(head);
-        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{said}", said.len());
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len());
         if stream.write_all(answer.as_bytes()).await.is_err() || closes {
             return;
         }

@@ -1,9 +1,9 @@
-//! Somebody looks at what leaves: every part of every kind of message is shown to it, in whatever portions it comes, and
-//! what it stops does not pass. What goes to the model's door is not shown.
+//! The leak watcher sees every part of every kind of message, in portions of any size, and what it refuses does not pass.
+//! It does not see requests to the model gateway.
 
 use super::http2::{ask, asked, connected, http2_server};
 use super::lab::{Kind, Lab, LabConfig, Server, rule, server, start_lab, talk};
-use super::websockets::{goodbye, opened, say, under_with};
+use super::websockets::{close_reason, opened, send_frame, under_with};
 use crate::event::ConnectionDecision::Denied;
 use crate::proxy::LeakWatcher;
 use crate::websocket::Opcode;
@@ -19,7 +19,9 @@ fn looking() -> (LeakWatcher, Arc<Mutex<Vec<String>>>) {
     let seen = Arc::<Mutex<Vec<String>>>::default();
     let kept = Arc::clone(&seen);
     let leak_watcher: LeakWatcher = Arc::new(move |place| {
-        let (kept, place, mut text) = (Arc::clone(&kept), place.to_owned(), Vec::new());
+        let kept = Arc::clone(&kept);
+        let place = place.to_owned();
+        let mut text = Vec::new();
         Box::new(move |portion| {
             text.extend_from_slice(portion);
             let is_in = text.windows(WORD.len()).any(|window| window.eq_ignore_ascii_case(WORD.as_bytes()));
@@ -74,7 +76,7 @@ async fn every_part_of_a_request_is_shown() {
     assert_eq!(seen.lock().unwrap()[0], format!("api.test:{port}"));
 }
 
-/// As a sender that wants nobody to see the whole.
+/// Sends byte by byte, so that no single read holds the whole.
 async fn in_segments(stream: &mut (impl AsyncWrite + Unpin), text: &str) {
     for byte in text.as_bytes() {
         drop(stream.write_all(&[*byte]).await);
@@ -147,8 +149,8 @@ async fn streams_of_http2_are_shown() {
     let mut sender = connected(&lab, port).await;
     for (number, request) in cases.into_iter().enumerate() {
         let shown = format!("{request:?}");
-        let (status, said) = ask(&mut sender, request).await;
-        assert!(status == 403 && said.contains("guard_denied"), "{shown}: {status} {said}");
+        let (status, body) = ask(&mut sender, request).await;
+        assert!(status == 403 && body.contains("guard_denied"), "{shown}: {status} {body}");
         assert_eq!(seen.lock().unwrap().len(), number + 1, "{shown}");
     }
     assert_eq!(ask(&mut sender, asked("POST", &format!("{base}/a"), "fine")).await.0, 200);
@@ -164,9 +166,9 @@ async fn messages_of_websockets_are_shown() {
             under_with("        protocol: websocket\n        access: full", leak_watcher).await;
         let mut socket = opened(&lab, port).await.unwrap();
         for (opcode, last, payload) in pieces {
-            say(&mut socket, *opcode, *last, payload).await;
+            send_frame(&mut socket, *opcode, *last, payload).await;
         }
-        let (code, reason) = goodbye(&mut socket).await;
+        let (code, reason) = close_reason(&mut socket).await;
         assert!(code == 1008 && reason.contains("the word was seen"), "{code} {reason}");
         assert_eq!(seen.lock().unwrap().len(), 1);
     };
@@ -182,7 +184,7 @@ async fn messages_of_websockets_are_shown() {
 }
 
 #[tokio::test]
-async fn what_goes_to_the_door_is_not_shown() {
+async fn requests_to_the_gateway_are_not_watched() {
     let (lab, _, seen) = looked_at("", false).await;
     let body = format!(r#"{{"model":"m","max_tokens":9,"messages":[{{"role":"user","content":"{WORD}"}}]}}"#);
     let request = |target: &str| {
@@ -196,7 +198,7 @@ async fn what_goes_to_the_door_is_not_shown() {
     assert!(answer.contains("hello from the gateway"), "{answer}");
     let tunnel = lab.tunnel("model.fullsend.internal:80").await.unwrap();
     assert!(talk(tunnel, &request("/v1/messages")).await.contains("hello from the gateway"));
-    // The same name on another port is not the door.
+    // The same name on another port is not the gateway.
     let other = lab.raw(&request("http://model.fullsend.internal:81/v1/messages")).await;
     assert!(other.contains("guard_denied"), "{other}");
     assert_eq!(*seen.lock().unwrap(), ["model.fullsend.internal:81"]);

@@ -1,4 +1,4 @@
-//! Upstreams and clients at their worst: what they take is bounded, what happened is told, and others go on.
+//! Upstreams and clients at their worst: their cost is bounded, the events say what happened, and others go on.
 
 use super::lab::{Kind, Lab, LabConfig, Trust, rule, server, start_lab, talk};
 use crate::event::ConnectionDecision::{Allowed, Denied, Failed};
@@ -29,7 +29,7 @@ where
     (port, written)
 }
 
-/// Writes the same bytes until nobody takes them, at most a gigabyte.
+/// Writes the same bytes until the reader stops, at most a gigabyte.
 async fn pour(mut stream: TcpStream, beginning: &[u8], portion: Vec<u8>, written: Arc<AtomicU64>) {
     drop(stream.read(&mut [0; 1024]).await);
     drop(stream.write_all(beginning).await);
@@ -115,21 +115,21 @@ async fn an_endless_body_waits_for_its_reader() {
     stream.write_all(get(port).as_bytes()).await.unwrap();
     let mut taken = vec![0; 1 << 20];
     stream.read_exact(&mut taken).await.unwrap();
-    // The kernel's buffers fill, and ours are small: nothing grows while nobody reads.
+    // The kernel's buffers fill, and ours are small: nothing grows while the client does not read.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let before = written.load(Ordering::Relaxed);
     assert!(before < 64 << 20, "{before}");
     goes_on(&lab).await;
     drop(stream);
     assert_eq!(lab.decisions(2).await.len(), 2);
-    let told = lab.connections().iter().any(|connection| {
+    let recorded = lab.connections().iter().any(|connection| {
         connection.decision == Allowed && connection.status == Some(200) || connection.reason.is_some()
     });
-    assert!(told, "{:?}", lab.connections());
+    assert!(recorded, "{:?}", lab.connections());
 }
 
 #[tokio::test]
-async fn servers_that_cannot_be_trusted_are_told_apart() {
+async fn servers_that_cannot_be_trusted_are_distinguished() {
     let mut config = LabConfig::new("");
     let (garbage, _) = doing(|mut stream, _| async move {
         drop(stream.write_all(b"\x15\x03\x03\x00\x02not tls at all").await);
@@ -190,16 +190,16 @@ async fn one_byte_at_a_time_takes_one_place_and_ends() {
         }
     }
     goes_on(&lab).await;
-    let told = lab.connections().iter().any(|connection| {
+    let recorded = lab.connections().iter().any(|connection| {
         connection.decision == Denied
             && connection.reason.as_deref().is_some_and(|reason| reason.contains("in time"))
     });
-    assert!(told, "{:?}", lab.connections());
+    assert!(recorded, "{:?}", lab.connections());
     assert!(server.heads.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
-async fn a_task_that_panics_ends_alone_and_is_told() {
+async fn a_task_that_panics_ends_alone_and_is_recorded() {
     let server = server(Kind::Plain).await;
     let mut config = LabConfig::new(rule(server.port, READ));
     config.leak_watcher = Some(Arc::new(|_| {

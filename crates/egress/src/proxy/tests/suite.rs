@@ -1,6 +1,6 @@
-//! The attack suite of the proxy, in the numbers of the sandbox's: each attack is made once as the proxy is (it must hold)
-//! and once without the layer that stops it (it must work, or what the layer is for was not shown). As root both halves
-//! are run, the second in a copy of this program under another uid.
+//! The attack suite of the proxy, with the numbers of the sandbox's suite. Each attack runs once against the proxy as it
+//! is, where it must fail, and once without the layer that stops it, where it must work. As root both halves run, the
+//! second in a copy of this program under another uid.
 
 use super::attack_methods as methods;
 use std::io::Write;
@@ -113,9 +113,9 @@ fn user_half() -> String {
     command.args([THIS, "--exact", "--nocapture"]).env(USER_HALF, "1").current_dir("/");
     let output = command.uid(ORDINARY_UID).gid(ORDINARY_UID).output().unwrap();
     std::fs::remove_dir_all(directory).unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    let cells = said.lines().filter(|line| line.contains("\tuser\t"));
+    let output_text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{output_text}{}", String::from_utf8_lossy(&output.stderr));
+    let cells = output_text.lines().filter(|line| line.contains("\tuser\t"));
     cells.map(|line| format!("{line}\n")).collect()
 }
 

@@ -123,7 +123,7 @@ async fn plain_requests_in_absolute_form_are_decided_one_by_one() {
 }
 
 #[tokio::test]
-async fn the_door_is_reached_through_the_proxy_too() {
+async fn the_gateway_is_reached_through_the_proxy_too() {
     let lab = start_lab(LabConfig::new("version: 1\n")).await;
     let body = r#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}"#;
     let length = body.len();
@@ -136,7 +136,7 @@ async fn the_door_is_reached_through_the_proxy_too() {
     assert!(answer.contains("hello from the gateway"), "{answer}");
     let tunnel = lab.tunnel("model.fullsend.internal:80").await.unwrap();
     assert!(talk(tunnel, &post("/v1/messages")).await.contains("hello from the gateway"));
-    assert!(lab.connections().is_empty(), "the door has its own events");
+    assert!(lab.connections().is_empty(), "the gateway has its own events");
 }
 
 #[tokio::test]
@@ -156,7 +156,7 @@ async fn direct_connections_are_admitted_by_the_address_they_dialled() {
 }
 
 #[tokio::test]
-async fn a_direct_connection_that_is_refused_hears_why_if_it_speaks_http() {
+async fn a_refused_direct_connection_gets_the_reason_if_it_speaks_http() {
     let mut config = LabConfig::new(rule(443, ""));
     config.direct = ("other.test", 0);
     let lab = start_lab(config).await;
@@ -168,7 +168,7 @@ async fn a_direct_connection_that_is_refused_hears_why_if_it_speaks_http() {
 }
 
 #[tokio::test]
-async fn stopping_ends_open_tunnels_and_tells_them() {
+async fn stopping_ends_open_tunnels_and_records_them() {
     let server = server(Kind::Plain).await;
     let mut lab = start_lab(LabConfig::new(rule(server.port, ""))).await;
     let _open = lab.tunnel(&format!("api.test:{}", server.port)).await.unwrap();

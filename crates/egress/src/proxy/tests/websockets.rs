@@ -29,7 +29,8 @@ async fn echoing(config: &LabConfig, agreement: &'static str) -> (u16, Frames) {
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            let (acceptor, frames) = (acceptor.clone(), Arc::clone(&kept));
+            let acceptor = acceptor.clone();
+            let frames = Arc::clone(&kept);
             tokio::spawn(async move {
                 let Ok(mut stream) = acceptor.accept(stream).await else { return };
                 let head = read_head(&mut stream).await;
@@ -83,18 +84,18 @@ async fn write_frame<S: AsyncWrite + Unpin>(
     stream.flush().await
 }
 
-pub(super) async fn say(socket: &mut Socket, opcode: Opcode, last: bool, payload: &[u8]) {
+pub(super) async fn send_frame(socket: &mut Socket, opcode: Opcode, last: bool, payload: &[u8]) {
     let head = FrameHead { last, opcode, mask: Some(MASK), length: payload.len() as u64 };
     // A proxy that has refused already may have gone.
     drop(write_frame(socket, head, payload).await);
 }
 
 async fn text(socket: &mut Socket, words: &str) {
-    say(socket, Opcode::Text, true, words.as_bytes()).await;
+    send_frame(socket, Opcode::Text, true, words.as_bytes()).await;
 }
 
-/// What the proxy says when it ends a websocket.
-pub(super) async fn goodbye(socket: &mut Socket) -> (u16, String) {
+/// The code and the reason of the proxy's close frame.
+pub(super) async fn close_reason(socket: &mut Socket) -> (u16, String) {
     loop {
         let (head, payload) = read_frame(socket).await.expect("a close frame comes");
         if head.opcode == Opcode::Close {
@@ -120,7 +121,7 @@ pub(super) async fn opened(lab: &Lab, port: u16) -> Result<Socket, String> {
     if answer.starts_with("HTTP/1.1 101 ") { Ok(socket) } else { Err(answer) }
 }
 
-/// A server under these keys of the endpoint, with somebody who looks at what leaves.
+/// A server with these keys of the endpoint, and a leak watcher.
 pub(super) async fn under_with(keys: &str, leak_watcher: LeakWatcher) -> (Lab, u16, Frames) {
     let mut config = LabConfig::new("");
     let (port, frames) = echoing(&config, agreement()).await;
@@ -142,15 +143,15 @@ async fn under(keys: &str) -> (Lab, Socket, Frames) {
 const FULL: &str = "        protocol: websocket\n        access: full";
 
 #[tokio::test]
-async fn messages_pass_in_both_directions_until_a_goodbye() {
+async fn messages_pass_in_both_directions_until_a_close_frame() {
     let (lab, mut socket, frames) = under(FULL).await;
     text(&mut socket, "hello").await;
-    say(&mut socket, Opcode::Text, false, b"in ").await;
-    say(&mut socket, Opcode::Ping, true, b"ping").await;
-    say(&mut socket, Opcode::Continuation, true, b"pieces").await;
+    send_frame(&mut socket, Opcode::Text, false, b"in ").await;
+    send_frame(&mut socket, Opcode::Ping, true, b"ping").await;
+    send_frame(&mut socket, Opcode::Continuation, true, b"pieces").await;
     let large = vec![5; 300_000];
-    say(&mut socket, Opcode::Binary, true, &large).await;
-    say(&mut socket, Opcode::Close, true, &1000_u16.to_be_bytes()).await;
+    send_frame(&mut socket, Opcode::Binary, true, &large).await;
+    send_frame(&mut socket, Opcode::Close, true, &1000_u16.to_be_bytes()).await;
     let mut back = Vec::new();
     while let Some((head, payload)) = read_frame(&mut socket).await {
         assert_eq!(head.mask, None);
@@ -177,9 +178,9 @@ async fn messages_pass_in_both_directions_until_a_goodbye() {
 #[tokio::test]
 async fn text_needs_a_rule_of_its_own() {
     let (lab, mut socket, frames) = under("        protocol: websocket\n        access: read-only").await;
-    say(&mut socket, Opcode::Binary, true, b"not read").await;
+    send_frame(&mut socket, Opcode::Binary, true, b"not read").await;
     text(&mut socket, "hello").await;
-    let (code, reason) = goodbye(&mut socket).await;
+    let (code, reason) = close_reason(&mut socket).await;
     assert_eq!(code, 1008);
     assert!(reason.contains("WEBSOCKET_TEXT"), "{reason}");
     assert_eq!(lab.decisions(2).await, [Denied, Allowed]);
@@ -211,7 +212,7 @@ async fn what_is_no_frame_does_not_pass() {
     ] {
         let (lab, mut socket, frames) = under(FULL).await;
         socket.write_all(&bytes).await.unwrap();
-        assert_eq!(goodbye(&mut socket).await.0, code, "{bytes:?}");
+        assert_eq!(close_reason(&mut socket).await.0, code, "{bytes:?}");
         assert!(frames.lock().unwrap().is_empty());
         assert_eq!(lab.decisions(2).await, [Denied, Allowed]);
     }
@@ -254,15 +255,15 @@ async fn credentials_are_put_into_text_where_the_endpoint_says_so() {
     let keys = format!("{FULL}\n        websocket_credential_rewrite: true");
     let (_scene, mut socket, frames, placeholder) = with_credential(&keys).await;
     let (left, right) = placeholder.split_at(10);
-    say(&mut socket, Opcode::Text, false, format!(r#"{{"token":"{left}"#).as_bytes()).await;
-    say(&mut socket, Opcode::Ping, true, b"between").await;
-    say(&mut socket, Opcode::Continuation, true, format!(r#"{right}"}}"#).as_bytes()).await;
+    send_frame(&mut socket, Opcode::Text, false, format!(r#"{{"token":"{left}"#).as_bytes()).await;
+    send_frame(&mut socket, Opcode::Ping, true, b"between").await;
+    send_frame(&mut socket, Opcode::Continuation, true, format!(r#"{right}"}}"#).as_bytes()).await;
     read_frame(&mut socket).await.unwrap();
     read_frame(&mut socket).await.unwrap();
     let seen: Vec<Vec<u8>> = frames.lock().unwrap().iter().map(|(_, payload)| payload.clone()).collect();
     assert_eq!(seen, [b"between".to_vec(), br#"{"token":"s3\"cret"}"#.to_vec()]);
     text(&mut socket, "openshell:resolve:env:v1_OTHER").await;
-    let (code, reason) = goodbye(&mut socket).await;
+    let (code, reason) = close_reason(&mut socket).await;
     assert!(code == 1008 && reason.contains("no credential of this run"), "{code} {reason}");
     assert_eq!(frames.lock().unwrap().len(), 2);
 }
@@ -271,8 +272,8 @@ async fn credentials_are_put_into_text_where_the_endpoint_says_so() {
 async fn placeholders_that_are_not_replaced_end_the_websocket() {
     for opcode in [Opcode::Text, Opcode::Binary] {
         let (lab, mut socket, frames, placeholder) = with_credential(FULL).await;
-        say(&mut socket, opcode, true, format!("my {placeholder}").as_bytes()).await;
-        let (code, reason) = goodbye(&mut socket).await;
+        send_frame(&mut socket, opcode, true, format!("my {placeholder}").as_bytes()).await;
+        let (code, reason) = close_reason(&mut socket).await;
         assert!(code == 1008 && reason.contains("placeholder"), "{code} {reason}");
         assert_eq!(lab.decisions(2).await, [Denied, Allowed]);
         assert!(frames.lock().unwrap().is_empty());
