@@ -1,5 +1,5 @@
-//! Credentials that the agent uses and never holds: real requests of real programs in a real run, looked at byte by byte
-//! on both sides.
+//! Credentials that the agent uses and never holds: real requests of real programs in a real run, checked byte by byte on
+//! both sides.
 
 use std::fs;
 use std::path::Path;
@@ -35,7 +35,7 @@ endpoints:
   - {host: body.lab.test, port: 443}
 ";
 
-/// Everything that the sandbox shows of itself, then requests that must work, then some that must not.
+/// Saves everything that the sandbox shows of itself, then sends requests that must work, then some that must not.
 const PROBE: &str = r#"
 cd /sandbox/workspace/output
 env > env.txt

@@ -1,5 +1,5 @@
-//! What leaves the sandbox of a run: refused without a rule, with a reason that the agent can read and an event that
-//! names the program; and addresses that no rule can open.
+//! What leaves the sandbox of a run: without a rule it is refused, with a reason that the agent can read and an event
+//! that names the program. Some addresses no rule can open.
 
 use std::fs;
 use std::net::TcpListener;
@@ -18,7 +18,7 @@ fn world(policies: &str, shell: &str) -> World {
     world
 }
 
-/// The report that the commands wrote, and the attempts that egress saw.
+/// The report that the commands wrote, and the events of egress.
 fn run(world: &World) -> (String, Vec<Json>) {
     let ran = world.run(&["run", "triage"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -30,7 +30,7 @@ fn run(world: &World) -> (String, Vec<Json>) {
     (report, events.filter(|event| event["type"] == "egress").map(|event| event["event"].clone()).collect())
 }
 
-/// Asks the proxy for a tunnel, from bash alone: a second program on the same connection would make the caller unclear.
+/// Asks the proxy for a tunnel, with bash alone: with a second program on the connection the caller would be ambiguous.
 fn connect(world: &World, host: &str, port: u16) {
     world.write("repo/probe.sh", format!(
         "exec 3<>/dev/tcp/127.0.0.1/3128\nprintf 'CONNECT {host}:{port} HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n' >&3\nwhile read -r -t 30 line <&3; do echo \"$line\"; done; echo \"$line\"\n"
@@ -41,10 +41,10 @@ fn connect(world: &World, host: &str, port: u16) {
 fn a_host_without_a_rule_is_refused_with_a_reason() {
     let world = world("network_policies: {}\n", "bash probe.sh");
     connect(&world, "evil.example", 443);
-    let (report, attempts) = run(&world);
+    let (report, events) = run(&world);
     assert!(report.contains("403") && report.contains("policy_denied"), "{report}");
-    let attempt = attempts.iter().find(|event| event.to_string().contains("evil.example")).expect("an event");
-    assert!(attempt.to_string().contains("/bash"), "the event names the program: {attempt}");
+    let event = events.iter().find(|event| event.to_string().contains("evil.example")).expect("an event");
+    assert!(event.to_string().contains("/bash"), "the event names the program: {event}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The surroundings of the client tests: a network with an address that policies may reach, names for it, a certificate
-//! authority that the machine seems to trust, and one run whose agent starts every client.
+//! The lab of the client tests: a network with an address that policies may reach, names for it, a certificate authority
+//! in the machine's bundle, and one run whose agent starts every client.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,37 +15,37 @@ use crate::support::{self, Who, World};
 
 const ADDRESS: &str = "10.77.0.1";
 const NAMES: &[&str] = &["api.lab.test", "ws.lab.test", "plain.lab.test", "elsewhere.lab.test"];
-/// Tells the second process that it is in the network already.
+/// Set in the second process, which is in the network already.
 const INSIDE: &str = "FULLSEND_TEST_NETWORK";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Found {
+pub enum OptionalClient {
     Go,
     Java,
 }
 
-/// What the agent's commands said, and what egress and the servers saw.
+/// The output of the agent's commands, the events of egress, and what the servers received.
 pub struct Report {
     text: String,
-    attempts: Vec<Json>,
-    pub found: BTreeSet<Found>,
+    events: Vec<Json>,
+    pub found: BTreeSet<OptionalClient>,
     arrived: Arrived,
 }
 
 impl Report {
-    /// Between this client's heading and the next.
-    pub fn said(&self, mode: &str, client: &str) -> &str {
+    /// The text between this client's heading and the next.
+    pub fn output(&self, mode: &str, client: &str) -> &str {
         let heading = format!("@@ {mode} {client}\n");
         let Some(start) = self.text.find(&heading) else { panic!("no {heading} in {}", self.text) };
         let rest = &self.text[start + heading.len()..];
         rest.split("@@ ").next().unwrap_or(rest)
     }
 
-    pub fn came(&self, via: &str, binary: &str) -> bool {
-        self.attempts.iter().any(|attempt| {
-            let path = attempt["binary"].as_str().unwrap_or_default();
+    pub fn has_event(&self, via: &str, binary: &str) -> bool {
+        self.events.iter().any(|event| {
+            let path = event["binary"].as_str().unwrap_or_default();
             let name = path.rsplit('/').next().unwrap_or_default();
-            attempt["via"] == via && name.starts_with(binary)
+            event["via"] == via && name.starts_with(binary)
         })
     }
 
@@ -73,12 +73,12 @@ pub fn in_own_network(test: &str) {
         .env(INSIDE, "1")
         .output()
         .unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    let printed = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&printed);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }
 
-/// `None` where it was not started in its network.
+/// `None` if it was not started in its network.
 pub fn run(who: Who) -> Option<Report> {
     std::env::var_os(INSIDE)?;
     let world = World::with_harness();
@@ -96,11 +96,11 @@ pub fn run(who: Who) -> Option<Report> {
     let text = fs::read_to_string(directory.join("iteration-1/output/report.txt")).unwrap();
     let events = fs::read_to_string(directory.join("events.jsonl")).unwrap();
     let events = events.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
-    let attempts = events.filter(|event| event["type"] == "egress").map(|event| event["event"].clone());
-    Some(Report { text, attempts: attempts.collect(), found, arrived: Arc::clone(&lab.arrived) })
+    let egress = events.filter(|event| event["type"] == "egress").map(|event| event["event"].clone());
+    Some(Report { text, events: egress.collect(), found, arrived: Arc::clone(&lab.arrived) })
 }
 
-/// The machine's bundle with the lab's authority in it, for this view of `/etc` alone.
+/// Adds the lab's authority to the machine's bundle, only in this view of `/etc`.
 fn trust(world: &World, certificate: &str) {
     const BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
     let bundle = fs::read_to_string(BUNDLE).unwrap() + certificate;
@@ -122,7 +122,7 @@ fn make_repositories(world: &World) -> PathBuf {
 }
 
 /// Puts the client programs into the repository that the agent works on.
-fn write_clients(world: &World) -> BTreeSet<Found> {
+fn write_clients(world: &World) -> BTreeSet<OptionalClient> {
     let mut found = BTreeSet::new();
     world.write("repo/client.mjs", include_str!("../data/clients/client.mjs"));
     world.write("repo/websocket.py", include_str!("../data/clients/websocket.py"));
@@ -133,12 +133,12 @@ fn write_clients(world: &World) -> BTreeSet<Found> {
         Some(program) => {
             let copy = world.write("repo/go-client", fs::read(program).unwrap());
             fs::set_permissions(copy, fs::Permissions::from_mode(0o755)).unwrap();
-            found.insert(Found::Go);
+            found.insert(OptionalClient::Go);
         }
         None => support::skip("clients go", "go is not installed"),
     }
     if Command::new("java").arg("-version").output().is_ok_and(|output| output.status.success()) {
-        found.insert(Found::Java);
+        found.insert(OptionalClient::Java);
     } else {
         support::skip("clients java", "java is not installed");
     }
@@ -194,7 +194,7 @@ network_policies:
 ";
 
 /// The commands of one client; they are run twice.
-fn commands(found: &BTreeSet<Found>) -> Vec<(&'static str, String)> {
+fn commands(found: &BTreeSet<OptionalClient>) -> Vec<(&'static str, String)> {
     let urls = "https://api.lab.test:8443/open https://api.lab.test:8443/closed";
     let curl = |version: &str| format!("curl -sS {version} -w ' %{{http_code}}\\n' {urls}");
     let git = "export GIT_CONFIG_GLOBAL=/dev/null; rm -rf /tmp/clone /tmp/closed\n\
@@ -214,16 +214,16 @@ fn commands(found: &BTreeSet<Found>) -> Vec<(&'static str, String)> {
         ("websocket", websocket.to_owned()),
         ("elsewhere", "curl -sS https://elsewhere.lab.test:8443/open".to_owned()),
     ];
-    if found.contains(&Found::Go) {
+    if found.contains(&OptionalClient::Go) {
         all.push(("go", format!("./go-client {urls}")));
     }
-    if found.contains(&Found::Java) {
+    if found.contains(&OptionalClient::Java) {
         all.push(("java", format!("java Client.java {urls}")));
     }
     all
 }
 
-fn write_harness(world: &World, found: &BTreeSet<Found>) {
+fn write_harness(world: &World, found: &BTreeSet<OptionalClient>) {
     world.write("repo/.fullsend/harness/triage.yaml", "agent: agents/triage.md\nruntime: native\npolicy: policies/p.yaml\noutput_schema: schemas/triage.json\nproviders: [model]\n");
     world.write(
         "repo/.fullsend/providers/model.yaml",

@@ -1,17 +1,17 @@
-//! Real clients against real TLS servers, from inside the real sandbox: what the policy allows arrives, what it refuses
-//! does not and is explained, each twice: through the proxy variables, and with them unset, when names lead to the
-//! addresses that stand for them. The servers are on addresses of a network that the test makes for itself.
+//! Real clients against real TLS servers, from inside the real sandbox: what the policy allows arrives, what it denies
+//! does not and is explained. Each client runs twice: with the proxy variables, and without them, when names resolve to
+//! the sandbox's own addresses. The servers are in a network that the test makes for itself.
 
 mod lab;
 mod server;
 
-use lab::{Found, Report, in_own_network, run};
+use lab::{OptionalClient, Report, in_own_network, run};
 
-/// What a client prints for the two URLs that it is given.
+/// Checks the output of a client for its two URLs.
 fn open_and_closed(report: &Report, mode: &str, client: &str, version: &str) {
-    let said = report.said(mode, client);
-    assert!(said.contains(&format!("reached GET /open by {version}")), "{mode} {client}: {said}");
-    assert!(said.contains("policy_denied") && said.contains("403"), "{mode} {client}: {said}");
+    let output = report.output(mode, client);
+    assert!(output.contains(&format!("reached GET /open by {version}")), "{mode} {client}: {output}");
+    assert!(output.contains("policy_denied") && output.contains("403"), "{mode} {client}: {output}");
 }
 
 fn check(report: &Report, via: &str, mode: &str) {
@@ -19,31 +19,31 @@ fn check(report: &Report, via: &str, mode: &str) {
     open_and_closed(report, mode, "curl-h2", "HTTP/2.0");
     open_and_closed(report, mode, "python", "HTTP/1.1");
     open_and_closed(report, mode, "node", "HTTP/1.1");
-    if report.found.contains(&Found::Go) {
+    if report.found.contains(&OptionalClient::Go) {
         open_and_closed(report, mode, "go", "HTTP/2.0");
     }
-    if report.found.contains(&Found::Java) {
+    if report.found.contains(&OptionalClient::Java) {
         open_and_closed(report, mode, "java", "HTTP/2.0");
     }
-    let git = report.said(mode, "git");
+    let git = report.output(mode, "git");
     assert!(git.contains("cloned: first") && git.contains("pushed"), "{mode} {git}");
     assert!(git.contains("closed: refused") && git.contains("403"), "{mode} {git}");
-    let events = report.said(mode, "events");
+    let events = report.output(mode, "events");
     assert!((1..=3).all(|number| events.contains(&format!("data: event {number}"))), "{mode} {events}");
-    let plain = report.said(mode, "tunnel");
+    let plain = report.output(mode, "tunnel");
     assert!(
         plain.contains("reached GET /anything") && plain.contains("issuer: CN=lab authority"),
         "{mode} {plain}"
     );
-    let websocket = report.said(mode, "websocket");
+    let websocket = report.output(mode, "websocket");
     assert!(websocket.contains("heard hello"), "{mode} {websocket}");
     assert!(websocket.contains("closed 1008") && websocket.contains("WEBSOCKET_TEXT"), "{mode} {websocket}");
     assert!(websocket.contains("403 Forbidden") && websocket.contains("policy_denied"), "{mode} {websocket}");
-    let elsewhere = report.said(mode, "elsewhere");
+    let elsewhere = report.output(mode, "elsewhere");
     assert!(!elsewhere.contains("reached"), "{mode} {elsewhere}");
-    // The proxy saw each of them come this way, and which program it was.
+    // The proxy's events name the way and the program of each.
     for binary in ["curl", "python3", "git-remote-http"] {
-        assert!(report.came(via, binary), "no {binary} came by {via}");
+        assert!(report.has_event(via, binary), "no event of {binary} by {via}");
     }
 }
 
@@ -51,8 +51,8 @@ fn everything(who: crate::support::Who) {
     let Some(report) = run(who) else { return };
     check(&report, "connect", "proxied");
     check(&report, "direct", "unset");
-    // Node's fetch and websockets know no proxy, and pass all the same.
-    assert!(report.came("direct", "node"));
+    // Node's fetch and websockets do not use the proxy's port, and pass all the same.
+    assert!(report.has_event("direct", "node"));
     let arrived = report.arrived();
     assert!(arrived.iter().any(|request| request == "text hello"));
     assert!(

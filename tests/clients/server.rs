@@ -110,14 +110,16 @@ impl Lab {
 
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Fed>, Infallible> {
         let (parts, body) = request.into_parts();
-        let (method, path) = (parts.method.to_string(), parts.uri.path().to_owned());
+        let method = parts.method.to_string();
+        let path = parts.uri.path().to_owned();
         self.arrived.lock().unwrap().push(format!("{method} {path}"));
         if path == "/events" {
             return Ok(events());
         }
         let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
         if let Some(inside) = path.strip_prefix("/git") {
-            let (inside, query) = (inside.to_owned(), parts.uri.query().unwrap_or_default().to_owned());
+            let inside = inside.to_owned();
+            let query = parts.uri.query().unwrap_or_default().to_owned();
             let lab = Arc::clone(&self);
             let backend = move || lab.backend(&method, &inside, &query, &parts.headers, &body);
             return Ok(tokio::task::spawn_blocking(backend).await.unwrap());

@@ -13,6 +13,12 @@ pub struct TestAuthority {
     certificate: CertificateDer<'static>,
 }
 
+impl Default for TestAuthority {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl TestAuthority {
     pub fn new() -> Self {
         let key = KeyPair::generate().expect("a certificate for tests");

@@ -138,10 +138,6 @@ impl<R: AsyncRead + Unpin> HeadReader<R> {
     pub fn into_parts(self) -> (R, BytesMut) {
         (self.inner, self.buffer)
     }
-
-    pub fn inner_mut(&mut self) -> &mut R {
-        &mut self.inner
-    }
 }
 
 /// Also finds the ends that a lenient parser would see (`LF LF`, `LF CR LF`). Such a head is then refused as a whole,

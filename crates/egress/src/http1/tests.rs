@@ -1,6 +1,8 @@
 //! Heads and bodies with one reading pass, ambiguous ones are refused; and a lenient parser reads everything that passes
 //! in the same way.
 
+use super::body::relay_body;
+use super::reader::ReadHeadError;
 use super::*;
 use proptest::prelude::*;
 use std::time::Duration;
@@ -139,9 +141,8 @@ async fn relayed(bytes: &[u8], framing: Framing) -> Result<(u64, String, Vec<u8>
     let mut reader = HeadReader::new(bytes);
     let mut out = Vec::new();
     let length = relay_body(&mut reader, &mut out, framing, TIME, &mut |_| false).await?;
-    let mut rest = reader.buffered().to_vec();
-    rest.extend_from_slice(reader.inner_mut());
-    Ok((length, String::from_utf8(out).unwrap(), rest))
+    let (unread, ahead) = reader.into_parts();
+    Ok((length, String::from_utf8(out).unwrap(), [&ahead, unread].concat()))
 }
 
 #[tokio::test]

@@ -81,12 +81,12 @@ async fn pass(
         Recipient::Server { connection, decided } => {
             let outgoing = outgoing_request(connection, &head, decided, client).await?;
             let watcher = watch(proxy.config.leak_watcher.as_ref(), &connection.destination);
-            (outgoing, watcher, pool.to_server(connection).await?)
+            (outgoing, watcher, pool.server(connection).await?)
         }
         Recipient::Gateway { service, destination, path_and_query } => {
             let written = Zeroizing::new(head.write_upstream(MODEL_HOST, path_and_query));
             let outgoing = OutgoingRequest { head: written, body: OutgoingBody::Relayed };
-            (outgoing, unwatched(), pool.to_gateway(destination, service))
+            (outgoing, unwatched(), pool.gateway(destination, service))
         }
     };
     let request = SentRequest { head: &head, outgoing: &outgoing, idle: proxy.config.limits.idle };

@@ -56,7 +56,7 @@ impl UpstreamPool {
     }
 
     /// The open connection, or a new one.
-    pub(super) async fn to_server(
+    pub(super) async fn server(
         &mut self,
         connection: &AdmittedConnection,
     ) -> Result<&mut Upstream, Refusal> {
@@ -71,7 +71,7 @@ impl UpstreamPool {
         Ok(&mut self.open.insert((connection.destination.clone(), kept)).1)
     }
 
-    pub(super) fn to_gateway(
+    pub(super) fn gateway(
         &mut self,
         destination: &Destination,
         gateway: &GatewayService,

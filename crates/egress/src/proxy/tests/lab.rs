@@ -48,7 +48,7 @@ pub(super) struct LabConfig {
     pub(super) defences: Arc<dyn Defences>,
     pub(super) identifier: Arc<dyn Identify>,
     /// The address to dial instead of the checked one.
-    pub(super) dials: Option<Arc<dyn Fn() -> IpAddr + Send + Sync>>,
+    pub(super) dials: Dials,
 }
 
 impl LabConfig {
@@ -99,6 +99,19 @@ pub(super) fn endpoints(text: &str) -> Vec<policy::model::Endpoint> {
     parsed(text).networks.into_iter().flat_map(|network| network.endpoints).collect()
 }
 
+type Dials = Option<Arc<dyn Fn() -> IpAddr + Send + Sync>>;
+
+/// Leads every connection to the loopback, and records the address that it was for.
+fn to_loopback(dialer: &mut Dialer, dials: Dials) -> Arc<Mutex<Vec<IpAddr>>> {
+    let dialled = Arc::<Mutex<Vec<IpAddr>>>::default();
+    let recorded = Arc::clone(&dialled);
+    dialer.route = Arc::new(move |checked| {
+        recorded.lock().unwrap().push(dials.as_ref().map_or(checked, |dials| dials()));
+        Ipv4Addr::LOCALHOST.into()
+    });
+    dialled
+}
+
 pub(super) async fn start_lab(config: LabConfig) -> Lab {
     let LabConfig {
         policy,
@@ -119,12 +132,7 @@ pub(super) async fn start_lab(config: LabConfig) -> Lab {
     let resolver = resolver.unwrap_or_else(|| Arc::new(FixedResolver::new(names)));
     let mut dialer = Dialer::new(resolver, vendor.roots());
     dialer.step_time = Duration::from_millis(500);
-    let dialled = Arc::<Mutex<Vec<IpAddr>>>::default();
-    let dialled_by_proxy = Arc::clone(&dialled);
-    dialer.route = Arc::new(move |checked| {
-        dialled_by_proxy.lock().unwrap().push(dials.as_ref().map_or(checked, |dials| dials()));
-        Ipv4Addr::LOCALHOST.into()
-    });
+    let dialled = to_loopback(&mut dialer, dials);
     let direct_listener = bind_direct(direct.1);
     let direct_address = direct_listener.local_addr().unwrap();
     let IpAddr::V4(address) = direct_address.ip() else { panic!("IPv4") };
