@@ -77,11 +77,7 @@ fn stops(command: &'static str, place: &str) {
     let found = findings(&world);
     let leak = found.iter().find(|finding| finding["rule"] == "canary");
     let leak = leak.unwrap_or_else(|| panic!("{command}: {found:?}"));
-    assert_eq!(
-        (&leak["action"], &leak["severity"]),
-        (&json!("stopped"), &json!("critical")),
-        "{command}"
-    );
+    assert_eq!((&leak["action"], &leak["severity"]), (&json!("stopped"), &json!("critical")), "{command}");
     assert!(leak["place"].as_str().unwrap().starts_with(place), "{command}: {leak}");
     assert_eq!(record(&world)["outcome"], "security_stop", "{command}");
     let arrived = arrived(&world);

@@ -4,6 +4,5 @@
 mod message;
 
 pub use message::{
-    DnsQuestion, DnsReply, QuestionType, ReplyCode, read_question, read_reply, write_question,
-    write_reply,
+    DnsQuestion, DnsReply, QuestionType, ReplyCode, read_question, read_reply, write_question, write_reply,
 };

@@ -56,10 +56,7 @@ impl UpstreamPool {
     }
 
     /// The open connection, or a new one.
-    pub(super) async fn server(
-        &mut self,
-        connection: &AdmittedConnection,
-    ) -> Result<&mut Upstream, Refusal> {
+    pub(super) async fn server(&mut self, connection: &AdmittedConnection) -> Result<&mut Upstream, Refusal> {
         let reusable = match &mut self.open {
             Some((open, upstream)) => *open == connection.destination && upstream.is_usable().await,
             None => false,
@@ -71,11 +68,7 @@ impl UpstreamPool {
         Ok(&mut self.open.insert((connection.destination.clone(), kept)).1)
     }
 
-    pub(super) fn gateway(
-        &mut self,
-        destination: &Destination,
-        gateway: &GatewayService,
-    ) -> &mut Upstream {
+    pub(super) fn gateway(&mut self, destination: &Destination, gateway: &GatewayService) -> &mut Upstream {
         let kept = match self.open.take() {
             Some((open, upstream)) if open == *destination => upstream,
             _ => {

@@ -179,7 +179,10 @@ mod tests {
 
     #[test]
     fn no_variable_of_this_process_reaches_it_and_a_name_is_never_an_option() {
-        let script = Script::new("env", "[ \"$1 $2 $3\" = 'ahosts -- --help' ] && [ -z \"$CARGO_PKG_NAME$HOME\" ] && echo 192.0.2.1");
+        let script = Script::new(
+            "env",
+            "[ \"$1 $2 $3\" = 'ahosts -- --help' ] && [ -z \"$CARGO_PKG_NAME$HOME\" ] && echo 192.0.2.1",
+        );
         assert!(matches!(script.ask("--help"), GetentAnswer::Addresses(_)));
     }
 
