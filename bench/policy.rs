@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use policy::{
-    Action, Caller, CanonicalPath, Compiled, Connection, EncodedSlash, Host, Policy, Query, Request, subset,
+    CallingProgram, CanonicalPath, Compiled, ConnectionRequest, EncodedSlash, Host, InspectedRequest, Policy,
+    Query, RequestAction, subset,
 };
 use yaml::Sources;
 
@@ -78,10 +79,11 @@ fn read(text: &str) -> Policy {
 fn report(name: &str, endpoints: &[String], host: &str, path: &str, patterns: &[String], candidate: &str) {
     let compiled = Compiled::new(&read(&file(endpoints)));
     let host = Host::parse(host).unwrap();
-    let caller = Caller { binary: Path::new("/usr/bin/curl"), ancestors: &[] };
-    let connection = Connection { host: &host, port: 443, caller };
+    let caller = CallingProgram { binary: Path::new("/usr/bin/curl"), ancestors: &[] };
+    let connection = ConnectionRequest { host: &host, port: 443, caller };
     let path = CanonicalPath::new(path, EncodedSlash::Refuse).unwrap();
-    let request = Request { action: Action::Http("GET"), path: &path, query: &Query::default() };
+    let request =
+        InspectedRequest { action: RequestAction::Http("GET"), path: &path, query: &Query::default() };
     let ours = each(|| {
         compiled
             .admit(black_box(&connection))

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use fullsend::cancel::{Cancel, Why};
-use fullsend::check::expected::Expected;
+use fullsend::check::expected_document::ExpectedDocument;
 use fullsend::event::RunEvent;
 use fullsend::event::clock::Moment;
 use fullsend::resolve::layers::{Layer, LayerKind, Layers};
@@ -65,7 +65,7 @@ struct Wish {
     mark: String,
     context: Option<String>,
     conversation: Option<Conversation>,
-    expected: Option<Expected>,
+    expected: Option<ExpectedDocument>,
 }
 
 impl Stage {
@@ -128,7 +128,7 @@ fn resumed(stage: &Stage) -> Vec<Json> {
         mark: "one".to_owned(),
         context: Some(context.to_owned()),
         conversation,
-        expected: Some(Expected::new("reply.json", schema.clone()).unwrap()),
+        expected: Some(ExpectedDocument::new("reply.json", schema.clone()).unwrap()),
     };
     let first = stage.run("one", wish("The word is BASIL.", None), &Cancel::default());
     let conversation = first.conversation.clone();

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
-use yaml::{Limits, Node, Sources};
+use yaml::{Node, ParseLimits, Sources};
 
 use crate::support::{World, root};
 
@@ -31,7 +31,7 @@ fn each_of_their_fields_is_explained_with_its_origin() {
         let path = root().join(format!("examples/ci/.fullsend/harness/{name}.yaml"));
         let mut sources = Sources::default();
         let id = sources.add("x", fs::read_to_string(path).unwrap());
-        let tree = yaml::parse(&sources, id, Limits::default()).unwrap();
+        let tree = yaml::parse(&sources, id, ParseLimits::default()).unwrap();
         let ran = World::new().run(&["explain", name, "--format", "json", "--repo", &examples()]);
         let rows: Json = serde_json::from_str(&ran.out).unwrap();
         let explained: BTreeMap<&str, &Json> =
@@ -98,7 +98,7 @@ fn the_harness_schema_accepts_the_harnesses_we_ship() {
     for file in shipped.iter().flat_map(|place| files(&root().join(place))) {
         let mut sources = Sources::default();
         let id = sources.add("x", fs::read_to_string(&file).unwrap());
-        let document = json(&yaml::parse(&sources, id, Limits::default()).unwrap());
+        let document = json(&yaml::parse(&sources, id, ParseLimits::default()).unwrap());
         let errors: Vec<String> = validator
             .iter_errors(&document)
             .map(|error| format!("{}: {error}", error.instance_path()))

@@ -13,7 +13,7 @@ use fullsend::render::{github, sarif};
 use proptest::prelude::{Just, Strategy, any, prop};
 use proptest::prop_oneof;
 use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
-use yaml::{Decoder, Diagnostic, Limits, Node, Shape, Sources};
+use yaml::{Decoder, Diagnostic, Node, ParseLimits, Shape, Sources};
 
 /// Far above what one small document takes, also on a busy machine without optimisation.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -49,7 +49,7 @@ const REAL: &[&str] = &[
 ];
 
 fn tree(sources: &Sources, id: yaml::SourceId) -> Result<Node, Vec<Diagnostic>> {
-    yaml::parse(sources, id, Limits::default()).map_err(|problem| vec![*problem])
+    yaml::parse(sources, id, ParseLimits::default()).map_err(|problem| vec![*problem])
 }
 
 fn document<T: Shape>(sources: &Sources, id: yaml::SourceId) -> Vec<Diagnostic> {
@@ -71,7 +71,7 @@ fn harness(sources: &Sources, id: yaml::SourceId) -> Vec<Diagnostic> {
     let merged = Harness::merge(node.clone(), node.clone());
     let mut again = Sources::default();
     let text = yaml::emit(&merged, &|_| None);
-    if text.len() <= Limits::default().bytes {
+    if text.len() <= ParseLimits::default().bytes {
         let written = again.add("written", text);
         assert!(tree(&again, written).is_ok(), "what is written can be read");
     }
@@ -90,7 +90,7 @@ fn markdown<T: Shape>(sources: &Sources, id: yaml::SourceId) -> Vec<Diagnostic> 
         Err(problem) => return vec![*problem],
     };
     let Some(range) = parts.frontmatter else { return Vec::new() };
-    match yaml::parse_part(sources, id, range, Limits::default()) {
+    match yaml::parse_part(sources, id, range, ParseLimits::default()) {
         Ok(node) => decode::<T>(&node),
         Err(problem) => vec![*problem],
     }

@@ -18,7 +18,7 @@ pub struct Effective {
 pub struct EffectivePath {
     pub path: String,
     pub access: PathAccess,
-    pub origin: Origin,
+    pub origin: PathOrigin,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub enum PathAccess {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum PathOrigin {
     Policy(yaml::Span),
     /// Added for every sandbox; skipped where it does not exist.
     Baseline,
@@ -41,7 +41,7 @@ pub fn baseline(policy: &Policy) -> Effective {
         let own = |path: &yaml::At<String>| EffectivePath {
             path: path.value.clone(),
             access,
-            origin: Origin::Policy(path.at),
+            origin: PathOrigin::Policy(path.at),
         };
         paths.iter().map(own).collect::<Vec<_>>()
     };
@@ -54,7 +54,7 @@ pub fn baseline(policy: &Policy) -> Effective {
                     && (known.access == access || known.access == PathAccess::ReadWrite)
             });
             if !covered {
-                paths.push(EffectivePath { path: (*path).to_owned(), access, origin: Origin::Baseline });
+                paths.push(EffectivePath { path: (*path).to_owned(), access, origin: PathOrigin::Baseline });
             }
         }
     }
@@ -79,7 +79,7 @@ impl Effective {
 mod tests {
     use yaml::Sources;
 
-    use super::{Origin, PathAccess, baseline};
+    use super::{PathAccess, PathOrigin, baseline};
     use crate::Policy;
 
     /// Every path with its access; those that were added have a plus.
@@ -90,7 +90,7 @@ mod tests {
         let all = baseline(&policy);
         let show = |access| if access == PathAccess::ReadWrite { "rw" } else { "ro" };
         let paths = all.paths.iter().map(|path| {
-            let plus = if path.origin == Origin::Baseline { "+" } else { "" };
+            let plus = if path.origin == PathOrigin::Baseline { "+" } else { "" };
             format!("{plus}{}:{}", path.path, show(path.access))
         });
         paths.collect::<Vec<_>>().join(" ")

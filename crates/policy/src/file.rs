@@ -8,7 +8,7 @@ record! {
     /// What one sandbox may touch and reach.
     pub struct PolicyFile {
         /// The version of this format: 1.
-        version: Version,
+        version: PolicyVersion,
         /// Files and directories the sandbox sees.
         filesystem_policy: Option<FilesystemFile>,
         /// What happens on a kernel without Landlock.
@@ -85,9 +85,9 @@ record! {
     pub struct EndpointFile {
         /// A host name, an IP address, or a pattern such as `*.example.com`.
         host: Option<At<String>>,
-        port: Option<At<Port>>,
+        port: Option<At<PortNumber>>,
         /// Several ports; stands over `port`.
-        ports: Option<At<Vec<At<Port>>>>,
+        ports: Option<At<Vec<At<PortNumber>>>>,
         /// The paths that this endpoint speaks for; all when absent.
         path: Option<At<String>>,
         /// How the traffic is read; bytes are passed on unread when absent.
@@ -123,7 +123,7 @@ record! {
 
 ranged! {
     /// A port; 0 stands for none.
-    pub struct Port: 0..=65535
+    pub struct PortNumber: 0..=65535
 }
 
 ranged! {
@@ -284,9 +284,9 @@ choice! {
 
 /// The one version of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Version;
+pub struct PolicyVersion;
 
-impl Shape for Version {
+impl Shape for PolicyVersion {
     fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
         match u64::decode(node, decoder)? {
             1 => Some(Self),

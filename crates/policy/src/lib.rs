@@ -23,14 +23,14 @@ mod uninspected;
 pub use baseline::baseline;
 pub use canonical::{CanonicalPath, EncodedSlash, MAX_PATH_BYTES, PathError};
 pub use decide::{
-    Action, Admitted, Attempt, Caller, Cause, Compiled, Connection, Decision, Denial, Fix, Reason, Request,
-    decide,
+    AccessRequest, Admitted, CallingProgram, Cause, Compiled, ConnectionRequest, Denial, Fix,
+    InspectedRequest, PolicyDecision, Reason, RequestAction, decide,
 };
 pub use host::{Host, HostError};
 pub use model::Policy;
-pub use query::{Query, QueryError};
+pub use query::{Query, QueryStringError};
 pub use read::Parsed;
 pub use schema::schema;
 pub use subset::{Widening, subset};
-pub use suggest::{Refused, Suggestion, suggest};
+pub use suggest::{RefusedAccess, Suggestion, suggest};
 pub use uninspected::uninspected;

@@ -5,10 +5,10 @@ use std::net::IpAddr;
 
 use yaml::{At, Span};
 
-use crate::address::{Network, Reach};
+use crate::address::{AddressScope, Network};
 use crate::file::FreeMap;
 pub use crate::file::{Compatibility, OnError, Protocol, Signing};
-use crate::glob::{Effort, Pattern};
+use crate::glob::{Pattern, ProofBudget};
 use crate::host::Host;
 
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub struct Policy {
     pub at: Span,
     pub filesystem: Filesystem,
     pub landlock: At<Compatibility>,
-    pub process: Process,
+    pub process: ProcessIdentity,
     pub networks: Vec<NetworkRule>,
     /// In the order they run.
     pub middlewares: Vec<Middleware>,
@@ -37,20 +37,20 @@ impl Filesystem {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Process {
-    pub user: Option<At<Identity>>,
-    pub group: Option<At<Identity>>,
+pub struct ProcessIdentity {
+    pub user: Option<At<RunAs>>,
+    pub group: Option<At<RunAs>>,
 }
 
 /// Never root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Identity {
+pub enum RunAs {
     /// The account named `sandbox`.
     Sandbox,
     Number(u32),
 }
 
-impl std::fmt::Display for Identity {
+impl std::fmt::Display for RunAs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Sandbox => f.write_str("sandbox"),
@@ -79,11 +79,11 @@ pub struct Endpoint {
     pub protocol: Protocol,
     pub tls_skip: bool,
     pub enforce: bool,
-    pub allow: Vec<Rule>,
-    pub deny: Vec<Rule>,
+    pub allow: Vec<RequestRule>,
+    pub deny: Vec<RequestRule>,
     pub allowed_ips: Vec<Network>,
     pub allow_encoded_slash: bool,
-    pub credentials: Credentials,
+    pub credentials: CredentialUse,
     pub limits: ProtocolSettings,
     /// Set when a ceiling holds this endpoint to public addresses although its host is written out.
     pub public_only: bool,
@@ -101,7 +101,7 @@ pub enum HostPattern {
 
 /// How credentials may travel to an endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Credentials {
+pub struct CredentialUse {
     pub provider: Option<String>,
     pub rewrite_websocket: bool,
     pub rewrite_body: bool,
@@ -127,9 +127,9 @@ pub struct ProtocolSettings {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rule {
+pub struct RequestRule {
     pub at: RuleSpan,
-    pub on: Subject,
+    pub on: RuleSubject,
 }
 
 /// Where a rule was written; equal to every other, so that rules compare by what they say.
@@ -144,7 +144,7 @@ impl PartialEq for RuleSpan {
 
 /// What a rule speaks about.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Subject {
+pub enum RuleSubject {
     Http(HttpRule),
     Graphql(GraphqlRule),
     Rpc(RpcRule),
@@ -213,19 +213,19 @@ impl HostPattern {
     }
 
     /// Whether every host that this matches, `other` matches.
-    pub fn within(&self, other: &Self, effort: &Effort) -> bool {
+    pub fn within(&self, other: &Self, budget: &ProofBudget) -> bool {
         match (self, other) {
             (_, Self::Any) => true,
             (Self::Name(one), Self::Name(two)) => one == two,
             (Self::Name(name), Self::Glob(pattern)) => pattern.matches(name.as_bytes()),
             (Self::Address(one), Self::Address(two)) => one == two,
-            (Self::Glob(one), Self::Glob(two)) => one.within(two, effort),
+            (Self::Glob(one), Self::Glob(two)) => one.within(two, budget),
             _ => false,
         }
     }
 
     /// Whether some host may match both.
-    pub fn overlaps(&self, other: &Self, effort: &Effort) -> bool {
+    pub fn overlaps(&self, other: &Self, budget: &ProofBudget) -> bool {
         match (self, other) {
             (Self::Any, _) | (_, Self::Any) => true,
             (Self::Name(one), Self::Name(two)) => one == two,
@@ -233,7 +233,7 @@ impl HostPattern {
             (Self::Name(name), Self::Glob(pattern)) | (Self::Glob(pattern), Self::Name(name)) => {
                 pattern.matches(name.as_bytes())
             }
-            (Self::Glob(one), Self::Glob(two)) => one.overlaps(two, effort),
+            (Self::Glob(one), Self::Glob(two)) => one.overlaps(two, budget),
             (Self::Address(_), _) | (_, Self::Address(_)) => false,
         }
     }
@@ -259,7 +259,8 @@ impl Endpoint {
     /// Whether this program can read the traffic as the endpoint asks. What it cannot read is refused, never passed
     /// unread.
     pub fn is_inspected(&self) -> bool {
-        let graphql = || self.allow.iter().chain(&self.deny).any(|rule| !matches!(rule.on, Subject::Http(_)));
+        let graphql =
+            || self.allow.iter().chain(&self.deny).any(|rule| !matches!(rule.on, RuleSubject::Http(_)));
         match self.protocol {
             Protocol::Tunnel | Protocol::Tcp => true,
             Protocol::Rest | Protocol::Websocket => !graphql() && self.limits.persisted_queries.is_none(),
@@ -271,12 +272,12 @@ impl Endpoint {
         self.path.as_ref().is_none_or(|pattern| pattern.matches(path.as_bytes()))
     }
 
-    pub fn reach(&self) -> Reach {
+    pub fn reach(&self) -> AddressScope {
         match &self.host {
-            _ if !self.allowed_ips.is_empty() => Reach::Listed(self.allowed_ips.clone()),
-            HostPattern::Address(address) => Reach::Literal(*address),
-            HostPattern::Name(_) if !self.public_only => Reach::Declared,
-            HostPattern::Name(_) | HostPattern::Glob(_) | HostPattern::Any => Reach::Public,
+            _ if !self.allowed_ips.is_empty() => AddressScope::Listed(self.allowed_ips.clone()),
+            HostPattern::Address(address) => AddressScope::Literal(*address),
+            HostPattern::Name(_) if !self.public_only => AddressScope::Declared,
+            HostPattern::Name(_) | HostPattern::Glob(_) | HostPattern::Any => AddressScope::Public,
         }
     }
 
@@ -325,7 +326,7 @@ impl ValuePattern {
         self.0.iter().any(|pattern| pattern.matches(value))
     }
 
-    pub fn within(&self, other: &Self, effort: &Effort) -> bool {
-        self.0.iter().all(|one| other.0.iter().any(|two| one.within(two, effort)))
+    pub fn within(&self, other: &Self, budget: &ProofBudget) -> bool {
+        self.0.iter().all(|one| other.0.iter().any(|two| one.within(two, budget)))
     }
 }

@@ -10,13 +10,13 @@ const MAX_PAIRS: usize = 1024;
 pub struct Query(Vec<(Vec<u8>, Vec<u8>)>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueryError {
+pub enum QueryStringError {
     TooLong,
     TooMany,
     Encoding,
 }
 
-impl fmt::Display for QueryError {
+impl fmt::Display for QueryStringError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::TooLong => "the query is longer than 65536 bytes",
@@ -26,18 +26,18 @@ impl fmt::Display for QueryError {
     }
 }
 
-impl std::error::Error for QueryError {}
+impl std::error::Error for QueryStringError {}
 
 impl Query {
     /// Reads what stands after the `?`. A parameter without `=` has an empty value.
-    pub fn parse(raw: &str) -> Result<Self, QueryError> {
+    pub fn parse(raw: &str) -> Result<Self, QueryStringError> {
         if raw.len() > MAX_BYTES {
-            return Err(QueryError::TooLong);
+            return Err(QueryStringError::TooLong);
         }
         let mut pairs = Vec::new();
         for parameter in raw.split('&').filter(|parameter| !parameter.is_empty()) {
             if pairs.len() == MAX_PAIRS {
-                return Err(QueryError::TooMany);
+                return Err(QueryStringError::TooMany);
             }
             let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
             pairs.push((decode(key)?, decode(value)?));
@@ -50,7 +50,7 @@ impl Query {
     }
 }
 
-fn decode(text: &str) -> Result<Vec<u8>, QueryError> {
+fn decode(text: &str) -> Result<Vec<u8>, QueryStringError> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {
@@ -59,7 +59,7 @@ fn decode(text: &str) -> Result<Vec<u8>, QueryError> {
             b'%' => {
                 let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
                 let (Some(high), Some(low)) = (digit(bytes.next()), digit(bytes.next())) else {
-                    return Err(QueryError::Encoding);
+                    return Err(QueryStringError::Encoding);
                 };
                 u8::try_from(high * 16 + low).unwrap_or_default()
             }
@@ -71,7 +71,7 @@ fn decode(text: &str) -> Result<Vec<u8>, QueryError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Query, QueryError};
+    use super::{Query, QueryStringError};
 
     #[test]
     fn parameters_are_decoded_and_kept_in_order() {
@@ -83,9 +83,9 @@ mod tests {
         assert_eq!(values("empty"), [""]);
         assert_eq!(values("a b"), ["c d=e"]);
         assert_eq!(values("missing"), Vec::<String>::new());
-        assert_eq!(Query::parse("a=%"), Err(QueryError::Encoding));
-        assert_eq!(Query::parse("a=%4"), Err(QueryError::Encoding));
-        assert_eq!(Query::parse(&"a&".repeat(1025)), Err(QueryError::TooMany));
-        assert_eq!(Query::parse(&"a".repeat(65_537)), Err(QueryError::TooLong));
+        assert_eq!(Query::parse("a=%"), Err(QueryStringError::Encoding));
+        assert_eq!(Query::parse("a=%4"), Err(QueryStringError::Encoding));
+        assert_eq!(Query::parse(&"a&".repeat(1025)), Err(QueryStringError::TooMany));
+        assert_eq!(Query::parse(&"a".repeat(65_537)), Err(QueryStringError::TooLong));
     }
 }

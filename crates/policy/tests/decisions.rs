@@ -8,7 +8,9 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use policy::{Action, Attempt, Caller, Compiled, Decision, Policy, Reason, decide};
+use policy::{
+    AccessRequest, CallingProgram, Compiled, Policy, PolicyDecision, Reason, RequestAction, decide,
+};
 use yaml::{SourceId, Sources, Span};
 
 struct Table {
@@ -43,22 +45,25 @@ impl Table {
         let addresses: Option<Vec<IpAddr>> = (addresses != "-")
             .then(|| addresses.split(',').map(|address| address.parse().unwrap()).collect());
         let request = (request != "-").then(|| request.split_once(' ').unwrap()).map(|(method, target)| {
-            (if method == "TEXT" { Action::WebsocketText } else { Action::Http(method) }, target)
+            (
+                if method == "TEXT" { RequestAction::WebsocketText } else { RequestAction::Http(method) },
+                target,
+            )
         });
-        let attempt = Attempt {
+        let attempt = AccessRequest {
             host,
             port: port.parse().unwrap(),
-            caller: Caller { binary: &binary, ancestors: &ancestors },
+            caller: CallingProgram { binary: &binary, ancestors: &ancestors },
             request,
             addresses: addresses.as_deref(),
         };
         let decision = decide(self.compiled(name), &attempt);
         let (verdict, why, at) = match &decision {
-            Decision::Allow(cause) => ("allow", "-", Some(cause.at)),
-            Decision::Audit(denial) => {
+            PolicyDecision::Allow(cause) => ("allow", "-", Some(cause.at)),
+            PolicyDecision::Audit(denial) => {
                 ("audit", word(&denial.reason), denial.cause.as_ref().map(|cause| cause.at))
             }
-            Decision::Deny(denial) => {
+            PolicyDecision::Deny(denial) => {
                 ("deny", word(&denial.reason), denial.cause.as_ref().map(|cause| cause.at))
             }
         };

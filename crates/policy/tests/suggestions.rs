@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 
 use policy::model::Policy;
 use policy::{
-    Action, Attempt, Caller, CanonicalPath, Compiled, Decision, EncodedSlash, Host, Refused, decide, suggest,
+    AccessRequest, CallingProgram, CanonicalPath, Compiled, EncodedSlash, Host, PolicyDecision,
+    RefusedAccess, RequestAction, decide, suggest,
 };
-use yaml::{Limits, Node, Sources};
+use yaml::{Node, ParseLimits, Sources};
 
 fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/policy")
@@ -20,7 +21,7 @@ fn data() -> PathBuf {
 fn tree(name: &str, text: &str) -> Node {
     let mut sources = Sources::default();
     let id = sources.add(name, text);
-    yaml::parse(&sources, id, Limits::default()).unwrap()
+    yaml::parse(&sources, id, ParseLimits::default()).unwrap()
 }
 
 fn read(node: &Node) -> Policy {
@@ -35,7 +36,7 @@ fn with(policy: &Node, addition: &Node) -> Policy {
     read(&merged)
 }
 
-fn refused(row: &[&str]) -> Option<Refused> {
+fn refused(row: &[&str]) -> Option<RefusedAccess> {
     let (host, port) = row[2].rsplit_once(':').unwrap();
     let request = (row[3] != "-").then(|| row[3].split_once(' ').unwrap());
     let request = match request {
@@ -48,7 +49,7 @@ fn refused(row: &[&str]) -> Option<Refused> {
     };
     let addresses =
         if row[4] == "-" { vec![] } else { row[4].split(',').map(|a| a.parse().unwrap()).collect() };
-    Some(Refused {
+    Some(RefusedAccess {
         host: Host::parse(host).ok()?,
         port: port.parse().unwrap(),
         binary: PathBuf::from(row[1].split("<-").next().unwrap()),
@@ -57,17 +58,27 @@ fn refused(row: &[&str]) -> Option<Refused> {
     })
 }
 
-fn decided(policy: &Policy, refused: &Refused) -> Decision {
+fn decided(policy: &Policy, refused: &RefusedAccess) -> PolicyDecision {
     let host = match &refused.host {
         Host::Name(name) => name.clone(),
         Host::Address(address) => address.to_string(),
     };
     let request = refused.request.as_ref().map(|(method, path)| {
-        (if method == "WEBSOCKET_TEXT" { Action::WebsocketText } else { Action::Http(method) }, path.as_str())
+        (
+            if method == "WEBSOCKET_TEXT" {
+                RequestAction::WebsocketText
+            } else {
+                RequestAction::Http(method)
+            },
+            path.as_str(),
+        )
     });
     let addresses: Option<&[IpAddr]> = (!refused.addresses.is_empty()).then_some(&refused.addresses);
-    let caller = Caller { binary: &refused.binary, ancestors: &[] };
-    decide(&Compiled::new(policy), &Attempt { host: &host, port: refused.port, caller, request, addresses })
+    let caller = CallingProgram { binary: &refused.binary, ancestors: &[] };
+    decide(
+        &Compiled::new(policy),
+        &AccessRequest { host: &host, port: refused.port, caller, request, addresses },
+    )
 }
 
 #[test]
@@ -91,7 +102,7 @@ fn every_suggestion_allows_what_was_refused() {
         assert_eq!(tree("again", &suggestion.text).entries().len(), addition.entries().len());
         let repaired = with(&node, &tree("suggested", &suggestion.text));
         let after = decided(&repaired, &refused);
-        assert!(matches!(after, Decision::Allow(_)), "{row:?}: {after:?}\n{}", suggestion.text);
+        assert!(matches!(after, PolicyDecision::Allow(_)), "{row:?}: {after:?}\n{}", suggestion.text);
         suggested += 1;
     }
     assert!(suggested > 80 && skipped > 30, "{suggested} suggested, {skipped} skipped");
@@ -110,8 +121,8 @@ network_policies:
         deny_rules: [{method: '*', path: '/x/secret'}]
 ";
 
-fn attempt(host: &str, binary: &str, request: Option<(&str, &str)>) -> Refused {
-    Refused {
+fn attempt(host: &str, binary: &str, request: Option<(&str, &str)>) -> RefusedAccess {
+    RefusedAccess {
         host: Host::parse(host).unwrap(),
         port: 443,
         binary: binary.into(),

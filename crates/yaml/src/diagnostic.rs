@@ -3,7 +3,7 @@
 use crate::Span;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
+pub enum DiagnosticSeverity {
     Error,
     Warning,
 }
@@ -11,7 +11,7 @@ pub enum Severity {
 /// One problem: what, where, what was expected, what to try. `code` is stable and names the kind of problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    pub severity: Severity,
+    pub severity: DiagnosticSeverity,
     pub code: &'static str,
     pub message: String,
     pub at: Span,
@@ -25,7 +25,7 @@ pub struct Diagnostic {
 impl Diagnostic {
     pub fn error(code: &'static str, at: Span, message: impl Into<String>) -> Self {
         Self {
-            severity: Severity::Error,
+            severity: DiagnosticSeverity::Error,
             code,
             message: message.into(),
             at,
@@ -36,7 +36,7 @@ impl Diagnostic {
     }
 
     pub fn warning(code: &'static str, at: Span, message: impl Into<String>) -> Self {
-        Self { severity: Severity::Warning, ..Self::error(code, at, message) }
+        Self { severity: DiagnosticSeverity::Warning, ..Self::error(code, at, message) }
     }
 
     #[must_use]
@@ -58,6 +58,6 @@ impl Diagnostic {
     }
 
     pub fn is_error(&self) -> bool {
-        self.severity == Severity::Error
+        self.severity == DiagnosticSeverity::Error
     }
 }

@@ -19,11 +19,11 @@ mod suggest;
 #[cfg(test)]
 mod tests;
 
-pub use diagnostic::{Diagnostic, Severity};
+pub use diagnostic::{Diagnostic, DiagnosticSeverity};
 pub use emit::emit;
 pub use merge::{Keyed, append_unique, by_key, by_name, replace};
-pub use node::{Entry, Node, Value};
-pub use parse::{Limits, parse, parse_part};
+pub use node::{MapEntry, Node, Value};
+pub use parse::{ParseLimits, parse, parse_part};
 pub use scalar::decode_choice;
 pub use schema::{Schemas, document, schema_field};
 pub use shape::{At, Decoder, Map, Partial, Shape, Whole};

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use crate::{Entry, Node, Value};
+use crate::{MapEntry, Node, Value};
 
 /// Takes the key of a list item: what makes two items the same thing.
 pub type Keyed = fn(&Node) -> Option<String>;
@@ -24,7 +24,7 @@ pub fn by_name(base: Node, overlay: Node, rule: impl Fn(&str, Node, Node) -> Nod
     let (Value::Map(bases), Value::Map(overlays)) = (base.value, overlay.value) else {
         unreachable!("both are maps")
     };
-    let mut merged: Vec<Entry> = bases;
+    let mut merged: Vec<MapEntry> = bases;
     let places: HashMap<String, usize> =
         merged.iter().enumerate().map(|(index, known)| (known.key.clone(), index)).collect();
     for entry in overlays {
@@ -38,7 +38,7 @@ pub fn by_name(base: Node, overlay: Node, rule: impl Fn(&str, Node, Node) -> Nod
         } else {
             rule(&entry.key, farther, entry.node)
         };
-        *known = Entry { node, ..entry };
+        *known = MapEntry { node, ..entry };
     }
     Node { at: overlay.at, value: Value::Map(merged), replaced: overlay.replaced }
 }

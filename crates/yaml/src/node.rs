@@ -18,11 +18,11 @@ pub enum Value {
     Number(String),
     Text(String),
     List(Vec<Node>),
-    Map(Vec<Entry>),
+    Map(Vec<MapEntry>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct MapEntry {
     pub key: String,
     pub key_at: Span,
     pub node: Node,
@@ -42,11 +42,11 @@ impl Node {
         self.entry(key).map(|entry| &entry.node).filter(|node| !node.is_null())
     }
 
-    pub fn entry(&self, key: &str) -> Option<&Entry> {
+    pub fn entry(&self, key: &str) -> Option<&MapEntry> {
         self.entries().iter().find(|entry| entry.key == key)
     }
 
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[MapEntry] {
         match &self.value {
             Value::Map(entries) => entries,
             _ => &[],

@@ -6,24 +6,24 @@ use std::ops::Range;
 
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Tag};
 
-use crate::{Diagnostic, Entry, Node, SourceId, Sources, Span, Value};
+use crate::{Diagnostic, MapEntry, Node, SourceId, Sources, Span, Value};
 
 /// How large a document may be. The defaults are far above what a person writes.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ParseLimits {
     pub bytes: usize,
     pub depth: usize,
     pub nodes: usize,
 }
 
-impl Default for Limits {
+impl Default for ParseLimits {
     fn default() -> Self {
         Self { bytes: 1 << 20, depth: 64, nodes: 100_000 }
     }
 }
 
 /// Parses one document. An empty text is `null`. The first problem ends the parse: what follows it cannot be trusted.
-pub fn parse(sources: &Sources, source: SourceId, limits: Limits) -> Result<Node, Box<Diagnostic>> {
+pub fn parse(sources: &Sources, source: SourceId, limits: ParseLimits) -> Result<Node, Box<Diagnostic>> {
     parse_part(sources, source, 0..sources.get(source).text.len(), limits)
 }
 
@@ -32,7 +32,7 @@ pub fn parse_part(
     sources: &Sources,
     source: SourceId,
     part: Range<usize>,
-    limits: Limits,
+    limits: ParseLimits,
 ) -> Result<Node, Box<Diagnostic>> {
     let whole = Span::start_of(source);
     let text = sources.get(source).text.get(part.clone()).unwrap_or("");
@@ -73,12 +73,12 @@ struct Open {
 
 enum Kind {
     List(Vec<Node>),
-    Map { entries: Vec<Entry>, seen: HashMap<String, Span>, key: Option<(String, Span)> },
+    Map { entries: Vec<MapEntry>, seen: HashMap<String, Span>, key: Option<(String, Span)> },
 }
 
 struct Builder {
     source: SourceId,
-    limits: Limits,
+    limits: ParseLimits,
     bytes_before: usize,
     length: usize,
     open: Vec<Open>,
@@ -182,7 +182,7 @@ impl Builder {
                 None => *key = Some(as_key(&node, seen)?),
                 Some((key, key_at)) => {
                     seen.insert(key.clone(), key_at);
-                    entries.push(Entry { key, key_at, node });
+                    entries.push(MapEntry { key, key_at, node });
                 }
             },
         }

@@ -2,8 +2,8 @@
 
 use crate::macros::json;
 use crate::{
-    At, Decoder, Diagnostic, Limits, Map, Node, Shape, Sources, Value, choice, document, emit, parse, ranged,
-    record, text,
+    At, Decoder, Diagnostic, Map, Node, ParseLimits, Shape, Sources, Value, choice, document, emit, parse,
+    ranged, record, text,
 };
 
 choice! {
@@ -52,7 +52,7 @@ record! {
 fn tree(text: &str) -> Result<(Sources, Node), Box<Diagnostic>> {
     let mut sources = Sources::default();
     let id = sources.add("test.yaml", text);
-    parse(&sources, id, Limits::default()).map(|node| (sources, node))
+    parse(&sources, id, ParseLimits::default()).map(|node| (sources, node))
 }
 
 fn outer(text: &str) -> Result<Outer, Vec<String>> {

@@ -80,10 +80,10 @@ pub(super) async fn admit(
     leak_watcher::check_host(config.leak_watcher.as_ref(), &destination)?;
     let ancestors: Vec<PathBuf> =
         caller.ancestors.iter().map(|program| PathBuf::from(&program.path)).collect();
-    let connection = policy::Connection {
+    let connection = policy::ConnectionRequest {
         host: &destination.host,
         port: destination.port,
-        caller: policy::Caller { binary: Path::new(&caller.program.path), ancestors: &ancestors },
+        caller: policy::CallingProgram { binary: Path::new(&caller.program.path), ancestors: &ancestors },
     };
     let admitted = config
         .policy

@@ -5,7 +5,7 @@ use super::leak_watcher;
 use super::record::ConnectionRecord;
 use super::refusal::Refusal;
 use crate::http1::{HeadError, RequestHead, RequestTarget};
-use policy::{Action, Decision, Query};
+use policy::{PolicyDecision, Query, RequestAction};
 
 /// What a request that may pass asks for, in the spelling that was decided.
 pub(super) struct DecidedRequest {
@@ -56,12 +56,13 @@ pub(super) fn decide_path(
     record.request(method, canonical.as_str());
     let parsed = Query::parse(query.unwrap_or_default())
         .map_err(|error| Refusal::path(format!("{method} {canonical}: {error}")))?;
-    let request = policy::Request { action: Action::Http(method), path: &canonical, query: &parsed };
+    let request =
+        policy::InspectedRequest { action: RequestAction::Http(method), path: &canonical, query: &parsed };
     let what = || format!("{method} {destination}{canonical}");
     match proxy.defences.decide(admitted, &request) {
-        Decision::Allow(cause) => record.allowed(locate(&cause)),
-        Decision::Audit(denial) => record.audited(&Refusal::policy(&denial, locate, &what())),
-        Decision::Deny(denial) => return Err(Refusal::policy(&denial, locate, &what())),
+        PolicyDecision::Allow(cause) => record.allowed(locate(&cause)),
+        PolicyDecision::Audit(denial) => record.audited(&Refusal::policy(&denial, locate, &what())),
+        PolicyDecision::Deny(denial) => return Err(Refusal::policy(&denial, locate, &what())),
     }
     Ok(DecidedRequest::new(canonical.as_str(), query))
 }

@@ -4,13 +4,18 @@
 use super::destination::Destination;
 use super::refusal::Refusal;
 use crate::http1::{HeadError, RequestHead};
-use policy::address::{AddressDenied, Reach};
-use policy::{Admitted, CanonicalPath, Decision, EncodedSlash, PathError};
+use policy::address::{AddressDenied, AddressScope};
+use policy::{Admitted, CanonicalPath, EncodedSlash, PathError, PolicyDecision};
 use std::net::IpAddr;
 
 pub(super) trait Defences: Send + Sync {
     /// A name may be allowed and still lead to a private address.
-    fn check_addresses(&self, reach: &Reach, port: u16, addresses: &[IpAddr]) -> Result<(), AddressDenied> {
+    fn check_addresses(
+        &self,
+        reach: &AddressScope,
+        port: u16,
+        addresses: &[IpAddr],
+    ) -> Result<(), AddressDenied> {
         reach.check(port, addresses)
     }
 
@@ -38,7 +43,7 @@ pub(super) trait Defences: Send + Sync {
     }
 
     /// Each request is decided, not only the first, and plain requests like those in tunnels.
-    fn decide(&self, admitted: &Admitted, request: &policy::Request<'_>) -> Decision {
+    fn decide(&self, admitted: &Admitted, request: &policy::InspectedRequest<'_>) -> PolicyDecision {
         admitted.decide(request)
     }
 

@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use yaml::{At, Decoder, Diagnostic, Limits, Shape, SourceId, Span};
+use yaml::{At, Decoder, Diagnostic, ParseLimits, Shape, SourceId, Span};
 
-use super::references::{self, Kind};
+use super::references::{self, ReferenceKind};
 use crate::harness::Harness;
 use crate::harness::frontmatter::{self, AgentFrontmatter, SkillFrontmatter};
 use crate::harness::reference::{LocalPath, Ref};
@@ -38,7 +38,14 @@ pub struct SkillFile {
 }
 
 pub fn check(library: &mut Library, harness: &Harness, problems: &mut Vec<Diagnostic>) -> Option<AgentFile> {
-    let found = references::remote_or_local(library, harness, &harness.agent, "agent", Kind::File, problems)?;
+    let found = references::remote_or_local(
+        library,
+        harness,
+        &harness.agent,
+        "agent",
+        ReferenceKind::File,
+        problems,
+    )?;
     let (source, frontmatter, body) = markdown::<AgentFrontmatter>(library, &found, problems)?;
     if library.text(source)[body.clone()].trim().is_empty() {
         problems.push(Diagnostic::error(
@@ -58,16 +65,21 @@ pub fn check_skills(
 ) -> Vec<SkillFile> {
     let mut files = Vec::new();
     for skill in &harness.skills.0 {
-        let Some(found) =
-            references::remote_or_local(library, harness, &skill.source, "skills", Kind::Directory, problems)
-        else {
+        let Some(found) = references::remote_or_local(
+            library,
+            harness,
+            &skill.source,
+            "skills",
+            ReferenceKind::Directory,
+            problems,
+        ) else {
             continue;
         };
         let mut overrides = Vec::new();
         for (target, replacement) in &skill.overrides {
             let file = match replacement {
                 Some(path) => {
-                    references::local(library, &path.value, path.at, "skills", Kind::File, problems)
+                    references::local(library, &path.value, path.at, "skills", ReferenceKind::File, problems)
                 }
                 None => None,
             };
@@ -118,7 +130,7 @@ fn markdown<T: Shape>(
     let text = library.text(source);
     let parts = frontmatter::split(&text, source).map_err(|problem| problems.push(*problem)).ok()?;
     let Some(range) = parts.frontmatter else { return Some((source, None, parts.body)) };
-    let tree = yaml::parse_part(&library.sources, source, range, Limits::default());
+    let tree = yaml::parse_part(&library.sources, source, range, ParseLimits::default());
     let tree = tree.map_err(|problem| problems.push(*problem)).ok()?;
     let mut decoder = Decoder::whole();
     let value = T::decode(&tree, &mut decoder);

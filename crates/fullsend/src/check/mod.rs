@@ -3,11 +3,11 @@
 //! that no later stage parses or checks again.
 
 pub mod agent;
-mod distinct;
-pub mod expected;
+pub mod codeowners;
+mod duplicate_keys;
+pub mod expected_document;
 pub mod fields;
 pub mod output;
-pub mod owners;
 pub mod policies;
 pub mod providers;
 pub mod references;
@@ -19,9 +19,9 @@ use crate::resolve::Resolved;
 use crate::resolve::layers::Found;
 use crate::resolve::library::Library;
 use agent::{AgentFile, SkillFile};
-use expected::Expected;
+use expected_document::ExpectedDocument;
 use output::SchemaFile;
-use policies::PolicyFile;
+use policies::CheckedPolicy;
 use providers::ProviderFile;
 
 /// A resolved harness whose files were read and found right.
@@ -31,10 +31,10 @@ pub struct Checked {
     pub agent: AgentFile,
     pub skills: Vec<SkillFile>,
     pub plugins: Vec<references::Plugin>,
-    pub policy: PolicyFile,
+    pub policy: CheckedPolicy,
     pub schema: Option<SchemaFile>,
     /// Set by callers that want a document of their own.
-    pub expected: Option<Expected>,
+    pub expected: Option<ExpectedDocument>,
     pub providers: Vec<ProviderFile>,
     pub scripts: Scripts,
 }

@@ -7,8 +7,8 @@ use serde_json::Value as Json;
 use yaml::{Diagnostic, SourceId, Span};
 
 use super::agent::{AgentFile, SkillFile};
-use super::distinct::Distinct;
-use super::references::{self, Kind};
+use super::duplicate_keys::NoDuplicateKeys;
+use super::references::{self, ReferenceKind};
 use crate::resolve::Resolved;
 use crate::resolve::layers::{Found, LayerKind};
 use crate::resolve::library::Library;
@@ -45,7 +45,8 @@ pub fn check(
         });
         return None;
     };
-    let found = references::local(library, &schema.value, schema.at, "output_schema", Kind::File, problems)?;
+    let found =
+        references::local(library, &schema.value, schema.at, "output_schema", ReferenceKind::File, problems)?;
     let source = library.source(&found).map_err(|problem| problems.push((*problem).clone())).ok()?;
     if let Some((json, validator)) = library.schema(&found) {
         return Some(SchemaFile { found, source, json, validator });
@@ -85,7 +86,7 @@ fn compile(
     };
     let json: Json =
         serde_json::from_str(text).map_err(|error| (place(&error), format!("is not JSON: {error}")))?;
-    serde_json::from_str::<Distinct>(text)
+    serde_json::from_str::<NoDuplicateKeys>(text)
         .map_err(|error| (place(&error), format!("is ambiguous: {error}")))?;
     if let Err(error) = jsonschema::draft202012::meta::validate(&json) {
         return Err((0, format!("is not a JSON Schema (2020-12): {error} at `{}`", error.instance_path())));
@@ -126,7 +127,7 @@ impl jsonschema::Retrieve for Neighbours {
             return Err(format!("`{name}` is not a regular file of at most 1 MiB").into());
         }
         let bytes = std::fs::read(&path)?;
-        serde_json::from_slice::<Distinct>(&bytes).map_err(|error| format!("`{name}`: {error}"))?;
+        serde_json::from_slice::<NoDuplicateKeys>(&bytes).map_err(|error| format!("`{name}`: {error}"))?;
         Ok(serde_json::from_slice(&bytes)?)
     }
 }

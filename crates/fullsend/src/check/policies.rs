@@ -6,7 +6,7 @@ use policy::baseline::{Effective, PathAccess};
 use policy::{Policy, subset};
 use yaml::{Diagnostic, Span};
 
-use super::references::{self, Kind};
+use super::references::{self, ReferenceKind};
 use crate::harness::names::Backend;
 use crate::resolve::Resolved;
 use crate::resolve::layers::{Found, LayerKind};
@@ -15,14 +15,14 @@ use crate::resolve::pins::{self, Weakening};
 
 /// A policy that was read, as it may be used.
 #[derive(Clone, Debug)]
-pub struct PolicyFile {
+pub struct CheckedPolicy {
     pub found: Found,
     pub policy: Policy,
     /// The policy's paths and those that every sandbox needs.
     pub effective: Effective,
 }
 
-impl PolicyFile {
+impl CheckedPolicy {
     pub fn paths(&self, access: PathAccess) -> impl Iterator<Item = &str> {
         self.effective.paths.iter().filter(move |path| path.access == access).map(|path| path.path.as_str())
     }
@@ -33,10 +33,16 @@ pub fn check(
     library: &mut Library,
     resolved: &mut Resolved,
     problems: &mut Vec<Diagnostic>,
-) -> Option<PolicyFile> {
+) -> Option<CheckedPolicy> {
     let harness = &resolved.harness;
-    let found =
-        references::remote_or_local(library, harness, &harness.policy, "policy", Kind::File, problems)?;
+    let found = references::remote_or_local(
+        library,
+        harness,
+        &harness.policy,
+        "policy",
+        ReferenceKind::File,
+        problems,
+    )?;
     let parsed = read(library, &found, problems)?;
     problems.extend(parsed.warnings.iter().cloned());
     if harness.sandbox.backend.value == Backend::Local {
@@ -59,7 +65,7 @@ pub fn check(
     let used = pins::judge(weakenings, resolved.organisation.as_deref(), &resolved.asking(), problems);
     resolved.exceptions.extend(used);
     let effective = policy::baseline(&policy);
-    Some(PolicyFile { found, policy, effective })
+    Some(CheckedPolicy { found, policy, effective })
 }
 
 /// What the local sandbox cannot do as the policy says it.

@@ -10,7 +10,7 @@ use crate::harness::provider::{self, Profile, Provider};
 use crate::harness::reference::LocalPath;
 use crate::resolve::layers::{Found, LayerKind};
 use crate::resolve::library::Library;
-use crate::resolve::variables::{self, Environment, Strictness};
+use crate::resolve::variables::{self, Strictness, VariableLookup};
 
 /// A provider and the profile it follows.
 #[derive(Clone, Debug)]
@@ -151,7 +151,7 @@ pub fn replaced(library: &mut Library, files: &[ProviderFile]) -> Vec<Diagnostic
 }
 
 /// The variables that a provider needs and the environment does not have.
-pub fn unset(file: &ProviderFile, environment: Environment<'_>, how: Strictness) -> Vec<Diagnostic> {
+pub fn unset(file: &ProviderFile, environment: VariableLookup<'_>, how: Strictness) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     let field = |map: &str, key: &str| format!("{map}.{key} of the provider {}", file.provider.name.value);
     for (name, map) in [("credentials", &file.provider.credentials), ("config", &file.provider.config)] {

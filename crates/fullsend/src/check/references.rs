@@ -13,7 +13,7 @@ use crate::resolve::library::Library;
 
 /// What the file must be.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ReferenceKind {
     File,
     Directory,
     Program,
@@ -22,7 +22,7 @@ pub enum Kind {
 pub fn check(library: &mut Library, resolved: &Resolved, problems: &mut Vec<Diagnostic>) {
     let harness = &resolved.harness;
     for profile in harness.openshell.iter().flat_map(|openshell| &openshell.profiles) {
-        remote_or_local(library, harness, profile, "openshell.profiles", Kind::File, problems);
+        remote_or_local(library, harness, profile, "openshell.profiles", ReferenceKind::File, problems);
     }
     for server in &harness.api_servers {
         local(
@@ -30,7 +30,7 @@ pub fn check(library: &mut Library, resolved: &Resolved, problems: &mut Vec<Diag
             &server.script.value,
             server.script.at,
             "script of an api server",
-            Kind::Program,
+            ReferenceKind::Program,
             problems,
         );
     }
@@ -72,7 +72,7 @@ pub struct Plugin {
 /// The plugins of the harness.
 pub fn plugins(library: &Library, harness: &Harness, problems: &mut Vec<Diagnostic>) -> Vec<Plugin> {
     let mut find = |plugin: &At<Ref>| {
-        let found = remote_or_local(library, harness, plugin, "plugins", Kind::Directory, problems)?;
+        let found = remote_or_local(library, harness, plugin, "plugins", ReferenceKind::Directory, problems)?;
         Some(Plugin { name: plugin.stem().to_owned(), found })
     };
     harness.plugins.iter().filter_map(&mut find).collect()
@@ -82,7 +82,7 @@ pub fn plugins(library: &Library, harness: &Harness, problems: &mut Vec<Diagnost
 pub fn scripts(library: &Library, harness: &Harness, problems: &mut Vec<Diagnostic>) -> Scripts {
     let mut find = |script: &Option<At<LocalPath>>, field: &str| {
         let script = script.as_ref()?;
-        local(library, &script.value, script.at, field, Kind::Program, problems)
+        local(library, &script.value, script.at, field, ReferenceKind::Program, problems)
     };
     Scripts {
         pre: find(&harness.pre_script, "pre_script"),
@@ -100,7 +100,7 @@ fn host_file(library: &Library, file: &crate::harness::skills::HostFile, problem
     match LocalPath::parse(raw) {
         Ok(_) if file.optional == Some(true) => {}
         Ok(path) => {
-            local(library, &path, file.src.at, "host_files src", Kind::File, problems);
+            local(library, &path, file.src.at, "host_files src", ReferenceKind::File, problems);
         }
         Err(why) => problems.push(Diagnostic::error("value", file.src.at, format!("`host_files` src {why}"))),
     }
@@ -112,7 +112,7 @@ pub fn remote_or_local(
     harness: &Harness,
     reference: &At<Ref>,
     field: &str,
-    kind: Kind,
+    kind: ReferenceKind,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<Found> {
     match &reference.value {
@@ -139,7 +139,7 @@ pub fn local(
     path: &LocalPath,
     at: Span,
     field: &str,
-    kind: Kind,
+    kind: ReferenceKind,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<Found> {
     let found = match library.find(path, at, field) {
@@ -164,16 +164,22 @@ pub fn local(
     }
 }
 
-fn wrong_kind(library: &Library, found: &Found, kind: Kind) -> Option<(String, Option<&'static str>)> {
+fn wrong_kind(
+    library: &Library,
+    found: &Found,
+    kind: ReferenceKind,
+) -> Option<(String, Option<&'static str>)> {
     match library.layers.layer(found).metadata(&found.path) {
         Err(error) => Some((error.to_string(), None)),
         Ok(about) => match kind {
-            Kind::Directory if !about.is_directory => Some(("is not a directory".to_owned(), None)),
-            Kind::File | Kind::Program if about.is_directory => {
+            ReferenceKind::Directory if !about.is_directory => Some(("is not a directory".to_owned(), None)),
+            ReferenceKind::File | ReferenceKind::Program if about.is_directory => {
                 Some(("is a directory, and a file is needed".to_owned(), None))
             }
-            Kind::File | Kind::Program if !about.is_file => Some(("is not a regular file".to_owned(), None)),
-            Kind::Program if !about.is_executable => {
+            ReferenceKind::File | ReferenceKind::Program if !about.is_file => {
+                Some(("is not a regular file".to_owned(), None))
+            }
+            ReferenceKind::Program if !about.is_executable => {
                 Some(("is not executable".to_owned(), Some("run: chmod +x")))
             }
             _ => None,
@@ -191,11 +197,11 @@ pub fn provider(
     match &provider.value {
         ProviderRef::File(file) => {
             let file = At { value: file.clone(), at: provider.at };
-            remote_or_local(library, harness, &file, "providers", Kind::File, problems)
+            remote_or_local(library, harness, &file, "providers", ReferenceKind::File, problems)
         }
         ProviderRef::Name(name) => {
             let path = LocalPath::parse(&format!("providers/{name}.yaml")).ok()?;
-            local(library, &path, provider.at, "providers", Kind::File, problems)
+            local(library, &path, provider.at, "providers", ReferenceKind::File, problems)
         }
     }
 }

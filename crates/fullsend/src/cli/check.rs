@@ -7,7 +7,7 @@ use yaml::{Diagnostic, Sources, Span};
 
 use super::configuration::{Configuration, ConfigurationOptions, variable};
 use super::exit::{Exit, Failure};
-use crate::check::owners;
+use crate::check::codeowners;
 use crate::preflight::{PreflightContext, is_missing_on_host, preflight};
 use crate::render::diagnostics::{self, Style};
 use crate::render::{github, sarif};
@@ -85,7 +85,7 @@ pub fn variable_or_empty(name: &str) -> Option<String> {
 /// Files of the repository's layer that anybody with write access may change unseen.
 fn unowned(opened: &mut Configuration) -> Option<Diagnostic> {
     opened.library.layers.get(LayerKind::Repository)?;
-    let directories = owners::without_owner(&opened.repository);
+    let directories = codeowners::without_owner(&opened.repository);
     if directories.is_empty() {
         return None;
     }

@@ -4,7 +4,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
-use yaml::{Decoder, Limits, Shape, Sources};
+use yaml::{Decoder, ParseLimits, Shape, Sources};
 
 use super::exit::{Exit, Failure};
 use crate::event::clock::Moment;
@@ -236,7 +236,7 @@ fn configured_organisation(own: Option<&Layer>) -> Option<String> {
     let mut sources = Sources::default();
     let found = own?.find("config.yaml")?;
     let id = sources.add("config.yaml", own?.read(&found.path).ok()?);
-    let tree = yaml::parse(&sources, id, Limits::default()).ok()?;
+    let tree = yaml::parse(&sources, id, ParseLimits::default()).ok()?;
     Config::decode(&tree, &mut Decoder::part())?.org.map(|org| org.value)
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
-use policy::baseline::{Origin, PathAccess};
+use policy::baseline::{PathAccess, PathOrigin};
 use serde_json::{Value as Json, json};
 use yaml::{Node, Span, Value};
 
@@ -125,8 +125,8 @@ fn policy_paths(library: &mut Library, resolved: &Resolved) -> Vec<Row> {
             PathAccess::ReadWrite => "read-write".to_owned(),
         },
         set_by: match path.origin {
-            Origin::Policy(at) => place(library, at),
-            Origin::Baseline => {
+            PathOrigin::Policy(at) => place(library, at),
+            PathOrigin::Baseline => {
                 Place { layer: "built in", file: "<baseline of every sandbox>".to_owned(), line: 0 }
             }
         },

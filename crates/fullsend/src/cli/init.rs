@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::exit::{Exit, Failure};
-use crate::check::owners;
+use crate::check::codeowners;
 use crate::defaults;
 use crate::harness::names::RuntimeName;
 use crate::render::schema;
@@ -88,8 +88,8 @@ fn write_new(path: &Path, text: &str) -> Result<bool, Failure> {
 
 /// Adds the line to CODEOWNERS, and says what was done.
 fn own(repository: &Path, owner: Option<&str>) -> Result<String, Failure> {
-    let there = owners::PLACES.iter().find(|place| repository.join(place).is_file());
-    if there.is_some() && owners::without_owner(repository).is_empty() {
+    let there = codeowners::PLACES.iter().find(|place| repository.join(place).is_file());
+    if there.is_some() && codeowners::without_owner(repository).is_empty() {
         return Ok("kept  CODEOWNERS: .fullsend has an owner".to_owned());
     }
     let Some(owner) = owner else {

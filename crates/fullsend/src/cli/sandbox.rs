@@ -19,11 +19,11 @@ use super::configuration::variable;
 use super::exit::{Exit, Failure};
 use super::{signals, terminal};
 use crate::cancel::{Cancel, Why};
-use crate::check::policies::{PolicyFile, unenforceable};
+use crate::check::policies::{CheckedPolicy, unenforceable};
 use crate::defaults;
 use crate::harness::image::ImageRef;
 use crate::image::{self, Caps, Image, ImageError};
-use crate::provision::bare::{self, Bare, BareSandbox};
+use crate::provision::policy_sandbox::{self, PolicySandbox, PolicySandboxSpec};
 use crate::resolve::layers::{Found, LayerKind};
 
 /// How soon a request to end is passed on.
@@ -78,7 +78,9 @@ struct Place {
 
 pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
     match &arguments.which {
-        Which::Run { place, command } => within(place, "\n", |bare, cancel| relay(bare, command, cancel)),
+        Which::Run { place, command } => {
+            within(place, "\n", |policy_sandbox, cancel| relay(policy_sandbox, command, cancel))
+        }
         Which::Shell { place, command } => {
             if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
                 return Err(failed("a shell needs a terminal")
@@ -87,7 +89,9 @@ pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
             let shell = [OsString::from("/bin/sh")];
             let command = if command.is_empty() { &shell[..] } else { command };
             // In a raw terminal a line does not begin at its beginning.
-            within(place, "\r\n", |bare, cancel| interact(&bare.sandbox, &bare.directory, command, cancel))
+            within(place, "\r\n", |policy_sandbox, cancel| {
+                interact(&policy_sandbox.sandbox, &policy_sandbox.directory, command, cancel)
+            })
         }
     }
 }
@@ -100,7 +104,7 @@ fn failed(why: impl Into<String>) -> Failure {
 fn within(
     place: &Place,
     line_end: &'static str,
-    work: impl FnOnce(&BareSandbox, &Cancel) -> Result<u8, Failure>,
+    work: impl FnOnce(&PolicySandbox, &Cancel) -> Result<u8, Failure>,
 ) -> Result<u8, Failure> {
     let mut sources = Sources::default();
     let policy = read_policy(place.policy.as_deref(), &mut sources)?;
@@ -109,7 +113,7 @@ fn within(
     let here = here.map_err(|error| failed(format!("the current directory cannot be used: {error}")))?;
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let threads = threads.map_err(|error| failed(format!("no threads: {error}")))?;
-    let bare = bare::start(&Bare {
+    let policy_sandbox = policy_sandbox::start(&PolicySandboxSpec {
         policy: &policy,
         image: image.as_ref(),
         directory: &here,
@@ -120,13 +124,13 @@ fn within(
     })
     .map_err(|error| failed(error.to_string()))?;
     if place.verbose {
-        for result in &bare.proof.results {
+        for result in &policy_sandbox.proof.results {
             super::talk(&format!("proved: {}: {}\n", result.name, result.detail));
         }
     }
     let cancel = Cancel::default();
-    let code = signals::watch(threads.handle(), &cancel).and_then(|()| work(&bare, &cancel));
-    let closed = bare.close();
+    let code = signals::watch(threads.handle(), &cancel).and_then(|()| work(&policy_sandbox, &cancel));
+    let closed = policy_sandbox.close();
     let code = code?;
     closed.map_err(|error| failed(error.to_string()))?;
     Ok(code)
@@ -144,7 +148,7 @@ fn tell(event: &EgressEvent, line_end: &str) {
     super::talk(&format!("{}{line_end}", crate::render::diagnostics::clean_text(&line)));
 }
 
-fn read_policy(path: Option<&Path>, sources: &mut Sources) -> Result<PolicyFile, Failure> {
+fn read_policy(path: Option<&Path>, sources: &mut Sources) -> Result<CheckedPolicy, Failure> {
     let (name, text) = match path {
         None => {
             let (name, text) = defaults::FILES[1];
@@ -174,7 +178,7 @@ fn read_policy(path: Option<&Path>, sources: &mut Sources) -> Result<PolicyFile,
     }
     let effective = policy::baseline(&parsed.policy);
     let found = Found { layer: LayerKind::Repository, path: name };
-    Ok(PolicyFile { found, policy: parsed.policy, effective })
+    Ok(CheckedPolicy { found, policy: parsed.policy, effective })
 }
 
 fn prepare_image(name: &str) -> Result<Image, Failure> {
@@ -191,7 +195,7 @@ fn prepare_image(name: &str) -> Result<Image, Failure> {
 
 /// A place for this sandbox's state; what dead ones left there goes.
 fn state_directory() -> Result<PathBuf, Failure> {
-    let parent = super::run::runs_directory()?.with_file_name(bare::SANDBOXES);
+    let parent = super::run::runs_directory()?.with_file_name(policy_sandbox::SANDBOXES);
     let made = std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700)
         .create(&parent);
     made.map_err(|error| failed(format!("{} cannot be made: {error}", parent.display())))?;
@@ -209,11 +213,11 @@ fn state_directory() -> Result<PathBuf, Failure> {
 
 /// Runs a command with pipes in the place of our own descriptors: one of a host directory would be a way out, one of a
 /// terminal a way to type into it.
-fn relay(bare: &BareSandbox, command: &[OsString], cancel: &Cancel) -> Result<u8, Failure> {
+fn relay(policy_sandbox: &PolicySandbox, command: &[OsString], cancel: &Cancel) -> Result<u8, Failure> {
     let mut command = Command::new(command.to_vec());
-    command.working_directory.clone_from(&bare.directory);
+    command.working_directory.clone_from(&policy_sandbox.directory);
     (command.stdin, command.stdout, command.stderr) = (Stdio::Pipe, Stdio::Pipe, Stdio::Pipe);
-    let mut process = bare.sandbox.exec(command).map_err(|error| failed(error.to_string()))?;
+    let mut process = policy_sandbox.sandbox.exec(command).map_err(|error| failed(error.to_string()))?;
     if let Some(mut input) = process.stdin.take() {
         // Nobody waits for it: it ends with its input, with the command, or with us.
         std::thread::spawn(move || drop(std::io::copy(&mut std::io::stdin().lock(), &mut input)));
@@ -222,9 +226,9 @@ fn relay(bare: &BareSandbox, command: &[OsString], cancel: &Cancel) -> Result<u8
         process.stdout.take().map(|from| pass(from, std::io::stdout())),
         process.stderr.take().map(|from| pass(from, std::io::stderr())),
     ];
-    let code = wait(bare, &process, cancel);
+    let code = wait(policy_sandbox, &process, cancel);
     // What it started goes with it; then both pipes come to their end.
-    bare.sandbox.kill();
+    policy_sandbox.sandbox.kill();
     for copy in copies.into_iter().flatten() {
         drop(copy.join());
     }
@@ -243,7 +247,7 @@ fn pass(mut from: impl Read + Send + 'static, mut to: impl Write + Send + 'stati
 }
 
 /// Until it ends. What we are asked to end is passed on to the command, and at the second time everything is killed.
-fn wait(bare: &BareSandbox, process: &Process, cancel: &Cancel) -> Result<u8, Failure> {
+fn wait(policy_sandbox: &PolicySandbox, process: &Process, cancel: &Cancel) -> Result<u8, Failure> {
     let mut is_told = false;
     loop {
         match process.wait(TICK) {
@@ -253,7 +257,7 @@ fn wait(bare: &BareSandbox, process: &Process, cancel: &Cancel) -> Result<u8, Fa
             Err(WaitError::Deadline { .. }) => {}
         }
         if cancel.is_urgent() {
-            bare.sandbox.kill();
+            policy_sandbox.sandbox.kill();
         } else if let Some(why) = cancel.asked().filter(|_| !is_told) {
             is_told = true;
             let signal = if why == Why::Interrupted { Signal::INT } else { Signal::TERM };

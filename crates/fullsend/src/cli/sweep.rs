@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::exit::{Exit, Failure};
-use crate::provision::bare;
+use crate::provision::policy_sandbox;
 use crate::run::sweep;
 
 #[derive(Args, Debug)]
@@ -22,9 +22,10 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let mut problems = swept.problems;
     // Sandboxes that had no run are beside our own runs, and nowhere else.
     if arguments.output_dir.is_none() {
-        match sandbox::sweep(&runs.with_file_name(bare::SANDBOXES)) {
-            Ok(bare) => {
-                let failed = bare.failed.iter().map(|(path, error)| format!("{}: {error}", path.display()));
+        match sandbox::sweep(&runs.with_file_name(policy_sandbox::SANDBOXES)) {
+            Ok(policy_sandbox) => {
+                let failed =
+                    policy_sandbox.failed.iter().map(|(path, error)| format!("{}: {error}", path.display()));
                 problems.extend(failed);
             }
             Err(error) => problems.push(error.to_string()),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use egress::credentials::{FetchedSecret, Secret};
 use serde::Deserialize;
 
-use super::{Host, MAX_BYTES, usable};
+use super::{CredentialHost, MAX_BYTES, usable};
 use crate::cancel::Cancel;
 use crate::event::clock::Moment;
 use crate::harness::template::Template;
@@ -18,7 +18,7 @@ const TIME: Duration = Duration::from_secs(30);
 /// How much of a complaint is repeated.
 const MAX_COMPLAINT: usize = 200;
 
-pub(super) struct Command {
+pub(super) struct CredentialCommand {
     text: String,
     environment: std::collections::BTreeMap<String, String>,
     working_directory: PathBuf,
@@ -35,9 +35,9 @@ struct Answer {
     expires_at: Option<String>,
 }
 
-impl Command {
+impl CredentialCommand {
     /// Variables are not written into the command, where everybody on the host could read them: the shell has them.
-    pub(super) fn new(template: &Template, host: &Host<'_>) -> Result<Self, String> {
+    pub(super) fn new(template: &Template, host: &CredentialHost<'_>) -> Result<Self, String> {
         let mut environment = host.environment.clone();
         for name in template.variables() {
             let value = (host.variables)(name).ok_or_else(|| format!("{name} is not set"))?;

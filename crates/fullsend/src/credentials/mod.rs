@@ -13,7 +13,7 @@ use egress::credentials::{CredentialSource, Secret};
 
 use crate::check::providers::ProviderFile;
 use crate::harness::template::Template;
-use command::Command;
+use command::CredentialCommand;
 
 /// Longer than any key or token; a file that is larger is not one.
 const MAX_BYTES: u64 = 64 << 10;
@@ -56,7 +56,7 @@ impl std::fmt::Display for CredentialError {
 impl std::error::Error for CredentialError {}
 
 /// What loading needs of the host.
-pub struct Host<'a> {
+pub struct CredentialHost<'a> {
     /// The base of a script's environment.
     pub environment: BTreeMap<String, String>,
     /// The host's variables that a run may have.
@@ -67,7 +67,7 @@ pub struct Host<'a> {
 /// Loads all of them, or says which one is missing.
 pub fn load<'a>(
     providers: impl IntoIterator<Item = &'a ProviderFile>,
-    host: &Host<'_>,
+    host: &CredentialHost<'_>,
     learn: &Learn,
 ) -> Result<Credentials, CredentialError> {
     let mut all = Vec::new();
@@ -114,11 +114,12 @@ impl Credentials {
 fn source(
     key: &str,
     template: &Template,
-    host: &Host<'_>,
+    host: &CredentialHost<'_>,
     learn: &Learn,
 ) -> Result<CredentialSource, String> {
     if template.raw().starts_with("exec:") {
-        let (command, key, learn) = (Command::new(template, host)?, key.to_owned(), Arc::clone(learn));
+        let (command, key, learn) =
+            (CredentialCommand::new(template, host)?, key.to_owned(), Arc::clone(learn));
         let fetch = move || {
             let fetched = command.run()?;
             learn(&key, fetched.secret.reveal())?;

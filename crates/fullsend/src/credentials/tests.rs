@@ -25,7 +25,8 @@ impl Scene {
         });
         let variables = |name: &str| (name == "HOST_TOKEN").then(|| "from-the-host".to_owned());
         let environment = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
-        let host = Host { environment, variables: &variables, working_directory: self.directory.path() };
+        let host =
+            CredentialHost { environment, variables: &variables, working_directory: self.directory.path() };
         let source = source("KEY", &Template::parse(text).unwrap(), &host, &learn)?;
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let secret = runtime.block_on(source.secret()).map_err(|error| error.to_string())?;

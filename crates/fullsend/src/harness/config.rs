@@ -4,15 +4,15 @@
 use yaml::{At, Partial, Whole, record};
 
 use super::Budget;
-use super::names::{Fetches, Iterations, Minutes, ReadySeconds, RuntimeName, Version};
+use super::names::{Fetches, FormatVersion, Iterations, Minutes, ReadySeconds, RuntimeName};
 use super::reference::{LocalPath, UrlPrefix};
 use super::security::Security;
 
 record! {
     /// The configuration of one layer.
     layered pub struct Config {
-        /// Version of this format. Absent means 1.
-        version: Option<Version>,
+        /// FormatVersion of this format. Absent means 1.
+        version: Option<FormatVersion>,
         /// The organisation's directory, from the repository's root. Only in a repository's configuration.
         org: Option<At<String>>,
         /// The runtime of harnesses that name none.

@@ -3,7 +3,7 @@
 use yaml::macros::{Json, json};
 use yaml::{At, Decoder, Diagnostic, Map, Node, Schemas, Shape, Value, record};
 
-use super::names::{Effort, Identifier, ModelName};
+use super::names::{Identifier, ModelEffort, ModelName};
 use super::provider::Raw;
 
 record! {
@@ -17,7 +17,7 @@ record! {
         disallowed_tools as "disallowedTools": Option<At<Names>>,
         /// The model, unless the harness names one. `inherit` means the runtime's default.
         model: Option<At<ModelName>>,
-        effort: Option<At<Effort>>,
+        effort: Option<At<ModelEffort>>,
         /// Skills it should load.
         skills: Option<At<Names>>,
         max_turns as "maxTurns": Option<u64>,

@@ -15,9 +15,9 @@ pub mod template;
 use yaml::{At, Map, Whole, record};
 
 use names::{
-    Backend, CpuWeight, Dollars, Effort, FeedbackMode, Fetches, FileName, HostLabel, Identifier, Iterations,
-    Minutes, ModelName, Port, Positive, ReadySeconds, Role, RuntimeName, Slug, UrlPath, VariableName,
-    Version, WatchSeconds, Weaker,
+    AgentRole, Backend, CpuWeight, Dollars, FeedbackMode, Fetches, FileName, FormatVersion, HostLabel,
+    Identifier, Iterations, Minutes, ModelEffort, ModelName, PortNumber, Positive, ReadySeconds, RuntimeName,
+    Slug, UrlPath, VariableName, WatchSeconds, Weaker,
 };
 use reference::{LocalPath, Ref, UrlPrefix};
 use security::Security;
@@ -27,14 +27,14 @@ use template::Template;
 record! {
     /// Everything that one agent run needs. Only `agent` is required.
     layered pub struct Harness {
-        /// Version of this format. Absent means 1.
-        version: Option<Version>,
+        /// FormatVersion of this format. Absent means 1.
+        version: Option<FormatVersion>,
         /// What this harness is for, in a sentence.
         description: Option<String>,
         /// Where its documentation is.
         doc: Option<String>,
         /// The role of the agent in its organisation.
-        role: Option<At<Role>>,
+        role: Option<At<AgentRole>>,
         /// A short name used in other names.
         slug: Option<At<Slug>>,
         /// Another harness that this one extends.
@@ -46,7 +46,7 @@ record! {
         /// The model; stands over the one in the agent's frontmatter.
         model: Option<At<ModelName>>,
         /// How hard the model should think.
-        effort: Option<At<Effort>>,
+        effort: Option<At<ModelEffort>>,
         /// An image whose files are the sandbox's root: an OCI layout directory or an archive. `${VAR}` is expanded.
         image: Option<At<Template>>,
         /// The sandbox policy, in the OpenShell format. Absent: the model gateway only, writes only in the workspace.
@@ -133,7 +133,7 @@ record! {
         /// The program. It gets its port in PORT and its token in FULLSEND_API_TOKEN.
         script: At<LocalPath>,
         /// The port inside the sandbox.
-        port: At<Port>,
+        port: At<PortNumber>,
         /// Its environment. `${VAR}` is expanded.
         env: Variables,
         /// A path that answers 2xx once the server is ready. Absent: it accepts a connection.

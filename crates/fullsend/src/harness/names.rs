@@ -10,15 +10,15 @@ pub const NEWEST_VERSION: u64 = 1;
 
 /// The format version of a file; absent means 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Version(u64);
+pub struct FormatVersion(u64);
 
-impl Version {
+impl FormatVersion {
     pub fn get(self) -> u64 {
         self.0
     }
 }
 
-impl Shape for Version {
+impl Shape for FormatVersion {
     fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
         match u64::decode(node, decoder)? {
             number @ 1..=NEWEST_VERSION => Some(Self(number)),
@@ -52,7 +52,7 @@ crate::runtimes::runtimes!(name_runtimes);
 
 choice! {
     /// How hard the model should think.
-    pub enum Effort { Low = "low", Medium = "medium", High = "high", Xhigh = "xhigh", Max = "max" }
+    pub enum ModelEffort { Low = "low", Medium = "medium", High = "high", Xhigh = "xhigh", Max = "max" }
 }
 
 choice! {
@@ -101,7 +101,7 @@ ranged! {
 }
 ranged! {
     /// A TCP port.
-    pub struct Port: 1..=65535
+    pub struct PortNumber: 1..=65535
 }
 ranged! {
     /// How many remote resources a run may fetch.
@@ -124,7 +124,7 @@ fn is_role(name: &str) -> bool {
 
 text! {
     /// The role of the agent in its organisation.
-    pub struct Role: is_role, "^(?!.*--)[a-z][a-z0-9_-]*$", "a lower-case word of letters, digits, `-` and `_`, without `--`"
+    pub struct AgentRole: is_role, "^(?!.*--)[a-z][a-z0-9_-]*$", "a lower-case word of letters, digits, `-` and `_`, without `--`"
 }
 
 fn is_slug(name: &str) -> bool {

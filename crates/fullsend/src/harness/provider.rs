@@ -23,7 +23,7 @@ record! {
 
 choice! {
     /// What a profile is for.
-    pub enum Category {
+    pub enum ProviderCategory {
         Other = "other", Inference = "inference", Agent = "agent", SourceControl = "source_control",
         Messaging = "messaging", Data = "data", Knowledge = "knowledge",
     }
@@ -41,7 +41,7 @@ record! {
         id: At<Identifier>,
         display_name: Option<String>,
         description: Option<String>,
-        category: Option<Category>,
+        category: Option<ProviderCategory>,
         /// Whether the model gateway may use it.
         inference_capable: Option<bool>,
         annotations: Map<String>,

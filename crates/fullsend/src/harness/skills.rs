@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use yaml::macros::{Json, json};
 use yaml::{
-    At, Decoder, Diagnostic, Entry, Map, Node, Schemas, Shape, Value, by_key, by_name, record, replace,
+    At, Decoder, Diagnostic, Map, MapEntry, Node, Schemas, Shape, Value, by_key, by_name, record, replace,
 };
 
 use super::names::SandboxPath;
@@ -72,7 +72,7 @@ impl Shape for Skill {
     }
 }
 
-fn decode_override(file: &Entry, decoder: &mut Decoder) -> Option<(At<LocalPath>, Option<At<LocalPath>>)> {
+fn decode_override(file: &MapEntry, decoder: &mut Decoder) -> Option<(At<LocalPath>, Option<At<LocalPath>>)> {
     let key = Node::new(file.key_at, Value::Text(file.key.clone()));
     let target = At::<LocalPath>::decode(&key, decoder)?;
     Some((target, Option::<At<LocalPath>>::decode(&file.node, decoder)?))

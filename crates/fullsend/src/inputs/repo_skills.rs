@@ -4,7 +4,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use yaml::{Limits, Sources, Value};
+use yaml::{ParseLimits, Sources, Value};
 
 use crate::harness::{frontmatter, names};
 
@@ -96,7 +96,7 @@ impl About {
         let mut sources = Sources::default();
         let source = sources.add("SKILL.md", text);
         let range = frontmatter::split(text, source).ok()?.frontmatter?;
-        let tree = yaml::parse_part(&sources, source, range, Limits::default()).ok()?;
+        let tree = yaml::parse_part(&sources, source, range, ParseLimits::default()).ok()?;
         let field = |key: &str| match tree.get(key).map(|node| &node.value) {
             Some(Value::Text(text)) => text.trim().to_owned(),
             _ => String::new(),

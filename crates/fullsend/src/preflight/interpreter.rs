@@ -8,14 +8,14 @@ use yaml::{Diagnostic, Span};
 
 use crate::check::Checked;
 use crate::resolve::library::Library;
-use crate::resolve::variables::Environment;
+use crate::resolve::variables::VariableLookup;
 use crate::runtime::programs::on_path;
 
 /// The kernel reads no more of a first line.
 const FIRST_LINE: u64 = 256;
 
 /// One error for each script of the run that cannot start.
-pub fn missing(checked: &Checked, library: &Library, value: Environment<'_>) -> Vec<Diagnostic> {
+pub fn missing(checked: &Checked, library: &Library, value: VariableLookup<'_>) -> Vec<Diagnostic> {
     let harness = &checked.resolved.harness;
     let named = [
         ("pre_script", harness.pre_script.as_ref()),
@@ -42,7 +42,7 @@ fn error(field: &str, script: &str, at: Span, why: &str) -> Diagnostic {
 }
 
 /// The PATH that the scripts get: `env.runner` sets it, else the host.
-fn script_path(checked: &Checked, value: Environment<'_>) -> String {
+fn script_path(checked: &Checked, value: VariableLookup<'_>) -> String {
     let harness = &checked.resolved.harness;
     let maps = [&harness.env.runner, &harness.runner_env];
     let set = maps.into_iter().find_map(|map| map.0.iter().find(|(name, _)| name.value == "PATH"));

@@ -16,10 +16,10 @@ use crate::guard::setup;
 use crate::harness::Harness;
 use crate::harness::template::Template;
 use crate::image;
-use crate::provision::gateway::{self, ModelError, Recording};
+use crate::provision::gateway::{self, ModelSetupError, Recording};
 use crate::provision::{host_files, image as run_image, network};
 use crate::resolve::library::Library;
-use crate::resolve::variables::{self, Environment, Strictness};
+use crate::resolve::variables::{self, Strictness, VariableLookup};
 use crate::resolve::{Choices, resolve};
 use crate::runtime;
 use crate::runtime::programs::ProgramSearch;
@@ -27,7 +27,7 @@ use crate::runtime::programs::ProgramSearch;
 /// What a run would have around it.
 pub struct PreflightContext<'a> {
     /// The host's environment.
-    pub environment: Environment<'a>,
+    pub environment: VariableLookup<'a>,
     /// How much an unset variable matters.
     pub strictness: Strictness,
     pub repository: &'a Path,
@@ -94,11 +94,11 @@ fn refusals(checked: &Checked, library: &Library, context: &PreflightContext<'_>
 }
 
 /// Whether every `${VAR}` of a text has a value. What is unset was reported before.
-fn is_set(template: &Template, value: Environment<'_>) -> bool {
+fn is_set(template: &Template, value: VariableLookup<'_>) -> bool {
     template.variables().all(|name| value(name).is_some())
 }
 
-fn guard(harness: &Harness, value: Environment<'_>, strictness: Strictness) -> Option<Diagnostic> {
+fn guard(harness: &Harness, value: VariableLookup<'_>, strictness: Strictness) -> Option<Diagnostic> {
     let error = setup::check(harness, value).err()?;
     let at = match &error {
         setup::GuardError::AllowlistUnset { .. } if strictness == Strictness::Warned => return None,
@@ -109,7 +109,7 @@ fn guard(harness: &Harness, value: Environment<'_>, strictness: Strictness) -> O
 }
 
 /// An image may bring the program along, and is not searched.
-fn program(harness: &Harness, value: Environment<'_>) -> Option<Diagnostic> {
+fn program(harness: &Harness, value: VariableLookup<'_>) -> Option<Diagnostic> {
     if harness.image.is_some() {
         return None;
     }
@@ -120,7 +120,7 @@ fn program(harness: &Harness, value: Environment<'_>) -> Option<Diagnostic> {
 fn model(
     checked: &Checked,
     library: &Library,
-    value: Environment<'_>,
+    value: VariableLookup<'_>,
     context: &PreflightContext<'_>,
 ) -> Option<Diagnostic> {
     let harness = &checked.resolved.harness;
@@ -132,8 +132,8 @@ fn model(
     let error = gateway::check(checked, library, value, context.recording).err()?;
     let of_provider = provider.map(|file| file.provider.name.at);
     let (code, at) = match &error {
-        ModelError::NoProvider => ("no-model", harness.agent.at),
-        ModelError::Unpriced { .. } => ("unpriced", budget_at(harness)),
+        ModelSetupError::NoProvider => ("no-model", harness.agent.at),
+        ModelSetupError::Unpriced { .. } => ("unpriced", budget_at(harness)),
         _ => ("model", of_provider.unwrap_or(harness.agent.at)),
     };
     Some(Diagnostic::error(code, at, error.to_string()))
@@ -147,7 +147,7 @@ fn budget_at(harness: &Harness) -> Span {
 /// Values that are there and cannot be used. A command that makes one is not run.
 fn credential_values(
     checked: &Checked,
-    value: Environment<'_>,
+    value: VariableLookup<'_>,
     recording: Option<&Recording>,
 ) -> Vec<Diagnostic> {
     let replays = matches!(recording, Some(Recording::Replay(_)));
@@ -161,14 +161,14 @@ fn credential_values(
     found
 }
 
-fn image_file(harness: &Harness, library: &Library, value: Environment<'_>) -> Option<Diagnostic> {
+fn image_file(harness: &Harness, library: &Library, value: VariableLookup<'_>) -> Option<Diagnostic> {
     let name = harness.image.as_ref().filter(|name| is_set(name, value))?;
     let located = run_image::locate(harness, library, value);
     let checked = located.and_then(|found| found.map_or(Ok(()), |(_, path)| image::check(&path)));
     checked.err().map(|error| Diagnostic::error("image", name.at, error.to_string()))
 }
 
-fn host_file_contents(harness: &Harness, library: &Library, value: Environment<'_>) -> Vec<Diagnostic> {
+fn host_file_contents(harness: &Harness, library: &Library, value: VariableLookup<'_>) -> Vec<Diagnostic> {
     let has_pre_script = harness.pre_script.is_some();
     let mut found = Vec::new();
     for file in harness.host_files.0.iter().filter(|file| is_set(&file.src, value)) {
@@ -182,7 +182,7 @@ fn host_file_contents(harness: &Harness, library: &Library, value: Environment<'
 fn agent_input(
     harness: &Harness,
     library: &Library,
-    value: Environment<'_>,
+    value: VariableLookup<'_>,
     repository: &Path,
 ) -> Option<Diagnostic> {
     let input = harness.agent_input.as_ref().filter(|input| is_set(input, value))?;

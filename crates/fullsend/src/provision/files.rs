@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use policy::baseline::PathAccess;
-use policy::model::{Compatibility, Identity};
+use policy::model::{Compatibility, RunAs};
 use sandbox::{CopyOnWrite, LandlockRequirement, Mount, MountKind};
 
-use crate::check::policies::PolicyFile;
+use crate::check::policies::CheckedPolicy;
 use crate::harness::Harness;
 use crate::runtime;
 use crate::runtime::paths::{self, GATEWAY, GATEWAY_NAME};
@@ -40,7 +40,7 @@ pub enum Root {
 const SYSTEM_LINKS: &[&str] = &["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 
 /// The parts of the system that programs need, as the policy lists them.
-pub fn system(policy: &PolicyFile, root: Root) -> Vec<Mount> {
+pub fn system(policy: &CheckedPolicy, root: Root) -> Vec<Mount> {
     match root {
         Root::Host => host_system(policy),
         Root::Image => image_system(policy),
@@ -48,7 +48,7 @@ pub fn system(policy: &PolicyFile, root: Root) -> Vec<Mount> {
 }
 
 /// What the policy lets be read and nothing makes writable, each once.
-fn readable(policy: &PolicyFile) -> Vec<PathBuf> {
+fn readable(policy: &CheckedPolicy) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = Vec::new();
     let writable: Vec<&str> = policy.paths(PathAccess::ReadWrite).collect();
     let listed = policy.paths(PathAccess::ReadOnly).filter(|path| !writable.contains(path));
@@ -61,7 +61,7 @@ fn readable(policy: &PolicyFile) -> Vec<PathBuf> {
 }
 
 /// What the policy lets be written, each once, but for what the sandbox makes itself.
-fn writable_paths(policy: &PolicyFile) -> Vec<PathBuf> {
+fn writable_paths(policy: &CheckedPolicy) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = policy.paths(PathAccess::ReadWrite).map(PathBuf::from).collect();
     paths.retain(|path| !MADE_INSIDE.iter().any(|place| path.starts_with(place)));
     paths.sort();
@@ -70,7 +70,7 @@ fn writable_paths(policy: &PolicyFile) -> Vec<PathBuf> {
 }
 
 /// The same of an image, with its own `/etc` but for the files that are made here.
-fn image_system(policy: &PolicyFile) -> Vec<Mount> {
+fn image_system(policy: &CheckedPolicy) -> Vec<Mount> {
     let is_made =
         |path: &PathBuf| MADE_INSIDE.iter().any(|place| path.starts_with(place)) && !path.starts_with("/etc");
     let readable = readable(policy).into_iter().filter(|path| !is_made(path));
@@ -81,7 +81,7 @@ fn image_system(policy: &PolicyFile) -> Vec<Mount> {
     mounts
 }
 
-fn host_system(policy: &PolicyFile) -> Vec<Mount> {
+fn host_system(policy: &CheckedPolicy) -> Vec<Mount> {
     let mut readable = readable(policy);
     // What lies in the sandbox's own /tmp can still be put there.
     let is_in_tmp = |path: &PathBuf| path.starts_with("/tmp") && path != Path::new("/tmp");
@@ -123,7 +123,7 @@ fn from_host(path: &Path, listed: &[PathBuf]) -> Option<Mount> {
     Some(Mount { target, kind: MountKind::ReadOnly { source } })
 }
 
-fn etc(policy: &PolicyFile) -> Vec<Mount> {
+fn etc(policy: &CheckedPolicy) -> Vec<Mount> {
     let sandbox::SandboxIdentity { uid, gid } = identity(policy);
     let hosts = format!("127.0.0.1 localhost sandbox\n::1 localhost\n{} {}\n", GATEWAY.ip(), GATEWAY_NAME);
     let nologin = "/usr/sbin/nologin";
@@ -162,7 +162,7 @@ pub fn workspace(harness: &Harness, staging: &Path) -> Vec<Mount> {
     ]
 }
 
-pub fn landlock(policy: &PolicyFile) -> LandlockRequirement {
+pub fn landlock(policy: &CheckedPolicy) -> LandlockRequirement {
     match policy.policy.landlock.value {
         Compatibility::HardRequirement => LandlockRequirement::Required,
         Compatibility::BestEffort => LandlockRequirement::BestEffort,
@@ -170,10 +170,10 @@ pub fn landlock(policy: &PolicyFile) -> LandlockRequirement {
 }
 
 /// Who the agent is inside: `sandbox` is 1000, as in its passwd file; a number is itself.
-pub fn identity(policy: &PolicyFile) -> sandbox::SandboxIdentity {
-    let number = |identity: Option<&yaml::At<Identity>>| match identity.map(|identity| identity.value) {
-        Some(Identity::Number(number)) => number,
-        Some(Identity::Sandbox) | None => 1000,
+pub fn identity(policy: &CheckedPolicy) -> sandbox::SandboxIdentity {
+    let number = |identity: Option<&yaml::At<RunAs>>| match identity.map(|identity| identity.value) {
+        Some(RunAs::Number(number)) => number,
+        Some(RunAs::Sandbox) | None => 1000,
     };
     let process = &policy.policy.process;
     sandbox::SandboxIdentity { uid: number(process.user.as_ref()), gid: number(process.group.as_ref()) }

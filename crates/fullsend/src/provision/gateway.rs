@@ -19,7 +19,7 @@ use crate::credentials::Loaded;
 use crate::event::RunEvent;
 use crate::harness::reference::LocalPath;
 use crate::resolve::library::Library;
-use crate::resolve::variables::Environment;
+use crate::resolve::variables::VariableLookup;
 
 /// What is done with the exchanges with the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum Recording {
 }
 
 #[derive(Debug)]
-pub enum ModelError {
+pub enum ModelSetupError {
     NoProvider,
     Recording(RecordingError),
     /// Dollars cannot be counted for this model.
@@ -50,7 +50,7 @@ pub enum ModelError {
     },
 }
 
-impl std::fmt::Display for ModelError {
+impl std::fmt::Display for ModelSetupError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NoProvider => f.write_str(
@@ -71,30 +71,30 @@ impl std::fmt::Display for ModelError {
     }
 }
 
-impl std::error::Error for ModelError {}
+impl std::error::Error for ModelSetupError {}
 
 /// Whether the model could be served, as far as that is known before a credential is loaded or a request is sent.
 pub fn check(
     checked: &Checked,
     library: &Library,
-    variables: Environment<'_>,
+    variables: VariableLookup<'_>,
     recording: Option<&Recording>,
-) -> Result<(), ModelError> {
+) -> Result<(), ModelSetupError> {
     let provider = provider(checked)?;
     match recording {
         Some(Recording::Replay(directory)) => {
-            Replay::load(directory, Arc::new(str::to_owned)).map(drop).map_err(ModelError::Recording)?;
+            Replay::load(directory, Arc::new(str::to_owned)).map(drop).map_err(ModelSetupError::Recording)?;
         }
         Some(Recording::Record(_)) | None => drop(upstream(provider, library, variables, None)?),
     }
     priced(checked, &PriceList::built_in())
 }
 
-fn provider(checked: &Checked) -> Result<&ProviderFile, ModelError> {
-    checked.providers.iter().find(|file| file.inference_capable()).ok_or(ModelError::NoProvider)
+fn provider(checked: &Checked) -> Result<&ProviderFile, ModelSetupError> {
+    checked.providers.iter().find(|file| file.inference_capable()).ok_or(ModelSetupError::NoProvider)
 }
 
-pub fn open(checked: &Checked, around: &RunContext<'_>) -> Result<Arc<Gateway>, ModelError> {
+pub fn open(checked: &Checked, around: &RunContext<'_>) -> Result<Arc<Gateway>, ModelSetupError> {
     let provider = provider(checked)?;
     let (emit, guard) = (around.emit.clone(), around.guard.clone());
     let on_event = Arc::new(move |event| {
@@ -122,7 +122,7 @@ pub fn open(checked: &Checked, around: &RunContext<'_>) -> Result<Arc<Gateway>, 
 
 /// A model that the harness or the agent names must have a price when dollars are counted. Where neither names one, the
 /// gateway sees it in the first request.
-fn priced(checked: &Checked, prices: &PriceList) -> Result<(), ModelError> {
+fn priced(checked: &Checked, prices: &PriceList) -> Result<(), ModelSetupError> {
     let harness = &checked.resolved.harness;
     let counts_dollars = harness.budget.as_ref().is_some_and(|budget| budget.usd.is_some());
     let about = checked.agent.frontmatter.as_ref();
@@ -132,14 +132,14 @@ fn priced(checked: &Checked, prices: &PriceList) -> Result<(), ModelError> {
         named.map(|name| name.value.to_string()).filter(|name| name.contains(|c: char| c.is_ascii_digit()));
     match named {
         Some(model) if counts_dollars && prices.price(&model).is_none() => {
-            Err(ModelError::Unpriced { model, list: prices.version.clone() })
+            Err(ModelSetupError::Unpriced { model, list: prices.version.clone() })
         }
         _ => Ok(()),
     }
 }
 
 /// The provider's upstream, with what the operator wants done with its answers.
-fn recorded(provider: &ProviderFile, around: &RunContext<'_>) -> Result<Upstream, ModelError> {
+fn recorded(provider: &ProviderFile, around: &RunContext<'_>) -> Result<Upstream, ModelSetupError> {
     let guard = around.guard.clone();
     let redact: Redact = Arc::new(move |text| guard.redact_json(text).into_owned());
     let key = around.credentials.of(provider.provider.name.as_str()).next();
@@ -147,11 +147,11 @@ fn recorded(provider: &ProviderFile, around: &RunContext<'_>) -> Result<Upstream
     match around.recording {
         None => upstream(),
         Some(Recording::Record(directory)) => {
-            let recorder = Recorder::create(directory, redact).map_err(ModelError::Recording)?;
+            let recorder = Recorder::create(directory, redact).map_err(ModelSetupError::Recording)?;
             Ok(upstream()?.recorded(recorder))
         }
         Some(Recording::Replay(directory)) => {
-            Replay::load(directory, redact).map(Upstream::replayed).map_err(ModelError::Recording)
+            Replay::load(directory, redact).map(Upstream::replayed).map_err(ModelSetupError::Recording)
         }
     }
 }
@@ -161,22 +161,22 @@ fn recorded(provider: &ProviderFile, around: &RunContext<'_>) -> Result<Upstream
 fn upstream(
     provider: &ProviderFile,
     library: &Library,
-    variables: Environment<'_>,
+    variables: VariableLookup<'_>,
     key: Option<&Loaded>,
-) -> Result<Upstream, ModelError> {
+) -> Result<Upstream, ModelSetupError> {
     match provider.provider.config.get("scenario") {
         Some(scenario) => scripted(scenario.raw(), library),
         None => over_http(provider, variables, key)
-            .map_err(|why| ModelError::Upstream { provider: provider.provider.name.to_string(), why }),
+            .map_err(|why| ModelSetupError::Upstream { provider: provider.provider.name.to_string(), why }),
     }
 }
 
-fn scripted(name: &str, library: &Library) -> Result<Upstream, ModelError> {
-    let wrong = |why: String| ModelError::Scenario { name: name.to_owned(), why };
+fn scripted(name: &str, library: &Library) -> Result<Upstream, ModelSetupError> {
+    let wrong = |why: String| ModelSetupError::Scenario { name: name.to_owned(), why };
     let path = LocalPath::parse(name).map_err(wrong)?;
     let found = library.layers.find(&path).ok_or_else(|| wrong("does not exist in any layer".to_owned()))?;
     let text = library.layers.layer(&found).read(&found.path).map_err(|error| wrong(error.to_string()))?;
-    let scenario = Scenario::parse(name, text.as_bytes()).map_err(ModelError::Read)?;
+    let scenario = Scenario::parse(name, text.as_bytes()).map_err(ModelSetupError::Read)?;
     Ok(Upstream::scripted(ScriptedModel::new(scenario)))
 }
 
@@ -207,7 +207,7 @@ const VENDORS: &[Vendor] = &[
 
 fn over_http(
     provider: &ProviderFile,
-    variables: Environment<'_>,
+    variables: VariableLookup<'_>,
     key: Option<&Loaded>,
 ) -> Result<Upstream, String> {
     let vendor = vendor(provider)?;

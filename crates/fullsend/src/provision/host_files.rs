@@ -17,9 +17,9 @@ use crate::harness::reference::LocalPath;
 use crate::harness::skills::HostFile;
 use crate::harness::template::Template;
 use crate::inputs::Look;
-use crate::resolve::layers::ReadError;
+use crate::resolve::layers::LayerReadError;
 use crate::resolve::library::Library;
-use crate::resolve::variables::Environment;
+use crate::resolve::variables::VariableLookup;
 
 /// The largest file that is copied in.
 const MAX_BYTES: u64 = 64 << 20;
@@ -79,7 +79,7 @@ pub fn check(
     file: &HostFile,
     has_pre_script: bool,
     library: &Library,
-    variables: Environment<'_>,
+    variables: VariableLookup<'_>,
 ) -> Result<(), HostFileError> {
     let may_change = |path: String| path.starts_with('/') && has_pre_script;
     if file.src.expand(variables).is_ok_and(may_change) {
@@ -123,7 +123,7 @@ fn mount(
 fn load(
     file: &HostFile,
     library: &Library,
-    variables: Environment<'_>,
+    variables: VariableLookup<'_>,
 ) -> Result<Option<HostFileContents>, HostFileError> {
     let wrong = |why: String| HostFileError { source: file.src.raw().to_owned(), why };
     let optional = file.optional == Some(true);
@@ -135,7 +135,7 @@ fn load(
     };
     let bytes = match read(&path, library) {
         Ok(bytes) => bytes,
-        Err(ReadError::Missing) if optional => return Ok(None),
+        Err(LayerReadError::Missing) if optional => return Ok(None),
         Err(error) => return Err(wrong(error.to_string())),
     };
     let target = target(file);
@@ -152,21 +152,21 @@ fn load(
 }
 
 /// An absolute path is the host's; any other is the layers'.
-fn read(path: &str, library: &Library) -> Result<Vec<u8>, ReadError> {
+fn read(path: &str, library: &Library) -> Result<Vec<u8>, LayerReadError> {
     if !path.starts_with('/') {
-        let local = LocalPath::parse(path).map_err(|_| ReadError::Outside)?;
-        let found = library.layers.find(&local).ok_or(ReadError::Missing)?;
+        let local = LocalPath::parse(path).map_err(|_| LayerReadError::Outside)?;
+        let found = library.layers.find(&local).ok_or(LayerReadError::Missing)?;
         return library.layers.layer(&found).read(&found.path).map(|text| text.as_bytes().to_vec());
     }
     let about = std::fs::metadata(path)?;
     if about.is_dir() {
-        return Err(ReadError::Directory);
+        return Err(LayerReadError::Directory);
     }
     if !about.is_file() {
-        return Err(ReadError::NotAFile);
+        return Err(LayerReadError::NotAFile);
     }
     if about.len() > MAX_BYTES {
-        return Err(ReadError::TooLarge { bytes: about.len(), most: MAX_BYTES });
+        return Err(LayerReadError::TooLarge { bytes: about.len(), most: MAX_BYTES });
     }
     let mut bytes = Vec::new();
     std::fs::File::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
@@ -174,7 +174,7 @@ fn read(path: &str, library: &Library) -> Result<Vec<u8>, ReadError> {
 }
 
 /// `${VAR}` in the contents, each line as a text of its own.
-fn expand(bytes: &[u8], mut quoting: Quoting, variables: Environment<'_>) -> Result<Vec<u8>, String> {
+fn expand(bytes: &[u8], mut quoting: Quoting, variables: VariableLookup<'_>) -> Result<Vec<u8>, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "is not text, and cannot be expanded".to_owned())?;
     let mut out = String::new();
     for line in text.split_inclusive('\n') {
@@ -243,7 +243,7 @@ pub fn input_directory(
     input: &Template,
     library: &Library,
     repository: &Path,
-    variables: Environment<'_>,
+    variables: VariableLookup<'_>,
 ) -> Result<PathBuf, HostFileError> {
     let wrong = |why: String| HostFileError { source: input.raw().to_owned(), why };
     let path = input

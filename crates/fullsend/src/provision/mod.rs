@@ -1,7 +1,6 @@
 //! Everything around the agent: the model gateway, then the sandbox with its mounts and sockets, then the proof that it
 //! holds. A `Provisioned` can only be made here; dropping it ends what it started.
 
-pub mod bare;
 mod env_files;
 mod environment;
 pub mod files;
@@ -10,6 +9,7 @@ pub mod host_files;
 pub mod image;
 pub mod java;
 pub mod network;
+pub mod policy_sandbox;
 mod quoting;
 pub mod repository;
 pub mod servers;
@@ -44,7 +44,7 @@ use crate::runtime::programs::{Program, ProgramError, ProgramSearch};
 use crate::runtime::{self, LaunchSpec};
 use gateway::Recording;
 use network::Served;
-use servers::{ServerError, Servers};
+use servers::{ApiServers, ServerError};
 
 /// A name that the proof asks for, and that nobody may get an address for.
 pub const PROOF_NAME: &str = "proof.invalid";
@@ -61,7 +61,7 @@ pub struct Provisioned {
     pub sandbox: Sandbox,
     pub gateway: Arc<Gateway>,
     served: Served,
-    servers: Servers,
+    servers: ApiServers,
     /// Where hooks ask; closed with this value.
     listening: HookServer,
     /// The runtime's own program, if it has one.
@@ -104,7 +104,7 @@ pub struct RunContext<'a> {
 
 #[derive(Debug)]
 pub enum ProvisionError {
-    Model(gateway::ModelError),
+    Model(gateway::ModelSetupError),
     Program(ProgramError),
     Guard(std::io::Error),
     Backend,
@@ -262,7 +262,10 @@ fn search_path(spec: &SandboxSpec) -> String {
 }
 
 /// One gateway for the run: its budget is over all attempts, whatever they run in.
-fn open_gateway(cleared: &Cleared, around: &RunContext<'_>) -> Result<Arc<Gateway>, gateway::ModelError> {
+fn open_gateway(
+    cleared: &Cleared,
+    around: &RunContext<'_>,
+) -> Result<Arc<Gateway>, gateway::ModelSetupError> {
     let gateway = match around.gateway.get() {
         Some(gateway) => Arc::clone(gateway),
         None => gateway::open(&cleared.checked, around)?,

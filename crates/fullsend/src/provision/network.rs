@@ -19,12 +19,12 @@ use sandbox::{LocalRange, Mount, MountKind, Sandbox, SandboxNetwork, Socket, Soc
 
 use policy::Policy;
 use policy::model::NetworkRule;
-use yaml::{Entry, Node, Sources, Value};
+use yaml::{MapEntry, Node, Sources, Value};
 
-use super::servers::{self, Servers};
+use super::servers::{self, ApiServers};
 use super::{RunContext, java};
 use crate::check::Checked;
-use crate::check::policies::PolicyFile;
+use crate::check::policies::CheckedPolicy;
 use crate::credentials::Credentials;
 use crate::event::log::Emitter;
 use crate::event::{Finding, RunEvent};
@@ -68,7 +68,7 @@ impl Served {
     }
 }
 
-pub fn plan(checked: &Checked, credentials: &Credentials, servers: &Servers) -> Result<Planned, String> {
+pub fn plan(checked: &Checked, credentials: &Credentials, servers: &ApiServers) -> Result<Planned, String> {
     let mut credentials = bound(checked, credentials).map_err(|error| error.to_string())?;
     for (service, token) in servers.tokens() {
         credentials.authorize(&service.host, service.port, token.clone());
@@ -87,7 +87,7 @@ pub fn check(checked: &Checked) -> Result<(), String> {
 }
 
 /// For a sandbox without an agent: no credentials, no servers, no gateway.
-pub fn plan_alone(policy: &PolicyFile) -> Result<Planned, String> {
+pub fn plan_alone(policy: &CheckedPolicy) -> Result<Planned, String> {
     let none = CredentialStore::new(Vec::new()).map_err(|error| error.to_string())?;
     plan_with(&policy.policy, none, Vec::new())
 }
@@ -132,7 +132,7 @@ fn with_servers(checked: &Checked) -> Result<Policy, String> {
             ("access", text("full")),
             ("enforcement", text("enforce")),
         ];
-        let entry = |(key, node): (&str, Node)| Entry { key: key.to_owned(), key_at: at, node };
+        let entry = |(key, node): (&str, Node)| MapEntry { key: key.to_owned(), key_at: at, node };
         let endpoint = Node::new(at, Value::Map(keys.into_iter().map(entry).collect()));
         let rule =
             NetworkRule::of_endpoints(&format!("api server {}", server.name.value), at, vec![endpoint]);

@@ -2,7 +2,7 @@
 
 use annotate_snippets::{Group, Level, Renderer, renderer::DecorStyle};
 use serde_json::{Value as Json, json};
-use yaml::{Diagnostic, Severity, Sources, Span};
+use yaml::{Diagnostic, DiagnosticSeverity, Sources, Span};
 
 use super::excerpt::excerpts;
 
@@ -39,8 +39,8 @@ pub fn human(sources: &Sources, diagnostic: &Diagnostic, style: Style) -> String
         Style::Coloured => Renderer::styled(),
     };
     let level = match diagnostic.severity {
-        Severity::Error => Level::ERROR,
-        Severity::Warning => Level::WARNING,
+        DiagnosticSeverity::Error => Level::ERROR,
+        DiagnosticSeverity::Warning => Level::WARNING,
     };
     let title = level.primary_title(&diagnostic.message).id(diagnostic.code);
     let excerpts = excerpts(sources, diagnostic);
@@ -81,7 +81,7 @@ pub fn json(sources: &Sources, diagnostic: &Diagnostic) -> Json {
 
 pub fn severity(diagnostic: &Diagnostic) -> &'static str {
     match diagnostic.severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
+        DiagnosticSeverity::Error => "error",
+        DiagnosticSeverity::Warning => "warning",
     }
 }

@@ -2,7 +2,7 @@
 //! in the harness's own words, so that pins and origins hold for it as for everything else.
 
 use sha2::{Digest as _, Sha256};
-use yaml::{Decoder, Diagnostic, Entry, Node, Shape, Span, Value};
+use yaml::{Decoder, Diagnostic, MapEntry, Node, Shape, Span, Value};
 
 use super::instead;
 use super::layers::{Found, LayerKind};
@@ -48,11 +48,11 @@ pub(super) fn overlay(library: &mut Library, id: &str, problems: &mut Vec<Diagno
     let mut decoder = Decoder::part();
     Environment::decode(&tree, &mut decoder);
     problems.append(&mut decoder.diagnostics);
-    let mut entries: Vec<Entry> = tree.entries().to_vec();
+    let mut entries: Vec<MapEntry> = tree.entries().to_vec();
     entries.retain(|entry| entry.key != "description");
     for entry in entries.iter_mut().filter(|entry| entry.key == "limits") {
         let limits = Node::new(entry.node.at, Value::Map(vec![entry.clone()]));
-        *entry = Entry { key: "sandbox".to_owned(), node: limits, ..entry.clone() };
+        *entry = MapEntry { key: "sandbox".to_owned(), node: limits, ..entry.clone() };
     }
     Some(Node::new(tree.at, Value::Map(entries)))
 }

@@ -53,7 +53,7 @@ pub struct Found {
 
 /// Why a file of a layer cannot be read.
 #[derive(Debug)]
-pub enum ReadError {
+pub enum LayerReadError {
     Missing,
     Outside,
     Directory,
@@ -64,7 +64,7 @@ pub enum ReadError {
     System(std::io::Error),
 }
 
-impl std::fmt::Display for ReadError {
+impl std::fmt::Display for LayerReadError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Missing => f.write_str("does not exist"),
@@ -79,9 +79,9 @@ impl std::fmt::Display for ReadError {
     }
 }
 
-impl std::error::Error for ReadError {}
+impl std::error::Error for LayerReadError {}
 
-impl From<std::io::Error> for ReadError {
+impl From<std::io::Error> for LayerReadError {
     fn from(error: std::io::Error) -> Self {
         match rustix::io::Errno::from_io_error(&error) {
             Some(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Self::Missing,
@@ -145,7 +145,7 @@ impl Layer {
                     Ok(_) => true,
                     // A link whose target is gone is a file that cannot be read, not one that nobody wrote.
                     Err(error) => {
-                        !matches!(ReadError::from(error), ReadError::Missing) || leads_nowhere(path)
+                        !matches!(LayerReadError::from(error), LayerReadError::Missing) || leads_nowhere(path)
                     }
                 };
                 let over = format!("customized/{path}");
@@ -157,35 +157,35 @@ impl Layer {
         }
     }
 
-    pub fn read(&self, path: &str) -> Result<Arc<str>, ReadError> {
+    pub fn read(&self, path: &str) -> Result<Arc<str>, LayerReadError> {
         match &self.root {
             Root::Embedded(files) => match files.iter().find(|(name, _)| *name == path) {
                 Some((_, text)) => Ok(Arc::from(*text)),
-                None => Err(ReadError::Missing),
+                None => Err(LayerReadError::Missing),
             },
             Root::Directory { descriptor, .. } => {
                 let file = std::fs::File::from(open_within(descriptor, path, OFlags::RDONLY)?);
                 let about = file.metadata()?;
                 if about.is_dir() {
-                    return Err(ReadError::Directory);
+                    return Err(LayerReadError::Directory);
                 }
                 if !about.is_file() {
-                    return Err(ReadError::NotAFile);
+                    return Err(LayerReadError::NotAFile);
                 }
                 if about.len() > MAX_BYTES {
-                    return Err(ReadError::TooLarge { bytes: about.len(), most: MAX_BYTES });
+                    return Err(LayerReadError::TooLarge { bytes: about.len(), most: MAX_BYTES });
                 }
                 let mut bytes = Vec::with_capacity(usize::try_from(about.len()).unwrap_or(0) + 1);
                 file.take(MAX_BYTES).read_to_end(&mut bytes)?;
                 let text = String::from_utf8(bytes)
-                    .map_err(|e| ReadError::NotText { byte: e.utf8_error().valid_up_to() })?;
+                    .map_err(|e| LayerReadError::NotText { byte: e.utf8_error().valid_up_to() })?;
                 Ok(Arc::from(text))
             }
         }
     }
 
     /// What kind of thing a path of this layer is.
-    pub fn metadata(&self, path: &str) -> Result<About, ReadError> {
+    pub fn metadata(&self, path: &str) -> Result<About, LayerReadError> {
         match &self.root {
             Root::Embedded(files) => {
                 let is_file = files.iter().any(|(name, _)| *name == path);

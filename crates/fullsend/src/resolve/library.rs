@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use yaml::{Decoder, Diagnostic, Limits, Node, Shape, SourceId, Sources, Span};
+use yaml::{Decoder, Diagnostic, Node, ParseLimits, Shape, SourceId, Sources, Span};
 
 use super::layers::{Found, LayerKind, Layers};
 use crate::harness::reference::LocalPath;
@@ -85,7 +85,7 @@ impl Library {
             return known.clone();
         }
         let result = self.source(found).and_then(|id| {
-            yaml::parse(&self.sources, id, Limits::default())
+            yaml::parse(&self.sources, id, ParseLimits::default())
                 .map(Rc::new)
                 .map_err(|problem| Rc::new(*problem))
         });

@@ -3,16 +3,16 @@
 
 pub mod chain;
 pub mod environment;
-pub mod floors;
 pub mod layers;
 pub mod library;
+pub mod pinned_values;
 pub mod pins;
 pub mod trusted;
 pub mod variables;
 
 use std::rc::Rc;
 
-use yaml::{Decoder, Diagnostic, Entry, Node, Shape, Span, Value};
+use yaml::{Decoder, Diagnostic, MapEntry, Node, Shape, Span, Value};
 
 use crate::harness::Harness;
 use crate::harness::config::Config;
@@ -47,7 +47,7 @@ pub struct Resolved {
     /// The organisation's exceptions that were used.
     pub exceptions: Vec<Exception>,
     /// Security settings that are weaker than the built-in ones, which nobody pinned.
-    pub toggles: Vec<Toggle>,
+    pub toggles: Vec<ChangedToggle>,
     pub require_output_schema: bool,
     pub policy_ceiling: Option<(LocalPath, Span)>,
     /// The policies that the organisation's own files for this harness ask for.
@@ -70,7 +70,7 @@ impl Resolved {
 
 /// A security setting that a layer made weaker than the built-in default.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Toggle {
+pub struct ChangedToggle {
     pub field: String,
     pub value: String,
     pub at: Span,
@@ -101,7 +101,8 @@ pub fn resolve(
     if problems.iter().any(Diagnostic::is_error) {
         return None;
     }
-    let floors = floors::floors(library, configs.said_to_all(), &links, choices.forge, problems);
+    let floors =
+        pinned_values::pinned_values(library, configs.said_to_all(), &links, choices.forge, problems);
     let (tree, forge) = merge(library, &configs, &links, choices, problems)?;
     if problems.iter().any(Diagnostic::is_error) {
         return None;
@@ -290,7 +291,7 @@ fn merge(
 ) -> Option<(Node, Option<Node>)> {
     let defaults = Found { layer: LayerKind::Builtin, path: "defaults.yaml".to_owned() };
     let defaults = match library.tree(&defaults) {
-        Ok(tree) => floors::within_caps(&tree, configs.caps()),
+        Ok(tree) => pinned_values::within_caps(&tree, configs.caps()),
         Err(problem) => {
             problems.push((*problem).clone());
             return None;
@@ -378,7 +379,7 @@ fn take(tree: &mut Node, key: &str) -> Option<Node> {
 }
 
 /// Security settings that a layer made weaker than the built-in default.
-fn toggles(library: &mut Library, tree: &Node) -> Vec<Toggle> {
+fn toggles(library: &mut Library, tree: &Node) -> Vec<ChangedToggle> {
     let defaults = Found { layer: LayerKind::Builtin, path: "defaults.yaml".to_owned() };
     let Ok(builtin) = library.tree(&defaults) else { return Vec::new() };
     pins::weakenings(library, &[(*builtin).clone()], None, tree)
@@ -386,7 +387,7 @@ fn toggles(library: &mut Library, tree: &Node) -> Vec<Toggle> {
         .filter(|weakening| weakening.field.starts_with("security."))
         .filter_map(|weakening| {
             let value = tree.find(&weakening.field)?.scalar()?.to_owned();
-            Some(Toggle { field: weakening.field, value, at: weakening.at })
+            Some(ChangedToggle { field: weakening.field, value, at: weakening.at })
         })
         .collect()
 }
@@ -405,11 +406,11 @@ fn all_built_in(library: &Library, node: Option<&Node>) -> bool {
 /// The keys in a fixed order, without what resolution consumed: the document of `explain --resolved`. Blocks of forges
 /// stay while none was chosen, and a built-in loop without anything to check is left to be built in again.
 pub fn self_contained(resolved: &Resolved) -> Node {
-    let mut entries: Vec<Entry> = resolved.tree.entries().to_vec();
+    let mut entries: Vec<MapEntry> = resolved.tree.entries().to_vec();
     if resolved.loop_is_built_in {
         entries.retain(|entry| entry.key != "validation_loop");
     }
-    entries.extend(resolved.forge.clone().map(|node| Entry {
+    entries.extend(resolved.forge.clone().map(|node| MapEntry {
         key: "forge".to_owned(),
         key_at: node.at,
         node,
@@ -419,7 +420,7 @@ pub fn self_contained(resolved: &Resolved) -> Node {
 
 /// The keys in the order of the documentation.
 pub fn ordered(tree: &Node) -> Node {
-    let mut entries: Vec<Entry> = tree.entries().to_vec();
+    let mut entries: Vec<MapEntry> = tree.entries().to_vec();
     entries.sort_by_key(|entry| Harness::KEYS.iter().position(|key| *key == entry.key));
     Node { value: Value::Map(entries), ..tree.clone() }
 }

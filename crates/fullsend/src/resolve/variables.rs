@@ -8,7 +8,7 @@ use crate::harness::Harness;
 use crate::harness::template::Template;
 
 /// The host's environment, as a function so that tests and workers can bring their own.
-pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub type VariableLookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// How much an unset variable matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Strictness {
 const WITHHELD: &[&str] = &["ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_ID_TOKEN_REQUEST_TOKEN"];
 
 /// A variable's value, unless it is one that no run gets.
-pub fn value(environment: Environment<'_>, name: &str) -> Option<String> {
+pub fn value(environment: VariableLookup<'_>, name: &str) -> Option<String> {
     if WITHHELD.contains(&name) { None } else { environment(name) }
 }
 
@@ -31,7 +31,7 @@ pub fn value(environment: Environment<'_>, name: &str) -> Option<String> {
 pub fn check(
     harness: &Harness,
     library: &Library,
-    environment: Environment<'_>,
+    environment: VariableLookup<'_>,
     how: Strictness,
 ) -> Vec<Diagnostic> {
     let mut problems: Vec<Diagnostic> = missing_required(harness, environment, how).into_iter().collect();
@@ -53,7 +53,7 @@ pub fn unset(
     field: &str,
     at: Span,
     template: &Template,
-    environment: Environment<'_>,
+    environment: VariableLookup<'_>,
     how: Strictness,
 ) -> Vec<Diagnostic> {
     let missing = template.variables().filter(|name| value(environment, name).is_none());
@@ -65,7 +65,11 @@ pub fn unset(
     missing.map(say).collect()
 }
 
-fn missing_required(harness: &Harness, environment: Environment<'_>, how: Strictness) -> Option<Diagnostic> {
+fn missing_required(
+    harness: &Harness,
+    environment: VariableLookup<'_>,
+    how: Strictness,
+) -> Option<Diagnostic> {
     let missing: Vec<_> =
         harness.required_env.iter().filter(|name| value(environment, name.as_str()).is_none()).collect();
     let names: Vec<&str> = missing.iter().map(|name| name.as_str()).collect();

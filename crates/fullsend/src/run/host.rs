@@ -87,7 +87,7 @@ impl Host<'_> {
         value: &dyn Fn(&str) -> Option<String>,
         guard: &Guard,
     ) -> Result<Credentials, CredentialError> {
-        let host = credentials::Host {
+        let host = credentials::CredentialHost {
             environment: scripts::base_environment(self.environment),
             variables: value,
             working_directory: self.repository,

@@ -11,7 +11,7 @@ use crate::event::outcome::{EndCause, OutcomeKind};
 use crate::guard::{Blocked, GuardError};
 use crate::image::ImageError;
 use crate::provision::ProvisionError;
-use crate::provision::gateway::ModelError;
+use crate::provision::gateway::ModelSetupError;
 use crate::publish::PublishError;
 use crate::quarantine::QuarantineError;
 use crate::runtime::{Ending, RuntimeError};
@@ -159,7 +159,7 @@ impl From<ProvisionError> for Stop {
     fn from(error: ProvisionError) -> Self {
         let reason = error.to_string();
         match error {
-            ProvisionError::Program(_) | ProvisionError::Model(ModelError::NoProvider) => {
+            ProvisionError::Program(_) | ProvisionError::Model(ModelSetupError::NoProvider) => {
                 Self::missing(reason)
             }
             ProvisionError::Model(_) => Self::setup(reason),

@@ -6,7 +6,7 @@ use yaml::{At, Diagnostic, Span};
 use super::contract::{RefusedOption, Runtime};
 use crate::check::Checked;
 use crate::harness::frontmatter::AgentFrontmatter;
-use crate::harness::names::Effort;
+use crate::harness::names::ModelEffort;
 
 /// The model that is asked for; `None` where the runtime chooses.
 pub fn model(checked: &Checked) -> Option<&str> {
@@ -15,7 +15,7 @@ pub fn model(checked: &Checked) -> Option<&str> {
     model.map(|model| model.as_str()).filter(|model| *model != "inherit")
 }
 
-pub fn effort(checked: &Checked) -> Option<&At<Effort>> {
+pub fn effort(checked: &Checked) -> Option<&At<ModelEffort>> {
     let about = checked.agent.frontmatter.as_ref().and_then(|about| about.effort.as_ref());
     checked.resolved.harness.effort.as_ref().or(about)
 }

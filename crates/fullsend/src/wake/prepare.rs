@@ -9,7 +9,7 @@ use session::{Directive, DirectiveError, SessionHeader, Sha256Digest};
 use yaml::Diagnostic;
 
 use crate::check::Checked;
-use crate::check::expected::Expected;
+use crate::check::expected_document::ExpectedDocument;
 use crate::event::outcome::EndCause;
 use crate::preflight::{PreflightContext, preflight};
 use crate::resolve::library::Library;
@@ -80,8 +80,8 @@ pub fn prepare(
         }
     }
     let schema = serde_json::from_str(session::DIRECTIVE_SCHEMA).unwrap_or_default();
-    let expected = Expected::new(DIRECTIVE_FILE, schema).map_err(PrepareError::invalid)?;
-    checked.expected = Some(Expected { from_words, excuses: pauses, ..expected });
+    let expected = ExpectedDocument::new(DIRECTIVE_FILE, schema).map_err(PrepareError::invalid)?;
+    checked.expected = Some(ExpectedDocument { from_words, excuses: pauses, ..expected });
     Ok(checked)
 }
 

@@ -3,14 +3,14 @@
 
 mod literal;
 mod network;
-mod reach;
+mod scope;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
 pub use literal::{LiteralError, parse_literal};
 pub use network::{Network, NetworkError};
-pub use reach::{AddressDenied, Reach, Refusal};
+pub use scope::{AddressDenied, AddressRefusal, AddressScope};
 
 /// The kind of an address. Only `Public` is outside every special range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::index::Entry;
 use super::lookup::Lookup;
-use super::{Action, Cause, Decision, Denial, Fix, Reason, Request};
-use crate::address::Reach;
+use super::{Cause, Denial, Fix, InspectedRequest, PolicyDecision, Reason, RequestAction};
+use crate::address::AddressScope;
 use crate::canonical::EncodedSlash;
 use crate::file::Protocol;
 use crate::glob::Pattern;
-use crate::model::{Credentials, HttpRule, Rule, Subject};
+use crate::model::{CredentialUse, HttpRule, RequestRule, RuleSubject};
 use crate::query::Query;
 use crate::read::WEBSOCKET_TEXT;
 
@@ -47,18 +47,18 @@ impl Admitted {
     }
 
     /// Which resolved addresses may be dialled.
-    pub fn reach(&self) -> Reach {
+    pub fn reach(&self) -> AddressScope {
         let widest = |entry: &&Arc<Entry>| match entry.endpoint.reach() {
-            Reach::Listed(_) => 3,
-            Reach::Literal(_) => 2,
-            Reach::Declared => 1,
-            Reach::Public => 0,
+            AddressScope::Listed(_) => 3,
+            AddressScope::Literal(_) => 2,
+            AddressScope::Declared => 1,
+            AddressScope::Public => 0,
         };
-        self.entries.iter().max_by_key(widest).map_or(Reach::Public, |entry| entry.endpoint.reach())
+        self.entries.iter().max_by_key(widest).map_or(AddressScope::Public, |entry| entry.endpoint.reach())
     }
 
     /// What the policy says about credentials for a request on this path; `None` for the connection as a whole.
-    pub fn credentials(&self, path: Option<&str>) -> &Credentials {
+    pub fn credentials(&self, path: Option<&str>) -> &CredentialUse {
         let chosen = path.and_then(|path| self.governing(path));
         let bound = || self.entries.iter().find(|entry| entry.endpoint.credentials.provider.is_some());
         &chosen.or_else(bound).unwrap_or(&self.entries[0]).endpoint.credentials
@@ -70,12 +70,12 @@ impl Admitted {
     }
 
     /// The second step: may this be asked.
-    pub fn decide(&self, request: &Request<'_>) -> Decision {
+    pub fn decide(&self, request: &InspectedRequest<'_>) -> PolicyDecision {
         if !self.reads_requests() {
-            return Decision::Allow(self.cause());
+            return PolicyDecision::Allow(self.cause());
         }
-        let deny = |reason, cause| Decision::Deny(Denial::because(reason, cause));
-        if let Action::Http(method) = request.action
+        let deny = |reason, cause| PolicyDecision::Deny(Denial::because(reason, cause));
+        if let RequestAction::Http(method) = request.action
             && !is_method(method)
         {
             return deny(Reason::Method, None);
@@ -91,19 +91,20 @@ impl Admitted {
             return deny(Reason::EncodedSlash, Some(governing.cause()));
         }
         match self.by_rules(request, governing) {
-            Ok(cause) => Decision::Allow(cause),
-            Err(denial) if governing.endpoint.enforce => Decision::Deny(denial),
-            Err(denial) => Decision::Audit(denial),
+            Ok(cause) => PolicyDecision::Allow(cause),
+            Err(denial) if governing.endpoint.enforce => PolicyDecision::Deny(denial),
+            Err(denial) => PolicyDecision::Audit(denial),
         }
     }
 
-    fn by_rules(&self, request: &Request<'_>, governing: &Entry) -> Result<Cause, Denial> {
+    fn by_rules(&self, request: &InspectedRequest<'_>, governing: &Entry) -> Result<Cause, Denial> {
         // Frames are read only where the endpoint says websocket; elsewhere the upgrade was the question.
-        if request.action == Action::WebsocketText && governing.endpoint.protocol == Protocol::Rest {
+        if request.action == RequestAction::WebsocketText && governing.endpoint.protocol == Protocol::Rest {
             return Ok(governing.cause());
         }
         let speaking = || self.readers().filter(|entry| entry.endpoint.speaks_for(request.path.as_str()));
-        let cause = |entry: &Entry, rule: &Rule| Cause { rule: entry.rule.name.clone(), at: rule.at.0 };
+        let cause =
+            |entry: &Entry, rule: &RequestRule| Cause { rule: entry.rule.name.clone(), at: rule.at.0 };
         let denied = speaking()
             .find_map(|entry| Some((entry, find(&entry.endpoint.deny, &entry.deny, request, denies)?)));
         if let Some((entry, rule)) = denied {
@@ -140,7 +141,7 @@ impl Admitted {
     }
 }
 
-impl Action<'_> {
+impl RequestAction<'_> {
     pub fn method(&self) -> &str {
         match self {
             Self::Http(method) => method,
@@ -156,20 +157,20 @@ fn is_method(method: &str) -> bool {
 }
 
 fn find<'a>(
-    rules: &'a [Rule],
+    rules: &'a [RequestRule],
     lookup: &Lookup,
-    request: &Request<'_>,
+    request: &InspectedRequest<'_>,
     query_matches: fn(&HttpRule, &Query) -> bool,
-) -> Option<&'a Rule> {
+) -> Option<&'a RequestRule> {
     let path = request.path.as_str().as_bytes();
     let candidates = lookup.candidates(path, b'/');
     candidates.into_iter().map(|position| &rules[position]).find(|rule| match &rule.on {
-        Subject::Http(http) => {
+        RuleSubject::Http(http) => {
             http.method.matches(request.action.method())
                 && http.path.matches(path)
                 && query_matches(http, request.query)
         }
-        Subject::Graphql(_) | Subject::Rpc(_) | Subject::Sql { .. } => false,
+        RuleSubject::Graphql(_) | RuleSubject::Rpc(_) | RuleSubject::Sql { .. } => false,
     })
 }
 

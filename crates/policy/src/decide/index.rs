@@ -8,10 +8,10 @@ use std::sync::Arc;
 use yaml::{At, Span};
 
 use super::lookup::Lookup;
-use super::{Admitted, Caller, Cause, Connection, Denial, Fix, Reason};
+use super::{Admitted, CallingProgram, Cause, ConnectionRequest, Denial, Fix, Reason};
 use crate::glob::Pattern;
 use crate::host::Host;
-use crate::model::{Endpoint, HostPattern, Policy, Rule, Subject};
+use crate::model::{Endpoint, HostPattern, Policy, RequestRule, RuleSubject};
 
 /// An endpoint together with what its rule says.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl Compiled {
     }
 
     /// The first step: may this program connect there at all.
-    pub fn admit(&self, connection: &Connection<'_>) -> Result<Admitted, Denial> {
+    pub fn admit(&self, connection: &ConnectionRequest<'_>) -> Result<Admitted, Denial> {
         let named: Vec<&Arc<Entry>> = self.named(connection.host, connection.port).collect();
         let admitting: Vec<Arc<Entry>> = named
             .iter()
@@ -142,7 +142,7 @@ impl Compiled {
 }
 
 impl Owner {
-    fn allows(&self, caller: &Caller<'_>) -> bool {
+    fn allows(&self, caller: &CallingProgram<'_>) -> bool {
         let matches =
             |path: &Path| self.binaries.iter().any(|binary| binary.matches(path.as_os_str().as_bytes()));
         matches(caller.binary) || caller.ancestors.iter().any(|ancestor| matches(ancestor))
@@ -155,10 +155,10 @@ impl Owner {
 
 impl Entry {
     fn new(owner: &Arc<Owner>, endpoint: &Endpoint) -> Self {
-        let lookup = |rules: &[Rule]| {
+        let lookup = |rules: &[RequestRule]| {
             Lookup::new(rules.iter().map(|rule| match &rule.on {
-                Subject::Http(http) => Some(&http.path),
-                Subject::Graphql(_) | Subject::Rpc(_) | Subject::Sql { .. } => None,
+                RuleSubject::Http(http) => Some(&http.path),
+                RuleSubject::Graphql(_) | RuleSubject::Rpc(_) | RuleSubject::Sql { .. } => None,
             }))
         };
         Self {

@@ -1,8 +1,8 @@
 //! May this program connect there, and may it ask for that. Two steps: a connection is admitted by host, port and
 //! program; if an admitting endpoint reads requests, each request is then decided by its rules. Deny rules win.
 
+mod access_request;
 mod admitted;
-mod attempt;
 mod index;
 mod lookup;
 
@@ -10,40 +10,40 @@ use std::path::{Path, PathBuf};
 
 use yaml::Span;
 
+pub use access_request::{AccessRequest, decide};
 pub use admitted::Admitted;
-pub use attempt::{Attempt, decide};
 pub use index::Compiled;
 
 use crate::address::AddressDenied;
 use crate::canonical::{CanonicalPath, PathError};
 use crate::file::Protocol;
 use crate::host::{Host, HostError};
-use crate::query::{Query, QueryError};
+use crate::query::{Query, QueryStringError};
 
 /// Who asks: the executable that owns the socket, and those of the processes above it.
 #[derive(Clone, Copy, Debug)]
-pub struct Caller<'a> {
+pub struct CallingProgram<'a> {
     pub binary: &'a Path,
     pub ancestors: &'a [PathBuf],
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Connection<'a> {
+pub struct ConnectionRequest<'a> {
     pub host: &'a Host,
     pub port: u16,
-    pub caller: Caller<'a>,
+    pub caller: CallingProgram<'a>,
 }
 
 /// What is asked over an admitted connection.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    pub action: Action<'a>,
+pub struct InspectedRequest<'a> {
+    pub action: RequestAction<'a>,
     pub path: &'a CanonicalPath,
     pub query: &'a Query,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action<'a> {
+pub enum RequestAction<'a> {
     /// A request with this method. A websocket begins with a `GET`.
     Http(&'a str),
     /// A text frame from the client on the websocket that was opened with this path and query.
@@ -59,14 +59,14 @@ pub struct Cause {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub enum PolicyDecision {
     Allow(Cause),
     /// Let through because the endpoint only audits; `enforce` would refuse it so.
     Audit(Denial),
     Deny(Denial),
 }
 
-impl Decision {
+impl PolicyDecision {
     /// Whether the request goes through.
     pub fn passes(&self) -> bool {
         !matches!(self, Self::Deny(_))
@@ -108,7 +108,7 @@ pub enum Reason {
     Method,
     Host(HostError),
     Path(PathError),
-    Query(QueryError),
+    Query(QueryStringError),
     /// Admitted by name, refused by where the name leads.
     Address(AddressDenied),
 }

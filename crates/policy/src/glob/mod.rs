@@ -14,7 +14,7 @@ use std::fmt;
 
 use automaton::Automaton;
 pub use parse::PatternError;
-pub use proof::Effort;
+pub use proof::ProofBudget;
 
 /// The longest pattern that is read, in bytes.
 pub const MAX_PATTERN_BYTES: usize = 1024;
@@ -121,12 +121,12 @@ impl Pattern {
     }
 
     /// Whether everything that this matches, `other` matches too. Says no where the proof would take too long.
-    pub fn within(&self, other: &Self, effort: &Effort) -> bool {
+    pub fn within(&self, other: &Self, budget: &ProofBudget) -> bool {
         match (&self.matcher, &other.matcher) {
             (_, Matcher::Everything) => true,
             (Matcher::Exactly(bytes), _) => other.matches(bytes),
             (Matcher::Automaton(inner), Matcher::Automaton(outer)) => {
-                self.same_as(other) || proof::within(inner, outer, effort)
+                self.same_as(other) || proof::within(inner, outer, budget)
             }
             // A pattern that is not written out in full hardly ever stands for one text only.
             (Matcher::Everything, _) | (_, Matcher::Exactly(_)) => false,
@@ -134,12 +134,12 @@ impl Pattern {
     }
 
     /// Whether some text may match both. Says yes where the proof would take too long.
-    pub fn overlaps(&self, other: &Self, effort: &Effort) -> bool {
+    pub fn overlaps(&self, other: &Self, budget: &ProofBudget) -> bool {
         match (&self.matcher, &other.matcher) {
             (Matcher::Everything, _) | (_, Matcher::Everything) => true,
             (Matcher::Exactly(bytes), _) => other.matches(bytes),
             (_, Matcher::Exactly(bytes)) => self.matches(bytes),
-            (Matcher::Automaton(one), Matcher::Automaton(two)) => proof::overlaps(one, two, effort),
+            (Matcher::Automaton(one), Matcher::Automaton(two)) => proof::overlaps(one, two, budget),
         }
     }
 

@@ -14,15 +14,15 @@ const ALL_STEPS: u64 = 400_000;
 
 /// What may still be spent on proofs, so that comparing patterns is bounded over a whole policy.
 #[derive(Debug)]
-pub struct Effort(Cell<u64>);
+pub struct ProofBudget(Cell<u64>);
 
-impl Default for Effort {
+impl Default for ProofBudget {
     fn default() -> Self {
         Self(Cell::new(ALL_STEPS))
     }
 }
 
-impl Effort {
+impl ProofBudget {
     /// Whether a proof was given up for want of it.
     pub fn is_spent(&self) -> bool {
         self.0.get() == 0
@@ -42,31 +42,31 @@ enum Visit {
 }
 
 /// Proves that everything `inner` accepts, `outer` accepts.
-pub(super) fn within(inner: &Automaton, outer: &Automaton, effort: &Effort) -> bool {
+pub(super) fn within(inner: &Automaton, outer: &Automaton, budget: &ProofBudget) -> bool {
     if !compatible_ends(inner, outer) {
         return false;
     }
-    let alphabet = alphabet(inner, outer, effort);
+    let alphabet = alphabet(inner, outer, budget);
     match (inner.bitmask(), outer.bitmask()) {
-        (Some(inner), Some(outer)) => all_within(inner, outer, &alphabet, effort),
-        _ => all_within(inner, outer, &alphabet, effort),
+        (Some(inner), Some(outer)) => all_within(inner, outer, &alphabet, budget),
+        _ => all_within(inner, outer, &alphabet, budget),
     }
 }
 
 /// Whether some text may be accepted by both.
-pub(super) fn overlaps(one: &Automaton, two: &Automaton, effort: &Effort) -> bool {
+pub(super) fn overlaps(one: &Automaton, two: &Automaton, budget: &ProofBudget) -> bool {
     if !compatible_ends(one, two) {
         return false;
     }
-    let alphabet = alphabet(one, two, effort);
+    let alphabet = alphabet(one, two, budget);
     match (one.bitmask(), two.bitmask()) {
-        (Some(one), Some(two)) => some_in_both(one, two, &alphabet, effort),
-        _ => some_in_both(one, two, &alphabet, effort),
+        (Some(one), Some(two)) => some_in_both(one, two, &alphabet, budget),
+        _ => some_in_both(one, two, &alphabet, budget),
     }
 }
 
-fn all_within<L: Machine, U: Machine>(inner: &L, outer: &U, alphabet: &[u8], effort: &Effort) -> bool {
-    explore(inner, outer, alphabet, effort, |below, above| {
+fn all_within<L: Machine, U: Machine>(inner: &L, outer: &U, alphabet: &[u8], budget: &ProofBudget) -> bool {
+    explore(inner, outer, alphabet, budget, |below, above| {
         if inner.is_dead(below) {
             Visit::Leave
         } else if inner.accepting(below) && !outer.accepting(above) {
@@ -77,8 +77,8 @@ fn all_within<L: Machine, U: Machine>(inner: &L, outer: &U, alphabet: &[u8], eff
     })
 }
 
-fn some_in_both<A: Machine, B: Machine>(one: &A, two: &B, alphabet: &[u8], effort: &Effort) -> bool {
-    !explore(one, two, alphabet, effort, |left, right| {
+fn some_in_both<A: Machine, B: Machine>(one: &A, two: &B, alphabet: &[u8], budget: &ProofBudget) -> bool {
+    !explore(one, two, alphabet, budget, |left, right| {
         if one.is_dead(left) || two.is_dead(right) {
             Visit::Leave
         } else if one.accepting(left) && two.accepting(right) {
@@ -102,7 +102,7 @@ fn explore<A: Machine, B: Machine>(
     one: &A,
     two: &B,
     alphabet: &[u8],
-    effort: &Effort,
+    budget: &ProofBudget,
     visit: impl Fn(&A::State, &B::State) -> Visit,
 ) -> bool {
     let start = (one.start(), two.start());
@@ -114,7 +114,7 @@ fn explore<A: Machine, B: Machine>(
             Visit::Leave => continue,
             Visit::Enter => {}
         }
-        if known.len() > MAX_PAIRS || !effort.spend(alphabet.len()) {
+        if known.len() > MAX_PAIRS || !budget.spend(alphabet.len()) {
             return false;
         }
         for byte in alphabet {
@@ -128,9 +128,9 @@ fn explore<A: Machine, B: Machine>(
 }
 
 /// One byte for every way in which bytes can differ to these two automata.
-fn alphabet(one: &Automaton, two: &Automaton, effort: &Effort) -> Vec<u8> {
+fn alphabet(one: &Automaton, two: &Automaton, budget: &ProofBudget) -> Vec<u8> {
     let mut class_of = [0u8; 256];
-    effort.spend(8 * (one.sets.len() + two.sets.len()));
+    budget.spend(8 * (one.sets.len() + two.sets.len()));
     for set in one.sets.iter().chain(&two.sets) {
         let mut renamed: Vec<(u8, bool)> = Vec::new();
         for byte in 0..=u8::MAX {

@@ -3,7 +3,7 @@
 use globset::GlobBuilder;
 use proptest::prelude::{Just, Strategy, prop, prop_assert, prop_assert_eq, prop_oneof};
 
-use super::{Effort, Pattern, PatternError, Separator};
+use super::{Pattern, PatternError, ProofBudget, Separator};
 
 fn pattern(text: &str, separator: Separator) -> Pattern {
     Pattern::glob(text, separator).unwrap()
@@ -123,9 +123,9 @@ fn inclusion_and_overlap_are_proved() {
         ("*", "**", true, true),
     ] {
         let (left, right) = (pattern(one, Separator::Slash), pattern(two, Separator::Slash));
-        assert_eq!(left.within(&right, &Effort::default()), within, "{one} within {two}");
-        assert_eq!(left.overlaps(&right, &Effort::default()), overlaps, "{one} overlaps {two}");
-        assert_eq!(right.overlaps(&left, &Effort::default()), overlaps, "{two} overlaps {one}");
+        assert_eq!(left.within(&right, &ProofBudget::default()), within, "{one} within {two}");
+        assert_eq!(left.overlaps(&right, &ProofBudget::default()), overlaps, "{one} overlaps {two}");
+        assert_eq!(right.overlaps(&left, &ProofBudget::default()), overlaps, "{two} overlaps {one}");
     }
 }
 
@@ -181,8 +181,8 @@ proptest::proptest! {
     fn what_is_proved_holds(one in glob_text('/'), two in glob_text('/'), candidate in plain_text('/')) {
         if let (Ok(left), Ok(right)) = (Pattern::glob(&one, Separator::Slash), Pattern::glob(&two, Separator::Slash)) {
             let (in_left, in_right) = (left.matches(candidate.as_bytes()), right.matches(candidate.as_bytes()));
-            prop_assert!(!(left.within(&right, &Effort::default()) && in_left && !in_right), "{} within {}: {}", one, two, candidate);
-            prop_assert!(left.overlaps(&right, &Effort::default()) || !(in_left && in_right), "{} apart {}: {}", one, two, candidate);
+            prop_assert!(!(left.within(&right, &ProofBudget::default()) && in_left && !in_right), "{} within {}: {}", one, two, candidate);
+            prop_assert!(left.overlaps(&right, &ProofBudget::default()) || !(in_left && in_right), "{} apart {}: {}", one, two, candidate);
         }
     }
 
@@ -190,7 +190,7 @@ proptest::proptest! {
     fn no_pattern_makes_it_panic(text in "[\\[\\]{}!^*?,\\\\/.a-]{0,40}", candidate in "\\PC{0,20}") {
         if let Ok(pattern) = Pattern::glob(&text, Separator::Dot) {
             pattern.matches(candidate.as_bytes());
-            prop_assert!(pattern.within(&pattern, &Effort::default()));
+            prop_assert!(pattern.within(&pattern, &ProofBudget::default()));
         }
     }
 }

@@ -7,7 +7,7 @@ use super::endpoint::is_on;
 use super::rule::WEBSOCKET_TEXT;
 use crate::file::{Access, AllowFile, EndpointFile, Protocol, RuleFile};
 use crate::glob::{Pattern, Separator};
-use crate::model::{GraphqlRule, HttpRule, Method, RpcRule, Rule, RuleSpan, Subject};
+use crate::model::{GraphqlRule, HttpRule, Method, RequestRule, RpcRule, RuleSpan, RuleSubject};
 
 const MAX_RULES: usize = 4096;
 
@@ -18,7 +18,7 @@ impl Reader {
         path: &str,
         protocol: Protocol,
         file: &At<EndpointFile>,
-    ) -> Option<(Vec<Rule>, Vec<Rule>)> {
+    ) -> Option<(Vec<RequestRule>, Vec<RequestRule>)> {
         if protocol == Protocol::Tcp {
             return Some((Vec::new(), Vec::new()));
         }
@@ -89,7 +89,12 @@ impl Reader {
         Some(())
     }
 
-    fn rules(&mut self, path: &str, protocol: Protocol, rules: &At<Vec<At<AllowFile>>>) -> Option<Vec<Rule>> {
+    fn rules(
+        &mut self,
+        path: &str,
+        protocol: Protocol,
+        rules: &At<Vec<At<AllowFile>>>,
+    ) -> Option<Vec<RequestRule>> {
         self.bounded(&format!("{path}.rules"), rules.at, rules.len())?;
         let empty = |rule: &At<AllowFile>| rule.allow.as_ref().is_none_or(|allow| says_nothing(allow));
         if protocol.reads_requests() && rules.iter().all(empty) {
@@ -109,7 +114,7 @@ impl Reader {
             };
             self.rule(&format!("{path}.allow"), protocol, allow)
         };
-        let read: Vec<Option<Rule>> = rules.iter().enumerate().map(read).collect();
+        let read: Vec<Option<RequestRule>> = rules.iter().enumerate().map(read).collect();
         read.into_iter().collect()
     }
 
@@ -118,10 +123,10 @@ impl Reader {
         path: &str,
         protocol: Protocol,
         rules: &At<Vec<At<RuleFile>>>,
-    ) -> Option<Vec<Rule>> {
+    ) -> Option<Vec<RequestRule>> {
         let path = format!("{path}.deny_rules");
         self.bounded(&path, rules.at, rules.len())?;
-        let read: Vec<Option<Rule>> = rules
+        let read: Vec<Option<RequestRule>> = rules
             .iter()
             .enumerate()
             .map(|(index, rule)| self.rule(&format!("{path}.{index}"), protocol, rule))
@@ -157,7 +162,7 @@ fn says_nothing(file: &RuleFile) -> bool {
 }
 
 /// The rules that a preset stands for. `read-write` leaves DELETE out.
-fn preset(protocol: Protocol, access: &At<Access>) -> Vec<Rule> {
+fn preset(protocol: Protocol, access: &At<Access>) -> Vec<RequestRule> {
     let words: &[&str] = match (protocol, access.value) {
         (_, Access::None) => &[],
         (_, Access::Full) => &["*"],
@@ -170,18 +175,21 @@ fn preset(protocol: Protocol, access: &At<Access>) -> Vec<Rule> {
         (_, Access::ReadOnly) => &["GET", "HEAD", "OPTIONS"],
         (_, Access::ReadWrite) => &["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH"],
     };
-    words.iter().map(|word| Rule { at: RuleSpan(access.at), on: preset_subject(protocol, word) }).collect()
+    words
+        .iter()
+        .map(|word| RequestRule { at: RuleSpan(access.at), on: preset_subject(protocol, word) })
+        .collect()
 }
 
-fn preset_subject(protocol: Protocol, word: &str) -> Subject {
+fn preset_subject(protocol: Protocol, word: &str) -> RuleSubject {
     match protocol {
-        Protocol::Graphql => Subject::Graphql(GraphqlRule {
+        Protocol::Graphql => RuleSubject::Graphql(GraphqlRule {
             operation_type: word.to_owned(),
             operation_name: None,
             fields: Vec::new(),
         }),
-        Protocol::Sql => Subject::Sql { command: word.to_owned() },
-        _ => Subject::Http(HttpRule {
+        Protocol::Sql => RuleSubject::Sql { command: word.to_owned() },
+        _ => RuleSubject::Http(HttpRule {
             method: if word == "*" { Method::Any } else { Method::Named(word.to_owned()) },
             path: Pattern::everything(Separator::Slash),
             query: Vec::new(),
@@ -189,7 +197,7 @@ fn preset_subject(protocol: Protocol, word: &str) -> Subject {
     }
 }
 
-fn known_mcp_methods(at: Span) -> Rule {
+fn known_mcp_methods(at: Span) -> RequestRule {
     let rule = RpcRule { method: Pattern::everything(Separator::Dot), tool: None };
-    Rule { at: RuleSpan(at), on: Subject::Rpc(rule) }
+    RequestRule { at: RuleSpan(at), on: RuleSubject::Rpc(rule) }
 }

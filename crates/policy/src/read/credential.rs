@@ -5,7 +5,7 @@ use yaml::{At, Diagnostic, Span};
 use super::Reader;
 use super::endpoint::is_on;
 use crate::file::{EndpointFile, Protocol, Signing};
-use crate::model::{Credentials, Signature};
+use crate::model::{CredentialUse, Signature};
 
 impl Reader {
     /// `None` after a problem was reported.
@@ -15,7 +15,7 @@ impl Reader {
         protocol: Protocol,
         tls_skip: bool,
         file: &At<EndpointFile>,
-    ) -> Option<Credentials> {
+    ) -> Option<CredentialUse> {
         let websocket = file.websocket_credential_rewrite.as_ref().filter(|at| at.value);
         let body = file.request_body_credential_rewrite.as_ref().filter(|at| at.value);
         if let (Some(at), false) = (websocket, matches!(protocol, Protocol::Rest | Protocol::Websocket)) {
@@ -56,7 +56,7 @@ impl Reader {
             }
             binding => binding.as_ref().map(|binding| binding.provider.value.clone()),
         };
-        Some(Credentials {
+        Some(CredentialUse {
             provider,
             rewrite_websocket: websocket.is_some(),
             rewrite_body: body.is_some(),

@@ -4,23 +4,23 @@ use yaml::At;
 
 use super::Reader;
 use crate::file::ProcessFile;
-use crate::model::{Identity, Process};
+use crate::model::{ProcessIdentity, RunAs};
 
 impl Reader {
-    pub(super) fn process(&mut self, file: &ProcessFile) -> Process {
+    pub(super) fn process(&mut self, file: &ProcessFile) -> ProcessIdentity {
         let ProcessFile { run_as_user, run_as_group } = file;
-        Process {
+        ProcessIdentity {
             user: self.identity("run_as_user", run_as_user.as_ref()),
             group: self.identity("run_as_group", run_as_group.as_ref()),
         }
     }
 
-    fn identity(&mut self, key: &str, text: Option<&At<String>>) -> Option<At<Identity>> {
+    fn identity(&mut self, key: &str, text: Option<&At<String>>) -> Option<At<RunAs>> {
         let text = text?;
         let plain_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let identity = match text.value.parse() {
-            Ok(number) if plain_number && number != 0 && number != u32::MAX => Some(Identity::Number(number)),
-            _ if text.value == "sandbox" => Some(Identity::Sandbox),
+            Ok(number) if plain_number && number != 0 && number != u32::MAX => Some(RunAs::Number(number)),
+            _ if text.value == "sandbox" => Some(RunAs::Sandbox),
             _ => None,
         };
         if identity.is_none() {

@@ -4,7 +4,7 @@ use yaml::{At, Diagnostic, Map};
 
 use super::Reader;
 use crate::file::{MiddlewareFile, OnError, SelectorFile};
-use crate::glob::{Effort, Pattern, Separator};
+use crate::glob::{Pattern, ProofBudget, Separator};
 use crate::model::{HostPattern, Middleware, NetworkRule};
 
 const MAX_MIDDLEWARES: usize = 10;
@@ -116,7 +116,7 @@ impl Reader {
         if middleware.on_error == OnError::FailOpen {
             return;
         }
-        let effort = Effort::default();
+        let budget = ProofBudget::default();
         let unread =
             networks.iter().flat_map(|network| &network.endpoints).filter(|endpoint| endpoint.tls_skip);
         for endpoint in unread {
@@ -127,12 +127,12 @@ impl Reader {
             };
             let may_match = |pattern: &Pattern| match (&single, &endpoint.host) {
                 (Some(host), _) => pattern.matches(host.as_bytes()),
-                (None, HostPattern::Glob(glob)) => pattern.overlaps(glob, &effort),
+                (None, HostPattern::Glob(glob)) => pattern.overlaps(glob, &budget),
                 (None, _) => true,
             };
             let matches_all = |pattern: &Pattern| match (&single, &endpoint.host) {
                 (Some(host), _) => pattern.matches(host.as_bytes()),
-                (None, HostPattern::Glob(glob)) => glob.within(pattern, &effort),
+                (None, HostPattern::Glob(glob)) => glob.within(pattern, &budget),
                 (None, _) => pattern.is_everything(),
             };
             if middleware.include.iter().any(may_match) && !middleware.exclude.iter().any(matches_all) {

@@ -18,10 +18,12 @@ mod unreachable;
 
 pub(crate) use filesystem::beneath;
 pub(crate) use rule::WEBSOCKET_TEXT;
-use yaml::{At, Decoder, Diagnostic, Entry, Limits, Node, Shape, SourceId, Sources, Span, Value, parse};
+use yaml::{
+    At, Decoder, Diagnostic, MapEntry, Node, ParseLimits, Shape, SourceId, Sources, Span, Value, parse,
+};
 
 use crate::file::{Compatibility, PolicyFile};
-use crate::model::{NetworkRule, Policy, Process};
+use crate::model::{NetworkRule, Policy, ProcessIdentity};
 
 /// A policy and what to think about in it.
 #[derive(Clone, Debug)]
@@ -33,7 +35,7 @@ pub struct Parsed {
 impl Policy {
     /// Reads a policy file. On failure all problems are returned, warnings among them.
     pub fn parse(sources: &Sources, source: SourceId) -> Result<Parsed, Vec<Diagnostic>> {
-        let node = parse(sources, source, Limits::default()).map_err(|problem| vec![*problem])?;
+        let node = parse(sources, source, ParseLimits::default()).map_err(|problem| vec![*problem])?;
         Self::from_node(&node)
     }
 
@@ -57,7 +59,7 @@ impl NetworkRule {
     pub fn of_endpoints(name: &str, at: Span, endpoints: Vec<Node>) -> Result<Self, Vec<Diagnostic>> {
         let node = |value: Value| Node::new(at, value);
         let map = |entries: Vec<(&str, Node)>| {
-            let entry = |(key, node): (&str, Node)| Entry { key: key.to_owned(), key_at: at, node };
+            let entry = |(key, node): (&str, Node)| MapEntry { key: key.to_owned(), key_at: at, node };
             node(Value::Map(entries.into_iter().map(entry).collect()))
         };
         let everybody = map(vec![("path", node(Value::Text("/**".to_owned())))]);
@@ -95,7 +97,7 @@ impl Reader {
             at,
             filesystem: filesystem_policy.as_ref().map(|file| self.filesystem(file)).unwrap_or_default(),
             landlock: landlock.unwrap_or(At { value: Compatibility::BestEffort, at }),
-            process: process.as_ref().map_or_else(Process::default, |file| self.process(file)),
+            process: process.as_ref().map_or_else(ProcessIdentity::default, |file| self.process(file)),
             middlewares: self.middlewares(network_middlewares, &networks),
             networks,
         }

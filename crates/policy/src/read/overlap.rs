@@ -6,15 +6,15 @@ use std::collections::HashMap;
 use yaml::Diagnostic;
 
 use crate::file::Protocol;
-use crate::glob::Effort;
-use crate::model::{Endpoint, HostPattern, NetworkRule, Subject};
+use crate::glob::ProofBudget;
+use crate::model::{Endpoint, HostPattern, NetworkRule, RuleSubject};
 
 /// More pairs than this help nobody, and a file can hold millions.
 const MAX_REPORTED: usize = 32;
 
 /// Reports a problem for every pair that disagrees.
 pub(super) fn check(networks: &[NetworkRule], diagnostics: &mut Vec<Diagnostic>) {
-    let effort = Effort::default();
+    let budget = ProofBudget::default();
     let mut patterns: HashMap<(&str, &str), bool> = HashMap::new();
     let mut reported = 0;
     let endpoints: Vec<&Endpoint> = networks.iter().flat_map(|network| &network.endpoints).collect();
@@ -27,20 +27,20 @@ pub(super) fn check(networks: &[NetworkRule], diagnostics: &mut Vec<Diagnostic>)
             let overlap = match (&one.host, &two.host) {
                 (HostPattern::Glob(left), HostPattern::Glob(right)) => *patterns
                     .entry((left.as_str(), right.as_str()))
-                    .or_insert_with(|| left.overlaps(right, &effort)),
-                (left, right) => left.overlaps(right, &effort),
+                    .or_insert_with(|| left.overlaps(right, &budget)),
+                (left, right) => left.overlaps(right, &budget),
             };
             if !overlap {
                 continue;
             }
-            if effort.is_spent() {
+            if budget.is_spent() {
                 let message = "the hosts and paths of the endpoints take too long to compare";
                 diagnostics.push(
                     Diagnostic::error("too-complex", one.at, message).help("use fewer or simpler wildcards"),
                 );
                 return;
             }
-            let disagreement = disagreement(one, two, &effort);
+            let disagreement = disagreement(one, two, &budget);
             if disagreement.is_empty() {
                 continue;
             }
@@ -67,7 +67,7 @@ fn share_a_port(one: &Endpoint, two: &Endpoint) -> bool {
     one.ports.iter().any(|port| two.ports.binary_search(port).is_ok())
 }
 
-fn disagreement(one: &Endpoint, two: &Endpoint, effort: &Effort) -> Vec<&'static str> {
+fn disagreement(one: &Endpoint, two: &Endpoint, budget: &ProofBudget) -> Vec<&'static str> {
     let mut found = Vec::new();
     let mut compare = |what, same: bool| {
         if !same {
@@ -77,7 +77,7 @@ fn disagreement(one: &Endpoint, two: &Endpoint, effort: &Effort) -> Vec<&'static
     compare("protocol tcp", (one.protocol == Protocol::Tcp) == (two.protocol == Protocol::Tcp));
     compare("tls", one.tls_skip == two.tls_skip);
     compare("allowed_ips", one.allowed_ips == two.allowed_ips);
-    if !(shapes_requests(one) && shapes_requests(two) && compete(one, two, effort)) {
+    if !(shapes_requests(one) && shapes_requests(two) && compete(one, two, budget)) {
         return found;
     }
     compare("protocol", one.protocol == two.protocol);
@@ -98,18 +98,18 @@ fn shapes_requests(endpoint: &Endpoint) -> bool {
 }
 
 /// Of two endpoints for the same path the one that names it more exactly decides; equals must agree.
-fn compete(one: &Endpoint, two: &Endpoint, effort: &Effort) -> bool {
+fn compete(one: &Endpoint, two: &Endpoint, budget: &ProofBudget) -> bool {
     // Numbers first: comparing patterns is a proof.
     if one.specificity() != two.specificity() {
         return false;
     }
     match (&one.path, &two.path) {
-        (Some(one), Some(two)) => one.overlaps(two, effort),
+        (Some(one), Some(two)) => one.overlaps(two, budget),
         _ => true,
     }
 }
 
 fn frames_are_graphql(endpoint: &Endpoint) -> bool {
     endpoint.protocol == Protocol::Websocket
-        && endpoint.allow.iter().chain(&endpoint.deny).any(|rule| matches!(rule.on, Subject::Graphql(_)))
+        && endpoint.allow.iter().chain(&endpoint.deny).any(|rule| matches!(rule.on, RuleSubject::Graphql(_)))
 }

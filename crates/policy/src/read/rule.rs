@@ -7,24 +7,31 @@ use super::Reader;
 use crate::canonical::{CanonicalPath, EncodedSlash};
 use crate::file::{Matcher, Protocol, RuleFile};
 use crate::glob::{Pattern, Separator};
-use crate::model::{GraphqlRule, HttpRule, Method, RpcRule, Rule, RuleSpan, Subject, ValuePattern};
+use crate::model::{
+    GraphqlRule, HttpRule, Method, RequestRule, RpcRule, RuleSpan, RuleSubject, ValuePattern,
+};
 
 /// The method that stands for a text frame from the client.
 pub(crate) const WEBSOCKET_TEXT: &str = "WEBSOCKET_TEXT";
 
 impl Reader {
-    pub(super) fn rule(&mut self, path: &str, protocol: Protocol, file: &At<RuleFile>) -> Option<Rule> {
+    pub(super) fn rule(
+        &mut self,
+        path: &str,
+        protocol: Protocol,
+        file: &At<RuleFile>,
+    ) -> Option<RequestRule> {
         let on = match protocol {
             Protocol::Websocket if speaks_graphql(file) => {
-                self.graphql(path, protocol, file).map(Subject::Graphql)
+                self.graphql(path, protocol, file).map(RuleSubject::Graphql)
             }
-            Protocol::Rest | Protocol::Websocket => self.http(path, protocol, file).map(Subject::Http),
-            Protocol::Graphql => self.graphql(path, protocol, file).map(Subject::Graphql),
-            Protocol::JsonRpc | Protocol::Mcp => self.rpc(path, protocol, file).map(Subject::Rpc),
+            Protocol::Rest | Protocol::Websocket => self.http(path, protocol, file).map(RuleSubject::Http),
+            Protocol::Graphql => self.graphql(path, protocol, file).map(RuleSubject::Graphql),
+            Protocol::JsonRpc | Protocol::Mcp => self.rpc(path, protocol, file).map(RuleSubject::Rpc),
             Protocol::Sql => self.sql(path, file),
             Protocol::Tunnel | Protocol::Tcp => None,
         }?;
-        Some(Rule { at: RuleSpan(file.at), on })
+        Some(RequestRule { at: RuleSpan(file.at), on })
     }
 
     fn http(&mut self, path: &str, protocol: Protocol, file: &At<RuleFile>) -> Option<HttpRule> {
@@ -158,10 +165,10 @@ impl Reader {
         Some(RpcRule { method, tool })
     }
 
-    fn sql(&mut self, path: &str, file: &At<RuleFile>) -> Option<Subject> {
+    fn sql(&mut self, path: &str, file: &At<RuleFile>) -> Option<RuleSubject> {
         self.only(path, Protocol::Sql, file, &["command"]);
         let command = self.required(path, "command", file.at, file.command.as_ref(), "*")?;
-        Some(Subject::Sql { command: command.to_ascii_uppercase() })
+        Some(RuleSubject::Sql { command: command.to_ascii_uppercase() })
     }
 
     fn required<'a>(

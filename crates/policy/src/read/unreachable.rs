@@ -2,36 +2,36 @@
 
 use yaml::Diagnostic;
 
-use crate::glob::Effort;
-use crate::model::{Endpoint, HttpRule, NetworkRule, Rule, Subject};
+use crate::glob::ProofBudget;
+use crate::model::{Endpoint, HttpRule, NetworkRule, RequestRule, RuleSubject};
 
 /// Endpoints with more rules than this are not compared rule by rule.
 const MAX_COMPARED: usize = 256;
 
 pub(super) fn check(networks: &[NetworkRule], diagnostics: &mut Vec<Diagnostic>) {
-    let effort = Effort::default();
+    let budget = ProofBudget::default();
     for endpoint in networks.iter().flat_map(|network| &network.endpoints) {
         if endpoint.allow.len() + endpoint.deny.len() <= MAX_COMPARED {
-            outside_scope(endpoint, &effort, diagnostics);
-            always_denied(endpoint, &effort, diagnostics);
-            denies_nothing(endpoint, &effort, diagnostics);
+            outside_scope(endpoint, &budget, diagnostics);
+            always_denied(endpoint, &budget, diagnostics);
+            denies_nothing(endpoint, &budget, diagnostics);
             repeated(&endpoint.allow, diagnostics);
             repeated(&endpoint.deny, diagnostics);
         }
     }
 }
 
-fn http(rule: &Rule) -> Option<&HttpRule> {
+fn http(rule: &RequestRule) -> Option<&HttpRule> {
     match &rule.on {
-        Subject::Http(http) => Some(http),
+        RuleSubject::Http(http) => Some(http),
         _ => None,
     }
 }
 
-fn outside_scope(endpoint: &Endpoint, effort: &Effort, diagnostics: &mut Vec<Diagnostic>) {
+fn outside_scope(endpoint: &Endpoint, budget: &ProofBudget, diagnostics: &mut Vec<Diagnostic>) {
     let Some(scope) = &endpoint.path else { return };
     for rule in endpoint.allow.iter().chain(&endpoint.deny) {
-        if let Some(http) = http(rule).filter(|http| !http.path.overlaps(scope, effort)) {
+        if let Some(http) = http(rule).filter(|http| !http.path.overlaps(scope, budget)) {
             let message = format!(
                 "`{}` lies outside the endpoint's path `{}`, so this rule never applies",
                 http.path, scope.value
@@ -44,14 +44,14 @@ fn outside_scope(endpoint: &Endpoint, effort: &Effort, diagnostics: &mut Vec<Dia
     }
 }
 
-fn always_denied(endpoint: &Endpoint, effort: &Effort, diagnostics: &mut Vec<Diagnostic>) {
+fn always_denied(endpoint: &Endpoint, budget: &ProofBudget, diagnostics: &mut Vec<Diagnostic>) {
     for rule in &endpoint.allow {
         let Some(allow) = http(rule) else { continue };
         let denied = endpoint.deny.iter().find(|deny| {
             http(deny).is_some_and(|deny| {
                 deny.query.is_empty()
                     && allow.method.within(&deny.method)
-                    && allow.path.within(&deny.path, effort)
+                    && allow.path.within(&deny.path, budget)
             })
         });
         if let Some(deny) = denied {
@@ -63,14 +63,14 @@ fn always_denied(endpoint: &Endpoint, effort: &Effort, diagnostics: &mut Vec<Dia
     }
 }
 
-fn denies_nothing(endpoint: &Endpoint, effort: &Effort, diagnostics: &mut Vec<Diagnostic>) {
+fn denies_nothing(endpoint: &Endpoint, budget: &ProofBudget, diagnostics: &mut Vec<Diagnostic>) {
     for rule in &endpoint.deny {
         let Some(deny) = http(rule) else { continue };
         let bites = endpoint
             .allow
             .iter()
             .filter_map(http)
-            .any(|allow| allow.method.overlaps(&deny.method) && allow.path.overlaps(&deny.path, effort));
+            .any(|allow| allow.method.overlaps(&deny.method) && allow.path.overlaps(&deny.path, budget));
         if !bites {
             let message = format!(
                 "`{} {}` is not allowed in the first place, so this deny rule never applies here",
@@ -81,7 +81,7 @@ fn denies_nothing(endpoint: &Endpoint, effort: &Effort, diagnostics: &mut Vec<Di
     }
 }
 
-fn repeated(rules: &[Rule], diagnostics: &mut Vec<Diagnostic>) {
+fn repeated(rules: &[RequestRule], diagnostics: &mut Vec<Diagnostic>) {
     for (index, rule) in rules.iter().enumerate() {
         if let Some(first) = rules[..index].iter().find(|first| first.on == rule.on) {
             diagnostics.push(

@@ -5,7 +5,7 @@ use super::atom::{Atom, OuterEndpoints, Reader};
 use super::precedence::{governs, scope_within};
 use super::widening::Widening;
 use crate::file::Protocol;
-use crate::model::{Credentials, Endpoint};
+use crate::model::{CredentialUse, Endpoint};
 
 pub(super) fn check(
     atom: &Atom<'_>,
@@ -32,15 +32,15 @@ pub(super) fn check(
         // The outer endpoint must decide wherever the inner one does.
         granted("`allow_encoded_slash`", &|outer| {
             outer.allow_encoded_slash
-                && scope_within(inner, outer, atom.effort)
+                && scope_within(inner, outer, atom.budget)
                 && governs(outer, atom, deciding, |other| other.allow_encoded_slash)
         })?;
     }
     Ok(())
 }
 
-fn credentials(inner: &Credentials, outer: &Credentials) -> bool {
-    let Credentials { provider, rewrite_websocket, rewrite_body, allow_uninspected, signing } = inner;
+fn credentials(inner: &CredentialUse, outer: &CredentialUse) -> bool {
+    let CredentialUse { provider, rewrite_websocket, rewrite_body, allow_uninspected, signing } = inner;
     (provider.is_none() || *provider == outer.provider)
         && (!rewrite_websocket || outer.rewrite_websocket)
         && (!rewrite_body || outer.rewrite_body)

@@ -2,7 +2,7 @@
 
 use yaml::At;
 
-use crate::glob::{Effort, Pattern};
+use crate::glob::{Pattern, ProofBudget};
 use crate::model::Endpoint;
 
 /// One way in which an inner policy lets a program connect.
@@ -10,7 +10,7 @@ pub(super) struct Atom<'a> {
     pub(super) endpoint: &'a Endpoint,
     pub(super) port: u16,
     pub(super) binary: &'a Pattern,
-    pub(super) effort: &'a Effort,
+    pub(super) budget: &'a ProofBudget,
 }
 
 /// The endpoints of the outer policy that matter to an atom.

@@ -8,19 +8,19 @@
 use super::atom::{Atom, OuterEndpoints, Reader};
 use super::widening::Widening;
 use super::{access, grant, precedence};
-use crate::address::Reach;
-use crate::glob::Effort;
+use crate::address::AddressScope;
+use crate::glob::ProofBudget;
 use crate::model::{HostPattern, NetworkRule};
 
 pub(super) fn confine(inner: &mut [NetworkRule], outer: &[NetworkRule]) -> Result<(), Widening> {
-    let effort = Effort::default();
+    let budget = ProofBudget::default();
     let mut held_to_public = Vec::new();
     for (rule_index, rule) in inner.iter().enumerate() {
         for (endpoint_index, endpoint) in rule.endpoints.iter().enumerate() {
             let mut public = false;
             for port in &endpoint.ports {
                 for binary in &rule.binaries {
-                    let atom = Atom { endpoint, port: *port, binary, effort: &effort };
+                    let atom = Atom { endpoint, port: *port, binary, budget: &budget };
                     public |= check(&atom, inner, outer)?;
                 }
             }
@@ -56,17 +56,17 @@ fn check(atom: &Atom<'_>, inner: &[NetworkRule], outer: &[NetworkRule]) -> Resul
 fn limits<'a>(atom: &Atom<'_>, outer: &'a [NetworkRule]) -> OuterEndpoints<'a> {
     let mut limits = OuterEndpoints { admitting: Vec::new(), readers: Vec::new() };
     for rule in outer {
-        let for_program = rule.binaries.iter().any(|binary| atom.binary.within(binary, atom.effort));
+        let for_program = rule.binaries.iter().any(|binary| atom.binary.within(binary, atom.budget));
         for endpoint in
             rule.endpoints.iter().filter(|endpoint| endpoint.ports.binary_search(&atom.port).is_ok())
         {
-            if !atom.endpoint.host.overlaps(&endpoint.host, atom.effort) {
+            if !atom.endpoint.host.overlaps(&endpoint.host, atom.budget) {
                 continue;
             }
             if endpoint.protocol.reads_requests() {
                 limits.readers.push(Reader { endpoint, binaries: &rule.binaries });
             }
-            if for_program && atom.endpoint.host.within(&endpoint.host, atom.effort) {
+            if for_program && atom.endpoint.host.within(&endpoint.host, atom.budget) {
                 limits.admitting.push(endpoint);
             }
         }
@@ -76,12 +76,13 @@ fn limits<'a>(atom: &Atom<'_>, outer: &'a [NetworkRule]) -> OuterEndpoints<'a> {
 
 /// Addresses must stay within; a host under a pattern can be held to the pattern's addresses.
 fn reach(atom: &Atom<'_>, limits: &OuterEndpoints<'_>) -> Result<bool, Widening> {
-    let within = |reach: &Reach| limits.admitting.iter().any(|endpoint| reach.within(&endpoint.reach()));
+    let within =
+        |reach: &AddressScope| limits.admitting.iter().any(|endpoint| reach.within(&endpoint.reach()));
     if within(&atom.endpoint.reach()) {
         return Ok(false);
     }
     let named = matches!(atom.endpoint.host, HostPattern::Name(_)) && atom.endpoint.allowed_ips.is_empty();
-    if named && within(&Reach::Public) {
+    if named && within(&AddressScope::Public) {
         return Ok(true);
     }
     let message = format!(

@@ -4,8 +4,8 @@
 use super::atom::{Atom, OuterEndpoints, Reader};
 use super::precedence::{endpoints, governs, mirrors, scope_within, scopes_overlap};
 use super::widening::Widening;
-use crate::glob::{Effort, Pattern};
-use crate::model::{Endpoint, HttpRule, Method, NetworkRule, Rule, Subject};
+use crate::glob::{Pattern, ProofBudget};
+use crate::model::{Endpoint, HttpRule, Method, NetworkRule, RequestRule, RuleSubject};
 
 pub(super) fn check(
     atom: &Atom<'_>,
@@ -36,7 +36,7 @@ pub(super) fn check(
         everything(atom, &candidates, deciding)?;
     }
     for rule in &atom.endpoint.allow {
-        let Subject::Http(http) = &rule.on else { continue };
+        let RuleSubject::Http(http) = &rule.on else { continue };
         covered(atom, rule, http, &candidates)?;
         denials(atom, rule, http, readers, inner)?;
     }
@@ -68,7 +68,7 @@ fn candidates<'a>(
         .admitting
         .iter()
         .copied()
-        .filter(|outer| outer.protocol == inner.protocol && scope_within(inner, outer, atom.effort))
+        .filter(|outer| outer.protocol == inner.protocol && scope_within(inner, outer, atom.budget))
         .collect();
     let alike =
         |outer: &Endpoint| outer.protocol == inner.protocol && outer.is_inspected() == inner.is_inspected();
@@ -115,11 +115,11 @@ fn uninspected(atom: &Atom<'_>, candidates: &[&Endpoint]) -> Result<(), Widening
 /// The outer policy must allow every request on the paths of the atom.
 fn everything(atom: &Atom<'_>, candidates: &[&Endpoint], deciding: &[Reader<'_>]) -> Result<(), Widening> {
     let inner = atom.endpoint;
-    let any = |rule: &Rule| match &rule.on {
-        Subject::Http(http) => {
+    let any = |rule: &RequestRule| match &rule.on {
+        RuleSubject::Http(http) => {
             http.method == Method::Any
                 && http.query.is_empty()
-                && speaks_within(inner, &http.path, atom.effort)
+                && speaks_within(inner, &http.path, atom.budget)
         }
         _ => false,
     };
@@ -133,18 +133,23 @@ fn everything(atom: &Atom<'_>, candidates: &[&Endpoint], deciding: &[Reader<'_>]
 }
 
 /// Whether all paths of an endpoint lie within a pattern.
-fn speaks_within(inner: &Endpoint, path: &Pattern, effort: &Effort) -> bool {
-    path.is_everything() || inner.path.as_ref().is_some_and(|scope| scope.within(path, effort))
+fn speaks_within(inner: &Endpoint, path: &Pattern, budget: &ProofBudget) -> bool {
+    path.is_everything() || inner.path.as_ref().is_some_and(|scope| scope.within(path, budget))
 }
 
 /// One outer rule must allow all that this rule allows.
-fn covered(atom: &Atom<'_>, rule: &Rule, http: &HttpRule, candidates: &[&Endpoint]) -> Result<(), Widening> {
-    let allows = |outer: &Rule| match &outer.on {
-        Subject::Http(limit) => {
+fn covered(
+    atom: &Atom<'_>,
+    rule: &RequestRule,
+    http: &HttpRule,
+    candidates: &[&Endpoint],
+) -> Result<(), Widening> {
+    let allows = |outer: &RequestRule| match &outer.on {
+        RuleSubject::Http(limit) => {
             http.method.within(&limit.method)
-                && (http.path.within(&limit.path, atom.effort)
-                    || speaks_within(atom.endpoint, &limit.path, atom.effort))
-                && query_within(http, limit, atom.effort)
+                && (http.path.within(&limit.path, atom.budget)
+                    || speaks_within(atom.endpoint, &limit.path, atom.budget))
+                && query_within(http, limit, atom.budget)
         }
         _ => false,
     };
@@ -161,27 +166,27 @@ fn covered(atom: &Atom<'_>, rule: &Rule, http: &HttpRule, candidates: &[&Endpoin
 }
 
 /// Every condition of the outer rule must be there below, at least as narrow.
-fn query_within(inner: &HttpRule, outer: &HttpRule, effort: &Effort) -> bool {
+fn query_within(inner: &HttpRule, outer: &HttpRule, budget: &ProofBudget) -> bool {
     outer.query.iter().all(|(key, limit)| {
-        inner.query.iter().any(|(name, pattern)| name == key && pattern.within(limit, effort))
+        inner.query.iter().any(|(name, pattern)| name == key && pattern.within(limit, budget))
     })
 }
 
 /// Every outer deny rule that could bite must have its like below.
 fn denials(
     atom: &Atom<'_>,
-    rule: &Rule,
+    rule: &RequestRule,
     http: &HttpRule,
     readers: &[Reader<'_>],
     inner: &[NetworkRule],
 ) -> Result<(), Widening> {
     for reader in readers {
-        if reader.endpoint.deny.is_empty() || !scopes_overlap(reader.endpoint, atom.endpoint, atom.effort) {
+        if reader.endpoint.deny.is_empty() || !scopes_overlap(reader.endpoint, atom.endpoint, atom.budget) {
             continue;
         }
         for deny in &reader.endpoint.deny {
-            let Subject::Http(limit) = &deny.on else { continue };
-            let apart = !http.method.overlaps(&limit.method) || !http.path.overlaps(&limit.path, atom.effort);
+            let RuleSubject::Http(limit) = &deny.on else { continue };
+            let apart = !http.method.overlaps(&limit.method) || !http.path.overlaps(&limit.path, atom.budget);
             if apart || mirrored(atom, limit, reader, inner) {
                 continue;
             }
@@ -199,18 +204,18 @@ fn denials(
 
 /// Whether an inner deny rule is in play wherever the outer one is, and forbids as much.
 fn mirrored(atom: &Atom<'_>, limit: &HttpRule, reader: &Reader<'_>, inner: &[NetworkRule]) -> bool {
-    let as_much = |rule: &Rule| match &rule.on {
-        Subject::Http(deny) => {
+    let as_much = |rule: &RequestRule| match &rule.on {
+        RuleSubject::Http(deny) => {
             limit.method.within(&deny.method)
-                && limit.path.within(&deny.path, atom.effort)
-                && query_within(limit, deny, atom.effort)
+                && limit.path.within(&deny.path, atom.budget)
+                && query_within(limit, deny, atom.budget)
         }
         _ => false,
     };
     endpoints(inner).any(|(mirror, rule)| {
         mirror.protocol.reads_requests()
             && mirrors(mirror, rule, reader, atom)
-            && scope_within(reader.endpoint, mirror, atom.effort)
+            && scope_within(reader.endpoint, mirror, atom.budget)
             && mirror.deny.iter().any(as_much)
     })
 }

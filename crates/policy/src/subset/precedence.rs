@@ -2,7 +2,7 @@
 //! so an outer endpoint does not matter to an inner one wherever another inner endpoint decides in its place.
 
 use super::atom::{Atom, Reader};
-use crate::glob::{Effort, Pattern};
+use crate::glob::{Pattern, ProofBudget};
 use crate::model::{Endpoint, NetworkRule};
 
 /// The outer readers that may be in play where the inner endpoint decides.
@@ -20,13 +20,13 @@ pub(super) fn deciding<'a>(
                 && (mirror.enforce || !outer.enforce)
                 && (!mirror.allow_encoded_slash || outer.allow_encoded_slash)
                 && mirrors(mirror, rule, reader, atom)
-                && scope_within(outer, mirror, atom.effort)
+                && scope_within(outer, mirror, atom.budget)
         })
     };
     readers
         .iter()
         .copied()
-        .filter(|reader| scopes_overlap(reader.endpoint, atom.endpoint, atom.effort) && !overshadowed(reader))
+        .filter(|reader| scopes_overlap(reader.endpoint, atom.endpoint, atom.budget) && !overshadowed(reader))
         .collect()
 }
 
@@ -40,22 +40,22 @@ pub(super) fn governs(
     readers
         .iter()
         .map(|reader| reader.endpoint)
-        .filter(|endpoint| scopes_overlap(endpoint, atom.endpoint, atom.effort))
+        .filter(|endpoint| scopes_overlap(endpoint, atom.endpoint, atom.budget))
         .all(|endpoint| as_good(endpoint) || endpoint.specificity() < chosen.specificity())
 }
 
 /// Whether every path that `inner` speaks for, `outer` speaks for.
-pub(super) fn scope_within(inner: &Endpoint, outer: &Endpoint, effort: &Effort) -> bool {
+pub(super) fn scope_within(inner: &Endpoint, outer: &Endpoint, budget: &ProofBudget) -> bool {
     match (&inner.path, &outer.path) {
         (_, None) => true,
         (None, Some(outer)) => outer.is_everything(),
-        (Some(inner), Some(outer)) => inner.within(outer, effort),
+        (Some(inner), Some(outer)) => inner.within(outer, budget),
     }
 }
 
-pub(super) fn scopes_overlap(one: &Endpoint, two: &Endpoint, effort: &Effort) -> bool {
+pub(super) fn scopes_overlap(one: &Endpoint, two: &Endpoint, budget: &ProofBudget) -> bool {
     match (&one.path, &two.path) {
-        (Some(one), Some(two)) => one.overlaps(two, effort),
+        (Some(one), Some(two)) => one.overlaps(two, budget),
         _ => true,
     }
 }
@@ -66,8 +66,8 @@ pub(super) fn endpoints(rules: &[NetworkRule]) -> impl Iterator<Item = (&Endpoin
 
 /// Whether an inner endpoint admits wherever an outer one does, on the port of the atom.
 pub(super) fn mirrors(mirror: &Endpoint, rule: &NetworkRule, reader: &Reader<'_>, atom: &Atom<'_>) -> bool {
-    let listed = |binary: &Pattern| rule.binaries.iter().any(|mirrored| binary.within(mirrored, atom.effort));
+    let listed = |binary: &Pattern| rule.binaries.iter().any(|mirrored| binary.within(mirrored, atom.budget));
     mirror.ports.binary_search(&atom.port).is_ok()
-        && reader.endpoint.host.within(&mirror.host, atom.effort)
+        && reader.endpoint.host.within(&mirror.host, atom.budget)
         && reader.binaries.iter().all(|binary| listed(binary))
 }

@@ -11,7 +11,9 @@ use yaml::Node;
 
 use crate::address::{Class, classify};
 use crate::canonical::{CanonicalPath, EncodedSlash};
-use crate::decide::{Action, Caller, Compiled, Connection, Decision, Reason, Request};
+use crate::decide::{
+    CallingProgram, Compiled, ConnectionRequest, InspectedRequest, PolicyDecision, Reason, RequestAction,
+};
 use crate::host::Host;
 use crate::model::{Endpoint, Policy};
 use crate::query::Query;
@@ -19,7 +21,7 @@ use write::{Addition, Asked};
 
 /// Something that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedAccess {
     pub host: Host,
     pub port: u16,
     pub binary: PathBuf,
@@ -40,7 +42,7 @@ pub struct Suggestion {
 }
 
 /// Suggests additions to a policy. Attempts that it allows already are skipped.
-pub fn suggest(policy: &Policy, refused: &[Refused]) -> Suggestion {
+pub fn suggest(policy: &Policy, refused: &[RefusedAccess]) -> Suggestion {
     let compiled = Compiled::new(policy);
     let mut additions: Vec<Addition<'_>> = Vec::new();
     let mut skipped = Vec::new();
@@ -55,7 +57,11 @@ pub fn suggest(policy: &Policy, refused: &[Refused]) -> Suggestion {
     Suggestion { text, node, skipped }
 }
 
-fn addition<'a>(policy: &'a Policy, compiled: &Compiled, attempt: &Refused) -> Result<Addition<'a>, String> {
+fn addition<'a>(
+    policy: &'a Policy,
+    compiled: &Compiled,
+    attempt: &RefusedAccess,
+) -> Result<Addition<'a>, String> {
     only_public(attempt)?;
     let path = match &attempt.request {
         Some((_, path)) => {
@@ -98,7 +104,7 @@ fn addition<'a>(policy: &'a Policy, compiled: &Compiled, attempt: &Refused) -> R
     })
 }
 
-fn only_public(attempt: &Refused) -> Result<(), String> {
+fn only_public(attempt: &RefusedAccess) -> Result<(), String> {
     let literal = match &attempt.host {
         Host::Address(address) => Some(*address),
         Host::Name(_) => None,
@@ -112,9 +118,13 @@ fn only_public(attempt: &Refused) -> Result<(), String> {
 }
 
 /// Why it is refused now.
-fn refusal(compiled: &Compiled, attempt: &Refused, path: Option<&CanonicalPath>) -> Result<Reason, String> {
-    let caller = Caller { binary: &attempt.binary, ancestors: &[] };
-    let connection = Connection { host: &attempt.host, port: attempt.port, caller };
+fn refusal(
+    compiled: &Compiled,
+    attempt: &RefusedAccess,
+    path: Option<&CanonicalPath>,
+) -> Result<Reason, String> {
+    let caller = CallingProgram { binary: &attempt.binary, ancestors: &[] };
+    let connection = ConnectionRequest { host: &attempt.host, port: attempt.port, caller };
     let admitted = match compiled.admit(&connection) {
         Ok(admitted) => admitted,
         Err(denial) => return Ok(denial.reason),
@@ -122,22 +132,26 @@ fn refusal(compiled: &Compiled, attempt: &Refused, path: Option<&CanonicalPath>)
     let decision = match (&attempt.request, path) {
         (Some((method, _)), Some(path)) => {
             let action = if method == crate::read::WEBSOCKET_TEXT {
-                Action::WebsocketText
+                RequestAction::WebsocketText
             } else {
-                Action::Http(method)
+                RequestAction::Http(method)
             };
-            admitted.decide(&Request { action, path, query: &Query::default() })
+            admitted.decide(&InspectedRequest { action, path, query: &Query::default() })
         }
-        _ => Decision::Allow(admitted.cause()),
+        _ => PolicyDecision::Allow(admitted.cause()),
     };
     match decision {
-        Decision::Deny(denial) => Ok(denial.reason),
-        Decision::Allow(_) | Decision::Audit(_) => Err("the policy allows it".to_owned()),
+        PolicyDecision::Deny(denial) => Ok(denial.reason),
+        PolicyDecision::Allow(_) | PolicyDecision::Audit(_) => Err("the policy allows it".to_owned()),
     }
 }
 
 /// The endpoint that speaks for the same place; an addition must agree with it.
-fn template<'a>(policy: &'a Policy, attempt: &Refused, path: Option<&CanonicalPath>) -> Option<&'a Endpoint> {
+fn template<'a>(
+    policy: &'a Policy,
+    attempt: &RefusedAccess,
+    path: Option<&CanonicalPath>,
+) -> Option<&'a Endpoint> {
     let here =
         policy.networks.iter().flat_map(|network| &network.endpoints).filter(|endpoint| {
             endpoint.ports.contains(&attempt.port) && endpoint.host.matches(&attempt.host)
@@ -149,7 +163,7 @@ fn template<'a>(policy: &'a Policy, attempt: &Refused, path: Option<&CanonicalPa
 /// A deny rule of the endpoint that the addition is modelled on stays a deny rule.
 fn forbidden(like: &Endpoint, method: &str, path: &CanonicalPath) -> Result<(), String> {
     let denied = like.deny.iter().any(|rule| match &rule.on {
-        crate::model::Subject::Http(http) => {
+        crate::model::RuleSubject::Http(http) => {
             http.query.is_empty()
                 && http.method.matches(method)
                 && http.path.matches(path.as_str().as_bytes())

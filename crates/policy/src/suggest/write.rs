@@ -1,10 +1,10 @@
 //! Additions as YAML: one rule for each program, so that no program gets what another asked for.
 
-use yaml::{Entry, Node, Span, Value};
+use yaml::{MapEntry, Node, Span, Value};
 
 use crate::glob::Pattern;
 use crate::host::Host;
-use crate::model::{Credentials, Endpoint, HttpRule, Policy, Rule, Subject};
+use crate::model::{CredentialUse, Endpoint, HttpRule, Policy, RequestRule, RuleSubject};
 
 /// One endpoint to be added for one program.
 pub(super) struct Addition<'a> {
@@ -62,7 +62,7 @@ pub(super) fn node(policy: &Policy, additions: &[Addition<'_>]) -> Node {
         ]);
         rules.push((key(policy, &rules, binary), rule));
     }
-    let entries = rules.into_iter().map(|(key, node)| Entry { key, key_at: policy.at, node }).collect();
+    let entries = rules.into_iter().map(|(key, node)| MapEntry { key, key_at: policy.at, node }).collect();
     write.map(vec![("network_policies", Node::new(policy.at, Value::Map(entries)))])
 }
 
@@ -91,7 +91,7 @@ struct Writer(Span);
 
 impl Writer {
     fn map(&self, entries: Vec<(&str, Node)>) -> Node {
-        let entry = |(key, node): (&str, Node)| Entry { key: key.to_owned(), key_at: self.0, node };
+        let entry = |(key, node): (&str, Node)| MapEntry { key: key.to_owned(), key_at: self.0, node };
         Node::new(self.0, Value::Map(entries.into_iter().map(entry).collect()))
     }
 
@@ -176,8 +176,8 @@ impl Writer {
         }
     }
 
-    fn rule(&self, rule: &Rule) -> Option<Node> {
-        let Subject::Http(HttpRule { method, path, query }) = &rule.on else { return None };
+    fn rule(&self, rule: &RequestRule) -> Option<Node> {
+        let RuleSubject::Http(HttpRule { method, path, query }) = &rule.on else { return None };
         let mut keys = vec![("method", self.text(&method.to_string())), ("path", self.text(path.as_str()))];
         if !query.is_empty() {
             let any = |patterns: &crate::model::ValuePattern| {
@@ -191,8 +191,8 @@ impl Writer {
         Some(self.map(keys))
     }
 
-    fn credentials(&self, credentials: &Credentials, keys: &mut Vec<(&str, Node)>) {
-        let Credentials { provider, rewrite_websocket, rewrite_body, allow_uninspected, signing } =
+    fn credentials(&self, credentials: &CredentialUse, keys: &mut Vec<(&str, Node)>) {
+        let CredentialUse { provider, rewrite_websocket, rewrite_body, allow_uninspected, signing } =
             credentials;
         for (key, on) in [
             ("websocket_credential_rewrite", rewrite_websocket),

@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 
 use policy::baseline::{PathAccess, baseline};
 use policy::{
-    Action, Caller, CanonicalPath, Compiled, Connection, Decision, EncodedSlash, Host, Policy, Query, Request,
+    CallingProgram, CanonicalPath, Compiled, ConnectionRequest, EncodedSlash, Host, InspectedRequest, Policy,
+    PolicyDecision, Query, RequestAction,
 };
 
 const HOSTS: [&str; 7] = ["a.t.test", "b.t.test", "a-x.t.test", "a.b.t.test", "t.test", "10.0.0.1", "u.test"];
-const ACTIONS: [Action<'static>; 5] = [
-    Action::Http("GET"),
-    Action::Http("HEAD"),
-    Action::Http("POST"),
-    Action::Http("delete"),
-    Action::WebsocketText,
+const ACTIONS: [RequestAction<'static>; 5] = [
+    RequestAction::Http("GET"),
+    RequestAction::Http("HEAD"),
+    RequestAction::Http("POST"),
+    RequestAction::Http("delete"),
+    RequestAction::WebsocketText,
 ];
 const PATHS: [&str; 8] = ["/", "/x", "/x/", "/x/a", "/x/a/b", "/y", "/x/a%2Fb", "/z/q"];
 const QUERIES: [&str; 4] = ["", "k=v", "k=v&k=z", "k=w"];
@@ -41,8 +42,8 @@ pub fn widening(inner: &Policy, outer: &Policy) -> Option<String> {
     for host in HOSTS.map(|host| Host::parse(host).unwrap()) {
         for port in [80, 443, 22] {
             for (binary, ancestors) in callers() {
-                let caller = Caller { binary: Path::new(&binary), ancestors: &ancestors };
-                let connection = Connection { host: &host, port, caller };
+                let caller = CallingProgram { binary: Path::new(&binary), ancestors: &ancestors };
+                let connection = ConnectionRequest { host: &host, port, caller };
                 if let Some(found) = connection_widening(&below, &above, &connection) {
                     return Some(format!("{binary:?} under {ancestors:?} to {host}:{port}: {found}"));
                 }
@@ -52,7 +53,11 @@ pub fn widening(inner: &Policy, outer: &Policy) -> Option<String> {
     file_widening(inner, outer)
 }
 
-fn connection_widening(below: &Compiled, above: &Compiled, connection: &Connection<'_>) -> Option<String> {
+fn connection_widening(
+    below: &Compiled,
+    above: &Compiled,
+    connection: &ConnectionRequest<'_>,
+) -> Option<String> {
     let inner = below.admit(connection).ok()?;
     let Ok(outer) = above.admit(connection) else { return Some("the connection".to_owned()) };
     for addresses in ADDRESSES {
@@ -71,11 +76,11 @@ fn connection_widening(below: &Compiled, above: &Compiled, connection: &Connecti
     })
 }
 
-pub fn each_request<T>(mut visit: impl FnMut(&Request<'_>) -> Option<T>) -> Option<T> {
+pub fn each_request<T>(mut visit: impl FnMut(&InspectedRequest<'_>) -> Option<T>) -> Option<T> {
     for path in PATHS.map(|path| CanonicalPath::new(path, EncodedSlash::Keep).unwrap()) {
         for query in QUERIES.map(|query| Query::parse(query).unwrap()) {
             for action in ACTIONS {
-                if let Some(found) = visit(&Request { action, path: &path, query: &query }) {
+                if let Some(found) = visit(&InspectedRequest { action, path: &path, query: &query }) {
                     return Some(found);
                 }
             }
@@ -106,12 +111,12 @@ pub fn decisions(policy: &Policy) -> Vec<bool> {
     let mut all = Vec::new();
     for host in HOSTS.map(|host| Host::parse(host).unwrap()) {
         for (binary, ancestors) in callers() {
-            let caller = Caller { binary: Path::new(&binary), ancestors: &ancestors };
-            let connection = Connection { host: &host, port: 443, caller };
+            let caller = CallingProgram { binary: Path::new(&binary), ancestors: &ancestors };
+            let connection = ConnectionRequest { host: &host, port: 443, caller };
             let admitted = compiled.admit(&connection);
             each_request(|request| {
                 all.push(admitted.as_ref().is_ok_and(|admitted| admitted.decide(request).passes()));
-                None::<Decision>
+                None::<PolicyDecision>
             });
         }
     }

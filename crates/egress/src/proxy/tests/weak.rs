@@ -5,8 +5,8 @@ use crate::identity::{IdentifiedCaller, Identifier, Identify, IdentityError};
 use crate::proxy::defences::{AllDefences, Defences};
 use crate::proxy::destination::Destination;
 use crate::proxy::refusal::Refusal;
-use policy::address::{AddressDenied, Reach};
-use policy::{Admitted, CanonicalPath, Decision, EncodedSlash, PathError};
+use policy::address::{AddressDenied, AddressScope};
+use policy::{Admitted, CanonicalPath, EncodedSlash, PathError, PolicyDecision};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -41,7 +41,12 @@ impl Without {
 }
 
 impl Defences for Without {
-    fn check_addresses(&self, reach: &Reach, port: u16, addresses: &[IpAddr]) -> Result<(), AddressDenied> {
+    fn check_addresses(
+        &self,
+        reach: &AddressScope,
+        port: u16,
+        addresses: &[IpAddr],
+    ) -> Result<(), AddressDenied> {
         if self.defence == Defence::Addresses { Ok(()) } else { reach.check(port, addresses) }
     }
 
@@ -74,11 +79,11 @@ impl Defences for Without {
         CanonicalPath::new(path, slash)
     }
 
-    fn decide(&self, admitted: &Admitted, request: &policy::Request<'_>) -> Decision {
+    fn decide(&self, admitted: &Admitted, request: &policy::InspectedRequest<'_>) -> PolicyDecision {
         let earlier = self.decided.fetch_add(1, Ordering::Relaxed);
         match self.defence {
-            Defence::PlainRequests => Decision::Allow(admitted.cause()),
-            Defence::EveryRequest if earlier > 0 => Decision::Allow(admitted.cause()),
+            Defence::PlainRequests => PolicyDecision::Allow(admitted.cause()),
+            Defence::EveryRequest if earlier > 0 => PolicyDecision::Allow(admitted.cause()),
             _ => admitted.decide(request),
         }
     }

@@ -4,7 +4,7 @@ use super::super::admission::AdmittedConnection;
 use super::super::decide::DecidedRequest;
 use super::super::record::ConnectionRecord;
 use super::super::refusal::Refusal;
-use policy::{Action, CanonicalPath, Decision, Query};
+use policy::{CanonicalPath, PolicyDecision, Query, RequestAction};
 
 pub(super) enum TextRule {
     Allow,
@@ -21,19 +21,20 @@ pub(super) fn text_rule(connection: &AdmittedConnection, decided: &DecidedReques
     else {
         return TextRule::Deny(Refusal::path(format!("{}: the path cannot be parsed again", decided.path)));
     };
-    let request = policy::Request { action: Action::WebsocketText, path: &path, query: &query };
-    let what = format!("{} {destination}{path}", Action::WebsocketText.method());
+    let request =
+        policy::InspectedRequest { action: RequestAction::WebsocketText, path: &path, query: &query };
+    let what = format!("{} {destination}{path}", RequestAction::WebsocketText.method());
     let refusal = |denial: &policy::Denial| Refusal::policy(denial, &proxy.config.locate, &what);
     match admitted.decide(&request) {
-        Decision::Allow(_) => TextRule::Allow,
-        Decision::Audit(denial) => TextRule::Audit(refusal(&denial)),
-        Decision::Deny(denial) => TextRule::Deny(refusal(&denial)),
+        PolicyDecision::Allow(_) => TextRule::Allow,
+        PolicyDecision::Audit(denial) => TextRule::Audit(refusal(&denial)),
+        PolicyDecision::Deny(denial) => TextRule::Deny(refusal(&denial)),
     }
 }
 
 /// The record of text on an open websocket.
 pub(super) fn text_record(connection: &AdmittedConnection, decided: &DecidedRequest) -> ConnectionRecord {
     let mut record = connection.new_record();
-    record.request(Action::WebsocketText.method(), &decided.path);
+    record.request(RequestAction::WebsocketText.method(), &decided.path);
     record
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use clap::Args;
-use policy::{Host, Policy, Refused};
+use policy::{Host, Policy, RefusedAccess};
 use serde_json::Value as Json;
 use yaml::Diagnostic;
 
@@ -42,7 +42,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let (refused, mut left_out) = refused(&events);
     let suggestion = policy::suggest(&policy, &refused);
     for (index, why) in &suggestion.skipped {
-        let Refused { host, port, .. } = &refused[*index];
+        let RefusedAccess { host, port, .. } = &refused[*index];
         left_out.push(format!("{host}:{port}: {why}"));
     }
     left_out.sort();
@@ -84,7 +84,7 @@ fn policy_of(events: &[Envelope], place: &ConfigurationOptions) -> Result<Rc<Pol
 }
 
 /// What was refused by the policy; and, in words, what was refused for another reason.
-fn refused(events: &[Envelope]) -> (Vec<Refused>, Vec<String>) {
+fn refused(events: &[Envelope]) -> (Vec<RefusedAccess>, Vec<String>) {
     let (mut refused, mut others) = (Vec::new(), Vec::new());
     for envelope in events {
         let RunEvent::Egress { event } = &envelope.event else { continue };
@@ -105,9 +105,9 @@ fn refused(events: &[Envelope]) -> (Vec<Refused>, Vec<String>) {
     (refused, others)
 }
 
-fn attempt(event: &Json) -> Option<Refused> {
+fn attempt(event: &Json) -> Option<RefusedAccess> {
     let text = |key: &str| event[key].as_str().map(str::to_owned);
-    Some(Refused {
+    Some(RefusedAccess {
         host: Host::parse(event["host"].as_str()?).ok()?,
         port: u16::try_from(event["port"].as_u64()?).ok()?,
         binary: PathBuf::from(text("binary")?),

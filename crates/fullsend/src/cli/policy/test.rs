@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use policy::glob::{Pattern, Separator};
-use policy::{Action, Attempt, Caller, Cause, Compiled, Decision, Denial, Host, Policy};
+use policy::{
+    AccessRequest, CallingProgram, Cause, Compiled, Denial, Host, Policy, PolicyDecision, RequestAction,
+};
 use yaml::Sources;
 
 use super::super::exit::{Exit, Failure};
@@ -37,8 +39,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     };
     let binary = arguments.binary.as_deref().unwrap_or(Path::new("/"));
     let action = match arguments.method.as_str() {
-        "WEBSOCKET_TEXT" => Action::WebsocketText,
-        method => Action::Http(method),
+        "WEBSOCKET_TEXT" => RequestAction::WebsocketText,
+        method => RequestAction::Http(method),
     };
     let address = match Host::parse(url.host) {
         Ok(Host::Address(address)) => vec![address],
@@ -46,10 +48,10 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     };
     let decision = policy::decide(
         &compiled,
-        &Attempt {
+        &AccessRequest {
             host: url.host,
             port: url.port,
-            caller: Caller { binary, ancestors: &[] },
+            caller: CallingProgram { binary, ancestors: &[] },
             request: Some((action, &url.target)),
             addresses: (!address.is_empty()).then_some(&address[..] as &[IpAddr]),
         },
@@ -77,11 +79,13 @@ struct Said<'a> {
 }
 
 impl Said<'_> {
-    fn line(&self, decision: &Decision) -> String {
+    fn line(&self, decision: &PolicyDecision) -> String {
         match decision {
-            Decision::Allow(cause) => format!("allow: {}", self.place(Some(cause))),
-            Decision::Audit(denial) => format!("allow (audit; enforce would deny: {})", self.denial(denial)),
-            Decision::Deny(denial) => format!("deny: {}", self.denial(denial)),
+            PolicyDecision::Allow(cause) => format!("allow: {}", self.place(Some(cause))),
+            PolicyDecision::Audit(denial) => {
+                format!("allow (audit; enforce would deny: {})", self.denial(denial))
+            }
+            PolicyDecision::Deny(denial) => format!("deny: {}", self.denial(denial)),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Servers on the host that the agent may call: started before it with an environment and a token of their own, asked
+//! ApiServers on the host that the agent may call: started before it with an environment and a token of their own, asked
 //! whether they are ready, never started again, and gone with the run, whatever becomes of it.
 
 mod health;
@@ -35,7 +35,7 @@ const END_TIME: Duration = Duration::from_secs(5);
 
 /// The servers of one run. Dropping it ends them.
 #[derive(Default)]
-pub struct Servers {
+pub struct ApiServers {
     running: Vec<Running>,
 }
 
@@ -70,8 +70,8 @@ pub fn host(server: &ApiServer) -> String {
 }
 
 /// Starts all of them, then waits until each is ready.
-pub fn start(harness: &Harness, around: &RunContext<'_>) -> Result<Servers, ServerError> {
-    let mut servers = Servers::default();
+pub fn start(harness: &Harness, around: &RunContext<'_>) -> Result<ApiServers, ServerError> {
+    let mut servers = ApiServers::default();
     let began = Instant::now();
     let deadline = began + Duration::from_secs(harness.sandbox_timeout_seconds.get());
     for server in &harness.api_servers {
@@ -182,7 +182,7 @@ impl Watched {
     }
 }
 
-impl Servers {
+impl ApiServers {
     pub fn services(&self) -> Vec<HostService> {
         self.running.iter().map(|running| running.service.clone()).collect()
     }
@@ -193,7 +193,7 @@ impl Servers {
     }
 }
 
-impl Drop for Servers {
+impl Drop for ApiServers {
     fn drop(&mut self) {
         for running in &mut self.running {
             let _said = running.stopping.set(());

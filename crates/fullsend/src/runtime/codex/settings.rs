@@ -5,7 +5,7 @@ use sandbox::{Mount, MountKind};
 
 use super::hooks;
 use crate::check::Checked;
-use crate::harness::names::Effort;
+use crate::harness::names::ModelEffort;
 use crate::inputs::repo_skills;
 use crate::runtime::contract::RefusedOption;
 use crate::runtime::launch::{LaunchSpec, alone};
@@ -107,7 +107,7 @@ pub fn refused_options(checked: &Checked) -> Vec<RefusedOption> {
     let mut refuse = |at, option: &str, instead: &str| {
         refused.push(RefusedOption { at, option: option.to_owned(), instead: instead.to_owned() });
     };
-    if let Some(effort) = options::effort(checked).filter(|effort| effort.value == Effort::Max) {
+    if let Some(effort) = options::effort(checked).filter(|effort| effort.value == ModelEffort::Max) {
         refuse(Some(effort.at), "effort: max", "its highest is `xhigh`");
     }
     let Some(about) = &checked.agent.frontmatter else { return refused };

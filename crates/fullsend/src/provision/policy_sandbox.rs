@@ -9,7 +9,7 @@ use egress::event::OnEvent;
 use sandbox::{Mount, MountKind, Proof, ProofSpec, Sandbox, SandboxLimits, SandboxSpec};
 
 use super::{ProvisionError, files, image, network, repository};
-use crate::check::policies::PolicyFile;
+use crate::check::policies::CheckedPolicy;
 use crate::git::Repository;
 use crate::image::Image;
 use crate::runtime::paths::PROGRAM;
@@ -20,9 +20,9 @@ pub const SANDBOXES: &str = "sandboxes";
 /// What the view of the directory and everything else that is written may grow to.
 const DISK_BYTES: u64 = 10 << 30;
 
-/// What a bare sandbox is made of.
-pub struct Bare<'a> {
-    pub policy: &'a PolicyFile,
+/// What a policy_sandbox sandbox is made of.
+pub struct PolicySandboxSpec<'a> {
+    pub policy: &'a CheckedPolicy,
     pub image: Option<&'a Image>,
     /// Shown inside as a copy-on-write view; everything starts there.
     pub directory: &'a Path,
@@ -35,8 +35,8 @@ pub struct Bare<'a> {
     pub runtime: tokio::runtime::Handle,
 }
 
-/// A bare sandbox that was proved to hold.
-pub struct BareSandbox {
+/// A policy_sandbox sandbox that was proved to hold.
+pub struct PolicySandbox {
     pub sandbox: Sandbox,
     pub proof: Proof,
     /// Where the view is, inside.
@@ -45,36 +45,38 @@ pub struct BareSandbox {
     runtime: tokio::runtime::Handle,
 }
 
-pub fn start(bare: &Bare<'_>) -> Result<BareSandbox, ProvisionError> {
-    let planned = network::plan_alone(bare.policy).map_err(ProvisionError::Network)?;
-    let directory = PathBuf::from("/sandbox/workspace").join(repository::name(bare.directory));
-    let mut spec = SandboxSpec::new(&bare.state);
+pub fn start(policy_sandbox: &PolicySandboxSpec<'_>) -> Result<PolicySandbox, ProvisionError> {
+    let planned = network::plan_alone(policy_sandbox.policy).map_err(ProvisionError::Network)?;
+    let directory = PathBuf::from("/sandbox/workspace").join(repository::name(policy_sandbox.directory));
+    let mut spec = SandboxSpec::new(&policy_sandbox.state);
     spec.program = Some(PROGRAM.into());
-    let root = if bare.image.is_some() { files::Root::Image } else { files::Root::Host };
-    spec.mounts = files::system(bare.policy, root);
+    let root = if policy_sandbox.image.is_some() { files::Root::Image } else { files::Root::Host };
+    spec.mounts = files::system(policy_sandbox.policy, root);
     let fresh = MountKind::Temporary { size_bytes: DISK_BYTES, inodes: 1 << 20, mode: 0o755 };
     spec.mounts.push(Mount { target: "/sandbox".into(), kind: fresh });
-    let view = Repository::read(bare.directory).map_err(ProvisionError::Repository)?;
+    let view = Repository::read(policy_sandbox.directory).map_err(ProvisionError::Repository)?;
     spec.mounts.extend(view.view(&directory, &[], DISK_BYTES).mounts);
     spec.mounts.extend(planned.mounts());
     let variables = planned.environment().into_iter().chain(environment());
     spec.environment = variables.map(|(name, value)| (name.into(), value.into())).collect();
-    if let Some(image) = bare.image {
+    if let Some(image) = policy_sandbox.image {
         image::apply(image, &mut spec);
     }
     spec.limits = SandboxLimits { disk_bytes: Some(DISK_BYTES), ..SandboxLimits::default() };
-    spec.landlock = files::landlock(bare.policy);
-    spec.identity = files::identity(bare.policy);
+    spec.landlock = files::landlock(policy_sandbox.policy);
+    spec.identity = files::identity(policy_sandbox.policy);
     spec.network = planned.network();
     let mut sandbox = Sandbox::start(spec).map_err(ProvisionError::Sandbox)?;
     let proving = ProofSpec { writable: Some("/sandbox".into()), ..super::proof_spec(planned.resolver()) };
     let served = {
-        let _entered = bare.runtime.enter();
-        let on_event = Arc::clone(&bare.on_event);
-        planned.serve_alone(&mut sandbox, bare.sources, on_event).map_err(ProvisionError::Gateway)?
+        let _entered = policy_sandbox.runtime.enter();
+        let on_event = Arc::clone(&policy_sandbox.on_event);
+        planned
+            .serve_alone(&mut sandbox, policy_sandbox.sources, on_event)
+            .map_err(ProvisionError::Gateway)?
     };
     let proof = sandbox.prove(&proving).map_err(ProvisionError::Proof)?;
-    Ok(BareSandbox { sandbox, proof, directory, served, runtime: bare.runtime.clone() })
+    Ok(PolicySandbox { sandbox, proof, directory, served, runtime: policy_sandbox.runtime.clone() })
 }
 
 /// What every program expects.
@@ -90,7 +92,7 @@ fn environment() -> Vec<(String, String)> {
     .to_vec()
 }
 
-impl BareSandbox {
+impl PolicySandbox {
     /// Ends the way out, then the sandbox.
     pub fn close(self) -> Result<(), sandbox::CloseError> {
         self.runtime.block_on(self.served.stop(Duration::from_millis(200)));

@@ -3,41 +3,45 @@
 
 use std::net::IpAddr;
 
-use super::{Action, Caller, Compiled, Connection, Decision, Denial, Reason, Request};
+use super::{
+    CallingProgram, Compiled, ConnectionRequest, Denial, InspectedRequest, PolicyDecision, Reason,
+    RequestAction,
+};
 use crate::canonical::CanonicalPath;
 use crate::host::Host;
 use crate::query::Query;
 
 #[derive(Clone, Copy, Debug)]
-pub struct Attempt<'a> {
+pub struct AccessRequest<'a> {
     /// As it stands in a URL.
     pub host: &'a str,
     pub port: u16,
-    pub caller: Caller<'a>,
+    pub caller: CallingProgram<'a>,
     /// What is asked and the target, path and query, as they were sent; `None` to ask about the connection alone.
-    pub request: Option<(Action<'a>, &'a str)>,
+    pub request: Option<(RequestAction<'a>, &'a str)>,
     /// What the name resolved to; `None` leaves addresses out of the question.
     pub addresses: Option<&'a [IpAddr]>,
 }
 
-pub fn decide(policy: &Compiled, attempt: &Attempt<'_>) -> Decision {
-    judge(policy, attempt).unwrap_or_else(Decision::Deny)
+pub fn decide(policy: &Compiled, attempt: &AccessRequest<'_>) -> PolicyDecision {
+    judge(policy, attempt).unwrap_or_else(PolicyDecision::Deny)
 }
 
-fn judge(policy: &Compiled, attempt: &Attempt<'_>) -> Result<Decision, Denial> {
+fn judge(policy: &Compiled, attempt: &AccessRequest<'_>) -> Result<PolicyDecision, Denial> {
     let host = Host::parse(attempt.host).map_err(|error| Denial::because(Reason::Host(error), None))?;
-    let admitted = policy.admit(&Connection { host: &host, port: attempt.port, caller: attempt.caller })?;
+    let admitted =
+        policy.admit(&ConnectionRequest { host: &host, port: attempt.port, caller: attempt.caller })?;
     let deny = |reason| Denial::because(reason, Some(admitted.cause()));
     if let Some(addresses) = attempt.addresses {
         admitted.reach().check(attempt.port, addresses).map_err(|denied| deny(Reason::Address(denied)))?;
     }
-    let Some((action, target)) = attempt.request else { return Ok(Decision::Allow(admitted.cause())) };
+    let Some((action, target)) = attempt.request else { return Ok(PolicyDecision::Allow(admitted.cause())) };
     if !admitted.reads_requests() {
-        return Ok(Decision::Allow(admitted.cause()));
+        return Ok(PolicyDecision::Allow(admitted.cause()));
     }
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let path =
         CanonicalPath::new(path, admitted.encoded_slash()).map_err(|error| deny(Reason::Path(error)))?;
     let query = Query::parse(query).map_err(|error| deny(Reason::Query(error)))?;
-    Ok(admitted.decide(&Request { action, path: &path, query: &query }))
+    Ok(admitted.decide(&InspectedRequest { action, path: &path, query: &query }))
 }

@@ -9,7 +9,7 @@ use super::Checked;
 
 /// A document that the caller expects.
 #[derive(Clone, Debug)]
-pub struct Expected {
+pub struct ExpectedDocument {
     /// Its file in the output directory.
     pub file: String,
     pub json: Arc<Json>,
@@ -20,7 +20,7 @@ pub struct Expected {
     pub excuses: fn(&Json) -> bool,
 }
 
-impl Expected {
+impl ExpectedDocument {
     /// The schema (2020-12) stands alone: it may refer to nothing but itself.
     pub fn new(file: &str, schema: Json) -> Result<Self, String> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);

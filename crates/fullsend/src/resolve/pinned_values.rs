@@ -13,7 +13,7 @@ use crate::harness::names::ForgeName;
 /// The organisation's configuration, which speaks to every harness, its own too; its files in the chain; and each of its
 /// files that a nearer one stands in the place of, with what that extends. A file of the organisation's that cannot be
 /// read is a problem: nobody knows what it pins.
-pub fn floors(
+pub fn pinned_values(
     library: &mut Library,
     configuration: Option<Node>,
     links: &[Link],
