@@ -33,7 +33,7 @@ pub enum ModelEvent {
     BudgetSpent { spent: String },
     /// The upstream is too busy; nothing is sent to it until then.
     UpstreamResting { retry_after_ms: u64 },
-    /// The inspect wants the run to end. The gateway passes nothing from here on.
+    /// The guard stops the run. The gateway passes nothing from now on.
     Stop { exchange: u64, reason: String },
 }
 
@@ -47,6 +47,6 @@ pub enum AnswerEnding {
     Cut,
     /// The client went away first.
     ClientGone,
-    /// The inspect stopped it.
+    /// The guard stopped it.
     Stopped,
 }

@@ -108,13 +108,20 @@ pub enum PriceError {
 impl fmt::Display for PriceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Parse(source) => write!(f, "the price list is wrong: {source}"),
+            Self::Parse(source) => write!(f, "the price list is not valid: {source}"),
             Self::Amount { model } => write!(f, "the price list has an impossible amount for {model}"),
         }
     }
 }
 
-impl std::error::Error for PriceError {}
+impl std::error::Error for PriceError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Parse(source) => Some(source),
+            Self::Amount { .. } => None,
+        }
+    }
+}
 
 impl PriceList {
     /// The list that this program was built with.
@@ -136,8 +143,7 @@ impl PriceList {
         Ok(Self { version, prices })
     }
 
-    /// By the longest listed name that the model's name begins with and that ends at a border of it, so that dated and
-    /// suffixed names of one model find it and those of another do not.
+    /// Finds the longest listed name that the model's name starts with, if only a date or a known suffix follows it.
     pub fn price(&self, model: &str) -> Option<&Price> {
         let model = model.rsplit('/').next().unwrap_or(model);
         self.prices

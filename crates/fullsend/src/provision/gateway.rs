@@ -71,7 +71,15 @@ impl std::fmt::Display for ModelSetupError {
     }
 }
 
-impl std::error::Error for ModelSetupError {}
+impl std::error::Error for ModelSetupError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Recording(error) => Some(error),
+            Self::Read(error) => Some(error),
+            Self::NoProvider | Self::Unpriced { .. } | Self::Scenario { .. } | Self::Upstream { .. } => None,
+        }
+    }
+}
 
 /// Whether the model could be served, as far as that is known before a credential is loaded or a request is sent.
 pub fn check(
@@ -96,14 +104,16 @@ fn provider(checked: &Checked) -> Result<&ProviderFile, ModelSetupError> {
 
 pub fn open(checked: &Checked, around: &RunContext<'_>) -> Result<Arc<Gateway>, ModelSetupError> {
     let provider = provider(checked)?;
-    let (emit, guard) = (around.emit.clone(), around.guard.clone());
+    let emit = around.emit.clone();
+    let guard = around.guard.clone();
     let on_event = Arc::new(move |event| {
         if let ModelEvent::Stop { reason, .. } = &event {
             guard.stop(reason);
         }
         emit.emit(RunEvent::Model { event: serde_json::to_value(event).unwrap_or_default() });
     });
-    let (budget, inspect) = (budget(checked), around.guard.gateway_inspect());
+    let budget = budget(checked);
+    let inspect = around.guard.gateway_inspect();
     let start = Some(around.guard.start_signal());
     let upstream = recorded(provider, around)?;
     let chunk_format = around.guard.chunk_format();

@@ -1,6 +1,6 @@
-//! Back-off and circuit breaker, shared by everything that asks one upstream. After a "too busy" all requests wait before
-//! they go out; after many in a row, or when the upstream names a long wait, they are refused at once until one probe
-//! has passed. Without it, sub-agents that each retry by themselves make a storm.
+//! Backoff and circuit breaker, shared by all requests to one upstream. After a "too busy" response all requests wait before
+//! they are sent; after many in a row, or when the upstream asks for a long wait, they are refused at once until one probe
+//! succeeds. Without it, sub-agents that each retry by themselves make a storm.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ pub(super) struct Backoff {
 struct BackoffState {
     refusals: u32,
     not_before: Option<Instant>,
-    /// Set while the circuit is open; the probe that may close it is under way or not.
+    /// Set while the circuit is open.
     open: Option<OpenCircuit>,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct CircuitOpen {
     pub(super) retry_after: Duration,
 }
 
-/// SendPermit to send one request. Given up without a report (the client went away), it leaves no trace.
+/// Permission to send one request. Dropped without a report (the client went away), it changes nothing.
 pub(super) struct SendPermit<'a> {
     backoff: &'a Backoff,
     probe: bool,

@@ -1,7 +1,6 @@
-//! What one command prints, in the several results in which a runtime gives it. A credential may lie across their borders:
-//! so each portion is judged with what came before it, and the end of one that may be half of something comes with the
-//! next. Made anew for each request from the request's own history, so that nothing has to be remembered and a
-//! conversation that is resumed is like any other.
+//! The output of one command that a runtime returns in several tool results. A credential may be split between two of them:
+//! each chunk is inspected together with the output before it, and the end of a chunk that may be half a credential moves
+//! to the next one. Computed for each request from its own history, so that nothing has to be remembered.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,42 +8,42 @@ use std::ops::Range;
 
 use crate::wire::ToolCall;
 
-/// How much of what came before is looked at once more.
+/// How much of the earlier output is inspected again.
 const KEPT: usize = 16 * 1024;
 
-/// A result that holds a part of what a command prints.
+/// A tool result that holds part of a command's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputChunk {
-    /// Tells this command from others.
+    /// Identifies the command.
     pub session: String,
-    /// Where its words stand in the result.
+    /// Where the output is in the result.
     pub output: Range<usize>,
-    /// Whether it goes on.
+    /// Whether the command still runs.
     pub is_running: bool,
 }
 
-/// How a runtime gives output in portions.
+/// How a runtime returns a command's output in several results.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkFormat {
-    /// The portion that a result is; `None` for one that stands for itself.
+    /// Reads the chunk in a result; `None` for a result that is complete in itself.
     pub read: fn(&ToolCall, &str) -> Option<OutputChunk>,
-    /// Where the end of a portion begins that must wait for the next one.
+    /// Where the end of a chunk starts that must wait for the next one.
     pub waits_from: fn(&str) -> usize,
 }
 
 impl ChunkFormat {
-    /// Every result stands for itself.
+    /// Every result is complete in itself.
     pub const NONE: Self = Self { read: |_, _| None, waits_from: str::len };
 }
 
-/// Where the words of a portion begin in a text, and what was printed before them.
+/// Where a chunk starts in a text, and the output before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EarlierOutput<'a> {
     pub at: usize,
     pub before: &'a str,
 }
 
-/// A result as it is to be judged.
+/// A result as it is inspected.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PlacedText<'t> {
     pub text: Cow<'t, str>,
@@ -53,7 +52,7 @@ pub struct PlacedText<'t> {
 }
 
 impl<'t> PlacedText<'t> {
-    /// A text that stands for itself.
+    /// A text that is complete in itself.
     pub fn alone(text: &'t str) -> Self {
         Self { text: Cow::Borrowed(text), at: None, before: String::new() }
     }
@@ -63,7 +62,7 @@ impl<'t> PlacedText<'t> {
     }
 }
 
-/// The commands of one request that are under way.
+/// The commands of one request that still run.
 pub struct CommandOutputs {
     how: ChunkFormat,
     running: HashMap<String, RunningCommand>,
@@ -71,9 +70,9 @@ pub struct CommandOutputs {
 
 #[derive(Default)]
 struct RunningCommand {
-    /// The end of what was given, as it came.
+    /// The end of the output so far.
     given: String,
-    /// What waits for the next portion.
+    /// What waits for the next chunk.
     waiting: String,
 }
 
@@ -82,9 +81,9 @@ impl CommandOutputs {
         Self { how, running: HashMap::new() }
     }
 
-    /// The next result of the conversation in its place.
+    /// The next result of the conversation, with earlier output taken into account.
     pub fn place<'t>(&mut self, call: Option<&ToolCall>, text: &'t str) -> PlacedText<'t> {
-        // Nothing can be put in the place of no text.
+        // An empty text cannot be replaced.
         let call = call.filter(|_| !text.is_empty());
         let Some(portion) = call.and_then(|call| (self.how.read)(call, text)) else {
             return PlacedText::alone(text);
@@ -99,7 +98,8 @@ impl CommandOutputs {
                 RunningCommand { given: end(format!("{before}{given}")), waiting: waiting.to_owned() };
             self.running.insert(session, output);
         }
-        let (start, rest) = (output.start, &text[output.end..]);
+        let start = output.start;
+        let rest = &text[output.end..];
         let placed = format!("{}{}{rest}", &text[..start], &printed[..given]);
         let text = if placed == text { Cow::Borrowed(text) } else { Cow::Owned(placed) };
         PlacedText { text, at: Some(start), before }
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// `>` goes on, `.` does not; what stands after the last space waits.
+    /// `>` still runs, `.` has ended; the text after the last space waits.
     const HOW: ChunkFormat = ChunkFormat {
         read: |call, text| {
             let session = call.input["session"].as_str()?.to_owned();

@@ -1,5 +1,5 @@
-//! One request through the gateway: read, understood, judged, paid for, answered. The steps are in that order because each
-//! may refuse, and a refusal must cost nothing.
+//! One request through the gateway: read, parsed, inspected, reserved in the budget, sent, answered. Each step may refuse,
+//! and a refusal costs nothing.
 
 use super::backoff::CircuitChange;
 use super::command_output::{CommandOutputs, PlacedText};
@@ -21,8 +21,8 @@ use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// In the place of a text that must read differently in two places.
-const TWICE: &str = "[fullsend withheld this result: it stands twice and is not the same]";
+/// Replaces a result that occurs twice and would have to be redacted in two different ways.
+const TWICE: &str = "[fullsend withheld this result: it occurs twice with different contents]";
 
 pub(super) async fn answer(
     gateway: Arc<Gateway>,
@@ -128,7 +128,7 @@ async fn pass(
     .await)
 }
 
-/// Hooks that do not run are noticed before the model is asked anything.
+/// Notices hooks that do not run before the first request goes out.
 async fn wait_for_start(gateway: &Gateway, exchange: u64) -> Result<(), Fault> {
     let Some(start) = &gateway.start else { return Ok(()) };
     start.wait().await.map_err(|error| {
@@ -150,7 +150,7 @@ async fn send(
     })?;
     reservation.mark_sent();
     let sent = tokio::time::timeout(gateway.limits.answer_idle, gateway.upstream.send(outgoing)).await;
-    // An upstream that is out of reach is not a busy one: it does not slow the others down.
+    // An upstream that cannot be reached is not busy: it does not delay other requests.
     let (status, retry_after) = match &sent {
         Ok(Ok(reply)) => (reply.status, reply.retry_after()),
         _ => (0, None),
@@ -161,7 +161,7 @@ async fn send(
     }
     match sent {
         Ok(Err(UpstreamError::NotRecorded(reason))) => {
-            // Asking again would not help: the run ends here, and says why at every further request.
+            // A retry would not help. The run ends here; every later request gets the same reason.
             gateway.stop(&reason);
             Err(Fault::new(FaultKind::Permission, format!("fullsend: {reason}")))
         }
@@ -170,13 +170,14 @@ async fn send(
     }
 }
 
-/// Every tool result once more, whatever the runtime's own hooks did with it, and what stands beside them: runtimes tell of
-/// what runs in the background in messages of the user.
+/// Inspects every tool result again, whatever the runtime's own hooks did with it, and every user text: runtimes report the
+/// output of background commands there.
 fn judge_request(gateway: &Gateway, exchange: u64, asked: GatewayRequest) -> Result<GatewayRequest, Fault> {
     let GatewayRequest { wire, request, body, headers, query } = asked;
     let calls: HashMap<&str, &ToolCall> = request.tool_calls().map(|call| (call.id.as_str(), call)).collect();
     let mut outputs = CommandOutputs::new(gateway.chunk_format);
-    let (mut replaced, mut portions) = (HashMap::new(), HashSet::new());
+    let mut replaced = HashMap::new();
+    let mut portions = HashSet::new();
     let mut heed = |original: &str, judged: &PlacedText<'_>, verdict: Verdict| {
         let with = match verdict {
             Verdict::Pass if judged.text == original => return Ok(()),
@@ -188,7 +189,7 @@ fn judge_request(gateway: &Gateway, exchange: u64, asked: GatewayRequest) -> Res
                 return Err(Fault::new(FaultKind::Permission, format!("fullsend: {reason}")));
             }
         };
-        // Texts are replaced by what they are; where a portion would have to read differently in two places, neither may.
+        // Texts are replaced by content. If one chunk would need two different replacements, both are withheld.
         let is_portion = judged.continued().is_some() || portions.contains(original);
         let differs = replaced.get(original).is_some_and(|other: &String| *other != with);
         let with = if is_portion && differs { TWICE.to_owned() } else { with };
@@ -199,7 +200,8 @@ fn judge_request(gateway: &Gateway, exchange: u64, asked: GatewayRequest) -> Res
         Ok(())
     };
     for result in request.tool_results() {
-        let (call, fresh) = (calls.get(result.id.as_str()).copied(), gateway.results.is_new(result));
+        let call = calls.get(result.id.as_str()).copied();
+        let fresh = gateway.results.is_new(result);
         let nothing = [String::new()];
         let parts = if result.parts.is_empty() { &nothing[..] } else { &result.parts[..] };
         for text in parts {

@@ -1,5 +1,5 @@
-//! The budget: what was spent, what is reserved for requests under way, and whether one more fits. A request reserves
-//! the most that it can cost before it passes, so that spending never exceeds the budget, however many run at once.
+//! The budget: what was spent, what is reserved for pending requests, and whether one more fits. A request reserves
+//! the most that it can cost before it is sent, so that spending stays within the budget however many run at once.
 
 use crate::event::{ModelEvent, OnModelEvent};
 use crate::price::{Money, Price, PriceList};
@@ -35,7 +35,7 @@ struct Amount {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BudgetRefusal {
-    /// `left` is what the request would need, beside what there is.
+    /// `needs`: what the request can cost at most.
     Spent {
         needs: String,
         spent: String,
@@ -77,13 +77,13 @@ struct LedgerState {
     reserved: Amount,
     models: BTreeMap<String, ModelTotals>,
     warned: bool,
-    /// Said when the first request was refused.
+    /// What was spent when the first request was refused.
     refused: Option<String>,
 }
 
-/// About the largest that a vendor counts for one picture or page that the body holds in fewer bytes.
+/// About the most tokens that a vendor counts for one image or page, which may be fewer bytes in the body.
 const TOKENS_OF_OTHER_BLOCK: u64 = 5000;
-/// Where neither the request nor the price list bounds the answer.
+/// Used when neither the request nor the price list limits the answer.
 const UNKNOWN_MAX_OUTPUT: u64 = 128_000;
 
 impl Ledger {
@@ -100,7 +100,7 @@ impl Ledger {
         self.lock().refused.clone()
     }
 
-    /// Waits while other requests under way may still permit enough; refuses as soon as they cannot.
+    /// Waits while pending requests may still return enough of their reservation; refuses as soon as they cannot.
     pub async fn reserve(
         self: &Arc<Self>,
         request: &ModelRequest,
@@ -110,7 +110,7 @@ impl Ledger {
         loop {
             let settled = self.settled.notified();
             tokio::pin!(settled);
-            // Enabled before the look, so that a settlement between the look and the wait is not missed.
+            // Enabled before the check, so that a settlement between the check and the wait is not missed.
             settled.as_mut().enable();
             if let Some(outcome) = self.try_reserve(ask) {
                 let refused = |refusal| {
@@ -132,7 +132,7 @@ impl Ledger {
         }
     }
 
-    /// `None`: others may still give back enough.
+    /// `None`: pending requests may still return enough.
     fn try_reserve(&self, ask: Amount) -> Option<Result<(), BudgetRefusal>> {
         let mut state = self.lock();
         if !self.fits(state.spent.plus(ask)) {
@@ -152,7 +152,8 @@ impl Ledger {
     fn upper_bound(&self, request: &ModelRequest, body_bytes: usize) -> Result<Amount, BudgetRefusal> {
         let price = self.prices.price(&request.model);
         if price.is_none() && self.budget.usd.is_some() {
-            let (model, list) = (request.model.clone(), self.prices.version.clone());
+            let model = request.model.clone();
+            let list = self.prices.version.clone();
             return Err(BudgetRefusal::Unpriced { model, list });
         }
         let blocks = request.messages.iter().flat_map(|message| &message.blocks);
@@ -267,8 +268,8 @@ impl Amount {
     }
 }
 
-/// Held while a request is under way. Dropped without being settled (the client went away, a task died), it is charged in
-/// full if the request had gone out: what the upstream really did is then unknown.
+/// Held while a request is pending. If it is dropped unsettled (the client went away, a task died), it is charged in full if
+/// the request was sent, because what the upstream did is then unknown.
 pub struct Reservation {
     ledger: Arc<Ledger>,
     ask: Amount,
@@ -278,18 +279,18 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// From here on the upstream may bill it.
+    /// From now on the upstream may bill it.
     pub fn mark_sent(&mut self) {
         self.sent = true;
     }
 
-    /// The upstream did the work. Gives what it cost, where the model has a price.
+    /// The upstream answered. Returns the cost if the model has a price.
     pub fn charge(mut self, model: &str, usage: TokenUsage) -> Option<Money> {
         self.open = false;
         self.ledger.settle(self.ask, &self.model, Some((model, usage)))
     }
 
-    /// The upstream did nothing that it bills.
+    /// The upstream bills nothing.
     pub fn release(mut self) {
         self.open = false;
         self.ledger.settle(self.ask, &self.model, None);

@@ -1,5 +1,5 @@
-//! The model gateway: the one way from the sandbox to the model. Every request and every answer passes here, whichever
-//! runtime sent it; here they are bounded, judged, counted and paid for. It holds the key and never gives it inwards.
+//! The model gateway: the one way from the sandbox to the model. It limits, inspects, counts and pays
+//! for every request and answer of every runtime. It holds the key and never passes it to the sandbox.
 
 mod backoff;
 mod command_output;
@@ -51,7 +51,7 @@ pub struct GatewayConfig {
 }
 
 impl GatewayConfig {
-    /// Without budget, inspect and start signal; set what is wanted and take the rest by `..GatewayConfig::new(…)`.
+    /// Without budget, inspection and start signal; set others with `..GatewayConfig::new(…)`.
     pub fn new(upstream: Upstream, on_event: OnModelEvent) -> Self {
         Self {
             upstream,
@@ -72,13 +72,13 @@ impl GatewayConfig {
 pub struct GatewayLimits {
     pub connections: usize,
     pub request_bytes: usize,
-    /// Of an answer that is not streamed.
+    /// For an answer that is not streamed.
     pub answer_bytes: usize,
     /// From the head of a request to the last byte of its body.
     pub request_time: Duration,
-    /// Between two portions of an answer, the first one included.
+    /// Between two chunks of an answer, and before the first.
     pub answer_idle: Duration,
-    /// Of a streamed answer, over all.
+    /// For a whole streamed answer.
     pub stream_bytes: usize,
     pub backoff: BackoffLimits,
 }
@@ -109,7 +109,7 @@ pub struct Gateway {
     start: Option<StartSignal>,
     results: SeenResults,
     exchanges: AtomicU64,
-    /// Why nothing passes any more.
+    /// Why requests are refused, once the run is stopped.
     stopped: Mutex<Option<String>>,
 }
 
@@ -143,7 +143,7 @@ impl Gateway {
         }
     }
 
-    /// What every model used until now.
+    /// What each model has used so far.
     pub fn usage(&self) -> BTreeMap<String, ModelTotals> {
         self.ledger.models()
     }
@@ -153,12 +153,12 @@ impl Gateway {
         self.ledger.refused()
     }
 
-    /// Every tool result that passed, for the gateway of a later run that goes on with the same conversation.
+    /// Every tool result that passed, for the gateway of a later run that continues the conversation.
     pub fn seen_results(&self) -> HashSet<ResultDigest> {
         self.results.all()
     }
 
-    /// Lets nothing pass from now on. The first reason stays.
+    /// Refuses every request from now on. The first reason stays.
     pub fn stop(&self, reason: &str) {
         self.stopped.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| reason.to_owned());
     }

@@ -1,5 +1,5 @@
-//! An answer on its way from the upstream to the agent: understood as it passes, counted, and settled with the ledger
-//! whichever way it ends.
+//! Relays an answer from the upstream to the agent: parses it, counts its usage, and settles the reservation however it
+//! ends.
 
 use super::Gateway;
 use super::ledger::Reservation;
@@ -16,7 +16,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// So much of a streamed text waits in any case, for what is recognised by its shape.
+/// At least this much of a streamed text is held back, for secrets that are recognised by their shape.
 const MIN_HOLD_BACK: usize = 512;
 
 pub(super) struct PendingAnswer {
@@ -24,7 +24,7 @@ pub(super) struct PendingAnswer {
     pub(super) exchange: u64,
     pub(super) wire: Wire,
     pub(super) reservation: Reservation,
-    /// The client did not ask for the usage that its stream will hold.
+    /// The gateway asked for usage that the client did not ask for: it is removed from the stream.
     pub(super) hides_usage: bool,
 }
 
@@ -67,7 +67,8 @@ async fn relay_whole(pending: PendingAnswer, reply: UpstreamResponse, started: I
         Ok(answer) => {
             let judged = inspect_answer(&pending.gateway.inspect, wire, bytes, &answer);
             let counts = AnswerCounts { model: answer.model, usage: answer.usage, ..AnswerCounts::default() };
-            let (gateway, exchange) = (Arc::clone(&pending.gateway), pending.exchange);
+            let gateway = Arc::clone(&pending.gateway);
+            let exchange = pending.exchange;
             let ending = if judged.is_ok() { AnswerEnding::Complete } else { AnswerEnding::Stopped };
             settle(pending, status, ending, &counts, started);
             match judged {
@@ -86,7 +87,7 @@ async fn collect(gateway: &Gateway, mut body: ResponseBody) -> Result<Bytes, Str
     let mut all = Vec::new();
     loop {
         match tokio::time::timeout(gateway.limits.answer_idle, body.next()).await {
-            Err(_) => return Err("the model fell silent in the middle of its answer".to_owned()),
+            Err(_) => return Err("the model stopped sending in the middle of its answer".to_owned()),
             Ok(None) => return Ok(all.into()),
             Ok(Some(Err(error))) => return Err(error.to_string()),
             Ok(Some(Ok(portion))) if all.len() + portion.len() > gateway.limits.answer_bytes => {
@@ -97,7 +98,7 @@ async fn collect(gateway: &Gateway, mut body: ResponseBody) -> Result<Bytes, Str
     }
 }
 
-/// Tells the program when the run is to end, and gives what the client is told.
+/// Reports a stop to the program and returns the fault for the client.
 fn fault_of(gateway: &Gateway, exchange: u64, halt: Halt) -> Fault {
     match halt {
         Halt::Fault(fault) => fault,
@@ -116,14 +117,14 @@ async fn stream(pending: PendingAnswer, status: u16, mut body: ResponseBody, fee
             let fault = fault_of(&pending.gateway, pending.exchange, halt);
             let frames = FrameWriter::new(pending.wire).write(&Delta::Error(fault));
             for frame in frames {
-                // A client that is gone needs no reason.
+                // The client may be gone.
                 let _gone = feed.send(Ok(frame.encode().into())).await;
             }
             AnswerEnding::Stopped
         }
     };
     if ending == AnswerEnding::Cut {
-        // The client is gone too, or hears from the broken connection that the answer is not whole.
+        // The broken connection shows the client that the answer is not whole.
         let _gone = feed.send(Err(BrokenOff)).await;
     }
     settle(pending, status, ending, &counts, started);

@@ -35,7 +35,7 @@ impl SeenResults {
     }
 }
 
-/// Lengths stand between the parts, so that no two results share their bytes.
+/// Lengths separate the parts, so that two different results never have the same digest input.
 fn digest(result: &ToolResult) -> ResultDigest {
     let ToolResult { id, parts, is_error } = result;
     let mut context = Context::new(&SHA256);

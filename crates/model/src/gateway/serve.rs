@@ -1,5 +1,5 @@
 //! Accepts connections on a socket that was made inside the sandbox and hands their requests to the gateway. Bounded in
-//! connections and time; one connection that misbehaves ends alone.
+//! connections and time; a connection that misbehaves affects no other.
 
 use super::Gateway;
 use super::exchange;
@@ -33,10 +33,10 @@ pub fn start(listener: std::net::TcpListener, gateway: Arc<Gateway>) -> io::Resu
 }
 
 impl GatewayServer {
-    /// Takes no new request, lets those under way end within `grace`, then ends them.
+    /// Accepts no new request, lets pending ones end within `grace`, then aborts them.
     pub async fn stop(mut self, grace: Duration) {
         self.shutdown.send_replace(true);
-        // Past the grace, dropping `self` aborts what is left.
+        // After the grace, dropping `self` aborts what is left.
         let _ended = tokio::time::timeout(grace, &mut self.task).await;
     }
 }
@@ -58,7 +58,7 @@ async fn accept(listener: TcpListener, gateway: Arc<Gateway>, mut stopping: watc
                 Ok((stream, place)) => {
                     connections.spawn(connection(stream, Arc::clone(&gateway), stopping.clone(), place));
                 }
-                // Out of descriptors, or the peer was gone already: neither is worth more than a pause.
+                // Out of descriptors, or the peer has gone: pause and go on.
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             },
         }
@@ -72,7 +72,7 @@ async fn stopped(stopping: &mut watch::Receiver<bool>) {
     drop(stopping.wait_for(|stop| *stop).await);
 }
 
-/// A place first: connections that cannot be served wait in the kernel's queue.
+/// Waits for a free slot first: connections that cannot be served wait in the kernel's queue.
 async fn next(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
@@ -99,7 +99,7 @@ async fn connection(
             serving.await
         }
     };
-    // A client that broke off or spoke no HTTP: its exchange, if it had one, has said so already.
+    // The client broke off or did not speak HTTP. Its exchange, if any, has reported it.
     drop(served);
 }
 
@@ -116,6 +116,6 @@ pub fn service(gateway: Arc<Gateway>) -> GatewayService {
 
 async fn serve_stream(stream: BoxStream, gateway: Arc<Gateway>) {
     let service = service_fn(move |request| exchange::answer(Arc::clone(&gateway), request));
-    // What went wrong was told by the exchange.
+    // The exchange has reported what went wrong.
     drop(builder().serve_connection(TokioIo::new(stream), service).await);
 }

@@ -1,6 +1,5 @@
-//! Judges a streamed answer while it passes. Text is held back by the length of the longest pattern and flows on; a tool
-//! call is held until it is complete; everything else passes at once. Frames keep the upstream's bytes unless a verdict
-//! changes them.
+//! Inspects a streamed answer while it passes. Text is held back by the length of the longest pattern; a tool call is held
+//! until it is complete; everything else passes at once. Frames keep the upstream's bytes unless a verdict changes them.
 
 use super::inspect::{Inspect, Inspected, Verdict};
 use crate::wire::assemble::AnswerAssembler;
@@ -11,7 +10,7 @@ use crate::wire::sse::SseFrame;
 use crate::wire::{Delta, Wire};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// Judging costs a pass over the text: not for every word, and where much is held back not before as much has come again.
+/// Inspection reads the whole pending text, so it runs only after at least this much new text.
 const SLACK_BYTES: usize = 512;
 
 pub(super) struct StreamFilter {
@@ -21,25 +20,25 @@ pub(super) struct StreamFilter {
     /// Frames that wait, each with its share of the pending text.
     waiting: VecDeque<(SseFrame, usize)>,
     pending: String,
-    /// Of the text block under way: as it came, and as it was let through.
+    /// The current text block: as received, and as released.
     original: String,
     released: String,
-    /// Formats that repeat a whole text at its end must repeat what was let through.
+    /// Formats that repeat a whole text at its end must repeat the released text.
     rewrites: HashMap<String, String>,
     calls: AnswerAssembler,
     /// The call that is held until it is complete, and its frames.
     held: Option<usize>,
     call_frames: Vec<SseFrame>,
     passed_calls: usize,
-    /// What stands in the place of each call that did not pass.
+    /// The replacement of each denied call.
     denied: BTreeMap<usize, String>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Halt {
-    /// The inspect ends the run.
+    /// The guard stops the run.
     Stop(String),
-    /// This answer cannot go on.
+    /// This answer cannot continue.
     Fault(Fault),
 }
 
@@ -62,7 +61,7 @@ impl StreamFilter {
         }
     }
 
-    /// Gives the frames that may go on now.
+    /// Returns the frames that may pass now.
     pub(super) fn push(&mut self, frame: SseFrame, deltas: &[Delta]) -> Result<Vec<SseFrame>, Halt> {
         let mut out = Vec::new();
         let mut frame = Some(frame);
@@ -86,8 +85,8 @@ impl StreamFilter {
                 Delta::BlockEnd { block } => {
                     self.end_text(&mut out)?;
                     if self.held == Some(*block) {
-                        // A format without ends of blocks ends one with the beginning of what follows, which is not
-                        // the call's.
+                        // In a format without block ends, the next block's first frame ends this one; it is not
+                        // part of the call.
                         if deltas.iter().all(|delta| delta.block() == Some(*block)) {
                             self.call_frames.extend(frame.take());
                         }
@@ -99,7 +98,7 @@ impl StreamFilter {
             }
         }
         match frame {
-            // Part of a call that is held: what a format says besides its input.
+            // Another frame of the call that is held.
             Some(frame) if self.held.is_some() => self.call_frames.push(frame),
             Some(frame) => self.pass(frame, deltas, &mut out),
             None => {}
@@ -154,7 +153,7 @@ impl StreamFilter {
         self.pending = text;
     }
 
-    /// Lets frames go whose text lies wholly before the last `keep` bytes.
+    /// Releases frames whose text lies before the last `keep` bytes.
     fn release(&mut self, keep: usize, out: &mut Vec<SseFrame>) {
         let mut free = self.pending.len().saturating_sub(keep);
         let mut gone = 0;
@@ -178,7 +177,8 @@ impl StreamFilter {
             return Err(Halt::Stop(reason));
         }
         out.extend(self.waiting.drain(..).map(|(frame, _)| frame));
-        let (original, released) = (std::mem::take(&mut self.original), std::mem::take(&mut self.released));
+        let original = std::mem::take(&mut self.original);
+        let released = std::mem::take(&mut self.released);
         if original != released {
             self.rewrites.insert(original, released);
         }
@@ -264,10 +264,12 @@ mod tests {
         let stop = StopReason::natural(&blocks);
         let answer =
             ModelAnswer { id: "m".into(), model: "m".into(), blocks, stop, usage: TokenUsage::default() };
-        let (mut writer, mut reader) = (FrameWriter::new(wire), FrameReader::new(wire));
+        let mut writer = FrameWriter::new(wire);
+        let mut reader = FrameReader::new(wire);
         let mut gate = StreamFilter::new(inspect, wire, SECRET.len());
-        let (mut fold, mut after, mut raw) =
-            (AnswerAssembler::default(), FrameReader::new(wire), String::new());
+        let mut fold = AnswerAssembler::default();
+        let mut after = FrameReader::new(wire);
+        let mut raw = String::new();
         for frame in answer_deltas(&answer).iter().flat_map(|delta| writer.write(delta)) {
             let deltas = reader.read(&frame).unwrap();
             for passed in gate.push(frame, &deltas)? {
@@ -357,8 +359,9 @@ mod tests {
             frame(whole(2, "Read"), None),
             frame(json!({}), Some("tool_calls")),
         ];
-        let (mut reader, mut gate, mut raw) =
-            (FrameReader::new(Wire::Chat), StreamFilter::new(redacting(), Wire::Chat, 8), String::new());
+        let mut reader = FrameReader::new(Wire::Chat);
+        let mut gate = StreamFilter::new(redacting(), Wire::Chat, 8);
+        let mut raw = String::new();
         for frame in frames {
             let deltas = reader.read(&frame).unwrap();
             gate.push(frame, &deltas).unwrap().iter().for_each(|passed| raw.push_str(&passed.data));
@@ -370,12 +373,12 @@ mod tests {
         );
     }
 
-    /// Longer than what waits in any case, as keys are.
+    /// Longer than the smallest hold-back, as keys are.
     fn long_value() -> String {
         (0..90).map(|number| format!("{:08x}/Zq", u32::wrapping_mul(number, 2_654_435_761))).collect()
     }
 
-    /// A text that comes in pieces of these sizes, after a redactor of the run has judged it.
+    /// A text that arrives in pieces of these sizes, redacted.
     fn masked_in_pieces(
         redactor: &Arc<redact::Redactor>,
         wire: Wire,
@@ -387,10 +390,12 @@ mod tests {
             Inspected::Text { text } => Verdict::Replace(masking.redact(text).into_owned()),
             _ => Verdict::Pass,
         });
-        let (mut writer, mut reader) = (FrameWriter::new(wire), FrameReader::new(wire));
+        let mut writer = FrameWriter::new(wire);
+        let mut reader = FrameReader::new(wire);
         let mut gate = StreamFilter::new(inspect, wire, redactor.reach());
-        let (mut fold, mut after, mut raw) =
-            (AnswerAssembler::default(), FrameReader::new(wire), String::new());
+        let mut fold = AnswerAssembler::default();
+        let mut after = FrameReader::new(wire);
+        let mut raw = String::new();
         let blocks = vec![ContentBlock::Text(text.to_owned())];
         let answer = ModelAnswer {
             id: "m".into(),
@@ -417,7 +422,8 @@ mod tests {
 
     fn in_pieces(text: &str, sizes: &[usize]) -> impl Iterator<Item = String> {
         let letters: Vec<char> = text.chars().collect();
-        let (mut at, mut sizes) = (0, sizes.iter().copied().cycle());
+        let mut at = 0;
+        let mut sizes = sizes.iter().copied().cycle();
         std::iter::from_fn(move || {
             let end = (at + sizes.next()?).min(letters.len());
             let piece: String = letters[at..end].iter().collect();
@@ -429,7 +435,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
-        /// What the client gets is what masking the whole text gives, wherever the pieces end.
+        /// The client gets the same as if the whole text were redacted at once, wherever the pieces end.
         #[test]
         fn pieces_do_not_matter(
             parts in proptest::collection::vec(

@@ -48,8 +48,10 @@ impl Default for TestSetup {
 }
 
 fn gateway(scenario: &Value, setup: TestSetup) -> TestGateway {
-    let (events, bodies) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
-    let (seen, got) = (Arc::clone(&events), Arc::clone(&bodies));
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let bodies = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&events);
+    let got = Arc::clone(&bodies);
     let scenario = Scenario::parse("s.json", scenario.to_string().as_bytes()).unwrap();
     let model = ScriptedModel::new(scenario).with_log(move |received| {
         got.lock().unwrap().push(serde_json::from_slice(received.body).unwrap());
@@ -458,7 +460,8 @@ fn eight_at_once_never_spend_more_than_the_budget() {
     let outcomes: Vec<bool> = std::thread::scope(|scope| {
         let asks: Vec<_> = (0..8)
             .map(|lane| {
-                let (gateway, long) = (&gateway, &long);
+                let gateway = &gateway;
+                let long = &long;
                 scope.spawn(move || {
                     (0..8)
                         .map(|n| gateway.ask(&request(&format!("{lane} {n} {long}"), true)).is_ok())

@@ -1,5 +1,5 @@
-//! What a request says of its own past, as a digest: everything that was asked and answered, but not what tools gave back,
-//! which differs from run to run. Times, identities and other words with digits in what was asked count as equal.
+//! A digest of the conversation in a request: prompts, answers and tool calls, but not tool results, which differ from run to
+//! run. In prompts, words with digits (times, ids) count as equal.
 
 use super::Redact;
 use crate::wire::{ContentBlock, MessageRole, ModelRequest, Wire};
@@ -28,14 +28,14 @@ pub(super) fn digest(wire: Wire, request: &ModelRequest, redact: &Redact) -> Str
             }
         }
     }
-    context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    data_encoding::HEXLOWER.encode(context.finish().as_ref())
 }
 
-/// The text without what a program writes into it anew each time.
+/// The text without what runtimes change from run to run.
 fn lasting(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
-    // Runtimes put the day, the state of the repository and more into these.
+    // Runtimes put the date, the state of the repository and more here.
     while let Some((before, after)) = rest.split_once("<system-reminder>") {
         out.push_str(before);
         rest = after.split_once("</system-reminder>").map_or("", |(_, rest)| rest);

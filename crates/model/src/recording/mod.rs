@@ -1,6 +1,6 @@
-//! Exchanges with a model, kept in a directory, and answers taken from there instead of from a model. An answer is found
-//! by what the request itself says of its history, so that retries and sub-agents find theirs in any order; where there
-//! is none, the run ends and says so.
+//! Records the exchanges with a model in a directory, and replays answers from it. An answer is found by the conversation in
+//! the request, so that retries and sub-agents find theirs in any order. Without a recorded answer the run stops with a
+//! reason.
 
 mod history;
 mod record;
@@ -15,7 +15,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Masks what nobody may read later, in a text or in a JSON document.
+/// Redacts secrets in a text or a JSON document.
 pub type Redact = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 const VERSION: u32 = 1;
@@ -26,11 +26,11 @@ const VERSION: u32 = 1;
 struct RecordedExchange {
     v: u32,
     wire: String,
-    /// What the request is found by.
+    /// The digest that the request is found by.
     history: String,
-    /// For people; nothing is read from it.
+    /// For people; a replay does not read it.
     request: serde_json::Value,
-    /// Whole, in the wire's own format, whether it was streamed or not.
+    /// The complete answer in its wire format, whether it was streamed or not.
     answer: serde_json::Value,
 }
 
@@ -40,16 +40,28 @@ pub enum RecordingError {
         path: PathBuf,
         source: std::io::Error,
     },
-    /// Two recordings in one directory could not be told apart.
+    /// Two recordings in one directory could not be separated.
     NotEmpty {
         path: PathBuf,
     },
     Empty {
         path: PathBuf,
     },
-    File {
+    Read {
         path: PathBuf,
-        why: String,
+        source: std::io::Error,
+    },
+    TooLarge {
+        path: PathBuf,
+        bytes: u64,
+    },
+    Parse {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    Version {
+        path: PathBuf,
+        found: u32,
     },
 }
 
@@ -58,15 +70,34 @@ impl fmt::Display for RecordingError {
         match self {
             Self::Directory { path, source } => write!(f, "{} cannot be used: {source}", path.display()),
             Self::NotEmpty { path } => {
-                write!(f, "{} is not empty: a recording begins in a directory of its own", path.display())
+                write!(f, "{} is not empty: a recording needs an empty directory", path.display())
             }
             Self::Empty { path } => write!(f, "{} holds no recorded exchange", path.display()),
-            Self::File { path, why } => write!(f, "{} is not a recorded exchange: {why}", path.display()),
+            Self::Read { path, source } => write!(f, "cannot read {}: {source}", path.display()),
+            Self::TooLarge { path, bytes } => {
+                write!(f, "{} is not a recorded exchange: it has {bytes} bytes", path.display())
+            }
+            Self::Parse { path, source } => {
+                write!(f, "{} is not a recorded exchange: {source}", path.display())
+            }
+            Self::Version { path, found } => write!(
+                f,
+                "{} has version {found}; this program reads recordings of version {VERSION}",
+                path.display()
+            ),
         }
     }
 }
 
-impl std::error::Error for RecordingError {}
+impl std::error::Error for RecordingError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Directory { source, .. } | Self::Read { source, .. } => Some(source),
+            Self::Parse { source, .. } => Some(source),
+            Self::NotEmpty { .. } | Self::Empty { .. } | Self::TooLarge { .. } | Self::Version { .. } => None,
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Keeps what passes: each whole answer with its request, one file each, redacted before it is written.
+//! Records each complete answer with its request, one file each, redacted before it is written.
 
 use super::{RecordedExchange, RecordingError, Redact, VERSION, history};
 use crate::upstream::request::UpstreamRequest;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A longer answer is not kept; its absence shows when it is replayed.
+/// A longer answer is not recorded; a replay reports it as missing.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 pub struct Recorder {
@@ -33,7 +33,7 @@ impl Recorder {
         Ok(Self { directory: directory.to_owned(), redact, count: AtomicU64::new(0) })
     }
 
-    /// Hears the answer to this request.
+    /// Records the answer to this request.
     pub(crate) fn tap(self: &Arc<Self>, outgoing: &UpstreamRequest<'_>, is_stream: bool) -> AnswerRecorder {
         let request = (self.redact)(&String::from_utf8_lossy(outgoing.body));
         let exchange = RecordedExchange {
@@ -61,7 +61,7 @@ impl Recorder {
     }
 }
 
-/// One answer while it passes. Only one that came to its end is kept.
+/// One answer while it is relayed. Only a complete answer is recorded.
 pub(crate) struct AnswerRecorder {
     recorder: Arc<Recorder>,
     wire: Wire,
@@ -79,7 +79,7 @@ impl AnswerRecorder {
         }
     }
 
-    /// A recording that cannot be written is missed when it is replayed; the run goes on.
+    /// If the file cannot be written, the run goes on; a replay reports the answer as missing.
     pub(crate) fn end(&mut self) {
         let (Some(mut exchange), Some(mut answer)) = (self.exchange.take(), self.answer()) else { return };
         redact_answer(&mut answer, &self.recorder.redact);
@@ -87,13 +87,14 @@ impl AnswerRecorder {
         drop(self.recorder.keep(&exchange));
     }
 
-    /// Read whole, because a secret may be spread over the frames of a stream.
+    /// Assembled first, because a secret may be split between the frames of a stream.
     fn answer(&self) -> Option<ModelAnswer> {
         if !self.is_stream {
             return codec::read_answer(self.wire, &self.bytes).ok();
         }
-        let (mut decoder, mut reader, mut fold) =
-            (SseDecoder::default(), FrameReader::new(self.wire), AnswerAssembler::default());
+        let mut decoder = SseDecoder::default();
+        let mut reader = FrameReader::new(self.wire);
+        let mut fold = AnswerAssembler::default();
         decoder.push(&self.bytes).ok()?;
         while let Some(frame) = decoder.next_frame() {
             for delta in reader.read(&frame).ok()? {

@@ -1,5 +1,4 @@
-//! Answers from a recording. The same request asked again gets the next answer that was recorded for it, and the last one
-//! from then on.
+//! Replays answers from a recording. A repeated request gets the next recorded answer, and the last one from then on.
 
 use super::{RecordedExchange, RecordingError, Redact, VERSION, history};
 use crate::upstream::request::UpstreamRequest;
@@ -20,7 +19,7 @@ pub struct Replay {
     served: Mutex<HashMap<String, usize>>,
 }
 
-/// An answer as it was recorded, in the form that was asked for.
+/// A recorded answer, streamed or whole as the request asks.
 pub(crate) struct Replayed {
     pub(crate) content_type: &'static str,
     pub(crate) answer: Vec<u8>,
@@ -40,7 +39,7 @@ impl Replay {
         }
         let mut kept: HashMap<String, Vec<RecordedExchange>> = HashMap::new();
         for path in paths {
-            let exchange = read(&path).map_err(|why| RecordingError::File { path: path.clone(), why })?;
+            let exchange = read(&path)?;
             kept.entry(exchange.history.clone()).or_default().push(exchange);
         }
         Ok(Self { directory: directory.to_owned(), redact, kept, served: Mutex::default() })
@@ -51,7 +50,7 @@ impl Replay {
         let Some(exchanges) = self.kept.get(&history) else {
             return Err(format!(
                 "the recording in {} has no answer to turn {} of this conversation ({} exchanges were recorded): \
-                 the agent asked something else than it did then; record it again",
+                 the conversation differs from the recorded one; record it again",
                 self.directory.display(),
                 outgoing.request.turns() + 1,
                 self.kept.values().map(Vec::len).sum::<usize>()
@@ -76,15 +75,17 @@ impl Replay {
     }
 }
 
-fn read(path: &Path) -> Result<RecordedExchange, String> {
-    let about = std::fs::metadata(path).map_err(|error| error.to_string())?;
-    if about.len() > MAX_FILE_BYTES {
-        return Err(format!("it has more than {MAX_FILE_BYTES} bytes"));
+fn read(path: &Path) -> Result<RecordedExchange, RecordingError> {
+    let failed = |source| RecordingError::Read { path: path.to_owned(), source };
+    let bytes = std::fs::metadata(path).map_err(failed)?.len();
+    if bytes > MAX_FILE_BYTES {
+        return Err(RecordingError::TooLarge { path: path.to_owned(), bytes });
     }
-    let text = std::fs::read(path).map_err(|error| error.to_string())?;
-    let exchange: RecordedExchange = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    let text = std::fs::read(path).map_err(failed)?;
+    let exchange: RecordedExchange = serde_json::from_slice(&text)
+        .map_err(|source| RecordingError::Parse { path: path.to_owned(), source })?;
     if exchange.v != VERSION {
-        return Err(format!("it is of version {}, and this program reads {VERSION}", exchange.v));
+        return Err(RecordingError::Version { path: path.to_owned(), found: exchange.v });
     }
     Ok(exchange)
 }

@@ -43,8 +43,9 @@ async fn ask(
     let headers = HeaderMap::new();
     let mut reply =
         upstream.send(UpstreamRequest { wire, request, body: &body, headers: &headers, query: None }).await?;
-    let (mut decoder, mut reader, mut fold) =
-        (SseDecoder::default(), FrameReader::new(wire), AnswerAssembler::default());
+    let mut decoder = SseDecoder::default();
+    let mut reader = FrameReader::new(wire);
+    let mut fold = AnswerAssembler::default();
     while let Some(portion) = reply.body.next().await {
         decoder.push(&portion?).unwrap();
     }
@@ -66,8 +67,8 @@ async fn what_was_recorded_is_replayed_in_every_format() {
             says(MessageRole::Assistant, "one"),
             says(MessageRole::User, "go on"),
         ]);
-        let (one, two) =
-            (ask(&recording, wire, &first).await.unwrap(), ask(&recording, wire, &second).await.unwrap());
+        let one = ask(&recording, wire, &first).await.unwrap();
+        let two = ask(&recording, wire, &second).await.unwrap();
         assert_eq!((one.as_str(), two.as_str()), ("one", "two with hunter2-rainbow"));
 
         let replay = Upstream::replayed(Replay::load(&place.path().join("r"), redact()).unwrap());
@@ -111,7 +112,7 @@ fn directories_that_cannot_be_right_are_refused() {
     let place = tempfile::tempdir().unwrap();
     std::fs::write(place.path().join("00001.json"), "{}").unwrap();
     assert!(matches!(Recorder::create(place.path(), redact()).err(), Some(RecordingError::NotEmpty { .. })));
-    assert!(matches!(Replay::load(place.path(), redact()).err(), Some(RecordingError::File { .. })));
+    assert!(matches!(Replay::load(place.path(), redact()).err(), Some(RecordingError::Parse { .. })));
     let empty = tempfile::tempdir().unwrap();
     assert!(matches!(Replay::load(empty.path(), redact()).err(), Some(RecordingError::Empty { .. })));
     let missing = Replay::load(&empty.path().join("none"), redact()).err();

@@ -21,10 +21,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A repeated request is told from a new one for this many requests; more than any scenario has.
+/// How many requests are remembered to recognise a repeated one; more than any scenario has.
 const MAX_REMEMBERED: usize = 4096;
 
-/// One request as the scripted model got it.
+/// One request to the scripted model.
 #[derive(Debug)]
 pub struct ReceivedRequest<'a> {
     pub wire: Wire,

@@ -1,4 +1,4 @@
-//! Turns the acts of one turn into the steps of an answer, fitted to the tools that the request offers.
+//! Turns the actions of one turn into the steps of an answer, adapted to the tools that the request offers.
 
 use super::scenario::{Action, Content};
 use crate::wire::assemble::block_deltas;
@@ -14,7 +14,7 @@ pub(super) enum PlayStep {
     Cut,
 }
 
-/// What every client that we know calls its shell, in the order of preference.
+/// The names of shell tools in known clients, in order of preference.
 const SHELL_TOOLS: &[&str] = &["Bash", "bash", "exec_command", "shell", "shell_command", "run_shell_command"];
 
 const FINISH_TOOLS: &[&str] = &["finish", "finish_with_output", "structuredoutput", "structured_output"];
@@ -22,9 +22,9 @@ const FINISH_TOOLS: &[&str] = &["finish", "finish_with_output", "structuredoutpu
 pub(super) struct PlayContext<'a> {
     pub(super) request: &'a ModelRequest,
     pub(super) request_bytes: usize,
-    /// Differs between requests and is the same for a repeated one: makes the ids of the answer.
+    /// The same for a repeated request, different otherwise: the answer's ids are made from it.
     pub(super) digest: u64,
-    /// How many times this very request was answered before.
+    /// How many times the same request was answered before.
     pub(super) attempt: u32,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn play(acts: &[Action], context: &PlayContext<'_>) -> Result<Vec<Pla
     Ok(steps)
 }
 
-/// The start stands before the first content; a pause that comes before any content delays the start itself.
+/// The start comes before the first content; a pause before any content delays the start.
 fn with_start(mut steps: Vec<PlayStep>, context: &PlayContext<'_>, usage: TokenUsage) -> Vec<PlayStep> {
     let first = steps.iter().position(|step| !matches!(step, PlayStep::Sleep(_))).unwrap_or(steps.len());
     let start = Delta::Start {
@@ -147,7 +147,7 @@ fn finish_input(tool: &Tool, value: &Value) -> Value {
     if only_output && !already { json!({ "output": value }) } else { value.clone() }
 }
 
-/// About four bytes to a token: good enough where the scenario does not say.
+/// About four bytes per token, where the scenario gives no usage.
 fn estimate(request_bytes: usize, blocks: &[ContentBlock]) -> TokenUsage {
     let written: usize = blocks
         .iter()

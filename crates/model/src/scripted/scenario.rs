@@ -11,11 +11,11 @@ const MAX_FILE_BYTES: u64 = 4 << 20;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
-    /// Where it came from, for messages.
+    /// The file name, for messages.
     pub name: String,
     pub(super) turns: Vec<Vec<Action>>,
     pub(super) branches: Vec<Branch>,
-    /// Said to requests that offer no tools, such as those for a title. Without it they are ordinary requests.
+    /// The answer to requests that offer no tools, such as one for a title. Without it they are ordinary requests.
     pub(super) side: Option<String>,
 }
 
@@ -25,8 +25,8 @@ pub(super) struct Branch {
     pub(super) turns: Vec<Vec<Action>>,
 }
 
-/// All that are given must hold. The two about messages also say where the branch's turns begin: after the last message
-/// that matched, so that the same branch serves a conversation that goes on and one that starts afresh.
+/// All given conditions must hold. The two about messages also say where the branch's turns start: after the last message
+/// that matched, so that the same branch serves a continued and a new conversation.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BranchCondition {
@@ -51,7 +51,7 @@ pub(super) enum Action {
     },
     /// The connection breaks here.
     Cut,
-    /// The answer ends because the bound on its length was reached.
+    /// The answer ends at its length limit.
     MaxTokens,
 }
 
@@ -233,10 +233,10 @@ impl ActionForm {
             max_tokens,
         } = self;
         if input.is_some() && tool.is_none() {
-            return Err("`input` stands only beside `tool`".to_owned());
+            return Err("`input` is only allowed beside `tool`".to_owned());
         }
         if (message.is_some() || times.is_some()) && error.is_none() {
-            return Err("`message` and `times` stand only beside `error`".to_owned());
+            return Err("`message` and `times` are only allowed beside `error`".to_owned());
         }
         if let Some(status) = error.filter(|status| !(400..=599).contains(status)) {
             return Err(format!("`error` is an HTTP status from 400 to 599, not {status}"));
@@ -286,8 +286,8 @@ mod tests {
             (r#"{"turns":[[{"shel":"ls"}]]}"#, "unknown field `shel`"),
             (r#"{"turns":[[{"text":"a","shell":"b"}]]}"#, "turns[0][0]: one block does one thing"),
             (r#"{"turns":[[],[{}]]}"#, "turns[1][0]: a block needs one of"),
-            (r#"{"turns":[[{"shell":"a","times":2}]]}"#, "stand only beside `error`"),
-            (r#"{"turns":[[{"text":"a","input":{}}]]}"#, "stands only beside `tool`"),
+            (r#"{"turns":[[{"shell":"a","times":2}]]}"#, "are only allowed beside `error`"),
+            (r#"{"turns":[[{"text":"a","input":{}}]]}"#, "is only allowed beside `tool`"),
             (r#"{"turns":[[{"error":200}]]}"#, "not 200"),
             (r#"{"branches":[{"when":{"usr":"x"},"turns":[]}]}"#, "unknown field `usr`"),
             (r#"{"turns":[[{"text":"a","text":"b"}]]}"#, "duplicate field `text`"),

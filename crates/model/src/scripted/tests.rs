@@ -43,7 +43,8 @@ fn ask(model: &ScriptedModel, request: &ModelRequest) -> Result<ModelAnswer, (u1
     if !request.stream {
         return Ok(codec::read_answer(Wire::Messages, &bytes).unwrap());
     }
-    let (mut decoder, mut fold) = (SseDecoder::default(), AnswerAssembler::default());
+    let mut decoder = SseDecoder::default();
+    let mut fold = AnswerAssembler::default();
     decoder.push(&bytes).unwrap();
     let mut reader = codec::FrameReader::new(Wire::Messages);
     let frames: Vec<SseFrame> = std::iter::from_fn(|| decoder.next_frame()).collect();

@@ -134,7 +134,8 @@ mod tests {
 
     #[test]
     fn the_history_chooses_the_turn() {
-        let (go, a) = (says(MessageRole::User, "go"), says(MessageRole::Assistant, "a"));
+        let go = says(MessageRole::User, "go");
+        let a = says(MessageRole::Assistant, "a");
         let feedback = says(MessageRole::User, "the output does not match the schema");
         check(std::slice::from_ref(&go), "t0");
         check(&[go.clone(), a.clone(), result("fine")], "t1");

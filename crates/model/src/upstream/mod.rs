@@ -1,4 +1,4 @@
-//! Where answers come from, behind one shape: a status, a few headers, and a body in portions.
+//! Where answers come from: a vendor, the scripted model or a recording, each as a status, a few headers and a body.
 
 mod http;
 pub(crate) mod request;
@@ -26,7 +26,7 @@ use std::time::Duration;
 pub enum Upstream {
     Scripted(Arc<ScriptedModel>),
     Http(Arc<HttpUpstream>),
-    /// Another one, whose answers are kept.
+    /// Another upstream, whose answers are recorded.
     Recorded(Box<Upstream>, Arc<Recorder>),
     Replayed(Arc<Replay>),
 }
@@ -55,7 +55,7 @@ pub enum UpstreamError {
     Credential(FetchError),
     Http(hyper::Error),
     Compressed,
-    /// Nothing that was recorded answers this.
+    /// The recording has no answer to this request.
     NotRecorded(String),
 }
 
@@ -63,11 +63,13 @@ impl fmt::Display for UpstreamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cut => f.write_str("the connection to the model broke off"),
-            Self::Dial(error) => write!(f, "the model is out of reach: {error}"),
+            Self::Dial(error) => write!(f, "cannot reach the model: {error}"),
             Self::Credential(error) => error.fmt(f),
             Self::Http(error) => write!(f, "the model's answer is broken: {error}"),
             Self::NotRecorded(reason) => f.write_str(reason),
-            Self::Compressed => f.write_str("the model's answer is compressed, though none was asked for"),
+            Self::Compressed => {
+                f.write_str("the model's answer is compressed, although the request did not allow it")
+            }
         }
     }
 }
@@ -92,7 +94,7 @@ impl Upstream {
         Self::Http(Arc::new(upstream))
     }
 
-    /// Keeps every whole answer.
+    /// Records every complete answer.
     #[must_use]
     pub fn recorded(self, recorder: Recorder) -> Self {
         Self::Recorded(Box::new(self), Arc::new(recorder))
@@ -108,7 +110,7 @@ impl Upstream {
     ) -> Result<UpstreamResponse, UpstreamError> {
         let Self::Recorded(inner, recorder) = self else { return self.ask(outgoing).await };
         let mut reply = inner.ask(outgoing).await?;
-        // An upstream that was busy or broken is not worth repeating.
+        // Error responses are not recorded.
         if reply.status == 200 {
             reply.body.tap = Some(recorder.tap(&outgoing, reply.is_stream()));
         }
@@ -134,14 +136,14 @@ impl Upstream {
                     body: ResponseBody::whole(replayed.answer.into()),
                 })
             }
-            // One recorder is enough: what is within another is not recorded again.
+            // Only the outermost recorder records.
             Self::Recorded(inner, _) => Box::pin(inner.ask(outgoing)).await,
         }
     }
 }
 
 impl UpstreamResponse {
-    /// In seconds, as vendors send it; a date is not understood and counts as not said.
+    /// In seconds, as vendors send it; a date is ignored.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let seconds = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse::<u64>().ok()?;
         Some(Duration::from_secs(seconds.min(7 * 24 * 3600)))

@@ -24,11 +24,14 @@ where
     let port = listener.local_addr().unwrap().port();
     let heads = Heads::default();
     let acceptor = authority.acceptor("api.test", expired, &[b"http/1.1"]);
-    let (kept, serve) = (Arc::clone(&heads), Arc::new(serve));
+    let kept = Arc::clone(&heads);
+    let serve = Arc::new(serve);
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            let (acceptor, heads, serve) = (acceptor.clone(), Arc::clone(&kept), Arc::clone(&serve));
+            let acceptor = acceptor.clone();
+            let heads = Arc::clone(&kept);
+            let serve = Arc::clone(&serve);
             tokio::spawn(async move {
                 if let Ok(stream) = acceptor.accept(stream).await {
                     serve(stream, heads).await;
@@ -148,7 +151,8 @@ async fn a_connection_is_used_again_and_a_closed_one_is_replaced() {
 
 #[tokio::test]
 async fn untrusted_servers_are_refused() {
-    let (authority, stranger) = (TestAuthority::new(), TestAuthority::new());
+    let authority = TestAuthority::new();
+    let stranger = TestAuthority::new();
     let (good, _) = server(&authority, false, well_behaved).await;
     let (expired, _) = server(&authority, true, well_behaved).await;
     for (roots, host, port, reason) in [

@@ -50,7 +50,14 @@ impl fmt::Display for AssembleError {
     }
 }
 
-impl std::error::Error for AssembleError {}
+impl std::error::Error for AssembleError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Fault(fault) => Some(fault),
+            Self::Cut | Self::TooManyBlocks | Self::ToolInput { .. } => None,
+        }
+    }
+}
 
 impl AnswerAssembler {
     pub fn push(&mut self, delta: Delta) -> Result<(), AssembleError> {

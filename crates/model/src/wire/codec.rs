@@ -69,7 +69,7 @@ pub fn set_text(wire: Wire, frame: SseFrame, text: &str) -> SseFrame {
     }
 }
 
-/// The frame that ends an answer, without the calls that did not pass; `more` says that others did.
+/// The last frame of an answer without its denied calls; `more`: other calls passed.
 pub fn without_calls(wire: Wire, frame: SseFrame, denied: &BTreeMap<usize, String>, more: bool) -> SseFrame {
     match wire {
         Wire::Responses => responses::without_calls(frame, denied),
@@ -79,7 +79,7 @@ pub fn without_calls(wire: Wire, frame: SseFrame, denied: &BTreeMap<usize, Strin
     }
 }
 
-/// A whole block of text in the place of another block, whose first frame is `like`.
+/// A complete text block that replaces another block, whose first frame is `like`.
 pub fn text_block(wire: Wire, like: &SseFrame, block: usize, text: &str) -> Vec<SseFrame> {
     match wire {
         Wire::Messages => messages::text_block(block, text),
@@ -88,7 +88,7 @@ pub fn text_block(wire: Wire, like: &SseFrame, block: usize, text: &str) -> Vec<
     }
 }
 
-/// The body that makes the upstream say what it used, where it does not by itself.
+/// The body changed so that the upstream reports usage, where it would not.
 pub fn ask_for_usage(wire: Wire, body: &[u8]) -> Option<Vec<u8>> {
     match wire {
         Wire::Chat => chat::ask_for_usage(body),
@@ -96,7 +96,7 @@ pub fn ask_for_usage(wire: Wire, body: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// A frame that comes only because we asked for usage.
+/// A frame that is sent only because the gateway asked for usage.
 pub fn is_usage_only(wire: Wire, frame: &SseFrame) -> bool {
     wire == Wire::Chat && chat::is_usage_only(frame)
 }

@@ -1,6 +1,6 @@
 //! The neutral form of a conversation with a model. Each vendor's format is read into it and written from it, so that
-//! counting, judging, scripting and our own agent loop exist once. It keeps what those need; a request that is only
-//! passed on is passed on as its original bytes.
+//! counting, inspection, scripting and our own agent loop exist once. It keeps what those need; a request is forwarded as
+//! its original bytes.
 
 pub(crate) mod assemble;
 mod chat;
@@ -97,7 +97,7 @@ pub struct ToolCall {
     pub input: Value,
 }
 
-/// A result may come in several parts; they are judged one by one and never joined.
+/// A result may have several parts; each is inspected by itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolResult {
     pub id: String,
@@ -208,7 +208,7 @@ pub enum Delta {
     BlockEnd {
         block: usize,
     },
-    /// What was used, where a format says it apart from the finish.
+    /// Usage, in formats that report it apart from the finish.
     Usage(TokenUsage),
     Finish {
         stop: StopReason,
@@ -219,7 +219,7 @@ pub enum Delta {
 }
 
 impl Delta {
-    /// The block that it is about, where it is about one.
+    /// The block that the delta belongs to, if any.
     pub fn block(&self) -> Option<usize> {
         match self {
             Self::Text { block, .. }
@@ -255,7 +255,7 @@ impl Message {
 }
 
 impl ModelRequest {
-    /// How many times the model has already spoken. Neighbouring assistant messages are one turn: formats that list
+    /// How many turns of the model the conversation has. Neighbouring assistant messages are one turn: formats that list
     /// items one by one split a turn into several.
     pub fn turns(&self) -> usize {
         turns(&self.messages)

@@ -94,8 +94,9 @@ fn answers() -> impl Strategy<Value = ModelAnswer> {
 }
 
 fn through_stream(wire: Wire, answer: &ModelAnswer) -> ModelAnswer {
-    let (mut writer, mut reader, mut fold) =
-        (FrameWriter::new(wire), FrameReader::new(wire), AnswerAssembler::default());
+    let mut writer = FrameWriter::new(wire);
+    let mut reader = FrameReader::new(wire);
+    let mut fold = AnswerAssembler::default();
     for frame in answer_deltas(answer).iter().flat_map(|delta| writer.write(delta)) {
         for delta in reader.read(&frame).unwrap() {
             fold.push(delta).unwrap();

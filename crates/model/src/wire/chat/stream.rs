@@ -1,5 +1,5 @@
-//! The event stream of the Chat Completions format, frame by frame, both ways. It has no blocks: they are told by what a
-//! portion carries.
+//! The event stream of the Chat Completions format, frame by frame, both ways. It has no blocks: the kind of each
+//! delta tells them apart.
 
 use super::read::{FORMAT, read_stop, read_usage};
 use super::write::{write_stop, write_usage};
@@ -103,14 +103,14 @@ pub fn set_text(frame: SseFrame, text: &str) -> SseFrame {
     SseFrame { event: frame.event, data: value.to_string() }
 }
 
-/// One portion of text with everything else as in `like`.
+/// A text delta; everything else as in `like`.
 pub fn text_block(like: &SseFrame, text: &str) -> Vec<SseFrame> {
     let mut value: Value = serde_json::from_str(&like.data).unwrap_or_default();
     value["choices"] = json!([{"index": 0, "delta": {"content": text}, "finish_reason": null}]);
     vec![SseFrame::new("", value.to_string())]
 }
 
-/// The frame with a finish, as one that no call precedes.
+/// The finish frame of an answer without tool calls.
 pub fn end_turn(frame: SseFrame) -> SseFrame {
     let Ok(mut value) = serde_json::from_str::<Value>(&frame.data) else { return frame };
     if let Some(reason) = value.pointer_mut("/choices/0/finish_reason")

@@ -29,7 +29,7 @@ pub fn write_request(request: &ModelRequest) -> Value {
     out
 }
 
-/// A stream says what it used only when it is asked to, and what is not said cannot be counted. `None`: it was asked.
+/// A stream reports usage only on request. `None`: the request already asks for it.
 pub fn ask_for_usage(body: &[u8]) -> Option<Vec<u8>> {
     let mut value: Value = serde_json::from_slice(body).ok()?;
     let streams = value["stream"].as_bool() == Some(true);

@@ -1,5 +1,5 @@
-//! The event stream of the Responses format, frame by frame, both ways. It says every text several times: in portions,
-//! then whole, then within its item, then within the response.
+//! The event stream of the Responses format, frame by frame, both ways. It repeats every text: in deltas,
+//! then whole, then in its item, then in the response.
 
 use super::read::{FORMAT, read_output_item, read_usage, stop_of};
 use super::write::{response, write_output_item};
@@ -163,7 +163,8 @@ impl ResponsesWriter {
             }
             Delta::Text { block, text } => self.text(*block, text),
             Delta::ToolCall { id, name, .. } => {
-                let (id, name) = (id.clone(), name.clone());
+                let id = id.clone();
+                let name = name.clone();
                 self.open = Some(OpenItem::Call { id, name, json: String::new(), announced: false });
                 Vec::new()
             }
