@@ -115,7 +115,7 @@ fn guard(scratch: &Path) -> Guard {
         harness: &resolved.harness,
         dialect: fullsend::runtime::of(resolved.harness.runtime.value).dialect,
         allowlist: None,
-        suppressions: Vec::new(),
+        waivers: Vec::new(),
         today: "2026-01-01",
         path: "",
     };

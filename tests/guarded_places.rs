@@ -7,8 +7,8 @@ use std::os::unix::fs::symlink;
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 
+use crate::canary::canary;
 use crate::guarded::{findings, has, hidden, record, run, security, sent};
-use crate::planted::canary;
 use crate::support::World;
 use crate::vendor::{finish, runs, vendor, world};
 
@@ -139,7 +139,7 @@ fn the_order_of_what_is_done_to_a_result_matters() {
 }
 
 #[test]
-fn the_planted_word_in_the_output_is_told_of_under_open() {
+fn the_canary_token_in_the_output_is_told_of_under_open() {
     let (port, _) = vendor(|_, request| finish(&json!({ "summary": canary(request) })));
     let world = world(port, &security("{fail_mode: open, sandbox_hooks: {canary_pretool: false}}"));
     let ran = run(&world);

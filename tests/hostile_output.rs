@@ -40,7 +40,7 @@ pub fn guard(world: &World) -> Guard {
         harness: &resolved.harness,
         dialect: fullsend::runtime::of(resolved.harness.runtime.value).dialect,
         allowlist: None,
-        suppressions: Vec::new(),
+        waivers: Vec::new(),
         today: "2026-01-01",
         path: "",
     };

@@ -5,9 +5,9 @@ use std::fs;
 
 use serde_json::{Value as Json, json};
 
+use crate::canary::canary;
 use crate::guarded::{findings, has, record, run, security};
 use crate::lab;
-use crate::planted::canary;
 use crate::support::{Who, World};
 use crate::vendor::{finish, shell, vendor, world};
 

@@ -4,6 +4,7 @@
 
 mod attacked;
 mod bad_input;
+mod canary;
 mod changed;
 mod clients;
 #[path = "session/cluster.rs"]
@@ -43,7 +44,6 @@ mod outcomes;
 mod overrides;
 mod parsing;
 mod pins;
-mod planted;
 mod policy_commands;
 mod preflight;
 mod properties;

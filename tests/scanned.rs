@@ -320,7 +320,7 @@ fn the_neutral_contract_blocks_with_1_and_a_reason() {
 }
 
 #[test]
-fn the_neutral_contract_knows_the_list_and_the_planted_word() {
+fn the_neutral_contract_knows_the_list_and_the_canary_token() {
     let world = World::new().env("FULLSEND_TOOL_ALLOWLIST", "Read");
     assert_eq!(hook(&world, &["pre"], &bash("ls")).0, 1);
     let on = &["pre", "--only", "tool_allowlist_pretool"];

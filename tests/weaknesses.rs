@@ -42,7 +42,7 @@ const TABLE: &[(&str, &[Cell])] = &[
     ),
     (
         "e: a learned scanner that no run uses",
-        &[Test("tests/guarded.rs", "a_run_without_a_learned_scanner_says_so_and_may_be_forbidden")],
+        &[Test("tests/guarded.rs", "the_learned_scanner_is_off_and_a_run_that_asks_for_it_is_refused")],
     ),
     (
         "f: no judgement of addresses while a run goes on",
@@ -52,7 +52,7 @@ const TABLE: &[(&str, &[Cell])] = &[
         "g: findings that are lost, in two spellings",
         &[
             Test("tests/guarded.rs", "everything_that_goes_in_is_scanned_before_the_sandbox_exists"),
-            Test("tests/planted.rs", "a_planted_word_in_the_output_ends_the_run"),
+            Test("tests/canary.rs", "a_canary_token_in_the_output_ends_the_run"),
         ],
     ),
     ("h: a chain that the agent can write and cut", &[Test("tests/kept.rs", "every_changed_byte_is_seen")]),

@@ -203,7 +203,7 @@ fn denied_commands_do_not_run_with_native() {
 
 /// What Codex hands in is what it says last; with native, words come before the call that hands in.
 #[test]
-fn a_planted_word_among_the_last_words_ends_the_run() {
+fn a_canary_token_among_the_last_words_ends_the_run() {
     for (runtime, word) in [("codex", "PLANTED"), ("codex", "PLANTED-APART"), ("native", "PLANTED")] {
         let mut result = good();
         result["cause"] = json!(format!("Somebody asked for {word}."));
@@ -212,7 +212,7 @@ fn a_planted_word_among_the_last_words_ends_the_run() {
         } else {
             json!([{ "text": word }, { "finish": good() }])
         };
-        let Some(stage) = Stage::new(runtime, "a planted word", &json!({ "turns": [turn] })) else {
+        let Some(stage) = Stage::new(runtime, "a canary token", &json!({ "turns": [turn] })) else {
             continue;
         };
         let record = stage.ends(6);

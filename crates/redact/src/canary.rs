@@ -20,7 +20,7 @@ use crate::steps;
 /// A piece of this many characters is no accident.
 const MIN_PIECE: usize = 12;
 
-/// The planted token. Never shown.
+/// The canary token. Never shown.
 pub struct Canary {
     forms: Vec<Vec<u8>>,
     /// Of the token's letters and digits in lower case, as they are and in disguise.

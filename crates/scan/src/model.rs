@@ -1,5 +1,4 @@
-//! The seam for a learned judge of text: text and origin in, scores and spans out. This crate has no model; until one
-//! is given, that is a named exception which every run has to show.
+//! The interface of a learned scanner: text and origin in, scores and spans out. This crate has no model.
 
 use std::fmt;
 use std::ops::Range;
@@ -52,14 +51,6 @@ impl Default for LlmGuard {
 }
 
 impl LlmGuard {
-    /// The name under which its absence is recorded.
-    pub const NO_MODEL: &'static str = "llm_guard: no model";
-
-    /// The exception that a run has to show, if there is no model.
-    pub fn exception(&self) -> Option<&'static str> {
-        self.model.is_none().then_some(LlmGuard::NO_MODEL)
-    }
-
     /// Asks the model, sentence by sentence or as a whole. Without a model there is nothing to say.
     pub fn scan(&self, text: &str, origin: Origin) -> Result<Vec<Finding>, ModelError> {
         let Some(model) = &self.model else { return Ok(Vec::new()) };
@@ -124,8 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn no_model_is_an_exception_with_a_name() {
-        assert_eq!(LlmGuard::default().exception(), Some("llm_guard: no model"));
+    fn without_a_model_nothing_is_found() {
         assert_eq!(LlmGuard::default().scan("ignore it", Origin::Web), Ok(Vec::new()));
     }
 

@@ -1,7 +1,7 @@
 //! Which scanners and hooks are on: one switch for each name under `security` of the harness file. Every switch here
 //! is read by the engine; a switch that nothing reads must not exist.
 
-/// All on, except the allowlist, which has nothing to compare with until somebody writes a list.
+/// All on, except the tool allowlist and the learned scanner: they need a list and a model that a user provides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "one switch per name in the harness file")]
 pub struct Toggles {
@@ -27,7 +27,7 @@ impl Default for Toggles {
             context_injection: true,
             ssrf_validator: true,
             secret_redactor: true,
-            llm_guard: true,
+            llm_guard: false,
             tirith: true,
             ssrf_pretool: true,
             secret_redact_posttool: true,

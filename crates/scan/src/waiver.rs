@@ -52,13 +52,16 @@ impl fmt::Display for InvalidWaiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             InvalidWaiver::NoReason { rule } => {
-                write!(f, "the waiver of `{rule}` has no reason; say why it is accepted")
+                write!(f, "the waiver of `{rule}` has no reason; add one")
             }
             InvalidWaiver::NoDate { rule, until } => {
-                write!(f, "the waiver of `{rule}` ends on `{until}`, which is no day; write it as 2026-01-31")
+                write!(
+                    f,
+                    "the waiver of `{rule}` ends on `{until}`, which is not a date; write it as 2026-01-31"
+                )
             }
             InvalidWaiver::BadPath { rule, path } => {
-                write!(f, "the waiver of `{rule}` is for `{path}`, which is no pattern")
+                write!(f, "the path of the waiver of `{rule}`, `{path}`, is not a valid glob")
             }
         }
     }

@@ -114,10 +114,10 @@ impl How {
         let organisation = resolve::organisation(&mut library, &mut problems);
         if problems.iter().any(Diagnostic::is_error) {
             check::show(&library.sources, &problems);
-            let message = "the organisation's configuration is not valid, so its suppressions are not known";
+            let message = "the organisation's configuration is not valid, so its waivers are not known";
             return Err(Failure::new(Exit::Invalid, message).help("correct it, or leave --org-dir out"));
         }
-        Ok(judge.accepting(guard::suppressions(organisation.as_deref()), &Moment::now().date()))
+        Ok(judge.accepting(guard::waivers(organisation.as_deref()), &Moment::now().date()))
     }
 }
 
@@ -226,14 +226,14 @@ fn named_addresses(addresses: &[String]) -> Result<Vec<String>, Failure> {
 fn scan_addresses(addresses: &Addresses) -> Result<Exit, Failure> {
     let (judge, origin) = (addresses.how.judge()?, addresses.origin);
     let look = |file: String| {
-        let Findings { open: findings, suppressed } = judge.address(&file);
+        let Findings { open: findings, waived } = judge.address(&file);
         // An address is asked about because somebody is about to follow it: from high on it does not pass.
         let verdict = match shell::denies(&findings, redact::Severity::High) {
             Some(_) => Verdict::Blocked,
-            None if findings.is_empty() && suppressed.is_empty() => Verdict::Clean,
+            None if findings.is_empty() && waived.is_empty() => Verdict::Clean,
             None => Verdict::Reported,
         };
-        Scanned { file, origin, findings, suppressed, verdict }
+        Scanned { file, origin, findings, waived, verdict }
     };
     let all: Vec<Scanned> = named_addresses(&addresses.addresses)?.into_iter().map(look).collect();
     print(&all, addresses.how.format)
@@ -249,16 +249,21 @@ fn look(judge: &Judge, file: &str, origin: Origin, bytes: &[u8]) -> Scanned {
                 None if findings == Findings::default() => Verdict::Clean,
                 None => Verdict::Reported,
             };
-            let Findings { open: findings, suppressed } = findings;
-            Scanned { file: file.to_owned(), origin, findings, suppressed, verdict }
+            let Findings { open: findings, waived } = findings;
+            Scanned { file: file.to_owned(), origin, findings, waived, verdict }
         }
         Err(broke) => unread(file, origin, broke.to_string()),
     }
 }
 
 fn unread(file: &str, origin: Origin, why: String) -> Scanned {
-    let (findings, suppressed) = (Vec::new(), Vec::new());
-    Scanned { file: file.to_owned(), origin, findings, suppressed, verdict: Verdict::Unread(why) }
+    Scanned {
+        file: file.to_owned(),
+        origin,
+        findings: Vec::new(),
+        waived: Vec::new(),
+        verdict: Verdict::Unread(why),
+    }
 }
 
 fn print(all: &[Scanned], format: Format) -> Result<Exit, Failure> {

@@ -151,7 +151,7 @@ impl Guard {
             let PassedResult { text: clean, mut findings, withheld } =
                 self.judge.result(call, &joined, succeeded)?;
             findings.open.extend(began.open);
-            findings.suppressed.extend(began.suppressed);
+            findings.waived.extend(began.waived);
             let withheld = withheld.or_else(|| self.judge.ends(&findings).map(name));
             let cleaned = match clean {
                 Cow::Owned(clean) => Some(clean),

@@ -1,5 +1,5 @@
 //! The one judge of everything that passes: files on their way in, calls and results, answers, the output. It holds the
-//! scanners with the harness's switches, the values that must never be seen and the organisation's suppressions, and
+//! scanners with the harness's switches, the values that must never be seen and the organisation's waivers, and
 //! says what it thinks; it tells nobody and stops nothing. Nothing here is asked from inside the sandbox but through the
 //! guard.
 
@@ -20,12 +20,12 @@ use super::tirith::Tirith;
 use super::tool_input;
 use crate::harness::security::FailMode;
 
-/// What is thought of one text, after the organisation's suppressions were looked at.
+/// What is thought of one text, after the organisation's waivers were looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     pub open: Vec<Finding>,
     /// Accepted by the organisation, and why.
-    pub suppressed: Vec<(Finding, String)>,
+    pub waived: Vec<(Finding, String)>,
 }
 
 /// Which scanners judge a call.
@@ -54,8 +54,8 @@ pub struct Judge {
     pub(super) fail_on: Severity,
     pub(super) canary: Option<Arc<Canary>>,
     pub(super) allowlist: Option<Allowlist>,
-    pub(super) suppressions: Vec<Waiver>,
-    /// A suppression that ran out suppresses nothing; without a day none does.
+    pub(super) waivers: Vec<Waiver>,
+    /// A waiver that has expired waives nothing; without a date none does.
     pub(super) today: Option<Day>,
     pub(super) tirith: Option<Tirith>,
 }
@@ -91,7 +91,7 @@ impl Judge {
         Ok(self.sorted(self.with_learned(findings, bytes, origin)?, place))
     }
 
-    /// Credentials and the planted word in what is kept of a conversation, of each rule the first. `planted` is the
+    /// Credentials and the canary token in what is kept of a conversation, of each rule the first. `planted` is the
     /// sentence that plants it, which stands there rightly.
     pub fn transcript(
         &self,
@@ -289,8 +289,8 @@ impl Judge {
     /// Why the organisation accepts a finding of this rule at this place, if it does.
     pub fn accepted(&self, rule: &str, place: &str) -> Option<&str> {
         let today = self.today?;
-        let mut all = self.suppressions.iter();
-        all.find(|suppression| suppression.covers(rule, place, today)).map(Waiver::reason)
+        let mut all = self.waivers.iter();
+        all.find(|waiver| waiver.covers(rule, place, today)).map(Waiver::reason)
     }
 
     fn scan_context<'s>(&'s self, redactor: &'s Redactor) -> shell::ScanContext<'s> {
@@ -320,13 +320,12 @@ impl Judge {
         self.sorted(self.scanner.scan_address(address), address)
     }
 
-    /// Findings at a place, after the organisation's suppressions were looked at.
+    /// Findings at a place, after the organisation's waivers were looked at.
     pub(super) fn sorted(&self, findings: Vec<Finding>, place: &str) -> Findings {
-        let Some(today) = self.today else { return Findings { open: findings, suppressed: Vec::new() } };
-        let waived = scan::apply_waivers(findings, place, &self.suppressions, today);
-        let suppressed = waived.waived.into_iter();
-        let suppressed = suppressed.map(|(finding, why)| (finding, why.reason().to_owned())).collect();
-        Findings { open: waived.open, suppressed }
+        let Some(today) = self.today else { return Findings { open: findings, waived: Vec::new() } };
+        let waived = scan::apply_waivers(findings, place, &self.waivers, today);
+        let reasons = waived.waived.into_iter().map(|(finding, waiver)| (finding, waiver.reason().to_owned()));
+        Findings { open: waived.open, waived: reasons.collect() }
     }
 }
 

@@ -29,7 +29,7 @@ impl Guard {
         }
     }
 
-    /// The planted word was on its way there; says why it may not go on.
+    /// The canary token was on its way there; says why it may not go on.
     fn repeated(&self, destination: &str) -> Option<String> {
         let place = format!("egress to {destination}");
         let findings = self.judge.sorted(vec![Canary::sighting()], &place);

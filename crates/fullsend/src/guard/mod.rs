@@ -37,7 +37,7 @@ use hook_client::HookAddress;
 use judge::{Judge, describe};
 use report::Action;
 use scanner_error::ScannerError;
-pub use setup::{GuardError, GuardSetup, suppressions, tool_allowlist};
+pub use setup::{GuardError, GuardSetup, waivers, tool_allowlist};
 
 /// The guard of one run. Cheap to clone; every clone knows the same calls.
 #[derive(Clone)]
@@ -132,7 +132,7 @@ impl Guard {
         reported
             .extend(findings.open.iter().map(|finding| key(&report::event("", origin, finding, "", None))));
         // Accepted at this place is not accepted at another.
-        let accepted = findings.suppressed.iter();
+        let accepted = findings.waived.iter();
         reported.extend(accepted.map(|(finding, _)| key(&report::event(place, origin, finding, "", None))));
         drop(reported);
         blocked.map_or(Ok(()), |what| Err(Blocked::Found(format!("{place}: {what}"))))

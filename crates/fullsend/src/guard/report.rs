@@ -27,7 +27,7 @@ impl Guard {
         for finding in &findings.open {
             self.emit.emit(RunEvent::Finding(event(place, origin, finding, word(action, finding), None)));
         }
-        for (finding, reason) in &findings.suppressed {
+        for (finding, reason) in &findings.waived {
             let reason = Some(reason.clone());
             self.emit.emit(RunEvent::Finding(event(place, origin, finding, "suppressed", reason)));
         }
@@ -39,7 +39,7 @@ impl Guard {
         let mut is_news =
             |finding: &redact::Finding| reported.insert(key(&event(place, origin, finding, "", None)));
         findings.open.retain(|finding| is_news(finding));
-        findings.suppressed.retain(|(finding, _)| is_news(finding));
+        findings.waived.retain(|(finding, _)| is_news(finding));
         drop(reported);
         self.report(place, origin, &findings, action);
     }

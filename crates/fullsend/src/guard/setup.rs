@@ -1,5 +1,5 @@
 //! A judge from a harness: its switches, the values that must not be seen, the list of tools, the organisation's
-//! suppressions, the programs of the host. What was asked for and cannot be had is an error, never left out.
+//! waivers, the programs of the host. What was asked for and cannot be had is an error, never left out.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub struct GuardSetup<'a> {
     pub dialect: &'static HookDialect,
     /// The value of `FULLSEND_TOOL_ALLOWLIST`.
     pub allowlist: Option<&'a str>,
-    pub suppressions: Vec<Waiver>,
+    pub waivers: Vec<Waiver>,
     /// YYYY-MM-DD.
     pub today: &'a str,
     /// The host's `PATH`, where programs that judge may be.
@@ -57,7 +57,7 @@ impl std::fmt::Display for GuardError {
                 write!(f, "{ALLOWLIST} in `env.{map}`: {variable} is not set")
             }
             Self::NoModel => f.write_str(
-                "`llm_guard.required` is set and there is no model: this version has the rules alone. Leave `required` out to run without one",
+                "`llm_guard.enabled` or `llm_guard.required` is set, but this version has no learned scanner; remove both to scan by rules alone",
             ),
         }
     }
@@ -91,7 +91,7 @@ impl GuardSetup<'_> {
             fail_on: severity(tirith.fail_on.value),
             canary: canary.and_then(|token| Canary::new(token).ok()).map(Arc::new),
             allowlist: tools_allowed(security, self.allowlist)?,
-            suppressions: self.suppressions,
+            waivers: self.waivers,
             today: Day::parse(self.today),
             tirith: Tirith::find(self.path).filter(|_| tirith.enabled.value),
         })
@@ -112,7 +112,7 @@ impl Judge {
             fail_on: Severity::High,
             canary: None,
             allowlist: None,
-            suppressions: Vec::new(),
+            waivers: Vec::new(),
             today: None,
             tirith: Tirith::find(path).filter(|_| toggles.tirith),
         }
@@ -133,8 +133,8 @@ impl Judge {
 
     /// Findings that an organisation accepts, as of today (YYYY-MM-DD).
     #[must_use]
-    pub fn accepting(self, suppressions: Vec<Waiver>, today: &str) -> Self {
-        Self { suppressions, today: Day::parse(today), ..self }
+    pub fn accepting(self, waivers: Vec<Waiver>, today: &str) -> Self {
+        Self { waivers, today: Day::parse(today), ..self }
     }
 
     #[must_use]
@@ -154,20 +154,11 @@ pub(super) fn announcements(judge: &Judge) -> Vec<RunEvent> {
         };
         events.push(RunEvent::Scanner { family: "commands".to_owned(), by: by.to_owned() });
     }
-    if toggles.llm_guard && judge.learned.model.is_none() {
-        events.push(RunEvent::Exception {
-            field: "security.host_scanners.llm_guard".to_owned(),
-            what: LlmGuard::NO_MODEL.to_owned(),
-            reason: "this version has no learned scanner; injections are looked for by rules alone"
-                .to_owned(),
-            until: String::new(),
-        });
-    }
     events
 }
 
-/// The organisation's suppressions. What is wrong with one was said when its file was read.
-pub fn suppressions(organisation: Option<&Config>) -> Vec<Waiver> {
+/// The organisation's waivers. What is wrong with one was said when its file was read.
+pub fn waivers(organisation: Option<&Config>) -> Vec<Waiver> {
     let entries = organisation.map_or(&[][..], |config| &config.suppressions[..]);
     let made = entries.iter().map(|entry| {
         let path = entry.path.as_ref().map_or("**", |path| path.value.as_str());
@@ -186,7 +177,7 @@ fn severity(fail_on: FailOn) -> Severity {
 
 fn learned(security: &Security) -> Result<LlmGuard, GuardError> {
     let wanted = &security.host_scanners.llm_guard;
-    if wanted.enabled.value && wanted.required.value {
+    if wanted.enabled.value || wanted.required.value {
         return Err(GuardError::NoModel);
     }
     let match_type = match wanted.match_type.value {

@@ -67,7 +67,7 @@ record! {
 record! {
     /// The learned scanner for injected instructions.
     layered pub struct LlmGuard {
-        /// Default: true.
+        /// Whether it runs. There is no model yet: a run that enables it is refused. Default: false.
         enabled: At<bool>,
         /// The score from which a text is a finding. Default: 0.92.
         threshold: At<Threshold>,
@@ -93,9 +93,9 @@ record! {
         unicode_posttool: At<bool>,
         /// Long logs of successful commands become one line.
         context_suppress_posttool: At<bool>,
-        /// The planted token in a call's input.
+        /// The canary token in a call's input.
         canary_pretool: At<bool>,
-        /// The planted token in a result.
+        /// The canary token in a result.
         canary_posttool: At<bool>,
         /// Only the tools that FULLSEND_TOOL_ALLOWLIST names.
         tool_allowlist_pretool: ToolAllowlist,

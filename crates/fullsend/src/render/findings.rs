@@ -14,7 +14,7 @@ pub struct Scanned {
     pub origin: Origin,
     pub findings: Vec<Finding>,
     /// Accepted by the organisation, and why.
-    pub suppressed: Vec<(Finding, String)>,
+    pub waived: Vec<(Finding, String)>,
     pub verdict: Verdict,
 }
 
@@ -41,7 +41,7 @@ impl Verdict {
 
 /// One object for each file.
 pub fn json(scanned: &Scanned) -> Json {
-    let Scanned { file, origin, findings, suppressed, verdict } = scanned;
+    let Scanned { file, origin, findings, waived, verdict } = scanned;
     let accepted = |(finding, reason): &(Finding, String)| {
         let mut object = serde_json::to_value(finding).unwrap_or_default();
         object["suppressed"] = reason.as_str().into();
@@ -52,7 +52,7 @@ pub fn json(scanned: &Scanned) -> Json {
         "origin": origin.as_str(),
         "verdict": verdict.word(),
         "findings": serde_json::to_value(findings).unwrap_or_default(),
-        "suppressed": suppressed.iter().map(accepted).collect::<Vec<_>>(),
+        "suppressed": waived.iter().map(accepted).collect::<Vec<_>>(),
     });
     if let Verdict::Unread(why) = verdict {
         object["problem"] = why.as_str().into();
@@ -72,8 +72,7 @@ pub fn human(scanned: &Scanned) -> String {
         format!("{file}:{line}:{column}: {note}{severity} {rule}: {excerpt}\n    {below}\n")
     };
     let open = scanned.findings.iter().map(|finding| line(finding, "", finding.advice));
-    let accepted =
-        scanned.suppressed.iter().map(|(finding, why)| line(finding, "suppressed ", &clean_text(why)));
+    let accepted = scanned.waived.iter().map(|(finding, why)| line(finding, "suppressed ", &clean_text(why)));
     open.chain(accepted).collect()
 }
 
@@ -89,7 +88,7 @@ pub fn annotations(scanned: &Scanned) -> String {
     };
     let open = scanned.findings.iter().map(|finding| line(finding, level(finding.severity), finding.advice));
     let accepted = scanned
-        .suppressed
+        .waived
         .iter()
         .map(|(finding, why)| line(finding, "notice", &format!("suppressed: {}", clean_text(why))));
     open.chain(accepted).collect()
@@ -100,7 +99,7 @@ pub fn log(all: &[Scanned]) -> Json {
     let found = || {
         all.iter().flat_map(|file| {
             let open = file.findings.iter().map(|finding| (finding, None));
-            let accepted = file.suppressed.iter().map(|(finding, why)| (finding, Some(why.as_str())));
+            let accepted = file.waived.iter().map(|(finding, why)| (finding, Some(why.as_str())));
             open.chain(accepted).map(move |(finding, why)| (file, finding, why))
         })
     };

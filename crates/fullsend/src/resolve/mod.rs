@@ -191,7 +191,7 @@ impl Configs {
         let (repository, repository_tree) = load_config(library, LayerKind::Repository, problems);
         if let Some(config) = &organisation {
             problems.extend(pins::check_overrides(config));
-            problems.extend(check_suppressions(config));
+            problems.extend(check_waivers(config));
         }
         if let Some(org) = organisation.as_ref().and_then(|config| config.org.as_ref()) {
             problems.push(misplaced("org", org.at, "a repository's"));
@@ -260,8 +260,8 @@ fn only_for_the_organisation(config: &Config, tree: Option<&Node>) -> Vec<Diagno
     found.map(|(key, at)| misplaced(key, at, "the organisation's")).collect()
 }
 
-/// A suppression without a reason, a day or a usable pattern suppresses nothing, and must not look as if it did.
-fn check_suppressions(config: &Config) -> Vec<Diagnostic> {
+/// A waiver without a reason, a date or a usable pattern waives nothing, and must not look as if it did.
+fn check_waivers(config: &Config) -> Vec<Diagnostic> {
     let wrong = config.suppressions.iter().filter_map(|entry| {
         let path = entry.path.as_ref().map_or("**", |path| path.value.as_str());
         let problem = scan::Waiver::new(&entry.rule, path, &entry.reason, &entry.until).err()?;

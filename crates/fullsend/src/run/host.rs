@@ -72,7 +72,7 @@ impl Host<'_> {
             harness: &checked.resolved.harness,
             dialect: runtime::of(checked.resolved.harness.runtime.value).dialect,
             allowlist: allowed.as_deref(),
-            suppressions: guard::suppressions(checked.resolved.organisation.as_deref()),
+            waivers: guard::waivers(checked.resolved.organisation.as_deref()),
             today: checked.resolved.asking().today,
             path: self.environment.get("PATH").map_or("", String::as_str),
         };

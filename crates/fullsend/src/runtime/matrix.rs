@@ -63,7 +63,7 @@ pub fn cell(feature: &Feature, runtime: &Runtime) -> Cell {
     let results = || hooks(runtime, &[Hook::After, Hook::AfterFailure], runtime.hook_rewrites);
     match feature.works {
         Works::Host => Cell { carried: true, by: "the host".to_owned() },
-        Works::Learned => Cell { carried: false, by: scan::LlmGuard::NO_MODEL.to_owned() },
+        Works::Learned => Cell { carried: false, by: "no learned scanner yet".to_owned() },
         Works::Calls => calls(),
         Works::Results => results(),
         Works::CallsAndResults => {

@@ -126,7 +126,7 @@ mod tests {
             harness: &checked.resolved.harness,
             dialect: runtime::of(RuntimeName::Tiny).dialect,
             allowlist: None,
-            suppressions: Vec::new(),
+            waivers: Vec::new(),
             today: "2026-01-01",
             path: "",
         };

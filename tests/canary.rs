@@ -16,7 +16,7 @@ pub fn canary(request: &Json) -> String {
 }
 
 #[test]
-fn the_planted_word_is_noticed_wherever_it_is_repeated() {
+fn the_canary_token_is_noticed_wherever_it_is_repeated() {
     let leak = |switch: &str, command: fn(&str) -> String, denied: u64| {
         let (port, _) = vendor(move |turn, request| match turn {
             0 => shell(0, &command(&canary(request))),
@@ -47,7 +47,7 @@ fn the_planted_word_is_noticed_wherever_it_is_repeated() {
 }
 
 #[test]
-fn a_planted_word_in_the_output_ends_the_run() {
+fn a_canary_token_in_the_output_ends_the_run() {
     let (port, _) = vendor(|turn, request| match turn {
         0 => finish(&json!({ "summary": canary(request) })),
         _ => finish(&json!({ "summary": "done" })),
@@ -71,7 +71,7 @@ fn a_planted_word_in_the_output_ends_the_run() {
 }
 
 #[test]
-fn a_planted_word_in_an_answer_ends_the_run() {
+fn a_canary_token_in_an_answer_ends_the_run() {
     let check = |more: &str, code: i32, written: fn(&str) -> String| {
         let (port, seen) = vendor(move |turn, request| match turn {
             0 => json!([{ "type": "text", "text": written(&canary(request)) }, shell(0, "ls")[0]]),
