@@ -324,7 +324,8 @@ impl Judge {
     pub(super) fn sorted(&self, findings: Vec<Finding>, place: &str) -> Findings {
         let Some(today) = self.today else { return Findings { open: findings, waived: Vec::new() } };
         let waived = scan::apply_waivers(findings, place, &self.waivers, today);
-        let reasons = waived.waived.into_iter().map(|(finding, waiver)| (finding, waiver.reason().to_owned()));
+        let reasons =
+            waived.waived.into_iter().map(|(finding, waiver)| (finding, waiver.reason().to_owned()));
         Findings { open: waived.open, waived: reasons.collect() }
     }
 }

@@ -37,7 +37,7 @@ use hook_client::HookAddress;
 use judge::{Judge, describe};
 use report::Action;
 use scanner_error::ScannerError;
-pub use setup::{GuardError, GuardSetup, waivers, tool_allowlist};
+pub use setup::{GuardError, GuardSetup, tool_allowlist, waivers};
 
 /// The guard of one run. Cheap to clone; every clone knows the same calls.
 #[derive(Clone)]
