@@ -60,7 +60,7 @@ impl Bench {
     }
 
     fn seed(&mut self) -> TimeSeed {
-        fullsend::wake::seed(self.sessions.now().unwrap())
+        fullsend::wake::time_seed(self.sessions.now().unwrap())
     }
 
     fn grow(&mut self, events: u64) {
@@ -144,7 +144,7 @@ impl Bench {
             budget: PromptBudget::default(),
         });
         let time = start.elapsed().as_secs_f64() * 1e6;
-        assert!(assembled.text.contains("What is new"));
+        assert!(assembled.text.contains("New, oldest first"));
         self.commit(&lease);
         time
     }
@@ -156,7 +156,7 @@ fn open(directory: &Path) -> Sessions {
 }
 
 fn create(sessions: &mut Sessions) -> SessionId {
-    let mut seed = fullsend::wake::seed(sessions.now().unwrap());
+    let mut seed = fullsend::wake::time_seed(sessions.now().unwrap());
     let header = SessionHeader {
         id: SessionId::generate(&mut seed),
         agent: "bench".to_owned(),
@@ -168,10 +168,10 @@ fn create(sessions: &mut Sessions) -> SessionId {
 }
 
 fn rows(context: &ContextSource) -> usize {
-    let ContextSource { inputs, history, work, questions, outcome, last_message, memory, learnings, .. } =
+    let ContextSource { inputs, history, work, requests, outcome, last_message, memory, learnings, .. } =
         context;
     let single = usize::from(outcome.is_some()) + usize::from(last_message.is_some());
-    1 + inputs.len() + history.len() + work.len() + questions.len() + single + memory.len() + learnings.len()
+    1 + inputs.len() + history.len() + work.len() + requests.len() + single + memory.len() + learnings.len()
 }
 
 /// What this process has read through system calls: the database is read so, page by page.

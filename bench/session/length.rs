@@ -104,10 +104,10 @@ fn open(directory: &Directory) -> Sessions {
 }
 
 fn rows(context: &ContextSource) -> usize {
-    let ContextSource { inputs, history, work, questions, outcome, last_message, memory, learnings, .. } =
+    let ContextSource { inputs, history, work, requests, outcome, last_message, memory, learnings, .. } =
         context;
     let single = usize::from(outcome.is_some()) + usize::from(last_message.is_some());
-    1 + inputs.len() + history.len() + work.len() + questions.len() + single + memory.len() + learnings.len()
+    1 + inputs.len() + history.len() + work.len() + requests.len() + single + memory.len() + learnings.len()
 }
 
 /// What this process has read through system calls: the database is read so, page by page.

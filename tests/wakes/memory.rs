@@ -158,7 +158,7 @@ pub fn an_environment_stands_over_the_harness_and_may_not_change_under_a_session
     stage.wakes(&id, 3);
     assert_eq!(stage.world.run(&["worker", "--once"]).code, 0);
     let [error] = &stage.of_type(&id, "session.error")[..] else { panic!("{}", stage.log(&id)) };
-    assert!(error["message"].as_str().unwrap().contains("not the one"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("changed since"), "{error}");
 }
 
 /// A session of many messages wakes with its summary and the newest of them, and says what it left out.

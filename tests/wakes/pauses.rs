@@ -99,7 +99,7 @@ fn asked_on_a_server(runtime: &str) -> Option<(Cluster, Stage, String, String)> 
         }
     };
     let mut story = story();
-    story.insert(0, when("nobody answered in time", json!([finish(sleeps("Then without a ticket."))])));
+    story.insert(0, when("no answer in time", json!([finish(sleeps("Then without a ticket."))])));
     let mut stage = Stage::of(&[runtime], &story)?;
     stage.world = stage.world.env("FULLSEND_SESSION_STORE", &cluster.database());
     let id = stage.told("please open a ticket");

@@ -83,7 +83,7 @@ fn a_pause_waits_for_all_answers_and_nothing_else_ends_it(
     let claimed = claim(sessions, clock).unwrap();
     let context = sessions.context(&claimed.lease, &ContextWindow::default()).unwrap();
     assert_eq!(context.inputs.len(), 2);
-    let asked = context.questions.iter().map(|event| match &event.payload {
+    let asked = context.requests.iter().map(|event| match &event.payload {
         Payload::AgentCustomToolUse { tool, input, .. } => (tool.as_str(), input.clone()),
         other => panic!("{other:?}"),
     });
@@ -125,7 +125,7 @@ fn an_answer_that_never_comes_expires(_: &Place, sessions: &mut Sessions, clock:
     let claimed = claim(sessions, clock).unwrap();
     assert_eq!(claimed.session.state.wake.as_ref().unwrap().expired, requests[..1]);
     let context = sessions.context(&claimed.lease, &ContextWindow::default()).unwrap();
-    assert_eq!(context.questions.len(), 2, "the agent is told what it asked, in vain and still");
+    assert_eq!(context.requests.len(), 2, "the agent is told what it asked, in vain and still");
     let transient = WakeEnding::Failed { class: FailureClass::Transient, message: "busy".to_owned() };
     sessions.commit(&claimed.lease, &ending(transient), &mut clock.seed()).unwrap();
     clock.pass_ms(5_000);
@@ -214,12 +214,12 @@ fn a_pause_needs_a_question_and_a_failure_may_not_ask(_: &Place, sessions: &mut 
     let id = start(sessions, clock);
     let lease = claim(sessions, clock).unwrap().lease;
     let refused = sessions.commit(&lease, &ending(WakeEnding::Paused), &mut clock.seed());
-    assert!(matches!(refused, Err(SessionError::Refused(SessionRefusal::Unasked))));
+    assert!(matches!(refused, Err(SessionError::Refused(SessionRefusal::RequestMismatch))));
     let (asks, _) = tool_use(clock, &json!({}));
     let malformed = WakeEnding::Malformed { error: String::new(), excerpt: String::new() };
     let commit = WakeCommit { reports: vec![asks], ..ending(malformed) };
     let refused = sessions.commit(&lease, &commit, &mut clock.seed());
-    assert!(matches!(refused, Err(SessionError::Refused(SessionRefusal::Unasked))));
+    assert!(matches!(refused, Err(SessionError::Refused(SessionRefusal::RequestMismatch))));
     assert_eq!(sessions.session(id).unwrap().state.status, SessionStatus::Running);
 }
 

@@ -28,6 +28,7 @@ mod signals;
 mod sweep;
 mod terminal;
 mod version;
+mod worker;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -76,10 +77,10 @@ enum Command {
     Sandbox(sandbox::Arguments),
     /// Can this machine hold a sandbox? What each layer can enforce here, and what mends it
     Doctor(doctor::Arguments),
-    /// An agent that lasts: messages in, bounded runs, and a log that survives crashes, machines and changes of the model
+    /// Manage durable sessions: send messages, run wakes, answer requests, read the log
     Session(session::Arguments),
-    /// Run the wakes of sessions as they come due; many workers may share a store
-    Worker(session::run::WorkerArguments),
+    /// Run the wakes of sessions as they become due; many workers can share a store
+    Worker(worker::Arguments),
     /// Remove what runs that died left behind, and end their records
     Sweep(sweep::Arguments),
     /// Print the version
@@ -112,7 +113,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Session(arguments) => session::run(&arguments),
-        Command::Worker(arguments) => session::run::work(&arguments),
+        Command::Worker(arguments) => worker::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Version(arguments) => version::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),

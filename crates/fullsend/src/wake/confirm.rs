@@ -1,5 +1,5 @@
-//! Tool calls that somebody must allow: answers that this wake was given are used once each, for exactly the input that was
-//! shown; every other call is asked about, and the session pauses when the run has ended.
+//! Tool calls that a person must confirm. Each answer of this wake allows or denies one call with exactly the input that was
+//! shown. Every other call becomes a new request, and the session pauses when the run ends.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,25 +12,25 @@ use session::{
     Timestamp, ToolRequestRef,
 };
 
-/// Open questions of one wake; the session has a bound of its own.
-const MAX_QUESTIONS: usize = 8;
+/// New requests of one wake. The session has a limit of its own.
+const MAX_REQUESTS: usize = 8;
 
-/// The answers and the questions of one wake.
+/// The answers and the new requests of one wake.
 #[derive(Debug)]
-pub struct Confirmations(Mutex<Inner>);
+pub struct ToolConfirmations(Mutex<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     approvals: Approvals,
-    asked: Vec<Payload>,
+    requested: Vec<Payload>,
 }
 
-impl Confirmations {
-    pub fn of(state: &SessionState, inputs: &[SessionEvent]) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Inner { approvals: Approvals::of(state, inputs), asked: Vec::new() })))
+impl ToolConfirmations {
+    pub fn new(state: &SessionState, inputs: &[SessionEvent]) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Inner { approvals: Approvals::of(state, inputs), requested: Vec::new() })))
     }
 
-    /// What was said about this very call, or that it is asked about now.
+    /// The answer to exactly this call, or a new request for one.
     pub fn ask(&self, tool: &str, input: &Json) -> Confirmation {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let digest = Sha256Digest::of_json(input);
@@ -41,20 +41,20 @@ impl Confirmations {
             }
             None => {}
         }
-        let known = |asked: &Payload| {
-            matches!(asked, Payload::AgentToolUse { tool: known, confirmation: Some(question), .. }
+        let known = |request: &Payload| {
+            matches!(request, Payload::AgentToolUse { tool: known, confirmation: Some(question), .. }
                 if known == tool && question.input_digest == digest)
         };
-        if !inner.asked.iter().any(known) {
-            if inner.asked.len() >= MAX_QUESTIONS {
+        if !inner.requested.iter().any(known) {
+            if inner.requested.len() >= MAX_REQUESTS {
                 return Confirmation::Deny(
-                    "too many calls wait for an answer already; end this wake".to_owned(),
+                    "too many calls already wait for a confirmation; end this wake".to_owned(),
                 );
             }
             let now = i64::try_from(Clock::now().millis()).unwrap_or(0);
-            let request_id = RequestId::generate(&mut super::seed(Timestamp(now)));
+            let request_id = RequestId::generate(&mut super::time_seed(Timestamp(now)));
             let question = ToolRequestRef { request_id, input_digest: digest, expires_ms: None };
-            inner.asked.push(Payload::AgentToolUse {
+            inner.requested.push(Payload::AgentToolUse {
                 tool: tool.to_owned(),
                 input: input.clone(),
                 output: None,
@@ -63,12 +63,12 @@ impl Confirmations {
             });
         }
         Confirmation::Pending(format!(
-            "somebody must allow this call of {tool} first, and is asked when this wake ends. End it now; when you are woken \
-             with the answer, make exactly the same call again, once"
+            "a person must confirm this call of {tool}. They are asked when this wake ends, so end it now. You will be woken with \
+             the answer; then make exactly the same call again, once"
         ))
     }
 
     pub fn take(&self) -> Vec<Payload> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).asked)
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).requested)
     }
 }

@@ -1,6 +1,6 @@
-//! The conversations of runtimes, in their own form, beside the store: files by the digest of what is in them. The log names
-//! the digest, so that a conversation that is missing or changed is not gone on with; the session then continues from
-//! its memory and events.
+//! The conversations of runtimes, in each runtime's own format, in files beside the store. A file is named after its digest,
+//! and the log holds that name, so a missing or changed conversation is not resumed. The session then continues from its
+//! memory and events.
 
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -12,10 +12,10 @@ use crate::runtime::Conversation;
 use crate::runtime::state::StateFile;
 use session::{SessionId, Sha256Digest};
 
-/// A conversation that has grown beyond this is not gone on with.
+/// A longer conversation is not resumed.
 const MAX_BYTES: usize = 16 << 20;
 
-/// Where conversations are kept.
+/// The directory of the conversations.
 #[derive(Debug, Clone)]
 pub struct Conversations(pub PathBuf);
 
@@ -32,8 +32,8 @@ struct StoredFile {
 }
 
 impl Conversations {
-    /// Keeps a conversation and gives what the log shall say of it; `None` if it cannot be gone on with.
-    pub fn keep(&self, session: SessionId, conversation: &Conversation) -> std::io::Result<Option<String>> {
+    /// Stores a conversation and returns its name for the log, or `None` if it cannot be resumed.
+    pub fn store(&self, session: SessionId, conversation: &Conversation) -> std::io::Result<Option<String>> {
         let text = |file: &StateFile| {
             let text = String::from_utf8(file.contents.clone()).ok()?;
             Some(StoredFile { path: file.path.clone(), text })
@@ -41,9 +41,9 @@ impl Conversations {
         let Some(files) = conversation.files.iter().map(text).collect::<Option<Vec<_>>>() else {
             return Ok(None);
         };
-        let kept = StoredConversation { id: conversation.id.clone(), files };
-        let bytes = serde_json::to_vec(&kept)?;
-        if bytes.len() > MAX_BYTES || kept.files.is_empty() {
+        let stored = StoredConversation { id: conversation.id.clone(), files };
+        let bytes = serde_json::to_vec(&stored)?;
+        if bytes.len() > MAX_BYTES || stored.files.is_empty() {
             return Ok(None);
         }
         let digest = Sha256Digest::of(&bytes);
@@ -59,7 +59,7 @@ impl Conversations {
         Ok(Some(digest.to_string()))
     }
 
-    /// The conversation that the log names, if it is here and what it was.
+    /// The conversation with this name, if its file exists and is unchanged.
     pub fn load(&self, session: SessionId, name: &str) -> Option<Conversation> {
         let digest: Sha256Digest = name.parse().ok()?;
         let path = self.directory(session).join(format!("{digest}.json"));
@@ -71,13 +71,13 @@ impl Conversations {
         if Sha256Digest::of(&bytes) != digest {
             return None;
         }
-        let kept: StoredConversation = serde_json::from_slice(&bytes).ok()?;
+        let stored: StoredConversation = serde_json::from_slice(&bytes).ok()?;
         let file = |StoredFile { path, text }| StateFile { path, contents: text.into_bytes() };
-        Some(Conversation { id: kept.id, files: kept.files.into_iter().map(file).collect() })
+        Some(Conversation { id: stored.id, files: stored.files.into_iter().map(file).collect() })
     }
 
-    /// Removes what the log does not name any more.
-    pub fn forget_others<'a>(&self, session: SessionId, named: impl Iterator<Item = &'a str>) {
+    /// Removes the conversations that the log no longer names.
+    pub fn remove_others<'a>(&self, session: SessionId, named: impl Iterator<Item = &'a str>) {
         let named: Vec<String> = named.map(|name| format!("{name}.json")).collect();
         for entry in std::fs::read_dir(self.directory(session)).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -97,22 +97,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_kept_is_gone_on_with() {
-        let place = tempfile::tempdir().unwrap();
-        let conversations = Conversations(place.path().to_owned());
+    fn only_an_unchanged_conversation_is_resumed() {
+        let directory = tempfile::tempdir().unwrap();
+        let conversations = Conversations(directory.path().to_owned());
         let session: SessionId = "018bcfe5-6800-7000-8000-00000000000a".parse().unwrap();
         let file = StateFile { path: "a/b.jsonl".to_owned(), contents: b"{}\n".to_vec() };
         let conversation = Conversation { id: "c".to_owned(), files: vec![file] };
-        let name = conversations.keep(session, &conversation).unwrap().unwrap();
+        let name = conversations.store(session, &conversation).unwrap().unwrap();
         assert_eq!(conversations.load(session, &name), Some(conversation.clone()));
         assert_eq!(conversations.load(session, &"0".repeat(64)), None);
         assert_eq!(conversations.load(session, "../../etc/passwd"), None);
         let path = conversations.directory(session).join(format!("{name}.json"));
         std::fs::write(&path, "{}").unwrap();
         assert_eq!(conversations.load(session, &name), None, "changed");
-        conversations.forget_others(session, std::iter::empty());
+        conversations.remove_others(session, std::iter::empty());
         assert!(!path.exists());
         let empty = Conversation::default();
-        assert_eq!(conversations.keep(session, &empty).unwrap(), None);
+        assert_eq!(conversations.store(session, &empty).unwrap(), None);
     }
 }

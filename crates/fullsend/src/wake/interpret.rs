@@ -1,57 +1,55 @@
-//! What a run means for its session: a directive to follow, a failure that may pass or one that will not, an interrupt. Pure:
-//! the outcome, what was heard and what the heart saw decide.
+//! What a run means for its session: a directive to follow, a failure that may pass or one that will not, an interrupt.
+//! Pure: it reads the run's outcome, its directive and the state of the lease.
+
+use session::{Directive, DirectiveOutcome, FailureClass, WakeEnding};
 
 use super::lease_keeper::LeaseState;
-use crate::event::Violation;
 use crate::event::outcome::EndCause;
-use session::{Directive, DirectiveOutcome as Goes, FailureClass, WakeEnding};
 
-/// The file in which a directive is handed in.
+/// The output file that holds the directive.
 pub const DIRECTIVE_FILE: &str = "directive.json";
 
 /// What is known about a run that ended.
 pub struct EndedRun<'a> {
     pub cause: EndCause,
     pub reason: &'a str,
-    /// The directive as it was accepted, if the run completed.
+    /// The directive in the accepted output, or in the rejected one if none was accepted.
     pub directive: Option<&'a str>,
-    pub violations: &'a [Violation],
-    /// The status of the model's last answer, if that was a fault.
-    pub fault: Option<u16>,
-    pub heart: &'a LeaseState,
+    /// The HTTP status of the model's last response, if that was an error.
+    pub model_fault: Option<u16>,
+    pub lease_state: &'a LeaseState,
 }
 
-pub fn ending(ended: &EndedRun<'_>) -> WakeEnding {
-    let reason = ended.reason.to_owned();
+pub fn ending(run: &EndedRun<'_>) -> WakeEnding {
+    let reason = run.reason.to_owned();
     let transient = |message| WakeEnding::Failed { class: FailureClass::Transient, message };
     let permanent = |message| WakeEnding::Failed { class: FailureClass::Permanent, message };
-    if *ended.heart == LeaseState::Interrupted {
+    if *run.lease_state == LeaseState::Interrupted {
         return WakeEnding::Interrupted;
     }
-    match ended.cause {
-        EndCause::Completed => directive(ended.directive),
+    match run.cause {
+        EndCause::Completed => match read_directive(run.directive) {
+            Ok(directive) => WakeEnding::Directive(directive),
+            Err(malformed) => malformed,
+        },
         EndCause::Skipped => WakeEnding::Directive(Directive {
             response: String::new(),
             summary: format!("The wake was skipped: {reason}"),
-            outcome: Goes::Sleep,
+            outcome: DirectiveOutcome::Sleep,
             follow_up_seconds: None,
             queued_wakes: Vec::new(),
             learnings: Vec::new(),
             custom_tools: Vec::new(),
         }),
+        // A rejected output with a valid directive was rejected for something else.
         EndCause::InvalidOutput | EndCause::NoOutput | EndCause::Denied | EndCause::Asked => {
-            match ended.violations.iter().find(|violation| violation.message.contains(DIRECTIVE_FILE)) {
-                Some(violation) => {
-                    WakeEnding::Malformed { error: violation.message.clone(), excerpt: reason }
-                }
-                None => permanent(reason),
-            }
+            read_directive(run.directive).map_or_else(|malformed| malformed, |_| permanent(reason))
         }
-        EndCause::AgentFailed if ended.fault.is_some_and(is_permanent) => {
-            permanent(format!("the model answered {}: {reason}", ended.fault.unwrap_or_default()))
+        EndCause::AgentFailed if run.model_fault.is_some_and(is_permanent) => {
+            permanent(format!("the model returned {}: {reason}", run.model_fault.unwrap_or_default()))
         }
         EndCause::SecurityStop | EndCause::BudgetSpent => permanent(reason),
-        // A pre-script that failed may not fail tomorrow; a file that is wrong stays wrong.
+        // A wrong file stays wrong. A failed script may succeed later.
         EndCause::ConfigurationInvalid | EndCause::PrerequisiteMissing => permanent(reason),
         EndCause::ScriptFailed
         | EndCause::AgentFailed
@@ -64,20 +62,21 @@ pub fn ending(ended: &EndedRun<'_>) -> WakeEnding {
     }
 }
 
-/// A request that the provider will refuse tomorrow as well. Too many requests, time-outs and conflicts pass.
+/// Whether the provider would reject the same request again. Rate limits, timeouts and conflicts pass.
 fn is_permanent(status: u16) -> bool {
     (400..500).contains(&status) && ![408, 409, 425, 429].contains(&status)
 }
 
-fn directive(text: Option<&str>) -> WakeEnding {
+/// The directive, or how a run ends that wrote none.
+fn read_directive(text: Option<&str>) -> Result<Directive, WakeEnding> {
     let malformed = |error: String| WakeEnding::Malformed {
-        error,
+        error: format!("`{DIRECTIVE_FILE}`: {error}"),
         excerpt: text.unwrap_or_default().chars().take(500).collect(),
     };
     match text.map(Directive::from_json) {
-        Some(Ok(directive)) => WakeEnding::Directive(directive),
-        Some(Err(error)) => malformed(error.to_string()),
-        None => malformed(format!("`{DIRECTIVE_FILE}` is missing")),
+        Some(Ok(directive)) => Ok(directive),
+        Some(Err(error)) => Err(malformed(error.to_string())),
+        None => Err(malformed("the file is missing".to_owned())),
     }
 }
 
@@ -85,13 +84,20 @@ fn directive(text: Option<&str>) -> WakeEnding {
 mod tests {
     use super::*;
 
+    const VALID: &str = r#"{"summary":"s","outcome":"sleep"}"#;
+
     fn ended(cause: EndCause) -> EndedRun<'static> {
-        let (reason, heart) = ("why", &LeaseState::Held);
-        EndedRun { cause, reason, directive: None, violations: &[], fault: None, heart }
+        EndedRun {
+            cause,
+            reason: "why",
+            directive: Some(VALID),
+            model_fault: None,
+            lease_state: &LeaseState::Held,
+        }
     }
 
-    fn class(ended: &EndedRun<'_>) -> &'static str {
-        match ending(ended) {
+    fn class(run: &EndedRun<'_>) -> &'static str {
+        match ending(run) {
             WakeEnding::Directive(_) => "directive",
             WakeEnding::Paused => "paused",
             WakeEnding::Malformed { .. } => "malformed",
@@ -102,8 +108,9 @@ mod tests {
     }
 
     #[test]
-    fn every_outcome_means_something() {
-        for (kind, expected) in [
+    fn every_cause_has_a_meaning() {
+        for (cause, expected) in [
+            (EndCause::Completed, "directive"),
             (EndCause::Skipped, "directive"),
             (EndCause::NoOutput, "permanent"),
             (EndCause::Denied, "permanent"),
@@ -121,16 +128,31 @@ mod tests {
             (EndCause::PostScriptFailed, "transient"),
             (EndCause::Interrupted, "transient"),
             (EndCause::Internal, "transient"),
-            (EndCause::Completed, "malformed"),
         ] {
-            assert_eq!(class(&ended(kind)), expected, "{kind:?}");
-            let interrupted = EndedRun { heart: &LeaseState::Interrupted, ..ended(kind) };
-            assert_eq!(class(&interrupted), "interrupted", "{kind:?}");
+            assert_eq!(class(&ended(cause)), expected, "{cause:?}");
+            let interrupted = EndedRun { lease_state: &LeaseState::Interrupted, ..ended(cause) };
+            assert_eq!(class(&interrupted), "interrupted", "{cause:?}");
         }
     }
 
     #[test]
-    fn faults_of_the_provider_pass_or_do_not() {
+    fn a_run_without_a_valid_directive_is_malformed() {
+        let causes = [
+            EndCause::Completed,
+            EndCause::InvalidOutput,
+            EndCause::NoOutput,
+            EndCause::Denied,
+            EndCause::Asked,
+        ];
+        for cause in causes {
+            for directive in [None, Some(""), Some("\"sleep\""), Some(r#"{"outcome":"sleep"}"#)] {
+                assert_eq!(class(&EndedRun { directive, ..ended(cause) }), "malformed", "{directive:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn some_model_faults_are_permanent() {
         for (status, expected) in [
             (400, "permanent"),
             (401, "permanent"),
@@ -143,23 +165,8 @@ mod tests {
             (500, "transient"),
             (529, "transient"),
         ] {
-            let failed = EndedRun { fault: Some(status), ..ended(EndCause::AgentFailed) };
+            let failed = EndedRun { model_fault: Some(status), ..ended(EndCause::AgentFailed) };
             assert_eq!(class(&failed), expected, "{status}");
         }
-    }
-
-    #[test]
-    fn a_directive_that_was_rejected_is_malformed_and_another_output_is_not() {
-        let says = |message: &str| [Violation { path: String::new(), message: message.to_owned() }];
-        let about = says("in `directive.json`: \"summary\" is a required property");
-        let wrong = EndedRun { violations: &about, ..ended(EndCause::InvalidOutput) };
-        assert_eq!(class(&wrong), "malformed");
-        let other = says("\"fixed\" is a required property");
-        assert_eq!(class(&EndedRun { violations: &other, ..ended(EndCause::InvalidOutput) }), "permanent");
-        let good = EndedRun {
-            directive: Some(r#"{"summary":"s","outcome":"sleep"}"#),
-            ..ended(EndCause::Completed)
-        };
-        assert_eq!(class(&good), "directive");
     }
 }

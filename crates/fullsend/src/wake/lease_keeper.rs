@@ -1,129 +1,127 @@
-//! The heartbeat of a wake: it renews the lease, writes the run's reports, and ends the run when somebody interrupts the
-//! session, when whoever started us wants to end, or when the lease cannot be held any more. It fails closed: a run whose
-//! lease may be somebody else's is ended.
+//! The lease keeper: a thread that extends the lease of a running wake and stores the run's reports. It cancels the run when
+//! a user interrupts the session, when this process must stop, or when the lease cannot be extended. It fails closed: a
+//! run whose lease another worker may hold is cancelled.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::run_reports::RunReports;
-use crate::cancel::{Cancel, Why};
 use session::{Lease, LeaseTerms, SessionError, Sessions};
 
-/// How often it looks.
-const BEAT: Duration = Duration::from_millis(100);
+use super::run_reports::RunReports;
+use crate::cancel::{Cancel, Why};
 
-/// How long an interrupted run has to end in order before it is killed. An interrupt takes effect within a second.
+/// How often the keeper checks the session.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// How long an interrupted run may take to stop before it is killed. An interrupt takes effect within a second.
 const GRACE: Duration = Duration::from_millis(400);
 
-/// What it saw.
+/// What the keeper knows about its lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaseState {
     Held,
+    /// A user interrupted the session. The lease is still held.
     Interrupted,
-    /// The wake is somebody else's now, or may be.
+    /// Another worker holds the wake now, or may hold it.
     Lost(String),
 }
 
-/// A heart that beats until it is stopped.
+/// A keeper that works until it is stopped.
 pub struct LeaseKeeper {
-    line: Option<Sender<()>>,
+    stop: Option<Sender<()>>,
     thread: Option<JoinHandle<LeaseState>>,
 }
 
-/// What it holds and looks at.
 pub struct LeaseKeeperConfig {
     pub sessions: Sessions,
     pub lease: Lease,
-    pub worker: LeaseTerms,
-    pub notes: Arc<RunReports>,
-    /// Of whoever started us.
-    pub outer: Cancel,
-    /// Of the run.
+    pub terms: LeaseTerms,
+    pub reports: Arc<RunReports>,
+    /// Set when this process must stop.
+    pub process: Cancel,
+    /// Cancels the run.
     pub run: Cancel,
 }
 
 impl LeaseKeeper {
-    pub fn start(charge: LeaseKeeperConfig) -> std::io::Result<Self> {
-        let (line, end) = channel();
-        let thread =
-            std::thread::Builder::new().name("heart".to_owned()).spawn(move || beat(charge, &end))?;
-        Ok(Self { line: Some(line), thread: Some(thread) })
+    pub fn start(config: LeaseKeeperConfig) -> std::io::Result<Self> {
+        let (stop, stopped) = channel();
+        let builder = std::thread::Builder::new().name("lease-keeper".to_owned());
+        let thread = builder.spawn(move || keep(config, &stopped))?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Stops it, and says what it saw.
+    /// Stops the keeper and returns the last state of the lease.
     pub fn stop(mut self) -> LeaseState {
-        drop(self.line.take());
-        let joined = self.thread.take().map(JoinHandle::join);
-        match joined {
-            Some(Ok(verdict)) => verdict,
-            _ => LeaseState::Lost("the heartbeat failed".to_owned()),
+        drop(self.stop.take());
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(state)) => state,
+            _ => LeaseState::Lost("the lease keeper failed".to_owned()),
         }
     }
 }
 
-fn beat(mut charge: LeaseKeeperConfig, end: &Receiver<()>) -> LeaseState {
-    let lease = Duration::from_millis(charge.worker.lease_ms);
-    let mut held_since = Instant::now();
-    let mut asked: Option<Instant> = None;
-    let mut verdict = LeaseState::Held;
+fn keep(mut config: LeaseKeeperConfig, stopped: &Receiver<()>) -> LeaseState {
+    let lease = Duration::from_millis(config.terms.lease_ms);
+    let mut renewed_at = Instant::now();
+    let mut cancelled_at: Option<Instant> = None;
+    let mut state = LeaseState::Held;
     loop {
-        match end.recv_timeout(BEAT) {
+        match stopped.recv_timeout(INTERVAL) {
             Err(RecvTimeoutError::Timeout) => {}
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => return verdict,
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return state,
         }
-        if verdict == LeaseState::Held {
-            match charge.look(held_since.elapsed() >= lease / 3) {
-                Ok(seen) => {
-                    held_since = if seen.renewed { Instant::now() } else { held_since };
-                    if seen.interrupted {
-                        verdict = LeaseState::Interrupted;
+        if state == LeaseState::Held {
+            match config.check(renewed_at.elapsed() >= lease / 3) {
+                Ok(Check { interrupted, renewed }) => {
+                    renewed_at = if renewed { Instant::now() } else { renewed_at };
+                    if interrupted {
+                        state = LeaseState::Interrupted;
                     }
                 }
-                Err(SessionError::Store(error)) if held_since.elapsed() < lease => {
-                    // The store may come back while the lease lasts; nothing is lost yet.
-                    drop(error);
-                }
-                Err(error) => verdict = LeaseState::Lost(error.to_string()),
+                // The store may come back before the lease ends.
+                Err(SessionError::Store(_)) if renewed_at.elapsed() < lease => {}
+                Err(error) => state = LeaseState::Lost(error.to_string()),
             }
         }
-        if let Some(why) = charge.outer.asked() {
-            charge.end(why, charge.outer.is_urgent());
+        if let Some(why) = config.process.asked() {
+            config.cancel_run(why, config.process.is_urgent());
         }
-        if verdict != LeaseState::Held {
-            let since = *asked.get_or_insert_with(Instant::now);
-            let urgent = matches!(verdict, LeaseState::Lost(_)) || since.elapsed() >= GRACE;
-            charge.end(Why::Interrupted, urgent);
+        if state != LeaseState::Held {
+            let since = *cancelled_at.get_or_insert_with(Instant::now);
+            let urgent = matches!(state, LeaseState::Lost(_)) || since.elapsed() >= GRACE;
+            config.cancel_run(Why::Interrupted, urgent);
         }
     }
 }
 
-struct Seen {
+struct Check {
     interrupted: bool,
     renewed: bool,
 }
 
 impl LeaseKeeperConfig {
-    fn look(&mut self, renew: bool) -> Result<Seen, SessionError> {
-        let reports = self.notes.take();
+    fn check(&mut self, renew: bool) -> Result<Check, SessionError> {
+        let reports = self.reports.take();
         if !reports.is_empty() {
-            let mut moment = super::seed(self.sessions.now()?);
-            if let Err(error) = self.sessions.report(&self.lease, &reports, &mut moment) {
-                self.notes.put_back(reports);
+            let mut seed = super::time_seed(self.sessions.now()?);
+            if let Err(error) = self.sessions.report(&self.lease, &reports, &mut seed) {
+                self.reports.put_back(reports);
                 return Err(error);
             }
         }
         if renew {
             let now = self.sessions.now()?;
-            let renewal = self.sessions.renew(&self.lease, &self.worker, now)?;
-            return Ok(Seen { interrupted: renewal.interrupted, renewed: true });
+            let renewal = self.sessions.renew(&self.lease, &self.terms, now)?;
+            return Ok(Check { interrupted: renewal.interrupted, renewed: true });
         }
-        Ok(Seen { interrupted: self.sessions.is_interrupted(&self.lease)?, renewed: false })
+        Ok(Check { interrupted: self.sessions.is_interrupted(&self.lease)?, renewed: false })
     }
 
-    /// Asks once for an orderly end, once more for one without grace.
-    fn end(&self, why: Why, urgent: bool) {
+    /// Cancels the run once with a grace period, and once more without one.
+    fn cancel_run(&self, why: Why, urgent: bool) {
         if !self.run.is_asked() || (urgent && !self.run.is_urgent()) {
             self.run.cancel(why);
         }

@@ -1,5 +1,6 @@
-//! Runtime memory as files: rows of the store become files of a wake, and what the agent left there becomes rows again, with
-//! the commit. `checkpoint.json` is the harness's alone; in the other two it has a section, and the rest is the agent's.
+//! Memory as files: rows of the store become files of a wake, and the files that the agent leaves become rows again, with
+//! the commit. Only the harness writes `checkpoint.json`. In the other two standard files it writes one section; the rest is
+//! the agent's.
 
 use serde_json::{Value as Json, json};
 
@@ -13,12 +14,12 @@ use session::{
     SessionLimits, WORKING_BUFFER, put_section,
 };
 
-/// The session's directory inside.
+/// The session's directory inside the sandbox.
 pub const DIRECTORY: &str = "/sandbox/workspace/session";
 
 const CHECKPOINT_VERSION: u32 = 1;
 
-/// What a wake finds in its directory.
+/// The files of the session's directory.
 pub fn extra_files(context: &ContextSource, screened: &ScreenedMemory, resources: Vec<Mount>) -> ExtraFiles {
     let read_only = |name: &str, contents: Vec<u8>| Mount {
         target: format!("{DIRECTORY}/{name}").into(),
@@ -44,24 +45,24 @@ pub fn extra_files(context: &ContextSource, screened: &ScreenedMemory, resources
     ExtraFiles { mounts, files, returned: Some(DIRECTORY.to_owned()) }
 }
 
-/// What the harness has to say about a wake that ended.
+/// What the harness records about a wake that ended.
 pub struct WakeSummary<'a> {
     pub context: &'a ContextSource,
     pub directive: Option<&'a Directive>,
     pub report: &'a PromptReport,
     pub runtime: &'a str,
     pub run_id: Option<String>,
-    /// How the run ended, in a word.
+    /// How the run ended, for people.
     pub ending: &'a str,
 }
 
-/// The files to write with the commit: the agent's that changed, the harness's sections, and the checkpoint.
-pub fn writes(told: &WakeSummary<'_>, kept: &[StateFile], limits: &SessionLimits) -> Vec<MemoryWrite> {
-    let before = &told.context.memory;
+/// The files to write with the commit: the agent's changed files, the harness's sections, and the checkpoint.
+pub fn writes(summary: &WakeSummary<'_>, kept: &[StateFile], limits: &SessionLimits) -> Vec<MemoryWrite> {
+    let before = &summary.context.memory;
     let stored = |name: &str| before.iter().find(|file| file.name == name).map(|file| file.content.as_str());
     let mut left_out = Vec::new();
     let mut writes = Vec::new();
-    // The checkpoint and the two files are always there.
+    // The checkpoint and the two standard files always exist.
     let mut names = before.len().max(3);
     for StateFile { path, contents } in kept {
         if path == CHECKPOINT
@@ -83,15 +84,17 @@ pub fn writes(told: &WakeSummary<'_>, kept: &[StateFile], limits: &SessionLimits
             None => left_out.push(path.clone()),
         }
     }
-    for (name, section) in [(SESSION_STATE, state_section(told)), (WORKING_BUFFER, buffer_section(told))] {
+    for (name, section) in
+        [(SESSION_STATE, state_section(summary)), (WORKING_BUFFER, buffer_section(summary))]
+    {
         let agents = kept.iter().find(|file| file.path == name);
         let agents = agents.and_then(|file| String::from_utf8(file.contents.clone()).ok());
         let agents = agents.filter(|text| text.len() <= limits.memory_file_bytes / 2);
-        // A file that the agent removed, broke or filled beyond its bound stays as it was.
+        // A standard file that the agent removed, broke or made too large keeps its earlier content.
         let text = agents.or_else(|| stored(name).map(str::to_owned)).unwrap_or_default();
         writes.push(write(MemoryAuthor::Harness, name, put_section(&text, "wake", &section)));
     }
-    writes.push(write(MemoryAuthor::Harness, CHECKPOINT, format!("{:#}\n", checkpoint(told, &left_out))));
+    writes.push(write(MemoryAuthor::Harness, CHECKPOINT, format!("{:#}\n", checkpoint(summary, &left_out))));
     writes.retain(|write| write.file.content.len() <= limits.memory_file_bytes);
     writes
 }
@@ -100,7 +103,7 @@ fn write(author: MemoryAuthor, name: &str, content: String) -> MemoryWrite {
     MemoryWrite { author, file: MemoryFile { name: name.to_owned(), content } }
 }
 
-/// The name becomes a path in a directory again: the store takes no other, and one bad name must not cost the commit.
+/// The store accepts only plain paths. A file with another name is left out, so that the commit succeeds.
 fn is_plain(name: &str) -> bool {
     let part = |part: &str| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
@@ -109,29 +112,29 @@ fn is_plain(name: &str) -> bool {
     name.len() <= 200 && name.split('/').all(part)
 }
 
-fn state_section(told: &WakeSummary<'_>) -> String {
-    let WakeSummary { context, directive, ending, .. } = told;
-    let summary = directive.map_or("", |directive| directive.summary.as_str());
+fn state_section(summary: &WakeSummary<'_>) -> String {
+    let WakeSummary { context, directive, ending, .. } = summary;
+    let text = directive.map_or("", |directive| directive.summary.as_str());
     let mut lines = vec![format!("- last wake: {} ({ending})", context.wake.id)];
-    if !summary.is_empty() {
-        lines.push(format!("- summary: {summary}"));
+    if !text.is_empty() {
+        lines.push(format!("- summary: {text}"));
     }
     for wish in directive.iter().flat_map(|directive| &directive.queued_wakes) {
         lines.push(format!("- queued: {} in {} s", wish.reason, wish.delay_seconds));
     }
     for wish in directive.iter().flat_map(|directive| &directive.custom_tools) {
-        lines.push(format!("- asked for: {}", wish.name));
+        lines.push(format!("- requested: {}", wish.name));
     }
     lines.join("\n")
 }
 
-fn buffer_section(told: &WakeSummary<'_>) -> String {
-    let response = told.directive.map_or("", |directive| directive.response.as_str());
+fn buffer_section(summary: &WakeSummary<'_>) -> String {
+    let response = summary.directive.map_or("", |directive| directive.response.as_str());
     format!("Last response:\n{}", clip(response, 8_000).0)
 }
 
-fn checkpoint(told: &WakeSummary<'_>, left_out: &[String]) -> Json {
-    let WakeSummary { context, directive, report, runtime, run_id, ending } = told;
+fn checkpoint(summary: &WakeSummary<'_>, left_out: &[String]) -> Json {
+    let WakeSummary { context, directive, report, runtime, run_id, ending } = summary;
     json!({
         "version": CHECKPOINT_VERSION,
         "session_id": context.session.header.id,

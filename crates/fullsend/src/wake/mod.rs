@@ -1,5 +1,5 @@
-//! A session's bounded run: what the agent is told, what its answer means, and one commit. This file reads as the sequence. It
-//! knows nothing of which session runs when: that is for whoever calls it, and `worker` is never imported here.
+//! A session's bounded run: wake context, prompt, run, directive, one commit. This file reads as that sequence. It does not
+//! decide which session runs when, and never imports `worker`.
 
 pub mod confirm;
 pub mod conversation;
@@ -17,6 +17,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sandbox::Mount;
+use session::{
+    ClaimedWake, ContextSource, ContextWindow, FailureClass, Lease, LeaseTerms, Payload, SessionError,
+    SessionHeader, SessionId, SessionLimits, SessionState, SessionStatus, Sessions, Sha256Digest, StoreError,
+    TimeSeed, Timestamp, WakeCommit, WakeEnding, WakeId,
+};
+
 use crate::cancel::Cancel;
 use crate::check::Checked;
 use crate::event::Envelope;
@@ -25,7 +32,7 @@ use crate::guard;
 use crate::guard::confirmation::Confirmer;
 use crate::run::workspace::SaveWorkspace;
 use crate::run::{self, Outcome, Request};
-use confirm::Confirmations;
+use confirm::ToolConfirmations;
 use conversation::Conversations;
 use interpret::{DIRECTIVE_FILE, EndedRun};
 use lease_keeper::{LeaseKeeper, LeaseKeeperConfig, LeaseState};
@@ -33,32 +40,26 @@ use memory::WakeSummary;
 use prepare::{LayerSnapshot, PrepareError, prepare};
 use prompt::{Prompt, PromptBudget, PromptSource, assemble};
 use run_reports::RunReports;
-use sandbox::Mount;
 use screen::MemoryScreen;
-use session::{
-    ClaimedWake, ContextSource, ContextWindow, FailureClass, Lease, LeaseTerms, Payload, SessionError,
-    SessionHeader, SessionId, SessionLimits, SessionState, SessionStatus, Sessions, Sha256Digest, StoreError,
-    TimeSeed, Timestamp, WakeCommit, WakeEnding, WakeId,
-};
 
-/// Everything around a wake that is not the session's.
+/// What a wake needs from the machine around it.
 #[derive(Clone)]
 pub struct WakeContext {
-    /// The layers as they are now.
+    /// Reads the configuration layers as they are now.
     pub open: Arc<dyn Fn() -> Result<LayerSnapshot, String> + Send + Sync>,
-    /// Another connection to the same store.
+    /// Opens another connection to the same store.
     pub connect: Arc<dyn Fn() -> Result<Sessions, String> + Send + Sync>,
-    /// Where runs are kept.
+    /// The directory of all runs.
     pub runs: PathBuf,
     pub conversations: Conversations,
-    /// The host's environment.
+    /// The host's environment variables.
     pub environment: BTreeMap<String, String>,
     pub runtime: tokio::runtime::Handle,
-    /// Hears every event of every run.
+    /// Receives every event of every run.
     pub listener: Arc<dyn Fn(&Envelope) + Send + Sync>,
-    pub worker: LeaseTerms,
+    pub lease_terms: LeaseTerms,
     pub limits: SessionLimits,
-    /// Whoever started us wants to end.
+    /// Set when this process must stop.
     pub cancel: Cancel,
 }
 
@@ -70,63 +71,57 @@ pub struct WakeResult {
     pub status: SessionStatus,
     pub cause: EndCause,
     pub reason: String,
-    /// What the agent said to the user.
+    /// The agent's message to the user.
     pub response: String,
     pub directory: Option<PathBuf>,
 }
 
-/// How long a commit is tried while the store is away. Nobody else has the wake before its lease ends.
-const COMMIT_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a commit is retried while the store is unavailable. No other worker gets the wake before its lease ends.
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(60);
+const COMMIT_RETRY: Duration = Duration::from_millis(500);
 
-/// Runs one claimed wake and commits what came of it. An error means that nothing was committed: the wake is tried again by
-/// whoever claims it next.
+/// Runs one claimed wake and commits its result. After an error nothing is committed, and the next worker that claims the
+/// wake runs it again.
 pub fn wake(
-    setting: &WakeContext,
+    context: &WakeContext,
     sessions: &mut Sessions,
     claimed: &ClaimedWake,
 ) -> Result<WakeResult, SessionError> {
     let lease = &claimed.lease;
-    let context = sessions.context(lease, &ContextWindow::default())?;
-    let notes = Arc::new(RunReports::new(lease.wake));
-    let confirmations = Confirmations::of(&context.session.state, &context.inputs);
-    let ran = match bounded_run(setting, lease, &context, &notes, &confirmations) {
-        Ok(ran) => ran,
-        Err(trouble) => Ran::not_begun(&trouble),
+    let source = sessions.context(lease, &ContextWindow::default())?;
+    let reports = Arc::new(RunReports::new(lease.wake));
+    let confirmations = ToolConfirmations::new(&source.session.state, &source.inputs);
+    let bounded = match bounded_run(context, lease, &source, &reports, &confirmations) {
+        Ok(bounded) => bounded,
+        Err(error) => BoundedRun::not_started(&error),
     };
-    let Ran { outcome, assembled, runtime, heart } = ran;
-    if let LeaseState::Lost(why) = &heart {
-        return Err(StoreError::Unavailable { step: "hold the lease", source: why.clone().into() }.into());
+    let BoundedRun { outcome, prompt, runtime, lease_state } = bounded;
+    if let LeaseState::Lost(reason) = &lease_state {
+        return Err(StoreError::Unavailable { step: "keep the lease", source: reason.clone().into() }.into());
     }
-    let directive = outcome
-        .artifacts
-        .as_ref()
-        .and_then(|artifacts| std::fs::read_to_string(artifacts.directory.join(DIRECTIVE_FILE)).ok());
+    let directive = directive_text(&outcome);
     let ending = interpret::ending(&EndedRun {
         cause: outcome.cause,
         reason: &outcome.reason,
         directive: directive.as_deref(),
-        violations: &notes.violations(),
-        fault: notes.fault(),
-        heart: &heart,
+        model_fault: reports.model_fault(),
+        lease_state: &lease_state,
     });
-    let (ending, asked) = paused(ending, confirmations.take());
+    let (ending, requested) = pause_if_requested(ending, confirmations.take());
     let response = match &ending {
         WakeEnding::Directive(directive) => directive.response.clone(),
         _ => String::new(),
     };
+    let summary = summarise(&source, &ending, &prompt, &runtime, &reports);
     let commit = WakeCommit {
-        reports: reports(&notes, &outcome).into_iter().chain(asked).collect(),
-        bindings: bindings(setting, lease.session, &runtime, &outcome, &ending),
-        memory: memory::writes(
-            &told(&context, &ending, &assembled, &runtime, &notes),
-            &outcome.returned_files,
-            &setting.limits,
-        ),
-        usage: notes.usage(),
+        reports: final_reports(&reports, &outcome).into_iter().chain(requested).collect(),
+        bindings: bindings(context, lease.session, &runtime, &outcome, &ending),
+        memory: memory::writes(&summary, &outcome.returned_files, &context.limits),
+        usage: reports.usage(),
         ending,
     };
-    let state = store(setting, sessions, lease, &commit)?;
-    setting.conversations.forget_others(lease.session, state.bindings.values().map(String::as_str));
+    let state = commit_with_retry(context, sessions, lease, &commit)?;
+    context.conversations.remove_others(lease.session, state.bindings.values().map(String::as_str));
     Ok(WakeResult {
         session: lease.session,
         wake: lease.wake,
@@ -138,63 +133,59 @@ pub fn wake(
     })
 }
 
-/// Whether a wake of this session could begin now.
-pub fn check(setting: &WakeContext, header: &SessionHeader) -> Result<(), PrepareError> {
-    stand(setting, header).map(drop)
+/// Checks whether a wake of this session could start now.
+pub fn check(context: &WakeContext, header: &SessionHeader) -> Result<(), PrepareError> {
+    prepare_run(context, header).map(drop)
 }
 
-/// What a run begins with: the layers as they are now, the harness checked anew, the session's resources.
-fn stand(
-    setting: &WakeContext,
+/// What a run starts from: the layers as they are now, the checked harness, the session's resources.
+fn prepare_run(
+    context: &WakeContext,
     header: &SessionHeader,
 ) -> Result<(LayerSnapshot, Checked, Vec<Mount>), PrepareError> {
-    let mut ground = (setting.open)().map_err(PrepareError::invalid)?;
-    let lookup = |name: &str| setting.environment.get(name).cloned();
-    let checked = prepare(&mut ground, header, &lookup)?;
+    let mut layers = (context.open)().map_err(PrepareError::invalid)?;
+    let lookup = |name: &str| context.environment.get(name).cloned();
+    let checked = prepare(&mut layers, header, &lookup)?;
     let resources = resources::mounts(&header.resources).map_err(PrepareError::missing)?;
-    Ok((ground, checked, resources))
+    Ok((layers, checked, resources))
 }
 
-/// What a run left, or why there was none.
-struct Ran {
+/// The result of a run, or the reason why none started.
+struct BoundedRun {
     outcome: Outcome,
-    assembled: Prompt,
+    prompt: Prompt,
     runtime: String,
-    heart: LeaseState,
+    lease_state: LeaseState,
 }
 
-impl Ran {
-    fn not_begun(trouble: &PrepareError) -> Self {
+impl BoundedRun {
+    fn not_started(error: &PrepareError) -> Self {
         Self {
-            outcome: Outcome::ended(trouble.cause, &trouble.message),
-            assembled: Prompt::default(),
+            outcome: Outcome::ended(error.cause, &error.message),
+            prompt: Prompt::default(),
             runtime: String::new(),
-            heart: LeaseState::Held,
+            lease_state: LeaseState::Held,
         }
     }
 }
 
-/// The harness, the context, and the run with its heartbeat.
+/// Prepares the harness, assembles the prompt, and runs the agent while the lease keeper extends the lease.
 fn bounded_run(
-    setting: &WakeContext,
+    context: &WakeContext,
     lease: &Lease,
-    context: &ContextSource,
-    notes: &Arc<RunReports>,
-    confirmations: &Arc<Confirmations>,
-) -> Result<Ran, PrepareError> {
-    let (ground, checked, resources) = stand(setting, &context.session.header)?;
+    source: &ContextSource,
+    reports: &Arc<RunReports>,
+    confirmations: &Arc<ToolConfirmations>,
+) -> Result<BoundedRun, PrepareError> {
+    let (layers, checked, resources) = prepare_run(context, &source.session.header)?;
     let harness = &checked.resolved.harness;
-    let screened = MemoryScreen::new(guard::setup::toggles(&harness.security))
-        .screen(&context.memory, &context.learnings);
+    let screen = MemoryScreen::new(guard::setup::toggles(&harness.security));
+    let screened = screen.screen(&source.memory, &source.learnings);
     let runtime = harness.runtime.value.to_string();
-    let conversation = context
-        .session
-        .state
-        .bindings
-        .get(&runtime)
-        .and_then(|name| setting.conversations.load(lease.session, name));
-    let assembled = assemble(&PromptSource {
-        context,
+    let binding = source.session.state.bindings.get(&runtime);
+    let conversation = binding.and_then(|name| context.conversations.load(lease.session, name));
+    let prompt = assemble(&PromptSource {
+        context: source,
         screened: &screened,
         resumes: conversation.is_some(),
         directory: memory::DIRECTORY,
@@ -203,36 +194,47 @@ fn bounded_run(
     let run = Cancel::default();
     let request = Request {
         checked,
-        owner: ground.choices.repo.clone(),
-        repository: ground.repository.clone(),
-        library: ground.library,
-        runs: setting.runs.clone(),
-        environment: setting.environment.clone(),
+        owner: layers.choices.repo.clone(),
+        repository: layers.repository.clone(),
+        library: layers.library,
+        runs: context.runs.clone(),
+        environment: context.environment.clone(),
         recording: None,
-        runtime: setting.runtime.clone(),
-        context: Some(assembled.text.clone()),
+        runtime: context.runtime.clone(),
+        context: Some(prompt.text.clone()),
         conversation,
         save_workspace: SaveWorkspace::Never,
-        extra_files: memory::extra_files(context, &screened, resources),
+        extra_files: memory::extra_files(source, &screened, resources),
         confirmer: Some(confirmer(confirmations)),
         variables: script_variables(lease),
-        listener: listener(setting, notes),
+        listener: listener(context, reports),
     };
-    let charge = LeaseKeeperConfig {
-        sessions: (setting.connect)().map_err(PrepareError::passing)?,
+    let config = LeaseKeeperConfig {
+        sessions: (context.connect)().map_err(PrepareError::transient)?,
         lease: lease.clone(),
-        worker: setting.worker.clone(),
-        notes: Arc::clone(notes),
-        outer: setting.cancel.clone(),
+        terms: context.lease_terms.clone(),
+        reports: Arc::clone(reports),
+        process: context.cancel.clone(),
         run: run.clone(),
     };
-    let heart = LeaseKeeper::start(charge).map_err(|error| PrepareError::passing(error.to_string()))?;
+    let keeper = LeaseKeeper::start(config).map_err(|error| PrepareError::transient(error.to_string()))?;
     let outcome = run::run(request, &run);
-    drop(ground.kept);
-    Ok(Ran { outcome, assembled, runtime, heart: heart.stop() })
+    drop(layers.guard);
+    Ok(BoundedRun { outcome, prompt, runtime, lease_state: keeper.stop() })
 }
 
-/// Outside effects may repeat after a crash: scripts can tell by the wake's id, which every attempt has.
+/// The directive as the agent wrote it: in the accepted output, else in the output that was rejected last.
+fn directive_text(outcome: &Outcome) -> Option<String> {
+    let accepted = outcome.artifacts.as_ref().map(|artifacts| artifacts.directory.clone());
+    let output = accepted.or_else(|| {
+        let directory = outcome.directory.as_ref()?;
+        let rejected = |number: u32| directory.join(format!("iteration-{number}")).join("rejected");
+        (1..).map(rejected).take_while(|path| path.is_dir()).last()
+    })?;
+    std::fs::read_to_string(output.join(DIRECTIVE_FILE)).ok()
+}
+
+/// After a crash a script may run again for the same wake. Every attempt has the same wake id, so scripts can tell.
 fn script_variables(lease: &Lease) -> BTreeMap<String, String> {
     BTreeMap::from([
         ("FULLSEND_SESSION_ID".to_owned(), lease.session.to_string()),
@@ -240,106 +242,106 @@ fn script_variables(lease: &Lease) -> BTreeMap<String, String> {
     ])
 }
 
-fn confirmer(confirmations: &Arc<Confirmations>) -> Arc<Confirmer> {
+fn confirmer(confirmations: &Arc<ToolConfirmations>) -> Arc<Confirmer> {
     let confirmations = Arc::clone(confirmations);
     Arc::new(move |tool, input| confirmations.ask(tool, input))
 }
 
-fn listener(setting: &WakeContext, notes: &Arc<RunReports>) -> Arc<dyn Fn(&Envelope) + Send + Sync> {
-    let (listener, notes) = (Arc::clone(&setting.listener), Arc::clone(notes));
+fn listener(context: &WakeContext, reports: &Arc<RunReports>) -> Arc<dyn Fn(&Envelope) + Send + Sync> {
+    let listener = Arc::clone(&context.listener);
+    let reports = Arc::clone(reports);
     Arc::new(move |envelope| {
-        notes.on_event(envelope);
+        reports.on_event(envelope);
         listener(envelope);
     })
 }
 
-/// A run that asked and then lost its words has paused all the same; one that failed or was interrupted asks again when it
-/// is tried again.
-fn paused(ending: WakeEnding, asked: Vec<Payload>) -> (WakeEnding, Vec<Payload>) {
+/// A run that asked for a confirmation has paused, even if its directive is malformed. A run that failed or was
+/// interrupted drops its requests: the next attempt makes them again.
+fn pause_if_requested(ending: WakeEnding, requested: Vec<Payload>) -> (WakeEnding, Vec<Payload>) {
     match ending {
-        WakeEnding::Malformed { .. } if !asked.is_empty() => (WakeEnding::Paused, asked),
-        WakeEnding::Directive(_) => (ending, asked),
+        WakeEnding::Malformed { .. } if !requested.is_empty() => (WakeEnding::Paused, requested),
+        WakeEnding::Directive(_) => (ending, requested),
         ending => (ending, Vec::new()),
     }
 }
 
-/// What was not yet written, and the run with the digest of its record.
-fn reports(notes: &RunReports, outcome: &Outcome) -> Vec<Payload> {
-    let mut reports = notes.take();
+/// The reports that are not in the log yet, and the run with the digest of its record.
+fn final_reports(reports: &RunReports, outcome: &Outcome) -> Vec<Payload> {
+    let mut payloads = reports.take();
     let record = outcome.directory.as_ref().and_then(|path| std::fs::read(path.join("run.json")).ok());
-    if let (Some(run_id), Some(record)) = (notes.run_id(), record) {
-        reports.push(Payload::RunAttached { run_id, digest: Some(Sha256Digest::of(&record)) });
+    if let (Some(run_id), Some(record)) = (reports.run_id(), record) {
+        payloads.push(Payload::RunAttached { run_id, digest: Some(Sha256Digest::of(&record)) });
     }
-    reports
+    payloads
 }
 
-/// The conversation to go on with next time, kept before the commit names it. One that ended in trouble is not gone on with.
+/// The conversation that the next wake resumes. It is stored before the commit names it. A failed run's is not resumed.
 fn bindings(
-    setting: &WakeContext,
+    context: &WakeContext,
     session: SessionId,
     runtime: &str,
     outcome: &Outcome,
     ending: &WakeEnding,
 ) -> BTreeMap<String, String> {
-    let kept = match (ending, &outcome.conversation) {
+    let stored = match (ending, &outcome.conversation) {
         (WakeEnding::Directive(_) | WakeEnding::Paused, Some(conversation)) => {
-            setting.conversations.keep(session, conversation).ok().flatten()
+            context.conversations.store(session, conversation).ok().flatten()
         }
         _ => None,
     };
-    // An empty name is nobody's: the next wake begins a conversation of its own.
-    let name = kept.unwrap_or_default();
+    // An empty name matches no conversation: the next wake starts a new one.
+    let name = stored.unwrap_or_default();
     if runtime.is_empty() { BTreeMap::new() } else { BTreeMap::from([(runtime.to_owned(), name)]) }
 }
 
-fn told<'a>(
-    context: &'a ContextSource,
+fn summarise<'a>(
+    source: &'a ContextSource,
     ending: &'a WakeEnding,
-    assembled: &'a Prompt,
+    prompt: &'a Prompt,
     runtime: &'a str,
-    notes: &RunReports,
+    reports: &RunReports,
 ) -> WakeSummary<'a> {
-    let (directive, word) = match ending {
+    let (directive, label) = match ending {
         WakeEnding::Directive(directive) => (Some(directive), "done"),
         WakeEnding::Paused => (None, "paused"),
         WakeEnding::Malformed { .. } => (None, "malformed directive"),
-        WakeEnding::Failed { class: FailureClass::Transient, .. } => (None, "failed, to be tried again"),
+        WakeEnding::Failed { class: FailureClass::Transient, .. } => (None, "failed, will be retried"),
         WakeEnding::Failed { class: FailureClass::Permanent, .. } => (None, "failed"),
         WakeEnding::Interrupted => (None, "interrupted"),
     };
     WakeSummary {
-        context,
+        context: source,
         directive,
-        report: &assembled.report,
+        report: &prompt.report,
         runtime,
-        run_id: notes.run_id(),
-        ending: word,
+        run_id: reports.run_id(),
+        ending: label,
     }
 }
 
-/// One write, tried for a while if the store is away. Whether it is refused is decided by the token alone.
-fn store(
-    setting: &WakeContext,
+/// One write, retried for a while if the store is unavailable. The fencing token alone decides whether it is accepted.
+fn commit_with_retry(
+    context: &WakeContext,
     sessions: &mut Sessions,
     lease: &Lease,
     commit: &WakeCommit,
 ) -> Result<SessionState, SessionError> {
     let start = Instant::now();
     loop {
-        let tried = sessions.now().and_then(|now| sessions.commit(lease, commit, &mut seed(now)));
-        match tried {
+        let result = sessions.now().and_then(|now| sessions.commit(lease, commit, &mut time_seed(now)));
+        let may_retry = start.elapsed() < COMMIT_TIMEOUT && !context.cancel.is_urgent();
+        match result {
             Err(SessionError::Store(
                 StoreError::Unavailable { .. } | StoreError::Busy { .. } | StoreError::Full { .. },
-            )) if start.elapsed() < COMMIT_PATIENCE && !setting.cancel.is_urgent() => {
-                std::thread::sleep(Duration::from_millis(500));
-            }
-            done => return done,
+            )) if may_retry => std::thread::sleep(COMMIT_RETRY),
+            result => return result,
         }
     }
 }
 
-/// The time of a store, with randomness of the operating system's.
-pub fn seed(now: Timestamp) -> TimeSeed {
+/// The time of a store, with a random seed from the operating system.
+pub fn time_seed(now: Timestamp) -> TimeSeed {
     let mut seed = [0; 32];
     seed[..16].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
     seed[16..].copy_from_slice(uuid::Uuid::new_v4().as_bytes());

@@ -1,5 +1,5 @@
-//! What a run says of itself while it goes on, as a session keeps it: which run it is, the tools it is about to use and has
-//! used, what it spent. It hears every event and keeps only what the log needs, bounded.
+//! What a session's log records about a run while it goes on: its id, the tools that it starts and finishes, its usage. It
+//! receives every event of the run and keeps only what the log needs, within bounds.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,13 +7,13 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::{Value as Json, json};
 
 use crate::event::clock::Moment as Clock;
-use crate::event::{Envelope, RunEvent, Violation};
+use crate::event::{Envelope, RunEvent};
 use session::{CompletedSpan, Payload, SessionUsage, SpanId, SpanResult, StartedSpan, Timestamp, WakeId};
 
-/// Tool calls that the log tells one by one. Beyond it they are in the run's own record only.
+/// Tool calls that the log lists one by one. Later ones are only in the run's own record.
 const MAX_CALLS: usize = 2_000;
 
-/// What was heard so far.
+/// The reports of one run so far.
 #[derive(Debug)]
 pub struct RunReports {
     wake: WakeId,
@@ -22,19 +22,18 @@ pub struct RunReports {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Not yet in the log.
-    waiting: Vec<Payload>,
-    open: HashMap<String, Open>,
+    /// Not in the log yet.
+    pending: Vec<Payload>,
+    running: HashMap<String, RunningCall>,
     calls: usize,
     run_id: Option<String>,
     usage: SessionUsage,
     nanodollars: u64,
-    fault: Option<u16>,
-    violations: Vec<Violation>,
+    model_fault: Option<u16>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct RunningCall {
     span: SpanId,
     tool: String,
     summary: String,
@@ -51,24 +50,27 @@ impl RunReports {
         match &envelope.event {
             RunEvent::RunStarted { run_id, .. } => {
                 inner.run_id = Some(run_id.clone());
-                inner.waiting.push(Payload::RunAttached { run_id: run_id.clone(), digest: None });
+                inner.pending.push(Payload::RunAttached { run_id: run_id.clone(), digest: None });
             }
-            RunEvent::ToolStarted { call, tool, summary, .. } => inner.begin(self.wake, call, tool, summary),
-            RunEvent::ToolFinished { call, is_error, bytes, .. } => inner.end(call, *is_error, *bytes),
+            RunEvent::ToolStarted { call, tool, summary, .. } => {
+                inner.start_call(self.wake, call, tool, summary)
+            }
+            RunEvent::ToolFinished { call, is_error, bytes, .. } => {
+                inner.finish_call(call, *is_error, *bytes)
+            }
             RunEvent::Model { event } => inner.model(event),
-            RunEvent::OutputRejected { violations, .. } => inner.violations.clone_from(violations),
             _ => {}
         }
     }
 
-    /// What is to be written now.
+    /// Takes the reports that the log does not have yet.
     pub fn take(&self) -> Vec<Payload> {
-        std::mem::take(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner).waiting)
+        std::mem::take(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner).pending)
     }
 
-    /// Puts back, before everything newer, what could not be written.
+    /// Puts reports back that could not be stored, before all newer ones.
     pub fn put_back(&self, reports: Vec<Payload>) {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).waiting.splice(0..0, reports);
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).pending.splice(0..0, reports);
     }
 
     pub fn run_id(&self) -> Option<String> {
@@ -80,43 +82,42 @@ impl RunReports {
         SessionUsage { cost_microdollars: inner.nanodollars / 1_000, ..inner.usage }
     }
 
-    /// What was wrong with the last output that was rejected.
-    pub fn violations(&self) -> Vec<Violation> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).violations.clone()
-    }
-
-    /// The status of the model's last answer, if it was a fault.
-    pub fn fault(&self) -> Option<u16> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).fault
+    /// The HTTP status of the model's last response, if it was an error.
+    pub fn model_fault(&self) -> Option<u16> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).model_fault
     }
 }
 
 impl Inner {
-    /// The intent, before the tool has done anything: after a crash the log says what may have happened.
-    fn begin(&mut self, wake: WakeId, call: &str, tool: &str, summary: &str) {
+    /// Reports the call before the tool does anything: after a crash the log shows what may have happened.
+    fn start_call(&mut self, wake: WakeId, call: &str, tool: &str, summary: &str) {
         self.calls += 1;
         if self.calls > MAX_CALLS {
             return;
         }
         let now = i64::try_from(Clock::now().millis()).unwrap_or(0);
-        let span = SpanId::generate(&mut super::seed(Timestamp(now)));
+        let span = SpanId::generate(&mut super::time_seed(Timestamp(now)));
         let name = if summary.is_empty() { tool.to_owned() } else { format!("{tool}: {summary}") };
         let started = StartedSpan::Tool;
-        self.waiting.push(Payload::SpanStarted {
+        self.pending.push(Payload::SpanStarted {
             span_id: span,
             parent_id: Some(wake.into()),
             name,
             span: started,
         });
-        self.open.insert(call.to_owned(), Open { span, tool: tool.to_owned(), summary: summary.to_owned() });
+        self.running.insert(
+            call.to_owned(),
+            RunningCall { span, tool: tool.to_owned(), summary: summary.to_owned() },
+        );
     }
 
-    fn end(&mut self, call: &str, is_error: bool, bytes: u64) {
-        let Some(Open { span, tool, summary }) = self.open.remove(call) else { return };
-        let (input, output) = (json!({ "call": call, "summary": summary }), Some(json!({ "bytes": bytes })));
-        self.waiting.push(Payload::AgentToolUse { tool, input, output, is_error, confirmation: None });
+    fn finish_call(&mut self, call: &str, is_error: bool, bytes: u64) {
+        let Some(RunningCall { span, tool, summary }) = self.running.remove(call) else { return };
+        let input = json!({ "call": call, "summary": summary });
+        let output = Some(json!({ "bytes": bytes }));
+        self.pending.push(Payload::AgentToolUse { tool, input, output, is_error, confirmation: None });
         let result = if is_error { SpanResult::Error } else { SpanResult::Success };
-        self.waiting.push(Payload::SpanCompleted { span_id: span, result, span: CompletedSpan::Tool });
+        self.pending.push(Payload::SpanCompleted { span_id: span, result, span: CompletedSpan::Tool });
     }
 
     fn model(&mut self, event: &Json) {
@@ -130,9 +131,9 @@ impl Inner {
                 self.usage.output_tokens += number("output");
                 self.nanodollars = self.nanodollars.saturating_add(event["cost"].as_u64().unwrap_or(0));
                 let complete = event["ending"] == "complete";
-                self.fault = if complete { None } else { status };
+                self.model_fault = if complete { None } else { status };
             }
-            Some("model_refused") => self.fault = status,
+            Some("model_refused") => self.model_fault = status,
             _ => {}
         }
     }
@@ -142,10 +143,10 @@ impl Inner {
 mod tests {
     use super::*;
 
-    fn heard(events: Vec<RunEvent>) -> RunReports {
-        let notes = RunReports::new("018bcfe5-6800-7000-8000-00000000000a".parse().unwrap());
+    fn reports_of(events: Vec<RunEvent>) -> RunReports {
+        let reports = RunReports::new("018bcfe5-6800-7000-8000-00000000000a".parse().unwrap());
         for event in events {
-            notes.on_event(&Envelope {
+            reports.on_event(&Envelope {
                 v: 1,
                 seq: 1,
                 time: String::new(),
@@ -154,11 +155,13 @@ mod tests {
                 hash: String::new(),
             });
         }
-        notes
+        reports
     }
 
     fn call(name: &str) -> [RunEvent; 2] {
-        let (call, tool, summary) = (name.to_owned(), "Bash".to_owned(), "ls".to_owned());
+        let call = name.to_owned();
+        let tool = "Bash".to_owned();
+        let summary = "ls".to_owned();
         [
             RunEvent::ToolStarted { iteration: 1, call: call.clone(), tool, summary },
             RunEvent::ToolFinished { iteration: 1, call, is_error: false, bytes: 3 },
@@ -166,26 +169,26 @@ mod tests {
     }
 
     #[test]
-    fn the_intent_comes_before_the_result() {
-        let notes = heard(call("a").to_vec());
-        let kinds: Vec<&str> = notes.take().iter().map(Payload::kind).collect();
+    fn a_call_is_reported_before_its_result() {
+        let reports = reports_of(call("a").to_vec());
+        let kinds: Vec<&str> = reports.take().iter().map(Payload::kind).collect();
         assert_eq!(kinds, ["span.started", "agent.tool_use", "span.completed"]);
-        assert!(notes.take().is_empty());
+        assert!(reports.take().is_empty());
     }
 
     #[test]
     fn a_flood_of_calls_is_bounded() {
-        let notes = heard((0..3_000).flat_map(|number| call(&number.to_string())).collect());
-        assert_eq!(notes.take().len(), 3 * MAX_CALLS);
+        let reports = reports_of((0..3_000).flat_map(|number| call(&number.to_string())).collect());
+        assert_eq!(reports.take().len(), 3 * MAX_CALLS);
     }
 
     #[test]
-    fn a_fault_is_forgotten_when_an_answer_comes() {
+    fn a_complete_response_clears_the_fault() {
         let answer = |status: u16, ending: &str| RunEvent::Model {
             event: json!({ "type": "model_answer", "status": status, "ending": ending, "usage": { "input": 5 } }),
         };
-        assert_eq!(heard(vec![answer(529, "fault")]).fault(), Some(529));
-        let notes = heard(vec![answer(529, "fault"), answer(200, "complete")]);
-        assert_eq!((notes.fault(), notes.usage().input_tokens), (None, 10));
+        assert_eq!(reports_of(vec![answer(529, "fault")]).model_fault(), Some(529));
+        let reports = reports_of(vec![answer(529, "fault"), answer(200, "complete")]);
+        assert_eq!((reports.model_fault(), reports.usage().input_tokens), (None, 10));
     }
 }

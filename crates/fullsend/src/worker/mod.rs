@@ -1,94 +1,102 @@
-//! Orchestration: which due wake runs now, on how many threads, and when to look again. It claims and hands over; what a wake
-//! means, and what a session does next, is not its business.
+//! Orchestration: which due wake runs now, on how many threads, and when to look again. It claims a wake and passes it on.
+//! It does not know what a wake means or what a session does next.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::cancel::Cancel;
 use session::{ClaimTarget, ClaimedWake, LeaseTerms, SessionError, Sessions, TimeSeed, Timestamp};
 
-/// How long to work.
+use crate::cancel::Cancel;
+
+/// When a worker stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkUntil {
-    /// One wake, if one is due.
+    /// After one wake, or at once if none is due.
     Once,
-    /// Nothing is due any more.
+    /// When nothing is due.
     Drained,
-    /// Somebody ends it.
-    Ended,
+    /// When it is cancelled.
+    Cancelled,
 }
 
-/// Does the work of one claimed wake, and commits it.
+/// Runs one claimed wake and commits it.
 pub type RunWake = dyn Fn(&mut Sessions, &ClaimedWake) + Send + Sync;
 
-/// What workers share.
+/// What all threads of a worker share.
 #[derive(Clone)]
 pub struct WorkerPlan {
     pub concurrency: usize,
     pub until: WorkUntil,
-    pub worker: LeaseTerms,
-    /// A connection for each thread.
+    pub lease_terms: LeaseTerms,
+    /// Opens a connection; each thread has its own.
     pub connect: Arc<dyn Fn() -> Result<Sessions, String> + Send + Sync>,
-    pub perform: Arc<RunWake>,
-    /// The time and the randomness of one claim.
-    pub moment: fn(Timestamp) -> TimeSeed,
-    /// Told what goes wrong with the store; work goes on.
-    pub complain: Arc<dyn Fn(&str) + Send + Sync>,
+    pub run_wake: Arc<RunWake>,
+    /// The time and the random seed of one claim.
+    pub time_seed: fn(Timestamp) -> TimeSeed,
+    /// Receives errors of the store. Work goes on.
+    pub warn: Arc<dyn Fn(&str) + Send + Sync>,
     pub cancel: Cancel,
 }
 
-/// How long one wait for something due may be.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest wait for a due wake.
+const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// Between two looks while others of this process still work.
-const SHORT: Duration = Duration::from_millis(50);
+/// How long one part of a wait may be, so that a cancelled worker stops soon.
+const WAIT_STEP: Duration = Duration::from_millis(250);
 
-/// How long to stay away from a store that fails.
-const BACK_OFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+/// How often a draining thread looks again while other threads still work.
+const DRAIN_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Works until the plan says so. Gives how many wakes were run; an error if the store could not be used at all.
+const MIN_BACK_OFF: Duration = Duration::from_millis(200);
+const MAX_BACK_OFF: Duration = Duration::from_secs(10);
+
+/// Works until the plan says so and returns the number of wakes that ran. Fails if the store cannot be used.
 pub fn work(plan: &WorkerPlan) -> Result<usize, String> {
-    let (busy, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let busy = AtomicUsize::new(0);
+    let done = AtomicUsize::new(0);
     let threads = if plan.until == WorkUntil::Once { 1 } else { plan.concurrency.max(1) };
     std::thread::scope(|scope| {
         let start = || scope.spawn(|| WorkerThread { plan, busy: &busy, done: &done }.run());
-        let hands: Vec<_> = (0..threads).map(|_| start()).collect();
-        let ended =
-            hands.into_iter().map(|hand| hand.join().unwrap_or_else(|_| Err("a worker broke".to_owned())));
-        ended.collect::<Result<Vec<()>, String>>()
+        let threads: Vec<_> = (0..threads).map(|_| start()).collect();
+        let results = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| Err("a worker thread failed".to_owned())));
+        results.collect::<Result<Vec<()>, String>>()
     })?;
     Ok(done.load(Ordering::SeqCst))
 }
 
-/// One thread of a worker.
 struct WorkerThread<'a> {
     plan: &'a WorkerPlan,
-    /// How many of this process work right now: what they do may make something due.
+    /// How many threads of this process work now. Their wakes may make others due.
     busy: &'a AtomicUsize,
     done: &'a AtomicUsize,
 }
 
 impl WorkerThread<'_> {
     fn run(&self) -> Result<(), String> {
-        let mut back_off = BACK_OFF.0;
-        let mut sessions = None;
+        let mut back_off = MIN_BACK_OFF;
+        let mut idle_connection = None;
         while !self.plan.cancel.is_asked() {
-            let connected = match sessions.take() {
-                Some(connected) => Ok(connected),
+            let connected = match idle_connection.take() {
+                Some(sessions) => Ok(sessions),
                 None => (self.plan.connect)(),
             };
-            let looked = connected.and_then(|mut connected| match self.look(&mut connected) {
-                Ok(over) => Ok((connected, over)),
-                Err(error) => Err(error.to_string()),
+            let result = connected.and_then(|mut sessions| {
+                let is_last = self.step(&mut sessions).map_err(|error| error.to_string())?;
+                Ok((sessions, is_last))
             });
-            match looked {
+            match result {
                 Ok((_, true)) => return Ok(()),
-                Ok((connected, false)) => (sessions, back_off) = (Some(connected), BACK_OFF.0),
-                Err(error) if self.plan.until == WorkUntil::Ended => {
-                    (self.plan.complain)(&error);
+                Ok((sessions, false)) => {
+                    idle_connection = Some(sessions);
+                    back_off = MIN_BACK_OFF;
+                }
+                Err(error) if self.plan.until == WorkUntil::Cancelled => {
+                    (self.plan.warn)(&error);
                     self.sleep(back_off);
-                    back_off = (back_off * 2).min(BACK_OFF.1);
+                    back_off = (back_off * 2).min(MAX_BACK_OFF);
                 }
                 Err(error) => return Err(error),
             }
@@ -96,11 +104,11 @@ impl WorkerThread<'_> {
         Ok(())
     }
 
-    /// One claim and its work, or one wait. Whether it was the last.
-    fn look(&self, sessions: &mut Sessions) -> Result<bool, SessionError> {
-        // Counted before the claim: between the two, nobody may think that all is done.
+    /// Claims and runs one wake, or waits once. Returns whether this was the last step.
+    fn step(&self, sessions: &mut Sessions) -> Result<bool, SessionError> {
+        // Counted before the claim, so that no other thread sees the store as drained between the two.
         self.busy.fetch_add(1, Ordering::SeqCst);
-        let worked = self.claim_and_work(sessions);
+        let worked = self.claim_and_run(sessions);
         self.busy.fetch_sub(1, Ordering::SeqCst);
         if worked? {
             return Ok(self.plan.until == WorkUntil::Once);
@@ -109,41 +117,39 @@ impl WorkerThread<'_> {
             WorkUntil::Once => Ok(true),
             WorkUntil::Drained if self.busy.load(Ordering::SeqCst) == 0 => Ok(true),
             WorkUntil::Drained => {
-                self.sleep(SHORT);
+                self.sleep(DRAIN_INTERVAL);
                 Ok(false)
             }
-            WorkUntil::Ended => {
+            WorkUntil::Cancelled => {
                 self.wait(sessions)?;
                 Ok(false)
             }
         }
     }
 
-    fn claim_and_work(&self, sessions: &mut Sessions) -> Result<bool, SessionError> {
-        let mut moment = (self.plan.moment)(sessions.now()?);
-        let Some(claimed) = sessions.claim(ClaimTarget::Due, &self.plan.worker, &mut moment)? else {
+    fn claim_and_run(&self, sessions: &mut Sessions) -> Result<bool, SessionError> {
+        let mut seed = (self.plan.time_seed)(sessions.now()?);
+        let Some(claimed) = sessions.claim(ClaimTarget::Due, &self.plan.lease_terms, &mut seed)? else {
             return Ok(false);
         };
-        (self.plan.perform)(sessions, &claimed);
+        (self.plan.run_wake)(sessions, &claimed);
         self.done.fetch_add(1, Ordering::SeqCst);
         Ok(true)
     }
 
-    /// Until something changes, or the next wake comes due.
+    /// Waits until the store changes, the next wake is due, or the worker is cancelled.
     fn wait(&self, sessions: &mut Sessions) -> Result<(), SessionError> {
         let now = sessions.now()?;
-        let due = sessions.next_due(now)?.map(|at| u64::try_from(at.0.saturating_sub(now.0)).unwrap_or(0));
-        let patience = due.map_or(PATIENCE, |wait| Duration::from_millis(wait).min(PATIENCE));
-        // In short pieces: whoever ends us does not wait.
-        let pieces = patience.as_millis() / 250 + 1;
-        let piece = patience / u32::try_from(pieces).unwrap_or(1);
-        for _ in 0..pieces {
-            if self.plan.cancel.is_asked() {
-                return Ok(());
-            }
-            let before = std::time::Instant::now();
-            sessions.wait(piece)?;
-            if before.elapsed() < piece {
+        let until_due =
+            sessions.next_due(now)?.map(|at| u64::try_from(at.0.saturating_sub(now.0)).unwrap_or(0));
+        let wait = until_due.map_or(MAX_WAIT, |wait| Duration::from_millis(wait).min(MAX_WAIT));
+        let end = Instant::now() + wait;
+        while !self.plan.cancel.is_asked() {
+            let left = end.saturating_duration_since(Instant::now());
+            let step = left.min(WAIT_STEP);
+            let start = Instant::now();
+            sessions.wait(step)?;
+            if left <= WAIT_STEP || start.elapsed() < step {
                 return Ok(());
             }
         }
@@ -151,9 +157,9 @@ impl WorkerThread<'_> {
     }
 
     fn sleep(&self, time: Duration) {
-        let until = std::time::Instant::now() + time;
-        while std::time::Instant::now() < until && !self.plan.cancel.is_asked() {
-            std::thread::sleep(SHORT.min(time));
+        let end = Instant::now() + time;
+        while Instant::now() < end && !self.plan.cancel.is_asked() {
+            std::thread::sleep(DRAIN_INTERVAL.min(time));
         }
     }
 }

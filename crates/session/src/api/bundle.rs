@@ -1,8 +1,7 @@
-//! A session as one file that can be carried to another store: its log, memory, learnings and attachments, one JSON object
-//! per line, closed by a digest of every line before. It holds no lease and nothing that could be run.
+//! A bundle: a session in one file, to move it to another store. It has the log, memory, learnings and attachments, one JSON
+//! object per line, and ends with a digest of all lines before. It has no lease and no program.
 //!
-//! Importing folds the log anew and trusts nothing else: a bundle whose events, memory or digest do not fit together
-//! changes nothing.
+//! An import folds the log again. If events, memory and digest do not match, it changes nothing.
 
 use std::cell::RefCell;
 use std::io::{BufRead, Read, Write};
@@ -48,14 +47,14 @@ pub struct Attachment {
 }
 
 impl Sessions {
-    /// Writes a session as it is now. Appends may go on meanwhile; they are not in it.
+    /// Writes a session as it is now. Later appends are not in it.
     pub fn export(
         &mut self,
         id: SessionId,
         attachments: &mut dyn Iterator<Item = Attachment>,
         out: &mut dyn Write,
     ) -> Result<(), SessionError> {
-        let (session, memory) = self.still(id)?;
+        let (session, memory) = self.session_with_memory(id)?;
         let mut writer = Writer { out, hasher: Sha256::new() };
         writer.write(&Record::Bundle { version: BUNDLE_VERSION, header: session.header.clone() })?;
         let mut after = Seq(0);
@@ -75,15 +74,15 @@ impl Sessions {
         writer.write(&Record::End { digest })
     }
 
-    /// Takes a session in, whole or not at all, and gives its attachments.
+    /// Imports a session, whole or not at all, and returns its attachments.
     pub fn import(&mut self, bundle: &mut dyn BufRead) -> Result<(Session, Vec<Attachment>), SessionError> {
         let mut reader = Reader { bundle, hasher: Sha256::new(), line: 0 };
         let (first, _) = reader.read()?;
         let Record::Bundle { version, header } = first else {
-            return Err(reader.refuse("it does not begin as a bundle"));
+            return Err(reader.refuse("the file is not a bundle"));
         };
         if version != BUNDLE_VERSION {
-            return Err(reader.refuse("it was written by another version of this program"));
+            return Err(reader.refuse("the bundle has a version that this program does not know"));
         }
         check_header(&header, &self.limits)?;
         let folding = RefCell::new(Folding { reader, state: SessionState::default(), next: None });
@@ -94,18 +93,22 @@ impl Sessions {
             check_memory_writes(&rest.memory, limits)?;
             let digests = rest.memory.iter().map(|write| write.file.digest()).collect();
             if folding.borrow().state.memory != digests {
-                return Err(folding.borrow().reader.refuse("the memory files are not those of the log"));
+                return Err(folding.borrow().reader.refuse("the memory files do not match the log"));
             }
             attachments = rest.attachments;
             let state = folding.borrow().state.clone();
             let memory = rest.memory.into_iter().map(|write| write.file).collect();
-            let (learnings, learnings_kept) = (rest.learnings, limits.learnings_per_agent);
-            Ok(SessionChange { memory, learnings, learnings_kept, ..SessionChange::of(state, None) })
+            Ok(SessionChange {
+                memory,
+                learnings: rest.learnings,
+                learnings_kept: limits.learnings_per_agent,
+                ..SessionChange::of(state, None)
+            })
         };
         let mut events = std::iter::from_fn(|| folding.borrow_mut().event().transpose());
         if !self.store.import(&header, &mut events, &mut finish)? {
             return Err(
-                SessionRefusal::Field { what: "id", why: "a session with this id exists already" }.into()
+                SessionRefusal::Field { what: "id", why: "a session with this id already exists" }.into()
             );
         }
         Ok((self.session(header.id)?, attachments))
@@ -119,8 +122,11 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn write(&mut self, record: &Record) -> Result<(), SessionError> {
-        let failed = |error| StoreError::Unavailable { step: "write the bundle", source: Box::new(error) };
-        let mut line = serde_json::to_string(record).expect("records have string keys only");
+        let failed = |error: std::io::Error| StoreError::Unavailable {
+            step: "write the bundle",
+            source: Box::new(error),
+        };
+        let mut line = serde_json::to_string(record).map_err(|error| failed(error.into()))?;
         line.push('\n');
         self.hasher.update(&line);
         Ok(self.out.write_all(line.as_bytes()).map_err(failed)?)
@@ -134,14 +140,14 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The next record, and the digest of all lines before it.
+    /// The next record, with the digest of all lines before it.
     fn read(&mut self) -> Result<(Record, Sha256Digest), SessionError> {
         let failed = |error| StoreError::Unavailable { step: "read the bundle", source: Box::new(error) };
         self.line += 1;
         let mut line = Vec::new();
         (&mut *self.bundle).take(MAX_LINE_BYTES).read_until(b'\n', &mut line).map_err(failed)?;
         if line.last() != Some(&b'\n') {
-            return Err(self.refuse("it ends before its end, or a line is too long"));
+            return Err(self.refuse("the bundle is cut off, or a line is too long"));
         }
         let before = Sha256Digest(self.hasher.clone().finalize().into());
         self.hasher.update(&line);
@@ -154,7 +160,7 @@ impl Reader<'_> {
     }
 }
 
-/// A bundle that is being read, and what its events fold to.
+/// A bundle that is being read, and the fold of its events.
 struct Folding<'a> {
     reader: Reader<'a>,
     state: SessionState,
@@ -201,7 +207,7 @@ impl Folding<'_> {
                 Record::Learning { learning } => rest.learnings.push(learning),
                 Record::Attachment { attachment } => {
                     let left = room.checked_sub(attachment.content.len());
-                    room = left.ok_or_else(|| self.reader.refuse("its attachments are too large"))?;
+                    room = left.ok_or_else(|| self.reader.refuse("the attachments are too large"))?;
                     rest.attachments.push(attachment);
                 }
                 Record::End { digest } if digest == digest_before => return Ok(rest),

@@ -1,5 +1,5 @@
-//! What a wake's context is made from: the snapshot, the wake's inputs, the end of the log, memory and learnings. It reads
-//! a bounded number of rows whatever the log's length, and words nothing: what the model is told is decided elsewhere.
+//! The rows that a wake's prompt is made from: state, inputs, the end of the log, memory and learnings. It reads a bounded
+//! number of rows, whatever the length of the log. It writes no prompt.
 
 use crate::api::sessions::{Sessions, check_memory};
 use crate::decide::lease::Lease;
@@ -19,7 +19,7 @@ pub struct ContextWindow {
     pub conversation: usize,
     /// Events about how the work went.
     pub work: usize,
-    /// Of each of the two, at most so many bytes.
+    /// The size limit of each of the two.
     pub bytes: usize,
     pub learnings: usize,
 }
@@ -34,32 +34,33 @@ impl Default for ContextWindow {
 pub struct ContextSource {
     pub session: Session,
     pub wake: CurrentWake,
-    /// What this wake is about, oldest first.
+    /// The inputs of this wake, oldest first.
     pub inputs: Vec<SessionEvent>,
-    /// What was said before, oldest first. Inputs of this wake and of later ones are not in it.
+    /// The conversation before this wake, oldest first, without the inputs of this wake or of later ones.
     pub history: Vec<SessionEvent>,
     pub work: Vec<SessionEvent>,
-    /// What the agent asked and this wake has to do with: answered, expired, or still open.
-    pub questions: Vec<SessionEvent>,
+    /// The agent's requests that are open, expired, or answered by this wake's inputs.
+    pub requests: Vec<SessionEvent>,
     pub outcome: Option<SessionEvent>,
-    /// The agent's last word, with its summary, however long ago it was.
+    /// The agent's last message with its summary, however old.
     pub last_message: Option<SessionEvent>,
     pub memory: Vec<MemoryFile>,
     pub learnings: Vec<StoredLearning>,
 }
 
 impl Sessions {
-    /// What a wake's context is made of, at a cost that does not depend on the log's length.
+    /// The rows of a wake's prompt, at a cost that does not depend on the length of the log.
     pub fn context(&mut self, lease: &Lease, window: &ContextWindow) -> Result<ContextSource, SessionError> {
         let session = self.session(lease.session)?;
         let wake = fence(&session.state, lease.token)?.clone();
-        let (id, state) = (lease.session, &session.state);
+        let id = lease.session;
+        let state = &session.state;
         let mut inputs = Vec::new();
         for (first, last) in wake.inputs.ranges() {
             inputs.extend(self.store.events(id, Seq(first.0 - 1), *last, wake.inputs.len())?);
         }
         let asked = state.requests.iter().chain(&wake.expired).map(|request| request.asked);
-        let questions = asked.map(|seq| self.event(id, seq)).collect::<Result<_, _>>()?;
+        let requests = asked.map(|seq| self.event(id, seq)).collect::<Result<_, _>>()?;
         let outcome = state.outcome.map(|seq| self.event(id, seq)).transpose()?;
         let last_message = state.last_message.map(|seq| self.event(id, seq)).transpose()?;
         let history = self.history(state, id, &wake, window)?;
@@ -73,7 +74,7 @@ impl Sessions {
             inputs,
             history,
             work,
-            questions,
+            requests,
             outcome,
             last_message,
             memory,
@@ -88,7 +89,7 @@ impl Sessions {
         wake: &CurrentWake,
         window: &ContextWindow,
     ) -> Result<Vec<SessionEvent>, SessionError> {
-        // The inputs of the wake stand among the last events and are taken out again.
+        // The inputs of the wake are among the last events and are removed again.
         let limit = window.conversation + wake.inputs.len();
         let mut events = self.store.tail(id, EventClass::Conversation, state.head, limit, window.bytes)?;
         events.retain(|event| !state.pending.contains(event.seq));
@@ -105,17 +106,16 @@ impl Sessions {
     }
 }
 
-/// Which part of a history fits.
+/// The part of a history that fits a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContextFit {
-    /// Where the part begins; it goes to the end.
+    /// The first event that fits. All later ones fit too.
     pub from: usize,
     pub dropped: usize,
     pub cost: usize,
 }
 
-/// The longest end of a history whose cost is within the budget. It has no holes: what was said in between is never
-/// missing from what is shown.
+/// The longest end of a history whose cost is within the budget, without gaps.
 #[must_use]
 pub fn fit(costs: &[usize], budget: usize) -> ContextFit {
     let mut fit = ContextFit { from: costs.len(), dropped: costs.len(), cost: 0 };
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_fit_and_leave_no_holes() {
+    fn the_newest_events_fit_without_gaps() {
         let check = |costs: &[usize], budget, from, cost| {
             assert_eq!(fit(costs, budget), ContextFit { from, dropped: from, cost }, "{costs:?} in {budget}");
         };

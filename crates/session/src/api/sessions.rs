@@ -1,6 +1,6 @@
-//! The calls of those who use sessions: create, append, read, follow, end. Each makes one pure decision over one session
-//! and has the store write it in one step. They are shaped for a remote API too: reads go by cursor, writes
-//! carry their own keys and may be repeated, a stream resumes where it stopped.
+//! The calls of users: create, append, read, follow, terminate. Each makes one pure decision about one session, and the store
+//! writes it in one step. They suit a remote API: reads use a cursor, writes have keys and can be repeated, a stream
+//! resumes where it stopped.
 
 use std::time::Duration;
 
@@ -36,18 +36,18 @@ impl Sessions {
         Self { store, limits }
     }
 
-    /// The store's clock, for callers that need a time to pass in.
+    /// The time of the store's clock.
     pub fn now(&mut self) -> Result<Timestamp, SessionError> {
         Ok(self.store.now()?)
     }
 
-    /// Adds a session. The same header again is the same session.
+    /// Creates a session. Creating it again with the same header returns the same session.
     pub fn create(&mut self, header: &SessionHeader) -> Result<Session, SessionError> {
         check_header(header, &self.limits)?;
         self.store.create(header)?;
         let session = self.session(header.id)?;
         if session.header != *header {
-            return Err(SessionRefusal::Field { what: "id", why: "another session has it" }.into());
+            return Err(SessionRefusal::Field { what: "id", why: "another session has this id" }.into());
         }
         Ok(session)
     }
@@ -80,8 +80,8 @@ impl Sessions {
         Ok(events)
     }
 
-    /// The page after the cursor, as soon as there is one; empty after the timeout. Nothing is skipped and nothing comes
-    /// twice, so a reader resumes with the last number that it has seen.
+    /// The page after the cursor, as soon as there is one; empty after the timeout. A reader that resumes after the last
+    /// number that it saw gets every event once.
     pub fn follow(
         &mut self,
         id: SessionId,
@@ -105,17 +105,20 @@ impl Sessions {
         Ok(self.store.wait(timeout)?)
     }
 
-    /// When a session comes due that is not due yet.
+    /// When the next session becomes due.
     pub fn next_due(&mut self, now: Timestamp) -> Result<Option<Timestamp>, SessionError> {
         Ok(self.store.next_due(now)?)
     }
 
     pub fn memory(&mut self, id: SessionId) -> Result<Vec<MemoryFile>, SessionError> {
-        Ok(self.still(id)?.1)
+        Ok(self.session_with_memory(id)?.1)
     }
 
-    /// A session together with the memory of the same instant: no commit lies between the reads.
-    pub(crate) fn still(&mut self, id: SessionId) -> Result<(Session, Vec<MemoryFile>), SessionError> {
+    /// A session with its memory at the same time: no commit happens between the two reads.
+    pub(crate) fn session_with_memory(
+        &mut self,
+        id: SessionId,
+    ) -> Result<(Session, Vec<MemoryFile>), SessionError> {
         let mut before = self.session(id)?;
         for _ in 0..100 {
             let memory = self.store.memory(id)?;
@@ -126,7 +129,7 @@ impl Sessions {
             }
             before = after;
         }
-        Err(StoreError::Busy { step: "read a session that does not change" }.into())
+        Err(StoreError::Busy { step: "read a session that changes all the time" }.into())
     }
 
     /// The newest learnings of an agent, newest first.
@@ -134,30 +137,30 @@ impl Sessions {
         Ok(self.store.learnings(agent, limit.min(PAGE_LIMIT))?)
     }
 
-    /// Adds events from outside, all or none, in one durable commit. Gives the place of each; one that is there
-    /// already keeps the place it has.
+    /// Appends inputs, all or none, in one durable commit. Returns the sequence number of each; an input that is already
+    /// stored keeps its number.
     pub fn append(
         &mut self,
         id: SessionId,
         inputs: &[SessionInput],
         seed: &mut TimeSeed,
     ) -> Result<Vec<Seq>, SessionError> {
-        let (count, limit) = (inputs.len(), self.limits.events_per_append);
+        let count = inputs.len();
+        let limit = self.limits.events_per_append;
         if count > limit {
             return Err(SessionRefusal::TooMany { what: "events in one append", count, limit }.into());
         }
         let ids: Vec<EventId> = inputs.iter().map(|input| input.id).collect();
-        let mut places = Vec::new();
+        let mut seqs = Vec::new();
         self.update(id, &ids, |found, limits| {
-            let (drafted, all_places) =
-                ingress::append(&found.session.state, &found.events, inputs, limits, seed)?;
-            places = all_places;
+            let (drafted, all) = ingress::append(&found.session.state, &found.events, inputs, limits, seed)?;
+            seqs = all;
             Ok(SessionChange::from_draft(drafted, found.session.holder.clone()))
         })?;
-        Ok(places)
+        Ok(seqs)
     }
 
-    /// Queues a wake. One whose id or key is queued already is that one.
+    /// Queues a wake. If its id or key is already queued, nothing changes.
     pub fn queue_wake(
         &mut self,
         id: SessionId,
@@ -169,7 +172,7 @@ impl Sessions {
         })
     }
 
-    /// Ends a session for good. Whoever runs it notices at its next renewal or commit.
+    /// Terminates a session for good. Its worker notices at the next renewal or commit.
     pub fn terminate(
         &mut self,
         id: SessionId,
@@ -179,7 +182,7 @@ impl Sessions {
         self.write(id, |found, _| Ok((control::terminate(&found.session.state, reason, seed)?, None)))
     }
 
-    /// Writes a draft, if there is anything in it, and gives the state after it.
+    /// Writes a draft, unless it is empty, and returns the new state.
     pub(crate) fn write(
         &mut self,
         id: SessionId,
@@ -210,11 +213,11 @@ impl Sessions {
     }
 }
 
-/// The log knows the digest of every memory file.
+/// Compares memory files with their digests in the log.
 pub(crate) fn check_memory(session: &Session, memory: &[MemoryFile]) -> Result<(), StoreError> {
     if memory.iter().map(MemoryFile::digest).eq(session.state.memory.clone()) {
         return Ok(());
     }
-    let what = "its memory files are not those of its log".to_owned();
+    let what = "its memory files do not match its log".to_owned();
     Err(StoreError::Corrupt { session: Some(session.header.id), what })
 }

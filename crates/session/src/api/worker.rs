@@ -1,5 +1,5 @@
-//! The calls of those who run sessions: claim, renew, report, commit. A lease is the right to write about one wake; every
-//! write carries its token, and a higher token anywhere makes it worthless.
+//! The calls of workers: claim, renew, report, commit. Every write carries the fencing token of its lease; `decide/lease.rs`
+//! has the fence that checks it.
 
 use crate::api::sessions::Sessions;
 use crate::decide::claim::{self, ClaimReason, ClaimResult};
@@ -14,7 +14,7 @@ use crate::log::state::{SessionState, is_over};
 use crate::log::time::{TimeSeed, Timestamp};
 use crate::store::{Session, SessionChange, SessionError, UpdateTarget};
 
-/// Which session a worker wants.
+/// Which session to claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimTarget {
     /// The first that is due.
@@ -23,30 +23,30 @@ pub enum ClaimTarget {
     Session(SessionId),
 }
 
-/// A wake that began.
+/// A wake that started, and the session at that time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimedWake {
     pub lease: Lease,
     pub session: Session,
 }
 
-/// What a worker learns when it renews.
+/// The result of a renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Renewal {
     pub until_ms: Timestamp,
-    /// Somebody asked for the run to stop: end it, then commit `Interrupted`.
+    /// A user interrupted the session: stop the run, then commit `Interrupted`.
     pub interrupted: bool,
 }
 
 impl Sessions {
-    /// Takes a session to run, or says that there is none. The lease and the start of the wake are one write.
+    /// Claims a session, or returns `None` if none is due. The lease and the start of the wake are one write.
     pub fn claim(
         &mut self,
         pick: ClaimTarget,
         worker: &LeaseTerms,
         seed: &mut TimeSeed,
     ) -> Result<Option<ClaimedWake>, SessionError> {
-        // A lost wake that is given up here leaves its place to the next session; the bound is for safety only.
+        // A lost wake that is given up here starts nothing, so the next session is tried. The bound is for safety.
         for _ in 0..1_000 {
             let (claimed, again) = self.claim_once(pick, worker, seed)?;
             if claimed.is_some() || !again {
@@ -63,31 +63,32 @@ impl Sessions {
         seed: &mut TimeSeed,
     ) -> Result<(Option<ClaimedWake>, bool), SessionError> {
         let limits = &self.limits;
-        let (now, horizon_ms) = (seed.now, limits.horizon_ms());
-        let (target, ask) = match pick {
+        let now = seed.now;
+        let horizon_ms = limits.horizon_ms();
+        let (target, reason) = match pick {
             ClaimTarget::Due => (UpdateTarget::Due { now, horizon_ms }, ClaimReason::Due),
-            ClaimTarget::Session(id) => (UpdateTarget::Session { id, events: &[] }, ClaimReason::Now),
+            ClaimTarget::Session(id) => (UpdateTarget::Session { id, events: &[] }, ClaimReason::Requested),
         };
         let until_ms = now.plus_ms(worker.lease_ms.min(limits.lease_ms));
-        let mut result = None;
+        let mut started = None;
         let found = self.store.update(target, &mut |found| {
             let session = &found.session;
             let held = session.holder.as_ref().map(|holder| holder.until_ms);
             let held = held.filter(|until| !is_over(*until, now, horizon_ms));
-            let (drafted, begun) = claim::begin(&session.state, ask, held, limits, seed)?;
+            let (drafted, result) = claim::claim(&session.state, reason, held, limits, seed)?;
             let holder = LeaseHolder { owner: worker.owner.clone(), until_ms };
-            let holder = (begun == ClaimResult::Wake).then_some(holder);
-            result = holder.clone().and_then(|holder| claimed(&session.header, &drafted.state, holder));
+            let holder = (result == ClaimResult::Started).then_some(holder);
+            started = holder.clone().and_then(|holder| claimed(&session.header, &drafted.state, holder));
             Ok(SessionChange::from_draft(drafted, holder))
         })?;
         match pick {
             ClaimTarget::Session(id) if !found => Err(SessionError::NoSession(id)),
-            ClaimTarget::Session(_) => Ok((result, false)),
-            ClaimTarget::Due => Ok((result, found)),
+            ClaimTarget::Session(_) => Ok((started, false)),
+            ClaimTarget::Due => Ok((started, found)),
         }
     }
 
-    /// Prolongs a lease, and says whether the run should stop.
+    /// Extends a lease, and returns whether the run should stop.
     pub fn renew(
         &mut self,
         lease: &Lease,
@@ -106,14 +107,14 @@ impl Sessions {
         Ok(Renewal { until_ms, interrupted })
     }
 
-    /// Whether the run should stop, without prolonging anything: cheap enough to ask many times a second.
+    /// Whether the run should stop. It extends nothing and is cheap enough to call many times a second.
     pub fn is_interrupted(&mut self, lease: &Lease) -> Result<bool, SessionError> {
         let state = self.session(lease.session)?.state;
         fence(&state, lease.token)?;
         Ok(!state.interrupts.is_empty())
     }
 
-    /// Stores what a run reports before it ends: which run it is, and the tool calls it is about to make or has made.
+    /// Stores what a run reports before it ends: its id, and the tool calls that it starts and finishes.
     pub fn report(
         &mut self,
         lease: &Lease,
@@ -126,7 +127,7 @@ impl Sessions {
         })
     }
 
-    /// Ends a wake: everything it means in one write, or nothing if the lease was lost.
+    /// Ends a wake: writes all its effects in one step, or nothing if the lease was lost.
     pub fn commit(
         &mut self,
         lease: &Lease,
@@ -141,8 +142,14 @@ impl Sessions {
             let memory = commit.memory.iter().map(|MemoryWrite { file, .. }| file.clone()).collect();
             let learnings = learnings(commit, lease.session, now);
             let learnings_kept = limits.learnings_per_agent;
-            let (state, events) = (drafted.state, drafted.events);
-            Ok(Some(SessionChange { state, holder: None, events, memory, learnings, learnings_kept }))
+            Ok(Some(SessionChange {
+                state: drafted.state,
+                holder: None,
+                events: drafted.events,
+                memory,
+                learnings,
+                learnings_kept,
+            }))
         })?;
         Ok(state)
     }

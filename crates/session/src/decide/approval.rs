@@ -1,11 +1,11 @@
-//! Confirmations as a run uses them: one allowed call of one tool with exactly the input that was shown, once.
+//! The answers to confirmations as a run uses them. Each allows or denies one call with exactly the input that was shown.
 
 use crate::log::digest::Sha256Digest;
 use crate::log::event::{ApprovalDecision, Payload, SessionEvent};
 use crate::log::id::RequestId;
 use crate::log::state::SessionState;
 
-/// The answers that a wake was given about tool calls.
+/// The answers about tool calls among a wake's inputs.
 #[derive(Debug, Clone, Default)]
 pub struct Approvals(Vec<Approval>);
 
@@ -19,7 +19,7 @@ pub struct Approval {
 }
 
 impl Approvals {
-    /// Reads them off a wake's inputs. The state names the tool, so that an answer cannot.
+    /// The answers among a wake's inputs. The tool name comes from the request, not from the answer.
     #[must_use]
     pub fn of(state: &SessionState, inputs: &[SessionEvent]) -> Self {
         let approvals = inputs.iter().filter_map(|event| {
@@ -38,7 +38,7 @@ impl Approvals {
         Self(approvals.collect())
     }
 
-    /// Takes the answer for this very call. The next call, though it look the same, must be asked about again.
+    /// Takes the answer for this call. An identical later call needs a new answer.
     pub fn take(&mut self, tool: &str, input_digest: Sha256Digest) -> Option<Approval> {
         let at = self.0.iter().position(|known| known.tool == tool && known.input_digest == input_digest)?;
         Some(self.0.remove(at))

@@ -1,5 +1,5 @@
-//! The beginning of a wake, as a pure decision: what is due, what the wake is given, and what becomes of the wake
-//! of a worker that was not heard of again. It takes no lease and reads no clock; the store and the caller do.
+//! How a wake starts, as a pure decision: whether the session is due, which inputs the wake gets, and what happens to the
+//! wake of a lost worker.
 
 use crate::decide::draft::{Draft, FinishedDraft};
 use crate::decide::limits::SessionLimits;
@@ -11,25 +11,25 @@ use crate::log::state::{CurrentWake, SessionState, WakePhase};
 use crate::log::status::{ErrorClass, SessionStatus, SpanResult};
 use crate::log::time::{TimeSeed, Timestamp};
 
-/// Why somebody wants the session to run.
+/// Why a session is claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClaimReason {
-    /// Because it is due.
+    /// It is due.
     Due,
-    /// Because somebody says so, due or not.
-    Now,
+    /// A person asked for it, due or not.
+    Requested,
 }
 
-/// What came of it. Events may have been drafted in either case.
+/// The result of a claim. Either may draft events.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ClaimResult {
-    Wake,
-    /// Nothing runs now; but a lost wake may have been given up or put off.
-    Nothing,
+    Started,
+    /// No wake starts now. A lost wake may have been given up or rescheduled.
+    NotStarted,
 }
 
-/// Drafts the beginning of a wake. `held_until` is the lease that still counts, if one does.
-pub(crate) fn begin(
+/// Drafts the start of a wake. `held_until` is the end of a lease that is still valid.
+pub(crate) fn claim(
     state: &SessionState,
     ask: ClaimReason,
     held_until: Option<Timestamp>,
@@ -44,22 +44,22 @@ pub(crate) fn begin(
         close_lost(&mut draft, &lost, limits)?;
     }
     let now = draft.seed.now;
-    match runnable(&draft.state, ask, now, limits)? {
+    match reason_to_run(&draft.state, ask, now, limits)? {
         Some(reason) => {
             start(&mut draft, reason, limits)?;
-            Ok((draft.done(), ClaimResult::Wake))
+            Ok((draft.done(), ClaimResult::Started))
         }
         None => {
             if !draft.events.is_empty() {
-                draft.announce(None, "the lost wake is over")?;
+                draft.announce(None, "the lost wake ended")?;
             }
-            Ok((draft.done(), ClaimResult::Nothing))
+            Ok((draft.done(), ClaimResult::NotStarted))
         }
     }
 }
 
 /// Why the session runs now, if it does.
-fn runnable(
+fn reason_to_run(
     state: &SessionState,
     ask: ClaimReason,
     now: Timestamp,
@@ -69,18 +69,18 @@ fn runnable(
     match state.status {
         SessionStatus::Terminated => Err(SessionRefusal::Terminated),
         SessionStatus::RequiresAction if is_due => Ok(Some("a request expired")),
-        SessionStatus::RequiresAction if ask == ClaimReason::Now => Err(SessionRefusal::Blocked {
+        SessionStatus::RequiresAction if ask == ClaimReason::Requested => Err(SessionRefusal::Blocked {
             requests: state.open_requests().map(|request| request.id).collect(),
         }),
-        _ if !is_due => Ok((ask == ClaimReason::Now).then_some("asked for")),
-        _ if state.wake.is_some() => Ok(Some("another attempt")),
-        _ if !state.pending.is_empty() => Ok(Some("inputs wait")),
+        _ if !is_due => Ok((ask == ClaimReason::Requested).then_some("requested")),
+        _ if state.wake.is_some() => Ok(Some("retry")),
+        _ if !state.pending.is_empty() => Ok(Some("new inputs")),
         _ => Ok(Some("a wake is due")),
     }
 }
 
-/// The worker of this wake is gone. An interrupt that it did not live to obey is obeyed now; otherwise the wake is
-/// tried again with the same id and inputs, until it has been tried often enough.
+/// Closes the wake of a lost worker. A pending interrupt takes effect now. Otherwise the wake is retried with the same id
+/// and inputs, up to the limit of attempts.
 fn close_lost(
     draft: &mut Draft<'_>,
     lost: &CurrentWake,
@@ -89,7 +89,7 @@ fn close_lost(
     let class = ErrorClass::Lost;
     let interrupted = !draft.state.interrupts.is_empty();
     let retry_at_ms = if interrupted { None } else { next_attempt(class, lost.attempt, limits, draft.seed) };
-    let message = "the worker was not heard of before its lease ended".to_owned();
+    let message = "the worker did not renew its lease".to_owned();
     let attempt = lost.attempt;
     draft.write(Some(lost.id), Payload::SessionError { class, message, attempt, retry_at_ms })?;
     let mut end = WakeEnd { retry_at_ms, continues: draft.state.continues, ..WakeEnd::default() };

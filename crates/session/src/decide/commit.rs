@@ -1,5 +1,5 @@
-//! The end of a wake, as a pure decision: how one run became durable progress. Everything it means (inputs consumed,
-//! events, state, wakes, questions) is one draft, stored by one atomic write or not at all.
+//! How a wake ends, as a pure decision. All its effects (consumed inputs, events, state, queued wakes, requests) are one
+//! draft, which the store writes atomically.
 
 use std::collections::BTreeMap;
 
@@ -21,13 +21,13 @@ use crate::log::state::{CurrentWake, SessionState};
 use crate::log::status::{ErrorClass, SessionStatus, SpanResult, StopReason, WakePriority};
 use crate::log::time::TimeSeed;
 
-/// The reason and the key of the wake by which an agent goes on.
+/// The reason and the deduplication key of the wake that `continue` queues.
 const FOLLOW_UP: &str = "session.follow_up";
 
-/// What a run brings home.
+/// What a worker commits when its run ends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WakeCommit {
-    /// Tool calls, tool spans and the run's id, in their order.
+    /// Tool calls, tool spans and the run's id, in order.
     pub reports: Vec<Payload>,
     pub ending: WakeEnding,
     pub usage: SessionUsage,
@@ -40,9 +40,9 @@ pub struct WakeCommit {
 #[derive(Debug, Clone, PartialEq)]
 pub enum WakeEnding {
     Directive(Directive),
-    /// It stopped before a tool call that somebody must allow; the reports hold the question.
+    /// The run stopped before a tool call that a person must confirm. The reports contain the request.
     Paused,
-    /// No directive could be read, though it was asked for again.
+    /// The directive was missing or malformed, even after feedback.
     Malformed {
         error: String,
         excerpt: String,
@@ -73,12 +73,12 @@ pub(crate) fn finish(
     check_bindings(&commit.bindings)?;
     let mut draft = Draft::new(state, seed);
     report(&mut draft, &commit.reports, limits)?;
-    let asked = draft.state.open_requests().count() > state.open_requests().count();
-    let may_ask =
+    let requested = draft.state.open_requests().count() > state.open_requests().count();
+    let may_request =
         matches!(commit.ending, WakeEnding::Directive(_) | WakeEnding::Paused | WakeEnding::Interrupted);
-    let must_ask = commit.ending == WakeEnding::Paused;
-    if (asked && !may_ask) || (must_ask && !asked) {
-        return Err(SessionRefusal::Unasked);
+    let must_request = commit.ending == WakeEnding::Paused;
+    if (requested && !may_request) || (must_request && !requested) {
+        return Err(SessionRefusal::RequestMismatch);
     }
     let Conclusion { result, mut end, stop_reason } = conclude(&mut draft, &wake, &commit.ending, limits)?;
     end.usage = commit.usage;
@@ -91,7 +91,7 @@ pub(crate) fn finish(
     Ok(draft.done())
 }
 
-/// Drafts what a run reports while it goes on.
+/// Drafts the reports of a run that goes on.
 pub(crate) fn progress(
     state: &SessionState,
     token: u64,
@@ -107,7 +107,8 @@ pub(crate) fn progress(
 }
 
 fn report(draft: &mut Draft<'_>, reports: &[Payload], limits: &SessionLimits) -> Result<(), SessionRefusal> {
-    let (count, limit) = (reports.len(), limits.events_per_commit);
+    let count = reports.len();
+    let limit = limits.events_per_commit;
     if count > limit {
         return Err(SessionRefusal::TooMany { what: "events in one commit", count, limit });
     }
@@ -122,11 +123,11 @@ fn report(draft: &mut Draft<'_>, reports: &[Payload], limits: &SessionLimits) ->
     Ok(())
 }
 
-/// What an ending means for its wake.
+/// The effect of an ending on its wake.
 struct Conclusion {
     result: SpanResult,
     end: WakeEnd,
-    /// Why it stops, where the fold would say something less exact.
+    /// A more precise reason than the fold would give.
     stop_reason: Option<StopReason>,
 }
 
@@ -149,9 +150,9 @@ fn conclude(
         WakeEnding::Paused => Ok(Conclusion::plain(SpanResult::Blocked, done)),
         WakeEnding::Interrupted => Ok(Conclusion::plain(SpanResult::Interrupted, done)),
         WakeEnding::Malformed { error, excerpt } => {
-            let (error, excerpt) = (clip(error), clip(excerpt));
-            let message = error.clone();
-            draft.write(Some(wake.id), Payload::AgentDirectiveError { error, excerpt })?;
+            let message = clip(error);
+            let malformed = Payload::AgentDirectiveError { error: message.clone(), excerpt: clip(excerpt) };
+            draft.write(Some(wake.id), malformed)?;
             fail(draft, wake, ErrorClass::Directive, message, done, limits)
         }
         WakeEnding::Failed { class, message } => {
@@ -164,7 +165,7 @@ fn conclude(
     }
 }
 
-/// A failed attempt is repeated with the same inputs, or they are set aside: nothing fails for ever.
+/// Retries a failed attempt with the same inputs, or consumes them: no wake is retried for ever.
 fn fail(
     draft: &mut Draft<'_>,
     wake: &CurrentWake,
@@ -195,18 +196,18 @@ fn follow(
 ) -> Result<Conclusion, SessionRefusal> {
     let Directive { response, summary, outcome, follow_up_seconds, queued_wakes, learnings: _, custom_tools } =
         directive;
-    let (message, summary) = (response.clone(), summary.clone());
-    draft.write(Some(wake.id), Payload::AgentMessage { message, summary })?;
-    for wish in custom_tools {
-        let payload = ask(wish, draft.seed);
+    let message = Payload::AgentMessage { message: response.clone(), summary: summary.clone() };
+    draft.write(Some(wake.id), message)?;
+    for call in custom_tools {
+        let payload = request_tool(call, draft.seed);
         check_size(&payload, limits.event_bytes)?;
         draft.write(Some(wake.id), payload)?;
     }
-    end.queued = queued_wakes.iter().map(|wish| queue(wish, draft.seed)).collect();
-    // A pause wins over going on: the answer will wake the session.
-    let goes_on = *outcome == DirectiveOutcome::Continue && custom_tools.is_empty();
+    end.queued = queued_wakes.iter().map(|request| queue(request, draft.seed)).collect();
+    // A request wins over `continue`: the answer will wake the session.
+    let continues = *outcome == DirectiveOutcome::Continue && custom_tools.is_empty();
     let mut stop_reason = None;
-    if goes_on {
+    if continues {
         let before = if wake.inputs.is_empty() { draft.state.continues } else { 0 };
         if before < limits.continues {
             end.continues = before + 1;
@@ -222,8 +223,8 @@ fn follow(
     Ok(Conclusion { result, end, stop_reason })
 }
 
-fn ask(wish: &CustomToolCall, seed: &mut TimeSeed) -> Payload {
-    let CustomToolCall { name, input, expires_seconds } = wish;
+fn request_tool(call: &CustomToolCall, seed: &mut TimeSeed) -> Payload {
+    let CustomToolCall { name, input, expires_seconds } = call;
     let input = Value::Object(input.clone());
     let question = ToolRequestRef {
         request_id: RequestId::generate(seed),
@@ -233,8 +234,8 @@ fn ask(wish: &CustomToolCall, seed: &mut TimeSeed) -> Payload {
     Payload::AgentCustomToolUse { tool: name.clone(), input, question }
 }
 
-fn queue(wish: &WakeRequest, seed: &mut TimeSeed) -> QueuedWake {
-    let WakeRequest { reason, delay_seconds, note, dedupe_key, priority } = wish.clone();
+fn queue(request: &WakeRequest, seed: &mut TimeSeed) -> QueuedWake {
+    let WakeRequest { reason, delay_seconds, note, dedupe_key, priority } = request.clone();
     let due_ms = seed.now.plus_ms(delay_seconds.saturating_mul(1_000));
     QueuedWake { id: WakeId::generate(seed), due_ms, reason, note, dedupe_key, priority }
 }
@@ -250,7 +251,7 @@ fn follow_up(delay_ms: u64, seed: &mut TimeSeed) -> QueuedWake {
     }
 }
 
-/// The state must stay small: it is written with every event.
+/// The state is written with every event, so it must stay small.
 pub(crate) fn check_room(state: &SessionState, limits: &SessionLimits) -> Result<(), SessionRefusal> {
     let bounds = [
         ("queued wakes", state.wakes.len(), limits.queued_wakes),
@@ -289,7 +290,7 @@ fn check_bindings(bindings: &BTreeMap<String, String>) -> Result<(), SessionRefu
     }
 }
 
-/// Error texts come from outside and may be long.
+/// Error texts come from outside and can be long.
 fn clip(text: &str) -> String {
     const LIMIT: usize = 2_000;
     let mut clipped: String = text.chars().take(LIMIT).collect();

@@ -1,4 +1,4 @@
-//! What is done to a session from outside its wakes and its inputs: queueing a wake and ending it for good.
+//! What else may happen to a session: a person queues a wake or terminates the session.
 
 use crate::decide::commit::check_room;
 use crate::decide::draft::{Draft, FinishedDraft};
@@ -9,10 +9,10 @@ use crate::log::state::SessionState;
 use crate::log::status::{SessionStatus, SpanResult};
 use crate::log::time::TimeSeed;
 
-/// Queued wakes are part of the state, which is written with every event: their words must stay few.
+/// Queued wakes are part of the state, which is written with every event, so their texts must be short.
 const MAX_WAKE_BYTES: usize = 4_096;
 
-/// Drafts a wake for later. One whose key is queued already changes nothing: then the draft is empty.
+/// Drafts a wake for later. If its id or key is already queued, the draft is empty.
 pub(crate) fn queue_wake(
     state: &SessionState,
     wake: &QueuedWake,
@@ -36,13 +36,19 @@ pub(crate) fn queue_wake(
     }
     let from = state.status;
     let to = if from == SessionStatus::Idle { SessionStatus::Rescheduling } else { from };
-    let (reason, blocking, queued) = ("a wake is queued".to_owned(), Vec::new(), vec![wake.clone()]);
-    draft.write(None, Payload::SessionStatusChanged { from, to, reason, blocking, queued })?;
+    let changed = Payload::SessionStatusChanged {
+        from,
+        to,
+        reason: "a wake is queued".to_owned(),
+        blocking: Vec::new(),
+        queued: vec![wake.clone()],
+    };
+    draft.write(None, changed)?;
     check_room(&draft.state, limits)?;
     Ok(draft.done())
 }
 
-/// Drafts the end. The wake that runs, if one does, loses its lease and is closed here. Ending twice is once.
+/// Drafts the termination. A running wake loses its lease and is closed. Terminating again changes nothing.
 pub(crate) fn terminate(
     state: &SessionState,
     reason: &str,
@@ -56,11 +62,17 @@ pub(crate) fn terminate(
     if let Some(wake) = state.running() {
         let end = WakeEnd { continues: state.continues, ..WakeEnd::default() };
         let span = CompletedSpan::Wake(Box::new(end));
-        let (span_id, result) = (wake.id.into(), SpanResult::Terminated);
-        draft.write(Some(wake.id), Payload::SpanCompleted { span_id, result, span })?;
+        let completed =
+            Payload::SpanCompleted { span_id: wake.id.into(), result: SpanResult::Terminated, span };
+        draft.write(Some(wake.id), completed)?;
     }
-    let (to, reason) = (SessionStatus::Terminated, reason.chars().take(2_000).collect());
-    let (blocking, queued) = (Vec::new(), Vec::new());
-    draft.write(None, Payload::SessionStatusChanged { from, to, reason, blocking, queued })?;
+    let changed = Payload::SessionStatusChanged {
+        from,
+        to: SessionStatus::Terminated,
+        reason: reason.chars().take(2_000).collect(),
+        blocking: Vec::new(),
+        queued: Vec::new(),
+    };
+    draft.write(None, changed)?;
     Ok(draft.done())
 }

@@ -1,6 +1,6 @@
-//! What a run says about how its session goes on: a response, a summary, sleep or continue, and optionally wakes,
-//! learnings and calls for the outside. It is read strictly: what is malformed is an error with a sentence
-//! that can be fed back, never a silent sleep.
+//! The directive that an agent writes at the end of a wake: a response, a summary, `sleep` or `continue`, and optionally
+//! queued wakes, learnings and custom tool calls. It is parsed strictly. A malformed directive is an error that the agent
+//! gets as feedback.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::log::learning::Learning;
 use crate::log::status::WakePriority;
 
-/// The element that holds the directive where a runtime has no structured output.
+/// The element that holds the directive in an answer in plain text.
 pub const DIRECTIVE_TAG: &str = "fullsend-directive";
 
 /// The directive as JSON Schema 2020-12. It accepts exactly what `Directive::from_json` accepts.
@@ -76,13 +76,13 @@ fn normal() -> WakePriority {
     WakePriority::Normal
 }
 
-/// Why a directive cannot be followed, in words for the agent that wrote it.
+/// Why a directive is malformed, in words for the agent that wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DirectiveError {
-    /// The answer holds no block.
+    /// The answer has no directive block.
     Missing,
     Unclosed,
-    /// Something follows the block. What the agent quotes could otherwise pass for its own word.
+    /// Text follows the block. Without this rule a block that the agent quotes could count as its own.
     NotLast,
     TooLong {
         bytes: usize,
@@ -102,7 +102,7 @@ impl fmt::Display for DirectiveError {
             Self::Missing => write!(f, "the answer does not end with a <{DIRECTIVE_TAG}> block"),
             Self::Unclosed => write!(f, "the <{DIRECTIVE_TAG}> block is not closed with </{DIRECTIVE_TAG}>"),
             Self::NotLast => {
-                write!(f, "something follows the <{DIRECTIVE_TAG}> block; it must end the answer")
+                write!(f, "text follows the <{DIRECTIVE_TAG}> block; the block must end the answer")
             }
             Self::TooLong { bytes } => write!(f, "the directive has {bytes} bytes, the limit is {MAX_BYTES}"),
             Self::NotJson { why } => write!(f, "the directive is not the expected JSON object: {why}"),
@@ -114,7 +114,7 @@ impl fmt::Display for DirectiveError {
 impl std::error::Error for DirectiveError {}
 
 impl Directive {
-    /// Reads a directive that a runtime gave as structured output.
+    /// Parses a directive that is a JSON document.
     pub fn from_json(text: &str) -> Result<Self, DirectiveError> {
         if text.len() > MAX_BYTES {
             return Err(DirectiveError::TooLong { bytes: text.len() });
@@ -126,18 +126,23 @@ impl Directive {
         Ok(directive)
     }
 
-    /// Reads an answer in plain text that ends with the tagged block. The text before it is the response.
+    /// Parses an answer in plain text that ends with a directive block. The text before the block is the response.
     pub fn from_text(text: &str) -> Result<Self, DirectiveError> {
-        let (open, close) = (format!("<{DIRECTIVE_TAG}>"), format!("</{DIRECTIVE_TAG}>"));
+        let open = format!("<{DIRECTIVE_TAG}>");
+        let close = format!("</{DIRECTIVE_TAG}>");
         let start = text.rfind(&open).ok_or(DirectiveError::Missing)?;
-        let (before, block) = (&text[..start], &text[start + open.len()..]);
+        let before = &text[..start];
+        let block = &text[start + open.len()..];
         let end = block.rfind(&close).ok_or(DirectiveError::Unclosed)?;
         if !block[end + close.len()..].trim().is_empty() {
             return Err(DirectiveError::NotLast);
         }
         let mut directive = Self::from_json(&block[..end])?;
         if !directive.response.is_empty() {
-            return Err(field("response", "must be left out: the text before the block is the response"));
+            return Err(field(
+                "response",
+                "must be left out, because the text before the block is the response",
+            ));
         }
         directive.response = before.trim().to_owned();
         check_text("response", &directive.response, MAX_RESPONSE)?;
@@ -180,7 +185,7 @@ impl CustomToolCall {
     }
 }
 
-/// The JSON crate would also read an object from an array of its values, which nobody means.
+/// The JSON crate also reads an object from an array of its values. That is refused here.
 fn check_objects(value: &Value) -> Result<(), DirectiveError> {
     let not_an_object = |name| field(name, "must be an object");
     let fields = value.as_object().ok_or_else(|| not_an_object("directive"))?;

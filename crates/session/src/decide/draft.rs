@@ -1,5 +1,5 @@
-//! Events about to be stored, together with the state they lead to. Every writer goes through a draft, so the
-//! stored state is the fold of the stored events by construction.
+//! Events that will be stored, with the state that they lead to. Every writer uses a draft, so the stored state is the fold of
+//! the stored events.
 
 use crate::log::event::{EVENT_VERSION, Payload, SessionEvent};
 use crate::log::fold::InvalidTransition;
@@ -32,7 +32,7 @@ impl<'a> Draft<'a> {
         FinishedDraft { state: self.state, events: self.events }
     }
 
-    /// Writes an event of the session's own.
+    /// Adds an event with a new id.
     pub(crate) fn write(
         &mut self,
         wake_id: Option<WakeId>,
@@ -56,7 +56,7 @@ impl<'a> Draft<'a> {
         Ok(seq)
     }
 
-    /// Says where the session stands after all this, for those who follow the log.
+    /// Adds an event with the session's new status, for readers of the log.
     pub(crate) fn announce(
         &mut self,
         wake_id: Option<WakeId>,

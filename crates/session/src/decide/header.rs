@@ -1,4 +1,4 @@
-//! What a session's header may say: names and paths that are bounded, and resources that do not clash.
+//! Which headers are accepted: names and paths within limits, resources with different ids and mounts.
 
 use super::limits::SessionLimits;
 use super::refusal::SessionRefusal;
@@ -13,7 +13,8 @@ pub(crate) fn check_header(header: &SessionHeader, limits: &SessionLimits) -> Re
     if let Some(SessionEnvironment { id, digest: _ }) = environment {
         check_text("environment", id, MAX_NAME_BYTES)?;
     }
-    let (count, limit) = (resources.len(), limits.resources);
+    let count = resources.len();
+    let limit = limits.resources;
     if count > limit {
         return Err(SessionRefusal::TooMany { what: "resources", count, limit });
     }

@@ -1,4 +1,4 @@
-//! Who may put what into a session from outside. Pure: the state, the event and the time decide.
+//! Which inputs a session accepts from outside. Pure: the state, the event and the time decide.
 
 use std::io;
 
@@ -13,14 +13,14 @@ use crate::log::state::{SessionState, ToolRequestKind};
 use crate::log::status::SessionStatus;
 use crate::log::time::{TimeSeed, Timestamp};
 
-/// An event from outside. Sent again with the same id, it is the same event.
+/// An event from outside. Sending it again with the same id stores it once.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionInput {
     pub id: EventId,
     pub payload: Payload,
 }
 
-/// Drafts an append: the place of each input, and the events that are new.
+/// Drafts an append: the sequence number of each input, and the new events.
 pub(crate) fn append(
     state: &SessionState,
     known: &[SessionEvent],
@@ -46,7 +46,7 @@ pub(crate) fn append(
     Ok((draft.done(), seqs))
 }
 
-/// Whether the session takes this event now.
+/// Checks whether the session accepts this event now.
 pub fn admit(
     state: &SessionState,
     payload: &Payload,
@@ -61,11 +61,11 @@ pub fn admit(
     }
     check_size(payload, limits.input_bytes)?;
     let count = state.pending.len() + state.interrupts.len();
-    // An interrupt must get through to a session that is flooded: it is how somebody stops it.
+    // One interrupt is accepted even by a full session: it is how a person stops it.
     let is_interrupt = matches!(payload, Payload::UserInterrupt { .. });
     if count >= limits.pending_inputs && !(is_interrupt && state.interrupts.is_empty()) {
         return Err(SessionRefusal::TooMany {
-            what: "inputs wait already",
+            what: "inputs are already waiting",
             count,
             limit: limits.pending_inputs,
         });
@@ -75,7 +75,7 @@ pub fn admit(
             Err(SessionRefusal::Empty { what: "message" })
         }
         Payload::UserDefineOutcome { title, .. } if title.trim().is_empty() => {
-            Err(SessionRefusal::Empty { what: "title of the outcome" })
+            Err(SessionRefusal::Empty { what: "title of the goal" })
         }
         Payload::UserToolConfirmation { request_id, input_digest, .. } => {
             admit_answer(state, ToolRequestKind::Confirmation, *request_id, *input_digest, now)
@@ -87,7 +87,7 @@ pub fn admit(
     }
 }
 
-/// An event is bounded as it will be stored.
+/// Checks the size of an event as it will be stored.
 pub(crate) fn check_size(payload: &Payload, limit: usize) -> Result<(), SessionRefusal> {
     let mut counter = Counter(0);
     let size = serde_json::to_writer(&mut counter, payload).map_or(usize::MAX, |()| counter.0);
@@ -111,7 +111,7 @@ impl io::Write for Counter {
     }
 }
 
-/// One answer per question, for the input that was shown, in time.
+/// A request takes one answer, for the input that was shown, before it expires.
 fn admit_answer(
     state: &SessionState,
     kind: ToolRequestKind,

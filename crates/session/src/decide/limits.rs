@@ -1,26 +1,26 @@
-//! The bounds of a session. Each is a number with a default; a caller may choose smaller or larger ones.
+//! The limits of a session. Each has a default that a caller can change.
 
-/// How much of everything one session may hold or do.
+/// How much one session may hold or do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionLimits {
     /// The longest event that a run may report, as JSON.
     pub event_bytes: usize,
-    /// The longest event that may come from outside. A wake loads up to `inputs_per_wake` of them.
+    /// The longest input. A wake loads up to `inputs_per_wake` of them.
     pub input_bytes: usize,
     pub events_per_append: usize,
     pub events_per_commit: usize,
     pub pending_inputs: usize,
-    /// A wake takes at most so many; the rest waits for the next one.
+    /// The most inputs of one wake. The rest waits for the next one.
     pub inputs_per_wake: usize,
     pub queued_wakes: usize,
     pub open_requests: usize,
-    /// Runtimes whose conversation ids are remembered.
+    /// Runtimes with a stored conversation.
     pub bindings: usize,
-    /// How often in a row an agent may go on by its own wish.
+    /// How often in a row an agent may `continue` without new input.
     pub continues: u32,
-    /// How long until it does, if it does not say.
+    /// The delay of a `continue` that names none.
     pub follow_up_ms: u64,
-    /// How often one wake is tried in all.
+    /// The most attempts at one wake.
     pub attempts: u32,
     pub retry_base_ms: u64,
     pub retry_cap_ms: u64,
@@ -28,14 +28,13 @@ pub struct SessionLimits {
     pub lease_ms: u64,
     pub memory_files: usize,
     pub memory_file_bytes: usize,
-    /// The newest so many learnings of an agent are kept.
+    /// How many learnings of an agent are kept, newest first.
     pub learnings_per_agent: usize,
     pub resources: usize,
 }
 
 impl SessionLimits {
-    /// No lease and no back-off reaches further than this. One that seems to was made before the clock was set
-    /// back, and counts as over.
+    /// The longest lease or back-off. One that ends later was made before the clock was set back, and counts as over.
     #[must_use]
     pub fn horizon_ms(&self) -> u64 {
         self.lease_ms.max(self.retry_cap_ms)

@@ -18,7 +18,8 @@ pub(crate) fn check_memory_writes(
         if *author == MemoryAuthor::Agent && name == CHECKPOINT {
             return Err(SessionRefusal::MemoryReserved { name: name.clone() });
         }
-        let (size, limit) = (content.len(), limits.memory_file_bytes);
+        let size = content.len();
+        let limit = limits.memory_file_bytes;
         if size > limit {
             return Err(SessionRefusal::TooLarge { what: "memory file", size, limit });
         }

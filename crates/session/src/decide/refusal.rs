@@ -1,5 +1,5 @@
-//! What a session says no to, and why. A refusal changes nothing and costs nothing; the caller can tell from it
-//! whether to correct, to wait or to give up.
+//! Why a session refuses a call. A refusal changes nothing. The caller can tell from it whether to correct the call, to wait
+//! or to give up.
 
 use std::fmt;
 
@@ -13,11 +13,11 @@ pub enum SessionRefusal {
     NotAnInput {
         kind: &'static str,
     },
-    /// A run reports tool calls, tool spans and its own id; the rest is written by claims and commits.
+    /// A run reports tool calls, tool spans and its own id. Claims and commits write the rest.
     NotAReport {
         kind: &'static str,
     },
-    /// The text says nothing.
+    /// The text is empty.
     Empty {
         what: &'static str,
     },
@@ -32,41 +32,41 @@ pub enum SessionRefusal {
         limit: usize,
     },
     Terminated,
-    /// The id belongs to an event that says something else.
+    /// The id belongs to an event with another content.
     IdReused {
         id: EventId,
     },
     NoSuchRequest {
         id: RequestId,
     },
-    /// A result was sent for a confirmation, or the other way round.
+    /// A tool result for a confirmation, or the reverse.
     WrongAnswer {
         id: RequestId,
     },
     AlreadyAnswered {
         id: RequestId,
     },
-    /// The answer names another input than the one that was shown.
+    /// The answer is for another input than the one that was shown.
     InputDiffers {
         id: RequestId,
     },
     Expired {
         id: RequestId,
     },
-    /// Somebody else holds the session.
+    /// A worker holds the session.
     Leased {
         until_ms: Timestamp,
     },
     Blocked {
         requests: Vec<RequestId>,
     },
-    /// The lease was lost: the work of this wake belongs to somebody else now, or to nobody.
+    /// The lease was lost: the token is not that of the running wake.
     Stale {
         token: u64,
         current: u64,
     },
-    /// A run that pauses must say for what, and one that fails cannot ask.
-    Unasked,
+    /// A run that pauses must make a request, and a run that fails must not.
+    RequestMismatch,
     MemoryName {
         name: String,
     },
@@ -77,7 +77,7 @@ pub enum SessionRefusal {
         what: &'static str,
         why: &'static str,
     },
-    /// A bundle cannot be taken in.
+    /// A bundle cannot be imported.
     Bundle {
         line: usize,
         why: String,
@@ -89,22 +89,22 @@ impl fmt::Display for SessionRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotAnInput { kind } => {
-                write!(f, "`{kind}` cannot be sent: only user events come from outside")
+                write!(f, "`{kind}` cannot be sent: only user events can")
             }
-            Self::NotAReport { kind } => write!(f, "`{kind}` is not for a run to report"),
+            Self::NotAReport { kind } => write!(f, "a run cannot report `{kind}`"),
             Self::Empty { what } => write!(f, "the {what} is empty"),
             Self::TooLarge { what, size, limit } => {
                 write!(f, "the {what} has {size} bytes, the limit is {limit}")
             }
             Self::TooMany { what, count, limit } => write!(f, "{count} {what}, the limit is {limit}"),
             Self::Terminated => f.write_str("the session is terminated; create a new one"),
-            Self::IdReused { id } => write!(f, "event {id} exists and says something else; use a new id"),
+            Self::IdReused { id } => write!(f, "event {id} exists with another content; use a new id"),
             Self::NoSuchRequest { id } => write!(f, "request {id} is not open"),
             Self::WrongAnswer { id } => {
-                write!(f, "request {id} takes the other kind of answer (a confirmation or a tool result)")
+                write!(f, "request {id} takes the other kind of answer: a confirmation or a tool result")
             }
-            Self::AlreadyAnswered { id } => write!(f, "request {id} was answered before"),
-            Self::InputDiffers { id } => write!(f, "request {id} was asked with another input"),
+            Self::AlreadyAnswered { id } => write!(f, "request {id} is already answered"),
+            Self::InputDiffers { id } => write!(f, "request {id} has another input"),
             Self::Expired { id } => write!(f, "request {id} has expired"),
             Self::Leased { until_ms } => write!(f, "a worker holds the session until {} ms", until_ms.0),
             Self::Blocked { requests } => {
@@ -114,11 +114,13 @@ impl fmt::Display for SessionRefusal {
             Self::Stale { token, current } => {
                 write!(f, "the lease with token {token} was lost; the session is at token {current}")
             }
-            Self::Unasked => f.write_str("a pause needs a question, and a failed run cannot ask one"),
+            Self::RequestMismatch => {
+                f.write_str("a paused run needs a request, and a failed run must not have one")
+            }
             Self::MemoryName { name } => {
                 write!(f, "`{}` is not a memory file name: a relative path is expected", name.escape_debug())
             }
-            Self::MemoryReserved { name } => write!(f, "`{name}` is written by the harness only"),
+            Self::MemoryReserved { name } => write!(f, "only the harness writes `{name}`"),
             Self::Field { what, why } => write!(f, "{what}: {why}"),
             Self::Bundle { line, why } => write!(f, "line {line} of the bundle: {why}"),
             Self::InvalidTransition(illegal) => illegal.fmt(f),
@@ -126,7 +128,14 @@ impl fmt::Display for SessionRefusal {
     }
 }
 
-impl std::error::Error for SessionRefusal {}
+impl std::error::Error for SessionRefusal {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::InvalidTransition(transition) => Some(transition),
+            _ => None,
+        }
+    }
+}
 
 impl From<InvalidTransition> for SessionRefusal {
     fn from(illegal: InvalidTransition) -> Self {

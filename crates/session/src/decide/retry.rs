@@ -1,10 +1,10 @@
-//! Whether a failed attempt is repeated, and when: exponential back-off with jitter, a cap, and an end.
+//! Whether and when a failed attempt is retried: exponential back-off with jitter, a cap, and a limit of attempts.
 
 use crate::decide::limits::SessionLimits;
 use crate::log::status::ErrorClass;
 use crate::log::time::{TimeSeed, Timestamp};
 
-/// When to try again after `attempt` attempts, or never.
+/// When to retry after `attempt` attempts; `None` is never.
 pub(crate) fn next_attempt(
     class: ErrorClass,
     attempt: u32,
@@ -14,12 +14,12 @@ pub(crate) fn next_attempt(
     if class == ErrorClass::Permanent || attempt >= limits.attempts {
         return None;
     }
-    // A lost worker was already waited for until its lease ended.
+    // The lease of a lost worker had to end first; that was the delay.
     let delay_ms = if class == ErrorClass::Lost { 0 } else { back_off(attempt, limits, seed) };
     Some(seed.now.plus_ms(delay_ms))
 }
 
-/// Doubles with every attempt up to the cap; the jitter takes away up to half, so that many do not come back at once.
+/// Doubles with every attempt up to the cap. The jitter removes up to half, so that many retries spread out.
 fn back_off(attempt: u32, limits: &SessionLimits, seed: &mut TimeSeed) -> u64 {
     let doublings = attempt.saturating_sub(1).min(32);
     let full_ms = limits.retry_base_ms.saturating_mul(1 << doublings).min(limits.retry_cap_ms);

@@ -1,8 +1,7 @@
-//! SHA-256 digests: checksums of stored events, and what binds an answer to the exact input that was shown.
+//! SHA-256 digests. They check stored events, and bind an answer to the exact input that was shown.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fmt::Write as _;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -20,7 +19,7 @@ impl Sha256Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Each part goes in with its length, so that no two lists of parts read alike.
+    /// Hashes each part with its length, so that different lists of parts have different digests.
     pub(crate) fn of_parts(parts: &[&[u8]]) -> Self {
         let mut hasher = Sha256::new();
         for part in parts {
@@ -30,7 +29,7 @@ impl Sha256Digest {
         Self(hasher.finalize().into())
     }
 
-    /// The digest of a JSON value. Object keys are sorted, so that it does not depend on how they were written.
+    /// The digest of a JSON value. It does not depend on the order of object keys.
     #[must_use]
     pub fn of_json(value: &Value) -> Self {
         let mut text = String::new();
@@ -39,7 +38,7 @@ impl Sha256Digest {
     }
 }
 
-/// Sorted here and not by the map, whose order is a build option of the JSON crate. Parsing bounds the depth.
+/// Sorts the keys itself: the order of the JSON crate's map is a build option. Parsing bounds the depth.
 fn write_sorted(value: &Value, text: &mut String) {
     match value {
         Value::Object(fields) => {
@@ -115,9 +114,7 @@ impl TryFrom<String> for Sha256Digest {
 
 impl From<Sha256Digest> for String {
     fn from(digest: Sha256Digest) -> Self {
-        let mut text = Self::with_capacity(64);
-        write!(text, "{digest}").expect("writing to a string does not fail");
-        text
+        digest.to_string()
     }
 }
 

@@ -1,5 +1,5 @@
-//! What a session's log is made of: a closed, versioned set of events, one JSON object each. An event is never
-//! changed once it is stored; everything a session knows about itself is a fold of them (`fold.rs`).
+//! The events of a session's log: a closed, versioned set, one JSON object each. The state of a session is the fold of its
+//! events (`fold.rs`).
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::log::seq::{Seq, SeqSet};
 use crate::log::status::{ErrorClass, SessionStatus, SpanResult, StopReason, WakePriority};
 use crate::log::time::Timestamp;
 
-/// The version of every event that this code writes, and the only one that it reads.
+/// The version of events that this code reads and writes.
 pub const EVENT_VERSION: u32 = 1;
 
-/// One entry of a log. The sequence number is the store's; the id of a user's event is the client's.
+/// One entry of a log. The store assigns the sequence number; the client chooses the id of a user event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionEvent {
     pub version: u32,
@@ -28,7 +28,7 @@ pub struct SessionEvent {
     pub payload: Payload,
 }
 
-/// What happened. `user.*` comes from outside; all else is written by claims and commits.
+/// What happened. People send `user.*`; claims and commits write the rest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", deny_unknown_fields)]
 pub enum Payload {
@@ -50,7 +50,7 @@ pub enum Payload {
     UserCustomToolResult { request_id: RequestId, input_digest: Sha256Digest, output: Value, is_error: bool },
     #[serde(rename = "agent.message")]
     AgentMessage { message: String, summary: String },
-    /// A tool call of a run. With `confirmation` it did not happen yet: somebody must allow it first.
+    /// A tool call of a run. With `confirmation` it has not happened yet: a person must allow it first.
     #[serde(rename = "agent.tool_use")]
     AgentToolUse {
         tool: String,
@@ -59,10 +59,10 @@ pub enum Payload {
         is_error: bool,
         confirmation: Option<ToolRequestRef>,
     },
-    /// A tool that only the outside can run.
+    /// A call of a tool that runs outside fullsend.
     #[serde(rename = "agent.custom_tool_use")]
     AgentCustomToolUse { tool: String, input: Value, question: ToolRequestRef },
-    /// The run ended without saying, in a form that can be read, how the session goes on.
+    /// The run ended without a valid directive.
     #[serde(rename = "agent.directive_error")]
     AgentDirectiveError { error: String, excerpt: String },
     #[serde(rename = "session.status_changed")]
@@ -81,12 +81,12 @@ pub enum Payload {
     SpanStarted { span_id: SpanId, parent_id: Option<SpanId>, name: String, span: StartedSpan },
     #[serde(rename = "span.completed")]
     SpanCompleted { span_id: SpanId, result: SpanResult, span: CompletedSpan },
-    /// Which run did the work of this wake, and the digest of its record once there is one.
+    /// The run of this wake, and the digest of its record once it exists.
     #[serde(rename = "run.attached")]
     RunAttached { run_id: String, digest: Option<Sha256Digest> },
 }
 
-/// A question to the outside, and what an answer must name.
+/// A request as an event names it. An answer must repeat the id and the digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolRequestRef {
@@ -116,7 +116,7 @@ pub enum CompletedSpan {
     Tool,
 }
 
-/// One attempt at a wake begins. A later attempt has the same span id and inputs, and a higher token.
+/// One attempt at a wake starts. A later attempt has the same span id and inputs, and a higher fencing token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WakeStart {
     pub token: u64,
@@ -124,27 +124,27 @@ pub struct WakeStart {
     pub inputs: SeqSet,
     /// The queued wakes that were due.
     pub woken: Vec<WakeId>,
-    /// The questions that nobody answered in time.
+    /// The requests that expired without an answer.
     pub expired: Vec<RequestId>,
 }
 
-/// One attempt at a wake is over. All that it changes stands here, so that one event is one step of the fold.
+/// One attempt at a wake ended. This event has all its effects, so that one event is one step of the fold.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct WakeEnd {
-    /// The inputs that are done with. Empty when the wake is tried again.
+    /// The consumed inputs. Empty when the wake is retried.
     pub consumed: SeqSet,
     pub queued: Vec<QueuedWake>,
-    /// How often in a row the agent went on by its own wish.
+    /// How many wakes in a row ended with `continue` and no new input.
     pub continues: u32,
     pub retry_at_ms: Option<Timestamp>,
     pub usage: SessionUsage,
-    /// Conversation ids by runtime, so that a later wake can resume where the runtime itself left off.
+    /// Conversation names by runtime, for a later wake to resume.
     pub bindings: BTreeMap<String, String>,
-    /// The memory files that were written with this commit.
+    /// The memory files that this commit wrote.
     pub memory: BTreeMap<String, Sha256Digest>,
 }
 
-/// A wish to be woken.
+/// A wake that is queued for later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QueuedWake {
@@ -152,12 +152,12 @@ pub struct QueuedWake {
     pub due_ms: Timestamp,
     pub reason: String,
     pub note: Option<String>,
-    /// While a wake with this key is queued, another one with it is dropped.
+    /// While a wake with this key is queued, another one with the same key is dropped.
     pub dedupe_key: Option<String>,
     pub priority: WakePriority,
 }
 
-/// What the work cost.
+/// What a session used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionUsage {
@@ -178,7 +178,7 @@ impl SessionUsage {
 }
 
 impl Payload {
-    /// The type as it is written.
+    /// The event type as it is stored.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -200,20 +200,19 @@ impl Payload {
         }
     }
 
-    /// Whether it comes from outside and asks for a wake.
+    /// Whether it is an input from outside.
     #[must_use]
     pub fn is_input(&self) -> bool {
         self.kind().starts_with("user.")
     }
 
-    /// Whether it is part of what was said between the user and the agent, and so of a later context. The rest
-    /// is about how the work went.
+    /// Whether it is part of the conversation between user and agent. The rest is about the work.
     #[must_use]
     pub fn is_conversation(&self) -> bool {
         self.is_input() || matches!(self, Self::AgentMessage { .. } | Self::AgentCustomToolUse { .. })
     }
 
-    /// Whether a run may report it while a wake is open. The rest is for claims and commits to say.
+    /// Whether a run may report it. Claims and commits write the rest.
     pub(crate) fn is_report(&self) -> bool {
         match self {
             Self::AgentToolUse { .. } | Self::RunAttached { .. } => true,

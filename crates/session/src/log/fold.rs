@@ -1,5 +1,5 @@
-//! The status machine: one event at a time, from an empty state to what the log means. It is total and pure.
-//! Every pair of a state and an event either has its one successor or is refused here, and nowhere else.
+//! The state machine: folds a log into a state, one event at a time. It is total and pure: every pair of state and event
+//! has one successor or is refused here.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::log::state::{CurrentWake, SessionState, ToolRequest, ToolRequestKind,
 use crate::log::status::{SessionStatus, SpanResult, StopReason};
 use crate::log::time::Timestamp;
 
-/// An event that cannot follow the state it was applied to. Stored logs hold none.
+/// An event that cannot follow the state. A stored log has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidTransition {
     pub kind: &'static str,
@@ -30,7 +30,7 @@ impl fmt::Display for InvalidTransition {
 impl std::error::Error for InvalidTransition {}
 
 impl SessionState {
-    /// Folds one event in. A refused event leaves the state as it was.
+    /// Applies one event. A refused event leaves the state unchanged.
     pub fn apply(&mut self, event: &SessionEvent) -> Result<(), InvalidTransition> {
         let mut next = self.clone();
         next.fold(event)?;
@@ -38,7 +38,7 @@ impl SessionState {
         Ok(())
     }
 
-    /// The same without a copy. What a refused event leaves behind is no state of any session: for drafts, which end then.
+    /// Applies one event without a copy. After a refused event the state is unusable: drafts end then.
     pub(crate) fn fold(&mut self, event: &SessionEvent) -> Result<(), InvalidTransition> {
         let status = self.status;
         self.step(event).map_err(|why| InvalidTransition { kind: event.payload.kind(), status, why })
@@ -75,7 +75,7 @@ impl SessionState {
         Ok(())
     }
 
-    /// The events that only a running wake writes.
+    /// The events of a running wake.
     fn step_of_wake(&mut self, event: &SessionEvent) -> Result<(), &'static str> {
         let wake = self.running().ok_or("no wake is running")?;
         require(event.wake_id == Some(wake.id), "another wake is running")?;
@@ -87,14 +87,14 @@ impl SessionState {
                     Sha256Digest::of_json(input) == question.input_digest,
                     "the digest is of another input",
                 )?;
-                self.ask(event.seq, ToolRequestKind::Confirmation, tool, question)?;
+                self.add_request(event.seq, ToolRequestKind::Confirmation, tool, question)?;
             }
             Payload::AgentCustomToolUse { tool, input, question } => {
                 require(
                     Sha256Digest::of_json(input) == question.input_digest,
                     "the digest is of another input",
                 )?;
-                self.ask(event.seq, ToolRequestKind::CustomTool, tool, question)?;
+                self.add_request(event.seq, ToolRequestKind::CustomTool, tool, question)?;
             }
             Payload::SpanCompleted { span_id, result, span: CompletedSpan::Wake(end) } => {
                 require(span_id.0 == wake.id.0, "another wake is running")?;
@@ -110,20 +110,19 @@ impl SessionState {
         self.pending_since_ms.get_or_insert(event.time_ms);
     }
 
-    /// An interrupt waits for a running wake to obey it. Otherwise it takes effect at once: there is nothing
-    /// to stop but what the session meant to do.
+    /// An interrupt waits for the running wake to stop. Without one it takes effect at once.
     fn interrupt(&mut self, seq: Seq) {
         if self.running().is_some() {
             self.interrupts.push(seq);
         } else {
-            self.fall_silent();
+            self.cancel_plans();
             self.stop_reason = StopReason::Interrupted;
         }
     }
 
-    /// Drops what the session meant to do by itself: another attempt, timers, open questions. What the user
-    /// said stays, except for what the dropped attempt was already working on.
-    fn fall_silent(&mut self) {
+    /// Drops what the session would do by itself: a retry, queued wakes, open requests. Inputs stay, except for those of the
+    /// dropped attempt.
+    fn cancel_plans(&mut self) {
         if let Some(wake) = self.wake.take() {
             self.consume(&wake.inputs);
         }
@@ -140,15 +139,15 @@ impl SessionState {
         input_digest: Sha256Digest,
     ) -> Result<(), &'static str> {
         let found = self.requests.iter_mut().find(|request| request.id == id && request.kind == kind);
-        let request = found.ok_or("it answers no open question")?;
-        require(request.answered.is_none(), "the question was answered before")?;
-        require(request.input_digest == input_digest, "it answers for another input")?;
+        let request = found.ok_or("the request is not open")?;
+        require(request.answered.is_none(), "the request is already answered")?;
+        require(request.input_digest == input_digest, "the answer is for another input")?;
         request.answered = Some(event.seq);
         self.add_pending(event);
         Ok(())
     }
 
-    fn ask(
+    fn add_request(
         &mut self,
         asked: Seq,
         kind: ToolRequestKind,
@@ -156,7 +155,7 @@ impl SessionState {
         question: &ToolRequestRef,
     ) -> Result<(), &'static str> {
         let ToolRequestRef { request_id: id, input_digest, expires_ms } = *question;
-        require(self.request(id).is_none(), "the question was asked before")?;
+        require(self.request(id).is_none(), "the request exists already")?;
         let tool = tool.to_owned();
         self.requests.push(ToolRequest { id, kind, tool, input_digest, asked, expires_ms, answered: None });
         Ok(())
@@ -168,13 +167,13 @@ impl SessionState {
         require(self.pending.includes(&start.inputs), "its inputs are not pending")?;
         let (attempts_before, expired) = match &self.wake {
             Some(wake) => {
-                require(wake.id == id, "another wake must be tried again first")?;
-                require(wake.inputs == start.inputs, "another attempt must have the same inputs")?;
+                require(wake.id == id, "another wake must be retried first")?;
+                require(wake.inputs == start.inputs, "a retry must have the same inputs")?;
                 (wake.attempt, wake.expired.clone())
             }
             None => (0, self.take_expired(&start.expired)),
         };
-        require(start.attempt == attempts_before + 1, "its attempt is miscounted")?;
+        require(start.attempt == attempts_before + 1, "its attempt number is not the next one")?;
         let WakeStart { token, attempt, inputs, woken, expired: _ } = start.clone();
         self.token = token;
         self.wake =
@@ -191,14 +190,14 @@ impl SessionState {
     fn end_wake(&mut self, result: SpanResult, end: &WakeEnd, now: Timestamp) -> Result<(), &'static str> {
         let known =
             end.consumed.iter().all(|seq| self.pending.contains(seq) || self.interrupts.contains(seq));
-        require(known, "it consumes what is not pending")?;
+        require(known, "it consumes inputs that are not pending")?;
         let WakeEnd { consumed, queued, continues, retry_at_ms, usage, bindings, memory } = end;
         self.usage.add(*usage);
         self.bindings.extend(bindings.clone());
         self.memory.extend(memory.clone());
-        let obeyed = consumed.iter().any(|seq| self.interrupts.contains(seq));
+        let interrupted = consumed.iter().any(|seq| self.interrupts.contains(seq));
         if let Some(at_ms) = *retry_at_ms {
-            require(consumed.is_empty(), "what is tried again cannot be consumed")?;
+            require(consumed.is_empty(), "a wake that is retried cannot consume inputs")?;
             self.wake.iter_mut().for_each(|wake| wake.phase = WakePhase::Retrying { at_ms });
         } else if let Some(wake) = self.wake.take() {
             self.wakes.retain(|queued| !wake.woken.contains(&queued.id));
@@ -209,8 +208,8 @@ impl SessionState {
             self.pending_since_ms = Some(now);
         }
         self.queue(queued);
-        if obeyed {
-            self.fall_silent();
+        if interrupted {
+            self.cancel_plans();
         }
         self.stop_reason = self.reason_to_stop(result);
         Ok(())
@@ -235,7 +234,7 @@ impl SessionState {
         }
     }
 
-    /// A wake whose key is queued already is dropped: the first one stands.
+    /// Queues wakes. One whose key is already queued is dropped.
     fn queue(&mut self, queued: &[QueuedWake]) {
         for wake in queued {
             let same_key =
@@ -246,7 +245,7 @@ impl SessionState {
         }
     }
 
-    /// A change of status must be true once its wakes are queued; only termination brings about what it says.
+    /// A status event must match the derived status. Termination is the exception: it sets the status.
     fn announce(&mut self, to: SessionStatus, queued: &[QueuedWake]) -> Result<(), &'static str> {
         self.queue(queued);
         if to == SessionStatus::Terminated {
@@ -256,7 +255,7 @@ impl SessionState {
             self.wakes.clear();
             self.requests.clear();
         }
-        require(self.derive_status() == to, "that is not what the events before it say")
+        require(self.derive_status() == to, "the events before it lead to another status")
     }
 }
 

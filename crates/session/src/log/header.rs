@@ -1,5 +1,5 @@
-//! What a session is given at its creation and keeps for good: its agent, its environment, its resources. An
-//! environment is defined elsewhere; the session remembers which one and its digest, and never edits it.
+//! What a session is created with: its agent, its environment, its resources. The header never changes. The environment is
+//! defined in a layer; the header has its id and digest.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use crate::log::time::Timestamp;
 #[serde(deny_unknown_fields)]
 pub struct SessionHeader {
     pub id: SessionId,
-    /// The name of the harness that its wakes run.
+    /// The harness that every wake runs.
     pub agent: String,
     pub environment: Option<SessionEnvironment>,
     pub resources: Vec<SessionResource>,

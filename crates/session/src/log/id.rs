@@ -1,5 +1,5 @@
-//! Ids as newtypes: a session cannot be passed where a wake is meant. New ones are UUIDv7, so they sort by birth
-//! and stay near each other in an index; any UUID is accepted from a client, which may have made its own.
+//! Ids as newtypes, so that a session id cannot be used as a wake id. New ids are UUIDv7: they sort by creation time and are
+//! close together in an index. A client may use any UUID of its own.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use uuid::{Builder, Uuid};
 use crate::log::digest::Sha256Digest;
 use crate::log::time::TimeSeed;
 
-/// A text that is not an id.
+/// A text that is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidId {
     pub what: &'static str,
@@ -33,7 +33,7 @@ macro_rules! id {
         pub struct $name(pub(crate) Uuid);
 
         impl $name {
-            /// A new id, made of the seed's time and randomness.
+            /// A new id from the time and the random seed of a call.
             pub fn generate(seed: &mut TimeSeed) -> Self {
                 Self(version_7(seed))
             }
@@ -77,19 +77,15 @@ macro_rules! id {
     };
 }
 
-id!(SessionId, "session", "Names one session.");
-id!(
-    EventId,
-    "event",
-    "Names one event within its session; from a client it is the key that makes an append idempotent."
-);
-id!(WakeId, "wake", "Names one bounded run, the same over all its attempts, or one queued wake.");
-id!(RequestId, "request", "Names one question that only the outside can answer.");
-id!(SpanId, "span", "Names one stretch of work.");
+id!(SessionId, "session", "The id of a session.");
+id!(EventId, "event", "The id of an event within its session. A client's id makes its append idempotent.");
+id!(WakeId, "wake", "The id of a wake, the same over all its attempts, or of a queued wake.");
+id!(RequestId, "request", "The id of a request to a person or an outside tool.");
+id!(SpanId, "span", "The id of a span.");
 
 impl EventId {
-    /// The id for a client's own key, such as a webhook's delivery number: the same key in the same session is
-    /// the same event.
+    /// The id for a client's own key, such as the delivery number of a webhook. The same key in the same session gives the
+    /// same id.
     #[must_use]
     pub fn from_key(session: SessionId, key: &str) -> Self {
         let digest = Sha256Digest::of_parts(&[b"event-key", session.0.as_bytes(), key.as_bytes()]);
@@ -100,13 +96,13 @@ impl EventId {
 }
 
 impl From<WakeId> for SpanId {
-    /// A wake is a span of its own.
+    /// A wake is a span.
     fn from(wake: WakeId) -> Self {
         Self(wake.0)
     }
 }
 
-/// Only the hyphenated form: one id has one spelling, so that texts can be compared and searched for.
+/// Accepts only the hyphenated form, so that an id has one spelling.
 fn parse(text: &str) -> Option<Uuid> {
     if text.len() != 36 {
         return None;
@@ -151,7 +147,8 @@ mod tests {
     #[test]
     fn a_key_is_one_event_of_one_session() {
         let mut seed = TimeSeed::new(Timestamp(0), [1; 32]);
-        let (one, two) = (SessionId::generate(&mut seed), SessionId::generate(&mut seed));
+        let one = SessionId::generate(&mut seed);
+        let two = SessionId::generate(&mut seed);
         assert_eq!(EventId::from_key(one, "k"), EventId::from_key(one, "k"));
         assert_ne!(EventId::from_key(one, "k"), EventId::from_key(two, "k"));
         assert_ne!(EventId::from_key(one, "k"), EventId::from_key(one, "l"));

@@ -1,5 +1,5 @@
-//! What an agent learned in one session for its later ones. Learnings belong to the agent, not to the session, and
-//! the same lesson is kept once. Whether one may enter a context is for the guard to say, not for this crate.
+//! Learnings: what an agent keeps from one session for its later ones. They belong to the agent. The same learning is stored
+//! once. The guard decides whether a learning may enter a prompt; this crate does not.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::log::digest::Sha256Digest;
 use crate::log::id::SessionId;
 use crate::log::time::Timestamp;
 
-/// A learning as a run words it.
+/// A learning as the agent wrote it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Learning {
@@ -26,7 +26,7 @@ pub enum LearningKind {
     Error,
 }
 
-/// A learning as it is kept.
+/// A learning as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredLearning {
@@ -36,8 +36,8 @@ pub struct StoredLearning {
 }
 
 impl Learning {
-    /// Two learnings with the same key are the same one, and the first stands: the agent's own key if it gave
-    /// one, else the words without regard to case and spaces.
+    /// Learnings with the same key are the same, and the first one is kept. The key is the agent's own if it gave one, else
+    /// the text without regard to case and spaces.
     #[must_use]
     pub fn key(&self) -> Sha256Digest {
         if let Some(key) = &self.dedupe_key {

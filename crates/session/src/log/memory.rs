@@ -1,11 +1,11 @@
-//! A session's memory files: rows of the store that a wake sees as files. They are written whole, together with the
-//! commit of the wake. What the harness maintains inside them stands between markers; the rest is the agent's.
+//! A session's memory files: rows of the store that a wake sees as files. A commit writes them whole. The harness writes a
+//! section between markers; the rest is the agent's.
 
 use serde::{Deserialize, Serialize};
 
 use crate::log::digest::Sha256Digest;
 
-/// Written by the harness only, so that an agent cannot rewrite where it stands.
+/// Only the harness writes this file.
 pub const CHECKPOINT: &str = "checkpoint.json";
 pub const SESSION_STATE: &str = "session-state.md";
 pub const WORKING_BUFFER: &str = "working-buffer.md";
@@ -25,7 +25,7 @@ pub struct MemoryWrite {
 }
 
 impl MemoryFile {
-    /// How the log knows it.
+    /// The name and digest that the log records.
     pub(crate) fn digest(&self) -> (String, Sha256Digest) {
         (self.name.clone(), Sha256Digest::of(self.content.as_bytes()))
     }
@@ -37,7 +37,7 @@ pub enum MemoryAuthor {
     Agent,
 }
 
-/// Replaces the harness's section of a file, or adds it at the end. Everything outside of it stays byte for byte.
+/// Replaces the harness's section of a file, or adds it at the end. Other bytes stay the same.
 #[must_use]
 pub fn put_section(text: &str, section: &str, body: &str) -> String {
     let (open, close) = markers(section);
@@ -63,7 +63,7 @@ fn markers(section: &str) -> (String, String) {
 
 fn split_section<'a>(text: &'a str, open: &str, close: &str) -> Option<(&'a str, &'a str)> {
     let end = text.find(close)?;
-    // The nearest opening: an agent may have broken an earlier one, and what follows that is its own.
+    // The nearest opening marker: an agent may have broken an earlier section, whose text is then its own.
     let start = text[..end].rfind(open)?;
     Some((&text[..start], &text[end + close.len()..]))
 }
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_agent_wrote_survives() {
+    fn the_agents_text_survives() {
         let first = put_section("my notes", "state", "one");
         assert_eq!(first, "my notes\n<!-- fullsend:state -->\none\n<!-- /fullsend:state -->\n");
         let edited = format!("{first}more notes\n");

@@ -1,5 +1,5 @@
-//! An event as a store keeps it: the exact bytes of its payload, and a checksum over everything that makes it this
-//! event of this session at this place. What does not check is refused on reading, never repaired.
+//! An event as a store keeps it: the exact bytes of its payload, and a checksum over all its fields and its session. A reader
+//! refuses an event whose checksum does not match.
 
 use uuid::Uuid;
 
@@ -23,24 +23,24 @@ pub(crate) struct SealedEvent {
 }
 
 impl SealedEvent {
-    pub(crate) fn seal(session: SessionId, event: &SessionEvent) -> Self {
+    pub(crate) fn seal(session: SessionId, event: &SessionEvent) -> Result<Self, serde_json::Error> {
         let SessionEvent { version, seq, id, time_ms, wake_id, payload } = event;
         let mut sealed = Self {
-            seq: i64::try_from(seq.0).expect("a log is shorter than 2^63 events"),
+            seq: i64::try_from(seq.0).unwrap_or(i64::MAX),
             id: id.0,
             time_ms: time_ms.0,
             wake_id: wake_id.map(|wake| wake.0),
-            version: i32::try_from(*version).expect("versions are small"),
+            version: i32::try_from(*version).unwrap_or(i32::MAX),
             kind: payload.kind().to_owned(),
             is_conversation: payload.is_conversation(),
-            payload: serde_json::to_string(payload).expect("payloads have string keys only"),
+            payload: serde_json::to_string(payload)?,
             checksum: Vec::new(),
         };
         sealed.checksum = sealed.compute(session).0.to_vec();
-        sealed
+        Ok(sealed)
     }
 
-    /// The event, if every byte is as it was stored.
+    /// The event, if its checksum matches.
     pub(crate) fn open(&self, session: SessionId) -> Result<SessionEvent, &'static str> {
         if self.checksum != self.compute(session).0 {
             return Err("its checksum does not match");
@@ -48,10 +48,9 @@ impl SealedEvent {
         let seq = u64::try_from(self.seq).map_err(|_| "its sequence number is negative")?;
         let version = u32::try_from(self.version).map_err(|_| "its version is negative")?;
         if version != EVENT_VERSION {
-            return Err("it was written by another version of this program");
+            return Err("it has a version that this program does not know");
         }
-        let payload: Payload =
-            serde_json::from_str(&self.payload).map_err(|_| "its payload cannot be read")?;
+        let payload: Payload = serde_json::from_str(&self.payload).map_err(|_| "its payload is not valid")?;
         Ok(SessionEvent {
             version,
             seq: Seq(seq),
@@ -87,10 +86,11 @@ mod tests {
     fn any_changed_field_is_noticed() {
         let mut seed = TimeSeed::new(Timestamp(5), [0; 32]);
         let session = SessionId::generate(&mut seed);
-        let (id, wake_id) = (EventId::generate(&mut seed), Some(WakeId::generate(&mut seed)));
+        let id = EventId::generate(&mut seed);
+        let wake_id = Some(WakeId::generate(&mut seed));
         let payload = Payload::UserMessage { message: "hello".to_owned() };
         let event = SessionEvent { version: 1, seq: Seq(3), id, time_ms: Timestamp(9), wake_id, payload };
-        let sealed = SealedEvent::seal(session, &event);
+        let sealed = SealedEvent::seal(session, &event).unwrap();
         assert_eq!(sealed.open(session), Ok(event));
         let changes: [fn(&mut SealedEvent); 8] = [
             |event| event.seq += 1,

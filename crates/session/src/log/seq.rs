@@ -1,8 +1,8 @@
-//! Positions in a session's log. The store gives them out, dense and from one; they are the only order there is.
+//! Sequence numbers: the positions in a session's log, from 1 and without gaps. They alone define the order of events.
 
 use serde::{Deserialize, Serialize};
 
-/// The position of an event in its session's log. The first event has 1; 0 is the place before it.
+/// The position of an event in its session's log. The first event has 1; 0 is before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seq(pub u64);
@@ -14,7 +14,7 @@ impl Seq {
     }
 }
 
-/// A set of positions, kept as ranges: inputs arrive in runs, so thousands of them stay a few numbers.
+/// A set of positions, stored as ranges: inputs arrive one after the other, so thousands of them are a few ranges.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(try_from = "Vec<(Seq, Seq)>", into = "Vec<(Seq, Seq)>")]
 pub struct SeqSet(Vec<(Seq, Seq)>);
@@ -33,7 +33,7 @@ impl SeqSet {
         *self = kept;
     }
 
-    /// Joined with positions that are all higher.
+    /// The union with positions that are all higher.
     pub(crate) fn with_later(mut self, later: &Self) -> Self {
         later.iter().for_each(|seq| self.push(seq));
         self
@@ -50,7 +50,7 @@ impl SeqSet {
         self.0.get(at).is_some_and(|(first, _)| *first <= seq)
     }
 
-    /// Whether every position of `part` is here too. Costs ranges, not positions.
+    /// Whether every position of `part` is in the set. The cost grows with the ranges, not the positions.
     pub(crate) fn includes(&self, part: &Self) -> bool {
         part.0.iter().all(|(first, last)| {
             let at = self.0.partition_point(|(_, end)| end < first);

@@ -1,5 +1,5 @@
-//! What a session's log adds up to: small, bounded whatever the log's length, and stored beside the log as its
-//! snapshot. Status and due times are read off it; only `fold.rs` changes it.
+//! The state that a session's log folds to. It is small whatever the length of the log, and is stored beside the log as a
+//! snapshot. Status and due times come from it; only `fold.rs` changes it.
 
 use std::collections::BTreeMap;
 
@@ -12,26 +12,26 @@ use crate::log::seq::{Seq, SeqSet};
 use crate::log::status::{SessionStatus, StopReason, WakePriority};
 use crate::log::time::Timestamp;
 
-/// The version of a stored snapshot, and the only one that this code reads.
+/// The version of snapshots that this code reads and writes.
 pub const STATE_VERSION: u32 = 1;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionState {
     pub version: u32,
-    /// The last event that is folded in.
+    /// The last event of the fold.
     pub head: Seq,
     pub status: SessionStatus,
     pub stop_reason: StopReason,
-    /// Inputs that no wake is done with yet.
+    /// Inputs that no wake has consumed yet.
     pub pending: SeqSet,
     pub pending_since_ms: Option<Timestamp>,
-    /// Interrupts that the running wake has not obeyed yet.
+    /// Interrupts that wait for the running wake to stop.
     pub interrupts: SeqSet,
     pub requests: Vec<ToolRequest>,
     pub wakes: Vec<QueuedWake>,
     pub wake: Option<CurrentWake>,
-    /// The highest fencing token given out.
+    /// The highest fencing token so far.
     pub token: u64,
     pub continues: u32,
     pub outcome: Option<Seq>,
@@ -43,7 +43,7 @@ pub struct SessionState {
     pub memory: BTreeMap<String, Sha256Digest>,
 }
 
-/// A question to the outside.
+/// A request of the agent to a person or an outside tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolRequest {
@@ -51,10 +51,10 @@ pub struct ToolRequest {
     pub kind: ToolRequestKind,
     pub tool: String,
     pub input_digest: Sha256Digest,
-    /// The event that asked.
+    /// The event of the request.
     pub asked: Seq,
     pub expires_ms: Option<Timestamp>,
-    /// The event that answered. The request stands until a wake has consumed that event.
+    /// The event of the answer. The request stays until a wake has consumed that event.
     pub answered: Option<Seq>,
 }
 
@@ -65,7 +65,7 @@ pub enum ToolRequestKind {
     Confirmation,
 }
 
-/// The wake that runs, or that will be tried again with the very same inputs.
+/// The wake that runs, or that will be retried with the same inputs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CurrentWake {
@@ -74,7 +74,7 @@ pub struct CurrentWake {
     pub attempt: u32,
     pub inputs: SeqSet,
     pub woken: Vec<WakeId>,
-    /// The questions that nobody answered in time; they are no longer open.
+    /// The requests that expired without an answer.
     pub expired: Vec<ToolRequest>,
     pub phase: WakePhase,
 }
@@ -86,12 +86,12 @@ pub enum WakePhase {
     Retrying { at_ms: Timestamp },
 }
 
-/// When a session wants to run, by lane. A worker looks into the lanes in this order.
+/// When a session is due, by lane. A worker searches the lanes in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DueTimes {
-    /// A wake may be taken up again: its lease or its back-off ends.
+    /// When the lease or the back-off of a wake ends.
     pub again: Option<Timestamp>,
-    /// Inputs wait since then. They are due at once, whatever a clock says; the time only orders sessions.
+    /// Since when inputs wait. They are due at once; the time only orders sessions.
     pub input: Option<Timestamp>,
     /// Queued wakes, by priority.
     pub high: Option<Timestamp>,
@@ -108,8 +108,8 @@ impl DueTimes {
     }
 }
 
-/// Whether a lease or a back-off that ends at `at` is over: it has ended, or it ends so far ahead that the clock
-/// must have been set back since it began.
+/// Whether a lease or a back-off that ends at `at` is over: the time has passed, or it is so far ahead that the clock must
+/// have been set back.
 pub(crate) fn is_over(at: Timestamp, now: Timestamp, horizon_ms: u64) -> bool {
     at <= now || at > now.plus_ms(horizon_ms)
 }
@@ -140,7 +140,7 @@ impl Default for SessionState {
 }
 
 impl SessionState {
-    /// The questions that nobody has answered, in the order in which they were asked.
+    /// The unanswered requests, oldest first.
     pub fn open_requests(&self) -> impl Iterator<Item = &ToolRequest> {
         self.requests.iter().filter(|request| request.answered.is_none())
     }
@@ -156,12 +156,12 @@ impl SessionState {
         self.wake.as_ref().filter(|wake| wake.phase == WakePhase::Running)
     }
 
-    /// The queued wakes that have come due.
+    /// The queued wakes that are due.
     pub fn due_wakes(&self, now: Timestamp) -> impl Iterator<Item = &QueuedWake> {
         self.wakes.iter().filter(move |wake| wake.due_ms <= now)
     }
 
-    /// Status follows from the rest. Termination is the one thing that is remembered and not derived.
+    /// The status follows from the other fields. Only termination is stored.
     pub(crate) fn derive_status(&self) -> SessionStatus {
         match self.wake.as_ref().map(|wake| wake.phase) {
             _ if self.status == SessionStatus::Terminated => SessionStatus::Terminated,
@@ -173,12 +173,12 @@ impl SessionState {
         }
     }
 
-    /// When the session wants to run. A running one does when its lease ends, which is not the log's to know.
+    /// When the session is due. For a running one the store knows: when its lease ends.
     #[must_use]
     pub fn due(&self) -> DueTimes {
         match self.status {
             SessionStatus::Idle | SessionStatus::Running | SessionStatus::Terminated => DueTimes::default(),
-            // While a question is open, messages and timers wait; only its expiry wakes the session.
+            // While a request is open, inputs and queued wakes wait. Only its expiry wakes the session.
             SessionStatus::RequiresAction => {
                 let expiry = self.open_requests().filter_map(|request| request.expires_ms).min();
                 DueTimes { normal: expiry, ..DueTimes::default() }

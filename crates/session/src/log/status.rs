@@ -1,5 +1,5 @@
-//! The small closed words of a session: its status, why it stopped, how urgent a wake is, what kind of trouble
-//! there was. One spelling each, in the log, in the store and on the wire.
+//! Small enums of a session: status, stop reason, priority, error class, span result. Each value has one spelling in the log,
+//! in the store and on the wire.
 
 use std::fmt;
 
@@ -29,17 +29,17 @@ macro_rules! words {
 }
 
 words! {
-    /// Where a session stands.
+    /// The status of a session.
     SessionStatus {
-        /// Nothing to do until somebody says something.
+        /// Nothing to do until an input arrives.
         Idle = "idle",
-        /// A worker holds it.
+        /// A worker runs a wake.
         Running = "running",
-        /// It will run again by itself: inputs wait, a wake is queued, or an attempt is repeated.
+        /// It will run by itself: inputs wait, a wake is queued, or an attempt is retried.
         Rescheduling = "rescheduling",
-        /// A question must be answered first.
+        /// A person must answer a request first.
         RequiresAction = "requires_action",
-        /// It accepts nothing any more.
+        /// It accepts nothing more.
         Terminated = "terminated",
     }
 }
@@ -50,7 +50,7 @@ words! {
         /// No wake has ended yet.
         NotStarted = "not_started",
         EndTurn = "end_turn",
-        /// The agent wanted to go on more often in a row than it may.
+        /// The agent reached the limit of `continue` in a row.
         ContinueLimit = "continue_limit",
         RequiresAction = "requires_action",
         Rescheduled = "rescheduled",
@@ -61,30 +61,30 @@ words! {
 }
 
 words! {
-    /// Who goes first among due wakes.
+    /// The order of due wakes.
     WakePriority { High = "high", Normal = "normal", Low = "low" }
 }
 
 words! {
-    /// What kind of trouble ended an attempt.
+    /// Why an attempt failed.
     ErrorClass {
-        /// May pass by itself: tried again later.
+        /// May pass by itself: retried later.
         Transient = "transient",
-        /// Will not pass by itself: never tried again.
+        /// Will not pass by itself: not retried.
         Permanent = "permanent",
-        /// The directive could not be read, twice.
+        /// The directive was malformed twice.
         Directive = "directive",
-        /// The worker was not heard of again.
+        /// The worker did not renew its lease.
         Lost = "lost",
     }
 }
 
 words! {
-    /// How a stretch of work ended.
+    /// How a span ended.
     SpanResult {
         Success = "success",
         Error = "error",
-        /// It waits for an answer from outside.
+        /// It waits for an answer.
         Blocked = "blocked",
         Interrupted = "interrupted",
         Lost = "lost",

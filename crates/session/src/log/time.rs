@@ -1,24 +1,24 @@
-//! The time and the randomness of one call, handed in from outside so that every decision can be repeated.
-//! Nothing in this crate asks a clock or the operating system for either; order never comes from here.
+//! The time and the random seed of one call. Callers pass them in, so that every decision can be repeated in a test. This
+//! crate reads no clock and no randomness of the operating system. Order comes from sequence numbers, not from times.
 
 use serde::{Deserialize, Serialize};
 
 use crate::log::digest::Sha256Digest;
 
-/// Milliseconds since 1970. It says when something happened or is due, never what came first.
+/// Milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// Saturating, so that no delay can wrap into the past.
+    /// Saturates, so that no delay wraps into the past.
     #[must_use]
     pub fn plus_ms(self, milliseconds: u64) -> Self {
         Self(self.0.saturating_add(i64::try_from(milliseconds).unwrap_or(i64::MAX)))
     }
 }
 
-/// The instant of one call, and a source of ids and jitter that its seed determines.
+/// The time of one call, and a deterministic source of ids and jitter.
 #[derive(Debug, Clone)]
 pub struct TimeSeed {
     pub now: Timestamp,

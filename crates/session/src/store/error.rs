@@ -1,24 +1,24 @@
-//! Why something was not done: there is no such session, it was refused, or the store failed.
+//! Errors: the session does not exist, it refused the call, or the store failed.
 
 use std::fmt;
 
 use crate::decide::refusal::SessionRefusal;
 use crate::log::id::SessionId;
 
-/// The store could not do its part. Nothing of the failed call was stored.
+/// An error of the store. The failed call stored nothing.
 #[derive(Debug)]
 pub enum StoreError {
-    /// It cannot be reached or did not answer.
+    /// The store cannot be reached or did not answer.
     Unavailable { step: &'static str, source: Box<dyn std::error::Error + Send + Sync> },
-    /// No room is left.
+    /// The disk is full.
     Full { step: &'static str },
-    /// Others kept it busy for too long.
+    /// Other writers held a lock for too long.
     Busy { step: &'static str },
-    /// Something stored is not what was stored.
+    /// Stored data is damaged.
     Corrupt { session: Option<SessionId>, what: String },
-    /// The stored form belongs to another version of this program.
+    /// A newer version of this program migrated the store.
     Version { found: i64, known: i64 },
-    /// The place cannot be used as a store.
+    /// The path or the address cannot be used as a store.
     Location { what: String },
 }
 
@@ -26,14 +26,19 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unavailable { step, source } => write!(f, "the session store failed to {step}: {source}"),
-            Self::Full { step } => write!(f, "the session store is full and failed to {step}; make room"),
+            Self::Full { step } => {
+                write!(f, "the session store is full and failed to {step}; free some disk space")
+            }
             Self::Busy { step } => write!(f, "the session store was too busy to {step}; try again"),
             Self::Corrupt { session: Some(session), what } => {
                 write!(f, "session {session} is damaged: {what}; restore it from an export")
             }
             Self::Corrupt { session: None, what } => write!(f, "the session store is damaged: {what}"),
             Self::Version { found, known } => {
-                write!(f, "the session store has format {found}, this program knows up to {known}; update it")
+                write!(
+                    f,
+                    "the session store has format {found}, but this program knows formats up to {known}; update fullsend"
+                )
             }
             Self::Location { what } => f.write_str(what),
         }
@@ -49,7 +54,7 @@ impl std::error::Error for StoreError {
     }
 }
 
-/// Why something was not done.
+/// Why a call failed.
 #[derive(Debug)]
 pub enum SessionError {
     NoSession(SessionId),

@@ -1,5 +1,5 @@
-//! What a store must do, and no more: find a session, let a pure decision be made about it, and write what was decided
-//! in one atomic and durable step. Everything that has a meaning happens in the decision; a store has none.
+//! What a store does: find a session, call a pure decision about it, and write the result in one atomic and durable step. A
+//! store knows nothing about the meaning of events.
 
 mod error;
 pub mod postgres;
@@ -30,7 +30,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// When a worker should look at it: a held one when the hold ends.
+    /// When a worker should claim it: a held one when its lease ends.
     #[must_use]
     pub fn due(&self) -> DueTimes {
         due(&self.state, self.holder.as_ref())
@@ -40,29 +40,29 @@ impl Session {
 pub(crate) fn due(state: &SessionState, holder: Option<&LeaseHolder>) -> DueTimes {
     match holder {
         Some(holder) => DueTimes { again: Some(holder.until_ms), ..DueTimes::default() },
-        // It was running somewhere else when it was exported: nobody holds it here.
+        // It was running when it was exported, so no worker holds it here.
         None if state.running().is_some() => DueTimes { again: Some(Timestamp(0)), ..DueTimes::default() },
         None => state.due(),
     }
 }
 
-/// Which session to decide about.
+/// Which session to update.
 #[derive(Debug, Clone, Copy)]
 pub enum UpdateTarget<'a> {
-    /// This one; with it, those of the named events that it has already.
+    /// This one, with those of the named events that it already has.
     Session { id: SessionId, events: &'a [EventId] },
-    /// The first that is due, by lane and then by time, and that nobody else is deciding about.
+    /// The first one that is due, by lane and then by time, and that no other writer has locked.
     Due { now: Timestamp, horizon_ms: u64 },
 }
 
-/// What a decision is made about.
+/// What a decision sees.
 #[derive(Debug, Clone)]
 pub struct FoundSession {
     pub session: Session,
     pub events: Vec<SessionEvent>,
 }
 
-/// What was decided. The events follow the session's last one.
+/// The result of a decision. The events follow the session's last one.
 #[derive(Debug, Clone)]
 pub struct SessionChange {
     pub state: SessionState,
@@ -85,26 +85,32 @@ impl SessionChange {
     }
 
     pub(crate) fn of(state: SessionState, holder: Option<LeaseHolder>) -> Self {
-        let (events, memory, learnings) = (Vec::new(), Vec::new(), Vec::new());
-        Self { state, holder, events, memory, learnings, learnings_kept: 0 }
+        Self {
+            state,
+            holder,
+            events: Vec::new(),
+            memory: Vec::new(),
+            learnings: Vec::new(),
+            learnings_kept: 0,
+        }
     }
 }
 
-/// Decides about one session. It may be called again when somebody else was faster, and nothing of it is kept then.
+/// Decides about one session. The store calls it again when another writer was faster, and discards the earlier result.
 /// `None` means that there is nothing to write.
 pub type DecideFn<'a> = dyn FnMut(&FoundSession) -> Result<Option<SessionChange>, SessionRefusal> + 'a;
 
-/// Which part of a log's end to read.
+/// Which events of a log's end to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventClass {
     Conversation,
-    /// How the work went.
+    /// Everything else: tool calls, spans, errors.
     Work,
 }
 
 /// A connection to a store. Each thread has its own.
 pub trait Store: Send {
-    /// The store's own clock, for callers on several machines to agree on.
+    /// The time of the store's clock, which all machines share.
     fn now(&mut self) -> Result<Timestamp, StoreError>;
 
     /// Adds an empty session. `false` if the id is taken.
@@ -120,10 +126,10 @@ pub trait Store: Send {
         limit: usize,
     ) -> Result<Vec<Session>, StoreError>;
 
-    /// Finds, decides and writes. `false` if there is no such session.
+    /// Finds a session, decides and writes. `false` if there is no such session.
     fn update(&mut self, target: UpdateTarget<'_>, decide: &mut DecideFn<'_>) -> Result<bool, SessionError>;
 
-    /// The events after one place and up to another, lowest first.
+    /// The events after one position and up to another, lowest first.
     fn events(
         &mut self,
         id: SessionId,
@@ -132,8 +138,7 @@ pub trait Store: Send {
         limit: usize,
     ) -> Result<Vec<SessionEvent>, StoreError>;
 
-    /// The last events of one kind up to a place, lowest first: at most `limit`, and only while their payloads
-    /// fit into `bytes`.
+    /// The last events of one class up to a position, lowest first: at most `limit`, with at most `bytes` of payload.
     fn tail(
         &mut self,
         id: SessionId,
@@ -148,11 +153,11 @@ pub trait Store: Send {
     /// The newest learnings of an agent, newest first.
     fn learnings(&mut self, agent: &str, limit: usize) -> Result<Vec<StoredLearning>, StoreError>;
 
-    /// When the next session comes due that is not due yet: how long a worker may sleep.
+    /// When the next session becomes due: a worker can sleep until then.
     fn next_due(&mut self, now: Timestamp) -> Result<Option<Timestamp>, StoreError>;
 
-    /// Adds a session with its whole log in one step, or nothing. `false` if the id is taken. The events are
-    /// taken one by one; an error among them undoes everything.
+    /// Adds a session with its whole log in one step. `false` if the id is taken. An error of the iterator undoes
+    /// everything.
     fn import(
         &mut self,
         header: &SessionHeader,
@@ -160,7 +165,6 @@ pub trait Store: Send {
         finish: &mut dyn FnMut() -> Result<SessionChange, SessionError>,
     ) -> Result<bool, SessionError>;
 
-    /// Returns when somebody else has changed something since the last call, or after the timeout. It may also return
-    /// for no reason; it never misses a change.
+    /// Returns when the store has changed since the last call, or after the timeout. It may also return early.
     fn wait(&mut self, timeout: Duration) -> Result<(), StoreError>;
 }

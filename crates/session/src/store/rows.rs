@@ -1,4 +1,4 @@
-//! How rows are read and written, whichever database holds them: what is JSON, what must be dense, what is damage.
+//! How rows are decoded and checked, for both databases.
 
 use serde::Serialize;
 
@@ -46,7 +46,7 @@ pub(crate) fn open(session: SessionId, sealed: &SealedEvent) -> Result<SessionEv
     sealed.open(session).map_err(damage)
 }
 
-/// A log has no holes: an event that is missing is damage, not silence.
+/// A log has no gaps: a missing event is damage.
 pub(crate) fn check_dense(session: SessionId, after: Seq, events: &[SessionEvent]) -> Result<(), StoreError> {
     let mut expected = after;
     for event in events {
@@ -79,8 +79,16 @@ pub(crate) fn learning(text: &str) -> Result<StoredLearning, StoreError> {
     })
 }
 
-pub(crate) fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("our own types have string keys only")
+pub(crate) fn json(value: &impl Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(not_json)
+}
+
+pub(crate) fn seal(session: SessionId, event: &SessionEvent) -> Result<SealedEvent, StoreError> {
+    SealedEvent::seal(session, event).map_err(not_json)
+}
+
+fn not_json(error: serde_json::Error) -> StoreError {
+    StoreError::Unavailable { step: "write a value as JSON", source: Box::new(error) }
 }
 
 pub(crate) fn seq(seq: Seq) -> i64 {

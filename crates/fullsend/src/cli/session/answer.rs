@@ -1,49 +1,49 @@
-//! `confirm` and `tool-result`: answers to what a session asked. One answer per question, for exactly the input that was
-//! shown, in time.
+//! `confirm` and `tool-result`: answers to a session's requests. A request takes one answer, before it expires, for exactly
+//! the input that was shown.
 
 use clap::{Args, ValueEnum};
 
 use super::super::exit::{Exit, Failure};
 use super::send::{SendOptions, append};
-use super::store::{SessionArguments, failure, text};
+use super::store::{SessionOptions, failure, text};
 use session::{ApprovalDecision, Payload, RequestId, SessionRefusal, Sessions, Sha256Digest};
 
 #[derive(Args, Debug)]
 pub struct Confirm {
     #[command(flatten)]
-    question: RequestArguments,
+    request: RequestOptions,
     #[arg(value_enum)]
     decision: DecisionArgument,
-    /// What the agent is told with it
+    /// Add a note for the agent
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
     #[command(flatten)]
-    how: SendOptions,
+    options: SendOptions,
 }
 
 #[derive(Args, Debug)]
 pub struct ToolResult {
     #[command(flatten)]
-    question: RequestArguments,
+    request: RequestOptions,
     /// The result as JSON; `-` reads standard input
     #[arg(value_name = "JSON")]
     output: String,
-    /// The tool failed, and the result says how
+    /// Mark the result as an error of the tool
     #[arg(long)]
     error: bool,
     #[command(flatten)]
-    how: SendOptions,
+    options: SendOptions,
 }
 
-/// Which question is answered.
+/// The request.
 #[derive(Args, Debug)]
-struct RequestArguments {
+struct RequestOptions {
     #[command(flatten)]
-    one: SessionArguments,
-    /// The request, as `session show` or the log names it
+    session: SessionOptions,
+    /// The request id that `session show` prints
     #[arg(value_parser = parse_request)]
-    request: RequestId,
-    /// The digest of the input that was shown to whoever answers [default: what was asked]
+    id: RequestId,
+    /// Answer for the input with this digest [default: the input of the request]
     #[arg(long, value_name = "SHA256")]
     digest: Option<Sha256Digest>,
 }
@@ -55,8 +55,7 @@ enum DecisionArgument {
 }
 
 fn parse_request(text: &str) -> Result<RequestId, String> {
-    text.parse()
-        .map_err(|_| "a request's id has 36 characters; `fullsend session show` lists them".to_owned())
+    text.parse().map_err(|_| "a request id has 36 characters; `fullsend session show` lists them".to_owned())
 }
 
 pub fn confirm(arguments: &Confirm) -> Result<Exit, Failure> {
@@ -64,37 +63,38 @@ pub fn confirm(arguments: &Confirm) -> Result<Exit, Failure> {
         DecisionArgument::Allow => ApprovalDecision::Allow,
         DecisionArgument::Deny => ApprovalDecision::Deny,
     };
-    let (mut sessions, input_digest) = arguments.question.open()?;
-    let (request_id, note) = (arguments.question.request, arguments.note.clone());
+    let (mut sessions, input_digest) = arguments.request.open()?;
+    let request_id = arguments.request.id;
+    let note = arguments.note.clone();
     let payload = Payload::UserToolConfirmation { request_id, input_digest, decision, note };
-    append(&mut sessions, arguments.question.one.id, payload, &arguments.how)
+    append(&mut sessions, arguments.request.session.id, payload, &arguments.options)
 }
 
 pub fn tool_result(arguments: &ToolResult) -> Result<Exit, Failure> {
-    let given = text(&arguments.output)?;
-    let output = serde_json::from_str(&given).map_err(|error| {
+    let argument = text(&arguments.output)?;
+    let output = serde_json::from_str(&argument).map_err(|error| {
         Failure::new(Exit::Usage, format!("the result is not JSON: {error}"))
-            .help("a text is JSON too, in quotes: '\"done\"'")
+            .help("a plain text is JSON in quotes: '\"done\"'")
     })?;
-    let (mut sessions, input_digest) = arguments.question.open()?;
-    let request_id = arguments.question.request;
+    let (mut sessions, input_digest) = arguments.request.open()?;
+    let request_id = arguments.request.id;
     let payload =
         Payload::UserCustomToolResult { request_id, input_digest, output, is_error: arguments.error };
-    append(&mut sessions, arguments.question.one.id, payload, &arguments.how)
+    append(&mut sessions, arguments.request.session.id, payload, &arguments.options)
 }
 
-impl RequestArguments {
-    /// The store, and what the answer is bound to. A question that was answered and consumed is not known any more; the
-    /// key of a repeated answer needs the digest then.
+impl RequestOptions {
+    /// The store, and the digest that the answer is bound to. The state forgets a request once its answer is consumed; to
+    /// repeat such an answer, pass the digest.
     fn open(&self) -> Result<(Sessions, Sha256Digest), Failure> {
-        let mut sessions = self.one.place.open()?;
+        let mut sessions = self.session.store.open()?;
         if let Some(digest) = self.digest {
             return Ok((sessions, digest));
         }
-        let state = sessions.session(self.one.id).map_err(failure)?.state;
-        match state.request(self.request) {
+        let state = sessions.session(self.session.id).map_err(failure)?.state;
+        match state.request(self.id) {
             Some(request) => Ok((sessions, request.input_digest)),
-            None => Err(failure(SessionRefusal::NoSuchRequest { id: self.request }.into())),
+            None => Err(failure(SessionRefusal::NoSuchRequest { id: self.id }.into())),
         }
     }
 }

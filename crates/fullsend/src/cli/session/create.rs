@@ -1,4 +1,5 @@
-//! `session create`: an agent, where it runs, what it is given. All of that is kept for good; nothing runs yet.
+//! `session create`: stores the agent, the environment and the resources of a new session. They never change later. Nothing
+//! runs yet.
 
 use std::io::Write;
 use std::path::Path;
@@ -8,30 +9,30 @@ use serde_json::json;
 
 use super::super::configuration::{Configuration, ConfigurationOptions};
 use super::super::exit::{Exit, Failure};
-use super::store::{StoreArguments, failure, moment};
+use super::store::{StoreOptions, failure, time_seed};
 use crate::resolve::{environment, resolve};
 use crate::wake::resources::MOUNTS_BELOW;
 use session::{ResourceAccess, SessionEnvironment, SessionHeader, SessionId, SessionResource, Sha256Digest};
 
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// The harness that its wakes run
+    /// Run this harness in every wake
     #[arg(long, value_name = "NAME")]
     agent: String,
-    /// Where it runs: environments/ID.yaml of a layer
+    /// Run in this environment: environments/ID.yaml of a layer
     #[arg(long, value_name = "ID")]
     environment: Option<String>,
-    /// A file or directory of this machine for the agent: SOURCE:MOUNT, or SOURCE:MOUNT:rw; may be given several times
+    /// Mount a file or directory of this machine: SOURCE:MOUNT, or SOURCE:MOUNT:rw for write access; can be repeated
     #[arg(long, value_name = "SOURCE:MOUNT[:rw]")]
     resource: Vec<String>,
-    /// Its id, chosen by you: created again with the same one, it is the same session
+    /// Use this id; creating it again returns the same session
     #[arg(long, value_name = "ID")]
     id: Option<SessionId>,
-    /// Print JSON, as it does anyway
+    /// Print JSON; this is the default
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: StoreArguments,
+    store: StoreOptions,
     #[command(flatten)]
     layers: ConfigurationOptions,
 }
@@ -47,17 +48,17 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     }
     let resources = arguments.resource.iter().map(|text| resource(text)).collect::<Result<_, _>>()?;
     let environment = arguments.environment.as_ref().map(|id| digested(&mut opened, id)).transpose()?;
-    let mut sessions = arguments.place.open()?;
-    let mut moment = moment(&mut sessions)?;
-    // Creating it again must not fail because time went on.
+    let mut sessions = arguments.store.open()?;
+    let mut seed = time_seed(&mut sessions)?;
+    // A repeated call must send the same header, so it uses the time of the first session.
     let known =
         arguments.id.and_then(|id| sessions.session(id).ok()).map(|session| session.header.created_ms);
     let header = SessionHeader {
-        id: arguments.id.unwrap_or_else(|| SessionId::generate(&mut moment)),
+        id: arguments.id.unwrap_or_else(|| SessionId::generate(&mut seed)),
         agent: arguments.agent.clone(),
         environment,
         resources,
-        created_ms: known.unwrap_or(moment.now),
+        created_ms: known.unwrap_or(seed.now),
     };
     let session = sessions.create(&header).map_err(failure)?;
     writeln!(std::io::stdout().lock(), "{}", json!({ "id": session.header.id }))?;
@@ -68,15 +69,15 @@ fn digested(opened: &mut Configuration, id: &str) -> Result<SessionEnvironment, 
     let found = environment::find(&opened.library, id);
     let digest = found.and_then(|found| environment::digest(&mut opened.library, &found));
     let digest =
-        digest.ok_or_else(|| Failure::new(Exit::Missing, format!("environment `{id}` cannot be read")))?;
+        digest.ok_or_else(|| Failure::new(Exit::Missing, format!("cannot read environment `{id}`")))?;
     Ok(SessionEnvironment { id: id.to_owned(), digest: Sha256Digest(digest) })
 }
 
-/// `SOURCE:MOUNT[:rw]`. A mount without a leading slash lies below the workspace.
+/// `SOURCE:MOUNT[:rw]`. A mount without a leading slash is below the directory of resources.
 fn resource(text: &str) -> Result<SessionResource, Failure> {
     let wrong = |why: String| {
         Failure::new(Exit::Usage, format!("--resource {text}: {why}")).help(format!(
-            "write SOURCE:MOUNT or SOURCE:MOUNT:rw, such as ./docs:docs; mounts lie below {MOUNTS_BELOW}"
+            "write SOURCE:MOUNT or SOURCE:MOUNT:rw, such as ./docs:docs; mounts are below {MOUNTS_BELOW}"
         ))
     };
     let (rest, access) = match text.rsplit_once(':') {
@@ -84,7 +85,7 @@ fn resource(text: &str) -> Result<SessionResource, Failure> {
         Some((rest, "ro")) => (rest, ResourceAccess::ReadOnly),
         _ => (text, ResourceAccess::ReadOnly),
     };
-    let (source, mount) = rest.rsplit_once(':').ok_or_else(|| wrong("it names no mount".to_owned()))?;
+    let (source, mount) = rest.rsplit_once(':').ok_or_else(|| wrong("the mount is missing".to_owned()))?;
     let path = Path::new(source).canonicalize().map_err(|error| wrong(format!("{source}: {error}")))?;
     let kind = if path.is_dir() { "directory" } else { "file" };
     let mount = if mount.starts_with('/') { mount.to_owned() } else { format!("{MOUNTS_BELOW}/{mount}") };

@@ -1,5 +1,5 @@
-//! `events` and `watch`: the log, by cursor, and on with what comes. A reader resumes with the last number that it has
-//! seen: nothing is skipped and nothing comes twice.
+//! `events` and `watch`: print the log from a sequence number on, and follow it. A reader that resumes after the last number
+//! that it saw gets every event once.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::Value as Json;
 
 use super::super::exit::{Exit, Failure};
-use super::store::{SessionArguments, failure};
+use super::store::{SessionOptions, failure};
 use crate::event::clock::Moment;
 use crate::render::diagnostics::clean_text;
 use session::{PAGE_LIMIT, Payload, Seq, SessionEvent, SessionId, SessionStatus, Sessions};
@@ -16,17 +16,17 @@ use session::{PAGE_LIMIT, Payload, Seq, SessionEvent, SessionId, SessionStatus, 
 #[derive(Args, Debug)]
 pub struct Events {
     #[command(flatten)]
-    one: SessionArguments,
-    /// Begin with this sequence number
+    session: SessionOptions,
+    /// Start with this sequence number
     #[arg(long, value_name = "SEQ", default_value_t = 1)]
     from: u64,
-    /// Go on with what comes, until the session is terminated
+    /// Follow new events until the session is terminated
     #[arg(long)]
     follow: bool,
-    /// Follow for so many seconds at most
+    /// Stop following after this many seconds
     #[arg(long, value_name = "SECONDS", requires = "follow")]
     timeout: Option<u64>,
-    /// Print JSON, as it does anyway
+    /// Print JSON; this is the default
     #[arg(long)]
     json: bool,
 }
@@ -34,33 +34,33 @@ pub struct Events {
 #[derive(Args, Debug)]
 pub struct Watch {
     #[command(flatten)]
-    one: SessionArguments,
-    /// Begin with this sequence number [default: what comes from now on]
+    session: SessionOptions,
+    /// Start with this sequence number [default: new events only]
     #[arg(long, value_name = "SEQ")]
     from: Option<u64>,
-    /// Watch for so many seconds at most
+    /// Stop watching after this many seconds
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
-    /// Print JSON, one event a line
+    /// Print JSON, one event per line
     #[arg(long)]
     json: bool,
 }
 
-/// How long one wait for news may be; between two the deadline is looked at.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest single wait. The deadline is checked between waits.
+const MAX_WAIT: Duration = Duration::from_secs(5);
 
 pub fn events(arguments: &Events) -> Result<Exit, Failure> {
-    let mut sessions = arguments.one.place.open()?;
+    let mut sessions = arguments.session.store.open()?;
     let after = Seq(arguments.from.saturating_sub(1));
     let print = |event: &SessionEvent| Some(as_json(event));
     if arguments.follow {
-        return follow(&mut sessions, arguments.one.id, after, arguments.timeout, print);
+        return follow(&mut sessions, arguments.session.id, after, arguments.timeout, print);
     }
-    // What is there now is the whole answer: a log that grows while it is printed must not keep this going.
-    let last = sessions.session(arguments.one.id).map_err(failure)?.state.head;
+    // Stop at the present head, so that a log that grows while it is printed does not keep the command running.
+    let last = sessions.session(arguments.session.id).map_err(failure)?.state.head;
     let mut after = after;
     while after < last {
-        let page = sessions.events(arguments.one.id, after, PAGE_LIMIT).map_err(failure)?;
+        let page = sessions.events(arguments.session.id, after, PAGE_LIMIT).map_err(failure)?;
         let Some(end) = page.last().map(|event| event.seq) else { break };
         show(page.iter().filter(|event| event.seq <= last), print)?;
         after = end;
@@ -69,12 +69,12 @@ pub fn events(arguments: &Events) -> Result<Exit, Failure> {
 }
 
 pub fn watch(arguments: &Watch) -> Result<Exit, Failure> {
-    let mut sessions = arguments.one.place.open()?;
-    let head = sessions.session(arguments.one.id).map_err(failure)?.state.head;
+    let mut sessions = arguments.session.store.open()?;
+    let head = sessions.session(arguments.session.id).map_err(failure)?.state.head;
     let after = arguments.from.map_or(head, |from| Seq(from.saturating_sub(1)));
     let json = arguments.json;
     let print = |event: &SessionEvent| if json { Some(as_json(event)) } else { line(event) };
-    follow(&mut sessions, arguments.one.id, after, arguments.timeout, print)
+    follow(&mut sessions, arguments.session.id, after, arguments.timeout, print)
 }
 
 fn follow(
@@ -86,8 +86,8 @@ fn follow(
 ) -> Result<Exit, Failure> {
     let deadline = timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     loop {
-        let left = deadline.map_or(PATIENCE, |deadline| deadline.saturating_duration_since(Instant::now()));
-        let page = sessions.follow(id, after, PAGE_LIMIT, left.min(PATIENCE)).map_err(failure)?;
+        let left = deadline.map_or(MAX_WAIT, |deadline| deadline.saturating_duration_since(Instant::now()));
+        let page = sessions.follow(id, after, PAGE_LIMIT, left.min(MAX_WAIT)).map_err(failure)?;
         show(page.iter(), &print)?;
         after = page.last().map_or(after, |event| event.seq);
         let over = page.iter().any(is_the_end) || (page.is_empty() && is_terminated(sessions, id)?);
@@ -121,11 +121,11 @@ fn as_json(event: &SessionEvent) -> String {
     serde_json::to_string(event).unwrap_or_default()
 }
 
-/// One event in a line for people: when, what, and its words if it has any.
+/// One event as a line for people: time, sequence number, type and text.
 fn line(event: &SessionEvent) -> Option<String> {
     let fields = serde_json::to_value(&event.payload).ok()?;
     let text = |key: &str| fields.get(key).and_then(Json::as_str).map(str::to_owned);
-    let words = match &event.payload {
+    let text_of_event = match &event.payload {
         Payload::AgentToolUse { tool, .. } | Payload::AgentCustomToolUse { tool, .. } => Some(tool.clone()),
         Payload::SessionStatusChanged { to, reason, .. } => Some(format!("{to}: {reason}")),
         Payload::SpanStarted { name, .. } => Some(name.clone()),
@@ -134,6 +134,7 @@ fn line(event: &SessionEvent) -> Option<String> {
         _ => ["message", "title", "note", "error", "reason", "decision"].into_iter().find_map(text),
     };
     let time = Moment::from_millis(u64::try_from(event.time_ms.0).unwrap_or(0)).rfc3339();
-    let words: String = clean_text(&words.unwrap_or_default()).replace('\n', " ").chars().take(300).collect();
-    Some(format!("{time} {:>6} {:24} {words}", event.seq.0, event.payload.kind()).trim_end().to_owned())
+    let shown: String =
+        clean_text(&text_of_event.unwrap_or_default()).replace('\n', " ").chars().take(300).collect();
+    Some(format!("{time} {:>6} {:24} {shown}", event.seq.0, event.payload.kind()).trim_end().to_owned())
 }

@@ -1,15 +1,16 @@
-//! `fullsend session`: an agent that lasts. Each subcommand parses, makes one call of the session library, and prints. Data
-//! is JSON, or lines for people where `--json` is not given; the log is always JSON, one event a line.
+//! `fullsend session`: durable sessions of an agent. Each subcommand parses its arguments, makes one call of the session
+//! library, and prints the result. The log is always JSON, one event per line; other data is JSON with `--json`.
 
 mod answer;
 mod bundle;
 mod create;
 mod events;
 mod requests;
-pub mod run;
+mod run;
 mod send;
 mod show;
 pub mod store;
+pub mod wake_options;
 
 use clap::{Args, Subcommand};
 
@@ -23,31 +24,44 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Begin a session of an agent, and print its id
+    /// Create a session of an agent and print its id
+    #[command(after_help = "Example: fullsend session create --agent triage")]
     Create(create::Arguments),
-    /// Say something to it
+    /// Send a message to a session
+    #[command(after_help = "Example: fullsend session send ID \"look into the flaky test\"")]
     Send(send::Send),
-    /// Wake it now, for one bounded run; exits as the run does, or with 10 if it waits for an answer
+    /// Wake a session now, for one bounded run; exits as the run does, or with 10 if the session waits for an answer
+    #[command(after_help = "Example: fullsend session run ID")]
     Run(run::Run),
-    /// Print its log, one JSON object a line; go on with what comes
+    /// Print the log of a session, one JSON object per line
+    #[command(after_help = "Example: fullsend session events ID --from 1 --follow")]
     Events(events::Events),
-    /// Where does it stand? Status, open questions, queued wakes, usage
+    /// Show the status of a session: open requests, queued wakes, usage
+    #[command(after_help = "Example: fullsend session show ID")]
     Show(show::Show),
-    /// Follow what happens, in lines for people
+    /// Watch a session: print what happens, one line per event
+    #[command(after_help = "Example: fullsend session watch ID")]
     Watch(events::Watch),
-    /// Stop what it is doing, ahead of everything that waits
+    /// Interrupt a session: stop its run, before any other input
+    #[command(after_help = "Example: fullsend session interrupt ID --note \"wrong branch\"")]
     Interrupt(send::Interrupt),
-    /// Allow or deny a tool call that it asked about
+    /// Confirm a tool call that a session asked about: allow or deny it
+    #[command(after_help = "Example: fullsend session confirm ID REQUEST allow")]
     Confirm(answer::Confirm),
-    /// Give the result of a tool that only the outside can run
+    /// Send the result of a custom tool that a session asked for
+    #[command(after_help = "Example: fullsend session tool-result ID REQUEST '{\"ticket\": 42}'")]
     ToolResult(answer::ToolResult),
-    /// Write it as one file that another store can take in
+    /// Export a session to one file
+    #[command(after_help = "Example: fullsend session export ID --output session.bundle")]
     Export(bundle::Export),
-    /// Take in such a file
+    /// Import a session from a file that `export` wrote
+    #[command(after_help = "Example: fullsend session import session.bundle")]
     Import(bundle::Import),
     /// List sessions
+    #[command(after_help = "Example: fullsend session list --agent triage")]
     List(show::List),
-    /// End it for good
+    /// Terminate a session for good
+    #[command(after_help = "Example: fullsend session terminate ID --reason \"no longer needed\"")]
     Terminate(send::Terminate),
 }
 

@@ -1,4 +1,4 @@
-//! The open questions of a session as people need them: what was asked, with which input, and how it is answered.
+//! The open requests of a session for people: the tool, its input, and the command that answers.
 
 use std::io::Write;
 
@@ -7,11 +7,11 @@ use serde_json::{Value as Json, json};
 use crate::render::diagnostics::clean_text;
 use session::{Payload, Seq, Session, SessionError, Sessions, ToolRequest, ToolRequestKind};
 
-/// Longer inputs are in the log.
+/// A longer input is in the log in full.
 const SHOWN_CHARACTERS: usize = 2_000;
 
-/// Each open question with the input that an answer is bound to.
-pub(super) fn open(
+/// Each open request with its input.
+pub(super) fn load_open(
     sessions: &mut Sessions,
     session: &Session,
 ) -> Result<Vec<(ToolRequest, Json)>, SessionError> {
@@ -28,31 +28,29 @@ pub(super) fn open(
     Ok(all)
 }
 
-pub(super) fn describe(asked: &[(ToolRequest, Json)]) -> Vec<Json> {
-    let one = |(request, input): &(ToolRequest, Json)| {
+pub(super) fn to_json(requests: &[(ToolRequest, Json)]) -> Vec<Json> {
+    let to_json = |(request, input): &(ToolRequest, Json)| {
         json!({
             "id": request.id, "kind": request.kind, "tool": request.tool, "input": input,
             "input_digest": request.input_digest, "asked": request.asked, "expires_ms": request.expires_ms,
         })
     };
-    asked.iter().map(one).collect()
+    requests.iter().map(to_json).collect()
 }
 
-pub(super) fn tell(
+pub(super) fn print(
     out: &mut impl Write,
     session: &Session,
-    asked: &[(ToolRequest, Json)],
+    requests: &[(ToolRequest, Json)],
 ) -> std::io::Result<()> {
-    for (request, input) in asked {
+    for (request, input) in requests {
         let input: String = clean_text(&input.to_string()).chars().take(SHOWN_CHARACTERS).collect();
-        let (tool, event) = (clean_text(&request.tool), request.asked.0);
-        writeln!(out, "asks      {tool} {input} (event {event})")?;
+        writeln!(out, "asks      {} {input} (event {})", clean_text(&request.tool), request.asked.0)?;
         let (command, answer) = match request.kind {
             ToolRequestKind::CustomTool => ("tool-result", "JSON"),
             ToolRequestKind::Confirmation => ("confirm", "allow|deny"),
         };
-        let (id, request) = (session.header.id, request.id);
-        writeln!(out, "          fullsend session {command} {id} {request} {answer}")?;
+        writeln!(out, "          fullsend session {command} {} {} {answer}", session.header.id, request.id)?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `send`, `interrupt` and `terminate`: what is said to a session. Sent again with the same key, it is the same event.
+//! `send`, `interrupt` and `terminate`. An event that is sent again with the same key is stored once.
 
 use std::io::Write;
 
@@ -6,52 +6,52 @@ use clap::Args;
 use serde_json::json;
 
 use super::super::exit::{Exit, Failure};
-use super::store::{SessionArguments, failure, moment, text};
+use super::store::{SessionOptions, failure, text, time_seed};
 use session::{EventId, Payload, Seq, SessionId, SessionInput, Sessions};
 
 #[derive(Args, Debug)]
 pub struct Send {
     #[command(flatten)]
-    one: SessionArguments,
-    /// The message; `-` reads standard input. With --outcome, what the outcome means in detail
+    session: SessionOptions,
+    /// The message; `-` reads standard input. With --outcome, the details of the goal
     text: String,
-    /// What is to be reached, as a title: the agent works towards it until another is given
+    /// Set a goal with this title; the agent works towards it until you set another one
     #[arg(long, value_name = "TITLE")]
     outcome: Option<String>,
-    /// By what one sees that it is reached; may be given several times
+    /// Add a success criterion of the goal; can be repeated
     #[arg(long, value_name = "TEXT", requires = "outcome")]
     criterion: Vec<String>,
     #[command(flatten)]
-    how: SendOptions,
+    options: SendOptions,
 }
 
 #[derive(Args, Debug)]
 pub struct Interrupt {
     #[command(flatten)]
-    one: SessionArguments,
-    /// Why
+    session: SessionOptions,
+    /// Tell the agent why
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
     #[command(flatten)]
-    how: SendOptions,
+    options: SendOptions,
 }
 
 #[derive(Args, Debug)]
 pub struct Terminate {
     #[command(flatten)]
-    one: SessionArguments,
-    /// Why
-    #[arg(long, value_name = "TEXT", default_value = "asked for")]
+    session: SessionOptions,
+    /// Record why
+    #[arg(long, value_name = "TEXT", default_value = "terminated by a person")]
     reason: String,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// What every event from outside may carry.
+/// Options of every event that a person sends.
 #[derive(Args, Debug)]
 pub struct SendOptions {
-    /// Your own name for this event, such as a delivery number: sent again with it, it is the same event
+    /// Name this event, such as a delivery number: an event that is sent again with the same key is stored once
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
     /// Print JSON
@@ -60,32 +60,32 @@ pub struct SendOptions {
 }
 
 pub fn send(arguments: &Send) -> Result<Exit, Failure> {
-    let said = text(&arguments.text)?;
+    let message = text(&arguments.text)?;
     let payload = match &arguments.outcome {
-        None => Payload::UserMessage { message: said },
+        None => Payload::UserMessage { message },
         Some(title) => Payload::UserDefineOutcome {
             title: title.clone(),
-            detail: said,
+            detail: message,
             success_criteria: arguments.criterion.clone(),
         },
     };
-    let mut sessions = arguments.one.place.open()?;
-    append(&mut sessions, arguments.one.id, payload, &arguments.how)
+    let mut sessions = arguments.session.store.open()?;
+    append(&mut sessions, arguments.session.id, payload, &arguments.options)
 }
 
 pub fn interrupt(arguments: &Interrupt) -> Result<Exit, Failure> {
     let payload = Payload::UserInterrupt { note: arguments.note.clone() };
-    let mut sessions = arguments.one.place.open()?;
-    append(&mut sessions, arguments.one.id, payload, &arguments.how)
+    let mut sessions = arguments.session.store.open()?;
+    append(&mut sessions, arguments.session.id, payload, &arguments.options)
 }
 
 pub fn terminate(arguments: &Terminate) -> Result<Exit, Failure> {
-    let mut sessions = arguments.one.place.open()?;
-    let mut moment = moment(&mut sessions)?;
-    let state = sessions.terminate(arguments.one.id, &arguments.reason, &mut moment).map_err(failure)?;
+    let mut sessions = arguments.session.store.open()?;
+    let mut seed = time_seed(&mut sessions)?;
+    let state = sessions.terminate(arguments.session.id, &arguments.reason, &mut seed).map_err(failure)?;
     let mut out = std::io::stdout().lock();
     if arguments.json {
-        let line = json!({ "id": arguments.one.id, "status": state.status, "seq": state.head });
+        let line = json!({ "id": arguments.session.id, "status": state.status, "seq": state.head });
         writeln!(out, "{line}")?;
     } else {
         writeln!(out, "terminated")?;
@@ -93,25 +93,25 @@ pub fn terminate(arguments: &Terminate) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Appends one event and says where it stands.
+/// Appends one event and prints its sequence number.
 pub fn append(
     sessions: &mut Sessions,
     id: SessionId,
     payload: Payload,
-    how: &SendOptions,
+    options: &SendOptions,
 ) -> Result<Exit, Failure> {
-    let mut moment = moment(sessions)?;
-    let event = match &how.key {
+    let mut seed = time_seed(sessions)?;
+    let event = match &options.key {
         Some(key) => EventId::from_key(id, key),
-        None => EventId::generate(&mut moment),
+        None => EventId::generate(&mut seed),
     };
-    let places = sessions.append(id, &[SessionInput { id: event, payload }], &mut moment).map_err(failure)?;
-    let seq = places.first().copied().unwrap_or(Seq(0));
+    let seqs = sessions.append(id, &[SessionInput { id: event, payload }], &mut seed).map_err(failure)?;
+    let seq = seqs.first().copied().unwrap_or(Seq(0));
     let mut out = std::io::stdout().lock();
-    if how.json {
+    if options.json {
         writeln!(out, "{}", json!({ "id": id, "event": event, "seq": seq }))?;
     } else {
-        writeln!(out, "event {} is {event}", seq.0)?;
+        writeln!(out, "event {}: {event}", seq.0)?;
     }
     Ok(Exit::Done)
 }

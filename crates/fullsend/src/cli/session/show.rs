@@ -1,4 +1,4 @@
-//! `show` and `list`: where sessions stand.
+//! `show` and `list`: the status of sessions.
 
 use std::io::Write;
 
@@ -7,18 +7,18 @@ use serde_json::{Value as Json, json};
 
 use super::super::exit::{Exit, Failure};
 use super::requests;
-use super::store::{SessionArguments, StoreArguments, failure};
+use super::store::{SessionOptions, StoreOptions, failure};
 use crate::event::clock::Moment;
 use crate::render::diagnostics::clean_text;
 use session::{Payload, Seq, Session, SessionError, SessionId, Sessions, StopReason, ToolRequest};
 
-/// How many events from the end an error is looked for.
-const LOOK_BACK: usize = 50;
+/// How many events from the end are searched for an error.
+const SEARCHED_EVENTS: usize = 50;
 
 #[derive(Args, Debug)]
 pub struct Show {
     #[command(flatten)]
-    one: SessionArguments,
+    session: SessionOptions,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -26,32 +26,33 @@ pub struct Show {
 
 #[derive(Args, Debug)]
 pub struct List {
-    /// Only sessions of this agent
+    /// List only sessions of this agent
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// Go on after this session
+    /// Continue after this session
     #[arg(long, value_name = "ID")]
     after: Option<SessionId>,
-    /// At most so many
+    /// List at most this many
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     limit: usize,
-    /// Print JSON, one object a line
+    /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: StoreArguments,
+    store: StoreOptions,
 }
 
 pub fn show(arguments: &Show) -> Result<Exit, Failure> {
-    let mut sessions = arguments.one.place.open()?;
-    let session = sessions.session(arguments.one.id).map_err(failure)?;
-    let asked = requests::open(&mut sessions, &session).map_err(failure)?;
+    let mut sessions = arguments.session.store.open()?;
+    let session = sessions.session(arguments.session.id).map_err(failure)?;
+    let open = requests::load_open(&mut sessions, &session).map_err(failure)?;
     let mut out = std::io::stdout().lock();
     if arguments.json {
-        writeln!(out, "{}", describe(&session, &asked))?;
+        writeln!(out, "{}", describe(&session, &open))?;
         return Ok(Exit::Done);
     }
-    let (header, state) = (&session.header, &session.state);
+    let header = &session.header;
+    let state = &session.state;
     writeln!(out, "session   {}", header.id)?;
     writeln!(out, "agent     {}", header.agent)?;
     if let Some(environment) = &header.environment {
@@ -69,7 +70,7 @@ pub fn show(arguments: &Show) -> Result<Exit, Failure> {
     if let Some(message) = last_error(&mut sessions, &session).map_err(failure)? {
         writeln!(out, "error     {}", clean_text(&message))?;
     }
-    requests::tell(&mut out, &session, &asked)?;
+    requests::print(&mut out, &session, &open)?;
     for wake in &state.wakes {
         writeln!(out, "wake      {} {}: {}", time(wake.due_ms.0), wake.priority, clean_text(&wake.reason))?;
     }
@@ -80,12 +81,13 @@ pub fn show(arguments: &Show) -> Result<Exit, Failure> {
 }
 
 pub fn list(arguments: &List) -> Result<Exit, Failure> {
-    let mut sessions = arguments.place.open()?;
+    let mut sessions = arguments.store.open()?;
     let found =
         sessions.list(arguments.agent.as_deref(), arguments.after, arguments.limit).map_err(failure)?;
     let mut out = std::io::stdout().lock();
     for session in &found {
-        let (header, state) = (&session.header, &session.state);
+        let header = &session.header;
+        let state = &session.state;
         if arguments.json {
             let line = json!({
                 "id": header.id, "agent": header.agent, "status": state.status, "stop_reason": state.stop_reason,
@@ -104,31 +106,30 @@ pub fn list(arguments: &List) -> Result<Exit, Failure> {
         }
     }
     if found.is_empty() && !arguments.json {
-        super::super::talk("there is no session; `fullsend session create --agent NAME` begins one\n");
+        super::super::talk("no sessions; `fullsend session create --agent NAME` creates one\n");
     }
     Ok(Exit::Done)
 }
 
-/// What went wrong, if that is why it stopped or is tried again.
+/// The last error, if the session stopped because of it or will retry.
 fn last_error(sessions: &mut Sessions, session: &Session) -> Result<Option<String>, SessionError> {
     let state = &session.state;
     if state.stop_reason != StopReason::Error && state.wake.is_none() {
         return Ok(None);
     }
-    let from = Seq(state.head.0.saturating_sub(LOOK_BACK as u64));
-    let events = sessions.events(session.header.id, from, LOOK_BACK)?;
+    let from = Seq(state.head.0.saturating_sub(SEARCHED_EVENTS as u64));
+    let events = sessions.events(session.header.id, from, SEARCHED_EVENTS)?;
     Ok(events.into_iter().rev().find_map(|event| match event.payload {
         Payload::SessionError { message, .. } => Some(message),
         _ => None,
     }))
 }
 
-/// What is known of a session, with its state as it is stored.
-fn describe(session: &Session, asked: &[(ToolRequest, Json)]) -> Json {
-    let (header, state) = (&session.header, &session.state);
-    let open = requests::describe(asked);
-    let held =
-        session.holder.as_ref().map(|holder| json!({ "owner": holder.owner, "until_ms": holder.until_ms }));
+/// A session as JSON, with its state as it is stored.
+fn describe(session: &Session, requests: &[(ToolRequest, Json)]) -> Json {
+    let Session { header, state, holder } = session;
+    let open = requests::to_json(requests);
+    let held = holder.as_ref().map(|holder| json!({ "owner": holder.owner, "until_ms": holder.until_ms }));
     json!({
         "id": header.id, "agent": header.agent, "environment": header.environment, "resources": header.resources,
         "created_ms": header.created_ms, "status": state.status, "stop_reason": state.stop_reason,

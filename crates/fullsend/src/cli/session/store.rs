@@ -1,4 +1,4 @@
-//! Which store, which session, and how the library's errors become messages and exit codes.
+//! Options that name the store and the session, and how errors of the session library become messages and exit codes.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -12,37 +12,36 @@ use session::{
     StoreError, TimeSeed,
 };
 
-/// Where sessions are kept.
+/// The store.
 #[derive(Args, Debug, Clone)]
-pub struct StoreArguments {
-    /// A file, or postgres://USER@HOST/DATABASE [default: FULLSEND_SESSION_STORE, else
+pub struct StoreOptions {
+    /// Use this store: a file, or postgres://USER@HOST/DATABASE [default: FULLSEND_SESSION_STORE, else
     /// $XDG_STATE_HOME/fullsend/sessions.db]
     #[arg(long, value_name = "PATH|URL")]
     pub store: Option<String>,
 }
 
-/// Which session, and where it is kept.
+/// The session and its store.
 #[derive(Args, Debug, Clone)]
-pub struct SessionArguments {
-    /// The session, as `session create` printed it
+pub struct SessionOptions {
+    /// The id that `session create` printed
     #[arg(value_name = "ID", value_parser = parse_session)]
     pub id: SessionId,
     #[command(flatten)]
-    pub place: StoreArguments,
+    pub store: StoreOptions,
 }
 
 fn parse_session(text: &str) -> Result<SessionId, String> {
-    text.parse()
-        .map_err(|_| "a session's id has 36 characters; `fullsend session list` shows them".to_owned())
+    text.parse().map_err(|_| "a session id has 36 characters; `fullsend session list` shows them".to_owned())
 }
 
-impl StoreArguments {
-    /// A connection of its own: each thread has one.
+impl StoreOptions {
+    /// Opens a connection. Each thread has its own.
     pub fn open(&self) -> Result<Sessions, Failure> {
-        Ok(Sessions::new(self.store()?, SessionLimits::default()))
+        Ok(Sessions::new(self.connect()?, SessionLimits::default()))
     }
 
-    fn store(&self) -> Result<Box<dyn Store>, Failure> {
+    fn connect(&self) -> Result<Box<dyn Store>, Failure> {
         let given = self.store.clone().or_else(|| variable("FULLSEND_SESSION_STORE"));
         if let Some(url) = given.as_ref().filter(|text| text.contains("://")) {
             return Ok(Box::new(PostgresStore::connect(url).map_err(|error| failure(error.into()))?));
@@ -56,13 +55,13 @@ impl StoreArguments {
     }
 }
 
-/// The store holds what was said to agents: only its owner may look.
+/// Makes a directory that only its owner can read: the store holds messages.
 fn make_parent(path: &Path) -> Result<(), Failure> {
     use std::os::unix::fs::DirBuilderExt;
     let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else { return Ok(()) };
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(|error| {
-        Failure::new(Exit::Missing, format!("{} cannot be made: {error}", parent.display()))
-            .help("name another place with --store")
+        Failure::new(Exit::Missing, format!("cannot create {}: {error}", parent.display()))
+            .help("choose another store with --store")
     })
 }
 
@@ -72,21 +71,21 @@ pub fn state_directory() -> Result<PathBuf, Failure> {
     let state = state.or_else(|| variable("HOME").map(|home| PathBuf::from(home).join(".local/state")));
     state.map(|state| state.join("fullsend")).ok_or_else(|| {
         Failure::new(Exit::Missing, "neither XDG_STATE_HOME nor HOME is set")
-            .help("name a store with --store")
+            .help("choose a store with --store")
     })
 }
 
-/// The store's time, and randomness of the operating system's.
-pub fn moment(sessions: &mut Sessions) -> Result<TimeSeed, Failure> {
-    Ok(crate::wake::seed(sessions.now().map_err(failure)?))
+/// The store's time, with a random seed.
+pub fn time_seed(sessions: &mut Sessions) -> Result<TimeSeed, Failure> {
+    Ok(crate::wake::time_seed(sessions.now().map_err(failure)?))
 }
 
-/// The one place where an error of the library becomes an exit code.
+/// Turns an error of the session library into an exit code. Nothing else does.
 pub fn failure(error: SessionError) -> Failure {
     let message = error.to_string();
     match error {
         SessionError::NoSession(_) => Failure::new(Exit::Missing, message)
-            .help("`fullsend session list` shows those of this store; --store names another"),
+            .help("`fullsend session list` lists the sessions of this store; --store selects another store"),
         SessionError::Store(StoreError::Version { .. } | StoreError::Corrupt { .. }) => {
             Failure::new(Exit::Missing, message)
         }
@@ -102,7 +101,7 @@ fn refused(refusal: &SessionRefusal, message: String) -> Failure {
         SessionRefusal::Blocked { .. } => Failure::new(Exit::Paused, message)
             .help("answer with `fullsend session tool-result` or `fullsend session confirm`"),
         SessionRefusal::Leased { .. } => Failure::new(Exit::Missing, message)
-            .help("somebody runs it now: `fullsend session watch` follows it, `interrupt` stops it"),
+            .help("a worker runs it now: `fullsend session watch` follows it, `fullsend session interrupt` stops it"),
         SessionRefusal::NoSuchRequest { .. } => {
             Failure::new(Exit::Usage, message).help("`fullsend session show` lists the open requests")
         }
@@ -110,18 +109,18 @@ fn refused(refusal: &SessionRefusal, message: String) -> Failure {
     }
 }
 
-/// The text itself, or for `-` what standard input holds, within the bound of one event.
+/// The argument, or standard input for `-`, within the size limit of one event.
 pub fn text(given: &str) -> Result<String, Failure> {
     if given != "-" {
         return Ok(given.to_owned());
     }
-    let most = SessionLimits::default().input_bytes;
+    let limit = SessionLimits::default().input_bytes;
     let mut bytes = Vec::new();
-    let read = std::io::stdin().take(most as u64 + 1).read_to_end(&mut bytes);
-    read.map_err(|error| Failure::new(Exit::Missing, format!("standard input cannot be read: {error}")))?;
-    if bytes.len() > most {
-        return Err(Failure::new(Exit::Usage, format!("standard input has more than {most} bytes"))
-            .help("put it into a file of the repository or a resource, and say where it is"));
+    let read = std::io::stdin().take(limit as u64 + 1).read_to_end(&mut bytes);
+    read.map_err(|error| Failure::new(Exit::Missing, format!("cannot read standard input: {error}")))?;
+    if bytes.len() > limit {
+        return Err(Failure::new(Exit::Usage, format!("standard input has more than {limit} bytes"))
+            .help("put it into a file of the repository or a resource, and send its path"));
     }
     String::from_utf8(bytes).map_err(|_| Failure::new(Exit::Usage, "standard input is not UTF-8"))
 }

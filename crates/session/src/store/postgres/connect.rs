@@ -1,4 +1,4 @@
-//! Reaching a PostgreSQL server: what an address must say, what every connection is told first, how tables come to be.
+//! Connections to a PostgreSQL server: the address, the settings of a connection, the migrations, the errors.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,26 +10,26 @@ use postgres::{Client, Config, NoTls, Statement};
 
 use crate::store::StoreError;
 
-/// What brings an empty database, or one of an earlier version, to the present form, in order.
+/// The migrations in order: each brings a database to the next version.
 const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
 
-/// Any number will do that no other program takes for its own lock.
+/// The number of the advisory lock: any number that no other program uses.
 const MIGRATION_LOCK: i64 = 0x6675_6c6c_7365_6e64;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const NETWORK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A connection with what was prepared on it.
-pub(crate) struct Connection {
+/// A connection and its prepared statements.
+pub(crate) struct PostgresConnection {
     pub(crate) client: Client,
     statements: HashMap<&'static str, Statement>,
     pub(crate) is_listening: bool,
 }
 
-impl Connection {
+impl PostgresConnection {
     pub(crate) fn open(config: &Config) -> Result<Self, StoreError> {
         let mut client = config.connect(NoTls).map_err(at("connect"))?;
-        // A server may be set to acknowledge before its disk does; nothing may be acknowledged here that could be lost.
+        // A server may be configured to acknowledge a commit before its disk has it. That could lose acknowledged events.
         let settings = "SET statement_timeout = '60s'; SET lock_timeout = '10s';
              SET idle_in_transaction_session_timeout = '60s'; SET client_min_messages = 'warning';
              SELECT set_config('synchronous_commit', 'on', false)
@@ -49,16 +49,16 @@ impl Connection {
     }
 }
 
-/// Reads an address. It must not need a resolver or the name of the user who runs this: a static program has neither.
+/// Parses an address. It must name a user and an IP address or a socket: this static program resolves no host names.
 pub(crate) fn parse(url: &str) -> Result<Config, StoreError> {
     let refuse =
         |what: &str| StoreError::Location { what: format!("the address of the session store {what}") };
-    let mut config: Config = url.parse().map_err(|error| refuse(&format!("cannot be read: {error}")))?;
+    let mut config: Config = url.parse().map_err(|error| refuse(&format!("is not valid: {error}")))?;
     if config.get_user().is_none() {
-        return Err(refuse("names no user; write postgres://USER@HOST/DATABASE"));
+        return Err(refuse("has no user; write postgres://USER@HOST/DATABASE"));
     }
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-        return Err(refuse("names no host; write postgres://USER@HOST/DATABASE"));
+        return Err(refuse("has no host; write postgres://USER@HOST/DATABASE"));
     }
     if config.get_hostaddrs().is_empty() {
         let is_plain = |host: &Host| match host {
@@ -66,24 +66,24 @@ pub(crate) fn parse(url: &str) -> Result<Config, StoreError> {
             Host::Unix(_) => true,
         };
         if !config.get_hosts().iter().all(is_plain) {
-            return Err(refuse("names a host by name; add its number as ?hostaddr=NUMBER"));
+            return Err(refuse("has a host name; add its IP address as ?hostaddr=ADDRESS"));
         }
     }
     config.connect_timeout(CONNECT_TIMEOUT).tcp_user_timeout(NETWORK_TIMEOUT).application_name("fullsend");
     Ok(config)
 }
 
-pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
-    let step = "bring its tables up to date";
+pub(crate) fn migrate(connection: &mut PostgresConnection) -> Result<(), StoreError> {
+    let step = "migrate its tables";
     let mut transaction = connection.client.transaction().map_err(at(step))?;
-    // One at a time: several workers may start on an empty database.
+    // The lock lets one worker migrate while others wait.
     transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&MIGRATION_LOCK]).map_err(at(step))?;
     let preparation = "CREATE SCHEMA IF NOT EXISTS fullsend;
          CREATE TABLE IF NOT EXISTS fullsend.migrations (version bigint PRIMARY KEY)";
     transaction.batch_execute(preparation).map_err(at(step))?;
     let sql = "SELECT coalesce(max(version), 0) FROM fullsend.migrations";
     let found: i64 = transaction.query_one(sql, &[]).map_err(at(step))?.get(0);
-    let known = i64::try_from(MIGRATIONS.len()).expect("migrations are few");
+    let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
     let done = usize::try_from(found).ok().filter(|done| *done <= MIGRATIONS.len());
     let done = done.ok_or(StoreError::Version { found, known })?;
     for migration in &MIGRATIONS[done..] {
@@ -97,7 +97,7 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     transaction.commit().map_err(at(step))
 }
 
-/// Sorts what the server says into what a caller can do about it.
+/// Maps an error of the server to what a caller can do about it.
 pub(crate) fn at(step: &'static str) -> impl Fn(postgres::Error) -> StoreError {
     const FULL: &[SqlState] = &[SqlState::DISK_FULL, SqlState::OUT_OF_MEMORY];
     const BUSY: &[SqlState] = &[
@@ -133,11 +133,11 @@ mod tests {
             assert!(parse(good).is_ok(), "{good}");
         }
         for (bad, why) in [
-            ("postgres://127.0.0.1/db", "names no user"),
-            ("postgres://me@/db", "names no host"),
-            ("postgres://me@db.example.test/db", "names a host by name"),
-            ("postgres://me@localhost/db", "names a host by name"),
-            ("mysql://me@127.0.0.1/db", "cannot be read"),
+            ("postgres://127.0.0.1/db", "has no user"),
+            ("postgres://me@/db", "has no host"),
+            ("postgres://me@db.example.test/db", "has a host name"),
+            ("postgres://me@localhost/db", "has a host name"),
+            ("mysql://me@127.0.0.1/db", "is not valid"),
         ] {
             let error = parse(bad).err().unwrap().to_string();
             assert!(error.contains(why), "{bad}: {error}");

@@ -1,5 +1,5 @@
-//! The store for sessions that outgrow one machine: a PostgreSQL server, any number of workers. A worker that claims skips what
-//! others are claiming; a writer that loses a race decides again; those who wait are told of changes.
+//! The store for several machines: a PostgreSQL server. A claim skips rows that another claim has locked. A writer that loses a
+//! race decides again. Waiting connections get a notification of every change.
 
 mod connect;
 mod write;
@@ -7,10 +7,11 @@ mod write;
 use std::time::Duration;
 
 use postgres::fallible_iterator::FallibleIterator;
+use postgres::types::FromSql;
 use postgres::{Config, Row, Statement};
 use uuid::Uuid;
 
-use self::connect::{Connection, at, migrate, parse};
+use self::connect::{PostgresConnection, at, migrate, parse};
 use self::write::{INSERT_EVENTS, WRITE, insert_events, insert_learnings, insert_session, write};
 use crate::log::event::SessionEvent;
 use crate::log::header::SessionHeader;
@@ -20,17 +21,17 @@ use crate::log::memory::MemoryFile;
 use crate::log::seal::SealedEvent;
 use crate::log::seq::Seq;
 use crate::log::time::Timestamp;
+use crate::store::rows::{self, SessionRow};
 use crate::store::{
-    DecideFn, EventClass, FoundSession, Session, SessionChange, SessionError, Store, StoreError,
-    UpdateTarget, rows,
+    DecideFn, EventClass, FoundSession, Session, SessionChange, SessionError, Store, StoreError, UpdateTarget,
 };
 
-/// How often a writer decides anew because others were faster. Each time one of them got on, so this is never met.
+/// How often a writer decides again because another one was faster. Each time that other one succeeded.
 const MAX_RACES: usize = 1_000;
 
 const IMPORT_BATCH: usize = 500;
 
-/// The session, and those of the named events that it has: one row at least, if the session is there.
+/// The session, and those of the named events that it has: at least one row if the session exists.
 const FIND: &str = "
     SELECT s.header, s.state, s.owner, s.held_until_ms, s.revision,
            e.seq, e.id, e.time_ms, e.wake_id, e.version, e.type, e.is_conversation, e.payload, e.checksum
@@ -60,8 +61,8 @@ macro_rules! lane {
     };
 }
 
-/// The lanes in their order, with the bound that each is given. Inputs are due whatever the time; a lease or a back-off also
-/// when it ends too far ahead.
+/// The lanes in order, each with its bound. Inputs are due at any time. A lease or a back-off that ends too far ahead is over
+/// too.
 const LANES: [(&str, Bound); 6] = [
     (lane!("again_ms <= $1 ORDER BY again_ms"), Bound::Now),
     (lane!("again_ms > $1 ORDER BY again_ms"), Bound::Horizon),
@@ -76,7 +77,7 @@ enum Bound {
     Horizon,
 }
 
-/// The first lane that has something in it, without holding anything: most looks find nothing.
+/// The first lane that is not empty. It locks nothing, because most searches find nothing.
 const PEEK: &str = "
     SELECT CASE
       WHEN EXISTS (SELECT FROM fullsend.sessions WHERE again_ms <= $1) THEN 0
@@ -95,32 +96,30 @@ const NEXT_DUE: &str = "
 
 pub struct PostgresStore {
     config: Config,
-    connection: Option<Connection>,
+    connection: Option<PostgresConnection>,
     last: Option<Revised>,
 }
 
-/// A session as it was written last through this store. Mostly it is still so, and the next write needs no look first: the
-/// revision tells.
+/// The session that this connection wrote last. If its revision is still the same, the next write needs no read first.
 struct Revised {
     session: Session,
     revision: i64,
 }
 
 impl PostgresStore {
-    /// Connects, and makes the tables if they are not there. The address is `postgres://USER@HOST/DATABASE`.
+    /// Connects, and migrates the tables. The address is `postgres://USER@HOST/DATABASE`.
     pub fn connect(url: &str) -> Result<Self, StoreError> {
         let config = parse(url)?;
-        let mut connection = Connection::open(&config)?;
+        let mut connection = PostgresConnection::open(&config)?;
         migrate(&mut connection)?;
         Ok(Self { config, connection: Some(connection), last: None })
     }
 
-    /// The connection, made anew if the server went away. What failed with it is not repeated here: the caller knows whether it
-    /// may be.
-    fn connection(&mut self) -> Result<&mut Connection, StoreError> {
+    /// The connection, or a new one if it was closed. A failed call is not repeated here: the caller knows whether it may be.
+    fn connection(&mut self) -> Result<&mut PostgresConnection, StoreError> {
         let connection = match self.connection.take() {
             Some(connection) if !connection.client.is_closed() => connection,
-            _ => Connection::open(&self.config)?,
+            _ => PostgresConnection::open(&self.config)?,
         };
         Ok(self.connection.insert(connection))
     }
@@ -139,8 +138,8 @@ impl PostgresStore {
             let find = connection.prepare(FIND)?;
             let rows = connection.client.query(&find, &[&id.0, &wanted]).map_err(at("find a session"))?;
             let Some(first) = rows.first() else { return Ok(false) };
-            let revision: i64 = first.get(4);
-            let has_event = |row: &&Row| row.get::<_, Option<i64>>(5).is_some();
+            let revision: i64 = column(first, 4)?;
+            let has_event = |row: &&Row| !matches!(row.try_get::<_, Option<i64>>(5), Ok(None));
             let events = rows.iter().filter(has_event).map(|row| read_event(row, 5, id));
             let events = events.collect::<Result<_, _>>()?;
             let found = FoundSession { session: read_session(first)?, events };
@@ -149,11 +148,11 @@ impl PostgresStore {
                 return Ok(true);
             }
         }
-        Err(StoreError::Busy { step: "write a session that others write all the time" }.into())
+        Err(StoreError::Busy { step: "write a session that other writers change all the time" }.into())
     }
 
-    /// Decides upon what was written last. That counts if it can be written: if the session is another one by now, or has one
-    /// of the events, or the decision is a refusal, it is made again upon what is there.
+    /// Decides with the session that was written last. Returns `false` if the decision must be made again with a fresh read:
+    /// the revision changed, the session already has one of the events, or the decision is a refusal.
     fn update_last(&mut self, id: SessionId, decide: &mut DecideFn<'_>) -> Result<bool, StoreError> {
         let Some(last) = self.last.take().filter(|last| last.session.header.id == id) else {
             return Ok(false);
@@ -166,8 +165,8 @@ impl PostgresStore {
         }
     }
 
-    /// One statement is its own transaction; with learnings, which must see each other, there are more. `false` if it must be
-    /// decided anew.
+    /// Writes with one statement, which is its own transaction. With learnings it uses an explicit transaction. Returns `false`
+    /// if the decision must be made again.
     fn write_session(
         &mut self,
         session: Session,
@@ -175,7 +174,8 @@ impl PostgresStore {
         change: SessionChange,
     ) -> Result<bool, StoreError> {
         let connection = self.connection()?;
-        let (statement, header) = (connection.prepare(WRITE)?, &session.header);
+        let statement = connection.prepare(WRITE)?;
+        let header = &session.header;
         let is_written = if change.learnings.is_empty() {
             write(&mut connection.client, &statement, header.id, revision, &change)?
         } else {
@@ -204,12 +204,13 @@ impl PostgresStore {
     ) -> Result<bool, SessionError> {
         let horizon = now.plus_ms(horizon_ms);
         let connection = self.connection()?;
-        let (peek, write_statement) = (connection.prepare(PEEK)?, connection.prepare(WRITE)?);
+        let peek = connection.prepare(PEEK)?;
+        let write_statement = connection.prepare(WRITE)?;
         let lanes = LANES.iter().map(|(sql, _)| connection.prepare(sql));
         let lanes: Vec<Statement> = lanes.collect::<Result<_, _>>()?;
         let step = "find a due session";
         let first = connection.client.query_one(&peek, &[&now.0, &horizon.0]).map_err(at(step))?;
-        let Some(first) = first.get::<_, Option<i32>>(0) else { return Ok(false) };
+        let Some(first) = column::<Option<i32>>(&first, 0)? else { return Ok(false) };
         let mut transaction = connection.client.transaction().map_err(at(step))?;
         let first = usize::try_from(first).unwrap_or(0);
         for (lane, (_, bound)) in lanes.iter().zip(&LANES).skip(first) {
@@ -221,8 +222,11 @@ impl PostgresStore {
             let found = FoundSession { session: read_session(&row)?, events: Vec::new() };
             let Some(change) = decide(&found)? else { return Ok(true) };
             let id = found.session.header.id;
-            let written = write(&mut transaction, &write_statement, id, row.get(4), &change)?;
-            assert!(written, "a session that is held was written by somebody else");
+            let written = write(&mut transaction, &write_statement, id, column(&row, 4)?, &change)?;
+            if !written {
+                // The row is locked, so this needs a writer that ignores the lock. Deciding again is safe.
+                return Err(StoreError::Busy { step: "write a session that another writer changed" }.into());
+            }
             transaction.commit().map_err(at("commit"))?;
             return Ok(true);
         }
@@ -234,7 +238,7 @@ impl Store for PostgresStore {
     fn now(&mut self) -> Result<Timestamp, StoreError> {
         let sql = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
         let row = self.connection()?.client.query_one(sql, &[]).map_err(at("read its clock"))?;
-        Ok(Timestamp(row.get(0)))
+        Ok(Timestamp(column(&row, 0)?))
     }
 
     fn create(&mut self, header: &SessionHeader) -> Result<bool, StoreError> {
@@ -313,7 +317,7 @@ impl Store for PostgresStore {
         let statement = connection
             .prepare("SELECT name, content FROM fullsend.memory WHERE session_id = $1 ORDER BY name")?;
         let found = connection.client.query(&statement, &[&id.0]).map_err(at("read memory files"))?;
-        found.iter().map(|row| rows::memory_file(id, row.get(0), row.get(1))).collect()
+        found.iter().map(|row| rows::memory_file(id, column(row, 0)?, column(row, 1)?)).collect()
     }
 
     fn learnings(&mut self, agent: &str, limit: usize) -> Result<Vec<StoredLearning>, StoreError> {
@@ -321,14 +325,14 @@ impl Store for PostgresStore {
         let sql = "SELECT learning FROM fullsend.learnings WHERE agent = $1 ORDER BY number DESC LIMIT $2";
         let statement = connection.prepare(sql)?;
         let found = connection.client.query(&statement, &[&agent, &rows::count(limit)]);
-        found.map_err(at("read learnings"))?.iter().map(|row| rows::learning(row.get(0))).collect()
+        found.map_err(at("read learnings"))?.iter().map(|row| rows::learning(column(row, 0)?)).collect()
     }
 
     fn next_due(&mut self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
         let connection = self.connection()?;
         let statement = connection.prepare(NEXT_DUE)?;
         let row = connection.client.query_one(&statement, &[&now.0]).map_err(at("find the next wake"))?;
-        Ok(row.get::<_, Option<i64>>(0).map(Timestamp))
+        Ok(column::<Option<i64>>(&row, 0)?.map(Timestamp))
     }
 
     fn import(
@@ -338,7 +342,8 @@ impl Store for PostgresStore {
         finish: &mut dyn FnMut() -> Result<SessionChange, SessionError>,
     ) -> Result<bool, SessionError> {
         let connection = self.connection()?;
-        let (insert, write_statement) = (connection.prepare(INSERT_EVENTS)?, connection.prepare(WRITE)?);
+        let insert = connection.prepare(INSERT_EVENTS)?;
+        let write_statement = connection.prepare(WRITE)?;
         let mut transaction = connection.client.transaction().map_err(at("import a session"))?;
         if !insert_session(&mut transaction, header)? {
             return Ok(false);
@@ -362,33 +367,43 @@ impl Store for PostgresStore {
         if !connection.is_listening {
             connection.client.batch_execute("LISTEN fullsend_sessions").map_err(at("wait"))?;
             connection.is_listening = true;
-            // Something may have changed just before: the caller looks once more.
+            // The store may have changed before LISTEN, so the caller looks again.
             return Ok(());
         }
         let mut notifications = connection.client.notifications();
         notifications.timeout_iter(timeout).next().map_err(at("wait"))?;
-        // One look at the store answers all that have come in.
+        // One search serves all notifications that have arrived.
         while notifications.iter().next().map_err(at("wait"))?.is_some() {}
         Ok(())
     }
 }
 
 fn read_session(row: &Row) -> Result<Session, StoreError> {
-    let (header, state, owner, held_until_ms) = (row.get(0), row.get(1), row.get(2), row.get(3));
-    rows::SessionRow { header, state, owner, held_until_ms }.decode()
+    let columns = SessionRow {
+        header: column(row, 0)?,
+        state: column(row, 1)?,
+        owner: column(row, 2)?,
+        held_until_ms: column(row, 3)?,
+    };
+    columns.decode()
 }
 
-fn read_event(row: &Row, at: usize, session: SessionId) -> Result<SessionEvent, StoreError> {
+/// A column of a row. A value of another type is damage.
+fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, StoreError> {
+    row.try_get(index).map_err(|error| StoreError::Corrupt { session: None, what: error.to_string() })
+}
+
+fn read_event(row: &Row, first: usize, session: SessionId) -> Result<SessionEvent, StoreError> {
     let sealed = SealedEvent {
-        seq: row.get(at),
-        id: row.get(at + 1),
-        time_ms: row.get(at + 2),
-        wake_id: row.get(at + 3),
-        version: row.get(at + 4),
-        kind: row.get(at + 5),
-        is_conversation: row.get(at + 6),
-        payload: row.get(at + 7),
-        checksum: row.get(at + 8),
+        seq: column(row, first)?,
+        id: column(row, first + 1)?,
+        time_ms: column(row, first + 2)?,
+        wake_id: column(row, first + 3)?,
+        version: column(row, first + 4)?,
+        kind: column(row, first + 5)?,
+        is_conversation: column(row, first + 6)?,
+        payload: column(row, first + 7)?,
+        checksum: column(row, first + 8)?,
     };
     rows::open(session, &sealed)
 }

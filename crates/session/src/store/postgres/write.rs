@@ -1,4 +1,4 @@
-//! Writing one decision into PostgreSQL: one statement, so that a commit is one round trip and one flush.
+//! Writes one decision to PostgreSQL with one statement, so that a commit is one round trip and one flush.
 
 use postgres::{GenericClient, Statement};
 use uuid::Uuid;
@@ -10,12 +10,12 @@ use crate::log::id::SessionId;
 use crate::log::learning::StoredLearning;
 use crate::log::memory::MemoryFile;
 use crate::log::seal::SealedEvent;
-use crate::log::state::DueTimes;
+use crate::log::state::{DueTimes, SessionState};
 use crate::log::time::Timestamp;
 use crate::store::{SessionChange, StoreError, due, rows};
 
-/// Everything hangs on the first part: if the revision is not the one that was decided upon, nothing is written. The answer
-/// has one row if it was, and others are told.
+/// The first part checks the revision: if it is not the one that the decision saw, nothing is written. The result has one row
+/// if the write happened, and waiting connections are notified.
 pub(crate) const WRITE: &str = "
     WITH held AS (
       UPDATE fullsend.sessions
@@ -41,7 +41,7 @@ pub(crate) const INSERT_EVENTS: &str = "
     FROM unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::uuid[], $6::integer[], $7::text[],
                 $8::boolean[], $9::text[], $10::bytea[]) AS new";
 
-/// Writes state, events and memory. `false` if somebody else was faster, or the session has one of the events.
+/// Writes state, events and memory. `false` if another writer was faster, or the session already has one of the events.
 pub(crate) fn write(
     client: &mut impl GenericClient,
     statement: &Statement,
@@ -52,10 +52,10 @@ pub(crate) fn write(
     let SessionChange { state, holder, events, memory, learnings: _, learnings_kept: _ } = change;
     let DueTimes { again, input, high, normal, low } = due(state, holder.as_ref());
     let number = |time: Option<Timestamp>| time.map(|time| time.0);
-    let (owner, until) =
-        (holder.as_ref().map(|holder| &holder.owner), holder.as_ref().map(|holder| holder.until_ms.0));
+    let owner = holder.as_ref().map(|holder| &holder.owner);
+    let until = holder.as_ref().map(|holder| holder.until_ms.0);
     let Columns { seqs, ids, times, wakes, versions, kinds, conversations, payloads, checksums } =
-        Columns::of(id, events);
+        Columns::of(id, events)?;
     let names: Vec<&String> = memory.iter().map(|MemoryFile { name, .. }| name).collect();
     let contents: Vec<&[u8]> = memory.iter().map(|MemoryFile { content, .. }| content.as_bytes()).collect();
     let rows = client.query(
@@ -63,7 +63,7 @@ pub(crate) fn write(
         &[
             &id.0,
             &revision,
-            &rows::json(state),
+            &rows::json(state)?,
             &owner,
             &until,
             &number(again),
@@ -102,7 +102,7 @@ pub(crate) fn insert_events(
     events: &[SessionEvent],
 ) -> Result<(), StoreError> {
     let Columns { seqs, ids, times, wakes, versions, kinds, conversations, payloads, checksums } =
-        Columns::of(id, events);
+        Columns::of(id, events)?;
     let row: [&(dyn postgres::types::ToSql + Sync); 10] =
         [&id.0, &seqs, &ids, &times, &wakes, &versions, &kinds, &conversations, &payloads, &checksums];
     client.execute(statement, &row).map_err(at("write events"))?;
@@ -120,7 +120,7 @@ pub(crate) fn insert_learnings(
         "INSERT INTO fullsend.learnings (agent, key, learning) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
     for learning in learnings {
         let key = learning.learning.key().0.to_vec();
-        client.execute(sql, &[&agent, &key, &rows::json(learning)]).map_err(at(step))?;
+        client.execute(sql, &[&agent, &key, &rows::json(learning)?]).map_err(at(step))?;
     }
     let sql = "DELETE FROM fullsend.learnings WHERE number IN
                (SELECT number FROM fullsend.learnings WHERE agent = $1 ORDER BY number DESC LIMIT 100 OFFSET $2)";
@@ -134,13 +134,13 @@ pub(crate) fn insert_session(
 ) -> Result<bool, StoreError> {
     let sql = "INSERT INTO fullsend.sessions (id, agent, header, state) VALUES ($1, $2, $3, $4)
                ON CONFLICT DO NOTHING";
-    let state = rows::json(&crate::log::state::SessionState::default());
+    let state = rows::json(&SessionState::default())?;
     let row: [&(dyn postgres::types::ToSql + Sync); 4] =
-        [&header.id.0, &header.agent, &rows::json(header), &state];
+        [&header.id.0, &header.agent, &rows::json(header)?, &state];
     Ok(client.execute(sql, &row).map_err(at("create a session"))? == 1)
 }
 
-/// Events turned on their side: one array per column.
+/// Events as one array per column.
 #[derive(Default)]
 struct Columns {
     seqs: Vec<i64>,
@@ -155,11 +155,11 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(session: SessionId, events: &[SessionEvent]) -> Self {
+    fn of(session: SessionId, events: &[SessionEvent]) -> Result<Self, StoreError> {
         let mut columns = Self::default();
         for event in events {
             let SealedEvent { seq, id, time_ms, wake_id, version, kind, is_conversation, payload, checksum } =
-                SealedEvent::seal(session, event);
+                rows::seal(session, event)?;
             columns.seqs.push(seq);
             columns.ids.push(id);
             columns.times.push(time_ms);
@@ -170,6 +170,6 @@ impl Columns {
             columns.payloads.push(payload);
             columns.checksums.push(checksum);
         }
-        columns
+        Ok(columns)
     }
 }

@@ -7,26 +7,26 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::store::StoreError;
 
-/// What brings an empty file, or one of an earlier version, to the present form, in order.
+/// The migrations in order: each brings a file to the next version.
 const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
 
 /// How long one writer waits for another.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often a waiting reader looks for changes of others.
+/// How often a waiting reader looks for changes.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(crate) const SESSION_COLUMNS: &str = "header, state, owner, held_until_ms";
 pub(crate) const EVENT_COLUMNS: &str =
     "seq, id, time_ms, wake_id, version, type, is_conversation, payload, checksum";
 
-/// Called with the name of each step of a write, so that a test can stop a process there.
+/// Called with the name of each step of a write, so that a test can stop the process there.
 pub type StoreProbe = fn(&'static str);
 
-/// Tells a connection how to work. Of several that turn a new file to the write-ahead log at once, SQLite refuses all but one
-/// without waiting: they could wait for each other.
+/// Sets up a connection. When several connections switch a new file to the write-ahead log at once, SQLite refuses all but one
+/// without waiting, so this retries.
 pub(crate) fn settle(connection: &Connection) -> Result<(), StoreError> {
-    // FULL: in the write-ahead log, NORMAL would lose commits that were acknowledged before a power cut.
+    // With NORMAL, a power cut would lose commits that were already acknowledged.
     let pragmas = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;";
     let start = Instant::now();
     loop {
@@ -38,17 +38,17 @@ pub(crate) fn settle(connection: &Connection) -> Result<(), StoreError> {
 }
 
 pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
-    let step = "bring its tables up to date";
+    let step = "migrate its tables";
     let version = |connection: &Connection| {
         connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0)).map_err(at(step))
     };
-    let known = i64::try_from(MIGRATIONS.len()).expect("migrations are few");
+    let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
     if version(connection)? == known {
         return Ok(());
     }
     let transaction =
         connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(at(step))?;
-    // Read again: another process may have been faster.
+    // Read the version again: another process may have migrated meanwhile.
     let found = version(&transaction)?;
     let done = usize::try_from(found).ok().filter(|done| *done <= MIGRATIONS.len());
     let done = done.ok_or(StoreError::Version { found, known })?;
@@ -59,7 +59,7 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     transaction.commit().map_err(at(step))
 }
 
-/// Sorts what SQLite says into what a caller can do about it.
+/// Maps an error of SQLite to what a caller can do about it.
 pub(crate) fn at(step: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
     use rusqlite::ErrorCode::{DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase};
     move |error| match error.sqlite_error_code() {

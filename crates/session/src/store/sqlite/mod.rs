@@ -1,5 +1,5 @@
-//! The embedded store: one SQLite file, a write-ahead log, and a disk that has confirmed every commit before anybody
-//! hears of it. Several processes on one machine may use the same file.
+//! The embedded store: one SQLite file with a write-ahead log. A commit returns after the disk has confirmed it. Several
+//! processes on one machine can share the file.
 
 mod connect;
 mod read;
@@ -35,9 +35,9 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the file, or makes it, readable by its owner only.
+    /// Opens or creates the file, readable by its owner only.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let what = |error| format!("{}: cannot be opened as a session store: {error}", path.display());
+        let what = |error| format!("cannot open {} as a session store: {error}", path.display());
         OpenOptions::new()
             .create(true)
             .append(true)
@@ -57,7 +57,7 @@ impl SqliteStore {
         Self { probe, ..self }
     }
 
-    /// The connection itself, for those who measure or inspect it.
+    /// The connection itself, for benches and tests.
     #[must_use]
     pub fn connection(&self) -> &Connection {
         &self.connection
@@ -103,7 +103,7 @@ impl Store for SqliteStore {
 
     fn update(&mut self, target: UpdateTarget<'_>, decide: &mut DecideFn<'_>) -> Result<bool, SessionError> {
         let probe = self.probe;
-        // A worker that finds nothing to do must not stand in the way of writers.
+        // A worker that finds nothing due must not block writers.
         if let UpdateTarget::Due { now, horizon_ms } = target
             && find_due(&self.connection, now, horizon_ms)?.is_none()
         {
@@ -221,7 +221,7 @@ impl Store for SqliteStore {
                 .connection
                 .query_row("PRAGMA data_version", [], |row| row.get::<_, i64>(0))
                 .map_err(at("wait"))?;
-            // The first call has nothing to compare with: it returns, so that its caller looks once more.
+            // The first call has nothing to compare with, so it returns and the caller looks again.
             let changed = self.seen_version.replace(version) != Some(version);
             let left = timeout.saturating_sub(start.elapsed());
             if changed || left.is_zero() {

@@ -38,7 +38,7 @@ pub(crate) fn find_session(connection: &Connection, id: SessionId) -> Result<Opt
     row.map(SessionRow::decode).transpose()
 }
 
-/// The lanes in their order. Inputs are due whatever the time; a lease or a back-off also when it ends too far ahead.
+/// Searches the lanes in order. Inputs are due at any time. A lease or a back-off that ends too far ahead is over too.
 pub(crate) fn find_due(
     connection: &Connection,
     now: Timestamp,

@@ -1,4 +1,4 @@
-//! Writing one decision into SQLite, inside the transaction of the caller.
+//! Writes one decision to SQLite, inside the transaction of the caller.
 
 use rusqlite::{Connection, params};
 
@@ -17,7 +17,7 @@ pub(crate) fn insert_session(connection: &Connection, header: &SessionHeader) ->
     let sql =
         "INSERT INTO sessions (id, agent, header, state) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
     let mut statement = connection.prepare_cached(sql).map_err(at("create a session"))?;
-    let row = params![header.id.0, header.agent, rows::json(header), rows::json(&SessionState::default())];
+    let row = params![header.id.0, header.agent, rows::json(header)?, rows::json(&SessionState::default())?];
     Ok(statement.execute(row).map_err(at("create a session"))? == 1)
 }
 
@@ -33,12 +33,12 @@ pub(crate) fn write(
                high_ms = ?7, normal_ms = ?8, low_ms = ?9 WHERE id = ?1";
     let mut statement = connection.prepare_cached(sql).map_err(at("write the state"))?;
     let DueTimes { again, input, high, normal, low } = due(state, holder.as_ref());
-    let (owner, until) =
-        (holder.as_ref().map(|holder| &holder.owner), holder.as_ref().map(|holder| holder.until_ms));
+    let owner = holder.as_ref().map(|holder| &holder.owner);
+    let until = holder.as_ref().map(|holder| holder.until_ms);
     let number = |time: Option<Timestamp>| time.map(|time| time.0);
     let row = params![
         id.0,
-        rows::json(state),
+        rows::json(state)?,
         owner,
         number(until),
         number(again),
@@ -75,7 +75,7 @@ pub(crate) fn insert_event(
         format!("INSERT INTO events (session_id, {EVENT_COLUMNS}) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10)");
     let mut statement = connection.prepare_cached(&sql).map_err(at("write events"))?;
     let SealedEvent { seq, id, time_ms, wake_id, version, kind, is_conversation, payload, checksum } =
-        SealedEvent::seal(session, event);
+        rows::seal(session, event)?;
     let row =
         params![session.0, seq, id, time_ms, wake_id, version, kind, is_conversation, payload, checksum];
     statement.execute(row).map_err(at("write events"))?;
@@ -92,7 +92,7 @@ fn insert_learning(
     let sql = "INSERT INTO learnings (agent, key, learning) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
     let mut statement = connection.prepare_cached(sql).map_err(at(step))?;
     let key = learning.learning.key();
-    statement.execute(params![agent, key.0, rows::json(learning)]).map_err(at(step))?;
+    statement.execute(params![agent, key.0, rows::json(learning)?]).map_err(at(step))?;
     let sql = "DELETE FROM learnings WHERE number IN
                (SELECT number FROM learnings WHERE agent = ?1 ORDER BY number DESC LIMIT 10 OFFSET ?2)";
     let mut statement = connection.prepare_cached(sql).map_err(at(step))?;

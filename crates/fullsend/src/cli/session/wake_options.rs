@@ -1,0 +1,108 @@
+//! What `session run` and `worker` share: the options of a wake, its wake context, and how its result is printed.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::json;
+use session::{LeaseTerms, SessionLimits};
+
+use super::super::configuration::ConfigurationOptions;
+use super::super::exit::{Exit, Failure};
+use super::super::run::{environment, runs_directory};
+use super::super::talk;
+use super::store::{StoreOptions, state_directory};
+use crate::cancel::Cancel;
+use crate::render::console;
+use crate::render::diagnostics::clean_text;
+use crate::wake::conversation::Conversations;
+use crate::wake::prepare::LayerSnapshot;
+use crate::wake::{WakeContext, WakeResult};
+
+/// How long a lease lasts unless it is renewed. The lease keeper renews it after a third of that time.
+const LEASE_SECONDS: u64 = 30;
+
+#[derive(Args, Debug, Clone)]
+pub struct WakeOptions {
+    /// The directory of all runs [default: $XDG_STATE_HOME/fullsend/runs]
+    #[arg(long, value_name = "DIR")]
+    output_dir: Option<PathBuf>,
+    /// Print JSON, one object per wake
+    #[arg(long)]
+    pub json: bool,
+    /// Print errors only
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Seconds after which a silent worker loses its lease
+    #[arg(long, value_name = "SECONDS", hide = true, default_value_t = LEASE_SECONDS)]
+    lease_seconds: u64,
+    #[command(flatten)]
+    configuration: ConfigurationOptions,
+}
+
+pub fn async_runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.map_err(|error| Failure::new(Exit::Bug, format!("cannot start threads: {error}")))
+}
+
+impl WakeOptions {
+    pub fn context(
+        &self,
+        store: &StoreOptions,
+        runtime: &tokio::runtime::Handle,
+    ) -> Result<WakeContext, Failure> {
+        let runs = self.output_dir.clone().map_or_else(runs_directory, Ok)?;
+        for problem in crate::run::sweep::sweep(&runs).problems {
+            talk(&format!("warning: cannot clean up after an earlier run: {problem}\n"));
+        }
+        let configuration = self.configuration.clone();
+        let store = store.clone();
+        let quiet = self.quiet || self.json;
+        Ok(WakeContext {
+            open: Arc::new(move || {
+                let opened = configuration.open().map_err(|failure| failure.message)?;
+                let (library, choices, repository, guard) = opened.into_parts();
+                Ok(LayerSnapshot { library, choices, repository, guard })
+            }),
+            connect: Arc::new(move || store.open().map_err(|failure| failure.message)),
+            runs,
+            conversations: Conversations(state_directory()?.join("sessions")),
+            environment: environment(),
+            runtime: runtime.clone(),
+            listener: Arc::new(move |envelope| {
+                if !quiet && let Some(line) = console::line(envelope) {
+                    talk(&format!("{line}\n"));
+                }
+            }),
+            // Every process start has its own owner name.
+            lease_terms: LeaseTerms {
+                owner: uuid::Uuid::now_v7().to_string(),
+                lease_ms: self.lease_seconds * 1_000,
+            },
+            limits: SessionLimits::default(),
+            cancel: Cancel::default(),
+        })
+    }
+
+    pub fn print(&self, result: &WakeResult) -> Result<(), Failure> {
+        let mut out = std::io::stdout().lock();
+        let outcome = result.cause.outcome().as_str();
+        if self.json {
+            let line = json!({
+                "session": result.session, "wake": result.wake, "status": result.status, "outcome": outcome,
+                "exit_code": result.cause.exit().code(), "reason": result.reason, "response": result.response,
+                "run": result.directory,
+            });
+            writeln!(out, "{line}")?;
+        } else if !self.quiet {
+            let reason =
+                if result.reason.is_empty() { String::new() } else { format!(": {}", result.reason) };
+            writeln!(out, "{} {} ({outcome}){reason}", result.session, result.status)?;
+            if !result.response.is_empty() {
+                writeln!(out, "{}", clean_text(&result.response))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+//! `fullsend worker`: runs the wakes of sessions as they become due. Many workers can share a store.
+
+use std::sync::Arc;
+
+use clap::Args;
+use session::{ClaimedWake, Sessions};
+
+use super::exit::{Exit, Failure};
+use super::session::store::StoreOptions;
+use super::session::wake_options::{WakeOptions, async_runtime};
+use super::{signals, talk};
+use crate::wake;
+use crate::worker::{self, WorkUntil, WorkerPlan};
+
+#[derive(Args, Debug)]
+#[command(after_help = "Example: fullsend worker --concurrency 4")]
+pub struct Arguments {
+    /// Run this many wakes at once
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    concurrency: u16,
+    /// Run one due wake, if there is one, and exit
+    #[arg(long, conflicts_with_all = ["drain", "watch"])]
+    once: bool,
+    /// Run due wakes until none is left, and exit
+    #[arg(long, conflicts_with = "watch")]
+    drain: bool,
+    /// Run wakes as they become due until the worker is stopped; this is the default
+    #[arg(long)]
+    watch: bool,
+    #[command(flatten)]
+    store: StoreOptions,
+    #[command(flatten)]
+    wake: WakeOptions,
+}
+
+pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let options = arguments.wake.clone();
+    let runtime = async_runtime()?;
+    let context = options.context(&arguments.store, runtime.handle())?;
+    signals::watch(runtime.handle(), &context.cancel)?;
+    // Report a store that cannot be opened at once.
+    drop(arguments.store.open()?);
+    let plan = WorkerPlan {
+        concurrency: usize::from(arguments.concurrency),
+        until: match (arguments.once, arguments.drain) {
+            (true, _) => WorkUntil::Once,
+            (_, true) => WorkUntil::Drained,
+            _ => WorkUntil::Cancelled,
+        },
+        lease_terms: context.lease_terms.clone(),
+        connect: Arc::clone(&context.connect),
+        cancel: context.cancel.clone(),
+        run_wake: Arc::new(move |sessions: &mut Sessions, claimed: &ClaimedWake| {
+            match wake::wake(&context, sessions, claimed) {
+                Ok(result) => drop(options.print(&result)),
+                Err(error) => {
+                    let session = claimed.lease.session;
+                    talk(&format!("warning: a wake of session {session} was not committed: {error}\n"));
+                }
+            }
+        }),
+        time_seed: wake::time_seed,
+        warn: Arc::new(|message| talk(&format!("warning: {message}\n"))),
+    };
+    let count = worker::work(&plan).map_err(|message| Failure::new(Exit::Missing, message))?;
+    if !arguments.wake.quiet && !arguments.wake.json {
+        talk(&format!("{count} wake{}\n", if count == 1 { "" } else { "s" }));
+    }
+    Ok(Exit::Done)
+}
