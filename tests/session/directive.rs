@@ -167,7 +167,7 @@ fn a_tagged_block_ends_the_answer() {
         ("All done.".to_owned(), "does not end with"),
         (block.to_uppercase(), "does not end with"),
         (format!("<{DIRECTIVE_TAG}>{{\"outcome\":\"sleep\"}}"), "is not closed"),
-        (format!("{block} and more"), "something follows"),
+        (format!("{block} and more"), "text follows"),
         (format!("{block}<{DIRECTIVE_TAG}>"), "is not closed"),
         (format!("<{DIRECTIVE_TAG}></{DIRECTIVE_TAG}>"), "EOF"),
         (format!("<{DIRECTIVE_TAG}>sleep</{DIRECTIVE_TAG}>"), "expected value"),

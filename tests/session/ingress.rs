@@ -109,7 +109,7 @@ fn empty_and_oversized_ones_are_refused() {
         detail: String::new(),
         success_criteria: Vec::new(),
     };
-    check(&state, &outcome, &Err(SessionRefusal::Empty { what: "title of the outcome" }));
+    check(&state, &outcome, &Err(SessionRefusal::Empty { what: "title of the goal" }));
     let limit = SessionLimits::default().input_bytes;
     let overhead = serde_json::to_string(&message("")).unwrap().len();
     check(&state, &message(&"x".repeat(limit - overhead)), &Ok(()));
@@ -132,7 +132,7 @@ fn a_flooded_session_still_takes_an_interrupt() {
     let limit = SessionLimits::default().pending_inputs;
     let pending: SeqSet = (1..=limit as u64).map(Seq).collect();
     let mut state = SessionState { status: SessionStatus::Running, pending, ..SessionState::default() };
-    let full = |count| Err(SessionRefusal::TooMany { what: "inputs wait already", count, limit });
+    let full = |count| Err(SessionRefusal::TooMany { what: "inputs are already waiting", count, limit });
     check(&state, &message("one more"), &full(limit));
     check(&state, &interrupt(), &Ok(()));
     state.interrupts = [Seq(limit as u64 + 1)].into_iter().collect();
@@ -144,10 +144,10 @@ fn a_refusal_says_what_and_why() {
     let id: RequestId = "018bcfe5-6800-7000-8000-000000000001".parse().unwrap();
     assert_eq!(
         SessionRefusal::AlreadyAnswered { id }.to_string(),
-        format!("request {id} was answered before")
+        format!("request {id} is already answered")
     );
     assert_eq!(
-        SessionRefusal::TooMany { what: "inputs wait already", count: 3, limit: 2 }.to_string(),
-        "3 inputs wait already, the limit is 2"
+        SessionRefusal::TooMany { what: "inputs are already waiting", count: 3, limit: 2 }.to_string(),
+        "3 inputs are already waiting, the limit is 2"
     );
 }

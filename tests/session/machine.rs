@@ -240,7 +240,7 @@ fn what_a_wake_is_given_stays_pending_until_it_is_consumed() {
 fn another_attempt_has_the_same_id_and_inputs_and_a_higher_token() {
     let mut bench = Bench::at("retrying");
     bench.apply(message("meanwhile")).unwrap();
-    assert_eq!(bench.apply(bench.starts()), Err("another attempt must have the same inputs"));
+    assert_eq!(bench.apply(bench.starts()), Err("a retry must have the same inputs"));
     let Payload::SpanStarted { span_id, parent_id, name, span: StartedSpan::Wake(mut start) } =
         bench.starts()
     else {
@@ -250,7 +250,7 @@ fn another_attempt_has_the_same_id_and_inputs_and_a_higher_token() {
     type Spoil = fn(&mut WakeStart);
     let wrong: [(&str, Spoil); 3] = [
         ("its token is not higher than the last one", |start| start.token -= 1),
-        ("its attempt is miscounted", |start| start.attempt = 1),
+        ("its attempt number is not the next one", |start| start.attempt = 1),
         ("its inputs are not pending", |start| {
             start.inputs = [session::Seq(99)].into_iter().collect();
         }),
@@ -265,7 +265,7 @@ fn another_attempt_has_the_same_id_and_inputs_and_a_higher_token() {
     let span = StartedSpan::Wake(start);
     let start_of =
         |span_id| Payload::SpanStarted { span_id, parent_id, name: name.clone(), span: span.clone() };
-    assert_eq!(bench.apply(start_of(other)), Err("another wake must be tried again first"));
+    assert_eq!(bench.apply(start_of(other)), Err("another wake must be retried first"));
     assert_eq!(bench.apply(start_of(span_id)), Ok(SessionStatus::Running));
 }
 
@@ -285,7 +285,7 @@ fn several_questions_at_once_each_answered_once() {
     bench.run(&[first, second]);
     bench.apply(bench.ends(SpanResult::Blocked, bench.consumes_all())).unwrap();
     assert_eq!(bench.apply(result(&bench.tool)), Ok(SessionStatus::RequiresAction));
-    assert_eq!(bench.apply(result(&bench.tool)), Err("the question was answered before"));
+    assert_eq!(bench.apply(result(&bench.tool)), Err("the request is already answered"));
     let confirmation = bench.confirms();
     assert_eq!(bench.apply(confirmation), Ok(SessionStatus::Rescheduling));
     bench.run(&[]);
