@@ -1,0 +1,74 @@
+//! The scores of this crate and of the training side are the same, text by text, and a damaged file is refused.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use classifier::{Classifier, TextOrigin, WeightsError};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Row {
+    text: String,
+    origin: String,
+    encoder: f32,
+    grams: f32,
+}
+
+fn models() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models")
+}
+
+fn rows() -> Vec<Row> {
+    let file = fs::File::open(models().join("parity.jsonl.gz")).unwrap();
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(file).read_to_string(&mut text).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn origin(word: &str) -> TextOrigin {
+    let all = [TextOrigin::Instructions, TextOrigin::Tool, TextOrigin::Issue, TextOrigin::Prompt];
+    all.into_iter().find(|origin| origin.word() == word).unwrap()
+}
+
+/// A debug build reads one row in forty; `--include-ignored` with a release build reads all.
+fn compare(step: usize) {
+    let classifier = Classifier::from_bytes(&fs::read(models().join("injection.weights")).unwrap()).unwrap();
+    for row in rows().iter().step_by(step) {
+        let scores = classifier.raw_scores(&row.text, origin(&row.origin));
+        assert!(
+            (scores.grams - row.grams).abs() < 1e-3,
+            "grams {} {}: {}",
+            scores.grams,
+            row.grams,
+            row.text
+        );
+        assert!(
+            (scores.encoder - row.encoder).abs() < 2e-2,
+            "encoder {} {}: {}",
+            scores.encoder,
+            row.encoder,
+            row.text
+        );
+    }
+}
+
+#[test]
+fn some_scores_agree_with_training() {
+    compare(40);
+}
+
+#[test]
+#[ignore = "takes minutes in a debug build: cargo test --release -p classifier -- --include-ignored"]
+fn all_scores_agree_with_training() {
+    compare(1);
+}
+
+#[test]
+fn a_damaged_file_is_refused() {
+    let bytes = fs::read(models().join("injection.weights")).unwrap();
+    let refused = |bytes: &[u8]| Classifier::from_bytes(bytes).err();
+    assert_eq!(refused(b"not weights"), Some(WeightsError::NotWeights));
+    assert_eq!(refused(&bytes[..100]), Some(WeightsError::NotWeights));
+    assert!(matches!(refused(&bytes[..bytes.len() / 2]), Some(WeightsError::Shape(_))));
+}
