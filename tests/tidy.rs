@@ -23,6 +23,7 @@ const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("egress", &["policy"]),
     ("model", &["egress"]),
     ("session", &[]),
+    ("classifier", &[]),
 ];
 
 /// The modules of the program, lowest first. A module may import those before it, never those after it.

@@ -33,9 +33,9 @@ impl Grams {
 
     pub(crate) fn score(&self, window: &[Token], origin: TextOrigin) -> f32 {
         let features = self.features(window, origin);
-        let sum: i64 = features.iter().map(|feature| i64::from(self.weights[*feature])).sum();
+        let sum: f32 = features.iter().map(|feature| f32::from(self.weights[*feature])).sum();
         #[expect(clippy::cast_precision_loss, reason = "a window has a few thousand features")]
-        let (sum, count) = { (sum as f32, features.len() as f32) };
+        let count = features.len() as f32;
         sum * self.scale / count.sqrt() + self.bias
     }
 
