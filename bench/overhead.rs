@@ -126,7 +126,8 @@ fn walk(place: &Path) -> f64 {
 }
 
 fn run(place: &Path) -> Taken {
-    let (started, clock) = (Instant::now(), SystemTime::now().duration_since(UNIX_EPOCH).unwrap());
+    let started = Instant::now();
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let ran = Command::new(env!("CARGO_BIN_EXE_fullsend"))
         .args(["run", "hello", "--json", "--output-dir"])
         .arg(place.join("runs"))
@@ -135,7 +136,9 @@ fn run(place: &Path) -> Taken {
         .unwrap();
     let whole = started.elapsed();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    let (mut agent, mut begun, mut steps) = (Duration::ZERO, None, BTreeMap::<String, f64>::new());
+    let mut agent = Duration::ZERO;
+    let mut begun = None;
+    let mut steps = BTreeMap::<String, f64>::new();
     for line in String::from_utf8(ran.stdout).unwrap().lines() {
         let envelope: Envelope = serde_json::from_str(line).unwrap();
         match envelope.event {

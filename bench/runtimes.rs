@@ -94,8 +94,11 @@ fn once(runtime: &str, process: &str, cache: Option<&Path>) -> Option<Shown> {
     }
     let begun = Instant::now();
     let mut child = command.spawn().unwrap();
-    let (runner, asked, stop) = (child.id(), AtomicBool::new(false), AtomicBool::new(false));
-    let (mut started, mut first_request) = (None, None);
+    let runner = child.id();
+    let asked = AtomicBool::new(false);
+    let stop = AtomicBool::new(false);
+    let mut started = None;
+    let mut first_request = None;
     let memory = std::thread::scope(|scope| {
         // Nothing is looked at before the first request: looking takes time from those who are timed.
         let watcher = scope.spawn(|| watch(process, runner, &asked, &stop));

@@ -154,7 +154,8 @@ fn listener() -> Option<(String, OwnedFd)> {
     let mut guards = fields.filter(|fields| fields.len() == 8 && fields[3] == LISTENS);
     let own = std::process::id();
     guards.find_map(|fields| {
-        let (inode, place) = (fields[6], fields[7]);
+        let inode = fields[6];
+        let place = fields[7];
         let is_it = |number: &i32| {
             let link = std::fs::read_link(format!("/proc/self/fd/{number}"));
             place.ends_with("guard.sock")

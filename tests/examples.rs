@@ -128,7 +128,9 @@ fn the_session_of_the_example_goes_as_its_page_says() {
     let world = crate::support::example("tickets");
     let page = fs::read_to_string(root().join("examples/tickets/README.md")).unwrap();
     let commands = page.lines().filter_map(|line| line.strip_prefix("    fullsend "));
-    let (mut id, mut request, mut shown) = (String::new(), String::new(), String::new());
+    let mut id = String::new();
+    let mut request = String::new();
+    let mut shown = String::new();
     for command in commands {
         let words = command.replace("ID", &id).replace("REQUEST", &request);
         let mut parts: Vec<&str> = Vec::new();

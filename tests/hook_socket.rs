@@ -43,7 +43,8 @@ fn the_listening_ends_with_its_value() {
     let world = World::with_harness();
     let guard = hostile_output::guard(&world);
     let listening = HookServer::start(&world.path("."), &guard).unwrap();
-    let (first, other) = (listening.path().to_owned(), world.path("other.sock"));
+    let first = listening.path().to_owned();
+    let other = world.path("other.sock");
     std::fs::hard_link(&first, &other).unwrap();
     assert!(!ask(&other, &guard).is_empty());
     drop(listening);

@@ -108,7 +108,8 @@ pub fn run(world: &World, who: Who, arguments: &[&str]) -> Option<Ran> {
         Who::Caller => vec![program().to_string_lossy().into_owned()],
         Who::User => world.words_of_user()?,
     };
-    let (enter, lab) = (world.path("lab/enter.sh"), world.path("lab"));
+    let enter = world.path("lab/enter.sh");
+    let lab = world.path("lab");
     let mut all: Vec<&OsStr> = ["--net", "--mount", "sh"]
         .map(OsStr::new)
         .into_iter()

@@ -15,7 +15,10 @@ struct Screen {
 
 /// As much of a terminal as the program uses; any other sequence is a failure.
 fn screen(bytes: &str) -> Screen {
-    let (mut lines, mut line, mut column, mut bottom) = (Vec::new(), Vec::new(), 0, Vec::new());
+    let mut lines = Vec::new();
+    let mut line = Vec::new();
+    let mut column = 0;
+    let mut bottom = Vec::new();
     let mut letters = bytes.chars().peekable();
     while let Some(letter) = letters.next() {
         match letter {

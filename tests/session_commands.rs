@@ -40,7 +40,8 @@ fn what_is_said_is_in_the_log_in_its_order_and_once() {
     let id = create(&world);
     assert_eq!(world.run(&["session", "send", &id, "one"]).code, 0);
     let keyed = ["session", "send", &id, "two", "--key", "delivery-7", "--json"];
-    let (first, again) = (world.run(&keyed), world.run(&keyed));
+    let first = world.run(&keyed);
+    let again = world.run(&keyed);
     assert_eq!((first.code, &first.out), (0, &again.out), "the same key is the same event");
     assert_eq!(world.run(&["session", "send", &id, "other words", "--key", "delivery-7"]).code, 2);
     let outcome =

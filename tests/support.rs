@@ -133,7 +133,8 @@ impl World {
         let mut command = self.program(arguments);
         let streams = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = streams.spawn().unwrap();
-        let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_vec());
+        let mut stdin = child.stdin.take().unwrap();
+        let input = input.to_vec();
         // A program that does not read everything must not hold the test.
         let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
         let output = child.wait_with_output().unwrap();

@@ -39,7 +39,8 @@ fn drain(url: &str, workers: u64) -> f64 {
         for number in 0..workers {
             let done = &done;
             scope.spawn(move || {
-                let (mut sessions, mut clock) = (open(url), Clock::new((workers << 20) + number + 1));
+                let mut sessions = open(url);
+                let mut clock = Clock::new((workers << 20) + number + 1);
                 let me = worker(&number.to_string());
                 while let Some(claimed) = sessions.claim(ClaimTarget::Due, &me, &mut clock.seed()).unwrap() {
                     sessions.context(&claimed.lease, &ContextWindow::default()).unwrap();

@@ -180,6 +180,7 @@ pub(crate) fn run_siblings() {
     wakes("siblings-10000-wake-to-prompt", &mut among, &mut alone);
     let (ours, peer) = in_turns(ROUNDS, || among.send(), || alone.send());
     line("siblings-10000-append", ours, peer);
-    let (ours, peer) = (among.pages_and_rows(), alone.pages_and_rows());
+    let ours = among.pages_and_rows();
+    let peer = alone.pages_and_rows();
     line("siblings-10000-pages-per-wake", ours.0, peer.0);
 }

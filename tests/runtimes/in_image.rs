@@ -72,7 +72,8 @@ fn hostile(layer: Layer) -> Layer {
 
 fn stage(runtime: &str, layers: &[Layer], scenario: &Json) -> Option<Stage> {
     let stage = Stage::with(runtime, "in an image", scenario, "image: IMAGE\n")?;
-    let (harness, image) = (stage.world.path("repo/.fullsend/harness/mend.yaml"), stage.world.path("image"));
+    let harness = stage.world.path("repo/.fullsend/harness/mend.yaml");
+    let image = stage.world.path("image");
     layout(&image, layers, Packing::Plain, &["PATH=/opt/tools:/usr/bin:/bin"]);
     let text = fs::read_to_string(&harness).unwrap();
     fs::write(&harness, text.replace("IMAGE", image.to_str().unwrap())).unwrap();

@@ -167,7 +167,8 @@ fn a_program_on_the_path_is_used() {
         let installed = World::new().env("XDG_CACHE_HOME", super::programs::cache().to_str().unwrap());
         let installed = installed.run(&["runtimes", "install", runtime]).out;
         let program = installed.trim().rsplit(' ').next().unwrap();
-        let (bin, empty) = (stage.world.path("bin"), stage.world.path("empty-cache"));
+        let bin = stage.world.path("bin");
+        let empty = stage.world.path("empty-cache");
         fs::create_dir(&bin).unwrap();
         std::os::unix::fs::symlink(program, bin.join(runtime)).unwrap();
         let path = format!("{}:/usr/bin:/bin", bin.display());

@@ -64,7 +64,8 @@ fn what_a_runtime_cannot_honour_is_an_error_of_check() {
                 "---\nname: review\ndescription: Reviews.\n---\nDo.\n",
             );
             let ran = world.run(&["check", "triage"]);
-            let (case, refused) = (format!("{runtime}, {}", row.option), row.refused.contains(&runtime));
+            let case = format!("{runtime}, {}", row.option);
+            let refused = row.refused.contains(&runtime);
             assert_eq!(ran.code, if refused { 3 } else { 0 }, "{case}: {}", ran.all());
             let said = ran.all().contains(&format!("the runtime `{runtime}` cannot honour `"));
             assert_eq!(said, refused, "{case}: {}", ran.all());

@@ -57,7 +57,8 @@ fn secrets_stay_across_the_results_of_one_command() {
     for (earlier, later) in words.iter().zip(&words[1..]) {
         let (earlier, later): (Json, Json) =
             (serde_json::from_str(earlier).unwrap(), serde_json::from_str(later).unwrap());
-        let (earlier, later) = (earlier["input"].as_array().unwrap(), later["input"].as_array().unwrap());
+        let earlier = earlier["input"].as_array().unwrap();
+        let later = later["input"].as_array().unwrap();
         assert_eq!(earlier[..], later[..earlier.len()]);
     }
 }

@@ -56,7 +56,9 @@ fn usage_is_what_was_sent(stage: &Stage, runtime: &str, record: &Json) {
         "the gateway adds the key"
     );
     let sum = |kind: &str| requests.iter().filter_map(|request| request["usage"][kind].as_u64()).sum::<u64>();
-    let (input, output, cached) = (sum("input"), sum("output"), sum("cache_read"));
+    let input = sum("input");
+    let output = sum("output");
+    let cached = sum("cache_read");
     let usage = record["usage"].as_object().unwrap();
     let told = |kind: &str| usage.values().filter_map(|model| model[kind].as_u64()).sum::<u64>();
     assert_eq!(told("requests"), requests.len() as u64);

@@ -44,7 +44,8 @@ impl Server {
     pub fn start(world: &World, scenario: &Json) -> Self {
         let script = root().join("tests/data/runtimes/model_server.py");
         let scenario = world.write("server/scenario.json", scenario.to_string());
-        let (log, port_file) = (world.path("server/log.jsonl"), world.path("server/port"));
+        let log = world.path("server/log.jsonl");
+        let port_file = world.path("server/port");
         let mut command = Command::new("python3");
         command.args([&script, &scenario, &log, &port_file]).stdin(Stdio::null());
         let child = command.spawn().unwrap(); // ended when the value is dropped

@@ -55,7 +55,8 @@ impl Reader for native::stream::AgentStream {
 
 /// Reads bytes as they would come from the program, in portions.
 fn read<R: Reader>(reader: &mut R, bytes: &[u8], portion: usize) -> Vec<RunEvent> {
-    let (mut lines, mut events) = (Lines::default(), Vec::new());
+    let mut lines = Lines::default();
+    let mut events = Vec::new();
     for part in bytes.chunks(portion) {
         lines.push(part, &mut |line| {
             events.extend(reader.line(&line));
@@ -234,12 +235,14 @@ fn of_several_results_the_last_counts() {
         let (reader, _) = whole::<claude::stream::ClaudeStream>(&[&first[..], &second[..]].concat());
         assert_eq!(reader.result.unwrap().is_error, is_error);
     }
-    let (done, failed) = (recorded("codex-done"), recorded("codex-failed"));
+    let done = recorded("codex-done");
+    let failed = recorded("codex-failed");
     for (first, second, completed) in [(&done, &failed, false), (&failed, &done, true)] {
         let (reader, _) = whole::<codex::stream::CodexStream>(&[&first[..], &second[..]].concat());
         assert_eq!((reader.completed, reader.failure.is_none()), (completed, completed));
     }
-    let (done, failed) = (recorded("native-done"), recorded("native-failed"));
+    let done = recorded("native-done");
+    let failed = recorded("native-failed");
     for (first, second, finished) in [(&done, &failed, false), (&failed, &done, true)] {
         let (reader, _) = whole::<native::stream::AgentStream>(&[&first[..], &second[..]].concat());
         assert_eq!(reader.end.unwrap().how == LoopEnd::Finished, finished);

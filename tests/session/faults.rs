@@ -17,7 +17,8 @@ fn open(directory: &Directory) -> Sessions {
 
 /// A store with one session that had three wakes.
 fn furnished(directory: &Directory) -> (Sessions, Clock, SessionId) {
-    let (mut sessions, mut clock) = (open(directory), Clock::new(4));
+    let mut sessions = open(directory);
+    let mut clock = Clock::new(4);
     let id = sessions.create(&clock.header("triage")).unwrap().header.id;
     for number in 0..3 {
         let input = [clock.input(message(&format!("message {number}")))];
@@ -116,7 +117,8 @@ fn on_a_small_disk() {
     let ballast = place.join("ballast");
     fs::write(&ballast, vec![0; 300 << 10]).unwrap();
     let store = SqliteStore::open(&place.join("sessions.db")).unwrap();
-    let (mut sessions, mut clock) = (Sessions::new(Box::new(store), SessionLimits::default()), Clock::new(4));
+    let mut sessions = Sessions::new(Box::new(store), SessionLimits::default());
+    let mut clock = Clock::new(4);
     let id = sessions.create(&clock.header("triage")).unwrap().header.id;
     sessions.append(id, &[clock.input(message("before"))], &mut clock.seed()).unwrap();
     let lease = sessions.claim(ClaimTarget::Due, &worker("a"), &mut clock.seed()).unwrap().unwrap().lease;
@@ -153,8 +155,10 @@ fn on_a_small_disk() {
 fn a_cut_write_leaves_a_whole_log() {
     let directory = Directory::new();
     let (sessions, _, id) = furnished(&directory);
-    let (database, journal) = (directory.database(), directory.path().join("sessions.db-wal"));
-    let (main, wal) = (fs::read(&database).unwrap(), fs::read(&journal).unwrap());
+    let database = directory.database();
+    let journal = directory.path().join("sessions.db-wal");
+    let main = fs::read(&database).unwrap();
+    let wal = fs::read(&journal).unwrap();
     drop(sessions);
     assert!(wal.len() > 100_000, "the log is not where it was expected");
     let mut heads = Vec::new();
@@ -207,7 +211,8 @@ fn many_open_a_new_file_at_once() {
         let start = Barrier::new(8);
         thread::scope(|scope| {
             for number in 0..8 {
-                let (start, directory) = (&start, &directory);
+                let start = &start;
+                let directory = &directory;
                 scope.spawn(move || {
                     let mut clock = Clock::new(number);
                     start.wait();

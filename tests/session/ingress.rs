@@ -24,7 +24,8 @@ fn bench() -> Bench {
     let mut clock = Clock::new(2);
     let (tool, confirmation, answered) =
         (clock.question(Some(Timestamp(1_001))), clock.question(None), clock.question(None));
-    let (expired, unknown) = (clock.question(Some(NOW)), clock.question(None));
+    let expired = clock.question(Some(NOW));
+    let unknown = clock.question(None);
     let mut state = SessionState { status: SessionStatus::RequiresAction, ..SessionState::default() };
     let mut add = |question: &ToolRequestRef, kind, answered| {
         let ToolRequestRef { request_id: id, input_digest, expires_ms } = *question;

@@ -20,7 +20,8 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let mut clock = Clock::new(1);
-        let (tool, confirmation) = (clock.question(None), clock.question(None));
+        let tool = clock.question(None);
+        let confirmation = clock.question(None);
         let wake = WakeId::generate(&mut clock.seed());
         Self { clock, state: SessionState::default(), wake, tool, confirmation }
     }
@@ -41,7 +42,8 @@ impl Bench {
         let attempt = self.state.wake.as_ref().map_or(0, |wake| wake.attempt) + 1;
         let token = self.state.token + 1;
         let start = WakeStart { token, attempt, inputs, woken: Vec::new(), expired: Vec::new() };
-        let (name, span) = ("wake".to_owned(), StartedSpan::Wake(start));
+        let name = "wake".to_owned();
+        let span = StartedSpan::Wake(start);
         Payload::SpanStarted { span_id: self.span(), parent_id: None, name, span }
     }
 
@@ -56,7 +58,8 @@ impl Bench {
     }
 
     fn asks(&self) -> Payload {
-        let (input, question) = (json!({"n": 1}), self.tool.clone());
+        let input = json!({"n": 1});
+        let question = self.tool.clone();
         Payload::AgentCustomToolUse { tool: "deploy".to_owned(), input, question }
     }
 
@@ -121,7 +124,9 @@ impl Bench {
 }
 
 fn status_changed(to: SessionStatus) -> Payload {
-    let (reason, blocking, queued) = (String::new(), Vec::new(), Vec::new());
+    let reason = String::new();
+    let blocking = Vec::new();
+    let queued = Vec::new();
     Payload::SessionStatusChanged { from: SessionStatus::Idle, to, reason, blocking, queued }
 }
 
@@ -138,11 +143,13 @@ fn payload(bench: &mut Bench, name: &str) -> Payload {
         "user.custom_tool_result" => result(&bench.tool),
         "agent.message" => Payload::AgentMessage { message: text(), summary: text() },
         "agent.tool_use" => {
-            let (tool, input) = (text(), json!({}));
+            let tool = text();
+            let input = json!({});
             Payload::AgentToolUse { tool, input, output: None, is_error: false, confirmation: None }
         }
         "agent.custom_tool_use" => {
-            let (input, question) = (json!({"n": 1}), bench.clock.question(None));
+            let input = json!({"n": 1});
+            let question = bench.clock.question(None);
             Payload::AgentCustomToolUse { tool: text(), input, question }
         }
         "agent.directive_error" => Payload::AgentDirectiveError { error: text(), excerpt: text() },
@@ -258,7 +265,8 @@ fn another_attempt_has_the_same_id_and_inputs_and_a_higher_token() {
     for (why, change) in wrong {
         let mut start = start.clone();
         change(&mut start);
-        let (name, span) = (name.clone(), StartedSpan::Wake(start));
+        let name = name.clone();
+        let span = StartedSpan::Wake(start);
         assert_eq!(bench.apply(Payload::SpanStarted { span_id, parent_id, name, span }), Err(why));
     }
     let other = SpanId::generate(&mut bench.clock.seed());
@@ -281,7 +289,8 @@ fn an_interrupt_drops_the_attempt_that_waits_and_its_inputs_but_no_later_message
 #[test]
 fn several_questions_at_once_each_answered_once() {
     let mut bench = Bench::new();
-    let (first, second) = (bench.asks(), bench.asks_to_confirm());
+    let first = bench.asks();
+    let second = bench.asks_to_confirm();
     bench.run(&[first, second]);
     bench.apply(bench.ends(SpanResult::Blocked, bench.consumes_all())).unwrap();
     assert_eq!(bench.apply(result(&bench.tool)), Ok(SessionStatus::RequiresAction));

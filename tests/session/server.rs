@@ -30,7 +30,8 @@ fn the_server_crashes_and_comes_back() {
         Err(reason) => return skip("the_server_crashes_and_comes_back", &reason),
     };
     let url = cluster.database();
-    let (mut sessions, mut clock) = (open(&url), Clock::new(6));
+    let mut sessions = open(&url);
+    let mut clock = Clock::new(6);
     let id = create(&mut sessions, &mut clock);
     let first = clock.input(message("before"));
     sessions.append(id, std::slice::from_ref(&first), &mut clock.seed()).unwrap();
@@ -75,7 +76,8 @@ fn those_who_wait_are_told_at_once() {
         return skip("those_who_wait_are_told_at_once", "no PostgreSQL");
     };
     let url = cluster.database();
-    let (mut sessions, mut clock) = (open(&url), Clock::new(7));
+    let mut sessions = open(&url);
+    let mut clock = Clock::new(7);
     let id = create(&mut sessions, &mut clock);
     let (told, heard) = mpsc::channel();
     thread::scope(|scope| {
@@ -107,7 +109,8 @@ fn damage_in_a_server_is_noticed() {
         "UPDATE fullsend.events SET wake_id = id",
     ] {
         let url = cluster.database();
-        let (mut sessions, mut clock) = (open(&url), Clock::new(8));
+        let mut sessions = open(&url);
+        let mut clock = Clock::new(8);
         let id = create(&mut sessions, &mut clock);
         let inputs = [clock.input(message("hello")), clock.input(message("again"))];
         sessions.append(id, &inputs, &mut clock.seed()).unwrap();
@@ -135,7 +138,8 @@ fn the_clock_of_the_server_jumps() {
         Ok(cluster) => cluster,
         Err(reason) => return skip("the_clock_of_the_server_jumps", &reason),
     };
-    let (mut sessions, mut clock) = (open(&cluster.database()), Clock::new(6));
+    let mut sessions = open(&cluster.database());
+    let mut clock = Clock::new(6);
     let id = create(&mut sessions, &mut clock);
     sessions.append(id, &[clock.input(message("go"))], &mut clock.seed()).unwrap();
     let mut claim = |sessions: &mut Sessions, owner: &str| {

@@ -84,7 +84,8 @@ fn decided(policy: &Policy, refused: &RefusedAccess) -> PolicyDecision {
 #[test]
 fn every_suggestion_allows_what_was_refused() {
     let table = fs::read_to_string(data().join("decisions.tsv")).unwrap();
-    let (mut suggested, mut skipped) = (0, 0);
+    let mut suggested = 0;
+    let mut skipped = 0;
     for row in table.lines().skip(1).map(|row| row.split('\t').collect::<Vec<_>>()) {
         let Some(refused) = refused(&row) else { continue };
         let node = tree(row[0], &fs::read_to_string(data().join(format!("decide/{}.yaml", row[0]))).unwrap());

@@ -61,7 +61,9 @@ struct Case {
 impl Case {
     fn new(runtime: &'static str, name: &'static str, mark: &'static str) -> Self {
         let naive = if runtime == "native" { Naive::None } else { Naive::Fooled };
-        let (files, turns, again) = (Vec::new(), Vec::new(), Vec::new());
+        let files = Vec::new();
+        let turns = Vec::new();
+        let again = Vec::new();
         Self { runtime, name, files, turns, again, mark, more: "", naive }
     }
 
@@ -96,7 +98,8 @@ impl Case {
 
     fn scenario(&self, place: &Place) -> Json {
         let look = json!([{ "shell": "cat evil-*; true" }]);
-        let (finish, mut turns) = (json!([{ "finish": good() }]), self.turns.clone());
+        let finish = json!([{ "finish": good() }]);
+        let mut turns = self.turns.clone();
         let mut branches = Vec::new();
         if self.again.is_empty() {
             turns.extend([look, finish]);

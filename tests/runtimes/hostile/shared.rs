@@ -133,7 +133,8 @@ fn killing_hooks_stops_the_run_or_the_call() {
         case = (0..6).fold(case, |case, _| case.turn(forbidden()));
         let Some(stage) = case.stage() else { continue };
         let ran = stage.run();
-        let (record, last) = (stage.record(), stage.words().pop().unwrap());
+        let record = stage.record();
+        let last = stage.words().pop().unwrap();
         assert!(!last.contains("RAN-42"), "{runtime}: {last}");
         let unseen = record["attempts"][0]["unseen_calls"].as_array().unwrap().len();
         let here = match runtime {

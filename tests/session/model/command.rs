@@ -89,7 +89,8 @@ pub(crate) enum End {
 }
 
 pub(crate) fn command(random: &mut Random) -> Command {
-    let (session, worker) = (random.below(2), random.below(3));
+    let session = random.below(2);
+    let worker = random.below(3);
     match random.below(100) {
         0..20 => Command::Message { session },
         20..24 => Command::Interrupt { session },

@@ -166,7 +166,8 @@ fn appends_of_many_threads_are_all_there(place: &Place, sessions: &mut Sessions,
     std::thread::scope(|scope| {
         for thread in 0..4 {
             scope.spawn(move || {
-                let (mut sessions, mut clock) = (place.open(), Clock::new(100 + thread));
+                let mut sessions = place.open();
+                let mut clock = Clock::new(100 + thread);
                 for number in 0..25 {
                     let input = [clock.input(message(&format!("{thread} {number}")))];
                     sessions.append(id, &input, &mut clock.seed()).unwrap();

@@ -308,7 +308,8 @@ fn many_workers_share_the_work(place: &Place, sessions: &mut Sessions, clock: &m
     std::thread::scope(|scope| {
         for thread in 0..4 {
             scope.spawn(move || {
-                let (mut sessions, mut clock) = (place.open(), Clock::new(200 + thread));
+                let mut sessions = place.open();
+                let mut clock = Clock::new(200 + thread);
                 while let Some(claimed) = claim(&mut sessions, &mut clock, &thread.to_string()) {
                     sessions.commit(&claimed.lease, &sleeps(), &mut clock.seed()).unwrap();
                 }

@@ -179,7 +179,9 @@ fn tool_use(clock: &mut Clock, input: &Value) -> (Payload, ToolRequestRef) {
     let question =
         ToolRequestRef { request_id, input_digest: Sha256Digest::of_json(input), expires_ms: None };
     let confirmation = Some(question.clone());
-    let (tool, input, output) = ("shell".to_owned(), input.clone(), None);
+    let tool = "shell".to_owned();
+    let input = input.clone();
+    let output = None;
     (Payload::AgentToolUse { tool, input, output, is_error: false, confirmation }, question)
 }
 

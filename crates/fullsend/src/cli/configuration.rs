@@ -70,7 +70,8 @@ impl ConfigurationOptions {
         let own = own_layer(&repository, trusted.as_ref())?;
         let organisation = self.organisation_layer(&repository, own.as_ref(), trusted.as_ref())?;
         let layers = Layers::new([organisation, own].into_iter().flatten().collect());
-        let (repo, today) = (repository_name(&repository), Moment::now().date());
+        let repo = repository_name(&repository);
+        let today = Moment::now().date();
         let choices = Choices { forge, repo, today, environment: None };
         Ok(Configuration { library: Library::new(layers), choices, repository, _trusted: trusted })
     }
@@ -275,7 +276,8 @@ pub fn remote_owner(repository: &Path) -> Option<String> {
 fn name_in_url(url: &str) -> Option<String> {
     let path = url.trim().trim_end_matches('/').trim_end_matches(".git");
     let mut parts = path.rsplit(['/', ':']);
-    let (name, owner) = (parts.next()?, parts.next()?);
+    let name = parts.next()?;
+    let owner = parts.next()?;
     (!name.is_empty() && !owner.is_empty()).then(|| format!("{owner}/{name}"))
 }
 

@@ -64,7 +64,8 @@ impl Progress {
 
     /// Lines that stay above, the one that changes below. A thread keeps its clock going.
     fn on_terminal(&self) -> Listener {
-        let (live, ended) = (Arc::clone(&self.live), Arc::clone(&self.ended));
+        let live = Arc::clone(&self.live);
+        let ended = Arc::clone(&self.ended);
         std::thread::spawn(move || {
             while !ended.load(Ordering::SeqCst) {
                 std::thread::sleep(TICK);

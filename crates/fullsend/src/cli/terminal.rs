@@ -78,7 +78,8 @@ impl Relay<'_> {
             Ok(_) | Err(Errno::INTR) => {}
             Err(e) => return Err(e.into()),
         }
-        let (inside, person) = (polled[0].revents(), polled[1].revents());
+        let inside = polled[0].revents();
+        let person = polled[1].revents();
         if inside.intersects(PollFlags::IN | PollFlags::HUP)
             && !self.say()?
             && inside.contains(PollFlags::HUP)

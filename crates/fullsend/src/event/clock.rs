@@ -44,8 +44,11 @@ impl Moment {
 
     /// RFC 3339 with milliseconds.
     pub fn rfc3339(self) -> String {
-        let (of_day, millis) = (self.0 / 1000 % 86_400, self.0 % 1000);
-        let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+        let of_day = self.0 / 1000 % 86_400;
+        let millis = self.0 % 1000;
+        let hour = of_day / 3600;
+        let minute = of_day / 60 % 60;
+        let second = of_day % 60;
         format!("{}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z", self.date())
     }
 }
@@ -53,7 +56,8 @@ impl Moment {
 /// The Gregorian date of a day counted from 1970-01-01, by counting in eras of 400 years that begin in March.
 fn civil(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
-    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let era = shifted / 146_097;
+    let of_era = shifted % 146_097;
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * of_year + 2) / 153;

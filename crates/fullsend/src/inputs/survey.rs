@@ -166,7 +166,8 @@ impl Survey {
 
     fn entry(&mut self, above: &Open, whole: bool, name: &OsStr, is_directory: bool, found: &mut Vec<Open>) {
         let context = above.context && !whole;
-        let (below, lower) = (above.path.join(name), lower(name));
+        let below = above.path.join(name);
+        let lower = lower(name);
         let counts = context && (is_context(&lower) || whole_directory(&below, &lower).is_some());
         if looks_secret(name) {
             self.secrets.push(below.clone());

@@ -218,8 +218,10 @@ impl Place {
 
 impl<'v, E> Walk<'v, E> {
     fn new(root: &Path, visit: &'v mut dyn FnMut(Seen<'_>) -> Result<(), E>) -> Self {
-        let (read, links) = (HashSet::new(), VecDeque::new());
-        let (shown, imports) = (HashSet::new(), VecDeque::new());
+        let read = HashSet::new();
+        let links = VecDeque::new();
+        let shown = HashSet::new();
+        let imports = VecDeque::new();
         Self { root: root.to_owned(), entries: 0, without: None, read, links, shown, imports, visit }
     }
 
@@ -305,7 +307,8 @@ impl<'v, E> Walk<'v, E> {
                 return Ok(());
             }
             let named = whole_directory(Path::new(&path), &lower).map(|given| given.unwrap_or(parent.origin));
-            let (depth, whole) = (parent.depth + 1, parent.whole.or(named));
+            let depth = parent.depth + 1;
+            let whole = parent.whole.or(named);
             let place = Place { path, depth, whole, origin: parent.origin, linked: parent.linked || is_link };
             if !is_link {
                 return self.directory(at, &place);
@@ -327,7 +330,8 @@ impl<'v, E> Walk<'v, E> {
 
     /// What a link leads to, where that is in here; one that leads out leads nowhere inside the sandbox.
     fn linked(&self, at: &Path) -> Option<fs::Metadata> {
-        let (root, to) = (self.root.canonicalize().ok()?, at.canonicalize().ok()?);
+        let root = self.root.canonicalize().ok()?;
+        let to = at.canonicalize().ok()?;
         to.starts_with(root).then(|| fs::metadata(to).ok()).flatten()
     }
 

@@ -6,7 +6,8 @@ use crate::resolve::layers::Found;
 
 /// One line for each step.
 pub fn steps(checked: &Checked) -> String {
-    let (harness, scripts) = (&checked.resolved.harness, &checked.scripts);
+    let harness = &checked.resolved.harness;
+    let scripts = &checked.scripts;
     let mut lines = vec![format!("{} ({})", checked.resolved.name, harness.runtime.value)];
     let mut add = |what: &str, text: String| lines.push(format!("  {what:9} {text}"));
     let path = |found: &Found| found.path.clone();
@@ -32,7 +33,8 @@ pub fn steps(checked: &Checked) -> String {
         FeedbackMode::Append => "the same conversation goes on",
         FeedbackMode::Fresh => "each from the start",
     };
-    let (attempts, minutes) = (harness.validation_loop.max_iterations.get(), harness.timeout_minutes.get());
+    let attempts = harness.validation_loop.max_iterations.get();
+    let minutes = harness.timeout_minutes.get();
     add("agent", format!("at most {attempts} attempts in {minutes} minutes, {mode}"));
     let schema = checked.schema.as_ref().map_or("the built-in shape", |schema| schema.found.path.as_str());
     let script = scripts.validation.as_ref().map(|script| format!(", then by {}", script.path));

@@ -47,7 +47,8 @@ pub fn excerpts<'a>(sources: &'a Sources, diagnostic: &'a Diagnostic) -> Vec<Exc
 
 /// Whether two places of one file fit into one excerpt.
 fn near(sources: &Sources, one: Span, other: Span) -> bool {
-    let (one, other) = (first_line(sources, one), first_line(sources, other));
+    let one = first_line(sources, one);
+    let other = first_line(sources, other);
     one.end.max(other.end) - one.start.min(other.start) <= MOST
 }
 
@@ -128,10 +129,8 @@ fn by_field(text: &str) -> Vec<Range<usize>> {
     for line in text.split_inclusive('\n') {
         for pair in line.split_inclusive(['{', ',']) {
             if let Some((key, value)) = pair.split_once(": ") {
-                let (name, bare) = (
-                    key.trim_matches(|c: char| !c.is_ascii_alphanumeric() && c != '_'),
-                    value.trim_matches(&[' ', '\n', '\r', '"', '\'', '}', ','][..]),
-                );
+                let name = key.trim_matches(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+                let bare = value.trim_matches(&[' ', '\n', '\r', '"', '\'', '}', ','][..]);
                 if !bare.contains("${") && redact::find_secret_in_field(name, bare).is_some() {
                     let start = offset + key.len() + 2 + value.find(bare).unwrap_or(0);
                     found.push(start..start + bare.len());

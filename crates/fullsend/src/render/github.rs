@@ -22,7 +22,9 @@ pub fn annotation(sources: &Sources, diagnostic: &Diagnostic) -> String {
 pub fn mark(level: &str, file: &str, (line, column): (usize, usize), title: &str, message: &str) -> String {
     // The runner calls a note a notice.
     let level = if level == "note" { "notice" } else { level };
-    let (file, title, message) = (property(file), property(title), data(message));
+    let file = property(file);
+    let title = property(title);
+    let message = data(message);
     format!("::{level} file={file},line={line},col={column},title={title}::{message}")
 }
 

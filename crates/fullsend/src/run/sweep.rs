@@ -31,7 +31,8 @@ pub fn sweep(runs: &Path) -> Swept {
 }
 
 fn sweep_one(run: &StoredRun, swept: &mut Swept) -> Result<(), String> {
-    let (directory, path) = (&run.path, run.log());
+    let directory = &run.path;
+    let path = run.log();
     if run.is_alive().map_err(|error| error.to_string())? {
         return Ok(());
     }
