@@ -159,5 +159,5 @@ fn a_workspace_with_an_image_is_entered_in_that_image() {
     fs::remove_dir_all(world.path("repo/.fullsend/images")).unwrap();
     let gone = world.run(&["enter", "latest", "--", "true"]);
     assert_eq!(gone.code, 4, "{}", gone.err);
-    assert!(gone.err.contains("look at the files in"), "{}", gone.err);
+    assert!(gone.err.contains("the files are in"), "{}", gone.err);
 }

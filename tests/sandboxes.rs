@@ -99,7 +99,7 @@ fn what_we_cannot_do_is_8_and_a_line_of_ours() {
     }
     let shell = world.run(&["sandbox", "shell"]);
     assert_eq!(shell.code, 8);
-    assert!(shell.err.starts_with("fullsend: a shell needs a terminal"), "{}", shell.err);
+    assert!(shell.err.starts_with("fullsend: `sandbox shell` needs a terminal"), "{}", shell.err);
     nothing_is_left(&world);
 }
 

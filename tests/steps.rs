@@ -3,8 +3,10 @@
 
 use std::fs;
 
+use serde_json::Value as Json;
+
 use crate::killed;
-use crate::support::root;
+use crate::support::{World, root};
 
 /// A test by its file and name, or a reason.
 pub enum Cell {
@@ -142,4 +144,31 @@ fn every_step_has_its_row_and_every_cell_its_test() {
         check(step, &[succeeds, fails, takes_too_long, is_killed]);
     }
     assert!(!is_there("tests/steps.rs", "check") && !is_there("tests/steps.rs", "nothing"));
+}
+
+/// The steps of the latest run, in the order in which they started.
+fn taken(world: &World) -> Vec<String> {
+    let record: Json = serde_json::from_str(&world.run(&["runs", "show", "--json"]).out).unwrap();
+    let steps = record["steps"].as_array().unwrap().iter();
+    steps.map(|step| step["step"].as_str().unwrap().to_owned()).collect()
+}
+
+/// `Step` lists the steps in the order in which a run takes them, and says which ones a rejected output repeats.
+#[test]
+fn a_run_takes_its_steps_in_the_documented_order() {
+    let order = killed::steps();
+    let position = |name: &str| order.iter().position(|step| step == name).unwrap();
+    let [agent, publish, provision] = ["agent", "publish", "provision"].map(position);
+    let world = killed::eventful();
+    assert_eq!(world.run(&["run", "triage"]).code, 0);
+    let repeated = [&order[..publish], &order[agent..]].concat();
+    assert_eq!(taken(&world), repeated, "the first output is rejected");
+
+    let harness = world.path("repo/.fullsend/harness/triage.yaml");
+    let text = fs::read_to_string(&harness).unwrap();
+    fs::write(&harness, format!("{text}validation_loop: {{feedback_mode: fresh}}\n")).unwrap();
+    world.run(&["run", "triage"]);
+    let teardown = vec!["teardown".to_owned()];
+    let fresh = [&order[..publish], &teardown[..], &order[provision..publish]].concat();
+    assert_eq!(taken(&world)[..fresh.len()], fresh);
 }

@@ -71,6 +71,7 @@ fn the_tree_is_tidy() {
         forbidden_name(&path, &mut complain);
         place_of_unsafe(&name, &text, &mut complain);
         place_of_environment(&name, &text, &mut complain);
+        place_of_printing(&name, &text, &mut complain);
         arrows_between_stages(&name, &text, &mut complain);
         orchestration_is_blind(&name, &text, &mut complain);
     }
@@ -166,6 +167,26 @@ fn place_of_environment(name: &str, text: &str, complain: &mut impl FnMut(&'stat
     for (number, line) in text.lines().enumerate() {
         if reads.iter().any(|read| line.contains(read)) {
             complain("environment", format!("line {}: only cli/ reads the environment", number + 1));
+        }
+    }
+}
+
+/// Files outside `cli` whose process speaks through its standard streams: the agent loop and the state command, both of
+/// which run inside the sandbox.
+const PRINTING: &[&str] =
+    &["crates/fullsend/src/runtime/native/agent.rs", "crates/fullsend/src/runtime/state.rs"];
+
+/// The library returns values and emits events; only `cli` prints.
+fn place_of_printing(name: &str, text: &str, complain: &mut impl FnMut(&'static str, String)) {
+    let is_shipped = name.starts_with("crates/") && name.contains("/src/") && !name.contains("/tests");
+    if !is_shipped || name.starts_with("crates/fullsend/src/cli/") || PRINTING.contains(&name) {
+        return;
+    }
+    let prints = ["println!(", "print!(", "io::stdout()", "io::stderr()", "dbg!("];
+    for (number, line) in text.lines().enumerate() {
+        let code = line.split("//").next().unwrap_or("");
+        if prints.iter().any(|print| code.contains(print)) {
+            complain("printing", format!("line {}: only cli/ prints", number + 1));
         }
     }
 }

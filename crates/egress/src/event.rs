@@ -1,13 +1,14 @@
 //! The events of egress, in the order in which they happen. The program wraps them into its own events; nothing here
 //! prints or stores them.
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
 pub type OnEvent = Arc<dyn Fn(EgressEvent) + Send + Sync>;
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum EgressEvent {
     /// One connection or request through the proxy, at its end.
@@ -17,7 +18,7 @@ pub enum EgressEvent {
     NameRefused { name: String, reason: String },
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConnectionEvent {
     pub via: Via,
     pub host: String,
@@ -44,7 +45,7 @@ pub struct ConnectionEvent {
 }
 
 /// How the client reached the proxy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Via {
     /// CONNECT to the proxy's port.
@@ -55,7 +56,7 @@ pub enum Via {
     Direct,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ConnectionDecision {
     Allowed,
@@ -67,7 +68,7 @@ pub enum ConnectionDecision {
 }
 
 /// Why a request was refused. The client reads the same word in `X-Fullsend-Refusal` and in the response's JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusalCode {
     PolicyDenied,
@@ -104,5 +105,16 @@ impl RefusalCode {
 impl fmt::Display for RefusalCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+impl ConnectionDecision {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Audited => "audited",
+            Self::Denied => "denied",
+            Self::Failed => "failed",
+        }
     }
 }

@@ -2,17 +2,18 @@
 //! events; nothing here prints or stores them.
 
 use crate::price::Money;
-use crate::wire::TokenUsage;
-use serde::Serialize;
+use crate::wire::{TokenUsage, Wire};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 pub type OnModelEvent = Arc<dyn Fn(ModelEvent) + Send + Sync>;
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ModelEvent {
     /// A model request passed every check and goes to the upstream.
-    ModelRequest { exchange: u64, wire: &'static str, model: String, turn: usize, tools: usize, bytes: usize },
+    ModelRequest { exchange: u64, wire: Wire, model: String, turn: usize, tools: usize, bytes: usize },
     /// The upstream's answer was delivered, or as much of it as came.
     ModelAnswer {
         exchange: u64,
@@ -37,7 +38,7 @@ pub enum ModelEvent {
     Stop { exchange: u64, reason: String },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerEnding {
     Complete,

@@ -1,12 +1,13 @@
 //! What tokens cost: a versioned list that is part of the program. A model that is not on it is unpriced, never free.
 
 use crate::wire::TokenUsage;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// Billionths of a dollar: a price per million tokens is then a whole number per token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Money(pub u64);
 

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sandbox::{Command, Sandbox, Stdio};
-use serde_json::Value as Json;
+use serde::Deserialize;
 
-use crate::event;
+use crate::event::finding::{Finding, FindingAction, FindingFamily, FindingOrigin, FindingSeverity};
 use crate::guard::{Blocked, Guard};
 use crate::harness::security::HostScanners;
 use crate::runtime::paths::{PROGRAM, WORKSPACE};
@@ -41,16 +41,15 @@ pub(super) fn scan(
     };
     let repository = inside.repository;
     for line in said.lines() {
-        let Ok(file) = serde_json::from_str::<Json>(line) else {
+        let Ok(scanned) = serde_json::from_str::<ScannedFile>(line) else {
             return guard.report_unreadable("inside", "the scan inside gave an answer that cannot be read");
         };
-        let path = file["file"].as_str().unwrap_or_default();
-        let place = path.strip_prefix(&format!("{repository}/")).unwrap_or(path);
-        if let Some(problem) = file["problem"].as_str() {
-            guard.report_unreadable(place, problem)?;
+        let ScannedFile { file, origin, findings, problem } = scanned;
+        let place = file.strip_prefix(&format!("{repository}/")).unwrap_or(&file);
+        if let Some(problem) = problem {
+            guard.report_unreadable(place, &problem)?;
         }
-        let rows = file["findings"].as_array().map_or(&[][..], Vec::as_slice);
-        let findings = rows.iter().map(|row| finding(place, &file, row)).collect();
+        let findings = findings.into_iter().map(|found| finding(place, origin, found)).collect();
         guard.ingest_findings(findings)?;
     }
     Ok(())
@@ -90,22 +89,48 @@ fn ask(sandbox: &Sandbox, scanners: &HostScanners, inside: &Inside<'_>) -> Resul
     }
 }
 
-fn finding(place: &str, file: &Json, row: &Json) -> event::Finding {
-    let word = |value: &Json| value.as_str().unwrap_or_default().to_owned();
-    let number = |value: &Json| value.as_u64().unwrap_or_default();
-    event::Finding {
-        place: place.to_owned(),
-        origin: word(&file["origin"]),
-        rule: word(&row["rule"]),
-        category: word(&row["category"]),
-        severity: word(&row["severity"]),
-        line: u32::try_from(number(&row["line"])).unwrap_or(u32::MAX),
-        column: u32::try_from(number(&row["column"])).unwrap_or(u32::MAX),
-        start: usize::try_from(number(&row["start"])).unwrap_or(usize::MAX),
-        end: usize::try_from(number(&row["end"])).unwrap_or(usize::MAX),
-        excerpt: word(&row["excerpt"]),
-        advice: word(&row["advice"]),
-        action: String::new(),
-        suppressed: None,
+/// One line of `scan context --format json`.
+#[derive(Deserialize)]
+struct ScannedFile {
+    file: String,
+    origin: FindingOrigin,
+    #[serde(default)]
+    findings: Vec<ScannedFinding>,
+    /// Why the file could not be scanned.
+    problem: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ScannedFinding {
+    rule: String,
+    category: FindingFamily,
+    severity: FindingSeverity,
+    line: u32,
+    column: u32,
+    start: usize,
+    end: usize,
+    excerpt: String,
+    advice: String,
+}
+
+fn finding(place: &str, origin: FindingOrigin, found: ScannedFinding) -> Finding {
+    let ScannedFinding { rule, category, severity, line, column, start, end, excerpt, advice } = found;
+    let action = FindingAction::None;
+    let place = place.to_owned();
+    let waiver = None;
+    Finding {
+        place,
+        origin,
+        rule,
+        category,
+        severity,
+        line,
+        column,
+        start,
+        end,
+        excerpt,
+        advice,
+        action,
+        waiver,
     }
 }

@@ -1,4 +1,4 @@
-//! `fullsend check`: everything that can be known before anything runs.
+//! `fullsend check`: checks harnesses without running anything.
 
 use std::io::{IsTerminal, Write};
 
@@ -22,10 +22,10 @@ pub struct Arguments {
     /// Check every harness of every layer
     #[arg(long, conflicts_with = "names")]
     all: bool,
-    /// Unset variables are errors, as they are in a run
+    /// Treat unset variables as errors, as a run does
     #[arg(long)]
     env: bool,
-    /// How problems are printed
+    /// The format of the problems
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
     #[command(flatten)]
@@ -48,8 +48,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         arguments.names.clone()
     };
     if names.is_empty() {
-        return Err(Failure::new(Exit::Invalid, "there is no harness to check")
-            .help("run `fullsend init` to begin, or name the repository with --repo"));
+        return Err(Failure::new(Exit::Invalid, "no harness was found")
+            .help("run `fullsend init` to create one, or name the repository with --repo"));
     }
     let how = if arguments.env { Strictness::Required } else { Strictness::Warned };
     let mut problems = Vec::new();
@@ -77,12 +77,12 @@ pub fn check_one(opened: &mut Configuration, name: &str, how: Strictness) -> Vec
     problems
 }
 
-/// A variable that is set to nothing is set.
+/// A variable with an empty value counts as set.
 pub fn variable_or_empty(name: &str) -> Option<String> {
     variable(name).or_else(|| std::env::var(name).ok())
 }
 
-/// Files of the repository's layer that anybody with write access may change unseen.
+/// Directories of the repository's layer that anyone with write access can change without review.
 fn unowned(opened: &mut Configuration) -> Option<Diagnostic> {
     opened.library.layers.get(LayerKind::Repository)?;
     let directories = codeowners::without_owner(&opened.repository);
@@ -91,13 +91,13 @@ fn unowned(opened: &mut Configuration) -> Option<Diagnostic> {
     }
     let at = Span::start_of(opened.library.add("CODEOWNERS", "", LayerKind::Repository));
     let message = format!(
-        "nobody owns .fullsend/{{{}}}: a change there changes what the agent may do",
+        ".fullsend/{{{}}} has no owner in CODEOWNERS: a change there changes what the agent may do",
         directories.join(",")
     );
     Some(Diagnostic::warning("no-owner", at, message).help("add `/.fullsend/ @your-team` to CODEOWNERS"))
 }
 
-/// Harnesses share files; a problem of a shared file is said once.
+/// Harnesses share files; a problem of a shared file is reported once.
 fn distinct(problems: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let mut seen = std::collections::HashSet::new();
     let mut kept: Vec<Diagnostic> = problems
@@ -127,10 +127,10 @@ pub fn print(sources: &Sources, problems: &[Diagnostic], format: Format) -> Resu
     Ok(())
 }
 
-/// More than a person reads at once. Errors come first.
+/// The most problems that are printed. Errors come first.
 const MOST_SHOWN: usize = 100;
 
-/// Problems as a person reads them.
+/// Prints problems for people.
 pub fn show(sources: &Sources, problems: &[Diagnostic]) {
     let colour = std::io::stderr().is_terminal() && variable("NO_COLOR").is_none();
     let style = if colour { Style::Coloured } else { Style::Plain };
@@ -152,7 +152,7 @@ fn summary(harnesses: usize, problems: &[Diagnostic]) -> String {
     format!("{checked}: {}, {}\n", count(errors, "error"), count(problems.len() - errors, "warning"))
 }
 
-/// Files that are right on a host that lacks something are another matter than wrong files.
+/// Valid files on a host that lacks something are not the same failure as invalid files.
 pub fn verdict(problems: &[Diagnostic]) -> Exit {
     let mut errors = problems.iter().filter(|problem| problem.is_error()).peekable();
     if errors.peek().is_none() {

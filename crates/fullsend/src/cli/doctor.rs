@@ -1,4 +1,4 @@
-//! `fullsend doctor`: what this machine and this user can do for a sandbox, and the command that mends what is missing.
+//! `fullsend doctor`: checks what this machine can enforce for this user, and prints the command that fixes the rest.
 
 use std::io::Write;
 
@@ -17,8 +17,9 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let scratch = tempfile::Builder::new().prefix("fullsend-doctor-").tempdir();
-    let scratch =
-        scratch.map_err(|error| Failure::new(Exit::Missing, format!("no temporary directory: {error}")))?;
+    let scratch = scratch.map_err(|error| {
+        Failure::new(Exit::Missing, format!("cannot create a temporary directory: {error}"))
+    })?;
     let doctor = sandbox::doctor::doctor(scratch.path(), sandbox::InitProgram::default());
     let mut out = std::io::stdout().lock();
     if arguments.json {

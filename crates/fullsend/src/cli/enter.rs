@@ -1,5 +1,5 @@
-//! `fullsend enter`: a new sandbox over the workspace that a run left, to look around in. It has the run's policy for
-//! files and no network at all; what is done in there is gone when it ends.
+//! `fullsend enter`: opens the saved workspace of a run in a new sandbox. It has the run's file policy and no network;
+//! changes made in it are lost when it ends.
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Read, Write};
@@ -21,21 +21,21 @@ use crate::resolve::resolve;
 use crate::run::workspace::SAVED_WORKSPACE;
 use crate::runtime::paths::{PROGRAM, WORKSPACE};
 
-/// How much may be written in there.
+/// How much the command may write.
 const BYTES: u64 = 1 << 30;
 
-/// Longer than anybody looks around.
+/// The command's time limit.
 const TIME: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// The run: its identity, a beginning of it that is unique, or `latest`
+    /// The run: its id, a unique prefix of it, or `latest`
     #[arg(value_name = "RUN")]
     run: String,
-    /// What to run there [default: a shell, in a terminal of its own where there is one]
+    /// The command to run [default: /bin/sh, in a terminal if there is one]
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-    /// Where runs are kept [default: $XDG_STATE_HOME/fullsend/runs]
+    /// The directory of runs [default: $XDG_STATE_HOME/fullsend/runs]
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
     #[command(flatten)]
@@ -47,26 +47,27 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let found = super::runs::find(&runs, &arguments.run)?;
     let kept = found.path.join(SAVED_WORKSPACE);
     if !kept.is_dir() {
-        return Err(Failure::new(Exit::Missing, format!("the run {} kept no workspace", found.id))
+        return Err(Failure::new(Exit::Missing, format!("the run {} has no saved workspace", found.id))
             .help("run it with --keep always, or --keep on-failure"));
     }
     let record = found.record().map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
     // Held, so that the image's layers stay in the cache.
-    let (spec, _image) = specify(arguments, &record.harness, &kept, &found.path.join("entered"))?;
+    let (spec, _image) = sandbox_spec(arguments, &record.harness, &kept, &found.path.join("entered"))?;
     let unavailable = |why: String| Failure::new(Exit::SandboxUnavailable, why);
-    let sandbox = Sandbox::start(spec).map_err(|error| unavailable(format!("the sandbox: {error}")))?;
+    let sandbox =
+        Sandbox::start(spec).map_err(|error| unavailable(format!("cannot start the sandbox: {error}")))?;
     let shell = [OsString::from("/bin/sh")];
     let command = if arguments.command.is_empty() { &shell[..] } else { &arguments.command };
     let ended = if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
-        talk_to(&sandbox, command)
+        run_in_terminal(&sandbox, command)
     } else {
-        look_around(&sandbox, command).map_err(unavailable)
+        run_with_pipes(&sandbox, command).map_err(unavailable)
     };
     sandbox.close().map_err(|error| unavailable(format!("the sandbox did not close: {error}")))?;
     ended
 }
 
-fn specify(
+fn sandbox_spec(
     arguments: &Arguments,
     harness: &str,
     kept: &Path,
@@ -78,11 +79,10 @@ fn specify(
     let checked = resolved.and_then(|resolved| check(&mut opened.library, resolved, &mut problems));
     let Some(checked) = checked else {
         super::check::show(&opened.library.sources, &problems);
-        return Err(Failure::new(Exit::Invalid, format!("the harness `{harness}` is not right any more")));
+        return Err(Failure::new(Exit::Invalid, format!("the harness `{harness}` is no longer valid")));
     };
     let image = image::find(&checked.resolved.harness, &opened.library, &variable).map_err(|error| {
-        Failure::new(Exit::Missing, error.to_string())
-            .help(format!("look at the files in {}", kept.display()))
+        Failure::new(Exit::Missing, error.to_string()).help(format!("the files are in {}", kept.display()))
     })?;
     let root = if image.is_some() { files::Root::Image } else { files::Root::Host };
     let mut spec = SandboxSpec::new(state.to_owned());
@@ -109,7 +109,7 @@ fn specify(
 }
 
 /// In a terminal of the sandbox's own; whoever ends us gets theirs back first.
-fn talk_to(sandbox: &Sandbox, command: &[OsString]) -> Result<Exit, Failure> {
+fn run_in_terminal(sandbox: &Sandbox, command: &[OsString]) -> Result<Exit, Failure> {
     let no_threads = |error| Failure::new(Exit::SandboxUnavailable, format!("no threads: {error}"));
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let (threads, cancel) = (threads.map_err(no_threads)?, Cancel::default());
@@ -120,8 +120,8 @@ fn talk_to(sandbox: &Sandbox, command: &[OsString]) -> Result<Exit, Failure> {
     }
 }
 
-/// Streams are relayed, so that nothing in there ever holds the terminal.
-fn look_around(sandbox: &Sandbox, command: &[OsString]) -> Result<Exit, String> {
+/// Relays the streams, so that no program inside gets the terminal itself.
+fn run_with_pipes(sandbox: &Sandbox, command: &[OsString]) -> Result<Exit, String> {
     let mut command = Command::new(command.to_vec());
     command.working_directory = WORKSPACE.into();
     (command.stdin, command.stdout, command.stderr) = (Stdio::Pipe, Stdio::Pipe, Stdio::Pipe);

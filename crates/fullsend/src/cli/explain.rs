@@ -1,4 +1,4 @@
-//! `fullsend explain`: every effective value, the file and line that set it, and what it replaced.
+//! `fullsend explain`: shows every effective value, the file and line that set it, and what it replaced.
 
 use std::io::Write;
 
@@ -15,14 +15,14 @@ use crate::resolve::{Resolved, ordered, resolve, self_contained};
 
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// The harness
+    /// The name of the harness
     name: String,
-    /// Only this field and what is below it, such as `security.host_scanners`
+    /// Show only this field and those below it, such as `security.host_scanners`
     field: Option<String>,
-    /// How values are printed
+    /// The format of the values
     #[arg(long, value_enum, default_value = "human", conflicts_with = "resolved")]
     format: Format,
-    /// Print one self-contained YAML that means the same
+    /// Print the harness as one self-contained YAML file
     #[arg(long, conflicts_with = "field")]
     resolved: bool,
     #[command(flatten)]
@@ -70,11 +70,11 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 struct Row {
     field: String,
     value: String,
-    set_by: Place,
-    replaced: Vec<Place>,
+    set_by: ValueOrigin,
+    replaced: Vec<ValueOrigin>,
 }
 
-struct Place {
+struct ValueOrigin {
     layer: &'static str,
     file: String,
     line: usize,
@@ -82,7 +82,8 @@ struct Place {
 
 impl Row {
     fn json(&self) -> Json {
-        let place = |place: &Place| json!({ "layer": place.layer, "file": place.file, "line": place.line });
+        let place =
+            |place: &ValueOrigin| json!({ "layer": place.layer, "file": place.file, "line": place.line });
         let mut object = json!({ "field": self.field, "value": self.value });
         object["set_by"] = place(&self.set_by);
         object["replaced"] = self.replaced.iter().map(place).collect();
@@ -90,9 +91,9 @@ impl Row {
     }
 }
 
-fn place(library: &Library, at: Span) -> Place {
+fn place(library: &Library, at: Span) -> ValueOrigin {
     let location = library.sources.locate(at);
-    Place { layer: library.layer_of(at).words(), file: location.name, line: location.line }
+    ValueOrigin { layer: library.layer_of(at).words(), file: location.name, line: location.line }
 }
 
 fn rows(library: &Library, resolved: &Resolved, only: Option<&str>) -> Vec<Row> {
@@ -114,7 +115,7 @@ fn rows(library: &Library, resolved: &Resolved, only: Option<&str>) -> Vec<Row> 
     rows
 }
 
-/// What the sandbox will see of the file system: the policy's paths, and those that every sandbox gets.
+/// The paths that the sandbox sees: those of the policy, and those of every sandbox.
 fn policy_paths(library: &mut Library, resolved: &Resolved) -> Vec<Row> {
     let found = resolved.harness.policy.local().and_then(|path| library.layers.find(path));
     let Some(Ok(parsed)) = found.map(|found| library.policy(&found)) else { return Vec::new() };
@@ -127,7 +128,7 @@ fn policy_paths(library: &mut Library, resolved: &Resolved) -> Vec<Row> {
         set_by: match path.origin {
             PathOrigin::Policy(at) => place(library, at),
             PathOrigin::Baseline => {
-                Place { layer: "built in", file: "<baseline of every sandbox>".to_owned(), line: 0 }
+                ValueOrigin { layer: "built in", file: "<baseline of every sandbox>".to_owned(), line: 0 }
             }
         },
         replaced: Vec::new(),
@@ -135,7 +136,7 @@ fn policy_paths(library: &mut Library, resolved: &Resolved) -> Vec<Row> {
     policy::baseline(&parsed.policy).paths.into_iter().map(row).collect()
 }
 
-/// Every scalar, and the empty lists and maps, which also say something.
+/// Visits every scalar, and every empty list and map.
 fn collect(node: &Node, path: &str, visit: &mut impl FnMut(&str, &Node)) {
     let below = |step: &str| if path.is_empty() { step.to_owned() } else { format!("{path}.{step}") };
     match &node.value {
@@ -152,7 +153,7 @@ fn collect(node: &Node, path: &str, visit: &mut impl FnMut(&str, &Node)) {
     }
 }
 
-/// A credential that stands in a file is not repeated on a screen.
+/// A credential in a file is not printed.
 fn shown_value(field: &str, node: &Node) -> String {
     let text = match &node.value {
         Value::Null => return "(removed)".to_owned(),
@@ -170,8 +171,8 @@ fn shown_value(field: &str, node: &Node) -> String {
 
 fn table(resolved: &Resolved, library: &Library, rows: &[Row]) -> String {
     let width = |text: fn(&Row) -> usize, most: usize| rows.iter().map(text).max().unwrap_or(0).min(most);
-    let (fields, values) =
-        (width(|row| row.field.chars().count(), 60), width(|row| row.value.chars().count(), 50));
+    let fields = width(|row| row.field.chars().count(), 60);
+    let values = width(|row| row.value.chars().count(), 50);
     let files: Vec<String> =
         resolved.files.iter().map(|found| library.layers.layer(found).shown(&found.path)).collect();
     let mut text = format!("{}: {}\n\n", resolved.name, files.join(", extends "));
@@ -195,7 +196,7 @@ fn table(resolved: &Resolved, library: &Library, rows: &[Row]) -> String {
     text
 }
 
-/// A known field that nobody set, or a field that does not exist.
+/// A known field without a value, or an unknown field.
 fn unset(out: &mut impl Write, tree: &Node, field: &str) -> Result<Exit, Failure> {
     let first = field.split('.').next().unwrap_or(field);
     if Harness::KEYS.contains(&first) && (tree.get(first).is_none() || field == first) {

@@ -15,10 +15,10 @@ use crate::runtime;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// Who thinks: native, claude or codex
+    /// The runtime: native, claude or codex
     #[arg(long, default_value = "native", value_parser = parse_runtime)]
     runtime: RuntimeName,
-    /// Who must approve changes to .fullsend, such as @acme/platform [default: the owner of the remote]
+    /// The owner who must approve changes to .fullsend, such as @acme/platform [default: the owner of the remote]
     #[arg(long, value_name = "@OWNER")]
     owner: Option<String>,
     /// The repository [default: the one around the current directory]

@@ -1,5 +1,4 @@
-//! The command line: parse, call, print. One file per command; this is the only place that reads the environment,
-//! prints, and turns an outcome into an exit code.
+//! The command line: parse, call, print. One file per command. Only this module reads the environment, prints, and exits.
 
 mod check;
 mod check_output;
@@ -49,47 +48,66 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run one harness: one agent in one sandbox, its output checked, everything recorded
+    /// Run a harness: one agent in one sandbox, its output validated, everything recorded
+    #[command(after_help = "Example:\n  fullsend run triage")]
     Run(run::Arguments),
-    /// What happened? List, tell, verify and remove the runs that are kept
+    /// List, show, verify and remove recorded runs
+    #[command(after_help = "Example:\n  fullsend runs show latest")]
     Runs(runs::Arguments),
-    /// Look around in the workspace that a run left, in a sandbox without a network
+    /// Open the saved workspace of a run in a new sandbox without a network
+    #[command(after_help = "Example:\n  fullsend enter latest -- ls -la")]
     Enter(enter::Arguments),
-    /// Is it right? Check harnesses before anything runs
+    /// Check harnesses without running anything
+    #[command(after_help = "Example:\n  fullsend check triage")]
     Check(check::Arguments),
-    /// Where does this value come from? Show every effective value with the file and line that set it
+    /// Show every effective value of a harness, with the file and line that set it
+    #[command(after_help = "Example:\n  fullsend explain triage security")]
     Explain(explain::Arguments),
-    /// What may I write? Print the JSON Schema of a kind of file
+    /// Print the JSON Schema of a file format
+    #[command(after_help = "Example:\n  fullsend schema harness > harness.schema.json")]
     Schema(schema::Arguments),
-    /// How do I begin? Write a working .fullsend directory
+    /// Create a working .fullsend directory
+    #[command(after_help = "Example:\n  fullsend init --runtime claude")]
     Init(init::Arguments),
     /// List the harnesses of all layers
+    #[command(after_help = "Example:\n  fullsend list")]
     List(list::Arguments),
-    /// Who can think? What each runtime carries, and the installing of their programs
+    /// List the runtimes and their features, and install their programs
+    #[command(after_help = "Example:\n  fullsend runtimes install claude")]
     Runtimes(runtimes::Arguments),
-    /// Is it hostile, does it leak? Scan texts, trees and addresses as a run does
+    /// Scan texts, directories and addresses as a run does
+    #[command(after_help = "Example:\n  fullsend scan context .")]
     Scan(scan::Arguments),
-    /// One check of a tool call for any runtime, in the neutral wire contract
+    /// Judge one tool call of any runtime, read as JSON from standard input
+    #[command(after_help = "Example:\n  fullsend hook pre < call.json")]
     Hook(hook::Arguments),
-    /// What may leave? Ask a policy about one request, or what would have allowed what a run was refused
+    /// Test a policy, or suggest the rule that would have allowed a refused request
+    #[command(after_help = "Example:\n  fullsend policy suggest latest")]
     Policy(policy::Arguments),
-    /// Run a command, or look around, in a sandbox that a policy describes
+    /// Run a command or a shell in a sandbox
+    #[command(after_help = "Example:\n  fullsend sandbox run -- make test")]
     Sandbox(sandbox::Arguments),
-    /// Can this machine hold a sandbox? What each layer can enforce here, and what mends it
+    /// Check which isolation this machine can enforce, and print how to fix the rest
+    #[command(after_help = "Example:\n  fullsend doctor")]
     Doctor(doctor::Arguments),
-    /// Manage durable sessions: send messages, run wakes, answer requests, read the log
+    /// Create and use sessions: agents that keep working for days
+    #[command(after_help = "Example:\n  fullsend session create --agent triage")]
     Session(session::Arguments),
-    /// Run the wakes of sessions as they become due; many workers can share a store
+    /// Run the wakes of sessions when they are due; several workers can share a store
+    #[command(after_help = "Example:\n  fullsend worker")]
     Worker(worker::Arguments),
-    /// Remove what runs that died left behind, and end their records
+    /// Remove what dead runs left behind, and complete their records
+    #[command(after_help = "Example:\n  fullsend sweep")]
     Sweep(sweep::Arguments),
     /// Print the version
+    #[command(after_help = "Example:\n  fullsend version --json")]
     Version(version::Arguments),
-    /// Print completions for a shell
+    /// Print shell completions
+    #[command(after_help = "Example:\n  fullsend completions bash > /etc/bash_completion.d/fullsend")]
     Completions(completions::Arguments),
 }
 
-/// Runs the program and says how it ended.
+/// Runs one command and returns its exit code.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
@@ -124,7 +142,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     })
 }
 
-/// Help is data and goes to stdout with success; a mistake is talk and exits with 2.
+/// Requested help goes to standard output; a usage error goes to standard error.
 fn usage(error: &clap::Error) -> ExitCode {
     let text = error.render();
     if error.use_stderr() {
@@ -147,11 +165,72 @@ fn report(failure: &Failure) -> Exit {
     failure.exit
 }
 
-/// Says something to the person. If nobody listens there is nobody to tell.
+/// Writes to standard error. A closed one is not an error.
 fn talk(text: &str) {
     drop(std::io::stderr().write_all(text.as_bytes()));
 }
 
 fn code(exit: Exit) -> ExitCode {
     ExitCode::from(exit.code())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    /// The words that help texts start with.
+    const VERBS: &[&str] = &[
+        "Add",
+        "Answer",
+        "Ask",
+        "Cancel",
+        "Check",
+        "Compare",
+        "Complete",
+        "Create",
+        "Delete",
+        "Export",
+        "Import",
+        "Install",
+        "Interrupt",
+        "Judge",
+        "List",
+        "Measure",
+        "Open",
+        "Print",
+        "Remove",
+        "Run",
+        "Scan",
+        "Send",
+        "Show",
+        "Start",
+        "Stop",
+        "Suggest",
+        "Test",
+        "Verify",
+        "Watch",
+        "Write",
+    ];
+
+    fn check(command: &clap::Command, path: &str) {
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        let verb = about.split(' ').next().unwrap_or_default();
+        assert!(
+            VERBS.contains(&verb),
+            "`{path} --help` starts with {verb:?}, which is not a known verb: {about}"
+        );
+        let example = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        assert!(example.contains(&format!("Example:\n  {path}")), "`{path} --help` has no example of itself");
+        for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+            check(below, &format!("{path} {}", below.get_name()));
+        }
+    }
+
+    #[test]
+    fn every_help_starts_with_a_verb_and_has_an_example() {
+        for command in super::Arguments::command().get_subcommands().filter(|command| !command.is_hide_set())
+        {
+            check(command, &format!("fullsend {}", command.get_name()));
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! `fullsend run`: one harness, one agent, one sandbox.
+//! `fullsend run`: runs one harness.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -25,28 +25,28 @@ use crate::run::{self, Outcome, Request};
 
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// The harness
+    /// The name of the harness
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
-    /// Where runs are kept [default: $XDG_STATE_HOME/fullsend/runs]
+    /// The directory of runs [default: $XDG_STATE_HOME/fullsend/runs]
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
-    /// Stream the events to standard output, one JSON object a line
+    /// Print the events to standard output, one JSON object per line
     #[arg(long)]
     json: bool,
-    /// Say nothing but errors
+    /// Print only errors
     #[arg(long, short)]
     quiet: bool,
-    /// Keep every exchange with the model in this directory, redacted
+    /// Record every exchange with the model in this directory, redacted
     #[arg(long, value_name = "DIR", conflicts_with = "replay")]
     record: Option<PathBuf>,
-    /// Answer from a recording instead of a model; what was not recorded ends the run
+    /// Replay a recording instead of asking a model; a request that is not in it ends the run
     #[arg(long, value_name = "DIR")]
     replay: Option<PathBuf>,
-    /// Keep a copy of the agent's workspace for `fullsend enter`
+    /// Save a copy of the agent's workspace for `fullsend enter`
     #[arg(long, value_enum, default_value_t = When::Never, value_name = "WHEN")]
     keep: When,
-    /// Stop before anything runs, and say what would
+    /// Print what would run, and run nothing
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -72,16 +72,14 @@ impl From<When> for SaveWorkspace {
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let [name] = &arguments.names[..] else {
-        return Err(Failure::new(Exit::Usage, "one run is one agent: sequences belong to the CI's pipeline")
-            .help(format!(
-                "write one step for each: {}",
-                arguments
-                    .names
-                    .iter()
-                    .map(|name| format!("fullsend run {name}"))
-                    .collect::<Vec<_>>()
-                    .join("; ")
-            )));
+        return Err(Failure::new(
+            Exit::Usage,
+            format!("a run takes one harness, and {} were given", arguments.names.len()),
+        )
+        .help(format!(
+            "run them one after another: {}",
+            arguments.names.iter().map(|name| format!("fullsend run {name}")).collect::<Vec<_>>().join("; ")
+        )));
     };
     let mut opened = arguments.place.open()?;
     let mut problems = Vec::new();
@@ -94,19 +92,20 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     }
     if arguments.dry_run {
         write!(std::io::stdout().lock(), "{}", dry_run::steps(&checked))?;
-        super::talk(&format!("nothing was started; `fullsend explain {name}` shows every value\n"));
+        super::talk(&format!("dry run: nothing was started; `fullsend explain {name}` shows every value\n"));
         return Ok(Exit::Done);
     }
     let runs = arguments.output_dir.clone().map_or_else(runs_directory, Ok)?;
     let retention = retention()?;
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let threads = threads.map_err(|error| Failure::new(Exit::Bug, format!("no threads: {error}")))?;
+    let threads =
+        threads.map_err(|error| Failure::new(Exit::Bug, format!("cannot start threads: {error}")))?;
     for problem in run::sweep::sweep(&runs).problems {
-        super::talk(&format!("warning: an earlier run could not be swept: {problem}\n"));
+        super::talk(&format!("warning: cannot clean up an earlier run: {problem}\n"));
     }
     audit(&checked.resolved, &opened.choices, &runs)?;
     crate::credentials::forbid_core_dumps().map_err(|error| {
-        Failure::new(Exit::SandboxUnavailable, format!("core dumps cannot be turned off: {error}"))
+        Failure::new(Exit::SandboxUnavailable, format!("cannot turn off core dumps: {error}"))
     })?;
     let progress = Progress::choose(arguments.json, arguments.quiet);
     let request = Request {
@@ -138,7 +137,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     Ok(outcome.exit())
 }
 
-/// Everything that `check` asks, with the variables that a run needs.
+/// The checks of `fullsend check`, with the variables that a run needs.
 fn prepare(
     opened: &mut Configuration,
     arguments: &Arguments,
@@ -160,7 +159,7 @@ fn recording(arguments: &Arguments) -> Option<Recording> {
     record.or_else(|| arguments.replay.clone().map(Recording::Replay))
 }
 
-/// The first real error is the last line.
+/// The last line says how the run ended.
 fn conclude(outcome: &Outcome, arguments: &Arguments) {
     let directory = outcome.directory.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
     let word = outcome.kind().as_str();
@@ -172,7 +171,7 @@ fn conclude(outcome: &Outcome, arguments: &Arguments) {
     }
 }
 
-/// Gives the label to the steps that follow, where the CI has a file for it.
+/// Gives the label to the CI's next steps, where the CI has a file for it.
 fn tell_ci(label: &str) -> Result<(), Failure> {
     let Some(path) = variable("GITHUB_OUTPUT") else { return Ok(()) };
     let label: String = label.chars().filter(|letter| !letter.is_control()).collect();
@@ -181,9 +180,8 @@ fn tell_ci(label: &str) -> Result<(), Failure> {
         .create(true)
         .open(&path)
         .and_then(|mut file| writeln!(file, "review_label={label}"));
-    written.map_err(|error| {
-        Failure::new(Exit::Missing, format!("GITHUB_OUTPUT ({path}) cannot be written: {error}"))
-    })
+    written
+        .map_err(|error| Failure::new(Exit::Missing, format!("cannot write GITHUB_OUTPUT ({path}): {error}")))
 }
 
 /// Every use of an exception is a line in a file beside the runs that only ever grows.
@@ -193,7 +191,7 @@ fn audit(resolved: &Resolved, choices: &Choices, runs: &Path) -> Result<(), Fail
     }
     let path = runs.with_file_name("audit.jsonl");
     let failed = |error: std::io::Error| {
-        Failure::new(Exit::Failed, format!("{} cannot be written: {error}", path.display()))
+        Failure::new(Exit::Failed, format!("cannot write {}: {error}", path.display()))
     };
     std::fs::create_dir_all(path.parent().unwrap_or(runs)).map_err(failed)?;
     let mut file = std::fs::File::options().create(true).append(true).open(&path).map_err(failed)?;
@@ -213,14 +211,16 @@ pub fn environment() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// How much is kept: the built-in bounds, or what the environment says.
+/// The bounds on stored runs: the built-in ones, or those of the environment.
 fn retention() -> Result<Retention, Failure> {
-    let number = |name: &str| match variable(name) {
+    let number = |name: &str| {
+        match variable(name) {
         None => Ok(None),
         Some(text) => text.parse::<u64>().map(Some).map_err(|_| {
-            Failure::new(Exit::Usage, format!("{name} is `{text}`, which is no number"))
-                .help("FULLSEND_KEEP_RUNS counts runs, FULLSEND_KEEP_MB mebibytes; the oldest go first")
+            Failure::new(Exit::Usage, format!("`{text}` is not a valid {name}: it must be a whole number"))
+                .help("FULLSEND_KEEP_RUNS is a number of runs, FULLSEND_KEEP_MB of mebibytes; the oldest runs are removed first")
         }),
+    }
     };
     let usual = Retention::default();
     let runs = number("FULLSEND_KEEP_RUNS")?.and_then(|most| usize::try_from(most).ok());

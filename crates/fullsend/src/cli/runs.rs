@@ -1,4 +1,4 @@
-//! `fullsend runs`: the runs that are kept.
+//! `fullsend runs`: lists, shows, verifies and removes recorded runs.
 
 use std::io::Write;
 use std::path::{Component, Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::render::{console, report};
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// Where runs are kept [default: $XDG_STATE_HOME/fullsend/runs]
+    /// The directory of runs [default: $XDG_STATE_HOME/fullsend/runs]
     #[arg(long, value_name = "DIR", global = true)]
     output_dir: Option<PathBuf>,
 }
@@ -25,12 +25,14 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// List the runs, oldest first
+    #[command(after_help = "Example:\n  fullsend runs list --json")]
     List {
         /// Print JSON, one object per line
         #[arg(long)]
         json: bool,
     },
-    /// Tell one run: timeline, tools, refusals, findings, cost
+    /// Show one run: timeline, tools, refusals, findings, cost
+    #[command(after_help = "Example:\n  fullsend runs show latest")]
     Show {
         #[command(flatten)]
         run: Named,
@@ -39,6 +41,7 @@ enum Command {
         json: bool,
     },
     /// Print the events of a run, or one of its files
+    #[command(after_help = "Example:\n  fullsend runs logs latest post_script.log")]
     Logs {
         #[command(flatten)]
         run: Named,
@@ -49,11 +52,13 @@ enum Command {
         json: bool,
     },
     /// Remove runs
+    #[command(after_help = "Example:\n  fullsend runs rm 0198c2")]
     Rm {
         #[arg(value_name = "RUN", required = true)]
         runs: Vec<String>,
     },
-    /// Is it still what happened? Check the chain of events, the record and every digest
+    /// Verify a run: the chain of events, the record and every digest
+    #[command(after_help = "Example:\n  fullsend runs verify latest")]
     Verify {
         #[command(flatten)]
         run: Named,
@@ -65,7 +70,7 @@ enum Command {
 
 #[derive(Args, Debug)]
 struct Named {
-    /// The run: its identity, a beginning of it that is unique, or `latest`
+    /// The run: its id, a unique prefix of it, or `latest`
     #[arg(value_name = "RUN", default_value = "latest")]
     run: String,
 }
@@ -84,7 +89,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 
 pub fn find(runs: &Path, name: &str) -> Result<StoredRun, Failure> {
     store::find(runs, name).map_err(|error| {
-        Failure::new(Exit::Missing, error.to_string()).help("`fullsend runs list` shows what is there")
+        Failure::new(Exit::Missing, error.to_string()).help("`fullsend runs list` lists the runs")
     })
 }
 
@@ -92,10 +97,10 @@ fn list(runs: &Path, as_json: bool) -> Result<Exit, Failure> {
     let mut out = std::io::stdout().lock();
     let all = store::all(runs);
     if all.is_empty() {
-        super::talk(&format!("there is no run in {}\n", runs.display()));
+        super::talk(&format!("{} has no runs\n", runs.display()));
     }
     for run in all {
-        // A log that was tampered with does not hide the others.
+        // One unreadable log does not hide the other runs.
         let record = run.record().map_err(|error| error.to_string());
         let (outcome, harness, started) = match &record {
             Ok(record) => {
@@ -151,17 +156,17 @@ fn events(run: &StoredRun, as_json: bool) -> Result<Exit, Failure> {
 /// Below the run's directory and through no link: the agent chose some of the names there.
 fn print_file(run: &StoredRun, file: &Path) -> Result<Exit, Failure> {
     let failed = |why: String| {
-        Failure::new(Exit::Missing, format!("{} of the run {}: {why}", file.display(), run.id))
+        Failure::new(Exit::Missing, format!("cannot print {} of the run {}: {why}", file.display(), run.id))
             .help(format!("the files are in {}", run.path.display()))
     };
     if !file.components().all(|part| matches!(part, Component::Normal(_))) {
-        return Err(failed("not a path below the run's directory".to_owned()));
+        return Err(failed("the path must be below the run's directory".to_owned()));
     }
     let path = run.path.join(file);
     let inside = path.canonicalize().map_err(|error| failed(error.to_string()))?;
     let root = run.path.canonicalize().map_err(|error| failed(error.to_string()))?;
     if !inside.starts_with(&root) || !inside.is_file() {
-        return Err(failed("not a file of it".to_owned()));
+        return Err(failed("the run has no such file".to_owned()));
     }
     let bytes = std::fs::read(&inside).map_err(|error| failed(error.to_string()))?;
     let text = String::from_utf8_lossy(&bytes);
@@ -172,9 +177,10 @@ fn print_file(run: &StoredRun, file: &Path) -> Result<Exit, Failure> {
 fn remove(runs: &Path, names: &[String]) -> Result<Exit, Failure> {
     let found: Vec<StoredRun> = names.iter().map(|name| find(runs, name)).collect::<Result<_, _>>()?;
     for run in &found {
-        let failed = |why: String| Failure::new(Exit::Failed, format!("{} stays: {why}", run.id));
+        let failed =
+            |why: String| Failure::new(Exit::Failed, format!("cannot remove the run {}: {why}", run.id));
         match run.is_alive() {
-            Ok(true) => return Err(failed("it is still running".to_owned()).help("interrupt it first")),
+            Ok(true) => return Err(failed("it is still running".to_owned()).help("stop it first")),
             Ok(false) => run.remove().map_err(|error| failed(error.to_string()))?,
             Err(error) => return Err(failed(error.to_string())),
         }
@@ -190,14 +196,14 @@ fn check(run: &StoredRun, as_json: bool) -> Result<Exit, Failure> {
         let answer = json!({ "run_id": run.id, "holds": problems.is_empty(), "problems": problems });
         writeln!(out, "{answer}")?;
     } else if problems.is_empty() {
-        writeln!(out, "{}: the chain, the record and every digest hold", run.id)?;
+        writeln!(out, "{}: verified: the chain of events, the record and every digest", run.id)?;
     }
     if problems.is_empty() {
         return Ok(Exit::Done);
     }
-    Err(Failure::new(Exit::Failed, format!("{} is not as it was written: {}", run.id, problems.join("; "))))
+    Err(Failure::new(Exit::Failed, format!("the run {} was changed: {}", run.id, problems.join("; "))))
 }
 
 fn unreadable(error: &log::LogError) -> Failure {
-    Failure::new(Exit::Failed, error.to_string()).help("`fullsend runs verify` says what was changed")
+    Failure::new(Exit::Failed, error.to_string()).help("`fullsend runs verify` lists what was changed")
 }

@@ -1,5 +1,5 @@
-//! `fullsend sandbox run` and `fullsend sandbox shell`: a command, or a person, in a sandbox that a policy describes. The
-//! code of the command is ours; what we ourselves cannot do is 8, with a line that begins with `fullsend:`.
+//! `fullsend sandbox run` and `fullsend sandbox shell`: run a command or a shell in a sandbox. The exit code is the
+//! command's; if the sandbox fails it is `Exit::SandboxUnavailable`, with a line that starts with `fullsend:`.
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Read, Write};
@@ -39,39 +39,38 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Which {
-    /// Run a command inside. Its exit code is passed on; 8 means that it did not run
-    #[command(after_help = AFTER_HELP)]
+    /// Run a command in a sandbox and pass on its exit code; 8 means that it did not run
+    #[command(after_help = format!("Example:\n  fullsend sandbox run -- make test\n\n{SANDBOX_NOTE}"))]
     Run {
         #[command(flatten)]
-        place: Place,
+        place: SandboxOptions,
         /// The command and its arguments
         #[arg(last = true, required = true, value_name = "COMMAND")]
         command: Vec<OsString>,
     },
-    /// Look around inside, in a terminal of the sandbox's own
-    #[command(after_help = AFTER_HELP)]
+    /// Open a shell in a sandbox
+    #[command(after_help = format!("Example:\n  fullsend sandbox shell --policy policies/build.yaml\n\n{SANDBOX_NOTE}"))]
     Shell {
         #[command(flatten)]
-        place: Place,
+        place: SandboxOptions,
         /// The shell and its arguments [default: /bin/sh]
         #[arg(last = true, value_name = "COMMAND")]
         command: Vec<OsString>,
     },
 }
 
-const AFTER_HELP: &str = "The current directory is there as a view: what changes in it is gone afterwards, and the directory \
-                          itself stays as it is. Files that look like secrets are not there. What leaves goes through the same \
-                          proxy as in a run.";
+const SANDBOX_NOTE: &str = "The sandbox sees a copy-on-write view of the current directory: changes are lost when the command ends. \
+                            Files that look like secrets are hidden. Connections go through the same proxy as in a run.";
 
 #[derive(Args, Debug)]
-struct Place {
-    /// What it may see, write and reach [default: the built-in policy, which reaches nothing]
+struct SandboxOptions {
+    /// The policy: what the command may read, write and reach [default: the built-in policy, which reaches nothing]
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// An OCI layout directory or an archive whose files are the root [default: the host's own programs]
+    /// An OCI layout directory or archive to use as the root [default: the host's programs]
     #[arg(long, value_name = "PATH")]
     image: Option<String>,
-    /// Say what was proved before the command starts
+    /// Print what the sandbox proved before the command starts
     #[arg(long, short)]
     verbose: bool,
 }
@@ -83,12 +82,12 @@ pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
         }
         Which::Shell { place, command } => {
             if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
-                return Err(failed("a shell needs a terminal")
-                    .help("use `fullsend sandbox run -- COMMAND` where there is none"));
+                return Err(failed("`sandbox shell` needs a terminal")
+                    .help("without one, use `fullsend sandbox run -- COMMAND`"));
             }
             let shell = [OsString::from("/bin/sh")];
             let command = if command.is_empty() { &shell[..] } else { command };
-            // In a raw terminal a line does not begin at its beginning.
+            // A raw terminal needs the carriage return.
             within(place, "\r\n", |policy_sandbox, cancel| {
                 interact(&policy_sandbox.sandbox, &policy_sandbox.directory, command, cancel)
             })
@@ -102,7 +101,7 @@ fn failed(why: impl Into<String>) -> Failure {
 
 /// Starts a sandbox, does something with it, and takes it down.
 fn within(
-    place: &Place,
+    place: &SandboxOptions,
     line_end: &'static str,
     work: impl FnOnce(&PolicySandbox, &Cancel) -> Result<u8, Failure>,
 ) -> Result<u8, Failure> {
@@ -112,7 +111,7 @@ fn within(
     let here = std::env::current_dir().and_then(|path| path.canonicalize());
     let here = here.map_err(|error| failed(format!("the current directory cannot be used: {error}")))?;
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let threads = threads.map_err(|error| failed(format!("no threads: {error}")))?;
+    let threads = threads.map_err(|error| failed(format!("cannot start threads: {error}")))?;
     let policy_sandbox = policy_sandbox::start(&PolicySandboxSpec {
         policy: &policy,
         image: image.as_ref(),
@@ -155,7 +154,7 @@ fn read_policy(path: Option<&Path>, sources: &mut Sources) -> Result<CheckedPoli
             (name.to_owned(), text.to_owned())
         }
         Some(path) => {
-            let unreadable = |error| failed(format!("the policy {} cannot be read: {error}", path.display()));
+            let unreadable = |error| failed(format!("cannot read the policy {}: {error}", path.display()));
             let mut text = String::new();
             let file = std::fs::File::open(path).map_err(unreadable)?;
             file.take(MAX_POLICY_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
@@ -168,13 +167,13 @@ fn read_policy(path: Option<&Path>, sources: &mut Sources) -> Result<CheckedPoli
     let id = sources.add(&name, text);
     let parsed = Policy::parse(sources, id).map_err(|problems| {
         super::check::show(sources, &problems);
-        failed(format!("the policy {name} is not right"))
+        failed(format!("{name} is not a valid policy"))
     })?;
     let unenforceable = unenforceable(&parsed.policy);
     super::check::show(sources, &parsed.warnings);
     super::check::show(sources, &unenforceable);
     if unenforceable.iter().any(yaml::Diagnostic::is_error) {
-        return Err(failed(format!("the policy {name} cannot be enforced here")));
+        return Err(failed(format!("the policy {name} cannot be enforced on this machine")));
     }
     let effective = policy::baseline(&parsed.policy);
     let found = Found { layer: LayerKind::Repository, path: name };
@@ -189,7 +188,9 @@ fn prepare_image(name: &str) -> Result<Image, Failure> {
         Err(why) => return Err(wrong(ImageError::Name { why })),
     };
     let cache = crate::provision::image::cache(&variable);
-    let cache = cache.ok_or_else(|| failed("an image needs a cache: set HOME or XDG_CACHE_HOME"))?;
+    let cache = cache.ok_or_else(|| {
+        failed("cannot choose a cache for the image: neither XDG_CACHE_HOME nor HOME is set")
+    })?;
     image::prepare(&path, &cache, Caps::default()).map_err(wrong)
 }
 
@@ -198,15 +199,15 @@ fn state_directory() -> Result<PathBuf, Failure> {
     let parent = super::run::runs_directory()?.with_file_name(policy_sandbox::SANDBOXES);
     let made = std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700)
         .create(&parent);
-    made.map_err(|error| failed(format!("{} cannot be made: {error}", parent.display())))?;
+    made.map_err(|error| failed(format!("cannot create {}: {error}", parent.display())))?;
     let parent = parent.canonicalize().map_err(|error| failed(error.to_string()))?;
     match sandbox::sweep(&parent) {
         Ok(swept) => {
             for (path, error) in swept.failed {
-                super::talk(&format!("warning: {} could not be swept: {error}\n", path.display()));
+                super::talk(&format!("warning: cannot clean up {}: {error}\n", path.display()));
             }
         }
-        Err(error) => super::talk(&format!("warning: {} could not be swept: {error}\n", parent.display())),
+        Err(error) => super::talk(&format!("warning: cannot clean up {}: {error}\n", parent.display())),
     }
     Ok(parent.join(uuid::Uuid::now_v7().to_string()))
 }
@@ -248,7 +249,7 @@ fn pass(mut from: impl Read + Send + 'static, mut to: impl Write + Send + 'stati
 
 /// Until it ends. What we are asked to end is passed on to the command, and at the second time everything is killed.
 fn wait(policy_sandbox: &PolicySandbox, process: &Process, cancel: &Cancel) -> Result<u8, Failure> {
-    let mut is_told = false;
+    let mut is_signalled = false;
     loop {
         match process.wait(TICK) {
             Ok(exit) => return Ok(code(exit)),
@@ -258,8 +259,8 @@ fn wait(policy_sandbox: &PolicySandbox, process: &Process, cancel: &Cancel) -> R
         }
         if cancel.is_urgent() {
             policy_sandbox.sandbox.kill();
-        } else if let Some(why) = cancel.asked().filter(|_| !is_told) {
-            is_told = true;
+        } else if let Some(why) = cancel.asked().filter(|_| !is_signalled) {
+            is_signalled = true;
             let signal = if why == Why::Interrupted { Signal::INT } else { Signal::TERM };
             // A command that has ended just now is what was wanted.
             drop(process.signal(signal.as_raw()));
@@ -282,7 +283,8 @@ pub(super) fn interact(
     command: &[OsString],
     cancel: &Cancel,
 ) -> Result<u8, Failure> {
-    let no_terminal = |error: std::io::Error| failed(format!("no terminal can be had inside: {error}"));
+    let no_terminal =
+        |error: std::io::Error| failed(format!("cannot open a terminal in the sandbox: {error}"));
     let both = sandbox.open_terminal().map_err(no_terminal)?;
     let mut command = Command::new(command.to_vec());
     command.working_directory = directory.to_owned();
@@ -300,7 +302,7 @@ pub(super) fn interact(
         Err(WaitError::Deadline { .. }) => None,
         ended => Some(ended),
     });
-    match relayed.map_err(|error| failed(format!("the terminal cannot be relayed: {error}")))? {
+    match relayed.map_err(|error| failed(format!("cannot relay the terminal: {error}")))? {
         Some(Ok(exit)) => Ok(code(exit)),
         Some(Err(error)) => Err(failed(error.to_string())),
         // The person's terminal is gone.

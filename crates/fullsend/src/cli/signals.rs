@@ -1,5 +1,5 @@
-//! Signals become requests to end: the first for an orderly end, the second for one without grace. A third means that
-//! the program itself hangs, and ends it; its sandbox ends with it.
+//! Signals cancel a run: the first asks for an orderly end, the second for an immediate one. The third exits at once; the
+//! sandbox ends with the process.
 
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
@@ -7,7 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::exit::{Exit, Failure};
 use crate::cancel::{Cancel, Why};
 
-/// Hears INT, TERM and HUP from now on.
+/// Handles INT, TERM and HUP from now on.
 pub fn watch(handle: &Handle, cancel: &Cancel) -> Result<(), Failure> {
     let _entered = handle.enter();
     let all = [
@@ -16,14 +16,14 @@ pub fn watch(handle: &Handle, cancel: &Cancel) -> Result<(), Failure> {
         (SignalKind::hangup(), Why::Terminated, Exit::Terminated),
     ];
     for (kind, why, exit) in all {
-        let failed = |error| Failure::new(Exit::Bug, format!("signals cannot be heard: {error}"));
+        let failed = |error| Failure::new(Exit::Bug, format!("cannot handle signals: {error}"));
         let mut signals = signal(kind).map_err(failed)?;
         let cancel = cancel.clone();
         handle.spawn(async move {
             while signals.recv().await.is_some() {
                 match cancel.cancel(why) {
-                    1 => super::talk("ending; a second signal ends it without grace\n"),
-                    2 => super::talk("ending at once\n"),
+                    1 => super::talk("stopping; send the signal again to stop at once\n"),
+                    2 => super::talk("stopping at once\n"),
                     _ => end(exit),
                 }
             }
@@ -32,7 +32,7 @@ pub fn watch(handle: &Handle, cancel: &Cancel) -> Result<(), Failure> {
     Ok(())
 }
 
-#[expect(clippy::exit, reason = "whatever should have ended the program in order does not")]
+#[expect(clippy::exit, reason = "the orderly end hangs")]
 fn end(exit: Exit) -> ! {
     std::process::exit(i32::from(exit.code()))
 }

@@ -1,4 +1,4 @@
-//! `fullsend sweep`: removes what runs that died left behind, and ends their records. Also done at each `run`.
+//! `fullsend sweep`: removes what dead runs left behind, and completes their records. Every `fullsend run` does it too.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::run::sweep;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// Where runs are kept [default: $XDG_STATE_HOME/fullsend/runs]
+    /// The directory of runs [default: $XDG_STATE_HOME/fullsend/runs]
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
 }

@@ -1,5 +1,5 @@
-//! `events.jsonl`: appended and flushed as things happen, each line chained to the one before, so that a line that was
-//! changed, moved or removed is seen. Every other view of the run is a fold of this file.
+//! `events.jsonl`: each event is appended as it happens. Each line carries the digest of the line before it, so that a
+//! line that was changed, moved or removed is detected. Every other view of the run is a fold of this file.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use redact::Redactor;
+use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
 use super::clock::Moment;
@@ -17,9 +18,18 @@ use super::{Envelope, RunEvent, VERSION};
 const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// A line longer than this is not one of ours.
-const MAX_LINE: u64 = 4 << 20;
+const MAX_LINE_BYTES: u64 = 4 << 20;
 
-/// Where events go. Cheap to clone; every clone appends to the same log.
+/// An event longer than this has its long texts and lists shortened before it is written.
+const MAX_EVENT_BYTES: usize = 256 << 10;
+const MAX_TEXT_BYTES: usize = 4 << 10;
+const MAX_ITEMS: usize = 50;
+
+/// How a line ends: the digest and what closes the object.
+const DIGEST_LENGTH: usize = 64;
+const LINE_END: &[u8] = b"\"}";
+
+/// Appends events to the log. Cheap to clone; every clone appends to the same log.
 #[derive(Clone)]
 pub struct Emitter {
     log: Arc<Mutex<Log>>,
@@ -31,79 +41,82 @@ struct Log {
     seq: u64,
     head: String,
     failure: Option<std::io::Error>,
-    /// Knows what must not be written, once the run does.
+    /// Masks the run's secrets, once they are known.
     redactor: Option<Arc<Redactor>>,
 }
 
 impl Emitter {
-    /// Starts a new log. `listener` sees every event after it was written.
+    /// Starts a new log. `listener` gets every event after it was written.
     pub fn create(
         path: &Path,
         listener: impl Fn(&Envelope) + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
         let file = File::options().append(true).create_new(true).open(path)?;
-        // Held while this process lives: a log that can be locked is one whose runner is gone.
+        // Held while this process lives: a log that can be locked has no runner.
         rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
         let log = Log { file, seq: 0, head: GENESIS.to_owned(), failure: None, redactor: None };
         Ok(Self { log: Arc::new(Mutex::new(log)), listener: Arc::new(listener) })
     }
 
-    /// Goes on with a log whose runner is gone. A line that it did not finish is cut off.
+    /// Continues a log whose runner is gone. An unfinished last line is cut off.
     pub fn resume(path: &Path, events: &[Envelope]) -> std::io::Result<Self> {
-        let file = File::options().append(true).open(path)?;
-        let whole: u64 = events
-            .iter()
-            .map(|event| serde_json::to_vec(event).map_or(0, |line| line.len() as u64 + 1))
+        let whole: u64 = std::fs::read(path)?
+            .split_inclusive(|byte| *byte == b'\n')
+            .take(events.len())
+            .map(|line| line.len() as u64)
             .sum();
+        let file = File::options().append(true).open(path)?;
         file.set_len(whole)?;
         let (seq, head) = events.last().map_or((0, GENESIS.to_owned()), |last| (last.seq, last.hash.clone()));
         let log = Log { file, seq, head, failure: None, redactor: None };
         Ok(Self { log: Arc::new(Mutex::new(log)), listener: Arc::new(|_| {}) })
     }
 
-    /// From now on these values are written nowhere: not here, and not by those who ask `redact`.
+    /// From now on these values are masked in every event, and in every text that is passed to `redact`.
     pub fn keep_secret(&self, redactor: Redactor) {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).redactor = Some(Arc::new(redactor));
+        self.lock().redactor = Some(Arc::new(redactor));
     }
 
-    /// A text as it may be written.
+    /// A text with the run's secrets masked.
     pub fn redact(&self, text: &str) -> String {
-        let redactor = self.log.lock().unwrap_or_else(PoisonError::into_inner).redactor.clone();
+        let redactor = self.lock().redactor.clone();
         redactor.map_or_else(|| text.to_owned(), |redactor| redactor.redact(text).into_owned())
     }
 
-    /// Appends one event. A log that cannot be written is remembered: `failure` ends the run.
+    /// Appends one event. If the log cannot be written, `failure` says why and the run ends.
     pub fn emit(&self, event: RunEvent) {
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log = self.lock();
         let event = match log.redactor.as_deref() {
             Some(redactor) => redacted(event, redactor),
             None => event,
         };
-        let envelope = chain(event, log.seq + 1, log.head.clone(), Moment::now());
-        let mut line = serde_json::to_vec(&envelope).unwrap_or_default();
-        line.push(b'\n');
+        let (envelope, line) = chain(bounded(event), log.seq + 1, log.head.clone(), Moment::now());
         if let Err(error) = log.file.write_all(&line) {
             log.failure.get_or_insert(error);
             return;
         }
         log.seq = envelope.seq;
         log.head.clone_from(&envelope.hash);
-        // Told under the lock, so that listeners hear events in their order.
+        // Called under the lock, so that the listener gets the events in their order.
         (self.listener)(&envelope);
     }
 
     /// The digest of the last line.
     pub fn head(&self) -> String {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).head.clone()
+        self.lock().head.clone()
     }
 
     /// Why the log could not be written, if it could not.
     pub fn failure(&self) -> Option<String> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).failure.as_ref().map(ToString::to_string)
+        self.lock().failure.as_ref().map(ToString::to_string)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Values may stand in any text of an event, and nobody should have to think of it where events are made.
+/// A secret may be in any text of an event. It is masked here, so that no caller can forget it.
 fn redacted(event: RunEvent, redactor: &Redactor) -> RunEvent {
     let text = serde_json::to_string(&event).unwrap_or_default();
     match redactor.redact_json(&text) {
@@ -112,20 +125,58 @@ fn redacted(event: RunEvent, redactor: &Redactor) -> RunEvent {
     }
 }
 
-fn chain(event: RunEvent, seq: u64, previous: String, now: Moment) -> Envelope {
-    let mut envelope =
-        Envelope { v: VERSION, seq, time: now.rfc3339(), event, previous, hash: String::new() };
-    envelope.hash = digest(&envelope);
-    envelope
+/// An agent chooses some of the texts in events. However long they are, the line can be read back.
+fn bounded(event: RunEvent) -> RunEvent {
+    let is_small = serde_json::to_vec(&event).is_ok_and(|bytes| bytes.len() <= MAX_EVENT_BYTES);
+    if is_small {
+        return event;
+    }
+    let mut value = serde_json::to_value(&event).unwrap_or_default();
+    shorten(&mut value);
+    serde_json::from_value(value).unwrap_or(event)
 }
 
-/// The digest covers the line as it is written, but for the digest itself.
-fn digest(envelope: &Envelope) -> String {
-    let bare = Envelope { hash: String::new(), ..envelope.clone() };
+fn shorten(value: &mut Json) {
+    match value {
+        Json::String(text) if text.len() > MAX_TEXT_BYTES => {
+            let bytes = text.len();
+            text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
+            text.push_str(&format!("… (shortened from {bytes} bytes)"));
+        }
+        Json::Array(items) => {
+            items.truncate(MAX_ITEMS);
+            items.iter_mut().for_each(shorten);
+        }
+        Json::Object(fields) => fields.values_mut().for_each(shorten),
+        _ => {}
+    }
+}
+
+/// The envelope of an event, and its line. The digest covers the line as it is written, with an empty digest.
+fn chain(event: RunEvent, seq: u64, previous: String, now: Moment) -> (Envelope, Vec<u8>) {
+    let mut envelope =
+        Envelope { v: VERSION, seq, time: now.rfc3339(), event, previous, hash: String::new() };
+    let mut line = serde_json::to_vec(&envelope).unwrap_or_default();
+    envelope.hash = digest(&envelope.previous, &line);
+    line.truncate(line.len().saturating_sub(LINE_END.len()));
+    line.extend_from_slice(envelope.hash.as_bytes());
+    line.extend_from_slice(LINE_END);
+    line.push(b'\n');
+    (envelope, line)
+}
+
+fn digest(previous: &str, bare_line: &[u8]) -> String {
     let mut hasher = Sha256::new();
-    hasher.update(envelope.previous.as_bytes());
-    hasher.update(serde_json::to_vec(&bare).unwrap_or_default());
+    hasher.update(previous.as_bytes());
+    hasher.update(bare_line);
     hex(&hasher.finalize())
+}
+
+/// The digest that a line should have. `None`: it does not end as our lines do.
+fn expected_digest(previous: &str, line: &[u8]) -> Option<String> {
+    let end = line.len().checked_sub(DIGEST_LENGTH + LINE_END.len())?;
+    let bare = line.get(..end).filter(|start| start.ends_with(b"\"hash\":\""))?;
+    Some(digest(previous, &[bare, LINE_END].concat()))
 }
 
 pub fn sha256(bytes: &[u8]) -> String {
@@ -139,25 +190,39 @@ pub fn hex(bytes: &[u8]) -> String {
 #[derive(Debug)]
 pub enum LogError {
     Read { path: PathBuf, source: std::io::Error },
-    Line { line: u64, why: String },
-    Broken { line: u64 },
+    NotAnEvent { line: u64, source: serde_json::Error },
+    TooLong { line: u64 },
+    Changed { line: u64 },
 }
 
 impl std::fmt::Display for LogError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Read { path, source } => write!(f, "cannot read {}: {source}", path.display()),
-            Self::Line { line, why } => write!(f, "line {line} of the log is not an event: {why}"),
-            Self::Broken { line } => {
-                write!(f, "line {line} of the log was changed, or a line before it is missing")
+            Self::NotAnEvent { line, source } => {
+                write!(f, "line {line} of the event log is not an event: {source}")
+            }
+            Self::TooLong { line } => {
+                write!(f, "line {line} of the event log is longer than {MAX_LINE_BYTES} bytes")
+            }
+            Self::Changed { line } => {
+                write!(f, "line {line} of the event log was changed, or a line before it is missing")
             }
         }
     }
 }
 
-impl std::error::Error for LogError {}
+impl std::error::Error for LogError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Read { source, .. } => Some(source),
+            Self::NotAnEvent { source, .. } => Some(source),
+            Self::TooLong { .. } | Self::Changed { .. } => None,
+        }
+    }
+}
 
-/// Reads a log back and checks its chain. A last line without its newline was cut by a crash and is left out.
+/// Reads a log and checks its chain. A last line without its newline was cut by a crash and is left out.
 pub fn read(path: &Path) -> Result<Vec<Envelope>, LogError> {
     let failed = |source| LogError::Read { path: path.to_owned(), source };
     let mut reader = BufReader::new(File::open(path).map_err(failed)?);
@@ -166,14 +231,20 @@ pub fn read(path: &Path) -> Result<Vec<Envelope>, LogError> {
     loop {
         let line = events.len() as u64 + 1;
         let mut bytes = Vec::new();
-        std::io::Read::take(&mut reader, MAX_LINE).read_until(b'\n', &mut bytes).map_err(failed)?;
-        if bytes.last() != Some(&b'\n') {
-            return Ok(events);
+        let length =
+            std::io::Read::take(&mut reader, MAX_LINE_BYTES).read_until(b'\n', &mut bytes).map_err(failed)?;
+        if bytes.pop_if(|last| *last == b'\n').is_none() {
+            return if length as u64 == MAX_LINE_BYTES {
+                Err(LogError::TooLong { line })
+            } else {
+                Ok(events)
+            };
         }
-        let envelope: Envelope = serde_json::from_slice(&bytes)
-            .map_err(|error| LogError::Line { line, why: error.to_string() })?;
-        if envelope.previous != previous || envelope.seq != line || digest(&envelope) != envelope.hash {
-            return Err(LogError::Broken { line });
+        let envelope: Envelope =
+            serde_json::from_slice(&bytes).map_err(|source| LogError::NotAnEvent { line, source })?;
+        let is_next = envelope.previous == previous && envelope.seq == line;
+        if !is_next || expected_digest(&previous, &bytes).as_ref() != Some(&envelope.hash) {
+            return Err(LogError::Changed { line });
         }
         previous.clone_from(&envelope.hash);
         events.push(envelope);
@@ -182,11 +253,11 @@ pub fn read(path: &Path) -> Result<Vec<Envelope>, LogError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Emitter, LogError, read};
-    use crate::event::{RunEvent, Step};
+    use super::{Emitter, LogError, MAX_LINE_BYTES, read};
+    use crate::event::{RunEvent, Step, Violation};
 
     #[test]
-    fn what_is_secret_is_not_written_in_any_encoding() {
+    fn secrets_are_not_written_in_any_encoding() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("events.jsonl");
         let emitter = Emitter::create(&path, |_| {}).unwrap();
@@ -205,11 +276,11 @@ mod tests {
         let written = std::fs::read_to_string(&path).unwrap();
         assert!(!written.contains("hunter2") && !written.contains("aHVudGVy"), "{written}");
         assert_eq!(written.matches("[REDACTED:KEY]").count(), 3);
-        assert_eq!(read(&path).unwrap().len(), 3, "the chain is over what was written");
+        assert_eq!(read(&path).unwrap().len(), 3, "the chain covers the lines as written");
     }
 
     #[test]
-    fn a_changed_moved_or_missing_line_is_seen() {
+    fn a_changed_moved_or_missing_line_is_detected() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("events.jsonl");
         let emitter = Emitter::create(&path, |_| {}).unwrap();
@@ -221,15 +292,41 @@ mod tests {
         assert_eq!(read(&path).unwrap().last().unwrap().hash, emitter.head());
 
         let lines: Vec<&str> = text.lines().collect();
-        let check = |text: String, broken: u64| {
+        let check = |text: String, changed: u64| {
             std::fs::write(&path, text).unwrap();
-            assert!(matches!(read(&path), Err(LogError::Broken { line }) if line == broken));
+            assert!(matches!(read(&path), Err(LogError::Changed { line }) if line == changed));
         };
         check(text.replace("\"inputs\"", "\"publish\""), 2);
+        check(text.replace("\"v\":1,\"seq\":2", "\"v\":1, \"seq\":2"), 2);
         check(format!("{}\n{}\n", lines[0], lines[2]), 2);
         check(format!("{}\n{}\n{}\n", lines[1], lines[0], lines[2]), 1);
 
         std::fs::write(&path, &text[..text.len() - 5]).unwrap();
-        assert_eq!(read(&path).unwrap().len(), 2, "a line that a crash cut short is left out");
+        let whole = read(&path).unwrap();
+        assert_eq!(whole.len(), 2, "a last line that a crash cut short is left out");
+        Emitter::resume(&path, &whole).unwrap().emit(RunEvent::StepStarted { step: Step::Inputs });
+        assert_eq!(read(&path).unwrap().len(), 3, "and the log continues before it");
+
+        std::fs::write(&path, format!("{}\n{}{}\n", lines[0], &lines[1][..40], lines[2])).unwrap();
+        assert!(matches!(read(&path), Err(LogError::NotAnEvent { line: 2, .. })), "torn in the middle");
+    }
+
+    #[test]
+    fn however_long_the_texts_are_the_line_can_be_read_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("events.jsonl");
+        let emitter = Emitter::create(&path, |_| {}).unwrap();
+        let long = || "\u{1}x".repeat(3 << 20);
+        emitter.emit(RunEvent::ToolDenied { call: long(), tool: long(), reason: long() });
+        let violations = (0..100_000).map(|_| Violation { path: "/a".to_owned(), message: "b".to_owned() });
+        emitter.emit(RunEvent::OutputRejected { iteration: 1, violations: violations.collect() });
+        emitter.emit(RunEvent::StepStarted { step: Step::Inputs });
+        let events = read(&path).unwrap();
+        assert_eq!(events.len(), 3);
+        let RunEvent::ToolDenied { reason, .. } = &events[0].event else { panic!("{:?}", events[0]) };
+        assert!(reason.ends_with("… (shortened from 6291456 bytes)"), "{}", reason.len());
+
+        std::fs::write(&path, "x".repeat(usize::try_from(MAX_LINE_BYTES).unwrap() + 1)).unwrap();
+        assert!(matches!(read(&path), Err(LogError::TooLong { line: 1 })));
     }
 }

@@ -3,12 +3,16 @@
 
 pub mod clock;
 pub mod exit;
+pub mod finding;
 pub mod log;
 pub mod outcome;
 
+use egress::event::EgressEvent;
+use model::ModelEvent;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use finding::Finding;
 use outcome::OutcomeKind;
 
 /// The version of the event format.
@@ -94,7 +98,7 @@ pub enum RunEvent {
     /// What the sandbox enforces: enforced, watched or absent.
     SandboxPart {
         part: String,
-        status: String,
+        status: Enforcement,
         reason: String,
     },
     /// Something that must fail inside was tried there.
@@ -103,13 +107,13 @@ pub enum RunEvent {
         held: bool,
         detail: String,
     },
-    /// What left the sandbox or tried to, in egress's own words.
+    /// A connection or a name that the sandbox tried to reach.
     Egress {
-        event: serde_json::Value,
+        event: EgressEvent,
     },
-    /// What passed the model gateway, in its own words.
+    /// A request or a response that passed the model gateway.
     Model {
-        event: serde_json::Value,
+        event: ModelEvent,
     },
     /// The agent was started.
     AgentStarted {
@@ -187,35 +191,24 @@ pub enum RunEvent {
     },
 }
 
-/// One finding, wherever it was made: one schema for inputs, calls, results and output.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Finding {
-    /// A file's path, or `call/Tool`, `result/Tool`, `answer`, `output/path`.
-    pub place: String,
-    /// Where the text came from: instruction, tool, issue, web, output or configuration.
-    #[serde(default)]
-    pub origin: String,
-    pub rule: String,
-    #[serde(default)]
-    pub category: String,
-    pub severity: String,
-    pub line: u32,
-    #[serde(default)]
-    pub column: u32,
-    /// Bytes from the start of the scanned text.
-    #[serde(default)]
-    pub start: usize,
-    #[serde(default)]
-    pub end: usize,
-    /// What is there, shortened, with secrets masked and invisible characters spelled out.
-    pub excerpt: String,
-    pub advice: String,
-    /// What was done: reported, cleaned, denied, withheld, stopped or suppressed.
-    #[serde(default)]
-    pub action: String,
-    /// Why the organisation accepts it, where it does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub suppressed: Option<String>,
+/// Whether a part of the sandbox holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Enforcement {
+    Enforced,
+    /// Not prevented, but noticed and ended.
+    Watched,
+    Absent,
+}
+
+impl Enforcement {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Enforced => "enforced",
+            Self::Watched => "watched",
+            Self::Absent => "absent",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -225,7 +218,8 @@ pub enum ServerState {
     Ended,
 }
 
-/// A step of the run's sequence.
+/// A step of a run, in the order in which a run takes them. A rejected output repeats the steps from `Agent` to
+/// `Validate`; with `feedback_mode: fresh`, `Teardown`, `Provision` and `Bootstrap` come before the next `Agent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {

@@ -10,6 +10,7 @@ use scan::Origin;
 use super::judge::describe;
 use super::report::{self, Action};
 use super::{Guard, key};
+use crate::event::finding::FindingAction;
 
 impl Guard {
     /// The same guard, as the proxy shows it what leaves. Nothing to look for where nothing was planted.
@@ -36,7 +37,7 @@ impl Guard {
         let stops = self.judge.blocks(&findings).map(describe);
         let action = if stops.is_some() { Action::Stopped } else { Action::Reported };
         // Confirmation once of each place: a program that tries again has nothing new to say.
-        let key = key(&report::event(&place, Origin::Output, &Canary::sighting(), "", None));
+        let key = key(&report::event(&place, Origin::Output, &Canary::sighting(), FindingAction::None, None));
         if self.reported.lock().unwrap_or_else(PoisonError::into_inner).insert(key) {
             self.report(&place, Origin::Output, &findings, action);
         }

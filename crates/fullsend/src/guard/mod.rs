@@ -24,10 +24,11 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use redact::{Severity, StreamRedactor, TooShort};
+use redact::{StreamRedactor, TooShort};
 use scan::Origin;
 use tokio::sync::watch;
 
+use crate::event::finding::{FindingAction, FindingSeverity};
 use crate::event::log::Emitter;
 use crate::event::{self, RunEvent};
 use calls::Calls;
@@ -61,9 +62,9 @@ pub struct Guard {
 }
 
 /// What was told already, so that it is told once: rule, severity, line, excerpt, and the place if that matters.
-type Reported = HashSet<(String, String, u32, String, String)>;
+type Reported = HashSet<(String, FindingSeverity, u32, String, String)>;
 
-fn key(finding: &event::Finding) -> (String, String, u32, String, String) {
+fn key(finding: &event::Finding) -> (String, FindingSeverity, u32, String, String) {
     let event::Finding { rule, severity, line, excerpt, place, .. } = finding.clone();
     (rule, severity, line, excerpt, place)
 }
@@ -129,11 +130,18 @@ impl Guard {
         };
         self.report(place, origin, &findings, action);
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-        reported
-            .extend(findings.open.iter().map(|finding| key(&report::event("", origin, finding, "", None))));
+        reported.extend(
+            findings
+                .open
+                .iter()
+                .map(|finding| key(&report::event("", origin, finding, FindingAction::None, None))),
+        );
         // Accepted at this place is not accepted at another.
         let accepted = findings.waived.iter();
-        reported.extend(accepted.map(|(finding, _)| key(&report::event(place, origin, finding, "", None))));
+        reported.extend(
+            accepted
+                .map(|(finding, _)| key(&report::event(place, origin, finding, FindingAction::None, None))),
+        );
         drop(reported);
         blocked.map_or(Ok(()), |what| Err(Blocked::Found(format!("{place}: {what}"))))
     }
@@ -161,15 +169,14 @@ impl Guard {
                 continue;
             }
             drop(reported);
-            finding.suppressed = self.judge.accepted(&finding.rule, &finding.place).map(str::to_owned);
-            let stops = finding.severity == Severity::Critical.as_str() && self.judge.fails_closed();
-            finding.action = match &finding.suppressed {
-                Some(_) => "suppressed",
-                None if stops => "stopped",
-                None => "reported",
-            }
-            .to_owned();
-            if finding.action == "stopped" {
+            finding.waiver = self.judge.accepted(&finding.rule, &finding.place).map(str::to_owned);
+            let stops = finding.severity == FindingSeverity::Critical && self.judge.fails_closed();
+            finding.action = match &finding.waiver {
+                Some(_) => FindingAction::Waived,
+                None if stops => FindingAction::Stopped,
+                None => FindingAction::Reported,
+            };
+            if finding.action == FindingAction::Stopped {
                 let event::Finding { place, rule, line, excerpt, .. } = &finding;
                 blocked.get_or_insert(format!("{place}: {rule} in line {line}: {excerpt}"));
             }

@@ -110,7 +110,7 @@ pub fn open(checked: &Checked, around: &RunContext<'_>) -> Result<Arc<Gateway>, 
         if let ModelEvent::Stop { reason, .. } = &event {
             guard.stop(reason);
         }
-        emit.emit(RunEvent::Model { event: serde_json::to_value(event).unwrap_or_default() });
+        emit.emit(RunEvent::Model { event });
     });
     let budget = budget(checked);
     let inspect = around.guard.gateway_inspect();

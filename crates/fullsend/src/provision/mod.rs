@@ -29,8 +29,8 @@ use sandbox::{
 };
 
 use crate::credentials::Credentials;
-use crate::event::RunEvent;
 use crate::event::log::Emitter;
+use crate::event::{Enforcement, RunEvent};
 use crate::guard::hook_server::HookServer;
 use crate::guard::{Blocked, Guard, hook_client};
 use crate::harness::Harness;
@@ -248,11 +248,19 @@ fn start(spec: SandboxSpec, emit: &Emitter) -> Result<Sandbox, ProvisionError> {
     for fact in &sandbox.describe().facts {
         emit.emit(RunEvent::SandboxPart {
             part: fact.part.to_string(),
-            status: fact.status.to_string(),
+            status: enforcement(fact.status),
             reason: fact.reason.clone(),
         });
     }
     Ok(sandbox)
+}
+
+fn enforcement(status: sandbox::Status) -> Enforcement {
+    match status {
+        sandbox::Status::Enforced => Enforcement::Enforced,
+        sandbox::Status::Watched => Enforcement::Watched,
+        sandbox::Status::Absent => Enforcement::Absent,
+    }
 }
 
 /// Where programs are looked for inside.

@@ -26,6 +26,7 @@ use super::{RunContext, java};
 use crate::check::Checked;
 use crate::check::policies::CheckedPolicy;
 use crate::credentials::Credentials;
+use crate::event::finding::{FindingAction, FindingFamily, FindingSeverity};
 use crate::event::log::Emitter;
 use crate::event::{Finding, RunEvent};
 
@@ -236,7 +237,7 @@ impl Planned {
             if let EgressEvent::NameRefused { name, .. } = &event {
                 guard.watch_name(name);
             }
-            emit.emit(RunEvent::Egress { event: serde_json::to_value(event).unwrap_or_default() });
+            emit.emit(RunEvent::Egress { event });
         });
         let lanes = Lanes { gateway: Some(gateway::service(Arc::clone(gateway))), leak_watcher };
         let proxy = self.proxy(sandbox, lanes, &around.library.sources, on_event)?;
@@ -317,11 +318,11 @@ fn misplaced(event: &EgressEvent, emit: &Emitter) {
     emit.emit(RunEvent::Finding(Finding {
         place: format!("egress to {}:{}", connection.host, connection.port),
         rule: "misplaced_credential".to_owned(),
-        category: "egress".to_owned(),
-        severity: "high".to_owned(),
+        category: FindingFamily::Egress,
+        severity: FindingSeverity::High,
         excerpt: connection.reason.clone().unwrap_or_default(),
         advice: "the request was refused; see who sent it in the egress event".to_owned(),
-        action: "denied".to_owned(),
+        action: FindingAction::Denied,
         ..Finding::default()
     }));
 }

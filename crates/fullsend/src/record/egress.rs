@@ -4,6 +4,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use egress::event::{ConnectionDecision, EgressEvent};
 use serde_json::{Value as Json, json};
 
 use crate::event::{Envelope, RunEvent};
@@ -21,26 +22,25 @@ pub fn write(directory: &Path, events: &[Envelope]) -> std::io::Result<()> {
 fn line(envelope: &Envelope) -> Option<Json> {
     let RunEvent::Egress { event } = &envelope.event else { return None };
     let time = &envelope.time;
-    match event["type"].as_str()? {
-        "attempt" => Some(json!({
+    Some(match event {
+        EgressEvent::Connection(attempt) => json!({
             "time": time,
-            "pid": event["pid"],
-            "binary": event["binary"],
-            "endpoint": format!("{}:{}", event["host"].as_str().unwrap_or_default(), event["port"]),
-            "method": event["method"],
-            "path": event["path"],
-            "decision": event["decision"],
-            "rule": event["rule"],
-            "reason": event["reason"],
-            "status": event["status"],
-            "bytes_out": event["bytes_out"],
-            "bytes_in": event["bytes_in"],
-            "duration_ms": event["duration_ms"],
-        })),
-        // A name that is not told is an attempt too: it ends before there is a connection.
-        "name_refused" => Some(json!({
-            "time": time, "endpoint": event["name"], "decision": "denied", "reason": event["reason"],
-        })),
-        _ => None,
-    }
+            "pid": attempt.pid,
+            "binary": attempt.binary,
+            "endpoint": format!("{}:{}", attempt.host, attempt.port),
+            "method": attempt.method,
+            "path": attempt.path,
+            "decision": attempt.decision,
+            "rule": attempt.rule,
+            "reason": attempt.reason,
+            "status": attempt.status,
+            "bytes_out": attempt.bytes_out,
+            "bytes_in": attempt.bytes_in,
+            "duration_ms": attempt.duration_ms,
+        }),
+        // A refused name is an attempt too: it ends before there is a connection.
+        EgressEvent::NameRefused { name, reason } => json!({
+            "time": time, "endpoint": name, "decision": ConnectionDecision::Denied, "reason": reason,
+        }),
+    })
 }

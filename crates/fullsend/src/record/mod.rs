@@ -7,11 +7,13 @@ pub mod verify;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use ::egress::event::EgressEvent;
+use model::ModelEvent;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::event::outcome::OutcomeKind;
-use crate::event::{Envelope, Finding, RunEvent, Step, Violation};
+use crate::event::{Enforcement, Envelope, Finding, RunEvent, Step, Violation};
 
 /// The version of the record's format.
 pub const VERSION: u32 = 1;
@@ -67,7 +69,7 @@ pub struct Record {
     #[serde(default)]
     pub review_label: Option<String>,
     /// What the sandbox enforces.
-    pub sandbox: Vec<Part>,
+    pub sandbox: Vec<SandboxPart>,
     pub proofs: Vec<Proof>,
     pub toggles: Vec<Toggle>,
     pub exceptions: Vec<ExceptionRecord>,
@@ -137,9 +139,9 @@ pub struct ModelUsage {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Part {
+pub struct SandboxPart {
     pub part: String,
-    pub status: String,
+    pub status: Enforcement,
     pub reason: String,
 }
 
@@ -202,14 +204,18 @@ fn apply(record: &mut Record, envelope: &Envelope) {
             record.steps.push(StepRecord { step, started, duration_ms: None, ok: None });
         }
         RunEvent::StepFinished { step, duration_ms, ok } => finish_step(record, step, duration_ms, ok),
-        RunEvent::Finding(Finding { suppressed: Some(_), .. }) => record.suppressed_findings += 1,
-        RunEvent::Finding(finding) => *record.findings.entry(finding.severity).or_default() += 1,
+        RunEvent::Finding(Finding { waiver: Some(_), .. }) => record.suppressed_findings += 1,
+        RunEvent::Finding(finding) => {
+            *record.findings.entry(finding.severity.as_str().to_owned()).or_default() += 1
+        }
         RunEvent::ScannerBroke { scanner, reason, .. } => {
             record.broken_scanners.push(format!("{scanner}: {reason}"));
         }
         RunEvent::Scanner { family, by } => drop(record.scanners.insert(family, by)),
         RunEvent::ReviewRequested { label } => record.review_label = Some(label),
-        RunEvent::SandboxPart { part, status, reason } => record.sandbox.push(Part { part, status, reason }),
+        RunEvent::SandboxPart { part, status, reason } => {
+            record.sandbox.push(SandboxPart { part, status, reason })
+        }
         RunEvent::Proof { name, held, .. } => record.proofs.push(Proof { name, held }),
         RunEvent::Model { event } => count_usage(record, &event),
         RunEvent::Egress { event } => count_egress(record, &event),
@@ -257,27 +263,20 @@ fn finish_step(record: &mut Record, step: Step, duration_ms: u64, ok: bool) {
     }
 }
 
-/// The gateway tells what each answer used, in its own words.
-fn count_usage(record: &mut Record, event: &serde_json::Value) {
-    if event["type"] != "model_answer" {
-        return;
-    }
-    let model = event["model"].as_str().unwrap_or("unknown").to_owned();
-    let number = |key: &str| event["usage"][key].as_u64().unwrap_or(0);
-    let used = record.usage.entry(model).or_default();
+fn count_usage(record: &mut Record, event: &ModelEvent) {
+    let ModelEvent::ModelAnswer { model, usage, cost, .. } = event else { return };
+    let used = record.usage.entry(model.clone()).or_default();
     used.requests += 1;
-    used.input += number("input");
-    used.output += number("output");
-    used.cache_read += number("cache_read");
-    used.cache_write += number("cache_write") + number("cache_write_hour");
-    let cost = event["cost"].as_u64().map(|nanodollars| nanodollars as f64 / 1e9);
-    used.usd = cost.map(|cost| used.usd.unwrap_or(0.0) + cost);
+    used.input += usage.input;
+    used.output += usage.output;
+    used.cache_read += usage.cache_read;
+    used.cache_write += usage.cache_write + usage.cache_write_hour;
+    used.usd = cost.map(|cost| used.usd.unwrap_or(0.0) + cost.0 as f64 / 1e9);
 }
 
-/// Each attempt to leave is one event with its decision.
-fn count_egress(record: &mut Record, event: &serde_json::Value) {
-    if let Some(decision) = event["decision"].as_str() {
-        *record.egress.entry(decision.to_owned()).or_default() += 1;
+fn count_egress(record: &mut Record, event: &EgressEvent) {
+    if let EgressEvent::Connection(connection) = event {
+        *record.egress.entry(connection.decision.as_str().to_owned()).or_default() += 1;
     }
 }
 

@@ -1,5 +1,5 @@
-//! The runs that are kept: found by identity, by its beginning or as the latest; listed, removed, and bounded in number
-//! and bytes, oldest first. A run whose runner lives is never touched.
+//! The runs on disk: found by id, by a prefix of it or as the latest; listed, removed, and bounded in number and bytes,
+//! oldest first. A run that is still going is not removed.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::Record;
 use crate::event::log::{self, LogError};
 
-/// In a run's directory: how many bytes it has.
+/// The file in a run's directory that holds its size in bytes.
 const SIZE: &str = "size";
 
 /// One run on disk.
@@ -21,9 +21,9 @@ pub struct StoredRun {
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum FindError {
-    /// There is none of that name.
+    /// No run has this id or prefix.
     Unknown { name: String, runs: PathBuf },
-    /// More than one begins like this.
+    /// Several ids start with this prefix.
     Ambiguous { name: String, ids: Vec<String> },
 }
 
@@ -31,10 +31,10 @@ impl std::fmt::Display for FindError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Unknown { name, runs } => {
-                write!(f, "there is no run `{name}` in {}", runs.display())
+                write!(f, "no run in {} is called `{name}`", runs.display())
             }
             Self::Ambiguous { name, ids } => {
-                write!(f, "`{name}` begins {} runs: {}", ids.len(), ids.join(", "))
+                write!(f, "`{name}` matches {} runs: {}", ids.len(), ids.join(", "))
             }
         }
     }
@@ -43,7 +43,7 @@ impl std::fmt::Display for FindError {
 impl std::error::Error for FindError {}
 
 impl StoredRun {
-    /// The record, made from the log, so that it is also there while the run goes on.
+    /// The record, folded from the event log, so that it is also available while the run goes on.
     pub fn record(&self) -> Result<Record, LogError> {
         log::read(&self.log()).map(|events| super::fold(&events))
     }
@@ -52,7 +52,7 @@ impl StoredRun {
         self.path.join("events.jsonl")
     }
 
-    /// Whether the runner still holds the lock on its log.
+    /// Whether a runner still holds the lock on the log.
     pub fn is_alive(&self) -> std::io::Result<bool> {
         let file = File::open(self.log())?;
         match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
@@ -62,21 +62,21 @@ impl StoredRun {
         }
     }
 
-    /// How large it is. Counted once: a run that has ended does not grow.
+    /// The size in bytes, counted once: a run that has ended does not grow.
     fn bytes(&self) -> u64 {
         let place = self.path.join(SIZE);
         let known = std::fs::read_to_string(&place).ok().and_then(|text| text.trim().parse().ok());
         known.unwrap_or_else(|| {
             let bytes = size(&self.path);
             if self.path.join("run.json").is_file() && matches!(self.is_alive(), Ok(false)) {
-                // Without it the next command counts again.
+                // Without this file the next command counts again.
                 drop(std::fs::write(place, format!("{bytes}\n")));
             }
             bytes
         })
     }
 
-    /// All of it. The log goes last, so that what is left of a removal that was cut short is still a run.
+    /// Removes the run. The log goes last, so that an interrupted removal still leaves a run that can be removed.
     pub fn remove(&self) -> std::io::Result<()> {
         for entry in std::fs::read_dir(&self.path)?.flatten() {
             let path = entry.path();
@@ -90,7 +90,7 @@ impl StoredRun {
     }
 }
 
-/// Every run below `runs`, oldest first: identities sort by time.
+/// Every run below `runs`, oldest first: ids sort by time.
 pub fn all(runs: &Path) -> Vec<StoredRun> {
     let mut found = Vec::new();
     collect(runs, runs, 0, &mut found);
@@ -117,7 +117,7 @@ fn collect(runs: &Path, place: &Path, depth: usize, found: &mut Vec<StoredRun>) 
     }
 }
 
-/// By identity, by a beginning that only one has, or `latest`.
+/// Finds a run by its id, by a unique prefix of it, or as `latest`.
 pub fn find(runs: &Path, name: &str) -> Result<StoredRun, FindError> {
     let unknown = || FindError::Unknown { name: name.to_owned(), runs: runs.to_owned() };
     let mut all = all(runs);
@@ -138,7 +138,7 @@ pub fn find(runs: &Path, name: &str) -> Result<StoredRun, FindError> {
     all.pop().ok_or_else(unknown)
 }
 
-/// How much is kept.
+/// How many runs and bytes stay on disk.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
     pub runs: usize,
@@ -151,9 +151,11 @@ impl Default for Retention {
     }
 }
 
-/// Removes the oldest runs until the rest is within bounds. The newest stays, whatever its size. What was removed.
+/// Removes the oldest runs until the rest is within bounds, and returns them. The newest stays, whatever its size.
 pub fn retain(runs: &Path, retention: Retention) -> Vec<StoredRun> {
-    let (mut count, mut bytes, mut removed) = (0, 0, Vec::new());
+    let mut count = 0;
+    let mut bytes = 0;
+    let mut removed = Vec::new();
     for run in all(runs).into_iter().rev() {
         count += 1;
         bytes += run.bytes();
@@ -165,7 +167,7 @@ pub fn retain(runs: &Path, retention: Retention) -> Vec<StoredRun> {
     removed
 }
 
-/// Bytes of all regular files, through no link.
+/// Bytes of all regular files. Links are not followed.
 fn size(place: &Path) -> u64 {
     let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
     entries

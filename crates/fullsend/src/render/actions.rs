@@ -3,7 +3,9 @@
 
 use super::console;
 use super::diagnostics::clean_text;
+use super::refusal::refusal;
 use super::report;
+use crate::event::finding::FindingSeverity;
 use crate::event::outcome::OutcomeKind;
 use crate::event::{Envelope, Finding, RunEvent};
 
@@ -45,11 +47,11 @@ pub fn annotations(events: &[Envelope]) -> Vec<String> {
                 errors.push((0, format!("{}: {reason}", outcome.as_str())));
             }
             RunEvent::Finding(Finding { place, rule, severity, line, excerpt, .. }) => {
-                let text = format!("{severity} {rule} in {place}, line {line}: {excerpt}");
-                match severity.as_str() {
-                    "critical" => errors.push((1, text)),
-                    "high" => warnings.push((1, text)),
-                    _ => {}
+                let text = format!("{} {rule} in {place}, line {line}: {excerpt}", severity.as_str());
+                match severity {
+                    FindingSeverity::Critical => errors.push((1, text)),
+                    FindingSeverity::High => warnings.push((1, text)),
+                    FindingSeverity::Medium | FindingSeverity::Low => {}
                 }
             }
             RunEvent::OutputRejected { iteration, violations } => {
@@ -57,7 +59,7 @@ pub fn annotations(events: &[Envelope]) -> Vec<String> {
                 warnings.push((2, format!("the output of attempt {iteration} was rejected: {first}")));
             }
             RunEvent::ToolDenied { tool, reason, .. } => warnings.push((3, format!("{tool}: {reason}"))),
-            RunEvent::Egress { event } => warnings.extend(report::refused(event).map(|text| (3, text))),
+            RunEvent::Egress { event } => warnings.extend(refusal(event).map(|text| (3, text))),
             RunEvent::SkillShadowed { skill, place } => {
                 warnings.push((4, format!("{place}: the harness has a skill `{skill}` of its own")));
             }

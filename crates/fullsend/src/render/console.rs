@@ -1,6 +1,6 @@
 //! A run for people: one calm line for each thing that matters.
 
-use super::report::refused;
+use super::refusal::refusal;
 use crate::event::{Envelope, Finding, RunEvent, ServerState, Step};
 
 /// The line for an event, if it deserves one.
@@ -21,6 +21,8 @@ pub fn line(envelope: &Envelope) -> Option<String> {
             Some(format!("  {:9} {duration_ms} ms{}", step_name(*step), if *ok { "" } else { "  failed" }))
         }
         RunEvent::Finding(Finding { place, rule, severity, line, action, .. }) => {
+            let severity = severity.as_str();
+            let action = action.as_str();
             Some(format!("  finding   {severity} {rule} in {place}, line {line}: {action}"))
         }
         RunEvent::ScannerBroke { place, scanner, reason, .. } => {
@@ -32,7 +34,7 @@ pub fn line(envelope: &Envelope) -> Option<String> {
             Some(format!("    {tool} {summary}").trim_end().to_owned())
         }
         RunEvent::ToolDenied { tool, reason, .. } => Some(format!("  denied    {tool}: {reason}")),
-        RunEvent::Egress { event } => refused(event).map(|text| format!("  refused   {text}")),
+        RunEvent::Egress { event } => refusal(event).map(|text| format!("  refused   {text}")),
         RunEvent::HookMissing { reason, .. } => Some(format!("  guard     {reason}")),
         RunEvent::OutputRejected { iteration, violations } => {
             let mut text = format!("  rejected  the output of attempt {iteration}:");

@@ -3,6 +3,9 @@
 
 use std::time::{Duration, Instant};
 
+use egress::event::{ConnectionDecision, EgressEvent};
+use model::ModelEvent;
+
 use super::console::step_name;
 use super::diagnostics::clean_text;
 use crate::event::{Envelope, RunEvent, Step};
@@ -28,11 +31,14 @@ impl Live {
             RunEvent::ToolStarted { tool, summary, .. } => self.tool = format!("{tool} {summary}"),
             RunEvent::ToolFinished { .. } => self.tool.clear(),
             RunEvent::ToolDenied { .. } => self.refusals += 1,
-            RunEvent::Egress { event } if event["decision"] == "denied" => self.refusals += 1,
-            RunEvent::Model { event } if event["type"] == "model_answer" => {
-                let used = |key: &str| event["usage"][key].as_u64().unwrap_or(0);
-                self.tokens += used("input") + used("output");
-                self.usd += event["cost"].as_u64().unwrap_or(0) as f64 / 1e9;
+            RunEvent::Egress { event: EgressEvent::Connection(connection) }
+                if connection.decision == ConnectionDecision::Denied =>
+            {
+                self.refusals += 1;
+            }
+            RunEvent::Model { event: ModelEvent::ModelAnswer { usage, cost, .. } } => {
+                self.tokens += usage.input + usage.output;
+                self.usd += cost.unwrap_or_default().0 as f64 / 1e9;
             }
             _ => {}
         }
@@ -71,16 +77,24 @@ mod tests {
     fn the_line_says_what_happens_now_and_fits() {
         let (mut live, start) = (Live::default(), Instant::now());
         assert_eq!(live.status(start, 80), "");
-        let mut hear = |event| live.on_event(&envelope(event), start);
-        hear(RunEvent::StepStarted { step: Step::Agent });
-        hear(RunEvent::ToolStarted {
+        let mut on_event = |event| live.on_event(&envelope(event), start);
+        on_event(RunEvent::StepStarted { step: Step::Agent });
+        on_event(RunEvent::ToolStarted {
             iteration: 1,
             call: "1".to_owned(),
             tool: "Bash".to_owned(),
             summary: "make\n\u{1b}[31mtest".to_owned(),
         });
-        hear(RunEvent::Model {
-            event: serde_json::json!({ "type": "model_answer", "usage": { "input": 10, "output": 2 }, "cost": 1_230_000_000_u64 }),
+        on_event(RunEvent::Model {
+            event: ModelEvent::ModelAnswer {
+                exchange: 1,
+                model: "m".to_owned(),
+                status: 200,
+                ending: model::AnswerEnding::Complete,
+                usage: model::wire::TokenUsage { input: 10, output: 2, ..Default::default() },
+                cost: Some(model::Money(1_230_000_000)),
+                duration_ms: 1,
+            },
         });
         let line = live.status(start + Duration::from_secs(3), 200);
         assert_eq!(line, "agent 3s · 12 tokens · $1.23 · Bash make \u{fffd}[31mtest");

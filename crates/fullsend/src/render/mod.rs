@@ -8,6 +8,7 @@ mod excerpt;
 pub mod findings;
 pub mod github;
 pub mod live;
+mod refusal;
 pub mod report;
 pub mod sarif;
 pub mod schema;

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use model::ModelEvent;
+
 use super::console::step_name;
 use super::diagnostics::clean_text;
-use crate::event::{Envelope, Finding, RunEvent};
-use crate::provision::PROOF_NAME;
+use super::refusal::refusal;
+use crate::event::{Enforcement, Envelope, Finding, RunEvent};
 use crate::record::{self, Record};
 
 /// How many lines of one kind are shown; the rest is counted.
@@ -100,36 +102,13 @@ fn refusals(events: &[Envelope]) -> Vec<String> {
         .iter()
         .filter_map(|envelope| match &envelope.event {
             RunEvent::ToolDenied { tool, reason, .. } => Some(format!("{tool}: {reason}")),
-            RunEvent::Egress { event } => refused(event),
-            RunEvent::Model { event } if event["type"] == "model_refused" => {
-                Some(format!("model: {}", event["reason"].as_str().unwrap_or_default()))
+            RunEvent::Egress { event } => refusal(event),
+            RunEvent::Model { event: ModelEvent::ModelRefused { reason, .. } } => {
+                Some(format!("model: {reason}"))
             }
             _ => None,
         })
         .collect()
-}
-
-/// What was refused on its way out, by whom it was tried, and why.
-pub fn refused(event: &serde_json::Value) -> Option<String> {
-    let text = |key: &str| event[key].as_str().unwrap_or_default();
-    if event["type"] == "name_refused" {
-        // Our own question, whose refusal is what the proof wants.
-        if text("name").trim_end_matches('.') == PROOF_NAME {
-            return None;
-        }
-        return Some(format!("the name {}: {}", text("name"), text("reason")));
-    }
-    if event["decision"] != "denied" {
-        return None;
-    }
-    let who = match (event["binary"].as_str(), event["pid"].as_u64()) {
-        (Some(binary), Some(pid)) => format!(" by {binary} (pid {pid})"),
-        (Some(binary), None) => format!(" by {binary}"),
-        (None, Some(pid)) => format!(" by pid {pid}"),
-        (None, None) => String::new(),
-    };
-    let request = format!("{} {}:{}{}", text("method"), text("host"), event["port"], text("path"));
-    Some(format!("{}{who}: {}", request.trim(), text("reason")))
 }
 
 fn findings(events: &[Envelope]) -> Vec<String> {
@@ -137,7 +116,7 @@ fn findings(events: &[Envelope]) -> Vec<String> {
         .iter()
         .filter_map(|envelope| match &envelope.event {
             RunEvent::Finding(Finding { place, rule, severity, line, excerpt, .. }) => {
-                Some(format!("{severity:8} {rule} in {place}, line {line}: {excerpt}"))
+                Some(format!("{:8} {rule} in {place}, line {line}: {excerpt}", severity.as_str()))
             }
             _ => None,
         })
@@ -157,8 +136,8 @@ fn models(record: &Record) -> Vec<String> {
 
 /// What was not enforced, and what somebody chose to be weaker.
 fn weaker(record: &Record) -> Vec<String> {
-    let parts = record.sandbox.iter().filter(|part| part.status != "enforced");
-    let parts = parts.map(|part| format!("{} is {}: {}", part.part, part.status, part.reason));
+    let parts = record.sandbox.iter().filter(|part| part.status != Enforcement::Enforced);
+    let parts = parts.map(|part| format!("{} is {}: {}", part.part, part.status.as_str(), part.reason));
     let toggles = record.toggles.iter().map(|one| format!("{} is {} ({})", one.field, one.value, one.place));
     let exceptions =
         record.exceptions.iter().map(|one| format!("{} {}: {}", one.field, one.what, one.reason));

@@ -4,6 +4,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use super::Stop;
+use crate::event::outcome::OutcomeKind;
 use crate::provision::SANDBOXES;
 use crate::record;
 
@@ -29,13 +30,20 @@ impl RunDirectory {
         drop(std::fs::remove_dir(self.path.join(SANDBOXES)));
     }
 
-    /// `run.json` and what tools like to grep, from the events that were written.
-    pub fn write_record(&self) -> Result<(), Stop> {
+    /// Writes `run.json` and the files that tools search, from the events on disk. A record that does not end as the run
+    /// did is an error.
+    pub fn write_record(&self, outcome: OutcomeKind) -> Result<(), Stop> {
         let events = crate::event::log::read(&self.path.join("events.jsonl"));
         let events = events.map_err(|error| Stop::internal(error.to_string()))?;
-        record::write(&self.path, &record::fold(&events))
+        let record = record::fold(&events);
+        record::write(&self.path, &record)
             .and_then(|()| record::project(&self.path, &events))
-            .map_err(|error| Stop::internal(format!("run.json: {error}")))
+            .map_err(|error| Stop::internal(format!("cannot write run.json: {error}")))?;
+        if record.outcome == Some(outcome) {
+            return Ok(());
+        }
+        let recorded = record.outcome.map_or("no outcome", OutcomeKind::as_str);
+        Err(Stop::internal(format!("the run ended as {}, but its log says {recorded}", outcome.as_str())))
     }
 }
 

@@ -179,7 +179,7 @@ pub fn run(mut request: Request, cancel: &Cancel) -> Outcome {
         exit_code: outcome.exit().code(),
         reason: outcome.reason.clone(),
     });
-    if let Err(stop) = directory.write_record() {
+    if let Err(stop) = directory.write_record(outcome.kind()) {
         outcome = stop.outcome(None);
     }
     let Continuation { conversation, returned_files } = continuation;

@@ -1,5 +1,4 @@
-//! Why a run ended early: the outcome, the exit code, and the words. Every stage's error becomes one of these here and
-//! nowhere else.
+//! Why a run ended early: the cause and a sentence. This file turns the error of every stage into one of these.
 
 use std::path::PathBuf;
 
@@ -29,12 +28,12 @@ impl Stop {
         Self { cause, reason: reason.into() }
     }
 
-    /// The configuration cannot be used.
+    /// The configuration is wrong.
     pub fn setup(reason: impl Into<String>) -> Self {
         Self::new(EndCause::ConfigurationInvalid, reason)
     }
 
-    /// Something outside is missing.
+    /// A prerequisite is missing.
     pub fn missing(reason: impl Into<String>) -> Self {
         Self::new(EndCause::PrerequisiteMissing, reason)
     }
@@ -43,7 +42,7 @@ impl Stop {
         Self::new(EndCause::Internal, reason)
     }
 
-    /// Whoever started the run ended it.
+    /// The caller cancelled the run.
     pub fn cancelled(why: Why) -> Self {
         match why {
             Why::Interrupted => Self::new(EndCause::Interrupted, "the run was interrupted"),
@@ -60,19 +59,15 @@ impl Stop {
         Self::new(EndCause::SecurityStop, reason)
     }
 
-    /// The gateway lets no further request pass.
     pub fn budget(spent: &str) -> Self {
-        Self::new(
-            EndCause::BudgetSpent,
-            format!("the budget does not allow what the agent still needs: {spent}"),
-        )
+        Self::new(EndCause::BudgetSpent, format!("the agent needs more than its budget allows: {spent}"))
     }
 
     pub fn agent_failed(why: &str) -> Self {
         Self::new(EndCause::AgentFailed, format!("the agent failed: {why}"))
     }
 
-    /// The pre-script said that there is nothing to do.
+    /// The pre-script skipped the run.
     pub fn skipped(reason: &str) -> Self {
         Self::new(EndCause::Skipped, reason)
     }
@@ -82,11 +77,11 @@ impl Stop {
     }
 
     pub fn script(name: &str, code: i32, output: &str) -> Self {
-        let last = output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-        Self::new(EndCause::ScriptFailed, format!("`{name}` ended with {code}: {last}"))
+        let last = output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
+        Self::new(EndCause::ScriptFailed, format!("`{name}` exited with {code}: {last}"))
     }
 
-    /// A failure after the output was accepted is the post-script's, unless somebody ended it.
+    /// A failure after publishing is the post-script's, unless the run was cancelled.
     pub fn after_publishing(self) -> Self {
         match self.cause.outcome() {
             OutcomeKind::Interrupted => self,
@@ -94,7 +89,7 @@ impl Stop {
         }
     }
 
-    /// The attempts are used up. Nothing at all is another outcome than something wrong.
+    /// The attempts are used up. No output at all is another outcome than wrong output.
     pub fn rejected(rejected: &Rejected, denied: u64) -> Self {
         let first =
             rejected.violations.first().map_or(String::new(), |violation| match violation.path.as_str() {
@@ -124,7 +119,7 @@ impl Stop {
         let more = if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
         Self::new(
             EndCause::InvalidOutput,
-            format!("the output was rejected at the last attempt: {first}{more}"),
+            format!("the output was rejected after the last attempt: {first}{more}"),
         )
     }
 

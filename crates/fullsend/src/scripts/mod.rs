@@ -81,7 +81,14 @@ impl std::fmt::Display for ScriptError {
     }
 }
 
-impl std::error::Error for ScriptError {}
+impl std::error::Error for ScriptError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Start { source, .. } | Self::Wait { source, .. } => Some(source),
+            Self::Timeout { .. } | Self::Cancelled { .. } => None,
+        }
+    }
+}
 
 /// What every script gets, taken from the host's environment.
 const BASE: &[&str] = &["PATH", "HOME", "TMPDIR", "LANG", "CI"];

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use serde_json::{Value as Json, json};
+use model::{AnswerEnding, ModelEvent};
+use serde_json::json;
 
 use crate::event::clock::Moment as Clock;
 use crate::event::{Envelope, RunEvent};
@@ -120,20 +121,17 @@ impl Inner {
         self.pending.push(Payload::SpanCompleted { span_id: span, result, span: CompletedSpan::Tool });
     }
 
-    fn model(&mut self, event: &Json) {
-        let status = event["status"].as_u64().and_then(|status| u16::try_from(status).ok());
-        match event["type"].as_str() {
-            Some("model_answer") => {
-                let number = |key: &str| event["usage"][key].as_u64().unwrap_or(0);
-                let cached = number("cache_read") + number("cache_write") + number("cache_write_hour");
+    fn model(&mut self, event: &ModelEvent) {
+        match event {
+            ModelEvent::ModelAnswer { status, ending, usage, cost, .. } => {
+                let cached = usage.cache_read + usage.cache_write + usage.cache_write_hour;
                 self.usage.turns += 1;
-                self.usage.input_tokens += number("input") + cached;
-                self.usage.output_tokens += number("output");
-                self.nanodollars = self.nanodollars.saturating_add(event["cost"].as_u64().unwrap_or(0));
-                let complete = event["ending"] == "complete";
-                self.model_fault = if complete { None } else { status };
+                self.usage.input_tokens += usage.input + cached;
+                self.usage.output_tokens += usage.output;
+                self.nanodollars = self.nanodollars.saturating_add(cost.unwrap_or_default().0);
+                self.model_fault = (*ending != AnswerEnding::Complete).then_some(*status);
             }
-            Some("model_refused") => self.model_fault = status,
+            ModelEvent::ModelRefused { status, .. } => self.model_fault = Some(*status),
             _ => {}
         }
     }
@@ -184,11 +182,19 @@ mod tests {
 
     #[test]
     fn a_complete_response_clears_the_fault() {
-        let answer = |status: u16, ending: &str| RunEvent::Model {
-            event: json!({ "type": "model_answer", "status": status, "ending": ending, "usage": { "input": 5 } }),
+        let answer = |status, ending| RunEvent::Model {
+            event: ModelEvent::ModelAnswer {
+                exchange: 1,
+                model: "m".to_owned(),
+                status,
+                ending,
+                usage: model::wire::TokenUsage { input: 5, ..Default::default() },
+                cost: None,
+                duration_ms: 1,
+            },
         };
-        assert_eq!(reports_of(vec![answer(529, "fault")]).model_fault(), Some(529));
-        let reports = reports_of(vec![answer(529, "fault"), answer(200, "complete")]);
+        assert_eq!(reports_of(vec![answer(529, AnswerEnding::Fault)]).model_fault(), Some(529));
+        let reports = reports_of(vec![answer(529, AnswerEnding::Fault), answer(200, AnswerEnding::Complete)]);
         assert_eq!((reports.model_fault(), reports.usage().input_tokens), (None, 10));
     }
 }

@@ -106,7 +106,7 @@ async fn pass(
         .map_err(|refusal| Fault::new(FaultKind::InvalidRequest, refusal.to_string()))?;
     gateway.say(ModelEvent::ModelRequest {
         exchange,
-        wire: wire.name(),
+        wire,
         model: request.model.clone(),
         turn: request.turns(),
         tools: request.tools.len(),

@@ -18,10 +18,13 @@ mod tests;
 pub use assemble::AssembleError;
 pub use error::WireError;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Which vendor format a connection speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Wire {
     /// Anthropic Messages.
     Messages,
@@ -133,7 +136,7 @@ pub enum StopReason {
 }
 
 /// Tokens as they are billed: `input` holds neither what was read from a cache nor what was written to one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TokenUsage {
     pub input: u64,
     pub output: u64,

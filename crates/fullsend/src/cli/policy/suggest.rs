@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use clap::Args;
+use egress::event::{ConnectionDecision, ConnectionEvent, EgressEvent, RefusalCode};
 use policy::{Host, Policy, RefusedAccess};
-use serde_json::Value as Json;
 use yaml::Diagnostic;
 
 use super::super::configuration::ConfigurationOptions;
@@ -83,35 +83,38 @@ fn policy_of(events: &[Envelope], place: &ConfigurationOptions) -> Result<Rc<Pol
     }
 }
 
-/// What was refused by the policy; and, in words, what was refused for another reason.
+/// What the policy refused; and, in words, what was refused for another reason.
 fn refused(events: &[Envelope]) -> (Vec<RefusedAccess>, Vec<String>) {
-    let (mut refused, mut others) = (Vec::new(), Vec::new());
+    let mut refused = Vec::new();
+    let mut others = Vec::new();
     for envelope in events {
-        let RunEvent::Egress { event } = &envelope.event else { continue };
-        if event["type"] != "attempt" || event["decision"] != "denied" {
+        let RunEvent::Egress { event: EgressEvent::Connection(connection) } = &envelope.event else {
+            continue;
+        };
+        if connection.decision != ConnectionDecision::Denied {
             continue;
         }
-        let place = format!("{}:{}", event["host"].as_str().unwrap_or_default(), event["port"]);
-        match attempt(event) {
-            Some(attempt) if event["code"] == "policy_denied" => {
+        match attempt(connection) {
+            Some(attempt) if connection.code == Some(RefusalCode::PolicyDenied) => {
                 if !refused.contains(&attempt) {
                     refused.push(attempt);
                 }
             }
-            _ => others
-                .push(format!("{place}: {}", event["reason"].as_str().unwrap_or("it was not understood"))),
+            _ => {
+                let reason = connection.reason.as_deref().unwrap_or("no reason was recorded");
+                others.push(format!("{}:{}: {reason}", connection.host, connection.port));
+            }
         }
     }
     (refused, others)
 }
 
-fn attempt(event: &Json) -> Option<RefusedAccess> {
-    let text = |key: &str| event[key].as_str().map(str::to_owned);
+fn attempt(connection: &ConnectionEvent) -> Option<RefusedAccess> {
     Some(RefusedAccess {
-        host: Host::parse(event["host"].as_str()?).ok()?,
-        port: u16::try_from(event["port"].as_u64()?).ok()?,
-        binary: PathBuf::from(text("binary")?),
-        request: text("method").zip(text("path")),
+        host: Host::parse(&connection.host).ok()?,
+        port: connection.port,
+        binary: PathBuf::from(connection.binary.clone()?),
+        request: connection.method.clone().zip(connection.path.clone()),
         addresses: Vec::new(),
     })
 }

@@ -1,0 +1,193 @@
+//! A finding as the event log writes it. Scanners, the guard and the proxy have types of their own and convert them to
+//! these; the words on disk stay the same when those types change.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One finding: one format for inputs, tool calls, tool results and output.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// A file's path, or `call/Tool`, `result/Tool`, `answer`, `output/path`.
+    pub place: String,
+    #[serde(default)]
+    pub origin: FindingOrigin,
+    pub rule: String,
+    #[serde(default)]
+    pub category: FindingFamily,
+    pub severity: FindingSeverity,
+    pub line: u32,
+    #[serde(default)]
+    pub column: u32,
+    /// Bytes from the start of the scanned text.
+    #[serde(default)]
+    pub start: usize,
+    #[serde(default)]
+    pub end: usize,
+    /// The text that matched, shortened, with secrets masked and invisible characters spelled out.
+    pub excerpt: String,
+    pub advice: String,
+    #[serde(default)]
+    pub action: FindingAction,
+    /// The reason of the waiver, where the organisation accepts the finding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "suppressed")]
+    pub waiver: Option<String>,
+}
+
+/// How serious a finding is.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingSeverity {
+    #[default]
+    Low,
+    Medium,
+    High,
+    Critical,
+}
+
+impl FindingSeverity {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+/// Where the scanned text came from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingOrigin {
+    Instruction,
+    Tool,
+    Issue,
+    Web,
+    Output,
+    Configuration,
+    /// No text was scanned: the finding is about a connection.
+    #[default]
+    #[serde(rename = "")]
+    None,
+}
+
+/// The family of the rule that matched. Each family of scanner rules has a page in `docs/rules`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingFamily {
+    UnicodeNormalizer,
+    ContextInjection,
+    SsrfValidator,
+    SecretRedactor,
+    LlmGuard,
+    Commands,
+    Canary,
+    ToolAllowlist,
+    ContextSuppress,
+    /// The proxy saw a credential's placeholder where it does not belong.
+    Egress,
+    /// Events of the first version may leave it out.
+    #[default]
+    #[serde(rename = "")]
+    Unknown,
+}
+
+/// What was done about a finding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingAction {
+    Reported,
+    /// The text passed without what was found.
+    Cleaned,
+    Denied,
+    Withheld,
+    Stopped,
+    /// A waiver accepts it.
+    #[serde(rename = "suppressed")]
+    Waived,
+    /// Not decided yet.
+    #[default]
+    #[serde(rename = "")]
+    None,
+}
+
+impl FindingAction {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reported => "reported",
+            Self::Cleaned => "cleaned",
+            Self::Denied => "denied",
+            Self::Withheld => "withheld",
+            Self::Stopped => "stopped",
+            Self::Waived => "suppressed",
+            Self::None => "",
+        }
+    }
+}
+
+impl From<redact::Severity> for FindingSeverity {
+    fn from(severity: redact::Severity) -> Self {
+        match severity {
+            redact::Severity::Low => Self::Low,
+            redact::Severity::Medium => Self::Medium,
+            redact::Severity::High => Self::High,
+            redact::Severity::Critical => Self::Critical,
+        }
+    }
+}
+
+impl From<scan::Origin> for FindingOrigin {
+    fn from(origin: scan::Origin) -> Self {
+        match origin {
+            scan::Origin::Instruction => Self::Instruction,
+            scan::Origin::Tool => Self::Tool,
+            scan::Origin::Issue => Self::Issue,
+            scan::Origin::Web => Self::Web,
+            scan::Origin::Output => Self::Output,
+            scan::Origin::Configuration => Self::Configuration,
+        }
+    }
+}
+
+impl From<redact::Category> for FindingFamily {
+    fn from(category: redact::Category) -> Self {
+        match category {
+            redact::Category::UnicodeNormalizer => Self::UnicodeNormalizer,
+            redact::Category::ContextInjection => Self::ContextInjection,
+            redact::Category::SsrfValidator => Self::SsrfValidator,
+            redact::Category::SecretRedactor => Self::SecretRedactor,
+            redact::Category::LlmGuard => Self::LlmGuard,
+            redact::Category::Commands => Self::Commands,
+            redact::Category::Canary => Self::Canary,
+            redact::Category::ToolAllowlist => Self::ToolAllowlist,
+            redact::Category::ContextSuppress => Self::ContextSuppress,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words on disk are those of the scanners.
+    #[test]
+    fn scanners_and_events_use_the_same_words() {
+        let word = |value: serde_json::Value| value.as_str().unwrap().to_owned();
+        for severity in redact::Severity::ALL {
+            assert_eq!(FindingSeverity::from(severity).as_str(), severity.as_str());
+            assert_eq!(
+                word(serde_json::to_value(FindingSeverity::from(severity)).unwrap()),
+                severity.as_str()
+            );
+        }
+        for origin in scan::Origin::ALL {
+            assert_eq!(word(serde_json::to_value(FindingOrigin::from(origin)).unwrap()), origin.as_str());
+        }
+        for category in redact::Category::ALL {
+            assert_eq!(word(serde_json::to_value(FindingFamily::from(category)).unwrap()), category.as_str());
+        }
+    }
+}
