@@ -138,7 +138,7 @@ fn resumed(stage: &Stage) -> Vec<Json> {
 
 fn said(outcome: &Outcome) -> Json {
     let read = |name: &str| {
-        let output = outcome.artifacts.as_ref().map(|artifacts| artifacts.directory.join(name));
+        let output = outcome.artifacts.as_ref().map(|artifacts| artifacts.directory().join(name));
         output.and_then(|path| std::fs::read_to_string(path).ok())
     };
     let conversation = outcome.conversation.iter().flat_map(|conversation| &conversation.files);

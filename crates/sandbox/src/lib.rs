@@ -30,6 +30,7 @@ mod sys;
 mod terminal;
 mod transfer;
 mod tree;
+mod tree_walk;
 
 /// Forbidden calls, for the tests that try them from inside. Not part of what the program uses.
 #[doc(hidden)]
@@ -54,3 +55,4 @@ pub use state_directory::{Sweep, sweep};
 pub use step::StartStep;
 pub use terminal::Terminal;
 pub use transfer::{SkipReason, Transfer, TransferCaps, TransferError};
+pub use tree_walk::{Descend, TreeEntry, Unreadable, WalkError, WalkLimits, walk_directory, walk_tree};

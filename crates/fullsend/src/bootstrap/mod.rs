@@ -73,7 +73,7 @@ pub fn bootstrap(
     library: &Library,
     guard: &Guard,
 ) -> Result<Ready, BootstrapError> {
-    let checked = &provisioned.cleared.checked;
+    let checked = provisioned.cleared.checked();
     let agents = provisioned.staging.join("config/agents");
     let definition = agents.join(format!("{}.md", checked.agent.name));
     write(&definition, library.text(checked.agent.source).as_bytes())?;
@@ -85,7 +85,7 @@ pub fn bootstrap(
         copy_whole(library, &plugin.found, &into)
             .map_err(|why| BootstrapError::Plugin { name: plugin.name.clone(), why })?;
     }
-    for skill in &provisioned.cleared.repo_skills {
+    for skill in provisioned.cleared.repo_skills() {
         let into = provisioned.staging.join("config/skills").join(&skill.name);
         let wrong =
             |why: std::io::Error| BootstrapError::Skill { name: skill.name.clone(), why: why.to_string() };

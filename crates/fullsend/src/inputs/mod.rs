@@ -25,18 +25,66 @@ use repo_skills::RepoSkill;
 use survey::Survey;
 use walk::{Seen, Which, at_points, walk};
 
-/// A harness whose inputs were scanned.
+/// A harness whose inputs were scanned. It cannot be made without the scan:
+///
+/// ```compile_fail
+/// fn skip_the_scan(checked: fullsend::check::Checked) -> fullsend::inputs::Cleared {
+///     fullsend::inputs::Cleared {
+///         checked,
+///         instructions: None,
+///         agent_text: String::new(),
+///         injected: Vec::new(),
+///         repo_skills: Vec::new(),
+///         survey: Default::default(),
+///     }
+/// }
+/// ```
+///
+/// nor changed after it:
+///
+/// ```compile_fail
+/// fn change(cleared: &mut fullsend::inputs::Cleared) {
+///     cleared.agent_text = "other instructions".to_owned();
+/// }
+/// ```
 pub struct Cleared {
-    pub checked: Checked,
-    /// The repository's own instructions to agents, which are advice and no more.
-    pub instructions: Option<String>,
-    pub agent_text: String,
+    checked: Checked,
+    instructions: Option<String>,
+    agent_text: String,
+    injected: Vec<Injected>,
+    repo_skills: Vec<RepoSkill>,
+    survey: Survey,
+}
+
+impl Cleared {
+    pub fn checked(&self) -> &Checked {
+        &self.checked
+    }
+
+    /// The repository's own instructions to agents. The agent takes them as advice.
+    pub fn instructions(&self) -> Option<&str> {
+        self.instructions.as_deref()
+    }
+
+    /// What the agent is told to do: the body of its file.
+    pub fn agent_text(&self) -> &str {
+        &self.agent_text
+    }
+
     /// Instruction files that the view of the repository gets.
-    pub injected: Vec<Injected>,
-    /// Skills of the repository, where they are wanted.
-    pub repo_skills: Vec<RepoSkill>,
-    /// Where in the repository something stands that an agent would read, and what is called like a secret.
-    pub survey: Survey,
+    pub fn injected(&self) -> &[Injected] {
+        &self.injected
+    }
+
+    /// Skills of the repository, if the harness allows them.
+    pub fn repo_skills(&self) -> &[RepoSkill] {
+        &self.repo_skills
+    }
+
+    /// Where in the repository there is something that an agent would read, and which files have names of secrets.
+    pub fn survey(&self) -> &Survey {
+        &self.survey
+    }
 }
 
 /// Names under which repositories keep instructions for agents; the first found at the root is given to the agent.

@@ -150,7 +150,7 @@ impl std::fmt::Display for ProvisionError {
 impl std::error::Error for ProvisionError {}
 
 pub fn provision(cleared: Cleared, around: &RunContext<'_>) -> Result<Provisioned, ProvisionError> {
-    let harness = &cleared.checked.resolved.harness;
+    let harness = &cleared.checked().resolved.harness;
     if harness.sandbox.backend.value == crate::harness::names::Backend::Openshell {
         return Err(ProvisionError::Backend);
     }
@@ -164,13 +164,13 @@ pub fn provision(cleared: Cleared, around: &RunContext<'_>) -> Result<Provisione
     let root = if image.is_some() { files::Root::Image } else { files::Root::Host };
     let servers = servers::start(harness, around).map_err(ProvisionError::Server)?;
     let planned =
-        network::plan(&cleared.checked, around.credentials, &servers).map_err(ProvisionError::Network)?;
+        network::plan(cleared.checked(), around.credentials, &servers).map_err(ProvisionError::Network)?;
     let mut spec =
         specify(&cleared, around, root, &staging, &repository_name).map_err(ProvisionError::Repository)?;
     let masked = repository::not_theirs(&spec.mounts, &repository_name);
     let delivered = host_files::deliver(harness, around)?;
-    spec.environment = environment::variables(&cleared.checked, &repository_name, &delivered, around);
-    spec.mounts.extend(environment::mounts(&cleared.checked, &spec.environment));
+    spec.environment = environment::variables(cleared.checked(), &repository_name, &delivered, around);
+    spec.mounts.extend(environment::mounts(cleared.checked(), &spec.environment));
     spec.mounts.extend(delivered.mounts);
     spec.network = planned.network();
     spec.mounts.extend(planned.mounts());
@@ -276,7 +276,7 @@ fn open_gateway(
 ) -> Result<Arc<Gateway>, gateway::ModelSetupError> {
     let gateway = match around.gateway.get() {
         Some(gateway) => Arc::clone(gateway),
-        None => gateway::open(&cleared.checked, around)?,
+        None => gateway::open(cleared.checked(), around)?,
     };
     Ok(Arc::clone(around.gateway.get_or_init(|| gateway)))
 }
@@ -324,16 +324,16 @@ fn specify(
     staging: &Path,
     repository_name: &str,
 ) -> Result<SandboxSpec, RepositoryError> {
-    let harness = &cleared.checked.resolved.harness;
+    let harness = &cleared.checked().resolved.harness;
     let mut spec = SandboxSpec::new(around.directory.join(SANDBOXES).join("one"));
     spec.program = Some(PROGRAM.into());
-    spec.mounts = files::system(&cleared.checked.policy, root);
+    spec.mounts = files::system(&cleared.checked().policy, root);
     spec.mounts.extend(files::workspace(harness, staging));
     spec.mounts.extend(repository::view(harness, around.repository, repository_name, cleared)?);
     spec.limits = limits(harness);
     spec.accept_weaker = harness.sandbox.accept_weaker.iter().flat_map(|name| parts(name.value)).collect();
-    spec.landlock = files::landlock(&cleared.checked.policy);
-    spec.identity = files::identity(&cleared.checked.policy);
+    spec.landlock = files::landlock(&cleared.checked().policy);
+    spec.identity = files::identity(&cleared.checked().policy);
     Ok(spec)
 }
 

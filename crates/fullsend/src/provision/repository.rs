@@ -36,20 +36,20 @@ pub fn view(
     let target = inside(name);
     let keep: Vec<PathBuf> = harness.host_files.0.iter().map(|file| PathBuf::from(file.src.raw())).collect();
     let memory_bytes = harness.sandbox.limits.disk_mb.get() << 20;
-    if let Some((path, error)) = &cleared.survey.failed {
+    if let Some((path, error)) = &cleared.survey().failed {
         let source = std::io::Error::other(error.to_string());
         return Err(RepositoryError { path: path.clone(), source });
     }
-    let read = Repository::read_surveyed(repository, &cleared.survey.secrets)?;
+    let read = Repository::read_surveyed(repository, &cleared.survey().secrets)?;
     let mut mounts = read.view(&target, &keep, memory_bytes).mounts;
     for Mount { target: place, kind } in &mut mounts {
         let MountKind::CopyOnWrite(view) = kind else { continue };
         let is_tree = *place == target;
         view.edits
-            .extend(cleared.injected.iter().filter(|_| is_tree).map(|one| write(one.name, &one.contents)));
+            .extend(cleared.injected().iter().filter(|_| is_tree).map(|one| write(one.name, &one.contents)));
         // A linked worktree has its git data in a mount of its own.
         let git = if is_tree { ".git/info" } else { "info" };
-        view.edits.extend(ignored(&view.source.join(git), git, &cleared.injected));
+        view.edits.extend(ignored(&view.source.join(git), git, cleared.injected()));
         if harness.readonly_repo.value {
             *kind = MountKind::ReadOnlyView(view.clone());
         }
@@ -78,8 +78,8 @@ pub fn points(cleared: &Cleared, mounts: &[Mount], name: &str) -> Vec<PathBuf> {
     let mounted = mounts.iter().filter_map(|mount| mount.target.strip_prefix(&target).ok());
     let mut points: Vec<PathBuf> =
         mounted.filter(|below| !below.as_os_str().is_empty()).map(Path::to_owned).collect();
-    points.extend(cleared.injected.iter().map(|one| PathBuf::from(one.name)));
-    points.extend(cleared.survey.points.iter().cloned());
+    points.extend(cleared.injected().iter().map(|one| PathBuf::from(one.name)));
+    points.extend(cleared.survey().points.iter().cloned());
     points.sort();
     points.dedup();
     points

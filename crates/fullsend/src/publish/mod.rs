@@ -10,11 +10,11 @@ use crate::quarantine::changes::Worked;
 use crate::quarantine::{QuarantineError, Quarantined, checkout};
 use crate::validate::Accepted;
 
-/// The accepted output, where everybody may see it. Whoever holds one holds the proof that the output was accepted:
+/// The accepted output, published. A function that takes one runs only after the output was accepted:
 ///
 /// ```
 /// fn post_script(artifacts: &fullsend::publish::Artifacts) -> &std::path::Path {
-///     &artifacts.directory
+///     artifacts.directory()
 /// }
 /// ```
 ///
@@ -29,7 +29,7 @@ use crate::validate::Accepted;
 /// };
 /// ```
 ///
-/// nor from output that nobody accepted:
+/// nor from output that was not accepted:
 ///
 /// ```compile_fail
 /// fn publish(output: fullsend::quarantine::Quarantined) -> fullsend::validate::Accepted {
@@ -38,18 +38,32 @@ use crate::validate::Accepted;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Artifacts {
-    pub directory: PathBuf,
-    pub iteration: u32,
-    /// What was changed in the repository.
-    pub patch: Option<PathBuf>,
-    /// The repository with these changes.
-    pub repository: Option<PathBuf>,
-    _made_here: MadeHere,
+    directory: PathBuf,
+    iteration: u32,
+    patch: Option<PathBuf>,
+    repository: Option<PathBuf>,
 }
 
-/// Nobody else can say this.
-#[derive(Clone, Debug)]
-struct MadeHere;
+impl Artifacts {
+    /// The directory with the accepted output.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub fn iteration(&self) -> u32 {
+        self.iteration
+    }
+
+    /// The patch with the changes in the repository.
+    pub fn patch(&self) -> Option<&Path> {
+        self.patch.as_deref()
+    }
+
+    /// A checkout of the repository with these changes.
+    pub fn repository(&self) -> Option<&Path> {
+        self.repository.as_deref()
+    }
+}
 
 #[derive(Debug)]
 pub enum PublishError {
@@ -66,15 +80,22 @@ impl std::fmt::Display for PublishError {
     }
 }
 
-impl std::error::Error for PublishError {}
+impl std::error::Error for PublishError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Move { source, .. } => Some(source),
+            Self::Checkout(error) => error.source(),
+        }
+    }
+}
 
 pub fn publish(accepted: Accepted, worked: &Worked<'_>, emit: &Emitter) -> Result<Artifacts, PublishError> {
-    let quarantined = accepted.quarantined;
-    let iteration = quarantined.attempt.iteration();
-    let repository = lay_out(&quarantined, worked)?;
-    let patch = keep_patch(&quarantined, "changes")?;
-    let directory = promote(&quarantined.directory, "output")?;
-    let files = quarantined.files.iter().map(|file| format!("output/{file}"));
+    let quarantined = accepted.quarantined();
+    let iteration = quarantined.attempt().iteration();
+    let repository = lay_out(quarantined, worked)?;
+    let patch = keep_patch(quarantined, "changes")?;
+    let directory = promote(quarantined.directory(), "output")?;
+    let files = quarantined.files().iter().map(|file| format!("output/{file}"));
     let place = directory.with_file_name("");
     for name in files.chain(patch.is_some().then(|| "changes.patch".to_owned())) {
         let path = place.join(&name);
@@ -82,26 +103,26 @@ pub fn publish(accepted: Accepted, worked: &Worked<'_>, emit: &Emitter) -> Resul
         let path = format!("iteration-{iteration}/{name}");
         emit.emit(RunEvent::Artifact { path, sha256: sha256(&bytes), bytes: bytes.len() as u64 });
     }
-    Ok(Artifacts { directory, iteration, patch, repository, _made_here: MadeHere })
+    Ok(Artifacts { directory, iteration, patch, repository })
 }
 
 /// Output that was not accepted is kept for people, under a name that says what it is and that no script looks at.
 pub fn set_aside(output: &Quarantined, name: &str) -> Result<PathBuf, PublishError> {
     keep_patch(output, name)?;
-    promote(&output.directory, name)
+    promote(output.directory(), name)
 }
 
 fn lay_out(quarantined: &Quarantined, worked: &Worked<'_>) -> Result<Option<PathBuf>, PublishError> {
-    let Some(changes) = &quarantined.changes else { return Ok(None) };
-    let place = quarantined.directory.with_file_name("repository");
+    let Some(changes) = quarantined.changes() else { return Ok(None) };
+    let place = quarantined.directory().with_file_name("repository");
     let made = checkout::checkout(worked, changes, &place).map_err(PublishError::Checkout)?;
     Ok(made.then_some(place))
 }
 
 /// The patch stays, what it was made from goes.
 fn keep_patch(quarantined: &Quarantined, name: &str) -> Result<Option<PathBuf>, PublishError> {
-    let Some(changes) = &quarantined.changes else { return Ok(None) };
-    let to = quarantined.directory.with_file_name(format!("{name}.patch"));
+    let Some(changes) = quarantined.changes() else { return Ok(None) };
+    let to = quarantined.directory().with_file_name(format!("{name}.patch"));
     let failed = |source| PublishError::Move { path: to.clone(), source };
     std::fs::rename(&changes.patch, &to).map_err(failed)?;
     std::fs::remove_dir_all(&changes.directory).map_err(failed)?;

@@ -25,16 +25,53 @@ const MAX_BYTES: u64 = 100 << 20;
 const MAX_DEPTH: usize = 16;
 const MAX_NAME: usize = 200;
 
-/// An output that nobody has seen yet.
+/// An output that is copied out and redacted, and not validated yet. It cannot be made from a directory of one's own:
+///
+/// ```compile_fail
+/// fn forge(attempt: fullsend::runtime::Attempt) -> fullsend::quarantine::Quarantined {
+///     fullsend::quarantine::Quarantined {
+///         attempt,
+///         directory: "output".into(),
+///         files: Vec::new(),
+///         changes: None,
+///     }
+/// }
+/// ```
+///
+/// nor pointed elsewhere afterwards:
+///
+/// ```compile_fail
+/// fn point(output: &mut fullsend::quarantine::Quarantined) {
+///     output.directory = "elsewhere".into();
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Quarantined {
-    pub attempt: Attempt,
-    /// The directory on the host.
-    pub directory: PathBuf,
-    /// Relative paths of the files.
-    pub files: Vec<String>,
+    attempt: Attempt,
+    directory: PathBuf,
+    files: Vec<String>,
+    changes: Option<Changes>,
+}
+
+impl Quarantined {
+    pub fn attempt(&self) -> &Attempt {
+        &self.attempt
+    }
+
+    /// The directory on the host that holds the output.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The files in it, by their paths relative to it.
+    pub fn files(&self) -> &[String] {
+        &self.files
+    }
+
     /// What was changed in the repository, if anything was.
-    pub changes: Option<Changes>,
+    pub fn changes(&self) -> Option<&Changes> {
+        self.changes.as_ref()
+    }
 }
 
 #[derive(Debug)]

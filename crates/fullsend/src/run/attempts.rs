@@ -68,7 +68,7 @@ impl Attempts<'_> {
         let mut asked_again = false;
         loop {
             let Some(ready) = place.as_ref() else { return Err(Stop::internal("the sandbox is gone")) };
-            let settings = &ready.provisioned.cleared.checked.resolved.harness.validation_loop;
+            let settings = &ready.provisioned.cleared.checked().resolved.harness.validation_loop;
             let (most, mode) = (settings.max_iterations.get(), settings.feedback_mode.value);
             let rejected = match self.attempt(ready, &task, conversation)? {
                 Ok(accepted) => return Ok(accepted),
@@ -137,7 +137,7 @@ impl Attempts<'_> {
             return Err(stop);
         }
         let quarantined = quarantine()?;
-        let checked = &ready.provisioned.cleared.checked;
+        let checked = ready.provisioned.cleared.checked();
         let verdict = steps.always(Step::Validate, || {
             validate::validate(checked, quarantined, |output| {
                 self.host.validation_script(checked, output, self.variables, self.guard, steps)
@@ -145,7 +145,7 @@ impl Attempts<'_> {
         })?;
         match &verdict {
             Ok(accepted) => {
-                steps.emit.emit(RunEvent::OutputAccepted { iteration, schema: accepted.schema.clone() });
+                steps.emit.emit(RunEvent::OutputAccepted { iteration, schema: accepted.schema().to_owned() });
             }
             Err(rejected) => {
                 let violations = rejected.violations.clone();
@@ -197,7 +197,7 @@ impl Attempts<'_> {
 /// Where the agent works, and what it was before.
 pub(super) fn worked<'a>(ready: &'a Ready, repository: &'a Path) -> Worked<'a> {
     let Provisioned { cleared, sandbox, masked, changed, .. } = &ready.provisioned;
-    let writable = !cleared.checked.resolved.harness.readonly_repo.value;
+    let writable = !cleared.checked().resolved.harness.readonly_repo.value;
     let layer = changed.as_ref().map(AsFd::as_fd);
     Worked { root: sandbox.root(), inside: ready.repository(), layer, repository, masked, writable }
 }

@@ -1,7 +1,7 @@
 //! What a run does on the host, outside the sandbox: its scripts, their environment, and the values of its credentials.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -111,11 +111,11 @@ impl Host<'_> {
     ) -> Result<(), Stop> {
         // Empty where there is none, so that a script under `set -u` can ask.
         let text =
-            |path: Option<&PathBuf>| path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
+            |path: Option<&Path>| path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
         for (name, path) in [
-            ("FULLSEND_VALIDATED_ITERATION_DIR", Some(&artifacts.directory)),
-            ("REPO_DIR", artifacts.repository.as_ref()),
-            ("FULLSEND_CHANGES", artifacts.patch.as_ref()),
+            ("FULLSEND_VALIDATED_ITERATION_DIR", Some(artifacts.directory())),
+            ("REPO_DIR", artifacts.repository()),
+            ("FULLSEND_CHANGES", artifacts.patch()),
         ] {
             variables.insert(name.to_owned(), text(path));
         }
@@ -217,9 +217,9 @@ impl Host<'_> {
         steps: &Steps<'_>,
     ) -> Result<Option<String>, Stop> {
         let Some(script) = &checked.scripts.validation else { return Ok(None) };
-        let iteration = output.directory.with_file_name("validation");
+        let iteration = output.directory().with_file_name("validation");
         let prepared = std::fs::create_dir_all(&iteration)
-            .and_then(|()| std::os::unix::fs::symlink(&output.directory, iteration.join("output")));
+            .and_then(|()| std::os::unix::fs::symlink(output.directory(), iteration.join("output")));
         prepared.map_err(|error| Stop::internal(format!("{}: {error}", iteration.display())))?;
         let mut environment = environment.clone();
         let schema = checked.schema.as_ref().and_then(|schema| self.library.layers.host_path(&schema.found));
@@ -229,7 +229,7 @@ impl Host<'_> {
         environment
             .insert("FULLSEND_OUTPUT_FILE".to_owned(), checked.resolved.harness.output_file.to_string());
         let before = digests(output);
-        let log = output.directory.with_file_name("");
+        let log = output.directory().with_file_name("");
         let ended = self.start("validation", script, &environment, (&iteration, &log), steps);
         let _removed = std::fs::remove_dir_all(&iteration).is_ok();
         let ended = ended?;
@@ -252,10 +252,10 @@ impl Host<'_> {
 /// Everything in the directory of an output, so that a change shows.
 fn digests(output: &Quarantined) -> Vec<(String, String)> {
     let mut names = Vec::new();
-    verify::files_below(&output.directory, "", &mut names);
+    verify::files_below(output.directory(), "", &mut names);
     names.sort();
     let digest = |name: String| {
-        let bytes = std::fs::read(output.directory.join(name.trim_start_matches('/'))).unwrap_or_default();
+        let bytes = std::fs::read(output.directory().join(name.trim_start_matches('/'))).unwrap_or_default();
         (name, sha256(&bytes))
     };
     names.into_iter().map(digest).collect()

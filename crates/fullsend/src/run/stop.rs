@@ -97,8 +97,8 @@ impl Stop {
                 path => format!("at {path}: {}", violation.message),
             });
         let output = &rejected.quarantined;
-        if output.files.is_empty() && output.changes.is_none() {
-            let words = match rejected.quarantined.attempt.ending() {
+        if output.files().is_empty() && output.changes().is_none() {
+            let words = match rejected.quarantined.attempt().ending() {
                 Ending::Stopped { last_words } if last_words.trim_end().ends_with('?') => {
                     return Self::new(EndCause::Asked, format!("the agent asked: {}", last_words.trim()));
                 }

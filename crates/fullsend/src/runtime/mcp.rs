@@ -16,7 +16,7 @@ pub struct McpServerSpec {
 /// A variable that is not set ended the run before this; it does so here as well.
 pub fn servers(spec: &LaunchSpec<'_>) -> std::io::Result<Vec<McpServerSpec>> {
     let unset = |name: &str| std::io::Error::other(format!("an MCP server needs {name}, which is not set"));
-    let all = spec.cleared.checked.resolved.harness.mcp_servers.0.iter().map(|(name, server)| {
+    let all = spec.cleared.checked().resolved.harness.mcp_servers.0.iter().map(|(name, server)| {
         let arguments = server.args.0.iter().map(|word| word.expand(spec.value).map_err(unset));
         let environment = server.env.0.iter().map(|(name, text)| {
             text.expand(spec.value).map(|value| (name.value.clone(), value)).map_err(unset)

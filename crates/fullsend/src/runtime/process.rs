@@ -59,7 +59,7 @@ pub fn run(
         // A program that does not read its words must not hold us; its silence is noticed below.
         std::thread::spawn(move || drop(stdin.write_all(&words)));
     }
-    let watchdog = &context.cleared.checked.resolved.harness.watchdog;
+    let watchdog = &context.cleared.checked().resolved.harness.watchdog;
     let timeouts = Timeouts {
         deadline: started + request.time,
         startup: Duration::from_secs(watchdog.startup_seconds.get()),

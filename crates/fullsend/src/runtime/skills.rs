@@ -5,8 +5,9 @@ use crate::inputs::Cleared;
 
 /// A paragraph for the agent's definition; nothing if there are no skills.
 pub fn listing(cleared: &Cleared, config_directory: &str) -> String {
-    let ours = cleared.checked.skills.iter().map(|skill| (&skill.name, &skill.frontmatter.description.value));
-    let theirs = cleared.repo_skills.iter().map(|skill| (&skill.name, &skill.description));
+    let ours =
+        cleared.checked().skills.iter().map(|skill| (&skill.name, &skill.frontmatter.description.value));
+    let theirs = cleared.repo_skills().iter().map(|skill| (&skill.name, &skill.description));
     let lines: String = ours
         .chain(theirs)
         .map(|(name, about)| {

@@ -12,15 +12,20 @@ use crate::quarantine::Quarantined;
 /// An output that passed every check.
 #[derive(Debug)]
 pub struct Accepted {
-    pub quarantined: Quarantined,
-    /// Which rules it passed: the schema's name, or `built-in`.
-    pub schema: String,
-    _made_here: MadeHere,
+    quarantined: Quarantined,
+    schema: String,
 }
 
-/// Nobody else can say this.
-#[derive(Debug)]
-struct MadeHere;
+impl Accepted {
+    pub fn quarantined(&self) -> &Quarantined {
+        &self.quarantined
+    }
+
+    /// Which rules the output passed: the schema's name, or `built-in`.
+    pub fn schema(&self) -> &str {
+        &self.schema
+    }
+}
 
 /// An output that did not.
 #[derive(Debug)]
@@ -41,10 +46,10 @@ pub fn validate<E>(
     quarantined: Quarantined,
     script: impl FnOnce(&Quarantined) -> Result<Option<String>, E>,
 ) -> Result<Result<Accepted, Box<Rejected>>, E> {
-    let directory = &quarantined.directory;
+    let directory = quarantined.directory();
     let file = checked.resolved.harness.output_file.as_str();
     // Without a schema anything will do, as long as there is something; what the caller expects is something.
-    let lenient = checked.schema.is_none() && (checked.expected.is_some() || !quarantined.files.is_empty());
+    let lenient = checked.schema.is_none() && (checked.expected.is_some() || !quarantined.files().is_empty());
     let expected = checked.expected.as_ref().map(|expected| (expected, document(directory, &expected.file)));
     let excused = matches!(&expected, Some((expected, Ok(Some(said)))) if (expected.excuses)(said));
     let mut violations = match document(directory, file) {
@@ -71,7 +76,7 @@ pub fn validate<E>(
     if violations.is_empty() {
         let schema =
             checked.schema.as_ref().map_or_else(|| "built-in".to_owned(), |schema| schema.found.path.clone());
-        return Ok(Ok(Accepted { quarantined, schema, _made_here: MadeHere }));
+        return Ok(Ok(Accepted { quarantined, schema }));
     }
     Ok(Err(Rejected { quarantined, violations, unexpected }.into()))
 }

@@ -63,7 +63,7 @@ fn prepare(context: &LaunchContext<'_>, request: &AttemptRequest) -> Result<Stri
 }
 
 fn arguments(context: &LaunchContext<'_>, request: &AttemptRequest, session: &str) -> Vec<String> {
-    let checked = &context.cleared.checked;
+    let checked = context.cleared.checked();
     let about = checked.agent.frontmatter.as_ref();
     let program = context.program.map_or("claude", |program| program.path.as_str());
     let mut words: Vec<String> = vec![program.to_owned()];

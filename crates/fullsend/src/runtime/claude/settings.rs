@@ -69,12 +69,12 @@ fn managed(guard: &Guard) -> Json {
 
 /// Given on the command line, an agent stands above every file of the same name.
 fn agents(cleared: &Cleared) -> Json {
-    let checked = &cleared.checked;
+    let checked = cleared.checked();
     let about = checked.agent.frontmatter.as_ref();
     let mut agent = Map::new();
     let description = about.and_then(|about| about.description.clone());
     agent.insert("description".to_owned(), description.unwrap_or_else(|| checked.agent.name.clone()).into());
-    agent.insert("prompt".to_owned(), cleared.agent_text.clone().into());
+    agent.insert("prompt".to_owned(), cleared.agent_text().into());
     if let Some(tools) = about.and_then(|about| about.tools.as_ref()) {
         let handing_in = checked.hand_in().schema.map(|_| HAND_IN.to_owned());
         let tools: Vec<String> = tools.value.0.iter().cloned().chain(handing_in).collect();

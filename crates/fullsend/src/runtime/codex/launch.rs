@@ -53,7 +53,7 @@ fn prepare(context: &LaunchContext<'_>, request: &AttemptRequest) -> Result<(), 
 }
 
 fn arguments(context: &LaunchContext<'_>, request: &AttemptRequest) -> Vec<String> {
-    let checked = &context.cleared.checked;
+    let checked = context.cleared.checked();
     let program = context.program.map_or("codex", |program| program.path.as_str());
     let mut words: Vec<String> = vec![program.to_owned(), "exec".to_owned()];
     if let Some(conversation) = &request.conversation {

@@ -74,7 +74,8 @@ fn told(request: &AttemptRequest, end: stream::AgentEnd) -> Attempt {
 
 fn describe(context: &LaunchContext<'_>, request: &AttemptRequest) -> AgentTask {
     let cleared = context.cleared;
-    let (checked, harness) = (&cleared.checked, &cleared.checked.resolved.harness);
+    let checked = cleared.checked();
+    let harness = &checked.resolved.harness;
     let config = settings::CONFIG_DIRECTORY;
     let frontmatter = checked.agent.frontmatter.as_ref();
     let tools = frontmatter.and_then(|about| about.tools.as_ref()).map(|names| names.0.clone());
@@ -88,7 +89,7 @@ fn describe(context: &LaunchContext<'_>, request: &AttemptRequest) -> AgentTask 
         wire,
         model: options::model(checked).unwrap_or_else(|| default_model(wire)).to_owned(),
         effort: options::effort(checked).map(|effort| effort.to_string()),
-        system: format!("{}{}", cleared.agent_text, skills::listing(cleared, config)),
+        system: format!("{}{}", cleared.agent_text(), skills::listing(cleared, config)),
         prompt: prompt::prompt(cleared, request),
         conversation: request.conversation.as_ref().and_then(restored),
         tools: tools.unwrap_or_default(),
