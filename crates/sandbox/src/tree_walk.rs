@@ -41,6 +41,11 @@ impl TreeEntry<'_> {
         open_beneath(self.parent, self.name, OFlags::RDONLY)
     }
 
+    /// How many directories below the root of the walk it lies; 0 for the root's own entries.
+    pub fn depth(&self) -> usize {
+        self.path.components().count() - 1
+    }
+
     /// What it is now, a link not followed.
     pub fn status(&self) -> io::Result<Stat> {
         Ok(rustix::fs::statat(self.parent, self.name, AtFlags::SYMLINK_NOFOLLOW)?)

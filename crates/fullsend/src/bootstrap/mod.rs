@@ -3,7 +3,11 @@
 
 pub mod assembled;
 
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::FileType;
+use sandbox::{Descend, TreeEntry, Unreadable, WalkError, WalkLimits, walk_directory};
 
 use crate::cancel::Cancel;
 use crate::check::agent::SkillFile;
@@ -36,6 +40,9 @@ impl Ready {
 /// The most that one skill or plugin may bring.
 const MAX_FILES: usize = 1_000;
 const MAX_BYTES: u64 = 50 << 20;
+/// Directories included.
+const MAX_ENTRIES: usize = 10_000;
+const MAX_DEPTH: usize = 100;
 
 #[derive(Debug)]
 pub enum BootstrapError {
@@ -89,7 +96,7 @@ pub fn bootstrap(
         let into = provisioned.staging.join("config/skills").join(&skill.name);
         let wrong =
             |why: std::io::Error| BootstrapError::Skill { name: skill.name.clone(), why: why.to_string() };
-        copy_directory(&skill.directory, &into, &mut (MAX_FILES, MAX_BYTES)).map_err(wrong)?;
+        copy_directory(&skill.directory, &into).map_err(wrong)?;
     }
     let repository = format!("{}/{}", paths::WORKSPACE, provisioned.repository_name);
     let harness = &checked.resolved.harness;
@@ -130,33 +137,41 @@ fn copy_skill(library: &Library, skill: &SkillFile, into: &Path) -> Result<(), B
 
 fn copy_whole(library: &Library, found: &Found, into: &Path) -> Result<(), String> {
     let from = library.layers.host_path(found).ok_or_else(|| "is not on disk".to_owned())?;
-    let mut budget = (MAX_FILES, MAX_BYTES);
-    copy_directory(&from, into, &mut budget).map_err(|why| why.to_string())
+    copy_directory(&from, into).map_err(|why| why.to_string())
 }
 
 /// Regular files and directories only: a link in a skill or a plugin could point anywhere.
-fn copy_directory(from: &Path, into: &Path, budget: &mut (usize, u64)) -> std::io::Result<()> {
+fn copy_directory(from: &Path, into: &Path) -> io::Result<()> {
     std::fs::create_dir_all(into)?;
-    for entry in std::fs::read_dir(from)? {
-        let entry = entry?;
-        let (about, target) = (entry.metadata()?, into.join(entry.file_name()));
-        if about.is_dir() {
-            copy_directory(&entry.path(), &target, budget)?;
-        } else if about.is_file() {
-            let spent = (budget.0.checked_sub(1), budget.1.checked_sub(about.len()));
-            let (Some(files), Some(bytes)) = spent else {
-                return Err(std::io::Error::other(
-                    "is too large: there are more than 1,000 files or 50 MB in it",
-                ));
-            };
-            *budget = (files, bytes);
-            std::fs::copy(entry.path(), target)?;
-        } else {
-            return Err(std::io::Error::other(format!(
-                "has a link or special file: {}",
-                entry.path().display()
-            )));
+    let mut files = 0;
+    let mut bytes = 0;
+    let limits = WalkLimits { entries: MAX_ENTRIES, depth: MAX_DEPTH, unreadable: Unreadable::Fail };
+    let copied = walk_directory(from, limits, &mut |entry: &TreeEntry<'_>| {
+        let target = into.join(entry.path);
+        match entry.kind {
+            FileType::Directory => std::fs::create_dir_all(target)?,
+            FileType::RegularFile => {
+                let mut file = std::fs::File::from(entry.open()?);
+                let permissions = file.metadata()?.permissions();
+                let mut copy = std::fs::File::create_new(target)?;
+                files += 1;
+                bytes += io::copy(&mut (&mut file).take(MAX_BYTES - bytes + 1), &mut copy)?;
+                if files > MAX_FILES || bytes > MAX_BYTES {
+                    return Err(io::Error::other(TOO_LARGE));
+                }
+                copy.set_permissions(permissions)?;
+            }
+            _ => {
+                let path = from.join(entry.path);
+                return Err(io::Error::other(format!("has a link or special file: {}", path.display())));
+            }
         }
-    }
-    Ok(())
+        Ok(Descend::Yes)
+    });
+    copied.map_err(|error| match error {
+        WalkError::TooManyEntries { .. } => io::Error::other(TOO_LARGE),
+        error => error.into_io(),
+    })
 }
+
+const TOO_LARGE: &str = "is too large: there are more than 1,000 files or 50 MB in it";

@@ -7,8 +7,12 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::FileType;
+use sandbox::{Descend, TreeEntry, Unreadable, WalkError, WalkLimits, walk_directory};
+
 /// A tree with more entries is refused: what was not looked at cannot be shown.
 const MAX_ENTRIES: usize = 3_000_000;
+const MAX_DEPTH: usize = 1_000;
 
 /// `.env*`, `.netrc`, `.npmrc`, `.pypirc`, `.git-credentials`, `*.pem`, `id_*`; but not what says that it is an example
 /// or the public half of a key.
@@ -25,30 +29,16 @@ pub fn looks_secret(name: &OsStr) -> bool {
 /// Everything below `root` that has a secret's name, relative to it. Links are not followed.
 pub(super) fn named(root: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    let mut open = vec![PathBuf::new()];
-    let mut entries = 0;
-    while let Some(directory) = open.pop() {
-        let listing = match fs::read_dir(root.join(&directory)) {
-            Ok(listing) => listing,
-            // What the caller cannot read, the sandbox cannot read either.
-            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => continue,
-            Err(e) => return Err(e),
-        };
-        for entry in listing {
-            let entry = entry?;
-            entries += 1;
-            if entries > MAX_ENTRIES {
-                return Err(io::Error::other(format!("it has more than {MAX_ENTRIES} files")));
-            }
-            let path = directory.join(entry.file_name());
-            if looks_secret(&entry.file_name()) {
-                found.push(path.clone());
-            }
-            if entry.file_type()?.is_dir() && path != Path::new(".git") {
-                open.push(path);
-            }
+    // What the caller cannot read, the sandbox cannot read either.
+    let limits = WalkLimits { entries: MAX_ENTRIES, depth: MAX_DEPTH, unreadable: Unreadable::Skip };
+    fs::read_dir(root)?;
+    let walked = walk_directory(root, limits, &mut |entry: &TreeEntry<'_>| {
+        if looks_secret(entry.name) {
+            found.push(entry.path.to_path_buf());
         }
-    }
+        Ok(if entry.path == Path::new(".git") { Descend::No } else { Descend::Yes })
+    });
+    walked.map_err(WalkError::into_io)?;
     Ok(found)
 }
 
@@ -86,23 +76,18 @@ fn add_hard_links(root: &Path, tracked: &BTreeSet<PathBuf>, found: &mut Vec<Path
     if shared.is_empty() {
         return Ok(());
     }
-    let mut open = vec![PathBuf::new()];
-    while let Some(directory) = open.pop() {
-        for entry in fs::read_dir(root.join(&directory)).into_iter().flatten() {
-            let entry = entry?;
-            let path = directory.join(entry.file_name());
-            if entry.file_type()?.is_dir() {
-                open.push(path);
-                continue;
-            }
-            let metadata = entry.metadata()?;
-            let same = shared.contains(&(metadata.dev(), metadata.ino()));
-            if same && !found.contains(&path) && !tracked.contains(&path) {
-                found.push(path);
+    let limits = WalkLimits { entries: MAX_ENTRIES, depth: MAX_DEPTH, unreadable: Unreadable::Skip };
+    let walked = walk_directory(root, limits, &mut |entry: &TreeEntry<'_>| {
+        if entry.kind == FileType::RegularFile {
+            let status = entry.status()?;
+            let is_same = shared.contains(&(status.st_dev, status.st_ino));
+            if is_same && !found.iter().any(|path| path == entry.path) && !tracked.contains(entry.path) {
+                found.push(entry.path.to_path_buf());
             }
         }
-    }
-    Ok(())
+        Ok(Descend::Yes)
+    });
+    walked.map_err(WalkError::into_io)
 }
 
 /// A directory with a secret's name goes as a whole unless something in it is tracked.

@@ -11,9 +11,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno;
+use sandbox::{Descend, TreeEntry, Unreadable, WalkError, WalkLimits, walk_directory};
 use tar::{Archive, EntryType};
 
 use super::entries::{self, Entry};
+
+/// No path of an image is longer than 4,096 bytes, so none is deeper.
+const MAX_DEPTH: usize = 2_048;
 
 const WHITEOUT: &[u8] = b".wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
@@ -252,17 +256,19 @@ impl Unpacker<'_> {
 
     /// Removes what lower layers put into a directory, and nothing of this one.
     fn purge(&self, directory: &Path) -> io::Result<()> {
-        for child in std::fs::read_dir(self.path.join(directory))? {
-            let child = child?;
-            let path = directory.join(child.file_name());
-            match (self.made.contains(&path), child.file_type()?.is_dir()) {
-                (true, true) => self.purge(&path)?,
-                (true, false) => {}
-                (false, true) => std::fs::remove_dir_all(child.path())?,
-                (false, false) => std::fs::remove_file(child.path())?,
+        let root = self.path.join(directory);
+        let limits = WalkLimits { entries: usize::MAX - 1, depth: MAX_DEPTH, unreadable: Unreadable::Fail };
+        let purged = walk_directory(&root, limits, &mut |entry: &TreeEntry<'_>| {
+            if self.made.contains(&directory.join(entry.path)) {
+                return Ok(Descend::Yes);
             }
-        }
-        Ok(())
+            match entry.kind {
+                FileType::Directory => std::fs::remove_dir_all(root.join(entry.path))?,
+                _ => std::fs::remove_file(root.join(entry.path))?,
+            }
+            Ok(Descend::No)
+        });
+        purged.map_err(WalkError::into_io)
     }
 
     /// A removal means what lies below: what this layer itself has stays.

@@ -5,7 +5,8 @@
 use std::fs;
 use std::path::Path;
 
-use sandbox::{Mount, MountKind};
+use rustix::fs::FileType;
+use sandbox::{Descend, Mount, MountKind, TreeEntry, Unreadable, WalkLimits, walk_directory};
 use scan::Origin;
 
 use super::Look;
@@ -17,6 +18,7 @@ use crate::guard::{Blocked, Guard};
 /// What is read whole, of one mount.
 const MAX_FILES: usize = 2_000;
 const MAX_BYTES: u64 = 16 << 20;
+const MAX_DEPTH: usize = 200;
 
 /// Scans all that has contents before the sandbox exists; nothing is rewritten.
 pub fn clear_mounts(mounts: &[Mount], guard: &Guard, emit: &Emitter) -> Result<(), Blocked> {
@@ -36,7 +38,7 @@ pub fn clear_mounts(mounts: &[Mount], guard: &Guard, emit: &Emitter) -> Result<(
 
 impl Look<'_> {
     fn resource(&self, name: &str, source: &Path) -> Result<(), Blocked> {
-        let is_small = Room { files: MAX_FILES, bytes: MAX_BYTES }.holds(source);
+        let is_small = is_within(source, MAX_FILES, MAX_BYTES);
         if !is_small {
             self.emit.emit(RunEvent::Exception {
                 field: "resource".to_owned(),
@@ -59,28 +61,25 @@ impl Look<'_> {
     }
 }
 
-/// How much more may be read.
-struct Room {
-    files: usize,
-    bytes: u64,
-}
-
-impl Room {
-    /// Whether everything there fits. Links are not followed; what cannot be listed is for the scan to say.
-    fn holds(&mut self, path: &Path) -> bool {
-        let Ok(about) = fs::symlink_metadata(path) else { return true };
-        if about.is_dir() {
-            let entries = fs::read_dir(path).into_iter().flatten().flatten();
-            return self.take(0) && entries.into_iter().all(|entry| self.holds(&entry.path()));
-        }
-        self.take(if about.is_file() { about.len() } else { 0 })
+/// Whether a mount's source is small enough to be read whole. Links are not followed; the scan reports what it cannot list.
+fn is_within(source: &Path, most_files: usize, most_bytes: u64) -> bool {
+    let Ok(about) = fs::symlink_metadata(source) else { return true };
+    if !about.is_dir() {
+        return about.len() <= most_bytes;
     }
-
-    fn take(&mut self, bytes: u64) -> bool {
-        let Some(left) = self.files.checked_sub(1).zip(self.bytes.checked_sub(bytes)) else { return false };
-        (self.files, self.bytes) = left;
-        true
-    }
+    let mut left = most_bytes;
+    // The directory itself counts as an entry.
+    let entries = most_files.saturating_sub(1);
+    let limits = WalkLimits { entries, depth: MAX_DEPTH, unreadable: Unreadable::Skip };
+    let walked = walk_directory(source, limits, &mut |entry: &TreeEntry<'_>| {
+        let size = match entry.kind {
+            FileType::RegularFile => entry.status().map_or(0, |status| status.st_size),
+            _ => 0,
+        };
+        left = left.checked_sub(u64::try_from(size).unwrap_or(0)).ok_or(())?;
+        Ok::<_, ()>(Descend::Yes)
+    });
+    walked.is_ok()
 }
 
 #[cfg(test)]
@@ -94,9 +93,9 @@ mod tests {
         fs::write(root.path().join("d/a"), [0; 10]).unwrap();
         fs::write(root.path().join("b"), [0; 10]).unwrap();
         for (files, bytes, fits) in [(4, 20, true), (3, 20, false), (4, 19, false)] {
-            assert_eq!(Room { files, bytes }.holds(root.path()), fits, "{files} files, {bytes} bytes");
+            assert_eq!(is_within(root.path(), files, bytes), fits, "{files} files, {bytes} bytes");
         }
         std::os::unix::fs::symlink("/", root.path().join("b2")).unwrap();
-        assert!(Room { files: 5, bytes: 20 }.holds(root.path()), "a link is an entry and no more");
+        assert!(is_within(root.path(), 5, 20), "a link is an entry and no more");
     }
 }

@@ -7,11 +7,12 @@ pub mod checkout;
 mod repository_diff;
 
 use std::io::Read;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Dir, FileType, OFlags};
-use sandbox::open_beneath;
+use rustix::fs::{FileType, OFlags};
+use rustix::io::Errno;
+use sandbox::{Descend, TreeEntry, Unreadable, WalkError, WalkLimits, open_beneath, walk_tree};
 use scan::Origin;
 
 use crate::git::GitError;
@@ -23,6 +24,8 @@ use changes::{Changes, Worked};
 const MAX_FILES: usize = 1_000;
 const MAX_BYTES: u64 = 100 << 20;
 const MAX_DEPTH: usize = 16;
+/// Directories included.
+const MAX_ENTRIES: usize = 20_000;
 const MAX_NAME: usize = 200;
 
 /// An output that is copied out and redacted, and not validated yet. It cannot be made from a directory of one's own:
@@ -147,7 +150,7 @@ pub fn collect(worked: &Worked<'_>, directory: &Path, guard: &Guard) -> Result<C
     let mut copy = Copy { into: directory, guard, files: Vec::new(), bytes: 0 };
     let output = open_beneath(worked.root, "sandbox/workspace/output", OFlags::RDONLY | OFlags::DIRECTORY)
         .map_err(|source| QuarantineError::Read { path: "output".to_owned(), source })?;
-    copy.directory(&output, "", 0)?;
+    copy.all(&output)?;
     let changes = changes::collect(worked, &directory.with_file_name("changed"), guard)?;
     Ok(Collected { files: copy.files, changes })
 }
@@ -160,64 +163,60 @@ struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    fn directory(&mut self, from: &OwnedFd, path: &str, depth: usize) -> Result<(), QuarantineError> {
-        let refused = |why| QuarantineError::Refused { path: format!("output/{path}"), why };
-        if depth > MAX_DEPTH {
-            return Err(refused("is nested too deep"));
-        }
-        let failed = |source: rustix::io::Errno| QuarantineError::Read {
-            path: format!("output/{path}"),
-            source: source.into(),
-        };
-        for entry in Dir::read_from(from.as_fd()).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let name =
-                entry.file_name().to_str().map_err(|_| refused("has a name that is not UTF-8"))?.to_owned();
-            if name == "." || name == ".." {
-                continue;
+    fn all(&mut self, output: &OwnedFd) -> Result<(), QuarantineError> {
+        let limits = WalkLimits { entries: MAX_ENTRIES, depth: MAX_DEPTH, unreadable: Unreadable::Fail };
+        let copied = walk_tree(output, limits, &mut |entry: &TreeEntry<'_>| {
+            self.entry(entry)?;
+            Ok(Descend::Yes)
+        });
+        copied.map_err(|error| match error {
+            WalkError::Visit(error) => error,
+            WalkError::Read { path, source } => QuarantineError::Read { path: shown(&path), source },
+            WalkError::TooManyEntries { .. } => refused("", "has too many entries"),
+            WalkError::TooDeep { path } => {
+                QuarantineError::Refused { path: shown(&path), why: "is nested too deep" }
             }
-            if name.len() > MAX_NAME || name.chars().any(is_deceiving) {
-                return Err(refused("has a file with an unusable name"));
-            }
-            let below = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
-            self.entry(from, &name, &below, depth)?;
-        }
-        Ok(())
+        })
     }
 
-    fn entry(&mut self, from: &OwnedFd, name: &str, path: &str, depth: usize) -> Result<(), QuarantineError> {
-        let failed =
-            |source: std::io::Error| QuarantineError::Read { path: format!("output/{path}"), source };
-        let refused = |why| QuarantineError::Refused { path: format!("output/{path}"), why };
+    fn entry(&mut self, entry: &TreeEntry<'_>) -> Result<(), QuarantineError> {
+        let parent = entry.path.parent().unwrap_or(Path::new(""));
+        let in_parent = |why| QuarantineError::Refused { path: shown(parent), why };
+        let name = entry.name.to_str().ok_or_else(|| in_parent("has a name that is not UTF-8"))?;
+        if name.len() > MAX_NAME || name.chars().any(is_deceiving) {
+            return Err(in_parent("has a file with an unusable name"));
+        }
+        // Every part above was checked before this one.
+        let path = entry.path.to_str().unwrap_or(name);
+        if entry.kind == FileType::Directory {
+            return Ok(());
+        }
         // One descriptor for the look and the read: what it is cannot change in between.
-        let file =
-            open_beneath(from, name, OFlags::RDONLY).map_err(
-                |error| match rustix::io::Errno::from_io_error(&error) {
-                    Some(rustix::io::Errno::LOOP) => refused("is a symbolic link"),
-                    _ => failed(error),
-                },
-            )?;
-        let about = rustix::fs::fstat(&file).map_err(|error| failed(error.into()))?;
+        let file = match entry.open() {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::LOOP) => {
+                return Err(refused(path, "is a symbolic link"));
+            }
+            opened => opened.map_err(|source| unreadable(path, source))?,
+        };
+        let about = rustix::fs::fstat(&file).map_err(|error| unreadable(path, error.into()))?;
         match FileType::from_raw_mode(about.st_mode) {
-            FileType::Directory => self.directory(&file, path, depth + 1),
-            FileType::RegularFile if about.st_nlink > 1 => Err(refused("is a hard link")),
+            FileType::RegularFile if about.st_nlink > 1 => Err(refused(path, "is a hard link")),
             FileType::RegularFile => self.file(file, path),
-            _ => Err(refused("is neither a file nor a directory")),
+            _ => Err(refused(path, "is neither a file nor a directory")),
         }
     }
 
     fn file(&mut self, file: OwnedFd, path: &str) -> Result<(), QuarantineError> {
-        let refused = |why| QuarantineError::Refused { path: format!("output/{path}"), why };
         if self.files.len() >= MAX_FILES {
-            return Err(refused("is one file too many"));
+            return Err(refused(path, "is one file too many"));
         }
         let mut bytes = Vec::new();
         let left = MAX_BYTES - self.bytes;
-        let failed = |source| QuarantineError::Read { path: format!("output/{path}"), source };
-        std::fs::File::from(file).take(left + 1).read_to_end(&mut bytes).map_err(failed)?;
+        let read = std::fs::File::from(file).take(left + 1).read_to_end(&mut bytes);
+        read.map_err(|source| unreadable(path, source))?;
         self.bytes += bytes.len() as u64;
         if self.bytes > MAX_BYTES {
-            return Err(refused("makes the output too large"));
+            return Err(refused(path, "makes the output too large"));
         }
         self.guard
             .inspect(&bytes, Origin::Output, &format!("output/{path}"))
@@ -238,6 +237,18 @@ impl Copy<'_> {
             Err(error) => self.guard.redact_bytes(error.as_bytes()).into_owned(),
         }
     }
+}
+
+fn shown(path: &Path) -> String {
+    format!("output/{}", path.display())
+}
+
+fn refused(path: &str, why: &'static str) -> QuarantineError {
+    QuarantineError::Refused { path: format!("output/{path}"), why }
+}
+
+fn unreadable(path: &str, source: std::io::Error) -> QuarantineError {
+    QuarantineError::Read { path: format!("output/{path}"), source }
 }
 
 /// Characters that make a name look like another one, or like nothing.

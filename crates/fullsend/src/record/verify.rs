@@ -4,6 +4,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use rustix::fs::FileType;
+use sandbox::{Descend, TreeEntry, Unreadable, WalkLimits, walk_directory};
+
 use super::store::StoredRun;
 use super::{Artifact, Record};
 use crate::event::log::{self, sha256};
@@ -74,14 +77,19 @@ fn added(directory: &Path, folded: &Record) -> Vec<String> {
     found.into_iter().map(|path| format!("{path} was added")).collect()
 }
 
-/// The paths of all files below a directory, each after `shown`.
-pub fn files_below(place: &Path, shown: &str, found: &mut Vec<String>) {
-    for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
-        let path = format!("{shown}/{}", entry.file_name().to_string_lossy());
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            files_below(&entry.path(), &path, found);
-        } else {
-            found.push(path);
+/// Paths of all files in a directory, each after `shown`. An unreadable directory counts as empty.
+pub fn files_below(directory: &Path, shown: &str, found: &mut Vec<String>) {
+    let limits = WalkLimits { entries: MAX_ENTRIES, depth: MAX_DEPTH, unreadable: Unreadable::Skip };
+    let walked = walk_directory(directory, limits, &mut |entry: &TreeEntry<'_>| {
+        if entry.kind != FileType::Directory {
+            found.push(format!("{shown}/{}", entry.path.display()));
         }
-    }
+        Ok::<_, std::convert::Infallible>(Descend::Yes)
+    });
+    // More than a run can publish: what was listed so far already differs from the record.
+    drop(walked);
 }
+
+/// Far more than a run publishes.
+const MAX_ENTRIES: usize = 100_000;
+const MAX_DEPTH: usize = 200;

@@ -6,9 +6,9 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::{Dir, FileType, OFlags};
+use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
-use sandbox::open_beneath;
+use sandbox::{Descend, TreeEntry, Unreadable, WalkError, WalkLimits, open_beneath, walk_tree};
 use sandbox::{Command, Sandbox, Stdio};
 
 use super::paths::PROGRAM;
@@ -20,6 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const MAX_FILES: usize = 500;
 const MAX_BYTES: u64 = 128 << 20;
 const MAX_DEPTH: usize = 12;
+const MAX_ENTRIES: usize = 100_000;
 
 /// A file of the runtime: its path below the directory that was read, and what is in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,10 +36,26 @@ pub fn read(root: BorrowedFd<'_>, directory: &str) -> io::Result<Vec<StateFile>>
         Err(error) if is_absent(&error) => return Ok(Vec::new()),
         opened => opened?,
     };
-    let mut reader = Reader { files: Vec::new(), bytes: 0 };
-    reader.directory(&opened, "", 0)?;
-    reader.files.sort_by(|one, other| one.path.cmp(&other.path));
-    Ok(reader.files)
+    let limits = WalkLimits { entries: MAX_ENTRIES, depth: MAX_DEPTH + 1, unreadable: Unreadable::Fail };
+    let mut files: Vec<StateFile> = Vec::new();
+    let mut bytes = 0;
+    let walked = walk_tree(&opened, limits, &mut |entry: &TreeEntry<'_>| {
+        let Some(path) = entry.path.to_str() else { return Ok(Descend::No) };
+        let file = if entry.kind == FileType::RegularFile { entry.open().ok() } else { None };
+        if let Some(file) = file.filter(|_| files.len() < MAX_FILES)
+            && let Some(contents) = contents(file, MAX_BYTES - bytes)?
+        {
+            bytes += contents.len() as u64;
+            files.push(StateFile { path: path.to_owned(), contents });
+        }
+        Ok(if entry.depth() < MAX_DEPTH { Descend::Yes } else { Descend::No })
+    });
+    match walked {
+        Ok(()) | Err(WalkError::TooManyEntries { .. }) => {}
+        Err(error) => return Err(error.into_io()),
+    }
+    files.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(files)
 }
 
 /// One file; `None` if it is not there or not a file.
@@ -47,35 +64,6 @@ pub fn read_file(root: BorrowedFd<'_>, path: &str) -> io::Result<Option<Vec<u8>>
         Err(error) if is_absent(&error) => Ok(None),
         Err(error) => Err(error),
         Ok(file) => contents(file, MAX_BYTES),
-    }
-}
-
-struct Reader {
-    files: Vec<StateFile>,
-    bytes: u64,
-}
-
-impl Reader {
-    fn directory(&mut self, from: &OwnedFd, path: &str, depth: usize) -> io::Result<()> {
-        for entry in Dir::read_from(from)? {
-            let entry = entry?;
-            let Ok(name) = entry.file_name().to_str() else { continue };
-            if name == "." || name == ".." || depth > MAX_DEPTH || self.files.len() >= MAX_FILES {
-                continue;
-            }
-            let below = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
-            // One descriptor for the look and the read: what it is cannot change in between.
-            let opened = open_beneath(from, name, OFlags::RDONLY);
-            let Ok(file) = opened else { continue };
-            let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
-            if kind == FileType::Directory {
-                self.directory(&file, &below, depth + 1)?;
-            } else if let Some(contents) = contents(file, MAX_BYTES - self.bytes)? {
-                self.bytes += contents.len() as u64;
-                self.files.push(StateFile { path: below, contents });
-            }
-        }
-        Ok(())
     }
 }
 

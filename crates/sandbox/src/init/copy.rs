@@ -2,15 +2,15 @@
 //! system can. Links are copied as links; devices, sockets and pipes are left out.
 
 use super::mount_point;
-use rustix::fs::{AtFlags, Dir, Gid, Mode, OFlags, Timestamps, Uid};
-use std::ffi::CStr;
+use crate::tree_walk::{Descend, TreeEntry, Unreadable, WalkError, WalkLimits, walk_tree};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Timestamps, Uid};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
 const MAX_BYTES: u64 = 8 << 30;
-const MAX_ENTRIES: u64 = 1_000_000;
+const MAX_ENTRIES: usize = 1_000_000;
 const MAX_DEPTH: usize = 200;
 
 /// Copies the file or directory `from` to `name` in `layers`, which must not exist; owned by `owner` if one is given.
@@ -20,12 +20,12 @@ pub(super) fn copy_source(
     name: &str,
     owner: Option<u32>,
 ) -> io::Result<()> {
-    let mut copier = Copier { owner, bytes: 0, entries: 0 };
+    let mut copier = Copier { owner, bytes: 0 };
     let status = rustix::fs::fstat(from)?;
     if status.st_mode & libc::S_IFMT == libc::S_IFDIR {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let from = rustix::fs::openat(from, ".", flags, Mode::empty())?;
-        return copier.directory(&from, layers, Path::new(name), 0);
+        return copier.directory(&from, layers, Path::new(name));
     }
     // A bare reference is opened for reading through its own link in /proc.
     let source = File::open(format!("/proc/self/fd/{}", from.as_raw_fd()))?;
@@ -36,49 +36,43 @@ pub(super) fn copy_source(
 struct Copier {
     owner: Option<u32>,
     bytes: u64,
-    entries: u64,
 }
 
 impl Copier {
-    fn directory(&mut self, from: &OwnedFd, parent: &OwnedFd, name: &Path, depth: usize) -> io::Result<()> {
-        if depth > MAX_DEPTH {
-            return Err(io::Error::from_raw_os_error(libc::ELOOP));
-        }
+    fn directory(&mut self, from: &OwnedFd, parent: &OwnedFd, name: &Path) -> io::Result<()> {
         rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o700))?;
         let to = mount_point::open_path(parent, name)?;
-        for entry in Dir::read_from(from)? {
-            let entry = entry?;
-            if entry.file_name() != c"." && entry.file_name() != c".." {
-                self.entry(from, &to, entry.file_name(), depth)?;
+        let mut directories = Vec::new();
+        let limits = WalkLimits { entries: MAX_ENTRIES, depth: MAX_DEPTH, unreadable: Unreadable::Fail };
+        let copied = walk_tree(from, limits, &mut |entry: &TreeEntry<'_>| {
+            let status = entry.status()?;
+            self.entry(entry, &status, &to)?;
+            if entry.kind == FileType::Directory {
+                directories.push((entry.path.to_path_buf(), status));
             }
+            Ok(Descend::Yes)
+        });
+        copied.map_err(WalkError::into_io)?;
+        // Last of all and from the inside out: a directory's mode may close it, and every new entry changes its time.
+        for (path, status) in directories.iter().rev() {
+            self.finish(&to, path, status)?;
         }
-        let status = rustix::fs::fstat(from)?;
-        self.finish(parent, name, &status)
+        self.finish(parent, name, &rustix::fs::fstat(from)?)
     }
 
-    fn entry(&mut self, from: &OwnedFd, to: &OwnedFd, name: &CStr, depth: usize) -> io::Result<()> {
-        self.entries += 1;
-        if self.entries > MAX_ENTRIES {
-            return Err(io::Error::other(format!("more than {MAX_ENTRIES} files to copy")));
-        }
-        let path = Path::new(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(name.to_bytes()));
-        let status = rustix::fs::statat(from, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        match status.st_mode & libc::S_IFMT {
-            libc::S_IFDIR => {
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                let inner = rustix::fs::openat(from, name, flags, Mode::empty())?;
-                self.directory(&inner, to, path, depth + 1)
+    fn entry(&mut self, entry: &TreeEntry<'_>, status: &Stat, root: &OwnedFd) -> io::Result<()> {
+        let to = mount_point::open_path(root, entry.path.parent().unwrap_or(Path::new("")))?;
+        let name = Path::new(entry.name);
+        match entry.kind {
+            FileType::Directory => Ok(rustix::fs::mkdirat(&to, name, Mode::from_raw_mode(0o700))?),
+            FileType::Symlink => {
+                let target = rustix::fs::readlinkat(entry.parent, name, Vec::new())?;
+                rustix::fs::symlinkat(&target, &to, name)?;
+                self.give_away(&to, name)
             }
-            libc::S_IFLNK => {
-                let target = rustix::fs::readlinkat(from, name, Vec::new())?;
-                rustix::fs::symlinkat(&target, to, name)?;
-                self.give_away(to, path)
-            }
-            libc::S_IFREG => {
-                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-                let source = File::from(rustix::fs::openat(from, name, flags, Mode::empty())?);
-                self.contents(source, to, path)?;
-                self.finish(to, path, &status)
+            FileType::RegularFile => {
+                self.contents(File::from(entry.open()?), &to, name)?;
+                self.finish(&to, name, status)
             }
             _ => Ok(()),
         }
@@ -99,7 +93,7 @@ impl Copier {
     }
 
     /// Owner first: changing it clears what mode bits mean.
-    fn finish(&self, parent: &OwnedFd, name: &Path, status: &rustix::fs::Stat) -> io::Result<()> {
+    fn finish(&self, parent: &OwnedFd, name: &Path, status: &Stat) -> io::Result<()> {
         self.give_away(parent, name)?;
         let mode = Mode::from_raw_mode(status.st_mode & 0o777);
         rustix::fs::chmodat(parent, name, mode, AtFlags::empty())?;
@@ -113,7 +107,8 @@ impl Copier {
 
     fn give_away(&self, parent: impl AsFd, name: &Path) -> io::Result<()> {
         let Some(owner) = self.owner else { return Ok(()) };
-        let (uid, gid) = (Uid::from_raw(owner), Gid::from_raw(owner));
-        Ok(rustix::fs::chownat(parent, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?)
+        let uid = Some(Uid::from_raw(owner));
+        let gid = Some(Gid::from_raw(owner));
+        Ok(rustix::fs::chownat(parent, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 }

@@ -2,15 +2,17 @@
 
 use super::mount_point;
 use crate::spec::Edit;
-use rustix::fs::{AtFlags, Dir, Mode, OFlags};
+use crate::beneath::open_beneath;
+use crate::tree_walk::{Descend, TreeEntry, Unreadable, WalkError, WalkLimits, walk_tree};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
-use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// A directory deeper than this is no honest one.
 const MAX_DEPTH: usize = 256;
+const MAX_ENTRIES: usize = 3_000_000;
 
 pub(super) fn apply(view: &OwnedFd, edits: &[Edit]) -> io::Result<()> {
     for edit in edits {
@@ -43,27 +45,25 @@ fn apply_one(view: &OwnedFd, edit: &Edit) -> io::Result<()> {
 
 fn remove(parent: &OwnedFd, path: &Path) -> io::Result<()> {
     let Some(name) = path.file_name() else { return Err(Errno::INVAL.into()) };
-    let name = CString::new(name.as_encoded_bytes())?;
-    remove_entry(parent, &name, 0)
-}
-
-fn remove_entry(parent: impl AsFd, name: &std::ffi::CStr, depth: usize) -> io::Result<()> {
-    match rustix::fs::unlinkat(&parent, name, AtFlags::empty()) {
+    match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
         Err(Errno::ISDIR) => {}
         Err(e) => return Err(e.into()),
     }
-    if depth > MAX_DEPTH {
-        return Err(Errno::LOOP.into());
-    }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let directory = rustix::fs::openat(&parent, name, flags, Mode::empty())?;
-    for entry in Dir::read_from(&directory)? {
-        let entry = entry?;
-        let entry_name = entry.file_name();
-        if entry_name != c"." && entry_name != c".." {
-            remove_entry(&directory, entry_name, depth + 1)?;
+    let directory = open_beneath(parent, name, OFlags::RDONLY | OFlags::DIRECTORY)?;
+    let mut directories = Vec::new();
+    let limits = WalkLimits { entries: MAX_ENTRIES, depth: MAX_DEPTH, unreadable: Unreadable::Fail };
+    let walked = walk_tree(&directory, limits, &mut |entry: &TreeEntry<'_>| {
+        match entry.kind {
+            FileType::Directory => directories.push(entry.path.to_path_buf()),
+            _ => rustix::fs::unlinkat(entry.parent, entry.name, AtFlags::empty())?,
         }
+        Ok(Descend::Yes)
+    });
+    walked.map_err(WalkError::into_io)?;
+    // The walk shows a directory before what is in it, so the last one is empty now.
+    for inner in directories.iter().rev() {
+        rustix::fs::unlinkat(&directory, inner, AtFlags::REMOVEDIR)?;
     }
-    Ok(rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
+    Ok(rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)?)
 }

@@ -3,12 +3,12 @@
 
 use super::{MAX_DEPTH, SkipReason, Transfer, TransferCaps, TransferError};
 use crate::beneath::open_beneath;
-use rustix::fs::{Dir, Mode, OFlags};
+use crate::tree_walk::{Descend, TreeEntry, Unreadable, WalkError, WalkLimits, walk_tree};
+use rustix::fs::{FileType, Mode, OFlags};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// Copies `from`, a path inside, to `to` on the host, which must not exist.
@@ -30,36 +30,21 @@ pub(crate) fn download(
     let kind = kind_of(&found).map_err(source)?;
     let mut download = Download { caps, transfer: Transfer::default() };
     match kind {
-        Kind::File => download.file(root, from, &parent, name)?,
-        Kind::Directory => {
+        FileType::RegularFile => {
+            let opened = open_beneath(root, from, OFlags::RDONLY).map_err(source)?;
+            download.file(opened, from, &parent, name)?;
+        }
+        FileType::Directory => {
             let opened = open_beneath(root, from, OFlags::RDONLY | OFlags::DIRECTORY).map_err(source)?;
-            download.directory(&opened, from, &parent, name, 0)?;
+            download.directory(&opened, from, &parent, name)?;
         }
-        Kind::Link | Kind::Special => {
-            return Err(source(io::Error::other("it is neither a file nor a directory")));
-        }
+        _ => return Err(source(io::Error::other("it is neither a file nor a directory"))),
     }
     Ok(download.transfer)
 }
 
-enum Kind {
-    File,
-    Directory,
-    Link,
-    Special,
-}
-
-fn kind_of(fd: &OwnedFd) -> io::Result<Kind> {
-    Ok(kind(rustix::fs::fstat(fd)?.st_mode))
-}
-
-fn kind(mode: u32) -> Kind {
-    match mode & libc::S_IFMT {
-        libc::S_IFREG => Kind::File,
-        libc::S_IFDIR => Kind::Directory,
-        libc::S_IFLNK => Kind::Link,
-        _ => Kind::Special,
-    }
+fn kind_of(fd: &OwnedFd) -> io::Result<FileType> {
+    Ok(FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode))
 }
 
 struct Download {
@@ -74,49 +59,46 @@ impl Download {
         path: &Path,
         parent: &OwnedFd,
         name: &OsStr,
-        depth: usize,
     ) -> Result<(), TransferError> {
-        if depth > MAX_DEPTH {
-            return Err(TransferError::TooDeep { path: path.to_path_buf() });
-        }
         self.transfer.count_file(self.caps)?;
-        let target =
-            |e: rustix::io::Errno| TransferError::Target { path: path.to_path_buf(), source: e.into() };
-        rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o700)).map_err(target)?;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let to = rustix::fs::openat(parent, name, flags, Mode::empty()).map_err(target)?;
-        let source =
-            |e: rustix::io::Errno| TransferError::Source { path: path.to_path_buf(), source: e.into() };
-        for entry in Dir::read_from(from).map_err(source)? {
-            let entry = entry.map_err(source)?;
-            let entry_name = OsStr::from_bytes(entry.file_name().to_bytes());
-            if entry_name != "." && entry_name != ".." {
-                self.entry(from, &path.join(entry_name), &to, entry_name, depth)?;
+        let target = |source| TransferError::Target { path: PathBuf::from(name), source };
+        let to = make_directory(parent, name).map_err(target)?;
+        let entries = usize::try_from(self.caps.files).unwrap_or(usize::MAX);
+        let limits = WalkLimits { entries, depth: MAX_DEPTH, unreadable: Unreadable::Fail };
+        let cap = self.caps.files;
+        walk_tree(from, limits, &mut |entry: &TreeEntry<'_>| self.entry(entry, path, &to)).map_err(|error| {
+            match error {
+                WalkError::Visit(error) => error,
+                WalkError::Read { path: inner, source } => {
+                    TransferError::Source { path: path.join(inner), source }
+                }
+                WalkError::TooManyEntries { .. } => TransferError::TooManyFiles { cap },
+                WalkError::TooDeep { path: inner } => TransferError::TooDeep { path: path.join(inner) },
             }
-        }
-        Ok(())
+        })
     }
 
-    fn entry(
-        &mut self,
-        from: &OwnedFd,
-        path: &Path,
-        to: &OwnedFd,
-        name: &OsStr,
-        depth: usize,
-    ) -> Result<(), TransferError> {
-        let source = |source| TransferError::Source { path: path.to_path_buf(), source };
-        let status = rustix::fs::statat(from, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
-        match kind(status.map_err(|e| source(e.into()))?.st_mode) {
-            Kind::File => self.file_at(from, Path::new(name), path, to, name),
-            Kind::Directory => {
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-                let opened = open_beneath(from, name, flags).map_err(source)?;
-                self.directory(&opened, path, to, name, depth + 1)
+    fn entry(&mut self, entry: &TreeEntry<'_>, above: &Path, to: &OwnedFd) -> Result<Descend, TransferError> {
+        let path = above.join(entry.path);
+        let target = |source| TransferError::Target { path: entry.path.to_path_buf(), source };
+        let inner = entry.path.parent().unwrap_or(Path::new(""));
+        let parent = || open_beneath(to, inner, OFlags::PATH | OFlags::DIRECTORY).map_err(target);
+        match entry.kind {
+            FileType::RegularFile => {
+                // What was a file a moment ago may be a pipe or a link now; opening waits for no one and follows nothing.
+                let opened = entry.open();
+                let opened =
+                    opened.map_err(|source| TransferError::Source { path: path.clone(), source })?;
+                self.file(opened, &path, &parent()?, entry.name)?;
             }
-            Kind::Link => self.skip(path, SkipReason::SymbolicLink),
-            Kind::Special => self.skip(path, SkipReason::SpecialFile),
+            FileType::Directory => {
+                self.transfer.count_file(self.caps)?;
+                make_directory(&parent()?, entry.name).map_err(target)?;
+            }
+            FileType::Symlink => self.skip(&path, SkipReason::SymbolicLink)?,
+            _ => self.skip(&path, SkipReason::SpecialFile)?,
         }
+        Ok(Descend::Yes)
     }
 
     fn skip(&mut self, path: &Path, reason: SkipReason) -> Result<(), TransferError> {
@@ -126,29 +108,16 @@ impl Download {
 
     fn file(
         &mut self,
-        root: BorrowedFd<'_>,
+        opened: OwnedFd,
         path: &Path,
         parent: &OwnedFd,
         name: &OsStr,
     ) -> Result<(), TransferError> {
-        self.file_at(root, path, path, parent, name)
-    }
-
-    fn file_at(
-        &mut self,
-        from: impl AsFd,
-        inner: &Path,
-        path: &Path,
-        parent: &OwnedFd,
-        name: &OsStr,
-    ) -> Result<(), TransferError> {
-        self.transfer.count_file(self.caps)?;
         let source = |source| TransferError::Source { path: path.to_path_buf(), source };
-        // What was a file a moment ago may be a pipe now; `open_beneath` does not wait for its other end.
-        let opened = open_beneath(from, inner, OFlags::RDONLY).map_err(source)?;
-        let Kind::File = kind_of(&opened).map_err(source)? else {
+        if kind_of(&opened).map_err(source)? != FileType::RegularFile {
             return self.skip(path, SkipReason::SpecialFile);
-        };
+        }
+        self.transfer.count_file(self.caps)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let made = rustix::fs::openat(parent, name, flags, Mode::from_raw_mode(0o600));
         let target =
@@ -156,4 +125,9 @@ impl Download {
         let mut made = File::from(made.map_err(target)?);
         self.transfer.copy(self.caps, (path, &mut File::from(opened)), (Path::new(name), &mut made))
     }
+}
+
+fn make_directory(parent: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
+    rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o700))?;
+    open_beneath(parent, name, OFlags::PATH | OFlags::DIRECTORY)
 }

@@ -3,6 +3,9 @@
 use std::io::{Read, Write};
 use std::path::Path;
 
+use rustix::fs::FileType;
+use sandbox::{Descend, TreeEntry, Unreadable, WalkLimits, walk_directory};
+
 use policy::glob::{Pattern, Separator};
 
 use super::tool_outcome::{MAX_OUTPUT, ToolOutcome};
@@ -73,42 +76,24 @@ pub fn glob(pattern: &str, place: &str) -> ToolOutcome {
         Ok(compiled) => compiled,
         Err(error) => return ToolOutcome::error(error.to_string()),
     };
-    let mut search = Search { pattern: compiled, found: Vec::new(), left: MAX_ENTRIES };
-    search.directory(Path::new(place), "", 0);
-    search.found.sort();
-    let more = search.found.len().saturating_sub(MAX_LISTED);
-    search.found.truncate(MAX_LISTED);
-    if more > 0 || search.left == 0 {
-        search.found.push("(there are more)".to_owned());
-    }
-    ToolOutcome::ok(search.found.join("\n"))
-}
-
-struct Search {
-    pattern: Pattern,
-    found: Vec<String>,
-    left: usize,
-}
-
-impl Search {
-    fn directory(&mut self, path: &Path, below: &str, depth: usize) {
-        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-        for entry in entries {
-            let Ok(kind) = entry.file_type() else { continue };
-            let (Some(name), Some(left)) =
-                (entry.file_name().to_str().map(str::to_owned), self.left.checked_sub(1))
-            else {
-                continue;
-            };
-            self.left = left;
-            let name = if below.is_empty() { name } else { format!("{below}/{name}") };
-            if kind.is_dir() && depth < MAX_DEPTH && !name.ends_with(".git") {
-                self.directory(&entry.path(), &name, depth + 1);
-            } else if !kind.is_dir() && self.pattern.matches(name.as_bytes()) {
-                self.found.push(name);
-            }
+    let mut found = Vec::new();
+    let limits = WalkLimits { entries: MAX_ENTRIES, depth: MAX_DEPTH + 1, unreadable: Unreadable::Skip };
+    let walked = walk_directory(Path::new(place), limits, &mut |entry: &TreeEntry<'_>| {
+        let name = entry.path.to_str();
+        if entry.kind == FileType::Directory {
+            let enters = entry.depth() < MAX_DEPTH && name.is_some_and(|name| !name.ends_with(".git"));
+            return Ok(if enters { Descend::Yes } else { Descend::No });
         }
+        found.extend(name.filter(|name| compiled.matches(name.as_bytes())).map(str::to_owned));
+        Ok::<_, std::convert::Infallible>(Descend::No)
+    });
+    found.sort();
+    let more = found.len().saturating_sub(MAX_LISTED);
+    found.truncate(MAX_LISTED);
+    if more > 0 || walked.is_err() {
+        found.push("(there are more)".to_owned());
     }
+    ToolOutcome::ok(found.join("\n"))
 }
 
 #[cfg(test)]
