@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fullsend::event::log::Emitter;
 use fullsend::guard::{Guard, GuardSetup};
-use fullsend::quarantine::changes::Worked;
+use fullsend::quarantine::changes::AgentRepository;
 use fullsend::quarantine::{Collected, QuarantineError, collect};
 use fullsend::resolve::layers::{Layer, LayerKind, Layers};
 use fullsend::resolve::library::Library;
@@ -62,7 +62,7 @@ impl Scene {
 
     fn collect(&self, name: &str) -> Result<Collected, QuarantineError> {
         let root = rustix::fs::open(self.world.path("root"), OFlags::PATH, Mode::empty()).unwrap();
-        let worked = Worked {
+        let worked = AgentRepository {
             root: root.as_fd(),
             inside: "/sandbox/workspace/repo",
             layer: None,
@@ -221,11 +221,13 @@ fn all_files(place: &Path) -> Vec<PathBuf> {
 /// Swaps one name between a harmless thing and a link to the secret, as fast as it can, while it is collected.
 fn swapped(make: fn(&Path), link_to: &str) {
     let scene = Scene::new();
-    let (stop, output) = (AtomicBool::new(false), scene.output());
+    let stop = AtomicBool::new(false);
+    let output = scene.output();
     let secret = scene.world.path("secret");
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let (name, spare) = (output.join("a"), output.with_file_name("spare"));
+            let name = output.join("a");
+            let spare = output.with_file_name("spare");
             while !stop.load(Ordering::Relaxed) {
                 make(&name);
                 symlink(secret.parent().unwrap().join(link_to), &spare).unwrap();

@@ -251,14 +251,16 @@ fn a_bomb_is_bounded_in_bytes_and_in_files() {
 #[test]
 fn contents_that_are_not_what_the_digests_say_are_refused() {
     let place = Place::new();
-    let (honest, other) = (Layer::default().file("f", "a"), Layer::default().file("f", "b"));
+    let honest = Layer::default().file("f", "a");
+    let other = Layer::default().file("f", "b");
     let digest = format!("sha256:{}", sha256(&honest.clone().bytes()));
     let config = format!(r#"{{"rootfs":{{"type":"layers","diff_ids":["{digest}"]}}}}"#);
     // The configuration names one layer, the manifest another.
     layout_of(&place.path("image"), config.as_bytes(), &[pack(&other.bytes(), Packing::Gzip)]);
     assert!(place.refused("image", Caps::default()).contains("has other contents than its digest says"));
     // The blob was changed after its digest was taken; what it unpacks to is the same.
-    let (once, again) = (pack(&honest.clone().bytes(), Packing::Gzip), pack(&honest.bytes(), Packing::Plain));
+    let once = pack(&honest.clone().bytes(), Packing::Gzip);
+    let again = pack(&honest.bytes(), Packing::Plain);
     layout_of(&place.path("blob"), config.as_bytes(), std::slice::from_ref(&once));
     fs::write(place.path("blob/blobs/sha256").join(sha256(&once)), again).unwrap();
     assert!(place.refused("blob", Caps::default()).contains("has other contents than its digest says"));

@@ -118,7 +118,8 @@ fn paths_of_a_policy_that_are_twice_absent_or_links_mean_what_they_say() {
             fs::write(at(path), text).unwrap();
         }
         symlink(at("tools/real"), at("tools/link")).unwrap();
-        let (link, data) = (at("tools/link"), at("data"));
+        let link = at("tools/link");
+        let data = at("data");
         let text = format!(
             "version: 1\nfilesystem_policy:\n  read_only: [/usr, /usr, /usr/share, /lib, /lib/firmware, {link}, /no/such/path, {data}]\n  read_write: [{data}, /new/place]\n"
         );

@@ -109,7 +109,9 @@ fn process(place: &Path) {
 
 /// As a run does it: in a process that is there already. The aim for the proof is 3 ms.
 fn in_process(place: &Path) {
-    let (mut started, mut proved, mut closed) = (Vec::new(), Vec::new(), Vec::new());
+    let mut started = Vec::new();
+    let mut proved = Vec::new();
+    let mut closed = Vec::new();
     for round in 0..ROUNDS {
         let spec = spec::full(place, &format!("in-{round}"));
         let begun = Instant::now();

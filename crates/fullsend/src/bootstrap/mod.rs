@@ -1,7 +1,7 @@
 //! Fills the staging directories, which appear read-only inside: the agent's definition, its skills and plugins. Nothing is
 //! mounted here, and nothing inside can change what it finds. A `Ready` can only be made here.
 
-pub mod assembled;
+pub mod scan_inside;
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -101,8 +101,8 @@ pub fn bootstrap(
     let repository = format!("{}/{}", paths::WORKSPACE, provisioned.repository_name);
     let harness = &checked.resolved.harness;
     let config = runtime::of(harness.runtime.value).config_directory;
-    let inside = assembled::Inside { config, repository: &repository, points: &provisioned.points };
-    assembled::scan(&provisioned.sandbox, guard, &harness.security.host_scanners, &inside)
+    let inside = scan_inside::Inside { config, repository: &repository, points: &provisioned.points };
+    scan_inside::scan(&provisioned.sandbox, guard, &harness.security.host_scanners, &inside)
         .map_err(BootstrapError::Blocked)?;
     Ok(Ready { provisioned, repository })
 }

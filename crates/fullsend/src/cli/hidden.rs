@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use super::{check_output, hidden_hook};
-use crate::bootstrap::assembled;
+use crate::bootstrap::scan_inside;
 use crate::provision::servers::supervise;
 use crate::runtime::native::agent;
 use crate::runtime::state;
@@ -20,7 +20,7 @@ pub fn dispatch(arguments: &[OsString]) -> Option<ExitCode> {
         "__state" => Some(state::main(&arguments[2..])),
         supervise::COMMAND => Some(supervise::main(&arguments[2..])),
         "__agent" => Some(agent::main()),
-        assembled::COMMAND => {
+        scan_inside::COMMAND => {
             let words = ["fullsend", "scan", "context"].map(OsString::from);
             Some(super::main(words.into_iter().chain(arguments[2..].iter().cloned())))
         }

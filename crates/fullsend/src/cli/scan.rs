@@ -16,7 +16,7 @@ use super::{configuration, scan_bench};
 use crate::event::clock::Moment;
 use crate::guard;
 use crate::guard::judge::{Findings, Judge};
-use crate::inputs::walk::{self, MAX_WHOLE, Seen, Which};
+use crate::inputs::instruction_files::{self, MAX_WHOLE, ScannedFile, Coverage};
 use crate::render::findings::{self, Scanned, Verdict};
 use crate::resolve;
 
@@ -182,7 +182,7 @@ fn scan_trees(trees: &Trees) -> Result<Exit, Failure> {
             let message = format!("{} is not a directory", directory.display());
             return Err(Failure::new(Exit::Missing, message));
         }
-        let mut visit = |seen: Seen<'_>| {
+        let mut visit = |seen: ScannedFile<'_>| {
             let file = directory.join(seen.path).to_string_lossy().into_owned();
             all.push(match &seen.contents {
                 Ok(bytes) => look(&judge, &file, seen.origin, bytes),
@@ -191,11 +191,11 @@ fn scan_trees(trees: &Trees) -> Result<Exit, Failure> {
             Ok::<(), std::convert::Infallible>(())
         };
         let Ok(()) = match &trees.points_of {
-            None => walk::walk(directory, Which::Context, trees.origin, &mut visit),
+            None => instruction_files::walk(directory, Coverage::Instructions, trees.origin, &mut visit),
             Some(known) if known == directory => {
-                walk::at_points(directory, &points()?, trees.origin, &mut visit)
+                instruction_files::walk_paths(directory, &points()?, trees.origin, &mut visit)
             }
-            Some(known) => walk::walk_without(directory, known, trees.origin, &mut visit),
+            Some(known) => instruction_files::walk_without(directory, known, trees.origin, &mut visit),
         };
     }
     print(&all, trees.how.format)

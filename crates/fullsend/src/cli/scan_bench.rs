@@ -10,7 +10,7 @@ use scan::{Case, Counts, Origin, Scanner, Toggles};
 use serde_json::Value as Json;
 
 use super::exit::{Exit, Failure};
-use crate::inputs::walk::{self, MAX_WHOLE, Seen, Which};
+use crate::inputs::instruction_files::{self, MAX_WHOLE, ScannedFile, Coverage};
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -133,7 +133,7 @@ fn load(arguments: &Arguments) -> Result<Vec<Case>, Failure> {
 }
 
 fn folder(path: &Path, is_attack: bool, origin: Origin, cases: &mut Vec<Case>) -> Result<(), Failure> {
-    walk::walk(path, Which::Whole, origin, &mut |seen: Seen<'_>| {
+    instruction_files::walk(path, Coverage::Everything, origin, &mut |seen: ScannedFile<'_>| {
         let unread =
             |error| Failure::new(Exit::Missing, format!("{}/{}: {error}", path.display(), seen.path));
         let bytes = seen.contents.map_err(unread)?;

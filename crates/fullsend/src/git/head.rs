@@ -90,7 +90,8 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         };
-        let (one, two) = ("a".repeat(40), "b".repeat(40));
+        let one = "a".repeat(40);
+        let two = "b".repeat(40);
         let read = || {
             let git = rustix::fs::open(place.path(), OFlags::PATH, Mode::empty()).unwrap();
             head(git.as_fd(), git.as_fd())

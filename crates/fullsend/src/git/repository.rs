@@ -76,11 +76,11 @@ impl Repository {
     pub fn read(root: &Path) -> Result<Self, RepositoryError> {
         let named = secret_files::named(root)
             .map_err(|source| RepositoryError { path: root.to_path_buf(), source })?;
-        Self::read_surveyed(root, &named)
+        Self::read_listed(root, &named)
     }
 
     /// The same where somebody has walked it already: `named` are all the paths below with names that secrets have.
-    pub fn read_surveyed(root: &Path, named: &[PathBuf]) -> Result<Self, RepositoryError> {
+    pub fn read_listed(root: &Path, named: &[PathBuf]) -> Result<Self, RepositoryError> {
         let at = |path: &Path| {
             let path = path.to_path_buf();
             move |source| RepositoryError { path, source }

@@ -13,7 +13,7 @@ const MAX_NAME_BYTES: u64 = 4096;
 const MAX_EXTENDED_BYTES: u64 = 1 << 20;
 
 /// One thing in an archive.
-pub struct Entry {
+pub struct TarEntry {
     /// Relative, without `.` and `..`; empty for the root itself.
     pub path: PathBuf,
     /// As written; only links have one.
@@ -34,7 +34,7 @@ struct Announced {
 /// Calls `each` for every entry with its contents. An error that is a sentence says what is wrong with the archive.
 pub fn walk<R: Read>(
     entries: Entries<'_, R>,
-    mut each: impl FnMut(Entry, &mut dyn Read) -> io::Result<()>,
+    mut each: impl FnMut(TarEntry, &mut dyn Read) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut announced = Announced::default();
     for entry in entries.raw(true) {
@@ -52,7 +52,7 @@ pub fn walk<R: Read>(
                 let path = relative(&path.unwrap_or_else(|| header.path_bytes().into_owned()))?;
                 let link = link.or_else(|| header.link_name_bytes().map(|link| link.into_owned()));
                 let position = entry.raw_file_position();
-                each(Entry { path, link, kind, header, position }, &mut entry)?;
+                each(TarEntry { path, link, kind, header, position }, &mut entry)?;
             }
         }
     }

@@ -6,7 +6,7 @@ use std::io;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use super::source::Source;
+use super::source::ImageSource;
 use super::stream::hexadecimal;
 
 /// Manifests and configurations are text of a few kilobytes.
@@ -19,28 +19,28 @@ const MAX_DEPTH: usize = 4;
 #[derive(Debug)]
 pub struct Manifest {
     /// Of the manifest, or of the configuration where the archive has none.
-    pub digest: Digest,
+    pub digest: BlobDigest,
     /// The lowest first.
-    pub layers: Vec<Layer>,
+    pub layers: Vec<ImageLayer>,
     pub environment: Vec<(String, String)>,
 }
 
 #[derive(Debug)]
-pub struct Layer {
+pub struct ImageLayer {
     /// Where its blob is in the source.
     pub name: String,
     /// Of the blob as it is stored; archives of docker do not say.
-    pub blob: Option<Digest>,
+    pub blob: Option<BlobDigest>,
     /// Of what it unpacks to.
-    pub plain: Digest,
+    pub plain: BlobDigest,
 }
 
 /// A SHA-256 digest, as 64 hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub struct Digest(String);
+pub struct BlobDigest(String);
 
-impl Digest {
+impl BlobDigest {
     pub fn hexadecimal(&self) -> &str {
         &self.0
     }
@@ -54,7 +54,7 @@ impl Digest {
     }
 }
 
-impl TryFrom<String> for Digest {
+impl TryFrom<String> for BlobDigest {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -78,7 +78,7 @@ struct Index {
 struct Descriptor {
     #[serde(default)]
     media_type: String,
-    digest: Digest,
+    digest: BlobDigest,
     platform: Option<Platform>,
 }
 
@@ -102,7 +102,7 @@ struct DockerManifest {
 }
 
 #[derive(Deserialize)]
-struct Configuration {
+struct ImageConfiguration {
     rootfs: RootFiles,
     os: Option<String>,
     architecture: Option<String>,
@@ -111,7 +111,7 @@ struct Configuration {
 
 #[derive(Deserialize)]
 struct RootFiles {
-    diff_ids: Vec<Digest>,
+    diff_ids: Vec<BlobDigest>,
 }
 
 #[derive(Deserialize)]
@@ -121,7 +121,7 @@ struct Settings {
 }
 
 /// The one image of this source for this machine.
-pub fn choose(source: &Source) -> io::Result<Manifest> {
+pub fn choose(source: &ImageSource) -> io::Result<Manifest> {
     if source.has("index.json") {
         return of_layout(source);
     }
@@ -133,7 +133,7 @@ pub fn choose(source: &Source) -> io::Result<Manifest> {
     ))
 }
 
-fn of_layout(source: &Source) -> io::Result<Manifest> {
+fn of_layout(source: &ImageSource) -> io::Result<Manifest> {
     let index: Index = parse("index.json", &source.read_small("index.json", MAX_DOCUMENT_BYTES)?)?;
     let mut candidates = Vec::new();
     let mut platforms = Vec::new();
@@ -162,7 +162,7 @@ fn architecture() -> &'static str {
 }
 
 fn collect(
-    source: &Source,
+    source: &ImageSource,
     index: Index,
     depth: usize,
     candidates: &mut Vec<Descriptor>,
@@ -192,9 +192,9 @@ fn collect(
     Ok(())
 }
 
-fn of_oci(source: &Source, descriptor: &Descriptor) -> io::Result<Manifest> {
+fn of_oci(source: &ImageSource, descriptor: &Descriptor) -> io::Result<Manifest> {
     let manifest: OciManifest = parse("its manifest", &document(source, &descriptor.digest)?)?;
-    let configuration: Configuration =
+    let configuration: ImageConfiguration =
         parse("its configuration", &document(source, &manifest.config.digest)?)?;
     let blobs = manifest.layers.into_iter().map(|layer| {
         if layer.media_type.contains("encrypted") {
@@ -205,14 +205,14 @@ fn of_oci(source: &Source, descriptor: &Descriptor) -> io::Result<Manifest> {
     assemble(descriptor.digest.clone(), configuration, blobs.collect::<io::Result<_>>()?)
 }
 
-fn of_docker(source: &Source) -> io::Result<Manifest> {
+fn of_docker(source: &ImageSource) -> io::Result<Manifest> {
     let manifests: Vec<DockerManifest> =
         parse("manifest.json", &source.read_small("manifest.json", MAX_DOCUMENT_BYTES)?)?;
     let [manifest] = &manifests[..] else {
         return Err(wrong(&format!("it holds {} images: save the one you mean on its own", manifests.len())));
     };
     let bytes = source.read_small(&manifest.config, MAX_DOCUMENT_BYTES)?;
-    let digest = Digest::of(&bytes);
+    let digest = BlobDigest::of(&bytes);
     // Archives name the configuration by its digest; one that does not is not what docker wrote.
     let stem = manifest.config.rsplit('/').next().unwrap_or_default().trim_end_matches(".json");
     if stem.len() == 64 && stem != digest.hexadecimal() {
@@ -223,11 +223,11 @@ fn of_docker(source: &Source) -> io::Result<Manifest> {
 }
 
 fn assemble(
-    digest: Digest,
-    configuration: Configuration,
-    blobs: Vec<(String, Option<Digest>)>,
+    digest: BlobDigest,
+    configuration: ImageConfiguration,
+    blobs: Vec<(String, Option<BlobDigest>)>,
 ) -> io::Result<Manifest> {
-    let Configuration { rootfs, os, architecture: built_for, config } = configuration;
+    let ImageConfiguration { rootfs, os, architecture: built_for, config } = configuration;
     let os = os.unwrap_or_else(|| "linux".to_owned());
     let built_for = built_for.unwrap_or_else(|| architecture().to_owned());
     if (os.as_str(), built_for.as_str()) != ("linux", architecture()) {
@@ -240,7 +240,7 @@ fn assemble(
         return Err(wrong(&format!("it has {} layers; 1 to {MAX_LAYERS} are supported", blobs.len())));
     }
     let layers = blobs.into_iter().zip(rootfs.diff_ids);
-    let layers = layers.map(|((name, blob), plain)| Layer { name, blob, plain }).collect();
+    let layers = layers.map(|((name, blob), plain)| ImageLayer { name, blob, plain }).collect();
     let environment = config.and_then(|config| config.environment).unwrap_or_default();
     let environment = environment.iter().filter_map(|line| line.split_once('='));
     let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -248,9 +248,9 @@ fn assemble(
 }
 
 /// A document by its digest, which it must have.
-fn document(source: &Source, digest: &Digest) -> io::Result<Vec<u8>> {
+fn document(source: &ImageSource, digest: &BlobDigest) -> io::Result<Vec<u8>> {
     let bytes = source.read_small(&digest.blob(), MAX_DOCUMENT_BYTES)?;
-    if Digest::of(&bytes) == *digest {
+    if BlobDigest::of(&bytes) == *digest {
         Ok(bytes)
     } else {
         Err(refused(&format!("the blob sha256:{} has other contents", digest.hexadecimal())))

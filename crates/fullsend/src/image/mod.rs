@@ -17,8 +17,8 @@ use sha2::{Digest as _, Sha256};
 
 use cache::{Cache, Exclusive};
 pub use error::ImageError;
-use manifest::{Layer, Manifest};
-use source::Source;
+use manifest::{ImageLayer, Manifest};
+use source::ImageSource;
 use stream::{Bounded, Digesting};
 use unpack::{UnpackError, Whiteouts};
 
@@ -55,7 +55,7 @@ pub fn check(path: &Path) -> Result<(), ImageError> {
 fn open(path: &Path) -> Result<(Source, Manifest), ImageError> {
     let missing = |source: io::Error| ImageError::Missing { path: path.to_owned(), source };
     std::fs::metadata(path).map_err(missing)?;
-    let source = Source::open(path).map_err(|error| unusable(path, &error))?;
+    let source = ImageSource::open(path).map_err(|error| unusable(path, &error))?;
     let manifest = manifest::choose(&source).map_err(|error| unusable(path, &error))?;
     Ok((source, manifest))
 }
@@ -65,18 +65,19 @@ pub fn prepare(path: &Path, cache: &Path, caps: Caps) -> Result<Image, ImageErro
     let (source, manifest) = open(path)?;
     let full = |source| ImageError::Cache { path: cache.to_owned(), source };
     let store = Cache::open(cache).map_err(full)?;
-    let mut work = Work { path, source: &source, cache, store: &store, caps };
+    let mut work = Unpacking { path, source: &source, cache, store: &store, caps };
     let held = match work.layered(&manifest) {
         Err(Failed::CannotMark) => work.merged(&manifest),
         done => done,
     };
-    let (layers, held) = held.map_err(|failed| work.told(failed))?.into_iter().unzip();
+    let (layers, held) = held.map_err(|failed| work.error(failed))?.into_iter().unzip();
     let environment = manifest.environment.into_iter().filter(|(name, _)| may_set(name)).collect();
     Ok(Image { layers, digest: manifest.digest.hexadecimal().to_owned(), environment, _held: held })
 }
 
 fn unusable(path: &Path, error: &io::Error) -> ImageError {
-    let (path, why) = (path.to_owned(), error.to_string());
+    let path = path.to_owned();
+    let why = error.to_string();
     match error.kind() {
         io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => {
             ImageError::Refused { path, why }
@@ -114,9 +115,9 @@ fn may_set(name: &str) -> bool {
         && !upper.ends_with("_PROXY")
 }
 
-struct Work<'a> {
+struct Unpacking<'a> {
     path: &'a Path,
-    source: &'a Source,
+    source: &'a ImageSource,
     cache: &'a Path,
     store: &'a Cache,
     caps: Caps,
@@ -130,8 +131,8 @@ enum Failed {
 
 type Held = Vec<(PathBuf, File)>;
 
-impl Work<'_> {
-    fn told(&self, failed: Failed) -> ImageError {
+impl Unpacking<'_> {
+    fn error(&self, failed: Failed) -> ImageError {
         match failed {
             Failed::Archive(error) => {
                 ImageError::Refused { path: self.path.to_owned(), why: error.to_string() }
@@ -174,7 +175,7 @@ impl Work<'_> {
     fn make(
         &mut self,
         name: &str,
-        layers: &[Layer],
+        layers: &[ImageLayer],
         whiteouts: Whiteouts,
     ) -> Result<(PathBuf, File), Failed> {
         let exclusive = self.store.exclusive().map_err(Failed::Cache)?;
@@ -199,7 +200,7 @@ impl Work<'_> {
     fn unpack_all(
         &mut self,
         exclusive: &Exclusive<'_>,
-        layers: &[Layer],
+        layers: &[ImageLayer],
         whiteouts: Whiteouts,
     ) -> Result<(), Failed> {
         let into = exclusive.begin().map_err(Failed::Cache)?;
@@ -209,7 +210,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn unpack(&mut self, layer: &Layer, into: &Path, whiteouts: Whiteouts) -> Result<(), Failed> {
+    fn unpack(&mut self, layer: &ImageLayer, into: &Path, whiteouts: Whiteouts) -> Result<(), Failed> {
         let mut blob = Digesting::new(self.source.read(&layer.name).map_err(Failed::Archive)?);
         let Caps { bytes, entries } = &mut self.caps;
         let decoded = stream::decoded(&mut blob).map_err(Failed::Archive)?;

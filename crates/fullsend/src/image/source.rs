@@ -14,14 +14,14 @@ use super::entries;
 /// The blobs of an archive are few; more is something else than an image.
 const MAX_PARTS: usize = 10_000;
 
-pub enum Source {
+pub enum ImageSource {
     Layout(PathBuf),
-    Archive { path: PathBuf, parts: HashMap<PathBuf, Part> },
+    Archive { path: PathBuf, parts: HashMap<PathBuf, ArchivePart> },
 }
 
 /// Something in an archive.
 #[derive(Clone, Debug)]
-pub enum Part {
+pub enum ArchivePart {
     Contents {
         position: u64,
         bytes: u64,
@@ -30,20 +30,20 @@ pub enum Part {
     Link(PathBuf),
 }
 
-impl Source {
+impl ImageSource {
     pub fn open(path: &Path) -> io::Result<Self> {
         if std::fs::metadata(path)?.is_dir() {
             return Ok(Self::Layout(path.to_owned()));
         }
         let mut archive = Archive::new(open_regular(path)?);
         let mut parts = HashMap::new();
-        let mut index = |entry: entries::Entry, _: &mut dyn Read| {
+        let mut index = |entry: entries::TarEntry, _: &mut dyn Read| {
             if parts.len() >= MAX_PARTS {
                 return Err(io::Error::other("it has too many parts for an image"));
             }
             let part = match entry.kind {
                 EntryType::Regular | EntryType::Continuous => {
-                    Some(Part::Contents { position: entry.position, bytes: entry.header.size()? })
+                    Some(ArchivePart::Contents { position: entry.position, bytes: entry.header.size()? })
                 }
                 EntryType::Symlink | EntryType::Link => {
                     let link =
@@ -53,7 +53,7 @@ impl Source {
                     } else {
                         entry.path.parent().unwrap_or(Path::new(""))
                     };
-                    lexical(&from.join(link)).map(Part::Link)
+                    lexical(&from.join(link)).map(ArchivePart::Link)
                 }
                 _ => None,
             };
@@ -85,10 +85,10 @@ impl Source {
             }
             Self::Archive { path, parts } => {
                 let mut part = parts.get(Path::new(name)).ok_or_else(absent)?;
-                if let Part::Link(to) = part {
+                if let ArchivePart::Link(to) = part {
                     part = parts.get(to).ok_or_else(absent)?;
                 }
-                let Part::Contents { position, bytes } = part else { return Err(absent()) };
+                let ArchivePart::Contents { position, bytes } = part else { return Err(absent()) };
                 let mut file = open_regular(path)?;
                 file.seek(SeekFrom::Start(*position))?;
                 Ok(Box::new(Exactly { inner: file, left: *bytes }))

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use sandbox::{Descend, TreeEntry, Unreadable, WalkError, WalkLimits, walk_directory};
 use tar::{Archive, EntryType};
 
-use super::entries::{self, Entry};
+use super::entries::{self, TarEntry};
 
 /// No path of an image is longer than 4,096 bytes, so none is deeper.
 const MAX_DEPTH: usize = 2_048;
@@ -79,7 +79,7 @@ struct Unpacker<'a> {
 }
 
 impl Unpacker<'_> {
-    fn entry(&mut self, entry: &Entry, contents: &mut dyn Read) -> io::Result<()> {
+    fn entry(&mut self, entry: &TarEntry, contents: &mut dyn Read) -> io::Result<()> {
         let shown = entry.path.display();
         let Some(name) = entry.path.file_name().map(Path::new) else { return Ok(()) };
         let in_whiteout = entry.path.parent().into_iter().flat_map(Path::components);
@@ -164,7 +164,7 @@ impl Unpacker<'_> {
         &mut self,
         parent: &OwnedFd,
         name: &Path,
-        entry: &Entry,
+        entry: &TarEntry,
         contents: &mut dyn Read,
     ) -> io::Result<()> {
         self.clear(parent, name, &entry.path)?;
@@ -187,7 +187,7 @@ impl Unpacker<'_> {
         self.own(finished)
     }
 
-    fn hard_link(&mut self, parent: &OwnedFd, name: &Path, entry: &Entry) -> io::Result<()> {
+    fn hard_link(&mut self, parent: &OwnedFd, name: &Path, entry: &TarEntry) -> io::Result<()> {
         let target = entries::relative(entry.link.as_deref().unwrap_or_default())?;
         let why = || {
             format!(

@@ -2,11 +2,12 @@
 //! Nothing is rewritten. A `Cleared` can only be made here.
 
 mod imports;
-pub mod injected;
+pub mod added_instructions;
 pub mod mounted;
 pub mod repo_skills;
-pub mod survey;
-pub mod walk;
+pub mod repository_listing;
+pub mod instruction_files;
+mod instruction_names;
 
 use std::path::Path;
 
@@ -20,10 +21,10 @@ use crate::guard::{Blocked, Guard};
 use crate::harness::reference::Ref;
 use crate::resolve::layers::LayerKind;
 use crate::resolve::library::Library;
-use injected::Injected;
+use added_instructions::AddedFile;
 use repo_skills::RepoSkill;
-use survey::Survey;
-use walk::{Seen, Which, at_points, walk};
+use repository_listing::RepositoryListing;
+use instruction_files::{ScannedFile, Coverage, walk_paths, walk};
 
 /// A harness whose inputs were scanned. It cannot be made without the scan:
 ///
@@ -33,9 +34,9 @@ use walk::{Seen, Which, at_points, walk};
 ///         checked,
 ///         instructions: None,
 ///         agent_text: String::new(),
-///         injected: Vec::new(),
+///         added_instructions: Vec::new(),
 ///         repo_skills: Vec::new(),
-///         survey: Default::default(),
+///         listing: Default::default(),
 ///     }
 /// }
 /// ```
@@ -51,9 +52,9 @@ pub struct Cleared {
     checked: Checked,
     instructions: Option<String>,
     agent_text: String,
-    injected: Vec<Injected>,
+    added_instructions: Vec<AddedFile>,
     repo_skills: Vec<RepoSkill>,
-    survey: Survey,
+    listing: RepositoryListing,
 }
 
 impl Cleared {
@@ -72,8 +73,8 @@ impl Cleared {
     }
 
     /// Instruction files that the view of the repository gets.
-    pub fn injected(&self) -> &[Injected] {
-        &self.injected
+    pub fn added_instructions(&self) -> &[AddedFile] {
+        &self.added_instructions
     }
 
     /// Skills of the repository, if the harness allows them.
@@ -82,8 +83,8 @@ impl Cleared {
     }
 
     /// Where in the repository there is something that an agent would read, and which files have names of secrets.
-    pub fn survey(&self) -> &Survey {
-        &self.survey
+    pub fn repository_listing(&self) -> &RepositoryListing {
+        &self.listing
     }
 }
 
@@ -101,40 +102,40 @@ pub fn clear(
     emit: &Emitter,
     instruction_file: &'static str,
 ) -> Result<Cleared, Blocked> {
-    let look = Look { guard, emit };
+    let scanner = InputScanner { guard, emit };
     let harness = &checked.resolved;
     for found in &harness.files {
         let shown = library.layers.layer(found).shown(&found.path);
         if let Ok(text) = library.layers.layer(found).read(&found.path) {
-            look.digest("harness", &shown, text.as_bytes());
+            scanner.digest("harness", &shown, text.as_bytes());
         }
     }
     let agent_text = library.text(checked.agent.source);
-    look.file("agent", &checked.agent.found.path, agent_text.as_bytes(), Origin::Instruction)?;
+    scanner.file("agent", &checked.agent.found.path, agent_text.as_bytes(), Origin::Instruction)?;
     for skill in &checked.skills {
-        look.skill(library, skill)?;
+        scanner.skill(library, skill)?;
     }
     for plugin in &harness.harness.plugins {
         let Ref::Local(path) = &plugin.value else { continue };
         let place = library.layers.find(path).and_then(|found| library.layers.host_path(&found));
         let place = place.unwrap_or_else(|| path.as_str().into());
-        look.directory("plugin", path.as_str(), &place, Origin::Instruction, &[])?;
+        scanner.directory("plugin", path.as_str(), &place, Origin::Instruction, &[])?;
     }
     if let Ok(text) = library.layers.layer(&checked.policy.found).read(&checked.policy.found.path) {
-        look.digest("policy", &checked.policy.found.path, text.as_bytes());
+        scanner.digest("policy", &checked.policy.found.path, text.as_bytes());
     }
     if let Some(schema) = &checked.schema {
         let text = library.text(schema.source);
-        look.digest("schema", &schema.found.path, text.as_bytes());
+        scanner.digest("schema", &schema.found.path, text.as_bytes());
         // They describe the same output: whoever changes one without the other is seen.
         let pair = format!("{agent_text}\0{text}");
-        look.digest("prompt and schema", &checked.agent.found.path, pair.as_bytes());
+        scanner.digest("prompt and schema", &checked.agent.found.path, pair.as_bytes());
     }
-    let survey = survey::survey(repository);
-    let mut instructions = look.repository(repository, &survey)?;
-    let repo_skills = look.repository_skills(&checked, repository)?;
-    let injected = look.injected(library, repository, instruction_file)?;
-    if let Some(ours) = injected.iter().find(|one| one.name == "AGENTS.md") {
+    let listing = repository_listing::list_repository(repository);
+    let mut instructions = scanner.repository(repository, &listing)?;
+    let repo_skills = scanner.repository_skills(&checked, repository)?;
+    let added_instructions = scanner.added_instructions(library, repository, instruction_file)?;
+    if let Some(ours) = added_instructions.iter().find(|one| one.name == "AGENTS.md") {
         instructions = Some(ours.contents.clone());
     }
     let body = agent_text[checked.agent.body.clone()].trim();
@@ -142,24 +143,27 @@ pub fn clear(
         Some(words) => format!("{body}\n\n{words}"),
         None => body.to_owned(),
     };
-    Ok(Cleared { agent_text, checked, instructions, injected, repo_skills, survey })
+    Ok(Cleared { agent_text, checked, instructions, added_instructions, repo_skills, listing })
 }
 
 /// What a caller tells the agent beside its task comes from outside as well.
 pub fn clear_context(text: &str, guard: &Guard, emit: &Emitter) -> Result<(), Blocked> {
-    Look { guard, emit }.file("context", "context", text.as_bytes(), Origin::Instruction)
+    InputScanner { guard, emit }.file("context", "context", text.as_bytes(), Origin::Instruction)
 }
 
 /// How things are looked at: read, digested, scanned, told.
-pub struct Look<'a> {
+pub struct InputScanner<'a> {
     pub guard: &'a Guard,
     pub emit: &'a Emitter,
 }
 
-impl Look<'_> {
+impl InputScanner<'_> {
     fn digest(&self, kind: &str, name: &str, bytes: &[u8]) {
-        let (kind, name) = (kind.to_owned(), name.to_owned());
-        self.emit.emit(RunEvent::Input { kind, name, sha256: sha256(bytes) });
+        self.emit.emit(RunEvent::Input {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            sha256: sha256(bytes),
+        });
     }
 
     pub fn file(&self, kind: &str, name: &str, bytes: &[u8], origin: Origin) -> Result<(), Blocked> {
@@ -176,7 +180,7 @@ impl Look<'_> {
         origin: Origin,
         without: &[&str],
     ) -> Result<(), Blocked> {
-        walk(place, Which::Whole, origin, &mut |seen: Seen<'_>| {
+        walk(place, Coverage::Everything, origin, &mut |seen: ScannedFile<'_>| {
             if without.contains(&seen.path) {
                 return Ok(());
             }
@@ -205,12 +209,12 @@ impl Look<'_> {
     }
 
     /// What some agent would read in the repository, and of that what this one is given.
-    fn repository(&self, repository: &Path, survey: &Survey) -> Result<Option<String>, Blocked> {
-        if survey.too_many {
+    fn repository(&self, repository: &Path, listing: &RepositoryListing) -> Result<Option<String>, Blocked> {
+        if listing.too_many {
             self.guard.report_unreadable("the repository", "has too many entries")?;
         }
         let mut given: Option<(usize, String)> = None;
-        at_points(repository, &survey.points, Origin::Instruction, &mut |seen: Seen<'_>| {
+        walk_paths(repository, &listing.instruction_paths, Origin::Instruction, &mut |seen: ScannedFile<'_>| {
             self.seen("context", seen.path, &seen)?;
             let rank = INSTRUCTION_FILES.iter().position(|name| *name == seen.path);
             if let (Some(rank), Ok(bytes)) = (rank, &seen.contents)
@@ -240,24 +244,24 @@ impl Look<'_> {
     }
 
     /// The organisation's instructions pass the same scan as everybody's.
-    fn injected(
+    fn added_instructions(
         &self,
         library: &Library,
         repository: &Path,
         instruction_file: &'static str,
-    ) -> Result<Vec<Injected>, Blocked> {
+    ) -> Result<Vec<AddedFile>, Blocked> {
         let entries = std::fs::read_dir(repository).into_iter().flatten().flatten();
         let present: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         let organisation = library.layers.get(LayerKind::Organisation);
         let default = organisation.and_then(|layer| layer.read("AGENTS.md").ok());
-        let injected = injected::injected(&present, default.as_deref(), instruction_file);
-        for one in &injected {
+        let added_instructions = added_instructions::added(&present, default.as_deref(), instruction_file);
+        for one in &added_instructions {
             self.file("instructions", one.name, one.contents.as_bytes(), Origin::Instruction)?;
         }
-        Ok(injected)
+        Ok(added_instructions)
     }
 
-    fn seen(&self, kind: &str, name: &str, seen: &Seen<'_>) -> Result<(), Blocked> {
+    fn seen(&self, kind: &str, name: &str, seen: &ScannedFile<'_>) -> Result<(), Blocked> {
         match &seen.contents {
             Ok(bytes) => self.file(kind, name, bytes, seen.origin),
             Err(error) => self.guard.report_unreadable(name, &error.to_string()),

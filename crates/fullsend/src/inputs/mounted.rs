@@ -9,8 +9,8 @@ use rustix::fs::FileType;
 use sandbox::{Descend, Mount, MountKind, TreeEntry, Unreadable, WalkLimits, walk_directory};
 use scan::Origin;
 
-use super::Look;
-use super::walk::{Seen, Which, read, walk};
+use super::InputScanner;
+use super::instruction_files::{ScannedFile, Coverage, read, walk};
 use crate::event::RunEvent;
 use crate::event::log::Emitter;
 use crate::guard::{Blocked, Guard};
@@ -22,13 +22,13 @@ const MAX_DEPTH: usize = 200;
 
 /// Scans all that has contents before the sandbox exists; nothing is rewritten.
 pub fn clear_mounts(mounts: &[Mount], guard: &Guard, emit: &Emitter) -> Result<(), Blocked> {
-    let look = Look { guard, emit };
+    let scanner = InputScanner { guard, emit };
     for Mount { target, kind } in mounts {
         let name = target.to_string_lossy();
         match kind {
-            MountKind::File { contents, .. } => look.file("input", &name, contents, Origin::Issue)?,
+            MountKind::File { contents, .. } => scanner.file("input", &name, contents, Origin::Issue)?,
             MountKind::ReadOnly { source } | MountKind::ReadWrite { source } => {
-                look.resource(&name, source)?;
+                scanner.resource(&name, source)?;
             }
             _ => {}
         }
@@ -36,7 +36,7 @@ pub fn clear_mounts(mounts: &[Mount], guard: &Guard, emit: &Emitter) -> Result<(
     Ok(())
 }
 
-impl Look<'_> {
+impl InputScanner<'_> {
     fn resource(&self, name: &str, source: &Path) -> Result<(), Blocked> {
         let is_small = is_within(source, MAX_FILES, MAX_BYTES);
         if !is_small {
@@ -49,7 +49,7 @@ impl Look<'_> {
         }
         match (source.is_dir(), is_small) {
             (true, true) => self.directory("resource", name, source, Origin::Issue, &[]),
-            (true, false) => walk(source, Which::Context, Origin::Instruction, &mut |seen: Seen<'_>| {
+            (true, false) => walk(source, Coverage::Instructions, Origin::Instruction, &mut |seen: ScannedFile<'_>| {
                 self.seen("resource", &format!("{name}/{}", seen.path), &seen)
             }),
             (false, true) => match read(source, MAX_BYTES) {

@@ -45,7 +45,7 @@ pub fn find(repository: &Path, taken: &[&str]) -> Vec<RepoSkill> {
         for (name, directory) in all {
             let known = taken.contains(&name.as_str()) || found.iter().any(|one| one.name == name);
             if !known && found.len() < MAX_SKILLS {
-                let description = About::read(&directory.join("SKILL.md")).description;
+                let description = SkillHeader::read(&directory.join("SKILL.md")).description;
                 found.push(RepoSkill { shown: format!("{place}/{name}"), name, description, directory });
             }
         }
@@ -63,7 +63,7 @@ pub fn shadowed(repository: &Path, taken: &[&str]) -> Vec<(String, String)> {
         for shown in there.iter().map(|path| format!("{place}/{path}")) {
             let path = repository.join(&shown);
             let directory = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
-            let own = About::read(&path).name;
+            let own = SkillHeader::read(&path).name;
             let name = taken.iter().find(|name| **name == directory || **name == own);
             if let Some(name) = name.filter(|_| path.is_file() && all.len() < MAX_SKILLS) {
                 all.push(((*name).to_owned(), shown));
@@ -75,12 +75,12 @@ pub fn shadowed(repository: &Path, taken: &[&str]) -> Vec<(String, String)> {
 
 /// What a skill says of itself; nothing of what cannot be read.
 #[derive(Default)]
-struct About {
+struct SkillHeader {
     name: String,
     description: String,
 }
 
-impl About {
+impl SkillHeader {
     fn read(path: &Path) -> Self {
         // A link could lead out of the repository.
         if !std::fs::symlink_metadata(path).is_ok_and(|about| about.is_file()) {
@@ -108,18 +108,18 @@ impl About {
 /// Every SKILL.md below a directory, as paths below it; links to directories are followed as runtimes follow them.
 /// `None`: there is more than can be looked at.
 pub fn below(directory: &Path) -> Option<Vec<String>> {
-    let mut search = Search { found: Vec::new(), left: MAX_ENTRIES };
+    let mut search = SkillSearch { found: Vec::new(), left: MAX_ENTRIES };
     search.directory(directory, "", 0)?;
     search.found.sort();
     Some(search.found)
 }
 
-struct Search {
+struct SkillSearch {
     found: Vec<String>,
     left: usize,
 }
 
-impl Search {
+impl SkillSearch {
     fn directory(&mut self, path: &Path, below: &str, depth: usize) -> Option<()> {
         let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
         for entry in entries {

@@ -16,7 +16,7 @@ use crate::harness::Harness;
 use crate::harness::reference::LocalPath;
 use crate::harness::skills::HostFile;
 use crate::harness::template::Template;
-use crate::inputs::Look;
+use crate::inputs::InputScanner;
 use crate::resolve::layers::LayerReadError;
 use crate::resolve::library::Library;
 use crate::resolve::variables::VariableLookup;
@@ -50,12 +50,12 @@ pub struct Delivered {
 /// All of it is scanned here, after the pre-script, which may have made it, and before there is a sandbox; and is
 /// delivered as it is, whatever was found.
 pub fn deliver(harness: &Harness, around: &RunContext<'_>) -> Result<Delivered, ProvisionError> {
-    let look = Look { guard: around.guard, emit: around.emit };
+    let scanner = InputScanner { guard: around.guard, emit: around.emit };
     let (mut mounts, mut variables) = (Vec::new(), Vec::new());
     for file in &harness.host_files.0 {
         let mounted = mount(file, &mut variables, around).map_err(ProvisionError::HostFile)?;
         if let Some(Mount { kind: MountKind::File { contents, .. }, target }) = &mounted {
-            look.file("host_file", &target.to_string_lossy(), contents, Origin::Configuration)
+            scanner.file("host_file", &target.to_string_lossy(), contents, Origin::Configuration)
                 .map_err(ProvisionError::Blocked)?;
         }
         mounts.extend(mounted);
@@ -63,7 +63,7 @@ pub fn deliver(harness: &Harness, around: &RunContext<'_>) -> Result<Delivered, 
     if let Some(input) = &harness.agent_input {
         let source = input_directory(&input.value, around.library, around.repository, around.variables)
             .map_err(ProvisionError::HostFile)?;
-        look.directory("agent_input", "agent-input", &source, Origin::Issue, &[])
+        scanner.directory("agent_input", "agent-input", &source, Origin::Issue, &[])
             .map_err(ProvisionError::Blocked)?;
         mounts.push(Mount {
             target: "/sandbox/workspace/agent-input".into(),

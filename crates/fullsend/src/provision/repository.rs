@@ -8,7 +8,7 @@ use sandbox::{Edit, Mount, MountKind};
 use crate::git::{Repository, RepositoryError};
 use crate::harness::Harness;
 use crate::inputs::Cleared;
-use crate::inputs::injected::Injected;
+use crate::inputs::added_instructions::AddedFile;
 use crate::runtime::paths::WORKSPACE;
 
 /// The name of the repository's directory inside.
@@ -36,20 +36,20 @@ pub fn view(
     let target = inside(name);
     let keep: Vec<PathBuf> = harness.host_files.0.iter().map(|file| PathBuf::from(file.src.raw())).collect();
     let memory_bytes = harness.sandbox.limits.disk_mb.get() << 20;
-    if let Some((path, error)) = &cleared.survey().failed {
+    if let Some((path, error)) = &cleared.repository_listing().failed {
         let source = std::io::Error::other(error.to_string());
         return Err(RepositoryError { path: path.clone(), source });
     }
-    let read = Repository::read_surveyed(repository, &cleared.survey().secrets)?;
+    let read = Repository::read_listed(repository, &cleared.repository_listing().secrets)?;
     let mut mounts = read.view(&target, &keep, memory_bytes).mounts;
     for Mount { target: place, kind } in &mut mounts {
         let MountKind::CopyOnWrite(view) = kind else { continue };
         let is_tree = *place == target;
         view.edits
-            .extend(cleared.injected().iter().filter(|_| is_tree).map(|one| write(one.name, &one.contents)));
+            .extend(cleared.added_instructions().iter().filter(|_| is_tree).map(|one| write(one.name, &one.contents)));
         // A linked worktree has its git data in a mount of its own.
         let git = if is_tree { ".git/info" } else { "info" };
-        view.edits.extend(ignored(&view.source.join(git), git, cleared.injected()));
+        view.edits.extend(ignored(&view.source.join(git), git, cleared.added_instructions()));
         if harness.readonly_repo.value {
             *kind = MountKind::ReadOnlyView(view.clone());
         }
@@ -61,14 +61,14 @@ fn write(path: &str, contents: &str) -> Edit {
     Edit::Write { path: path.into(), contents: contents.as_bytes().to_vec(), mode: 0o644 }
 }
 
-/// Git told to ignore the injected files, where `place` is its directory for that.
-fn ignored(place: &Path, shown: &str, injected: &[Injected]) -> Option<Edit> {
-    if injected.is_empty() || !place.is_dir() {
+/// Git told to ignore the added_instructions files, where `place` is its directory for that.
+fn ignored(place: &Path, shown: &str, added_instructions: &[AddedFile]) -> Option<Edit> {
+    if added_instructions.is_empty() || !place.is_dir() {
         return None;
     }
     let mut exclude = std::fs::read_to_string(place.join("exclude")).unwrap_or_default();
     exclude.push_str("\n# put there by fullsend\n");
-    injected.iter().for_each(|one| exclude.push_str(&format!("/{}\n", one.name)));
+    added_instructions.iter().for_each(|one| exclude.push_str(&format!("/{}\n", one.name)));
     Some(write(&format!("{shown}/exclude"), &exclude))
 }
 
@@ -78,8 +78,8 @@ pub fn points(cleared: &Cleared, mounts: &[Mount], name: &str) -> Vec<PathBuf> {
     let mounted = mounts.iter().filter_map(|mount| mount.target.strip_prefix(&target).ok());
     let mut points: Vec<PathBuf> =
         mounted.filter(|below| !below.as_os_str().is_empty()).map(Path::to_owned).collect();
-    points.extend(cleared.injected().iter().map(|one| PathBuf::from(one.name)));
-    points.extend(cleared.survey().points.iter().cloned());
+    points.extend(cleared.added_instructions().iter().map(|one| PathBuf::from(one.name)));
+    points.extend(cleared.repository_listing().points.iter().cloned());
     points.sort();
     points.dedup();
     points

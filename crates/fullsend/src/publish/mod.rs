@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::event::RunEvent;
 use crate::event::log::{Emitter, sha256};
-use crate::quarantine::changes::Worked;
+use crate::quarantine::changes::AgentRepository;
 use crate::quarantine::{QuarantineError, Quarantined, checkout};
 use crate::validate::Accepted;
 
@@ -89,7 +89,7 @@ impl std::error::Error for PublishError {
     }
 }
 
-pub fn publish(accepted: Accepted, worked: &Worked<'_>, emit: &Emitter) -> Result<Artifacts, PublishError> {
+pub fn publish(accepted: Accepted, worked: &AgentRepository<'_>, emit: &Emitter) -> Result<Artifacts, PublishError> {
     let quarantined = accepted.quarantined();
     let iteration = quarantined.attempt().iteration();
     let repository = lay_out(quarantined, worked)?;
@@ -112,7 +112,7 @@ pub fn set_aside(output: &Quarantined, name: &str) -> Result<PathBuf, PublishErr
     promote(output.directory(), name)
 }
 
-fn lay_out(quarantined: &Quarantined, worked: &Worked<'_>) -> Result<Option<PathBuf>, PublishError> {
+fn lay_out(quarantined: &Quarantined, worked: &AgentRepository<'_>) -> Result<Option<PathBuf>, PublishError> {
     let Some(changes) = quarantined.changes() else { return Ok(None) };
     let place = quarantined.directory().with_file_name("repository");
     let made = checkout::checkout(worked, changes, &place).map_err(PublishError::Checkout)?;

@@ -12,7 +12,7 @@ use sandbox::open_beneath;
 use scan::Origin;
 
 use super::QuarantineError;
-use super::repository_diff::{ChangeKind, Changed, Walk, WalkError};
+use super::repository_diff::{ChangeKind, ChangedFile, RepositoryDiff, DiffError};
 use crate::git::{command, directory::directory};
 use crate::guard::Guard;
 
@@ -22,7 +22,7 @@ const MAX_IGNORE_FILE: u64 = 1 << 20;
 
 /// Where the agent worked, and what it was before.
 #[derive(Clone, Copy, Debug)]
-pub struct Worked<'a> {
+pub struct AgentRepository<'a> {
     /// The sandbox's root.
     pub root: BorrowedFd<'a>,
     /// The repository's directory inside.
@@ -40,14 +40,14 @@ pub struct Worked<'a> {
 /// What the agent changed.
 #[derive(Clone, Debug)]
 pub struct Changes {
-    pub files: Vec<Changed>,
+    pub files: Vec<ChangedFile>,
     /// What they are now, below `b/`; what they were, below `a/`.
     pub directory: PathBuf,
     pub patch: PathBuf,
 }
 
 /// `None` if nothing that git would look at was changed. `into` must not exist yet.
-pub fn collect(worked: &Worked<'_>, into: &Path, guard: &Guard) -> Result<Option<Changes>, QuarantineError> {
+pub fn collect(worked: &AgentRepository<'_>, into: &Path, guard: &Guard) -> Result<Option<Changes>, QuarantineError> {
     if !worked.writable {
         return Ok(None);
     }
@@ -57,7 +57,7 @@ pub fn collect(worked: &Worked<'_>, into: &Path, guard: &Guard) -> Result<Option
         open_beneath(worked.root, worked.inside.trim_start_matches('/'), directory).map_err(unreadable)?;
     let host = rustix::fs::open(worked.repository, directory | OFlags::CLOEXEC, Mode::empty());
     let host = host.map_err(|error| unreadable(error.into()))?;
-    let mut walk = Walk { masked: worked.masked, found: Vec::new() };
+    let mut walk = RepositoryDiff { masked: worked.masked, found: Vec::new() };
     walk.compare(view.as_fd(), host.as_fd(), worked.layer)?;
     if walk.found.is_empty() {
         return Ok(None);
@@ -75,7 +75,7 @@ pub fn collect(worked: &Worked<'_>, into: &Path, guard: &Guard) -> Result<Option
     if files.len() > MAX_FILES {
         return Err(refused(&files[MAX_FILES].path, "is one changed file too many"));
     }
-    let mut copy = Copy { bytes: 0, guard };
+    let mut copy = ChangeCopier { bytes: 0, guard };
     for place in ["a", "b"] {
         std::fs::create_dir(into.join(place)).map_err(written(into))?;
     }
@@ -96,11 +96,11 @@ fn refused(path: &str, why: &'static str) -> QuarantineError {
     QuarantineError::Refused { path: path.to_owned(), why }
 }
 
-impl From<WalkError> for QuarantineError {
-    fn from(error: WalkError) -> Self {
+impl From<DiffError> for QuarantineError {
+    fn from(error: DiffError) -> Self {
         match error {
-            WalkError::Refused { path, why } => Self::Refused { path, why },
-            WalkError::Read { path, source } => Self::Read { path, source },
+            DiffError::Refused { path, why } => Self::Refused { path, why },
+            DiffError::Read { path, source } => Self::Read { path, source },
         }
     }
 }
@@ -108,11 +108,11 @@ impl From<WalkError> for QuarantineError {
 /// What git would ignore is neither output nor worth a look: build products, dependencies. The rules are the agent's own
 /// as they are now; all they can do is to keep a change from leaving.
 fn not_ignored(
-    found: Vec<Changed>,
+    found: Vec<ChangedFile>,
     view: BorrowedFd<'_>,
     repository: &Path,
     into: &Path,
-) -> Result<Vec<Changed>, QuarantineError> {
+) -> Result<Vec<ChangedFile>, QuarantineError> {
     let Some(index) = directory(repository).map(|directory| directory.join("index")) else {
         return Ok(found);
     };
@@ -161,12 +161,12 @@ enum Clean {
     No,
 }
 
-struct Copy<'a> {
+struct ChangeCopier<'a> {
     bytes: u64,
     guard: &'a Guard,
 }
 
-impl Copy<'_> {
+impl ChangeCopier<'_> {
     fn file(
         &mut self,
         from: BorrowedFd<'_>,

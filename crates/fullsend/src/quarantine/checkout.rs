@@ -11,7 +11,7 @@ use std::path::Path;
 use rustix::fs::{Dir, FileType, OFlags};
 
 use super::QuarantineError;
-use super::changes::{Changes, Worked};
+use super::changes::{Changes, AgentRepository};
 use super::repository_diff::ChangeKind;
 use crate::git::head::{Head, head, of_host};
 use crate::git::{self, command};
@@ -23,7 +23,7 @@ const MAX_OBJECTS: usize = 50_000;
 const MAX_BYTES: u64 = 1 << 30;
 
 /// Lays the checkout out in `into`, which must not exist. `false` where the host's tree is no repository with a commit.
-pub fn checkout(worked: &Worked<'_>, changes: &Changes, into: &Path) -> Result<bool, QuarantineError> {
+pub fn checkout(worked: &AgentRepository<'_>, changes: &Changes, into: &Path) -> Result<bool, QuarantineError> {
     let Some(directory) = git::directory::directory(worked.repository) else { return Ok(false) };
     let common = git::directory::common(&directory);
     let failed = |source: std::io::Error| QuarantineError::Write { path: into.to_owned(), source };
@@ -41,10 +41,10 @@ pub fn checkout(worked: &Worked<'_>, changes: &Changes, into: &Path) -> Result<b
     std::fs::write(into.join(".git/objects/info/alternates"), alternates).map_err(failed)?;
     let head = commits(worked, &base, &objects, into)?;
     if git::tracked_count(&directory) > MOST_LAID_OUT {
-        thin(changes, into)?;
+        write_sparse_rules(changes, into)?;
     }
-    stand(into, &head)?;
-    lay(changes, into)?;
+    check_out(into, &head)?;
+    apply_changes(changes, into)?;
     Ok(true)
 }
 
@@ -53,7 +53,7 @@ const OURS: &str = "[core]\n\tsymlinks = false\n\thooksPath = /dev/null\n\tfsmon
                     \tprotectNTFS = true\n[submodule]\n\trecurse = false\n";
 
 /// The agent's branch with its new objects, if it made commits and they are whole; else the host's.
-fn commits(worked: &Worked<'_>, base: &Head, objects: &Path, into: &Path) -> Result<Head, QuarantineError> {
+fn commits(worked: &AgentRepository<'_>, base: &Head, objects: &Path, into: &Path) -> Result<Head, QuarantineError> {
     let inside = format!("{}/.git", worked.inside.trim_start_matches('/'));
     let Ok(git) = open_beneath(worked.root, &inside, OFlags::RDONLY | OFlags::DIRECTORY) else {
         return Ok(base.clone());
@@ -61,8 +61,8 @@ fn commits(worked: &Worked<'_>, base: &Head, objects: &Path, into: &Path) -> Res
     let theirs = head(git.as_fd(), git.as_fd()).filter(|head| head.commit.is_some());
     let Some(theirs) = theirs.filter(|head| head != base) else { return Ok(base.clone()) };
     copy_objects(git.as_fd(), objects, &into.join(".git/objects"))?;
-    let (new, old) =
-        (theirs.commit.as_deref().unwrap_or_default(), base.commit.as_deref().unwrap_or_default());
+    let new = theirs.commit.as_deref().unwrap_or_default();
+    let old = base.commit.as_deref().unwrap_or_default();
     // Everything that the new commit needs must be there: an object that is missing would surface in a post-script.
     match command::run(into, &["rev-list", "--objects", "--quiet", new, "--not", old])? {
         0 => Ok(theirs),
@@ -84,7 +84,8 @@ fn copy_objects(git: BorrowedFd<'_>, host: &Path, into: &Path) -> Result<(), Qua
     let unreadable =
         |source: std::io::Error| QuarantineError::Read { path: ".git/objects".to_owned(), source };
     let objects = open_beneath(git, "objects", OFlags::RDONLY | OFlags::DIRECTORY).map_err(unreadable)?;
-    let (mut count, mut bytes) = (0, 0);
+    let mut count = 0;
+    let mut bytes = 0;
     for directory in names(objects.as_fd()).map_err(unreadable)? {
         let wanted: &dyn Fn(&str) -> bool = match directory.as_str() {
             "pack" => &is_pack,
@@ -133,7 +134,7 @@ fn copy_object(from: BorrowedFd<'_>, name: &str, to: &Path, most: u64) -> Result
 
 /// Tells git to lay out the files at the top and those in the directories of the changes, and no others. Whoever needs all
 /// of them says `git sparse-checkout disable`.
-fn thin(changes: &Changes, into: &Path) -> Result<(), QuarantineError> {
+fn write_sparse_rules(changes: &Changes, into: &Path) -> Result<(), QuarantineError> {
     let above = changes.files.iter().flat_map(|file| Path::new(&file.path).ancestors().skip(1));
     let directories: BTreeSet<&Path> = above.filter(|path| !path.as_os_str().is_empty()).collect();
     let mut rules = "/*\n!/*/\n".to_owned();
@@ -151,14 +152,14 @@ fn thin(changes: &Changes, into: &Path) -> Result<(), QuarantineError> {
         std::fs::File::options()
             .append(true)
             .open(config)
-            .and_then(|mut file| file.write_all(THIN.as_bytes()))
+            .and_then(|mut file| file.write_all(SPARSE.as_bytes()))
     });
     written.map_err(|source| QuarantineError::Write { path: place, source })
 }
 
-const THIN: &str = "[core]\n\tsparseCheckout = true\n\tsparseCheckoutCone = true\n[index]\n\tsparse = true\n";
+const SPARSE: &str = "[core]\n\tsparseCheckout = true\n\tsparseCheckoutCone = true\n[index]\n\tsparse = true\n";
 
-fn stand(into: &Path, head: &Head) -> Result<(), QuarantineError> {
+fn check_out(into: &Path, head: &Head) -> Result<(), QuarantineError> {
     let commit = head.commit.as_deref().unwrap_or_default();
     match &head.branch {
         Some(branch) => {
@@ -180,9 +181,10 @@ fn write(path: &Path, text: &str) -> Result<(), QuarantineError> {
 
 /// The changed files over the commit's. A link becomes a file with its target in it, as git writes links where there are
 /// none.
-fn lay(changes: &Changes, into: &Path) -> Result<(), QuarantineError> {
+fn apply_changes(changes: &Changes, into: &Path) -> Result<(), QuarantineError> {
     for file in &changes.files {
-        let (from, to) = (changes.directory.join("b").join(&file.path), into.join(&file.path));
+        let from = changes.directory.join("b").join(&file.path);
+        let to = into.join(&file.path);
         let failed = |source| QuarantineError::Write { path: to.clone(), source };
         match std::fs::symlink_metadata(&to) {
             Ok(about) if about.is_dir() => std::fs::remove_dir_all(&to).map_err(failed)?,

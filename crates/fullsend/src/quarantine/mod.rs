@@ -18,7 +18,7 @@ use scan::Origin;
 use crate::git::GitError;
 use crate::guard::{Blocked, Guard};
 use crate::runtime::Attempt;
-use changes::{Changes, Worked};
+use changes::{Changes, AgentRepository};
 
 /// What one output may be.
 const MAX_FILES: usize = 1_000;
@@ -128,7 +128,7 @@ impl From<GitError> for QuarantineError {
 /// Copies the output directory out, and what was changed in the repository.
 pub fn quarantine(
     attempt: Attempt,
-    worked: &Worked<'_>,
+    worked: &AgentRepository<'_>,
     directory: &Path,
     guard: &Guard,
 ) -> Result<Quarantined, QuarantineError> {
@@ -144,10 +144,10 @@ pub struct Collected {
 }
 
 /// The safe copy itself.
-pub fn collect(worked: &Worked<'_>, directory: &Path, guard: &Guard) -> Result<Collected, QuarantineError> {
+pub fn collect(worked: &AgentRepository<'_>, directory: &Path, guard: &Guard) -> Result<Collected, QuarantineError> {
     std::fs::create_dir_all(directory)
         .map_err(|source| QuarantineError::Write { path: directory.to_owned(), source })?;
-    let mut copy = Copy { into: directory, guard, files: Vec::new(), bytes: 0 };
+    let mut copy = OutputCopier { into: directory, guard, files: Vec::new(), bytes: 0 };
     let output = open_beneath(worked.root, "sandbox/workspace/output", OFlags::RDONLY | OFlags::DIRECTORY)
         .map_err(|source| QuarantineError::Read { path: "output".to_owned(), source })?;
     copy.all(&output)?;
@@ -155,14 +155,14 @@ pub fn collect(worked: &Worked<'_>, directory: &Path, guard: &Guard) -> Result<C
     Ok(Collected { files: copy.files, changes })
 }
 
-struct Copy<'a> {
+struct OutputCopier<'a> {
     into: &'a Path,
     guard: &'a Guard,
     files: Vec<String>,
     bytes: u64,
 }
 
-impl Copy<'_> {
+impl OutputCopier<'_> {
     fn all(&mut self, output: &OwnedFd) -> Result<(), QuarantineError> {
         let limits = WalkLimits { entries: MAX_ENTRIES, depth: MAX_DEPTH, unreadable: Unreadable::Fail };
         let copied = walk_tree(output, limits, &mut |entry: &TreeEntry<'_>| {

@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 64;
 
 /// A path that is not as it was, relative to the repository.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Changed {
+pub struct ChangedFile {
     pub path: String,
     pub kind: ChangeKind,
 }
@@ -31,7 +31,7 @@ pub enum ChangeKind {
 }
 
 #[derive(Debug)]
-pub enum WalkError {
+pub enum DiffError {
     /// The agent's doing.
     Refused {
         path: String,
@@ -50,28 +50,28 @@ struct Sides<'a> {
     layer: Option<BorrowedFd<'a>>,
 }
 
-pub struct Walk<'a> {
+pub struct RepositoryDiff<'a> {
     /// Relative paths that the view hides or that we put there: not the agent's doing.
     pub masked: &'a [PathBuf],
-    pub found: Vec<Changed>,
+    pub found: Vec<ChangedFile>,
 }
 
-impl Walk<'_> {
+impl RepositoryDiff<'_> {
     /// Compares the two directories and everything below. `layer` is what the view keeps its changes in.
     pub fn compare(
         &mut self,
         view: BorrowedFd<'_>,
         host: BorrowedFd<'_>,
         layer: Option<BorrowedFd<'_>>,
-    ) -> Result<(), WalkError> {
+    ) -> Result<(), DiffError> {
         self.directory(&Sides { view: Some(view), host: Some(host), layer }, "", 0)?;
         self.found.sort();
         Ok(())
     }
 
-    fn directory(&mut self, sides: &Sides<'_>, path: &str, depth: usize) -> Result<(), WalkError> {
+    fn directory(&mut self, sides: &Sides<'_>, path: &str, depth: usize) -> Result<(), DiffError> {
         if depth > MAX_DEPTH {
-            return Err(WalkError::Refused { path: path.to_owned(), why: "is nested too deep" });
+            return Err(DiffError::Refused { path: path.to_owned(), why: "is nested too deep" });
         }
         let names = match sides.layer {
             Some(layer) => names(Some(layer), path)?,
@@ -88,12 +88,14 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn entry(&mut self, sides: &Sides<'_>, name: &str, path: &str, depth: usize) -> Result<(), WalkError> {
+    fn entry(&mut self, sides: &Sides<'_>, name: &str, path: &str, depth: usize) -> Result<(), DiffError> {
         let Sides { view, host, .. } = *sides;
-        let (ours, theirs) = (about(view, name, path)?, about(host, name, path)?);
+        let ours = about(view, name, path)?;
+        let theirs = about(host, name, path)?;
         let is_directory =
             |about: Option<&Stat>| about.is_some_and(|about| kind(about) == FileType::Directory);
-        let (view_directory, host_directory) = (is_directory(ours.as_ref()), is_directory(theirs.as_ref()));
+        let view_directory = is_directory(ours.as_ref());
+        let host_directory = is_directory(theirs.as_ref());
         if view_directory || host_directory {
             let inside = open_directory(view.filter(|_| view_directory), name, path)?;
             let outside = open_directory(host.filter(|_| host_directory), name, path)?;
@@ -116,15 +118,15 @@ impl Walk<'_> {
             (None, Some(_)) => Some(ChangeKind::Deleted),
             (Some(ours), Some(theirs)) => {
                 let same = same((view, &ours), (host, &theirs), name);
-                let same = same.map_err(|source| WalkError::Read { path: path.to_owned(), source })?;
+                let same = same.map_err(|source| DiffError::Read { path: path.to_owned(), source })?;
                 (!same).then_some(ChangeKind::Modified)
             }
         };
         if let Some(kind) = change {
             if self.found.len() >= MAX_CHANGES {
-                return Err(WalkError::Refused { path: path.to_owned(), why: "is one change too many" });
+                return Err(DiffError::Refused { path: path.to_owned(), why: "is one change too many" });
             }
-            self.found.push(Changed { path: path.to_owned(), kind });
+            self.found.push(ChangedFile { path: path.to_owned(), kind });
         }
         Ok(())
     }
@@ -135,9 +137,9 @@ fn kind(about: &Stat) -> FileType {
 }
 
 /// Names that are no text are left out: neither git's porcelain nor a patch could name them safely.
-fn names(directory: Option<BorrowedFd<'_>>, path: &str) -> Result<BTreeSet<String>, WalkError> {
+fn names(directory: Option<BorrowedFd<'_>>, path: &str) -> Result<BTreeSet<String>, DiffError> {
     let Some(directory) = directory else { return Ok(BTreeSet::new()) };
-    let failed = |source: Errno| WalkError::Read { path: path.to_owned(), source: source.into() };
+    let failed = |source: Errno| DiffError::Read { path: path.to_owned(), source: source.into() };
     let mut all = BTreeSet::new();
     for entry in Dir::read_from(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;
@@ -149,12 +151,12 @@ fn names(directory: Option<BorrowedFd<'_>>, path: &str) -> Result<BTreeSet<Strin
     Ok(all)
 }
 
-fn about(directory: Option<BorrowedFd<'_>>, name: &str, path: &str) -> Result<Option<Stat>, WalkError> {
+fn about(directory: Option<BorrowedFd<'_>>, name: &str, path: &str) -> Result<Option<Stat>, DiffError> {
     let Some(directory) = directory else { return Ok(None) };
     match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(about) => Ok(Some(about)),
         Err(Errno::NOENT) => Ok(None),
-        Err(error) => Err(WalkError::Read { path: path.to_owned(), source: error.into() }),
+        Err(error) => Err(DiffError::Read { path: path.to_owned(), source: error.into() }),
     }
 }
 
@@ -172,10 +174,10 @@ fn open_directory(
     from: Option<BorrowedFd<'_>>,
     name: &str,
     path: &str,
-) -> Result<Option<OwnedFd>, WalkError> {
+) -> Result<Option<OwnedFd>, DiffError> {
     let Some(from) = from else { return Ok(None) };
     let opened = open_beneath(from, name, OFlags::RDONLY | OFlags::DIRECTORY);
-    opened.map(Some).map_err(|source| WalkError::Read { path: path.to_owned(), source })
+    opened.map(Some).map_err(|source| DiffError::Read { path: path.to_owned(), source })
 }
 
 fn same(
@@ -201,8 +203,10 @@ fn same(
 }
 
 fn same_content(one: OwnedFd, other: OwnedFd) -> std::io::Result<bool> {
-    let (mut one, mut other) = (std::fs::File::from(one), std::fs::File::from(other));
-    let (mut first, mut second) = (vec![0; 64 << 10], Vec::new());
+    let mut one = std::fs::File::from(one);
+    let mut other = std::fs::File::from(other);
+    let mut first = vec![0; 64 << 10];
+    let mut second = Vec::new();
     loop {
         let length = one.read(&mut first)?;
         second.resize(length, 0);
@@ -226,7 +230,8 @@ mod tests {
 
     #[test]
     fn every_kind_of_change_is_found_and_nothing_else() {
-        let (view, host) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let view = tempfile::tempdir().unwrap();
+        let host = tempfile::tempdir().unwrap();
         let write = |root: &tempfile::TempDir, path: &str, text: &str| {
             let path = root.path().join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -251,7 +256,7 @@ mod tests {
         let open = |place: &tempfile::TempDir| {
             rustix::fs::open(place.path(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap()
         };
-        let mut walk = Walk { masked: &["masked/.env".into()], found: Vec::new() };
+        let mut walk = RepositoryDiff { masked: &["masked/.env".into()], found: Vec::new() };
         walk.compare(open(&view).as_fd(), open(&host).as_fd(), None).unwrap();
         let found: Vec<(&str, ChangeKind)> =
             walk.found.iter().map(|one| (one.path.as_str(), one.kind)).collect();
@@ -289,7 +294,7 @@ mod tests {
             rustix::fs::open(place.path(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap()
         };
         let found = || {
-            let mut walk = Walk { masked: &[], found: Vec::new() };
+            let mut walk = RepositoryDiff { masked: &[], found: Vec::new() };
             walk.compare(open(&view).as_fd(), open(&host).as_fd(), Some(open(&layer).as_fd())).unwrap();
             walk.found.into_iter().map(|one| one.path).collect::<Vec<_>>()
         };

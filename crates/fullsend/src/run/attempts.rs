@@ -18,7 +18,7 @@ use crate::harness::names::FeedbackMode;
 use crate::provision::Provisioned;
 use crate::publish;
 use crate::quarantine;
-use crate::quarantine::changes::Worked;
+use crate::quarantine::changes::AgentRepository;
 use crate::runtime::paths;
 use crate::runtime::{self, Attempt, AttemptRequest, Conversation, Ending};
 use crate::validate::{self, Accepted, Rejected};
@@ -195,9 +195,9 @@ impl Attempts<'_> {
 }
 
 /// Where the agent works, and what it was before.
-pub(super) fn worked<'a>(ready: &'a Ready, repository: &'a Path) -> Worked<'a> {
+pub(super) fn worked<'a>(ready: &'a Ready, repository: &'a Path) -> AgentRepository<'a> {
     let Provisioned { cleared, sandbox, masked, changed, .. } = &ready.provisioned;
     let writable = !cleared.checked().resolved.harness.readonly_repo.value;
     let layer = changed.as_ref().map(AsFd::as_fd);
-    Worked { root: sandbox.root(), inside: ready.repository(), layer, repository, masked, writable }
+    AgentRepository { root: sandbox.root(), inside: ready.repository(), layer, repository, masked, writable }
 }

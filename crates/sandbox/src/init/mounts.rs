@@ -25,8 +25,14 @@ pub(super) fn mount_all(
     let staging = StagingArea::open(root, layers).at(StartStep::Mounts, "the staging")?;
     let image =
         MergedImage::build(&staging, spec, &image, &mounts).at(StartStep::Mounts, "the image's layers")?;
-    let (pinned, views) = (BTreeSet::new(), Vec::new());
-    let mut builder = MountBuilder { root, staging, image, pinned, identity: spec.identity, views };
+    let mut builder = MountBuilder {
+        root,
+        staging,
+        image,
+        pinned: BTreeSet::new(),
+        identity: spec.identity,
+        views: Vec::new(),
+    };
     for (index, (mount, source)) in spec.mounts.iter().zip(mounts).enumerate() {
         let step = if matches!(mount.kind, MountKind::CopyOnWrite(_) | MountKind::ReadOnlyView(_)) {
             StartStep::Views

@@ -71,7 +71,8 @@ fn take_fresh(identity: SandboxIdentity, control: &UnixStream) -> Result<(), Ste
             return Err(io::Error::from(io::ErrorKind::InvalidData)).at(StartStep::MapIdentity, "the answer");
         }
     }
-    let (uid, gid) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
+    let uid = Uid::from_raw(identity.uid);
+    let gid = Gid::from_raw(identity.gid);
     rustix::thread::set_thread_res_gid(gid, gid, gid).at(StartStep::MapIdentity, "the group")?;
     rustix::thread::set_thread_res_uid(uid, uid, uid).at(StartStep::MapIdentity, "the user")
 }

@@ -135,7 +135,8 @@ fn resolve(resolver: SocketAddr, name: &str) -> io::Result<()> {
     socket.send(&question)?;
     let mut answer = [0; 512];
     let length = socket.recv(&mut answer)?;
-    let (code, answers) = (answer[3] & 15, u16::from_be_bytes([answer[6], answer[7]]));
+    let code = answer[3] & 15;
+    let answers = u16::from_be_bytes([answer[6], answer[7]]);
     if length < 12 || code != 0 || answers == 0 {
         return Err(io::Error::other(format!("refused with code {code}")));
     }

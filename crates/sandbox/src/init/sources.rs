@@ -206,7 +206,8 @@ fn is_everybodys(status: &Stat) -> bool {
 fn clone_program() -> io::Result<OwnedFd> {
     let path = std::fs::read_link("/proc/self/exe")?;
     let opened = open_real(&path, OFlags::empty())?;
-    let (running, found) = (rustix::fs::stat("/proc/self/exe")?, rustix::fs::fstat(&opened)?);
+    let running = rustix::fs::stat("/proc/self/exe")?;
+    let found = rustix::fs::fstat(&opened)?;
     if (running.st_dev, running.st_ino) != (found.st_dev, found.st_ino) {
         return Err(io::Error::other(format!("{} was replaced while it runs", path.display())));
     }

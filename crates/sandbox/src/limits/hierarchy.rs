@@ -26,7 +26,8 @@ pub(super) fn parse(mountinfo: &str, own: &str) -> Vec<Hierarchy> {
 fn parse_mount(line: &str, own: &str) -> Option<Hierarchy> {
     let (place, kind) = line.split_once(" - ")?;
     let mut place = place.split(' ').skip(3);
-    let (root, mount) = (Path::new(place.next()?), Path::new(place.next()?));
+    let root = Path::new(place.next()?);
+    let mount = Path::new(place.next()?);
     let mut kind = kind.split(' ');
     let (version, controllers) = match kind.next()? {
         "cgroup2" => (Version::Two, Vec::new()),
@@ -38,7 +39,9 @@ fn parse_mount(line: &str, own: &str) -> Option<Hierarchy> {
     };
     let path = own.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':');
-        let (number, names, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let number = parts.next()?;
+        let names = parts.next()?;
+        let path = parts.next()?;
         let ours = match version {
             Version::Two => number == "0" && names.is_empty(),
             Version::One => controllers.iter().any(|c: &String| names.split(',').any(|name| name == c)),

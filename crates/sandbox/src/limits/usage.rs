@@ -26,7 +26,8 @@ pub(super) fn memory_exactly(pid: Pid) -> u64 {
 fn private_bytes(pid: i32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
     let mut pages = text.split(' ').skip(1).map(|pages| pages.parse::<u64>().unwrap_or(0));
-    let (resident, shared) = (pages.next().unwrap_or(0), pages.next().unwrap_or(0));
+    let resident = pages.next().unwrap_or(0);
+    let shared = pages.next().unwrap_or(0);
     resident.saturating_sub(shared) * PAGE_BYTES
 }
 

@@ -25,7 +25,8 @@ fn streams_and_exit(world: &World) {
     command.stderr = Stdio::Pipe;
     let mut process = sandbox.exec(command).unwrap();
     process.stdin.take().unwrap().write_all(b"in").unwrap();
-    let (mut stdout, mut stderr) = (String::new(), String::new());
+    let mut stdout = String::new();
+    let mut stderr = String::new();
     process.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
     process.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
     assert_eq!((stdout.as_str(), stderr.as_str()), ("in", "err\n"));

@@ -14,7 +14,8 @@ pub(crate) const CASES: &[Case] = &[
 
 /// Two layers, the upper first: it removes a file, empties a directory and changes a file of the lower.
 fn layers(world: &World) -> Vec<PathBuf> {
-    let (upper, lower) = (world.make_directory("upper"), world.make_directory("lower"));
+    let upper = world.make_directory("upper");
+    let lower = world.make_directory("lower");
     for directory in ["upper/data/emptied", "lower/data/emptied", "lower/data/kept", "upper/opt", "lower/etc"]
     {
         world.make_directory(directory);

@@ -12,93 +12,9 @@ use std::path::{Path, PathBuf};
 use scan::Origin;
 
 use super::imports;
-use super::survey::survey;
+use super::instruction_names::{MAX_DEPTH, MAX_ENTRIES, SKIPPED, is_context, lower, whole_directory};
+use super::repository_listing::list_repository;
 
-/// Names of single files, in lower case, wherever they stand.
-pub(super) const FILES: &[&str] = &[
-    "agents.md",
-    "agents.override.md",
-    "agent.md",
-    "claude.md",
-    "claude.local.md",
-    ".claude.md",
-    "codex.md",
-    "gemini.md",
-    ".gemini.md",
-    "qwen.md",
-    "crush.md",
-    "warp.md",
-    "soul.md",
-    "hermes.md",
-    ".hermes.md",
-    "copilot-instructions.md",
-    "airules.md",
-    "conventions.md",
-    "replit.md",
-    "skill.md",
-    "plugin.json",
-    "marketplace.json",
-    ".lsp.json",
-    ".mcp.json",
-    "mcp.json",
-    "opencode.json",
-    "opencode.jsonc",
-    ".aider.conf.yml",
-    ".cursorrules",
-    ".windsurfrules",
-    ".clinerules",
-    ".roorules",
-    ".roomodes",
-    ".goosehints",
-    ".rules",
-];
-
-/// Endings of files that are rules or prompts by their name.
-pub(super) const ENDINGS: &[&str] =
-    &[".mdc", ".instructions.md", ".prompt.md", ".chatmode.md", ".agent.md", ".rules.md"];
-
-/// Directories of which everything counts. The last ones are our own names inside the sandbox.
-pub(super) const DIRECTORIES: &[&str] = &[
-    ".claude",
-    ".codex",
-    ".agents",
-    ".agent",
-    ".cursor",
-    ".gemini",
-    ".qwen",
-    ".windsurf",
-    ".clinerules",
-    ".roo",
-    ".kiro",
-    ".continue",
-    ".opencode",
-    ".amazonq",
-    ".augment",
-    ".junie",
-    ".trae",
-    ".goose",
-    ".hermes",
-    ".crush",
-    ".factory",
-    ".kilocode",
-    ".openhands",
-    "claude-config",
-    "codex-config",
-    "native-config",
-    AGENT_INPUT,
-];
-
-/// What people outside wrote for the agent.
-const AGENT_INPUT: &str = "agent-input";
-
-/// Directories of `.github` with instructions for its agents.
-pub(super) const IN_GITHUB: &[&str] = &["instructions", "prompts", "agents", "chatmodes", "skills"];
-
-/// Not the repository's own words.
-pub(super) const SKIPPED: &[&str] = &[".git", "node_modules", "__pycache__", ".venv"];
-
-pub(super) const MAX_DEPTH: usize = 24;
-pub(super) const MAX_ENTRIES: usize = 500_000;
 /// A context file larger than this is not one.
 pub const MAX_CONTEXT: u64 = 1 << 20;
 /// What is given to the agent whole may be larger.
@@ -111,7 +27,7 @@ const MAX_IMPORTS: usize = 20_000;
 
 /// What counts below a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum Coverage {
     /// What some agent would read by itself.
     Context,
     /// Everything.
@@ -119,7 +35,7 @@ pub enum Which {
 }
 
 /// One file that counts, or what kept it from being read.
-pub struct Seen<'a> {
+pub struct ScannedFile<'a> {
     /// From the directory that is walked.
     pub path: &'a str,
     pub origin: Origin,
@@ -129,38 +45,38 @@ pub struct Seen<'a> {
 /// Calls `visit` for every file that counts, in the order of their names. The first error of `visit` ends the walk.
 pub fn walk<E>(
     root: &Path,
-    which: Which,
+    which: Coverage,
     origin: Origin,
-    visit: &mut dyn FnMut(Seen<'_>) -> Result<(), E>,
+    visit: &mut dyn FnMut(ScannedFile<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    if which == Which::Context {
-        let survey = survey(root);
-        if survey.too_many {
-            visit(Seen { path: "", origin, contents: Err(io::Error::other("has too many entries")) })?;
+    if which == Coverage::Instructions {
+        let listing = list_repository(root);
+        if listing.too_many {
+            visit(ScannedFile { path: "", origin, contents: Err(io::Error::other("has too many entries")) })?;
         }
-        return at_points(root, &survey.points, origin, visit);
+        return walk_paths(root, &listing.instruction_paths, origin, visit);
     }
-    let mut walk = Walk::new(root, visit);
-    walk.directory(root, &Place { whole: Some(origin), ..Place::top(origin) })?;
+    let mut walk = InstructionWalk::new(root, visit);
+    walk.directory(root, &DirectoryContext { whole: Some(origin), ..DirectoryContext::top(origin) })?;
     walk.follow()
 }
 
-/// The same for some paths of a tree and what is below them: those that a survey of it found.
-pub fn at_points<E>(
+/// The same for some paths of a tree and what is below them: those that a listing of it found.
+pub fn walk_paths<E>(
     root: &Path,
     points: &[PathBuf],
     origin: Origin,
-    visit: &mut dyn FnMut(Seen<'_>) -> Result<(), E>,
+    visit: &mut dyn FnMut(ScannedFile<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut walk = Walk::new(root, visit);
+    let mut walk = InstructionWalk::new(root, visit);
     for point in points {
         let Some(name) = point.file_name() else {
-            walk.directory(root, &Place::top(origin))?;
+            walk.directory(root, &DirectoryContext::top(origin))?;
             continue;
         };
         let depth = point.components().count() - 1;
         let shown = point.to_string_lossy().into_owned();
-        walk.entry(&root.join(point), name, shown, &Place { depth, ..Place::top(origin) })?;
+        walk.entry(&root.join(point), name, shown, &DirectoryContext { depth, ..DirectoryContext::top(origin) })?;
     }
     walk.follow()
 }
@@ -170,30 +86,30 @@ pub fn walk_without<E>(
     root: &Path,
     without: &Path,
     origin: Origin,
-    visit: &mut dyn FnMut(Seen<'_>) -> Result<(), E>,
+    visit: &mut dyn FnMut(ScannedFile<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut walk = Walk { without: Some(without.to_owned()), ..Walk::new(root, visit) };
-    walk.directory(root, &Place::top(origin))?;
+    let mut walk = InstructionWalk { without: Some(without.to_owned()), ..InstructionWalk::new(root, visit) };
+    walk.directory(root, &DirectoryContext::top(origin))?;
     walk.follow()
 }
 
-struct Walk<'v, E> {
+struct InstructionWalk<'v, E> {
     root: PathBuf,
     entries: usize,
     without: Option<PathBuf>,
     /// Directories of which everything was read, and as what.
     read: HashSet<(u64, u64, Origin)>,
     /// Links to directories, with where they stand: what is there under its own name comes first.
-    links: VecDeque<(PathBuf, Place)>,
+    links: VecDeque<(PathBuf, DirectoryContext)>,
     /// Files that were shown, by where they really are.
     shown: HashSet<PathBuf>,
     /// Files that others say are to be read with them.
-    imports: VecDeque<Import>,
-    visit: &'v mut dyn FnMut(Seen<'_>) -> Result<(), E>,
+    imports: VecDeque<ImportedFile>,
+    visit: &'v mut dyn FnMut(ScannedFile<'_>) -> Result<(), E>,
 }
 
 /// A file that another names.
-struct Import {
+struct ImportedFile {
     at: PathBuf,
     origin: Origin,
     /// How many files led here.
@@ -201,7 +117,7 @@ struct Import {
 }
 
 /// A directory on the way: where it is, and whether everything in it counts.
-struct Place {
+struct DirectoryContext {
     path: String,
     depth: usize,
     whole: Option<Origin>,
@@ -210,19 +126,24 @@ struct Place {
     linked: bool,
 }
 
-impl Place {
+impl DirectoryContext {
     fn top(origin: Origin) -> Self {
         Self { path: String::new(), depth: 0, whole: None, origin, linked: false }
     }
 }
 
-impl<'v, E> Walk<'v, E> {
-    fn new(root: &Path, visit: &'v mut dyn FnMut(Seen<'_>) -> Result<(), E>) -> Self {
-        let read = HashSet::new();
-        let links = VecDeque::new();
-        let shown = HashSet::new();
-        let imports = VecDeque::new();
-        Self { root: root.to_owned(), entries: 0, without: None, read, links, shown, imports, visit }
+impl<'v, E> InstructionWalk<'v, E> {
+    fn new(root: &Path, visit: &'v mut dyn FnMut(ScannedFile<'_>) -> Result<(), E>) -> Self {
+        Self {
+            root: root.to_owned(),
+            entries: 0,
+            without: None,
+            read: HashSet::new(),
+            links: VecDeque::new(),
+            shown: HashSet::new(),
+            imports: VecDeque::new(),
+            visit,
+        }
     }
 
     /// Where the links lead that were met, unless that was read under its own name.
@@ -237,7 +158,7 @@ impl<'v, E> Walk<'v, E> {
     }
 
     /// A file that another names, unless it was shown already. What lies outside, the sandbox does not have.
-    fn import(&mut self, Import { at, origin, hops }: Import) -> Result<(), E> {
+    fn import(&mut self, ImportedFile { at, origin, hops }: ImportedFile) -> Result<(), E> {
         let (Ok(root), Ok(to)) = (self.root.canonicalize(), at.canonicalize()) else { return Ok(()) };
         let Ok(path) = to.strip_prefix(&root) else { return Ok(()) };
         let is_left_out = path.components().any(|part| part.as_os_str() == ".git")
@@ -260,20 +181,20 @@ impl<'v, E> Walk<'v, E> {
             let above = at.parent().unwrap_or(at);
             let named = imports::names(contents).into_iter().map(|name| above.join(name));
             let room = MAX_IMPORTS.saturating_sub(self.imports.len());
-            self.imports.extend(named.take(room).map(|at| Import { at, origin, hops: hops + 1 }));
+            self.imports.extend(named.take(room).map(|at| ImportedFile { at, origin, hops: hops + 1 }));
         }
-        self.say(path, origin, contents)
+        self.report(path, origin, contents)
     }
 
-    fn directory(&mut self, directory: &Path, place: &Place) -> Result<(), E> {
+    fn directory(&mut self, directory: &Path, place: &DirectoryContext) -> Result<(), E> {
         let mut names = match names(directory) {
             Ok(names) => names,
-            Err(error) => return self.say(&place.path, place.origin, Err(error)),
+            Err(error) => return self.report(&place.path, place.origin, Err(error)),
         };
         self.entries += names.len();
         if place.depth > MAX_DEPTH || self.entries > MAX_ENTRIES {
             let why = if place.depth > MAX_DEPTH { "is nested too deep" } else { "has too many entries" };
-            return self.say(&place.path, place.origin, Err(io::Error::other(why)));
+            return self.report(&place.path, place.origin, Err(io::Error::other(why)));
         }
         names.sort_unstable();
         // A skill is all of its directory.
@@ -289,12 +210,12 @@ impl<'v, E> Walk<'v, E> {
             let shown = name.to_string_lossy();
             let path =
                 if place.path.is_empty() { shown.into_owned() } else { format!("{}/{shown}", place.path) };
-            self.entry(&directory.join(&name), &name, path, &Place { path: String::new(), whole, ..*place })?;
+            self.entry(&directory.join(&name), &name, path, &DirectoryContext { path: String::new(), whole, ..*place })?;
         }
         Ok(())
     }
 
-    fn entry(&mut self, at: &Path, name: &OsStr, path: String, parent: &Place) -> Result<(), E> {
+    fn entry(&mut self, at: &Path, name: &OsStr, path: String, parent: &DirectoryContext) -> Result<(), E> {
         let lower = lower(name);
         let Ok(about) = fs::symlink_metadata(at) else { return Ok(()) };
         let is_link = about.is_symlink();
@@ -307,9 +228,13 @@ impl<'v, E> Walk<'v, E> {
                 return Ok(());
             }
             let named = whole_directory(Path::new(&path), &lower).map(|given| given.unwrap_or(parent.origin));
-            let depth = parent.depth + 1;
-            let whole = parent.whole.or(named);
-            let place = Place { path, depth, whole, origin: parent.origin, linked: parent.linked || is_link };
+            let place = DirectoryContext {
+                path,
+                depth: parent.depth + 1,
+                whole: parent.whole.or(named),
+                origin: parent.origin,
+                linked: parent.linked || is_link,
+            };
             if !is_link {
                 return self.directory(at, &place);
             }
@@ -335,33 +260,13 @@ impl<'v, E> Walk<'v, E> {
         to.starts_with(root).then(|| fs::metadata(to).ok()).flatten()
     }
 
-    fn say(&mut self, path: &str, origin: Origin, contents: io::Result<Vec<u8>>) -> Result<(), E> {
-        (self.visit)(Seen { path, origin, contents })
+    fn report(&mut self, path: &str, origin: Origin, contents: io::Result<Vec<u8>>) -> Result<(), E> {
+        (self.visit)(ScannedFile { path, origin, contents })
     }
 }
 
 fn names(directory: &Path) -> io::Result<Vec<OsString>> {
     fs::read_dir(directory)?.take(MAX_ENTRIES).map(|entry| entry.map(|entry| entry.file_name())).collect()
-}
-
-/// As names are compared.
-pub(super) fn lower(name: &OsStr) -> String {
-    name.to_string_lossy().to_ascii_lowercase()
-}
-
-/// Whether everything in this directory counts, and under which origin if not under that of its tree.
-pub(super) fn whole_directory(path: &Path, lower: &str) -> Option<Option<Origin>> {
-    let above = path.parent().and_then(Path::file_name).map(self::lower);
-    let in_github = above.is_some_and(|name| name.ends_with(".github"));
-    match lower {
-        AGENT_INPUT => Some(Some(Origin::Issue)),
-        _ if DIRECTORIES.contains(&lower) || (in_github && IN_GITHUB.contains(&lower)) => Some(None),
-        _ => None,
-    }
-}
-
-pub(super) fn is_context(lower: &str) -> bool {
-    FILES.contains(&lower) || ENDINGS.iter().any(|ending| lower.ends_with(ending))
 }
 
 /// Settings are no prose: nobody types hidden characters into them by accident.

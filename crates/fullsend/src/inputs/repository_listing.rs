@@ -8,7 +8,9 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use crate::git::looks_secret;
 
-use super::walk::{IN_GITHUB, MAX_DEPTH, MAX_ENTRIES, SKIPPED, is_context, lower, whole_directory};
+use super::instruction_names::{
+    IN_GITHUB, MAX_DEPTH, MAX_ENTRIES, SKIPPED, is_context, lower, whole_directory,
+};
 
 /// A tree with more entries is refused: what was not looked at cannot be shown.
 const MOST: usize = 3_000_000;
@@ -18,9 +20,9 @@ const MAX_THREADS: usize = 8;
 
 /// What stands where; all paths are relative, in the order of their names.
 #[derive(Debug, Default)]
-pub struct Survey {
+pub struct RepositoryListing {
     /// Files and directories that some agent would read, and directories that could not be listed.
-    pub points: Vec<PathBuf>,
+    pub instruction_paths: Vec<PathBuf>,
     /// Whatever is called like a secret.
     pub secrets: Vec<PathBuf>,
     /// Not everything was looked at for instructions.
@@ -31,75 +33,75 @@ pub struct Survey {
 }
 
 /// A directory that was not listed yet.
-struct Open {
+struct PendingDirectory {
     path: PathBuf,
     depth: usize,
     /// Whether what is in here may be read by an agent and is not a part of what was found already.
     context: bool,
 }
 
-pub fn survey(root: &Path) -> Survey {
-    let mut survey = Survey::default();
-    let mut open = vec![Open { path: PathBuf::new(), depth: 0, context: true }];
+pub fn list_repository(root: &Path) -> RepositoryListing {
+    let mut listing = RepositoryListing::default();
+    let mut open = vec![PendingDirectory { path: PathBuf::new(), depth: 0, context: true }];
     while open.len() < WORTH_HELP
         && let Some(next) = open.pop()
     {
-        survey.list(root, &next, &mut open);
+        listing.list(root, &next, &mut open);
     }
-    let crowd = Crowd { state: Mutex::new(State { open, busy: 0 }), changed: Condvar::new() };
-    if !crowd.lock().open.is_empty() {
+    let queue = WorkQueue { state: Mutex::new(QueueState { open, busy: 0 }), changed: Condvar::new() };
+    if !queue.lock().open.is_empty() {
         let threads = std::thread::available_parallelism().map_or(1, |count| count.get().min(MAX_THREADS));
         let parts = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| crowd.work(root))).collect();
-            let mine = crowd.work(root);
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| queue.work(root))).collect();
+            let mine = queue.work(root);
             let others = others.into_iter().map(|other| other.join().unwrap_or_default());
             others.chain([mine]).collect::<Vec<_>>()
         });
-        parts.into_iter().for_each(|part| survey.add(part));
+        parts.into_iter().for_each(|part| listing.add(part));
     }
-    survey.too_many = survey.entries > MAX_ENTRIES;
-    if survey.entries > MOST {
-        survey.failed = Some((root.to_owned(), io::Error::other(format!("it has more than {MOST} files"))));
+    listing.too_many = listing.entries > MAX_ENTRIES;
+    if listing.entries > MOST {
+        listing.failed = Some((root.to_owned(), io::Error::other(format!("it has more than {MOST} files"))));
     }
-    survey.points.sort();
-    survey.secrets.sort();
-    survey
+    listing.instruction_paths.sort();
+    listing.secrets.sort();
+    listing
 }
 
 /// Directories that wait, and who may still find more.
-struct Crowd {
-    state: Mutex<State>,
+struct WorkQueue {
+    state: Mutex<QueueState>,
     changed: Condvar,
 }
 
-struct State {
-    open: Vec<Open>,
+struct QueueState {
+    open: Vec<PendingDirectory>,
     busy: usize,
 }
 
-impl Crowd {
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+impl WorkQueue {
+    fn lock(&self) -> std::sync::MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Until nothing is left and nobody can find more.
-    fn work(&self, root: &Path) -> Survey {
-        let mut survey = Survey::default();
+    fn work(&self, root: &Path) -> RepositoryListing {
+        let mut listing = RepositoryListing::default();
         let mut found = Vec::new();
         let mut state = self.lock();
         loop {
             if let Some(next) = state.open.pop() {
                 state.busy += 1;
                 drop(state);
-                if survey.entries <= MOST {
-                    survey.list(root, &next, &mut found);
+                if listing.entries <= MOST {
+                    listing.list(root, &next, &mut found);
                 }
                 state = self.lock();
                 state.busy -= 1;
                 state.open.append(&mut found);
                 self.changed.notify_all();
             } else if state.busy == 0 {
-                return survey;
+                return listing;
             } else {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
@@ -121,24 +123,24 @@ fn may_count(name: &OsStr) -> bool {
         || IN_GITHUB.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
 
-impl Survey {
+impl RepositoryListing {
     fn add(&mut self, other: Self) {
-        let Self { points, secrets, too_many: _, failed, entries } = other;
-        self.points.extend(points);
+        let Self { instruction_paths, secrets, too_many: _, failed, entries } = other;
+        self.instruction_paths.extend(instruction_paths);
         self.secrets.extend(secrets);
         self.failed = self.failed.take().or(failed);
         self.entries += entries;
     }
 
-    fn list(&mut self, root: &Path, directory: &Open, found: &mut Vec<Open>) {
-        let Open { path, depth, context } = directory;
+    fn list(&mut self, root: &Path, directory: &PendingDirectory, found: &mut Vec<PendingDirectory>) {
+        let PendingDirectory { path, depth, context } = directory;
         let listed = std::fs::read_dir(root.join(path)).and_then(Iterator::collect::<io::Result<Vec<_>>>);
         let entries = match listed {
             Ok(entries) => entries,
             Err(error) => {
                 // What the caller cannot read, the sandbox cannot read either; but an agent may be meant to.
                 if *context {
-                    self.points.push(path.clone());
+                    self.instruction_paths.push(path.clone());
                 }
                 if error.kind() != io::ErrorKind::PermissionDenied {
                     self.failed.get_or_insert((root.join(path), error));
@@ -152,7 +154,7 @@ impl Survey {
             *depth > 0 && entries.iter().any(|entry| entry.file_name().eq_ignore_ascii_case("skill.md"));
         let whole = is_skill || *depth > MAX_DEPTH;
         if *context && whole {
-            self.points.push(path.clone());
+            self.instruction_paths.push(path.clone());
         }
         for entry in entries {
             let name = entry.file_name();
@@ -164,7 +166,7 @@ impl Survey {
         }
     }
 
-    fn entry(&mut self, above: &Open, whole: bool, name: &OsStr, is_directory: bool, found: &mut Vec<Open>) {
+    fn entry(&mut self, above: &PendingDirectory, whole: bool, name: &OsStr, is_directory: bool, found: &mut Vec<PendingDirectory>) {
         let context = above.context && !whole;
         let below = above.path.join(name);
         let lower = lower(name);
@@ -173,18 +175,18 @@ impl Survey {
             self.secrets.push(below.clone());
         }
         if counts {
-            self.points.push(below.clone());
+            self.instruction_paths.push(below.clone());
         }
         if is_directory && below != Path::new(".git") {
             let context = context && !counts && !SKIPPED.contains(&lower.as_str());
-            found.push(Open { path: below, depth: above.depth + 1, context });
+            found.push(PendingDirectory { path: below, depth: above.depth + 1, context });
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::walk::{DIRECTORIES, ENDINGS, FILES};
+    use super::super::instruction_names::{DIRECTORIES, ENDINGS, FILES};
     use super::*;
 
     #[test]
@@ -218,9 +220,9 @@ mod tests {
         }
         write("node_modules/x/CLAUDE.md".to_owned());
         write(".git/id_rsa".to_owned());
-        let Survey { points, secrets, too_many, failed, entries } = survey(place.path());
+        let RepositoryListing { instruction_paths, secrets, too_many, failed, entries } = list_repository(place.path());
         let paths = |all: &[&str]| all.iter().map(PathBuf::from).collect::<Vec<_>>();
-        assert_eq!(points, paths(&["d200/skills", "d201/.claude", "d7/e/CLAUDE.md"]));
+        assert_eq!(instruction_paths, paths(&["d200/skills", "d201/.claude", "d7/e/CLAUDE.md"]));
         assert_eq!(secrets, paths(&["d9/.env", "node_modules/x/.env"]));
         assert!(!too_many && failed.is_none() && entries > 900, "{failed:?} {entries}");
     }

@@ -1,10 +1,10 @@
-//! Which files of a tree are looked at, and which are not.
+//! Coverage files of a tree are looked at, and which are not.
 
 use std::os::unix::fs::symlink;
 
 use super::*;
 
-fn seen(root: &Path, which: Which) -> Vec<(String, Origin, bool)> {
+fn seen(root: &Path, which: Coverage) -> Vec<(String, Origin, bool)> {
     let mut all = Vec::new();
     walk(root, which, Origin::Instruction, &mut |file| {
         all.push((file.path.to_owned(), file.origin, file.contents.is_ok()));
@@ -55,13 +55,13 @@ fn everything_that_some_agent_reads_is_found() {
         (".github/workflows/a.yml", 3),
     ]);
     let root = tree(&files);
-    let mut found = seen(root.path(), Which::Context);
+    let mut found = seen(root.path(), Coverage::Instructions);
     found.sort_by(|one, other| one.0.cmp(&other.0));
     let mut expected: Vec<(String, Origin, bool)> =
         wanted.iter().map(|(path, origin)| ((*path).to_owned(), *origin, true)).collect();
     expected.sort_by(|one, other| one.0.cmp(&other.0));
     assert_eq!(found, expected);
-    assert_eq!(seen(root.path(), Which::Whole).len(), files.len());
+    assert_eq!(seen(root.path(), Coverage::Everything).len(), files.len());
 }
 
 #[test]
@@ -70,20 +70,20 @@ fn what_a_file_says_is_to_be_read_with_it_is_read() {
     let write = |path: &str, text: &str| fs::write(root.path().join(path), text).unwrap();
     write("CLAUDE.md", "@AGENTS.md\nSee @docs/x.md, @.git/config and @/etc/passwd and @docs and @../up.md\n");
     write("docs/x.md", "@deep.md @x.md @../CLAUDE.md");
-    let paths: Vec<String> = seen(root.path(), Which::Context).into_iter().map(|it| it.0).collect();
+    let paths: Vec<String> = seen(root.path(), Coverage::Instructions).into_iter().map(|it| it.0).collect();
     assert_eq!(paths, ["AGENTS.md", "CLAUDE.md", "docs/x.md", "docs/deep.md"]);
 }
 
 #[test]
 fn bounds_and_links_hold() {
     let root = tree(&[("CLAUDE.md", 2 << 20), ("real.txt", 3)]);
-    assert_eq!(seen(root.path(), Which::Context), [("CLAUDE.md".to_owned(), Origin::Instruction, false)]);
+    assert_eq!(seen(root.path(), Coverage::Instructions), [("CLAUDE.md".to_owned(), Origin::Instruction, false)]);
     let root = tree(&[("real.txt", 3)]);
     symlink("real.txt", root.path().join("AGENTS.md")).unwrap();
     symlink("/etc/passwd", root.path().join("CLAUDE.md")).unwrap();
     symlink("..", root.path().join(".claude")).unwrap();
     symlink(".", root.path().join("loop")).unwrap();
-    assert_eq!(seen(root.path(), Which::Context), [("AGENTS.md".to_owned(), Origin::Instruction, true)]);
+    assert_eq!(seen(root.path(), Coverage::Instructions), [("AGENTS.md".to_owned(), Origin::Instruction, true)]);
     let found = |paths: &[&str]| -> Vec<(String, Origin, bool)> {
         paths.iter().map(|path| ((*path).to_owned(), Origin::Instruction, true)).collect()
     };
@@ -103,16 +103,16 @@ fn bounds_and_links_hold() {
     ] {
         symlink(to, root.path().join(at)).unwrap();
     }
-    let mut all = seen(root.path(), Which::Context);
+    let mut all = seen(root.path(), Coverage::Instructions);
     all.sort_by(|one, other| one.0.cmp(&other.0));
     let expected = [".claude/again/a.md", ".claude/own/d.md", ".cursor/rules/b.md", ".github/prompts/c.md"];
     assert_eq!(all, found(&expected));
-    assert_eq!(seen(root.path(), Which::Whole).len(), 4, "under their own names alone");
+    assert_eq!(seen(root.path(), Coverage::Everything).len(), 4, "under their own names alone");
     // A link to what it stands in shows the rest of it, once, and not the store of the repository.
     let root = tree(&[("deploy.md", 3), (".claude/a.md", 3), (".git/config", 3)]);
     symlink("..", root.path().join(".claude/commands")).unwrap();
-    assert_eq!(seen(root.path(), Which::Context), found(&[".claude/a.md", ".claude/commands/deploy.md"]));
+    assert_eq!(seen(root.path(), Coverage::Instructions), found(&[".claude/a.md", ".claude/commands/deploy.md"]));
     let deep = format!("{}CLAUDE.md", "d/".repeat(40));
-    let found = seen(tree(&[(&deep, 3)]).path(), Which::Context);
+    let found = seen(tree(&[(&deep, 3)]).path(), Coverage::Instructions);
     assert!(found.len() == 1 && !found[0].2, "{found:?}");
 }

@@ -3,25 +3,25 @@
 
 /// A file that is put into the agent's view of the repository, and that git is told to ignore.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Injected {
+pub struct AddedFile {
     pub name: &'static str,
     pub contents: String,
 }
 
 /// `present` are the names at the root of the repository; `own` is the one that the runtime reads.
-pub fn injected(present: &[String], default: Option<&str>, own: &'static str) -> Vec<Injected> {
+pub fn added(present: &[String], default: Option<&str>, own: &'static str) -> Vec<AddedFile> {
     let find = |wanted: &str| present.iter().find(|name| name.eq_ignore_ascii_case(wanted));
     let mut all = Vec::new();
     let agents = match (find("AGENTS.md"), default) {
         (Some(name), _) => Some(name.as_str()),
         (None, Some(contents)) => {
-            all.push(Injected { name: "AGENTS.md", contents: contents.to_owned() });
+            all.push(AddedFile { name: "AGENTS.md", contents: contents.to_owned() });
             Some("AGENTS.md")
         }
         (None, None) => None,
     };
     if let Some(agents) = agents.filter(|_| own != "AGENTS.md" && find(own).is_none()) {
-        all.push(Injected { name: own, contents: format!("@{agents}\n") });
+        all.push(AddedFile { name: own, contents: format!("@{agents}\n") });
     }
     all
 }
@@ -34,7 +34,7 @@ mod tests {
     fn the_three_rules() {
         let check = |present: &[&str], default: Option<&str>, own, expected: &[(&str, &str)]| {
             let present: Vec<String> = present.iter().map(|name| (*name).to_owned()).collect();
-            let made = injected(&present, default, own);
+            let made = added(&present, default, own);
             let made: Vec<(&str, &str)> = made.iter().map(|one| (one.name, one.contents.as_str())).collect();
             assert_eq!(made, expected, "{present:?}");
         };
