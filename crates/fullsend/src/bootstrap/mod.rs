@@ -73,7 +73,14 @@ impl std::fmt::Display for BootstrapError {
     }
 }
 
-impl std::error::Error for BootstrapError {}
+impl std::error::Error for BootstrapError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Write { source, .. } => Some(source),
+            Self::Skill { .. } | Self::Plugin { .. } | Self::Barred(_) => None,
+        }
+    }
+}
 
 pub fn bootstrap(
     provisioned: Provisioned,

@@ -26,18 +26,22 @@ pub(super) fn confine(
     namespaces(&spec.defences, &mut description);
     identity(mapping, &mut description);
     views(view_facts, &mut description);
+    // Before the capabilities go: raising a hard limit needs one.
     at(StartStep::Limits)?;
     limits(&spec.limits, &mut description)?;
     nested_namespaces(nested, &mut description);
+    // After the limits and every mount, which need capabilities.
     at(StartStep::Capabilities)?;
     drop_capabilities(&mut description)?;
+    // Before Landlock and seccomp: without capabilities the kernel takes both only under no_new_privs.
     at(StartStep::NoNewPrivileges)?;
     no_new_privileges(&mut description)?;
+    // After the pivot: its rules name paths of the new root.
     at(StartStep::Landlock)?;
     let landlock = landlock_rules::restrict(spec)?;
     description.add(SandboxPart::Layer(IsolationLayer::Landlock), landlock.status, landlock.reason);
+    // Last: it denies calls that the steps above make.
     at(StartStep::Seccomp)?;
-    // Last, because it forbids most of the calls above.
     if !spec.defences.has(IsolationLayer::Seccomp) {
         description.add(SandboxPart::Layer(IsolationLayer::Seccomp), Status::Absent, "left out");
     } else {

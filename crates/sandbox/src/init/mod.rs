@@ -1,5 +1,5 @@
-//! `__init`: the program inside. A straight list of privileged steps, in one thread, without async, each with the reason
-//! why it stands where it stands; then PID 1, confined like everything it will start.
+//! `__init`: the program inside. It is a straight list of privileged steps, in one thread, without async; where the order
+//! matters, the step says why. At the end it is PID 1, confined like everything that it will start.
 
 mod confine;
 mod copy;
@@ -53,45 +53,47 @@ fn report_failure(control: &UnixStream, error: StepError) -> i32 {
     let StepError { step, on, source } = error;
     let errno = source.raw_os_error().unwrap_or(rustix::io::Errno::IO.raw_os_error());
     let on = if source.raw_os_error().is_some() { on } else { format!("{on} ({source})") };
-    // If the host side is gone there is nobody left to tell.
+    // If the host side is gone, no one reads this.
     drop(channel::send(control, &InitReport::Failed { step, on, errno }, &[]));
     1
 }
 
 fn run(control: &UnixStream) -> Result<Infallible, StepError> {
-    // Before anything exists that could outlive the host side.
+    // First: nothing exists yet that could outlive the host side.
     namespaces::die_with_parent(control)?;
     let (spec, mapping, admissions) = read_spec(control)?;
-    // Before it starts anything, so that nothing of the sandbox is ever outside.
+    // Before the first child: a child would start outside of the cgroups and stay there.
     for file in admissions {
         std::fs::write(&file, "0").at(StartStep::Limits, file.to_string_lossy())?;
     }
     let at = |step| spec.defences.reach(step);
     at(StartStep::ReadSpec)?;
     let sources = match mapping {
-        // Only in the new mount namespace may an ordinary user clone a mount; its eyes are the same there.
+        // Namespaces first: an ordinary user may clone a mount only in a mount namespace of its own. It sees the
+        // same files there.
         Mapping::Caller => {
             namespaces::enter(&spec, mapping, control)?;
             sources::open(&spec, mapping)?
         }
-        // Only before it is root still root, who may open everything and map identities.
+        // Sources first: in the new user namespace this process is not root any more, and only root may open
+        // everything and map identities.
         Mapping::Fresh { .. } => {
             let sources = sources::open(&spec, mapping)?;
             namespaces::enter(&spec, mapping, control)?;
             sources
         }
     };
-    // The signal is lost with a change of identity.
+    // Again: the kernel clears the signal when the identity changes.
     namespaces::die_with_parent(control)?;
     at(StartStep::BecomePidOne)?;
     become_pid_one(control)?;
-    // And it is not inherited by a fork.
+    // Again: a fork does not inherit the signal.
     namespaces::die_with_parent(control)?;
     at(StartStep::DieWithParent)?;
     build(&spec, mapping, sources, control)
 }
 
-/// What PID 1 does before it listens. From the pivot on there is no way back to the host.
+/// What PID 1 does before it listens. After the pivot no path leads back to the host.
 fn build(
     spec: &SandboxSpec,
     mapping: Mapping,
@@ -99,28 +101,34 @@ fn build(
     control: &UnixStream,
 ) -> Result<Infallible, StepError> {
     let at = |step| spec.defences.reach(step);
+    // Name and network need capabilities that `confine` drops.
     at(StartStep::Hostname)?;
     namespaces::name_host(&spec.hostname)?;
     at(StartStep::Network)?;
-    // In the host's network nothing may be set up, and a listener there would be the host's.
+    // Not in the host's network: what is set up there would be the host's.
     if spec.defences.has(IsolationLayer::NetworkNamespace) {
         network::set_up(&spec.network)?;
     }
-    // Ports below 1024 need the capability that is dropped below.
+    // After the network: an address can be bound only once it is local. Before `confine`: port 53 needs a capability.
     at(StartStep::Sockets)?;
     network::hand_out_sockets(&spec.network, control)?;
+    // Before everything that is mounted below it.
     at(StartStep::Root)?;
     let root = root::attach()?;
+    // Before the pivot: the masks come from the host's /dev/null.
     at(StartStep::Proc)?;
     let nested = proc::mount(&root, &spec.defences)?;
     at(StartStep::NestedNamespaces)?;
+    // Before the pivot: the nodes are those of the host.
     at(StartStep::Dev)?;
     dev::mount(&root)?;
-    // After the fixed parts, so that the spec may place something inside them.
+    // After the fixed parts, so that the spec may mount something inside them.
     at(StartStep::Mounts)?;
     let views = mounts::mount_all(&root, spec, sources)?;
+    // After the last mount: it makes the root read-only and detaches the host's files.
     at(StartStep::Pivot)?;
     root::pivot(&root)?;
+    // Last: it takes away what every step above needs.
     let description = confine::confine(spec, mapping, &views, nested)?;
     at(StartStep::Serve)?;
     serve(control, root, description)
@@ -137,7 +145,7 @@ fn serve(control: &UnixStream, root: OwnedFd, description: Description) -> Resul
 /// The control socket arrives as standard input; the three standard descriptors become `/dev/null`, and whatever else
 /// was inherited is closed.
 fn take_control_socket() -> io::Result<UnixStream> {
-    // The caller's directory is nobody's business in here.
+    // The caller's directory must not stay open in here.
     rustix::process::chdir("/")?;
     let inherited = sys::take_standard_input();
     sys::close_from(3)?;
@@ -156,13 +164,13 @@ fn read_spec(control: &UnixStream) -> Result<(SandboxSpec, Mapping, Vec<OsString
     }
 }
 
-/// Continues as PID 1 of the new pid namespace, a child of the host side, and says so; this process ends. Only one of
+/// Continues as PID 1 of the new pid namespace, a child of the host side, and reports it; this process ends. Only one of
 /// the two may write to the socket.
 fn become_pid_one(control: &UnixStream) -> Result<(), StepError> {
     match sys::clone_as_sibling().at(StartStep::BecomePidOne, "fork")? {
         CloneOutcome::Original => sys::exit_now(0),
         CloneOutcome::Sibling => {
-            channel::send(control, &InitReport::PidOne, &[]).at(StartStep::BecomePidOne, "saying so")
+            channel::send(control, &InitReport::PidOne, &[]).at(StartStep::BecomePidOne, "reporting it")
         }
     }
 }
