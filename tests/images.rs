@@ -162,9 +162,9 @@ fn what_climbs_out_is_refused() {
         assert_eq!(said, format!("its entry `{name}` climbs out of the image with `..`"));
     }
     let said = place.refusal(Layer::default().link("a", "/").file("a/etc/owned", "x"));
-    assert_eq!(said, "its entry `a/etc/owned` goes through `a`, which is no directory");
+    assert_eq!(said, "its entry `a/etc/owned` goes through `a`, which is not a directory");
     let said = place.refusal(Layer::default().link("a", "..").link("b", "a").file("b/owned", "x"));
-    assert_eq!(said, "its entry `b/owned` goes through `b`, which is no directory");
+    assert_eq!(said, "its entry `b/owned` goes through `b`, which is not a directory");
     let outside = place.path("outside");
     for target in ["../outside", "../../outside", outside.to_str().unwrap(), "a/x", "."] {
         let said = place.refusal(Layer::default().link("a", "..").hard_link("h", target));
@@ -257,13 +257,13 @@ fn contents_that_are_not_what_the_digests_say_are_refused() {
     let config = format!(r#"{{"rootfs":{{"type":"layers","diff_ids":["{digest}"]}}}}"#);
     // The configuration names one layer, the manifest another.
     layout_of(&place.path("image"), config.as_bytes(), &[pack(&other.bytes(), Packing::Gzip)]);
-    assert!(place.refused("image", Caps::default()).contains("has other contents than its digest says"));
+    assert!(place.refused("image", Caps::default()).contains("does not match its digest"));
     // The blob was changed after its digest was taken; what it unpacks to is the same.
     let once = pack(&honest.clone().bytes(), Packing::Gzip);
     let again = pack(&honest.bytes(), Packing::Plain);
     layout_of(&place.path("blob"), config.as_bytes(), std::slice::from_ref(&once));
     fs::write(place.path("blob/blobs/sha256").join(sha256(&once)), again).unwrap();
-    assert!(place.refused("blob", Caps::default()).contains("has other contents than its digest says"));
+    assert!(place.refused("blob", Caps::default()).contains("does not match its digest"));
     // So was a document.
     layout_of(&place.path("doc"), config.as_bytes(), std::slice::from_ref(&once));
     fs::write(place.path("doc/blobs/sha256").join(sha256(config.as_bytes())), "{}").unwrap();

@@ -25,7 +25,7 @@ const MAX_SOCKETS: usize = 4_000;
 /// The kernel's own limit.
 const MAX_HOSTNAME_BYTES: usize = 64;
 
-/// Refuses a spec that could not mean what it says.
+/// Refuses a spec that cannot work as written.
 pub(crate) fn check(spec: &SandboxSpec) -> Result<(), StartError> {
     absolute(&spec.state_directory)?;
     if let Some(program) = &spec.program {

@@ -13,7 +13,7 @@ pub enum StartError {
     Step { step: StartStep, on: String, source: io::Error },
     /// A part cannot be enforced here and the spec does not accept it weaker.
     TooWeak { part: SandboxPart, reason: String },
-    /// `__init` ended before it said that it is ready.
+    /// `__init` ended before it reported that it is ready.
     InitDied { after: StartStep, how: String },
     /// `__init` did not answer in time.
     Timeout { after: StartStep, limit: Duration },

@@ -1,4 +1,4 @@
-//! Which identity of the host stands behind the sandbox's: the caller's own for an ordinary user, a fresh unprivileged
+//! Which identity of the host the sandbox's is mapped to: the caller's own for an ordinary user, a fresh unprivileged
 //! one for root, so that nothing inside is ever root on the host.
 
 use serde::{Deserialize, Serialize};
@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(crate) enum Mapping {
     /// To the caller's own.
     Caller,
-    /// To this one, which belongs to nobody.
+    /// To this one, which no user or service has.
     Fresh { id: u32 },
 }
 
-/// Where fresh identities begin if all numbers are ours to give: above every range that distributions hand out.
+/// Where fresh identities start if every number may be used: above every range that distributions hand out.
 const FIRST_FRESH: u32 = 0x7000_0000;
 /// As many sandboxes as one process may have at once before numbers repeat.
 const PER_PROCESS: u32 = 64;

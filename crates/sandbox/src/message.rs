@@ -1,5 +1,5 @@
-//! The messages between the host side and PID 1, both directions, closed enums. Descriptors travel beside them:
-//! which message carries which is said here.
+//! The messages between the host side and PID 1, in both directions, as closed enums. Each says which descriptors travel
+//! with it.
 
 use crate::command_exit::CommandExit;
 use crate::describe::Description;

@@ -69,7 +69,7 @@ impl Process {
         self.shared.wait_for_exit(self.id, limit)
     }
 
-    /// Sends `signal` to the command's process group. A command that has ended is no error.
+    /// Sends `signal` to the command's process group. A command that has ended is not an error.
     pub fn signal(&self, signal: i32) -> Result<(), WaitError> {
         self.shared.signal(self.id, signal)
     }

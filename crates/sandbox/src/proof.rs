@@ -7,7 +7,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// What to try beyond the fixed attempts.
+/// What to probe beyond the fixed list.
 #[derive(Clone, Debug, Default)]
 pub struct ProofSpec {
     /// Addresses outside that no direct connection may reach.
@@ -46,7 +46,7 @@ pub enum ProbeName {
     WriteListedDirectory,
 }
 
-/// One attempt: whether it went as it must, and what the kernel said.
+/// One probe: whether it ended as it must, and the kernel's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeResult {
     pub name: ProbeName,
@@ -54,7 +54,7 @@ pub struct ProbeResult {
     pub detail: String,
 }
 
-/// All attempts, in order.
+/// All probes, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
     pub results: Vec<ProbeResult>,

@@ -59,7 +59,7 @@ impl Shared {
         drop(self.pidfd.set(pidfd));
     }
 
-    /// Kills PID 1, and with it everything inside. Through the descriptor, so never anybody else.
+    /// Kills PID 1, and with it everything inside. Through the descriptor, so never another process.
     pub(crate) fn kill(&self) {
         if let Some(pidfd) = self.pidfd.get() {
             // It fails only when PID 1 has ended already.
@@ -165,7 +165,7 @@ impl Shared {
             if let Some(found) = look(&state) {
                 return Some(found);
             }
-            // A limit beyond the clock's range is no limit; wake up now and then all the same.
+            // A limit beyond the clock's range never ends; wake up now and then all the same.
             let left = deadline.map_or(Duration::from_secs(3600), |deadline| {
                 deadline.saturating_duration_since(Instant::now())
             });

@@ -105,7 +105,7 @@ pub enum MountKind {
     ImageView { memory_bytes: u64 },
     /// A fresh, empty, writable directory in memory.
     Temporary { size_bytes: u64, inodes: u64, mode: u32 },
-    /// A Unix socket of the host that processes inside may connect to, if its own mode lets everybody.
+    /// A Unix socket of the host that processes inside may connect to, if its mode lets every user.
     Socket {
         #[serde(with = "path_bytes")]
         source: PathBuf,
@@ -172,7 +172,7 @@ impl Default for SandboxIdentity {
 pub struct SandboxLimits {
     pub memory_bytes: Option<u64>,
     pub processes: Option<u64>,
-    /// 1 to 10000, 100 is everybody's default.
+    /// 1 to 10000; the default is 100.
     pub cpu_weight: Option<u32>,
     /// The largest single file.
     pub file_bytes: Option<u64>,

@@ -97,7 +97,7 @@ impl StartStep {
         }
     }
 
-    /// What usually stands behind a failure here, and what to try.
+    /// The usual cause of a failure here, and what to try.
     pub fn advice(self) -> &'static str {
         match self {
             Self::CheckSpec | Self::Mounts | Self::Views | Self::OpenSources => {

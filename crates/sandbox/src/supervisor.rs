@@ -141,7 +141,7 @@ impl Handshake {
         Ok(Started { pid, root, sockets: std::mem::take(&mut self.sockets), description })
     }
 
-    /// Writes the map that only somebody outside of the new user namespace may write.
+    /// Writes the identity map. Only a process outside of the new user namespace may.
     fn map_identity(&self) -> Result<(), StartError> {
         let (identity, Mapping::Fresh { id }) = self.identity else {
             return Err(self.died("asked for a map that it could write itself"));

@@ -159,7 +159,7 @@ impl<E> TreeWalk<'_, E> {
     }
 }
 
-/// The names in a directory and what the file system says that they are, in order; at most `most`.
+/// The names in a directory with their kinds, in order; at most `most`.
 fn names(directory: BorrowedFd<'_>, most: usize) -> io::Result<Vec<(OsString, FileType)>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {

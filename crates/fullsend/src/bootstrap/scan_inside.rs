@@ -1,5 +1,5 @@
-//! Path B: everything an agent would read, scanned once more inside, as it was put together there. Our own program does
-//! it, started in the sandbox; what it found is judged on the host.
+//! Path B: scans everything an agent would read once more, inside, as it was assembled there. Our own program does it in
+//! the sandbox; the host decides about its findings.
 
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -20,12 +20,12 @@ pub const COMMAND: &str = "__scan";
 const TIME: Duration = Duration::from_secs(60);
 const MAX_ANSWER: u64 = 64 << 20;
 
-/// What is looked at.
+/// What the scan inside reads.
 pub(super) struct Inside<'a> {
     /// The runtime's configuration directory.
     pub(super) config: &'a str,
     pub(super) repository: &'a str,
-    /// Where in the repository something stands that is to be looked at; all of it was walked on the host.
+    /// Paths in the repository that an agent would read; the host has listed them.
     pub(super) points: &'a [PathBuf],
 }
 
@@ -35,12 +35,12 @@ pub(super) fn scan(
     scanners: &HostScanners,
     inside: &Inside<'_>,
 ) -> Result<(), Blocked> {
-    let said = match ask(sandbox, scanners, inside) {
-        Ok(said) => said,
+    let output = match ask(sandbox, scanners, inside) {
+        Ok(output) => output,
         Err(why) => return guard.report_unreadable("inside", &why),
     };
     let repository = inside.repository;
-    for line in said.lines() {
+    for line in output.lines() {
         let Ok(scanned) = serde_json::from_str::<ScannedFile>(line) else {
             return guard.report_unreadable("inside", "the scan inside gave an answer that cannot be read");
         };
@@ -78,13 +78,13 @@ fn ask(sandbox: &Sandbox, scanners: &HostScanners, inside: &Inside<'_>) -> Resul
             .collect();
         stdin.write_all(&points).map_err(|error| error.to_string())?;
     }
-    let mut said = String::new();
+    let mut output = String::new();
     if let Some(stdout) = process.stdout.take() {
-        stdout.take(MAX_ANSWER).read_to_string(&mut said).map_err(|error| error.to_string())?;
+        stdout.take(MAX_ANSWER).read_to_string(&mut output).map_err(|error| error.to_string())?;
     }
     let exit = process.wait(TIME).map_err(|error| error.to_string())?;
     match exit {
-        sandbox::CommandExit::Code(0 | 6) => Ok(said),
+        sandbox::CommandExit::Code(0 | 6) => Ok(output),
         other => Err(format!("the scan inside ended with {other:?}")),
     }
 }

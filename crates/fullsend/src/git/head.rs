@@ -1,5 +1,5 @@
-//! Where a repository stands: its branch and commit, read from git's own files without running git. The files may be an
-//! agent's: everything in them is checked, and nothing is followed.
+//! The branch and commit of a repository, read from git's own files without running git. The files may be an agent's:
+//! everything in them is checked, and no link is followed.
 
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -32,7 +32,7 @@ pub fn head(git: BorrowedFd<'_>, common: BorrowedFd<'_>) -> Option<Head> {
     Some(Head { branch: Some(branch.to_owned()), commit })
 }
 
-/// Where a repository of the host stands; `None` if it is none.
+/// The head of a repository on the host; `None` if it is not one.
 pub fn of_host(repository: &Path) -> Option<Head> {
     let directory = directory(repository)?;
     let open = |path: &Path| {

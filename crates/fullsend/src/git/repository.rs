@@ -79,7 +79,7 @@ impl Repository {
         Self::read_listed(root, &named)
     }
 
-    /// The same where somebody has walked it already: `named` are all the paths below with names that secrets have.
+    /// The same with a listing: `named` are all paths below `root` whose names are those of secrets.
     pub fn read_listed(root: &Path, named: &[PathBuf]) -> Result<Self, RepositoryError> {
         let at = |path: &Path| {
             let path = path.to_path_buf();

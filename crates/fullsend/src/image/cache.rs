@@ -12,7 +12,7 @@ use rustix::fs::FlockOperation;
 const PARTIAL: &str = "partial";
 /// What a cache keeps beside what is in use.
 const MAX_KEPT: usize = 200;
-/// How long somebody else may take to unpack.
+/// How long another process may take to unpack.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 pub struct Cache {
@@ -74,7 +74,7 @@ impl Cache {
 
 impl Exclusive<'_> {
     /// An empty directory for something that is not whole yet. What a dead process left there goes.
-    pub fn begin(&self) -> io::Result<PathBuf> {
+    pub fn start(&self) -> io::Result<PathBuf> {
         let path = self.cache.directory.join(PARTIAL);
         self.discard()?;
         DirBuilder::new().mode(0o755).create(&path)?;
@@ -88,14 +88,14 @@ impl Exclusive<'_> {
         }
     }
 
-    /// Makes what was begun whole. It is on disk before it has its name: a power cut must not leave half a layer.
+    /// Publishes what was unpacked. It is on disk before it has its name: a power cut must not leave half a layer.
     pub fn finish(&self, name: &str) -> io::Result<()> {
         let partial = self.cache.directory.join(PARTIAL);
         rustix::fs::syncfs(File::open(&partial)?)?;
         fs::rename(&partial, self.cache.directory.join(name))
     }
 
-    /// Removes what was not used for longest and nobody holds.
+    /// Removes the least recently used layers that no process holds.
     pub fn prune(&self) -> io::Result<()> {
         let mut kept = Vec::new();
         for entry in fs::read_dir(&self.cache.directory)? {

@@ -20,18 +20,18 @@ pub struct TarEntry {
     pub link: Option<Vec<u8>>,
     pub kind: EntryType,
     pub header: Header,
-    /// Where its contents begin in the archive.
+    /// Where its contents start in the archive.
     pub position: u64,
 }
 
-/// What headers before an entry said about it.
+/// What extension headers before an entry set for it.
 #[derive(Default)]
 struct Announced {
     path: Option<Vec<u8>>,
     link: Option<Vec<u8>>,
 }
 
-/// Calls `each` for every entry with its contents. An error that is a sentence says what is wrong with the archive.
+/// Calls `each` for every entry with its contents. An error names what is wrong with the archive.
 pub fn walk<R: Read>(
     entries: Entries<'_, R>,
     mut each: impl FnMut(TarEntry, &mut dyn Read) -> io::Result<()>,

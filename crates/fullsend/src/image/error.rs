@@ -8,11 +8,11 @@ use std::path::PathBuf;
 pub enum ImageError {
     /// The name would have to be pulled.
     InRegistry { name: String },
-    /// The text of `image:` is no reference.
+    /// The text of `image:` is not an image reference.
     Name { why: String },
     /// There is no such file or directory, or it cannot be read.
     Missing { path: PathBuf, source: io::Error },
-    /// It is there, and is no image that can be used.
+    /// It exists but is not an image that can be used.
     Unusable { path: PathBuf, why: String },
     /// Its contents are not what its own digests say, or try to get out of where they belong.
     Refused { path: PathBuf, why: String },

@@ -1,4 +1,4 @@
-//! What an image says about itself: which layers it has, what their digests are, and what its programs expect in their
+//! The manifest and configuration of an image: which layers it has, what their digests are, and what its programs expect in their
 //! environment. Every document is checked against the digest that names it.
 
 use std::io;
@@ -265,7 +265,7 @@ fn wrong(why: &str) -> io::Error {
     io::Error::other(why.to_owned())
 }
 
-/// Not a mistake but a contradiction: somebody changed something.
+/// Not a mistake but a contradiction: the image was changed.
 pub fn refused(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, why.to_owned())
 }

@@ -179,7 +179,7 @@ impl Unpacking<'_> {
         whiteouts: Whiteouts,
     ) -> Result<(PathBuf, File), Failed> {
         let exclusive = self.store.exclusive().map_err(Failed::Cache)?;
-        // Somebody else may have made it while we waited.
+        // Another process may have made it while we waited.
         if let Some(found) = self.store.get(name).map_err(Failed::Cache)? {
             return Ok(found);
         }
@@ -203,7 +203,7 @@ impl Unpacking<'_> {
         layers: &[ImageLayer],
         whiteouts: Whiteouts,
     ) -> Result<(), Failed> {
-        let into = exclusive.begin().map_err(Failed::Cache)?;
+        let into = exclusive.start().map_err(Failed::Cache)?;
         for layer in layers {
             self.unpack(layer, &into, whiteouts)?;
         }
@@ -222,7 +222,7 @@ impl Unpacking<'_> {
         })?;
         let differs = || {
             Failed::Archive(io::Error::other(format!(
-                "its layer `{}` has other contents than its digest says",
+                "its layer `{}` does not match its digest",
                 layer.name
             )))
         };

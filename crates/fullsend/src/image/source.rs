@@ -128,7 +128,7 @@ fn lexical(path: &Path) -> Option<PathBuf> {
     Some(clean)
 }
 
-/// As much as the archive says, or an error: an archive that is cut off is noticed.
+/// Reads exactly the size in the archive's header; less is an error, so that a truncated archive is noticed.
 struct Exactly {
     inner: File,
     left: u64,

@@ -18,7 +18,7 @@ impl<R: Read> Digesting<R> {
         Self { inner, hash: Sha256::new() }
     }
 
-    /// The digest of everything, also of what nobody asked for.
+    /// The digest of the whole stream, its unread rest included.
     pub fn finish(mut self) -> io::Result<String> {
         io::copy(&mut self, &mut io::sink())?;
         Ok(hexadecimal(&self.hash.finalize()))
@@ -54,7 +54,7 @@ impl<R: Read> Read for Bounded<'_, R> {
     }
 }
 
-/// The plain bytes of a layer: what it is packed with is said by how it begins.
+/// The uncompressed bytes of a layer. Its first bytes tell how it is compressed.
 pub fn decoded<'a>(mut blob: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let mut start = Vec::with_capacity(4);
     blob.by_ref().take(4).read_to_end(&mut start)?;
@@ -83,8 +83,8 @@ impl<R: Read> Frames<R> {
         Self { source, decoder: FrameDecoder::new(), inside: false }
     }
 
-    /// Whether another frame begins.
-    fn begin(&mut self) -> io::Result<bool> {
+    /// Whether another frame follows.
+    fn start_frame(&mut self) -> io::Result<bool> {
         if self.source.fill_buf()?.is_empty() {
             return Ok(false);
         }
@@ -108,7 +108,7 @@ impl<R: Read> Read for Frames<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while !buffer.is_empty() {
             if !self.inside {
-                if !self.begin()? {
+                if !self.start_frame()? {
                     return Ok(0);
                 }
                 continue;

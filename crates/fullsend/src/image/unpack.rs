@@ -1,6 +1,6 @@
 //! The files of one layer into a directory. Everything is made relative to descriptors that cross no link, so that no
-//! entry reaches anything outside, whatever came before it. Nobody is owner but the caller, nothing is setuid, no device
-//! is made, no attribute is kept; everybody may read, because whoever may use an image may read all of it.
+//! entry reaches anything outside, whatever came before it. The caller owns every file, nothing is setuid, no device is
+//! made, no attribute is kept. Every user may read every file: who may use an image may read all of it.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -24,7 +24,7 @@ const OPAQUE: &[u8] = b".wh..wh..opq";
 /// What overlayfs reads for mounts of ordinary users.
 const OPAQUE_ATTRIBUTE: &str = "user.overlay.opaque";
 
-/// What becomes of an entry that says that a lower layer's file is gone.
+/// What happens with an entry that removes a lower layer's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whiteouts {
     /// A mark for overlayfs, which lays this directory over others.
@@ -127,7 +127,7 @@ impl Unpacker<'_> {
                 }
                 Err(Errno::NOTDIR | Errno::LOOP) => {
                     let why = format!(
-                        "its entry `{}` goes through `{}`, which is no directory",
+                        "its entry `{}` goes through `{}`, which is not a directory",
                         path.display(),
                         so_far.display()
                     );
@@ -175,7 +175,7 @@ impl Unpacker<'_> {
         let mut file = File::from(self.own(made)?);
         let expected = entry.header.size()?;
         let copied = copy(contents, &mut file);
-        let copied = self.told(copied)?;
+        let copied = self.check(copied)?;
         if copied != expected {
             return Err(io::Error::other(format!("its entry `{}` is cut off", entry.path.display())));
         }
@@ -231,7 +231,7 @@ impl Unpacker<'_> {
             };
         }
         let gone = Path::new(std::ffi::OsStr::from_bytes(&bytes[WHITEOUT.len()..]));
-        // Other names that begin so are another tool's bookkeeping.
+        // Other names that start like this are another tool's bookkeeping.
         if gone.as_os_str().as_bytes().starts_with(WHITEOUT) {
             return Ok(());
         }
@@ -303,7 +303,7 @@ impl Unpacker<'_> {
     fn clear(&mut self, parent: &OwnedFd, name: &Path, path: &Path) -> io::Result<()> {
         match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
-            // Its parents were opened without crossing a link, and nobody else writes here.
+            // Its parents were opened without crossing a link, and no one else writes here.
             Err(Errno::ISDIR) => {
                 let removed = std::fs::remove_dir_all(self.path.join(path));
                 self.own(removed)
@@ -324,7 +324,7 @@ impl Unpacker<'_> {
         })
     }
 
-    fn told(&mut self, copied: Result<u64, Copied>) -> io::Result<u64> {
+    fn check(&mut self, copied: Result<u64, Copied>) -> io::Result<u64> {
         match copied {
             Ok(count) => Ok(count),
             Err(Copied::Read(error)) => Err(error),

@@ -1,12 +1,12 @@
-//! What a file of instructions says is to be read with it: `@docs/style.md`. Agents put such a file in the place of its
+//! The files that an instruction file imports: `@docs/style.md`. Agents put such a file in the place of its
 //! name. Names in code are taken too, though no agent follows them: to read one more costs little.
 
 /// One file names no more than these.
 const MAX_NAMES: usize = 1000;
-/// What stands behind a name in a sentence and is not a part of it.
+/// Punctuation after a name in a sentence.
 const PUNCTUATION: &[char] = &['.', ',', ';', ':', '!', '?', ')', ']', '"', '\'', '`', '*', '_', '>'];
 
-/// The names behind an `@` that begins a word, each as it stands and without the sentence around it. A space in a name
+/// The names after an `@` at the start of a word, each as written and without the punctuation around it. A space in a name
 /// has a backslash before it.
 pub(super) fn names(text: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(text).replace("\\ ", "\0");

@@ -1,6 +1,6 @@
 //! Finds and reads what an agent would take for instructions: files under the names that any known agent reads, whole
-//! directories of settings, rules and skills. Everything is bounded, nothing is followed out of its tree, no directory is
-//! read twice, and what cannot be read is said.
+//! directories of settings, rules and skills. Everything is bounded, no link is followed out of its tree, no directory is
+//! read twice, and what cannot be read is reported.
 
 use std::collections::{HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -99,7 +99,7 @@ struct InstructionWalk<'v, E> {
     without: Option<PathBuf>,
     /// Directories of which everything was read, and as what.
     read: HashSet<(u64, u64, Origin)>,
-    /// Links to directories, with where they stand: what is there under its own name comes first.
+    /// Links to directories, and where they are. They come last: what they lead to may be read under its own name.
     links: VecDeque<(PathBuf, DirectoryContext)>,
     /// Files that were shown, by where they really are.
     shown: HashSet<PathBuf>,
@@ -221,7 +221,7 @@ impl<'v, E> InstructionWalk<'v, E> {
         let is_link = about.is_symlink();
         let Some(about) = (if is_link { self.linked(at) } else { Some(about) }) else { return Ok(()) };
         if about.is_dir() {
-            // Of a repository's own store nothing is read, by whatever way one comes to it.
+            // Nothing of a repository's own store is read, whichever path leads to it.
             let skipped = SKIPPED.contains(&lower.as_str()) && parent.whole.is_none()
                 || lower == ".git" && parent.linked;
             if skipped || self.without.as_deref() == Some(at) {
@@ -269,7 +269,7 @@ fn names(directory: &Path) -> io::Result<Vec<OsString>> {
     fs::read_dir(directory)?.take(MAX_ENTRIES).map(|entry| entry.map(|entry| entry.file_name())).collect()
 }
 
-/// Settings are no prose: nobody types hidden characters into them by accident.
+/// Settings are not prose: no one types hidden characters into them by accident.
 fn origin_of(lower: &str, origin: Origin) -> Origin {
     let is_settings =
         [".json", ".jsonc", ".toml", ".yaml", ".yml"].iter().any(|ending| lower.ends_with(ending));

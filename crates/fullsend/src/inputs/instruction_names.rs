@@ -9,7 +9,7 @@ use scan::Origin;
 pub(super) const MAX_DEPTH: usize = 24;
 pub(super) const MAX_ENTRIES: usize = 500_000;
 
-/// Names of single files, in lower case, wherever they stand.
+/// Names of single files, in lower case, in any directory.
 pub(super) const FILES: &[&str] = &[
     "agents.md",
     "agents.override.md",

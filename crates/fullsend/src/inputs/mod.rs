@@ -127,7 +127,7 @@ pub fn clear(
     if let Some(schema) = &checked.schema {
         let text = library.text(schema.source);
         scanner.digest("schema", &schema.found.path, text.as_bytes());
-        // They describe the same output: whoever changes one without the other is seen.
+        // Both describe the same output. One digest over both shows when one changes without the other.
         let pair = format!("{agent_text}\0{text}");
         scanner.digest("prompt and schema", &checked.agent.found.path, pair.as_bytes());
     }
@@ -151,7 +151,7 @@ pub fn clear_context(text: &str, guard: &Guard, emit: &Emitter) -> Result<(), Bl
     InputScanner { guard, emit }.file("context", "context", text.as_bytes(), Origin::Instruction)
 }
 
-/// How things are looked at: read, digested, scanned, told.
+/// Reads, digests and scans one input after the other, and reports each.
 pub struct InputScanner<'a> {
     pub guard: &'a Guard,
     pub emit: &'a Emitter,
@@ -227,7 +227,7 @@ impl InputScanner<'_> {
         Ok(given.map(|(_, text)| text))
     }
 
-    /// Whoever may write to the repository may write these: every file in them is scanned.
+    /// Everyone who may write to the repository may write these, so every file in them is scanned.
     fn repository_skills(&self, checked: &Checked, repository: &Path) -> Result<Vec<RepoSkill>, Blocked> {
         let taken: Vec<&str> = checked.skills.iter().map(|skill| skill.name.as_str()).collect();
         for (skill, place) in repo_skills::shadowed(repository, &taken) {
@@ -243,7 +243,7 @@ impl InputScanner<'_> {
         Ok(skills)
     }
 
-    /// The organisation's instructions pass the same scan as everybody's.
+    /// The organisation's instructions pass the same scan as all others.
     fn added_instructions(
         &self,
         library: &Library,

@@ -1,5 +1,5 @@
-//! Skills that a repository brings itself. They are loaded only where the harness or the organisation says so, and only
-//! after every file in them was scanned: whoever may write to the repository may write them.
+//! Skills that a repository brings itself. They are loaded only if the harness or the organisation allows it, and only
+//! after every file in them was scanned: everyone who may write to the repository may write them.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -17,21 +17,21 @@ const MAX_SKILLS: usize = 100;
 const MAX_ENTRIES: usize = 5000;
 const MAX_DEPTH: usize = 12;
 
-/// How much of a SKILL.md is read for what it says of itself.
+/// How much of a SKILL.md is read for its header.
 const MAX_ABOUT: u64 = 64 << 10;
 
 /// A directory with a SKILL.md.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepoSkill {
     pub name: String,
-    /// What it says that it is for.
+    /// Its purpose, from its header.
     pub description: String,
     /// Where it is, on the host and in the repository.
     pub directory: PathBuf,
     pub shown: String,
 }
 
-/// All of them but those whose names are `taken`: what the harness names stands above.
+/// All of them but those whose names are `taken`: the harness's own skills win.
 pub fn find(repository: &Path, taken: &[&str]) -> Vec<RepoSkill> {
     let mut found: Vec<RepoSkill> = Vec::new();
     for place in PLACES {
@@ -73,7 +73,7 @@ pub fn shadowed(repository: &Path, taken: &[&str]) -> Vec<(String, String)> {
     all
 }
 
-/// What a skill says of itself; nothing of what cannot be read.
+/// The header of a skill; empty if it cannot be read.
 #[derive(Default)]
 struct SkillHeader {
     name: String,
@@ -177,7 +177,7 @@ mod tests {
         let others = find(directory.path(), &["review"]);
         assert_eq!(others.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["mine"]);
         assert_eq!(others[0].description, "Mine.");
-        // In a place without an end the usual one is still told.
+        // In a directory that leads back to itself the usual place is still reported.
         std::os::unix::fs::symlink(".", directory.path().join(".claude/skills/again")).unwrap();
         assert_eq!(shadowed(directory.path(), &["review"])[0].1, ".claude/skills/review/SKILL.md");
     }

@@ -1,5 +1,5 @@
-//! One look at every name in a repository, by several threads: where something stands that an agent would read, and what
-//! is called like a secret. It is the only thing in a run that takes longer in a larger repository. No file is opened.
+//! Lists every name in a repository once, with several threads: paths that an agent would read as instructions, and names
+//! of secrets. It is the only part of a run that takes longer in a larger repository. No file is opened.
 
 use std::ffi::OsStr;
 use std::io;
@@ -18,7 +18,7 @@ const MOST: usize = 3_000_000;
 const WORTH_HELP: usize = 32;
 const MAX_THREADS: usize = 8;
 
-/// What stands where; all paths are relative, in the order of their names.
+/// What was found; all paths are relative, in the order of their names.
 #[derive(Debug, Default)]
 pub struct RepositoryListing {
     /// Files and directories that some agent would read, and directories that could not be listed.
@@ -84,7 +84,7 @@ impl WorkQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Until nothing is left and nobody can find more.
+    /// Lists directories until none is left and no thread can find more.
     fn work(&self, root: &Path) -> RepositoryListing {
         let mut listing = RepositoryListing::default();
         let mut found = Vec::new();
@@ -109,8 +109,8 @@ impl WorkQueue {
     }
 }
 
-/// Whether a name can be one that agents read: a quick look that says no to nearly all others. A link may stand for a
-/// directory of one of these names.
+/// A quick test that rules out nearly all names that agents do not read. A link may lead to a directory with one of
+/// these names.
 fn may_count(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     let ends = |ending: &[u8]| {
@@ -149,7 +149,7 @@ impl RepositoryListing {
             }
         };
         self.entries += entries.len();
-        // A skill is all of its directory; what lies too deep is said once.
+        // A skill is all of its directory; what lies too deep is reported once.
         let is_skill =
             *depth > 0 && entries.iter().any(|entry| entry.file_name().eq_ignore_ascii_case("skill.md"));
         let whole = is_skill || *depth > MAX_DEPTH;

@@ -1,6 +1,6 @@
-//! Promotion: the accepted output becomes visible by one rename, and its files are listed with their digests; what the
-//! agent changed in the repository comes with it, as a patch and as a checkout that is safe to run git in. The post-script
-//! takes `Artifacts`, which only an `Accepted` can become, so that running it without accepted output does not compile.
+//! Publishes the accepted output by one rename and lists its files with their digests. The agent's changes in the
+//! repository come with it, as a patch and as a checkout that is safe to run git in. The post-script takes `Artifacts`,
+//! which are made only from an `Accepted`, so that running it without accepted output does not compile.
 
 use std::path::{Path, PathBuf};
 
@@ -106,7 +106,7 @@ pub fn publish(accepted: Accepted, worked: &AgentRepository<'_>, emit: &Emitter)
     Ok(Artifacts { directory, iteration, patch, repository })
 }
 
-/// Output that was not accepted is kept for people, under a name that says what it is and that no script looks at.
+/// Keeps output that was not accepted, for people: under a name that says so and that no script reads.
 pub fn set_aside(output: &Quarantined, name: &str) -> Result<PathBuf, PublishError> {
     keep_patch(output, name)?;
     promote(output.directory(), name)

@@ -1,7 +1,7 @@
 //! A checkout with the agent's changes that is safe to run git in: a new repository with a configuration of ours, which
-//! borrows the host's objects, takes the agent's new ones by their names, and stands where the agent's branch stands.
-//! Hooks, filters, monitors, aliases and includes are not there, because nothing of the agent's git directory is but
-//! objects and one branch; links are plain files, and nothing that looks like a git directory is laid out.
+//! borrows the host's objects, copies the agent's new objects by name, and has the agent's branch checked out.
+//! It has no hooks, filters, monitors, aliases or includes: of the agent's git directory it takes only objects and one
+//! branch. Links become plain files, and nothing that looks like a git directory is written.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -17,12 +17,12 @@ use crate::git::head::{Head, head, of_host};
 use crate::git::{self, command};
 use sandbox::open_beneath;
 
-/// In a repository with more files, only those beside a change are laid out; git knows the others all the same.
+/// In a repository with more files, only those beside a change are checked out; git still knows the others.
 const MOST_LAID_OUT: u32 = 5_000;
 const MAX_OBJECTS: usize = 50_000;
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Lays the checkout out in `into`, which must not exist. `false` where the host's tree is no repository with a commit.
+/// Makes the checkout in `into`, which must not exist. `false` if the host's tree is not a repository with a commit.
 pub fn checkout(worked: &AgentRepository<'_>, changes: &Changes, into: &Path) -> Result<bool, QuarantineError> {
     let Some(directory) = git::directory::directory(worked.repository) else { return Ok(false) };
     let common = git::directory::common(&directory);
@@ -48,7 +48,7 @@ pub fn checkout(worked: &AgentRepository<'_>, changes: &Changes, into: &Path) ->
     Ok(true)
 }
 
-/// Said last, so that it stands above whatever the host's configuration says.
+/// Written last: the last value of a key wins over the host's configuration.
 const OURS: &str = "[core]\n\tsymlinks = false\n\thooksPath = /dev/null\n\tfsmonitor = false\n\tprotectHFS = true\n\
                     \tprotectNTFS = true\n[submodule]\n\trecurse = false\n";
 
@@ -103,7 +103,7 @@ fn copy_objects(git: BorrowedFd<'_>, host: &Path, into: &Path) -> Result<(), Qua
             count += 1;
             bytes += copy_object(below.as_fd(), &name, &into.join(&place), MAX_BYTES - bytes)?;
             if count > MAX_OBJECTS || bytes > MAX_BYTES {
-                let why = "has more new objects than anybody could look at";
+                let why = "has too many new objects";
                 return Err(QuarantineError::Refused { path: ".git/objects".to_owned(), why });
             }
         }
@@ -132,8 +132,8 @@ fn copy_object(from: BorrowedFd<'_>, name: &str, to: &Path, most: u64) -> Result
     std::io::copy(&mut std::fs::File::from(file).take(most + 1), &mut target).map_err(unwritable)
 }
 
-/// Tells git to lay out the files at the top and those in the directories of the changes, and no others. Whoever needs all
-/// of them says `git sparse-checkout disable`.
+/// Limits the checkout to the files at the top and those in the directories of the changes. `git sparse-checkout disable`
+/// brings the others.
 fn write_sparse_rules(changes: &Changes, into: &Path) -> Result<(), QuarantineError> {
     let above = changes.files.iter().flat_map(|file| Path::new(&file.path).ancestors().skip(1));
     let directories: BTreeSet<&Path> = above.filter(|path| !path.as_os_str().is_empty()).collect();

@@ -1,7 +1,7 @@
-//! What the agent changed in the repository: its view beside the host's tree, side by side. Where the view keeps changes
-//! in a layer of its own, only names in that layer are looked at, so that the time is that of the changes; else everything
-//! is. Nothing is followed and nothing is run. A file that was not touched shows the very change time of the host's, which
-//! nobody inside can set; everything else is compared by content.
+//! What the agent changed in the repository: compares its view with the host's tree. If the view keeps its changes in an
+//! overlay layer, only names in that layer are compared, so that the time depends on the changes alone. No link is
+//! followed and nothing is run. An untouched file has the same change time as the host's, which no process inside can
+//! set; all others are compared by content.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat};
 use rustix::io::Errno;
 use sandbox::open_beneath;
 
-/// Beyond this, nobody can look at the changes.
+/// No person can review more changes than this.
 const MAX_CHANGES: usize = 100_000;
 const MAX_DEPTH: usize = 64;
 
@@ -136,7 +136,7 @@ fn kind(about: &Stat) -> FileType {
     FileType::from_raw_mode(about.st_mode)
 }
 
-/// Names that are no text are left out: neither git's porcelain nor a patch could name them safely.
+/// Names that are not UTF-8 are left out: a patch cannot name them safely.
 fn names(directory: Option<BorrowedFd<'_>>, path: &str) -> Result<BTreeSet<String>, DiffError> {
     let Some(directory) = directory else { return Ok(BTreeSet::new()) };
     let failed = |source: Errno| DiffError::Read { path: path.to_owned(), source: source.into() };
@@ -160,8 +160,8 @@ fn about(directory: Option<BorrowedFd<'_>>, name: &str, path: &str) -> Result<Op
     }
 }
 
-/// The layer's own directory of a name. A directory that was made anew hides all of the host's, and everything in it
-/// counts; overlayfs marks it, and nobody inside can write the mark.
+/// The layer's own directory of a name. `None` for a new directory, which hides the host's: then everything in it is
+/// compared. Overlayfs marks it, and no process inside can write the mark.
 fn open_layer(layer: BorrowedFd<'_>, name: &str) -> Option<OwnedFd> {
     let directory = open_beneath(layer, name, OFlags::RDONLY | OFlags::DIRECTORY).ok()?;
     match rustix::fs::fgetxattr(&directory, "user.overlay.opaque", &mut [0_u8; 8]) {
@@ -243,7 +243,7 @@ mod tests {
             write(root, ".git/config", root.path().to_str().unwrap());
         }
         write(&host, "edited", "one");
-        // A change in the very tick of the kernel's clock in which the file was made would not be seen.
+        // A change in the same tick of the kernel's clock would not be seen.
         std::thread::sleep(std::time::Duration::from_millis(30));
         write(&view, "edited", "two");
         write(&host, "gone/file", "x");

@@ -12,7 +12,7 @@ pub enum CheckState {
     Bad,
 }
 
-/// One question, its answer, and what would mend it.
+/// One question, its answer, and what would fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
     pub name: &'static str,
@@ -149,7 +149,7 @@ fn cgroups(facts: &Facts) -> Check {
 
 fn identity(facts: &Facts) -> Check {
     match facts.uid {
-        0 => good("identity", "root; the sandbox gets a fresh uid that belongs to nobody"),
+        0 => good("identity", "root; the sandbox gets a fresh uid that no one has"),
         uid => good("identity", format!("uid {uid}; the sandbox's uid is mapped to it")),
     }
 }

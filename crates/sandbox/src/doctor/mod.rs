@@ -91,13 +91,13 @@ fn start_trial(base: &Path, lower: PathBuf, init: InitProgram) -> Result<Trial, 
     let view = CopyOnWrite { source: lower, edits: Vec::new(), memory_bytes: 1 << 20 };
     spec.mounts.push(Mount { target: "/view".into(), kind: MountKind::CopyOnWrite(view) });
     spec.limits.memory_bytes = Some(1 << 30);
-    let begun = Instant::now();
+    let started = Instant::now();
     let sandbox = Sandbox::start(spec).map_err(|e| e.to_string())?;
-    let start = begun.elapsed();
-    let begun = Instant::now();
+    let start = started.elapsed();
+    let started = Instant::now();
     let proof_spec = ProofSpec { writable: Some("/view".into()), ..ProofSpec::default() };
     let proof = sandbox.prove(&proof_spec).map_err(|e| e.to_string())?;
-    let prove = begun.elapsed();
+    let prove = started.elapsed();
     let description = sandbox.describe().clone();
     sandbox.close().map_err(|e| e.to_string())?;
     Ok(Trial::Works { description, proof, start, prove })

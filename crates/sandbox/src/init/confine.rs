@@ -88,7 +88,7 @@ fn add_unless_left_out(
 fn identity(mapping: Mapping, description: &mut Description) {
     let groups = rustix::process::getgroups().map_or(0, |groups| groups.len());
     let reason = match (mapping, groups) {
-        (Mapping::Fresh { id }, _) => format!("uid {id} of the host, which belongs to nobody"),
+        (Mapping::Fresh { id }, _) => format!("uid {id} of the host, which no one has"),
         (Mapping::Caller, 0) => "the caller's own, without its groups".to_owned(),
         (Mapping::Caller, count) => {
             format!("the caller's own; an ordinary user cannot drop its {count} supplementary groups")
@@ -167,7 +167,7 @@ fn drop_capabilities(description: &mut Description) -> Result<(), StepError> {
         rustix::thread::remove_capability_from_bounding_set(one)
             .at(StartStep::Capabilities, format_args!("capability {number} in the bounding set"))?;
     }
-    // uid 0 inside, if the spec maps one, is nobody special: locked, so that it stays so.
+    // uid 0 inside, if the spec maps one, has no special rights; the lock bits keep it so.
     let bits = CapabilitiesSecureBits::NO_ROOT
         | CapabilitiesSecureBits::NO_ROOT_LOCKED
         | CapabilitiesSecureBits::NO_SETUID_FIXUP

@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// A directory deeper than this is no honest one.
+/// No real repository is deeper.
 const MAX_DEPTH: usize = 256;
 const MAX_ENTRIES: usize = 3_000_000;
 

@@ -40,7 +40,7 @@ impl IdentityMaps {
     }
 }
 
-/// A user namespace that nobody lives in: a child makes it, we write its maps, take it, and let the child go.
+/// A user namespace without processes: a child makes it, we write its maps, open it, and end the child.
 fn describe_map(owner: (u32, u32), fresh: u32) -> io::Result<OwnedFd> {
     let (mut ours, theirs) = UnixStream::pair()?;
     let Some(child) = sys::fork()? else {

@@ -50,7 +50,7 @@ impl MergedImage {
         Ok(Some(Self { tree }))
     }
 
-    /// Links on the way are followed inside the image, a link at the end is told.
+    /// Follows links on the way, inside the image; a link at the end is returned as a link.
     pub(super) fn find(&self, path: &Path) -> io::Result<ImageEntry> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(Errno::INVAL.into());

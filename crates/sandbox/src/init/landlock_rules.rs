@@ -1,5 +1,5 @@
-//! Landlock on top of the mounts, at the highest level that the kernel has: the same tree, said a second time to a
-//! second mechanism, plus truncation, device commands, and no signals or abstract sockets across the border.
+//! Landlock on top of the mounts, at the highest level that the kernel has: the same tree, given to a second
+//! mechanism, plus truncation, device commands, and no signals or abstract sockets across the border.
 
 use super::{dev, layout};
 use crate::describe::{IsolationLayer, SandboxPart, Status};
@@ -70,7 +70,7 @@ fn add_all(mut ruleset: RulesetCreated, spec: &SandboxSpec) -> Result<RulesetCre
     ruleset = add(ruleset, Path::new("/dev/shm"), everything)?;
     ruleset = add(ruleset, Path::new("/tmp"), everything)?;
     for mount in &spec.mounts {
-        // A link of an image must not lend its rights to what it points at.
+        // A link of an image must not give its rights to its target.
         if matches!(mount.kind, MountKind::Symlink { .. }) || !is_there_itself(&mount.target) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Placing what the spec lists into the new root, in its order.
+//! Mounts what the spec lists into the new root, in the spec's order: a later mount may lie inside an earlier one.
 
 use super::image::{self, ImageEntry, MergedImage};
 use super::mount_point::{self, ReadOnly, TargetKind};
@@ -15,7 +15,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// Places every mount, and says how the views were made.
+/// Makes every mount, and returns how each view was made.
 pub(super) fn mount_all(
     root: &OwnedFd,
     spec: &SandboxSpec,

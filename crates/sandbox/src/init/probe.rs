@@ -16,7 +16,7 @@ use std::time::Duration;
 const ATTEMPT_LIMIT: Duration = Duration::from_millis(100);
 const RESOLVER_LIMIT: Duration = Duration::from_millis(500);
 
-/// Runs all attempts in a child process and returns its results.
+/// Runs all probes in a child process and returns its results.
 pub(super) fn run(request: &ProbeRequest) -> io::Result<Vec<ProbeResult>> {
     let (ours, theirs) = UnixStream::pair()?;
     if sys::fork()?.is_none() {
@@ -123,7 +123,7 @@ fn resolve(resolver: SocketAddr, name: &str) -> io::Result<()> {
         SocketAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
     };
     let socket = UdpSocket::bind(any)?;
-    // Connected, so that a port where nobody listens refuses at once instead of never answering.
+    // Connected, so that a port without a listener refuses at once instead of never answering.
     socket.connect(resolver)?;
     socket.set_read_timeout(Some(RESOLVER_LIMIT))?;
     let mut question = vec![0x5A, 0x17, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
@@ -153,7 +153,7 @@ fn write_and_remove(directory: &Path) -> io::Result<()> {
     fs::remove_file(path)
 }
 
-/// Any way that works counts; otherwise the first refusal is told.
+/// One success counts; otherwise the first refusal is returned.
 fn first_success(ways: impl Iterator<Item = io::Result<()>>) -> io::Result<()> {
     let mut refusal = None;
     for way in ways {

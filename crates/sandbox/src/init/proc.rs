@@ -29,7 +29,7 @@ const MASKED: [&str; 12] = [
 ];
 const READ_ONLY: [&str; 4] = ["bus", "fs", "irq", "sys"];
 
-/// Whether the kernel itself was told to refuse user namespaces inside.
+/// Whether the kernel itself refuses user namespaces inside.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum NestedNamespaces {
     RefusedBySysctl,

@@ -1,6 +1,6 @@
 //! The seccomp filter: what no process inside may ask of the kernel. One program with several answers, written out by
 //! hand because one filter is cheaper than a stack of them and because numbers of the x32 kind must be refused too.
-//! It denies by list: absence, namespaces, capabilities and Landlock stand before it; this closes the kernel's back doors.
+//! It is a deny list. Namespaces, mounts, capabilities and Landlock come first; this closes what they leave of the kernel.
 
 use crate::sys::Instruction;
 use libc::c_long;

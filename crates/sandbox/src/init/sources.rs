@@ -1,5 +1,5 @@
-//! Descriptors of what the host lends: opened once, by real path, before anything else changes. From here on no host path
-//! is looked up again, so that nothing can be swapped between looking and mounting.
+//! Descriptors of the host's files that the spec mounts, opened once, by real path. After this no host path is looked up
+//! again, so that nothing can be swapped between the check and the mount.
 
 use super::copy;
 use super::idmap::IdentityMaps;
@@ -143,7 +143,7 @@ impl Opener {
         }
     }
 
-    /// Without a map where the file system knows none: whatever an image holds everybody may read.
+    /// A file system without identity maps is fine here: every user may read what an image holds.
     fn layer(&mut self, path: &Path) -> io::Result<OwnedFd> {
         let opened = open_real(path, OFlags::DIRECTORY)?;
         let tree = mount_point::clone_mount(&opened)?;
@@ -187,7 +187,7 @@ fn socket(path: &Path) -> io::Result<Source> {
     Ok(Source::Tree { tree, directory: false })
 }
 
-/// What the kernel says to an identity map on a file system without support for them.
+/// The kernel's error for an identity map on a file system without support for them.
 fn knows_no_maps(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
 }
@@ -196,7 +196,7 @@ fn is_directory(status: &Stat) -> bool {
     status.st_mode & libc::S_IFMT == libc::S_IFDIR
 }
 
-/// A directory of the system that everybody may read: its few private files stay private, so no map.
+/// A directory of the system that every user may read. Without a map its few private files stay private.
 fn is_everybodys(status: &Stat) -> bool {
     is_directory(status) && status.st_uid == 0 && status.st_mode & 0o005 == 0o005
 }

@@ -66,7 +66,7 @@ fn layered(
     lower: &OwnedFd,
 ) -> io::Result<(OwnedFd, ViewFact)> {
     match overlay(staging.layers()?, index, lower) {
-        // What overlayfs says to an upper layer that it cannot use, such as another overlayfs.
+        // The error of overlayfs for an upper layer that it cannot use, such as another overlayfs.
         Err(e) if e.raw_os_error() == Some(libc::EINVAL) => forget(staging.layers()?, index)?,
         done => return done.map(|tree| (tree, ViewFact::UpperOnDisk)),
     }
@@ -100,7 +100,7 @@ fn overlay(layers: &OwnedFd, index: usize, lower: &OwnedFd) -> io::Result<OwnedF
     root::mounted(&context)
 }
 
-/// An upper layer that stands in the state directory is one that is used: the host side relies on it.
+/// Only an upper layer that is in use exists in the state directory: the host side relies on it.
 fn forget(layers: &OwnedFd, index: usize) -> io::Result<()> {
     Ok(rustix::fs::unlinkat(layers, state_directory::upper(index), AtFlags::REMOVEDIR)?)
 }

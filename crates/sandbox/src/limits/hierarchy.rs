@@ -1,4 +1,4 @@
-//! Where this process stands in the cgroup hierarchies of the machine: pure reading of what /proc says.
+//! Where this process is in the machine's cgroup hierarchies, read from /proc.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ pub(super) enum Version {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hierarchy {
     pub(super) version: Version,
-    /// Names of the controllers; empty for version two, where each directory says its own.
+    /// Names of the controllers; empty for version two, where each directory lists its own.
     pub(super) controllers: Vec<String>,
     pub(super) mount: PathBuf,
     pub(super) own: PathBuf,

@@ -1,5 +1,5 @@
-//! Limits that the host side keeps: by cgroups where they can be had, else by watching. What came of each is said, and what
-//! is too weak stops the start; nothing is silently left out.
+//! Limits that the host side enforces: by cgroups where it can have them, else by watching. The description reports how
+//! each is kept, and one that is too weak stops the start.
 
 mod cgroup;
 mod hierarchy;
@@ -34,7 +34,7 @@ fn floor(limit: Limit) -> Status {
     }
 }
 
-/// Adds what the host side does to what PID 1 said about its own limits.
+/// Adds the host side's limits to those that PID 1 described.
 pub(crate) fn describe(limits: &SandboxLimits, cgroup: &Cgroup, description: &mut Description) {
     let SandboxLimits {
         memory_bytes,
@@ -63,7 +63,7 @@ pub(crate) fn describe(limits: &SandboxLimits, cgroup: &Cgroup, description: &mu
     match cgroup.keeps(Limit::CpuWeight) {
         Some(how) => add(Limit::CpuWeight, cpu_weight.is_some(), Status::Enforced, how),
         None if *cpu_weight == Some(DEFAULT_CPU_WEIGHT) => {
-            add(Limit::CpuWeight, true, Status::Enforced, "what the kernel gives everybody".to_owned());
+            add(Limit::CpuWeight, true, Status::Enforced, "the kernel's default".to_owned());
         }
         None => add(Limit::CpuWeight, cpu_weight.is_some(), Status::Absent, why_none.clone()),
     }

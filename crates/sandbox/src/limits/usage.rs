@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 const PAGE_BYTES: u64 = 4096;
-/// More than any sandbox has; a fork bomb is somebody else's to stop.
+/// More than any sandbox has. Another limit stops a fork bomb.
 const MAX_PROCESSES: usize = 100_000;
 const MAX_DEPTH: usize = 256;
 

@@ -28,16 +28,16 @@ impl Watch {
 
     /// Watches until the sandbox is gone, or kills it.
     pub(crate) fn run(&self, shared: &Arc<Shared>) {
-        let begun = Instant::now();
-        let mut next_disk = begun;
+        let started = Instant::now();
+        let mut next_disk = started;
         loop {
             let left =
-                self.wall_clock.map_or(INTERVAL, |limit| limit.saturating_sub(begun.elapsed()).min(INTERVAL));
+                self.wall_clock.map_or(INTERVAL, |limit| limit.saturating_sub(started.elapsed()).min(INTERVAL));
             if shared.wait_until_gone(left) {
                 return;
             }
             let exceeded = self
-                .over_wall_clock(begun)
+                .over_wall_clock(started)
                 .or_else(|| self.over_memory())
                 .or_else(|| self.over_disk(&mut next_disk));
             if let Some(exceeded) = exceeded {
@@ -47,8 +47,8 @@ impl Watch {
         }
     }
 
-    fn over_wall_clock(&self, begun: Instant) -> Option<Exceeded> {
-        let limit = self.wall_clock.filter(|limit| begun.elapsed() >= *limit)?;
+    fn over_wall_clock(&self, started: Instant) -> Option<Exceeded> {
+        let limit = self.wall_clock.filter(|limit| started.elapsed() >= *limit)?;
         Some(Exceeded { limit: Limit::WallClock, detail: format!("{} ms are over", limit.as_millis()) })
     }
 
@@ -64,12 +64,12 @@ impl Watch {
 
     fn over_disk(&self, next: &mut Instant) -> Option<Exceeded> {
         let limit = self.disk_bytes?;
-        let begun = Instant::now();
-        if begun < *next {
+        let started = Instant::now();
+        if started < *next {
             return None;
         }
         let used = usage::disk(&self.layers).unwrap_or(0);
-        let took = begun.elapsed();
+        let took = started.elapsed();
         *next = Instant::now() + (took * DISK_SHARE).saturating_sub(INTERVAL);
         (used > limit).then(|| Exceeded { limit: Limit::Disk, detail: format!("{used} of {limit} bytes") })
     }

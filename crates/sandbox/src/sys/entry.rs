@@ -1,4 +1,4 @@
-//! The first instructions of the program. A static program that can be loaded anywhere begins by correcting the addresses
+//! The first instructions of the program. A static program that can be loaded anywhere starts by correcting the addresses
 //! in its tables, and touches hundreds of pages for it. The kernel is asked for all of them at once, instead of once for
 //! each page: a hook starts for every tool call, and this takes an eighth off its start.
 //!

@@ -191,7 +191,7 @@ fn end_child(pid: i64) -> i64 {
 fn socket(family: i32, kind: i32, protocol: i32) -> io::Result<i64> {
     // SAFETY: three integers; the descriptor of a success is closed at once.
     let fd = super::check(unsafe { libc::socket(family, kind, protocol) }.into())?;
-    // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+    // SAFETY: the kernel just gave us this descriptor; no one else owns it.
     unsafe { libc::close(i32::try_from(fd).unwrap_or(-1)) };
     Ok(fd)
 }

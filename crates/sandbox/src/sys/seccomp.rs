@@ -1,4 +1,4 @@
-//! Installing a seccomp program. What the program says is written in `init::seccomp`.
+//! Installs a seccomp program. `init::seccomp` builds it.
 
 use std::io;
 

@@ -35,6 +35,6 @@ pub(crate) fn child_signal_descriptor() -> io::Result<OwnedFd> {
     // SAFETY: the set outlives the call.
     let fd = unsafe { libc::signalfd(-1, &child_signal(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
     super::check(fd.into())?;
-    // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+    // SAFETY: the kernel just gave us this descriptor; no one else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
