@@ -188,8 +188,12 @@ impl OutputCopier<'_> {
         }
         // Every part above was checked before this one.
         let path = entry.path.to_str().unwrap_or(name);
-        if entry.kind == FileType::Directory {
-            return Ok(());
+        match entry.kind {
+            FileType::Directory => return Ok(()),
+            FileType::RegularFile => {}
+            FileType::Symlink => return Err(refused(path, "is a symbolic link")),
+            // Not opened at all: a socket cannot be, and opening a device may do something.
+            _ => return Err(refused(path, "is neither a file nor a directory")),
         }
         // One descriptor for the look and the read: what it is cannot change in between.
         let file = match entry.open() {
