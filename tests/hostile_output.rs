@@ -164,7 +164,34 @@ const CASES: &[(&str, Make, &str)] = &[
             fs::create_dir(out.join(".git")).unwrap();
             fs::write(out.join(".git/config"), "[core]\n\tfsmonitor = id\n").unwrap();
         },
-        "",
+        "takes for a repository",
+    ),
+    ("a git file", |out, _| fs::write(out.join(".git"), "gitdir: /x\n").unwrap(), "takes for a repository"),
+    (
+        "a git directory for another file system",
+        |out, _| {
+            fs::create_dir_all(out.join("deep/er/.GIT")).unwrap();
+            fs::write(out.join("deep/er/.GIT/config"), "[core]\n\tfsmonitor = id\n").unwrap();
+        },
+        "takes for a repository",
+    ),
+    ("a git directory's short name", |out, _| fs::create_dir(out.join("git~1")).unwrap(), "takes for a repository"),
+    ("a git directory with a dot", |out, _| fs::create_dir(out.join(".git. ")).unwrap(), "takes for a repository"),
+    ("a git directory's stream", |out, _| fs::write(out.join(".git::$DATA"), "").unwrap(), "takes for a repository"),
+    (
+        "a git directory with a soft hyphen",
+        |out, _| fs::create_dir(out.join(".g\u{ad}it")).unwrap(),
+        "takes for a repository",
+    ),
+    ("a bare repository", |out, _| bare_repository(&out.join("a/b")), "takes for a repository"),
+    ("an output that is a bare repository", |out, _| bare_repository(out), "takes for a repository"),
+    (
+        "a worktree's own directory",
+        |out, _| {
+            fs::write(out.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+            fs::write(out.join("commondir"), "../elsewhere\n").unwrap();
+        },
+        "takes for a repository",
     ),
     (
         "a file that would run",
@@ -178,6 +205,15 @@ const CASES: &[(&str, Make, &str)] = &[
     ("an empty directory", |out, _| fs::create_dir(out.join("d")).unwrap(), ""),
     ("nothing", |_, _| {}, ""),
 ];
+
+fn bare_repository(directory: &Path) {
+    for name in ["objects", "refs"] {
+        fs::create_dir_all(directory.join(name)).unwrap();
+        fs::write(directory.join(name).join("x"), "").unwrap();
+    }
+    fs::write(directory.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+    fs::write(directory.join("config"), "[core]\n\tfsmonitor = id\n").unwrap();
+}
 
 fn make_node(path: &Path, kind: rustix::fs::FileType) {
     rustix::fs::mknodat(rustix::fs::CWD, path, kind, Mode::RUSR | Mode::WUSR, 0).unwrap();

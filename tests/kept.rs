@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use crate::image_builder::{Layer, Packing, layout};
 use crate::sandboxes::busybox;
-use crate::support::{World, example};
+use crate::support::{Who, World, example};
 
 /// A world with one finished run of the bundled example.
 fn with_run() -> (World, PathBuf) {
@@ -137,6 +137,42 @@ fn the_workspace_that_a_run_kept_can_be_entered_and_nothing_is_changed_there() {
     let nothing = world.run(&["enter", "latest"]);
     assert_eq!(nothing.code, 4);
     assert!(nothing.err.contains("--keep"), "{}", nothing.err);
+}
+
+/// Every directory in a saved workspace, asked by git itself whether it is a repository.
+#[test]
+fn nothing_in_a_saved_workspace_is_a_repository_to_git() {
+    for who in [Who::Caller, Who::User] {
+        let world = example("hello");
+        let script = "git init -q . && git config core.fsmonitor 'touch /tmp/owned' && git init -q --bare a/b.git; \
+                      mkdir -p c/.GIT d/objects d/refs e 'f/.git ' && cp .git/config c/.GIT/ && cp .git/HEAD d/ && \
+                      echo 'gitdir: ../.git' > e/.git; cp .git/HEAD e/; cp .git/config 'f/.git /'; echo text > left";
+        let turns = serde_json::json!({ "turns": [[{ "shell": script }], [{ "text": "No." }], [{ "text": "No." }]] });
+        world.write("repo/.fullsend/scenarios/hello.json", turns.to_string());
+        let Some(ran) = world.run_as(who, &["run", "hello", "--quiet", "--keep", "on-failure"]) else { continue };
+        assert_eq!(ran.code, 5, "{}", ran.err);
+        let run = fs::read_dir(world.path("state/fullsend/runs/local")).unwrap().next().unwrap().unwrap().path();
+        let mut directories = vec![run.join("kept")];
+        let mut found = Vec::new();
+        while let Some(directory) = directories.pop() {
+            for entry in fs::read_dir(&directory).unwrap().map(Result::unwrap) {
+                found.push(entry.path());
+                if entry.file_type().unwrap().is_dir() {
+                    directories.push(entry.path());
+                }
+            }
+            let git = std::process::Command::new("git")
+                .args(["-c", "safe.directory=*", "rev-parse", "--git-dir"])
+                .current_dir(&directory)
+                .env("GIT_CEILING_DIRECTORIES", world.path(""))
+                .output()
+                .unwrap();
+            assert!(!git.status.success(), "{}: {}", directory.display(), String::from_utf8_lossy(&git.stdout));
+        }
+        assert!(found.iter().any(|path| path.ends_with("repo/left")), "{found:?}");
+        let name = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().to_lowercase();
+        assert!(!found.iter().any(|path| name(path).trim_end() == ".git"), "{found:?}");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod config;
 pub mod directory;
 pub mod head;
 mod index;
+pub mod recognised;
 mod repository;
 mod secret_files;
 

@@ -2,17 +2,20 @@
 //! redacted, and the same as a patch. Git is only ever run in directories of our own, with a configuration of our own.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{Dir, FileType, Mode, OFlags};
 use sandbox::open_beneath;
 use scan::Origin;
 
 use super::QuarantineError;
 use super::repository_diff::{ChangeKind, ChangedFile, RepositoryDiff, DiffError};
+use crate::git::recognised::DirectoryNames;
 use crate::git::{command, directory::directory};
 use crate::guard::Guard;
 
@@ -51,7 +54,7 @@ pub fn collect(worked: &AgentRepository<'_>, into: &Path, guard: &Guard) -> Resu
     if !worked.writable {
         return Ok(None);
     }
-    let unreadable = |source| QuarantineError::Read { path: worked.inside.to_owned(), source };
+    let unreadable = |source| QuarantineError::unreadable(worked.inside.to_owned(), source);
     let directory = OFlags::RDONLY | OFlags::DIRECTORY;
     let view =
         open_beneath(worked.root, worked.inside.trim_start_matches('/'), directory).map_err(unreadable)?;
@@ -75,6 +78,9 @@ pub fn collect(worked: &AgentRepository<'_>, into: &Path, guard: &Guard) -> Resu
     if files.len() > MAX_FILES {
         return Err(refused(&files[MAX_FILES].path, "is one changed file too many"));
     }
+    if let Some(path) = repository_inside(&files, view.as_fd()).map_err(unreadable)? {
+        return Err(refused(&path, super::LIKE_A_REPOSITORY));
+    }
     let mut copy = ChangeCopier { bytes: 0, guard };
     for place in ["a", "b"] {
         std::fs::create_dir(into.join(place)).map_err(written(into))?;
@@ -92,6 +98,24 @@ pub fn collect(worked: &AgentRepository<'_>, into: &Path, guard: &Guard) -> Resu
     Ok(Some(Changes { files, directory: into.to_owned(), patch }))
 }
 
+/// A directory below the top that holds a change and that git takes for a repository of its own: whoever runs git in
+/// there runs what the agent wrote into its configuration.
+fn repository_inside(files: &[ChangedFile], view: BorrowedFd<'_>) -> std::io::Result<Option<String>> {
+    let changed = files.iter().filter(|file| file.kind != ChangeKind::Deleted);
+    let directories: BTreeSet<&Path> = changed.flat_map(|file| Path::new(&file.path).ancestors().skip(1)).collect();
+    for directory in directories {
+        let Ok(opened) = open_beneath(view, directory, OFlags::RDONLY | OFlags::DIRECTORY) else { continue };
+        let mut names = DirectoryNames::default();
+        for entry in Dir::read_from(&opened)? {
+            names.add(OsStr::from_bytes(entry?.file_name().to_bytes()));
+        }
+        if names.is_repository() {
+            return Ok(Some(directory.display().to_string()));
+        }
+    }
+    Ok(None)
+}
+
 fn refused(path: &str, why: &'static str) -> QuarantineError {
     QuarantineError::Refused { path: path.to_owned(), why }
 }
@@ -100,7 +124,7 @@ impl From<DiffError> for QuarantineError {
     fn from(error: DiffError) -> Self {
         match error {
             DiffError::Refused { path, why } => Self::Refused { path, why },
-            DiffError::Read { path, source } => Self::Read { path, source },
+            DiffError::Read { path, source } => Self::unreadable(path, source),
         }
     }
 }
@@ -175,7 +199,7 @@ impl ChangeCopier<'_> {
         clean: Clean,
     ) -> Result<(), QuarantineError> {
         let target = into.join(path);
-        let unreadable = |source: std::io::Error| QuarantineError::Read { path: path.to_owned(), source };
+        let unreadable = |source: std::io::Error| QuarantineError::unreadable(path.to_owned(), source);
         let unwritable = |source| QuarantineError::Write { path: target.clone(), source };
         std::fs::create_dir_all(target.parent().unwrap_or(into)).map_err(unwritable)?;
         if let Ok(link) = read_link(from, path) {

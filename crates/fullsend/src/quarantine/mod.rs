@@ -6,6 +6,7 @@ pub mod changes;
 pub mod checkout;
 mod repository_diff;
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use sandbox::{Descend, TreeEntry, Unreadable, WalkError, WalkLimits, open_beneat
 use scan::Origin;
 
 use crate::git::GitError;
+use crate::git::recognised::{DirectoryNames, is_dot_git};
 use crate::guard::{Blocked, Guard};
 use crate::runtime::Attempt;
 use changes::{Changes, AgentRepository};
@@ -97,6 +99,17 @@ pub enum QuarantineError {
     Git(GitError),
 }
 
+impl QuarantineError {
+    /// The agent decides what is at a path and who may read it, so that a failure to open it is the agent's doing. Only a
+    /// machine that cannot read its disk, or has no descriptors or memory left, is ours.
+    fn unreadable(path: String, source: std::io::Error) -> Self {
+        match Errno::from_io_error(&source) {
+            None | Some(Errno::IO | Errno::MFILE | Errno::NFILE | Errno::NOMEM) => Self::Read { path, source },
+            Some(_) => Self::Refused { path, why: "cannot be read" },
+        }
+    }
+}
+
 impl std::fmt::Display for QuarantineError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -147,9 +160,9 @@ pub struct Collected {
 pub fn collect(worked: &AgentRepository<'_>, directory: &Path, guard: &Guard) -> Result<Collected, QuarantineError> {
     std::fs::create_dir_all(directory)
         .map_err(|source| QuarantineError::Write { path: directory.to_owned(), source })?;
-    let mut copy = OutputCopier { into: directory, guard, files: Vec::new(), bytes: 0 };
+    let mut copy = OutputCopier { into: directory, guard, files: Vec::new(), bytes: 0, names: BTreeMap::new() };
     let output = open_beneath(worked.root, "sandbox/workspace/output", OFlags::RDONLY | OFlags::DIRECTORY)
-        .map_err(|source| QuarantineError::Read { path: "output".to_owned(), source })?;
+        .map_err(|source| QuarantineError::unreadable("output".to_owned(), source))?;
     copy.all(&output)?;
     let changes = changes::collect(worked, &directory.with_file_name("changed"), guard)?;
     Ok(Collected { files: copy.files, changes })
@@ -160,6 +173,8 @@ struct OutputCopier<'a> {
     guard: &'a Guard,
     files: Vec<String>,
     bytes: u64,
+    /// Of every directory so far.
+    names: BTreeMap<PathBuf, DirectoryNames>,
 }
 
 impl OutputCopier<'_> {
@@ -171,7 +186,7 @@ impl OutputCopier<'_> {
         });
         copied.map_err(|error| match error {
             WalkError::Visit(error) => error,
-            WalkError::Read { path, source } => QuarantineError::Read { path: shown(&path), source },
+            WalkError::Read { path, source } => QuarantineError::unreadable(shown(&path), source),
             WalkError::TooManyEntries { .. } => refused("", "has too many entries"),
             WalkError::TooDeep { path } => {
                 QuarantineError::Refused { path: shown(&path), why: "is nested too deep" }
@@ -185,6 +200,11 @@ impl OutputCopier<'_> {
         let name = entry.name.to_str().ok_or_else(|| in_parent("has a name that is not UTF-8"))?;
         if name.len() > MAX_NAME || name.chars().any(is_deceiving) {
             return Err(in_parent("has a file with an unusable name"));
+        }
+        let names = self.names.entry(parent.to_owned()).or_default();
+        names.add(entry.name);
+        if is_dot_git(entry.name) || names.is_repository() {
+            return Err(in_parent(LIKE_A_REPOSITORY));
         }
         // Every part above was checked before this one.
         let path = entry.path.to_str().unwrap_or(name);
@@ -243,6 +263,9 @@ impl OutputCopier<'_> {
     }
 }
 
+/// Whoever runs git there would run what the agent wrote into its configuration.
+const LIKE_A_REPOSITORY: &str = "is what git takes for a repository";
+
 fn shown(path: &Path) -> String {
     format!("output/{}", path.display())
 }
@@ -252,7 +275,7 @@ fn refused(path: &str, why: &'static str) -> QuarantineError {
 }
 
 fn unreadable(path: &str, source: std::io::Error) -> QuarantineError {
-    QuarantineError::Read { path: format!("output/{path}"), source }
+    QuarantineError::unreadable(format!("output/{path}"), source)
 }
 
 /// Characters that make a name look like another one, or like nothing.

@@ -4,6 +4,7 @@
 //! set; all others are compared by content.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat};
 use rustix::io::Errno;
 use sandbox::open_beneath;
+
+use crate::git::recognised::is_dot_git;
 
 /// No person can review more changes than this.
 const MAX_CHANGES: usize = 100_000;
@@ -78,8 +81,8 @@ impl RepositoryDiff<'_> {
             None => names(sides.view, path)?.into_iter().chain(names(sides.host, path)?).collect(),
         };
         for name in names {
-            // Git's own data, in whatever case a file system might take it for, is never part of the tree.
-            if name.eq_ignore_ascii_case(".git") {
+            // Git's own data, in any spelling that some file system takes for it, is never part of the tree.
+            if is_dot_git(OsStr::new(&name)) {
                 continue;
             }
             let below = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };

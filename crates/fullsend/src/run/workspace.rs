@@ -8,6 +8,7 @@ use sandbox::TransferCaps;
 use crate::bootstrap::Ready;
 use crate::event::RunEvent;
 use crate::event::log::Emitter;
+use crate::git::recognised::defuse;
 use crate::runtime::paths;
 
 /// The directory of the copy, in the run's directory. The name is part of the run's format.
@@ -46,6 +47,15 @@ pub(super) fn save(ready: &Ready, directory: &Path, emit: &Emitter) {
             drop(std::fs::remove_file(into.join(below)));
         }
     }
+    // The agent wrote the configuration of every repository in there, and git would run what it names.
+    let defused = match copied.is_ok() {
+        true => defuse(&into),
+        false => Ok(0),
+    };
+    let copied = match (copied, defused) {
+        (Ok(_), Err(error)) => Err(error.to_string()),
+        (copied, _) => copied.map_err(|error| error.to_string()),
+    };
     emit.emit(match copied {
         Ok(done) => {
             let left_out: Vec<PathBuf> = done.skipped.into_iter().map(|(path, _)| path).collect();
@@ -57,7 +67,7 @@ pub(super) fn save(ready: &Ready, directory: &Path, emit: &Emitter) {
         }
         Err(error) => {
             drop(std::fs::remove_dir_all(&into));
-            RunEvent::WorkspaceSaved { files: 0, left_out: 0, problem: error.to_string() }
+            RunEvent::WorkspaceSaved { files: 0, left_out: 0, problem: error }
         }
     });
 }
