@@ -202,7 +202,10 @@ fn an_appended_attempt_finds_the_repository_as_it_was_left() {
 fn a_repository_that_the_agent_nests_in_the_repository_does_not_get_out() {
     for (name, commands) in [
         ("bare", "git init -q --bare sub/x.git && git -C sub/x.git config core.fsmonitor 'touch /tmp/owned'"),
-        ("by hand", "mkdir -p sub/objects sub/refs && echo 'ref: refs/heads/x' > sub/HEAD && touch sub/objects/x sub/refs/x"),
+        (
+            "by hand",
+            "mkdir -p sub/objects sub/refs && echo 'ref: refs/heads/x' > sub/HEAD && touch sub/objects/x sub/refs/x",
+        ),
         ("a worktree's", "mkdir sub && echo 'ref: refs/heads/x' > sub/HEAD && echo ../../x > sub/commondir"),
         ("by a link", "mkdir -p sub/refs && touch sub/refs/x && ln -s 'ref: refs/heads/x' sub/HEAD"),
     ] {
@@ -213,7 +216,10 @@ fn a_repository_that_the_agent_nests_in_the_repository_does_not_get_out() {
         let place = iteration(&world, 1);
         assert!(!place.join("repository").exists() && !place.join("changes.patch").exists(), "{name}");
     }
-    let world = world("mkdir -p sub/.GIT && echo x > sub/.GIT/config && echo x > 'sub/git~1' && echo x > sub/kept", "");
+    let world = world(
+        "mkdir -p sub/.GIT && echo x > sub/.GIT/config && echo x > 'sub/git~1' && echo x > sub/kept",
+        "",
+    );
     let ran = world.run(&["run", "triage"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let patch = fs::read_to_string(iteration(&world, 1).join("changes.patch")).unwrap();

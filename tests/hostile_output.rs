@@ -175,9 +175,21 @@ const CASES: &[(&str, Make, &str)] = &[
         },
         "takes for a repository",
     ),
-    ("a git directory's short name", |out, _| fs::create_dir(out.join("git~1")).unwrap(), "takes for a repository"),
-    ("a git directory with a dot", |out, _| fs::create_dir(out.join(".git. ")).unwrap(), "takes for a repository"),
-    ("a git directory's stream", |out, _| fs::write(out.join(".git::$DATA"), "").unwrap(), "takes for a repository"),
+    (
+        "a git directory's short name",
+        |out, _| fs::create_dir(out.join("git~1")).unwrap(),
+        "takes for a repository",
+    ),
+    (
+        "a git directory with a dot",
+        |out, _| fs::create_dir(out.join(".git. ")).unwrap(),
+        "takes for a repository",
+    ),
+    (
+        "a git directory's stream",
+        |out, _| fs::write(out.join(".git::$DATA"), "").unwrap(),
+        "takes for a repository",
+    ),
     (
         "a git directory with a soft hyphen",
         |out, _| fs::create_dir(out.join(".g\u{ad}it")).unwrap(),

@@ -147,11 +147,15 @@ fn nothing_in_a_saved_workspace_is_a_repository_to_git() {
         let script = "git init -q . && git config core.fsmonitor 'touch /tmp/owned' && git init -q --bare a/b.git; \
                       mkdir -p c/.GIT d/objects d/refs e 'f/.git ' && cp .git/config c/.GIT/ && cp .git/HEAD d/ && \
                       echo 'gitdir: ../.git' > e/.git; cp .git/HEAD e/; cp .git/config 'f/.git /'; echo text > left";
-        let turns = serde_json::json!({ "turns": [[{ "shell": script }], [{ "text": "No." }], [{ "text": "No." }]] });
+        let turns =
+            serde_json::json!({ "turns": [[{ "shell": script }], [{ "text": "No." }], [{ "text": "No." }]] });
         world.write("repo/.fullsend/scenarios/hello.json", turns.to_string());
-        let Some(ran) = world.run_as(who, &["run", "hello", "--quiet", "--keep", "on-failure"]) else { continue };
+        let Some(ran) = world.run_as(who, &["run", "hello", "--quiet", "--keep", "on-failure"]) else {
+            continue;
+        };
         assert_eq!(ran.code, 5, "{}", ran.err);
-        let run = fs::read_dir(world.path("state/fullsend/runs/local")).unwrap().next().unwrap().unwrap().path();
+        let run =
+            fs::read_dir(world.path("state/fullsend/runs/local")).unwrap().next().unwrap().unwrap().path();
         let mut directories = vec![run.join("kept")];
         let mut found = Vec::new();
         while let Some(directory) = directories.pop() {
@@ -167,7 +171,12 @@ fn nothing_in_a_saved_workspace_is_a_repository_to_git() {
                 .env("GIT_CEILING_DIRECTORIES", world.path(""))
                 .output()
                 .unwrap();
-            assert!(!git.status.success(), "{}: {}", directory.display(), String::from_utf8_lossy(&git.stdout));
+            assert!(
+                !git.status.success(),
+                "{}: {}",
+                directory.display(),
+                String::from_utf8_lossy(&git.stdout)
+            );
         }
         assert!(found.iter().any(|path| path.ends_with("repo/left")), "{found:?}");
         let name = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().to_lowercase();

@@ -48,7 +48,7 @@ const MAX_DEPTH: usize = 100;
 pub enum BootstrapError {
     Write {
         path: PathBuf,
-        source: std::io::Error,
+        source: io::Error,
     },
     Skill {
         name: String,
@@ -77,7 +77,7 @@ impl std::error::Error for BootstrapError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Write { source, .. } => Some(source),
-            Self::Skill { .. } | Self::Plugin { .. } | Self::Barred(_) => None,
+            Self::Skill { .. } | Self::Plugin { .. } | Self::Blocked(_) => None,
         }
     }
 }
@@ -101,8 +101,7 @@ pub fn bootstrap(
     }
     for skill in provisioned.cleared.repo_skills() {
         let into = provisioned.staging.join("config/skills").join(&skill.name);
-        let wrong =
-            |why: std::io::Error| BootstrapError::Skill { name: skill.name.clone(), why: why.to_string() };
+        let wrong = |why: io::Error| BootstrapError::Skill { name: skill.name.clone(), why: why.to_string() };
         copy_directory(&skill.directory, &into).map_err(wrong)?;
     }
     let repository = format!("{}/{}", paths::WORKSPACE, provisioned.repository_name);

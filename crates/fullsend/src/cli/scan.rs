@@ -16,7 +16,7 @@ use super::{configuration, scan_bench};
 use crate::event::clock::Moment;
 use crate::guard;
 use crate::guard::judge::{Findings, Judge};
-use crate::inputs::instruction_files::{self, MAX_WHOLE, ScannedFile, Coverage};
+use crate::inputs::instruction_files::{self, Coverage, MAX_WHOLE, ScannedFile};
 use crate::render::findings::{self, Scanned, Verdict};
 use crate::resolve;
 
@@ -164,7 +164,7 @@ fn is_absent(error: &std::io::Error) -> bool {
 
 fn read(file: &Path) -> std::io::Result<Vec<u8>> {
     if file != Path::new("-") {
-        return walk::read(file, MAX_WHOLE);
+        return instruction_files::read(file, MAX_WHOLE);
     }
     let mut bytes = Vec::new();
     std::io::stdin().lock().take(MAX_WHOLE + 1).read_to_end(&mut bytes)?;

@@ -10,7 +10,7 @@ use scan::{Case, Counts, Origin, Scanner, Toggles};
 use serde_json::Value as Json;
 
 use super::exit::{Exit, Failure};
-use crate::inputs::instruction_files::{self, MAX_WHOLE, ScannedFile, Coverage};
+use crate::inputs::instruction_files::{self, Coverage, MAX_WHOLE, ScannedFile};
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -122,7 +122,8 @@ fn load(arguments: &Arguments) -> Result<Vec<Case>, Failure> {
         if path.is_dir() && (name == "attack" || name == "benign") {
             folder(&path, name == "attack", arguments.origin, &mut cases)?;
         } else if path.extension().is_some_and(|extension| extension == "jsonl") {
-            let bytes = walk::read(&path, MAX_WHOLE).map_err(|error| missing(&path, error.to_string()))?;
+            let bytes = instruction_files::read(&path, MAX_WHOLE)
+                .map_err(|error| missing(&path, error.to_string()))?;
             for (number, line) in String::from_utf8_lossy(&bytes).lines().enumerate() {
                 let case = case(line, arguments.origin);
                 cases.push(case.map_err(|why| missing(&path, format!("line {}: {why}", number + 1)))?);

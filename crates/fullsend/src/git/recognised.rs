@@ -147,12 +147,29 @@ mod tests {
     #[test]
     fn every_spelling_of_dot_git_is_known() {
         for name in [
-            ".git", ".GIT", ".Git", ".g\u{200c}it", "\u{feff}.git", ".git\u{ad}", ".gi\u{e0020}t", ".git.", ".git . .",
-            "git~1", "GIT~1", "git~2", ".git::$INDEX_ALLOCATION", ".git:x", "a\\.git", ".git\\config", ".GIT ",
+            ".git",
+            ".GIT",
+            ".Git",
+            ".g\u{200c}it",
+            "\u{feff}.git",
+            ".git\u{ad}",
+            ".gi\u{e0020}t",
+            ".git.",
+            ".git . .",
+            "git~1",
+            "GIT~1",
+            "git~2",
+            ".git::$INDEX_ALLOCATION",
+            ".git:x",
+            "a\\.git",
+            ".git\\config",
+            ".GIT ",
         ] {
             assert!(is_dot_git(OsStr::new(name)), "{name:?}");
         }
-        for name in [".gitignore", ".github", "git", "x.git", ".git-credentials", "git~", "git~x", "..git", ".git.x"] {
+        for name in
+            [".gitignore", ".github", "git", "x.git", ".git-credentials", "git~", "git~x", "..git", ".git.x"]
+        {
             assert!(!is_dot_git(OsStr::new(name)), "{name:?}");
         }
     }
@@ -180,7 +197,9 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, "x").unwrap();
         };
-        for path in ["a/.git/HEAD", "a/.git/objects/x", "a/.git/refs/x", "b/.GIT", "c/d.git/HEAD", "c/d.git/refs/x"] {
+        for path in
+            ["a/.git/HEAD", "a/.git/objects/x", "a/.git/refs/x", "b/.GIT", "c/d.git/HEAD", "c/d.git/refs/x"]
+        {
             write(path);
         }
         for path in ["docs/HEAD", "docs/text", "HEAD", "refs/x", ".git.not-a-repository"] {

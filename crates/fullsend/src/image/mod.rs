@@ -52,7 +52,7 @@ pub fn check(path: &Path) -> Result<(), ImageError> {
     open(path).map(drop)
 }
 
-fn open(path: &Path) -> Result<(Source, Manifest), ImageError> {
+fn open(path: &Path) -> Result<(ImageSource, Manifest), ImageError> {
     let missing = |source: io::Error| ImageError::Missing { path: path.to_owned(), source };
     std::fs::metadata(path).map_err(missing)?;
     let source = ImageSource::open(path).map_err(|error| unusable(path, &error))?;
@@ -221,10 +221,7 @@ impl Unpacking<'_> {
             UnpackError::Directory(error) => Failed::Cache(error),
         })?;
         let differs = || {
-            Failed::Archive(io::Error::other(format!(
-                "its layer `{}` does not match its digest",
-                layer.name
-            )))
+            Failed::Archive(io::Error::other(format!("its layer `{}` does not match its digest", layer.name)))
         };
         if plain.finish().map_err(Failed::Archive)? != layer.plain.hexadecimal() {
             return Err(differs());

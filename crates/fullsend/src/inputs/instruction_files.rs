@@ -29,9 +29,8 @@ const MAX_IMPORTS: usize = 20_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coverage {
     /// What some agent would read by itself.
-    Context,
-    /// Everything.
-    Whole,
+    Instructions,
+    Everything,
 }
 
 /// One file that counts, or what kept it from being read.
@@ -76,7 +75,12 @@ pub fn walk_paths<E>(
         };
         let depth = point.components().count() - 1;
         let shown = point.to_string_lossy().into_owned();
-        walk.entry(&root.join(point), name, shown, &DirectoryContext { depth, ..DirectoryContext::top(origin) })?;
+        walk.entry(
+            &root.join(point),
+            name,
+            shown,
+            &DirectoryContext { depth, ..DirectoryContext::top(origin) },
+        )?;
     }
     walk.follow()
 }
@@ -210,7 +214,12 @@ impl<'v, E> InstructionWalk<'v, E> {
             let shown = name.to_string_lossy();
             let path =
                 if place.path.is_empty() { shown.into_owned() } else { format!("{}/{shown}", place.path) };
-            self.entry(&directory.join(&name), &name, path, &DirectoryContext { path: String::new(), whole, ..*place })?;
+            self.entry(
+                &directory.join(&name),
+                &name,
+                path,
+                &DirectoryContext { path: String::new(), whole, ..*place },
+            )?;
         }
         Ok(())
     }

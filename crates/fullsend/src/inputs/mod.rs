@@ -1,13 +1,13 @@
 //! Path A: everything that goes into the sandbox is read, digested and scanned on the host before the sandbox exists.
 //! Nothing is rewritten. A `Cleared` can only be made here.
 
-mod imports;
 pub mod added_instructions;
+mod imports;
+pub mod instruction_files;
+mod instruction_names;
 pub mod mounted;
 pub mod repo_skills;
 pub mod repository_listing;
-pub mod instruction_files;
-mod instruction_names;
 
 use std::path::Path;
 
@@ -22,9 +22,9 @@ use crate::harness::reference::Ref;
 use crate::resolve::layers::LayerKind;
 use crate::resolve::library::Library;
 use added_instructions::AddedFile;
+use instruction_files::{Coverage, ScannedFile, walk, walk_paths};
 use repo_skills::RepoSkill;
 use repository_listing::RepositoryListing;
-use instruction_files::{ScannedFile, Coverage, walk_paths, walk};
 
 /// A harness whose inputs were scanned. It cannot be made without the scan:
 ///
@@ -214,7 +214,9 @@ impl InputScanner<'_> {
             self.guard.report_unreadable("the repository", "has too many entries")?;
         }
         let mut given: Option<(usize, String)> = None;
-        walk_paths(repository, &listing.instruction_paths, Origin::Instruction, &mut |seen: ScannedFile<'_>| {
+        walk_paths(repository, &listing.instruction_paths, Origin::Instruction, &mut |seen: ScannedFile<
+            '_,
+        >| {
             self.seen("context", seen.path, &seen)?;
             let rank = INSTRUCTION_FILES.iter().position(|name| *name == seen.path);
             if let (Some(rank), Ok(bytes)) = (rank, &seen.contents)

@@ -10,7 +10,7 @@ use sandbox::{Descend, Mount, MountKind, TreeEntry, Unreadable, WalkLimits, walk
 use scan::Origin;
 
 use super::InputScanner;
-use super::instruction_files::{ScannedFile, Coverage, read, walk};
+use super::instruction_files::{Coverage, ScannedFile, read, walk};
 use crate::event::RunEvent;
 use crate::event::log::Emitter;
 use crate::guard::{Blocked, Guard};
@@ -49,9 +49,11 @@ impl InputScanner<'_> {
         }
         match (source.is_dir(), is_small) {
             (true, true) => self.directory("resource", name, source, Origin::Issue, &[]),
-            (true, false) => walk(source, Coverage::Instructions, Origin::Instruction, &mut |seen: ScannedFile<'_>| {
-                self.seen("resource", &format!("{name}/{}", seen.path), &seen)
-            }),
+            (true, false) => {
+                walk(source, Coverage::Instructions, Origin::Instruction, &mut |seen: ScannedFile<'_>| {
+                    self.seen("resource", &format!("{name}/{}", seen.path), &seen)
+                })
+            }
             (false, true) => match read(source, MAX_BYTES) {
                 Ok(bytes) => self.file("resource", name, &bytes, Origin::Issue),
                 Err(error) => self.guard.report_unreadable(name, &error.to_string()),

@@ -166,7 +166,14 @@ impl RepositoryListing {
         }
     }
 
-    fn entry(&mut self, above: &PendingDirectory, whole: bool, name: &OsStr, is_directory: bool, found: &mut Vec<PendingDirectory>) {
+    fn entry(
+        &mut self,
+        above: &PendingDirectory,
+        whole: bool,
+        name: &OsStr,
+        is_directory: bool,
+        found: &mut Vec<PendingDirectory>,
+    ) {
         let context = above.context && !whole;
         let below = above.path.join(name);
         let lower = lower(name);
@@ -220,7 +227,8 @@ mod tests {
         }
         write("node_modules/x/CLAUDE.md".to_owned());
         write(".git/id_rsa".to_owned());
-        let RepositoryListing { instruction_paths, secrets, too_many, failed, entries } = list_repository(place.path());
+        let RepositoryListing { instruction_paths, secrets, too_many, failed, entries } =
+            list_repository(place.path());
         let paths = |all: &[&str]| all.iter().map(PathBuf::from).collect::<Vec<_>>();
         assert_eq!(instruction_paths, paths(&["d200/skills", "d201/.claude", "d7/e/CLAUDE.md"]));
         assert_eq!(secrets, paths(&["d9/.env", "node_modules/x/.env"]));

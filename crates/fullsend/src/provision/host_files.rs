@@ -55,7 +55,8 @@ pub fn deliver(harness: &Harness, around: &RunContext<'_>) -> Result<Delivered, 
     for file in &harness.host_files.0 {
         let mounted = mount(file, &mut variables, around).map_err(ProvisionError::HostFile)?;
         if let Some(Mount { kind: MountKind::File { contents, .. }, target }) = &mounted {
-            scanner.file("host_file", &target.to_string_lossy(), contents, Origin::Configuration)
+            scanner
+                .file("host_file", &target.to_string_lossy(), contents, Origin::Configuration)
                 .map_err(ProvisionError::Blocked)?;
         }
         mounts.extend(mounted);
@@ -63,7 +64,8 @@ pub fn deliver(harness: &Harness, around: &RunContext<'_>) -> Result<Delivered, 
     if let Some(input) = &harness.agent_input {
         let source = input_directory(&input.value, around.library, around.repository, around.variables)
             .map_err(ProvisionError::HostFile)?;
-        scanner.directory("agent_input", "agent-input", &source, Origin::Issue, &[])
+        scanner
+            .directory("agent_input", "agent-input", &source, Origin::Issue, &[])
             .map_err(ProvisionError::Blocked)?;
         mounts.push(Mount {
             target: "/sandbox/workspace/agent-input".into(),

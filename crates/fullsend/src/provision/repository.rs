@@ -45,8 +45,9 @@ pub fn view(
     for Mount { target: place, kind } in &mut mounts {
         let MountKind::CopyOnWrite(view) = kind else { continue };
         let is_tree = *place == target;
-        view.edits
-            .extend(cleared.added_instructions().iter().filter(|_| is_tree).map(|one| write(one.name, &one.contents)));
+        view.edits.extend(
+            cleared.added_instructions().iter().filter(|_| is_tree).map(|one| write(one.name, &one.contents)),
+        );
         // A linked worktree has its git data in a mount of its own.
         let git = if is_tree { ".git/info" } else { "info" };
         view.edits.extend(ignored(&view.source.join(git), git, cleared.added_instructions()));
@@ -79,7 +80,7 @@ pub fn points(cleared: &Cleared, mounts: &[Mount], name: &str) -> Vec<PathBuf> {
     let mut points: Vec<PathBuf> =
         mounted.filter(|below| !below.as_os_str().is_empty()).map(Path::to_owned).collect();
     points.extend(cleared.added_instructions().iter().map(|one| PathBuf::from(one.name)));
-    points.extend(cleared.repository_listing().points.iter().cloned());
+    points.extend(cleared.repository_listing().instruction_paths.iter().cloned());
     points.sort();
     points.dedup();
     points

@@ -89,7 +89,11 @@ impl std::error::Error for PublishError {
     }
 }
 
-pub fn publish(accepted: Accepted, worked: &AgentRepository<'_>, emit: &Emitter) -> Result<Artifacts, PublishError> {
+pub fn publish(
+    accepted: Accepted,
+    worked: &AgentRepository<'_>,
+    emit: &Emitter,
+) -> Result<Artifacts, PublishError> {
     let quarantined = accepted.quarantined();
     let iteration = quarantined.attempt().iteration();
     let repository = lay_out(quarantined, worked)?;

@@ -14,7 +14,7 @@ use sandbox::open_beneath;
 use scan::Origin;
 
 use super::QuarantineError;
-use super::repository_diff::{ChangeKind, ChangedFile, RepositoryDiff, DiffError};
+use super::repository_diff::{ChangeKind, ChangedFile, DiffError, RepositoryDiff};
 use crate::git::recognised::DirectoryNames;
 use crate::git::{command, directory::directory};
 use crate::guard::Guard;
@@ -50,7 +50,11 @@ pub struct Changes {
 }
 
 /// `None` if nothing that git would look at was changed. `into` must not exist yet.
-pub fn collect(worked: &AgentRepository<'_>, into: &Path, guard: &Guard) -> Result<Option<Changes>, QuarantineError> {
+pub fn collect(
+    worked: &AgentRepository<'_>,
+    into: &Path,
+    guard: &Guard,
+) -> Result<Option<Changes>, QuarantineError> {
     if !worked.writable {
         return Ok(None);
     }
@@ -102,7 +106,8 @@ pub fn collect(worked: &AgentRepository<'_>, into: &Path, guard: &Guard) -> Resu
 /// there runs what the agent wrote into its configuration.
 fn repository_inside(files: &[ChangedFile], view: BorrowedFd<'_>) -> std::io::Result<Option<String>> {
     let changed = files.iter().filter(|file| file.kind != ChangeKind::Deleted);
-    let directories: BTreeSet<&Path> = changed.flat_map(|file| Path::new(&file.path).ancestors().skip(1)).collect();
+    let directories: BTreeSet<&Path> =
+        changed.flat_map(|file| Path::new(&file.path).ancestors().skip(1)).collect();
     for directory in directories {
         let Ok(opened) = open_beneath(view, directory, OFlags::RDONLY | OFlags::DIRECTORY) else { continue };
         let mut names = DirectoryNames::default();

@@ -11,7 +11,7 @@ use std::path::Path;
 use rustix::fs::{Dir, FileType, OFlags};
 
 use super::QuarantineError;
-use super::changes::{Changes, AgentRepository};
+use super::changes::{AgentRepository, Changes};
 use super::repository_diff::ChangeKind;
 use crate::git::head::{Head, head, of_host};
 use crate::git::{self, command};
@@ -23,7 +23,11 @@ const MAX_OBJECTS: usize = 50_000;
 const MAX_BYTES: u64 = 1 << 30;
 
 /// Makes the checkout in `into`, which must not exist. `false` if the host's tree is not a repository with a commit.
-pub fn checkout(worked: &AgentRepository<'_>, changes: &Changes, into: &Path) -> Result<bool, QuarantineError> {
+pub fn checkout(
+    worked: &AgentRepository<'_>,
+    changes: &Changes,
+    into: &Path,
+) -> Result<bool, QuarantineError> {
     let Some(directory) = git::directory::directory(worked.repository) else { return Ok(false) };
     let common = git::directory::common(&directory);
     let failed = |source: std::io::Error| QuarantineError::Write { path: into.to_owned(), source };
@@ -53,7 +57,12 @@ const OURS: &str = "[core]\n\tsymlinks = false\n\thooksPath = /dev/null\n\tfsmon
                     \tprotectNTFS = true\n[submodule]\n\trecurse = false\n";
 
 /// The agent's branch with its new objects, if it made commits and they are whole; else the host's.
-fn commits(worked: &AgentRepository<'_>, base: &Head, objects: &Path, into: &Path) -> Result<Head, QuarantineError> {
+fn commits(
+    worked: &AgentRepository<'_>,
+    base: &Head,
+    objects: &Path,
+    into: &Path,
+) -> Result<Head, QuarantineError> {
     let inside = format!("{}/.git", worked.inside.trim_start_matches('/'));
     let Ok(git) = open_beneath(worked.root, &inside, OFlags::RDONLY | OFlags::DIRECTORY) else {
         return Ok(base.clone());
@@ -157,7 +166,8 @@ fn write_sparse_rules(changes: &Changes, into: &Path) -> Result<(), QuarantineEr
     written.map_err(|source| QuarantineError::Write { path: place, source })
 }
 
-const SPARSE: &str = "[core]\n\tsparseCheckout = true\n\tsparseCheckoutCone = true\n[index]\n\tsparse = true\n";
+const SPARSE: &str =
+    "[core]\n\tsparseCheckout = true\n\tsparseCheckoutCone = true\n[index]\n\tsparse = true\n";
 
 fn check_out(into: &Path, head: &Head) -> Result<(), QuarantineError> {
     let commit = head.commit.as_deref().unwrap_or_default();

@@ -20,7 +20,7 @@ use crate::git::GitError;
 use crate::git::recognised::{DirectoryNames, is_dot_git};
 use crate::guard::{Blocked, Guard};
 use crate::runtime::Attempt;
-use changes::{Changes, AgentRepository};
+use changes::{AgentRepository, Changes};
 
 /// What one output may be.
 const MAX_FILES: usize = 1_000;
@@ -104,7 +104,9 @@ impl QuarantineError {
     /// machine that cannot read its disk, or has no descriptors or memory left, is ours.
     fn unreadable(path: String, source: std::io::Error) -> Self {
         match Errno::from_io_error(&source) {
-            None | Some(Errno::IO | Errno::MFILE | Errno::NFILE | Errno::NOMEM) => Self::Read { path, source },
+            None | Some(Errno::IO | Errno::MFILE | Errno::NFILE | Errno::NOMEM) => {
+                Self::Read { path, source }
+            }
             Some(_) => Self::Refused { path, why: "cannot be read" },
         }
     }
@@ -157,10 +159,15 @@ pub struct Collected {
 }
 
 /// The safe copy itself.
-pub fn collect(worked: &AgentRepository<'_>, directory: &Path, guard: &Guard) -> Result<Collected, QuarantineError> {
+pub fn collect(
+    worked: &AgentRepository<'_>,
+    directory: &Path,
+    guard: &Guard,
+) -> Result<Collected, QuarantineError> {
     std::fs::create_dir_all(directory)
         .map_err(|source| QuarantineError::Write { path: directory.to_owned(), source })?;
-    let mut copy = OutputCopier { into: directory, guard, files: Vec::new(), bytes: 0, names: BTreeMap::new() };
+    let mut copy =
+        OutputCopier { into: directory, guard, files: Vec::new(), bytes: 0, names: BTreeMap::new() };
     let output = open_beneath(worked.root, "sandbox/workspace/output", OFlags::RDONLY | OFlags::DIRECTORY)
         .map_err(|source| QuarantineError::unreadable("output".to_owned(), source))?;
     copy.all(&output)?;

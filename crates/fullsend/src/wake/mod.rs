@@ -225,7 +225,7 @@ fn bounded_run(
 
 /// The directive as the agent wrote it: in the accepted output, else in the output that was rejected last.
 fn directive_text(outcome: &Outcome) -> Option<String> {
-    let accepted = outcome.artifacts.as_ref().map(|artifacts| artifacts.directory.clone());
+    let accepted = outcome.artifacts.as_ref().map(|artifacts| artifacts.directory().to_owned());
     let output = accepted.or_else(|| {
         let directory = outcome.directory.as_ref()?;
         let rejected = |number: u32| directory.join(format!("iteration-{number}")).join("rejected");

@@ -1,8 +1,8 @@
 //! Changes to a view before anything runs in it. The view's content is the repository's, so no symlink in it is followed.
 
 use super::mount_point;
-use crate::spec::Edit;
 use crate::beneath::open_beneath;
+use crate::spec::Edit;
 use crate::tree_walk::{Descend, TreeEntry, Unreadable, WalkError, WalkLimits, walk_tree};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;

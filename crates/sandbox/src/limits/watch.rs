@@ -31,8 +31,9 @@ impl Watch {
         let started = Instant::now();
         let mut next_disk = started;
         loop {
-            let left =
-                self.wall_clock.map_or(INTERVAL, |limit| limit.saturating_sub(started.elapsed()).min(INTERVAL));
+            let left = self
+                .wall_clock
+                .map_or(INTERVAL, |limit| limit.saturating_sub(started.elapsed()).min(INTERVAL));
             if shared.wait_until_gone(left) {
                 return;
             }

@@ -87,8 +87,7 @@ impl Download {
             FileType::RegularFile => {
                 // What was a file a moment ago may be a pipe or a link now; opening waits for no one and follows nothing.
                 let opened = entry.open();
-                let opened =
-                    opened.map_err(|source| TransferError::Source { path: path.clone(), source })?;
+                let opened = opened.map_err(|source| TransferError::Source { path: path.clone(), source })?;
                 self.file(opened, &path, &parent()?, entry.name)?;
             }
             FileType::Directory => {

@@ -77,13 +77,19 @@ fn what_a_file_says_is_to_be_read_with_it_is_read() {
 #[test]
 fn bounds_and_links_hold() {
     let root = tree(&[("CLAUDE.md", 2 << 20), ("real.txt", 3)]);
-    assert_eq!(seen(root.path(), Coverage::Instructions), [("CLAUDE.md".to_owned(), Origin::Instruction, false)]);
+    assert_eq!(
+        seen(root.path(), Coverage::Instructions),
+        [("CLAUDE.md".to_owned(), Origin::Instruction, false)]
+    );
     let root = tree(&[("real.txt", 3)]);
     symlink("real.txt", root.path().join("AGENTS.md")).unwrap();
     symlink("/etc/passwd", root.path().join("CLAUDE.md")).unwrap();
     symlink("..", root.path().join(".claude")).unwrap();
     symlink(".", root.path().join("loop")).unwrap();
-    assert_eq!(seen(root.path(), Coverage::Instructions), [("AGENTS.md".to_owned(), Origin::Instruction, true)]);
+    assert_eq!(
+        seen(root.path(), Coverage::Instructions),
+        [("AGENTS.md".to_owned(), Origin::Instruction, true)]
+    );
     let found = |paths: &[&str]| -> Vec<(String, Origin, bool)> {
         paths.iter().map(|path| ((*path).to_owned(), Origin::Instruction, true)).collect()
     };
@@ -111,7 +117,10 @@ fn bounds_and_links_hold() {
     // A link to what it stands in shows the rest of it, once, and not the store of the repository.
     let root = tree(&[("deploy.md", 3), (".claude/a.md", 3), (".git/config", 3)]);
     symlink("..", root.path().join(".claude/commands")).unwrap();
-    assert_eq!(seen(root.path(), Coverage::Instructions), found(&[".claude/a.md", ".claude/commands/deploy.md"]));
+    assert_eq!(
+        seen(root.path(), Coverage::Instructions),
+        found(&[".claude/a.md", ".claude/commands/deploy.md"])
+    );
     let deep = format!("{}CLAUDE.md", "d/".repeat(40));
     let found = seen(tree(&[(&deep, 3)]).path(), Coverage::Instructions);
     assert!(found.len() == 1 && !found[0].2, "{found:?}");
