@@ -16,12 +16,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fullsend::Library;
 use fullsend::event::log::Emitter;
-use fullsend::guard::hook_server::HookServer;
-use fullsend::guard::{Guard, GuardSetup};
-use fullsend::resolve::layers::{Layer, LayerKind, Layers};
-use fullsend::resolve::library::Library;
-use fullsend::resolve::{Choices, resolve};
+use fullsend::internal::hook_server::HookServer;
+use fullsend::internal::{Guard, GuardSetup};
+use fullsend::{Choices, resolve};
+use fullsend::{Layer, LayerKind, Layers};
 use model::gateway::{Inspected, Verdict};
 use serde_json::json;
 
@@ -113,7 +113,7 @@ fn guard(scratch: &Path) -> Guard {
     let resolved = resolve(&mut library, "bench", &choices, &mut problems).unwrap();
     let setup = GuardSetup {
         harness: &resolved.harness,
-        dialect: fullsend::runtime::of(resolved.harness.runtime.value).dialect,
+        dialect: fullsend::internal::of(resolved.harness.runtime.value).dialect,
         allowlist: None,
         waivers: Vec::new(),
         today: "2026-01-01",

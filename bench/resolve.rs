@@ -12,10 +12,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use fullsend::check::check;
-use fullsend::resolve::layers::{Layer, LayerKind, Layers};
-use fullsend::resolve::library::Library;
-use fullsend::resolve::{Choices, resolve};
+use fullsend::Library;
+use fullsend::check;
+use fullsend::{Choices, resolve};
+use fullsend::{Layer, LayerKind, Layers};
 
 const HARNESSES: usize = 1_000;
 const ROUNDS: usize = 7;

@@ -9,9 +9,9 @@
 use std::path::Path;
 use std::time::Instant;
 
-use fullsend::wake::memory::DIRECTORY;
-use fullsend::wake::prompt::{PromptBudget, PromptSource, assemble};
-use fullsend::wake::screen::MemoryScreen;
+use fullsend::internal::DIRECTORY;
+use fullsend::internal::MemoryScreen;
+use fullsend::internal::{PromptBudget, PromptSource, assemble};
 use scan::Toggles;
 use serde_json::json;
 use session::{
@@ -60,7 +60,7 @@ impl Bench {
     }
 
     fn seed(&mut self) -> TimeSeed {
-        fullsend::wake::time_seed(self.sessions.now().unwrap())
+        fullsend::internal::time_seed(self.sessions.now().unwrap())
     }
 
     fn grow(&mut self, events: u64) {
@@ -156,7 +156,7 @@ fn open(directory: &Path) -> Sessions {
 }
 
 fn create(sessions: &mut Sessions) -> SessionId {
-    let mut seed = fullsend::wake::time_seed(sessions.now().unwrap());
+    let mut seed = fullsend::internal::time_seed(sessions.now().unwrap());
     let header = SessionHeader {
         id: SessionId::generate(&mut seed),
         agent: "bench".to_owned(),

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use fullsend::guard::hook_client::{self, HookAddress};
+use fullsend::internal::hook_client::{self, HookAddress};
 
 /// In the repository: the event, a space, and how to break.
 const ORDER: &str = "/sandbox/workspace/repo/break";
@@ -27,9 +27,9 @@ fn main() -> ExitCode {
     if words.get(1).is_some_and(|word| word == "__hook") && Path::new(ORDER).exists() {
         return hook(&words[2..]).unwrap_or(ExitCode::from(70));
     }
-    match fullsend::cli::hidden::dispatch(&words) {
+    match fullsend::run_hidden_command(&words) {
         Some(code) => code,
-        None => fullsend::cli::main(words),
+        None => fullsend::main(words),
     }
 }
 

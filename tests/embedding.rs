@@ -13,23 +13,23 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use fullsend::cancel::{Cancel, Why};
-use fullsend::check::expected_document::ExpectedDocument;
+use fullsend::Conversation;
+use fullsend::ExpectedDocument;
+use fullsend::ExtraFiles;
+use fullsend::Library;
+use fullsend::SaveWorkspace;
 use fullsend::event::RunEvent;
 use fullsend::event::clock::Moment;
-use fullsend::resolve::layers::{Layer, LayerKind, Layers};
-use fullsend::resolve::library::Library;
-use fullsend::resolve::{Choices, resolve};
-use fullsend::run::extra_files::ExtraFiles;
-use fullsend::run::workspace::SaveWorkspace;
-use fullsend::run::{self, Outcome, Request};
-use fullsend::runtime::Conversation;
+use fullsend::{Cancel, CancelReason};
+use fullsend::{Choices, resolve};
+use fullsend::{Layer, LayerKind, Layers};
+use fullsend::{Outcome, Request};
 use serde_json::{Value as Json, json};
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     // Sandboxes are made by the program that runs.
-    if let Some(code) = fullsend::cli::hidden::dispatch(&words) {
+    if let Some(code) = fullsend::run_hidden_command(&words) {
         return code;
     }
     let [_, what, place] = &words[..] else { return ExitCode::from(2) };
@@ -77,7 +77,7 @@ impl Stage {
         let choices = Choices { forge: None, repo: None, today: Moment::now().date(), environment: None };
         let mut problems = Vec::new();
         let resolved = resolve(&mut library, "triage", &choices, &mut problems).unwrap();
-        let mut checked = fullsend::check::check(&mut library, resolved, &mut problems).unwrap();
+        let mut checked = fullsend::check(&mut library, resolved, &mut problems).unwrap();
         checked.expected = wish.expected;
         let mut environment: BTreeMap<String, String> = std::env::vars().collect();
         environment.insert("MARK".to_owned(), wish.mark.clone());
@@ -99,11 +99,11 @@ impl Stage {
             save_workspace: SaveWorkspace::Never,
             listener: Arc::new(move |envelope| {
                 if unlucky && matches!(envelope.event, RunEvent::ToolStarted { .. }) {
-                    stop.cancel(Why::Terminated);
+                    stop.cancel(CancelReason::Terminated);
                 }
             }),
         };
-        run::run(request, cancel)
+        fullsend::run(request, cancel)
     }
 }
 

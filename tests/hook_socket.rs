@@ -6,8 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fullsend::guard::Guard;
-use fullsend::guard::hook_server::HookServer;
+use fullsend::internal::Guard;
+use fullsend::internal::hook_server::HookServer;
 
 use crate::hostile_output;
 use crate::support::World;

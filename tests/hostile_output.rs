@@ -8,14 +8,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fullsend::Library;
 use fullsend::event::log::Emitter;
-use fullsend::guard::{Guard, GuardSetup};
-use fullsend::quarantine::changes::AgentRepository;
-use fullsend::quarantine::{Collected, QuarantineError, collect};
-use fullsend::resolve::layers::{Layer, LayerKind, Layers};
-use fullsend::resolve::library::Library;
-use fullsend::resolve::{Choices, resolve};
-use fullsend::validate;
+use fullsend::internal::{AgentRepository, Collected, Guard, GuardSetup, QuarantineError, collect, validate};
+use fullsend::{Choices, Layer, LayerKind, Layers, resolve};
 use rustix::fs::{Mode, OFlags};
 
 use crate::support::World;
@@ -38,7 +34,7 @@ pub fn guard(world: &World) -> Guard {
     let emit = Emitter::create(&world.path("events.jsonl"), |_| {}).unwrap();
     let setup = GuardSetup {
         harness: &resolved.harness,
-        dialect: fullsend::runtime::of(resolved.harness.runtime.value).dialect,
+        dialect: fullsend::internal::of(resolved.harness.runtime.value).dialect,
         allowlist: None,
         waivers: Vec::new(),
         today: "2026-01-01",

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use fullsend::image::{self, Caps, Image, ImageError};
+use fullsend::internal::image::{self, Caps, Image, ImageError};
 
 use crate::image_builder::{Layer, Packing, archive_of, docker_archive, layout, layout_of, pack, sha256};
 

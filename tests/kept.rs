@@ -68,7 +68,7 @@ fn runs_are_kept_where_somebody_says_however_it_is_said() {
     assert_eq!(fs::read_dir(world.path("real/local")).unwrap().count(), 2);
     let nowhere = world.run(&["run", "hello", "--output-dir", "greet.sh/x"]);
     assert_eq!(nowhere.code, 3, "{}", nowhere.err);
-    assert!(nowhere.err.contains("cannot make greet.sh/x"), "{}", nowhere.err);
+    assert!(nowhere.err.contains("cannot create greet.sh/x"), "{}", nowhere.err);
 }
 
 #[test]

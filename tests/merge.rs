@@ -2,7 +2,7 @@
 //! of its kind, then what stands over what: bases, forges, configuration, `customized/`, files of nearer layers.
 //! A field without a row fails the tests.
 
-use fullsend::harness::{ForgeBlock, Harness};
+use fullsend::internal::{ForgeBlock, Harness};
 
 use crate::explained::Explained;
 use crate::merge_fields::{FIELDS, FORGE_FIELDS, Field, OnNull};

@@ -4,12 +4,12 @@
 
 use std::time::{Duration, Instant};
 
-use fullsend::harness::Harness;
-use fullsend::harness::config::Config as LayerConfig;
-use fullsend::harness::frontmatter::{self, AgentFrontmatter, SkillFrontmatter};
-use fullsend::harness::provider::{Profile, Provider};
-use fullsend::render::diagnostics::{self, Style};
-use fullsend::render::{github, sarif};
+use fullsend::internal::Config as LayerConfig;
+use fullsend::internal::Harness;
+use fullsend::internal::diagnostics::{self, Style};
+use fullsend::internal::frontmatter::{self, AgentFrontmatter, SkillFrontmatter};
+use fullsend::internal::{Profile, Provider};
+use fullsend::internal::{github, sarif};
 use proptest::prelude::{Just, Strategy, any, prop};
 use proptest::prop_oneof;
 use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};

@@ -2,7 +2,7 @@
 //! stricter one accepted, what the organisation leaves open is free, and what is built in pins nothing. The table has a
 //! row for every line of the program's own lists, or fails.
 
-use fullsend::resolve::pins::{CAPS, PINS};
+use fullsend::internal::{CAPS, PINS};
 
 use crate::support::{Ran, World};
 

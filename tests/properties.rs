@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use fullsend::harness::names::ForgeName;
-use fullsend::resolve::layers::{Layer, LayerKind, Layers};
-use fullsend::resolve::library::Library;
-use fullsend::resolve::{Choices, Resolved, resolve, self_contained};
+use fullsend::ForgeName;
+use fullsend::Library;
+use fullsend::internal::self_contained;
+use fullsend::{Choices, Resolved, resolve};
+use fullsend::{Layer, LayerKind, Layers};
 use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
 use yaml::{Diagnostic, Node, Value};
 

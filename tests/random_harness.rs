@@ -1,7 +1,7 @@
 //! Random layers: an organisation and a repository, each with a configuration, harnesses that extend each other, and
 //! blocks for forges. Every value is one that its field accepts; JSON is the YAML they are written in.
 
-use fullsend::harness::names::ForgeName;
+use fullsend::ForgeName;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop};
 use proptest::prop_oneof;
 use serde_json::{Map, Value as Json, json};

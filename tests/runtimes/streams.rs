@@ -4,9 +4,9 @@
 use std::fs;
 
 use fullsend::event::RunEvent;
-use fullsend::runtime::native::protocol::LoopEnd;
-use fullsend::runtime::stream::Lines;
-use fullsend::runtime::{claude, codex, native};
+use fullsend::internal::protocol::LoopEnd;
+use fullsend::internal::stream::Lines;
+use fullsend::internal::{claude, codex, native};
 
 use crate::support::root;
 

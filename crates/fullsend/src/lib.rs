@@ -1,30 +1,79 @@
-//! One agent, one YAML file, one sandbox, and a record of what happened.
+//! fullsend as a library: one agent, one YAML file, one sandbox, and a record of what happened.
 //!
-//! Read `run/mod.rs` first: it is the sequence. The modules are its stages, in the order of `ARCHITECTURE.md`.
+//! A program loads layers into a `Library`, resolves a harness by name, checks it, and calls `run` with a `Request`.
+//! `tests/embedding.rs` is an example. The events and the record of a run are in `event` and `record`. All other modules
+//! are private; read `run/mod.rs` first, it is the sequence of a run.
 
-pub mod bootstrap;
-pub mod cancel;
-pub mod check;
-pub mod cli;
-pub mod credentials;
-pub mod defaults;
+mod bootstrap;
+mod cancel;
+mod check;
+mod cli;
+mod credentials;
+mod defaults;
 pub mod event;
-pub mod git;
-pub mod guard;
-pub mod harness;
-pub mod image;
-pub mod inputs;
-pub mod preflight;
-pub mod provision;
-pub mod publish;
-pub mod quarantine;
+mod git;
+mod guard;
+mod harness;
+mod image;
+mod inputs;
+mod preflight;
+mod provision;
+mod publish;
+mod quarantine;
 pub mod record;
-pub mod render;
-pub mod resolve;
-pub mod run;
-pub mod runtime;
+mod render;
+mod resolve;
+mod run;
+mod runtime;
 mod runtimes;
-pub mod scripts;
-pub mod validate;
-pub mod wake;
-pub mod worker;
+mod scripts;
+mod validate;
+mod wake;
+mod worker;
+
+pub use cancel::{Cancel, CancelReason};
+pub use check::expected_document::ExpectedDocument;
+pub use check::{Checked, check};
+pub use cli::hidden::dispatch as run_hidden_command;
+pub use cli::main;
+pub use guard::confirmation::Confirmer;
+pub use harness::names::ForgeName;
+pub use provision::gateway::Recording;
+pub use publish::Artifacts;
+pub use resolve::layers::{Layer, LayerKind, Layers};
+pub use resolve::library::Library;
+pub use resolve::{Choices, Resolved, resolve};
+pub use run::extra_files::ExtraFiles;
+pub use run::workspace::SaveWorkspace;
+pub use run::{Outcome, Request, run};
+pub use runtime::Conversation;
+pub use runtime::state::StateFile;
+
+/// Internals that the tests and benches of this workspace use. Not part of the API.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::guard::{Guard, GuardSetup, hook_client, hook_server};
+    pub use crate::harness::config::Config;
+    pub use crate::harness::provider::{Profile, Provider};
+    pub use crate::harness::{ForgeBlock, Harness, frontmatter};
+    pub use crate::quarantine::changes::AgentRepository;
+    pub use crate::quarantine::{Collected, QuarantineError, collect};
+    pub use crate::render::{diagnostics, github, sarif};
+    pub use crate::resolve::pins::{CAPS, PINS};
+    pub use crate::resolve::self_contained;
+    pub use crate::runtime::native::protocol;
+    pub use crate::runtime::stream;
+    pub use crate::runtime::{Attempt, Ending, claude, codex, native, of};
+    pub use crate::wake::memory::DIRECTORY;
+    pub use crate::wake::prompt::{PromptBudget, PromptSource, assemble};
+    pub use crate::wake::screen::MemoryScreen;
+    pub use crate::wake::time_seed;
+
+    pub mod image {
+        pub use crate::image::*;
+    }
+
+    pub mod validate {
+        pub use crate::validate::*;
+    }
+}

@@ -2,8 +2,8 @@
 
 fn main() -> std::process::ExitCode {
     let arguments: Vec<std::ffi::OsString> = std::env::args_os().collect();
-    match fullsend::cli::hidden::dispatch(&arguments) {
+    match fullsend::run_hidden_command(&arguments) {
         Some(code) => code,
-        None => fullsend::cli::main(arguments),
+        None => fullsend::main(arguments),
     }
 }

@@ -1,7 +1,7 @@
 //! Fills the staging directories, which appear read-only inside: the agent's definition, its skills and plugins. Nothing is
 //! mounted here, and nothing inside can change what it finds. A `Ready` can only be made here.
 
-pub mod scan_inside;
+pub(crate) mod scan_inside;
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};

@@ -2,16 +2,16 @@
 //! policies, credentials. Nothing is fetched, pulled or started. What a run needs of the files comes back as types, so
 //! that no later stage parses or checks again.
 
-pub mod agent;
-pub mod codeowners;
+pub(crate) mod agent;
+pub(crate) mod codeowners;
 mod duplicate_keys;
-pub mod expected_document;
-pub mod fields;
-pub mod output;
-pub mod policies;
-pub mod providers;
-pub mod references;
-pub mod secrets;
+pub(crate) mod expected_document;
+pub(crate) mod fields;
+pub(crate) mod output;
+pub(crate) mod policies;
+pub(crate) mod providers;
+pub(crate) mod references;
+pub(crate) mod secrets;
 
 use yaml::Diagnostic;
 

@@ -18,7 +18,7 @@ use yaml::Sources;
 use super::configuration::variable;
 use super::exit::{Exit, Failure};
 use super::{signals, terminal};
-use crate::cancel::{Cancel, Why};
+use crate::cancel::{Cancel, CancelReason};
 use crate::check::policies::{CheckedPolicy, unenforceable};
 use crate::defaults;
 use crate::harness::image::ImageRef;
@@ -259,9 +259,9 @@ fn wait(policy_sandbox: &PolicySandbox, process: &Process, cancel: &Cancel) -> R
         }
         if cancel.is_urgent() {
             policy_sandbox.sandbox.kill();
-        } else if let Some(why) = cancel.asked().filter(|_| !is_signalled) {
+        } else if let Some(why) = cancel.reason().filter(|_| !is_signalled) {
             is_signalled = true;
-            let signal = if why == Why::Interrupted { Signal::INT } else { Signal::TERM };
+            let signal = if why == CancelReason::Interrupted { Signal::INT } else { Signal::TERM };
             // A command that has ended just now is what was wanted.
             drop(process.signal(signal.as_raw()));
         }
@@ -298,7 +298,7 @@ pub(super) fn interact(
     let process = sandbox.exec(command).map_err(|error| failed(error.to_string()))?;
     // Whoever ends us gets their terminal back first.
     let relayed = terminal::relay(&both.outside, || match process.wait(Duration::ZERO) {
-        _ if cancel.is_asked() => Some(Ok(::sandbox::CommandExit::Signal(Signal::TERM.as_raw()))),
+        _ if cancel.is_cancelled() => Some(Ok(::sandbox::CommandExit::Signal(Signal::TERM.as_raw()))),
         Err(WaitError::Deadline { .. }) => None,
         ended => Some(ended),
     });

@@ -5,15 +5,15 @@ use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::exit::{Exit, Failure};
-use crate::cancel::{Cancel, Why};
+use crate::cancel::{Cancel, CancelReason};
 
 /// Handles INT, TERM and HUP from now on.
 pub fn watch(handle: &Handle, cancel: &Cancel) -> Result<(), Failure> {
     let _entered = handle.enter();
     let all = [
-        (SignalKind::interrupt(), Why::Interrupted, Exit::Interrupted),
-        (SignalKind::terminate(), Why::Terminated, Exit::Terminated),
-        (SignalKind::hangup(), Why::Terminated, Exit::Terminated),
+        (SignalKind::interrupt(), CancelReason::Interrupted, Exit::Interrupted),
+        (SignalKind::terminate(), CancelReason::Terminated, Exit::Terminated),
+        (SignalKind::hangup(), CancelReason::Terminated, Exit::Terminated),
     ];
     for (kind, why, exit) in all {
         let failed = |error| Failure::new(Exit::Bug, format!("cannot handle signals: {error}"));

@@ -1,4 +1,4 @@
-//! Moments as people and machines write them. Time itself is a parameter everywhere else.
+//! Points in time, as dates and RFC 3339 text.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -20,7 +20,7 @@ impl Moment {
         self.0
     }
 
-    /// Reads RFC 3339 in UTC, from 1970 on; parts of a second are left out.
+    /// Reads RFC 3339 in UTC, from 1970 on. Fractions of a second are dropped.
     pub fn parse(text: &str) -> Option<Self> {
         let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
         let numbers = |text: &str, separator: char| {
@@ -30,7 +30,7 @@ impl Moment {
         let [year, month, day] = numbers(date, '-')?;
         let [hour, minute, second] = numbers(time.split_once('.').map_or(time, |(whole, _)| whole), ':')?;
         let usual = (1970..10_000).contains(&year) && hour < 24 && minute < 60 && second < 61;
-        // The first day of that year or later; the calendar itself says which one it is.
+        // Search the days from the start of that year.
         let from = (year - 1970.min(year)) * 365;
         let days = (from..from + 3_000).find(|days| civil(*days) == (year, month, day)).filter(|_| usual)?;
         Some(Self((days * 86_400 + hour * 3600 + minute * 60 + second) * 1000))
@@ -53,7 +53,7 @@ impl Moment {
     }
 }
 
-/// The Gregorian date of a day counted from 1970-01-01, by counting in eras of 400 years that begin in March.
+/// The Gregorian date of a day counted from 1970-01-01, by counting in eras of 400 years that start in March.
 fn civil(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
     let era = shifted / 146_097;

@@ -1,5 +1,5 @@
-//! What happens in a run, as facts in the order they happened: a closed, versioned enum. The lowest module: everything
-//! may use it. Console, JSON, records and annotations are renderers of this stream.
+//! The events of a run, in the order in which they happen: a closed, versioned enum. Every module may use it. Console,
+//! JSON, record and annotations are made from this stream.
 
 pub mod clock;
 pub mod exit;
@@ -18,11 +18,11 @@ use outcome::OutcomeKind;
 /// The version of the event format.
 pub const VERSION: u32 = 1;
 
-/// One fact. New kinds may be added; the meaning of a kind never changes.
+/// One event. New kinds may be added; the meaning of a kind stays the same.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RunEvent {
-    /// The run has an identity and a directory.
+    /// The run has an id and a directory.
     RunStarted {
         run_id: String,
         harness: String,
@@ -33,35 +33,35 @@ pub enum RunEvent {
         repository: String,
         fullsend: String,
     },
-    /// Where the repository stands.
+    /// The commit and branch of the repository.
     Repository {
         commit: String,
         branch: String,
     },
-    /// The digest of one thing that goes into the run.
+    /// The digest of one input of the run.
     Input {
         kind: String,
         name: String,
         sha256: String,
     },
-    /// The program that a runtime runs, and where it was found.
+    /// The program of a runtime, and where it was found.
     Program {
         version: String,
         place: String,
     },
-    /// A skill of the repository that has the name of one of the harness's: the agent is given the harness's.
+    /// A skill of the repository has the same name as one of the harness; the agent gets the harness's.
     SkillShadowed {
         skill: String,
         /// Its SKILL.md in the repository.
         place: String,
     },
-    /// A security setting is weaker than the built-in default, and nobody pinned it.
+    /// A security setting is weaker than the built-in default, and no organisation pins it.
     Toggle {
         field: String,
         value: String,
         place: String,
     },
-    /// Something weaker than it should be, by a named choice.
+    /// A named, recorded weakening.
     Exception {
         field: String,
         what: String,
@@ -78,30 +78,30 @@ pub enum RunEvent {
     },
     /// The guard or a scanner found something.
     Finding(Finding),
-    /// A scanner could not do its work. That is another thing than a finding.
+    /// A scanner failed. This is not a finding.
     ScannerBroke {
         place: String,
         scanner: String,
         reason: String,
-        /// Whether it kept something from passing.
+        /// Whether the text was stopped because of it.
         stopped: bool,
     },
-    /// What judges a family of findings in this run.
+    /// Which scanner serves a family of rules in this run.
     Scanner {
         family: String,
         by: String,
     },
-    /// A person must look at this run; CI sets the label.
+    /// A person must review this run; CI sets the label.
     ReviewRequested {
         label: String,
     },
-    /// What the sandbox enforces: enforced, watched or absent.
+    /// Whether one part of the sandbox is enforced.
     SandboxPart {
         part: String,
         status: Enforcement,
         reason: String,
     },
-    /// Something that must fail inside was tried there.
+    /// One attempt of the sandbox's proof: something that must fail inside.
     Proof {
         name: String,
         held: bool,
@@ -126,13 +126,13 @@ pub enum RunEvent {
         tool: String,
         summary: String,
     },
-    /// The guard denied a tool call; the agent was told and went on.
+    /// The guard denied a tool call; the agent got the reason and continued.
     ToolDenied {
         call: String,
         tool: String,
         reason: String,
     },
-    /// A result came back whose call has no verdict, or is not the denial it should be.
+    /// A tool result came back without the guard's verdict, or despite its denial.
     HookMissing {
         call: String,
         reason: String,
@@ -149,7 +149,7 @@ pub enum RunEvent {
         ending: String,
         turns: u64,
     },
-    /// The output did not pass; the agent may hear why.
+    /// The output did not pass; the next attempt gets the reasons.
     OutputRejected {
         iteration: u32,
         violations: Vec<Violation>,
@@ -159,13 +159,13 @@ pub enum RunEvent {
         iteration: u32,
         schema: String,
     },
-    /// A file of the accepted output, where it is now.
+    /// A file of the accepted output.
     Artifact {
         path: String,
         sha256: String,
         bytes: u64,
     },
-    /// A server on the host is ready, or has ended before it should.
+    /// An API server on the host is ready, or ended too early.
     ApiServer {
         name: String,
         state: ServerState,
@@ -176,7 +176,7 @@ pub enum RunEvent {
     WorkspaceSaved {
         files: u64,
         left_out: u64,
-        /// Why it could not be, if it could not.
+        /// Why it could not be saved; empty if it was.
         problem: String,
     },
     ScriptFinished {
@@ -235,7 +235,7 @@ pub enum Step {
     PostScript,
 }
 
-/// One way in which an output is not what it must be.
+/// One reason why an output was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Violation {
     /// JSON pointer into the output; empty for the whole.
@@ -243,7 +243,7 @@ pub struct Violation {
     pub message: String,
 }
 
-/// One line of `events.jsonl`: a fact, its place in the order, and the chain that makes a changed line visible.
+/// One line of `events.jsonl`: an event, its number, and the digests that chain it to the line before.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Envelope {
     pub v: u32,

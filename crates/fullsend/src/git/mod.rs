@@ -1,17 +1,17 @@
 //! Everything about git on the host: its files as we read them, the one way to start its program, and the mounts that
 //! show a repository in a sandbox. Git's files may be an attacker's, so nothing in them is believed or run.
 
-pub mod command;
+pub(crate) mod command;
 mod config;
-pub mod directory;
-pub mod head;
+pub(crate) mod directory;
+pub(crate) mod head;
 mod index;
-pub mod recognised;
+pub(crate) mod recognised;
 mod repository;
 mod secret_files;
 
 pub use command::GitError;
 pub use config::rewrite as rewrite_config;
 pub use index::tracked_count;
-pub use repository::{GitData, GitDirectory, Repository, RepositoryError, RepositoryView};
+pub use repository::{Repository, RepositoryError};
 pub use secret_files::looks_secret;

@@ -3,21 +3,21 @@
 //! wherever they turn up.
 
 mod calls;
-pub mod confirmation;
-pub mod dialect;
+pub(crate) mod confirmation;
+pub(crate) mod dialect;
 mod gateway;
 pub mod hook_client;
 pub mod hook_server;
 mod hooks;
-pub mod judge;
+pub(crate) mod judge;
 mod known_values;
 mod leak_watcher;
-pub mod neutral_contract;
+pub(crate) mod neutral_contract;
 mod rate_limit;
-pub mod report;
-pub mod scanner_error;
-pub mod setup;
-pub mod tirith;
+pub(crate) mod report;
+pub(crate) mod scanner_error;
+pub(crate) mod setup;
+pub(crate) mod tirith;
 mod tool_input;
 
 use std::borrow::Cow;

@@ -1,16 +1,16 @@
 //! The harness file as it is written: every field, once, with its type, its bounds and its meaning. The same
 //! declarations read a file, merge two, and make the JSON Schema. This module reads no disk and resolves nothing.
 
-pub mod config;
-pub mod environment;
+pub(crate) mod config;
+pub(crate) mod environment;
 pub mod frontmatter;
-pub mod image;
-pub mod names;
-pub mod provider;
-pub mod reference;
-pub mod security;
-pub mod skills;
-pub mod template;
+pub(crate) mod image;
+pub(crate) mod names;
+pub(crate) mod provider;
+pub(crate) mod reference;
+pub(crate) mod security;
+pub(crate) mod skills;
+pub(crate) mod template;
 
 use yaml::{At, Map, Whole, record};
 

@@ -1,13 +1,13 @@
 //! Path A: everything that goes into the sandbox is read, digested and scanned on the host before the sandbox exists.
 //! Nothing is rewritten. A `Cleared` can only be made here.
 
-pub mod added_instructions;
+pub(crate) mod added_instructions;
 mod imports;
-pub mod instruction_files;
+pub(crate) mod instruction_files;
 mod instruction_names;
-pub mod mounted;
-pub mod repo_skills;
-pub mod repository_listing;
+pub(crate) mod mounted;
+pub(crate) mod repo_skills;
+pub(crate) mod repository_listing;
 
 use std::path::Path;
 

@@ -3,16 +3,16 @@
 
 mod env_files;
 mod environment;
-pub mod files;
-pub mod gateway;
-pub mod host_files;
-pub mod image;
-pub mod java;
-pub mod network;
-pub mod policy_sandbox;
+pub(crate) mod files;
+pub(crate) mod gateway;
+pub(crate) mod host_files;
+pub(crate) mod image;
+pub(crate) mod java;
+pub(crate) mod network;
+pub(crate) mod policy_sandbox;
 mod quoting;
-pub mod repository;
-pub mod servers;
+pub(crate) mod repository;
+pub(crate) mod servers;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -2,8 +2,8 @@
 //! redacted. A checked document is never changed afterwards, because it is changed here. A `Quarantined` can only be
 //! made here.
 
-pub mod changes;
-pub mod checkout;
+pub(crate) mod changes;
+pub(crate) mod checkout;
 mod repository_diff;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! `egress.jsonl`: what tried to leave the sandbox, one line for each attempt, for people who grep. Made from the events,
-//! and from nothing else.
+//! `egress.jsonl`: one line for each connection or name that the sandbox tried to reach. Made from the events and from
+//! nothing else.
 
 use std::io::Write;
 use std::path::Path;

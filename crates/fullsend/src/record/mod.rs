@@ -1,4 +1,5 @@
-//! `run.json`: what happened, folded from the events and from nothing else, so that it can be made again after a crash.
+//! `run.json`: the record of a run. It is folded from the events and from nothing else, so that it can be made again after
+//! a crash.
 
 mod egress;
 pub mod store;
@@ -25,50 +26,50 @@ pub struct Record {
     pub run_id: String,
     pub harness: String,
     pub runtime: String,
-    /// The runtime's own program; absent for our own.
+    /// The runtime's program; absent for `native`.
     #[serde(default)]
     pub program: Option<ProgramRecord>,
-    /// As it was asked for; `usage` says which ones answered.
+    /// As requested; `usage` names the models that answered.
     pub model: String,
     pub repository: String,
-    /// The commit that the repository stood at; empty where it has none.
+    /// The commit of the repository; empty if it has none.
     pub commit: String,
     pub branch: String,
     pub fullsend: String,
     pub started: String,
     pub finished: Option<String>,
-    /// Absent while the run goes on, and after a crash until it is swept.
+    /// Absent while the run goes on, and after a crash until `fullsend sweep`.
     pub outcome: Option<OutcomeKind>,
     pub exit_code: Option<u8>,
     pub reason: Option<String>,
-    /// Digests of everything that went in, by kind and name.
+    /// Digests of all inputs, by kind and name.
     pub inputs: Vec<InputDigest>,
-    /// Skills of the repository that gave way to one of the harness's of the same name.
+    /// Skills of the repository that a skill of the harness with the same name replaced.
     #[serde(default)]
     pub shadowed_skills: Vec<ShadowedSkill>,
     pub steps: Vec<StepRecord>,
     pub attempts: Vec<Attempt>,
-    /// What the accepted output was checked by: a schema, or `built-in`.
+    /// The schema of the accepted output, or `built-in`.
     pub schema: Option<String>,
     pub scripts: Vec<ScriptRecord>,
     /// Tokens and money by model.
     pub usage: BTreeMap<String, ModelUsage>,
-    /// Attempts to leave the sandbox, by decision.
+    /// Connections out of the sandbox, by decision.
     pub egress: BTreeMap<String, u64>,
-    /// Findings by severity; those that the organisation accepts are counted apart.
+    /// Findings by severity. Waived ones are counted in `suppressed_findings`.
     pub findings: BTreeMap<String, u64>,
     #[serde(default)]
     pub suppressed_findings: u64,
-    /// Scanners that could not do their work, and why.
+    /// Scanners that failed, and why.
     #[serde(default)]
     pub broken_scanners: Vec<String>,
-    /// What judged a family of findings.
+    /// Which scanner served a family of rules.
     #[serde(default)]
     pub scanners: BTreeMap<String, String>,
-    /// The label that CI sets so that a person looks at this run.
+    /// The label that CI sets so that a person reviews this run.
     #[serde(default)]
     pub review_label: Option<String>,
-    /// What the sandbox enforces.
+    /// Which parts of the sandbox are enforced.
     pub sandbox: Vec<SandboxPart>,
     pub proofs: Vec<Proof>,
     pub toggles: Vec<Toggle>,
@@ -112,7 +113,7 @@ pub struct ScriptRecord {
     pub duration_ms: u64,
 }
 
-/// One run of the agent, and why it was not the last.
+/// One attempt of the agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Attempt {
     pub iteration: u32,
@@ -121,7 +122,7 @@ pub struct Attempt {
     pub tool_calls: u64,
     /// Calls that the guard denied.
     pub denied_calls: u64,
-    /// Results that came back without the guard's verdict: these calls ran unseen.
+    /// Tool results that came back without the guard's verdict.
     pub unseen_calls: Vec<String>,
     pub violations: Vec<Violation>,
     pub accepted: bool,
@@ -186,7 +187,8 @@ pub fn fold<'a>(events: impl IntoIterator<Item = &'a Envelope>) -> Record {
 fn apply(record: &mut Record, envelope: &Envelope) {
     match envelope.event.clone() {
         RunEvent::RunStarted { run_id, harness, runtime, model, repository, fullsend } => {
-            let (started, rest) = (envelope.time.clone(), std::mem::take(record));
+            let started = envelope.time.clone();
+            let rest = std::mem::take(record);
             *record = Record { run_id, harness, runtime, model, repository, fullsend, started, ..rest };
         }
         RunEvent::Repository { commit, branch } => (record.commit, record.branch) = (commit, branch),
@@ -280,7 +282,7 @@ fn count_egress(record: &mut Record, event: &EgressEvent) {
     }
 }
 
-/// The findings, one event a line as the log has it; and what tried to leave.
+/// Writes `findings.jsonl` and `egress.jsonl`, the parts of the log that tools search.
 pub fn project(directory: &Path, events: &[Envelope]) -> std::io::Result<()> {
     let is_finding = |event: &RunEvent| matches!(event, RunEvent::Finding(_) | RunEvent::ScannerBroke { .. });
     let findings = events.iter().filter(|envelope| is_finding(&envelope.event));
@@ -291,7 +293,7 @@ pub fn project(directory: &Path, events: &[Envelope]) -> std::io::Result<()> {
     egress::write(directory, events)
 }
 
-/// Writes `run.json` so that a reader sees the old one or the new one, never half of it.
+/// Writes `run.json` by one rename, so that a reader sees the old file or the new one.
 pub fn write(directory: &Path, record: &Record) -> std::io::Result<()> {
     let text = format!("{:#}\n", serde_json::to_value(record).unwrap_or_default());
     let temporary = directory.join(".run.json.new");

@@ -1,5 +1,5 @@
-//! A run in GitHub Actions: a group for each step, annotations for what matters most, a summary for the page. What an
-//! agent wrote can never become a command to the CI.
+//! A run in GitHub Actions: a group for each step, annotations for the most important events, a summary for the page. Text
+//! that an agent wrote is escaped, so that it does not become a workflow command.
 
 use super::console;
 use super::diagnostics::clean_text;
@@ -26,11 +26,11 @@ pub fn lines(envelope: &Envelope) -> Option<String> {
     }
 }
 
-/// The runner takes a line that begins with `::`, or has `##[` in it, for a command.
+/// GitHub's runner obeys a line that starts with `::` or contains `##[`.
 pub fn harmless(text: &str) -> String {
     let line = |line: &str| {
-        let begins = line.trim_start().starts_with("::");
-        format!("{}{}", if begins { "| " } else { "" }, line.replace("##[", "## ["))
+        let is_command = line.trim_start().starts_with("::");
+        format!("{}{}", if is_command { "| " } else { "" }, line.replace("##[", "## ["))
     };
     clean_text(text).replace('\r', " ").split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
@@ -81,7 +81,7 @@ fn data(text: &str) -> String {
     clean_text(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// The story as a block that Markdown does not read: what an agent wrote stays text.
+/// The report as a code block, so that an agent's text is not read as Markdown.
 pub fn summary(events: &[Envelope]) -> String {
     let record = crate::record::fold(events);
     let outcome = record.outcome.map_or("not ended", |outcome| outcome.as_str());
@@ -101,14 +101,14 @@ mod tests {
 
     fn events(all: Vec<RunEvent>) -> Vec<Envelope> {
         let directory = tempfile::tempdir().unwrap();
-        let heard: Arc<Mutex<Vec<Envelope>>> = Arc::default();
-        let kept = Arc::clone(&heard);
+        let events: Arc<Mutex<Vec<Envelope>>> = Arc::default();
+        let collected = Arc::clone(&events);
         let emit =
-            Emitter::create(&directory.path().join("e"), move |e| kept.lock().unwrap().push(e.clone()))
+            Emitter::create(&directory.path().join("e"), move |e| collected.lock().unwrap().push(e.clone()))
                 .unwrap();
         all.into_iter().for_each(|event| emit.emit(event));
         drop(emit);
-        Arc::try_unwrap(heard).unwrap().into_inner().unwrap()
+        Arc::try_unwrap(events).unwrap().into_inner().unwrap()
     }
 
     fn denied(number: usize) -> RunEvent {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_writes_is_no_command() {
+    fn text_of_an_agent_does_not_become_a_command() {
         assert_eq!(
             harmless("a\n  ::set-env name=x::y\n##[error]z\r::x"),
             "a\n|   ::set-env name=x::y\n## [error]z\u{fffd}::x"

@@ -1,9 +1,9 @@
-//! A run for people: one calm line for each thing that matters.
+//! A run for people: one line for each important event.
 
 use super::refusal::refusal;
 use crate::event::{Envelope, Finding, RunEvent, ServerState, Step};
 
-/// The line for an event, if it deserves one.
+/// The line for an event. Most events have none.
 pub fn line(envelope: &Envelope) -> Option<String> {
     match &envelope.event {
         RunEvent::RunStarted { harness, runtime, run_id, .. } => {

@@ -1,4 +1,4 @@
-//! What a run would do, before it does anything: its steps in their order, from the checked harness.
+//! The output of `fullsend run --dry-run`: what a run of the checked harness would do, step by step.
 
 use crate::check::Checked;
 use crate::harness::names::FeedbackMode;
@@ -9,10 +9,10 @@ pub fn steps(checked: &Checked) -> String {
     let harness = &checked.resolved.harness;
     let scripts = &checked.scripts;
     let mut lines = vec![format!("{} ({})", checked.resolved.name, harness.runtime.value)];
-    let mut add = |what: &str, text: String| lines.push(format!("  {what:9} {text}"));
+    let mut add = |what: &str, text: String| lines.push(format!("  {what:11} {text}"));
     let path = |found: &Found| found.path.clone();
-    scripts.pre.iter().for_each(|pre| add("before", path(pre)));
-    add("inputs", format!("{} is scanned, with all that goes in", checked.agent.found.path));
+    scripts.pre.iter().for_each(|pre| add("pre-script", path(pre)));
+    add("inputs", format!("{} and all other inputs are scanned", checked.agent.found.path));
     for skill in &checked.skills {
         add("skill", skill.name.clone());
     }
@@ -30,8 +30,8 @@ pub fn steps(checked: &Checked) -> String {
         add("may reach", format!("{}:{}", endpoint.host, ports.join(",")));
     }
     let mode = match harness.validation_loop.feedback_mode.value {
-        FeedbackMode::Append => "the same conversation goes on",
-        FeedbackMode::Fresh => "each from the start",
+        FeedbackMode::Append => "in one conversation",
+        FeedbackMode::Fresh => "each in a new sandbox",
     };
     let attempts = harness.validation_loop.max_iterations.get();
     let minutes = harness.timeout_minutes.get();
@@ -39,7 +39,7 @@ pub fn steps(checked: &Checked) -> String {
     let schema = checked.schema.as_ref().map_or("the built-in shape", |schema| schema.found.path.as_str());
     let script = scripts.validation.as_ref().map(|script| format!(", then by {}", script.path));
     add("validate", format!("{} by {schema}{}", harness.output_file.value, script.unwrap_or_default()));
-    scripts.post.iter().for_each(|post| add("after", path(post)));
+    scripts.post.iter().for_each(|post| add("post-script", path(post)));
     lines.push(String::new());
     lines.join("\n")
 }

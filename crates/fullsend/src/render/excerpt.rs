@@ -1,22 +1,22 @@
-//! The lines of a file that a message shows: only those around its places, however large the file is, and with every
-//! credential struck out, because a message must not publish what it warns of.
+//! The lines of a file that a diagnostic shows: only those around its places, however large the file is. Credentials in
+//! them are masked.
 
 use std::ops::Range;
 
 use annotate_snippets::{Annotation, AnnotationKind, Origin, Snippet};
 use yaml::{Diagnostic, Location, Source, Sources, Span};
 
-/// The most of one file that is looked at for one message.
-const MOST: usize = 32 << 10;
+/// The most bytes of one file that one message shows.
+const MAX_BYTES: usize = 32 << 10;
 
-/// Read before and after the lines shown, so that a credential of several lines is known as one.
+/// Bytes before and after the lines shown that are also read, so that a credential of several lines is recognised.
 const AROUND: usize = 4 << 10;
 
 /// One file's part of a message.
 pub struct Excerpt<'a> {
     name: &'a str,
     place: Location,
-    /// Nothing where the file is empty or the line is too long to be shown.
+    /// `None` if the file is empty or the line is too long.
     shown: Option<Shown>,
     notes: Vec<Note<'a>>,
 }
@@ -49,15 +49,16 @@ pub fn excerpts<'a>(sources: &'a Sources, diagnostic: &'a Diagnostic) -> Vec<Exc
 fn near(sources: &Sources, one: Span, other: Span) -> bool {
     let one = first_line(sources, one);
     let other = first_line(sources, other);
-    one.end.max(other.end) - one.start.min(other.start) <= MOST
+    one.end.max(other.end) - one.start.min(other.start) <= MAX_BYTES
 }
 
-type Place<'a> = (Span, AnnotationKind, &'a str);
+type NotePlace<'a> = (Span, AnnotationKind, &'a str);
 
-fn excerpt<'a>(sources: &'a Sources, diagnostic: &Diagnostic, places: &[&Place<'a>]) -> Excerpt<'a> {
+fn excerpt<'a>(sources: &'a Sources, diagnostic: &Diagnostic, places: &[&NotePlace<'a>]) -> Excerpt<'a> {
     let at = places.first().map_or(diagnostic.at, |(at, ..)| *at);
     let source = sources.get(at.source);
-    let note = |(at, kind, label): &&Place<'a>| Note { kind: *kind, range: first_line(sources, *at), label };
+    let note =
+        |(at, kind, label): &&NotePlace<'a>| Note { kind: *kind, range: first_line(sources, *at), label };
     let mut notes: Vec<Note<'a>> = places.iter().map(note).collect();
     let window = window(source, &notes);
     for note in &mut notes {
@@ -66,7 +67,7 @@ fn excerpt<'a>(sources: &'a Sources, diagnostic: &Diagnostic, places: &[&Place<'
     }
     let shown = window.map(|window| Shown {
         first_line: sources.locate(Span { source: at.source, ..start_at(at, window.start) }).line,
-        text: struck(source, at, &window, diagnostic),
+        text: masked(source, at, &window, diagnostic),
     });
     Excerpt { name: &source.name, place: sources.locate(at), shown, notes }
 }
@@ -85,14 +86,14 @@ fn first_line(sources: &Sources, span: Span) -> Range<usize> {
     start..end.min(line).max(start)
 }
 
-/// Whole lines around all notes, or nothing if that is too much to show.
+/// Whole lines around all notes, or `None` if they are too long to show.
 fn window(source: &Source, notes: &[Note<'_>]) -> Option<Range<usize>> {
     let text = &source.text;
     let start = notes.iter().map(|note| note.range.start).min()?;
     let end = notes.iter().map(|note| note.range.end).max()?;
     let begin = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
     let finish = text[end..].find('\n').map_or(text.len(), |newline| end + newline);
-    if text.is_empty() || finish - begin > MOST {
+    if text.is_empty() || finish - begin > MAX_BYTES {
         return None;
     }
     let far = text.floor_char_boundary(begin.saturating_sub(AROUND));
@@ -107,9 +108,9 @@ fn window(source: &Source, notes: &[Note<'_>]) -> Option<Range<usize>> {
     Some(before..after)
 }
 
-/// The text of the window without its credentials. What is struck keeps its length and its lines, so that places stay
-/// true.
-fn struck(source: &Source, at: Span, window: &Range<usize>, diagnostic: &Diagnostic) -> String {
+/// The text of the window with its credentials masked. Masked text keeps its length and its lines, so that the marks stay
+/// in place.
+fn masked(source: &Source, at: Span, window: &Range<usize>, diagnostic: &Diagnostic) -> String {
     let text = &source.text[window.clone()];
     let mut bytes = text.as_bytes().to_vec();
     let is_own = diagnostic.code == "literal-credential" && diagnostic.at.source == at.source;
@@ -122,7 +123,7 @@ fn struck(source: &Source, at: Span, window: &Range<usize>, diagnostic: &Diagnos
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// Values that are credentials because of the key they stand under.
+/// Values that are credentials because of their key.
 fn by_field(text: &str) -> Vec<Range<usize>> {
     let mut offset = 0;
     let mut found = Vec::new();

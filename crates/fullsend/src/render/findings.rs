@@ -68,8 +68,8 @@ pub fn human(scanned: &Scanned) -> String {
     }
     let line = |finding: &Finding, note: &str, below: &str| {
         let Finding { rule, severity, span, excerpt, .. } = finding;
-        let (line, column, severity) = (span.line, span.column, severity.as_str());
-        format!("{file}:{line}:{column}: {note}{severity} {rule}: {excerpt}\n    {below}\n")
+        let severity = severity.as_str();
+        format!("{file}:{}:{}: {note}{severity} {rule}: {excerpt}\n    {below}\n", span.line, span.column)
     };
     let open = scanned.findings.iter().map(|finding| line(finding, "", finding.advice));
     let accepted = scanned.waived.iter().map(|(finding, why)| line(finding, "suppressed ", &clean_text(why)));

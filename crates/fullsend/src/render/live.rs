@@ -1,5 +1,4 @@
-//! The one line at the bottom of a terminal that says what a run does now: the step and its time, the agent's current
-//! tool, tokens, cost, refusals.
+//! The status line of a running run: the step and its time, the agent's current tool, tokens, cost, refusals.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use super::console::step_name;
 use super::diagnostics::clean_text;
 use crate::event::{Envelope, RunEvent, Step};
 
-/// What the line is made of.
+/// What the status line shows.
 #[derive(Debug, Default)]
 pub struct Live {
     step: Option<(Step, Instant)>,
@@ -44,7 +43,7 @@ impl Live {
         }
     }
 
-    /// Nothing between two steps; never wider than the terminal.
+    /// Empty between two steps; shorter than the terminal is wide.
     pub fn status(&self, now: Instant, width: usize) -> String {
         let Some((step, started)) = self.step else { return String::new() };
         let time: Duration = now.saturating_duration_since(started);
@@ -75,7 +74,8 @@ mod tests {
 
     #[test]
     fn the_line_says_what_happens_now_and_fits() {
-        let (mut live, start) = (Live::default(), Instant::now());
+        let mut live = Live::default();
+        let start = Instant::now();
         assert_eq!(live.status(start, 80), "");
         let mut on_event = |event| live.on_event(&envelope(event), start);
         on_event(RunEvent::StepStarted { step: Step::Agent });

@@ -1,14 +1,14 @@
-//! How things look to people and to other programs. Nothing here decides anything.
+//! Formats events, records and diagnostics for people and programs. It decides nothing and prints nothing.
 
-pub mod actions;
-pub mod console;
+pub(crate) mod actions;
+pub(crate) mod console;
 pub mod diagnostics;
-pub mod dry_run;
+pub(crate) mod dry_run;
 mod excerpt;
-pub mod findings;
+pub(crate) mod findings;
 pub mod github;
-pub mod live;
+pub(crate) mod live;
 mod refusal;
-pub mod report;
+pub(crate) mod report;
 pub mod sarif;
-pub mod schema;
+pub(crate) mod schema;

@@ -1,4 +1,4 @@
-//! A run afterwards, for people: timeline, tools, refusals, findings, cost. Made from the events alone.
+//! The report of `fullsend runs show`: timeline, tools, refusals, findings, cost. Made from the events alone.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::record::{self, Record};
 /// How many lines of one kind are shown; the rest is counted.
 const MOST: usize = 20;
 
-/// The whole story.
+/// The whole report.
 pub fn report(events: &[Envelope]) -> String {
     let record = record::fold(events);
     let mut out = headline(&record);
@@ -134,7 +134,7 @@ fn models(record: &Record) -> Vec<String> {
     record.usage.iter().map(line).collect()
 }
 
-/// What was not enforced, and what somebody chose to be weaker.
+/// What the sandbox did not enforce, and which settings were weaker than the defaults.
 fn weaker(record: &Record) -> Vec<String> {
     let parts = record.sandbox.iter().filter(|part| part.status != Enforcement::Enforced);
     let parts = parts.map(|part| format!("{} is {}: {}", part.part, part.status.as_str(), part.reason));

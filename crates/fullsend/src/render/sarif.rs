@@ -54,7 +54,8 @@ fn result(sources: &Sources, diagnostic: &Diagnostic, rules: &[&str]) -> Json {
 }
 
 fn place(sources: &Sources, at: Span) -> Json {
-    let (start, end) = (sources.locate(at), sources.locate(Span { start: at.end, ..at }));
+    let start = sources.locate(at);
+    let end = sources.locate(Span { start: at.end, ..at });
     json!({
         "artifactLocation": { "uri": uri(&start.name) },
         "region": {

@@ -1,14 +1,14 @@
 //! Layers into one harness: built-in defaults, then the layers' configuration, then the chain of harness files, then
 //! the block of the forge. Every value keeps the file and line that set it and what it replaced.
 
-pub mod chain;
-pub mod environment;
-pub mod layers;
-pub mod library;
-pub mod pinned_values;
-pub mod pins;
-pub mod trusted;
-pub mod variables;
+pub(crate) mod chain;
+pub(crate) mod environment;
+pub(crate) mod layers;
+pub(crate) mod library;
+pub(crate) mod pinned_values;
+pub(crate) mod pins;
+pub(crate) mod trusted;
+pub(crate) mod variables;
 
 use std::rc::Rc;
 

@@ -1,5 +1,5 @@
-//! The agent, its output and the check of it, until one output passes or the attempts are used up. What an attempt that
-//! did not come to its end left behind is kept too, under a name that says so.
+//! Attempts: run the agent, quarantine its output and validate it, until an output passes or the attempts are used up.
+//! Output of an attempt that ended early is saved as `partial`.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -30,15 +30,15 @@ pub(super) struct Attempts<'a> {
     pub(super) guard: &'a Guard,
     pub(super) steps: &'a Steps<'a>,
     pub(super) counts: &'a Counts,
-    /// Over all of them.
+    /// The time for all attempts together.
     pub(super) time: Duration,
-    /// Another sandbox in place of this one, in which nothing has happened yet.
+    /// Replaces the sandbox by a fresh one.
     pub(super) renew: &'a dyn Fn(Ready) -> Result<Ready, Stop>,
 }
 
 impl Attempts<'_> {
-    /// `conversation` is the one to go on with, and afterwards the last one there was. The sandbox of the last attempt
-    /// comes back, if there still is one.
+    /// `conversation` is the one to continue, and afterwards the latest one. Returns the sandbox of the last attempt, if it
+    /// still exists.
     pub(super) fn run(
         &self,
         ready: Ready,
@@ -69,26 +69,28 @@ impl Attempts<'_> {
         loop {
             let Some(ready) = place.as_ref() else { return Err(Stop::internal("the sandbox is gone")) };
             let settings = &ready.provisioned.cleared.checked().resolved.harness.validation_loop;
-            let (most, mode) = (settings.max_iterations.get(), settings.feedback_mode.value);
+            let max_attempts = settings.max_iterations.get();
+            let mode = settings.feedback_mode.value;
             let rejected = match self.attempt(ready, &task, conversation)? {
                 Ok(accepted) => return Ok(accepted),
                 Err(rejected) => rejected,
             };
-            // Another attempt could ask the model nothing.
+            // Another attempt could not reach the model.
             if let Some(spent) = ready.provisioned.gateway.budget_refused() {
                 return Err(Stop::budget(&spent));
             }
-            // What the caller expects is asked for again once, whatever the harness says about its own output.
+            // The caller's own document gets one more attempt, whatever the harness says about its output.
             let first = rejected.unexpected && !asked_again;
             asked_again |= rejected.unexpected;
-            if !first && (rejected.unexpected || u64::from(task.iteration) >= most) {
+            if !first && (rejected.unexpected || u64::from(task.iteration) >= max_attempts) {
                 return Err(Stop::rejected(&rejected, self.counts.denied_calls()));
             }
-            let kept = match mode {
+            let next_conversation = match mode {
                 FeedbackMode::Append => {
-                    // What is handed in next must be of the next attempt, to the last file.
-                    runtime::state::empty(&ready.provisioned.sandbox, paths::OUTPUT)
-                        .map_err(|error| Stop::internal(format!("the output cannot be emptied: {error}")))?;
+                    // No file of a rejected output may be taken for one of the next.
+                    runtime::state::empty(&ready.provisioned.sandbox, paths::OUTPUT).map_err(|error| {
+                        Stop::internal(format!("cannot empty the output directory: {error}"))
+                    })?;
                     conversation.clone()
                 }
                 FeedbackMode::Fresh => {
@@ -102,7 +104,7 @@ impl Attempts<'_> {
             task = AttemptRequest {
                 iteration: task.iteration + 1,
                 feedback: Some(feedback),
-                conversation: kept,
+                conversation: next_conversation,
                 time: self.time.saturating_sub(started.elapsed()),
                 ..task
             };
@@ -116,7 +118,8 @@ impl Attempts<'_> {
         task: &AttemptRequest,
         conversation: &mut Option<Conversation>,
     ) -> Result<Result<Accepted, Box<Rejected>>, Stop> {
-        let (steps, iteration) = (self.steps, task.iteration);
+        let steps = self.steps;
+        let iteration = task.iteration;
         let place = self.host.directory.path.join(format!("iteration-{iteration}"));
         let attempt = steps.run(Step::Agent, || self.agent(ready, task, &place))?;
         if attempt.conversation().is_some() {
@@ -131,7 +134,7 @@ impl Attempts<'_> {
         };
         if let Some(stop) = early {
             if !steps.cancel.is_urgent() {
-                // What could be saved is saved; why it ended stands above what could not.
+                // The reason for the end matters more than output that cannot be saved.
                 drop(quarantine().and_then(|partial| Ok(publish::set_aside(&partial, "partial")?)));
             }
             return Err(stop);
@@ -157,13 +160,13 @@ impl Attempts<'_> {
         Ok(verdict)
     }
 
-    /// The agent from its start to its end, and what it left to read.
+    /// Runs the agent, and saves its transcript and logs.
     fn agent(&self, ready: &Ready, task: &AttemptRequest, place: &Path) -> Result<Attempt, Stop> {
         let emit = self.steps.emit;
         emit.emit(RunEvent::AgentStarted { iteration: task.iteration });
         let attempt = runtime::attempt(&ready.launch_context(self.guard, self.steps.cancel), task, emit)?;
         runtime::keep_logs(&attempt, place, self.guard)
-            .map_err(|error| Stop::internal(format!("the transcripts cannot be kept: {error}")))?;
+            .map_err(|error| Stop::internal(format!("cannot save the transcript: {error}")))?;
         let ending = match attempt.ending() {
             Ending::Finished => "finished".to_owned(),
             Ending::Stopped { .. } => "stopped".to_owned(),
@@ -176,8 +179,8 @@ impl Attempts<'_> {
         Ok(attempt)
     }
 
-    /// Why this attempt was the last, whatever it made. An agent that stopped without finishing is not such a reason: the
-    /// check says what is missing.
+    /// Why the run ends with this attempt, whatever its output is. An agent that stopped without finishing does not end the
+    /// run: validation says what is missing.
     fn ended_early(&self, ready: &Ready, attempt: &Attempt) -> Option<Stop> {
         if let Some(reason) = self.guard.stop_reason() {
             return Some(Stop::security(&reason));
@@ -194,7 +197,7 @@ impl Attempts<'_> {
     }
 }
 
-/// Where the agent works, and what it was before.
+/// The agent's repository, and its state before the run.
 pub(super) fn worked<'a>(ready: &'a Ready, repository: &'a Path) -> AgentRepository<'a> {
     let Provisioned { cleared, sandbox, masked, changed, .. } = &ready.provisioned;
     let writable = !cleared.checked().resolved.harness.readonly_repo.value;

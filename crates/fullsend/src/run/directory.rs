@@ -1,4 +1,4 @@
-//! The directory of one run: made with a fresh identity, private to its owner.
+//! The directory of one run: created with a new id, private to its owner.
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -18,13 +18,13 @@ impl RunDirectory {
         let id = uuid::Uuid::now_v7().to_string();
         let path = runs.join(clean(owner.unwrap_or("local"))).join(&id);
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
-        // Whoever gave a path relative to somewhere, or through a link, means the place that it leads to.
+        // A relative path or a link means the directory that it leads to.
         let path = made.and_then(|()| path.canonicalize());
-        let path = path.map_err(|error| Stop::setup(format!("cannot make {}: {error}", runs.display())))?;
+        let path = path.map_err(|error| Stop::setup(format!("cannot create {}: {error}", runs.display())))?;
         Ok(Self { id, path })
     }
 
-    /// Removes what only a living run needs, also where it ended half way.
+    /// Removes what only a running run needs.
     pub fn clean(&self) {
         drop(std::fs::remove_dir_all(self.path.join("staging")));
         drop(std::fs::remove_dir(self.path.join(SANDBOXES)));
@@ -47,7 +47,7 @@ impl RunDirectory {
     }
 }
 
-/// `owner/name` as two directories that cannot lead anywhere else.
+/// `owner/name` as two directory names. No other path can come out.
 fn clean(owner: &str) -> String {
     let part = |part: &str| {
         part.chars()

@@ -1,4 +1,4 @@
-//! What a run does on the host, outside the sandbox: its scripts, their environment, and the values of its credentials.
+//! The part of a run on the host, outside the sandbox: scripts, their environment, guard and credentials.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,14 +20,14 @@ use crate::record::verify;
 use crate::resolve::layers::Found;
 use crate::resolve::library::Library;
 use crate::runtime;
-use crate::scripts::{self, Ended, Script};
+use crate::scripts::{self, Script, ScriptExit};
 
 const PREFLIGHT_TIME: Duration = Duration::from_secs(30);
 
-/// How much of a script's words the agent hears.
+/// How many characters of the validation script's output go into the feedback.
 const MAX_FEEDBACK: usize = 16 << 10;
 
-/// What the scripts of a run stand on.
+/// What the scripts of a run need.
 pub(super) struct Host<'a> {
     pub(super) library: &'a Library,
     pub(super) repository: &'a Path,
@@ -36,7 +36,7 @@ pub(super) struct Host<'a> {
 }
 
 impl Host<'_> {
-    /// The documented base, over it what the harness requires, over that `env.runner`.
+    /// The environment of a script: the documented base, then `required_env`, then `env.runner`. The last one wins.
     pub(super) fn script_environment(
         &self,
         checked: &Checked,
@@ -79,7 +79,7 @@ impl Host<'_> {
         Ok(Guard::new(setup, emit)?)
     }
 
-    /// The run's credentials, each known to the guard before it can be used. A model that is not asked needs none.
+    /// Loads the run's credentials and makes each known to the guard. A replayed model needs none.
     pub(super) fn credentials(
         &self,
         checked: &Checked,
@@ -101,7 +101,7 @@ impl Host<'_> {
         credentials::load(needed, &host, &learn)
     }
 
-    /// Takes what was accepted: without that there is no way to start it.
+    /// Takes `Artifacts`, so that it cannot run without accepted output.
     pub(super) fn post_script(
         &self,
         found: &Found,
@@ -109,7 +109,7 @@ impl Host<'_> {
         artifacts: &Artifacts,
         steps: &Steps<'_>,
     ) -> Result<(), Stop> {
-        // Empty where there is none, so that a script under `set -u` can ask.
+        // Unset would fail in a script under `set -u`.
         let text =
             |path: Option<&Path>| path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
         for (name, path) in [
@@ -127,8 +127,7 @@ impl Host<'_> {
         Err(Stop::script("post_script", ended.code(), &ended.output))
     }
 
-    /// Runs a script to its end, whatever it is, and keeps what it said. The two places are where it works and where that
-    /// is kept.
+    /// Runs a script to its end and saves its output. The two directories are the working directory and that of the log.
     fn start(
         &self,
         name: &str,
@@ -136,7 +135,7 @@ impl Host<'_> {
         environment: &BTreeMap<String, String>,
         (working_directory, log): (&Path, &Path),
         steps: &Steps<'_>,
-    ) -> Result<Ended, Stop> {
+    ) -> Result<ScriptExit, Stop> {
         let program = self
             .library
             .layers
@@ -148,12 +147,12 @@ impl Host<'_> {
             arguments: &[],
             working_directory,
             environment,
-            time: scripts::MOST_TIME,
+            time: scripts::TIME_LIMIT,
             cancel: steps.cancel,
         };
         let ended = scripts::run(&script)?;
-        let said = steps.emit.redact(&ended.output);
-        drop(std::fs::write(log.join(format!("{name}.log")), said));
+        let output = steps.emit.redact(&ended.output);
+        drop(std::fs::write(log.join(format!("{name}.log")), output));
         let duration_ms = u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX);
         steps.emit.emit(RunEvent::ScriptFinished {
             script: name.to_owned(),
@@ -163,7 +162,7 @@ impl Host<'_> {
         Ok(ended)
     }
 
-    /// The pre-script may skip the run, and may have something to say to the CI.
+    /// The pre-script may skip the run, and may pass values to the CI.
     pub(super) fn pre_script(
         &self,
         found: &Found,
@@ -181,7 +180,7 @@ impl Host<'_> {
         output.skip_or_continue()
     }
 
-    /// A command that must succeed before anything starts.
+    /// Runs the harness's `preflight_check`.
     pub(super) fn preflight_check(
         &self,
         checked: &Checked,
@@ -203,11 +202,11 @@ impl Host<'_> {
         if ended.status.success() {
             return Ok(());
         }
-        let last = ended.output.lines().last().unwrap_or("it said nothing").to_owned();
-        Err(Stop::missing(format!("`preflight_check` ended with {}: {last}", ended.code())))
+        let last = ended.output.lines().last().unwrap_or("it printed nothing").to_owned();
+        Err(Stop::missing(format!("`preflight_check` exited with {}: {last}", ended.code())))
     }
 
-    /// The validation script sees the output as `output/` of its working directory. What it says is fed back, redacted.
+    /// The validation script sees the output as `output/` in its working directory. Its output becomes feedback, redacted.
     pub(super) fn validation_script(
         &self,
         checked: &Checked,
@@ -233,23 +232,23 @@ impl Host<'_> {
         let ended = self.start("validation", script, &environment, (&iteration, &log), steps);
         let _removed = std::fs::remove_dir_all(&iteration).is_ok();
         let ended = ended?;
-        // What passed the schema is what is published, to the byte.
+        // The published output must be the one that passed the schema.
         if before != digests(output) {
             return Err(Stop::script(
                 "validation",
                 ended.code(),
-                "it changed the output, which it may only read",
+                "it changed the output, which is read-only for it",
             ));
         }
         if ended.status.success() {
             return Ok(None);
         }
-        let said: String = guard.redact(&ended.output).chars().take(MAX_FEEDBACK).collect();
-        Ok(Some(format!("the validation script ended with {} and said:\n{said}", ended.code())))
+        let output: String = guard.redact(&ended.output).chars().take(MAX_FEEDBACK).collect();
+        Ok(Some(format!("the validation script exited with {} and printed:\n{output}", ended.code())))
     }
 }
 
-/// Everything in the directory of an output, so that a change shows.
+/// The digests of all files of an output.
 fn digests(output: &Quarantined) -> Vec<(String, String)> {
     let mut names = Vec::new();
     verify::files_below(output.directory(), "", &mut names);

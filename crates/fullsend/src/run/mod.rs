@@ -4,13 +4,13 @@
 
 mod attempts;
 mod directory;
-pub mod extra_files;
+pub(crate) mod extra_files;
 mod host;
 mod prescript;
 mod steps;
 mod stop;
-pub mod sweep;
-pub mod workspace;
+pub(crate) mod sweep;
+pub(crate) mod workspace;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

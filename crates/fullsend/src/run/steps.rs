@@ -1,4 +1,4 @@
-//! A step of the run: its two events around its work, and no step after somebody asked the run to end.
+//! Runs one step: an event before and after it. After a run is cancelled no further step starts.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ pub(super) struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// A step whose failure ends the run.
+    /// Runs a step, unless the run is cancelled.
     pub(super) fn run<T, E: Into<Stop>>(
         &self,
         step: Step,
@@ -23,7 +23,7 @@ impl Steps<'_> {
         self.always(step, work)
     }
 
-    /// The same, for what must be done however the run ends.
+    /// Runs a step that a cancelled run needs too.
     pub(super) fn always<T, E: Into<Stop>>(
         &self,
         step: Step,
@@ -38,6 +38,6 @@ impl Steps<'_> {
     }
 
     pub(super) fn check_cancelled(&self) -> Result<(), Stop> {
-        self.cancel.asked().map_or(Ok(()), |why| Err(Stop::cancelled(why)))
+        self.cancel.reason().map_or(Ok(()), |why| Err(Stop::cancelled(why)))
     }
 }

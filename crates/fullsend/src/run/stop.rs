@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::Outcome;
 use crate::bootstrap::BootstrapError;
-use crate::cancel::Why;
+use crate::cancel::CancelReason;
 use crate::credentials::CredentialError;
 use crate::event::outcome::{EndCause, OutcomeKind};
 use crate::guard::{Blocked, GuardError};
@@ -43,10 +43,10 @@ impl Stop {
     }
 
     /// The caller cancelled the run.
-    pub fn cancelled(why: Why) -> Self {
+    pub fn cancelled(why: CancelReason) -> Self {
         match why {
-            Why::Interrupted => Self::new(EndCause::Interrupted, "the run was interrupted"),
-            Why::Terminated => Self::new(EndCause::Terminated, "the run was terminated"),
+            CancelReason::Interrupted => Self::new(EndCause::Interrupted, "the run was interrupted"),
+            CancelReason::Terminated => Self::new(EndCause::Terminated, "the run was terminated"),
         }
     }
 
@@ -70,10 +70,6 @@ impl Stop {
     /// The pre-script skipped the run.
     pub fn skipped(reason: &str) -> Self {
         Self::new(EndCause::Skipped, reason)
-    }
-
-    pub fn reason(&self) -> &str {
-        &self.reason
     }
 
     pub fn script(name: &str, code: i32, output: &str) -> Self {

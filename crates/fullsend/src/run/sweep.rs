@@ -1,5 +1,5 @@
-//! What a runner that died left behind: the sandbox's remains are removed, and the record is made from the events that
-//! were written, with an end that says the truth. A run is dead when nobody holds the lock on its log.
+//! Cleans up after dead runners: removes what is left of the sandbox, and completes the record from the events on disk. A
+//! run is dead when no process holds the lock on its log.
 
 use std::path::{Path, PathBuf};
 
@@ -10,16 +10,16 @@ use crate::provision::SANDBOXES;
 use crate::record::store::{self, StoredRun};
 use crate::record::verify;
 
-/// What was found and done.
+/// What a sweep did.
 #[derive(Debug, Default)]
 pub struct Swept {
-    /// Runs that had no end and got one.
+    /// Runs whose record was completed.
     pub ended: Vec<PathBuf>,
-    /// Remains that could not be removed, and why.
+    /// What could not be cleaned up, and why.
     pub problems: Vec<String>,
 }
 
-/// Looks at every run below `runs`, whoever owns it.
+/// Sweeps every run below `runs`.
 pub fn sweep(runs: &Path) -> Swept {
     let mut swept = Swept::default();
     for run in store::all(runs) {
@@ -36,11 +36,11 @@ fn sweep_one(run: &StoredRun, swept: &mut Swept) -> Result<(), String> {
     if run.is_alive().map_err(|error| error.to_string())? {
         return Ok(());
     }
-    // A record is the last thing that a run writes: with one and without a sandbox there is nothing to look for.
+    // The record is written last: with a record and without a sandbox there is nothing to do.
     if directory.join("run.json").is_file() && !directory.join(SANDBOXES).exists() {
         return Ok(());
     }
-    // Only in the sandboxes' own place: whatever is there without an owner goes.
+    // Removes only sandboxes without a living owner.
     sandbox::sweep(&directory.join(SANDBOXES)).map_err(|error| error.to_string())?;
     for remains in [SANDBOXES, "staging", "prescript.out", "guard.sock"] {
         let path = directory.join(remains);
@@ -54,7 +54,7 @@ fn sweep_one(run: &StoredRun, swept: &mut Swept) -> Result<(), String> {
         return Ok(());
     }
     if !ended(&events) {
-        let reason = "the runner died; this was found and written by a later command".to_owned();
+        let reason = "the runner died; a later command completed this record".to_owned();
         let emit = Emitter::resume(&path, &events).map_err(|error| error.to_string())?;
         published(directory, &events).into_iter().for_each(|event| emit.emit(event));
         let cause = EndCause::Interrupted;
@@ -67,8 +67,7 @@ fn sweep_one(run: &StoredRun, swept: &mut Swept) -> Result<(), String> {
     Ok(())
 }
 
-/// What nobody had judged yet goes. A patch or a checkout without the output that it belongs to goes too: the output is
-/// promoted last.
+/// Removes output that was not validated. A patch or a checkout without its output goes too: the output is promoted last.
 fn tidy_iterations(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let place = entry.path();
@@ -85,7 +84,7 @@ fn tidy_iterations(directory: &Path) {
     }
 }
 
-/// Files of an accepted output that the runner promoted and did not come to list.
+/// Files of an accepted output that the runner promoted but did not list.
 fn published(directory: &Path, events: &[Envelope]) -> Vec<RunEvent> {
     let accepted = events.iter().find_map(|envelope| match envelope.event {
         RunEvent::OutputAccepted { iteration, .. } => Some(iteration),

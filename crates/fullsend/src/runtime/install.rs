@@ -12,7 +12,7 @@ use super::contract::Runtime;
 use super::package::{Package, Version};
 use super::programs::{self, Program};
 use crate::cancel::Cancel;
-use crate::scripts::{self, Ended, Script, ScriptError};
+use crate::scripts::{self, Script, ScriptError, ScriptExit};
 
 /// For a few hundred megabytes on a slow line.
 const PATIENCE: Duration = Duration::from_secs(1800);
@@ -196,7 +196,7 @@ fn run_npm(
 }
 
 /// What npm's words mean. It says a code of its own on a line of its own.
-fn complaint(ended: &Ended, package: &'static Package, version: Version) -> InstallError {
+fn complaint(ended: &ScriptExit, package: &'static Package, version: Version) -> InstallError {
     let lines: Vec<&str> = ended.output.lines().filter_map(|line| line.strip_prefix("npm error ")).collect();
     let code = lines.iter().find_map(|line| line.strip_prefix("code ")).unwrap_or_default().trim();
     let first = lines.iter().find(|line| !line.starts_with("code ") && !line.trim().is_empty());

@@ -1,23 +1,23 @@
 //! The runtimes: one folder each, behind one contract (`contract.rs`). A runtime says what it needs inside, starts its
 //! agent there, turns its stream into events and returns an `Attempt`. Nothing here makes a sandbox or judges output.
 
-pub mod attempt;
-pub mod contract;
-pub mod executable;
-pub mod install;
-pub mod launch;
-pub mod matrix;
+pub(crate) mod attempt;
+pub(crate) mod contract;
+pub(crate) mod executable;
+pub(crate) mod install;
+pub(crate) mod launch;
+pub(crate) mod matrix;
 mod mcp;
-pub mod options;
+pub(crate) mod options;
 mod output;
-pub mod package;
-pub mod paths;
+pub(crate) mod package;
+pub(crate) mod paths;
 mod process;
-pub mod programs;
-pub mod prompt;
+pub(crate) mod programs;
+pub(crate) mod prompt;
 mod schema;
 mod skills;
-pub mod state;
+pub(crate) mod state;
 pub mod stream;
 
 use sandbox::Mount;

@@ -65,7 +65,7 @@ pub fn run(
         startup: Duration::from_secs(watchdog.startup_seconds.get()),
         idle: Duration::from_secs(watchdog.idle_seconds.get()),
     };
-    let give_up = || context.guard.stop_reason().is_some() || context.cancel.is_asked();
+    let give_up = || context.guard.stop_reason().is_some() || context.cancel.is_cancelled();
     let lines = process.stdout.take().map(stream::read_ahead);
     let followed =
         lines.as_ref().map_or(StreamEnd::Closed, |lines| stream::follow(lines, timeouts, &give_up, on_line));

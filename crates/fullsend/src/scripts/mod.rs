@@ -1,5 +1,5 @@
-//! Programs on the host: pre-, post- and validation scripts. One way to start them: a built environment, an own process
-//! group, drained and bounded output, a bound on time, then TERM, grace, KILL to the whole group.
+//! Scripts on the host: pre-, post- and validation scripts. Each gets an explicit environment, its own process group, bounded
+//! output and a time limit; then TERM, grace and KILL go to the whole group.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -11,21 +11,20 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::cancel::{Cancel, Why};
+use crate::cancel::{Cancel, CancelReason};
 
-/// How long a script may run.
-pub const MOST_TIME: Duration = Duration::from_secs(600);
+/// The time limit of a script.
+pub const TIME_LIMIT: Duration = Duration::from_secs(600);
 
-/// Between asking it to end and ending it.
+/// The time between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Between two looks at the clock and at who wants it to end.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+/// How often the deadline and the cancellation are checked.
+const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
-/// How much of its output is kept: the beginning, where the first error stands.
-const MOST_OUTPUT: u64 = 1 << 20;
+/// How much output is stored: the start, which has the first error.
+const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
-/// What to run.
 #[derive(Debug)]
 pub struct Script<'a> {
     pub program: &'a Path,
@@ -34,28 +33,28 @@ pub struct Script<'a> {
     /// The whole environment; nothing is inherited.
     pub environment: BTreeMap<String, String>,
     pub time: Duration,
-    /// Ends it too.
+    /// Ends the script too.
     pub cancel: &'a Cancel,
 }
 
-/// How it ended.
+/// How a script exited.
 #[derive(Debug)]
-pub struct Ended {
+pub struct ScriptExit {
     pub status: ExitStatus,
-    /// What it said: all of standard output, then all of standard error.
+    /// Standard output, then standard error.
     pub output: String,
-    /// How much of that was standard output.
+    /// How many bytes of it are standard output.
     pub stdout_bytes: usize,
     pub duration: Duration,
 }
 
-impl Ended {
+impl ScriptExit {
     pub fn code(&self) -> i32 {
         exit_code(self.status)
     }
 }
 
-/// The exit code, or 128 and the signal as shells say it.
+/// The exit code, or 128 plus the signal, as shells report it.
 pub fn exit_code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
@@ -65,17 +64,17 @@ pub enum ScriptError {
     Start { program: PathBuf, source: std::io::Error },
     Timeout { program: PathBuf, time: Duration, output: String },
     Wait { program: PathBuf, source: std::io::Error },
-    Cancelled { program: PathBuf, why: Why },
+    Cancelled { program: PathBuf, why: CancelReason },
 }
 
 impl std::fmt::Display for ScriptError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Start { program, source } => write!(f, "{} cannot be started: {source}", program.display()),
+            Self::Start { program, source } => write!(f, "cannot start {}: {source}", program.display()),
             Self::Timeout { program, time, .. } => {
                 write!(f, "{} was stopped after {} seconds", program.display(), time.as_secs())
             }
-            Self::Wait { program, source } => write!(f, "{} was lost: {source}", program.display()),
+            Self::Wait { program, source } => write!(f, "cannot wait for {}: {source}", program.display()),
             Self::Cancelled { program, .. } => write!(f, "{} was interrupted", program.display()),
         }
     }
@@ -90,10 +89,10 @@ impl std::error::Error for ScriptError {
     }
 }
 
-/// What every script gets, taken from the host's environment.
+/// Variables of the host that every script gets.
 const BASE: &[&str] = &["PATH", "HOME", "TMPDIR", "LANG", "CI"];
 
-/// Variables of the CI that scripts rely on, by prefix.
+/// Prefixes of the CI's variables that every script gets.
 const FORGE: &[&str] = &["GITHUB_", "GITLAB_", "CI_", "RUNNER_"];
 
 /// The documented base of a script's environment.
@@ -102,7 +101,7 @@ pub fn base_environment(host: &BTreeMap<String, String>) -> BTreeMap<String, Str
     host.iter().filter(|(name, _)| wanted(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-pub fn run(script: &Script<'_>) -> Result<Ended, ScriptError> {
+pub fn run(script: &Script<'_>) -> Result<ScriptExit, ScriptError> {
     let started = Instant::now();
     let program = || script.program.to_owned();
     let mut child = Command::new(script.program)
@@ -116,9 +115,10 @@ pub fn run(script: &Script<'_>) -> Result<Ended, ScriptError> {
         .process_group(0)
         .spawn()
         .map_err(|source| ScriptError::Start { program: program(), source })?;
-    let (stdout, stderr) = (child.stdout.take().map(drain), child.stderr.take().map(drain));
+    let stdout = child.stdout.take().map(drain);
+    let stderr = child.stderr.take().map(drain);
     let status = wait(&mut child, script);
-    // Whatever the script left behind in its group must not keep our pipes, or the host, busy.
+    // Processes that the script left in its group must not hold our pipes open.
     signal(&child, rustix::process::Signal::KILL);
     let text =
         |reader: Option<JoinHandle<String>>| reader.and_then(|reader| reader.join().ok()).unwrap_or_default();
@@ -126,8 +126,8 @@ pub fn run(script: &Script<'_>) -> Result<Ended, ScriptError> {
     let stdout_bytes = output.len();
     output.push_str(&text(stderr));
     match status {
-        Ok(Some(status)) => Ok(Ended { status, output, stdout_bytes, duration: started.elapsed() }),
-        Ok(None) => Err(match script.cancel.asked() {
+        Ok(Some(status)) => Ok(ScriptExit { status, output, stdout_bytes, duration: started.elapsed() }),
+        Ok(None) => Err(match script.cancel.reason() {
             Some(why) => ScriptError::Cancelled { program: program(), why },
             None => ScriptError::Timeout { program: program(), time: script.time, output },
         }),
@@ -135,19 +135,19 @@ pub fn run(script: &Script<'_>) -> Result<Ended, ScriptError> {
     }
 }
 
-/// Reads to the end, keeping the beginning, so that a script never waits for a full pipe.
+/// Reads to the end, so that a script does not block on a full pipe, and keeps the start.
 fn drain(mut stream: impl Read + Send + 'static) -> JoinHandle<String> {
     std::thread::spawn(move || {
         let mut kept = Vec::new();
-        drop((&mut stream).take(MOST_OUTPUT).read_to_end(&mut kept));
+        drop((&mut stream).take(MAX_OUTPUT_BYTES).read_to_end(&mut kept));
         drop(std::io::copy(&mut stream, &mut std::io::sink()));
         String::from_utf8_lossy(&kept).into_owned()
     })
 }
 
-/// The status, or `None` when the time was up or the run cancelled, and the group had to be ended.
+/// The status, or `None` if the script was stopped at its time limit or by a cancellation.
 fn wait(child: &mut Child, script: &Script<'_>) -> std::io::Result<Option<ExitStatus>> {
-    if let Some(status) = wait_until(child, Instant::now() + script.time, || script.cancel.is_asked())? {
+    if let Some(status) = wait_until(child, Instant::now() + script.time, || script.cancel.is_cancelled())? {
         return Ok(Some(status));
     }
     signal(child, rustix::process::Signal::TERM);
@@ -162,7 +162,7 @@ fn wait_until(
     deadline: Instant,
     give_up: impl Fn() -> bool,
 ) -> std::io::Result<Option<ExitStatus>> {
-    // It is not reaped yet, so its number is its own.
+    // The child is not reaped yet, so its pid is still its own.
     let number = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
     let number = number.ok_or(rustix::io::Errno::SRCH)?;
     let end = rustix::process::pidfd_open(number, rustix::process::PidfdFlags::empty())?;
@@ -173,14 +173,14 @@ fn wait_until(
         if Instant::now() >= deadline || give_up() {
             return Ok(None);
         }
-        match poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&LOOK)) {
+        match poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&TICK)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// To the whole group; a group that is gone is what we want.
+/// Signals the whole group. A group that is gone is not an error.
 fn signal(child: &Child, signal: rustix::process::Signal) {
     if let Some(group) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
         let _ = rustix::process::kill_process_group(group, signal);
@@ -204,7 +204,7 @@ mod tests {
         processes.into_iter().any(|one| std::fs::read(one.path().join("cmdline")).is_ok_and(|l| l == wanted))
     }
 
-    fn run_shell(words: &str, time: Duration, cancel: &Cancel) -> Result<Ended, ScriptError> {
+    fn run_shell(words: &str, time: Duration, cancel: &Cancel) -> Result<ScriptExit, ScriptError> {
         run(&Script {
             program: Path::new("/bin/sh"),
             arguments: &["-c".to_owned(), words.to_owned()],
@@ -231,23 +231,27 @@ mod tests {
 
     #[test]
     fn a_script_of_a_cancelled_run_is_ended_and_a_quick_one_is_not_waited_for() {
-        let (seconds, cancel) = (seconds(), Cancel::default());
+        let seconds = seconds();
+        let cancel = Cancel::default();
         let asking = cancel.clone();
         let asks = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(200));
-            asking.cancel(Why::Interrupted);
+            asking.cancel(CancelReason::Interrupted);
         });
-        let ended = run_shell(&format!("sleep {seconds}"), MOST_TIME, &cancel);
-        assert!(matches!(ended, Err(ScriptError::Cancelled { why: Why::Interrupted, .. })), "{ended:?}");
+        let ended = run_shell(&format!("sleep {seconds}"), TIME_LIMIT, &cancel);
+        assert!(
+            matches!(ended, Err(ScriptError::Cancelled { why: CancelReason::Interrupted, .. })),
+            "{ended:?}"
+        );
         assert!(!sleeps(&seconds));
         asks.join().unwrap();
-        let ended = run_shell("echo out; echo err >&2; exit 3", MOST_TIME, &Cancel::default()).unwrap();
+        let ended = run_shell("echo out; echo err >&2; exit 3", TIME_LIMIT, &Cancel::default()).unwrap();
         assert_eq!((ended.code(), ended.output.as_str(), ended.stdout_bytes), (3, "out\nerr\n", 4));
     }
 
     #[test]
     fn a_script_that_is_killed_says_so() {
-        let ended = run_shell("kill -9 $$", MOST_TIME, &Cancel::default()).unwrap();
+        let ended = run_shell("kill -9 $$", TIME_LIMIT, &Cancel::default()).unwrap();
         assert_eq!(ended.code(), 137);
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use session::{Lease, LeaseTerms, SessionError, Sessions};
 
 use super::run_reports::RunReports;
-use crate::cancel::{Cancel, Why};
+use crate::cancel::{Cancel, CancelReason};
 
 /// How often the keeper checks the session.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -86,13 +86,13 @@ fn keep(mut config: LeaseKeeperConfig, stopped: &Receiver<()>) -> LeaseState {
                 Err(error) => state = LeaseState::Lost(error.to_string()),
             }
         }
-        if let Some(why) = config.process.asked() {
+        if let Some(why) = config.process.reason() {
             config.cancel_run(why, config.process.is_urgent());
         }
         if state != LeaseState::Held {
             let since = *cancelled_at.get_or_insert_with(Instant::now);
             let urgent = matches!(state, LeaseState::Lost(_)) || since.elapsed() >= GRACE;
-            config.cancel_run(Why::Interrupted, urgent);
+            config.cancel_run(CancelReason::Interrupted, urgent);
         }
     }
 }
@@ -121,8 +121,8 @@ impl LeaseKeeperConfig {
     }
 
     /// Cancels the run once with a grace period, and once more without one.
-    fn cancel_run(&self, why: Why, urgent: bool) {
-        if !self.run.is_asked() || (urgent && !self.run.is_urgent()) {
+    fn cancel_run(&self, why: CancelReason, urgent: bool) {
+        if !self.run.is_cancelled() || (urgent && !self.run.is_urgent()) {
             self.run.cancel(why);
         }
     }

@@ -1,16 +1,16 @@
 //! A session's bounded run: wake context, prompt, run, directive, one commit. This file reads as that sequence. It does not
 //! decide which session runs when, and never imports `worker`.
 
-pub mod confirm;
-pub mod conversation;
-pub mod interpret;
-pub mod lease_keeper;
-pub mod memory;
-pub mod prepare;
-pub mod prompt;
-pub mod resources;
-pub mod run_reports;
-pub mod screen;
+pub(crate) mod confirm;
+pub(crate) mod conversation;
+pub(crate) mod interpret;
+pub(crate) mod lease_keeper;
+pub(crate) mod memory;
+pub(crate) mod prepare;
+pub(crate) mod prompt;
+pub(crate) mod resources;
+pub(crate) mod run_reports;
+pub(crate) mod screen;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

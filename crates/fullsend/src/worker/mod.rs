@@ -78,7 +78,7 @@ impl WorkerThread<'_> {
     fn run(&self) -> Result<(), String> {
         let mut back_off = MIN_BACK_OFF;
         let mut idle_connection = None;
-        while !self.plan.cancel.is_asked() {
+        while !self.plan.cancel.is_cancelled() {
             let connected = match idle_connection.take() {
                 Some(sessions) => Ok(sessions),
                 None => (self.plan.connect)(),
@@ -144,7 +144,7 @@ impl WorkerThread<'_> {
             sessions.next_due(now)?.map(|at| u64::try_from(at.0.saturating_sub(now.0)).unwrap_or(0));
         let wait = until_due.map_or(MAX_WAIT, |wait| Duration::from_millis(wait).min(MAX_WAIT));
         let end = Instant::now() + wait;
-        while !self.plan.cancel.is_asked() {
+        while !self.plan.cancel.is_cancelled() {
             let left = end.saturating_duration_since(Instant::now());
             let step = left.min(WAIT_STEP);
             let start = Instant::now();
@@ -158,7 +158,7 @@ impl WorkerThread<'_> {
 
     fn sleep(&self, time: Duration) {
         let end = Instant::now() + time;
-        while Instant::now() < end && !self.plan.cancel.is_asked() {
+        while Instant::now() < end && !self.plan.cancel.is_cancelled() {
             std::thread::sleep(DRAIN_INTERVAL.min(time));
         }
     }

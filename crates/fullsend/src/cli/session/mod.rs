@@ -9,8 +9,8 @@ mod requests;
 mod run;
 mod send;
 mod show;
-pub mod store;
-pub mod wake_options;
+pub(crate) mod store;
+pub(crate) mod wake_options;
 
 use clap::{Args, Subcommand};
 

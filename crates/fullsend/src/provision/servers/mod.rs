@@ -3,7 +3,7 @@
 
 mod health;
 mod output;
-pub mod supervise;
+pub(crate) mod supervise;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};

@@ -2,9 +2,9 @@
 //! brings its result back, `stream` reads what it prints.
 
 mod hooks;
-pub mod launch;
-pub mod settings;
-pub mod stream;
+pub(crate) mod launch;
+pub(crate) mod settings;
+pub(crate) mod stream;
 
 use crate::defaults;
 use crate::harness::names::RuntimeName;

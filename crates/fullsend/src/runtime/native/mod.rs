@@ -2,18 +2,18 @@
 //! command of this very program; `protocol` is what they say to each other over the agent's
 //! standard streams, and `stream` is how the host reads it. `tools` and what stands below it do the work; `servers` are tools that come from elsewhere.
 
-pub mod agent;
+pub(crate) mod agent;
 mod compaction;
 mod files;
 mod hooks;
-pub mod launch;
+pub(crate) mod launch;
 mod mcp_client;
 pub mod protocol;
-pub mod settings;
+pub(crate) mod settings;
 mod shell;
-pub mod stream;
+pub(crate) mod stream;
 mod tool_outcome;
-pub mod tools;
+pub(crate) mod tools;
 
 use crate::defaults;
 use crate::harness::names::RuntimeName;
