@@ -4,7 +4,7 @@
 mod hooks;
 pub(crate) mod launch;
 pub(crate) mod settings;
-pub(crate) mod stream;
+pub mod stream;
 
 use crate::defaults;
 use crate::harness::names::RuntimeName;

@@ -11,7 +11,7 @@ mod mcp_client;
 pub mod protocol;
 pub(crate) mod settings;
 mod shell;
-pub(crate) mod stream;
+pub mod stream;
 mod tool_outcome;
 pub(crate) mod tools;
 
