@@ -117,3 +117,16 @@ fn every_path_and_link_in_the_documents_exists() {
     }
     assert!(dead.is_empty(), "these do not exist:\n{}", dead.join("\n"));
 }
+
+#[test]
+fn decisions_are_numbered_without_gaps() {
+    let mut pages: Vec<_> =
+        fs::read_dir(root().join("docs/decisions")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    pages.sort();
+    for (number, page) in (1..).zip(pages) {
+        let name = page.file_name().unwrap().to_string_lossy().into_owned();
+        let title = fs::read_to_string(&page).unwrap();
+        assert!(name.starts_with(&format!("{number:04}-")), "{name} should be number {number}");
+        assert!(title.starts_with(&format!("# {number}. ")), "{name}: {}", title.lines().next().unwrap());
+    }
+}

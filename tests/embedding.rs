@@ -21,9 +21,10 @@ use fullsend::SaveWorkspace;
 use fullsend::event::RunEvent;
 use fullsend::event::clock::Moment;
 use fullsend::{Cancel, CancelReason};
-use fullsend::{Choices, resolve};
+use fullsend::{Choices, Strictness};
 use fullsend::{Layer, LayerKind, Layers};
 use fullsend::{Outcome, Request};
+use fullsend::{PreflightContext, preflight};
 use serde_json::{Value as Json, json};
 
 fn main() -> ExitCode {
@@ -76,9 +77,17 @@ impl Stage {
         let mut library = Library::new(Layers::new(vec![layer.unwrap()]));
         let choices = Choices { forge: None, repo: None, today: Moment::now().date(), environment: None };
         let mut problems = Vec::new();
-        let resolved = resolve(&mut library, "triage", &choices, &mut problems).unwrap();
-        let mut checked = fullsend::check(&mut library, resolved, &mut problems).unwrap();
-        checked.expected = wish.expected;
+        let context = PreflightContext {
+            environment: &|name| std::env::var(name).ok(),
+            strictness: Strictness::Required,
+            repository: &repository,
+            recording: None,
+        };
+        let checked = preflight(&mut library, "triage", &choices, &context, &mut problems).unwrap();
+        let checked = match wish.expected {
+            Some(document) => checked.expecting(document),
+            None => checked,
+        };
         let mut environment: BTreeMap<String, String> = std::env::vars().collect();
         environment.insert("MARK".to_owned(), wish.mark.clone());
         let (stop, unlucky) = (cancel.clone(), wish.mark == "stopped");

@@ -202,3 +202,26 @@ fn origins_name_every_file_that_was_replaced() {
     assert_eq!(explained.set_by("agent"), Some("../org/harness/triage.yaml:4"));
     assert!(explained.replaced("agent").is_empty());
 }
+
+/// Merging is what fills a node's `replaced`: no other file than the merge rules does that.
+#[test]
+fn the_merge_rules_are_written_in_one_file() {
+    let mut files = vec![crate::support::root().join("crates")];
+    let mut merging = Vec::new();
+    while let Some(path) = files.pop() {
+        if path.is_dir() {
+            files.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            continue;
+        }
+        if path.extension().is_none_or(|extension| extension != "rs") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let fills = [".replaced = ", ".replaced.push(", ".replaced.extend(", "replaced: overlay"];
+        if fills.iter().any(|fill| text.contains(fill)) {
+            merging.push(path);
+        }
+    }
+    let rules = crate::support::root().join("crates/yaml/src/merge.rs");
+    assert_eq!(merging, [rules]);
+}

@@ -37,7 +37,8 @@ fn library(root: &Path, with_organisation: bool) -> Library {
 }
 
 fn choices(forge: Option<ForgeName>) -> Choices {
-    let (repo, today) = (Some("acme/widgets".to_owned()), "2026-01-01".to_owned());
+    let repo = Some("acme/widgets".to_owned());
+    let today = "2026-01-01".to_owned();
     Choices { forge, repo, today, environment: None }
 }
 

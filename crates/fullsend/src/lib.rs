@@ -1,6 +1,6 @@
 //! fullsend as a library: one agent, one YAML file, one sandbox, and a record of what happened.
 //!
-//! A program loads layers into a `Library`, resolves a harness by name, checks it, and calls `run` with a `Request`.
+//! A program loads layers into a `Library`, calls `preflight` with the name of a harness, and `run` with a `Request`.
 //! `tests/embedding.rs` is an example. The events and the record of a run are in `event` and `record`. All other modules
 //! are private; read `run/mod.rs` first, it is the sequence of a run.
 
@@ -33,15 +33,17 @@ mod worker;
 
 pub use cancel::{Cancel, CancelReason};
 pub use check::expected_document::ExpectedDocument;
-pub use check::{Checked, check};
+pub use check::Checked;
 pub use cli::hidden::dispatch as run_hidden_command;
 pub use cli::main;
 pub use guard::confirmation::Confirmer;
 pub use harness::names::ForgeName;
+pub use preflight::{PreflightContext, preflight};
 pub use provision::gateway::Recording;
 pub use publish::Artifacts;
 pub use resolve::layers::{Layer, LayerKind, Layers};
 pub use resolve::library::Library;
+pub use resolve::variables::Strictness;
 pub use resolve::{Choices, Resolved, resolve};
 pub use run::extra_files::ExtraFiles;
 pub use run::workspace::SaveWorkspace;

@@ -62,7 +62,7 @@ pub fn baseline(policy: &Policy) -> Effective {
 }
 
 impl Effective {
-    /// What may be done with a path, written without `.` and `..`. Symbolic links are for whoever mounts.
+    /// What may be done with a path, written without `.` and `..`. The sandbox resolves symbolic links.
     pub fn access(&self, path: &str) -> Option<PathAccess> {
         let mut found = None;
         for entry in self.paths.iter().filter(|entry| beneath(path, &entry.path)) {

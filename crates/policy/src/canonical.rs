@@ -6,7 +6,7 @@ use std::fmt;
 /// The longest path that is read, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;
 
-/// A path in its one spelling: begins with `/`, has no `.` or `..` segment, no `//`, no `;parameters`, and is
+/// A path in its one spelling: starts with `/`, has no `.` or `..` segment, no `//`, no `;parameters`, and is
 /// percent-encoded only where it must be, in upper case.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CanonicalPath(String);
@@ -36,7 +36,7 @@ impl fmt::Display for PathError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::TooLong => "the path is longer than 4096 bytes",
-            Self::NotAbsolute => "the path does not begin with `/`",
+            Self::NotAbsolute => "the path does not start with `/`",
             Self::Control => "the path holds a control character",
             Self::NonAscii => "the path holds a character outside ASCII that is not percent-encoded",
             Self::Encoding => "the path holds a `%` without two hexadecimal digits after it",

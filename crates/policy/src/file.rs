@@ -15,7 +15,7 @@ record! {
         landlock: Option<LandlockFile>,
         /// Who the processes run as.
         process: Option<ProcessFile>,
-        /// Where programs may connect, by name of the rule. Without any there is no network.
+        /// Where programs may connect, by name of the rule. Without rules there is no network.
         network_policies: Map<NetworkFile>,
         /// What looks at admitted requests before they leave, by name.
         network_middlewares: Map<MiddlewareFile>,
@@ -23,7 +23,7 @@ record! {
 }
 
 record! {
-    /// Paths the sandbox may read or write. A path stands for itself and everything below it.
+    /// Paths the sandbox may read or write. A path covers itself and everything below it.
     pub struct FilesystemFile {
         /// Whether the working directory is writable.
         include_workdir: Option<At<bool>>,
@@ -65,7 +65,7 @@ record! {
         /// The name in logs; the key when absent.
         name: Option<At<String>>,
         endpoints: Vec<At<EndpointFile>>,
-        /// The programs, by the path of their executable or that of a process above them. Without any, nobody.
+        /// The programs, by the path of their executable or that of a process above them. Without binaries, the rule allows no program.
         binaries: Vec<At<BinaryFile>>,
     }
 }
@@ -73,7 +73,7 @@ record! {
 record! {
     /// A program that may connect.
     pub struct BinaryFile {
-        /// An absolute path; `*` stands for one component, `**` for any number.
+        /// An absolute path; `*` matches one component, `**` any number.
         path: At<String>,
         /// Without effect; accepted for older files.
         harness: Option<At<bool>>,
@@ -86,7 +86,7 @@ record! {
         /// A host name, an IP address, or a pattern such as `*.example.com`.
         host: Option<At<String>>,
         port: Option<At<PortNumber>>,
-        /// Several ports; stands over `port`.
+        /// Several ports; wins over `port`.
         ports: Option<At<Vec<At<PortNumber>>>>,
         /// The paths that this endpoint speaks for; all when absent.
         path: Option<At<String>>,
@@ -94,7 +94,7 @@ record! {
         protocol: Option<At<Protocol>>,
         /// `skip` never terminates TLS.
         tls: Option<At<Tls>>,
-        /// `enforce` refuses what the rules do not allow; `audit`, the default, only records it.
+        /// `enforce`, the default, refuses a request that the rules do not allow; `audit` records it and lets it through.
         enforcement: Option<At<Enforcement>>,
         /// A ready-made set of rules; not together with `rules`.
         access: Option<At<Access>>,
@@ -103,7 +103,7 @@ record! {
         deny_rules: Option<At<Vec<At<RuleFile>>>>,
         /// IP addresses and CIDR blocks the host may resolve to, instead of public ones.
         allowed_ips: Vec<At<String>>,
-        /// Whether `%2F` may stand inside a path segment.
+        /// Whether `%2F` may be inside a path segment.
         allow_encoded_slash: Option<At<bool>>,
         websocket_credential_rewrite: Option<At<bool>>,
         request_body_credential_rewrite: Option<At<bool>>,
@@ -122,7 +122,7 @@ record! {
 }
 
 ranged! {
-    /// A port; 0 stands for none.
+    /// A port; 0 means none.
     pub struct PortNumber: 0..=65535
 }
 
@@ -163,7 +163,7 @@ choice! {
 choice! {
     /// What happens to a request that the rules do not allow.
     pub enum Enforcement {
-        /// Audit.
+        /// The same as if it were absent.
         Unsaid = "",
         Audit = "audit",
         Enforce = "enforce",
@@ -355,7 +355,7 @@ impl Shape for Matcher {
     }
 }
 
-/// A map that somebody else gives a meaning to. Two are equal when they are written with the same values.
+/// A map whose meaning is defined elsewhere. Two are equal when their values are written the same.
 #[derive(Clone, Debug)]
 pub struct FreeMap(pub Node);
 

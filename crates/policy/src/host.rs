@@ -35,7 +35,7 @@ impl fmt::Display for HostError {
 impl std::error::Error for HostError {}
 
 impl Host {
-    /// Reads a host as it stands in a request: an IPv6 address may be in brackets, a name may end in one dot.
+    /// Reads the host of a request: an IPv6 address may be in brackets, a name may end in one dot.
     pub fn parse(text: &str) -> Result<Self, HostError> {
         if let Some(address) = parse_literal(text).map_err(HostError::Literal)? {
             return Ok(Self::Address(unmap(address)));

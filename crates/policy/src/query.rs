@@ -29,7 +29,7 @@ impl fmt::Display for QueryStringError {
 impl std::error::Error for QueryStringError {}
 
 impl Query {
-    /// Reads what stands after the `?`. A parameter without `=` has an empty value.
+    /// Reads the part after the `?`. A parameter without `=` has an empty value.
     pub fn parse(raw: &str) -> Result<Self, QueryStringError> {
         if raw.len() > MAX_BYTES {
             return Err(QueryStringError::TooLong);

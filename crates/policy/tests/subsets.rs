@@ -17,7 +17,8 @@ fn read(sources: &Sources, id: SourceId, case: &str) -> Policy {
 
 fn outcome(case: &str, inner: &str, outer: &str) -> String {
     let mut sources = Sources::default();
-    let (below, above) = (sources.add("inner", inner), sources.add("outer", outer));
+    let below = sources.add("inner", inner);
+    let above = sources.add("outer", outer);
     let place = |at: Span| {
         let place = sources.locate(at);
         format!("{}:{}:{}", place.name, place.line, place.column)

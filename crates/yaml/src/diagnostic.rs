@@ -1,4 +1,4 @@
-//! What is wrong with a document, as data. Rendering is somebody else's work.
+//! A problem in a document, as data. This crate does not render it.
 
 use crate::Span;
 
@@ -15,9 +15,9 @@ pub struct Diagnostic {
     pub code: &'static str,
     pub message: String,
     pub at: Span,
-    /// Said beside the excerpt.
+    /// Printed beside the excerpt.
     pub label: String,
-    /// Other places that explain this one.
+    /// Other spans that explain this one.
     pub related: Vec<(Span, String)>,
     pub help: Option<String>,
 }

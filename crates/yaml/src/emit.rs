@@ -24,7 +24,7 @@ fn block(node: &Node, indent: usize, out: &mut String, comment: &dyn Fn(&Node) -
                 pad(indent, out);
                 out.push('-');
                 if is_nested(item) {
-                    // The first line of the item stands beside its dash.
+                    // The first line of the item follows its dash.
                     let mut nested = String::new();
                     block(item, indent + 2, &mut nested, comment);
                     out.push(' ');

@@ -21,7 +21,7 @@ mod tests;
 
 pub use diagnostic::{Diagnostic, DiagnosticSeverity};
 pub use emit::emit;
-pub use merge::{Keyed, append_unique, by_key, by_name, replace};
+pub use merge::{Keyed, append_unique, by_key, by_name, replace, restore_defaults};
 pub use node::{MapEntry, Node, Value};
 pub use parse::{ParseLimits, parse, parse_part};
 pub use scalar::decode_choice;

@@ -1,15 +1,15 @@
-//! How a value nearer the repository stands over one farther away, written once for each kind of field: scalars
-//! replace, maps merge by key, `null` deletes, lists either append without duplicates or replace items by name.
-//! `base` is the value farther away, `overlay` the nearer one, which wins.
+//! The merge rules: a base value is extended by an overlay, which wins. Scalars replace, maps merge by key, `null`
+//! deletes, lists either append without duplicates or replace items by name. Every [`Shape`](crate::Shape) uses these
+//! functions; no other file has a rule of its own.
 
 use std::collections::HashMap;
 
-use crate::{MapEntry, Node, Value};
+use crate::{MapEntry, Node, Span, Value};
 
 /// Takes the key of a list item: what makes two items the same thing.
 pub type Keyed = fn(&Node) -> Option<String>;
 
-/// The nearer value stands, and remembers which it replaced.
+/// The overlay wins and remembers what it replaced.
 pub fn replace(base: Node, mut overlay: Node) -> Node {
     let mut replaced = base.replaced;
     replaced.push(base.at);
@@ -32,11 +32,11 @@ pub fn by_name(base: Node, overlay: Node, rule: impl Fn(&str, Node, Node) -> Nod
             merged.push(entry);
             continue;
         };
-        let farther = std::mem::replace(&mut known.node, Node::new(entry.node.at, Value::Null));
-        let node = if entry.node.is_null() || farther.is_null() {
-            replace(farther, entry.node)
+        let of_base = std::mem::replace(&mut known.node, Node::new(entry.node.at, Value::Null));
+        let node = if entry.node.is_null() || of_base.is_null() {
+            replace(of_base, entry.node)
         } else {
-            rule(&entry.key, farther, entry.node)
+            rule(&entry.key, of_base, entry.node)
         };
         *known = MapEntry { node, ..entry };
     }
@@ -69,9 +69,31 @@ pub fn by_key(base: Node, overlay: Node, key: Keyed, rule: fn(Node, Node) -> Nod
     Node { at: overlay.at, value: Value::List(merged), replaced: overlay.replaced }
 }
 
-/// The lists one after the other, each item once.
+/// The base's items, then the overlay's, each item once.
 pub fn append_unique(base: Node, overlay: Node) -> Node {
     by_key(base, overlay, |item| Some(fingerprint(item)), |known, _| known)
+}
+
+/// A `null` deletes the value of farther files. Where there is a default, that shows again and remembers what was deleted.
+pub fn restore_defaults(defaults: &Node, merged: &mut Node) {
+    let Value::Map(entries) = &mut merged.value else { return };
+    for entry in entries {
+        let Some(default) = defaults.get(&entry.key) else { continue };
+        if entry.node.is_null() {
+            let deleted: Vec<Span> = entry.node.replaced.iter().copied().chain([entry.node.at]).collect();
+            entry.node = default.clone();
+            remember(&mut entry.node, &deleted);
+        } else {
+            restore_defaults(default, &mut entry.node);
+        }
+    }
+}
+
+fn remember(node: &mut Node, replaced: &[Span]) {
+    match &mut node.value {
+        Value::Map(entries) => entries.iter_mut().for_each(|entry| remember(&mut entry.node, replaced)),
+        _ => node.replaced = replaced.to_vec(),
+    }
 }
 
 /// A text that is equal for equal values, wherever they were written.

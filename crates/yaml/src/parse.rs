@@ -100,12 +100,12 @@ impl Builder {
             }
             Event::SequenceStart(_, anchor, tag) => {
                 collection_tag(tag.as_deref(), "seq", at)?;
-                self.begin(Open { at, anchor, kind: Kind::List(Vec::new()) })
+                self.open(Open { at, anchor, kind: Kind::List(Vec::new()) })
             }
             Event::MappingStart(_, anchor, tag) => {
                 collection_tag(tag.as_deref(), "map", at)?;
                 let kind = Kind::Map { entries: Vec::new(), seen: HashMap::new(), key: None };
-                self.begin(Open { at, anchor, kind })
+                self.open(Open { at, anchor, kind })
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(at),
             Event::Alias(anchor) => self.alias(anchor, at),
@@ -119,14 +119,14 @@ impl Builder {
             return Err(Diagnostic::error(
                 "documents",
                 at,
-                "a second document begins here; a file holds one",
+                "a second document starts here; a file holds one",
             )
             .into());
         }
         Ok(())
     }
 
-    fn begin(&mut self, open: Open) -> Step {
+    fn open(&mut self, open: Open) -> Step {
         if self.open.len() >= self.limits.depth {
             return Err(self.too_deep(open.at).into());
         }
@@ -149,7 +149,7 @@ impl Builder {
 
     fn alias(&mut self, anchor: usize, at: Span) -> Step {
         let Some(node) = self.anchors.get(&anchor) else {
-            return Err(Diagnostic::error("alias", at, "this alias stands inside the value it names").into());
+            return Err(Diagnostic::error("alias", at, "this alias is inside the value that it names").into());
         };
         self.count(size(node), at)?;
         match self.anchors.get(&anchor).cloned() {

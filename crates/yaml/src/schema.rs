@@ -33,7 +33,7 @@ fn sentence(doc: &str) -> String {
     doc.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// `null` removes an inherited value, so it may stand wherever a value may be absent.
+/// `null` removes an inherited value, so it is allowed wherever a value may be absent.
 fn nullable(mut schema: Json) -> Json {
     match schema.get_mut("type") {
         Some(kind) if kind.is_string() => {

@@ -18,7 +18,7 @@ pub trait Shape: Sized {
         None
     }
 
-    /// How the nearer value stands over the farther one.
+    /// Merges an overlay into its base.
     fn merge(base: Node, overlay: Node) -> Node {
         replace(base, overlay)
     }
@@ -141,7 +141,7 @@ impl Decoder {
         Some(())
     }
 
-    /// Reads one field of a record. In a layered record an absent field is nobody's mistake yet.
+    /// Reads one field of a record. In a layered record another file may still set an absent field.
     pub fn field<T: Shape>(&mut self, record: &Node, field: &'static str, layered: bool) -> Option<T> {
         match record.get(field) {
             Some(node) => self.within(field, |decoder| T::decode(node, decoder)),
@@ -175,7 +175,7 @@ impl<T> Deref for At<T> {
 }
 
 impl<T: PartialEq> PartialEq for At<T> {
-    /// Two values are the same wherever they stand.
+    /// Equal values are equal wherever they were written.
     fn eq(&self, other: &Self) -> bool {
         self.value == other.value
     }

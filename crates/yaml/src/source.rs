@@ -26,7 +26,7 @@ impl Span {
 pub struct Source {
     pub name: String,
     pub text: Arc<str>,
-    /// Where each line begins; made when it is first asked for.
+    /// The start of each line; computed on first use.
     lines: OnceLock<Vec<usize>>,
 }
 
@@ -45,7 +45,7 @@ pub struct Sources {
     all: Vec<Source>,
 }
 
-/// Where a span begins, as people count: from one.
+/// The start of a span. Lines and columns count from one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     pub name: String,
@@ -77,8 +77,8 @@ impl Sources {
     pub fn locate(&self, span: Span) -> Location {
         let source = self.get(span.source);
         let start = source.text.floor_char_boundary(span.start as usize);
-        let line = source.lines().partition_point(|begin| *begin <= start);
-        let begin = source.lines()[line - 1];
-        Location { name: source.name.clone(), line, column: source.text[begin..start].chars().count() + 1 }
+        let line = source.lines().partition_point(|first| *first <= start);
+        let first = source.lines()[line - 1];
+        Location { name: source.name.clone(), line, column: source.text[first..start].chars().count() + 1 }
     }
 }

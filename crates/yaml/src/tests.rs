@@ -154,7 +154,8 @@ fn hostile_documents_get_one_clear_message() {
     let bomb = format!(
         "a: &a [x,x,x,x,x,x,x,x,x,x]\n{}",
         (b'b'..=b'j').map(|c| {
-            let (name, before) = (c as char, (c - 1) as char);
+            let name = c as char;
+            let before = (c - 1) as char;
             format!("{name}: &{name} [*{before},*{before},*{before},*{before},*{before},*{before},*{before},*{before}]\n")
         }).collect::<String>()
     );
@@ -164,8 +165,8 @@ fn hostile_documents_get_one_clear_message() {
         ("- ".repeat(10_000), "nested deeper than 64 levels"),
         (bomb, "more than 100000 values, counting what aliases repeat"),
         ("a: 1\na: 2\n".to_owned(), "`a` is set twice"),
-        ("a: &a [*a]\n".to_owned(), "this alias stands inside the value it names"),
-        ("---\na\n---\nb\n".to_owned(), "a second document begins here; a file holds one"),
+        ("a: &a [*a]\n".to_owned(), "this alias is inside the value that it names"),
+        ("---\na\n---\nb\n".to_owned(), "a second document starts here; a file holds one"),
         ("a: !ruby/object x\n".to_owned(), "the tag `!ruby/object` has no meaning here"),
         ("<<: {a: b}\n".to_owned(), "YAML merge keys are not supported"),
         ("? [a]\n: b\n".to_owned(), "a key must be text"),

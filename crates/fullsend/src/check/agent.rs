@@ -20,7 +20,7 @@ pub struct AgentFile {
     /// The file's stem: the name under which the runtime knows the agent.
     pub name: String,
     pub frontmatter: Option<AgentFrontmatter>,
-    /// Where the prompt stands in the file.
+    /// The range of the prompt in the file.
     pub body: Range<usize>,
 }
 
@@ -105,7 +105,7 @@ fn read_skill(
     }
     let (source, frontmatter, _) = markdown::<SkillFrontmatter>(library, &about, problems)?;
     let Some(frontmatter) = frontmatter else {
-        let message = "a skill begins with frontmatter that has `name` and `description`";
+        let message = "a skill needs frontmatter with `name` and `description`";
         problems.push(Diagnostic::error("no-frontmatter", Span::start_of(source), message));
         return None;
     };

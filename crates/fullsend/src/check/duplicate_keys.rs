@@ -1,10 +1,10 @@
-//! JSON in which no key stands twice. Readers of JSON take the last of two, and a reviewer may have read the first.
+//! Refuses duplicate keys in JSON. Parsers take the last of two, and a reviewer may have read the first.
 
 use std::collections::HashSet;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// Any JSON, looked through and not kept.
+/// Any JSON without duplicate keys; the value itself is not kept.
 pub struct NoDuplicateKeys;
 
 impl<'de> Deserialize<'de> for NoDuplicateKeys {

@@ -21,7 +21,7 @@ pub struct ExpectedDocument {
 }
 
 impl ExpectedDocument {
-    /// The schema (2020-12) stands alone: it may refer to nothing but itself.
+    /// The schema (2020-12) may refer only to itself.
     pub fn new(file: &str, schema: Json) -> Result<Self, String> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         if file.starts_with('.') || !file.chars().all(plain) || !file.ends_with(".json") {

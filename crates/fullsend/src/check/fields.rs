@@ -1,4 +1,4 @@
-//! Rules between fields of one harness: what goes together, what excludes what, what is on its way out.
+//! Rules between fields of one harness: required together, exclusive, deprecated.
 
 use yaml::{Diagnostic, Span};
 
@@ -151,7 +151,7 @@ fn refused_destination(dest: &SandboxPath) -> Option<&'static str> {
     None
 }
 
-/// Where the harness file itself stands, for messages about the whole of it.
+/// The span for messages about the whole harness.
 pub fn place(resolved: &Resolved) -> Span {
     resolved.harness.agent.at
 }

@@ -1,6 +1,6 @@
-//! Is this harness right? Everything that can be known before anything runs: references, files, frontmatter, schemas,
-//! policies, credentials. Nothing is fetched, pulled or started. What a run needs of the files comes back as types, so
-//! that no later stage parses or checks again.
+//! Checks the files of a harness: references, frontmatter, schemas, policies, credentials. It fetches, pulls and starts
+//! nothing. What a run needs of the files comes back as types, so that no later stage parses them again. `preflight`
+//! adds the checks of this host.
 
 pub(crate) mod agent;
 pub(crate) mod codeowners;
@@ -13,6 +13,8 @@ pub(crate) mod providers;
 pub(crate) mod references;
 pub(crate) mod secrets;
 
+use std::ops::Deref;
+
 use yaml::Diagnostic;
 
 use crate::resolve::Resolved;
@@ -24,19 +26,53 @@ use output::SchemaFile;
 use policies::CheckedPolicy;
 use providers::ProviderFile;
 
-/// A resolved harness whose files were read and found right.
+/// A resolved harness whose files were read and found right. Only [`check`] makes one:
+///
+/// ```compile_fail,E0423
+/// fn forge() -> fullsend::Checked {
+///     fullsend::Checked(todo!())
+/// }
+/// ```
+///
+/// and what it found cannot be changed afterwards:
+///
+/// ```compile_fail,E0594
+/// fn change(mut checked: fullsend::Checked) {
+///     checked.skills = Vec::new();
+/// }
+/// ```
 #[derive(Debug)]
-pub struct Checked {
+pub struct Checked(CheckedFiles);
+
+/// What a run needs of a harness and its files.
+#[derive(Debug)]
+pub struct CheckedFiles {
     pub resolved: Resolved,
     pub agent: AgentFile,
     pub skills: Vec<SkillFile>,
     pub plugins: Vec<references::Plugin>,
     pub policy: CheckedPolicy,
     pub schema: Option<SchemaFile>,
-    /// Set by callers that want a document of their own.
+    /// The document that the caller of the run wants beside the harness's output.
     pub expected: Option<ExpectedDocument>,
     pub providers: Vec<ProviderFile>,
     pub scripts: Scripts,
+}
+
+impl Deref for Checked {
+    type Target = CheckedFiles;
+
+    fn deref(&self) -> &CheckedFiles {
+        &self.0
+    }
+}
+
+impl Checked {
+    /// Asks the agent for a document of the caller's.
+    #[must_use]
+    pub fn expecting(self, document: ExpectedDocument) -> Self {
+        Self(CheckedFiles { expected: Some(document), ..self.0 })
+    }
 }
 
 /// The programs that a run starts on the host.
@@ -72,6 +108,15 @@ pub fn check(
     if problems[before..].iter().any(Diagnostic::is_error) {
         return None;
     }
-    let (agent, policy) = (agent?, policy?);
-    Some(Checked { resolved, agent, skills, plugins, policy, schema, expected: None, providers, scripts })
+    Some(Checked(CheckedFiles {
+        agent: agent?,
+        policy: policy?,
+        resolved,
+        skills,
+        plugins,
+        schema,
+        expected: None,
+        providers,
+        scripts,
+    }))
 }

@@ -54,7 +54,8 @@ pub fn check(
     let text = library.text(source);
     match compile(library, &found, &text) {
         Ok((json, validator)) => {
-            let (json, validator) = (Arc::new(json), Arc::new(validator));
+            let json = Arc::new(json);
+            let validator = Arc::new(validator);
             library.keep_schema(&found, (Arc::clone(&json), Arc::clone(&validator)));
             Some(SchemaFile { found, source, json, validator })
         }
@@ -102,7 +103,7 @@ fn compile(
         .map_err(|error| (0, format!("does not compile: {error}")))
 }
 
-/// References are resolved against this address, which stands for the schema's own directory.
+/// References are resolved against this address, which means the schema's own directory.
 const BASE: &str = "file:///schemas/schema.json";
 
 /// Resolves `$ref` to files beside the schema, and nothing else.

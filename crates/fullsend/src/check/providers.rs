@@ -93,8 +93,8 @@ fn built_in() -> impl Iterator<Item = &'static str> {
     names.filter_map(|name| name.strip_prefix("profiles/")?.strip_suffix(".yaml"))
 }
 
-/// The profile's endpoints, read as a policy that has only them. Where a credential may go is said by host, port and
-/// path; whether anybody may go there at all is said by the run's policy.
+/// The profile's endpoints, read as a policy that has only them. They say where a credential may go; the run's policy
+/// says whether a program may connect there at all.
 fn endpoints(profile: &Profile, problems: &mut Vec<Diagnostic>) -> Vec<Endpoint> {
     if profile.endpoints.is_empty() {
         return Vec::new();

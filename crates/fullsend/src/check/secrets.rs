@@ -24,8 +24,7 @@ pub fn literals(tree: &Node) -> Vec<Diagnostic> {
     problems
 }
 
-/// A value that the secret scanner knows. `${VAR}` is the way to do it right, so it is never one; what stands around it
-/// may be.
+/// A value that the secret scanner knows. `${VAR}` is never one; the text around it may be.
 fn literal(path: &str, node: &Node) -> Option<Diagnostic> {
     let written = node.scalar()?;
     let text = &without_variables(written);

@@ -36,7 +36,7 @@ struct Answer {
 }
 
 impl CredentialCommand {
-    /// Variables are not written into the command, where everybody on the host could read them: the shell has them.
+    /// Variables are not written into the command, where every process of the host could read them: the shell has them.
     pub(super) fn new(template: &Template, host: &CredentialHost<'_>) -> Result<Self, String> {
         let mut environment = host.environment.clone();
         for name in template.variables() {

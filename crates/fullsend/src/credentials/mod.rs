@@ -73,7 +73,8 @@ pub fn load<'a>(
     let mut all = Vec::new();
     for file in providers {
         for (key, template) in file.provider.credentials.iter() {
-            let (provider, key) = (file.provider.name.to_string(), key.value.clone());
+            let provider = file.provider.name.to_string();
+            let key = key.value.clone();
             match source(&key, template, host, learn) {
                 Ok(source) => all.push(Loaded { provider, key, source }),
                 Err(why) => return Err(CredentialError { provider, key, why }),

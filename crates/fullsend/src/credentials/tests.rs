@@ -46,7 +46,7 @@ fn values_come_from_variables_files_and_commands_and_are_made_known() {
     assert_eq!(scene.value("${HOST_TOKEN}").as_deref(), Ok("from-the-host"));
     assert_eq!(scene.value(&scene.file("token", b"from-a-file\n")).as_deref(), Ok("from-a-file"));
     assert_eq!(scene.value("exec:printf from-a-command").as_deref(), Ok("from-a-command"));
-    // The shell expands it, so that the value never stands in an argument.
+    // The shell expands it, so that the value is never in an argument.
     let with_arguments = "exec:printf '%s' \"${HOST_TOKEN}\"; tr '\\0' ' ' < /proc/$$$$/cmdline >&2";
     assert_eq!(scene.value(with_arguments).as_deref(), Ok("from-the-host"));
     let known: Vec<String> = scene.learnt.lock().unwrap().iter().map(|(_, value)| value.clone()).collect();

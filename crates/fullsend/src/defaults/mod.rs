@@ -1,4 +1,4 @@
-//! The built-in layer: the farthest from the repository, read by the same parser as everybody's files.
+//! The built-in layer: the farthest from the repository, read by the same parser as every other file.
 
 /// Path inside the layer, and the text.
 pub const FILES: &[(&str, &str)] = &[

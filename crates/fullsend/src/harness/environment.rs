@@ -8,7 +8,7 @@ use super::template::Template;
 use super::{Env, Limits};
 
 record! {
-    /// Where sessions run. What it says stands over the harness; what the organisation pins stands over both.
+    /// Where sessions run. Its values win over the harness; what the organisation pins wins over both.
     layered pub struct Environment {
         /// What it is for, in a sentence.
         description: Option<String>,

@@ -152,7 +152,7 @@ pub fn split(text: &str, source: yaml::SourceId) -> Result<Parts, Box<Diagnostic
         .into())
 }
 
-/// Text that begins like frontmatter and is not: it would silently be part of the prompt. A rule of dashes is none.
+/// Text that starts like frontmatter and is not: it would silently become part of the prompt. A horizontal rule is allowed.
 fn misplaced(text: &str) -> bool {
     let Some((number, line)) = text.lines().enumerate().find(|(_, line)| !line.trim().is_empty()) else {
         return false;

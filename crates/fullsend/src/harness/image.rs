@@ -18,7 +18,7 @@ impl ImageRef {
     /// `is_there` says whether a path inside the layers exists: a name in a registry can look just like one.
     pub fn parse(text: &str, is_there: impl Fn(&str) -> bool) -> Result<Self, String> {
         if let Some(name) = text.strip_prefix("docker://") {
-            return registry(name).ok_or_else(|| format!("`{text}` is no name of an image"));
+            return registry(name).ok_or_else(|| format!("`{text}` is not a valid image reference"));
         }
         let path = TRANSPORTS.iter().find_map(|transport| text.strip_prefix(transport));
         let named = path.is_some();

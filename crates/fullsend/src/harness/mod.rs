@@ -41,9 +41,9 @@ record! {
         base: Option<At<Ref>>,
         /// The agent's definition: a Markdown file with frontmatter.
         agent: At<Ref>,
-        /// Who thinks: claude, codex or native. Absent: the configuration's, else claude.
+        /// The agent program. Default: the one in `config.yaml`, else claude.
         runtime: At<RuntimeName>,
-        /// The model; stands over the one in the agent's frontmatter.
+        /// The model; wins over the one in the agent's frontmatter.
         model: Option<At<ModelName>>,
         /// How hard the model should think.
         effort: Option<At<ModelEffort>>,
@@ -85,7 +85,7 @@ record! {
         runner_env: Variables,
         /// Minutes for all attempts together. Default: 30.
         timeout_minutes: At<Minutes>,
-        /// Seconds for the sandbox to become ready. Default: 120.
+        /// Seconds for the api servers and the sandbox to become ready. Default: 120.
         sandbox_timeout_seconds: At<ReadySeconds>,
         /// How long the agent may be silent.
         watchdog: Watchdog,
@@ -95,21 +95,21 @@ record! {
         sandbox: SandboxChoice,
         /// Values that hold on one forge only.
         forge: Option<Forges>,
-        /// A CEL expression over the event: when CI should dispatch this harness.
+        /// When CI should start this harness, as a CEL expression over the event. Not supported yet.
         trigger: Option<At<String>>,
         /// Whether the repository's own skills are given to the agent, scanned. Default: false.
         allow_repo_skills: At<bool>,
-        /// Defences against injection and leaks. Absent: everything on, closed.
+        /// Defences against injection and leaks. Absent: all are on and fail closed.
         security: Security,
-        /// Tools whose every call somebody must allow, for exactly its input. Only a session can ask; a plain run denies them.
+        /// Tools whose every call a person must confirm, for exactly its input. Only a session can ask; a plain run denies them.
         confirm_tools: Vec<At<Identifier>>,
         /// What the run may spend, over all attempts and sub-agents.
         budget: Option<Budget>,
         /// URL prefixes from which resources may come. A nearer list replaces a farther one.
         allowed_remote_resources: Whole<Vec<At<UrlPrefix>>>,
-        /// Whether the agent may fetch skills while it runs. Default: false.
+        /// Whether the agent may fetch skills while it runs. Not supported yet. Default: false.
         allow_runtime_fetch: At<bool>,
-        /// How many it may fetch. Default: 10; only with allow_runtime_fetch.
+        /// How many skills it may fetch. Not supported yet. Default: 10; only with allow_runtime_fetch.
         max_runtime_fetches: Option<At<Fetches>>,
     }
     refuse {
@@ -146,7 +146,9 @@ record! {
     pub struct McpServer {
         /// The program inside the sandbox.
         command: At<String>,
+        /// Its arguments. `${VAR}` is expanded.
         args: Whole<Vec<Template>>,
+        /// Its environment. `${VAR}` is expanded.
         env: Variables,
     }
 }
@@ -202,10 +204,11 @@ record! {
 record! {
     /// What the agent and its children may use.
     layered pub struct Limits {
+        /// Memory of the whole sandbox.
         memory_mb: At<Positive>,
         /// Processes and threads.
         pids: At<Positive>,
-        /// The share of processor time against others; 100 is everybody's.
+        /// The share of processor time against other processes, which have 100.
         cpu_weight: At<CpuWeight>,
         /// The largest single file.
         file_mb: At<Positive>,
@@ -231,25 +234,39 @@ record! {
 record! {
     /// Values that hold on one forge only.
     layered pub struct Forges {
+        /// On GitHub.
         github: Option<ForgeBlock>,
+        /// On GitLab.
         gitlab: Option<ForgeBlock>,
+        /// For issues in Jira.
         jira: Option<ForgeBlock>,
     }
 }
 
 record! {
-    /// The fields that may differ between forges; each stands over the one outside.
+    /// The fields that may differ between forges; each wins over the one outside the block.
     layered pub struct ForgeBlock {
+        /// Replaces the harness's pre-script.
         pre_script: Option<At<LocalPath>>,
+        /// Replaces the harness's post-script.
         post_script: Option<At<LocalPath>>,
+        /// Replaces the harness's policy.
         policy: Option<At<Ref>>,
+        /// Further skills.
         skills: Skills,
+        /// Further providers.
         providers: Vec<At<ProviderRef>>,
+        /// Further settings in OpenShell's own words.
         openshell: Option<Openshell>,
+        /// Further files of the host.
         host_files: HostFiles,
+        /// Replaces the harness's output schema.
         output_schema: Option<At<LocalPath>>,
+        /// Merged into the harness's validation loop.
         validation_loop: Option<ValidationLoop>,
+        /// Deprecated: use `env.runner`, which wins.
         runner_env: Variables,
+        /// Merged into the harness's variables.
         env: Option<Env>,
     }
 }

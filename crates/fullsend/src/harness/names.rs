@@ -199,7 +199,7 @@ fn is_url_path(path: &str) -> bool {
 
 text! {
     /// The path of a URL.
-    pub struct UrlPath: is_url_path, "^/[!-~]*$", "a path that begins with `/`"
+    pub struct UrlPath: is_url_path, "^/[!-~]*$", "a path that starts with `/`"
 }
 
 /// An amount of money, in dollars.

@@ -1,4 +1,4 @@
-//! Provider and profile files: which credential, from where, for which endpoints. Only names of variables stand here,
+//! Provider and profile files: which credential, from where, for which endpoints. Only names of variables are written here,
 //! never values.
 
 use yaml::macros::Json;

@@ -51,7 +51,7 @@ impl Template {
         Ok(Self { raw: raw.to_owned(), parts })
     }
 
-    /// As it stands in the file.
+    /// As written in the file.
     pub fn raw(&self) -> &str {
         &self.raw
     }

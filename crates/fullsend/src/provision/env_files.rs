@@ -4,7 +4,7 @@
 use crate::harness::provider::is_reserved;
 use crate::harness::template::Template;
 
-/// What `${VAR}` stands for.
+/// The values of `${VAR}`.
 type Values<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 /// What the variables of one file are. With `value`, each `${VAR}` in the file is replaced.
@@ -20,10 +20,10 @@ pub fn parse(text: &str, value: Option<&Values<'_>>) -> Result<Vec<(String, Stri
         let (name, raw) = assignment.split_once('=').ok_or_else(|| wrong("has no assignment"))?;
         let letters = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         if name.is_empty() || !letters || name.starts_with(|c: char| c.is_ascii_digit()) {
-            return Err(wrong("has an unusable name"));
+            return Err(wrong("has an invalid variable name"));
         }
         if is_reserved(name) {
-            return Err(wrong(&format!("sets `{name}`, which decides how the sandbox works,")));
+            return Err(wrong(&format!("sets `{name}`, which is reserved,")));
         }
         all.push((name.to_owned(), content(raw, value).map_err(|why| wrong(&why))?));
     }

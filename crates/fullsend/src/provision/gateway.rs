@@ -195,7 +195,7 @@ struct Vendor {
     /// As profiles say it.
     name: &'static str,
     base_url: &'static str,
-    /// The variable of the host that stands in for the vendor's address.
+    /// The variable of the host that overrides the vendor's address.
     base_url_variable: &'static str,
     key: fn(CredentialSource) -> KeyHeader,
 }
@@ -240,7 +240,7 @@ fn vendor(provider: &ProviderFile) -> Result<&'static Vendor, String> {
     let name = said.unwrap_or(provider.provider.kind.as_str());
     VENDORS.iter().find(|vendor| vendor.name == name).ok_or_else(|| {
         let known: Vec<&str> = VENDORS.iter().map(|vendor| vendor.name).collect();
-        format!("its profile is of the vendor `{name}`; known are {}", known.join(" and "))
+        format!("its vendor `{name}` is unknown; known vendors are {}", known.join(" and "))
     })
 }
 

@@ -220,7 +220,7 @@ fn note_credential(file: &HostFile, bytes: Vec<u8>, around: &RunContext<'_>) -> 
         });
     }
     for (format, value) in found {
-        // What is too short to be told from other text stays visible.
+        // A value that is too short to be masked stays visible.
         drop(around.guard.add_known_value(format, &value));
     }
     bytes

@@ -16,8 +16,8 @@ use crate::resolve::library::Library;
 /// The harness's image, ready in the cache; its digest goes into the record.
 pub fn prepare(harness: &Harness, around: &RunContext<'_>) -> Result<Option<Image>, ImageError> {
     let Some((name, image)) = find(harness, around.library, around.variables)? else { return Ok(None) };
-    let (kind, sha256) = ("image".to_owned(), image.digest.clone());
-    around.emit.emit(RunEvent::Input { kind, name, sha256 });
+    let sha256 = image.digest.clone();
+    around.emit.emit(RunEvent::Input { kind: "image".to_owned(), name, sha256 });
     Ok(Some(image))
 }
 
@@ -62,7 +62,7 @@ pub fn cache(variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
     cache.or_else(home).map(|cache| cache.join("fullsend/images"))
 }
 
-/// Puts the image below everything else: its variables count where nobody else sets them. Its `PATH` comes after our own
+/// Puts the image below everything else: its variables count only where nothing else sets them. Its `PATH` comes after our own
 /// tools.
 pub fn apply(image: &Image, spec: &mut SandboxSpec) {
     spec.image.clone_from(&image.layers);

@@ -19,7 +19,8 @@ pub fn trust_store(roots: Option<&Roots>, authority: &RunAuthority) -> Mount {
 pub fn options(proxy: SocketAddr) -> (String, String) {
     let mut options = format!("-Djavax.net.ssl.trustStore={TRUST_STORE}");
     for scheme in ["http", "https"] {
-        let (host, port) = (proxy.ip(), proxy.port());
+        let host = proxy.ip();
+        let port = proxy.port();
         options += &format!(" -D{scheme}.proxyHost={host} -D{scheme}.proxyPort={port}");
     }
     ("JAVA_TOOL_OPTIONS".to_owned(), options)

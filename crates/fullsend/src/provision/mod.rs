@@ -1,4 +1,4 @@
-//! Everything around the agent: the model gateway, then the sandbox with its mounts and sockets, then the proof that it
+//! Everything context the agent: the model gateway, then the sandbox with its mounts and sockets, then the proof that it
 //! holds. A `Provisioned` can only be made here; dropping it ends what it started.
 
 mod env_files;
@@ -19,7 +19,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::git::RepositoryError;
 use model::gateway::Gateway;
@@ -46,7 +46,7 @@ use gateway::Recording;
 use network::Served;
 use servers::{ApiServers, ServerError};
 
-/// A name that the proof asks for, and that nobody may get an address for.
+/// A name that the proof asks for. No program may get an address for it.
 pub const PROOF_NAME: &str = "proof.invalid";
 
 /// Where in a run's directory its sandbox keeps its state, apart from everything that must stay.
@@ -71,7 +71,7 @@ pub struct Provisioned {
     pub repository_name: String,
     /// Held, so that its layers stay in the cache.
     image: Option<Image>,
-    /// Where in the repository something stands inside that an agent would read.
+    /// Files and directories of the repository that an agent would read inside.
     pub points: Vec<PathBuf>,
     /// Files of the repository that are not shown.
     pub masked: Vec<PathBuf>,
@@ -98,7 +98,7 @@ pub struct RunContext<'a> {
     pub environment: &'a BTreeMap<String, String>,
     /// The same, for `${VAR}`.
     pub variables: &'a dyn Fn(&str) -> Option<String>,
-    /// Whatever the caller of the run wants inside.
+    /// What the caller of the run wants inside.
     pub mounts: &'a [Mount],
 }
 
@@ -107,12 +107,15 @@ pub enum ProvisionError {
     Model(gateway::ModelSetupError),
     Program(ProgramError),
     Guard(std::io::Error),
-    Backend,
     Network(String),
+    /// `sandbox_timeout_seconds` passed.
+    NotReady {
+        seconds: u64,
+    },
     Image(ImageError),
     Server(ServerError),
     HostFile(host_files::HostFileError),
-    /// The guard's word on something that was to go in.
+    /// The guard blocked a file that was to go in.
     Blocked(Blocked),
     Repository(RepositoryError),
     Staging {
@@ -130,14 +133,15 @@ impl std::fmt::Display for ProvisionError {
             Self::Model(error) => error.fmt(f),
             Self::Program(error) => error.fmt(f),
             Self::Guard(error) => write!(f, "the guard cannot listen: {error}"),
-            Self::Backend => {
-                f.write_str("the backend `openshell` is not built yet: use `sandbox.backend: local`")
-            }
+            Self::NotReady { seconds } => write!(
+                f,
+                "the sandbox was not ready after {seconds} seconds: raise `sandbox_timeout_seconds`"
+            ),
             Self::Network(why) => write!(f, "the network of the sandbox cannot be planned: {why}"),
             Self::Image(error) => error.fmt(f),
             Self::Server(error) => error.fmt(f),
             Self::HostFile(error) => error.fmt(f),
-            Self::Blocked(barred) => barred.fmt(f),
+            Self::Blocked(blocked) => blocked.fmt(f),
             Self::Repository(error) => error.fmt(f),
             Self::Staging { path, source } => write!(f, "cannot prepare {}: {source}", path.display()),
             Self::Sandbox(error) => write!(f, "the sandbox could not be started: {error}"),
@@ -147,60 +151,86 @@ impl std::fmt::Display for ProvisionError {
     }
 }
 
-impl std::error::Error for ProvisionError {}
-
-pub fn provision(cleared: Cleared, around: &RunContext<'_>) -> Result<Provisioned, ProvisionError> {
-    let harness = &cleared.checked().resolved.harness;
-    if harness.sandbox.backend.value == crate::harness::names::Backend::Openshell {
-        return Err(ProvisionError::Backend);
+impl std::error::Error for ProvisionError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Model(error) => Some(error),
+            Self::Program(error) => Some(error),
+            Self::Guard(error) | Self::Gateway(error) | Self::Staging { source: error, .. } => Some(error),
+            Self::Image(error) => Some(error),
+            Self::Server(error) => Some(error),
+            Self::HostFile(error) => Some(error),
+            Self::Repository(error) => Some(error),
+            Self::Sandbox(error) => Some(error),
+            Self::Proof(error) => Some(error),
+            Self::Blocked(_) | Self::Network(_) | Self::NotReady { .. } => None,
+        }
     }
+}
+
+/// Builds everything context the agent. Where one step must come before another, the reason is on its line.
+pub fn provision(cleared: Cleared, context: &RunContext<'_>) -> Result<Provisioned, ProvisionError> {
+    let harness = &cleared.checked().resolved.harness;
+    let ready = Readiness::new(harness);
     let runtime = runtime::of(harness.runtime.value);
-    let on_host = program_of_host(harness, around)?;
-    let gateway = open_gateway(&cleared, around).map_err(ProvisionError::Model)?;
-    let staging = make_staging(around.directory)?;
-    let repository_name = repository::name(around.repository);
-    let listening = HookServer::start(around.directory, around.guard).map_err(ProvisionError::Guard)?;
-    let image = image::prepare(harness, around).map_err(ProvisionError::Image)?;
+    let on_host = program_of_host(harness, context)?;
+    let gateway = open_gateway(&cleared, context).map_err(ProvisionError::Model)?;
+    // Before the sandbox starts: nothing can be mounted into it later.
+    let staging = make_staging(context.directory)?;
+    let listening = HookServer::start(context.directory, context.guard).map_err(ProvisionError::Guard)?;
+    let repository_name = repository::name(context.repository);
+    let image = image::prepare(harness, context).map_err(ProvisionError::Image)?;
     let root = if image.is_some() { files::Root::Image } else { files::Root::Host };
-    let servers = servers::start(harness, around).map_err(ProvisionError::Server)?;
+    // Before the network is planned: each server gets an address and a token there.
+    let servers = servers::start(harness, ready.deadline, context).map_err(ProvisionError::Server)?;
     let planned =
-        network::plan(cleared.checked(), around.credentials, &servers).map_err(ProvisionError::Network)?;
+        network::plan(cleared.checked(), context.credentials, &servers).map_err(ProvisionError::Network)?;
     let mut spec =
-        specify(&cleared, around, root, &staging, &repository_name).map_err(ProvisionError::Repository)?;
+        specify(&cleared, context, root, &staging, &repository_name).map_err(ProvisionError::Repository)?;
+    // Before other mounts are added: only the repository's own view says which of its files are hidden.
     let masked = repository::not_theirs(&spec.mounts, &repository_name);
-    let delivered = host_files::deliver(harness, around)?;
-    spec.environment = environment::variables(cleared.checked(), &repository_name, &delivered, around);
+    // Before the variables: files in `.env.d/` set some of them.
+    let delivered = host_files::deliver(harness, context)?;
+    spec.environment = environment::variables(cleared.checked(), &repository_name, &delivered, context);
     spec.mounts.extend(environment::mounts(cleared.checked(), &spec.environment));
+    // After the workspace's mounts: a later mount covers an earlier one.
     spec.mounts.extend(delivered.mounts);
     spec.network = planned.network();
     spec.mounts.extend(planned.mounts());
+    // In front of the harness's variables, which win: the last value of a name counts.
     let variables = planned.environment().into_iter().map(|(name, value)| (name.into(), value.into()));
     spec.environment.splice(0..0, variables);
+    // After all other variables are there: the image's count only where no one else sets them.
     image.iter().for_each(|image| image::apply(image, &mut spec));
     let mounts = runtime::mounts(&LaunchSpec {
         cleared: &cleared,
-        guard: around.guard,
+        guard: context.guard,
         program: on_host.as_ref().ok().and_then(Option::as_ref),
         staging: &staging,
-        repository: around.repository,
+        repository: context.repository,
         repository_inside: &format!("{}/{repository_name}", paths::WORKSPACE),
-        value: around.variables,
+        value: context.variables,
     });
+    // After host files: nothing that a harness delivers may cover the runtime's settings or the guard's socket.
     spec.mounts.extend(mounts.map_err(|source| ProvisionError::Staging { path: staging.clone(), source })?);
-    spec.mounts.extend_from_slice(around.mounts);
+    spec.mounts.extend_from_slice(context.mounts);
     spec.mounts.push(guard_socket(&listening));
     let search = image.as_ref().map(|_| search_path(&spec));
+    // After every mount is known: each one in the repository is a place that an agent would read.
     let points = repository::points(&cleared, &spec.mounts, &repository_name);
-    let mut sandbox = start(spec, around.emit)?;
+    let mut sandbox = start(spec, context.emit)?;
     let resolver = planned.resolver();
+    // Before the proof: a name that no rule allows must already be refused then.
     let served = {
-        let _entered = around.runtime.enter();
-        planned.serve(&mut sandbox, &gateway, around).map_err(ProvisionError::Gateway)?
+        let _entered = context.runtime.enter();
+        planned.serve(&mut sandbox, &gateway, context).map_err(ProvisionError::Gateway)?
     };
-    prove(&sandbox, resolver, around.emit)?;
+    // Before anything of the harness runs inside: its program is asked for its version next.
+    prove(&sandbox, resolver, context.emit)?;
+    ready.check()?;
     let program = executable::choose(runtime.program.as_ref(), &sandbox, search.as_deref(), on_host)
         .map_err(ProvisionError::Program)?;
-    tell_program(program.as_ref(), around.emit);
+    report_program(program.as_ref(), context.emit);
     Ok(Provisioned {
         cleared,
         changed: sandbox.changed_below(&repository::inside(&repository_name)),
@@ -215,8 +245,29 @@ pub fn provision(cleared: Cleared, around: &RunContext<'_>) -> Result<Provisione
         image,
         points,
         masked,
-        runtime: around.runtime.clone(),
+        runtime: context.runtime.clone(),
     })
+}
+
+/// `sandbox_timeout_seconds`: the time until the servers answer and the sandbox is proved.
+struct Readiness {
+    seconds: u64,
+    deadline: Instant,
+}
+
+impl Readiness {
+    fn new(harness: &Harness) -> Self {
+        let seconds = harness.sandbox_timeout_seconds.get();
+        Self { seconds, deadline: Instant::now() + Duration::from_secs(seconds) }
+    }
+
+    /// The steps of a start have bounds of their own, so that this is asked in time.
+    fn check(&self) -> Result<(), ProvisionError> {
+        if Instant::now() > self.deadline {
+            return Err(ProvisionError::NotReady { seconds: self.seconds });
+        }
+        Ok(())
+    }
 }
 
 /// Where hooks ask.
@@ -225,19 +276,19 @@ fn guard_socket(listening: &HookServer) -> Mount {
     Mount { target: hook_client::SOCKET.into(), kind }
 }
 
-/// What is not there is an error at once, unless an image may have it.
+/// A missing program is an error at once, unless an image may have it.
 fn program_of_host(
     harness: &Harness,
-    around: &RunContext<'_>,
+    context: &RunContext<'_>,
 ) -> Result<Result<Option<Program>, ProgramError>, ProvisionError> {
-    let found = runtime::of(harness.runtime.value).find_program(&ProgramSearch::new(around.variables));
+    let found = runtime::of(harness.runtime.value).find_program(&ProgramSearch::new(context.variables));
     match found {
         Err(error) if harness.image.is_none() => Err(ProvisionError::Program(error)),
         found => Ok(found),
     }
 }
 
-fn tell_program(program: Option<&Executable>, emit: &Emitter) {
+fn report_program(program: Option<&Executable>, emit: &Emitter) {
     if let Some(Executable { version, place, .. }) = program {
         emit.emit(RunEvent::Program { version: version.to_string(), place: place.clone() });
     }
@@ -272,13 +323,13 @@ fn search_path(spec: &SandboxSpec) -> String {
 /// One gateway for the run: its budget is over all attempts, whatever they run in.
 fn open_gateway(
     cleared: &Cleared,
-    around: &RunContext<'_>,
+    context: &RunContext<'_>,
 ) -> Result<Arc<Gateway>, gateway::ModelSetupError> {
-    let gateway = match around.gateway.get() {
+    let gateway = match context.gateway.get() {
         Some(gateway) => Arc::clone(gateway),
-        None => gateway::open(cleared.checked(), around)?,
+        None => gateway::open(cleared.checked(), context)?,
     };
-    Ok(Arc::clone(around.gateway.get_or_init(|| gateway)))
+    Ok(Arc::clone(context.gateway.get_or_init(|| gateway)))
 }
 
 /// Before the agent exists, what must fail is tried inside, and what must work. One surprise stops the run.
@@ -289,8 +340,11 @@ fn prove(sandbox: &Sandbox, resolver: SocketAddr, emit: &Emitter) -> Result<(), 
         Err(ProofError::NotDone { .. }) => &[],
     };
     for result in results {
-        let (name, held, detail) = (result.name.to_string(), result.held, result.detail.clone());
-        emit.emit(RunEvent::Proof { name, held, detail });
+        emit.emit(RunEvent::Proof {
+            name: result.name.to_string(),
+            held: result.held,
+            detail: result.detail.clone(),
+        });
     }
     proved.map(drop).map_err(ProvisionError::Proof)
 }
@@ -319,17 +373,17 @@ fn make_staging(directory: &Path) -> Result<PathBuf, ProvisionError> {
 
 fn specify(
     cleared: &Cleared,
-    around: &RunContext<'_>,
+    context: &RunContext<'_>,
     root: files::Root,
     staging: &Path,
     repository_name: &str,
 ) -> Result<SandboxSpec, RepositoryError> {
     let harness = &cleared.checked().resolved.harness;
-    let mut spec = SandboxSpec::new(around.directory.join(SANDBOXES).join("one"));
+    let mut spec = SandboxSpec::new(context.directory.join(SANDBOXES).join("one"));
     spec.program = Some(PROGRAM.into());
     spec.mounts = files::system(&cleared.checked().policy, root);
     spec.mounts.extend(files::workspace(harness, staging));
-    spec.mounts.extend(repository::view(harness, around.repository, repository_name, cleared)?);
+    spec.mounts.extend(repository::view(harness, context.repository, repository_name, cleared)?);
     spec.limits = limits(harness);
     spec.accept_weaker = harness.sandbox.accept_weaker.iter().flat_map(|name| parts(name.value)).collect();
     spec.landlock = files::landlock(&cleared.checked().policy);
@@ -338,11 +392,12 @@ fn specify(
 }
 
 fn limits(harness: &Harness) -> sandbox::SandboxLimits {
-    let (limits, mebibyte) = (&harness.sandbox.limits, 1 << 20);
+    let limits = &harness.sandbox.limits;
+    let mebibyte = 1 << 20;
     sandbox::SandboxLimits {
         memory_bytes: Some(limits.memory_mb.get() * mebibyte),
         processes: Some(limits.pids.get()),
-        // 100 is what everybody has: asking for it is asking for nothing.
+        // 100 is the weight of every process: nothing needs to be set for it.
         cpu_weight: u32::try_from(limits.cpu_weight.get()).ok().filter(|weight| *weight != 100),
         file_bytes: Some(limits.file_mb.get() * mebibyte),
         open_files: Some(limits.open_files.get()),
@@ -351,7 +406,7 @@ fn limits(harness: &Harness) -> sandbox::SandboxLimits {
     }
 }
 
-/// What a name in `accept_weaker` stands for.
+/// The parts of the sandbox that a name in `accept_weaker` means.
 fn parts(name: Weaker) -> Vec<SandboxPart> {
     match name {
         Weaker::Landlock => vec![SandboxPart::Layer(IsolationLayer::Landlock)],
@@ -386,5 +441,20 @@ impl Provisioned {
         drop(std::fs::remove_dir_all(&self.staging));
         drop(std::fs::remove_dir(self.staging.with_file_name(SANDBOXES)));
         closed.map(|()| self.cleared)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sandbox_that_is_late_is_refused() {
+        let now = Instant::now();
+        let late = Readiness { seconds: 30, deadline: now };
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(late.check().unwrap_err().to_string().contains("not ready after 30 seconds"));
+        let early = Readiness { seconds: 30, deadline: now + Duration::from_secs(30) };
+        assert!(early.check().is_ok());
     }
 }

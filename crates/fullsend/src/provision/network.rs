@@ -48,7 +48,7 @@ pub struct Planned {
     authority: Arc<RunAuthority>,
     credentials: Arc<CredentialStore>,
     services: Vec<dial::HostService>,
-    /// Whom this machine believes. Without any the proxy reaches nobody, and says so.
+    /// The root certificates of this machine. Without them the proxy refuses every TLS connection.
     roots: Result<Roots, RootsError>,
 }
 
@@ -230,7 +230,8 @@ impl Planned {
         gateway: &Arc<Gateway>,
         around: &RunContext<'_>,
     ) -> std::io::Result<Served> {
-        let (emit, guard) = (around.emit.clone(), around.guard.clone());
+        let emit = around.emit.clone();
+        let guard = around.guard.clone();
         let leak_watcher = guard.leak_watcher();
         let on_event: OnEvent = Arc::new(move |event| {
             misplaced(&event, &emit);
@@ -248,7 +249,7 @@ impl Planned {
         Ok(Served { gateway, proxy: proxy::start(&Arc::new(proxy), others)? })
     }
 
-    /// The same without a gateway: where it would be, nobody listens.
+    /// The same without a gateway: nothing listens at its address.
     pub fn serve_alone(
         self,
         sandbox: &mut Sandbox,

@@ -1,5 +1,5 @@
-//! How a value is written where `${VAR}` stands in a file, so that it stays one value whatever is in it: by the kind of the
-//! file, and by where in it the place is. Where that cannot be told the file is refused.
+//! Quotes the value of a `${VAR}` in a file, so that it stays one value whatever is in it. The quoting depends on the kind
+//! of the file and on the position in it. A file where the position is unclear is refused.
 
 /// Follows a file as it is written.
 pub enum Quoting {
@@ -43,7 +43,7 @@ impl Quoting {
         }
     }
 
-    /// What stands in the file between two values.
+    /// The text of the file between two values.
     pub fn pass(&mut self, text: &str) {
         match self {
             Self::Json(json) => text.chars().for_each(|c| json.pass(c)),
@@ -72,7 +72,7 @@ impl Json {
         }
     }
 
-    /// Outside of a string a number stays one; what is no value of its own becomes a string.
+    /// Outside of a string a number, `true`, `false` or `null` stays as it is; any other value becomes a string.
     fn write(&self, value: &str) -> String {
         let quoted = serde_json::Value::from(value).to_string();
         if self.in_string {
@@ -164,7 +164,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_value_in_json_is_one_value_wherever_it_stands() {
+    fn a_value_in_json_is_one_value_in_every_position() {
         for value in HOSTILE {
             let text = written("a.json", r#"{"in": "x ${V} \" y", "out": ${V}}"#, value).unwrap();
             let read: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -177,7 +177,7 @@ mod tests {
 
     /// A real shell reads it.
     #[test]
-    fn a_value_in_a_script_is_one_value_wherever_it_stands() {
+    fn a_value_in_a_script_is_one_value_in_every_position() {
         let place = tempfile::tempdir().unwrap();
         for value in HOSTILE {
             let text = "A=${V}\nB=\"x ${V} y\"\nC='x ${V} y'\n# a comment ${V}\nD=\\\"${V}\nprintf '%s\\0' \"$$A\" \"$$B\" \"$$C\" \"$$D\"\n";

@@ -62,7 +62,7 @@ fn write(path: &str, contents: &str) -> Edit {
     Edit::Write { path: path.into(), contents: contents.as_bytes().to_vec(), mode: 0o644 }
 }
 
-/// Git told to ignore the added_instructions files, where `place` is its directory for that.
+/// Makes git ignore the added files; `place` is its `info` directory.
 fn ignored(place: &Path, shown: &str, added_instructions: &[AddedFile]) -> Option<Edit> {
     if added_instructions.is_empty() || !place.is_dir() {
         return None;

@@ -61,6 +61,6 @@ fn unknown(library: &mut Library, id: &str) -> Diagnostic {
     let shown: String = id.chars().take(64).flat_map(char::escape_default).collect();
     let at = Span::start_of(library.add(&format!("{DIRECTORY}/{shown}.yaml"), "", LayerKind::Repository));
     let problem = Diagnostic::error("no-environment", at, format!("there is no environment `{shown}`"));
-    let begin = format!("define it in {DIRECTORY}/ of a layer");
-    problem.help(instead(&library.layers, DIRECTORY, id, &begin))
+    let start = format!("define it in {DIRECTORY}/ of a layer");
+    problem.help(instead(&library.layers, DIRECTORY, id, &start))
 }

@@ -79,7 +79,20 @@ impl std::fmt::Display for LayerReadError {
     }
 }
 
-impl std::error::Error for LayerReadError {}
+impl std::error::Error for LayerReadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::System(error) => Some(error),
+            Self::Missing
+            | Self::Outside
+            | Self::Directory
+            | Self::NotAFile
+            | Self::Loop
+            | Self::TooLarge { .. }
+            | Self::NotText { .. } => None,
+        }
+    }
+}
 
 impl From<std::io::Error> for LayerReadError {
     fn from(error: std::io::Error) -> Self {
@@ -143,7 +156,7 @@ impl Layer {
                     |path: &str| open_within(descriptor, path, OFlags::PATH | OFlags::NOFOLLOW).is_ok();
                 let exists = |path: &str| match open_within(descriptor, path, OFlags::PATH) {
                     Ok(_) => true,
-                    // A link whose target is gone is a file that cannot be read, not one that nobody wrote.
+                    // A link whose target is gone is a file that cannot be read, not a file that is missing.
                     Err(error) => {
                         !matches!(LayerReadError::from(error), LayerReadError::Missing) || leads_nowhere(path)
                     }

@@ -129,7 +129,7 @@ impl Library {
         said
     }
 
-    /// Reads and decodes a file that stands alone.
+    /// Reads and decodes a single file.
     pub fn decode<T: Shape>(&mut self, found: &Found) -> (Option<T>, Vec<Diagnostic>) {
         match self.tree(found) {
             Ok(node) => {
@@ -157,7 +157,7 @@ impl Library {
         let message = format!("`{field}` names `{}`, which no layer has", path.as_str());
         let help = match self.nearest_name(path) {
             Some(near) => format!("did you mean `{near}`?"),
-            None if places.is_empty() => "run `fullsend init` to begin a `.fullsend` directory".to_owned(),
+            None if places.is_empty() => "run `fullsend init` to create a `.fullsend` directory".to_owned(),
             None => format!("looked for {}", places.join(" and ")),
         };
         Diagnostic::error("missing-file", at, message).help(help)

@@ -46,7 +46,7 @@ pub struct Resolved {
     pub files: Vec<Found>,
     /// The organisation's exceptions that were used.
     pub exceptions: Vec<Exception>,
-    /// Security settings that are weaker than the built-in ones, which nobody pinned.
+    /// Security settings that are weaker than the built-in ones and not pinned.
     pub toggles: Vec<ChangedToggle>,
     pub require_output_schema: bool,
     pub policy_ceiling: Option<(LocalPath, Span)>,
@@ -54,7 +54,7 @@ pub struct Resolved {
     pub organisation_policies: Vec<(LocalPath, Span)>,
     /// The organisation's configuration, for its overrides.
     pub organisation: Option<Rc<Config>>,
-    /// Nobody but the built-in defaults speaks of the validation loop.
+    /// Only the built-in defaults set the validation loop.
     loop_is_built_in: bool,
     /// The blocks of forges, where none of them was chosen.
     forge: Option<Node>,
@@ -149,21 +149,21 @@ fn find_harness(library: &mut Library, name: &str, problems: &mut Vec<Diagnostic
     if found.is_none() {
         let at = Span::start_of(library.add(&format!("harness/{name}.yaml"), "", LayerKind::Repository));
         let problem = Diagnostic::error("no-harness", at, format!("there is no harness `{name}`"));
-        let begin = "run `fullsend init` to begin a `.fullsend` directory";
-        problems.push(problem.help(instead(&library.layers, "harness", name, begin)));
+        let start = "run `fullsend init` to create a `.fullsend` directory";
+        problems.push(problem.help(instead(&library.layers, "harness", name, start)));
     }
     found
 }
 
-/// What to try instead of a name that `directory` does not define; `begin` where it defines none.
-fn instead(layers: &Layers, directory: &str, name: &str, begin: &str) -> String {
+/// What to try instead of a name that `directory` does not define; `start` where it defines none.
+fn instead(layers: &Layers, directory: &str, name: &str, start: &str) -> String {
     if let Some(file) = layers.misnamed(&format!("{directory}/{name}")) {
         return format!("`{file}` is not read: its name must end in `.yaml`");
     }
     let known = layers.names(directory);
     match yaml::closest(name, known.iter().map(String::as_str)) {
         Some(near) => format!("did you mean `{near}`?"),
-        None if known.is_empty() => begin.to_owned(),
+        None if known.is_empty() => start.to_owned(),
         None => format!("there are: {}", known.join(", ")),
     }
 }
@@ -281,7 +281,7 @@ fn shared(config: &Node) -> Node {
     Node::new(config.at, Value::Map(entries.cloned().collect()))
 }
 
-/// Far to near; the nearer value wins, by the rule of its field. What nobody says, or says `null` about, is built in.
+/// Far to near; the nearer value wins, by the rule of its field. What is absent or `null` comes from the defaults.
 fn merge(
     library: &mut Library,
     configs: &Configs,
@@ -315,12 +315,12 @@ fn merge(
         tree = Harness::merge(tree, environment::overlay(library, id, problems)?);
     }
     let mut tree = Harness::merge(defaults.clone(), tree);
-    uncover(&defaults, &mut tree);
+    yaml::restore_defaults(&defaults, &mut tree);
     without_idle_limit(&mut tree, links);
     Some((tree, forge))
 }
 
-/// How many resources may be fetched is a limit for whoever fetches. In a harness that does not, the built-in number
+/// The limit on fetches applies only to a harness that fetches. In one that does not, the built-in number
 /// and the configuration's say nothing; one in a harness file is a mistake that `check` reports.
 fn without_idle_limit(tree: &mut Node, links: &[Link]) {
     let fetches = tree.get("allow_runtime_fetch").is_some_and(|set| set.value == Value::Bool(true));
@@ -330,35 +330,14 @@ fn without_idle_limit(tree: &mut Node, links: &[Link]) {
     }
 }
 
-/// A `null` deletes what farther files say. Where something is built in, that shows again, over what was deleted.
-fn uncover(defaults: &Node, tree: &mut Node) {
-    let Value::Map(entries) = &mut tree.value else { return };
-    for entry in entries {
-        let Some(default) = defaults.get(&entry.key) else { continue };
-        if entry.node.is_null() {
-            let deleted: Vec<Span> = entry.node.replaced.iter().copied().chain([entry.node.at]).collect();
-            entry.node = default.clone();
-            mark(&mut entry.node, &deleted);
-        } else {
-            uncover(default, &mut entry.node);
-        }
-    }
-}
-
-fn mark(node: &mut Node, replaced: &[Span]) {
-    match &mut node.value {
-        Value::Map(entries) => entries.iter_mut().for_each(|entry| mark(&mut entry.node, replaced)),
-        _ => node.replaced = replaced.to_vec(),
-    }
-}
-
 /// The block of the chosen forge. A harness that knows forges but not this one says nothing about what to do here.
 fn forge_block(
     forge: Option<&Node>,
     chosen: Option<ForgeName>,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<Node> {
-    let (forge, chosen) = (forge?, chosen?);
+    let forge = forge?;
+    let chosen = chosen?;
     if let Some(block) = forge.get(chosen.word()) {
         return Some(block.clone());
     }

@@ -1,5 +1,5 @@
-//! What the organisation says about a harness, as the floors that the merged harness must stay above. It is read from the
-//! organisation's own files, so that putting a nearer file in the way of one of them removes nothing.
+//! The organisation's own values for a harness: the merged harness must be at least as strict. They are read from the
+//! organisation's files, so that a nearer file that replaces one of them removes nothing.
 
 use yaml::{Diagnostic, Node, Shape, Value, replace};
 
@@ -10,9 +10,9 @@ use super::pins::CAPS;
 use crate::harness::Harness;
 use crate::harness::names::ForgeName;
 
-/// The organisation's configuration, which speaks to every harness, its own too; its files in the chain; and each of its
-/// files that a nearer one stands in the place of, with what that extends. A file of the organisation's that cannot be
-/// read is a problem: nobody knows what it pins.
+/// The organisation's configuration, which applies to every harness; its files in the chain; and each of its files that a
+/// nearer one replaces, with what that extends. A file of the organisation that cannot be read is a problem: it may pin
+/// something.
 pub fn pinned_values(
     library: &mut Library,
     configuration: Option<Node>,
@@ -30,7 +30,7 @@ pub fn pinned_values(
     floors
 }
 
-/// What the organisation's files of a chain say, the nearer over the farther.
+/// The organisation's files of a chain, merged.
 fn said_together(links: &[Link], forge: Option<ForgeName>) -> Option<Node> {
     let theirs = links.iter().rev().filter(|link| link.found.layer == LayerKind::Organisation);
     let maps = theirs.filter(|link| matches!(link.tree.value, Value::Map(_)));
@@ -51,7 +51,7 @@ fn replaced_by(library: &Library, link: &Link) -> Option<Found> {
     library.layers.get(LayerKind::Organisation)?.find(link.path()?.as_str())
 }
 
-/// The built-in values, none of them above what the organisation allows anybody to ask for.
+/// The built-in values, each lowered to the organisation's cap.
 pub fn within_caps(defaults: &Node, caps: Option<&Node>) -> Node {
     let mut lowered = defaults.clone();
     for (cap, field) in CAPS {

@@ -66,7 +66,7 @@ pub const PINS: &[(&str, Pin)] = &[
     ("confirm_tools", Pin::Superset),
 ];
 
-/// Fields that the organisation caps in `caps:` and where they stand in a harness.
+/// Fields that the organisation caps in `caps:`, and their names in a harness.
 pub const CAPS: &[(&str, &str)] = &[
     ("timeout_minutes", "timeout_minutes"),
     ("sandbox_timeout_seconds", "sandbox_timeout_seconds"),
@@ -119,7 +119,7 @@ fn against(library: &Library, pin: Pin, field: &str, floor: &Node, merged: &Node
     let (said_at, what) = match merged.find(field) {
         Some(chosen) => {
             let (at, what) = weaker(pin, floor, chosen)?;
-            // What is built in is nobody's mistake, but a `null` that uncovered it is.
+            // A built-in value is not a mistake, but a `null` that uncovered it is.
             let built_in = library.layer_of(at) == LayerKind::Builtin;
             (if built_in { chosen.replaced.last().copied() } else { Some(at) }, what)
         }
@@ -138,7 +138,7 @@ fn against(library: &Library, pin: Pin, field: &str, floor: &Node, merged: &Node
     })
 }
 
-/// Where a field was deleted, if somebody did.
+/// Where a field was deleted, if it was.
 fn deletion(merged: &Node, field: &str) -> Option<Span> {
     let mut node = merged;
     for step in field.split('.') {
@@ -160,7 +160,8 @@ fn unset(floor: &Node) -> String {
 /// Where and how `chosen` is weaker than `floor`, if it is.
 fn weaker(pin: Pin, floor: &Node, chosen: &Node) -> Option<(Span, String)> {
     let says = |node: &Node| node.scalar().unwrap_or("").to_owned();
-    let (was, is) = (says(floor), says(chosen));
+    let was = says(floor);
+    let is = says(chosen);
     let changed = || Some((chosen.at, format!("is `{is}`, and the organisation pins `{was}`")));
     match pin {
         Pin::StaysTrue if was == "true" && is != "true" => changed(),
@@ -286,7 +287,7 @@ pub fn check_overrides(config: &Config) -> Vec<Diagnostic> {
             let problem = Diagnostic::error("override", entry.field.at, message);
             problems.push(match yaml::closest(&entry.field, fields.iter().copied()) {
                 Some(near) => problem.label(format!("did you mean `{near}`?")),
-                None => problem.help("`security` stands for all of it; others are named as in a harness"),
+                None => problem.help("`security` covers all of it; other fields are named as in a harness"),
             });
         }
         if !is_date(&entry.until) {

@@ -30,7 +30,14 @@ impl std::fmt::Display for TrustedError {
     }
 }
 
-impl std::error::Error for TrustedError {}
+impl std::error::Error for TrustedError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Write { source, .. } => Some(source),
+            Self::Git { .. } | Self::TooMuch { .. } | Self::Name { .. } => None,
+        }
+    }
+}
 
 struct Blob {
     id: String,
@@ -91,7 +98,9 @@ fn list(repository: &Path, reference: &str, directory: &str) -> Result<Vec<Blob>
 fn parse_line(line: &str) -> Option<Blob> {
     let (about, path) = line.split_once('\t')?;
     let mut words = about.split(' ');
-    let (mode, kind, id) = (words.next()?, words.next()?, words.next()?);
+    let mode = words.next()?;
+    let kind = words.next()?;
+    let id = words.next()?;
     (kind == "blob").then(|| Blob {
         id: id.to_owned(),
         is_link: mode == "120000",
@@ -104,14 +113,14 @@ fn is_safe(path: &str, below: &str) -> bool {
     path.starts_with(below) && !path.split('/').any(|part| part.is_empty() || part == "." || part == "..")
 }
 
-/// A path that stands twice, or in whose place another path has a directory: written out, one would redirect the other.
+/// A path that occurs twice, or that is a directory of another path: written out, one would redirect the other.
 fn ambiguous(blobs: &[Blob]) -> Option<String> {
     let paths: std::collections::BTreeSet<&str> = blobs.iter().map(|blob| blob.path.as_str()).collect();
     let doubled = paths.len() < blobs.len();
     let parents =
         blobs.iter().flat_map(|blob| blob.path.match_indices('/').map(|(index, _)| &blob.path[..index]));
     let through = parents.into_iter().find(|parent| paths.contains(parent)).map(str::to_owned);
-    through.or_else(|| doubled.then(|| "a path that stands twice".to_owned()))
+    through.or_else(|| doubled.then(|| "a path that occurs twice".to_owned()))
 }
 
 fn contents(repository: &Path, reference: &str, id: &str) -> Result<Vec<u8>, TrustedError> {

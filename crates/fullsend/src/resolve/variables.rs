@@ -38,7 +38,7 @@ pub fn check(
     for (field, at, template) in templates(harness) {
         let layer = library.layer_of(at).words();
         problems.extend(unset(
-            &format!("{field} (said by the {layer} layer)"),
+            &format!("{field} (set by the {layer} layer)"),
             at,
             template,
             environment,

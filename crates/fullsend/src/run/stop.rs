@@ -164,7 +164,7 @@ impl From<ProvisionError> for Stop {
             ProvisionError::Repository(_) | ProvisionError::Network(_) => Self::setup(reason),
             ProvisionError::Blocked(barred) => barred.into(),
             ProvisionError::Proof(_) => Self::new(EndCause::SecurityStop, reason),
-            ProvisionError::Backend
+            ProvisionError::NotReady { .. }
             | ProvisionError::Guard(_)
             | ProvisionError::Sandbox(_)
             | ProvisionError::Gateway(_)

@@ -36,7 +36,7 @@ pub struct Rejected {
     pub unexpected: bool,
 }
 
-/// The most violations that are told; beyond that the agent has other problems.
+/// The most violations that the agent gets.
 const MAX_VIOLATIONS: usize = 50;
 const MAX_MESSAGE: usize = 500;
 
@@ -85,7 +85,7 @@ fn whole(message: String) -> Violation {
     Violation { path: String::new(), message }
 }
 
-/// The output file as JSON; `None` if there is none.
+/// The output file as JSON; `None` if it does not exist.
 fn document(directory: &Path, file: &str) -> Result<Option<Json>, String> {
     let bytes = match std::fs::read(directory.join(file)) {
         Ok(bytes) => bytes,
@@ -108,7 +108,7 @@ fn check(validator: &jsonschema::Validator, document: &Json, place: &str) -> Vec
         .collect()
 }
 
-/// A file against a schema that stands alone, as the agent itself may ask.
+/// Checks a file against a schema without references, for `fullsend-check-output` inside the sandbox.
 pub fn against(file: &str, schema: &str) -> Result<Vec<Violation>, String> {
     let text = std::fs::read_to_string(schema).map_err(|error| format!("{schema}: {error}"))?;
     let json: Json = serde_json::from_str(&text).map_err(|error| format!("{schema}: {error}"))?;
@@ -123,7 +123,7 @@ pub fn against(file: &str, schema: &str) -> Result<Vec<Violation>, String> {
     })
 }
 
-/// What the agent is told.
+/// The feedback for the agent.
 pub fn feedback(violations: &[Violation]) -> String {
     let lines = listed(violations);
     format!(

@@ -74,7 +74,7 @@ pub fn prepare(
         repository,
         recording: None,
     };
-    let Some(mut checked) = preflight(library, &header.agent, choices, &context, &mut problems) else {
+    let Some(checked) = preflight(library, &header.agent, choices, &context, &mut problems) else {
         return Err(PrepareError::invalid(first_error(library, &header.agent, &problems)));
     };
     if let Some(known) = &header.environment {
@@ -90,8 +90,7 @@ pub fn prepare(
     let schema = serde_json::from_str(DIRECTIVE_SCHEMA)
         .map_err(|error| PrepareError::invalid(format!("the directive's schema is not JSON: {error}")))?;
     let expected = ExpectedDocument::new(DIRECTIVE_FILE, schema).map_err(PrepareError::invalid)?;
-    checked.expected = Some(ExpectedDocument { from_words: directive_in_text, excuses: pauses, ..expected });
-    Ok(checked)
+    Ok(checked.expecting(ExpectedDocument { from_words: directive_in_text, excuses: pauses, ..expected }))
 }
 
 /// The directive at the end of an answer in plain text. A malformed one is passed on, so that the agent gets the error.

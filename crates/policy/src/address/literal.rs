@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LiteralError {
-    /// The last label is a number, yet the whole is no IPv4 address.
+    /// The last label is a number, but the whole is not an IPv4 address.
     NotAnAddress(String),
     /// A bad IPv6 address, or one with a zone.
     NotIpv6(String),
@@ -23,7 +23,7 @@ impl fmt::Display for LiteralError {
 
 impl std::error::Error for LiteralError {}
 
-/// The address that a host stands for, or `None` when it is a name.
+/// The address that a host spells, or `None` when it is a name.
 pub fn parse_literal(host: &str) -> Result<Option<IpAddr>, LiteralError> {
     let bracketed = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     if bracketed.is_some() || host.contains(':') {

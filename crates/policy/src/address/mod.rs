@@ -110,7 +110,7 @@ const V4_RANGES: &[(&str, Class)] = &[
     ("240.0.0.0/4", Class::Reserved),
 ];
 
-/// Narrow ranges stand before the wide ones that hold them.
+/// Narrow ranges come before the wide ones that contain them.
 const V6_RANGES: &[(&str, Class)] = &[
     ("::/128", Class::Unspecified),
     ("::1/128", Class::Loopback),
@@ -187,7 +187,7 @@ fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
         [0, 0, 0, 0, 0xffff, 0, _, _] => Some(at(12)),
         [0x64, 0xff9b, 1, ..] => Some(at(12)),
         [0x2002, ..] => Some(at(2)),
-        // Teredo hides the client's address by inverting it; the server's stands in the clear.
+        // Teredo hides the client's address by inverting it; the server's is in the clear.
         [0x2001, 0, ..] => {
             let client = Ipv4Addr::from(u32::from(at(12)) ^ u32::MAX);
             Some(if classify(IpAddr::V4(client)) == Class::Public { at(4) } else { client })

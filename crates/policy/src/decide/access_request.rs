@@ -13,7 +13,7 @@ use crate::query::Query;
 
 #[derive(Clone, Copy, Debug)]
 pub struct AccessRequest<'a> {
-    /// As it stands in a URL.
+    /// As in a URL.
     pub host: &'a str,
     pub port: u16,
     pub caller: CallingProgram<'a>,

@@ -15,7 +15,7 @@ pub(super) struct Lookup {
 }
 
 impl Lookup {
-    /// Files patterns by their position; `None` stands for something that is always tried.
+    /// Files patterns by their position; `None` is always tried.
     pub(super) fn new<'a>(patterns: impl Iterator<Item = Option<&'a Pattern>>) -> Self {
         let segments: Vec<Vec<Vec<u8>>> =
             patterns.map(|pattern| pattern.map(Pattern::literal_segments).unwrap_or_default()).collect();

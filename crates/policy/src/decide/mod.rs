@@ -44,7 +44,7 @@ pub struct InspectedRequest<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestAction<'a> {
-    /// A request with this method. A websocket begins with a `GET`.
+    /// A request with this method. A websocket starts with a `GET`.
     Http(&'a str),
     /// A text frame from the client on the websocket that was opened with this path and query.
     WebsocketText,

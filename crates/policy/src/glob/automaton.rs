@@ -11,7 +11,7 @@ const MAX_STEPS: usize = 32_768;
 
 #[derive(Clone, Debug)]
 pub(super) struct Automaton {
-    /// What every text that matches begins with; compared before anything else.
+    /// The literal start of every text that matches; compared first.
     pub(super) literal_start: Vec<u8>,
     /// What every text that matches ends with.
     pub(super) literal_end: Vec<u8>,
@@ -26,7 +26,7 @@ pub(super) struct Automaton {
     bitmask: Option<Box<BitmaskAutomaton>>,
 }
 
-/// A piece of the pattern under construction: where it begins, where it may end, whether it may be empty.
+/// A piece of the pattern under construction: its first positions, its last positions, whether it may be empty.
 struct Piece {
     first: Vec<u16>,
     last: Vec<u16>,
@@ -184,7 +184,8 @@ impl Machine for Automaton {
         let mut visit = |candidates: &[u16]| {
             for candidate in candidates {
                 let index = usize::from(*candidate);
-                let (word, bit) = (index / 64, 1 << (index % 64));
+                let word = index / 64;
+                let bit = 1 << (index % 64);
                 if seen[word] & bit == 0 && self.reads[index].has(byte) {
                     seen[word] |= bit;
                     positions.push(*candidate);

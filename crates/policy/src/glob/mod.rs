@@ -1,6 +1,6 @@
 //! The globs of policy files. `*` and `?` stop at the separator, `**` crosses it; the separator is `/` in paths and `.`
 //! in hosts, query values and names. A pattern is compiled once; matching takes time linear in the text, and whether one
-//! pattern lies within another can be proved, which is what comparing policies stands on.
+//! pattern lies within another can be proved. Comparing policies relies on that proof.
 
 mod automaton;
 mod bitmask;
@@ -62,12 +62,12 @@ impl Pattern {
         Ok(Self { text: text.to_owned(), separator, matcher })
     }
 
-    /// A text that stands only for itself, whatever characters are in it.
+    /// Matches only this text, whatever characters are in it.
     pub fn exact(text: &str, separator: Separator) -> Self {
         Self { text: text.to_owned(), separator, matcher: Matcher::Exactly(text.as_bytes().to_vec()) }
     }
 
-    /// The glob that stands for this text alone.
+    /// The glob that matches only this text.
     pub fn escape(text: &str) -> String {
         text.chars().fold(String::new(), |mut out, c| {
             if "*?[]{}\\".contains(c) {
@@ -83,7 +83,7 @@ impl Pattern {
         Self { text: "**".to_owned(), separator, matcher: Matcher::Everything }
     }
 
-    /// As OpenShell reads hosts and binaries: a text without `*` stands for itself.
+    /// As OpenShell reads hosts and binaries: a text without `*` matches only itself.
     pub fn glob_if_starred(text: &str, separator: Separator) -> Result<Self, PatternError> {
         if text.contains('*') { Self::glob(text, separator) } else { Ok(Self::exact(text, separator)) }
     }
@@ -128,7 +128,7 @@ impl Pattern {
             (Matcher::Automaton(inner), Matcher::Automaton(outer)) => {
                 self.same_as(other) || proof::within(inner, outer, budget)
             }
-            // A pattern that is not written out in full hardly ever stands for one text only.
+            // A pattern with wildcards hardly ever matches one text only.
             (Matcher::Everything, _) | (_, Matcher::Exactly(_)) => false,
         }
     }

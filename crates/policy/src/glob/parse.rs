@@ -197,7 +197,7 @@ impl Parser {
                 None => return Err(PatternError::Unclosed('{')),
             }
         }
-        // An empty alternative counts for nothing, and braces without any stand for nothing.
+        // An empty alternative is dropped; braces without alternatives match nothing.
         branches.retain(|branch: &Vec<Token>| !branch.is_empty());
         if branches.is_empty() {
             branches.push(Vec::new());
@@ -228,7 +228,7 @@ impl Parser {
         Ok(())
     }
 
-    /// `**` between slashes takes the slashes with it, so that it can also stand for no component at all.
+    /// `**` between slashes takes the slashes with it, so that it can also match no component at all.
     fn recursive(&mut self, tokens: &mut Vec<Token>) {
         let at_end = self.peek().is_none();
         self.position += usize::from(!at_end);

@@ -89,7 +89,7 @@ fn some_in_both<A: Machine, B: Machine>(one: &A, two: &B, alphabet: &[u8], budge
     })
 }
 
-/// Patterns that begin or end differently are apart; most pairs are settled here.
+/// Patterns with different literal starts or ends do not overlap; this settles most pairs.
 fn compatible_ends(one: &Automaton, two: &Automaton) -> bool {
     let starts = (&one.literal_start, &two.literal_start);
     let ends = (&one.literal_end, &two.literal_end);

@@ -122,7 +122,8 @@ fn inclusion_and_overlap_are_proved() {
         ("/a?", "/a*", true, true),
         ("*", "**", true, true),
     ] {
-        let (left, right) = (pattern(one, Separator::Slash), pattern(two, Separator::Slash));
+        let left = pattern(one, Separator::Slash);
+        let right = pattern(two, Separator::Slash);
         assert_eq!(left.within(&right, &ProofBudget::default()), within, "{one} within {two}");
         assert_eq!(left.overlaps(&right, &ProofBudget::default()), overlaps, "{one} overlaps {two}");
         assert_eq!(right.overlaps(&left, &ProofBudget::default()), overlaps, "{two} overlaps {one}");
@@ -180,7 +181,8 @@ proptest::proptest! {
     #[test]
     fn what_is_proved_holds(one in glob_text('/'), two in glob_text('/'), candidate in plain_text('/')) {
         if let (Ok(left), Ok(right)) = (Pattern::glob(&one, Separator::Slash), Pattern::glob(&two, Separator::Slash)) {
-            let (in_left, in_right) = (left.matches(candidate.as_bytes()), right.matches(candidate.as_bytes()));
+            let in_left = left.matches(candidate.as_bytes());
+            let in_right = right.matches(candidate.as_bytes());
             prop_assert!(!(left.within(&right, &ProofBudget::default()) && in_left && !in_right), "{} within {}: {}", one, two, candidate);
             prop_assert!(left.overlaps(&right, &ProofBudget::default()) || !(in_left && in_right), "{} apart {}: {}", one, two, candidate);
         }

@@ -1,4 +1,4 @@
-//! What an endpoint allows and refuses: a preset or rules, and deny rules that stand over both.
+//! What an endpoint allows and refuses: a preset or rules, and deny rules that win over both.
 
 use yaml::{At, Diagnostic, Span};
 
@@ -67,7 +67,7 @@ impl Reader {
             self.error(
                 "contradiction",
                 access.at,
-                format!("`{path}.access` cannot stand with protocol {protocol}; write `rules`"),
+                format!("`{path}.access` cannot be used with protocol {protocol}: write `rules`"),
             );
             return None;
         }
@@ -161,7 +161,7 @@ fn says_nothing(file: &RuleFile) -> bool {
         && tool.is_none()
 }
 
-/// The rules that a preset stands for. `read-write` leaves DELETE out.
+/// The rules of a preset. `read-write` leaves DELETE out.
 fn preset(protocol: Protocol, access: &At<Access>) -> Vec<RequestRule> {
     let words: &[&str] = match (protocol, access.value) {
         (_, Access::None) => &[],

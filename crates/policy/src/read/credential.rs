@@ -35,7 +35,7 @@ impl Reader {
             self.error(
                 "contradiction",
                 at.at,
-                format!("`{path}.credential_signing` cannot stand with `tls: skip`"),
+                format!("`{path}.credential_signing` cannot be used with `tls: skip`"),
             );
         }
         let uninspected = is_on(file.allow_uninspected_credentials.as_ref());
@@ -74,7 +74,8 @@ impl Reader {
 
     fn signing(&mut self, path: &str, file: &EndpointFile) -> Option<Signature> {
         let given = |text: &Option<At<String>>| text.clone().filter(|at| !at.is_empty());
-        let (service, region) = (given(&file.signing_service), given(&file.signing_region));
+        let service = given(&file.signing_service);
+        let region = given(&file.signing_region);
         let Some(scheme) = file.credential_signing.as_ref().filter(|at| at.value != Signing::None) else {
             for (key, text) in [("signing_service", service), ("signing_region", region)] {
                 if let Some(text) = text {

@@ -141,24 +141,22 @@ impl Reader {
     }
 
     fn enforcement(&mut self, path: &str, protocol: Protocol, file: &At<EndpointFile>) -> bool {
-        let said = file.enforcement.as_ref();
-        let enforce = said.is_some_and(|at| at.value == Enforcement::Enforce);
-        if let (true, Protocol::Sql, Some(said)) = (enforce, protocol, said) {
-            self.error("contradiction", said.at, format!("`{path}`: protocol sql cannot be enforced"));
+        let written = file.enforcement.as_ref().filter(|at| at.value != Enforcement::Unsaid);
+        // SQL statements are not parsed, so there is nothing to enforce.
+        let can_enforce = protocol != Protocol::Sql;
+        if let Some(at) = written.filter(|at| at.value == Enforcement::Enforce && !can_enforce) {
+            self.error("contradiction", at.at, format!("`{path}`: protocol sql cannot be enforced"));
         }
-        if protocol.reads_requests() && !enforce {
-            let (at, how) = match said.filter(|at| at.value == Enforcement::Audit) {
-                Some(said) => (said.at, "is set to audit"),
-                None => (file.at, "is not set, which means audit"),
-            };
-            let message =
-                format!("`{path}.enforcement` {how}: what the rules do not allow is recorded, not refused");
-            let problem = Diagnostic::warning("audit", at, message);
-            // Statements cannot be told apart, so there is nothing to enforce.
-            let can_enforce = protocol != Protocol::Sql;
-            self.report(if can_enforce { problem.help("write `enforcement: enforce`") } else { problem });
+        let audit = written.filter(|at| at.value == Enforcement::Audit);
+        if let Some(audit) = audit.filter(|_| protocol.reads_requests()) {
+            let message = format!(
+                "`{path}.enforcement` is `audit`: a request that the rules do not allow is recorded and let through"
+            );
+            let problem = Diagnostic::warning("audit", audit.at, message);
+            let help = "leave it out: the default is `enforce`";
+            self.report(if can_enforce { problem.help(help) } else { problem });
         }
-        enforce
+        can_enforce && audit.is_none()
     }
 
     fn protocol_settings(
@@ -227,7 +225,7 @@ impl Reader {
         ];
         for (key, at) in given {
             if let Some(at) = at {
-                self.error("contradiction", at, format!("`{path}.{key}` cannot stand with protocol tcp"));
+                self.error("contradiction", at, format!("`{path}.{key}` cannot be used with protocol tcp"));
             }
         }
     }

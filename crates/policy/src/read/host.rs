@@ -63,7 +63,7 @@ fn pattern(text: &str) -> Result<HostPattern, Problem> {
     let last = labels.len() - 1;
     let too_wide = Some("name at least two labels after the wildcard, such as `*.example.com`".to_owned());
     if labels.len() < 3 || labels[last].contains('*') {
-        return Err(("stands for too many hosts".to_owned(), too_wide));
+        return Err(("matches too many hosts".to_owned(), too_wide));
     }
     for (index, label) in labels.iter().enumerate() {
         let stars = label.bytes().filter(|byte| *byte == b'*').count();
@@ -76,13 +76,13 @@ fn pattern(text: &str) -> Result<HostPattern, Problem> {
         };
         if !shape_is_good {
             let why = format!("has a wildcard where none is allowed: `{label}`");
-            let help =
-                "`*` stands for a whole label or begins the first, `**` only for the first labels".to_owned();
+            let help = "`*` must be a whole label or start the first one, and `**` must be the first label"
+                .to_owned();
             return Err((why, Some(help)));
         }
     }
     if labels[last - 1] == "*" && labels[..last].iter().all(|label| label.contains('*')) {
-        return Err(("stands for too many hosts".to_owned(), too_wide));
+        return Err(("matches too many hosts".to_owned(), too_wide));
     }
     Pattern::glob(text, Separator::Dot).map(HostPattern::Glob).map_err(|error| (error.to_string(), None))
 }

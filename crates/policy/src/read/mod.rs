@@ -55,16 +55,16 @@ impl Policy {
 }
 
 impl NetworkRule {
-    /// One rule for every program, from endpoints that stand outside a policy file.
+    /// One rule for every program, from endpoints outside a policy file.
     pub fn of_endpoints(name: &str, at: Span, endpoints: Vec<Node>) -> Result<Self, Vec<Diagnostic>> {
         let node = |value: Value| Node::new(at, value);
         let map = |entries: Vec<(&str, Node)>| {
             let entry = |(key, node): (&str, Node)| MapEntry { key: key.to_owned(), key_at: at, node };
             node(Value::Map(entries.into_iter().map(entry).collect()))
         };
-        let everybody = map(vec![("path", node(Value::Text("/**".to_owned())))]);
+        let every_program = map(vec![("path", node(Value::Text("/**".to_owned())))]);
         let rule = map(vec![
-            ("binaries", node(Value::List(vec![everybody]))),
+            ("binaries", node(Value::List(vec![every_program]))),
             ("endpoints", node(Value::List(endpoints))),
         ]);
         let version = node(Value::Number("1".to_owned()));

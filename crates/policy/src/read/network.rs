@@ -26,14 +26,14 @@ impl Reader {
         let reserved = name.as_ref().filter(|name| name.starts_with(PROVIDER_PREFIX));
         if let Some(name) = reserved.or(Some(key).filter(|key| key.starts_with(PROVIDER_PREFIX))) {
             let message =
-                format!("names that begin with `{PROVIDER_PREFIX}` are for rules that come from providers");
+                format!("names that start with `{PROVIDER_PREFIX}` are reserved for the rules of providers");
             self.warn("reserved-name", name.at, message);
         }
         if endpoints.is_empty() {
             self.warn("unreachable", key.at, format!("`{path}` has no endpoints, so it allows nothing"));
         }
         if binaries.is_empty() {
-            self.warn("unreachable", key.at, format!("`{path}` has no binaries, so it allows nobody"));
+            self.warn("unreachable", key.at, format!("`{path}` has no binaries, so it allows no program"));
         }
         let endpoints = endpoints
             .iter()

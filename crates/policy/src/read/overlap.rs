@@ -9,7 +9,7 @@ use crate::file::Protocol;
 use crate::glob::ProofBudget;
 use crate::model::{Endpoint, HostPattern, NetworkRule, RuleSubject};
 
-/// More pairs than this help nobody, and a file can hold millions.
+/// A file can hold millions of pairs; a person reads a few.
 const MAX_REPORTED: usize = 32;
 
 /// Reports a problem for every pair that disagrees.

@@ -11,7 +11,7 @@ use crate::model::{
     GraphqlRule, HttpRule, Method, RequestRule, RpcRule, RuleSpan, RuleSubject, ValuePattern,
 };
 
-/// The method that stands for a text frame from the client.
+/// The method that means a text frame from the client.
 pub(crate) const WEBSOCKET_TEXT: &str = "WEBSOCKET_TEXT";
 
 impl Reader {
@@ -85,7 +85,7 @@ impl Reader {
             }
         };
         if !text.starts_with('/') && !text.starts_with("**") {
-            self.error("path", text.at, format!("`{path}` must begin with `/` or be `**`"));
+            self.error("path", text.at, format!("`{path}` must start with `/` or be `**`"));
             return None;
         }
         if let Some(why) = never_canonical(&pattern) {

@@ -40,7 +40,7 @@ fn said(text: &str) -> String {
     lines
 }
 
-/// A case that begins with `endpoint:` stands inside a policy that is otherwise good, in line 4.
+/// A case that begins with `endpoint:` is put into line 4 of a policy that is otherwise right.
 fn whole(case: &str) -> String {
     match case.strip_prefix("endpoint: ") {
         Some(keys) => format!(

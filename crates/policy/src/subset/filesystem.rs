@@ -1,4 +1,4 @@
-//! Paths within paths. Compared as they are written: what a symbolic link makes of them is for whoever mounts them.
+//! Paths within paths, compared as written. The sandbox resolves symbolic links when it mounts them.
 
 use yaml::At;
 

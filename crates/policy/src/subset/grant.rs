@@ -1,5 +1,5 @@
-//! What may be asked over an admitted connection. A tunnel may only stand where the organisation's policy would tunnel too; a
-//! rule must lie within one outer rule, and every outer deny rule that could bite must bite below as well.
+//! The requests that an admitted connection may carry. A tunnel is allowed only where the outer policy tunnels too. An
+//! allow rule must lie within one outer rule, and every outer deny rule that overlaps it needs its like in the inner policy.
 
 use super::atom::{Atom, OuterEndpoints, Reader};
 use super::precedence::{endpoints, governs, mirrors, scope_within, scopes_overlap};
@@ -77,7 +77,8 @@ fn candidates<'a>(
     match (found.first(), read_otherwise) {
         (Some(_), _) if decides => Ok(found),
         (_, Some(outer)) => {
-            let (selector, protocol) = (inner.selector(), inner.protocol);
+            let selector = inner.selector();
+            let protocol = inner.protocol;
             let message = format!(
                 "{selector} is read as {protocol}, but as {} in the organisation's policy",
                 outer.protocol

@@ -86,7 +86,7 @@ fn literal_program(binary: &str) -> String {
     if binary.contains('*') { Pattern::escape(binary) } else { binary.to_owned() }
 }
 
-/// Makes nodes that all stand at one place.
+/// Makes nodes that all have one span.
 struct Writer(Span);
 
 impl Writer {

@@ -38,7 +38,8 @@ fn callers() -> Vec<(PathBuf, Vec<PathBuf>)> {
 
 /// Something that passes under one policy and not under the other, if there is any.
 pub fn widening(inner: &Policy, outer: &Policy) -> Option<String> {
-    let (below, above) = (Compiled::new(inner), Compiled::new(outer));
+    let below = Compiled::new(inner);
+    let above = Compiled::new(outer);
     for host in HOSTS.map(|host| Host::parse(host).unwrap()) {
         for port in [80, 443, 22] {
             for (binary, ancestors) in callers() {
@@ -71,7 +72,8 @@ fn connection_widening(
         return Some("raw bytes".to_owned());
     }
     each_request(|request| {
-        let (low, high) = (inner.decide(request), outer.decide(request));
+        let low = inner.decide(request);
+        let high = outer.decide(request);
         (low.passes() && !high.passes()).then(|| format!("{request:?}: {low:?} but {high:?}"))
     })
 }
@@ -90,7 +92,8 @@ pub fn each_request<T>(mut visit: impl FnMut(&InspectedRequest<'_>) -> Option<T>
 }
 
 fn file_widening(inner: &Policy, outer: &Policy) -> Option<String> {
-    let (below, above) = (baseline(inner), baseline(outer));
+    let below = baseline(inner);
+    let above = baseline(outer);
     let rank = |access: Option<PathAccess>| match access {
         None => 0,
         Some(PathAccess::ReadOnly) => 1,

@@ -34,7 +34,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     }
 }
 
-/// A policy file that stands alone. What is wrong with it is shown.
+/// Reads a policy file and prints its problems.
 fn read(path: &Path) -> Result<(Sources, Rc<policy::Policy>), Failure> {
     let about = std::fs::metadata(path).map_err(|error| missing(path, &error))?;
     if about.len() > MAX_BYTES {

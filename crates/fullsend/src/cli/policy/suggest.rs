@@ -70,7 +70,7 @@ fn policy_of(events: &[Envelope], place: &ConfigurationOptions) -> Result<Rc<Pol
     let checked =
         resolved.and_then(|resolved| crate::check::check(&mut opened.library, resolved, &mut problems));
     match checked {
-        Some(checked) => Ok(Rc::new(checked.policy.policy)),
+        Some(checked) => Ok(Rc::new(checked.policy.policy.clone())),
         None => {
             problems.retain(Diagnostic::is_error);
             super::super::check::show(&opened.library.sources, &problems);

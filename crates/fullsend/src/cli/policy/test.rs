@@ -35,7 +35,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let (sources, policy) = super::read(&arguments.policy)?;
     let compiled = match &arguments.binary {
         Some(_) => Compiled::new(&policy),
-        None => Compiled::new(&for_everybody(&policy)),
+        None => Compiled::new(&for_every_program(&policy)),
     };
     let binary = arguments.binary.as_deref().unwrap_or(Path::new("/"));
     let action = match arguments.method.as_str() {
@@ -62,7 +62,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 }
 
 /// The same rules, for whatever program.
-fn for_everybody(policy: &Policy) -> Policy {
+fn for_every_program(policy: &Policy) -> Policy {
     let mut all = policy.clone();
     for network in &mut all.networks {
         for binary in &mut network.binaries {
@@ -72,7 +72,7 @@ fn for_everybody(policy: &Policy) -> Policy {
     all
 }
 
-/// How a decision is told.
+/// A decision, as printed.
 struct Said<'a> {
     sources: &'a Sources,
     file: &'a Path,

@@ -37,7 +37,7 @@ pub(super) fn wait(
 
 fn ended(service: &HostService) -> String {
     let said = service.ended.get().map_or("", String::as_str);
-    // The sentence begins with the server's name, which the error says already.
+    // The error already starts with the server's name.
     said.split_once("` ").map_or(said, |(_, rest)| rest).to_owned()
 }
 
@@ -52,14 +52,14 @@ fn ready(server: &ApiServer, service: &HostService, token: &Secret) -> Result<()
     }
 }
 
-/// With a wrong token, on a path that nobody knows: only a server that looks at the token first can be trusted to.
+/// Asks with a wrong token, on a random path: only a server that checks the token first refuses it.
 fn asks_for_its_token(service: &HostService) -> Result<(), String> {
     let path = format!("/fullsend-asks-{}", uuid::Uuid::new_v4().simple());
     match ask(service, &path, "a-wrong-token") {
         Ok(401 | 403) => Ok(()),
         Ok(status) => Err(format!(
             "answers a wrong token with {status}: it must answer 401 or 403 unless the request has \
-             `Authorization: Bearer` and the value of {}, or everybody on this host could use it",
+             `Authorization: Bearer` and the value of {}, or every program on this host could use it",
             super::TOKEN
         )),
         Err(error) => Err(format!("does not answer a wrong token ({error}): it must answer 401 or 403")),

@@ -46,7 +46,7 @@ struct Running {
     lifeline: Option<ChildStdin>,
     supervisor: u32,
     watcher: Option<JoinHandle<()>>,
-    /// Said before the lifeline is cut, so that an end that we caused is not told as an accident.
+    /// Set before the lifeline is closed, so that an exit that we caused is not reported.
     stopping: Arc<OnceLock<()>>,
 }
 
@@ -70,10 +70,12 @@ pub fn host(server: &ApiServer) -> String {
 }
 
 /// Starts all of them, then waits until each is ready.
-pub fn start(harness: &Harness, around: &RunContext<'_>) -> Result<ApiServers, ServerError> {
+pub fn start(
+    harness: &Harness,
+    deadline: Instant,
+    around: &RunContext<'_>,
+) -> Result<ApiServers, ServerError> {
     let mut servers = ApiServers::default();
-    let began = Instant::now();
-    let deadline = began + Duration::from_secs(harness.sandbox_timeout_seconds.get());
     for server in &harness.api_servers {
         let wrong = |why: String| ServerError { name: server.name.to_string(), why };
         servers.running.push(start_one(server, around).map_err(wrong)?);
@@ -105,17 +107,19 @@ fn start_one(server: &ApiServer, around: &RunContext<'_>) -> Result<Running, Str
         .map_err(|error| format!("cannot be started: {error}"))?;
     output.keep(child.stdout.take());
     output.keep(child.stderr.take());
-    let (ended, stopping) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
-    let port = u16::try_from(server.port.get()).map_err(|_| "has a port that is none".to_owned())?;
+    let ended = Arc::new(OnceLock::new());
+    let stopping = Arc::new(OnceLock::new());
+    let port = u16::try_from(server.port.get()).map_err(|_| "has an invalid port".to_owned())?;
     let service = HostService { host: host(server), port, address, ended: Arc::clone(&ended) };
-    let (lifeline, supervisor) = (child.stdin.take(), child.id());
+    let lifeline = child.stdin.take();
+    let supervisor = child.id();
     let watched = Watched { name: server.name.to_string(), path, ended, stopping: Arc::clone(&stopping) };
     let emit = around.emit.clone();
     let watcher = std::thread::spawn(move || watched.watch(child, output, &emit));
     Ok(Running { service, token, lifeline, supervisor, watcher: Some(watcher), stopping })
 }
 
-/// Closed again at once: the server binds it. Whoever takes it in between makes the server end, which is noticed.
+/// Closed again at once: the server binds it. If another process takes it first, the server exits, which is reported.
 fn free_address() -> std::io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
@@ -142,7 +146,7 @@ fn environment(
     Ok(all)
 }
 
-/// Through a supervisor: this program again, which outlives nobody and leaves nobody behind.
+/// Through a supervisor: this program again, which ends with us and leaves no process behind.
 fn spawn(program: &Path, environment: BTreeMap<String, String>, place: &Path) -> std::io::Result<Child> {
     Command::new("/proc/self/exe")
         .arg(supervise::COMMAND)
@@ -157,7 +161,7 @@ fn spawn(program: &Path, environment: BTreeMap<String, String>, place: &Path) ->
         .spawn()
 }
 
-/// Waits for the end of one server, and tells it if nobody asked for it.
+/// Waits for the exit of one server, and reports it if we did not cause it.
 struct Watched {
     name: String,
     path: PathBuf,
@@ -187,7 +191,7 @@ impl ApiServers {
         self.running.iter().map(|running| running.service.clone()).collect()
     }
 
-    /// What the proxy says to each server, and nobody else can.
+    /// The tokens that the proxy sends to each server, and no other program can.
     pub fn tokens(&self) -> impl Iterator<Item = (&HostService, &Secret)> {
         self.running.iter().map(|running| (&running.service, &running.token))
     }

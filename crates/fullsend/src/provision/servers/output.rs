@@ -16,7 +16,7 @@ const MAX_BYTES: usize = 1 << 20;
 
 const PIECE: usize = 8 << 10;
 
-/// What was said last is waited for so long; only somebody who outlives the supervisor could keep a stream open.
+/// How long the last output is waited for; only a process that outlives the supervisor could keep a stream open.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) struct Output {
@@ -41,7 +41,8 @@ impl Output {
     /// Both streams of a server go into one log, each line whole.
     pub(super) fn keep(&mut self, stream: Option<impl Read + Send + 'static>) {
         let Some(stream) = stream else { return };
-        let (log, guard) = (Arc::clone(&self.log), self.guard.clone());
+        let log = Arc::clone(&self.log);
+        let guard = self.guard.clone();
         let (done, reader) = mpsc::channel();
         self.readers.push(reader);
         std::thread::spawn(move || {

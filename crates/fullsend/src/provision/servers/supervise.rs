@@ -23,7 +23,7 @@ const SWEEPS: usize = 50;
 
 pub fn main(arguments: &[OsString]) -> ExitCode {
     let [program] = arguments else { return ExitCode::from(2) };
-    // Whoever leaves the server's group and loses its parent becomes ours, and is found.
+    // A process that leaves the server's group and loses its parent becomes our child, and is found.
     if rustix::process::set_child_subreaper(rustix::process::getpid().into()).is_err() {
         return ExitCode::from(71);
     }
@@ -92,7 +92,7 @@ fn children() -> Vec<Pid> {
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let is_ours = |pid: &i32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // The name stands in brackets and may hold anything; state and parent follow the last one.
+        // The name is in brackets and may hold anything; state and parent follow the last bracket.
         let mut words = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
         words.nth(1) == Some(own.as_str())
     };

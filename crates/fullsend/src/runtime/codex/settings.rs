@@ -1,5 +1,5 @@
 //! The files around a launch, all of them read-only inside: requirements with our one hook and no other, and the whole
-//! configuration. See docs/decisions/0008-codex-launch.md for why these and not others.
+//! configuration. See docs/decisions/0006-codex-launch.md for why these and not others.
 
 use sandbox::{Mount, MountKind};
 
