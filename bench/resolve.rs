@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fullsend::Library;
-use fullsend::check;
+use fullsend::internal::check;
 use fullsend::{Choices, resolve};
 use fullsend::{Layer, LayerKind, Layers};
 

@@ -156,7 +156,12 @@ fn check_and_run_refuse_with_the_same_words_before_anything_starts() {
         let ran = world.run(&["run", "triage"]);
         for (command, outcome) in [("check", &checked), ("run", &ran)] {
             if outcome.code != refusal.code || !outcome.err.contains(refusal.says) {
-                wrong.push(format!("{command}, wanted {} `{}`: {}", refusal.code, refusal.says, outcome.all()));
+                wrong.push(format!(
+                    "{command}, wanted {} `{}`: {}",
+                    refusal.code,
+                    refusal.says,
+                    outcome.all()
+                ));
             }
         }
         let line = |text: &str| text.lines().find(|line| line.contains(refusal.says)).map(str::to_owned);

@@ -32,8 +32,8 @@ mod wake;
 mod worker;
 
 pub use cancel::{Cancel, CancelReason};
-pub use check::expected_document::ExpectedDocument;
 pub use check::Checked;
+pub use check::expected_document::ExpectedDocument;
 pub use cli::hidden::dispatch as run_hidden_command;
 pub use cli::main;
 pub use guard::confirmation::Confirmer;
@@ -54,6 +54,7 @@ pub use runtime::state::StateFile;
 /// Internals that the tests and benches of this workspace use. Not part of the API.
 #[doc(hidden)]
 pub mod internal {
+    pub use crate::check::check;
     pub use crate::guard::{Guard, GuardSetup, hook_client, hook_server};
     pub use crate::harness::config::Config;
     pub use crate::harness::provider::{Profile, Provider};
