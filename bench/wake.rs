@@ -163,6 +163,8 @@ fn create(sessions: &mut Sessions) -> SessionId {
         environment: None,
         resources: Vec::new(),
         created_ms: seed.now,
+        repository: None,
+        imported: false,
     };
     sessions.create(&header).unwrap().header.id
 }

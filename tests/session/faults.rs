@@ -9,7 +9,10 @@ use std::{env, fs, thread};
 use rusqlite::Connection;
 
 use crate::fixture::{Clock, Directory, message, skip, sleeps, worker};
-use session::{ClaimTarget, Seq, SessionError, SessionId, SessionLimits, Sessions, SqliteStore, StoreError};
+use session::{
+    ClaimTarget, ContextWindow, ListedSession, Seq, SessionError, SessionId, SessionLimits, Sessions,
+    SqliteStore, StoreError,
+};
 
 fn open(directory: &Directory) -> Sessions {
     Sessions::new(Box::new(SqliteStore::open(&directory.database()).unwrap()), SessionLimits::default())
@@ -60,6 +63,68 @@ fn damage_is_noticed_and_never_read() {
             "{what}: {appended:?}"
         );
     }
+}
+
+/// The last event is the one that no gap gives away.
+#[test]
+fn a_log_that_lost_its_end_is_refused() {
+    let directory = Directory::new();
+    let (mut sessions, mut clock, id) = furnished(&directory);
+    sessions.append(id, &[clock.input(message("more"))], &mut clock.seed()).unwrap();
+    let lease = sessions.claim(ClaimTarget::Due, &worker("a"), &mut clock.seed()).unwrap().unwrap().lease;
+    let sql = "DELETE FROM events WHERE seq = (SELECT max(seq) FROM events)";
+    Connection::open(directory.database()).unwrap().execute(sql, []).unwrap();
+    let damaged = |result: Result<(), SessionError>, what: &str| {
+        assert!(
+            matches!(result, Err(SessionError::Store(StoreError::Corrupt { session: Some(_), .. }))),
+            "{what}: {result:?}"
+        );
+    };
+    damaged(sessions.events(id, Seq(0), 100).map(drop), "a read");
+    damaged(sessions.context(&lease, &ContextWindow::default()).map(drop), "a context");
+    damaged(sessions.export(id, &mut std::iter::empty(), &mut Vec::new()).map(drop), "an export");
+}
+
+/// One bad row is listed, skipped and left alone; the others go on.
+#[test]
+fn a_session_that_cannot_be_read_stops_nobody() {
+    let directory = Directory::new();
+    let (mut sessions, mut clock, bad) = furnished(&directory);
+    sessions.append(bad, &[clock.input(message("first in the queue"))], &mut clock.seed()).unwrap();
+    let good = sessions.create(&clock.header("triage")).unwrap().header.id;
+    sessions.append(good, &[clock.input(message("hello"))], &mut clock.seed()).unwrap();
+    let sql = "UPDATE sessions SET state = replace(state, '\"version\":1', '\"version\":9') WHERE id = ?1";
+    let raw: Vec<u8> = bad.to_string().replace('-', "").as_bytes().chunks(2).map(byte).collect();
+    assert_eq!(Connection::open(directory.database()).unwrap().execute(sql, [raw]).unwrap(), 1);
+    let claimed = sessions.claim(ClaimTarget::Due, &worker("a"), &mut clock.seed()).unwrap().unwrap();
+    assert_eq!(claimed.lease.session, good);
+    assert_eq!(sessions.claim(ClaimTarget::Due, &worker("a"), &mut clock.seed()).unwrap(), None);
+    let listed = sessions.list(None, None, 10).unwrap();
+    assert_eq!(listed.len(), 2);
+    assert!(listed.iter().any(|entry| matches!(entry, ListedSession::Unreadable { id, .. } if *id == bad)));
+}
+
+fn byte(digits: &[u8]) -> u8 {
+    u8::from_str_radix(std::str::from_utf8(digits).unwrap(), 16).unwrap()
+}
+
+/// A store of the first version: no repositories, no marks.
+#[test]
+fn a_store_of_the_first_version_is_migrated() {
+    let directory = Directory::new();
+    let (mut sessions, _, id) = furnished(&directory);
+    let events = sessions.events(id, Seq(0), 100).unwrap();
+    drop(sessions);
+    let old = "ALTER TABLE sessions DROP COLUMN repository; ALTER TABLE sessions DROP COLUMN unreadable_by;
+               DROP INDEX learnings_key; DROP INDEX learnings_newest;
+               ALTER TABLE learnings DROP COLUMN repository;
+               CREATE UNIQUE INDEX learnings_key ON learnings (agent, key);
+               CREATE INDEX learnings_newest ON learnings (agent, number);
+               DROP TABLE compatibility; PRAGMA user_version = 1;";
+    Connection::open(directory.database()).unwrap().execute_batch(old).unwrap();
+    let mut sessions = open(&directory);
+    assert_eq!(sessions.events(id, Seq(0), 100).unwrap(), events);
+    assert_eq!(sessions.session(id).unwrap().header.repository, None);
 }
 
 #[test]
@@ -195,9 +260,12 @@ fn only_what_is_a_store_of_this_version_is_opened() {
     assert!(matches!(opened, StoreError::Corrupt { .. }), "{opened}");
     let directory = Directory::new();
     furnished(&directory);
-    Connection::open(directory.database()).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
+    let newer = Connection::open(directory.database()).unwrap();
+    newer.execute_batch("PRAGMA user_version = 99").unwrap();
+    drop(SqliteStore::open(&directory.database()).expect("a newer store that this version may use"));
+    newer.execute_batch("UPDATE compatibility SET minimum = 3").unwrap();
     let opened = SqliteStore::open(&directory.database()).err().unwrap();
-    assert!(matches!(opened, StoreError::Version { found: 99, known: 1 }), "{opened}");
+    assert!(matches!(opened, StoreError::Version { found: 99, known: 2 }), "{opened}");
     let nowhere = SqliteStore::open(&directory.path().join("no/such/place.db")).err().unwrap();
     assert!(matches!(&nowhere, StoreError::Location { .. }), "{nowhere}");
     assert!(nowhere.to_string().contains("no/such/place.db"), "{nowhere}");

@@ -79,6 +79,8 @@ impl Clock {
             environment: None,
             resources: Vec::new(),
             created_ms: self.now(),
+            repository: None,
+            imported: false,
         }
     }
 

@@ -66,8 +66,10 @@ fn many_start_on_an_empty_database_and_none_on_a_newer_one() {
     let versions = client.query("SELECT version FROM fullsend.migrations", &[]).unwrap();
     assert_eq!(versions.len(), 1);
     client.execute("INSERT INTO fullsend.migrations (version) VALUES (99)", &[]).unwrap();
+    PostgresStore::connect(&url).map(drop).expect("a newer store that this version may use");
+    client.execute("UPDATE fullsend.compatibility SET minimum = 3", &[]).unwrap();
     let refused = PostgresStore::connect(&url).err().unwrap();
-    assert!(matches!(refused, StoreError::Version { found: 99, known: 1 }), "{refused}");
+    assert!(matches!(refused, StoreError::Version { found: 99, known: 2 }), "{refused}");
 }
 
 #[test]

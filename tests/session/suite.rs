@@ -6,6 +6,7 @@ mod endings;
 mod leases;
 mod pauses;
 mod reads;
+mod repositories;
 
 use crate::cluster;
 use crate::fixture::{Clock, Directory, skip};

@@ -11,7 +11,7 @@ mod decide;
 mod log;
 mod store;
 
-pub use api::bundle::Attachment;
+pub use api::bundle::{Attachment, ImportTerms, ImportedSession};
 pub use api::context::{ContextFit, ContextSource, ContextWindow, fit};
 pub use api::sessions::{PAGE_LIMIT, Sessions};
 pub use api::worker::{ClaimTarget, ClaimedWake, Renewal};
@@ -45,5 +45,6 @@ pub use log::time::{TimeSeed, Timestamp};
 pub use store::postgres::PostgresStore;
 pub use store::sqlite::{SqliteStore, StoreProbe};
 pub use store::{
-    DecideFn, EventClass, FoundSession, Session, SessionChange, SessionError, Store, StoreError, UpdateTarget,
+    ClaimFilter, DecideFn, EventClass, FoundSession, ListedSession, Session, SessionChange, SessionError,
+    Store, StoreError, UpdateTarget,
 };

@@ -7,8 +7,9 @@ use serde_json::json;
 use super::{Place, over_stores};
 use crate::fixture::{Clock, directive, ending, message, worker};
 use session::{
-    Attachment, ClaimTarget, ContextWindow, MemoryAuthor, MemoryFile, MemoryWrite, Seq, SessionError,
-    SessionId, SessionRefusal, SessionStatus, Sessions, WakeCommit, WakeEnding,
+    Attachment, ClaimTarget, ContextWindow, ImportTerms, ImportedSession, MemoryAuthor, MemoryFile,
+    MemoryWrite, Seq, Session, SessionError, SessionHeader, SessionId, SessionRefusal, SessionStatus,
+    Sessions, WakeCommit, WakeEnding,
 };
 
 over_stores!(a_session_moves_house, a_spoilt_bundle_changes_nothing, a_running_session_is_taken_up_elsewhere);
@@ -36,6 +37,11 @@ fn export(sessions: &mut Sessions, id: SessionId) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
+/// The session as an import leaves it: the same, but marked.
+fn marked(session: &Session) -> Session {
+    Session { header: SessionHeader { imported: true, ..session.header.clone() }, ..session.clone() }
+}
+
 /// Another store, as another machine has it.
 fn elsewhere(test: impl FnOnce(&mut Sessions)) {
     let directory = crate::fixture::Directory::new();
@@ -49,22 +55,24 @@ fn a_session_moves_house(_: &Place, sessions: &mut Sessions, clock: &mut Clock) 
     let original = sessions.session(id).unwrap();
     let events = sessions.events(id, Seq(0), 1_000).unwrap();
     elsewhere(|there| {
-        let (session, attachments) = there.import(&mut BufReader::new(bundle.as_bytes())).unwrap();
-        assert_eq!(session, original);
+        let ImportedSession { session, attachments, .. } =
+            there.import(&mut BufReader::new(bundle.as_bytes()), &ImportTerms::default()).unwrap();
+        assert_eq!(session, marked(&original));
         assert_eq!(attachments[0].name, "run-1/transcript.jsonl");
         assert_eq!(there.events(id, Seq(0), 1_000).unwrap(), events);
         assert_eq!(there.memory(id).unwrap()[0].content, "half way");
-        assert_eq!(there.learnings("triage", 10).unwrap().len(), 1);
+        assert_eq!(there.learnings(None, "triage", 10).unwrap().len(), 1);
         assert_eq!(export(there, id), bundle, "and back again, byte for byte");
-        let again = there.import(&mut BufReader::new(bundle.as_bytes()));
+        let again = there.import(&mut BufReader::new(bundle.as_bytes()), &ImportTerms::default());
         assert!(matches!(again, Err(SessionError::Refused(SessionRefusal::Field { what: "id", .. }))));
     });
     // It came to the same place from elsewhere: what the suite's own store exports, it also imports.
     elsewhere(|there| {
         let other = furnished(there, &mut Clock::new(77), "porter");
         let bundle = export(there, other);
-        let (session, _) = sessions.import(&mut BufReader::new(bundle.as_bytes())).unwrap();
-        assert_eq!(session, there.session(other).unwrap());
+        let ImportedSession { session, .. } =
+            sessions.import(&mut BufReader::new(bundle.as_bytes()), &ImportTerms::default()).unwrap();
+        assert_eq!(session, marked(&there.session(other).unwrap()));
         assert_eq!(export(sessions, other), bundle);
     });
 }
@@ -98,12 +106,12 @@ fn a_spoilt_bundle_changes_nothing(_: &Place, sessions: &mut Sessions, clock: &m
     spoilt.push(("empty".to_owned(), String::new()));
     spoilt.push(("an endless line".to_owned(), "x".repeat(17 << 20)));
     for (what, text) in spoilt {
-        let refused = sessions.import(&mut BufReader::new(text.as_bytes()));
+        let refused = sessions.import(&mut BufReader::new(text.as_bytes()), &ImportTerms::default());
         assert!(matches!(refused, Err(SessionError::Refused(_))), "{what}: {refused:?}");
         assert!(matches!(sessions.session(id.unwrap()), Err(SessionError::NoSession(_))), "{what}");
     }
-    assert_eq!(sessions.learnings("triage", 10).unwrap(), []);
-    sessions.import(&mut BufReader::new(made.as_bytes())).unwrap();
+    assert_eq!(sessions.learnings(None, "triage", 10).unwrap(), []);
+    sessions.import(&mut BufReader::new(made.as_bytes()), &ImportTerms::default()).unwrap();
 }
 
 fn a_running_session_is_taken_up_elsewhere(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
@@ -116,7 +124,8 @@ fn a_running_session_is_taken_up_elsewhere(_: &Place, sessions: &mut Sessions, c
         bundle = export(there, id);
     });
     let lost = lost.unwrap().lease;
-    let (session, _) = sessions.import(&mut BufReader::new(bundle.as_bytes())).unwrap();
+    let ImportedSession { session, .. } =
+        sessions.import(&mut BufReader::new(bundle.as_bytes()), &ImportTerms::default()).unwrap();
     assert_eq!((session.state.status, session.holder), (SessionStatus::Running, None));
     let claimed = sessions.claim(ClaimTarget::Due, &worker("b"), &mut clock.seed()).unwrap().unwrap();
     assert_eq!(claimed.lease.wake, lost.wake);

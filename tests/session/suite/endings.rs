@@ -302,7 +302,7 @@ fn learnings_outlive_the_session_and_are_kept_once(_: &Place, sessions: &mut Ses
     commit(sessions, clock, &lease, &ending(learn(&["elsewhere"])));
     sessions.terminate(first, "", &mut clock.seed()).unwrap();
     let titles = |sessions: &mut Sessions, limit| -> Vec<String> {
-        let found = sessions.learnings("triage", limit).unwrap();
+        let found = sessions.learnings(None, "triage", limit).unwrap();
         found.into_iter().map(|stored| stored.learning.title).collect()
     };
     assert_eq!(titles(sessions, 10), ["three\u{0}", "two", "one"]);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{Place, over_stores};
 use crate::fixture::{Clock, message, sleeps, worker};
-use session::{ClaimTarget, ContextWindow, Seq, SessionId, Sessions};
+use session::{ClaimTarget, ContextWindow, ListedSession, Seq, SessionId, Sessions};
 
 over_stores!(
     pages_join_without_gaps,
@@ -90,12 +90,12 @@ fn sessions_are_listed_by_page(_: &Place, sessions: &mut Sessions, clock: &mut C
     while let Some(last) = sessions.list(Some("triage"), seen.last().copied(), 3).unwrap().last() {
         let page = sessions.list(Some("triage"), seen.last().copied(), 3).unwrap();
         assert_eq!(page.last(), Some(last));
-        seen.extend(page.iter().map(|session| session.header.id));
+        seen.extend(page.iter().map(ListedSession::id));
     }
     assert_eq!(seen, ids);
     let all = sessions.list(None, None, 100).unwrap();
     assert_eq!(all.len(), 8);
-    assert!(all.iter().any(|session| session.header.id == other));
+    assert!(all.iter().any(|listed| listed.id() == other));
 }
 
 fn the_context_is_the_end_of_the_log(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {

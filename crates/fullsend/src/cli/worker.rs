@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clap::Args;
-use session::{ClaimedWake, Sessions};
+use session::{ClaimFilter, ClaimedWake, Session, SessionError, Sessions, StoreError};
 
 use super::exit::{Exit, Failure};
 use super::session::store::StoreOptions;
@@ -27,6 +27,9 @@ pub struct Arguments {
     /// Run wakes as they become due until the worker is stopped; this is the default
     #[arg(long)]
     watch: bool,
+    /// Run only sessions of this agent
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
     #[command(flatten)]
     store: StoreOptions,
     #[command(flatten)]
@@ -40,6 +43,12 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     signals::watch(runtime.handle(), &context.cancel)?;
     // Report a store that cannot be opened at once.
     drop(arguments.store.open()?);
+    let filter = ClaimFilter {
+        repository: Some(options.repository()?),
+        agent: arguments.agent.clone(),
+        skip: Vec::new(),
+    };
+    let check_context = context.clone();
     let plan = WorkerPlan {
         concurrency: usize::from(arguments.concurrency),
         until: match (arguments.once, arguments.drain) {
@@ -47,6 +56,10 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
             (_, true) => WorkUntil::Drained,
             _ => WorkUntil::Cancelled,
         },
+        filter,
+        can_run: Arc::new(move |session: &Session| {
+            wake::check(&check_context, &session.header).map_err(|error| error.message)
+        }),
         lease_terms: context.lease_terms.clone(),
         connect: Arc::clone(&context.connect),
         cancel: context.cancel.clone(),
@@ -56,6 +69,9 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
                 Err(error) => {
                     let session = claimed.lease.session;
                     talk(&format!("warning: a wake of session {session} was not committed: {error}\n"));
+                    if let SessionError::Store(StoreError::Corrupt { session: Some(damaged), .. }) = error {
+                        drop(sessions.mark_unreadable(damaged));
+                    }
                 }
             }
         }),

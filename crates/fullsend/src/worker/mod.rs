@@ -1,11 +1,15 @@
 //! Orchestration: which due wake runs now, on how many threads, and when to look again. It claims a wake and passes it on.
 //! It does not know what a wake means or what a session does next.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use session::{ClaimTarget, ClaimedWake, LeaseTerms, SessionError, Sessions, TimeSeed, Timestamp};
+use session::{
+    ClaimFilter, ClaimTarget, ClaimedWake, LeaseTerms, Session, SessionError, SessionId, Sessions, TimeSeed,
+    Timestamp,
+};
 
 use crate::cancel::Cancel;
 
@@ -28,6 +32,9 @@ pub type RunWake = dyn Fn(&mut Sessions, &ClaimedWake) + Send + Sync;
 pub struct WorkerPlan {
     pub concurrency: usize,
     pub until: WorkUntil,
+    pub filter: ClaimFilter,
+    /// Whether this process can run a session now, or why not.
+    pub can_run: Arc<dyn Fn(&Session) -> Result<(), String> + Send + Sync>,
     pub lease_terms: LeaseTerms,
     /// Opens a connection; each thread has its own.
     pub connect: Arc<dyn Fn() -> Result<Sessions, String> + Send + Sync>,
@@ -48,6 +55,11 @@ const WAIT_STEP: Duration = Duration::from_millis(250);
 /// How often a draining thread looks again while other threads still work.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(50);
 
+/// How long a session that cannot run here is skipped, at first and at most.
+const MIN_REFUSAL: Duration = Duration::from_secs(2);
+const MAX_REFUSAL: Duration = Duration::from_secs(60);
+const MAX_SKIPPED: usize = 1_000;
+
 const MIN_BACK_OFF: Duration = Duration::from_millis(200);
 const MAX_BACK_OFF: Duration = Duration::from_secs(10);
 
@@ -55,9 +67,11 @@ const MAX_BACK_OFF: Duration = Duration::from_secs(10);
 pub fn work(plan: &WorkerPlan) -> Result<usize, String> {
     let busy = AtomicUsize::new(0);
     let done = AtomicUsize::new(0);
+    let refused = RefusedSessions::default();
     let threads = if plan.until == WorkUntil::Once { 1 } else { plan.concurrency.max(1) };
     std::thread::scope(|scope| {
-        let start = || scope.spawn(|| WorkerThread { plan, busy: &busy, done: &done }.run());
+        let start =
+            || scope.spawn(|| WorkerThread { plan, busy: &busy, done: &done, refused: &refused }.run());
         let threads: Vec<_> = (0..threads).map(|_| start()).collect();
         let results = threads
             .into_iter()
@@ -72,6 +86,49 @@ struct WorkerThread<'a> {
     /// How many threads of this process work now. Their wakes may make others due.
     busy: &'a AtomicUsize,
     done: &'a AtomicUsize,
+    refused: &'a RefusedSessions,
+}
+
+/// The sessions that this process cannot run at the moment. They are skipped for a while, so that another worker claims them.
+#[derive(Default)]
+struct RefusedSessions(Mutex<HashMap<SessionId, RefusedSession>>);
+
+struct RefusedSession {
+    reason: String,
+    until: Instant,
+    back_off: Duration,
+}
+
+impl RefusedSessions {
+    fn current(&self) -> Vec<SessionId> {
+        let now = Instant::now();
+        let refused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        refused
+            .iter()
+            .filter(|(_, session)| session.until > now)
+            .map(|(id, _)| *id)
+            .take(MAX_SKIPPED)
+            .collect()
+    }
+
+    /// Adds a session and returns whether its reason is new.
+    fn add(&self, id: SessionId, reason: &str) -> bool {
+        let mut refused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = refused.get(&id);
+        let is_new = known.is_none_or(|session| session.reason != reason);
+        let back_off = match known {
+            Some(session) if !is_new => (session.back_off * 2).min(MAX_REFUSAL),
+            _ => MIN_REFUSAL,
+        };
+        let session =
+            RefusedSession { reason: reason.to_owned(), until: Instant::now() + back_off, back_off };
+        refused.insert(id, session);
+        is_new
+    }
+
+    fn remove(&self, id: SessionId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    }
 }
 
 impl WorkerThread<'_> {
@@ -128,8 +185,31 @@ impl WorkerThread<'_> {
     }
 
     fn claim_and_run(&self, sessions: &mut Sessions) -> Result<bool, SessionError> {
-        let mut seed = (self.plan.time_seed)(sessions.now()?);
-        let Some(claimed) = sessions.claim(ClaimTarget::Due, &self.plan.lease_terms, &mut seed)? else {
+        let now = sessions.now()?;
+        let mut filter = ClaimFilter { skip: self.refused.current(), ..self.plan.filter.clone() };
+        // The check comes before the claim: a worker that cannot run a session leaves its inputs alone.
+        loop {
+            let Some(candidate) = sessions.find_due(&filter, now)? else { return Ok(false) };
+            let id = candidate.header.id;
+            match (self.plan.can_run)(&candidate) {
+                Ok(()) => {
+                    self.refused.remove(id);
+                    break;
+                }
+                Err(reason) => {
+                    if self.refused.add(id, &reason) {
+                        (self.plan.warn)(&format!("cannot run session {id} here: {reason}"));
+                    }
+                    filter.skip.push(id);
+                }
+            }
+            if filter.skip.len() > MAX_SKIPPED {
+                return Ok(false);
+            }
+        }
+        let mut seed = (self.plan.time_seed)(now);
+        let target = ClaimTarget::Matching(&filter);
+        let Some(claimed) = sessions.claim(target, &self.plan.lease_terms, &mut seed)? else {
             return Ok(false);
         };
         (self.plan.run_wake)(sessions, &claimed);

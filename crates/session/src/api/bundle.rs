@@ -9,7 +9,7 @@ use std::io::{BufRead, Read, Write};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::api::sessions::{PAGE_LIMIT, Sessions};
+use crate::api::sessions::{PAGE_LIMIT, Sessions, check_complete};
 use crate::decide::header::check_header;
 use crate::decide::memory::check_memory_writes;
 use crate::decide::refusal::SessionRefusal;
@@ -47,44 +47,56 @@ pub struct Attachment {
 }
 
 impl Sessions {
-    /// Writes a session as it is now. Later appends are not in it.
+    /// Writes a session as it is now, and returns the head of its log. Later appends are not in it.
     pub fn export(
         &mut self,
         id: SessionId,
         attachments: &mut dyn Iterator<Item = Attachment>,
         out: &mut dyn Write,
-    ) -> Result<(), SessionError> {
+    ) -> Result<Seq, SessionError> {
         let (session, memory) = self.session_with_memory(id)?;
         let mut writer = Writer { out, hasher: Sha256::new() };
-        writer.write(&Record::Bundle { version: BUNDLE_VERSION, header: session.header.clone() })?;
+        writer.write(&Record::Bundle { version: BUNDLE_VERSION, header: bundle_header(&session.header) })?;
         let mut after = Seq(0);
         while after < session.state.head {
             let page = self.store.events(id, after, session.state.head, PAGE_LIMIT)?;
+            check_complete(id, after, session.state.head, PAGE_LIMIT, &page)?;
             after = page.last().map_or(session.state.head, |event| event.seq);
             page.into_iter().try_for_each(|event| writer.write(&Record::Event { event }))?;
         }
         memory.into_iter().try_for_each(|file| writer.write(&Record::Memory { file }))?;
-        let mut learnings = self.store.learnings(&session.header.agent, self.limits.learnings_per_agent)?;
+        let mut learnings = self.store.learnings(
+            session.header.repository.as_deref(),
+            &session.header.agent,
+            self.limits.learnings_per_agent,
+        )?;
         learnings.retain(|learning| learning.session_id == id);
         learnings.into_iter().rev().try_for_each(|learning| writer.write(&Record::Learning { learning }))?;
         for attachment in attachments {
             writer.write(&Record::Attachment { attachment })?;
         }
         let digest = Sha256Digest(writer.hasher.clone().finalize().into());
-        writer.write(&Record::End { digest })
+        writer.write(&Record::End { digest })?;
+        Ok(session.state.head)
     }
 
-    /// Imports a session, whole or not at all, and returns its attachments.
-    pub fn import(&mut self, bundle: &mut dyn BufRead) -> Result<(Session, Vec<Attachment>), SessionError> {
+    /// Imports a session, whole or not at all. A bundle may come from a stranger: it brings resources and an environment
+    /// only if the terms accept them.
+    pub fn import(
+        &mut self,
+        bundle: &mut dyn BufRead,
+        terms: &ImportTerms,
+    ) -> Result<ImportedSession, SessionError> {
         let mut reader = Reader { bundle, hasher: Sha256::new(), line: 0 };
         let (first, _) = reader.read()?;
-        let Record::Bundle { version, header } = first else {
+        let Record::Bundle { version, header: found } = first else {
             return Err(reader.refuse("the file is not a bundle"));
         };
         if version != BUNDLE_VERSION {
             return Err(reader.refuse("the bundle has a version that this program does not know"));
         }
-        check_header(&header, &self.limits)?;
+        check_header(&found, &self.limits)?;
+        let (header, left_out) = terms.apply(found);
         let folding = RefCell::new(Folding { reader, state: SessionState::default(), next: None });
         let mut attachments = Vec::new();
         let limits = &self.limits;
@@ -111,8 +123,51 @@ impl Sessions {
                 SessionRefusal::Field { what: "id", why: "a session with this id already exists" }.into()
             );
         }
-        Ok((self.session(header.id)?, attachments))
+        Ok(ImportedSession { session: self.session(header.id)?, attachments, left_out })
     }
+}
+
+/// What an import accepts from its bundle.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImportTerms {
+    /// The repository that the session belongs to from now on.
+    pub repository: Option<String>,
+    /// The ids of the resources that are accepted, with their paths on this host.
+    pub resources: Vec<String>,
+    pub environment: bool,
+}
+
+/// An imported session, and what the terms left out.
+#[derive(Debug)]
+pub struct ImportedSession {
+    pub session: Session,
+    pub attachments: Vec<Attachment>,
+    pub left_out: Vec<String>,
+}
+
+impl ImportTerms {
+    fn apply(&self, found: SessionHeader) -> (SessionHeader, Vec<String>) {
+        let mut left_out = Vec::new();
+        let mut header = SessionHeader { repository: self.repository.clone(), imported: true, ..found };
+        if !self.environment
+            && let Some(environment) = header.environment.take()
+        {
+            left_out.push(format!("environment `{}`", environment.id));
+        }
+        header.resources.retain(|resource| {
+            let accepted = self.resources.contains(&resource.id);
+            if !accepted {
+                left_out.push(format!("resource `{}` ({})", resource.id, resource.source));
+            }
+            accepted
+        });
+        (header, left_out)
+    }
+}
+
+/// The header in a bundle: where the session came from last does not matter to the next store.
+fn bundle_header(header: &SessionHeader) -> SessionHeader {
+    SessionHeader { imported: false, ..header.clone() }
 }
 
 struct Writer<'a> {

@@ -1,7 +1,7 @@
 //! The rows that a wake's prompt is made from: state, inputs, the end of the log, memory and learnings. It reads a bounded
 //! number of rows, whatever the length of the log. It writes no prompt.
 
-use crate::api::sessions::{Sessions, check_memory};
+use crate::api::sessions::{Sessions, check_complete, check_memory};
 use crate::decide::lease::Lease;
 use crate::decide::lease::fence;
 use crate::log::event::SessionEvent;
@@ -55,9 +55,16 @@ impl Sessions {
         let wake = fence(&session.state, lease.token)?.clone();
         let id = lease.session;
         let state = &session.state;
+        if self.store.last_seq(id)? < state.head {
+            let what = format!("event {} is missing", state.head.0);
+            return Err(StoreError::Corrupt { session: Some(id), what }.into());
+        }
         let mut inputs = Vec::new();
         for (first, last) in wake.inputs.ranges() {
-            inputs.extend(self.store.events(id, Seq(first.0 - 1), *last, wake.inputs.len())?);
+            let before = Seq(first.0 - 1);
+            let range = self.store.events(id, before, *last, wake.inputs.len())?;
+            check_complete(id, before, *last, wake.inputs.len(), &range)?;
+            inputs.extend(range);
         }
         let asked = state.requests.iter().chain(&wake.expired).map(|request| request.asked);
         let requests = asked.map(|seq| self.event(id, seq)).collect::<Result<_, _>>()?;
@@ -67,7 +74,9 @@ impl Sessions {
         let work = self.store.tail(id, EventClass::Work, state.head, window.work, window.bytes)?;
         let memory = self.store.memory(id)?;
         check_memory(&session, &memory)?;
-        let learnings = self.store.learnings(&session.header.agent, window.learnings)?;
+        let header = &session.header;
+        let learnings =
+            self.store.learnings(header.repository.as_deref(), &header.agent, window.learnings)?;
         Ok(ContextSource {
             session,
             wake,

@@ -19,7 +19,9 @@ use crate::log::memory::MemoryFile;
 use crate::log::seq::Seq;
 use crate::log::state::SessionState;
 use crate::log::time::{TimeSeed, Timestamp};
-use crate::store::{FoundSession, Session, SessionChange, SessionError, Store, StoreError, UpdateTarget};
+use crate::store::{
+    FoundSession, ListedSession, Session, SessionChange, SessionError, Store, StoreError, UpdateTarget,
+};
 
 /// The longest page of a read.
 pub const PAGE_LIMIT: usize = 1_000;
@@ -62,7 +64,7 @@ impl Sessions {
         agent: Option<&str>,
         after: Option<SessionId>,
         limit: usize,
-    ) -> Result<Vec<Session>, SessionError> {
+    ) -> Result<Vec<ListedSession>, SessionError> {
         Ok(self.store.list(agent, after, limit.min(PAGE_LIMIT))?)
     }
 
@@ -73,10 +75,11 @@ impl Sessions {
         after: Seq,
         limit: usize,
     ) -> Result<Vec<SessionEvent>, SessionError> {
-        let events = self.store.events(id, after, Seq(u64::MAX), limit.min(PAGE_LIMIT))?;
-        if events.is_empty() {
-            self.session(id)?;
-        }
+        let limit = limit.min(PAGE_LIMIT);
+        // The head is read first, so that an append between the two reads is not taken for damage.
+        let head = self.session(id)?.state.head;
+        let events = self.store.events(id, after, Seq(u64::MAX), limit)?;
+        check_complete(id, after, head, limit, &events)?;
         Ok(events)
     }
 
@@ -132,9 +135,14 @@ impl Sessions {
         Err(StoreError::Busy { step: "read a session that changes all the time" }.into())
     }
 
-    /// The newest learnings of an agent, newest first.
-    pub fn learnings(&mut self, agent: &str, limit: usize) -> Result<Vec<StoredLearning>, SessionError> {
-        Ok(self.store.learnings(agent, limit.min(PAGE_LIMIT))?)
+    /// The newest learnings of an agent in a repository, newest first.
+    pub fn learnings(
+        &mut self,
+        repository: Option<&str>,
+        agent: &str,
+        limit: usize,
+    ) -> Result<Vec<StoredLearning>, SessionError> {
+        Ok(self.store.learnings(repository, agent, limit.min(PAGE_LIMIT))?)
     }
 
     /// Appends inputs, all or none, in one durable commit. Returns the sequence number of each; an input that is already
@@ -169,6 +177,28 @@ impl Sessions {
     ) -> Result<SessionState, SessionError> {
         self.write(id, |found, limits| {
             Ok((control::queue_wake(&found.session.state, wake, limits, seed)?, found.session.holder.clone()))
+        })
+    }
+
+    /// Terminates a session that was exported up to `head`. Refused if it has changed since or a worker runs it.
+    pub fn freeze(
+        &mut self,
+        id: SessionId,
+        head: Seq,
+        seed: &mut TimeSeed,
+    ) -> Result<SessionState, SessionError> {
+        self.write(id, |found, _| {
+            let state = &found.session.state;
+            if let Some(holder) = &found.session.holder {
+                return Err(SessionRefusal::Leased { until_ms: holder.until_ms });
+            }
+            if state.head != head {
+                return Err(SessionRefusal::Field {
+                    what: "head",
+                    why: "the session changed during the export",
+                });
+            }
+            Ok((control::terminate(state, "exported and frozen", seed)?, None))
         })
     }
 
@@ -211,6 +241,22 @@ impl Sessions {
             self.store.update(UpdateTarget::Session { id, events }, &mut |found| decide(found, limits))?;
         if found { Ok(()) } else { Err(SessionError::NoSession(id)) }
     }
+}
+
+/// Checks that a page holds every event up to its limit or the head of the log.
+pub(crate) fn check_complete(
+    id: SessionId,
+    after: Seq,
+    head: Seq,
+    limit: usize,
+    events: &[SessionEvent],
+) -> Result<(), StoreError> {
+    let expected = usize::try_from(head.0.saturating_sub(after.0)).unwrap_or(usize::MAX).min(limit);
+    if events.len() >= expected {
+        return Ok(());
+    }
+    let missing = after.0 + events.len() as u64 + 1;
+    Err(StoreError::Corrupt { session: Some(id), what: format!("event {missing} of {} is missing", head.0) })
 }
 
 /// Compares memory files with their digests in the log.

@@ -12,13 +12,15 @@ use crate::log::learning::StoredLearning;
 use crate::log::memory::MemoryWrite;
 use crate::log::state::{SessionState, is_over};
 use crate::log::time::{TimeSeed, Timestamp};
-use crate::store::{Session, SessionChange, SessionError, UpdateTarget};
+use crate::store::{ClaimFilter, Session, SessionChange, SessionError, UpdateTarget};
 
 /// Which session to claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClaimTarget {
-    /// The first that is due.
+pub enum ClaimTarget<'a> {
+    /// The first one that is due.
     Due,
+    /// The first one that is due and that the filter accepts.
+    Matching(&'a ClaimFilter),
     /// This one, due or not.
     Session(SessionId),
 }
@@ -42,7 +44,7 @@ impl Sessions {
     /// Claims a session, or returns `None` if none is due. The lease and the start of the wake are one write.
     pub fn claim(
         &mut self,
-        pick: ClaimTarget,
+        pick: ClaimTarget<'_>,
         worker: &LeaseTerms,
         seed: &mut TimeSeed,
     ) -> Result<Option<ClaimedWake>, SessionError> {
@@ -58,15 +60,19 @@ impl Sessions {
 
     fn claim_once(
         &mut self,
-        pick: ClaimTarget,
+        pick: ClaimTarget<'_>,
         worker: &LeaseTerms,
         seed: &mut TimeSeed,
     ) -> Result<(Option<ClaimedWake>, bool), SessionError> {
         let limits = &self.limits;
         let now = seed.now;
         let horizon_ms = limits.horizon_ms();
+        let any = ClaimFilter::default();
         let (target, reason) = match pick {
-            ClaimTarget::Due => (UpdateTarget::Due { now, horizon_ms }, ClaimReason::Due),
+            ClaimTarget::Due => (UpdateTarget::Due { now, horizon_ms, filter: &any }, ClaimReason::Due),
+            ClaimTarget::Matching(filter) => {
+                (UpdateTarget::Due { now, horizon_ms, filter }, ClaimReason::Due)
+            }
             ClaimTarget::Session(id) => (UpdateTarget::Session { id, events: &[] }, ClaimReason::Requested),
         };
         let until_ms = now.plus_ms(worker.lease_ms.min(limits.lease_ms));
@@ -84,8 +90,22 @@ impl Sessions {
         match pick {
             ClaimTarget::Session(id) if !found => Err(SessionError::NoSession(id)),
             ClaimTarget::Session(_) => Ok((started, false)),
-            ClaimTarget::Due => Ok((started, found)),
+            ClaimTarget::Due | ClaimTarget::Matching(_) => Ok((started, found)),
         }
+    }
+
+    /// The first due session that the filter accepts, without claiming it.
+    pub fn find_due(
+        &mut self,
+        filter: &ClaimFilter,
+        now: Timestamp,
+    ) -> Result<Option<Session>, SessionError> {
+        Ok(self.store.find_due(now, self.limits.horizon_ms(), filter)?)
+    }
+
+    /// Makes workers of this version skip a damaged session.
+    pub fn mark_unreadable(&mut self, id: SessionId) -> Result<(), SessionError> {
+        Ok(self.store.mark_unreadable(id)?)
     }
 
     /// Extends a lease, and returns whether the run should stop.

@@ -8,7 +8,11 @@ const MAX_NAME_BYTES: usize = 200;
 const MAX_PATH_BYTES: usize = 4_096;
 
 pub(crate) fn check_header(header: &SessionHeader, limits: &SessionLimits) -> Result<(), SessionRefusal> {
-    let SessionHeader { id: _, agent, environment, resources, created_ms: _ } = header;
+    let SessionHeader { id: _, repository, agent, environment, resources, created_ms: _, imported: _ } =
+        header;
+    if let Some(repository) = repository {
+        check_text("repository", repository, MAX_PATH_BYTES)?;
+    }
     check_text("agent", agent, MAX_NAME_BYTES)?;
     if let Some(SessionEnvironment { id, digest: _ }) = environment {
         check_text("environment", id, MAX_NAME_BYTES)?;

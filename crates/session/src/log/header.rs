@@ -8,14 +8,19 @@ use crate::log::id::SessionId;
 use crate::log::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct SessionHeader {
     pub id: SessionId,
+    /// The repository that the session belongs to. Sessions of the first version have none: any worker may run them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<String>,
     /// The harness that every wake runs.
     pub agent: String,
     pub environment: Option<SessionEnvironment>,
     pub resources: Vec<SessionResource>,
     pub created_ms: Timestamp,
+    /// The session came from a bundle. A bundle itself does not say so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub imported: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

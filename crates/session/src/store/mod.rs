@@ -52,7 +52,35 @@ pub enum UpdateTarget<'a> {
     /// This one, with those of the named events that it already has.
     Session { id: SessionId, events: &'a [EventId] },
     /// The first one that is due, by lane and then by time, and that no other writer has locked.
-    Due { now: Timestamp, horizon_ms: u64 },
+    Due { now: Timestamp, horizon_ms: u64, filter: &'a ClaimFilter },
+}
+
+/// Which due sessions a worker can run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClaimFilter {
+    /// Only sessions of this repository, and those of no repository.
+    pub repository: Option<String>,
+    /// Only sessions of this agent.
+    pub agent: Option<String>,
+    /// None of these sessions.
+    pub skip: Vec<SessionId>,
+}
+
+/// One entry of a list. A session that cannot be read does not hide the others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListedSession {
+    Readable(Box<Session>),
+    Unreadable { id: SessionId, problem: String },
+}
+
+impl ListedSession {
+    #[must_use]
+    pub fn id(&self) -> SessionId {
+        match self {
+            Self::Readable(session) => session.header.id,
+            Self::Unreadable { id, .. } => *id,
+        }
+    }
 }
 
 /// What a decision sees.
@@ -124,7 +152,21 @@ pub trait Store: Send {
         agent: Option<&str>,
         after: Option<SessionId>,
         limit: usize,
-    ) -> Result<Vec<Session>, StoreError>;
+    ) -> Result<Vec<ListedSession>, StoreError>;
+
+    /// The first due session that the filter accepts. It locks nothing.
+    fn find_due(
+        &mut self,
+        now: Timestamp,
+        horizon_ms: u64,
+        filter: &ClaimFilter,
+    ) -> Result<Option<Session>, StoreError>;
+
+    /// Makes workers of this version skip a session that they cannot read.
+    fn mark_unreadable(&mut self, id: SessionId) -> Result<(), StoreError>;
+
+    /// The position of the last stored event; 0 for an empty log.
+    fn last_seq(&mut self, id: SessionId) -> Result<Seq, StoreError>;
 
     /// Finds a session, decides and writes. `false` if there is no such session.
     fn update(&mut self, target: UpdateTarget<'_>, decide: &mut DecideFn<'_>) -> Result<bool, SessionError>;
@@ -150,8 +192,13 @@ pub trait Store: Send {
 
     fn memory(&mut self, id: SessionId) -> Result<Vec<MemoryFile>, StoreError>;
 
-    /// The newest learnings of an agent, newest first.
-    fn learnings(&mut self, agent: &str, limit: usize) -> Result<Vec<StoredLearning>, StoreError>;
+    /// The newest learnings of an agent in a repository, newest first.
+    fn learnings(
+        &mut self,
+        repository: Option<&str>,
+        agent: &str,
+        limit: usize,
+    ) -> Result<Vec<StoredLearning>, StoreError>;
 
     /// When the next session becomes due: a worker can sleep until then.
     fn next_due(&mut self, now: Timestamp) -> Result<Option<Timestamp>, StoreError>;

@@ -1,8 +1,9 @@
 //! How rows are decoded and checked, for both databases.
 
 use serde::Serialize;
+use uuid::Uuid;
 
-use super::{Session, StoreError};
+use super::{ListedSession, Session, StoreError};
 use crate::decide::lease::LeaseHolder;
 use crate::log::event::SessionEvent;
 use crate::log::id::SessionId;
@@ -36,6 +37,19 @@ impl SessionRow {
             owner.zip(held_until_ms).map(|(owner, until)| LeaseHolder { owner, until_ms: Timestamp(until) });
         Ok(Session { header, state, holder })
     }
+}
+
+/// A row of a list: the session, or why it cannot be read.
+pub(crate) fn list_entry(id: Uuid, row: SessionRow) -> ListedSession {
+    match row.decode() {
+        Ok(session) => ListedSession::Readable(Box::new(session)),
+        Err(error) => ListedSession::Unreadable { id: SessionId(id), problem: error.to_string() },
+    }
+}
+
+/// The state version of this program, as the stores keep it.
+pub(crate) fn state_version() -> i32 {
+    i32::try_from(STATE_VERSION).unwrap_or(i32::MAX)
 }
 
 pub(crate) fn open(session: SessionId, sealed: &SealedEvent) -> Result<SessionEvent, StoreError> {

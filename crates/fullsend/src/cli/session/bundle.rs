@@ -8,10 +8,14 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
+use super::super::configuration::ConfigurationOptions;
 use super::super::exit::{Exit, Failure};
 use super::super::run::runs_directory;
-use super::store::{SessionOptions, StoreOptions, failure, state_directory};
-use session::{Attachment, PAGE_LIMIT, Payload, Seq, SessionId, Sessions};
+use super::super::talk;
+use super::repository::repository_id;
+use super::store::{SessionOptions, StoreOptions, failure, state_directory, time_seed};
+use crate::render::diagnostics::clean_text;
+use session::{Attachment, ImportTerms, ImportedSession, PAGE_LIMIT, Payload, Seq, SessionId, Sessions};
 
 /// Limits on the transcripts of one session.
 const MAX_FILES: usize = 10_000;
@@ -28,6 +32,9 @@ pub struct Export {
     /// Take transcripts from this directory of runs [default: $XDG_STATE_HOME/fullsend/runs]
     #[arg(long, value_name = "DIR")]
     runs: Option<PathBuf>,
+    /// Terminate the session here, so that only the exported copy goes on
+    #[arg(long)]
+    freeze: bool,
     /// Print JSON about the written file
     #[arg(long)]
     json: bool,
@@ -38,6 +45,14 @@ pub struct Import {
     /// Read this file; `-` is standard input
     #[arg(value_name = "FILE")]
     input: PathBuf,
+    /// Accept the resource with this id, which mounts a path of this host; can be repeated
+    #[arg(long, value_name = "ID")]
+    accept_resource: Vec<String>,
+    /// Accept the environment of the bundle
+    #[arg(long)]
+    accept_environment: bool,
+    #[command(flatten)]
+    configuration: ConfigurationOptions,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -54,9 +69,9 @@ pub fn export(arguments: &Export) -> Result<Exit, Failure> {
     let count = transcripts.len();
     if arguments.output == Path::new("-") {
         let mut out = std::io::stdout().lock();
-        sessions.export(id, &mut transcripts, &mut out).map_err(failure)?;
+        let head = sessions.export(id, &mut transcripts, &mut out).map_err(failure)?;
         out.flush()?;
-        return Ok(Exit::Done);
+        return freeze(&mut sessions, id, head, arguments.freeze);
     }
     // Write a temporary file first: a file with the final name is complete.
     let unfinished = arguments.output.with_extension("part");
@@ -64,8 +79,13 @@ pub fn export(arguments: &Export) -> Result<Exit, Failure> {
         Failure::new(Exit::Missing, format!("cannot write {}: {error}", arguments.output.display()))
     };
     let mut file = BufWriter::new(File::create(&unfinished).map_err(wrong)?);
-    sessions.export(id, &mut transcripts, &mut file).map_err(failure)?;
+    let head = sessions.export(id, &mut transcripts, &mut file).map_err(failure)?;
     file.flush().and_then(|()| file.get_ref().sync_all()).map_err(wrong)?;
+    // Freeze first: a file with the final name is then the only copy that goes on.
+    if let Err(error) = freeze(&mut sessions, id, head, arguments.freeze) {
+        drop(std::fs::remove_file(&unfinished));
+        return Err(error);
+    }
     std::fs::rename(&unfinished, &arguments.output).map_err(wrong)?;
     if arguments.json {
         let line = json!({ "id": id, "file": arguments.output, "transcripts": count });
@@ -76,15 +96,26 @@ pub fn export(arguments: &Export) -> Result<Exit, Failure> {
 
 pub fn import(arguments: &Import) -> Result<Exit, Failure> {
     let mut sessions = arguments.store.open()?;
+    let terms = ImportTerms {
+        repository: Some(repository_id(&arguments.configuration.repository()?)),
+        resources: arguments.accept_resource.clone(),
+        environment: arguments.accept_environment,
+    };
     let imported = if arguments.input == Path::new("-") {
-        sessions.import(&mut std::io::stdin().lock())
+        sessions.import(&mut std::io::stdin().lock(), &terms)
     } else {
         let file = File::open(&arguments.input).map_err(|error| {
             Failure::new(Exit::Missing, format!("cannot read {}: {error}", arguments.input.display()))
         })?;
-        sessions.import(&mut BufReader::new(file))
+        sessions.import(&mut BufReader::new(file), &terms)
     };
-    let (session, attachments) = imported.map_err(failure)?;
+    let ImportedSession { session, attachments, left_out } = imported.map_err(failure)?;
+    for what in &left_out {
+        talk(&format!(
+            "left out: {}; accept it with --accept-resource or --accept-environment\n",
+            clean_text(what)
+        ));
+    }
     let id = session.header.id;
     save_attachments(
         &state_directory()?.join("sessions").join(id.to_string()).join("imported"),
@@ -96,6 +127,14 @@ pub fn import(arguments: &Import) -> Result<Exit, Failure> {
         writeln!(out, "{line}")?;
     } else {
         writeln!(out, "{id} {} ({} events)", session.state.status, session.state.head.0)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn freeze(sessions: &mut Sessions, id: SessionId, head: Seq, wanted: bool) -> Result<Exit, Failure> {
+    if wanted {
+        let mut seed = time_seed(sessions)?;
+        sessions.freeze(id, head, &mut seed).map_err(failure)?;
     }
     Ok(Exit::Done)
 }

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::super::configuration::{Configuration, ConfigurationOptions};
 use super::super::exit::{Exit, Failure};
+use super::repository::repository_id;
 use super::store::{StoreOptions, failure, time_seed};
 use crate::resolve::{environment, resolve};
 use crate::wake::resources::MOUNTS_BELOW;
@@ -55,10 +56,12 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         arguments.id.and_then(|id| sessions.session(id).ok()).map(|session| session.header.created_ms);
     let header = SessionHeader {
         id: arguments.id.unwrap_or_else(|| SessionId::generate(&mut seed)),
+        repository: Some(repository_id(&opened.repository)),
         agent: arguments.agent.clone(),
         environment,
         resources,
         created_ms: known.unwrap_or(seed.now),
+        imported: false,
     };
     let session = sessions.create(&header).map_err(failure)?;
     writeln!(std::io::stdout().lock(), "{}", json!({ "id": session.header.id }))?;

@@ -5,6 +5,7 @@ mod answer;
 mod bundle;
 mod create;
 mod events;
+pub mod repository;
 mod requests;
 mod run;
 mod send;

@@ -24,7 +24,9 @@ pub fn run(arguments: &Run) -> Result<Exit, Failure> {
     let context = options.context(store, runtime.handle())?;
     signals::watch(runtime.handle(), &context.cancel)?;
     let mut sessions = store.open()?;
-    check(&context, &sessions.session(*id).map_err(failure)?)?;
+    let session = sessions.session(*id).map_err(failure)?;
+    check_repository(&session, &options.repository()?)?;
+    check(&context, &session)?;
     let mut seed = time_seed(&mut sessions)?;
     let target = ClaimTarget::Session(*id);
     let Some(claimed) = sessions.claim(target, &context.lease_terms, &mut seed).map_err(failure)? else {
@@ -42,6 +44,17 @@ pub fn run(arguments: &Run) -> Result<Exit, Failure> {
         SessionStatus::RequiresAction => Exit::Paused,
         _ => result.cause.exit(),
     })
+}
+
+/// A session runs with the files of its own repository.
+fn check_repository(session: &Session, here: &str) -> Result<(), Failure> {
+    match &session.header.repository {
+        Some(repository) if repository != here => {
+            let message = format!("the session belongs to repository `{repository}`, and this is `{here}`");
+            Err(Failure::new(Exit::Usage, message).help("run the command in that repository, or pass --repo"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Reports a mistake in the files before the claim, so that no message is consumed.

@@ -10,7 +10,9 @@ use super::requests;
 use super::store::{SessionOptions, StoreOptions, failure};
 use crate::event::clock::Moment;
 use crate::render::diagnostics::clean_text;
-use session::{Payload, Seq, Session, SessionError, SessionId, Sessions, StopReason, ToolRequest};
+use session::{
+    ListedSession, Payload, Seq, Session, SessionError, SessionId, Sessions, StopReason, ToolRequest,
+};
 
 /// How many events from the end are searched for an error.
 const SEARCHED_EVENTS: usize = 50;
@@ -55,6 +57,12 @@ pub fn show(arguments: &Show) -> Result<Exit, Failure> {
     let state = &session.state;
     writeln!(out, "session   {}", header.id)?;
     writeln!(out, "agent     {}", header.agent)?;
+    if let Some(repository) = &header.repository {
+        writeln!(out, "of        {}", clean_text(repository))?;
+    }
+    if header.imported {
+        writeln!(out, "imported  yes")?;
+    }
     if let Some(environment) = &header.environment {
         writeln!(out, "in        {} ({})", environment.id, environment.digest)?;
     }
@@ -85,7 +93,14 @@ pub fn list(arguments: &List) -> Result<Exit, Failure> {
     let found =
         sessions.list(arguments.agent.as_deref(), arguments.after, arguments.limit).map_err(failure)?;
     let mut out = std::io::stdout().lock();
-    for session in &found {
+    for listed in &found {
+        let session = match listed {
+            ListedSession::Readable(session) => session,
+            ListedSession::Unreadable { id, problem } => {
+                print_unreadable(&mut out, *id, problem, arguments.json)?;
+                continue;
+            }
+        };
         let header = &session.header;
         let state = &session.state;
         if arguments.json {
@@ -111,6 +126,19 @@ pub fn list(arguments: &List) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// A session that cannot be read is listed with its problem.
+fn print_unreadable(
+    out: &mut impl Write,
+    id: SessionId,
+    problem: &str,
+    as_json: bool,
+) -> std::io::Result<()> {
+    if as_json {
+        return writeln!(out, "{}", json!({ "id": id, "status": "unreadable", "problem": problem }));
+    }
+    writeln!(out, "{id} {:16} {}", "unreadable", clean_text(problem))
+}
+
 /// The last error, if the session stopped because of it or will retry.
 fn last_error(sessions: &mut Sessions, session: &Session) -> Result<Option<String>, SessionError> {
     let state = &session.state;
@@ -131,7 +159,8 @@ fn describe(session: &Session, requests: &[(ToolRequest, Json)]) -> Json {
     let open = requests::to_json(requests);
     let held = holder.as_ref().map(|holder| json!({ "owner": holder.owner, "until_ms": holder.until_ms }));
     json!({
-        "id": header.id, "agent": header.agent, "environment": header.environment, "resources": header.resources,
+        "id": header.id, "repository": header.repository, "imported": header.imported, "agent": header.agent,
+        "environment": header.environment, "resources": header.resources,
         "created_ms": header.created_ms, "status": state.status, "stop_reason": state.stop_reason,
         "head": state.head, "pending": state.pending.len() + state.interrupts.len(), "requests": open,
         "wakes": state.wakes, "attempt": state.wake.as_ref().map(|wake| wake.attempt), "usage": state.usage,

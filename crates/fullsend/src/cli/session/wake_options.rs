@@ -12,6 +12,7 @@ use super::super::configuration::ConfigurationOptions;
 use super::super::exit::{Exit, Failure};
 use super::super::run::{environment, runs_directory};
 use super::super::talk;
+use super::repository::repository_id;
 use super::store::{StoreOptions, state_directory};
 use crate::cancel::Cancel;
 use crate::render::console;
@@ -83,6 +84,11 @@ impl WakeOptions {
             limits: SessionLimits::default(),
             cancel: Cancel::default(),
         })
+    }
+
+    /// The repository whose sessions this process runs.
+    pub fn repository(&self) -> Result<String, Failure> {
+        Ok(repository_id(&self.configuration.repository()?))
     }
 
     pub fn print(&self, result: &WakeResult) -> Result<(), Failure> {

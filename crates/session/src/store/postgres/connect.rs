@@ -11,7 +11,7 @@ use postgres::{Client, Config, NoTls, Statement};
 use crate::store::StoreError;
 
 /// The migrations in order: each brings a database to the next version.
-const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("schema.sql"), include_str!("schema_2.sql")];
 
 /// The number of the advisory lock: any number that no other program uses.
 const MIGRATION_LOCK: i64 = 0x6675_6c6c_7365_6e64;
@@ -84,6 +84,12 @@ pub(crate) fn migrate(connection: &mut PostgresConnection) -> Result<(), StoreEr
     let sql = "SELECT coalesce(max(version), 0) FROM fullsend.migrations";
     let found: i64 = transaction.query_one(sql, &[]).map_err(at(step))?.get(0);
     let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+    if found > known {
+        // A newer program migrated the store. This one may go on if that program says so.
+        let sql = "SELECT minimum FROM fullsend.compatibility";
+        let minimum: i64 = transaction.query_one(sql, &[]).map_err(at(step))?.get(0);
+        return if minimum <= known { Ok(()) } else { Err(StoreError::Version { found, known }) };
+    }
     let done = usize::try_from(found).ok().filter(|done| *done <= MIGRATIONS.len());
     let done = done.ok_or(StoreError::Version { found, known })?;
     for migration in &MIGRATIONS[done..] {

@@ -2,16 +2,18 @@
 //! race decides again. Waiting connections get a notification of every change.
 
 mod connect;
+mod queries;
 mod write;
 
 use std::time::Duration;
 
 use postgres::fallible_iterator::FallibleIterator;
-use postgres::types::FromSql;
-use postgres::{Config, Row, Statement};
+use postgres::types::{FromSql, ToSql};
+use postgres::{Config, GenericClient, Row, Statement};
 use uuid::Uuid;
 
 use self::connect::{PostgresConnection, at, migrate, parse};
+use self::queries::{Bound, CLAIM_LANES, EVENTS, FIND, LANES, MARK_UNREADABLE, NEXT_DUE, PEEK, TAIL};
 use self::write::{INSERT_EVENTS, WRITE, insert_events, insert_learnings, insert_session, write};
 use crate::log::event::SessionEvent;
 use crate::log::header::SessionHeader;
@@ -23,76 +25,14 @@ use crate::log::seq::Seq;
 use crate::log::time::Timestamp;
 use crate::store::rows::{self, SessionRow};
 use crate::store::{
-    DecideFn, EventClass, FoundSession, Session, SessionChange, SessionError, Store, StoreError, UpdateTarget,
+    ClaimFilter, DecideFn, EventClass, FoundSession, ListedSession, Session, SessionChange, SessionError,
+    Store, StoreError, UpdateTarget,
 };
 
 /// How often a writer decides again because another one was faster. Each time that other one succeeded.
 const MAX_RACES: usize = 1_000;
 
 const IMPORT_BATCH: usize = 500;
-
-/// The session, and those of the named events that it has: at least one row if the session exists.
-const FIND: &str = "
-    SELECT s.header, s.state, s.owner, s.held_until_ms, s.revision,
-           e.seq, e.id, e.time_ms, e.wake_id, e.version, e.type, e.is_conversation, e.payload, e.checksum
-    FROM fullsend.sessions s
-    LEFT JOIN fullsend.events e ON e.session_id = s.id AND e.id = ANY($2)
-    WHERE s.id = $1";
-
-const EVENTS: &str = "
-    SELECT seq, id, time_ms, wake_id, version, type, is_conversation, payload, checksum FROM fullsend.events
-    WHERE session_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4";
-
-const TAIL: &str = "
-    SELECT seq, id, time_ms, wake_id, version, type, is_conversation, payload, checksum
-    FROM (SELECT *, sum(octet_length(payload)) OVER (ORDER BY seq DESC) AS total
-          FROM (SELECT * FROM fullsend.events
-                WHERE session_id = $1 AND seq <= $2 AND is_conversation = $3
-                ORDER BY seq DESC LIMIT $4) AS last) AS summed
-    WHERE total <= $5 ORDER BY seq";
-
-macro_rules! lane {
-    ($condition:literal) => {
-        concat!(
-            "SELECT header, state, owner, held_until_ms, revision FROM fullsend.sessions WHERE ",
-            $condition,
-            " LIMIT 1 FOR UPDATE SKIP LOCKED"
-        )
-    };
-}
-
-/// The lanes in order, each with its bound. Inputs are due at any time. A lease or a back-off that ends too far ahead is over
-/// too.
-const LANES: [(&str, Bound); 6] = [
-    (lane!("again_ms <= $1 ORDER BY again_ms"), Bound::Now),
-    (lane!("again_ms > $1 ORDER BY again_ms"), Bound::Horizon),
-    (lane!("input_ms IS NOT NULL AND $1::bigint IS NOT NULL ORDER BY input_ms"), Bound::Now),
-    (lane!("high_ms <= $1 ORDER BY high_ms"), Bound::Now),
-    (lane!("normal_ms <= $1 ORDER BY normal_ms"), Bound::Now),
-    (lane!("low_ms <= $1 ORDER BY low_ms"), Bound::Now),
-];
-
-enum Bound {
-    Now,
-    Horizon,
-}
-
-/// The first lane that is not empty. It locks nothing, because most searches find nothing.
-const PEEK: &str = "
-    SELECT CASE
-      WHEN EXISTS (SELECT FROM fullsend.sessions WHERE again_ms <= $1) THEN 0
-      WHEN EXISTS (SELECT FROM fullsend.sessions WHERE again_ms > $2) THEN 1
-      WHEN EXISTS (SELECT FROM fullsend.sessions WHERE input_ms IS NOT NULL) THEN 2
-      WHEN EXISTS (SELECT FROM fullsend.sessions WHERE high_ms <= $1) THEN 3
-      WHEN EXISTS (SELECT FROM fullsend.sessions WHERE normal_ms <= $1) THEN 4
-      WHEN EXISTS (SELECT FROM fullsend.sessions WHERE low_ms <= $1) THEN 5
-    END";
-
-const NEXT_DUE: &str = "
-    SELECT least((SELECT min(again_ms) FROM fullsend.sessions WHERE again_ms > $1),
-                 (SELECT min(high_ms) FROM fullsend.sessions WHERE high_ms > $1),
-                 (SELECT min(normal_ms) FROM fullsend.sessions WHERE normal_ms > $1),
-                 (SELECT min(low_ms) FROM fullsend.sessions WHERE low_ms > $1))";
 
 pub struct PostgresStore {
     config: Config,
@@ -183,7 +123,7 @@ impl PostgresStore {
             let is_written = write(&mut transaction, &statement, header.id, revision, &change)?;
             if is_written {
                 let SessionChange { learnings, learnings_kept, .. } = &change;
-                insert_learnings(&mut transaction, &header.agent, learnings, *learnings_kept)?;
+                insert_learnings(&mut transaction, header, learnings, *learnings_kept)?;
                 transaction.commit().map_err(at("commit"))?;
             }
             is_written
@@ -196,41 +136,72 @@ impl PostgresStore {
         Ok(is_written)
     }
 
+    /// The first row of the lanes that can be read. One that cannot be read is marked and skipped.
+    fn first_due(
+        client: &mut impl GenericClient,
+        lanes: &[(Statement, Bound)],
+        now: Timestamp,
+        horizon_ms: u64,
+        filter: &ClaimFilter,
+    ) -> Result<Option<(Session, i64)>, StoreError> {
+        let step = "find a due session";
+        let ClaimFilter { repository, agent, skip } = filter;
+        let mut skip: Vec<Uuid> = skip.iter().map(|id| id.0).collect();
+        for (statement, bound) in lanes {
+            let bound = match bound {
+                Bound::Now => now.0,
+                Bound::Horizon => now.plus_ms(horizon_ms).0,
+            };
+            loop {
+                let values: [&(dyn ToSql + Sync); 5] =
+                    [&bound, &rows::state_version(), repository, agent, &skip];
+                let Some(row) = client.query_opt(statement, &values).map_err(at(step))? else { break };
+                match read_session(&row) {
+                    Err(StoreError::Corrupt { .. }) => {
+                        let id: Uuid = column(&row, 5)?;
+                        client.execute(MARK_UNREADABLE, &[&id, &rows::state_version()]).map_err(at(step))?;
+                        skip.push(id);
+                    }
+                    found => return Ok(Some((found?, column(&row, 4)?))),
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn prepare_lanes(
+        connection: &mut PostgresConnection,
+        lanes: &[(&'static str, Bound)],
+    ) -> Result<Vec<(Statement, Bound)>, StoreError> {
+        lanes.iter().map(|(sql, bound)| Ok((connection.prepare(sql)?, *bound))).collect()
+    }
+
     fn update_due(
         &mut self,
         now: Timestamp,
         horizon_ms: u64,
+        filter: &ClaimFilter,
         decide: &mut DecideFn<'_>,
     ) -> Result<bool, SessionError> {
-        let horizon = now.plus_ms(horizon_ms);
         let connection = self.connection()?;
-        let peek = connection.prepare(PEEK)?;
+        let Some(first) = first_lane(connection, now, horizon_ms)? else { return Ok(false) };
         let write_statement = connection.prepare(WRITE)?;
-        let lanes = LANES.iter().map(|(sql, _)| connection.prepare(sql));
-        let lanes: Vec<Statement> = lanes.collect::<Result<_, _>>()?;
-        let step = "find a due session";
-        let first = connection.client.query_one(&peek, &[&now.0, &horizon.0]).map_err(at(step))?;
-        let Some(first) = column::<Option<i32>>(&first, 0)? else { return Ok(false) };
-        let mut transaction = connection.client.transaction().map_err(at(step))?;
-        let first = usize::try_from(first).unwrap_or(0);
-        for (lane, (_, bound)) in lanes.iter().zip(&LANES).skip(first) {
-            let bound = match bound {
-                Bound::Now => now.0,
-                Bound::Horizon => horizon.0,
-            };
-            let Some(row) = transaction.query_opt(lane, &[&bound]).map_err(at(step))? else { continue };
-            let found = FoundSession { session: read_session(&row)?, events: Vec::new() };
-            let Some(change) = decide(&found)? else { return Ok(true) };
-            let id = found.session.header.id;
-            let written = write(&mut transaction, &write_statement, id, column(&row, 4)?, &change)?;
-            if !written {
-                // The row is locked, so this needs a writer that ignores the lock. Deciding again is safe.
-                return Err(StoreError::Busy { step: "write a session that another writer changed" }.into());
-            }
+        let lanes = Self::prepare_lanes(connection, &CLAIM_LANES[first..])?;
+        let mut transaction = connection.client.transaction().map_err(at("find a due session"))?;
+        let found = Self::first_due(&mut transaction, &lanes, now, horizon_ms, filter)?;
+        let Some((session, revision)) = found else {
             transaction.commit().map_err(at("commit"))?;
-            return Ok(true);
+            return Ok(false);
+        };
+        let found = FoundSession { session, events: Vec::new() };
+        let Some(change) = decide(&found)? else { return Ok(true) };
+        let id = found.session.header.id;
+        if !write(&mut transaction, &write_statement, id, revision, &change)? {
+            // The row is locked, so this needs a writer that ignores the lock. Deciding again is safe.
+            return Err(StoreError::Busy { step: "write a session that another writer changed" }.into());
         }
-        Ok(false)
+        transaction.commit().map_err(at("commit"))?;
+        Ok(true)
     }
 }
 
@@ -258,13 +229,40 @@ impl Store for PostgresStore {
         agent: Option<&str>,
         after: Option<SessionId>,
         limit: usize,
-    ) -> Result<Vec<Session>, StoreError> {
-        let sql = "SELECT header, state, owner, held_until_ms FROM fullsend.sessions
+    ) -> Result<Vec<ListedSession>, StoreError> {
+        let sql = "SELECT header, state, owner, held_until_ms, id FROM fullsend.sessions
                    WHERE id > $1 AND ($2::text IS NULL OR agent = $2) ORDER BY id LIMIT $3";
         let after = after.map_or(Uuid::nil(), |id| id.0);
         let client = &mut self.connection()?.client;
         let rows = client.query(sql, &[&after, &agent, &rows::count(limit)]).map_err(at("list sessions"))?;
-        rows.iter().map(read_session).collect()
+        rows.iter().map(|row| Ok(rows::list_entry(column(row, 4)?, session_row(row)?))).collect()
+    }
+
+    fn find_due(
+        &mut self,
+        now: Timestamp,
+        horizon_ms: u64,
+        filter: &ClaimFilter,
+    ) -> Result<Option<Session>, StoreError> {
+        let connection = self.connection()?;
+        let Some(first) = first_lane(connection, now, horizon_ms)? else { return Ok(None) };
+        let lanes = Self::prepare_lanes(connection, &LANES[first..])?;
+        let found = Self::first_due(&mut connection.client, &lanes, now, horizon_ms, filter)?;
+        Ok(found.map(|(session, _)| session))
+    }
+
+    fn mark_unreadable(&mut self, id: SessionId) -> Result<(), StoreError> {
+        let client = &mut self.connection()?.client;
+        let marked = client.execute(MARK_UNREADABLE, &[&id.0, &rows::state_version()]);
+        marked.map(drop).map_err(at("mark a session as unreadable"))
+    }
+
+    fn last_seq(&mut self, id: SessionId) -> Result<Seq, StoreError> {
+        let connection = self.connection()?;
+        let statement = connection.prepare("SELECT max(seq) FROM fullsend.events WHERE session_id = $1")?;
+        let row = connection.client.query_one(&statement, &[&id.0]).map_err(at("read events"))?;
+        let last = column::<Option<i64>>(&row, 0)?;
+        Ok(Seq(last.and_then(|last| u64::try_from(last).ok()).unwrap_or(0)))
     }
 
     fn update(&mut self, target: UpdateTarget<'_>, decide: &mut DecideFn<'_>) -> Result<bool, SessionError> {
@@ -273,7 +271,7 @@ impl Store for PostgresStore {
                 let wanted: Vec<Uuid> = events.iter().map(|event| event.0).collect();
                 self.update_session(id, &wanted, decide)
             }
-            UpdateTarget::Due { now, horizon_ms } => self.update_due(now, horizon_ms, decide),
+            UpdateTarget::Due { now, horizon_ms, filter } => self.update_due(now, horizon_ms, filter, decide),
         }
     }
 
@@ -286,7 +284,7 @@ impl Store for PostgresStore {
     ) -> Result<Vec<SessionEvent>, StoreError> {
         let connection = self.connection()?;
         let statement = connection.prepare(EVENTS)?;
-        let bounds: [&(dyn postgres::types::ToSql + Sync); 4] =
+        let bounds: [&(dyn ToSql + Sync); 4] =
             [&id.0, &rows::seq(after), &rows::seq(through), &rows::count(limit)];
         let found = connection.client.query(&statement, &bounds).map_err(at("read events"))?;
         let events: Vec<SessionEvent> =
@@ -306,7 +304,7 @@ impl Store for PostgresStore {
         let connection = self.connection()?;
         let statement = connection.prepare(TAIL)?;
         let is_conversation = part == EventClass::Conversation;
-        let bounds: [&(dyn postgres::types::ToSql + Sync); 5] =
+        let bounds: [&(dyn ToSql + Sync); 5] =
             [&id.0, &rows::seq(through), &is_conversation, &rows::count(limit), &rows::count(bytes)];
         let found = connection.client.query(&statement, &bounds).map_err(at("read events"))?;
         found.iter().map(|row| read_event(row, 0, id)).collect()
@@ -320,11 +318,19 @@ impl Store for PostgresStore {
         found.iter().map(|row| rows::memory_file(id, column(row, 0)?, column(row, 1)?)).collect()
     }
 
-    fn learnings(&mut self, agent: &str, limit: usize) -> Result<Vec<StoredLearning>, StoreError> {
+    fn learnings(
+        &mut self,
+        repository: Option<&str>,
+        agent: &str,
+        limit: usize,
+    ) -> Result<Vec<StoredLearning>, StoreError> {
         let connection = self.connection()?;
-        let sql = "SELECT learning FROM fullsend.learnings WHERE agent = $1 ORDER BY number DESC LIMIT $2";
+        let sql = "SELECT learning FROM fullsend.learnings WHERE repository = $1 AND agent = $2
+                   ORDER BY number DESC LIMIT $3";
         let statement = connection.prepare(sql)?;
-        let found = connection.client.query(&statement, &[&agent, &rows::count(limit)]);
+        let found = connection
+            .client
+            .query(&statement, &[&repository.unwrap_or_default(), &agent, &rows::count(limit)]);
         found.map_err(at("read learnings"))?.iter().map(|row| rows::learning(column(row, 0)?)).collect()
     }
 
@@ -357,7 +363,7 @@ impl Store for PostgresStore {
         }
         let change = finish()?;
         write(&mut transaction, &write_statement, header.id, 0, &change)?;
-        insert_learnings(&mut transaction, &header.agent, &change.learnings, change.learnings_kept)?;
+        insert_learnings(&mut transaction, header, &change.learnings, change.learnings_kept)?;
         transaction.commit().map_err(at("import a session"))?;
         Ok(true)
     }
@@ -378,14 +384,28 @@ impl Store for PostgresStore {
     }
 }
 
+fn first_lane(
+    connection: &mut PostgresConnection,
+    now: Timestamp,
+    horizon_ms: u64,
+) -> Result<Option<usize>, StoreError> {
+    let peek = connection.prepare(PEEK)?;
+    let horizon = now.plus_ms(horizon_ms);
+    let row = connection.client.query_one(&peek, &[&now.0, &horizon.0]).map_err(at("find a due session"))?;
+    Ok(column::<Option<i32>>(&row, 0)?.and_then(|lane| usize::try_from(lane).ok()))
+}
+
 fn read_session(row: &Row) -> Result<Session, StoreError> {
-    let columns = SessionRow {
+    session_row(row)?.decode()
+}
+
+fn session_row(row: &Row) -> Result<SessionRow, StoreError> {
+    Ok(SessionRow {
         header: column(row, 0)?,
         state: column(row, 1)?,
         owner: column(row, 2)?,
         held_until_ms: column(row, 3)?,
-    };
-    columns.decode()
+    })
 }
 
 /// A column of a row. A value of another type is damage.

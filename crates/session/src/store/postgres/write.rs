@@ -19,7 +19,7 @@ use crate::store::{SessionChange, StoreError, due, rows};
 pub(crate) const WRITE: &str = "
     WITH held AS (
       UPDATE fullsend.sessions
-      SET revision = revision + 1, state = $3, owner = $4, held_until_ms = $5,
+      SET revision = revision + 1, unreadable_by = NULL, state = $3, owner = $4, held_until_ms = $5,
           again_ms = $6, input_ms = $7, high_ms = $8, normal_ms = $9, low_ms = $10
       WHERE id = $1 AND revision = $2
       RETURNING id
@@ -111,20 +111,22 @@ pub(crate) fn insert_events(
 
 pub(crate) fn insert_learnings(
     client: &mut impl GenericClient,
-    agent: &str,
+    header: &SessionHeader,
     learnings: &[StoredLearning],
     kept: usize,
 ) -> Result<(), StoreError> {
     let step = "write learnings";
-    let sql =
-        "INSERT INTO fullsend.learnings (agent, key, learning) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+    let sql = "INSERT INTO fullsend.learnings (repository, agent, key, learning) VALUES ($1, $2, $3, $4)
+               ON CONFLICT DO NOTHING";
+    let repository = header.repository.as_deref().unwrap_or_default();
     for learning in learnings {
         let key = learning.learning.key().0.to_vec();
-        client.execute(sql, &[&agent, &key, &rows::json(learning)?]).map_err(at(step))?;
+        client.execute(sql, &[&repository, &header.agent, &key, &rows::json(learning)?]).map_err(at(step))?;
     }
     let sql = "DELETE FROM fullsend.learnings WHERE number IN
-               (SELECT number FROM fullsend.learnings WHERE agent = $1 ORDER BY number DESC LIMIT 100 OFFSET $2)";
-    client.execute(sql, &[&agent, &rows::count(kept)]).map_err(at(step))?;
+               (SELECT number FROM fullsend.learnings WHERE repository = $1 AND agent = $2
+                ORDER BY number DESC LIMIT 100 OFFSET $3)";
+    client.execute(sql, &[&repository, &header.agent, &rows::count(kept)]).map_err(at(step))?;
     Ok(())
 }
 
@@ -132,11 +134,13 @@ pub(crate) fn insert_session(
     client: &mut impl GenericClient,
     header: &SessionHeader,
 ) -> Result<bool, StoreError> {
-    let sql = "INSERT INTO fullsend.sessions (id, agent, header, state) VALUES ($1, $2, $3, $4)
+    let sql =
+        "INSERT INTO fullsend.sessions (id, agent, repository, header, state) VALUES ($1, $2, $3, $4, $5)
                ON CONFLICT DO NOTHING";
     let state = rows::json(&SessionState::default())?;
-    let row: [&(dyn postgres::types::ToSql + Sync); 4] =
-        [&header.id.0, &header.agent, &rows::json(header)?, &state];
+    let repository = header.repository.as_deref().unwrap_or_default();
+    let row: [&(dyn postgres::types::ToSql + Sync); 5] =
+        [&header.id.0, &header.agent, &repository, &rows::json(header)?, &state];
     Ok(client.execute(sql, &row).map_err(at("create a session"))? == 1)
 }
 

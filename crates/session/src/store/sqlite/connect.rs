@@ -8,7 +8,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::store::StoreError;
 
 /// The migrations in order: each brings a file to the next version.
-const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("schema.sql"), include_str!("schema_2.sql")];
 
 /// How long one writer waits for another.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -43,8 +43,18 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
         connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0)).map_err(at(step))
     };
     let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
-    if version(connection)? == known {
+    let found = version(connection)?;
+    if found == known {
         return Ok(());
+    }
+    if found > known {
+        // A newer program migrated the store. This one may go on if that program says so.
+        let sql = "SELECT minimum FROM compatibility";
+        let minimum = connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+        return match minimum {
+            Ok(minimum) if minimum <= known => Ok(()),
+            _ => Err(StoreError::Version { found, known }),
+        };
     }
     let transaction =
         connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(at(step))?;

@@ -15,7 +15,7 @@ use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
 
 pub use self::connect::StoreProbe;
 use self::connect::{BUSY_TIMEOUT, EVENT_COLUMNS, POLL_INTERVAL, SESSION_COLUMNS, at, migrate, settle};
-use self::read::{find, find_due, find_session, read_events, read_session};
+use self::read::{find, find_due, find_session, mark_unreadable, read_events, read_session};
 use self::write::{insert_event, insert_session, write};
 use crate::log::event::SessionEvent;
 use crate::log::header::SessionHeader;
@@ -25,7 +25,8 @@ use crate::log::memory::MemoryFile;
 use crate::log::seq::Seq;
 use crate::log::time::Timestamp;
 use crate::store::{
-    DecideFn, EventClass, Session, SessionChange, SessionError, Store, StoreError, UpdateTarget, rows,
+    ClaimFilter, DecideFn, EventClass, ListedSession, Session, SessionChange, SessionError, Store,
+    StoreError, UpdateTarget, rows,
 };
 
 pub struct SqliteStore {
@@ -90,22 +91,49 @@ impl Store for SqliteStore {
         agent: Option<&str>,
         after: Option<SessionId>,
         limit: usize,
-    ) -> Result<Vec<Session>, StoreError> {
+    ) -> Result<Vec<ListedSession>, StoreError> {
         let step = "list sessions";
         let after = after.map_or(uuid::Uuid::nil(), |id| id.0);
         let condition = if agent.is_some() { "agent = ?3 AND id > ?1" } else { "id > ?1 AND ?3 IS NULL" };
-        let sql = format!("SELECT {SESSION_COLUMNS} FROM sessions WHERE {condition} ORDER BY id LIMIT ?2");
+        let sql =
+            format!("SELECT {SESSION_COLUMNS}, id FROM sessions WHERE {condition} ORDER BY id LIMIT ?2");
         let mut statement = self.connection.prepare_cached(&sql).map_err(at(step))?;
-        let found =
-            statement.query_map(params![after, rows::count(limit), agent], read_session).map_err(at(step))?;
-        found.map(|row| row.map_err(at(step))?.decode()).collect()
+        let read = |row: &Row<'_>| Ok((row.get(4)?, read_session(row)?));
+        let found = statement.query_map(params![after, rows::count(limit), agent], read).map_err(at(step))?;
+        found
+            .map(|row| {
+                let (id, row) = row.map_err(at(step))?;
+                Ok(rows::list_entry(id, row))
+            })
+            .collect()
+    }
+
+    fn find_due(
+        &mut self,
+        now: Timestamp,
+        horizon_ms: u64,
+        filter: &ClaimFilter,
+    ) -> Result<Option<Session>, StoreError> {
+        find_due(&self.connection, now, horizon_ms, filter)
+    }
+
+    fn mark_unreadable(&mut self, id: SessionId) -> Result<(), StoreError> {
+        mark_unreadable(&self.connection, id)
+    }
+
+    fn last_seq(&mut self, id: SessionId) -> Result<Seq, StoreError> {
+        let sql = "SELECT max(seq) FROM events WHERE session_id = ?1";
+        let mut statement = self.connection.prepare_cached(sql).map_err(at("read events"))?;
+        let last: Option<i64> =
+            statement.query_row(params![id.0], |row| row.get(0)).map_err(at("read events"))?;
+        Ok(Seq(last.and_then(|last| u64::try_from(last).ok()).unwrap_or(0)))
     }
 
     fn update(&mut self, target: UpdateTarget<'_>, decide: &mut DecideFn<'_>) -> Result<bool, SessionError> {
         let probe = self.probe;
         // A worker that finds nothing due must not block writers.
-        if let UpdateTarget::Due { now, horizon_ms } = target
-            && find_due(&self.connection, now, horizon_ms)?.is_none()
+        if let UpdateTarget::Due { now, horizon_ms, filter } = target
+            && find_due(&self.connection, now, horizon_ms, filter)?.is_none()
         {
             return Ok(false);
         }
@@ -174,12 +202,20 @@ impl Store for SqliteStore {
             .collect()
     }
 
-    fn learnings(&mut self, agent: &str, limit: usize) -> Result<Vec<StoredLearning>, StoreError> {
+    fn learnings(
+        &mut self,
+        repository: Option<&str>,
+        agent: &str,
+        limit: usize,
+    ) -> Result<Vec<StoredLearning>, StoreError> {
         let step = "read learnings";
-        let sql = "SELECT learning FROM learnings WHERE agent = ?1 ORDER BY number DESC LIMIT ?2";
+        let sql = "SELECT learning FROM learnings WHERE repository = ?1 AND agent = ?2
+                   ORDER BY number DESC LIMIT ?3";
         let mut statement = self.connection.prepare_cached(sql).map_err(at(step))?;
         let read = |row: &Row<'_>| row.get::<_, String>(0);
-        let found = statement.query_map(params![agent, rows::count(limit)], read).map_err(at(step))?;
+        let found = statement
+            .query_map(params![repository.unwrap_or_default(), agent, rows::count(limit)], read)
+            .map_err(at(step))?;
         found.map(|row| rows::learning(&row.map_err(at(step))?)).collect()
     }
 

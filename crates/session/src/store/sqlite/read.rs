@@ -4,11 +4,11 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use super::connect::{EVENT_COLUMNS, SESSION_COLUMNS, at};
 use crate::log::event::SessionEvent;
-use crate::log::id::{EventId, SessionId};
+use crate::log::id::SessionId;
 use crate::log::seal::SealedEvent;
 use crate::log::time::Timestamp;
 use crate::store::rows::{self, SessionRow};
-use crate::store::{FoundSession, Session, StoreError, UpdateTarget};
+use crate::store::{ClaimFilter, FoundSession, Session, StoreError, UpdateTarget};
 
 pub(crate) fn find(
     connection: &Connection,
@@ -16,10 +16,10 @@ pub(crate) fn find(
 ) -> Result<Option<FoundSession>, StoreError> {
     let (id, wanted) = match target {
         UpdateTarget::Session { id, events } => (id, events),
-        UpdateTarget::Due { now, horizon_ms } => match find_due(connection, now, horizon_ms)? {
-            Some(id) => (id, &[] as &[EventId]),
-            None => return Ok(None),
-        },
+        UpdateTarget::Due { now, horizon_ms, filter } => {
+            let session = find_due(connection, now, horizon_ms, filter)?;
+            return Ok(session.map(|session| FoundSession { session, events: Vec::new() }));
+        }
     };
     let Some(session) = find_session(connection, id)? else { return Ok(None) };
     let sql = format!("SELECT {EVENT_COLUMNS} FROM events WHERE session_id = ?1 AND id = ?2");
@@ -38,25 +38,61 @@ pub(crate) fn find_session(connection: &Connection, id: SessionId) -> Result<Opt
     row.map(SessionRow::decode).transpose()
 }
 
-/// Searches the lanes in order. Inputs are due at any time. A lease or a back-off that ends too far ahead is over too.
+/// The first due session that the filter accepts and that can be read. One that cannot be read is marked and skipped.
 pub(crate) fn find_due(
     connection: &Connection,
     now: Timestamp,
     horizon_ms: u64,
+    filter: &ClaimFilter,
+) -> Result<Option<Session>, StoreError> {
+    while let Some(id) = first_due(connection, now, horizon_ms, filter)? {
+        match find_session(connection, id) {
+            Err(StoreError::Corrupt { .. }) => mark_unreadable(connection, id)?,
+            found => return found,
+        }
+    }
+    Ok(None)
+}
+
+pub(crate) fn mark_unreadable(connection: &Connection, id: SessionId) -> Result<(), StoreError> {
+    let step = "mark a session as unreadable";
+    let sql = "UPDATE sessions SET unreadable_by = ?2 WHERE id = ?1";
+    let mut statement = connection.prepare_cached(sql).map_err(at(step))?;
+    statement.execute(params![id.0, rows::state_version()]).map_err(at(step))?;
+    Ok(())
+}
+
+/// Searches the lanes in order. Inputs are due at any time. A lease or a back-off that ends too far ahead is over too.
+fn first_due(
+    connection: &Connection,
+    now: Timestamp,
+    horizon_ms: u64,
+    filter: &ClaimFilter,
 ) -> Result<Option<SessionId>, StoreError> {
+    let step = "find a due session";
     let lanes = [
-        ("again_ms <= ?1 ORDER BY again_ms", now.0),
-        ("again_ms > ?1 ORDER BY again_ms", now.plus_ms(horizon_ms).0),
-        ("input_ms IS NOT NULL AND ?1 IS NOT NULL ORDER BY input_ms", now.0),
-        ("high_ms <= ?1 ORDER BY high_ms", now.0),
-        ("normal_ms <= ?1 ORDER BY normal_ms", now.0),
-        ("low_ms <= ?1 ORDER BY low_ms", now.0),
+        ("again_ms <= ?1", "again_ms", now.0),
+        ("again_ms > ?1", "again_ms", now.plus_ms(horizon_ms).0),
+        ("input_ms IS NOT NULL AND ?1 IS NOT NULL", "input_ms", now.0),
+        ("high_ms <= ?1", "high_ms", now.0),
+        ("normal_ms <= ?1", "normal_ms", now.0),
+        ("low_ms <= ?1", "low_ms", now.0),
     ];
-    for (lane, bound) in lanes {
-        let sql = format!("SELECT id FROM sessions WHERE {lane} LIMIT 1");
-        let mut statement = connection.prepare_cached(&sql).map_err(at("find a due session"))?;
-        let found = statement.query_row(params![bound], |row| row.get(0)).optional();
-        if let Some(id) = found.map_err(at("find a due session"))? {
+    let ClaimFilter { repository, agent, skip } = filter;
+    let skipped: Vec<String> = skip.iter().map(|id| id.0.simple().to_string()).collect();
+    let skipped = skipped.join(",");
+    for (lane, order, bound) in lanes {
+        let sql = format!(
+            "SELECT id FROM sessions
+             WHERE {lane} AND (unreadable_by IS NULL OR unreadable_by < ?2)
+               AND (?3 IS NULL OR repository IN ('', ?3)) AND (?4 IS NULL OR agent = ?4)
+               AND (?5 = '' OR instr(?5, lower(hex(id))) = 0)
+             ORDER BY {order} LIMIT 1"
+        );
+        let mut statement = connection.prepare_cached(&sql).map_err(at(step))?;
+        let row = params![bound, rows::state_version(), repository, agent, skipped];
+        let found = statement.query_row(row, |row| row.get(0)).optional().map_err(at(step))?;
+        if let Some(id) = found {
             return Ok(Some(SessionId(id)));
         }
     }

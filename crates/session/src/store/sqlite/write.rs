@@ -14,10 +14,17 @@ use crate::log::time::Timestamp;
 use crate::store::{SessionChange, StoreError, due, rows};
 
 pub(crate) fn insert_session(connection: &Connection, header: &SessionHeader) -> Result<bool, StoreError> {
-    let sql =
-        "INSERT INTO sessions (id, agent, header, state) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+    let sql = "INSERT INTO sessions (id, agent, repository, header, state) VALUES (?1, ?2, ?3, ?4, ?5)
+               ON CONFLICT DO NOTHING";
     let mut statement = connection.prepare_cached(sql).map_err(at("create a session"))?;
-    let row = params![header.id.0, header.agent, rows::json(header)?, rows::json(&SessionState::default())?];
+    let repository = header.repository.as_deref().unwrap_or_default();
+    let row = params![
+        header.id.0,
+        header.agent,
+        repository,
+        rows::json(header)?,
+        rows::json(&SessionState::default())?
+    ];
     Ok(statement.execute(row).map_err(at("create a session"))? == 1)
 }
 
@@ -30,7 +37,8 @@ pub(crate) fn write(
     let SessionChange { state, holder, events, memory, learnings, learnings_kept } = change;
     let id = header.id;
     let sql = "UPDATE sessions SET state = ?2, owner = ?3, held_until_ms = ?4, again_ms = ?5, input_ms = ?6,
-               high_ms = ?7, normal_ms = ?8, low_ms = ?9 WHERE id = ?1";
+               high_ms = ?7, normal_ms = ?8, low_ms = ?9,
+               unreadable_by = NULL WHERE id = ?1";
     let mut statement = connection.prepare_cached(sql).map_err(at("write the state"))?;
     let DueTimes { again, input, high, normal, low } = due(state, holder.as_ref());
     let owner = holder.as_ref().map(|holder| &holder.owner);
@@ -61,7 +69,7 @@ pub(crate) fn write(
     }
     probe("memory");
     for learning in learnings {
-        insert_learning(connection, &header.agent, learning, *learnings_kept)?;
+        insert_learning(connection, header, learning, *learnings_kept)?;
     }
     Ok(())
 }
@@ -84,18 +92,21 @@ pub(crate) fn insert_event(
 
 fn insert_learning(
     connection: &Connection,
-    agent: &str,
+    header: &SessionHeader,
     learning: &StoredLearning,
     kept: usize,
 ) -> Result<(), StoreError> {
     let step = "write learnings";
-    let sql = "INSERT INTO learnings (agent, key, learning) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
+    let sql = "INSERT INTO learnings (repository, agent, key, learning) VALUES (?1, ?2, ?3, ?4)
+               ON CONFLICT DO NOTHING";
     let mut statement = connection.prepare_cached(sql).map_err(at(step))?;
     let key = learning.learning.key();
-    statement.execute(params![agent, key.0, rows::json(learning)?]).map_err(at(step))?;
+    let repository = header.repository.as_deref().unwrap_or_default();
+    statement.execute(params![repository, header.agent, key.0, rows::json(learning)?]).map_err(at(step))?;
     let sql = "DELETE FROM learnings WHERE number IN
-               (SELECT number FROM learnings WHERE agent = ?1 ORDER BY number DESC LIMIT 10 OFFSET ?2)";
+               (SELECT number FROM learnings WHERE repository = ?1 AND agent = ?2
+                ORDER BY number DESC LIMIT 10 OFFSET ?3)";
     let mut statement = connection.prepare_cached(sql).map_err(at(step))?;
-    statement.execute(params![agent, rows::count(kept)]).map_err(at(step))?;
+    statement.execute(params![repository, header.agent, rows::count(kept)]).map_err(at(step))?;
     Ok(())
 }

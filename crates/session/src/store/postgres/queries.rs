@@ -1,0 +1,90 @@
+//! The statements that find sessions and read events in PostgreSQL.
+
+/// The session, and those of the named events that it has: at least one row if the session exists.
+pub(crate) const FIND: &str = "
+    SELECT s.header, s.state, s.owner, s.held_until_ms, s.revision,
+           e.seq, e.id, e.time_ms, e.wake_id, e.version, e.type, e.is_conversation, e.payload, e.checksum
+    FROM fullsend.sessions s
+    LEFT JOIN fullsend.events e ON e.session_id = s.id AND e.id = ANY($2)
+    WHERE s.id = $1";
+
+pub(crate) const EVENTS: &str = "
+    SELECT seq, id, time_ms, wake_id, version, type, is_conversation, payload, checksum FROM fullsend.events
+    WHERE session_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4";
+
+pub(crate) const TAIL: &str = "
+    SELECT seq, id, time_ms, wake_id, version, type, is_conversation, payload, checksum
+    FROM (SELECT *, sum(octet_length(payload)) OVER (ORDER BY seq DESC) AS total
+          FROM (SELECT * FROM fullsend.events
+                WHERE session_id = $1 AND seq <= $2 AND is_conversation = $3
+                ORDER BY seq DESC LIMIT $4) AS last) AS summed
+    WHERE total <= $5 ORDER BY seq";
+
+/// The conditions of a claim's filter: unreadable rows ($2), repository ($3), agent ($4), skipped sessions ($5).
+macro_rules! filter {
+    () => {
+        " AND (unreadable_by IS NULL OR unreadable_by < $2) AND ($3::text IS NULL OR repository IN ('', $3))
+          AND ($4::text IS NULL OR agent = $4) AND id <> ALL($5::uuid[]) "
+    };
+}
+
+macro_rules! lane {
+    ($condition:literal, $order:literal) => {
+        concat!(
+            "SELECT header, state, owner, held_until_ms, revision, id FROM fullsend.sessions WHERE ",
+            $condition,
+            filter!(),
+            "ORDER BY ",
+            $order,
+            " LIMIT 1"
+        )
+    };
+}
+
+macro_rules! lanes {
+    ($suffix:literal) => {
+        [
+            (concat!(lane!("again_ms <= $1", "again_ms"), $suffix), Bound::Now),
+            (concat!(lane!("again_ms > $1", "again_ms"), $suffix), Bound::Horizon),
+            (
+                concat!(lane!("input_ms IS NOT NULL AND $1::bigint IS NOT NULL", "input_ms"), $suffix),
+                Bound::Now,
+            ),
+            (concat!(lane!("high_ms <= $1", "high_ms"), $suffix), Bound::Now),
+            (concat!(lane!("normal_ms <= $1", "normal_ms"), $suffix), Bound::Now),
+            (concat!(lane!("low_ms <= $1", "low_ms"), $suffix), Bound::Now),
+        ]
+    };
+}
+
+/// The lanes in order, each with its bound. Inputs are due at any time. A lease or a back-off that ends too far ahead is over
+/// too.
+pub(crate) const LANES: [(&str, Bound); 6] = lanes!("");
+
+/// The same lanes for a claim, which locks its row and skips rows that others have locked.
+pub(crate) const CLAIM_LANES: [(&str, Bound); 6] = lanes!(" FOR UPDATE SKIP LOCKED");
+
+#[derive(Clone, Copy)]
+pub(crate) enum Bound {
+    Now,
+    Horizon,
+}
+
+/// The first lane that is not empty, without the filter. It locks nothing, because most searches find nothing.
+pub(crate) const PEEK: &str = "
+    SELECT CASE
+      WHEN EXISTS (SELECT FROM fullsend.sessions WHERE again_ms <= $1) THEN 0
+      WHEN EXISTS (SELECT FROM fullsend.sessions WHERE again_ms > $2) THEN 1
+      WHEN EXISTS (SELECT FROM fullsend.sessions WHERE input_ms IS NOT NULL) THEN 2
+      WHEN EXISTS (SELECT FROM fullsend.sessions WHERE high_ms <= $1) THEN 3
+      WHEN EXISTS (SELECT FROM fullsend.sessions WHERE normal_ms <= $1) THEN 4
+      WHEN EXISTS (SELECT FROM fullsend.sessions WHERE low_ms <= $1) THEN 5
+    END";
+
+pub(crate) const MARK_UNREADABLE: &str = "UPDATE fullsend.sessions SET unreadable_by = $2 WHERE id = $1";
+
+pub(crate) const NEXT_DUE: &str = "
+    SELECT least((SELECT min(again_ms) FROM fullsend.sessions WHERE again_ms > $1),
+                 (SELECT min(high_ms) FROM fullsend.sessions WHERE high_ms > $1),
+                 (SELECT min(normal_ms) FROM fullsend.sessions WHERE normal_ms > $1),
+                 (SELECT min(low_ms) FROM fullsend.sessions WHERE low_ms > $1))";
