@@ -2,6 +2,7 @@
 
 mod appends;
 mod bundles;
+mod dead_letters;
 mod endings;
 mod leases;
 mod pauses;

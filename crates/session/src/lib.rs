@@ -17,6 +17,7 @@ pub use api::sessions::{PAGE_LIMIT, Sessions};
 pub use api::worker::{ClaimTarget, ClaimedWake, Renewal};
 pub use decide::approval::{Approval, Approvals};
 pub use decide::commit::{FailureClass, WakeCommit, WakeEnding};
+pub use decide::control::DeadLetterAction;
 pub use decide::directive::{
     CustomToolCall, DIRECTIVE_SCHEMA, DIRECTIVE_TAG, Directive, DirectiveError, DirectiveOutcome, WakeRequest,
 };

@@ -362,13 +362,22 @@ impl<'a> Player<'a> {
                 }
                 reference.obey(interrupted);
             }
+            End::Permanent if reference.interrupts() == 0 => {
+                reference.give_up(now);
+                reference.continues = 0;
+            }
             End::Permanent | End::Interrupted => {
                 let interrupted = reference.end_turn(now);
                 reference.continues = 0;
                 reference.obey(interrupted);
             }
             End::Transient | End::Malformed => {
-                if reference.interrupts() > 0 || turn.attempt >= self.limits.attempts {
+                let is_malformed = matches!(end, End::Malformed);
+                let tried = if is_malformed { turn.failures + 1 } else { turn.attempt };
+                if reference.interrupts() == 0 && tried >= self.limits.attempts {
+                    reference.give_up(now);
+                    reference.continues = 0;
+                } else if reference.interrupts() > 0 {
                     let interrupted = reference.end_turn(now);
                     reference.continues = 0;
                     reference.obey(interrupted);
@@ -381,6 +390,7 @@ impl<'a> Player<'a> {
                         "a back-off of {} ms",
                         at_ms.0 - now
                     );
+                    reference.turn.as_mut().unwrap().failures += u32::from(is_malformed);
                     reference.wait_until(at_ms.0, now);
                 }
             }

@@ -14,6 +14,8 @@ pub(crate) struct Reference {
     pub(crate) terminated: bool,
     /// Since when something waits that no turn has been offered.
     pub(crate) waiting_since: i64,
+    /// How many inputs a turn gets at most, after one failed.
+    pub(crate) batch: Option<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +47,8 @@ pub(crate) struct Turn {
     pub(crate) inputs: Vec<EventId>,
     pub(crate) wakes: Vec<WakeId>,
     pub(crate) attempt: u32,
+    /// How many attempts had a malformed directive.
+    pub(crate) failures: u32,
     pub(crate) phase: WakePhase,
 }
 
@@ -68,6 +72,7 @@ impl Reference {
             continues: 0,
             terminated: false,
             waiting_since: 0,
+            batch: None,
         }
     }
 
@@ -180,7 +185,20 @@ impl Reference {
         let interrupts = self.inputs.iter_mut().filter(|input| input.is_interrupt && !input.done);
         let interrupted = interrupts.map(|input| input.done = true).count() > 0;
         self.waiting_since = now;
+        self.batch = self.batch.map(|batch| batch * 2).filter(|batch| *batch < 1_024);
         interrupted
+    }
+
+    /// Gives the turn up. Several inputs wait again, for smaller turns; a single one is done with.
+    pub(crate) fn give_up(&mut self, now: i64) {
+        let count = self.turn.as_ref().expect("a turn is on").inputs.len();
+        if count > 1 {
+            self.batch = Some((count / 2).max(1));
+            self.turn = None;
+            self.waiting_since = now;
+        } else {
+            self.end_turn(now);
+        }
     }
 
     pub(crate) fn obey(&mut self, interrupted: bool) {
@@ -192,11 +210,13 @@ impl Reference {
     /// A lease ended without a word. Gives whether the turn goes on with another attempt.
     pub(crate) fn lose(&mut self, now: i64, limits: &SessionLimits) {
         let attempt = self.turn.as_ref().expect("a turn is on").attempt;
-        if self.interrupts() > 0 || attempt >= limits.attempts {
+        if self.interrupts() > 0 {
             let kept = self.continues;
             let interrupted = self.end_turn(now);
             self.continues = kept;
             self.obey(interrupted);
+        } else if attempt >= limits.attempts {
+            self.give_up(now);
         } else {
             self.wait_until(now, now);
         }
@@ -216,11 +236,15 @@ impl Reference {
             turn.phase = phase;
             return;
         }
-        let inputs = self.waiting().into_iter().take(limits.inputs_per_wake).collect();
+        let inputs = self
+            .waiting()
+            .into_iter()
+            .take(self.batch.map_or(limits.inputs_per_wake, |batch| batch.min(limits.inputs_per_wake)))
+            .collect();
         let wakes = self.wakes.iter().filter(|wake| wake.due <= now).map(|wake| wake.id).collect();
         self.requests.retain(|request| {
             request.answer.is_some() || request.expires.is_none_or(|expires| expires > now)
         });
-        self.turn = Some(Turn { inputs, wakes, attempt: 1, phase });
+        self.turn = Some(Turn { inputs, wakes, attempt: 1, failures: 0, phase });
     }
 }

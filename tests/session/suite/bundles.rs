@@ -94,7 +94,7 @@ fn a_spoilt_bundle_changes_nothing(_: &Place, sessions: &mut Sessions, clock: &m
     for (from, to) in [
         ("deploy", "destroy"),
         ("half way", "all done"),
-        ("\"version\":1", "\"version\":2"),
+        ("\"version\":2", "\"version\":9"),
         ("\"seq\":3", "\"seq\":4"),
         ("transcript", "transcribed"),
         ("user.message", "user.massage"),

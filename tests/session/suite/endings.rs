@@ -184,9 +184,10 @@ fn a_failure_that_stays_is_given_up(_: &Place, sessions: &mut Sessions, clock: &
     let mut state = SessionState::default();
     for _ in 0..SessionLimits::default().attempts {
         state = wake(sessions, clock, fails(FailureClass::Transient));
-        clock.pass_ms(300_000);
+        clock.pass_ms(86_400_000 / 4);
     }
     assert_eq!((state.status, state.stop_reason), (SessionStatus::Idle, StopReason::Error));
+    assert_eq!(state.dead.len(), 1, "it is a dead letter");
     assert!(state.pending.is_empty() && state.wake.is_none());
     assert_eq!(claim(sessions, clock), None);
     send(sessions, clock, id, "again");

@@ -153,12 +153,14 @@ fn a_poison_message_is_set_aside(_: &Place, sessions: &mut Sessions, clock: &mut
         assert_eq!(claimed.session.state.wake.unwrap().attempt, attempt);
         clock.pass_ms(60_001);
     }
+    clock.pass_ms(86_400_000);
     let other = start(sessions, clock, "good");
     let next = claim(sessions, clock, "a").unwrap();
     assert_eq!(next.lease.session, other, "the poisoned session is given up in passing");
     let state = sessions.session(id).unwrap().state;
     assert_eq!((state.status, state.stop_reason), (SessionStatus::Idle, StopReason::Error));
     assert_eq!(consumed(sessions, id), BTreeMap::from([(Seq(1), 1)]));
+    assert_eq!(state.dead.iter().collect::<Vec<_>>(), [Seq(1)], "it is a dead letter");
     let errors =
         sessions.events(id, Seq(0), 100).unwrap().into_iter().filter_map(|event| match event.payload {
             Payload::SessionError { class, attempt, retry_at_ms, .. } => {

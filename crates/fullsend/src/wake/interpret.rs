@@ -62,9 +62,10 @@ pub fn ending(run: &EndedRun<'_>) -> WakeEnding {
     }
 }
 
-/// Whether the provider would reject the same request again. Rate limits, timeouts and conflicts pass.
+/// Whether the provider would reject the same request again. Rate limits, timeouts and conflicts pass. A rejected key is the
+/// worker's fault, not the message's: another worker may have a valid one.
 fn is_permanent(status: u16) -> bool {
-    (400..500).contains(&status) && ![408, 409, 425, 429].contains(&status)
+    (400..500).contains(&status) && ![401, 403, 408, 409, 425, 429].contains(&status)
 }
 
 /// The directive, or how a run ends that wrote none.
@@ -155,8 +156,8 @@ mod tests {
     fn some_model_faults_are_permanent() {
         for (status, expected) in [
             (400, "permanent"),
-            (401, "permanent"),
-            (403, "permanent"),
+            (401, "transient"),
+            (403, "transient"),
             (404, "permanent"),
             (413, "permanent"),
             (408, "transient"),

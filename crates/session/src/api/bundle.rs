@@ -14,7 +14,7 @@ use crate::decide::header::check_header;
 use crate::decide::memory::check_memory_writes;
 use crate::decide::refusal::SessionRefusal;
 use crate::log::digest::Sha256Digest;
-use crate::log::event::SessionEvent;
+use crate::log::event::{EVENT_VERSION, SessionEvent};
 use crate::log::header::SessionHeader;
 use crate::log::id::SessionId;
 use crate::log::learning::StoredLearning;
@@ -23,7 +23,8 @@ use crate::log::seq::Seq;
 use crate::log::state::SessionState;
 use crate::store::{Session, SessionChange, SessionError, StoreError};
 
-const BUNDLE_VERSION: u32 = 1;
+/// Version 2 has events of version 2. Both are imported.
+const BUNDLE_VERSION: u32 = 2;
 const MAX_LINE_BYTES: u64 = 16 << 20;
 const MAX_ATTACHMENT_BYTES: usize = 256 << 20;
 
@@ -92,7 +93,7 @@ impl Sessions {
         let Record::Bundle { version, header: found } = first else {
             return Err(reader.refuse("the file is not a bundle"));
         };
-        if version != BUNDLE_VERSION {
+        if !(1..=BUNDLE_VERSION).contains(&version) {
             return Err(reader.refuse("the bundle has a version that this program does not know"));
         }
         check_header(&found, &self.limits)?;
@@ -242,6 +243,9 @@ impl Folding<'_> {
                 return Ok(None);
             }
         };
+        if !(1..=EVENT_VERSION).contains(&event.version) {
+            return Err(self.reader.refuse("an event has a version that this program does not know"));
+        }
         self.state.apply(&event).map_err(|illegal| self.reader.refuse(&illegal.to_string()))?;
         Ok(Some(event))
     }

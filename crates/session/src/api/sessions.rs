@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::decide::control;
+use crate::decide::control::{self, DeadLetterAction};
 use crate::decide::draft::FinishedDraft;
 use crate::decide::header::check_header;
 use crate::decide::ingress::{self, SessionInput};
@@ -16,7 +16,7 @@ use crate::log::header::SessionHeader;
 use crate::log::id::{EventId, SessionId};
 use crate::log::learning::StoredLearning;
 use crate::log::memory::MemoryFile;
-use crate::log::seq::Seq;
+use crate::log::seq::{Seq, SeqSet};
 use crate::log::state::SessionState;
 use crate::log::time::{TimeSeed, Timestamp};
 use crate::store::{
@@ -177,6 +177,20 @@ impl Sessions {
     ) -> Result<SessionState, SessionError> {
         self.write(id, |found, limits| {
             Ok((control::queue_wake(&found.session.state, wake, limits, seed)?, found.session.holder.clone()))
+        })
+    }
+
+    /// Retries or drops dead letters.
+    pub fn dead_letters(
+        &mut self,
+        id: SessionId,
+        action: DeadLetterAction,
+        inputs: &SeqSet,
+        seed: &mut TimeSeed,
+    ) -> Result<SessionState, SessionError> {
+        self.write(id, |found, _| {
+            let drafted = control::dead_letters(&found.session.state, action, inputs, seed)?;
+            Ok((drafted, found.session.holder.clone()))
         })
     }
 

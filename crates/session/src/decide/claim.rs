@@ -1,6 +1,7 @@
 //! How a wake starts, as a pure decision: whether the session is due, which inputs the wake gets, and what happens to the
 //! wake of a lost worker.
 
+use crate::decide::commit::give_up;
 use crate::decide::draft::{Draft, FinishedDraft};
 use crate::decide::limits::SessionLimits;
 use crate::decide::refusal::SessionRefusal;
@@ -88,14 +89,19 @@ fn close_lost(
 ) -> Result<(), SessionRefusal> {
     let class = ErrorClass::Lost;
     let interrupted = !draft.state.interrupts.is_empty();
-    let retry_at_ms = if interrupted { None } else { next_attempt(class, lost.attempt, limits, draft.seed) };
+    let retry_at_ms = if interrupted { None } else { next_attempt(class, lost, limits, draft.seed) };
     let message = "the worker did not renew its lease".to_owned();
     let attempt = lost.attempt;
     draft.write(Some(lost.id), Payload::SessionError { class, message, attempt, retry_at_ms })?;
-    let mut end = WakeEnd { retry_at_ms, continues: draft.state.continues, ..WakeEnd::default() };
-    if retry_at_ms.is_none() {
-        end.consumed = lost.inputs.clone().with_later(&draft.state.interrupts);
-    }
+    let continues = draft.state.continues;
+    let end = match retry_at_ms {
+        Some(_) => WakeEnd { retry_at_ms, continues, ..WakeEnd::default() },
+        None if interrupted => {
+            let consumed = lost.inputs.clone().with_later(&draft.state.interrupts);
+            WakeEnd { consumed, continues, ..WakeEnd::default() }
+        }
+        None => give_up(lost, continues),
+    };
     let result = if interrupted { SpanResult::Interrupted } else { SpanResult::Lost };
     let span = CompletedSpan::Wake(Box::new(end));
     draft.write(Some(lost.id), Payload::SpanCompleted { span_id: lost.id.into(), result, span })?;
@@ -126,7 +132,9 @@ fn first_attempt(state: &SessionState, token: u64, now: Timestamp, limits: &Sess
     WakeStart {
         token,
         attempt: 1,
-        inputs: state.pending.first(limits.inputs_per_wake),
+        inputs: state.pending.first(
+            state.batch_limit.map_or(limits.inputs_per_wake, |batch| batch.min(limits.inputs_per_wake)),
+        ),
         woken: state.due_wakes(now).map(|wake| wake.id).collect(),
         expired: state
             .open_requests()

@@ -165,7 +165,7 @@ fn conclude(
     }
 }
 
-/// Retries a failed attempt with the same inputs, or consumes them: no wake is retried for ever.
+/// Retries a failed attempt with the same inputs, or gives it up: no wake is retried for ever.
 fn fail(
     draft: &mut Draft<'_>,
     wake: &CurrentWake,
@@ -175,16 +175,27 @@ fn fail(
     limits: &SessionLimits,
 ) -> Result<Conclusion, SessionRefusal> {
     let interrupted = !draft.state.interrupts.is_empty();
-    let retry_at_ms = if interrupted { None } else { next_attempt(class, wake.attempt, limits, draft.seed) };
+    let retry_at_ms = if interrupted { None } else { next_attempt(class, wake, limits, draft.seed) };
     let attempt = wake.attempt;
     draft.write(Some(wake.id), Payload::SessionError { class, message, attempt, retry_at_ms })?;
     let continues = draft.state.continues;
+    let counted = class == ErrorClass::Directive;
     let end = match retry_at_ms {
-        Some(_) => WakeEnd { retry_at_ms, continues, ..WakeEnd::default() },
-        None => done,
+        Some(_) => WakeEnd { retry_at_ms, continues, counted, ..WakeEnd::default() },
+        None if interrupted => done,
+        None => give_up(wake, 0),
     };
     let result = if interrupted { SpanResult::Interrupted } else { SpanResult::Error };
     Ok(Conclusion::plain(result, end))
+}
+
+/// Gives a wake up. A batch is split, so that one bad input does not take the others with it: the next wakes get fewer
+/// inputs. A single input becomes a dead letter, which a person can retry or drop.
+pub(crate) fn give_up(wake: &CurrentWake, continues: u32) -> WakeEnd {
+    if wake.inputs.len() > 1 {
+        return WakeEnd { is_split: true, continues, ..WakeEnd::default() };
+    }
+    WakeEnd { consumed: wake.inputs.clone(), dead: wake.inputs.clone(), continues, ..WakeEnd::default() }
 }
 
 fn follow(

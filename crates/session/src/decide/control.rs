@@ -5,6 +5,7 @@ use crate::decide::draft::{Draft, FinishedDraft};
 use crate::decide::limits::SessionLimits;
 use crate::decide::refusal::SessionRefusal;
 use crate::log::event::{CompletedSpan, Payload, QueuedWake, WakeEnd};
+use crate::log::seq::SeqSet;
 use crate::log::state::SessionState;
 use crate::log::status::{SessionStatus, SpanResult};
 use crate::log::time::TimeSeed;
@@ -74,5 +75,41 @@ pub(crate) fn terminate(
         queued: Vec::new(),
     };
     draft.write(None, changed)?;
+    Ok(draft.done())
+}
+
+/// What a person does with dead letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeadLetterAction {
+    /// Makes them pending again.
+    Retry,
+    Drop,
+}
+
+/// Drafts an action on dead letters.
+pub(crate) fn dead_letters(
+    state: &SessionState,
+    action: DeadLetterAction,
+    inputs: &SeqSet,
+    seed: &mut TimeSeed,
+) -> Result<FinishedDraft, SessionRefusal> {
+    if state.status == SessionStatus::Terminated {
+        return Err(SessionRefusal::Terminated);
+    }
+    if inputs.is_empty() || !state.dead.includes(inputs) {
+        return Err(SessionRefusal::Field {
+            what: "inputs",
+            why: "they are not dead letters of the session",
+        });
+    }
+    let inputs = inputs.clone();
+    let mut draft = Draft::new(state, seed);
+    draft.write(
+        None,
+        match action {
+            DeadLetterAction::Retry => Payload::SessionDeadRetried { inputs },
+            DeadLetterAction::Drop => Payload::SessionDeadDropped { inputs },
+        },
+    )?;
     Ok(draft.done())
 }

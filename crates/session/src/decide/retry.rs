@@ -1,21 +1,32 @@
-//! Whether and when a failed attempt is retried: exponential back-off with jitter, a cap, and a limit of attempts.
+//! Whether and when a failed attempt is retried: exponential back-off with jitter, a cap, and a limit of attempts or time.
 
 use crate::decide::limits::SessionLimits;
+use crate::log::state::CurrentWake;
 use crate::log::status::ErrorClass;
 use crate::log::time::{TimeSeed, Timestamp};
 
-/// When to retry after `attempt` attempts; `None` is never.
+/// When to retry a wake; `None` is never. Faults that are not the wake's own are retried for as long as the limits are
+/// patient, however many attempts that takes.
 pub(crate) fn next_attempt(
     class: ErrorClass,
-    attempt: u32,
+    wake: &CurrentWake,
     limits: &SessionLimits,
     seed: &mut TimeSeed,
 ) -> Option<Timestamp> {
-    if class == ErrorClass::Permanent || attempt >= limits.attempts {
+    let is_patient = || {
+        let since = wake.first_ms.unwrap_or(seed.now);
+        seed.now < since.plus_ms(limits.patience_ms)
+    };
+    let may_retry = match class {
+        ErrorClass::Permanent => false,
+        ErrorClass::Directive => wake.failures + 1 < limits.attempts,
+        ErrorClass::Transient | ErrorClass::Lost => wake.attempt < limits.attempts || is_patient(),
+    };
+    if !may_retry {
         return None;
     }
     // The lease of a lost worker had to end first; that was the delay.
-    let delay_ms = if class == ErrorClass::Lost { 0 } else { back_off(attempt, limits, seed) };
+    let delay_ms = if class == ErrorClass::Lost { 0 } else { back_off(wake.attempt, limits, seed) };
     Some(seed.now.plus_ms(delay_ms))
 }
 
@@ -29,11 +40,33 @@ fn back_off(attempt: u32, limits: &SessionLimits, seed: &mut TimeSeed) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::id::WakeId;
+    use crate::log::seq::SeqSet;
+    use crate::log::state::WakePhase;
+
+    fn wake(attempt: u32, failures: u32) -> CurrentWake {
+        let mut seed = TimeSeed::new(Timestamp(0), [1; 32]);
+        CurrentWake {
+            id: WakeId::generate(&mut seed),
+            token: 1,
+            attempt,
+            failures,
+            first_ms: Some(Timestamp(0)),
+            inputs: SeqSet::default(),
+            woken: Vec::new(),
+            expired: Vec::new(),
+            phase: WakePhase::Running,
+        }
+    }
+
+    fn delay_at(now: i64, class: ErrorClass, wake: &CurrentWake, seed: u8) -> Option<i64> {
+        let limits = SessionLimits { attempts: 40, ..SessionLimits::default() };
+        let mut seed = TimeSeed::new(Timestamp(now), [seed; 32]);
+        next_attempt(class, wake, &limits, &mut seed).map(|at| at.0 - now)
+    }
 
     fn delay(class: ErrorClass, attempt: u32, seed: u8) -> Option<i64> {
-        let limits = SessionLimits { attempts: 40, ..SessionLimits::default() };
-        let mut seed = TimeSeed::new(Timestamp(1_000), [seed; 32]);
-        next_attempt(class, attempt, &limits, &mut seed).map(|at| at.0 - 1_000)
+        delay_at(1_000, class, &wake(attempt, attempt - 1), seed)
     }
 
     #[test]
@@ -56,11 +89,27 @@ mod tests {
     }
 
     #[test]
-    fn ends() {
+    fn a_wakes_own_faults_end_by_attempts() {
         assert_eq!(delay(ErrorClass::Permanent, 1, 0), None);
-        assert_eq!(delay(ErrorClass::Transient, 40, 0), None);
         assert_eq!(delay(ErrorClass::Directive, 40, 0), None);
-        assert_eq!(delay(ErrorClass::Lost, 40, 0), None);
+        assert!(delay(ErrorClass::Directive, 39, 0).is_some());
+        assert!(
+            delay_at(1_000, ErrorClass::Directive, &wake(400, 3), 0).is_some(),
+            "lost workers do not count"
+        );
+    }
+
+    #[test]
+    fn other_faults_end_by_time() {
+        let day = 86_400_000;
+        for class in [ErrorClass::Transient, ErrorClass::Lost] {
+            assert!(delay_at(day - 1, class, &wake(4_000, 0), 0).is_some(), "{class}");
+            assert_eq!(delay_at(day, class, &wake(4_000, 0), 0), None, "{class}");
+            assert!(
+                delay_at(day, class, &wake(39, 0), 0).is_some(),
+                "{class}: a few attempts are always made"
+            );
+        }
         assert_eq!(delay(ErrorClass::Lost, 39, 0), Some(0));
     }
 }

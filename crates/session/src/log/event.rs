@@ -12,8 +12,8 @@ use crate::log::seq::{Seq, SeqSet};
 use crate::log::status::{ErrorClass, SessionStatus, SpanResult, StopReason, WakePriority};
 use crate::log::time::Timestamp;
 
-/// The version of events that this code reads and writes.
-pub const EVENT_VERSION: u32 = 1;
+/// The version of events that this code writes. It reads all versions up to this one.
+pub const EVENT_VERSION: u32 = 2;
 
 /// One entry of a log. The store assigns the sequence number; the client chooses the id of a user event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -77,6 +77,12 @@ pub enum Payload {
     SessionStatusIdle { reason: StopReason },
     #[serde(rename = "session.error")]
     SessionError { class: ErrorClass, message: String, attempt: u32, retry_at_ms: Option<Timestamp> },
+    /// Dead letters are pending again.
+    #[serde(rename = "session.dead_retried")]
+    SessionDeadRetried { inputs: SeqSet },
+    /// Dead letters are dropped for good.
+    #[serde(rename = "session.dead_dropped")]
+    SessionDeadDropped { inputs: SeqSet },
     #[serde(rename = "span.started")]
     SpanStarted { span_id: SpanId, parent_id: Option<SpanId>, name: String, span: StartedSpan },
     #[serde(rename = "span.completed")]
@@ -142,6 +148,15 @@ pub struct WakeEnd {
     pub bindings: BTreeMap<String, String>,
     /// The memory files that this commit wrote.
     pub memory: BTreeMap<String, Sha256Digest>,
+    /// The consumed inputs that no wake could process.
+    #[serde(default, skip_serializing_if = "SeqSet::is_empty")]
+    pub dead: SeqSet,
+    /// The inputs are pending again, for wakes with fewer inputs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_split: bool,
+    /// The failure counts against the limit of attempts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counted: bool,
 }
 
 /// A wake that is queued for later.
@@ -194,6 +209,8 @@ impl Payload {
             Self::SessionStatusChanged { .. } => "session.status_changed",
             Self::SessionStatusIdle { .. } => "session.status_idle",
             Self::SessionError { .. } => "session.error",
+            Self::SessionDeadRetried { .. } => "session.dead_retried",
+            Self::SessionDeadDropped { .. } => "session.dead_dropped",
             Self::SpanStarted { .. } => "span.started",
             Self::SpanCompleted { .. } => "span.completed",
             Self::RunAttached { .. } => "run.attached",

@@ -13,6 +13,12 @@ use crate::log::state::{CurrentWake, SessionState, ToolRequest, ToolRequestKind,
 use crate::log::status::{SessionStatus, SpanResult, StopReason};
 use crate::log::time::Timestamp;
 
+/// The most dead letters that a state lists. Older ones are only in the log.
+const MAX_DEAD_LETTERS: usize = 10_000;
+
+/// A batch limit that is as large as any wake needs.
+const MAX_BATCH: usize = 1_024;
+
 /// An event that cannot follow the state. A stored log has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidTransition {
@@ -62,12 +68,18 @@ impl SessionState {
                 self.answer(event, ToolRequestKind::CustomTool, *request_id, *input_digest)?;
             }
             Payload::SessionStatusChanged { to, queued, .. } => self.announce(*to, queued)?,
+            Payload::SessionDeadRetried { inputs } => {
+                self.take_dead(inputs)?;
+                self.pending.merge(inputs);
+                self.pending_since_ms.get_or_insert(event.time_ms);
+            }
+            Payload::SessionDeadDropped { inputs } => self.take_dead(inputs)?,
             Payload::SessionStatusIdle { reason } => {
                 require(self.status == SessionStatus::Idle, "it is not idle")?;
                 self.stop_reason = *reason;
             }
             Payload::SpanStarted { span_id, span: StartedSpan::Wake(start), .. } => {
-                self.start_wake(WakeId(span_id.0), start)?;
+                self.start_wake(WakeId(span_id.0), start, event.time_ms)?;
             }
             _ => self.step_of_wake(event)?,
         }
@@ -102,6 +114,12 @@ impl SessionState {
             }
             _ => {}
         }
+        Ok(())
+    }
+
+    fn take_dead(&mut self, inputs: &SeqSet) -> Result<(), &'static str> {
+        require(!inputs.is_empty() && self.dead.includes(inputs), "the inputs are not dead letters")?;
+        self.dead.remove_all(inputs);
         Ok(())
     }
 
@@ -161,10 +179,12 @@ impl SessionState {
         Ok(())
     }
 
-    fn start_wake(&mut self, id: WakeId, start: &WakeStart) -> Result<(), &'static str> {
+    fn start_wake(&mut self, id: WakeId, start: &WakeStart, now: Timestamp) -> Result<(), &'static str> {
         require(self.running().is_none(), "a wake is running")?;
         require(start.token > self.token, "its token is not higher than the last one")?;
         require(self.pending.includes(&start.inputs), "its inputs are not pending")?;
+        let failures = self.wake.as_ref().map_or(0, |wake| wake.failures);
+        let first_ms = self.wake.as_ref().map_or(Some(now), |wake| wake.first_ms);
         let (attempts_before, expired) = match &self.wake {
             Some(wake) => {
                 require(wake.id == id, "another wake must be retried first")?;
@@ -176,8 +196,9 @@ impl SessionState {
         require(start.attempt == attempts_before + 1, "its attempt number is not the next one")?;
         let WakeStart { token, attempt, inputs, woken, expired: _ } = start.clone();
         self.token = token;
+        let phase = WakePhase::Running;
         self.wake =
-            Some(CurrentWake { id, token, attempt, inputs, woken, expired, phase: WakePhase::Running });
+            Some(CurrentWake { id, token, attempt, failures, first_ms, inputs, woken, expired, phase });
         Ok(())
     }
 
@@ -191,17 +212,41 @@ impl SessionState {
         let known =
             end.consumed.iter().all(|seq| self.pending.contains(seq) || self.interrupts.contains(seq));
         require(known, "it consumes inputs that are not pending")?;
-        let WakeEnd { consumed, queued, continues, retry_at_ms, usage, bindings, memory } = end;
+        let WakeEnd {
+            consumed,
+            queued,
+            continues,
+            retry_at_ms,
+            usage,
+            bindings,
+            memory,
+            dead,
+            is_split,
+            counted,
+        } = end;
+        require(consumed.includes(dead), "a dead letter must be consumed")?;
+        require(!is_split || consumed.is_empty(), "a wake that is split cannot consume inputs")?;
+        self.dead.merge(dead);
+        self.dead.keep_last(MAX_DEAD_LETTERS);
         self.usage.add(*usage);
         self.bindings.extend(bindings.clone());
         self.memory.extend(memory.clone());
         let interrupted = consumed.iter().any(|seq| self.interrupts.contains(seq));
         if let Some(at_ms) = *retry_at_ms {
             require(consumed.is_empty(), "a wake that is retried cannot consume inputs")?;
-            self.wake.iter_mut().for_each(|wake| wake.phase = WakePhase::Retrying { at_ms });
+            if let Some(wake) = &mut self.wake {
+                wake.phase = WakePhase::Retrying { at_ms };
+                wake.failures += u32::from(*counted);
+            }
         } else if let Some(wake) = self.wake.take() {
-            self.wakes.retain(|queued| !wake.woken.contains(&queued.id));
             self.continues = *continues;
+            if *is_split {
+                self.batch_limit = Some((wake.inputs.len() / 2).max(1));
+            } else {
+                self.wakes.retain(|queued| !wake.woken.contains(&queued.id));
+                // The batches grow again, until the limit has no effect.
+                self.batch_limit = self.batch_limit.map(|limit| limit * 2).filter(|limit| *limit < MAX_BATCH);
+            }
         }
         self.consume(consumed);
         if !self.pending.is_empty() {

@@ -47,7 +47,7 @@ impl SealedEvent {
         }
         let seq = u64::try_from(self.seq).map_err(|_| "its sequence number is negative")?;
         let version = u32::try_from(self.version).map_err(|_| "its version is negative")?;
-        if version != EVENT_VERSION {
+        if !(1..=EVENT_VERSION).contains(&version) {
             return Err("it has a version that this program does not know");
         }
         let payload: Payload = serde_json::from_str(&self.payload).map_err(|_| "its payload is not valid")?;

@@ -39,6 +39,18 @@ impl SeqSet {
         self
     }
 
+    /// The union with any positions.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        let all: std::collections::BTreeSet<Seq> = self.iter().chain(other.iter()).collect();
+        *self = all.into_iter().collect();
+    }
+
+    /// Keeps the highest `count` positions.
+    pub(crate) fn keep_last(&mut self, count: usize) {
+        let surplus = self.len().saturating_sub(count);
+        *self = self.iter().skip(surplus).collect();
+    }
+
     /// The lowest `count` positions.
     pub(crate) fn first(&self, count: usize) -> Self {
         self.iter().take(count).collect()

@@ -12,8 +12,8 @@ use crate::log::seq::{Seq, SeqSet};
 use crate::log::status::{SessionStatus, StopReason, WakePriority};
 use crate::log::time::Timestamp;
 
-/// The version of snapshots that this code reads and writes.
-pub const STATE_VERSION: u32 = 1;
+/// The version of snapshots that this code writes. It reads all versions up to this one.
+pub const STATE_VERSION: u32 = 2;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,6 +41,12 @@ pub struct SessionState {
     pub bindings: BTreeMap<String, String>,
     /// The memory files, by name.
     pub memory: BTreeMap<String, Sha256Digest>,
+    /// Inputs that were given up, until a person retries or drops them.
+    #[serde(default)]
+    pub dead: SeqSet,
+    /// How many inputs the next wake gets at most, after a batch failed.
+    #[serde(default)]
+    pub batch_limit: Option<usize>,
 }
 
 /// A request of the agent to a person or an outside tool.
@@ -72,6 +78,12 @@ pub struct CurrentWake {
     pub id: WakeId,
     pub token: u64,
     pub attempt: u32,
+    /// How many attempts failed by their own fault.
+    #[serde(default)]
+    pub failures: u32,
+    /// When the first attempt started.
+    #[serde(default)]
+    pub first_ms: Option<Timestamp>,
     pub inputs: SeqSet,
     pub woken: Vec<WakeId>,
     /// The requests that expired without an answer.
@@ -135,6 +147,8 @@ impl Default for SessionState {
             usage: SessionUsage::default(),
             bindings: BTreeMap::new(),
             memory: BTreeMap::new(),
+            dead: SeqSet::default(),
+            batch_limit: None,
         }
     }
 }

@@ -28,11 +28,12 @@ impl SessionRow {
             StoreError::Corrupt { session: None, what: format!("a header cannot be read: {error}") }
         })?;
         let damage = |what| StoreError::Corrupt { session: Some(header.id), what };
-        let state: SessionState = serde_json::from_str(&state)
+        let mut state: SessionState = serde_json::from_str(&state)
             .map_err(|error| damage(format!("its state cannot be read: {error}")))?;
-        if state.version != STATE_VERSION {
+        if !(1..=STATE_VERSION).contains(&state.version) {
             return Err(damage(format!("its state has version {}", state.version)));
         }
+        state.version = STATE_VERSION;
         let holder =
             owner.zip(held_until_ms).map(|(owner, until)| LeaseHolder { owner, until_ms: Timestamp(until) });
         Ok(Session { header, state, holder })

@@ -4,6 +4,7 @@
 mod answer;
 mod bundle;
 mod create;
+mod dead;
 mod events;
 pub mod repository;
 mod requests;
@@ -58,6 +59,8 @@ enum Command {
     /// Import a session from a file that `export` wrote
     #[command(after_help = "Example: fullsend session import session.bundle")]
     Import(bundle::Import),
+    /// Manage dead letters: inputs that were given up
+    Dead(dead::Arguments),
     /// List sessions
     #[command(after_help = "Example: fullsend session list --agent triage")]
     List(show::List),
@@ -79,6 +82,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Command::ToolResult(arguments) => answer::tool_result(arguments),
         Command::Export(arguments) => bundle::export(arguments),
         Command::Import(arguments) => bundle::import(arguments),
+        Command::Dead(arguments) => dead::run(arguments),
         Command::List(arguments) => show::list(arguments),
         Command::Terminate(arguments) => send::terminate(arguments),
     }

@@ -68,6 +68,9 @@ pub fn show(arguments: &Show) -> Result<Exit, Failure> {
     }
     writeln!(out, "status    {} ({})", state.status, state.stop_reason)?;
     writeln!(out, "events    {}, {} waiting", state.head.0, state.pending.len() + state.interrupts.len())?;
+    if !state.dead.is_empty() {
+        writeln!(out, "dead      {} (see `fullsend session dead list`)", state.dead.len())?;
+    }
     let usage = &state.usage;
     let dollars = usage.cost_microdollars as f64 / 1e6;
     writeln!(
@@ -162,7 +165,8 @@ fn describe(session: &Session, requests: &[(ToolRequest, Json)]) -> Json {
         "id": header.id, "repository": header.repository, "imported": header.imported, "agent": header.agent,
         "environment": header.environment, "resources": header.resources,
         "created_ms": header.created_ms, "status": state.status, "stop_reason": state.stop_reason,
-        "head": state.head, "pending": state.pending.len() + state.interrupts.len(), "requests": open,
+        "head": state.head, "pending": state.pending.len() + state.interrupts.len(),
+        "dead": state.dead, "requests": open,
         "wakes": state.wakes, "attempt": state.wake.as_ref().map(|wake| wake.attempt), "usage": state.usage,
         "bindings": state.bindings, "memory": state.memory, "held": held,
     })

@@ -1,0 +1,102 @@
+//! `session dead`: the inputs that were given up. A person can look at them, retry them or drop them.
+
+use std::io::Write;
+
+use clap::{Args, Subcommand};
+use session::{DeadLetterAction, Seq, SeqSet};
+
+use super::super::exit::{Exit, Failure};
+use super::store::{SessionOptions, failure, time_seed};
+
+#[derive(Args, Debug)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the dead letters of a session, one JSON object per line
+    #[command(after_help = "Example: fullsend session dead list ID")]
+    List(List),
+    /// Show one dead letter and the error that ended it
+    #[command(after_help = "Example: fullsend session dead show ID 7")]
+    Show(Show),
+    /// Retry dead letters: make them pending again
+    #[command(after_help = "Example: fullsend session dead retry ID 7")]
+    Retry(Selected),
+    /// Drop dead letters for good
+    #[command(after_help = "Example: fullsend session dead drop ID 7")]
+    Drop(Selected),
+}
+
+#[derive(Args, Debug)]
+struct List {
+    #[command(flatten)]
+    session: SessionOptions,
+}
+
+#[derive(Args, Debug)]
+struct Show {
+    #[command(flatten)]
+    session: SessionOptions,
+    /// The sequence number of the input
+    #[arg(value_name = "SEQ")]
+    seq: u64,
+}
+
+#[derive(Args, Debug)]
+struct Selected {
+    #[command(flatten)]
+    session: SessionOptions,
+    /// The sequence numbers of the inputs [default: all dead letters]
+    #[arg(value_name = "SEQ")]
+    seqs: Vec<u64>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    match &arguments.command {
+        Command::List(List { session }) => list(session, None),
+        Command::Show(Show { session, seq }) => list(session, Some(Seq(*seq))),
+        Command::Retry(selected) => act(selected, DeadLetterAction::Retry),
+        Command::Drop(selected) => act(selected, DeadLetterAction::Drop),
+    }
+}
+
+fn list(options: &SessionOptions, only: Option<Seq>) -> Result<Exit, Failure> {
+    let mut sessions = options.store.open()?;
+    let state = sessions.session(options.id).map_err(failure)?.state;
+    if let Some(seq) = only
+        && !state.dead.contains(seq)
+    {
+        return Err(Failure::new(Exit::Usage, format!("event {} is not a dead letter", seq.0))
+            .help("`fullsend session dead list` lists the dead letters"));
+    }
+    let mut out = std::io::stdout().lock();
+    for seq in state.dead.iter().filter(|seq| only.is_none_or(|only| only == *seq)) {
+        let before = Seq(seq.0.saturating_sub(1));
+        for event in sessions.events(options.id, before, 1).map_err(failure)? {
+            writeln!(out, "{}", serde_json::to_string(&event).unwrap_or_default())?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn act(selected: &Selected, action: DeadLetterAction) -> Result<Exit, Failure> {
+    let Selected { session: options, seqs } = selected;
+    let mut sessions = options.store.open()?;
+    let dead = sessions.session(options.id).map_err(failure)?.state.dead;
+    let mut wanted = seqs.clone();
+    wanted.sort_unstable();
+    wanted.dedup();
+    let inputs: SeqSet = if wanted.is_empty() { dead } else { wanted.into_iter().map(Seq).collect() };
+    let mut seed = time_seed(&mut sessions)?;
+    let count = inputs.len();
+    sessions.dead_letters(options.id, action, &inputs, &mut seed).map_err(failure)?;
+    let done = match action {
+        DeadLetterAction::Retry => "pending again",
+        DeadLetterAction::Drop => "dropped",
+    };
+    writeln!(std::io::stdout().lock(), "{count} {done}")?;
+    Ok(Exit::Done)
+}
