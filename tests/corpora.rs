@@ -136,7 +136,8 @@ fn benign_documents_pass() {
             documents.iter().map(|row| worst(&Scanner::default().scan(field(row, "text"), origin))).collect();
         let blocked = worst.iter().filter(|severity| **severity == Some(Severity::Critical)).count();
         let high = worst.iter().filter(|severity| **severity >= Some(Severity::High)).count();
-        let (count, name) = (documents.len(), origin.as_str());
+        let count = documents.len();
+        let name = origin.as_str();
         println!(
             "benign documents as {name}: {count}, blocked {blocked} ({:.2} %), high or worse {high} ({:.2} %)",
             share(blocked, count),
@@ -215,7 +216,8 @@ fn commands_are_judged_as_expected() {
     let mut files: Vec<PathBuf> =
         fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
-    let (mut count, mut wrong) = (0, Vec::new());
+    let mut count = 0;
+    let mut wrong = Vec::new();
     for (command, expected) in files.iter().flat_map(|path| commands(path)) {
         let findings = shell::scan_command(&command);
         let is_denied = worst(&findings) >= Some(Severity::High);
@@ -258,11 +260,11 @@ fn cases_of_models() {
         let scores: Vec<f32> =
             case["scores"].as_array().unwrap().iter().map(|score| score.as_f64().unwrap() as f32).collect();
         let asked = std::sync::atomic::AtomicUsize::new(0);
-        let model: scan::Model = std::sync::Arc::new(move |text, _| {
+        let model: scan::LearnedModel = std::sync::Arc::new(move |text, _| {
             let next = asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            Ok(vec![scan::Score { score: scores[next], range: 0..text.len() }])
+            Ok(vec![scan::TextScore { score: scores[next], range: 0..text.len() }])
         });
-        let guard = scan::LlmGuard { model: Some(model), ..scan::LlmGuard::default() };
+        let guard = scan::LearnedScanner { model: Some(model), ..scan::LearnedScanner::default() };
         let findings = guard.scan(field(&case, "text"), Origin::Web).unwrap();
         assert_eq!(!findings.is_empty(), field(&case, "label") == "attack", "{case}");
     }
@@ -283,7 +285,9 @@ fn every_rule_is_on_its_page_and_has_true_and_false_cases() {
     assert!(page.contains(&format!("{} formats", formats.len())), "there are {}", formats.len());
     let mut missing = Vec::new();
     for category in Category::ALL {
-        let (cases, page, name) = (cases(category), page_of(category), category.as_str());
+        let cases = cases(category);
+        let page = page_of(category);
+        let name = category.as_str();
         for (_, rule) in redact::rules().filter(|(of, _)| *of == category) {
             let labels: BTreeSet<bool> = cases
                 .iter()

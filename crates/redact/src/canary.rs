@@ -10,7 +10,7 @@ use aho_corasick::Anchored;
 use aho_corasick::automaton::{Automaton, StateID};
 use aho_corasick::dfa::DFA;
 
-use crate::finding::{Category, Finding, Severity, Span};
+use crate::finding::{Category, Finding, Severity, TextSpan};
 use crate::hit::Hit;
 use crate::redactor::forms;
 use crate::report::report;
@@ -95,7 +95,7 @@ impl Canary {
     /// The finding of a sighting that has no place in a text.
     pub fn sighting() -> Finding {
         let Hit { rule, category, severity, range, detail, advice } = hit(0..0);
-        let span = Span { start: range.start, end: range.end, line: 1, column: 1 };
+        let span = TextSpan { start: range.start, end: range.end, line: 1, column: 1 };
         Finding { rule: rule.name(), severity, category, span, excerpt: detail.unwrap_or_default(), advice }
     }
 }
@@ -124,7 +124,8 @@ pub struct CanaryWatcher {
 impl CanaryWatcher {
     /// `None` where the automata cannot be built, which no canary that could be made brings about.
     pub fn new(canary: &Canary) -> Option<Self> {
-        let (forms, pieces) = (DFA::new(&canary.forms).ok()?, DFA::new(&canary.pieces).ok()?);
+        let forms = DFA::new(&canary.forms).ok()?;
+        let pieces = DFA::new(&canary.pieces).ok()?;
         let start = (forms.start_state(Anchored::No).ok()?, pieces.start_state(Anchored::No).ok()?);
         Some(Self { automata: Arc::new(Automata { forms, pieces }), start })
     }

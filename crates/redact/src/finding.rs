@@ -97,7 +97,7 @@ impl Category {
 
 /// Where it is: bytes from the start of the scanned text, and line and column (in characters) counted from one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Span {
+pub struct TextSpan {
     pub start: usize,
     pub end: usize,
     pub line: u32,
@@ -110,7 +110,7 @@ pub struct Finding {
     pub rule: &'static str,
     pub severity: Severity,
     pub category: Category,
-    pub span: Span,
+    pub span: TextSpan,
     /// What is there, shortened, with secrets masked and invisible characters spelled out.
     pub excerpt: String,
     /// What a person should do about it.
@@ -132,7 +132,7 @@ impl Serialize for Category {
 impl Serialize for Finding {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Finding { rule, severity, category, span, excerpt, advice } = self;
-        let Span { start, end, line, column } = span;
+        let TextSpan { start, end, line, column } = span;
         let mut object = serializer.serialize_struct("Finding", 10)?;
         object.serialize_field("version", &FINDING_VERSION)?;
         object.serialize_field("rule", rule)?;
@@ -168,7 +168,7 @@ mod tests {
             rule: "tag-characters",
             severity: Severity::Critical,
             category: Category::UnicodeNormalizer,
-            span: Span { start: 1, end: 2, line: 1, column: 2 },
+            span: TextSpan { start: 1, end: 2, line: 1, column: 2 },
             excerpt: "x".to_owned(),
             advice: "remove it",
         };

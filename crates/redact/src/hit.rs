@@ -4,11 +4,11 @@
 use std::ops::Range;
 
 use crate::finding::{Category, Severity};
-use crate::rule::Rule;
+use crate::rule::RuleName;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hit {
-    pub rule: Rule,
+    pub rule: RuleName,
     pub category: Category,
     pub severity: Severity,
     pub range: Range<usize>,

@@ -40,7 +40,7 @@ pub fn strings(text: &str) -> Option<Vec<JsonString>> {
     let tokens = tokens(text)?;
     let strings = tokens.iter().enumerate().filter(|(_, token)| token.kind != TokenKind::Number);
     let read = strings.map(|(number, token)| {
-        let is_value = |next: &Token| {
+        let is_value = |next: &JsonToken| {
             next.kind == TokenKind::Text && text[token.range.end..next.range.start].trim_ascii() == ":"
         };
         let has_value = token.kind == TokenKind::Key && tokens.get(number + 1).is_some_and(is_value);
@@ -56,13 +56,13 @@ pub(crate) enum TokenKind {
     Number,
 }
 
-pub(crate) struct Token {
+pub(crate) struct JsonToken {
     pub(crate) kind: TokenKind,
     pub(crate) range: Range<usize>,
 }
 
 /// Strings and numbers in order; nothing when a string is not closed, which no valid document has.
-pub(crate) fn tokens(text: &str) -> Option<Vec<Token>> {
+pub(crate) fn tokens(text: &str) -> Option<Vec<JsonToken>> {
     let bytes = text.as_bytes();
     let begins = bytes.trim_ascii_start().first()?;
     if !matches!(begins, b'{' | b'[' | b'"' | b'-' | b'0'..=b'9') {
@@ -75,7 +75,7 @@ pub(crate) fn tokens(text: &str) -> Option<Vec<Token>> {
             b'"' => {
                 let end = end_of_string(bytes, at + 1)?;
                 let is_key = bytes[end..].trim_ascii_start().first() == Some(&b':');
-                tokens.push(Token {
+                tokens.push(JsonToken {
                     kind: if is_key { TokenKind::Key } else { TokenKind::Text },
                     range: at..end,
                 });
@@ -84,7 +84,7 @@ pub(crate) fn tokens(text: &str) -> Option<Vec<Token>> {
             b'-' | b'0'..=b'9' => {
                 let is_part = |byte: &&u8| matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9');
                 let end = at + bytes[at..].iter().take_while(is_part).count();
-                tokens.push(Token { kind: TokenKind::Number, range: at..end });
+                tokens.push(JsonToken { kind: TokenKind::Number, range: at..end });
                 at = end;
             }
             b'{' | b'}' | b'[' | b']' | b',' | b':' | b' ' | b'\n' | b'\r' | b'\t' => at += 1,

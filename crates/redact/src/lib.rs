@@ -15,10 +15,10 @@ pub mod secrets;
 mod steps;
 
 pub use canary::{Canary, CanaryWatch, CanaryWatcher, WeakCanary};
-pub use finding::{Category, FINDING_VERSION, Finding, Severity, Span};
+pub use finding::{Category, FINDING_VERSION, Finding, Severity, TextSpan};
 pub use hit::Hit;
 pub use position::LineIndex;
-pub use redactor::{Redactor, StreamRedactor, TooShort, unfinished};
+pub use redactor::{Redactor, StreamRedactor, ValueTooShort, unfinished};
 pub use report::report;
-pub use rule::{Rule, rules};
+pub use rule::{RuleName, rules};
 pub use secrets::{Confidence, SecretMatch, find_secret, find_secret_in_field, find_secrets, format_names};

@@ -1,7 +1,7 @@
 //! Turns byte offsets into lines and columns. Built only when there is something to report, because a clean text
 //! needs no lines; and counts newlines by the block, because most lines are never asked for.
 
-use crate::finding::Span;
+use crate::finding::TextSpan;
 
 const BLOCK: usize = 4096;
 /// Longer lines are giants.
@@ -23,11 +23,11 @@ impl<'t> LineIndex<'t> {
         LineIndex { text, before_block: blocks.collect() }
     }
 
-    pub fn span(&self, start: usize, end: usize) -> Span {
+    pub fn span(&self, start: usize, end: usize) -> TextSpan {
         let before = &self.text[self.line_start(start)..start];
         // Counting characters again for each finding of a giant line would be quadratic; there, bytes do.
         let column = if before.len() > MAX_LINE { before.len() } else { before.chars().count() } + 1;
-        Span { start, end, line: saturate(self.newlines_before(start) + 1), column: saturate(column) }
+        TextSpan { start, end, line: saturate(self.newlines_before(start) + 1), column: saturate(column) }
     }
 
     /// The bytes of the line that holds `at`, without its newline; a giant line is followed for a while only.
@@ -76,7 +76,7 @@ mod tests {
             let index = LineIndex::new(&text);
             for at in (0..=text.len()).filter(|at| (at + 2) % BLOCK < 5 || at + 2 > text.len()) {
                 let line_start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
-                let Span { line, column, .. } = index.span(at, at);
+                let TextSpan { line, column, .. } = index.span(at, at);
                 assert_eq!(line as usize, text[..at].matches('\n').count() + 1, "{at} of {gap}");
                 assert_eq!(column as usize, at - line_start + 1, "{at} of {gap}");
                 let line_end = text[at..].find('\n').map_or(text.len(), |newline| at + newline);
@@ -88,8 +88,8 @@ mod tests {
     #[test]
     fn columns_count_characters() {
         let index = LineIndex::new("ab\ncüd\n");
-        assert_eq!(index.span(0, 1), Span { start: 0, end: 1, line: 1, column: 1 });
-        assert_eq!(index.span(6, 7), Span { start: 6, end: 7, line: 2, column: 3 });
+        assert_eq!(index.span(0, 1), TextSpan { start: 0, end: 1, line: 1, column: 1 });
+        assert_eq!(index.span(6, 7), TextSpan { start: 6, end: 7, line: 2, column: 3 });
         assert_eq!(index.span(8, 8).line, 3);
         assert_eq!(index.line_range(4), (3, 7));
     }

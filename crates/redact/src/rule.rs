@@ -1,4 +1,4 @@
-//! The names that findings can have. A rule that is not named here cannot be reported: nothing else makes a `Rule`. So
+//! The names that findings can have. A rule that is not named here cannot be reported: nothing else makes a `RuleName`. So
 //! the list is whole, and a test asks for cases of every name on it.
 
 use crate::finding::Category;
@@ -6,16 +6,16 @@ use crate::secrets::{self, SecretMatch};
 
 /// The name of a rule, unique within its category.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Rule(&'static str);
+pub struct RuleName(&'static str);
 
-impl Rule {
+impl RuleName {
     pub const fn name(self) -> &'static str {
         self.0
     }
 
     /// The formats of tokens are a table of their own.
     pub fn of_secret(secret: &SecretMatch) -> Self {
-        Rule(secret.format)
+        RuleName(secret.format)
     }
 }
 
@@ -28,11 +28,11 @@ pub fn rules() -> impl Iterator<Item = (Category, &'static str)> {
 macro_rules! name_rules {
     ($($module:ident: $category:ident { $($name:ident = $text:literal,)+ })+) => {
         $(pub mod $module {
-            use super::Rule;
-            $(pub const $name: Rule = Rule($text);)+
+            use super::RuleName;
+            $(pub const $name: RuleName = RuleName($text);)+
         })+
 
-        const NAMED: &[(Category, Rule)] = &[$($((Category::$category, $module::$name),)+)+];
+        const NAMED: &[(Category, RuleName)] = &[$($((Category::$category, $module::$name),)+)+];
     };
 }
 

@@ -129,7 +129,8 @@ fn is_spelled_out(letter: char) -> bool {
 /// One line that is no JSON does not hide the others. Only those with a quote in them can be.
 fn line_by_line(text: &str) -> Vec<JsonString> {
     let bytes = text.as_bytes();
-    let (mut at, mut all) = (0, Vec::new());
+    let mut at = 0;
+    let mut all = Vec::new();
     while let Some(quote) = memchr::memchr(b'"', &bytes[at..]).map(|quote| at + quote) {
         let start = memchr::memrchr(b'\n', &bytes[at..quote]).map_or(at, |newline| at + newline + 1);
         at = memchr::memchr(b'\n', &bytes[quote..]).map_or(text.len(), |newline| quote + newline + 1);

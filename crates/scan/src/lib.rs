@@ -3,8 +3,8 @@
 
 mod injection;
 mod json_unescape;
+mod learned;
 mod measure;
-mod model;
 mod origin;
 mod scanner;
 pub mod ssrf;
@@ -14,8 +14,8 @@ pub mod unicode;
 mod waiver;
 
 pub use json_unescape::{find_unescaped, redact_unescaped};
-pub use measure::{Case, Counts, measure};
-pub use model::{LlmGuard, MatchType, Model, ModelError, Score};
+pub use learned::{LearnedModel, LearnedScanner, LearnedScannerError, ScoredUnit, TextScore};
+pub use measure::{CaseCounts, LabelledText, measure};
 pub use origin::Origin;
 pub use scanner::Scanner;
 pub use toggles::Toggles;

@@ -8,7 +8,7 @@ use crate::origin::Origin;
 
 /// One labelled text.
 #[derive(Debug, Clone)]
-pub struct Case {
+pub struct LabelledText {
     pub text: String,
     pub is_attack: bool,
     pub origin: Origin,
@@ -18,14 +18,14 @@ pub struct Case {
 
 /// Right and wrong answers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct CaseCounts {
     pub attacks_found: usize,
     pub attacks_missed: usize,
     pub benign_flagged: usize,
     pub benign_passed: usize,
 }
 
-impl Counts {
+impl CaseCounts {
     /// Of what was flagged, the share that is an attack. Nothing flagged is nothing wrong.
     pub fn precision(&self) -> f64 {
         share(self.attacks_found, self.attacks_found + self.benign_flagged)
@@ -46,14 +46,14 @@ fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { 1.0 } else { part as f64 / whole as f64 }
 }
 
-/// Counts findings of `least` severity and up, as `find` reports them for a case. `None` holds the answers of all
+/// CaseCounts findings of `least` severity and up, as `find` reports them for a case. `None` holds the answers of all
 /// families together.
 pub fn measure(
-    cases: &[Case],
+    cases: &[LabelledText],
     least: Severity,
-    find: impl Fn(&Case) -> Vec<Finding>,
-) -> BTreeMap<Option<Category>, Counts> {
-    let mut counts: BTreeMap<Option<Category>, Counts> = BTreeMap::new();
+    find: impl Fn(&LabelledText) -> Vec<Finding>,
+) -> BTreeMap<Option<Category>, CaseCounts> {
+    let mut counts: BTreeMap<Option<Category>, CaseCounts> = BTreeMap::new();
     for case in cases {
         let findings = find(case);
         let asked = |category: Category| case.category.is_none_or(|wanted| wanted == category);
@@ -76,8 +76,8 @@ mod tests {
     use super::*;
     use crate::Scanner;
 
-    fn case(text: &str, is_attack: bool, category: Option<Category>) -> Case {
-        Case { text: text.to_owned(), is_attack, origin: Origin::Tool, category }
+    fn case(text: &str, is_attack: bool, category: Option<Category>) -> LabelledText {
+        LabelledText { text: text.to_owned(), is_attack, origin: Origin::Tool, category }
     }
 
     #[test]
@@ -97,12 +97,12 @@ mod tests {
         let addresses = counts[&Some(Category::SsrfValidator)];
         assert_eq!(
             addresses,
-            Counts { attacks_found: 1, attacks_missed: 1, benign_flagged: 1, benign_passed: 1 }
+            CaseCounts { attacks_found: 1, attacks_missed: 1, benign_flagged: 1, benign_passed: 1 }
         );
         assert!(
             (addresses.precision() - 0.5).abs() < 1e-9 && (addresses.false_positives() - 0.5).abs() < 1e-9
         );
         assert_eq!(counts[&None].attacks_found, 2);
-        assert!((Counts::default().precision() - 1.0).abs() < 1e-9);
+        assert!((CaseCounts::default().precision() - 1.0).abs() < 1e-9);
     }
 }

@@ -4,15 +4,15 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use redact::{Category, Finding, Hit, Rule, Severity, report, rule};
+use redact::search::{Literal, Search};
+use redact::secrets::{self, Confidence, SecretMatch};
+use redact::{Category, Finding, Hit, RuleName, Severity, report, rule};
 
 use crate::injection;
 use crate::origin::Origin;
 use crate::ssrf;
 use crate::toggles::Toggles;
 use crate::unicode::{self, Letters};
-use redact::search::{Literal, Search};
-use redact::secrets::{self, Confidence, SecretMatch};
 
 #[derive(Debug, Clone, Default)]
 pub struct Scanner {
@@ -70,8 +70,8 @@ impl Scanner {
 /// What a literal of the one-pass search means. Secrets are collected even where their rule is off: excerpts of
 /// other findings are masked with them.
 enum Target {
-    Secret(secrets::Trigger),
-    Sign(injection::Trigger),
+    Secret(secrets::SecretTrigger),
+    Sign(injection::InjectionTrigger),
     Address,
 }
 
@@ -115,7 +115,7 @@ fn secret_hit(secret: &SecretMatch) -> Hit {
         Confidence::Unlikely => Severity::Low,
     };
     Hit {
-        rule: Rule::of_secret(secret),
+        rule: RuleName::of_secret(secret),
         category: Category::SecretRedactor,
         severity,
         range: secret.range.clone(),

@@ -1,4 +1,4 @@
-//! Counts, in tests, how many bytes the rules of this crate read around the places that the one-pass search gives them.
+//! CaseCounts, in tests, how many bytes the rules of this crate read around the places that the one-pass search gives them.
 //! The tests hold that number to a fixed bound for each byte of text. Outside of tests nothing is counted.
 
 #[cfg(test)]

@@ -18,7 +18,9 @@ pub struct Day {
 impl Day {
     pub fn parse(text: &str) -> Option<Day> {
         let mut parts = text.split('-');
-        let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
+        let year = parts.next()?;
+        let month = parts.next()?;
+        let day = parts.next()?;
         let is_written = parts.next().is_none() && year.len() == 4 && month.len() == 2 && day.len() == 2;
         let day = Day { year: year.parse().ok()?, month: month.parse().ok()?, day: day.parse().ok()? };
         let days = match day.month {

@@ -16,7 +16,7 @@ const MAX_NESTING: usize = 4;
 
 /// What there is to say about a command line.
 #[derive(Default)]
-pub(crate) struct Reading {
+pub(crate) struct CommandReading {
     /// Everything harmful in it.
     pub(crate) hits: Vec<Hit>,
     /// Where its commands connect to, as absolute addresses, each with the place of its call.
@@ -28,8 +28,8 @@ pub fn scan_command(command: &str) -> Vec<Finding> {
     report(command, read(command).hits, &secrets::find_secrets(command))
 }
 
-pub(crate) fn read(command: &str) -> Reading {
-    let mut reading = Reading::default();
+pub(crate) fn read(command: &str) -> CommandReading {
+    let mut reading = CommandReading::default();
     hidden_characters(command, &mut reading.hits);
     read_script(command, 0..command.len(), 0, &mut reading);
     let hits = &mut reading.hits;
@@ -39,7 +39,7 @@ pub(crate) fn read(command: &str) -> Reading {
 }
 
 /// `outer` is where the script stands in the whole line.
-fn read_script(source: &str, outer: Range<usize>, nesting: usize, reading: &mut Reading) {
+fn read_script(source: &str, outer: Range<usize>, nesting: usize, reading: &mut CommandReading) {
     let script = parse::parse(source);
     if script.is_too_deep || script.calls.len() > MAX_CALLS || nesting > MAX_NESTING {
         let harm = Harm {

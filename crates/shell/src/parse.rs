@@ -7,9 +7,8 @@ use std::ops::{ControlFlow, Range};
 
 use tree_sitter::{Node, ParseOptions, ParseState, Parser};
 
-use super::script::{Call, Redirect, Script};
-use super::{split, word};
-use crate::steps;
+use crate::script::{Call, Redirect, Script, Word};
+use crate::{split, steps, word};
 
 /// Nobody nests commands deeper by hand.
 const MAX_DEPTH: usize = 100;
@@ -41,7 +40,8 @@ fn tree(source: &str) -> Option<tree_sitter::Tree> {
     }
     let mut parser = Parser::new();
     parser.set_language(&tree_sitter_bash::LANGUAGE.into()).expect("the grammar fits the library");
-    let (mut asked, read) = (0, Cell::new(0));
+    let mut asked = 0;
+    let read = Cell::new(0);
     let mut watch = |_: &ParseState| {
         asked += 1;
         let goes_on = asked <= MAX_STEPS && read.get() <= MAX_READ;
@@ -153,7 +153,7 @@ impl<'s> Builder<'s> {
             "file_redirect" => {
                 let operator = self.operator(node);
                 let target =
-                    node.child_by_field_name("destination").map(|target| word::read(self, target, depth + 1));
+                    node.child_by_field_name("destination").map(|target| read_word(self, target, depth + 1));
                 for call in &mut self.script.calls[body.clone()] {
                     call.redirects
                         .extend(target.clone().map(|target| Redirect { operator: operator.clone(), target }));
@@ -163,7 +163,7 @@ impl<'s> Builder<'s> {
                 let mut cursor = node.walk();
                 let fed: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
                 for child in fed {
-                    let fed = word::read(self, child, depth + 1).text;
+                    let fed = read_word(self, child, depth + 1).text;
                     self.feed(body, &fed);
                 }
             }
@@ -219,10 +219,10 @@ impl<'s> Builder<'s> {
         let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
         for child in children {
             match child.kind() {
-                "command_name" => call.name = word::read(self, child, depth + 1),
+                "command_name" => call.name = read_word(self, child, depth + 1),
                 "variable_assignment" => call.assignments.extend(self.assignment(child, depth)),
                 "file_redirect" | "herestring_redirect" | "heredoc_redirect" => pending.push(child),
-                _ => call.arguments.push(word::read(self, child, depth + 1)),
+                _ => call.arguments.push(read_word(self, child, depth + 1)),
             }
         }
         self.script.calls.push(call);
@@ -235,24 +235,23 @@ impl<'s> Builder<'s> {
     /// `export`, `declare`, `local`, `readonly`, `unset`.
     fn declaration(&mut self, node: Node<'_>, depth: usize) {
         let name = self.text(node).split_whitespace().next().unwrap_or_default();
-        let mut call =
-            Call { name: super::script::Word::plain(name), range: node.byte_range(), ..Call::default() };
+        let mut call = Call { name: Word::plain(name), range: node.byte_range(), ..Call::default() };
         let mut cursor = node.walk();
         let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
         for child in children {
             match child.kind() {
                 "variable_assignment" => call.assignments.extend(self.assignment(child, depth)),
-                _ => call.arguments.push(word::read(self, child, depth + 1)),
+                _ => call.arguments.push(read_word(self, child, depth + 1)),
             }
         }
         self.script.calls.push(call);
     }
 
-    fn assignment(&mut self, node: Node<'_>, depth: usize) -> Option<(String, super::script::Word)> {
+    fn assignment(&mut self, node: Node<'_>, depth: usize) -> Option<(String, Word)> {
         let name = self.text(node.child_by_field_name("name")?).to_owned();
         let value = node
             .child_by_field_name("value")
-            .map(|value| word::read(self, value, depth + 1))
+            .map(|value| read_word(self, value, depth + 1))
             .unwrap_or_default();
         if value.is_dynamic {
             self.variables.remove(&name);
@@ -260,5 +259,93 @@ impl<'s> Builder<'s> {
             self.variables.insert(name.clone(), value.text.clone());
         }
         Some((name, value))
+    }
+}
+
+/// The value of a word's node; commands inside it are added to the script.
+fn read_word(builder: &mut Builder<'_>, node: Node<'_>, depth: usize) -> Word {
+    let mut word = Word::default();
+    if depth > MAX_DEPTH {
+        builder.script.is_too_deep = true;
+        word.is_dynamic = true;
+        return word;
+    }
+    match node.kind() {
+        "word"
+        | "number"
+        | "test_operator"
+        | "file_descriptor"
+        | "variable_name"
+        | "special_variable_name" => {
+            word.text = word::unescape(builder.text(node), |_| true);
+        }
+        "raw_string" => word.text = builder.text(node).trim_matches('\'').to_owned(),
+        "ansi_c_string" => word::ansi_c(builder.text(node), &mut word),
+        "string" | "translated_string" => quoted(builder, node, depth, &mut word),
+        "string_content" | "heredoc_content" => {
+            word.text =
+                word::unescape(builder.text(node), |letter| matches!(letter, '"' | '$' | '`' | '\\' | '\n'));
+        }
+        "command_name" | "concatenation" => joined(builder, node, depth, &mut word),
+        "simple_expansion" | "expansion" => expansion(builder, node, depth, &mut word),
+        "command_substitution" | "process_substitution" => {
+            let inner = builder.children(node, depth);
+            word.inner.extend(inner);
+            word.is_dynamic = true;
+            word.text = builder.text(node).to_owned();
+        }
+        _ => {
+            let inner = builder.children(node, depth);
+            word.inner.extend(inner);
+            word.is_dynamic = node.kind() != "brace_expression";
+            word.text = builder.text(node).to_owned();
+        }
+    }
+    word
+}
+
+fn joined(builder: &mut Builder<'_>, node: Node<'_>, depth: usize, word: &mut Word) {
+    let mut cursor = node.walk();
+    for child in node.children(&mut cursor) {
+        word::add(word, read_word(builder, child, depth + 1));
+    }
+}
+
+/// Between double quotes the grammar leaves blanks between its nodes out; they are taken from the text.
+fn quoted(builder: &mut Builder<'_>, node: Node<'_>, depth: usize, word: &mut Word) {
+    let source = builder.source;
+    let opening = source[node.byte_range()].find('"').unwrap_or(0);
+    let mut at = node.start_byte() + opening + 1;
+    let mut cursor = node.walk();
+    for child in node.named_children(&mut cursor) {
+        word.text.push_str(source.get(at..child.start_byte()).unwrap_or_default());
+        at = child.end_byte();
+        if child.kind() == "string" {
+            quoted(builder, child, depth + 1, word);
+        } else {
+            word::add(word, read_word(builder, child, depth + 1));
+        }
+    }
+    let end = node.end_byte().saturating_sub(1);
+    word.text.push_str(source.get(at..end).unwrap_or_default());
+}
+
+/// `$NAME` and `${NAME…}`. A default such as `${TMPDIR:-/tmp}` leaves the name standing.
+fn expansion(builder: &mut Builder<'_>, node: Node<'_>, depth: usize, word: &mut Word) {
+    let mut cursor = node.walk();
+    let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
+    let is_name = |child: &&Node<'_>| matches!(child.kind(), "variable_name" | "special_variable_name");
+    let name = children.iter().find(is_name).map(|child| builder.text(*child).to_owned()).unwrap_or_default();
+    for child in children.iter().filter(|child| !is_name(child)) {
+        let inner = builder.visit(*child, depth + 1);
+        word.inner.extend(inner);
+    }
+    let is_whole = children.len() == 1 && !builder.text(node).contains(['#', '%', '^', ',', '!', '[']);
+    match builder.variables.get(&name) {
+        Some(value) if is_whole => word.text = value.clone(),
+        _ => {
+            word.text = format!("${name}");
+            word.is_dynamic = true;
+        }
     }
 }

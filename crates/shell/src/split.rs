@@ -78,7 +78,8 @@ fn unquoted(source: &str) -> Unquoted {
     let mut lines = source.split('\n');
     while let Some(line) = lines.next() {
         let was_open = quote.is_some();
-        let (mut documents, mut before) = (0, ' ');
+        let mut documents = 0;
+        let mut before = ' ';
         for letter in line.chars() {
             match (quote, letter) {
                 (None, '\'' | '"') => quote = Some(letter),

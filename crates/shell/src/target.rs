@@ -147,7 +147,8 @@ pub(super) fn targets(call: &Call) -> Vec<String> {
 
 /// The operands, and the addresses among the values of options.
 fn read_options<'c>(client: &Client, call: &'c Call) -> (Vec<&'c Word>, Vec<String>) {
-    let (mut operands, mut targets) = (Vec::new(), Vec::new());
+    let mut operands = Vec::new();
+    let mut targets = Vec::new();
     let mut words = call.arguments.iter();
     let mut are_options_over = false;
     while let Some(word) = words.next() {

@@ -21,6 +21,7 @@ mod runtimes;
 mod sandbox;
 mod scan;
 mod scan_bench;
+mod scan_origin;
 mod schema;
 mod session;
 mod signals;

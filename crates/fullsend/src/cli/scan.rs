@@ -12,6 +12,7 @@ use yaml::Diagnostic;
 
 use super::check::{self, Format};
 use super::exit::{Exit, Failure};
+use super::scan_origin::origin;
 use super::{configuration, scan_bench};
 use crate::event::clock::Moment;
 use crate::guard;
@@ -92,11 +93,6 @@ struct How {
     org_dir: Option<PathBuf>,
 }
 
-pub fn origin(name: &str) -> Result<Origin, String> {
-    let names = Origin::ALL.map(Origin::as_str).join(", ");
-    Origin::parse(name).ok_or_else(|| format!("an origin is one of {names}"))
-}
-
 /// A name under `security.host_scanners` or `security.sandbox_hooks`.
 pub fn switch(name: &str) -> Result<String, String> {
     let known = Toggles::NONE.switched(name, true).is_some();
@@ -132,10 +128,12 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 }
 
 fn scan_texts(texts: &Texts, origin: Origin) -> Result<Exit, Failure> {
-    let (judge, origin) = (texts.how.judge()?, texts.origin.unwrap_or(origin));
+    let judge = texts.how.judge()?;
+    let origin = texts.origin.unwrap_or(origin);
     let standard = [PathBuf::from("-")];
     let files = if texts.files.is_empty() { &standard[..] } else { &texts.files[..] };
-    let (mut all, mut absent) = (Vec::new(), Vec::new());
+    let mut all = Vec::new();
+    let mut absent = Vec::new();
     for file in files {
         let shown = file.to_string_lossy();
         all.push(match read(file) {
@@ -224,7 +222,8 @@ fn named_addresses(addresses: &[String]) -> Result<Vec<String>, Failure> {
 }
 
 fn scan_addresses(addresses: &Addresses) -> Result<Exit, Failure> {
-    let (judge, origin) = (addresses.how.judge()?, addresses.origin);
+    let judge = addresses.how.judge()?;
+    let origin = addresses.origin;
     let look = |file: String| {
         let Findings { open: findings, waived } = judge.address(&file);
         // An address is asked about because somebody is about to follow it: from high on it does not pass.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use clap::Args;
 use redact::{Category, Finding, Severity};
-use scan::{Case, Counts, Origin, Scanner, Toggles};
+use scan::{CaseCounts, LabelledText, Origin, Scanner, Toggles};
 use serde_json::Value as Json;
 
 use super::exit::{Exit, Failure};
@@ -19,7 +19,7 @@ pub struct Arguments {
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// Where texts come from that do not say so
-    #[arg(long, value_parser = super::scan::origin, default_value = "tool")]
+    #[arg(long, value_parser = super::scan_origin::origin, default_value = "tool")]
     origin: Origin,
     /// The lowest severity that counts as an answer
     #[arg(long, value_name = "SEVERITY", value_parser = severity, default_value = "high")]
@@ -54,12 +54,12 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         "family", "attacks", "benign", "precision", "recall", "false", "MB/s"
     )?;
     for (category, switch) in FAMILIES {
-        let asked = |case: &&Case| match case.category {
+        let asked = |case: &&LabelledText| match case.category {
             Some(wanted) => wanted == *category,
             // A text is no command.
             None => *category != Category::Commands,
         };
-        let cases: Vec<Case> = cases.iter().filter(asked).cloned().collect();
+        let cases: Vec<LabelledText> = cases.iter().filter(asked).cloned().collect();
         let scanner = Scanner::new(Toggles::NONE.switched(switch, true).unwrap_or_default());
         row(&mut out, category.as_str(), &scanner, &cases, arguments.least)?;
     }
@@ -71,20 +71,20 @@ fn row(
     out: &mut impl Write,
     name: &str,
     scanner: &Scanner,
-    cases: &[Case],
+    cases: &[LabelledText],
     least: Severity,
 ) -> Result<(), Failure> {
     if cases.is_empty() {
         return Ok(());
     }
     // The first text pays for the automata.
-    let find = |case: &Case| findings(scanner, case);
+    let find = |case: &LabelledText| findings(scanner, case);
     scan::measure(&cases[..1], least, find);
     let started = Instant::now();
     let counts = scan::measure(cases, least, find).remove(&None).unwrap_or_default();
     let seconds = started.elapsed().as_secs_f64();
     let bytes: usize = cases.iter().map(|case| case.text.len()).sum();
-    let Counts { attacks_found, attacks_missed, benign_flagged, benign_passed } = counts;
+    let CaseCounts { attacks_found, attacks_missed, benign_flagged, benign_passed } = counts;
     let attacks = attacks_found + attacks_missed;
     let benign = benign_flagged + benign_passed;
     let percent =
@@ -100,7 +100,7 @@ fn row(
     Ok(())
 }
 
-fn findings(scanner: &Scanner, case: &Case) -> Vec<Finding> {
+fn findings(scanner: &Scanner, case: &LabelledText) -> Vec<Finding> {
     match case.category {
         Some(Category::Commands) if !scanner.toggles().tirith => Vec::new(),
         Some(Category::Commands) => shell::scan_command(&case.text),
@@ -109,7 +109,7 @@ fn findings(scanner: &Scanner, case: &Case) -> Vec<Finding> {
     }
 }
 
-fn load(arguments: &Arguments) -> Result<Vec<Case>, Failure> {
+fn load(arguments: &Arguments) -> Result<Vec<LabelledText>, Failure> {
     let directory = &arguments.directory;
     let missing =
         |path: &Path, why: String| Failure::new(Exit::Missing, format!("{}: {why}", path.display()));
@@ -133,18 +133,23 @@ fn load(arguments: &Arguments) -> Result<Vec<Case>, Failure> {
     Ok(cases)
 }
 
-fn folder(path: &Path, is_attack: bool, origin: Origin, cases: &mut Vec<Case>) -> Result<(), Failure> {
+fn folder(
+    path: &Path,
+    is_attack: bool,
+    origin: Origin,
+    cases: &mut Vec<LabelledText>,
+) -> Result<(), Failure> {
     instruction_files::walk(path, Coverage::Everything, origin, &mut |seen: ScannedFile<'_>| {
         let unread =
             |error| Failure::new(Exit::Missing, format!("{}/{}: {error}", path.display(), seen.path));
         let bytes = seen.contents.map_err(unread)?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        cases.push(Case { text, is_attack, origin, category: None });
+        cases.push(LabelledText { text, is_attack, origin, category: None });
         Ok(())
     })
 }
 
-fn case(line: &str, origin: Origin) -> Result<Case, String> {
+fn case(line: &str, origin: Origin) -> Result<LabelledText, String> {
     let row: Json = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let word = |key: &str| row[key].as_str();
     let is_attack = match word("label") {
@@ -154,7 +159,7 @@ fn case(line: &str, origin: Origin) -> Result<Case, String> {
     };
     let text = word("text").ok_or("`text` is missing")?.to_owned();
     let origin = match word("origin") {
-        Some(name) => super::scan::origin(name)?,
+        Some(name) => super::scan_origin::origin(name)?,
         None => origin,
     };
     let category = match word("category") {
@@ -166,5 +171,5 @@ fn case(line: &str, origin: Origin) -> Result<Case, String> {
         ),
         None => None,
     };
-    Ok(Case { text, is_attack, origin, category })
+    Ok(LabelledText { text, is_attack, origin, category })
 }

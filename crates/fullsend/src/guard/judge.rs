@@ -9,8 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use model::gateway::EarlierOutput;
-use redact::{Canary, Category, Finding, Redactor, Severity, Span};
-use scan::{Day, LlmGuard, Origin, Scanner, Toggles, Waiver};
+use redact::{Canary, Category, Finding, Redactor, Severity, TextSpan};
+use scan::{Day, LearnedScanner, Origin, Scanner, Toggles, Waiver};
 use serde_json::Value as Json;
 use shell::{Allowlist, ToolCall};
 
@@ -48,7 +48,7 @@ pub struct PassedResult<'t> {
 #[derive(Clone)]
 pub struct Judge {
     pub(super) scanner: Scanner,
-    pub(super) learned: LlmGuard,
+    pub(super) learned: LearnedScanner,
     pub(super) known: Arc<KnownValues>,
     pub(super) fail_mode: FailMode,
     pub(super) fail_on: Severity,
@@ -235,7 +235,7 @@ impl Judge {
             (if again == visible { masked } else { again }.into_owned(), findings)
         })?;
         let findings = findings.into_iter().map(|finding| Finding {
-            span: Span {
+            span: TextSpan {
                 start: at,
                 end: at + finding.span.end.saturating_sub(before.len()),
                 line: line_of(head),

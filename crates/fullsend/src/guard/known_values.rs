@@ -4,7 +4,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use egress::credentials::Secret;
-use redact::{Redactor, TooShort};
+use redact::{Redactor, ValueTooShort};
 
 /// Whether credentials are also recognised by their shape, in results of tools and in everything else. The values of
 /// the run itself are masked in any case.
@@ -33,7 +33,7 @@ impl KnownValues {
     }
 
     /// From here on this value is seen nowhere.
-    pub fn learn(&self, name: &str, value: &str) -> Result<(), TooShort> {
+    pub fn learn(&self, name: &str, value: &str) -> Result<(), ValueTooShort> {
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         if inner.values.iter().any(|(_, known)| known.reveal() == value) {
             return Ok(());
@@ -49,7 +49,7 @@ impl KnownValues {
     }
 
     /// Masks the values that were learned, and nothing by its shape.
-    pub fn values_only(&self) -> Result<Redactor, TooShort> {
+    pub fn values_only(&self) -> Result<Redactor, ValueTooShort> {
         let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
         let values = inner.values.iter().map(|(name, value)| (name.as_str(), value.reveal()));
         Redactor::with_known(values).map(Redactor::known_only)

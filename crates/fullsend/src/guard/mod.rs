@@ -24,7 +24,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use redact::{StreamRedactor, TooShort};
+use redact::{StreamRedactor, ValueTooShort};
 use scan::Origin;
 use tokio::sync::watch;
 
@@ -202,7 +202,7 @@ impl Guard {
     }
 
     /// From here on this value is seen nowhere.
-    pub fn add_known_value(&self, name: &str, value: &str) -> Result<(), TooShort> {
+    pub fn add_known_value(&self, name: &str, value: &str) -> Result<(), ValueTooShort> {
         self.judge.known.learn(name, value)?;
         // What is written about the run is masked by value alone: digests and identities only look like secrets.
         self.emit.keep_secret(self.judge.known.values_only()?);

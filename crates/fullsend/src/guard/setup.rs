@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use redact::{Canary, Severity};
-use scan::{Day, LlmGuard, MatchType, Scanner, Toggles, Waiver};
+use scan::{Day, LearnedScanner, Scanner, ScoredUnit, Toggles, Waiver};
 use shell::Allowlist;
 
 use super::dialect::HookDialect;
@@ -36,7 +36,7 @@ pub struct GuardSetup<'a> {
 /// A guard that cannot be set up as the harness asks.
 #[derive(Debug)]
 pub enum GuardError {
-    Canary(redact::TooShort),
+    Canary(redact::ValueTooShort),
     NoAllowlist,
     /// The harness sets the tool allowlist from a variable that is not set.
     AllowlistUnset {
@@ -103,7 +103,7 @@ impl Judge {
     pub fn built_in(toggles: Toggles, path: &str) -> Self {
         Self {
             scanner: Scanner::new(toggles),
-            learned: LlmGuard::default(),
+            learned: LearnedScanner::default(),
             known: Arc::new(KnownValues::new(Patterns {
                 results: toggles.secret_redact_posttool,
                 written: toggles.secret_redactor,
@@ -175,18 +175,18 @@ fn severity(fail_on: FailOn) -> Severity {
     }
 }
 
-fn learned(security: &Security) -> Result<LlmGuard, GuardError> {
+fn learned(security: &Security) -> Result<LearnedScanner, GuardError> {
     let wanted = &security.host_scanners.llm_guard;
     if wanted.enabled.value || wanted.required.value {
         return Err(GuardError::NoModel);
     }
     let match_type = match wanted.match_type.value {
-        security::MatchType::Sentence => MatchType::Sentence,
-        security::MatchType::Full => MatchType::Full,
+        security::MatchType::Sentence => ScoredUnit::Sentence,
+        security::MatchType::Full => ScoredUnit::Full,
     };
     #[expect(clippy::cast_possible_truncation, reason = "a threshold needs no more digits")]
     let threshold = wanted.threshold.get() as f32;
-    Ok(LlmGuard { model: None, threshold, match_type })
+    Ok(LearnedScanner { model: None, threshold, match_type })
 }
 
 /// The tool allowlist that the agent or the scripts would see, else the host's own. A variable that the harness sets and

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use redact::{Category, Finding, Severity, Span};
+use redact::{Category, Finding, Severity, TextSpan};
 use serde_json::Value as Json;
 
 use super::scanner_error::ScannerError;
@@ -79,7 +79,7 @@ fn finding(row: &Json) -> Finding {
         rule: "tirith",
         severity,
         category: Category::Commands,
-        span: Span { start: 0, end: 0, line: 1, column: 1 },
+        span: TextSpan { start: 0, end: 0, line: 1, column: 1 },
         excerpt: excerpt
             .chars()
             .filter(|letter| !letter.is_control())

@@ -102,7 +102,10 @@ fn guard(harness: &Harness, value: VariableLookup<'_>, strictness: Strictness) -
     let error = setup::check(harness, value).err()?;
     let at = match &error {
         setup::GuardError::AllowlistUnset { .. } if strictness == Strictness::Warned => return None,
-        setup::GuardError::NoModel => harness.security.host_scanners.llm_guard.required.at,
+        setup::GuardError::NoModel => {
+            let learned = &harness.security.host_scanners.llm_guard;
+            if learned.enabled.value { learned.enabled.at } else { learned.required.at }
+        }
         _ => harness.security.sandbox_hooks.tool_allowlist_pretool.enabled.at,
     };
     Some(Diagnostic::error("guard", at, error.to_string()))

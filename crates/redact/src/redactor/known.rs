@@ -7,7 +7,7 @@ use std::ops::Range;
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use super::marker::{self, Marker};
-use super::{Mask, Redactor, TooShort, forms, wrapped};
+use super::{Mask, Redactor, ValueTooShort, forms, wrapped};
 use crate::steps;
 
 /// A fragment shorter than this gives nothing away.
@@ -36,17 +36,18 @@ struct Anchor {
 }
 
 impl KnownValues {
-    pub(super) fn new<N, V>(values: impl IntoIterator<Item = (N, V)>) -> Result<Self, TooShort>
+    pub(super) fn new<N, V>(values: impl IntoIterator<Item = (N, V)>) -> Result<Self, ValueTooShort>
     where
         N: AsRef<str>,
         V: AsRef<[u8]>,
     {
         let mut known = KnownValues::default();
         for (name, value) in values {
-            let (name, value) = (name.as_ref(), value.as_ref());
+            let name = name.as_ref();
+            let value = value.as_ref();
             let trimmed = value.trim_ascii();
             if trimmed.len() < Redactor::MIN_KNOWN {
-                return Err(TooShort { name: name.to_owned() });
+                return Err(ValueTooShort { name: name.to_owned() });
             }
             known.names.push(name.to_owned());
             known.add(trimmed);

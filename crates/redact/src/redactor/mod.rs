@@ -3,8 +3,9 @@
 
 mod continued;
 mod encoded;
+pub(crate) mod find_known;
 pub(crate) mod forms;
-pub(crate) mod json;
+mod json;
 mod known;
 mod marker;
 mod stream;
@@ -14,10 +15,6 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use crate::finding::{Category, Finding, Severity};
-use crate::hit::Hit;
-use crate::report::report;
-use crate::rule;
 use crate::secrets;
 pub use continued::unfinished;
 use known::KnownValues;
@@ -29,11 +26,11 @@ const MAX_ROUNDS: usize = 8;
 
 /// A value that cannot be masked without destroying ordinary text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TooShort {
+pub struct ValueTooShort {
     pub name: String,
 }
 
-impl fmt::Display for TooShort {
+impl fmt::Display for ValueTooShort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let least = Redactor::MIN_KNOWN;
         write!(
@@ -44,7 +41,7 @@ impl fmt::Display for TooShort {
     }
 }
 
-impl std::error::Error for TooShort {}
+impl std::error::Error for ValueTooShort {}
 
 /// Masks the secret formats and, once built with them, known values. Cheap to share, never shows what it knows.
 #[derive(Default)]
@@ -75,7 +72,7 @@ impl Redactor {
     }
 
     /// Knows `(name, value)` pairs as well. A name appears in the mask; a value appears nowhere.
-    pub fn with_known<N, V>(values: impl IntoIterator<Item = (N, V)>) -> Result<Self, TooShort>
+    pub fn with_known<N, V>(values: impl IntoIterator<Item = (N, V)>) -> Result<Self, ValueTooShort>
     where
         N: AsRef<str>,
         V: AsRef<[u8]>,
@@ -145,25 +142,6 @@ impl Redactor {
                 Cow::Owned(masked.chars().map(|letter| u8::try_from(letter).unwrap_or(b'?')).collect())
             }
         }
-    }
-
-    /// Where the values that this run knows stand in a text, in whatever form. Says whose they are, never what.
-    pub fn find_known(&self, text: &str) -> Vec<Finding> {
-        let mut masks = Vec::new();
-        self.known.find(text, &mut masks);
-        let hits = merge(masks).into_iter().map(|mask| {
-            let mut whose = String::new();
-            self.known.write_marker(&mask.marker, &mut whose);
-            Hit {
-                rule: rule::secret::KNOWN_CREDENTIAL,
-                category: Category::SecretRedactor,
-                severity: Severity::High,
-                range: mask.range,
-                detail: Some(whose),
-                advice: "Find out how a credential of this run came here; it should never have been in the sandbox.",
-            }
-        });
-        report(text, hits.collect(), &[])
     }
 
     fn masks(&self, text: &str) -> Vec<Mask> {

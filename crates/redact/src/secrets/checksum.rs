@@ -6,7 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use super::randomness;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Check {
+pub(crate) enum FormatCheck {
     /// No checksum is known: only examples and placeholders are told apart.
     Randomness,
     /// The last six characters are the CRC-32 of the rest after the prefix, in base 62 (GitHub, npm).
@@ -21,7 +21,7 @@ pub(crate) enum Check {
 
 /// What the check says. `Example` is not reported at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum ChecksumResult {
     Verified,
     Plausible,
     /// Has the vendor's shape but not its checksum: masked, but hardly a live credential.
@@ -29,20 +29,20 @@ pub(crate) enum Outcome {
     Example,
 }
 
-impl Check {
-    pub(crate) fn run(self, token: &str, literal: &str) -> Outcome {
+impl FormatCheck {
+    pub(crate) fn run(self, token: &str, literal: &str) -> ChecksumResult {
         let body = token.strip_prefix(literal).unwrap_or(token);
         if randomness::is_example(body) || randomness::is_name(body) {
-            return Outcome::Example;
+            return ChecksumResult::Example;
         }
         let holds = match self {
-            Check::Randomness => return Outcome::Plausible,
-            Check::VendorMark => true,
-            Check::Crc32Base62 => crc32_base62(body),
-            Check::Bech32 => bech32(token),
-            Check::JsonWebToken => json_web_token(token),
+            FormatCheck::Randomness => return ChecksumResult::Plausible,
+            FormatCheck::VendorMark => true,
+            FormatCheck::Crc32Base62 => crc32_base62(body),
+            FormatCheck::Bech32 => bech32(token),
+            FormatCheck::JsonWebToken => json_web_token(token),
         };
-        if holds { Outcome::Verified } else { Outcome::Mismatch }
+        if holds { ChecksumResult::Verified } else { ChecksumResult::Mismatch }
     }
 }
 
@@ -106,9 +106,9 @@ mod tests {
         let payload = "zQWBuTSOoRi4A9spHcVY5ncnsDkxkJ";
         let token = format!("ghp_{payload}{}", base62(crc32fast::hash(payload.as_bytes())));
         assert_eq!(token, "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");
-        assert_eq!(Check::Crc32Base62.run(&token, "ghp_"), Outcome::Verified);
+        assert_eq!(FormatCheck::Crc32Base62.run(&token, "ghp_"), ChecksumResult::Verified);
         let other = token.replace("zQ", "zR");
-        assert_eq!(Check::Crc32Base62.run(&other, "ghp_"), Outcome::Mismatch);
+        assert_eq!(FormatCheck::Crc32Base62.run(&other, "ghp_"), ChecksumResult::Mismatch);
     }
 
     #[test]

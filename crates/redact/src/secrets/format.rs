@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::boundary;
-use super::checksum::Check;
+use super::checksum::FormatCheck;
 use crate::steps;
 
 /// No token is longer; what follows is not looked at. Keeps each attempt bounded.
@@ -19,18 +19,18 @@ pub(crate) struct Format {
     pub(crate) lead: usize,
     /// What follows the literal, or the whole token when there is a lead.
     pub(crate) pattern: &'static str,
-    pub(crate) check: Check,
+    pub(crate) check: FormatCheck,
 }
 
 /// A format with its pattern, which is compiled when its literal is first seen.
-pub(crate) struct Matcher {
+pub(crate) struct FormatMatcher {
     pub(crate) format: &'static Format,
     compiled: OnceLock<Regex>,
 }
 
 /// A token that begins with its literal.
 pub(crate) const fn starts(name: &'static str, literal: &'static str, pattern: &'static str) -> Format {
-    Format { name, literal, lead: 0, pattern, check: Check::Randomness }
+    Format { name, literal, lead: 0, pattern, check: FormatCheck::Randomness }
 }
 
 /// A token whose literal stands up to `lead` bytes after its beginning; `pattern` describes all of it.
@@ -40,7 +40,7 @@ pub(crate) const fn holds(
     lead: usize,
     pattern: &'static str,
 ) -> Format {
-    Format { name, literal, lead, pattern, check: Check::Randomness }
+    Format { name, literal, lead, pattern, check: FormatCheck::Randomness }
 }
 
 /// As `starts`, for vendors whose tokens can be verified offline.
@@ -48,14 +48,14 @@ pub(crate) const fn verified(
     name: &'static str,
     literal: &'static str,
     pattern: &'static str,
-    check: Check,
+    check: FormatCheck,
 ) -> Format {
     Format { name, literal, lead: 0, pattern, check }
 }
 
-impl Matcher {
+impl FormatMatcher {
     pub(crate) fn new(format: &'static Format) -> Self {
-        Matcher { format, compiled: OnceLock::new() }
+        FormatMatcher { format, compiled: OnceLock::new() }
     }
 
     /// The token around the literal at `hit`, if it has this shape.
@@ -112,7 +112,7 @@ mod tests {
     fn every_row_compiles_and_has_its_own_name() {
         let mut names = HashSet::new();
         for format in all() {
-            assert!(!Matcher::new(format).regex().is_match(b""), "{} matches nothing", format.name);
+            assert!(!FormatMatcher::new(format).regex().is_match(b""), "{} matches nothing", format.name);
             assert!(names.insert(format.name), "{} is there twice", format.name);
             assert!(format.literal.len() >= 2, "{}", format.name);
         }

@@ -17,8 +17,8 @@ use std::sync::LazyLock;
 
 use crate::search::{Literal, Search};
 pub use boundary::is_token_byte;
-use checksum::Outcome;
-use format::Matcher;
+use checksum::ChecksumResult;
+use format::FormatMatcher;
 pub(crate) use key_block::open_block;
 
 /// How sure a match is.
@@ -67,11 +67,11 @@ pub fn format_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Reads the text around a literal that may announce a credential.
-pub struct Trigger(Announces);
+pub struct SecretTrigger(SecretSign);
 
 /// What a literal announces.
-enum Announces {
-    Format(Matcher),
+enum SecretSign {
+    Format(FormatMatcher),
     SecretName,
     Authorization,
     Bearer,
@@ -79,48 +79,49 @@ enum Announces {
     KeyBlock,
 }
 
-impl Trigger {
+impl SecretTrigger {
     pub fn collect(&self, text: &str, hit: Range<usize>, found: &mut Vec<SecretMatch>) {
         match &self.0 {
-            Announces::Format(matcher) => found.extend(match_format(matcher, text, hit.start)),
-            Announces::SecretName => {
+            SecretSign::Format(matcher) => found.extend(match_format(matcher, text, hit.start)),
+            SecretSign::SecretName => {
                 let secret = assignment::find(text, hit, found.last());
                 found.extend(secret);
             }
-            Announces::Authorization => found.extend(header::authorization(text, hit)),
-            Announces::Bearer => found.extend(header::bearer(text, hit)),
-            Announces::UrlPassword => found.extend(url_password::find(text, hit)),
-            Announces::KeyBlock => found.extend(key_block::find(text, hit.start)),
+            SecretSign::Authorization => found.extend(header::authorization(text, hit)),
+            SecretSign::Bearer => found.extend(header::bearer(text, hit)),
+            SecretSign::UrlPassword => found.extend(url_password::find(text, hit)),
+            SecretSign::KeyBlock => found.extend(key_block::find(text, hit.start)),
         }
     }
 }
 
-fn match_format(matcher: &Matcher, text: &str, hit: usize) -> Option<SecretMatch> {
+fn match_format(matcher: &FormatMatcher, text: &str, hit: usize) -> Option<SecretMatch> {
     let format = matcher.format;
     let (start, end) = matcher.find(text.as_bytes(), hit)?;
     let confidence = match format.check.run(&text[start..end], format.literal) {
-        Outcome::Verified => Confidence::Verified,
-        Outcome::Plausible => Confidence::Shaped,
-        Outcome::Mismatch => Confidence::Unlikely,
-        Outcome::Example => return None,
+        ChecksumResult::Verified => Confidence::Verified,
+        ChecksumResult::Plausible => Confidence::Shaped,
+        ChecksumResult::Mismatch => Confidence::Unlikely,
+        ChecksumResult::Example => return None,
     };
     Some(SecretMatch { format: format.name, confidence, range: start..end })
 }
 
-static SEARCH: LazyLock<Search<Trigger>> = LazyLock::new(|| Search::new(literals()));
+static SEARCH: LazyLock<Search<SecretTrigger>> = LazyLock::new(|| Search::new(literals()));
 
 /// The literals of this family for the one-pass search.
-pub fn literals() -> impl Iterator<Item = (Literal, Trigger)> {
+pub fn literals() -> impl Iterator<Item = (Literal, SecretTrigger)> {
     let formats = formats::all().map(|format| {
         let literal = Literal { text: format.literal, is_exact: true, begins_word: format.lead == 0 };
-        (literal, Trigger(Announces::Format(Matcher::new(format))))
+        (literal, SecretTrigger(SecretSign::Format(FormatMatcher::new(format))))
     });
-    let names = name::LITERALS.iter().map(|word| (Literal::anywhere(word), Trigger(Announces::SecretName)));
+    let names =
+        name::LITERALS.iter().map(|word| (Literal::anywhere(word), SecretTrigger(SecretSign::SecretName)));
     let others = [
-        (Literal::anywhere("authorization"), Trigger(Announces::Authorization)),
-        (Literal::anywhere("bearer "), Trigger(Announces::Bearer)),
-        (Literal::anywhere("://"), Trigger(Announces::UrlPassword)),
-        (Literal::anywhere("-----begin "), Trigger(Announces::KeyBlock)),
+        (Literal::anywhere("authorization"), SecretTrigger(SecretSign::Authorization)),
+        (Literal::anywhere("bearer "), SecretTrigger(SecretSign::Bearer)),
+        (Literal::anywhere("://"), SecretTrigger(SecretSign::UrlPassword)),
+        (Literal::anywhere("-----begin "), SecretTrigger(SecretSign::KeyBlock)),
     ];
     formats.chain(names).chain(others)
 }

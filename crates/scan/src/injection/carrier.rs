@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::decode;
+use super::encoding;
 use crate::steps;
 
 /// Longer contents are read up to here.
@@ -12,13 +12,13 @@ const MAX_TAG: usize = 512;
 
 /// A hidden text and where it was hidden.
 pub(super) struct Carrier {
-    pub(super) kind: Kind,
+    pub(super) kind: CarrierKind,
     pub(super) range: Range<usize>,
     pub(super) content: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum CarrierKind {
     Comment,
     HiddenElement,
     MarkdownComment,
@@ -34,95 +34,97 @@ pub(crate) enum Kind {
     Escaped,
 }
 
-pub(super) const KINDS: usize = Kind::Escaped as usize + 1;
+pub(super) const KINDS: usize = CarrierKind::Escaped as usize + 1;
 
 /// What announces a carrier.
-pub(super) const LITERALS: &[(&str, Kind)] = &[
-    ("<!--", Kind::Comment),
-    ("[//]: #", Kind::MarkdownComment),
-    ("[comment]: #", Kind::MarkdownComment),
-    ("display:none", Kind::HiddenElement),
-    ("display: none", Kind::HiddenElement),
-    ("visibility:hidden", Kind::HiddenElement),
-    ("visibility: hidden", Kind::HiddenElement),
-    ("font-size:0", Kind::HiddenElement),
-    ("font-size: 0", Kind::HiddenElement),
-    ("opacity:0", Kind::HiddenElement),
-    ("opacity: 0", Kind::HiddenElement),
-    ("color:white", Kind::HiddenElement),
-    ("color: white", Kind::HiddenElement),
-    ("color:#fff", Kind::HiddenElement),
-    ("color: #fff", Kind::HiddenElement),
-    ("![", Kind::ImageText),
-    ("](", Kind::LinkTitle),
-    ("\\u00", Kind::Escaped),
-    ("\\u{", Kind::Escaped),
-    ("\\1", Kind::Escaped),
-    ("\\x", Kind::Escaped),
-    ("&#", Kind::Escaped),
+pub(super) const LITERALS: &[(&str, CarrierKind)] = &[
+    ("<!--", CarrierKind::Comment),
+    ("[//]: #", CarrierKind::MarkdownComment),
+    ("[comment]: #", CarrierKind::MarkdownComment),
+    ("display:none", CarrierKind::HiddenElement),
+    ("display: none", CarrierKind::HiddenElement),
+    ("visibility:hidden", CarrierKind::HiddenElement),
+    ("visibility: hidden", CarrierKind::HiddenElement),
+    ("font-size:0", CarrierKind::HiddenElement),
+    ("font-size: 0", CarrierKind::HiddenElement),
+    ("opacity:0", CarrierKind::HiddenElement),
+    ("opacity: 0", CarrierKind::HiddenElement),
+    ("color:white", CarrierKind::HiddenElement),
+    ("color: white", CarrierKind::HiddenElement),
+    ("color:#fff", CarrierKind::HiddenElement),
+    ("color: #fff", CarrierKind::HiddenElement),
+    ("![", CarrierKind::ImageText),
+    ("](", CarrierKind::LinkTitle),
+    ("\\u00", CarrierKind::Escaped),
+    ("\\u{", CarrierKind::Escaped),
+    ("\\1", CarrierKind::Escaped),
+    ("\\x", CarrierKind::Escaped),
+    ("&#", CarrierKind::Escaped),
     // Words that such messages need, rotated by thirteen letters and written backwards.
-    ("vafgehpgvba", Kind::Rotated),
-    ("vtaber", Kind::Rotated),
-    ("flfgrz cebzcg", Kind::Rotated),
-    ("perqragvny", Kind::Rotated),
-    ("noitcurtsni", Kind::Reversed),
-    ("erongi", Kind::Reversed),
-    ("tpmorp metsys", Kind::Reversed),
-    ("slaitnederc", Kind::Reversed),
+    ("vafgehpgvba", CarrierKind::Rotated),
+    ("vtaber", CarrierKind::Rotated),
+    ("flfgrz cebzcg", CarrierKind::Rotated),
+    ("perqragvny", CarrierKind::Rotated),
+    ("noitcurtsni", CarrierKind::Reversed),
+    ("erongi", CarrierKind::Reversed),
+    ("tpmorp metsys", CarrierKind::Reversed),
+    ("slaitnederc", CarrierKind::Reversed),
     // The same words with digits for letters, as far as those who do that are consistent. None begins like a word that
     // is common in source code.
-    ("1gnore", Kind::Digits),
-    ("1gnor3", Kind::Digits),
-    ("1gn0re", Kind::Digits),
-    ("1gn0r3", Kind::Digits),
-    ("ign0re", Kind::Digits),
-    ("ign0r3", Kind::Digits),
-    ("1nstruct", Kind::Digits),
-    ("1n5truct", Kind::Digits),
-    ("1nstruc7", Kind::Digits),
-    ("1n57ruc7", Kind::Digits),
-    ("1ns7ruc7", Kind::Digits),
-    ("in5truct", Kind::Digits),
-    ("in57ruc7", Kind::Digits),
-    ("ins7ruc7", Kind::Digits),
-    ("uct10n", Kind::Digits),
-    ("uct1on", Kind::Digits),
-    ("pr3vi", Kind::Digits),
-    ("pr3v1", Kind::Digits),
+    ("1gnore", CarrierKind::Digits),
+    ("1gnor3", CarrierKind::Digits),
+    ("1gn0re", CarrierKind::Digits),
+    ("1gn0r3", CarrierKind::Digits),
+    ("ign0re", CarrierKind::Digits),
+    ("ign0r3", CarrierKind::Digits),
+    ("1nstruct", CarrierKind::Digits),
+    ("1n5truct", CarrierKind::Digits),
+    ("1nstruc7", CarrierKind::Digits),
+    ("1n57ruc7", CarrierKind::Digits),
+    ("1ns7ruc7", CarrierKind::Digits),
+    ("in5truct", CarrierKind::Digits),
+    ("in57ruc7", CarrierKind::Digits),
+    ("ins7ruc7", CarrierKind::Digits),
+    ("uct10n", CarrierKind::Digits),
+    ("uct1on", CarrierKind::Digits),
+    ("pr3vi", CarrierKind::Digits),
+    ("pr3v1", CarrierKind::Digits),
     // And without spaces between them.
-    ("ignore_all_", Kind::Joined),
-    ("disregard_all_", Kind::Joined),
-    ("forget_all_", Kind::Joined),
-    ("previous_instruction", Kind::Joined),
-    ("previous-instruction", Kind::Joined),
-    ("previous.instruction", Kind::Joined),
-    ("previousinstruction", Kind::Joined),
-    ("do_not_tell_", Kind::Joined),
-    ("do.not.tell.", Kind::Joined),
-    ("do-not-tell-", Kind::Joined),
-    ("donottellthe", Kind::Joined),
+    ("ignore_all_", CarrierKind::Joined),
+    ("disregard_all_", CarrierKind::Joined),
+    ("forget_all_", CarrierKind::Joined),
+    ("previous_instruction", CarrierKind::Joined),
+    ("previous-instruction", CarrierKind::Joined),
+    ("previous.instruction", CarrierKind::Joined),
+    ("previousinstruction", CarrierKind::Joined),
+    ("do_not_tell_", CarrierKind::Joined),
+    ("do.not.tell.", CarrierKind::Joined),
+    ("do-not-tell-", CarrierKind::Joined),
+    ("donottellthe", CarrierKind::Joined),
 ];
 
-impl Kind {
+impl CarrierKind {
     /// The carrier that the literal at `hit` announces.
     pub(super) fn open(self, text: &str, hit: Range<usize>, endings: &mut Endings) -> Option<Carrier> {
         let range = match self {
-            Kind::Comment => hit.end..endings.comment.after(text, hit.end)?,
-            Kind::MarkdownComment => hit.end..endings.line.after(text, hit.end).unwrap_or(text.len()),
-            Kind::HiddenElement => element(text, hit.end, &mut endings.element)?,
-            Kind::ImageText => hit.end..image_text_end(text, hit.end, endings)?,
-            Kind::LinkTitle => title(text, hit.end, endings)?,
-            Kind::Rotated | Kind::Reversed | Kind::Digits => decode::line_around(text, hit.start),
-            Kind::Joined => run_around(text, hit),
-            Kind::Escaped => return self.escaped(text, hit.start, endings),
-            Kind::Base64 | Kind::Hexadecimal | Kind::PercentEncoded => return None,
+            CarrierKind::Comment => hit.end..endings.comment.after(text, hit.end)?,
+            CarrierKind::MarkdownComment => hit.end..endings.line.after(text, hit.end).unwrap_or(text.len()),
+            CarrierKind::HiddenElement => element(text, hit.end, &mut endings.element)?,
+            CarrierKind::ImageText => hit.end..image_text_end(text, hit.end, endings)?,
+            CarrierKind::LinkTitle => title(text, hit.end, endings)?,
+            CarrierKind::Rotated | CarrierKind::Reversed | CarrierKind::Digits => {
+                encoding::line_around(text, hit.start)
+            }
+            CarrierKind::Joined => run_around(text, hit),
+            CarrierKind::Escaped => return self.escaped(text, hit.start, endings),
+            CarrierKind::Base64 | CarrierKind::Hexadecimal | CarrierKind::PercentEncoded => return None,
         };
         let inside = &text[range.clone()];
         let content = match self {
-            Kind::Rotated => inside.chars().map(decode::rotate).collect(),
-            Kind::Reversed => inside.chars().rev().collect(),
-            Kind::Digits => inside.chars().map(letter_for).collect(),
-            Kind::Joined => apart(inside),
+            CarrierKind::Rotated => inside.chars().map(encoding::rotate).collect(),
+            CarrierKind::Reversed => inside.chars().rev().collect(),
+            CarrierKind::Digits => inside.chars().map(letter_for).collect(),
+            CarrierKind::Joined => apart(inside),
             _ => inside.to_owned(),
         };
         (content.len() > 12).then_some(Carrier { kind: self, range, content })
@@ -133,41 +135,44 @@ impl Kind {
         if at < endings.escapes {
             return None;
         }
-        let (range, content) = decode::escapes(text, at);
+        let (range, content) = encoding::escapes(text, at);
         endings.escapes = range.end;
         content.map(|content| Carrier { kind: self, range, content })
     }
 
     pub(super) fn description(self) -> &'static str {
         match self {
-            Kind::Comment | Kind::MarkdownComment => "in a comment",
-            Kind::HiddenElement => "in an invisible element",
-            Kind::ImageText => "in the text of an image",
-            Kind::LinkTitle => "in the title of a link",
-            Kind::Base64 => "encoded as base64",
-            Kind::Hexadecimal => "encoded as hexadecimal",
-            Kind::PercentEncoded => "percent-encoded",
-            Kind::Rotated => "with rotated letters",
-            Kind::Reversed => "written backwards",
-            Kind::Digits => "with digits for letters",
-            Kind::Joined => "with words run together",
-            Kind::Escaped => "written in escapes",
+            CarrierKind::Comment | CarrierKind::MarkdownComment => "in a comment",
+            CarrierKind::HiddenElement => "in an invisible element",
+            CarrierKind::ImageText => "in the text of an image",
+            CarrierKind::LinkTitle => "in the title of a link",
+            CarrierKind::Base64 => "encoded as base64",
+            CarrierKind::Hexadecimal => "encoded as hexadecimal",
+            CarrierKind::PercentEncoded => "percent-encoded",
+            CarrierKind::Rotated => "with rotated letters",
+            CarrierKind::Reversed => "written backwards",
+            CarrierKind::Digits => "with digits for letters",
+            CarrierKind::Joined => "with words run together",
+            CarrierKind::Escaped => "written in escapes",
         }
     }
 
     /// What hiding adds to the weight of what is hidden. People comment; nobody rotates letters by accident.
     pub(super) fn bonus(self) -> u32 {
         match self {
-            Kind::ImageText | Kind::LinkTitle => 1,
+            CarrierKind::ImageText | CarrierKind::LinkTitle => 1,
             // Programmers join words all day.
-            Kind::Joined => 0,
-            Kind::Comment | Kind::MarkdownComment | Kind::Escaped | Kind::PercentEncoded => 2,
-            Kind::HiddenElement
-            | Kind::Base64
-            | Kind::Hexadecimal
-            | Kind::Rotated
-            | Kind::Reversed
-            | Kind::Digits => 4,
+            CarrierKind::Joined => 0,
+            CarrierKind::Comment
+            | CarrierKind::MarkdownComment
+            | CarrierKind::Escaped
+            | CarrierKind::PercentEncoded => 2,
+            CarrierKind::HiddenElement
+            | CarrierKind::Base64
+            | CarrierKind::Hexadecimal
+            | CarrierKind::Rotated
+            | CarrierKind::Reversed
+            | CarrierKind::Digits => 4,
         }
     }
 }
@@ -321,7 +326,7 @@ mod tests {
     use super::*;
 
     /// What a carrier says whose text is `text`, opened at its word `word`.
-    fn content(kind: Kind, text: &str, word: &str) -> Option<String> {
+    fn content(kind: CarrierKind, text: &str, word: &str) -> Option<String> {
         let at = text.find(word)?;
         kind.open(text, at..at + word.len(), &mut Endings::default()).map(|carrier| carrier.content)
     }
@@ -332,18 +337,18 @@ mod tests {
         fn spellings_are_read(words in proptest::collection::vec("[a-z]{1,8}", 1..6), sign in "[_.-]") {
             let line = format!("ignore {} all of it", words.join(" "));
             let reversed: String = line.chars().rev().collect();
-            prop_assert_eq!(content(Kind::Reversed, &reversed, "erongi"), Some(line.clone()));
-            let rotated: String = line.chars().map(decode::rotate).collect();
-            prop_assert_eq!(content(Kind::Rotated, &rotated, "vtaber"), Some(line.clone()));
+            prop_assert_eq!(content(CarrierKind::Reversed, &reversed, "erongi"), Some(line.clone()));
+            let rotated: String = line.chars().map(encoding::rotate).collect();
+            prop_assert_eq!(content(CarrierKind::Rotated, &rotated, "vtaber"), Some(line.clone()));
             let digits = line.replace('i', "1").replace('o', "0").replace('e', "3").replace('a', "4");
-            prop_assert_eq!(content(Kind::Digits, &digits, "1gn0r3"), Some(line.clone()));
+            prop_assert_eq!(content(CarrierKind::Digits, &digits, "1gn0r3"), Some(line.clone()));
             let joined = format!("see {} there", line.replace(' ', &sign));
-            prop_assert_eq!(content(Kind::Joined, &joined, "ignore"), Some(line.clone()));
+            prop_assert_eq!(content(CarrierKind::Joined, &joined, "ignore"), Some(line.clone()));
             let capitals: String = line
                 .split(' ')
                 .map(|word| word[..1].to_uppercase() + &word[1..])
                 .collect();
-            let read = content(Kind::Joined, &capitals, "Ignore").unwrap().to_lowercase();
+            let read = content(CarrierKind::Joined, &capitals, "Ignore").unwrap().to_lowercase();
             // Two capitals in a row are one word: `AI` is.
             prop_assert!(words.iter().any(|word| word.len() == 1) || read == line, "{}", read);
         }

@@ -61,12 +61,12 @@ static SUBJECTS: LazyLock<Search<usize>> = LazyLock::new(|| {
 });
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Context {
+pub(super) struct TextContext {
     pub(super) is_about_attacks: bool,
 }
 
 /// The subject of the text around `range`. The range itself does not count: it must not vouch for itself.
-pub(super) fn around(text: &str, range: &Range<usize>) -> Context {
+pub(super) fn around(text: &str, range: &Range<usize>) -> TextContext {
     let before = &text[text.floor_char_boundary(range.start.saturating_sub(REACH))..range.start];
     let after = &text[range.end..text.ceil_char_boundary((range.end + REACH).min(text.len()))];
     steps::count(before.len() + after.len());
@@ -74,7 +74,7 @@ pub(super) fn around(text: &str, range: &Range<usize>) -> Context {
     for part in [before, after] {
         SUBJECTS.each(part, |index, _| seen |= 1 << index);
     }
-    Context { is_about_attacks: seen.count_ones() >= ENOUGH }
+    TextContext { is_about_attacks: seen.count_ones() >= ENOUGH }
 }
 
 /// Whether a sign stands between quotes or backticks on its line, in a table, or in a quotation.

@@ -1,15 +1,12 @@
 //! Finds stretches of encoded text and decodes them one level: base64, hexadecimal, percent signs and escapes. What does
 //! not decode to readable text is left alone; what is glued to it, or mixed into it, does not hide it.
 
-use std::ops::Range;
-
-use super::carrier::{Carrier, Kind};
+use super::carrier::{Carrier, CarrierKind};
+use super::encoding::readable;
 use crate::steps;
 
 const MIN_BASE64: usize = 24;
 const MIN_HEXADECIMAL: usize = 32;
-/// Shorter stretches say nothing.
-const MIN_READABLE: i64 = 8;
 
 pub(super) fn carriers(text: &str) -> Vec<Carrier> {
     let mut carriers = Vec::new();
@@ -46,7 +43,8 @@ const CHUNK: usize = 8 * BLOCK;
 fn runs(text: &str, carriers: &mut Vec<Carrier>) {
     const { assert!(MIN_BASE64 >= 3 * BLOCK - 1) };
     let bytes = text.as_bytes();
-    let (mut end, mut was_full) = (0, false);
+    let mut end = 0;
+    let mut was_full = false;
     for start in (0..bytes.len()).step_by(CHUNK) {
         let full = full_blocks(&bytes[start..]);
         let mut second = full & (full << 1 | u8::from(was_full));
@@ -97,13 +95,13 @@ fn run_around(text: &str, inside: usize, carriers: &mut Vec<Carrier>) -> usize {
 
 /// What a run says. Signs of the alphabet join names, paths and prefixes to what is encoded, so nothing is known of where
 /// it begins: it is read from each byte of its first group on, and what is no text is left out.
-fn decode_run(run: &str) -> Vec<(Kind, String)> {
+fn decode_run(run: &str) -> Vec<(CarrierKind, String)> {
     let mut found = Vec::new();
     for digits in run.split(|letter: char| !letter.is_ascii_hexdigit()) {
         if digits.len() >= MIN_HEXADECIMAL {
             let starts =
                 [0, 1].iter().filter_map(|start| readable(&hexadecimal(&digits.as_bytes()[*start..])?));
-            found.extend(joined(starts).map(|content| (Kind::Hexadecimal, content)));
+            found.extend(joined(starts).map(|content| (CarrierKind::Hexadecimal, content)));
         }
     }
     for part in run.split('=').filter(|part| part.len() >= MIN_BASE64) {
@@ -111,7 +109,7 @@ fn decode_run(run: &str) -> Vec<(Kind, String)> {
         let has = |test: fn(&u8) -> bool| part.as_bytes().iter().any(test);
         if has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase) {
             let starts = (0..4).filter_map(|start| readable(&base64(&part.as_bytes()[start..])));
-            found.extend(joined(starts).map(|content| (Kind::Base64, content)));
+            found.extend(joined(starts).map(|content| (CarrierKind::Base64, content)));
         }
     }
     steps::count(6 * run.len());
@@ -152,61 +150,6 @@ fn hexadecimal(digits: &[u8]) -> Option<Vec<u8>> {
     digits.chunks_exact(2).map(|pair| u8::try_from(value(pair[0])? * 16 + value(pair[1])?).ok()).collect()
 }
 
-/// The stretches of text with words in it. Nine letters make up for one byte that is none, and that is left out.
-fn readable(bytes: &[u8]) -> Option<String> {
-    let mut found = String::new();
-    let mut stretch = Stretch::default();
-    for chunk in bytes.utf8_chunks() {
-        for letter in chunk.valid().chars() {
-            let is_text = !letter.is_control() || matches!(letter, '\n' | '\r' | '\t');
-            stretch.add(is_text.then_some(letter), &mut found);
-        }
-        if !chunk.invalid().is_empty() {
-            stretch.add(None, &mut found);
-        }
-    }
-    stretch.end(&mut found);
-    (!found.is_empty()).then_some(found)
-}
-
-#[derive(Default)]
-struct Stretch {
-    text: String,
-    sum: i64,
-    /// The greatest sum so far, and how long the text was then.
-    most: (i64, usize),
-}
-
-impl Stretch {
-    fn add(&mut self, letter: Option<char>, found: &mut String) {
-        match letter {
-            Some(letter) => {
-                self.text.push(letter);
-                self.sum += 1;
-                self.most = self.most.max((self.sum, self.text.len()));
-            }
-            None => {
-                self.sum -= 9;
-                if self.sum <= 0 {
-                    self.end(found);
-                }
-            }
-        }
-    }
-
-    fn end(&mut self, found: &mut String) {
-        let (most, length) = self.most;
-        let text = &self.text[..length];
-        let has_words = text.chars().filter(|letter| letter.is_whitespace()).count() >= 2 || !text.is_ascii();
-        if most >= MIN_READABLE && has_words {
-            found.push_str(text);
-            found.push('\n');
-        }
-        self.text.clear();
-        (self.sum, self.most) = (0, (0, 0));
-    }
-}
-
 /// Runs of address bytes in which letters are written as `%69` or words stand between `%20`: addresses of pages have few
 /// of either.
 fn percent(text: &str, carriers: &mut Vec<Carrier>) {
@@ -231,7 +174,7 @@ fn percent(text: &str, carriers: &mut Vec<Carrier>) {
         }
         let decoded = decode_percent(run);
         carriers.extend(readable(&decoded).map(|content| Carrier {
-            kind: Kind::PercentEncoded,
+            kind: CarrierKind::PercentEncoded,
             range: start..end,
             content,
         }));
@@ -265,88 +208,15 @@ fn decode_percent(run: &[u8]) -> Vec<u8> {
     decoded
 }
 
-/// `\u0069`, `\x69`, `\151`, `&#105;` and the like for ordinary letters: how far they go from `at` on, and what they say if they say
-/// something.
-pub(super) fn escapes(text: &str, at: usize) -> (Range<usize>, Option<String>) {
-    let (content, count, length) = decode_escapes(&text[at..]);
-    steps::count(length);
-    (at..at + length, readable(content.as_bytes()).filter(|_| count >= 6))
-}
-
-/// Reads escapes and what stands between them, until there are eight plain characters in a row.
-fn decode_escapes(text: &str) -> (String, usize, usize) {
-    let mut content = String::new();
-    let (mut count, mut at, mut plain, mut length) = (0, 0, 0, 0);
-    while let Some(letter) = text[at..].chars().next() {
-        if let Some((decoded, used)) = escape_at(&text[at..]) {
-            content.push(decoded);
-            count += 1;
-            plain = 0;
-            at += used;
-            length = at;
-        } else {
-            plain += 1;
-            if plain > 8 {
-                break;
-            }
-            content.push(letter);
-            at += letter.len_utf8();
-        }
-    }
-    (content, count, length)
-}
-
-/// The letter that an escape at the start of the text stands for, and how long the escape is.
-fn escape_at(text: &str) -> Option<(char, usize)> {
-    const MAX_NUMBER: usize = 12;
-    let number = |digits: &str, radix: u32| u32::from_str_radix(digits, radix).ok().and_then(char::from_u32);
-    let fixed = |start: usize, count: usize, radix: u32| {
-        Some((number(text.get(start..start + count)?, radix)?, start + count))
-    };
-    let closed = |start: usize, closing: u8, radix: u32| {
-        let rest = &text[start..];
-        let end = rest.bytes().take(MAX_NUMBER).position(|byte| byte == closing)?;
-        Some((number(&rest[..end], radix)?, start + end + 1))
-    };
-    match text.as_bytes() {
-        [b'\\', b'u', b'{', ..] => closed(3, b'}', 16),
-        [b'\\', b'u', ..] => fixed(2, 4, 16),
-        [b'\\', b'U', ..] => fixed(2, 8, 16),
-        [b'\\', b'x', ..] => fixed(2, 2, 16),
-        [b'\\', b'0' | b'1', ..] => fixed(1, 3, 8),
-        [b'&', b'#', b'x' | b'X', ..] => closed(3, b';', 16),
-        [b'&', b'#', ..] => closed(2, b';', 10),
-        _ => None,
-    }
-}
-
-/// The line around `at`, as far as such messages go.
-pub(super) fn line_around(text: &str, at: usize) -> Range<usize> {
-    const REACH: usize = 2000;
-    let from = text.floor_char_boundary(at.saturating_sub(REACH));
-    let to = text.ceil_char_boundary((at + REACH).min(text.len()));
-    let start = text[from..at].rfind('\n').map_or(from, |newline| from + newline + 1);
-    let end = text[at..to].find('\n').map_or(to, |newline| at + newline);
-    steps::count(end - start);
-    start..end
-}
-
-pub(super) fn rotate(letter: char) -> char {
-    let shift = |base: u8| char::from((letter as u8 - base + 13) % 26 + base);
-    match letter {
-        'a'..='z' => shift(b'a'),
-        'A'..='Z' => shift(b'A'),
-        other => other,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
     use proptest::prelude::*;
+    use std::ops::Range;
 
     use super::*;
+    use crate::injection::encoding::{decode_escapes, escapes, line_around, rotate};
 
     fn found(text: &str) -> Vec<(Range<usize>, String)> {
         let mut carriers = Vec::new();

@@ -4,46 +4,41 @@
 mod carrier;
 mod context;
 mod decode;
+mod encoding;
 mod score;
+mod sign;
 pub(crate) mod signal;
-pub(crate) mod signals;
+mod signals;
+mod weight;
 mod window;
 
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use redact::search::{Literal, Search};
 use redact::{Category, Hit, Severity, rule};
 
 use crate::origin::Origin;
 use crate::steps;
 use crate::unicode::{Letters, fold};
 use carrier::Carrier;
-use redact::search::{Literal, Search};
 use score::Judgement;
-use signal::{Family, Matcher};
+use sign::Sign;
+use signal::{SignalFamily, SignalMatcher};
 
 /// So many hidden places are judged; the text around each is read too. How many more there are is told.
 const MAX_CARRIERS: usize = 10_000;
 
-/// One sign in a text.
-#[derive(Debug, Clone)]
-pub(crate) struct Sign {
-    pub(crate) family: Family,
-    pub(crate) weight: u32,
-    /// Which row of the tables; the same sign twice counts little more than once.
-    pub(crate) row: usize,
-    pub(crate) range: Range<usize>,
-}
-
 /// What a literal of this family leads to.
-pub(crate) enum Trigger {
+pub(crate) enum InjectionTrigger {
     Sign(usize),
-    Carrier(carrier::Kind),
+    Carrier(carrier::CarrierKind),
 }
 
 /// The rows of the tables with their patterns, compiled one by one as they are needed.
-static MATCHERS: LazyLock<Vec<Matcher>> = LazyLock::new(|| signals::all().map(Matcher::new).collect());
+static MATCHERS: LazyLock<Vec<SignalMatcher>> =
+    LazyLock::new(|| signals::all().map(SignalMatcher::new).collect());
 
 /// Signs alone, for texts that came out of a carrier: those are decoded once, not again.
 static SIGNS_ONLY: LazyLock<Search<usize>> = LazyLock::new(|| Search::new(sign_literals()));
@@ -58,10 +53,12 @@ fn sign_literals() -> impl Iterator<Item = (Literal, usize)> {
 }
 
 /// The literals of this family for the one-pass search.
-pub(crate) fn literals() -> impl Iterator<Item = (Literal, Trigger)> {
-    let signs = sign_literals().map(|(word, row)| (word, Trigger::Sign(row)));
+pub(crate) fn literals() -> impl Iterator<Item = (Literal, InjectionTrigger)> {
+    let signs = sign_literals().map(|(word, row)| (word, InjectionTrigger::Sign(row)));
     signs.chain(
-        carrier::LITERALS.iter().map(|(word, kind)| (Literal::anywhere(word), Trigger::Carrier(*kind))),
+        carrier::LITERALS
+            .iter()
+            .map(|(word, kind)| (Literal::anywhere(word), InjectionTrigger::Carrier(*kind))),
     )
 }
 
@@ -76,15 +73,15 @@ pub(crate) struct Collected {
 }
 
 impl Collected {
-    pub(crate) fn visit(&mut self, text: &str, trigger: &Trigger, hit: Range<usize>) {
+    pub(crate) fn visit(&mut self, text: &str, trigger: &InjectionTrigger, hit: Range<usize>) {
         match trigger {
-            Trigger::Sign(row) => self.signs.extend(sign_at(text, *row, hit.start)),
-            Trigger::Carrier(kind) => self.open(text, *kind, hit),
+            InjectionTrigger::Sign(row) => self.signs.extend(sign_at(text, *row, hit.start)),
+            InjectionTrigger::Carrier(kind) => self.open(text, *kind, hit),
         }
     }
 
     /// A carrier inside a carrier of its own kind is part of it; opening each again would be quadratic.
-    fn open(&mut self, text: &str, kind: carrier::Kind, hit: Range<usize>) {
+    fn open(&mut self, text: &str, kind: carrier::CarrierKind, hit: Range<usize>) {
         let end = &mut self.ends[kind as usize];
         if hit.start >= *end
             && let Some(carrier) = kind.open(text, hit, &mut self.endings)
@@ -170,17 +167,19 @@ fn hit(judgement: Judgement) -> Hit {
     }
 }
 
-fn advice(family: Family) -> &'static str {
+fn advice(family: SignalFamily) -> &'static str {
     match family {
-        Family::InstructionOverride | Family::PersonaOverride | Family::AuthorityClaim => {
+        SignalFamily::InstructionOverride | SignalFamily::PersonaOverride | SignalFamily::AuthorityClaim => {
             "Remove the text, or let a person confirm that it may instruct the agent."
         }
-        Family::Concealment => "Find out what was to be hidden before the agent reads this.",
-        Family::Exfiltration => "Remove the order; check what the agent could have sent, and where.",
-        Family::RemoteExecution => "Remove the order; pin what has to be fetched and review it.",
-        Family::GuardTampering => "Remove the text; change guards only in the organisation's own files.",
-        Family::ToolMisuse => "Remove the text; approvals and deletions are a person's to make.",
-        Family::CodeInclusion => "Read the code; it is meant to end up in the answer unread.",
+        SignalFamily::Concealment => "Find out what was to be hidden before the agent reads this.",
+        SignalFamily::Exfiltration => "Remove the order; check what the agent could have sent, and where.",
+        SignalFamily::RemoteExecution => "Remove the order; pin what has to be fetched and review it.",
+        SignalFamily::GuardTampering => {
+            "Remove the text; change guards only in the organisation's own files."
+        }
+        SignalFamily::ToolMisuse => "Remove the text; approvals and deletions are a person's to make.",
+        SignalFamily::CodeInclusion => "Read the code; it is meant to end up in the answer unread.",
     }
 }
 

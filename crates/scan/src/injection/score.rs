@@ -6,21 +6,19 @@ use std::ops::Range;
 
 use redact::Severity;
 
-use super::Sign;
-use super::context::{self, Context};
-use super::signal::Family;
+use super::context::{self, TextContext};
+use super::sign::Sign;
+use super::signal::SignalFamily;
+use super::weight::{same_place, weight};
 use super::window;
 use crate::origin::Origin;
-
-/// Signs further apart than this have nothing to do with each other.
-pub(super) const REACH: usize = 2500;
 
 const MEDIUM: u32 = 5;
 const HIGH: u32 = 8;
 const CRITICAL: u32 = 14;
 
 pub(super) struct Judgement {
-    pub(super) family: Family,
+    pub(super) family: SignalFamily,
     pub(super) severity: Severity,
     pub(super) range: Range<usize>,
 }
@@ -48,7 +46,7 @@ pub(super) fn judge_hidden(
     content: &str,
     mut signs: Vec<Sign>,
     origin: Origin,
-    context: Context,
+    context: TextContext,
     bonus: u32,
 ) -> Option<Judgement> {
     signs.sort_by_key(|sign| sign.range.start);
@@ -59,11 +57,11 @@ fn judge_group(
     text: &str,
     group: &[Sign],
     origin: Origin,
-    context: Context,
+    context: TextContext,
     bonus: u32,
 ) -> Option<Judgement> {
     let mut rows: BTreeMap<usize, u32> = BTreeMap::new();
-    let mut families: BTreeMap<Family, u32> = BTreeMap::new();
+    let mut families: BTreeMap<SignalFamily, u32> = BTreeMap::new();
     let mut strongest: Option<(&Sign, u32)> = None;
     for sign in strongest_by_place(group) {
         let weight = weight(text, sign, origin);
@@ -89,19 +87,6 @@ fn judge_group(
 /// Several rows may recognise the same words; they count once, at their heaviest.
 fn strongest_by_place(group: &[Sign]) -> impl Iterator<Item = &Sign> {
     group.chunk_by(same_place).filter_map(|signs| signs.iter().max_by_key(|sign| sign.weight))
-}
-
-pub(super) fn same_place(a: &Sign, b: &Sign) -> bool {
-    a.range.start == b.range.start
-}
-
-/// A sign that is quoted is mostly mentioned, and a role is nothing special in an instruction file.
-pub(super) fn weight(text: &str, sign: &Sign, origin: Origin) -> u32 {
-    let is_prose =
-        !matches!(sign.family, Family::RemoteExecution | Family::Exfiltration | Family::CodeInclusion);
-    let is_expected = !origin.is_foreign() && sign.family == Family::PersonaOverride;
-    let divisor = 1 + u32::from(is_prose && context::is_quoted(text, &sign.range)) + u32::from(is_expected);
-    sign.weight / divisor
 }
 
 /// One sign alone never blocks, however loud it is.

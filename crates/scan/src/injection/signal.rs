@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use redact::{Rule, rule, search};
+use redact::{RuleName, rule, search};
 
 use regex::bytes::{Regex, RegexBuilder};
 
@@ -17,7 +17,7 @@ const MAX_LEAD: usize = 200;
 
 /// What the author of the text is after. Each family is a rule of its own in findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Family {
+pub(crate) enum SignalFamily {
     /// Replace the instructions that the agent has.
     InstructionOverride,
     /// Make the model somebody who has no rules.
@@ -38,25 +38,25 @@ pub(crate) enum Family {
     CodeInclusion,
 }
 
-impl Family {
-    pub(crate) fn rule(self) -> Rule {
+impl SignalFamily {
+    pub(crate) fn rule(self) -> RuleName {
         match self {
-            Family::InstructionOverride => rule::injection::INSTRUCTION_OVERRIDE,
-            Family::PersonaOverride => rule::injection::PERSONA_OVERRIDE,
-            Family::AuthorityClaim => rule::injection::AUTHORITY_CLAIM,
-            Family::Concealment => rule::injection::CONCEALMENT,
-            Family::Exfiltration => rule::injection::EXFILTRATION,
-            Family::RemoteExecution => rule::injection::REMOTE_EXECUTION,
-            Family::GuardTampering => rule::injection::GUARD_TAMPERING,
-            Family::ToolMisuse => rule::injection::TOOL_MISUSE,
-            Family::CodeInclusion => rule::injection::CODE_INCLUSION,
+            SignalFamily::InstructionOverride => rule::injection::INSTRUCTION_OVERRIDE,
+            SignalFamily::PersonaOverride => rule::injection::PERSONA_OVERRIDE,
+            SignalFamily::AuthorityClaim => rule::injection::AUTHORITY_CLAIM,
+            SignalFamily::Concealment => rule::injection::CONCEALMENT,
+            SignalFamily::Exfiltration => rule::injection::EXFILTRATION,
+            SignalFamily::RemoteExecution => rule::injection::REMOTE_EXECUTION,
+            SignalFamily::GuardTampering => rule::injection::GUARD_TAMPERING,
+            SignalFamily::ToolMisuse => rule::injection::TOOL_MISUSE,
+            SignalFamily::CodeInclusion => rule::injection::CODE_INCLUSION,
         }
     }
 }
 
 /// A row of the tables in `signals/`.
 pub(crate) struct Signal {
-    pub(crate) family: Family,
+    pub(crate) family: SignalFamily,
     pub(crate) weight: u32,
     /// Alternatives separated by `|`, lower case.
     pub(crate) triggers: &'static str,
@@ -68,7 +68,7 @@ pub(crate) struct Signal {
 }
 
 pub(crate) const fn sign(
-    family: Family,
+    family: SignalFamily,
     weight: u32,
     triggers: &'static str,
     pattern: &'static str,
@@ -78,7 +78,7 @@ pub(crate) const fn sign(
 
 /// A sign whose trigger stands somewhere in it.
 pub(crate) const fn sign_around(
-    family: Family,
+    family: SignalFamily,
     weight: u32,
     triggers: &'static str,
     pattern: &'static str,
@@ -87,14 +87,14 @@ pub(crate) const fn sign_around(
 }
 
 /// A signal and its pattern, compiled when a trigger is first seen.
-pub(crate) struct Matcher {
+pub(crate) struct SignalMatcher {
     pub(crate) signal: &'static Signal,
     compiled: OnceLock<Regex>,
 }
 
-impl Matcher {
+impl SignalMatcher {
     pub(crate) fn new(signal: &'static Signal) -> Self {
-        Matcher { signal, compiled: OnceLock::new() }
+        SignalMatcher { signal, compiled: OnceLock::new() }
     }
 
     /// Where the sign stands, if the trigger at `at` belongs to one.
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn every_row_compiles_and_begins_at_its_triggers() {
         for signal in signals::all() {
-            let matcher = Matcher::new(signal);
+            let matcher = SignalMatcher::new(signal);
             assert!(!matcher.regex().is_match(b""), "{}", signal.pattern);
             assert!(signal.triggers.split('|').all(|trigger| trigger.len() >= 2), "{}", signal.triggers);
             assert!(signal.weight <= 6, "one sign must not decide alone: {}", signal.pattern);
@@ -226,8 +226,8 @@ mod tests {
     #[test]
     fn a_trigger_may_stand_in_the_middle() {
         static SIGNAL: Signal =
-            sign_around(Family::Concealment, 1, "rules.md", r"(?:edit|change) <2>rules\.md <2>now");
-        let matcher = Matcher::new(&SIGNAL);
+            sign_around(SignalFamily::Concealment, 1, "rules.md", r"(?:edit|change) <2>rules\.md <2>now");
+        let matcher = SignalMatcher::new(&SIGNAL);
         let text = "Please edit the rules.md right now; rules.md";
         assert_eq!(matcher.find(text, 16), Some(7..34));
         assert_eq!(matcher.find(text, 36), None, "the second one belongs to none");
@@ -236,8 +236,8 @@ mod tests {
 
     #[test]
     fn a_pattern_begins_at_a_word() {
-        static SIGNAL: Signal = sign(Family::Concealment, 1, "ignore", "ignore <2>rules");
-        let matcher = Matcher::new(&SIGNAL);
+        static SIGNAL: Signal = sign(SignalFamily::Concealment, 1, "ignore", "ignore <2>rules");
+        let matcher = SignalMatcher::new(&SIGNAL);
         assert_eq!(matcher.find("ignore the old rules", 0), Some(0..20));
         assert_eq!(matcher.find("gitignore rules", 3), None);
         assert_eq!(matcher.find(r"\nignore rules", 2), Some(2..14));

@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use super::Sign;
-use super::score::{REACH, same_place, weight};
-use super::signal::Family;
+use super::sign::Sign;
+use super::signal::SignalFamily;
+use super::weight::{REACH, same_place, weight};
 use crate::origin::Origin;
 
 /// The first sign that has nothing to do with `first` any more. Signs are in order of place.
@@ -46,7 +46,7 @@ const HEAVIEST: usize = 6;
 struct Window {
     /// For each row, how many of its signs have which weight.
     rows: HashMap<usize, [u32; HEAVIEST + 1]>,
-    families: HashMap<Family, u32>,
+    families: HashMap<SignalFamily, u32>,
 }
 
 impl Window {

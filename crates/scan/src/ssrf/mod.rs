@@ -7,13 +7,13 @@ pub mod url;
 use std::net::IpAddr;
 use std::ops::Range;
 
-use redact::{Category, Hit, Rule, Severity, rule};
+use redact::{Category, Hit, RuleName, Severity, rule};
 
 use policy::address::{Class, classify, parse_literal};
 
 use crate::origin::Origin;
 use crate::steps;
-use url::Url;
+use url::ParsedUrl;
 
 const MAX_URL: usize = 2048;
 /// Of an address inside another one only the beginning is read: a text of nothing but `://` would be read 2,048 times.
@@ -63,24 +63,24 @@ const INTERNAL_ENDINGS: &[&str] = &[
 
 /// What is wrong with an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    pub rule: Rule,
+pub struct AddressProblem {
+    pub rule: RuleName,
     pub severity: Severity,
     pub detail: String,
 }
 
 /// The worst that can be said about an address that an agent wants to fetch.
-pub fn check(address: &str) -> Option<Problem> {
+pub fn check(address: &str) -> Option<AddressProblem> {
     let url = url::parse(address)?;
     let problems = [scheme(&url), target(&url), user(&url), redirect(&url)];
     problems.into_iter().flatten().max_by_key(|problem| problem.severity)
 }
 
-fn problem(rule: Rule, severity: Severity, detail: String) -> Option<Problem> {
-    Some(Problem { rule, severity, detail })
+fn problem(rule: RuleName, severity: Severity, detail: String) -> Option<AddressProblem> {
+    Some(AddressProblem { rule, severity, detail })
 }
 
-fn scheme(url: &Url) -> Option<Problem> {
+fn scheme(url: &ParsedUrl) -> Option<AddressProblem> {
     match url.scheme.as_str() {
         "http" | "https" if url.host.is_empty() => {
             problem(rule::ssrf::NO_HOST, Severity::High, "an address without a host".to_owned())
@@ -101,7 +101,7 @@ fn scheme(url: &Url) -> Option<Problem> {
 }
 
 /// Where the host leads.
-fn target(url: &Url) -> Option<Problem> {
+fn target(url: &ParsedUrl) -> Option<AddressProblem> {
     let host = url.host.as_str();
     if METADATA_NAMES.contains(&host) {
         return problem(
@@ -150,7 +150,7 @@ fn address_in(host: &str) -> Option<IpAddr> {
     dotted.parse().or_else(|_| dashed.parse()).ok()
 }
 
-fn internal(host: &str, address: IpAddr, is_odd: bool) -> Option<Problem> {
+fn internal(host: &str, address: IpAddr, is_odd: bool) -> Option<AddressProblem> {
     let class = classify(address);
     let detail = format!("`{host}` is {address} ({class})");
     match class {
@@ -174,7 +174,7 @@ fn is_odd_spelling(host: &str, address: IpAddr) -> bool {
 }
 
 /// `https://github.com@evil.example/`: what stands before the `@` is for the eye only.
-fn user(url: &Url) -> Option<Problem> {
+fn user(url: &ParsedUrl) -> Option<AddressProblem> {
     let is_web = matches!(url.scheme.as_str(), "http" | "https");
     (is_web && url.has_user).then_some(()).and_then(|()| {
         problem(
@@ -187,7 +187,7 @@ fn user(url: &Url) -> Option<Problem> {
 
 /// An address inside another one is where a redirector or a reader sends the client next. It may be encoded, and what is
 /// encoded once more reaches those who decode twice.
-fn redirect(url: &Url) -> Option<Problem> {
+fn redirect(url: &ParsedUrl) -> Option<AddressProblem> {
     let mut rest = url.rest.clone();
     for _ in 0..=MAX_ENCODINGS {
         steps::count(rest.len());
@@ -204,7 +204,7 @@ fn redirect(url: &Url) -> Option<Problem> {
 }
 
 /// What is wrong with an address that is written out in a path or a query.
-fn inner(rest: &str) -> Option<Problem> {
+fn inner(rest: &str) -> Option<AddressProblem> {
     let lower = rest.to_ascii_lowercase();
     let absolute = memchr::memmem::find_iter(lower.as_bytes(), "http").filter_map(|at| {
         let after = lower[at..].strip_prefix("http")?;
@@ -223,7 +223,7 @@ fn inner(rest: &str) -> Option<Problem> {
 }
 
 /// Where the address leads that begins at `at`.
-fn target_at(rest: &str, at: usize, scheme: &str) -> Option<Problem> {
+fn target_at(rest: &str, at: usize, scheme: &str) -> Option<AddressProblem> {
     let to = rest.floor_char_boundary((at + MAX_INNER_URL).min(rest.len()));
     let end = rest[at..to].find(['&', ';', '"', '\'', ' ']).map_or(to, |end| at + end);
     steps::count(end - at);
@@ -287,11 +287,11 @@ pub(crate) fn scan(addresses: &mut Addresses, text: &str, at: usize, origin: Ori
         rule::ssrf::DISGUISED_ADDRESS => Severity::Medium,
         _ => return None,
     };
-    Some(hit(Problem { severity, ..found }, range))
+    Some(hit(AddressProblem { severity, ..found }, range))
 }
 
-pub fn hit(problem: Problem, range: Range<usize>) -> Hit {
-    let Problem { rule, severity, detail } = problem;
+pub fn hit(problem: AddressProblem, range: Range<usize>) -> Hit {
+    let AddressProblem { rule, severity, detail } = problem;
     let advice = "Use a public address, or let the policy name the internal endpoint.";
     Hit { rule, category: Category::SsrfValidator, severity, range, detail: Some(detail), advice }
 }

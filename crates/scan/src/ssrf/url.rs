@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use unicode_normalization::UnicodeNormalization;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Url {
+pub struct ParsedUrl {
     /// Lower case, without the colon.
     pub scheme: String,
     pub has_user: bool,
@@ -19,7 +19,7 @@ pub struct Url {
 }
 
 /// The parts of an absolute address, or nothing when it has no scheme.
-pub fn parse(text: &str) -> Option<Url> {
+pub fn parse(text: &str) -> Option<ParsedUrl> {
     let text = without_breaks(text.trim());
     let (scheme, after) = text.split_once(':')?;
     let is_scheme = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '+' | '-' | '.');
@@ -41,7 +41,7 @@ pub fn parse(text: &str) -> Option<Url> {
     let written = without_port(host_and_port);
     let host = read_host(written);
     let is_disguised = !written.trim_end_matches('.').eq_ignore_ascii_case(&host);
-    Some(Url { scheme, has_user: user.is_some(), host, is_disguised, rest: rest.to_owned() })
+    Some(ParsedUrl { scheme, has_user: user.is_some(), host, is_disguised, rest: rest.to_owned() })
 }
 
 /// Clients leave tabs and line breaks out.

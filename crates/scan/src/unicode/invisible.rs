@@ -1,10 +1,10 @@
 //! Zero-width and format characters, and letters that are drawn as nothing. Joiners between emoji and in the scripts
 //! that need them are normal; inside a Latin word they split it for a filter, and in long runs they carry bits.
 
+use redact::secrets::is_token_byte;
 use redact::{Severity, rule};
 
 use super::{Letters, Mark, is_right_to_left, letter_after, letter_before, line_around};
-use redact::secrets::is_token_byte;
 
 /// From here on a run is a message, not an accident.
 const CHANNEL: usize = 8;
@@ -38,7 +38,8 @@ fn judge(text: &str, run: Option<(usize, usize, usize)>, marks: &mut Vec<Mark>) 
         return;
     }
     let letters = &text[range.clone()];
-    let (before, after) = (letter_before(text, start), letter_after(text, end));
+    let before = letter_before(text, start);
+    let after = letter_after(text, end);
     if count <= 2 && letters.chars().all(|letter| is_at_home(text, start, letter, before, after)) {
         return;
     }

@@ -13,7 +13,7 @@ mod variation;
 
 use std::ops::Range;
 
-use redact::{Category, Hit, Rule, Severity};
+use redact::{Category, Hit, RuleName, Severity};
 
 pub use clean::{clean, clean_json};
 
@@ -22,7 +22,7 @@ use crate::steps;
 /// One suspicious stretch of a text.
 #[derive(Clone)]
 pub(crate) struct Mark {
-    rule: Rule,
+    rule: RuleName,
     severity: Severity,
     range: Range<usize>,
     detail: Option<String>,
@@ -31,7 +31,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    fn removable(rule: Rule, severity: Severity, range: Range<usize>) -> Self {
+    fn removable(rule: RuleName, severity: Severity, range: Range<usize>) -> Self {
         Mark { rule, severity, range, detail: None, is_removable: true }
     }
 
@@ -51,7 +51,7 @@ pub fn hidden_characters(text: &str) -> Vec<Hit> {
 }
 
 pub(crate) fn scan(letters: &Letters<'_>, hits: &mut Vec<Hit>) {
-    let mut counts: Vec<(Rule, usize)> = Vec::new();
+    let mut counts: Vec<(RuleName, usize)> = Vec::new();
     for mark in marks(letters) {
         let count = match counts.iter_mut().find(|(rule, _)| *rule == mark.rule) {
             Some((_, count)) => count,
@@ -87,7 +87,8 @@ pub(crate) struct Letters<'t> {
 
 impl<'t> Letters<'t> {
     pub(crate) fn new(text: &'t str) -> Self {
-        let (mut odd, mut controls) = (Vec::new(), Vec::new());
+        let mut odd = Vec::new();
+        let mut controls = Vec::new();
         if !is_plain(text.as_bytes()) {
             odd.extend(foreign_letters(text).filter(|(_, letter)| !is_common(*letter)));
             control::find(text, &mut controls);

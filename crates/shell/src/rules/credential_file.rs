@@ -1,4 +1,4 @@
-//! Reading files that hold credentials, and sending secrets out. Listing a key or using it with ssh is normal; printing
+//! CommandReading files that hold credentials, and sending secrets out. Listing a key or using it with ssh is normal; printing
 //! or copying it is not.
 
 use redact::{Severity, rule};

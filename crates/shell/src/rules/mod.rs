@@ -13,7 +13,7 @@ mod privilege;
 mod reverse_shell;
 mod startup_file;
 
-use redact::{Rule, Severity};
+use redact::{RuleName, Severity};
 
 use super::script::Call;
 use crate::harm::Harm;
@@ -44,7 +44,7 @@ pub(super) fn judge(line: &ParsedLine) -> Vec<Judged<'_>> {
     judged
 }
 
-fn harm(rule: Rule, severity: Severity, detail: impl Into<String>, advice: &'static str) -> Option<Harm> {
+fn harm(rule: RuleName, severity: Severity, detail: impl Into<String>, advice: &'static str) -> Option<Harm> {
     Some(Harm { rule, severity, detail: detail.into(), advice })
 }
 

@@ -1,13 +1,13 @@
 //! Commands that are written so that nobody sees what they do: decoded and run at once, built from escapes, spaces made
 //! of `$IFS`, names that come out of other commands, fork bombs.
 
-use redact::{Rule, Severity, rule};
+use redact::{RuleName, Severity, rule};
 
 use super::{FETCHERS, Judged, harm, is_interpreter};
 use crate::parsed::ParsedLine;
 use crate::script::Call;
 
-const RULE: Rule = rule::command::OBFUSCATION;
+const RULE: RuleName = rule::command::OBFUSCATION;
 const ADVICE: &str = "Write the command in plain words.";
 
 pub(super) fn judge<'v>(line: &'v ParsedLine, judged: &mut Vec<Judged<'v>>) {

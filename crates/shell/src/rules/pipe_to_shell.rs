@@ -1,13 +1,13 @@
 //! Running what was just fetched, unread: `curl … | sh`, `bash <(curl …)`, `eval "$(wget …)"`, and the same with a file
 //! in between.
 
-use redact::{Rule, Severity, rule};
+use redact::{RuleName, Severity, rule};
 
 use super::{FETCHERS, Judged, harm, is_interpreter};
 use crate::parsed::ParsedLine;
 use crate::script::Call;
 
-const RULE: Rule = rule::command::PIPE_TO_SHELL;
+const RULE: RuleName = rule::command::PIPE_TO_SHELL;
 const ADVICE: &str = "Download to a file, read it, then run it.";
 
 pub(super) fn judge<'v>(line: &'v ParsedLine, judged: &mut Vec<Judged<'v>>) {

@@ -7,7 +7,7 @@ use redact::{Category, Finding, Hit, Severity, report, rule, secrets};
 use scan::{Toggles, ssrf};
 
 use super::{ScanContext, ToolCall};
-use crate::command::{self, Reading};
+use crate::command::{self, CommandReading};
 
 /// Everything that speaks against a call.
 pub fn before_tool(toggles: &Toggles, call: &ToolCall<'_>, context: ScanContext<'_>) -> Vec<Finding> {
@@ -30,7 +30,7 @@ pub fn before_tool(toggles: &Toggles, call: &ToolCall<'_>, context: ScanContext<
 
 /// What a command does, and where it leads; it is parsed once for both.
 fn of_command(command: &str, toggles: &Toggles) -> Vec<Finding> {
-    let Reading { mut hits, targets } = command::read(command);
+    let CommandReading { mut hits, targets } = command::read(command);
     if !toggles.tirith {
         hits.clear();
     }
@@ -55,7 +55,7 @@ fn addresses_of(command: &str, targets: Vec<(String, Range<usize>)>) -> Vec<Hit>
 /// A tool that fetches must be given an address that can be judged.
 fn address(address: &str) -> Vec<Finding> {
     let whole = 0..address.len();
-    let unreadable = || ssrf::Problem {
+    let unreadable = || ssrf::AddressProblem {
         rule: rule::ssrf::UNKNOWN_SCHEME,
         severity: Severity::High,
         detail: "not an absolute address".to_owned(),

@@ -1,6 +1,6 @@
 //! Cloud providers, databases as a service, and secret stores.
 
-use super::super::checksum::Check::Bech32;
+use super::super::checksum::FormatCheck::Bech32;
 use super::super::format::{Format, holds, starts, verified};
 
 pub(super) const FORMATS: &[Format] = &[

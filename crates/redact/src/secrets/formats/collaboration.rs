@@ -1,6 +1,6 @@
 //! Chat, mail, documents, design and social networks, and the web's own token format.
 
-use super::super::checksum::Check::JsonWebToken;
+use super::super::checksum::FormatCheck::JsonWebToken;
 use super::super::format::{Format, holds, starts, verified};
 
 pub(super) const FORMATS: &[Format] = &[

@@ -1,6 +1,6 @@
 //! Code hosting, continuous integration and package registries.
 
-use super::super::checksum::Check::Crc32Base62;
+use super::super::checksum::FormatCheck::Crc32Base62;
 use super::super::format::{Format, starts, verified};
 
 pub(super) const FORMATS: &[Format] = &[

@@ -1,6 +1,6 @@
 //! Model providers and the services around them.
 
-use super::super::checksum::Check::VendorMark;
+use super::super::checksum::FormatCheck::VendorMark;
 use super::super::format::{Format, holds, starts};
 
 pub(super) const FORMATS: &[Format] = &[

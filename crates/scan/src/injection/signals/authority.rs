@@ -1,6 +1,6 @@
 //! Speaking with a voice that the text does not have: the system's, the vendor's, an administrator's.
 
-use super::super::signal::Family::AuthorityClaim;
+use super::super::signal::SignalFamily::AuthorityClaim;
 use super::super::signal::{Signal, sign};
 
 pub(super) const SIGNALS: &[Signal] = &[

@@ -1,6 +1,6 @@
 //! Keeping something from the person in charge. The strongest sign there is: honest instructions have no reason for it.
 
-use super::super::signal::Family::Concealment;
+use super::super::signal::SignalFamily::Concealment;
 use super::super::signal::{Signal, sign};
 
 pub(super) const SIGNALS: &[Signal] = &[

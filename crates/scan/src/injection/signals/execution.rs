@@ -1,7 +1,7 @@
 //! Running code from elsewhere, and destroying things. Installation guides pipe downloads into shells too, so that alone
 //! weighs little; an order to the agent to do it weighs more.
 
-use super::super::signal::Family::RemoteExecution;
+use super::super::signal::SignalFamily::RemoteExecution;
 use super::super::signal::{Signal, sign};
 
 pub(super) const SIGNALS: &[Signal] = &[

@@ -1,6 +1,6 @@
 //! Sending out what should stay: environment, keys, files, history, the prompt itself.
 
-use super::super::signal::Family::Exfiltration;
+use super::super::signal::SignalFamily::Exfiltration;
 use super::super::signal::{Signal, sign};
 
 pub(super) const SIGNALS: &[Signal] = &[

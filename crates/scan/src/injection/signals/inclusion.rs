@@ -1,7 +1,7 @@
 //! Putting given code into the agent's answer. Tutorials say "add this to your project"; an order about the answer
 //! itself, followed by code that sends, fetches, runs or deletes, is something else.
 
-use super::super::signal::Family::CodeInclusion;
+use super::super::signal::SignalFamily::CodeInclusion;
 use super::super::signal::{Signal, sign};
 
 pub(super) const SIGNALS: &[Signal] = &[

@@ -1,6 +1,6 @@
 //! Replacing the instructions that the agent has: ignore, forget, instead.
 
-use super::super::signal::Family::InstructionOverride;
+use super::super::signal::SignalFamily::InstructionOverride;
 use super::super::signal::{Signal, sign};
 
 pub(super) const SIGNALS: &[Signal] = &[

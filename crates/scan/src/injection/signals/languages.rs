@@ -1,7 +1,7 @@
 //! The main families in other languages. Triggers are stems in lower case without their first letter where a language
 //! has capitals that the search does not fold.
 
-use super::super::signal::Family::{Concealment, Exfiltration, InstructionOverride, PersonaOverride};
+use super::super::signal::SignalFamily::{Concealment, Exfiltration, InstructionOverride, PersonaOverride};
 use super::super::signal::{Signal, sign};
 
 pub(super) const SIGNALS: &[Signal] = &[

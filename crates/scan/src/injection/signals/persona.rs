@@ -1,6 +1,6 @@
 //! Making the model somebody who has no rules. A role alone is harmless; a role without limits is not.
 
-use super::super::signal::Family::PersonaOverride;
+use super::super::signal::SignalFamily::PersonaOverride;
 use super::super::signal::{Signal, sign};
 
 pub(super) const SIGNALS: &[Signal] = &[

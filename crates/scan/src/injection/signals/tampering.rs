@@ -1,6 +1,6 @@
 //! Switching checks off, and widening the agent's own rights.
 
-use super::super::signal::Family::GuardTampering;
+use super::super::signal::SignalFamily::GuardTampering;
 use super::super::signal::{Signal, sign, sign_around};
 
 pub(super) const SIGNALS: &[Signal] = &[

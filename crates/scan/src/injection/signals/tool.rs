@@ -1,6 +1,6 @@
 //! Using the agent's tools against its operator: approvals, merges, messages, deletions that nobody asked for.
 
-use super::super::signal::Family::ToolMisuse;
+use super::super::signal::SignalFamily::ToolMisuse;
 use super::super::signal::{Signal, sign};
 
 pub(super) const SIGNALS: &[Signal] = &[

@@ -10,54 +10,55 @@ use crate::origin::Origin;
 
 /// How sure the model is, between 0 and 1, that a stretch of text tries to steer the agent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Score {
+pub struct TextScore {
     pub score: f32,
     pub range: Range<usize>,
 }
 
 /// The model could not be asked. That is not a finding: under `closed` it stops the run for its own reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ModelError(pub String);
+pub struct LearnedScannerError(pub String);
 
-impl fmt::Display for ModelError {
+impl fmt::Display for LearnedScannerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the learned scanner broke: {}", self.0)
     }
 }
 
-impl std::error::Error for ModelError {}
+impl std::error::Error for LearnedScannerError {}
 
-pub type Model = Arc<dyn Fn(&str, Origin) -> Result<Vec<Score>, ModelError> + Send + Sync>;
+pub type LearnedModel =
+    Arc<dyn Fn(&str, Origin) -> Result<Vec<TextScore>, LearnedScannerError> + Send + Sync>;
 
 /// What the learned scanner scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MatchType {
+pub enum ScoredUnit {
     Sentence,
     Full,
 }
 
 /// A model with its threshold, or the lack of one.
 #[derive(Clone)]
-pub struct LlmGuard {
-    pub model: Option<Model>,
+pub struct LearnedScanner {
+    pub model: Option<LearnedModel>,
     pub threshold: f32,
-    pub match_type: MatchType,
+    pub match_type: ScoredUnit,
 }
 
-impl Default for LlmGuard {
+impl Default for LearnedScanner {
     fn default() -> Self {
-        LlmGuard { model: None, threshold: 0.92, match_type: MatchType::Sentence }
+        LearnedScanner { model: None, threshold: 0.92, match_type: ScoredUnit::Sentence }
     }
 }
 
-impl LlmGuard {
+impl LearnedScanner {
     /// Asks the model, sentence by sentence or as a whole. Without a model there is nothing to say.
-    pub fn scan(&self, text: &str, origin: Origin) -> Result<Vec<Finding>, ModelError> {
+    pub fn scan(&self, text: &str, origin: Origin) -> Result<Vec<Finding>, LearnedScannerError> {
         let Some(model) = &self.model else { return Ok(Vec::new()) };
         let whole = 0..text.len();
         let parts = match self.match_type {
-            MatchType::Full => Vec::from([whole]),
-            MatchType::Sentence => sentences(text),
+            ScoredUnit::Full => Vec::from([whole]),
+            ScoredUnit::Sentence => sentences(text),
         };
         let mut hits = Vec::new();
         for part in parts {
@@ -65,7 +66,10 @@ impl LlmGuard {
                 let range = part.start + score.range.start..part.start + score.range.end;
                 // A span that is none is a broken model, and so is a score that is no number.
                 if text.get(range.clone()).is_none() || !(0.0..=1.0).contains(&score.score) {
-                    return Err(ModelError(format!("it answered {} for bytes {range:?}", score.score)));
+                    return Err(LearnedScannerError(format!(
+                        "it answered {} for bytes {range:?}",
+                        score.score
+                    )));
                 }
                 hits.extend((score.score >= self.threshold).then(|| hit(range)));
             }
@@ -110,20 +114,20 @@ fn sentences(text: &str) -> Vec<Range<usize>> {
 mod tests {
     use super::*;
 
-    fn guard(answer: fn(&str) -> Result<Vec<Score>, ModelError>) -> LlmGuard {
-        LlmGuard { model: Some(Arc::new(move |text, _| answer(text))), ..LlmGuard::default() }
+    fn guard(answer: fn(&str) -> Result<Vec<TextScore>, LearnedScannerError>) -> LearnedScanner {
+        LearnedScanner { model: Some(Arc::new(move |text, _| answer(text))), ..LearnedScanner::default() }
     }
 
     #[test]
     fn without_a_model_nothing_is_found() {
-        assert_eq!(LlmGuard::default().scan("ignore it", Origin::Web), Ok(Vec::new()));
+        assert_eq!(LearnedScanner::default().scan("ignore it", Origin::Web), Ok(Vec::new()));
     }
 
     #[test]
     fn sentences_over_the_threshold_are_findings() {
         let guard = guard(|text| {
             let score = if text.contains("evil") { 0.95 } else { 0.5 };
-            Ok(vec![Score { score, range: 0..text.len() }])
+            Ok(vec![TextScore { score, range: 0..text.len() }])
         });
         let findings = guard.scan("All is well. This is evil. Really?", Origin::Web).unwrap();
         assert_eq!(findings.len(), 1);
@@ -132,8 +136,10 @@ mod tests {
 
     #[test]
     fn a_broken_model_is_an_error_and_no_finding() {
-        assert!(guard(|_| Err(ModelError("no memory".to_owned()))).scan("x", Origin::Web).is_err());
-        assert!(guard(|_| Ok(vec![Score { score: 0.99, range: 0..99 }])).scan("x", Origin::Web).is_err());
-        assert!(guard(|_| Ok(vec![Score { score: f32::NAN, range: 0..1 }])).scan("x", Origin::Web).is_err());
+        assert!(guard(|_| Err(LearnedScannerError("no memory".to_owned()))).scan("x", Origin::Web).is_err());
+        assert!(guard(|_| Ok(vec![TextScore { score: 0.99, range: 0..99 }])).scan("x", Origin::Web).is_err());
+        assert!(
+            guard(|_| Ok(vec![TextScore { score: f32::NAN, range: 0..1 }])).scan("x", Origin::Web).is_err()
+        );
     }
 }

@@ -1,0 +1,29 @@
+//! Findings for the known values of a run.
+
+use crate::finding::{Category, Finding, Severity};
+use crate::hit::Hit;
+use crate::report::report;
+use crate::rule;
+
+use super::{Redactor, merge};
+
+impl Redactor {
+    /// Where the values that this run knows stand in a text, in whatever form. Says whose they are, never what.
+    pub fn find_known(&self, text: &str) -> Vec<Finding> {
+        let mut masks = Vec::new();
+        self.known.find(text, &mut masks);
+        let hits = merge(masks).into_iter().map(|mask| {
+            let mut whose = String::new();
+            self.known.write_marker(&mask.marker, &mut whose);
+            Hit {
+                rule: rule::secret::KNOWN_CREDENTIAL,
+                category: Category::SecretRedactor,
+                severity: Severity::High,
+                range: mask.range,
+                detail: Some(whose),
+                advice: "Find out how a credential of this run came here; it should never have been in the sandbox.",
+            }
+        });
+        report(text, hits.collect(), &[])
+    }
+}

@@ -1,0 +1,24 @@
+//! What one sign weighs in the text around it, and which signs belong together.
+
+use super::context;
+use super::sign::Sign;
+use super::signal::SignalFamily;
+use crate::origin::Origin;
+
+/// Signs further apart than this have nothing to do with each other.
+pub(super) const REACH: usize = 2500;
+
+pub(super) fn same_place(a: &Sign, b: &Sign) -> bool {
+    a.range.start == b.range.start
+}
+
+/// A sign that is quoted is mostly mentioned, and a role is nothing special in an instruction file.
+pub(super) fn weight(text: &str, sign: &Sign, origin: Origin) -> u32 {
+    let is_prose = !matches!(
+        sign.family,
+        SignalFamily::RemoteExecution | SignalFamily::Exfiltration | SignalFamily::CodeInclusion
+    );
+    let is_expected = !origin.is_foreign() && sign.family == SignalFamily::PersonaOverride;
+    let divisor = 1 + u32::from(is_prose && context::is_quoted(text, &sign.range)) + u32::from(is_expected);
+    sign.weight / divisor
+}
