@@ -2,9 +2,9 @@
 //! store knows nothing about the meaning of events.
 
 mod error;
-pub mod postgres;
+pub(crate) mod postgres;
 mod rows;
-pub mod sqlite;
+pub(crate) mod sqlite;
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use session::{ApprovalDecision, Payload, RequestId, SessionRefusal, Sessions, Sh
 #[derive(Args, Debug)]
 pub struct Confirm {
     #[command(flatten)]
-    request: RequestOptions,
+    question: RequestOptions,
     #[arg(value_enum)]
     decision: DecisionArgument,
     /// Add a note for the agent
@@ -24,7 +24,7 @@ pub struct Confirm {
 #[derive(Args, Debug)]
 pub struct ToolResult {
     #[command(flatten)]
-    request: RequestOptions,
+    question: RequestOptions,
     /// The result as JSON; `-` reads standard input
     #[arg(value_name = "JSON")]
     output: String,
@@ -42,7 +42,7 @@ struct RequestOptions {
     session: SessionOptions,
     /// The request id that `session show` prints
     #[arg(value_parser = parse_request)]
-    id: RequestId,
+    request: RequestId,
     /// Answer for the input with this digest [default: the input of the request]
     #[arg(long, value_name = "SHA256")]
     digest: Option<Sha256Digest>,
@@ -63,11 +63,11 @@ pub fn confirm(arguments: &Confirm) -> Result<Exit, Failure> {
         DecisionArgument::Allow => ApprovalDecision::Allow,
         DecisionArgument::Deny => ApprovalDecision::Deny,
     };
-    let (mut sessions, input_digest) = arguments.request.open()?;
-    let request_id = arguments.request.id;
+    let (mut sessions, input_digest) = arguments.question.open()?;
+    let request_id = arguments.question.request;
     let note = arguments.note.clone();
     let payload = Payload::UserToolConfirmation { request_id, input_digest, decision, note };
-    append(&mut sessions, arguments.request.session.id, payload, &arguments.options)
+    append(&mut sessions, arguments.question.session.id, payload, &arguments.options)
 }
 
 pub fn tool_result(arguments: &ToolResult) -> Result<Exit, Failure> {
@@ -76,11 +76,11 @@ pub fn tool_result(arguments: &ToolResult) -> Result<Exit, Failure> {
         Failure::new(Exit::Usage, format!("the result is not JSON: {error}"))
             .help("a plain text is JSON in quotes: '\"done\"'")
     })?;
-    let (mut sessions, input_digest) = arguments.request.open()?;
-    let request_id = arguments.request.id;
+    let (mut sessions, input_digest) = arguments.question.open()?;
+    let request_id = arguments.question.request;
     let payload =
         Payload::UserCustomToolResult { request_id, input_digest, output, is_error: arguments.error };
-    append(&mut sessions, arguments.request.session.id, payload, &arguments.options)
+    append(&mut sessions, arguments.question.session.id, payload, &arguments.options)
 }
 
 impl RequestOptions {
@@ -92,9 +92,9 @@ impl RequestOptions {
             return Ok((sessions, digest));
         }
         let state = sessions.session(self.session.id).map_err(failure)?.state;
-        match state.request(self.id) {
+        match state.request(self.request) {
             Some(request) => Ok((sessions, request.input_digest)),
-            None => Err(failure(SessionRefusal::NoSuchRequest { id: self.id }.into())),
+            None => Err(failure(SessionRefusal::NoSuchRequest { id: self.request }.into())),
         }
     }
 }
