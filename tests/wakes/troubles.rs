@@ -17,7 +17,8 @@ pub fn a_provider_error_passes_or_stops() {
     stage.wakes(&id, 1);
     let [error] = &stage.of_type(&id, "session.error")[..] else { panic!("{}", stage.log(&id)) };
     assert_eq!((&error["class"], &error["retry_at_ms"]), (&json!("permanent"), &json!(null)), "{error}");
-    assert_eq!(stage.show(&id)["status"], "idle", "it stops: no loop");
+    let shown = stage.show(&id);
+    assert_eq!((&shown["status"], &shown["dead"]), (&json!("idle"), &json!([[1, 1]])), "it stops: no loop");
     assert_eq!(stage.world.run(&["worker", "--once", "--json"]).out, "", "nothing is due");
 
     let id = stage.told("busy");
@@ -25,15 +26,15 @@ pub fn a_provider_error_passes_or_stops() {
     let [error] = &stage.of_type(&id, "session.error")[..] else { panic!("{}", stage.log(&id)) };
     assert_eq!(error["class"], "transient", "{error}");
     assert_eq!(stage.show(&id)["status"], "rescheduling");
-    for attempt in 2..=5 {
+    for attempt in 2..=6 {
         stage.wakes(&id, 1);
         assert_eq!(stage.of_type(&id, "session.error").len(), attempt);
     }
     let shown = stage.show(&id);
     assert_eq!(
-        (&shown["status"], &shown["stop_reason"]),
-        (&json!("idle"), &json!("error")),
-        "poison is set aside"
+        (&shown["status"], &shown["pending"], &shown["dead"]),
+        (&json!("rescheduling"), &json!(1), &json!([])),
+        "an outage of the provider costs no message"
     );
     let starts = stage.of_type(&id, "span.started");
     let ids: Vec<_> =

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 use sandbox::Mount;
 use session::{
     ClaimedWake, ContextSource, ContextWindow, FailureClass, Lease, LeaseTerms, Payload, SessionError,
-    SessionHeader, SessionId, SessionLimits, SessionState, SessionStatus, Sessions, Sha256Digest, StoreError,
-    TimeSeed, Timestamp, WakeCommit, WakeEnding, WakeId,
+    SessionHeader, SessionId, SessionLimits, SessionRefusal, SessionState, SessionStatus, Sessions,
+    Sha256Digest, StoreError, TimeSeed, Timestamp, WakeCommit, WakeEnding, WakeId,
 };
 
 use crate::cancel::Cancel;
@@ -120,14 +120,14 @@ pub fn wake(
         usage: reports.usage(),
         ending,
     };
-    let state = commit_with_retry(context, sessions, lease, &commit)?;
+    let (state, refused) = commit_or_reject(context, sessions, lease, commit)?;
     context.conversations.remove_others(lease.session, state.bindings.values().map(String::as_str));
     Ok(WakeResult {
         session: lease.session,
         wake: lease.wake,
         status: state.status,
-        cause: outcome.cause,
-        reason: outcome.reason,
+        cause: if refused.is_some() { EndCause::InvalidOutput } else { outcome.cause },
+        reason: refused.unwrap_or(outcome.reason),
         response,
         directory: outcome.directory,
     })
@@ -318,6 +318,32 @@ fn summarise<'a>(
         run_id: reports.run_id(),
         ending: label,
     }
+}
+
+/// Commits the result. A result that breaks a limit of the session would break it again in every attempt, so it is committed
+/// as a malformed directive instead, with its usage. Returns why it was refused.
+fn commit_or_reject(
+    context: &WakeContext,
+    sessions: &mut Sessions,
+    lease: &Lease,
+    commit: WakeCommit,
+) -> Result<(SessionState, Option<String>), SessionError> {
+    let refusal = match commit_with_retry(context, sessions, lease, &commit) {
+        Err(SessionError::Refused(refusal)) => refusal,
+        result => return result.map(|state| (state, None)),
+    };
+    if matches!(refusal, SessionRefusal::Stale { .. } | SessionRefusal::Terminated) {
+        return Err(refusal.into());
+    }
+    let error = format!("the result of the wake was refused: {refusal}");
+    let rejected = WakeCommit {
+        reports: Vec::new(),
+        ending: WakeEnding::Malformed { error: error.clone(), excerpt: String::new() },
+        usage: commit.usage,
+        bindings: BTreeMap::new(),
+        memory: Vec::new(),
+    };
+    Ok((commit_with_retry(context, sessions, lease, &rejected)?, Some(error)))
 }
 
 /// One write, retried for a while if the store is unavailable. The fencing token alone decides whether it is accepted.
