@@ -199,9 +199,10 @@ fn compare(name: &str, ours: &mut Bench, peer: &mut Bench, screen: &MemoryScreen
         times.1.push(peer.wake(screen));
     }
     line(&format!("wake-to-prompt-text-{name}"), median(times.0), median(times.1));
-    let (ours, peer) = (ours.reads(), peer.reads());
-    line(&format!("pages-per-wake-{name}"), ours.0, peer.0);
-    line(&format!("rows-per-wake-{name}"), ours.1, peer.1);
+    let (our_pages, our_rows) = ours.reads();
+    let (peer_pages, peer_rows) = peer.reads();
+    line(&format!("pages-per-wake-{name}"), our_pages, peer_pages);
+    line(&format!("rows-per-wake-{name}"), our_rows, peer_rows);
 }
 
 fn line(name: &str, ours: f64, peer: f64) {

@@ -207,7 +207,9 @@ fn writers_killed_at_any_time_lose_nothing_acknowledged() {
 fn judge(client: &mut Client, acknowledged: &BTreeMap<String, i64>) {
     let sql = "SELECT count(*), max(seq), (SELECT (state::json->>'head')::bigint FROM fullsend.sessions) FROM fullsend.events";
     let row = client.query_one(sql, &[]).unwrap();
-    let (count, last, head): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
+    let count: i64 = row.get(0);
+    let last: i64 = row.get(1);
+    let head: i64 = row.get(2);
     assert_eq!((count, head), (last, last), "a log without holes, and the state that it leads to");
     let sql = "SELECT id::text, seq FROM fullsend.events WHERE type = 'user.message'";
     let found: BTreeMap<String, i64> =
