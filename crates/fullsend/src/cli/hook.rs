@@ -24,9 +24,11 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Moment {
-    /// Before a call: may it run?
+    /// Judge a tool call before it runs
+    #[command(after_help = "Example: fullsend hook pre < call.json")]
     Pre(How),
-    /// After a call: what may be seen of its result?
+    /// Judge the result of a tool call
+    #[command(after_help = "Example: fullsend hook post < result.json")]
     Post(How),
 }
 

@@ -181,6 +181,9 @@ mod tests {
 
     /// The words that help texts start with.
     const VERBS: &[&str] = &[
+        "Confirm",
+        "Terminate",
+        "Wake",
         "Add",
         "Answer",
         "Ask",
@@ -221,7 +224,11 @@ mod tests {
             "`{path} --help` starts with {verb:?}, which is not a known verb: {about}"
         );
         let example = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-        assert!(example.contains(&format!("Example:\n  {path}")), "`{path} --help` has no example of itself");
+        let example: Vec<&str> = example.split_whitespace().collect();
+        assert!(
+            example.join(" ").contains(&format!("Example: {path}")),
+            "`{path} --help` has no example of itself"
+        );
         for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
             check(below, &format!("{path} {}", below.get_name()));
         }

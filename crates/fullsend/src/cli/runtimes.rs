@@ -26,7 +26,8 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Put the program of a runtime into the cache, with npm
+    /// Install the program of a runtime into the cache, with npm
+    #[command(after_help = "Example: fullsend runtimes install claude")]
     Install(InstallArguments),
 }
 

@@ -29,15 +29,20 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// What goes in: issues, comments, pages, tools' results
+    /// Scan text that goes in: issues, comments, pages, tool results
+    #[command(after_help = "Example: fullsend scan input issue.md")]
     Input(Texts),
-    /// What an agent wrote
+    /// Scan text that an agent wrote
+    #[command(after_help = "Example: fullsend scan output result.json")]
     Output(Texts),
-    /// Everything in a tree that some agent would read as instructions
+    /// Scan the files of a directory that agents read as instructions
+    #[command(after_help = "Example: fullsend scan context .")]
     Context(Trees),
-    /// Addresses
+    /// Scan addresses
+    #[command(after_help = "Example: fullsend scan url http://169.254.169.254/")]
     Url(Addresses),
-    /// How well and how fast the scanners are, on a corpus of your own
+    /// Measure how well and how fast the scanners are on your own corpus
+    #[command(after_help = "Example: fullsend scan bench corpus/")]
     Bench(scan_bench::Arguments),
 }
 

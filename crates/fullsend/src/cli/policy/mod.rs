@@ -21,9 +21,13 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// May this be asked? Say allow or deny, and by which line
+    /// Test one request: print allow or deny, and the line that decides
+    #[command(
+        after_help = "Example: fullsend policy test --policy policies/build.yaml GET https://example.com/"
+    )]
     Test(test::Arguments),
-    /// What would have allowed it? Print the least addition to the policy for what a run was refused
+    /// Suggest the smallest addition to a policy that would have allowed what a run was refused
+    #[command(after_help = "Example: fullsend policy suggest latest")]
     Suggest(suggest::Arguments),
 }
 
