@@ -4,15 +4,21 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use crate::support::{Ran, World};
+use crate::support::{RUNNABLE, Ran, World};
 
 const TOKEN: &str = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
 
 fn harness(world: &World, text: &str) {
     world.write(
         "repo/.fullsend/harness/triage.yaml",
-        format!("agent: agents/triage.md\noutput_schema: schemas/triage.json\n{text}"),
+        format!("agent: agents/triage.md\noutput_schema: schemas/triage.json\n{text}{}", runnable(text)),
     );
+}
+
+/// What a run needs beside these lines.
+fn runnable(text: &str) -> String {
+    let is_set = |line: &str| line.split_once(' ').is_some_and(|(key, _)| text.contains(key));
+    RUNNABLE.lines().filter(|line| !is_set(line)).map(|line| format!("{line}\n")).collect()
 }
 
 fn check_with_org(world: &World, more: &[&str]) -> Ran {
@@ -122,7 +128,7 @@ fn what_is_resolved_is_accepted_and_keeps_its_forges() {
     world.script("repo/.fullsend/scripts/p.sh", "#!/bin/sh\n");
     world.write(
         "repo/.fullsend/harness/triage.yaml",
-        "agent: agents/triage.md\nforge: {github: {pre_script: scripts/p.sh}}\n",
+        format!("agent: agents/triage.md\n{RUNNABLE}forge: {{github: {{pre_script: scripts/p.sh}}}}\n"),
     );
     let resolved = world.run(&["explain", "triage", "--resolved"]).out;
     world.write("repo/.fullsend/harness/again.yaml", &resolved);
@@ -190,6 +196,7 @@ fn a_provider_that_replaces_the_organisations_is_said_aloud() {
     let world = World::with_harness();
     let provider = "name: model\ntype: anthropic\ncredentials: {K: \"${K}\"}\n";
     harness(&world, "providers: [model]\n");
+    fs::remove_file(world.path("repo/.fullsend/providers/model.yaml")).unwrap();
     world.write("org/providers/model.yaml", provider);
     assert!(!check_with_org(&world, &[]).err.contains("provider-replaced"));
     world.write("repo/.fullsend/providers/model.yaml", provider);

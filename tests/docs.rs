@@ -32,6 +32,7 @@ fn page(schema: &Json) -> String {
         .unwrap();
         for (key, field) in definition["properties"].as_object().unwrap() {
             let meaning = field["description"].as_str().unwrap_or("").replace('|', "\\|");
+            assert!(!meaning.is_empty(), "`{name}.{key}` has no meaning");
             writeln!(text, "| `{key}` | {} | {meaning} |", kind(field)).unwrap();
         }
     }

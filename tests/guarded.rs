@@ -264,8 +264,10 @@ fn the_learned_scanner_is_off_and_a_run_that_asks_for_it_is_refused() {
     let (code, err, exceptions) = kept("");
     assert!(code == 0 && !err.contains("llm_guard") && exceptions == "[]", "{err} {exceptions}");
     for asked in ["enabled", "required"] {
-        let (code, err, _) = kept(&security(&format!("{{host_scanners: {{llm_guard: {{{asked}: true}}}}}}")));
-        assert!(code == 4 && err.contains("no learned scanner"), "{err}");
+        let (port, _) = runs(&[]);
+        let world = world(port, &security(&format!("{{host_scanners: {{llm_guard: {{{asked}: true}}}}}}")));
+        let ran = run(&world);
+        assert!(ran.code == 4 && ran.err.contains("no learned scanner"), "{}", ran.err);
     }
 }
 

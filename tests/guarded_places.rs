@@ -59,9 +59,9 @@ fn the_same_text_is_news_where_it_weighs_more_or_is_not_accepted() {
 fn every_file_of_a_plugin_is_scanned() {
     for file in ["commands/deploy.md", "hooks/run.sh", ".claude-plugin/plugin.json"] {
         let (port, seen) = runs(&[]);
-        let world = world(port, "plugins: [plugins/p]\n");
+        let world = world(port, "plugins: [plugins/p]\n").with_runtime_programs();
         let harness = fs::read_to_string(world.path("repo/.fullsend/harness/triage.yaml")).unwrap();
-        // The runtime that has plugins; it is not even looked for.
+        // The runtime that has plugins; it is not started.
         world.write(
             "repo/.fullsend/harness/triage.yaml",
             harness.replace("runtime: native", "runtime: claude"),

@@ -98,8 +98,8 @@ fn refusals() -> Vec<Refusal> {
         ),
         refusal(
             "runtime: native\nproviders: [model]\nsecurity: {host_scanners: {llm_guard: {enabled: true, required: true}}}\n",
-            "`llm_guard.required` is set and there is no model",
-            3,
+            "this version has no learned scanner",
+            4,
         ),
         refusal("runtime: native\nproviders: [model, api]\n", "it is too short to be kept secret", 4)
             .with(&[("providers/api.yaml", "name: api\ntype: github\ncredentials: {GH_TOKEN: '${SHORT}'}\n")])

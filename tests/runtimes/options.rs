@@ -50,9 +50,9 @@ const TABLE: &[Row] = &[
 fn what_a_runtime_cannot_honour_is_an_error_of_check() {
     for row in TABLE {
         for runtime in RUNTIMES {
-            let world = World::with_harness();
+            let world = World::with_harness().with_runtime_programs();
             let text = format!(
-                "agent: agents/triage.md\nruntime: {runtime}\noutput_schema: schemas/triage.json\n{}",
+                "agent: agents/triage.md\nruntime: {runtime}\nproviders: [model]\noutput_schema: schemas/triage.json\n{}",
                 row.harness
             );
             world.write("repo/.fullsend/harness/triage.yaml", text);

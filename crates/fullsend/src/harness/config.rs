@@ -11,7 +11,7 @@ use super::security::Security;
 record! {
     /// The configuration of one layer.
     layered pub struct Config {
-        /// FormatVersion of this format. Absent means 1.
+        /// Version of this format. Absent means 1.
         version: Option<FormatVersion>,
         /// The organisation's directory, from the repository's root. Only in a repository's configuration.
         org: Option<At<String>>,

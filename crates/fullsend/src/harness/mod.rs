@@ -27,7 +27,7 @@ use template::Template;
 record! {
     /// Everything that one agent run needs. Only `agent` is required.
     layered pub struct Harness {
-        /// FormatVersion of this format. Absent means 1.
+        /// Version of this format. Absent means 1.
         version: Option<FormatVersion>,
         /// What this harness is for, in a sentence.
         description: Option<String>,

@@ -40,7 +40,7 @@ record! {
         sandbox_hooks: SandboxHooks,
         /// Who hears of a critical finding.
         escalation: Escalation,
-        /// Tracing of the guard's decisions.
+        /// Tracing of the guard's decisions. Not supported yet.
         trace: Trace,
     }
     refuse {
@@ -131,9 +131,9 @@ record! {
 }
 
 record! {
-    /// Tracing of the guard's decisions.
+    /// Tracing of the guard's decisions. Not supported yet.
     layered pub struct Trace {
-        /// Default: true.
+        /// Default: false.
         enabled: At<bool>,
     }
 }

@@ -43,6 +43,7 @@ const HOST_CODES: &[&str] = &[
     "host-file",
     "credential",
     "no-model",
+    "learned-scanner",
 ];
 
 /// Whether a problem is missing on this host, and not wrong in the files.
@@ -100,15 +101,14 @@ fn is_set(template: &Template, value: VariableLookup<'_>) -> bool {
 
 fn guard(harness: &Harness, value: VariableLookup<'_>, strictness: Strictness) -> Option<Diagnostic> {
     let error = setup::check(harness, value).err()?;
-    let at = match &error {
+    let learned = &harness.security.host_scanners.llm_guard;
+    let (code, at) = match &error {
         setup::GuardError::AllowlistUnset { .. } if strictness == Strictness::Warned => return None,
-        setup::GuardError::NoModel => {
-            let learned = &harness.security.host_scanners.llm_guard;
-            if learned.enabled.value { learned.enabled.at } else { learned.required.at }
-        }
-        _ => harness.security.sandbox_hooks.tool_allowlist_pretool.enabled.at,
+        setup::GuardError::NoModel if learned.enabled.value => ("learned-scanner", learned.enabled.at),
+        setup::GuardError::NoModel => ("learned-scanner", learned.required.at),
+        _ => ("tool-allowlist", harness.security.sandbox_hooks.tool_allowlist_pretool.enabled.at),
     };
-    Some(Diagnostic::error("guard", at, error.to_string()))
+    Some(Diagnostic::error(code, at, error.to_string()))
 }
 
 /// An image may bring the program along, and is not searched.

@@ -20,7 +20,7 @@ pub const SANDBOXES: &str = "sandboxes";
 /// What the view of the directory and everything else that is written may grow to.
 const DISK_BYTES: u64 = 10 << 30;
 
-/// What a policy_sandbox sandbox is made of.
+/// What a sandbox without an agent is made of.
 pub struct PolicySandboxSpec<'a> {
     pub policy: &'a CheckedPolicy,
     pub image: Option<&'a Image>,
@@ -35,7 +35,7 @@ pub struct PolicySandboxSpec<'a> {
     pub runtime: tokio::runtime::Handle,
 }
 
-/// A policy_sandbox sandbox that was proved to hold.
+/// A sandbox without an agent that was proved to hold.
 pub struct PolicySandbox {
     pub sandbox: Sandbox,
     pub proof: Proof,

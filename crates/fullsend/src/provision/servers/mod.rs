@@ -1,5 +1,5 @@
-//! ApiServers on the host that the agent may call: started before it with an environment and a token of their own, asked
-//! whether they are ready, never started again, and gone with the run, whatever becomes of it.
+//! Servers on the host that the agent may call. Each is started before the agent with its own environment and token, is
+//! checked until it is ready, is never restarted, and ends with the run, however the run ends.
 
 mod health;
 mod output;
