@@ -46,7 +46,8 @@ fn main() {
     let gateway = guard.gateway_inspect();
     let words = guard.hook_address().arguments();
     let ours = |number: usize| {
-        let (id, input) = (format!("toolu_{number}"), json!({ "command": COMMAND }));
+        let id = format!("toolu_{number}");
+        let input = json!({ "command": COMMAND });
         assert_eq!(
             gateway(&Inspected::ToolCall { call_id: &id, tool: "Bash", input: &input }),
             Verdict::Pass
@@ -73,7 +74,8 @@ fn main() {
     println!("name ours_ms peer_ms ratio");
     for (figure, at) in [("median", CALLS / 2), ("best", 0)] {
         for (name, peer) in [("bare-process", &times[1]), ("one-python-hook", &times[2])] {
-            let (ours, peer) = (times[0][at], peer[at]);
+            let ours = times[0][at];
+            let peer = peer[at];
             let ratio = ours.as_secs_f64() / peer.as_secs_f64();
             println!("verdict-vs-{name}-{figure} {:.2} {:.2} {ratio:.2}", ms(ours), ms(peer));
         }

@@ -272,7 +272,7 @@ fn a_hook_that_asks_for_something_else_than_the_gateway_saw_ends_the_run() {
     world.write("repo/probe.py", PROBE);
     let ran = run(&world);
     assert_eq!(ran.code, 6, "{}", ran.err);
-    assert!(ran.err.contains("the model asked for something else"), "{}", ran.err);
+    assert!(ran.err.contains("this is not the call that the model made"), "{}", ran.err);
     assert!(!sent(&seen).contains("RAN-42"));
 }
 

@@ -164,7 +164,7 @@ fn a_long_conversation_is_kept_within_its_budget() {
     let largest = words.iter().map(String::len).max().unwrap();
     assert!(largest < 500 << 10, "12 results of 60 kB came to {largest} bytes in one request");
     let last = words.last().unwrap();
-    assert!(last.contains("bytes left out to save room"), "{}", &last[..2000]);
+    assert!(last.contains("bytes removed to save space"), "{}", &last[..2000]);
     // Its result is gone, what the model asked for is not.
     assert_eq!(last.matches("FIRST-WORDS-0").count(), 1);
     assert_eq!(last.matches("FIRST-WORDS-11").count(), 2);

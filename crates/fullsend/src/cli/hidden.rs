@@ -1,4 +1,4 @@
-//! The program's other selves: commands that only fullsend itself starts, dispatched before anything else is built.
+//! Hidden commands, which only fullsend itself starts. They are dispatched before anything else is set up.
 
 use std::ffi::OsString;
 use std::process::ExitCode;

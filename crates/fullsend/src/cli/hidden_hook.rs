@@ -1,5 +1,5 @@
-//! The hidden `__hook` command: carries what a runtime gives its hook to the guard on the host, and the guard's answer
-//! back. It parses nothing and decides nothing; a guard that does not answer is a denial, unless the run fails open.
+//! The hidden `__hook` command: carries a hook's input to the guard on the host, and the answer back. It parses nothing and
+//! decides nothing. Without an answer the call is denied, unless the run fails open.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};

@@ -1,5 +1,5 @@
-//! `fullsend hook`: one check of a tool call for any runtime, in the neutral wire contract. Inside a run it asks the run's
-//! guard, by the variables that the sandbox has for it; elsewhere it judges by itself. Whatever cannot be judged is blocked.
+//! `fullsend hook`: checks one tool call for any runtime, by the neutral contract. Inside a run it asks the run's guard;
+//! elsewhere it judges by itself. A call that cannot be judged is blocked.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -106,7 +106,7 @@ fn judge(how: &How) -> Result<Judge, String> {
     if let Some(level) = variable("TIRITH_FAIL_ON") {
         let level = Severity::parse(&level)
             .ok_or_else(|| format!("TIRITH_FAIL_ON is `{level}`: it is low, medium, high or critical"))?;
-        judge = judge.failing_on(level);
+        judge = judge.with_fail_on(level);
     }
     Ok(judge)
 }

@@ -1,4 +1,4 @@
-//! `fullsend runtimes`: who can think here, what each carries, and the installing of their programs.
+//! `fullsend runtimes`: lists the runtimes and their security features, and installs their programs.
 
 use std::collections::BTreeMap;
 use std::io::Write;

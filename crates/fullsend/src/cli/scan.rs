@@ -118,7 +118,7 @@ impl How {
             let message = "the organisation's configuration is not valid, so its waivers are not known";
             return Err(Failure::new(Exit::Invalid, message).help("correct it, or leave --org-dir out"));
         }
-        Ok(judge.accepting(guard::waivers(organisation.as_deref()), &Moment::now().date()))
+        Ok(judge.with_waivers(guard::waivers(organisation.as_deref()), &Moment::now().date()))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Calls that somebody must allow first. The harness names the tools; whoever started the run knows the answers, if there is
-//! anybody to ask. A plain run has nobody, and such a call is denied there.
+//! Tool calls that a person must confirm. The harness names the tools. A session can ask a person; a plain run cannot, and
+//! denies such calls.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use serde_json::Value as Json;
 use super::Guard;
 use super::dialect::CallDecision;
 
-/// What was answer about one call with exactly this input.
+/// The answer about one call with exactly this input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Confirmation {
-    /// Once: the next call, though it look the same, is asked about again.
+    /// Once: the next call is asked about again, even if it is the same.
     Allow,
     Deny(String),
-    /// Nobody has answered yet; these words tell the agent what to do.
+    /// There is no answer yet; the text tells the agent what to do.
     Pending(String),
 }
 
 /// Asks for one call of a tool, by its name and input.
 pub type Confirmer = dyn Fn(&str, &Json) -> Confirmation + Send + Sync;
 
-/// Which tools, and whom to ask.
+/// Which tools need a confirmation, and who gives it.
 #[derive(Clone, Default)]
 pub(super) struct Confirmations {
     pub(super) tools: Arc<[String]>,
@@ -29,14 +29,14 @@ pub(super) struct Confirmations {
 }
 
 impl Guard {
-    /// Whom to ask about calls that must be confirmed.
+    /// Sets who confirms calls.
     #[must_use]
     pub fn with_confirmer(mut self, confirmer: Option<Arc<Confirmer>>) -> Self {
         self.confirmations.confirmer = confirmer;
         self
     }
 
-    /// The last word on a call that is allowed otherwise.
+    /// Confirms a call that is allowed otherwise.
     pub(super) fn confirm(&self, tool: &str, input: &Json) -> CallDecision {
         let quirks = &self.dialect.quirks;
         let named = |name: &String| name == tool || name == (quirks.name_of)(tool);
@@ -45,11 +45,11 @@ impl Guard {
         }
         let answer = match &self.confirmations.confirmer {
             Some(confirmer) => confirmer(tool, input),
-            None => Confirmation::Deny("somebody must allow it, and only a session can ask".to_owned()),
+            None => Confirmation::Deny("a person must confirm it, and this run cannot ask one".to_owned()),
         };
         match answer {
             Confirmation::Allow => CallDecision::Allow,
-            Confirmation::Deny(why) => self.deny(&format!("the call of {tool} was not allowed: {why}")),
+            Confirmation::Deny(why) => self.deny(&format!("the call of {tool} was not confirmed: {why}")),
             Confirmation::Pending(how) => self.deny(&how),
         }
     }

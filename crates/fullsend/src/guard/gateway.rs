@@ -12,13 +12,13 @@ use serde_json::Value as Json;
 use super::Guard;
 use super::dialect::CallDecision;
 use super::judge::{PassedResult, Scanners, describe, name};
-use super::report::Action;
+use super::report::TextAction;
 use crate::event::RunEvent;
 
 /// How long the model's first request waits for the start hook.
 const START_PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// What comes to the gateway as a result.
+/// A result at the gateway.
 struct AtGateway<'a> {
     place: &'a str,
     call: Option<&'a (String, Json)>,
@@ -34,7 +34,7 @@ impl Guard {
         self.dialect.chunk_format
     }
 
-    /// How much of a streamed answer waits, by the longest value that is known when it comes.
+    /// How much of a streamed answer waits: as much as the longest known value.
     pub fn hold_back(&self) -> HoldBack {
         let known = Arc::clone(&self.judge.known);
         Arc::new(move || known.written().reach())
@@ -76,13 +76,13 @@ impl Guard {
     fn repeated_at_gateway(&self, text: &str) -> Option<Verdict> {
         let findings = match self.judge.repeats(text, "answer") {
             Ok(findings) => findings,
-            Err(broke) => {
-                let stopped = self.report_scanner_error("answer", &broke);
-                return stopped.then(|| Verdict::Stop(broke.to_string()));
+            Err(error) => {
+                let stopped = self.report_scanner_error("answer", &error);
+                return stopped.then(|| Verdict::Stop(error.to_string()));
             }
         };
         let why = self.judge.ends(&findings).map(|finding| format!("answer: {}", describe(finding)));
-        let action = if why.is_some() { Action::Stopped } else { Action::Reported };
+        let action = if why.is_some() { TextAction::Stopped } else { TextAction::Reported };
         // A long text is looked at in parts that overlap, and then whole.
         self.report_once("answer", Origin::Output, findings, action);
         why.map(Verdict::Stop)
@@ -95,21 +95,21 @@ impl Guard {
                 // What was taken out is told once, when it is: the text that goes on no longer has it.
                 if let Ok(mut findings) = self.judge.file(text.as_bytes(), Origin::Output, "answer") {
                     findings.open.retain(|finding| finding.category != Category::Canary);
-                    self.report("answer", Origin::Output, &findings, Action::Cleaned);
+                    self.report("answer", Origin::Output, &findings, TextAction::Cleaned);
                 }
                 Verdict::Replace(clean)
             }
-            Err(broke) if self.report_scanner_error("answer", &broke) => Verdict::Stop(broke.to_string()),
+            Err(error) if self.report_scanner_error("answer", &error) => Verdict::Stop(error.to_string()),
             Err(_) => Verdict::Pass,
         }
     }
 
-    /// A call that would be denied still passes: its hook tells the agent why, and the agent goes on. Where the runtime
-    /// asks no hook, the gateway asks everybody and denies it itself.
+    /// Records a call. A denied call still passes, because its hook tells the agent why. If the runtime asks no hook, the
+    /// gateway denies it.
     fn remember(&self, id: &str, tool: &str, input: &Json) -> Verdict {
         let hookless = self.dialect.quirks.tools_without_hooks.contains(&tool);
-        let ask = if hookless { Scanners::All } else { Scanners::BuiltIn };
-        let decision = match self.decide(tool, input, ask) {
+        let scanners = if hookless { Scanners::All } else { Scanners::BuiltIn };
+        let decision = match self.decide(tool, input, scanners) {
             CallDecision::Allow if hookless => self.confirm(tool, input),
             decision => decision,
         };
@@ -125,15 +125,16 @@ impl Guard {
     fn match_result(&self, id: &str, text: &str, is_error: bool) -> Result<(), Verdict> {
         let quirks = &self.dialect.quirks;
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let Err(irregular) = calls.result(id, text, is_error, quirks) else { return Ok(()) };
-        let (call, reason) = (id.to_owned(), irregular.to_string());
+        let Err(unmatched) = calls.result(id, text, is_error, quirks) else { return Ok(()) };
+        let call = id.to_owned();
+        let reason = unmatched.to_string();
         let stopped = self.judge.fails_closed();
-        self.emit(RunEvent::HookMissing { call, reason: reason.clone(), stopped });
+        self.emit.emit(RunEvent::HookMissing { call, reason: reason.clone(), stopped });
         if stopped { Err(Verdict::Stop(reason)) } else { Ok(()) }
     }
 
-    /// What a command in the background printed is a result as well, in other clothes. In all else that the user is said to
-    /// say, only the run's own values are masked: it was scanned on its way in.
+    /// The output of a background command comes as a user message, and is judged as a result. In other user messages only
+    /// known values are masked: they were scanned on their way in.
     fn user_text_at_gateway(&self, text: &str, fresh: bool) -> Verdict {
         if self.dialect.quirks.events.iter().any(|mark| text.contains(mark)) {
             let place = "result/event";
@@ -144,7 +145,7 @@ impl Guard {
         if masked == text { Verdict::Pass } else { Verdict::Replace(masked) }
     }
 
-    /// What the hook after the call should have done already. A result that a hook could not keep back ends the run.
+    /// Does again what the hook after the call should have done. A result that must be withheld here stops the run.
     fn result_at_gateway(&self, result: &AtGateway<'_>, succeeded: Option<bool>) -> Verdict {
         let AtGateway { place, call, text, continued, fresh } = *result;
         let judged = self.judge.continued(text, continued, place).and_then(|(joined, began)| {
@@ -161,13 +162,13 @@ impl Guard {
         });
         let (cleaned, findings, withheld) = match judged {
             Ok(judged) => judged,
-            Err(broke) if self.report_scanner_error(place, &broke) => {
-                return Verdict::Stop(broke.to_string());
+            Err(error) if self.report_scanner_error(place, &error) => {
+                return Verdict::Stop(error.to_string());
             }
             Err(_) => return Verdict::Pass,
         };
         if fresh {
-            let action = if withheld.is_some() { Action::Stopped } else { Action::Cleaned };
+            let action = if withheld.is_some() { TextAction::Stopped } else { TextAction::Cleaned };
             self.report(place, Origin::Tool, &findings, action);
         }
         match (withheld, cleaned) {

@@ -1,5 +1,5 @@
-//! The other end of the guard's socket, inside the sandbox: asks, waits, and knows no more than that. The hidden `__hook`
-//! command and our own agent loop use it. Nothing here parses what it carries.
+//! Asks the guard from inside the sandbox, over its socket. The hidden `__hook` command and the native runtime use it. It
+//! does not parse what it carries.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -15,7 +15,7 @@ use crate::harness::security::FailMode;
 /// Where the guard's socket is inside.
 pub const SOCKET: &str = "/opt/fullsend/guard.sock";
 
-/// How programs inside that speak the neutral contract know of it.
+/// Variables for programs inside that use the neutral contract.
 pub const SOCKET_VARIABLE: &str = "FULLSEND_GUARD_SOCKET";
 pub const TOKEN_VARIABLE: &str = "FULLSEND_GUARD_TOKEN";
 
@@ -25,8 +25,8 @@ pub(super) const NEUTRAL: &str = "neutral";
 /// How the denial of a hook starts that got no answer. The gateway ends the run when it reads it.
 pub const NO_ANSWER: &str = "fullsend: the guard did not answer";
 
-/// Longer than the guard itself may take, shorter than any runtime waits for its hook.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Longer than the guard may take, shorter than any runtime waits for its hook.
+const TIMEOUT: Duration = Duration::from_secs(20);
 const MAX_ANSWER: u64 = 64 << 20;
 
 /// How a hook reaches the guard of its run. The launch writes it as the arguments of `__hook`.
@@ -76,9 +76,9 @@ pub fn ask_neutral(socket: &Path, token: &str, body: &[u8]) -> io::Result<HookAn
 
 fn ask(socket: &Path, runtime: &str, token: &str, body: &[u8]) -> io::Result<HookAnswer> {
     let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    // A guard that refuses may not read everything; its answer is there all the same.
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    // A guard that refuses may not read everything; its answer is still there.
     let written = stream
         .write_all(format!("{runtime} {token}\n").as_bytes())
         .and_then(|()| stream.write_all(body))
@@ -91,7 +91,7 @@ fn ask(socket: &Path, runtime: &str, token: &str, body: &[u8]) -> io::Result<Hoo
 }
 
 pub(super) fn encode(answer: &HookAnswer) -> Vec<u8> {
-    // The length tells a whole answer from one that broke off.
+    // The length shows whether the answer is complete.
     let mut bytes = format!("{} {}\n", answer.code, answer.text.len()).into_bytes();
     bytes.extend_from_slice(answer.text.as_bytes());
     bytes

@@ -1,5 +1,5 @@
-//! What the guard answers to a hook: a verdict before a call, a cleaned result after it. Its answers are the same for
-//! every runtime; only their words differ.
+//! Answers hooks: a verdict before a call, a redacted result after it. The decisions are the same for every runtime; the
+//! dialect gives them their format.
 
 use std::borrow::Cow;
 use std::sync::PoisonError;
@@ -12,7 +12,7 @@ use super::calls::CallState;
 use super::dialect::{CallDecision, HookAnswer, HookEvent};
 use super::hook_client;
 use super::judge::Scanners;
-use super::report::Action;
+use super::report::TextAction;
 use super::tool_input;
 use crate::event::RunEvent;
 
@@ -21,7 +21,7 @@ use crate::event::RunEvent;
 pub(super) enum HookCaller {
     /// The hook of the run's runtime.
     Runtime,
-    /// Something else inside, in neutral words.
+    /// Another program inside, by the neutral contract.
     Neutral,
 }
 
@@ -38,7 +38,7 @@ impl Guard {
         }
     }
 
-    /// One hook's question, from the socket.
+    /// Answers one hook.
     pub(super) fn answer(&self, caller: HookCaller, body: &[u8]) -> HookAnswer {
         match caller {
             HookCaller::Runtime => self.answer_hook(body),
@@ -48,10 +48,10 @@ impl Guard {
 
     fn answer_hook(&self, body: &[u8]) -> HookAnswer {
         let Ok(body) = serde_json::from_slice::<Json>(body) else {
-            return HookAnswer::refusal("fullsend: the hook was given no JSON");
+            return HookAnswer::refusal("fullsend: the hook's input is not JSON");
         };
         match (self.dialect.read)(&body) {
-            None => HookAnswer::refusal("fullsend: the hook was given something unknown"),
+            None => HookAnswer::refusal("fullsend: the hook's input is not of a known kind"),
             Some(HookEvent::Other) => HookAnswer::silent(),
             Some(HookEvent::Start) => {
                 self.started.send_replace(true);
@@ -74,14 +74,14 @@ impl Guard {
         let quirks = &self.dialect.quirks;
         let state =
             self.calls.lock().unwrap_or_else(PoisonError::into_inner).state(id, (tool, input), quirks);
-        // Judged without the lock: a program of the host may take its time.
+        // Judged without the lock: a program of the host may be slow.
         let decision = match state {
             CallState::Unknown => return self.announce(id, tool, self.deny("the model made no such call")),
             CallState::Settled(decision) => return decision,
-            CallState::Different => self.deny("the model asked for something else"),
+            CallState::Different => self.deny("this is not the call that the model made"),
             CallState::Off(why) => self.deny(why),
             CallState::Denied(decision) => decision,
-            // Not at the gateway: a runtime may refuse such a call by itself, before any hook.
+            // Not at the gateway: the runtime may refuse such a call before any hook.
             CallState::Open if self.judge.fails_closed() && tool_input::is_unreadable(tool, input) => {
                 self.deny(tool_input::UNREADABLE)
             }
@@ -95,10 +95,10 @@ impl Guard {
         self.announce(id, tool, decision)
     }
 
-    /// Whether the gateway has judged by the rules what the hook shows, and no program of the host is to be asked.
+    /// Whether the gateway has judged this call already, and no program of the host must be asked.
     fn is_judged(&self, id: &str, tool: &str, input: &Json) -> bool {
         let asked = self.calls.lock().unwrap_or_else(PoisonError::into_inner).get(id);
-        // A runtime may call a command what the model did not.
+        // The runtime may take something for a command that the model did not.
         let is_alike = |(asked, given): (String, Json)| {
             let quirks = &self.dialect.quirks;
             tool_input::command(&asked, &given) == tool_input::command(tool, input)
@@ -110,46 +110,49 @@ impl Guard {
 
     fn announce(&self, id: &str, tool: &str, decision: CallDecision) -> CallDecision {
         if let CallDecision::Deny { reason, .. } = &decision {
-            let (call, tool, reason) = (id.to_owned(), tool.to_owned(), reason.clone());
-            self.emit(RunEvent::ToolDenied { call, tool, reason });
+            let event =
+                RunEvent::ToolDenied { call: id.to_owned(), tool: tool.to_owned(), reason: reason.clone() };
+            self.emit.emit(event);
         }
         decision
     }
 
-    /// What the guard thinks of a call. The gateway tells of everything that was found; the hook, which asks after it, only
-    /// of what the gateway could not know.
-    pub(super) fn decide(&self, tool: &str, input: &Json, ask: Scanners) -> CallDecision {
+    /// Decides about a call. The gateway reports every finding; the hook, which asks later, only what the gateway could not
+    /// know.
+    pub(super) fn decide(&self, tool: &str, input: &Json, scanners: Scanners) -> CallDecision {
         let quirks = &self.dialect.quirks;
-        // The way to hand in the result is ours and no tool of the agent's.
+        // The tool that hands in the result is ours, and not subject to the tool allowlist.
         let named = if quirks.hand_in == Some(tool) { None } else { Some((quirks.name_of)(tool)) };
         let place = format!("call/{}", named.unwrap_or(tool));
-        let judged = self.judge.call(tool, named, input, ask);
+        let judged = self.judge.call(tool, named, input, scanners);
         let decision = match &judged {
             Ok((_, Some(reason))) => self.deny(reason),
-            Err(broke) if self.judge.fails_closed() => self.deny(&broke.to_string()),
+            Err(error) if self.judge.fails_closed() => self.deny(&error.to_string()),
             Ok((_, None)) | Err(_) => CallDecision::Allow,
         };
         let denied = decision != CallDecision::Allow;
         match judged {
-            Ok((findings, _)) if denied => self.report(&place, Origin::Tool, &findings, Action::Denied),
-            Ok((findings, _)) if ask == Scanners::BuiltIn || quirks.tools_without_hooks.contains(&tool) => {
-                self.report(&place, Origin::Tool, &findings, Action::Reported);
+            Ok((findings, _)) if denied => self.report(&place, Origin::Tool, &findings, TextAction::Denied),
+            Ok((findings, _))
+                if scanners == Scanners::BuiltIn || quirks.tools_without_hooks.contains(&tool) =>
+            {
+                self.report(&place, Origin::Tool, &findings, TextAction::Reported);
             }
             Ok(_) => {}
-            Err(broke) => {
-                self.report_scanner_error(&place, &broke);
+            Err(error) => {
+                self.report_scanner_error(&place, &error);
             }
         }
         decision
     }
 
-    /// Every denial has a mark of its own, which nothing inside can know before it is denied.
+    /// Every denial has its own random mark.
     pub(super) fn deny(&self, reason: &str) -> CallDecision {
         let mark = format!("[denial {}]", uuid::Uuid::new_v4().simple());
         CallDecision::Deny { reason: format!("fullsend: {reason} {mark}"), mark }
     }
 
-    /// One text of a result, cleaned and told of.
+    /// One text of a result, redacted and reported.
     fn clean_text<'t>(
         &self,
         call: Option<&(String, Json)>,
@@ -159,18 +162,19 @@ impl Guard {
         let place = format!("result/{}", call.map_or("unknown", |(tool, _)| tool));
         match self.judge.result(call, text, succeeded) {
             Ok(passed) => {
-                let action = if passed.withheld.is_some() { Action::Withheld } else { Action::Cleaned };
+                let action =
+                    if passed.withheld.is_some() { TextAction::Withheld } else { TextAction::Cleaned };
                 self.report(&place, Origin::Tool, &passed.findings, action);
                 passed.text
             }
-            Err(broke) if self.report_scanner_error(&place, &broke) => {
-                Cow::Owned(format!("[fullsend withheld this text: {broke}]"))
+            Err(error) if self.report_scanner_error(&place, &error) => {
+                Cow::Owned(format!("[fullsend withheld this text: {error}]"))
             }
             Err(_) => Cow::Borrowed(text),
         }
     }
 
-    /// A result in whatever shape, with every text in it cleaned; borrowed if nothing had to be.
+    /// A result of any shape, with every text in it redacted; borrowed if nothing changed.
     fn clean_response<'v>(
         &self,
         call: Option<&(String, Json)>,

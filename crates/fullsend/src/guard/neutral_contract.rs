@@ -1,6 +1,6 @@
-//! The neutral wire contract, version 1: `{tool_name, tool_input, tool_result}` in; nothing to let it pass,
-//! `{"decision":"block","reason"}` to stop it, `{"tool_result"}` for a result that must be shown differently. Spoken by
-//! runtimes that have no words of their own here, to a guard on the host or to a judge without a run around it.
+//! The neutral hook contract, version 1, for programs without a hook dialect of their own. In: `{tool_name, tool_input,
+//! tool_result}`. Out: nothing to let it pass, `{"decision":"block","reason"}` to stop it, `{"tool_result"}` to replace a
+//! result.
 
 use scan::Origin;
 use serde::{Deserialize, Serialize};
@@ -9,11 +9,11 @@ use serde_json::{Value as Json, json};
 use super::Guard;
 use super::dialect::HookAnswer;
 use super::judge::{Findings, Judge, Scanners};
-use super::report::Action;
+use super::report::TextAction;
 use super::scanner_error::ScannerError;
 use super::tool_input;
 
-/// The most that a call may be.
+/// The largest call.
 pub const MAX_CALL: u64 = 10 << 20;
 
 /// The checks that can be asked for alone.
@@ -28,7 +28,7 @@ pub enum HookPhase {
     Post,
 }
 
-/// One call, and what is to be looked at.
+/// One call, and which checks to run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct NeutralRequest {
     pub phase: HookPhase,
@@ -45,21 +45,21 @@ pub enum NeutralReply {
 }
 
 impl NeutralReply {
-    /// The exit code, and what stands on standard output.
+    /// As exit code and standard output.
     pub fn answer(&self) -> HookAnswer {
         match self {
             Self::Pass => HookAnswer::silent(),
             Self::Replace(text) => HookAnswer { code: 0, text: json!({ "tool_result": text }).to_string() },
             Self::Block(reason) => {
-                let said = json!({ "decision": "block", "reason": format!("fullsend: {reason}") });
-                HookAnswer { code: 1, text: said.to_string() }
+                let reply = json!({ "decision": "block", "reason": format!("fullsend: {reason}") });
+                HookAnswer { code: 1, text: reply.to_string() }
             }
         }
     }
 }
 
 impl NeutralRequest {
-    /// `None`: an empty call asks for nothing. `Err`: it cannot be judged, which blocks it.
+    /// `None`: the call is empty. `Err`: it cannot be judged, and is blocked.
     pub fn read(phase: HookPhase, only: Option<&str>, body: &[u8]) -> Result<Option<Self>, String> {
         if let Some(name) = only {
             check_name(phase, name)?;
@@ -68,7 +68,7 @@ impl NeutralRequest {
             return Ok(None);
         }
         let call: Json =
-            serde_json::from_slice(body).map_err(|error| format!("the call is no JSON: {error}"))?;
+            serde_json::from_slice(body).map_err(|error| format!("the call is not JSON: {error}"))?;
         let request = Self { phase, only: only.map(str::to_owned), call };
         request.tool().map(|_| ()).ok_or("the call has no `tool_name`")?;
         Ok(Some(request))
@@ -78,7 +78,7 @@ impl NeutralRequest {
         self.call["tool_name"].as_str()
     }
 
-    /// What a judge says, and what it found.
+    /// Judges the call.
     pub fn ask(&self, judge: &Judge) -> NeutralVerdict {
         let tool = self.tool().unwrap_or_default();
         match self.phase {
@@ -88,7 +88,7 @@ impl NeutralRequest {
     }
 }
 
-/// A check that would look at nothing must not look like one that found nothing.
+/// A check at the wrong time would find nothing and look like a pass.
 fn check_name(phase: HookPhase, name: &str) -> Result<(), String> {
     let (here, there, other) = match phase {
         HookPhase::Pre => (BEFORE, AFTER, "post"),
@@ -106,7 +106,7 @@ fn check_name(phase: HookPhase, name: &str) -> Result<(), String> {
 
 pub struct NeutralVerdict {
     pub reply: NeutralReply,
-    found: Result<(Findings, Action), ScannerError>,
+    found: Result<(Findings, TextAction), ScannerError>,
     place: String,
 }
 
@@ -114,11 +114,11 @@ fn before(judge: &Judge, tool: &str, input: &Json) -> NeutralVerdict {
     let place = format!("call/{tool}");
     let (reply, found) = match judge.call(tool, Some(tool), input, Scanners::All) {
         Ok((findings, None)) if judge.fails_closed() && tool_input::is_unreadable(tool, input) => {
-            (NeutralReply::Block(tool_input::UNREADABLE.to_owned()), Ok((findings, Action::Denied)))
+            (NeutralReply::Block(tool_input::UNREADABLE.to_owned()), Ok((findings, TextAction::Denied)))
         }
-        Ok((findings, None)) => (NeutralReply::Pass, Ok((findings, Action::Reported))),
-        Ok((findings, Some(reason))) => (NeutralReply::Block(reason), Ok((findings, Action::Denied))),
-        Err(broke) => (broken(judge, &broke), Err(broke)),
+        Ok((findings, None)) => (NeutralReply::Pass, Ok((findings, TextAction::Reported))),
+        Ok((findings, Some(reason))) => (NeutralReply::Block(reason), Ok((findings, TextAction::Denied))),
+        Err(error) => (broken(judge, &error), Err(error)),
     };
     NeutralVerdict { reply, found, place }
 }
@@ -130,17 +130,19 @@ fn after(judge: &Judge, tool: &str, call: &Json) -> NeutralVerdict {
     let text = result.as_str().map_or_else(|| result.to_string(), str::to_owned);
     let (reply, found) = match judge.result(Some(&known), &text, None) {
         Ok(passed) => match passed.withheld {
-            Some(why) => (NeutralReply::Block(why), Ok((passed.findings, Action::Withheld))),
-            None if passed.text == text => (NeutralReply::Pass, Ok((passed.findings, Action::Cleaned))),
-            None => (NeutralReply::Replace(passed.text.into_owned()), Ok((passed.findings, Action::Cleaned))),
+            Some(why) => (NeutralReply::Block(why), Ok((passed.findings, TextAction::Withheld))),
+            None if passed.text == text => (NeutralReply::Pass, Ok((passed.findings, TextAction::Cleaned))),
+            None => {
+                (NeutralReply::Replace(passed.text.into_owned()), Ok((passed.findings, TextAction::Cleaned)))
+            }
         },
-        Err(broke) => (broken(judge, &broke), Err(broke)),
+        Err(error) => (broken(judge, &error), Err(error)),
     };
     NeutralVerdict { reply, found, place }
 }
 
-fn broken(judge: &Judge, broke: &ScannerError) -> NeutralReply {
-    if judge.fails_closed() { NeutralReply::Block(broke.to_string()) } else { NeutralReply::Pass }
+fn broken(judge: &Judge, error: &ScannerError) -> NeutralReply {
+    if judge.fails_closed() { NeutralReply::Block(error.to_string()) } else { NeutralReply::Pass }
 }
 
 impl Guard {
@@ -148,7 +150,7 @@ impl Guard {
     /// those only the runtime's hook can ask.
     pub(super) fn answer_neutral(&self, body: &[u8]) -> HookAnswer {
         let Ok(request) = serde_json::from_slice::<NeutralRequest>(body) else {
-            return NeutralReply::Block("the guard was asked something unknown".to_owned()).answer();
+            return NeutralReply::Block("the guard cannot read this request".to_owned()).answer();
         };
         let NeutralVerdict { reply, found, place } = match &request.only {
             Some(name) => request.ask(&self.judge.only(name)),
@@ -156,8 +158,8 @@ impl Guard {
         };
         match found {
             Ok((findings, action)) => self.report(&place, Origin::Tool, &findings, action),
-            Err(broke) => {
-                self.report_scanner_error(&place, &broke);
+            Err(error) => {
+                self.report_scanner_error(&place, &error);
             }
         }
         reply.answer()

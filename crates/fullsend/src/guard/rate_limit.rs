@@ -1,16 +1,16 @@
-//! How fast the guard can be asked: so many questions at once, and so many a second after that. What comes faster waits
-//! its turn, so that a flood costs the host little and its sender the answer.
+//! Limits how fast hooks can ask: a burst, then so many a second. Faster requests wait, so that a flood costs the host
+//! little.
 
 use std::time::{Duration, Instant};
 
-/// Between two questions of a flood.
+/// Between two requests of a flood.
 const INTERVAL: Duration = Duration::from_millis(5);
-/// Questions that need not wait after a quiet time: an agent with many calls at once has two for each.
+/// Requests that need not wait after a quiet time. Every tool call makes two.
 const BURST: u32 = 400;
 
 #[derive(Debug)]
 pub struct RateLimit {
-    /// When a question would come that came exactly as fast as it may.
+    /// When the next request may come at the allowed rate.
     due: Instant,
 }
 
@@ -19,7 +19,7 @@ impl RateLimit {
         Self { due: now }
     }
 
-    /// How long the next question has to wait.
+    /// How long the next request must wait.
     pub fn next(&mut self, now: Instant) -> Duration {
         self.due = self.due.max(now) + INTERVAL;
         self.due.saturating_duration_since(now).saturating_sub(INTERVAL * BURST)
@@ -39,7 +39,7 @@ mod tests {
         assert_eq!(rate_limit.next(start), INTERVAL * 2);
         let later = start + INTERVAL * (BURST + 2);
         assert_eq!(rate_limit.next(later), Duration::ZERO);
-        // At the even rate_limit nobody ever waits.
+        // At the allowed rate no request waits.
         assert!((0..1000).all(|number| rate_limit.next(later + INTERVAL * number) == Duration::ZERO));
     }
 }

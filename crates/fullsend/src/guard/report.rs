@@ -1,4 +1,4 @@
-//! Findings and broken scanners as events of the run, in one shape, whoever made them.
+//! Reports findings and scanner errors as events of the run.
 
 use std::sync::PoisonError;
 
@@ -11,11 +11,11 @@ use super::{Guard, key};
 use crate::event::finding::FindingAction;
 use crate::event::{self, RunEvent};
 
-/// What was done about the findings of one text.
+/// What the guard did about the findings in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum TextAction {
     Reported,
-    /// What could be taken out was taken out.
+    /// It removed what can be removed.
     Cleaned,
     Denied,
     Withheld,
@@ -23,8 +23,8 @@ pub enum Action {
 }
 
 impl Guard {
-    /// Tells of everything that was found in one text.
-    pub fn report(&self, place: &str, origin: Origin, findings: &Findings, action: Action) {
+    /// Reports all findings in one text.
+    pub fn report(&self, place: &str, origin: Origin, findings: &Findings, action: TextAction) {
         for finding in &findings.open {
             self.emit.emit(RunEvent::Finding(event(place, origin, finding, recorded(action, finding), None)));
         }
@@ -34,8 +34,8 @@ impl Guard {
         }
     }
 
-    /// The same for what may be looked at again.
-    pub fn report_once(&self, place: &str, origin: Origin, mut findings: Findings, action: Action) {
+    /// The same for a text that may be scanned again.
+    pub fn report_once(&self, place: &str, origin: Origin, mut findings: Findings, action: TextAction) {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         let mut is_news = |finding: &redact::Finding| {
             reported.insert(key(&event(place, origin, finding, FindingAction::None, None)))
@@ -46,31 +46,31 @@ impl Guard {
         self.report(place, origin, &findings, action);
     }
 
-    /// Tells that a scanner broke; true where that must stop what was scanned.
-    pub fn report_scanner_error(&self, place: &str, broke: &ScannerError) -> bool {
+    /// Reports a scanner error; true if it must stop what was scanned.
+    pub fn report_scanner_error(&self, place: &str, error: &ScannerError) -> bool {
         let stopped = self.judge.fails_closed();
         self.emit.emit(RunEvent::ScannerBroke {
             place: place.to_owned(),
-            scanner: broke.scanner.to_owned(),
-            reason: broke.why.clone(),
+            scanner: error.scanner.to_owned(),
+            reason: error.why.clone(),
             stopped,
         });
         stopped
     }
 }
 
-/// Cleaning takes out characters and credentials; nothing else can be.
-fn recorded(action: Action, finding: &redact::Finding) -> FindingAction {
+/// Only characters, secrets and long logs can be removed from a text.
+fn recorded(action: TextAction, finding: &redact::Finding) -> FindingAction {
     let is_cleaned = matches!(
         finding.category,
         Category::UnicodeNormalizer | Category::SecretRedactor | Category::ContextSuppress
     );
     match action {
-        Action::Cleaned if is_cleaned => FindingAction::Cleaned,
-        Action::Reported | Action::Cleaned => FindingAction::Reported,
-        Action::Denied => FindingAction::Denied,
-        Action::Withheld => FindingAction::Withheld,
-        Action::Stopped => FindingAction::Stopped,
+        TextAction::Cleaned if is_cleaned => FindingAction::Cleaned,
+        TextAction::Reported | TextAction::Cleaned => FindingAction::Reported,
+        TextAction::Denied => FindingAction::Denied,
+        TextAction::Withheld => FindingAction::Withheld,
+        TextAction::Stopped => FindingAction::Stopped,
     }
 }
 

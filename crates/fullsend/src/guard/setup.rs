@@ -1,5 +1,5 @@
-//! A judge from a harness: its switches, the values that must not be seen, the list of tools, the organisation's
-//! waivers, the programs of the host. What was asked for and cannot be had is an error, never left out.
+//! Makes a judge from a harness: toggles, known values, tool allowlist, waivers, programs of the host. What the harness
+//! asks for and cannot be had is an error.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub struct GuardSetup<'a> {
     pub waivers: Vec<Waiver>,
     /// YYYY-MM-DD.
     pub today: &'a str,
-    /// The host's `PATH`, where programs that judge may be.
+    /// The host's `PATH`, to find scanner programs.
     pub path: &'a str,
 }
 
@@ -63,10 +63,17 @@ impl std::fmt::Display for GuardError {
     }
 }
 
-impl std::error::Error for GuardError {}
+impl std::error::Error for GuardError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Canary(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 impl GuardSetup<'_> {
-    /// A word that nobody can guess, for a run that looks for it.
+    /// A random canary token, for a run that looks for one.
     pub(super) fn canary(&self) -> Option<String> {
         let hooks = &self.harness.security.sandbox_hooks;
         let looked_for = hooks.canary_pretool.value || hooks.canary_posttool.value;
@@ -80,7 +87,7 @@ impl GuardSetup<'_> {
             written: security.host_scanners.secret_redactor.value,
         }));
         if let Some(token) = canary {
-            known.learn("canary", token).map_err(GuardError::Canary)?;
+            known.add("canary", token).map_err(GuardError::Canary)?;
         }
         let tirith = &security.sandbox_hooks.tirith;
         Ok(Judge {
@@ -99,7 +106,7 @@ impl GuardSetup<'_> {
 }
 
 impl Judge {
-    /// Everything on that needs no run around it, as for texts that a person or a CI job gives.
+    /// A judge without a run, for texts that a person or a CI job gives.
     pub fn built_in(toggles: Toggles, path: &str) -> Self {
         Self {
             scanner: Scanner::new(toggles),
@@ -119,7 +126,7 @@ impl Judge {
     }
 }
 
-/// What a call without a run around it may bring along.
+/// What a judge without a run may be given.
 impl Judge {
     #[must_use]
     pub fn with_allowlist(self, list: Allowlist) -> Self {
@@ -131,19 +138,19 @@ impl Judge {
         Self { canary: Some(Arc::new(canary)), ..self }
     }
 
-    /// Findings that an organisation accepts, as of today (YYYY-MM-DD).
+    /// An organisation's waivers, as of today (YYYY-MM-DD).
     #[must_use]
-    pub fn accepting(self, waivers: Vec<Waiver>, today: &str) -> Self {
+    pub fn with_waivers(self, waivers: Vec<Waiver>, today: &str) -> Self {
         Self { waivers, today: Day::parse(today), ..self }
     }
 
     #[must_use]
-    pub fn failing_on(self, fail_on: Severity) -> Self {
+    pub fn with_fail_on(self, fail_on: Severity) -> Self {
         Self { fail_on, ..self }
     }
 }
 
-/// What every run says about its own guard.
+/// What every run reports about its guard.
 pub(super) fn announcements(judge: &Judge) -> Vec<RunEvent> {
     let toggles = judge.scanner.toggles();
     let mut events = Vec::new();
@@ -157,7 +164,7 @@ pub(super) fn announcements(judge: &Judge) -> Vec<RunEvent> {
     events
 }
 
-/// The organisation's waivers. What is wrong with one was said when its file was read.
+/// The organisation's waivers. A bad one was reported when its file was read.
 pub fn waivers(organisation: Option<&Config>) -> Vec<Waiver> {
     let entries = organisation.map_or(&[][..], |config| &config.suppressions[..]);
     let made = entries.iter().map(|entry| {
@@ -213,7 +220,7 @@ pub fn check(harness: &Harness, value: &dyn Fn(&str) -> Option<String>) -> Resul
     tools_allowed(&harness.security, allowlist.as_deref()).map(drop)
 }
 
-/// Asked for and empty is a mistake, never "everything".
+/// An empty allowlist is an error; it does not allow everything.
 fn tools_allowed(security: &Security, list: Option<&str>) -> Result<Option<Allowlist>, GuardError> {
     if !security.sandbox_hooks.tool_allowlist_pretool.enabled.value {
         return Ok(None);
@@ -221,9 +228,10 @@ fn tools_allowed(security: &Security, list: Option<&str>) -> Result<Option<Allow
     Allowlist::parse(list.unwrap_or_default()).map(Some).map_err(|_| GuardError::NoAllowlist)
 }
 
-/// The scanner's switches, from the harness's words.
+/// The scanners' toggles, from the harness.
 pub fn toggles(security: &Security) -> Toggles {
-    let (host, hooks) = (&security.host_scanners, &security.sandbox_hooks);
+    let host = &security.host_scanners;
+    let hooks = &security.sandbox_hooks;
     Toggles {
         unicode_normalizer: host.unicode_normalizer.value,
         context_injection: host.context_injection.value,

@@ -1,5 +1,5 @@
-//! The program `tirith`, where the host has it: a second opinion on commands, beside the built-in rules. It is told the
-//! command and never runs it. An answer that cannot be read is a broken scanner, not a clean bill.
+//! The program `tirith`, if the host has it: a second scanner for commands. It gets the command and never runs it. An
+//! answer that cannot be read is a scanner error.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use crate::cancel::Cancel;
 use crate::scripts::{self, Script};
 
 const TIME: Duration = Duration::from_secs(5);
-/// The kernel takes no longer argument.
+/// The kernel's limit for an argument, with room.
 const MAX_COMMAND: usize = 100 << 10;
 
 #[derive(Clone, Debug)]
@@ -23,14 +23,14 @@ pub struct Tirith {
 }
 
 impl Tirith {
-    /// Looks for it in the directories of a `PATH`.
+    /// Finds it in the directories of a `PATH`.
     pub fn find(path: &str) -> Option<Self> {
         let candidates = std::env::split_paths(path).filter(|place| place.is_absolute());
         let mut programs = candidates.map(|place| place.join("tirith"));
         programs.find(|program| is_program(program)).map(|program| Self { program })
     }
 
-    /// What it says to a command.
+    /// Its findings about a command.
     pub fn check(&self, command: &str) -> Result<Vec<Finding>, ScannerError> {
         let broke = |why: String| ScannerError { scanner: "tirith", why };
         if command.len() > MAX_COMMAND {
@@ -72,7 +72,7 @@ fn read(said: &Json) -> Option<Vec<Finding>> {
 
 fn finding(row: &Json) -> Finding {
     let word = |key: &str| row[key].as_str().unwrap_or_default();
-    // A severity that is not known is no reason to let something pass.
+    // An unknown severity counts as high.
     let severity = Severity::parse(&word("severity").to_lowercase()).unwrap_or(Severity::High);
     let excerpt = format!("{} {}", word("rule_id"), word("title"));
     Finding {

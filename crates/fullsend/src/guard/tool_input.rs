@@ -1,8 +1,8 @@
-//! What a tool call would run and fetch, found in its input under the names that tools have for it. Pure.
+//! Finds what a tool call would run and fetch in its input. Pure.
 
 use serde_json::Value as Json;
 
-/// Tools that run a command line, whatever server they are of.
+/// Tools that run a command line, of any MCP server.
 const SHELLS: &[&str] = &[
     "bash",
     "sh",
@@ -19,17 +19,15 @@ const SHELLS: &[&str] = &[
     "run_terminal_cmd",
 ];
 
-/// Why a call of a shell is denied that nobody here can read.
-pub const UNREADABLE: &str =
-    "the command of this call cannot be read; give it as one text under the name `command`";
+/// Why a shell call is denied whose command cannot be found.
+pub const UNREADABLE: &str = "the command cannot be read: pass it as one string in `command`";
 
 fn is_shell(tool: &str) -> bool {
     let name = tool.rsplit("__").next().unwrap_or(tool);
     SHELLS.iter().any(|shell| name.eq_ignore_ascii_case(shell))
 }
 
-/// The command line that a call would run, under whatever name its tool has for it. A patch is called a command by
-/// one runtime and is none.
+/// The command line that a call would run. Codex calls a patch a command; it is not one.
 pub fn command(tool: &str, input: &Json) -> Option<String> {
     let keys: &[&str] = match tool {
         "apply_patch" => return None,
@@ -41,11 +39,11 @@ pub fn command(tool: &str, input: &Json) -> Option<String> {
         whole if is_shell(tool) => line_of(whole).into_iter().collect(),
         _ => Vec::new(),
     };
-    // Which of two names counts is the tool's secret.
+    // Only the tool knows which of two names counts.
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// Whether a shell is given words and none of them are where a command stands. What cannot be judged must not run.
+/// Whether a shell call has text, but no command where one belongs. It cannot be judged and must not run.
 pub fn is_unreadable(tool: &str, input: &Json) -> bool {
     is_shell(tool) && command(tool, input).is_none() && !strings("", input).is_empty()
 }
@@ -75,10 +73,10 @@ fn words_of(words: &[Json]) -> Option<String> {
     }
 }
 
-/// Names under which a tool that fetches is given where to.
+/// Where fetch tools take their address.
 const ADDRESS_KEYS: &[&str] = &["url", "urls", "uri", "uris", "href", "link", "address", "endpoint"];
 
-/// The addresses that a call would fetch: what stands under their names, and what can be nothing else.
+/// The addresses that a call would fetch.
 pub fn addresses<'i>(tool: &str, input: &'i Json) -> Vec<&'i str> {
     let tool = tool.to_ascii_lowercase();
     if !tool.contains("fetch") {
@@ -91,7 +89,7 @@ pub fn addresses<'i>(tool: &str, input: &'i Json) -> Vec<&'i str> {
     strings("", input).into_iter().filter(is_address).map(|(_, text)| text.trim()).collect()
 }
 
-/// Every text in a value, with the name that it stands under.
+/// Every string in a value, with its key.
 fn strings<'i>(key: &'i str, value: &'i Json) -> Vec<(&'i str, &'i str)> {
     match value {
         Json::String(text) => vec![(key, text.as_str())],

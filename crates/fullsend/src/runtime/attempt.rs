@@ -46,9 +46,9 @@ impl Attempt {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The agent says that it is done.
+    /// The agent handed in its result.
     Finished,
-    /// It stopped talking without finishing.
+    /// It stopped without a result.
     Stopped {
         last_words: String,
     },
@@ -56,11 +56,11 @@ pub enum Ending {
         why: String,
     },
     Timeout,
-    /// Whoever started the run ended it.
+    /// The caller cancelled the run.
     Interrupted,
 }
 
-/// A conversation in the runtime's own form, as it was; never shown to anybody. What is shown is a redacted copy.
+/// A conversation in the runtime's own format, unredacted. People see a redacted copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conversation {
     /// The runtime's name for it.
@@ -79,16 +79,23 @@ pub enum RuntimeError {
 impl std::fmt::Display for RuntimeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Start(error) => write!(f, "the agent could not be started: {error}"),
-            Self::Stream(error) => write!(f, "the agent's stream broke: {error}"),
+            Self::Start(error) => write!(f, "the agent cannot be started: {error}"),
+            Self::Stream(error) => write!(f, "the agent's output cannot be read: {error}"),
             Self::State { what, source } => write!(f, "{what}: {source}"),
         }
     }
 }
 
-impl std::error::Error for RuntimeError {}
+impl std::error::Error for RuntimeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Start(error) => Some(error),
+            Self::Stream(error) | Self::State { source: error, .. } => Some(error),
+        }
+    }
+}
 
-/// The calls whose results a conversation holds, by whatever name its runtime has for them.
+/// The ids of the calls whose results a conversation holds.
 pub fn past_calls(conversation: &Conversation) -> Vec<String> {
     fn collect(value: &Json, ids: &mut Vec<String>) {
         match value {
@@ -117,19 +124,19 @@ pub fn past_calls(conversation: &Conversation) -> Vec<String> {
     ids
 }
 
-/// What an attempt left to read, by the names under which it is kept.
+/// The transcripts and logs of an attempt, by the names under which they are kept.
 fn logs(attempt: &Attempt) -> impl Iterator<Item = (String, &StateFile)> {
     let conversation = attempt.conversation.iter().flat_map(|conversation| &conversation.files);
     let transcripts = conversation.map(|file| (format!("transcripts/{}", name_of(&file.path)), file));
     transcripts.chain(attempt.logs.iter().map(|file| (file.path.clone(), file)))
 }
 
-/// Has the guard tell what stands in there.
+/// Reports what the guard finds in transcripts and logs.
 pub fn review_logs(attempt: &Attempt, guard: &Guard) -> Result<(), Blocked> {
     logs(attempt).try_for_each(|(name, file)| guard.review(&file.contents, &name))
 }
 
-/// Keeps it, redacted, in the attempt's directory.
+/// Keeps transcripts and logs, redacted, in the attempt's directory.
 pub fn keep_logs(attempt: &Attempt, directory: &Path, guard: &Guard) -> std::io::Result<()> {
     for (name, file) in logs(attempt) {
         let path = directory.join(name);
@@ -139,7 +146,7 @@ pub fn keep_logs(attempt: &Attempt, directory: &Path, guard: &Guard) -> std::io:
     Ok(())
 }
 
-/// Transcripts lie side by side; the agent chose the directories they were in.
+/// Transcripts are kept in one directory; the agent chose the directories they were in.
 fn name_of(path: &str) -> String {
     let parts: Vec<&str> = path.split('/').collect();
     parts[parts.len().saturating_sub(2)..].join("-").trim_start_matches('.').to_owned()

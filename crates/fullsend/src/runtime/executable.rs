@@ -1,5 +1,5 @@
-//! Which program a launch starts inside: the image's own if it has one whose version is in range, else the host's, which
-//! is mounted there. A program of an image is asked for its version inside the sandbox, and never run outside.
+//! Chooses the program that a launch starts: the image's own if its version is in range, else the host's, which is mounted.
+//! A program of an image runs only inside the sandbox.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use super::package::{Package, Version};
 use super::programs::{self, Program, ProgramError};
 use super::{paths, stream};
 
-/// How long a program may take to say its version.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// For `--version`.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 const KILL: i32 = 9;
 
@@ -68,7 +68,7 @@ fn of_image(sandbox: &Sandbox, package: &Package, search: &str) -> Result<Option
     Ok(Some(Executable { path, version, place }))
 }
 
-/// A file that may be run, and that the agent could not have changed: it lies in a part that nobody writes to.
+/// An executable file on a read-only mount, so that the agent cannot have changed it.
 fn is_fixed_program(root: BorrowedFd<'_>, path: &str) -> bool {
     let Ok(file) = sandbox::open_in_root(root, path, OFlags::PATH) else { return false };
     let is_program = rustix::fs::fstat(&file).is_ok_and(|about| {
@@ -82,9 +82,9 @@ fn version_of(sandbox: &Sandbox, path: String) -> Option<Version> {
     let mut command = Command::new([path, "--version".to_owned()]);
     command.stdout = Stdio::Pipe;
     let mut process = sandbox.exec(command).ok()?;
-    let said = stream::keep_end(process.stdout.take()?);
-    let exit = process.wait(PATIENCE);
+    let output = stream::keep_end(process.stdout.take()?);
+    let exit = process.wait(TIMEOUT);
     drop(process.signal(KILL));
     exit.ok().filter(|exit| exit.success())?;
-    Version::find(&said.recv_timeout(Duration::from_secs(1)).ok()?)
+    Version::find(&output.recv_timeout(Duration::from_secs(1)).ok()?)
 }

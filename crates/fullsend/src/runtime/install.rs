@@ -1,6 +1,6 @@
-//! Puts the program of a runtime into the cache, by the ordinary npm client, so that mirrors, proxies and `.npmrc` work as
-//! everywhere else. Only the package of this platform, no scripts of it, at the version that we tested unless another
-//! one in range is named; what npm found must be what we know, and it must run. Reads no environment.
+//! Installs the program of a runtime into the cache, with the ordinary npm client, so that mirrors, proxies and `.npmrc`
+//! work. Only the package of this platform, without its scripts, at the tested version unless another one in range is named.
+//! Its digest must be the known one, and it must run. Reads no environment.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,15 +15,15 @@ use crate::cancel::Cancel;
 use crate::scripts::{self, Script, ScriptError, ScriptExit};
 
 /// For a few hundred megabytes on a slow line.
-const PATIENCE: Duration = Duration::from_secs(1800);
+const TIMEOUT: Duration = Duration::from_secs(1800);
 
-/// A program that is in the cache now.
+/// A program in the cache.
 #[derive(Debug)]
 pub struct Installed {
     pub program: Program,
     /// Whether it had to be fetched.
     pub fetched: bool,
-    /// Whether we know what it must be, or the registry's word is all there is.
+    /// Whether its digest is the known one, or only the registry's.
     pub pinned: bool,
 }
 
@@ -46,9 +46,9 @@ pub enum InstallError {
 impl std::fmt::Display for InstallError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::OwnProgram(runtime) => write!(f, "the runtime `{}` is this program itself", runtime.name),
+            Self::OwnProgram(runtime) => write!(f, "the runtime `{}` is built in", runtime.name),
             Self::OutOfRange { version, package } => {
-                write!(f, "version {version} of `{}` is outside of what this fullsend takes", package.command)
+                write!(f, "version {version} of `{}` is not supported", package.command)
             }
             Self::NoCache => f.write_str("neither XDG_CACHE_HOME nor HOME is set"),
             Self::NoNpm => f.write_str("there is no `npm` on the PATH"),
@@ -57,11 +57,11 @@ impl std::fmt::Display for InstallError {
             Self::NoSuchVersion { package, version } => {
                 write!(f, "the registry has no version {version} of `{}` for this platform", package.command)
             }
-            Self::Refused { said } => write!(f, "npm did not install it: {said}"),
+            Self::Refused { said } => write!(f, "npm failed: {said}"),
             Self::Altered { expected, found } => {
-                write!(f, "the registry gave another package than the tested one: {found}, not {expected}")
+                write!(f, "the package from the registry is not the tested one: {found}, not {expected}")
             }
-            Self::Incomplete { spec } => write!(f, "the package {spec} does not hold the program"),
+            Self::Incomplete { spec } => write!(f, "the package {spec} does not contain the program"),
             Self::Other { path, says, wanted } => match says {
                 Some(version) => write!(f, "{} says that it is {version}, not {wanted}", path.display()),
                 None => write!(f, "{} does not run on this machine", path.display()),
@@ -71,14 +71,23 @@ impl std::fmt::Display for InstallError {
     }
 }
 
-impl std::error::Error for InstallError {}
+impl std::error::Error for InstallError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Npm(error) => Some(error),
+            Self::Place { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
 
 impl InstallError {
     pub fn help(&self) -> String {
         match self {
             Self::OwnProgram(_) => "there is nothing to install: write `runtime: native`".to_owned(),
             Self::OutOfRange { package, .. } | Self::NoSuchVersion { package, .. } => {
-                let (tested, below) = (package.tested, package.below);
+                let tested = package.tested;
+                let below = package.below;
                 format!(
                     "leave `--version` out for {tested}, or name one from there up to, not including, {below}"
                 )
@@ -93,15 +102,17 @@ impl InstallError {
             Self::Npm(_) | Self::Refused { .. } => {
                 "try the same with npm itself to see all it says".to_owned()
             }
-            Self::Altered { .. } => "nothing was kept; ask who runs the registry or the mirror".to_owned(),
+            Self::Altered { .. } => {
+                "nothing was installed; ask the operator of the registry or mirror".to_owned()
+            }
             Self::Incomplete { .. } | Self::Other { .. } => {
-                "nothing was kept; leave `--version` out for the tested one".to_owned()
+                "nothing was installed; leave out `--version` to get the tested version".to_owned()
             }
         }
     }
 }
 
-/// Makes sure that the program is in the cache.
+/// Installs the program unless the cache has it.
 pub fn install(
     runtime: &'static Runtime,
     version: Option<Version>,
@@ -133,7 +144,7 @@ fn pin(package: &Package, version: Version) -> Option<&'static str> {
     known.map(|(_, integrity)| *integrity)
 }
 
-/// Into a directory of its own beside its place, and there by one rename when all of it is right.
+/// Installs into a scratch directory, and renames it when everything is right.
 fn fetch(
     package: &'static Package,
     version: Version,
@@ -164,7 +175,7 @@ fn fetch(
     if says != Some(version) {
         return Err(InstallError::Other { path, says, wanted: version });
     }
-    // Half an installation that was there before has nothing to say any more.
+    // What is there now is an incomplete installation.
     if place.exists() {
         std::fs::remove_dir_all(place).map_err(failed(place))?;
     }
@@ -188,14 +199,14 @@ fn run_npm(
         arguments: &arguments,
         working_directory: directory,
         environment: environment.clone(),
-        time: PATIENCE,
+        time: TIMEOUT,
         cancel: &Cancel::default(),
     };
     let ended = scripts::run(&script).map_err(InstallError::Npm)?;
     if ended.status.success() { Ok(()) } else { Err(complaint(&ended, package, version)) }
 }
 
-/// What npm's words mean. It says a code of its own on a line of its own.
+/// Reads npm's error. It prints its error code on a line of its own.
 fn complaint(ended: &ScriptExit, package: &'static Package, version: Version) -> InstallError {
     let lines: Vec<&str> = ended.output.lines().filter_map(|line| line.strip_prefix("npm error ")).collect();
     let code = lines.iter().find_map(|line| line.strip_prefix("code ")).unwrap_or_default().trim();
@@ -211,13 +222,13 @@ fn complaint(ended: &ScriptExit, package: &'static Package, version: Version) ->
     }
 }
 
-/// The digest that npm checked the package against, as it wrote it down.
+/// The digest that npm recorded for the package.
 fn integrity(directory: &Path, package: &Package, version: Version) -> Option<String> {
     let text = std::fs::read(directory.join("node_modules/.package-lock.json")).ok()?;
     let lock: Json = serde_json::from_slice(&text).ok()?;
     let place = format!("node_modules/{}", programs::fill(package.directory, version));
     let packages = lock["packages"].as_object()?;
-    // The program's directory may be somewhere below the package's.
+    // The program's directory may be below the package's.
     let (_, found) =
         packages.iter().find(|(path, _)| place == **path || place.starts_with(&format!("{path}/")))?;
     found["integrity"].as_str().map(str::to_owned)

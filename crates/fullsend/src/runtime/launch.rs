@@ -1,5 +1,5 @@
-//! What a runtime is given: the launch spec before there is a sandbox, the launch context and the request when the agent
-//! starts. Nothing here knows a runtime.
+//! What a runtime is given: the launch spec before the sandbox exists, the launch context and the request when the agent
+//! starts.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,23 +13,23 @@ use crate::cancel::Cancel;
 use crate::guard::Guard;
 use crate::inputs::Cleared;
 
-/// What a runtime is fitted out from, before there is a sandbox.
+/// What a runtime needs before the sandbox exists.
 pub struct LaunchSpec<'a> {
     pub cleared: &'a Cleared,
     pub guard: &'a Guard,
-    /// Of the host, to be mounted.
+    /// The program of the host, to be mounted.
     pub program: Option<&'a Program>,
     /// A directory on the host whose files appear read-only inside.
     pub staging: &'a Path,
-    /// The repository on the host, and where it will be.
+    /// The repository on the host.
     pub repository: &'a Path,
+    /// Its directory inside.
     pub repository_inside: &'a str,
     /// The host's environment, for `${VAR}`.
     pub value: &'a dyn Fn(&str) -> Option<String>,
 }
 
-/// A directory with this one file, in place of whatever an image has there: programs read further files of the same
-/// rank beside it.
+/// Mounts a directory with this one file over what an image has there: programs also read other files in it.
 pub(super) fn alone(
     spec: &LaunchSpec<'_>,
     directory: &str,
@@ -42,23 +42,23 @@ pub(super) fn alone(
     Ok(Mount { target: directory.into(), kind: sandbox::MountKind::ReadOnly { source } })
 }
 
-/// Where an agent is started: made by the bootstrap, when everything is in its place.
+/// What a runtime needs to start its agent. The bootstrap makes it.
 pub struct LaunchContext<'a> {
     pub cleared: &'a Cleared,
     pub sandbox: &'a Sandbox,
     pub guard: &'a Guard,
-    /// Whoever started the run may want it to end.
+    /// Set when the caller cancels the run.
     pub cancel: &'a Cancel,
     pub program: Option<&'a Executable>,
     /// The repository's directory inside.
     pub repository: &'a str,
 }
 
-/// What the agent is asked to do, once.
+/// What the agent is asked to do in one attempt.
 #[derive(Clone, Debug)]
 pub struct AttemptRequest {
     pub iteration: u32,
-    /// What the caller tells the agent beside its request.
+    /// The caller's text for the agent, beside its task.
     pub context: Option<String>,
     /// Why the last output was rejected.
     pub feedback: Option<String>,

@@ -1,10 +1,9 @@
-//! Which security features each runtime carries, computed from its contract: a feature that works on tool calls needs a
-//! hook at that moment, one that changes results needs a hook that can, and whatever the runtime does with a hook that
-//! dies, the gateway stands behind it. Nothing here is typed by hand per runtime.
+//! Which security features each runtime has, computed from its contract. A feature on tool calls needs a hook at that
+//! moment; one that changes results needs a hook that can. If a hook dies, the gateway stops the run.
 
 use super::contract::{Hook, Runtime};
 
-/// A feature, by the switch that a harness has for it.
+/// A feature and its setting in the harness.
 #[derive(Clone, Copy, Debug)]
 pub struct Feature {
     pub name: &'static str,
@@ -12,10 +11,10 @@ pub struct Feature {
     pub works: Works,
 }
 
-/// Where a feature works, which is what it needs of a runtime.
+/// Where a feature works, and so what it needs of a runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Works {
-    /// On the host, before there is a sandbox: no runtime can lack it.
+    /// On the host, before the sandbox exists: every runtime has it.
     Host,
     /// On the host, by a model: there is none in this version.
     Learned,
@@ -54,7 +53,7 @@ pub const FEATURES: &[Feature] = &[
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
     pub carried: bool,
-    /// By which hooks, or by whom.
+    /// By which hooks, or where.
     pub by: String,
 }
 
@@ -67,7 +66,8 @@ pub fn cell(feature: &Feature, runtime: &Runtime) -> Cell {
         Works::Calls => calls(),
         Works::Results => results(),
         Works::CallsAndResults => {
-            let (calls, results) = (calls(), results());
+            let calls = calls();
+            let results = results();
             Cell { carried: calls.carried && results.carried, by: format!("{}, {}", calls.by, results.by) }
         }
         Works::Artifacts => {

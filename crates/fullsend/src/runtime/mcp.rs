@@ -1,4 +1,4 @@
-//! The MCP servers of the harness with their variables filled in: once, for every runtime to write in its own words.
+//! The MCP servers of the harness with their variables expanded, for every runtime to write in its own format.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ pub struct McpServerSpec {
     pub environment: Vec<(String, String)>,
 }
 
-/// A variable that is not set ended the run before this; it does so here as well.
+/// An unset variable is an error; the preflight reports it earlier.
 pub fn servers(spec: &LaunchSpec<'_>) -> std::io::Result<Vec<McpServerSpec>> {
     let unset = |name: &str| std::io::Error::other(format!("an MCP server needs {name}, which is not set"));
     let all = spec.cleared.checked().resolved.harness.mcp_servers.0.iter().map(|(name, server)| {

@@ -1,5 +1,5 @@
-//! Options mean one thing everywhere: what the harness says stands above what the agent's definition says. What a runtime
-//! cannot honour of either is an error of `check` and of `run`, and never left out in silence.
+//! Options of the harness and the agent. The harness has precedence over the agent's definition. An option that a runtime
+//! cannot honour is an error of `check` and `run`.
 
 use yaml::{At, Diagnostic, Span};
 
@@ -8,7 +8,7 @@ use crate::check::Checked;
 use crate::harness::frontmatter::AgentFrontmatter;
 use crate::harness::names::ModelEffort;
 
-/// The model that is asked for; `None` where the runtime chooses.
+/// The requested model; `None`: the runtime chooses.
 pub fn model(checked: &Checked) -> Option<&str> {
     let about = checked.agent.frontmatter.as_ref().and_then(|about| about.model.as_ref());
     let model = checked.resolved.harness.model.as_ref().or(about);
@@ -33,8 +33,7 @@ pub fn refused(checked: &Checked, runtime: &Runtime) -> Vec<Diagnostic> {
         refused.extend(unknown_skills(checked, about));
     }
     let diagnose = |RefusedOption { at, option, instead }| {
-        let message =
-            format!("the runtime `{}` cannot honour `{option}`, and it is never ignored", runtime.name);
+        let message = format!("the runtime `{}` does not support `{option}`", runtime.name);
         Diagnostic::error("runtime-option", at.unwrap_or(start), message).help(instead)
     };
     refused.into_iter().map(diagnose).collect()
@@ -52,11 +51,11 @@ fn unknown_skills(checked: &Checked, about: &AgentFrontmatter) -> Vec<RefusedOpt
     unknown.map(|(at, name)| refuse(Some(at), &format!("skills: {name}"), instead)).collect()
 }
 
-/// Keys of Claude's agents that a run has its own options for, whatever the runtime.
+/// Keys of Claude's agents that no runtime supports here.
 fn refused_everywhere(about: &AgentFrontmatter) -> Vec<RefusedOption> {
     let mut refused = Vec::new();
     if about.permission_mode.as_deref().is_some_and(|mode| mode != "bypassPermissions") {
-        let instead = "leave it out: nobody can be asked; the policy and the guard decide";
+        let instead = "leave it out: the policy and the guard decide";
         refused.push(refuse(None, "permissionMode", instead));
     }
     if let Some(servers) = &about.mcp_servers {

@@ -1,5 +1,5 @@
-//! The result of agents that hand it in with words instead of a file: it is put where a file would have been, for the
-//! quarantine to collect. Whether it is good is not asked here.
+//! Writes the result of agents that return it as text or structured output to the output file, where the quarantine finds
+//! it. It does not check the result.
 
 use serde_json::Value as Json;
 
@@ -7,29 +7,29 @@ use super::attempt::{Ending, RuntimeError};
 use super::launch::LaunchContext;
 use super::{paths, state};
 
-/// What the runtime says was handed in stands over whatever the agent left in its place.
+/// Structured output replaces what the agent wrote to the file.
 pub fn structured(context: &LaunchContext<'_>, output: &Json) -> Result<(), RuntimeError> {
     put(context, &format!("{output:#}\n"))
 }
 
-/// The output file as it is now, to tell later whether the agent wrote it in this attempt.
-pub fn look(context: &LaunchContext<'_>) -> Result<Option<Vec<u8>>, RuntimeError> {
+/// The output file as it is now, to see later whether the agent wrote it in this attempt.
+pub fn read(context: &LaunchContext<'_>) -> Result<Option<Vec<u8>>, RuntimeError> {
     state::read_file(context.sandbox.root(), &path(context))
-        .map_err(|source| RuntimeError::State { what: "the output cannot be looked at", source })
+        .map_err(|source| RuntimeError::State { what: "the output cannot be read", source })
 }
 
-/// Last words that are a JSON document are the result, unless the agent wrote one itself since `before`.
-pub fn last_words(
+/// A final message that is a JSON document is the result, unless the agent wrote the file since `before`.
+pub fn final_message(
     context: &LaunchContext<'_>,
     words: &str,
     before: Option<&[u8]>,
 ) -> Result<Ending, RuntimeError> {
     let stopped = Ending::Stopped { last_words: words.to_owned() };
     let expected = context.cleared.checked().expected.as_ref();
-    let spoken = expected.and_then(|expected| (expected.from_words)(words));
-    let Some(document) = spoken.or_else(|| document(words)) else { return Ok(stopped) };
+    let from_caller = expected.and_then(|expected| (expected.from_words)(words));
+    let Some(document) = from_caller.or_else(|| document(words)) else { return Ok(stopped) };
     let file = context.cleared.checked().hand_in().file;
-    if look(context)?.as_deref() != before || !file.ends_with(".json") {
+    if read(context)?.as_deref() != before || !file.ends_with(".json") {
         return Ok(stopped);
     }
     structured(context, &document)?;

@@ -1,4 +1,4 @@
-//! Where things are inside the sandbox, whichever runtime runs there. Names only.
+//! Paths and addresses inside the sandbox, the same for every runtime.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -9,10 +9,10 @@ pub const GATEWAY_NAME: &str = "model.fullsend.internal";
 /// Our own program.
 pub const PROGRAM: &str = "/opt/fullsend/fullsend";
 
-/// Where the runtime's own program is, as a directory.
+/// The directory of the runtime's program.
 pub const RUNTIME_PROGRAM: &str = "/opt/fullsend/runtime";
 
-/// Files that a launch names on its command line.
+/// The directory of files that a launch names on its command line.
 pub const LAUNCH: &str = "/opt/fullsend/launch";
 
 /// Plugin directories of the harness.

@@ -1,5 +1,5 @@
-//! One program inside, from its start to its end: its words in, its lines out, and the reasons to end it early. Ending it
-//! is TERM, grace, KILL; the sandbox itself stays, so that what the agent left can be collected.
+//! Runs one program inside: its input, its output lines, and the reasons to stop it early. Stopping is TERM, grace, KILL.
+//! The sandbox stays, so that the output can be collected.
 
 use std::io::Write;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -16,12 +16,12 @@ use crate::event::clock::Moment;
 /// From the end of its output to the end of the program.
 const LEAVE: Duration = Duration::from_secs(10);
 
-/// Between asking it to end and ending it.
+/// Between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(5);
 
 const TERM: i32 = 15;
 
-/// When the run's time is over, as RFC 3339, for agents that plan.
+/// The run's deadline as RFC 3339, for agents that plan.
 const DEADLINE: &str = "FULLSEND_DEADLINE";
 
 /// How the program ended.
@@ -38,7 +38,7 @@ pub enum ProcessEnd {
     Interrupted,
 }
 
-/// Runs the command to its end. Whatever is still inside when it was ended early is killed.
+/// Runs the command to its end. If it is stopped early, everything inside is killed.
 pub fn run(
     context: &LaunchContext<'_>,
     request: &AttemptRequest,
@@ -56,7 +56,7 @@ pub fn run(
     let stderr = process.stderr.take().map(stream::keep_end);
     if let Some(mut stdin) = process.stdin.take() {
         let words = words.to_vec();
-        // A program that does not read its words must not hold us; its silence is noticed below.
+        // On a thread: a program that does not read its input must not block us.
         std::thread::spawn(move || drop(stdin.write_all(&words)));
     }
     let watchdog = &context.cleared.checked().resolved.harness.watchdog;
@@ -74,18 +74,18 @@ pub fn run(
         return Ok(ended);
     }
     let exit = process.wait(LEAVE);
-    let said = match stderr.map(|end| end.recv_timeout(Duration::from_secs(1))) {
+    let last_errors = match stderr.map(|end| end.recv_timeout(Duration::from_secs(1))) {
         Some(Ok(text)) => last_lines(&text),
         Some(Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected)) | None => String::new(),
     };
     match exit {
         Ok(CommandExit::Code(0)) => Ok(ProcessEnd::Exited { stderr: String::new() }),
         Ok(CommandExit::Code(code)) => {
-            let stderr = if said.is_empty() { format!("it ended with {code}") } else { said };
+            let stderr = if last_errors.is_empty() { format!("it ended with {code}") } else { last_errors };
             Ok(ProcessEnd::Exited { stderr })
         }
         Ok(CommandExit::Signal(signal)) => Ok(ProcessEnd::Failed {
-            why: format!("it was ended by signal {signal}. {said}").trim_end().to_owned(),
+            why: format!("it was ended by signal {signal}. {last_errors}").trim_end().to_owned(),
         }),
         Err(error) => {
             end(context, &process, None, on_line);
@@ -94,13 +94,13 @@ pub fn run(
     }
 }
 
-/// Why it must end before its time, if it must. What the guard says stands above what anybody else wants.
+/// Why it must stop early, if it must. The guard's reason comes first.
 fn early(context: &LaunchContext<'_>, followed: StreamEnd) -> Option<ProcessEnd> {
     match followed {
         StreamEnd::Closed => None,
         StreamEnd::TimedOut => Some(ProcessEnd::TimedOut),
         StreamEnd::Silent(time) => {
-            Some(ProcessEnd::Failed { why: format!("it was silent for {} seconds", time.as_secs()) })
+            Some(ProcessEnd::Failed { why: format!("the agent was silent for {} seconds", time.as_secs()) })
         }
         StreamEnd::Cancelled => Some(match context.guard.stop_reason() {
             Some(why) => ProcessEnd::Failed { why },
@@ -109,7 +109,7 @@ fn early(context: &LaunchContext<'_>, followed: StreamEnd) -> Option<ProcessEnd>
     }
 }
 
-/// TERM to the agent, then KILL to everything inside. Where that cannot be done from inside, the sandbox goes.
+/// TERM to the agent, then KILL to everything inside. If that fails, the sandbox is killed.
 fn end(
     context: &LaunchContext<'_>,
     process: &Process,
@@ -119,7 +119,7 @@ fn end(
     let without_grace = || context.cancel.is_urgent() || context.guard.stop_reason().is_some();
     if !without_grace() && process.signal(TERM).is_ok() {
         let timeouts = Timeouts { deadline: Instant::now() + GRACE, startup: GRACE, idle: GRACE };
-        // Its last lines are worth having, and the end of them is usually its end.
+        // Its last lines are kept; when they end, the program usually has.
         let followed = lines.map(|lines| stream::follow(lines, timeouts, &without_grace, on_line));
         if followed == Some(StreamEnd::Closed) {
             drop(process.wait(GRACE));

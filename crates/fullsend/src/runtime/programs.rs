@@ -1,5 +1,5 @@
-//! Finds the program of a runtime on the host: one that `fullsend runtimes install` put into the cache, else one on the
-//! PATH, if its version is in range. Reads no environment and installs nothing.
+//! Finds the program of a runtime on the host: in the cache of `fullsend runtimes install`, else on the PATH, if its version
+//! is in range. Reads no environment and installs nothing.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use super::package::{Package, Version};
 use crate::harness::names::RuntimeName;
 
-/// How long a program may take to say its version.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// For `--version`.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A program that was found.
+/// A program on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// Mounted read-only; a real path.
@@ -22,7 +22,7 @@ pub struct Program {
     pub version: Version,
 }
 
-/// Where to look.
+/// Where to search.
 #[derive(Clone, Debug, Default)]
 pub struct ProgramSearch {
     /// The cache of runtimes.
@@ -137,7 +137,7 @@ pub fn on_path(command: &str, path: &str) -> Option<PathBuf> {
     directories.map(|directory| Path::new(directory).join(command)).find(|path| path.is_file())
 }
 
-/// A launcher script needs Node inside, which is not there: only the program itself is of use.
+/// A launcher script needs Node, which is not inside: only an ELF program will do.
 fn place(path: &Path, package: &Package, version: Version) -> Option<Program> {
     let real = path.canonicalize().ok().filter(|real| is_elf(real))?;
     let up = Path::new(package.executable).components().count();
@@ -151,7 +151,7 @@ fn is_elf(path: &Path) -> bool {
     std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"\x7fELF"
 }
 
-/// What it says when it is asked, if it runs at all.
+/// What it prints for `--version`, if it runs.
 pub fn version_of(path: &Path) -> Option<Version> {
     let mut child = Command::new(path)
         .arg("--version")
@@ -162,13 +162,13 @@ pub fn version_of(path: &Path) -> Option<Version> {
         .stderr(Stdio::null())
         .spawn()
         .ok()?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while matches!(child.try_wait(), Ok(None)) && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
     }
     drop(child.kill());
-    let said = child.wait_with_output().ok()?;
-    Version::find(&String::from_utf8_lossy(&said.stdout))
+    let output = child.wait_with_output().ok()?;
+    Version::find(&String::from_utf8_lossy(&output.stdout))
 }
 
 #[cfg(test)]

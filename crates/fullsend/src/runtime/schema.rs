@@ -1,9 +1,9 @@
-//! The output's schema as runtimes take it. They know fewer words than the check on the host does: a schema with other
-//! words is not given to them, and the agent writes its output as a file instead. The check is the same either way.
+//! The output's schema for runtimes. They support fewer keywords than the check on the host. A schema with others is not
+//! given to them, and the agent writes a file instead. The check is the same.
 
 use serde_json::{Map, Value as Json};
 
-/// Words that mean the same in every draft since 6.
+/// Keywords with the same meaning in every draft since 6.
 const PLAIN: &[&str] = &[
     "type",
     "enum",
@@ -28,16 +28,16 @@ const PLAIN: &[&str] = &[
     "minProperties",
     "maxProperties",
 ];
-/// Words that hold one schema, a list of them, or a map of them.
+/// Keywords that hold one schema, a list of schemas, or a map of schemas.
 const ONE: &[&str] = &["items", "additionalProperties", "not", "contains"];
 const LIST: &[&str] = &["anyOf", "oneOf", "allOf"];
 const MAP: &[&str] = &["properties", "definitions", "$defs"];
-/// Words about the document itself, left out.
+/// Keywords about the document, which are removed.
 const ABOUT: &[&str] = &["$schema", "$id", "$comment"];
 
 const MAX_DEPTH: usize = 64;
 
-/// The schema without what only its file needs; `None` if a runtime would not understand it.
+/// The schema for a runtime; `None` if it has unsupported keywords.
 pub fn plain(schema: &Json) -> Option<Json> {
     let simple = simplify(schema, 0)?;
     (simple["type"] == "object").then_some(simple)
@@ -73,12 +73,12 @@ fn simplify(schema: &Json, depth: usize) -> Option<Json> {
     Some(Json::Object(out))
 }
 
-/// The plain schema, if it is as strict as the Responses API wants.
+/// The plain schema, if it is as strict as the Responses API requires.
 pub fn strict(schema: &Json) -> Option<Json> {
     plain(schema).filter(is_strict)
 }
 
-/// Whether it is as strict as the Responses API wants: every object closed, every property required.
+/// Every object is closed, every property required.
 fn is_strict(schema: &Json) -> bool {
     let below = match schema {
         Json::Object(fields) => fields.values().all(is_strict),

@@ -1,15 +1,15 @@
-//! Skills for runtimes that do not list them by themselves, or that would list the repository's beside ours: the list is
-//! ours, and a skill is a file to read when it is needed.
+//! The list of skills for runtimes that do not list them, or that would list the repository's skills too. A skill is a
+//! file that the agent reads when it needs it.
 
 use crate::inputs::Cleared;
 
 /// A paragraph for the agent's definition; nothing if there are no skills.
 pub fn listing(cleared: &Cleared, config_directory: &str) -> String {
-    let ours =
+    let of_harness =
         cleared.checked().skills.iter().map(|skill| (&skill.name, &skill.frontmatter.description.value));
-    let theirs = cleared.repo_skills().iter().map(|skill| (&skill.name, &skill.description));
-    let lines: String = ours
-        .chain(theirs)
+    let of_repository = cleared.repo_skills().iter().map(|skill| (&skill.name, &skill.description));
+    let lines: String = of_harness
+        .chain(of_repository)
         .map(|(name, about)| {
             let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
             format!("- {name}: {about} ({config_directory}/skills/{name}/SKILL.md)\n")
@@ -19,6 +19,6 @@ pub fn listing(cleared: &Cleared, config_directory: &str) -> String {
         return lines;
     }
     format!(
-        "\n\n# Skills\n\nRead the file of a skill before you do what it is for; what it names lies beside it.\n\n{lines}"
+        "\n\n# Skills\n\nRead a skill's file before you do what it is for. Files that it names are next to it.\n\n{lines}"
     )
 }

@@ -1,5 +1,5 @@
-//! The files of a runtime inside the sandbox: read from outside, without following anything that the agent could have
-//! planted, to keep a conversation; written and removed from inside, to go on with it or to start afresh.
+//! The files of a runtime inside the sandbox. Read from outside without following links, to keep a conversation; written
+//! and removed from inside, to continue it or to start afresh.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -13,10 +13,10 @@ use sandbox::{Descend, TreeEntry, Unreadable, WalkError, WalkLimits, open_beneat
 
 use super::paths::PROGRAM;
 
-/// For one file.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// For one command.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What one conversation may be.
+/// Limits of one conversation.
 const MAX_FILES: usize = 500;
 const MAX_BYTES: u64 = 128 << 20;
 const MAX_DEPTH: usize = 12;
@@ -77,18 +77,18 @@ fn contents(file: OwnedFd, most: u64) -> io::Result<Option<Vec<u8>>> {
     Ok((bytes.len() as u64 <= most).then_some(bytes))
 }
 
-/// Puts a file there in place of whatever was there. It is written from inside, as whoever runs there: root outside may
-/// have no name inside, and then may make nothing there.
+/// Writes a file, in place of what was there. It is written from inside, as the sandbox's user: root outside may not be
+/// mapped inside.
 pub fn write(sandbox: &Sandbox, path: &str, contents: &[u8]) -> io::Result<()> {
     inside(sandbox, "put", path, contents)
 }
 
-/// Ends every process inside, but for the sandbox's own first one, so that what they left can still be read.
+/// Kills every process inside but the sandbox's first, so that the files can still be read.
 pub fn end_all(sandbox: &Sandbox) -> io::Result<()> {
     inside(sandbox, "end", "all", &[])
 }
 
-/// Removes everything in a directory that can be removed: what is mounted there stays. Absent is fine.
+/// Empties a directory; what is mounted there stays. A missing directory is fine.
 pub fn empty(sandbox: &Sandbox, directory: &str) -> io::Result<()> {
     inside(sandbox, "empty", directory, &[])
 }
@@ -101,12 +101,12 @@ fn inside(sandbox: &Sandbox, what: &str, path: &str, contents: &[u8]) -> io::Res
     if let Some(mut stdin) = process.stdin.take() {
         stdin.write_all(contents)?;
     }
-    let exit = process.wait(PATIENCE).map_err(io::Error::other)?;
-    let mut said = String::new();
+    let exit = process.wait(TIMEOUT).map_err(io::Error::other)?;
+    let mut errors = String::new();
     if let Some(stderr) = process.stderr.take() {
-        stderr.take(1 << 10).read_to_string(&mut said)?;
+        stderr.take(1 << 10).read_to_string(&mut errors)?;
     }
-    if exit.success() { Ok(()) } else { Err(io::Error::other(said)) }
+    if exit.success() { Ok(()) } else { Err(io::Error::other(errors)) }
 }
 
 /// The hidden `__state` command: `put PATH`, `empty PATH` or `end all`.
@@ -128,12 +128,12 @@ pub fn main(words: &[std::ffi::OsString]) -> std::process::ExitCode {
     }
 }
 
-/// Everybody that it may signal, except itself and the first process. None is fine. Typed by hand outside, this would
-/// end everything there, so the first process must be a sandbox's.
+/// Kills every process that it may signal, except itself and the first. The first process must be a sandbox's: outside,
+/// this would kill everything.
 fn end_others() -> io::Result<()> {
     let first = std::fs::read("/proc/1/cmdline")?;
     if !first.split(|byte| *byte == 0).any(|word| word == b"__init") {
-        return Err(io::Error::other("this is no sandbox"));
+        return Err(io::Error::other("this is not a sandbox"));
     }
     match rustix::process::kill_process_group(rustix::process::Pid::INIT, rustix::process::Signal::KILL) {
         Err(Errno::SRCH) | Ok(()) => Ok(()),
@@ -219,7 +219,8 @@ mod tests {
 
     #[test]
     fn links_lead_nowhere() {
-        let (directory, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let directory = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
         let root = rooted(directory.path());
         std::fs::write(outside.path().join("secret"), b"secret").unwrap();
         let link = |to: &Path, at: &str| std::os::unix::fs::symlink(to, directory.path().join(at)).unwrap();

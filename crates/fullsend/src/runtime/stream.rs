@@ -1,20 +1,20 @@
-//! Reads what an agent prints, line by line, for as long as the run has timeouts: a line too long is left out, silence and
-//! the deadline end the waiting, and the reader never holds more than a few lines.
+//! Reads an agent's output line by line, with timeouts. A line that is too long is dropped; silence and the deadline stop
+//! the reading; memory is bounded to a few lines.
 
 use std::io::Read;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Far above what any runtime prints in one line; a file that an agent reads comes in one.
+/// Far above what runtimes print in one line. A file that an agent reads comes in one line.
 pub const MAX_LINE: usize = 32 << 20;
 
-/// Lines read ahead: what is held is this many of the longest, and the one that is being read.
+/// Lines read ahead: at most this many are held, and the one that is being read.
 const AHEAD: usize = 2;
 
-/// How often the reasons to give up are looked at.
+/// How often `give_up` is asked.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How long to wait, and for what.
+/// How long to wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     pub deadline: Instant,
@@ -29,11 +29,11 @@ pub enum StreamEnd {
     Closed,
     TimedOut,
     Silent(Duration),
-    /// `give_up` said so.
+    /// `give_up` returned true.
     Cancelled,
 }
 
-/// Hands every line to `on_line` until the stream ends or timeouts does. What is left can be followed further.
+/// Passes every line to `on_line` until the stream ends or a timeout passes. The rest can be followed later.
 pub fn follow(
     lines: &Receiver<Vec<u8>>,
     timeouts: Timeouts,
@@ -45,7 +45,8 @@ pub fn follow(
     loop {
         match lines.recv_timeout(TICK) {
             Ok(line) => {
-                (allowed, last) = (timeouts.idle, Instant::now());
+                allowed = timeouts.idle;
+                last = Instant::now();
                 on_line(&line);
             }
             Err(RecvTimeoutError::Disconnected) => return StreamEnd::Closed,
@@ -63,11 +64,11 @@ pub fn follow(
     }
 }
 
-/// On a thread of its own, so that silence cannot hold the run. It ends with the stream or with its listener.
+/// On its own thread, so that a silent program cannot block the run. It ends with the stream or its receiver.
 pub fn read_ahead(stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (sender, receiver) = sync_channel(AHEAD);
     let spawned = std::thread::Builder::new().name("stream".to_owned()).spawn(move || split(stream, &sender));
-    // Without a thread the channel is closed at once, and the stream counts as ended.
+    // Without a thread the channel is closed, and the stream counts as ended.
     drop(spawned);
     receiver
 }
@@ -89,7 +90,7 @@ fn split(mut stream: impl Read, sender: &SyncSender<Vec<u8>>) {
     lines.end(&mut |line| sender.send(line).is_ok());
 }
 
-/// Portions in, lines out.
+/// Splits portions into lines.
 #[derive(Default)]
 pub struct Lines {
     begun: Vec<u8>,
@@ -97,7 +98,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// `false` as soon as `emit` says that nobody listens.
+    /// `false` as soon as `emit` returns false.
     pub fn push(&mut self, portion: &[u8], emit: &mut dyn FnMut(Vec<u8>) -> bool) -> bool {
         let mut rest = portion;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
@@ -128,7 +129,7 @@ impl Lines {
     }
 }
 
-/// Keeps the end of a stream, which is where programs say why they ended.
+/// Keeps the end of a stream, where programs print why they failed.
 pub fn keep_end(mut stream: impl Read + Send + 'static) -> Receiver<String> {
     const KEPT: usize = 16 << 10;
     let (sender, receiver) = sync_channel(1);
@@ -151,7 +152,8 @@ mod tests {
     use super::*;
 
     fn all(portions: &[&[u8]]) -> Vec<Vec<u8>> {
-        let (mut lines, mut out) = (Lines::default(), Vec::new());
+        let mut lines = Lines::default();
+        let mut out = Vec::new();
         for portion in portions {
             lines.push(portion, &mut |line| {
                 out.push(line);
@@ -187,7 +189,8 @@ mod tests {
     /// A stream without an end and without a line in it costs no more than one line.
     #[test]
     fn what_is_held_is_bounded() {
-        let (mut lines, portion) = (Lines::default(), vec![b'x'; 1 << 20]);
+        let mut lines = Lines::default();
+        let portion = vec![b'x'; 1 << 20];
         for _ in 0..256 {
             assert!(lines.push(&portion, &mut |_| unreachable!("there is no line")));
             assert!(lines.begun.capacity() <= 2 * MAX_LINE, "{}", lines.begun.capacity());
@@ -222,7 +225,8 @@ mod tests {
         assert_eq!(follow(&quiet, timeouts(60_000), &|| true, &mut |_| {}), StreamEnd::Cancelled);
         drop(kept);
         assert_eq!(follow(&quiet, timeouts(60_000), &|| false, &mut |_| {}), StreamEnd::Closed);
-        let (mut count, lines) = (0, read_ahead(&b"a\nb"[..]));
+        let mut count = 0;
+        let lines = read_ahead(&b"a\nb"[..]);
         assert_eq!(follow(&lines, timeouts(60_000), &|| false, &mut |_| count += 1), StreamEnd::Closed);
         assert_eq!(count, 2);
     }

@@ -1,5 +1,5 @@
-//! Claude Code: hooks get one JSON object; a denial is an object too; a result is replaced only by an object of the
-//! tool's full shape, anything less is ignored without a word.
+//! The hook dialect of Claude Code. Hooks get one JSON object and answer with one. A result is replaced only by an object
+//! of the tool's full shape; anything less is ignored silently.
 
 use serde_json::{Value as Json, json};
 
@@ -51,7 +51,7 @@ fn after(body: &Json, key: &str, succeeded: Option<bool>) -> HookEvent {
     HookEvent::After { id, response: body[key].clone(), succeeded }
 }
 
-/// A command that was interrupted, or goes on in the background, has not succeeded yet.
+/// An interrupted command, or one that runs in the background, has not succeeded.
 fn has_ended(response: &Json) -> bool {
     response["interrupted"] != true && response["backgroundTaskId"].is_null()
 }
@@ -74,12 +74,12 @@ fn replacement(body: &Json, cleaned: &Json) -> HookAnswer {
     }}))
 }
 
-/// What the program fills in by itself, seen of the version that is tested: tool and argument.
+/// Defaults that the tested version adds to a call: tool and argument.
 const DEFAULTS: &[(&str, &str)] =
     &[("Edit", "replace_all"), ("ToolSearch", "max_results"), ("Monitor", "timeout_ms")];
 
-/// What the model gave is all there, unchanged. What is more is a default of the program's own and no word, so that
-/// nothing of a command can come from elsewhere.
+/// Everything that the model gave is there, unchanged. Only known defaults are added, and none of them is text: no part of
+/// a command can come from elsewhere.
 fn same(asked: (&str, &Json), hooked: (&str, &Json)) -> bool {
     let (Json::Object(given), Json::Object(used)) = (asked.1, hooked.1) else { return asked == hooked };
     let complete = given.iter().all(|(key, value)| used.get(key) == Some(value));

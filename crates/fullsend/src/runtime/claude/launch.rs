@@ -1,5 +1,5 @@
-//! Starts Claude Code inside and brings back what it did. The command line names every source of settings, agents and
-//! servers, so that none is looked for elsewhere.
+//! Starts Claude Code inside and returns its attempt. The command line names every source of settings, agents and servers,
+//! so that it looks for no other.
 
 use std::time::Instant;
 
@@ -14,10 +14,10 @@ use crate::runtime::process::{self, ProcessEnd};
 use crate::runtime::state::{self, StateFile};
 use crate::runtime::{options, output, paths, prompt, schema};
 
-/// What it writes about itself.
+/// Its debug log.
 pub const DEBUG_LOG: &str = "claude-debug.log";
 
-/// A schema larger than this is not given on a command line; the output is checked all the same.
+/// A larger schema does not fit on a command line. The output is checked all the same.
 const MAX_SCHEMA: usize = 100 << 10;
 
 pub fn attempt(
@@ -27,7 +27,7 @@ pub fn attempt(
 ) -> Result<Attempt, RuntimeError> {
     let started = Instant::now();
     let session = prepare(context, request)?;
-    let before = output::look(context)?;
+    let before = output::read(context)?;
     let mut command = Command::new(arguments(context, request, &session));
     command.working_directory = context.repository.into();
     command.environment = environment();
@@ -49,7 +49,7 @@ pub fn attempt(
     })
 }
 
-/// Nothing that an earlier attempt left is there, but the conversation as the host kept it.
+/// Removes what an earlier attempt left, and puts back the conversation that the host kept.
 fn prepare(context: &LaunchContext<'_>, request: &AttemptRequest) -> Result<String, RuntimeError> {
     let failed = |source| RuntimeError::State { what: "the conversation cannot be put back", source };
     let config = settings::CONFIG_DIRECTORY;
@@ -97,7 +97,7 @@ fn arguments(context: &LaunchContext<'_>, request: &AttemptRequest, session: &st
     words
 }
 
-/// No real key: the gateway has it. No telemetry, no updates: nothing but the gateway is reached.
+/// The key is a placeholder: the gateway has the real one. No telemetry and no updates.
 fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
     let gateway = format!("http://{}", paths::GATEWAY_NAME);
     let all = [
@@ -125,7 +125,7 @@ fn conclude(
         ProcessEnd::Exited { stderr } => stderr,
     };
     let Some(result) = result else {
-        let why = if stderr.is_empty() { "it ended without a result".to_owned() } else { stderr };
+        let why = if stderr.is_empty() { "the agent ended without a result".to_owned() } else { stderr };
         return Ok(Ending::Failed { why });
     };
     if result.is_error {
@@ -136,7 +136,7 @@ fn conclude(
         output::structured(context, output)?;
         return Ok(Ending::Finished);
     }
-    output::last_words(context, &result.text, before)
+    output::final_message(context, &result.text, before)
 }
 
 fn keep(context: &LaunchContext<'_>, id: String) -> Result<Conversation, RuntimeError> {

@@ -1,5 +1,5 @@
-//! Claude Code. `settings` is what we put around it so that nothing in the repository can bend it, `launch` starts it and
-//! brings its result back, `stream` reads what it prints.
+//! Claude Code. `settings` writes the files around it, so that nothing in the repository can change its configuration; `launch`
+//! starts it; `stream` reads what it prints; `hooks` is its hook dialect.
 
 mod hooks;
 pub(crate) mod launch;

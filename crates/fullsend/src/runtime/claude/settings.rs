@@ -1,5 +1,5 @@
-//! The files around a launch, all of them read-only inside: managed settings with our one hook and no other, the agent's
-//! definition, the MCP servers of the harness. See docs/decisions/0005-claude-launch.md for why these and not others.
+//! The files around a launch, all read-only inside: managed settings with our hook and no other, the agent's definition,
+//! the MCP servers of the harness. docs/decisions/0005-claude-launch.md gives the reasons.
 
 use sandbox::{Mount, MountKind};
 use serde_json::{Map, Value as Json, json};
@@ -14,13 +14,13 @@ use crate::runtime::{contract, paths};
 /// Its configuration and state, inside.
 pub const CONFIG_DIRECTORY: &str = "/sandbox/claude-config";
 
-/// Settings of the highest rank, which no other file and no writing at run time can change.
+/// Settings of the highest rank: no other file and nothing written later can change them.
 const MANAGED: (&str, &str) = ("/etc/claude-code", "managed-settings.json");
 
-/// Longer than the guard takes at its longest; the hook itself gives up before.
+/// Longer than the hook itself waits for the guard.
 const HOOK_SECONDS: u32 = 30;
 
-/// The tool that takes the output where there is a schema; a list of tools must name it too.
+/// The tool that takes the output if there is a schema; the agent's list of tools must name it.
 const HAND_IN: &str = "StructuredOutput";
 
 pub fn agents_file() -> String {
@@ -42,7 +42,7 @@ pub fn mounts(spec: &LaunchSpec<'_>) -> std::io::Result<Vec<Mount>> {
         alone(spec, MANAGED.0, MANAGED.1, &managed(spec.guard).to_string())?,
         file(agents_file(), agents(cleared).to_string()),
         file(servers_file(), servers(&mcp::servers(spec)?).to_string()),
-        // The agent could write these otherwise, and they are read again whenever they change.
+        // Otherwise the agent could write them, and Claude Code reads them again whenever they change.
         file(format!("{config}/settings.json"), "{}".to_owned()),
         file(format!("{config}/CLAUDE.md"), String::new()),
     ])
@@ -67,7 +67,7 @@ fn managed(guard: &Guard) -> Json {
     })
 }
 
-/// Given on the command line, an agent stands above every file of the same name.
+/// An agent from the command line has precedence over every file of the same name.
 fn agents(cleared: &Cleared) -> Json {
     let checked = cleared.checked();
     let about = checked.agent.frontmatter.as_ref();
@@ -90,8 +90,8 @@ fn servers(all: &[McpServerSpec]) -> Json {
     let servers = all.iter().map(|server| {
         let environment: Map<String, Json> =
             server.environment.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
-        let (command, arguments) = (&server.command, &server.arguments);
-        (server.name.clone(), json!({ "command": command, "args": arguments, "env": environment }))
+        let command = json!({ "command": server.command, "args": server.arguments, "env": environment });
+        (server.name.clone(), command)
     });
     json!({ "mcpServers": servers.collect::<Map<String, Json>>() })
 }

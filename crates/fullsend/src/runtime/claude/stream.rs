@@ -1,11 +1,11 @@
-//! What Claude Code prints, one JSON object a line. A run may print several results: the last one counts, and its own
-//! flag says whether it is an error, never its subtype. Lines that are not understood are left out.
+//! Reads what Claude Code prints, one JSON object a line. The last result counts; its `is_error` says whether it failed, not
+//! its subtype. Unknown lines are ignored.
 
 use serde_json::Value as Json;
 
 use crate::event::RunEvent;
 
-/// What is known after the lines so far.
+/// The state after the lines so far.
 #[derive(Clone, Debug, Default)]
 pub struct ClaudeStream {
     pub session: Option<String>,
@@ -16,17 +16,17 @@ pub struct ClaudeStream {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClaudeResult {
     pub is_error: bool,
-    /// The last words, or what went wrong.
+    /// The final message, or the error.
     pub text: String,
-    /// What the agent handed in against the schema.
+    /// The structured output.
     pub output: Option<Json>,
     pub turns: u64,
-    /// Why it ended, in the runtime's words.
+    /// Why it ended, as Claude Code says.
     pub reason: String,
 }
 
 impl ClaudeStream {
-    /// Takes in one line and gives the events that it means.
+    /// Takes one line and returns its events.
     pub fn line(&mut self, line: &[u8], iteration: u32) -> Vec<RunEvent> {
         let Ok(line) = serde_json::from_slice::<Json>(line) else { return Vec::new() };
         match line["type"].as_str() {
@@ -54,8 +54,8 @@ fn started(block: &Json, iteration: u32) -> Option<RunEvent> {
         return None;
     }
     let input = &block["input"];
-    let told = ["command", "file_path", "path", "pattern", "url", "description", "skill"];
-    let summary = told.iter().find_map(|key| input[*key].as_str()).unwrap_or_default();
+    let shown = ["command", "file_path", "path", "pattern", "url", "description", "skill"];
+    let summary = shown.iter().find_map(|key| input[*key].as_str()).unwrap_or_default();
     Some(RunEvent::ToolStarted {
         iteration,
         call: block["id"].as_str()?.to_owned(),
@@ -84,11 +84,11 @@ fn finished(block: &Json, iteration: u32) -> Option<RunEvent> {
 fn outcome(line: &Json) -> ClaudeResult {
     let errors: Vec<&str> =
         line["errors"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
-    let said = line["result"].as_str().unwrap_or_default();
+    let message = line["result"].as_str().unwrap_or_default();
     ClaudeResult {
-        // A result that does not say is an error.
+        // Without the flag it is an error.
         is_error: line["is_error"] != false,
-        text: if errors.is_empty() { said.to_owned() } else { errors.join("; ") },
+        text: if errors.is_empty() { message.to_owned() } else { errors.join("; ") },
         output: line.get("structured_output").filter(|output| !output.is_null()).cloned(),
         turns: line["num_turns"].as_u64().unwrap_or(0),
         reason: line["terminal_reason"].as_str().unwrap_or_default().to_owned(),

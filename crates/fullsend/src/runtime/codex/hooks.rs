@@ -1,5 +1,5 @@
-//! Codex: its shell tools are all called `Bash` towards hooks, a patch is a command too; a result is replaced by
-//! blocking it with the text that the model is to see instead.
+//! The hook dialect of Codex. Hooks see every shell tool as `Bash`, and a patch as a command. A result is replaced by
+//! blocking it with the text that the model sees instead.
 
 use model::gateway::{ChunkFormat, OutputChunk};
 use model::wire::ToolCall;
@@ -25,8 +25,8 @@ pub const DIALECT: HookDialect = HookDialect {
     quirks: QUIRKS,
 };
 
-/// Their feature is off; but the newest models bring these tools along whatever the configuration says.
-const NO_SUB_AGENTS: &str = "sub-agents of Codex are switched off; do this work yourself";
+/// The feature is off, but the newest models have these tools whatever the configuration says.
+const NO_SUB_AGENTS: &str = "sub-agents of Codex are switched off: do this work yourself";
 
 const HEAD_STARTS: [&str; 2] = ["Chunk ID: ", "Wall time: "];
 const MOST_HEAD_LINES: usize = 12;
@@ -75,8 +75,8 @@ fn replacement(_: &Json, cleaned: &Json) -> HookAnswer {
     HookAnswer::json(&json!({ "decision": "block", "reason": text }))
 }
 
-/// `exec_command` gives what a command printed until then, `write_stdin` what it printed since: both below a few lines of
-/// Codex's own, unless a hook put its own text in their place.
+/// `exec_command` returns what a command printed so far, `write_stdin` what it printed since. Both start with a few lines of
+/// Codex's own, unless a hook replaced the text.
 fn portion(call: &ToolCall, text: &str) -> Option<OutputChunk> {
     let head = head(text);
     let running = head.lines().find_map(|line| line.strip_prefix("Process running with session ID "));
@@ -89,7 +89,7 @@ fn portion(call: &ToolCall, text: &str) -> Option<OutputChunk> {
     Some(OutputChunk { session, output: head.len()..text.len(), is_running: running.is_some() })
 }
 
-/// Codex's own lines, which come first.
+/// Codex's own lines at the start.
 fn head(text: &str) -> &str {
     let lines = text.split_inclusive('\n').take(MOST_HEAD_LINES);
     let mut ends = lines.scan(0, |end, line| {
@@ -100,12 +100,12 @@ fn head(text: &str) -> &str {
     if HEAD_STARTS.iter().any(|start| text.starts_with(start)) { &text[..end] } else { "" }
 }
 
-/// All shells have one name towards hooks.
+/// Hooks see one name for all shells.
 fn name_of(tool: &str) -> &str {
     if matches!(tool, "exec_command" | "shell" | "shell_command" | "local_shell") { "Bash" } else { tool }
 }
 
-/// The hook is told the command and nothing else; the model gave it under the name that its tool has for it.
+/// The hook gets the command alone; the model gave it under its tool's own name for it.
 fn same(asked: (&str, &Json), hooked: (&str, &Json)) -> bool {
     if hooked.0 != "Bash" && hooked.0 != "apply_patch" {
         return asked == hooked;
@@ -117,9 +117,11 @@ fn same(asked: (&str, &Json), hooked: (&str, &Json)) -> bool {
         "apply_patch" => asked.1,
         _ => &asked.1["command"],
     };
-    let is_told =
-        hooked.1.as_object().is_some_and(|told| told.len() == 1 && told.get("command") == Some(given));
-    name_of(asked.0) == hooked.0 && given.is_string() && is_told
+    let is_given = hooked
+        .1
+        .as_object()
+        .is_some_and(|given_to_hook| given_to_hook.len() == 1 && given_to_hook.get("command") == Some(given));
+    name_of(asked.0) == hooked.0 && given.is_string() && is_given
 }
 
 #[cfg(test)]

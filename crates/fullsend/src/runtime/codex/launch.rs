@@ -1,5 +1,5 @@
-//! Starts Codex inside and brings back what it did. Everything that it is configured with lies in files that we mounted;
-//! the command line says only what differs from run to run.
+//! Starts Codex inside and returns its attempt. Its configuration is in files that we mount; the command line holds what
+//! differs from run to run.
 
 use std::time::Instant;
 
@@ -14,8 +14,8 @@ use crate::runtime::process::{self, ProcessEnd};
 use crate::runtime::state;
 use crate::runtime::{options, output, prompt, schema};
 
-/// A model whose tools are called one by one, each with its hooks. Newer ones call tools from code that they write, and
-/// then no hook's question can be matched with what the model asked for.
+/// A model that calls tools one by one, each with its hooks. Newer models call tools from code that they write; then no
+/// hook can be matched with a call of the model.
 const DEFAULT_MODEL: &str = "gpt-5.5";
 
 pub fn attempt(
@@ -25,7 +25,7 @@ pub fn attempt(
 ) -> Result<Attempt, RuntimeError> {
     let started = Instant::now();
     prepare(context, request)?;
-    let before = output::look(context)?;
+    let before = output::read(context)?;
     let mut command = Command::new(arguments(context, request));
     command.working_directory = context.repository.into();
     command.environment = environment();
@@ -40,7 +40,7 @@ pub fn attempt(
     Ok(Attempt { iteration: request.iteration, ending, conversation, logs: Vec::new(), turns: stream.turns })
 }
 
-/// Nothing that an earlier attempt left is there, but the conversation as the host kept it.
+/// Removes what an earlier attempt left, and puts back the conversation that the host kept.
 fn prepare(context: &LaunchContext<'_>, request: &AttemptRequest) -> Result<(), RuntimeError> {
     let failed = |source| RuntimeError::State { what: "the conversation cannot be put back", source };
     let config = settings::CONFIG_DIRECTORY;
@@ -73,7 +73,7 @@ fn arguments(context: &LaunchContext<'_>, request: &AttemptRequest) -> Vec<Strin
     words
 }
 
-/// No real key: the gateway has it.
+/// The key is a placeholder: the gateway has the real one.
 fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
     [("CODEX_HOME", settings::CONFIG_DIRECTORY), (settings::KEY, "held-by-fullsend")]
         .iter()
@@ -95,8 +95,10 @@ fn conclude(
     };
     match &stream.failure {
         Some(why) => Ok(Ending::Failed { why: why.clone() }),
-        None if stream.completed => output::last_words(context, &stream.last_words, before),
-        None if stderr.is_empty() => Ok(Ending::Failed { why: "it ended without a result".to_owned() }),
+        None if stream.completed => output::final_message(context, &stream.last_words, before),
+        None if stderr.is_empty() => {
+            Ok(Ending::Failed { why: "the agent ended without a result".to_owned() })
+        }
         None => Ok(Ending::Failed { why: stderr }),
     }
 }

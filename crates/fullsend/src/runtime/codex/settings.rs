@@ -1,5 +1,5 @@
-//! The files around a launch, all of them read-only inside: requirements with our one hook and no other, and the whole
-//! configuration. See docs/decisions/0006-codex-launch.md for why these and not others.
+//! The files around a launch, all read-only inside: requirements with our hook and no other, and the whole configuration.
+//! docs/decisions/0006-codex-launch.md gives the reasons.
 
 use sandbox::{Mount, MountKind};
 
@@ -15,13 +15,13 @@ use crate::runtime::{contract, options, paths, schema, skills};
 /// Its configuration and state, inside.
 pub const CONFIG_DIRECTORY: &str = "/sandbox/codex-config";
 
-/// Requirements of the highest rank, which no other file can change.
+/// Requirements of the highest rank: no other file can change them.
 const REQUIREMENTS: (&str, &str) = ("/etc/codex", "requirements.toml");
 
-/// Longer than the guard takes at its longest; the hook itself gives up before.
+/// Longer than the hook itself waits for the guard.
 const HOOK_SECONDS: u32 = 30;
 
-/// Parts that reach out, that run tools no hook sees, or that change what the agent is.
+/// Features that use the network, run tools without hooks, or change the agent.
 const FEATURES_OFF: &[&str] = &[
     "apps",
     "browser_use",
@@ -124,11 +124,11 @@ pub fn refused_options(checked: &Checked) -> Vec<RefusedOption> {
     refused
 }
 
-/// The variable that holds what stands in for the key.
+/// The variable with the placeholder of the key.
 pub const KEY: &str = "FULLSEND_MODEL_KEY";
 
-/// Codex looks for skills in the repository too. None of those is listed, because the list is ours; and none is there to
-/// be called by its name, because each is switched off where it was found.
+/// Codex also finds skills in the repository. None is listed, because the list is ours; each is switched off, so that none
+/// can be called by its name.
 fn repository_skills(spec: &LaunchSpec<'_>) -> String {
     let mut text =
         "\n[skills]\ninclude_instructions = false\n\n[skills.bundled]\nenabled = false\n".to_owned();
@@ -141,7 +141,7 @@ fn repository_skills(spec: &LaunchSpec<'_>) -> String {
     text
 }
 
-/// ProgramSearch with more skills than can be switched off one by one are hidden from the agent altogether.
+/// Directories with too many skills to switch off one by one are hidden from the agent.
 fn hidden(spec: &LaunchSpec<'_>) -> Vec<Mount> {
     let places =
         REPOSITORY_SKILLS.iter().filter(|place| repo_skills::below(&spec.repository.join(place)).is_none());
@@ -156,7 +156,8 @@ fn hidden(spec: &LaunchSpec<'_>) -> Vec<Mount> {
 fn servers(all: &[McpServerSpec]) -> String {
     let mut text = String::new();
     for McpServerSpec { name, command, arguments, environment } in all {
-        let (key, words) = (quoted(name), arguments.iter().map(|word| quoted(word)).collect::<Vec<_>>());
+        let key = quoted(name);
+        let words: Vec<String> = arguments.iter().map(|word| quoted(word)).collect();
         text.push_str(&format!(
             "\n[mcp_servers.{key}]\ncommand = {}\nargs = [{}]\n[mcp_servers.{key}.env]\n",
             quoted(command),
@@ -169,7 +170,7 @@ fn servers(all: &[McpServerSpec]) -> String {
     text
 }
 
-/// A TOML string. JSON's escapes are TOML's too, but for one character.
+/// A TOML string. TOML has JSON's escapes, except for one character.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }

@@ -1,15 +1,15 @@
-//! What Codex prints with `--json`, one object a line. Items of the kind `error` are warnings; only a failed turn is a
-//! failure. Lines that are not understood are left out.
+//! Reads what Codex prints with `--json`, one object a line. Items of the type `error` are warnings; only a failed turn is a
+//! failure. Unknown lines are ignored.
 
 use serde_json::Value as Json;
 
 use crate::event::RunEvent;
 
-/// What is known after the lines so far.
+/// The state after the lines so far.
 #[derive(Clone, Debug, Default)]
 pub struct CodexStream {
     pub thread: Option<String>,
-    /// The last thing that the agent said.
+    /// The agent's final message.
     pub last_words: String,
     /// Whether a turn was completed, and nothing failed after it.
     pub completed: bool,
@@ -18,7 +18,7 @@ pub struct CodexStream {
 }
 
 impl CodexStream {
-    /// Takes in one line and gives the events that it means.
+    /// Takes one line and returns its events.
     pub fn line(&mut self, line: &[u8], iteration: u32) -> Vec<RunEvent> {
         let Ok(line) = serde_json::from_slice::<Json>(line) else { return Vec::new() };
         match line["type"].as_str() {
@@ -26,7 +26,8 @@ impl CodexStream {
                 self.thread = line["thread_id"].as_str().map(str::to_owned).or(self.thread.take());
             }
             Some("turn.completed") => {
-                (self.completed, self.failure) = (true, None);
+                self.completed = true;
+                self.failure = None;
                 self.turns += 1;
             }
             Some("turn.failed") => self.fail(&line["error"]["message"]),
@@ -40,7 +41,7 @@ impl CodexStream {
 
     fn fail(&mut self, message: &Json) {
         self.completed = false;
-        self.failure = Some(message.as_str().unwrap_or("it did not say why").to_owned());
+        self.failure = Some(message.as_str().unwrap_or("Codex gave no reason").to_owned());
     }
 
     fn completed_item(&mut self, item: &Json, iteration: u32) -> Vec<RunEvent> {
@@ -49,7 +50,7 @@ impl CodexStream {
                 item["text"].as_str().unwrap_or_default().clone_into(&mut self.last_words);
                 Vec::new()
             }
-            // A change of files has no start of its own.
+            // A file change has no start event.
             Some("file_change") => {
                 started(item, iteration).into_iter().chain(finished(item, iteration)).collect()
             }
@@ -69,8 +70,8 @@ fn tool_of(item: &Json) -> Option<&str> {
 
 fn started(item: &Json, iteration: u32) -> Option<RunEvent> {
     let tool = tool_of(item)?.to_owned();
-    let told = item["command"].as_str().or_else(|| item["changes"][0]["path"].as_str()).unwrap_or_default();
-    let summary = told.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(120).collect();
+    let shown = item["command"].as_str().or_else(|| item["changes"][0]["path"].as_str()).unwrap_or_default();
+    let summary = shown.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(120).collect();
     Some(RunEvent::ToolStarted { iteration, call: item["id"].as_str()?.to_owned(), tool, summary })
 }
 

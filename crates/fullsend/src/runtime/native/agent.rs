@@ -1,5 +1,5 @@
-//! The loop inside the sandbox: ask the model, run the tools it calls, give the results back, until it finishes.
-//! It reads its task from standard input and reports on standard output; it has no key and no other way out.
+//! The agent loop inside the sandbox: ask the model, run the tools that it calls, return the results, until it finishes.
+//! It reads its task from standard input and reports on standard output. It has no key.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -19,20 +19,20 @@ use super::tool_outcome::ToolOutcome;
 use super::{compaction, tools};
 use crate::guard::hook_client;
 
-/// The most that a task may be.
+/// The largest task.
 const MAX_TASK: u64 = 64 << 20;
 
-/// The longest answer that the model is asked for.
+/// The longest answer.
 const MAX_TOKENS: u64 = 8192;
 
-/// A conversation larger than this loses its oldest results: about half of what models hold today.
+/// A larger conversation loses its oldest results. This is about half of what models hold today.
 const MAX_CONVERSATION: usize = 400 << 10;
 
-/// Pauses before asking once more when the model was busy or out of reach.
+/// Pauses before a retry when the model is busy or cannot be reached.
 const RETRIES: [Duration; 4] =
     [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
 
-/// How often it is said that the model still wire.
+/// How often the agent reports that the model still answers.
 const ACTIVE_EVERY: Duration = Duration::from_secs(1);
 
 /// The hidden `__agent` command.
@@ -42,7 +42,7 @@ pub fn main() -> std::process::ExitCode {
     let Some(task) = read.ok().and_then(|_| serde_json::from_str::<AgentTask>(&text).ok()) else {
         return std::process::ExitCode::from(70);
     };
-    // The gateway waits for this before it lets the first request pass.
+    // The gateway holds the first request until this has arrived.
     let started = ask(&task, &HookRequest::Start).and_then(|_| Servers::load(&task.servers));
     let servers = match started {
         Ok(servers) => servers,
@@ -57,7 +57,7 @@ pub fn main() -> std::process::ExitCode {
     };
     let (how, request) = converse(&task, &servers);
     let turns = model::wire::turns(&request.messages) as u64;
-    // Kept in one format, whichever the model wire.
+    // Kept in one format for every model.
     report(&AgentReport::LoopEnd {
         how,
         turns,
@@ -71,8 +71,8 @@ fn report(report: &AgentReport) {
     drop(writeln!(std::io::stdout().lock(), "{line}"));
 }
 
-/// In the format that the whole conversation is kept in.
-fn said(message: &Message) {
+/// Reports a message in the format of the kept conversation.
+fn report_message(message: &Message) {
     let alone = ModelRequest { messages: vec![message.clone()], ..ModelRequest::default() };
     let message = codec::write_request(Wire::Messages, &alone)["messages"][0].take();
     report(&AgentReport::Message { message });
@@ -84,25 +84,25 @@ fn converse(task: &AgentTask, servers: &Servers) -> (LoopEnd, ModelRequest) {
         AgentWire::Responses => Wire::Responses,
     };
     let client = ModelClient::new(task.gateway, wire);
-    let mut request = begin(task, servers);
-    request.messages.last().into_iter().for_each(said);
+    let mut request = first_request(task, servers);
+    request.messages.last().into_iter().for_each(report_message);
     for _ in 0..task.max_turns {
         compaction::compact(&mut request.messages, MAX_CONVERSATION);
-        let answer = match patiently(&client, &request) {
+        let answer = match ask_model(&client, &request) {
             Ok(answer) => answer,
             Err(error) => return (LoopEnd::Failed { why: error.to_string() }, request),
         };
         let calls: Vec<ToolCall> = calls_of(&answer);
         let last_words: String = answer.blocks.iter().filter_map(ContentBlock::as_text).collect();
         let answered = Message { role: MessageRole::Assistant, blocks: answer.blocks };
-        said(&answered);
+        report_message(&answered);
         request.messages.push(answered);
         if calls.is_empty() {
             return (LoopEnd::Stopped { last_words }, request);
         }
         let (blocks, finished) = perform_all(task, servers, &calls);
         let results = Message { role: MessageRole::User, blocks };
-        said(&results);
+        report_message(&results);
         request.messages.push(results);
         if finished {
             return (LoopEnd::Finished, request);
@@ -111,26 +111,26 @@ fn converse(task: &AgentTask, servers: &Servers) -> (LoopEnd, ModelRequest) {
     (LoopEnd::Failed { why: format!("it did not finish within {} turns", task.max_turns) }, request)
 }
 
-/// Asks again where the same request may succeed later.
-fn patiently(client: &ModelClient, request: &ModelRequest) -> Result<ModelAnswer, ClientError> {
+/// Asks the model, with retries for errors that pass.
+fn ask_model(client: &ModelClient, request: &ModelRequest) -> Result<ModelAnswer, ClientError> {
     let mut last = Instant::now();
-    let mut hear = |_: &model::wire::Delta| {
+    let mut on_delta = |_: &model::wire::Delta| {
         if last.elapsed() >= ACTIVE_EVERY {
             last = Instant::now();
             report(&AgentReport::ModelActive);
         }
     };
     for pause in RETRIES {
-        match client.ask(request, &mut hear) {
+        match client.ask(request, &mut on_delta) {
             Err(error) if error.is_transient() => std::thread::sleep(pause),
             answered => return answered,
         }
     }
-    client.ask(request, &mut hear)
+    client.ask(request, &mut on_delta)
 }
 
-/// The conversation so far with the new words of the user, or a new one.
-fn begin(task: &AgentTask, servers: &Servers) -> ModelRequest {
+/// The conversation so far with the new prompt, or a new one.
+fn first_request(task: &AgentTask, servers: &Servers) -> ModelRequest {
     let restored = task
         .conversation
         .as_ref()
@@ -148,7 +148,7 @@ fn begin(task: &AgentTask, servers: &Servers) -> ModelRequest {
     }
 }
 
-/// `mcp__server` stands for all tools of that server.
+/// `mcp__server` means all tools of that server.
 fn is_wanted(task: &AgentTask, name: &str) -> bool {
     let named = |names: &[String]| {
         names.iter().any(|known| {
@@ -166,7 +166,7 @@ fn calls_of(answer: &ModelAnswer) -> Vec<ToolCall> {
         .collect()
 }
 
-/// The calls of one answer run side by side; their results come in the order of the calls.
+/// Runs the calls of one answer in parallel; the results are in the order of the calls.
 fn perform_all(task: &AgentTask, servers: &Servers, calls: &[ToolCall]) -> (Vec<ContentBlock>, bool) {
     let finished = AtomicBool::new(false);
     let one = |call: &ToolCall| ContentBlock::ToolResult(perform(task, servers, call, &finished));
@@ -194,7 +194,7 @@ fn perform(task: &AgentTask, servers: &Servers, call: &ToolCall, finished: &Atom
             return finish(task, call, finished);
         }
         if !is_wanted(task, &call.name) {
-            return ToolOutcome::error(format!("the tool `{}` is not offered", call.name));
+            return ToolOutcome::error(format!("there is no tool `{}`", call.name));
         }
         servers.call(&call.name, &call.input).unwrap_or_else(|| tools::run(&call.name, &call.input))
     });
@@ -203,10 +203,11 @@ fn perform(task: &AgentTask, servers: &Servers, call: &ToolCall, finished: &Atom
     ToolResult { id: call.id.clone(), parts: vec![outcome.text], is_error: outcome.is_error }
 }
 
-/// The guard before the call, the guard after it. Without its answer nothing runs and nothing is shown.
+/// Asks the guard before and after the call. Without its answer nothing runs and nothing is shown.
 fn judged(task: &AgentTask, call: &ToolCall, run: impl FnOnce() -> ToolOutcome) -> ToolOutcome {
-    let (id, tool, input) = (call.id.clone(), call.name.clone(), call.input.clone());
-    match ask(task, &HookRequest::Before { id, tool, input }) {
+    let before =
+        HookRequest::Before { id: call.id.clone(), tool: call.name.clone(), input: call.input.clone() };
+    match ask(task, &before) {
         Ok(HookReply { deny: Some(reason), .. }) | Err(reason) => return ToolOutcome::error(reason),
         Ok(_) => {}
     }
@@ -229,14 +230,14 @@ fn ask(task: &AgentTask, request: &HookRequest) -> Result<HookReply, String> {
     }
 }
 
-/// Writes the output file. Whether it is good is decided on the host.
+/// Writes the output file. The host checks it.
 fn finish(task: &AgentTask, call: &ToolCall, finished: &AtomicBool) -> ToolOutcome {
     let output = call.input.get("output").unwrap_or(&call.input);
     let text = format!("{output:#}\n");
     match std::fs::write(&task.output_path, text) {
         Ok(()) => {
             finished.store(true, Ordering::SeqCst);
-            ToolOutcome::ok("The result was handed in.")
+            ToolOutcome::ok("Result handed in.")
         }
         Err(error) => ToolOutcome::error(format!("{}: {error}", task.output_path)),
     }

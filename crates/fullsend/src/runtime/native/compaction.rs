@@ -1,15 +1,15 @@
-//! Keeps a conversation within its budget: the oldest results of tools are left out first, and never those of the last
-//! turns. What the model said, and what it was told, stays.
+//! Keeps a conversation within its size: removes the oldest tool results first, and never those of the last turns. What
+//! the model and the user said stays.
 
 use model::wire::{ContentBlock, Message};
 
-/// Results of the last so many messages stay as they are.
+/// The results in this many last messages stay.
 const RECENT: usize = 6;
 
-/// Shorter results are not worth leaving out.
-const WORTH: usize = 400;
+/// Shorter results stay.
+const MIN_REMOVED: usize = 400;
 
-/// Leaves out old results until all of it is half of `most` bytes, if it is more than that now.
+/// If the conversation is larger than `most` bytes, removes old results until it is half of that.
 pub fn compact(messages: &mut [Message], most: usize) {
     let mut total: usize = messages.iter().flat_map(|message| &message.blocks).map(size).sum();
     if total <= most {
@@ -20,10 +20,11 @@ pub fn compact(messages: &mut [Message], most: usize) {
     for block in blocks {
         let before = size(block);
         let ContentBlock::ToolResult(result) = block else { continue };
-        if total <= most / 2 || before < WORTH {
+        if total <= most / 2 || before < MIN_REMOVED {
             continue;
         }
-        result.parts = vec![format!("[{before} bytes left out to save room: run it again if you need them]")];
+        result.parts =
+            vec![format!("[{before} bytes removed to save space. Call the tool again if you need them.]")];
         total = total.saturating_sub(before);
     }
 }

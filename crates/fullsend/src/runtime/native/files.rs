@@ -1,4 +1,4 @@
-//! Reading, writing, changing and finding files.
+//! The file tools: read, write, edit, glob.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -10,12 +10,12 @@ use policy::glob::{Pattern, Separator};
 
 use super::tool_outcome::{MAX_OUTPUT, ToolOutcome};
 
-/// What one search looks at, and what it lists.
+/// Limits of one search.
 const MAX_ENTRIES: usize = 200_000;
 const MAX_LISTED: usize = 1000;
 const MAX_DEPTH: usize = 64;
 
-/// A file that is changed is held whole.
+/// A file is edited in memory.
 const MAX_EDITED: u64 = 16 << 20;
 
 fn failed(path: &str, error: &std::io::Error) -> ToolOutcome {
@@ -57,15 +57,13 @@ pub fn edit(path: &str, old: &str, new: &str, all: bool) -> ToolOutcome {
     }
     match text.matches(old).count() {
         _ if old.is_empty() => ToolOutcome::error("`old` is empty: use Write"),
-        _ if text.len() as u64 == MAX_EDITED => {
-            ToolOutcome::error(format!("{path} is too large to be changed so"))
-        }
-        0 => ToolOutcome::error(format!("{path} does not hold that text")),
+        _ if text.len() as u64 == MAX_EDITED => ToolOutcome::error(format!("{path} is too large to edit")),
+        0 => ToolOutcome::error(format!("`old` is not in {path}")),
         many @ 2.. if !all => {
-            ToolOutcome::error(format!("{path} holds it {many} times: give more of what is around it"))
+            ToolOutcome::error(format!("`old` occurs {many} times in {path}: add more of the text around it"))
         }
         count => match std::fs::write(path, text.replace(old, new)) {
-            Ok(()) => ToolOutcome::ok(format!("changed {count} places")),
+            Ok(()) => ToolOutcome::ok(format!("replaced {count} times")),
             Err(error) => failed(path, &error),
         },
     }
@@ -91,7 +89,7 @@ pub fn glob(pattern: &str, place: &str) -> ToolOutcome {
     let more = found.len().saturating_sub(MAX_LISTED);
     found.truncate(MAX_LISTED);
     if more > 0 || walked.is_err() {
-        found.push("(there are more)".to_owned());
+        found.push("(more files match)".to_owned());
     }
     ToolOutcome::ok(found.join("\n"))
 }

@@ -1,4 +1,4 @@
-//! Our own loop: asks in neutral words and believes the answer.
+//! The hook dialect of the native runtime: one JSON request, one JSON reply.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
@@ -30,7 +30,7 @@ const QUIRKS: RuntimeQuirks = RuntimeQuirks {
     same_call: |asked, hooked| asked == hooked,
 };
 
-/// What the loop says to the guard.
+/// What the agent sends to the guard.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum HookRequest {
@@ -39,13 +39,13 @@ pub enum HookRequest {
     After { id: String, text: String, is_error: bool },
 }
 
-/// What it hears.
+/// What the guard answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HookReply {
     /// Why the call must not run.
     pub deny: Option<String>,
-    /// What the model is to see instead of the result.
+    /// What the model sees instead of the result.
     pub text: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The host's side of the native runtime: builds the request, starts the loop inside, reads its reports.
+//! The host's side of the native runtime: builds the task, starts the agent inside, reads its reports.
 
 use std::time::Instant;
 
@@ -16,13 +16,13 @@ use crate::runtime::process::{self, ProcessEnd};
 use crate::runtime::state::StateFile;
 use crate::runtime::{options, paths, prompt, skills};
 
-/// Of one attempt, where nothing else bounds it.
+/// Of one attempt, if nothing else bounds it.
 const MOST_TURNS: u64 = 200;
 
 /// The whole conversation, in the format of the Messages API.
 const CONVERSATION: &str = "conversation.json";
 
-/// Where neither the harness nor the agent names a model, by what the provider wire.
+/// If neither the harness nor the agent names a model, by the provider's wire format.
 const DEFAULT_MODELS: [(AgentWire, &str); 2] =
     [(AgentWire::Messages, "claude-sonnet-5"), (AgentWire::Responses, "gpt-5.5")];
 
@@ -44,14 +44,14 @@ pub fn attempt(
         ProcessEnd::Interrupted => Ending::Interrupted,
         ProcessEnd::Failed { why } => Ending::Failed { why },
         ProcessEnd::Exited { stderr } => match stream.end {
-            Some(end) => return Ok(told(request, end)),
-            None => Ending::Failed { why: format!("it ended without saying how. {stderr}") },
+            Some(end) => return Ok(reported(request, end)),
+            None => Ending::Failed { why: format!("the agent ended without a report. {stderr}") },
         },
     };
     Ok(cut_short(request, ending, &stream.messages))
 }
 
-/// The transcript is kept for people. It is no conversation to go on with: calls in it may have no result.
+/// The transcript is kept for people. It cannot be continued: calls in it may have no result.
 fn cut_short(request: &AttemptRequest, ending: Ending, messages: &[Json]) -> Attempt {
     let turns = messages.iter().filter(|message| message["role"] == "assistant").count() as u64;
     let contents = json!({ "messages": messages }).to_string().into_bytes();
@@ -60,7 +60,7 @@ fn cut_short(request: &AttemptRequest, ending: Ending, messages: &[Json]) -> Att
     Attempt { iteration: request.iteration, ending, conversation: None, logs, turns }
 }
 
-fn told(request: &AttemptRequest, end: stream::AgentEnd) -> Attempt {
+fn reported(request: &AttemptRequest, end: stream::AgentEnd) -> Attempt {
     let ending = match end.how {
         LoopEnd::Finished => Ending::Finished,
         LoopEnd::Stopped { last_words } => Ending::Stopped { last_words },
@@ -101,7 +101,7 @@ fn describe(context: &LaunchContext<'_>, request: &AttemptRequest) -> AgentTask 
     }
 }
 
-/// As the vendor of the provider that serves the model.
+/// The wire format of the provider that serves the model.
 fn wire(checked: &Checked) -> AgentWire {
     let provider = checked.providers.iter().find(|file| file.inference_capable());
     match provider.map(|file| file.provider.kind.as_str()) {

@@ -1,6 +1,5 @@
-//! MCP servers of the harness: programs inside, spoken to in JSON lines over their standard streams. Only tools are asked
-//! for; every call to one is judged like any other before it comes here. A server that does not start fails the run: an
-//! agent without a tool that the harness promises would do something else.
+//! The MCP servers of the harness: programs inside, with JSON lines over their standard streams. Only their tools are used,
+//! and every call is judged before it comes here. A server that does not start fails the run.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -20,7 +19,7 @@ const MAX_LINE: u64 = 16 << 20;
 const MAX_TOOLS: usize = 200;
 const VERSION: &str = "2025-06-18";
 
-/// Servers that answered. They end with the loop.
+/// Servers that have started. They end with the agent.
 #[derive(Default)]
 pub struct Servers(Vec<Server>);
 
@@ -30,7 +29,7 @@ struct Server {
     line: Mutex<McpConnection>,
 }
 
-/// One request at a time; the answer is the line with its number.
+/// One request at a time; its answer has the same id.
 struct McpConnection {
     child: Child,
     stdin: ChildStdin,
@@ -46,7 +45,7 @@ impl Drop for McpConnection {
 }
 
 impl Servers {
-    /// Starts what the file names.
+    /// Starts the servers in the file.
     pub fn load(path: &str) -> Result<Self, String> {
         let text = std::fs::read(path).map_err(|error| format!("{path}: {error}"))?;
         let tasks: Vec<McpServerSpec> =
@@ -65,7 +64,7 @@ impl Servers {
         self.0.iter().flat_map(|server| server.tools.clone()).collect()
     }
 
-    /// `None`: it is no tool of a server.
+    /// `None`: no server has this tool.
     pub fn call(&self, name: &str, input: &Json) -> Option<ToolOutcome> {
         let (server, tool) = name.strip_prefix("mcp__")?.split_once("__")?;
         let server = self.0.iter().find(|known| known.name == server)?;

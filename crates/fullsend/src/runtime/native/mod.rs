@@ -1,6 +1,6 @@
-//! Our own small agent loop. `launch` is the host's side; `agent` is the loop that runs inside, as the hidden `__agent`
-//! command of this very program; `protocol` is what they say to each other over the agent's
-//! standard streams, and `stream` is how the host reads it. `tools` and what stands below it do the work; `servers` are tools that come from elsewhere.
+//! The native runtime, our own small agent. `launch` is the host's side; `agent` runs inside, as the hidden `__agent`
+//! command of this program; `protocol` is what they exchange, and `stream` reads it. `tools` runs the tools; `mcp_client`
+//! those of MCP servers.
 
 pub(crate) mod agent;
 mod compaction;

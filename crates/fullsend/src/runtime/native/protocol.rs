@@ -1,4 +1,4 @@
-//! The words between the host and the loop inside: one task in, a stream of reports out, one JSON object a line.
+//! The protocol between the host and the native agent: one task in, reports out, one JSON object a line.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -6,19 +6,19 @@ use std::net::SocketAddr;
 
 use crate::guard::hook_client::HookAddress;
 
-/// Given on standard input.
+/// On standard input.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AgentTask {
     pub gateway: SocketAddr,
-    /// Which vendor's format the model behind the gateway wire.
+    /// The wire format of the model.
     pub wire: AgentWire,
     pub guard: HookAddress,
     pub model: String,
     pub effort: Option<String>,
     pub system: String,
-    /// Said as the user: the task, or what was wrong with the last output.
+    /// The user's message: the task, or what was wrong with the last output.
     pub prompt: String,
-    /// The conversation so far, as the last `LoopEnd` gave it.
+    /// The conversation so far, as the last end reported it.
     pub conversation: Option<Json>,
     /// Only these tools; empty means all of them.
     pub tools: Vec<String>,
@@ -38,13 +38,13 @@ pub enum AgentWire {
     Responses,
 }
 
-/// Said on standard output.
+/// On standard output.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum AgentReport {
-    /// The model wire, and has done so for a while.
+    /// The model still answers.
     ModelActive,
-    /// A message of the conversation, as the host keeps it where no `LoopEnd` comes.
+    /// A message of the conversation. The host keeps it if the agent is stopped before its end.
     Message {
         message: Json,
     },

@@ -1,4 +1,4 @@
-//! Commands: in a group of their own, with a bound on time and on what is kept of their words.
+//! Runs commands, each in its own process group, with limits for time and output.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -13,11 +13,11 @@ pub fn bash(command: &str) -> ToolOutcome {
     run(Command::new("/bin/sh").args(["-c", command]))
 }
 
-/// The system's own search, which every image has.
+/// Every image has grep.
 pub fn grep(pattern: &str, place: &str) -> ToolOutcome {
     let mut command = Command::new("grep");
     let outcome = run(command.args(["-rnIE", "--exclude-dir=.git", "-e", pattern, "--", place]));
-    // It ends with 1 if it found nothing, which is an answer.
+    // Exit code 1 means that nothing was found.
     if outcome.is_error && outcome.text.trim() == "(exit status: 1)" { ToolOutcome::ok("") } else { outcome }
 }
 
@@ -26,7 +26,7 @@ fn run(command: &mut Command) -> ToolOutcome {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).spawn();
     let mut child = match child {
         Ok(child) => child,
-        Err(error) => return ToolOutcome::error(format!("it cannot be started: {error}")),
+        Err(error) => return ToolOutcome::error(format!("the command cannot be started: {error}")),
     };
     let out = child.stdout.take().map(collect);
     let errors = child.stderr.take().map(collect);

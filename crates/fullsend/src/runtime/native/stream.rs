@@ -1,24 +1,23 @@
-//! What our own loop prints, one report a line. The last end that it says counts; lines that are not understood are left
-//! out.
+//! Reads what the native agent prints, one report a line. The last end counts. Unknown lines are ignored.
 
 use serde_json::Value as Json;
 
 use super::protocol::{AgentReport, LoopEnd};
 use crate::event::RunEvent;
 
-/// What is known after the lines so far.
+/// The state after the lines so far.
 #[derive(Clone, Debug, Default)]
 pub struct AgentStream {
     pub end: Option<AgentEnd>,
-    /// The messages of the conversation; where the loop is ended early they are all there is of it.
+    /// The messages of the conversation, for an agent that is stopped before its end.
     pub messages: Vec<Json>,
     bytes: usize,
 }
 
-/// Of a conversation that is kept without its end.
-const MAX_SAID: usize = 64 << 20;
+/// The most of such a conversation that is kept.
+const MAX_MESSAGES: usize = 64 << 20;
 
-/// How the loop ended, in its own words.
+/// How the agent ended, as it reported.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentEnd {
     pub how: LoopEnd,
@@ -27,14 +26,14 @@ pub struct AgentEnd {
 }
 
 impl AgentStream {
-    /// Takes in one line and gives the event that it means.
+    /// Takes one line and returns its event.
     pub fn line(&mut self, line: &[u8], iteration: u32) -> Option<RunEvent> {
         match serde_json::from_slice(line).ok()? {
-            // The line itself tells the watchdog.
+            // The line itself feeds the watchdog.
             AgentReport::ModelActive => None,
             AgentReport::Message { message } => {
                 self.bytes += line.len();
-                self.messages.extend(Some(message).filter(|_| self.bytes <= MAX_SAID));
+                self.messages.extend(Some(message).filter(|_| self.bytes <= MAX_MESSAGES));
                 None
             }
             AgentReport::ToolStarted { call, tool, summary } => {

@@ -1,5 +1,5 @@
-//! What the agent can do inside, as the model sees it: the list of tools, and which code does each. The sandbox is the
-//! boundary; the tools bound only time and size.
+//! The tools of the native runtime: how the model sees them, and which code runs each. They bound time and size; the
+//! sandbox bounds the rest.
 
 use model::wire::Tool;
 use serde_json::{Value as Json, json};
@@ -10,10 +10,10 @@ use super::{files, shell};
 /// The tool that ends the run with its output.
 pub const FINISH: &str = "finish";
 
-/// The tools that it has by itself.
+/// Its own tools.
 pub const NAMES: &[&str] = &["Bash", "Read", "Write", "Edit", "Glob", "Grep"];
 
-/// The tools offered to the model: of its own and of its servers' those that are wanted, and always the one to finish.
+/// The tools for the model: the wanted ones of its own and of its MCP servers, and always `finish`.
 pub fn offered(
     wanted: impl Fn(&str) -> bool,
     of_servers: Vec<Tool>,
@@ -28,7 +28,7 @@ pub fn offered(
     let output = output_schema.cloned().unwrap_or(json!({ "type": "object" }));
     tools.push(Tool {
         name: FINISH.to_owned(),
-        description: "Hand in the result and end. Call it once, when the work is done.".to_owned(),
+        description: "Hand in the result and end. Call it once, when your work is done.".to_owned(),
         schema: json!({ "type": "object", "properties": { "output": output }, "required": ["output"] }),
     });
     tools
@@ -43,18 +43,18 @@ fn described(name: &str) -> (&'static str, Json) {
             object(json!({ "command": text }), &["command"]),
         ),
         "Read" => (
-            "Read a file, from a line on and as many lines as asked for.",
+            "Read a file. `offset` is the first line, counted from 1; `limit` is the number of lines.",
             object(
                 json!({ "path": text, "offset": { "type": "integer" }, "limit": { "type": "integer" } }),
                 &["path"],
             ),
         ),
         "Write" => (
-            "Write a file, replacing what was there.",
+            "Write a file. An existing file is replaced.",
             object(json!({ "path": text, "content": text }), &["path", "content"]),
         ),
         "Edit" => (
-            "Replace a text in a file by another. It must be there exactly once, unless `all` is true.",
+            "Replace `old` with `new` in a file. `old` must occur exactly once, unless `all` is true.",
             object(
                 json!({ "path": text, "old": text, "new": text, "all": { "type": "boolean" } }),
                 &["path", "old", "new"],
@@ -65,16 +65,16 @@ fn described(name: &str) -> (&'static str, Json) {
             object(json!({ "pattern": text, "path": text }), &["pattern"]),
         ),
         _ => (
-            "Search files for an extended regular expression; lines come as path:line:text.",
+            "Search files for an extended regular expression. Each match is printed as path:line:text.",
             object(json!({ "pattern": text, "path": text }), &["pattern"]),
         ),
     }
 }
 
-/// A few words about a call, for people who watch.
+/// A short description of a call, for people who watch.
 pub fn summary(input: &Json) -> String {
-    let told = ["command", "path", "pattern"].iter().find_map(|key| input[*key].as_str());
-    let line = told.unwrap_or("").split_whitespace().collect::<Vec<_>>().join(" ");
+    let shown = ["command", "path", "pattern"].iter().find_map(|key| input[*key].as_str());
+    let line = shown.unwrap_or("").split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().take(120).collect()
 }
 
@@ -93,5 +93,5 @@ pub fn run(tool: &str, input: &Json) -> ToolOutcome {
         "Grep" => text("pattern").map(|pattern| shell::grep(pattern, place)),
         other => Ok(ToolOutcome::error(format!("there is no tool `{other}`"))),
     };
-    done.unwrap_or_else(|missing| ToolOutcome::error(format!("the call needs `{missing}`")))
+    done.unwrap_or_else(|missing| ToolOutcome::error(format!("`{missing}` is missing")))
 }
