@@ -90,7 +90,8 @@ impl Stage {
         };
         let mut environment: BTreeMap<String, String> = std::env::vars().collect();
         environment.insert("MARK".to_owned(), wish.mark.clone());
-        let (stop, unlucky) = (cancel.clone(), wish.mark == "stopped");
+        let stop = cancel.clone();
+        let unlucky = wish.mark == "stopped";
         let request = Request {
             checked,
             library,

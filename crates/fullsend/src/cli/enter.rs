@@ -112,7 +112,8 @@ fn sandbox_spec(
 fn run_in_terminal(sandbox: &Sandbox, command: &[OsString]) -> Result<Exit, Failure> {
     let no_threads = |error| Failure::new(Exit::SandboxUnavailable, format!("no threads: {error}"));
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let (threads, cancel) = (threads.map_err(no_threads)?, Cancel::default());
+    let threads = threads.map_err(no_threads)?;
+    let cancel = Cancel::default();
     signals::watch(threads.handle(), &cancel)?;
     match interact(sandbox, Path::new(WORKSPACE), command, &cancel)? {
         0 => Ok(Exit::Done),

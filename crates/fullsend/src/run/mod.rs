@@ -311,8 +311,10 @@ fn emit_start(request: &Request, directory: &RunDirectory, emit: &Emitter) {
         fullsend: env!("CARGO_PKG_VERSION").to_owned(),
     });
     if let Some(Head { branch, commit }) = head::of_host(&request.repository) {
-        let (commit, branch) = (commit.unwrap_or_default(), branch.unwrap_or_default());
-        emit.emit(RunEvent::Repository { commit, branch });
+        emit.emit(RunEvent::Repository {
+            commit: commit.unwrap_or_default(),
+            branch: branch.unwrap_or_default(),
+        });
     }
     for toggle in &resolved.toggles {
         let place = request.library.sources.locate(toggle.at).to_string();
