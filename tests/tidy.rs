@@ -20,7 +20,7 @@ const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("scan", &["policy", "redact"]),
     ("shell", &["redact", "scan"]),
     ("sandbox", &[]),
-    ("egress", &["policy"]),
+    ("egress", &["policy", "redact"]),
     ("model", &["egress"]),
     ("session", &[]),
     ("classifier", &[]),

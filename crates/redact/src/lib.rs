@@ -18,7 +18,7 @@ pub use canary::{Canary, CanaryWatch, CanaryWatcher, WeakCanary};
 pub use finding::{Category, FINDING_VERSION, Finding, Severity, TextSpan};
 pub use hit::Hit;
 pub use position::LineIndex;
-pub use redactor::{Redactor, StreamRedactor, ValueTooShort, unfinished};
+pub use redactor::{Redactor, StreamMasker, StreamRedactor, ValueTooShort, unfinished};
 pub use report::report;
 pub use rule::{RuleName, rules};
 pub use secrets::{Confidence, SecretMatch, find_secret, find_secret_in_field, find_secrets, format_names};

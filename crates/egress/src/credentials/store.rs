@@ -1,11 +1,15 @@
 //! All credentials of one run, by the handle of their placeholder, and the endpoints that each is bound to.
 
+use super::masks::ResponseMasks;
 use super::placeholder::PREFIX;
+use super::placement::{CredentialPlacement, RequestPart};
 use super::{CredentialSource, FetchError, Secret};
 use policy::Host;
 use policy::model::Endpoint;
+use redact::Redactor;
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 pub struct Credential {
     /// The provider that it belongs to.
@@ -15,6 +19,10 @@ pub struct Credential {
     pub source: CredentialSource,
     /// Where it may go. Empty: where the policy binds the provider by name.
     pub endpoints: Vec<Endpoint>,
+    /// The parts of a request that it may be in.
+    pub placements: Vec<CredentialPlacement>,
+    /// Whether it may be sent without TLS.
+    pub plain: bool,
 }
 
 /// Where a request goes, to choose the credentials that it may carry.
@@ -25,6 +33,7 @@ pub struct CredentialScope<'a> {
     pub path: &'a str,
     /// The provider that the policy binds to the endpoint.
     pub provider: Option<&'a str>,
+    pub tls: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +47,16 @@ pub enum SubstituteError {
     Source {
         key: String,
         error: FetchError,
+    },
+    /// The profile does not allow it in this part of the request.
+    WrongPart {
+        key: String,
+        part: String,
+        allowed: String,
+    },
+    /// Without TLS, everyone on the way could read it.
+    NotEncrypted {
+        key: String,
     },
     /// The value would change the meaning of the request here.
     Unfit {
@@ -58,6 +77,13 @@ impl fmt::Display for SubstituteError {
             }
             Self::NotBound { key } => write!(f, "the credential {key} is not bound to this endpoint"),
             Self::Source { key, error } => write!(f, "{key}: {error}"),
+            Self::WrongPart { key, part, allowed } => {
+                write!(f, "the credential {key} may not be in {part}; its profile allows {allowed}")
+            }
+            Self::NotEncrypted { key } => write!(
+                f,
+                "the credential {key} is not sent without TLS; use https, or say `plain: true` in its profile"
+            ),
             Self::Unfit { key, part } => {
                 write!(f, "the value of {key} holds characters that are not allowed in the {part}")
             }
@@ -73,7 +99,12 @@ impl std::error::Error for SubstituteError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Source { error, .. } => Some(error),
-            Self::Unknown | Self::NotBound { .. } | Self::Unfit { .. } | Self::Misplaced { .. } => None,
+            Self::Unknown
+            | Self::NotBound { .. }
+            | Self::WrongPart { .. }
+            | Self::NotEncrypted { .. }
+            | Self::Unfit { .. }
+            | Self::Misplaced { .. } => None,
         }
     }
 }
@@ -83,6 +114,7 @@ pub struct CredentialStore {
     by_handle: HashMap<String, Credential>,
     /// Sent to an endpoint with every request, instead of the client's own authorization.
     tokens: Vec<Token>,
+    masks: ResponseMasks,
 }
 
 struct Token {
@@ -101,11 +133,12 @@ impl CredentialStore {
             .into_iter()
             .map(|credential| (format!("v{revision}_{}", credential.key), credential))
             .collect();
-        Ok(Self { by_handle, tokens: Vec::new() })
+        Ok(Self { by_handle, tokens: Vec::new(), masks: ResponseMasks::default() })
     }
 
     /// Authorizes every request to this endpoint with the token, and with nothing else.
     pub fn authorize(&mut self, host: &str, port: u16, secret: Secret) {
+        self.masks.learn(&secret);
         self.tokens.push(Token { host: host.to_owned(), port, secret });
     }
 
@@ -138,6 +171,7 @@ impl CredentialStore {
         &self,
         handle: &str,
         scope: &CredentialScope<'_>,
+        part: RequestPart<'_>,
     ) -> Result<(Secret, &str), SubstituteError> {
         let credential = self.by_handle.get(handle).ok_or(SubstituteError::Unknown)?;
         let key = credential.key.as_str();
@@ -149,14 +183,42 @@ impl CredentialStore {
         if !bound {
             return Err(SubstituteError::NotBound { key: key.to_owned() });
         }
-        let secret = credential.source.secret().await;
-        secret
-            .map(|secret| (secret, key))
-            .map_err(|error| SubstituteError::Source { key: key.to_owned(), error })
+        credential.check_part(part)?;
+        if !scope.tls && !credential.plain {
+            return Err(SubstituteError::NotEncrypted { key: key.to_owned() });
+        }
+        let fetched = credential.source.secret().await;
+        let secret = fetched.map_err(|error| SubstituteError::Source { key: key.to_owned(), error })?;
+        self.masks.learn(&secret);
+        self.masks.record_sent(scope.host, scope.port);
+        Ok((secret, key))
+    }
+
+    /// Finds every value that was sent, to mask it in responses. `None`: nothing was sent.
+    pub(crate) fn response_redactor(&self) -> Option<Arc<Redactor>> {
+        self.masks.redactor()
+    }
+
+    /// Whether a value was sent to this endpoint.
+    pub(crate) fn was_sent(&self, host: &Host, port: u16) -> bool {
+        self.token(host, port).is_some() || self.masks.was_sent(host, port)
     }
 }
 
 impl Credential {
+    fn check_part(&self, part: RequestPart<'_>) -> Result<(), SubstituteError> {
+        let by_policy = matches!(part, RequestPart::Body);
+        if by_policy || self.placements.iter().any(|placement| placement.allows(part)) {
+            return Ok(());
+        }
+        let allowed: Vec<String> = self.placements.iter().map(ToString::to_string).collect();
+        Err(SubstituteError::WrongPart {
+            key: self.key.clone(),
+            part: part.to_string(),
+            allowed: allowed.join(", "),
+        })
+    }
+
     fn is_named(&self, provider: Option<&str>) -> bool {
         self.endpoints.is_empty() && provider == Some(self.provider.as_str())
     }

@@ -2,6 +2,7 @@
 //! base64, paths and queries percent-encoded, bodies by their format.
 
 use super::placeholder::{find, is_in};
+use super::placement::{CredentialPlacement, RequestPart};
 use super::store::{CredentialScope, CredentialStore, SubstituteError};
 use crate::http1::Fields;
 use base64::Engine;
@@ -51,15 +52,16 @@ impl CredentialStore {
         scope: &CredentialScope<'_>,
     ) -> Result<(), SubstituteError> {
         for (name, value) in fields.iter_mut() {
-            let authorizes = name.eq_ignore_ascii_case("authorization");
+            let part = RequestPart::Header(name);
+            let authorizes = name.eq_ignore_ascii_case(CredentialPlacement::AUTHORIZATION);
             if let (true, Some(plain)) = (authorizes, basic(value)) {
-                let filled = self.substitute(&plain, scope, Encoding::Text).await?;
+                let filled = self.substitute(&plain, scope, part, Encoding::Text).await?;
                 if filled.contains(&b'\r') || filled.contains(&b'\n') {
                     return Err(SubstituteError::Misplaced { part: "Basic authorization" });
                 }
                 *value = format!("Basic {}", STANDARD.encode(&*filled)).into_bytes();
             } else if is_in(value) {
-                *value = self.substitute(value, scope, Encoding::Header).await?.to_vec();
+                *value = self.substitute(value, scope, part, Encoding::Header).await?.to_vec();
             }
         }
         if let Some(token) = self.token(scope.host, scope.port) {
@@ -77,36 +79,69 @@ impl CredentialStore {
             Some((path, query)) => (path, Some(query)),
             None => (target, None),
         };
-        let mut out = self.substitute_parts(path, '/', scope, Encoding::Path).await?;
+        let mut out = self.substitute_path(path, scope).await?;
         if let Some(query) = query {
-            let mut filled = Vec::new();
-            for pair in query.split('&') {
-                filled.push(self.substitute_parts(pair, '=', scope, Encoding::Query).await?);
-            }
             out.push('?');
-            out.push_str(&filled.join("&"));
+            out.push_str(&self.substitute_query(query, scope).await?);
         }
         Ok(out)
     }
 
-    /// Parts without a placeholder keep their spelling.
-    async fn substitute_parts(
+    /// Segments without a placeholder keep their spelling.
+    async fn substitute_path(
         &self,
-        text: &str,
-        separator: char,
+        path: &str,
         scope: &CredentialScope<'_>,
-        encoding: Encoding,
     ) -> Result<String, SubstituteError> {
         let mut out = Vec::new();
-        for part in text.split(separator) {
-            let plain: Vec<u8> = percent_decode_str(part).collect();
+        let mut start = 0;
+        for segment in path.split('/') {
+            let plain: Vec<u8> = percent_decode_str(segment).collect();
+            let end = start + segment.len();
+            out.push(match find(&plain) {
+                Some((range, _)) if is_in(&plain[range.end..]) => {
+                    return Err(SubstituteError::Misplaced { part: "path, twice in one segment" });
+                }
+                Some((range, _)) => {
+                    let text_before = String::from_utf8_lossy(&plain[..range.start]);
+                    let before = format!("{}{text_before}", &path[..start]);
+                    let after = format!("{}{}", String::from_utf8_lossy(&plain[range.end..]), &path[end..]);
+                    let part = RequestPart::Path { before: &before, after: &after };
+                    percent_encode(&self.substitute(&plain, scope, part, Encoding::Path).await?)
+                }
+                None => segment.to_owned(),
+            });
+            start = end + 1;
+        }
+        Ok(out.join("/"))
+    }
+
+    async fn substitute_query(
+        &self,
+        query: &str,
+        scope: &CredentialScope<'_>,
+    ) -> Result<String, SubstituteError> {
+        let mut out = Vec::new();
+        for pair in query.split('&') {
+            let (name, value) = match pair.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (pair, None),
+            };
+            let plain_name: Vec<u8> = percent_decode_str(name).collect();
+            if is_in(&plain_name) {
+                return Err(SubstituteError::Misplaced { part: "query, as the name of a parameter" });
+            }
+            let plain: Vec<u8> = percent_decode_str(value.unwrap_or_default()).collect();
             out.push(if is_in(&plain) {
-                percent_encode(&self.substitute(&plain, scope, encoding).await?)
+                let parameter = String::from_utf8_lossy(&plain_name);
+                let part = RequestPart::QueryParameter(&parameter);
+                let filled = self.substitute(&plain, scope, part, Encoding::Query).await?;
+                format!("{name}={}", percent_encode(&filled))
             } else {
-                part.to_owned()
+                pair.to_owned()
             });
         }
-        Ok(out.join(&separator.to_string()))
+        Ok(out.join("&"))
     }
 
     pub(crate) async fn substitute_body(
@@ -116,23 +151,38 @@ impl CredentialStore {
         scope: &CredentialScope<'_>,
     ) -> Result<Zeroizing<Vec<u8>>, SubstituteError> {
         match format {
-            BodyFormat::Json => self.substitute(body, scope, Encoding::JsonString).await,
-            BodyFormat::Text => self.substitute(body, scope, Encoding::Text).await,
-            BodyFormat::Form => {
-                let text = String::from_utf8_lossy(body).into_owned();
-                let mut filled = Vec::new();
-                for pair in text.split('&') {
-                    filled.push(self.substitute_parts(pair, '=', scope, Encoding::Query).await?);
-                }
-                Ok(Zeroizing::new(filled.join("&").into_bytes()))
-            }
+            BodyFormat::Json => self.substitute(body, scope, RequestPart::Body, Encoding::JsonString).await,
+            BodyFormat::Text => self.substitute(body, scope, RequestPart::Body, Encoding::Text).await,
+            BodyFormat::Form => self.substitute_form(&String::from_utf8_lossy(body), scope).await,
         }
+    }
+
+    async fn substitute_form(
+        &self,
+        form: &str,
+        scope: &CredentialScope<'_>,
+    ) -> Result<Zeroizing<Vec<u8>>, SubstituteError> {
+        let mut out = Zeroizing::new(Vec::new());
+        for piece in form.split_inclusive(['&', '=']) {
+            let text = piece.trim_end_matches(['&', '=']);
+            let separator = &piece[text.len()..];
+            let plain: Vec<u8> = percent_decode_str(text).collect();
+            if is_in(&plain) {
+                let filled = self.substitute(&plain, scope, RequestPart::Body, Encoding::Query).await?;
+                out.extend_from_slice(percent_encode(&filled).as_bytes());
+            } else {
+                out.extend_from_slice(text.as_bytes());
+            }
+            out.extend_from_slice(separator.as_bytes());
+        }
+        Ok(out)
     }
 
     async fn substitute(
         &self,
         text: &[u8],
         scope: &CredentialScope<'_>,
+        part: RequestPart<'_>,
         encoding: Encoding,
     ) -> Result<Zeroizing<Vec<u8>>, SubstituteError> {
         let mut out = Zeroizing::new(Vec::with_capacity(text.len()));
@@ -140,7 +190,7 @@ impl CredentialStore {
         while let Some((whole, handle)) = find(rest) {
             out.extend_from_slice(&rest[..whole.start]);
             let name = String::from_utf8_lossy(&rest[handle]).into_owned();
-            let (secret, key) = self.secret(&name, scope).await?;
+            let (secret, key) = self.secret(&name, scope, part).await?;
             let unfit = |part| SubstituteError::Unfit { key: key.to_owned(), part };
             let value = secret.reveal();
             let control = value.bytes().any(|byte| byte < b' ' || byte == 0x7f);

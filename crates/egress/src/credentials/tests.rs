@@ -26,14 +26,25 @@ fn store(value: &str) -> (CredentialStore, String) {
         key: "TOKEN".into(),
         source: CredentialSource::fixed(Secret::new(value.to_owned())),
         endpoints: vec![endpoint("api.test", "/api/**")],
+        placements: vec![
+            header("Authorization"),
+            header("X-Two"),
+            CredentialPlacement::QueryParameter("key".to_owned()),
+            CredentialPlacement::Path { template: None },
+        ],
+        plain: false,
     };
     let store = CredentialStore::new(vec![credential]).unwrap();
     let placeholder = store.placeholders()[0].1.clone();
     (store, placeholder)
 }
 
+fn header(name: &str) -> CredentialPlacement {
+    CredentialPlacement::Header(name.to_owned())
+}
+
 fn place<'a>(host: &'a Host, path: &'a str) -> CredentialScope<'a> {
-    CredentialScope { host, port: 443, path, provider: None }
+    CredentialScope { host, port: 443, path, provider: None, tls: true }
 }
 
 fn api() -> Host {
@@ -54,7 +65,7 @@ async fn field(
 }
 
 #[tokio::test]
-async fn placeholders_are_replaced_in_every_place_of_a_bound_request() {
+async fn placeholders_are_replaced_in_every_allowed_part_of_a_bound_request() {
     let (store, placeholder) = store(VALUE);
     assert!(placeholder.starts_with("openshell:resolve:env:v") && placeholder.ends_with("_TOKEN"));
     let host = api();
@@ -89,7 +100,8 @@ async fn elsewhere_they_are_refused() {
         place(&host, "/elsewhere"),
         CredentialScope { port: 80, ..place(&host, "/api/x") },
     ] {
-        assert_eq!(field(&store, &place, "X", &placeholder).await, Err(not_bound.clone()), "{place:?}");
+        let sent = field(&store, &place, "Authorization", &placeholder).await;
+        assert_eq!(sent, Err(not_bound.clone()), "{place:?}");
         assert_eq!(
             store.substitute_target(&format!("/a/{placeholder}"), &place).await,
             Err(not_bound.clone())
@@ -107,13 +119,50 @@ async fn elsewhere_they_are_refused() {
 }
 
 #[tokio::test]
+async fn other_parts_than_the_profile_names_are_refused() {
+    let (store, placeholder) = store(VALUE);
+    let host = api();
+    let place = place(&host, "/api/x");
+    let wrong = |part: &str| SubstituteError::WrongPart {
+        key: "TOKEN".into(),
+        part: part.to_owned(),
+        allowed: "the header `Authorization`, the header `X-Two`, the query parameter `key`, the path".into(),
+    };
+    for name in ["X-Echo", "Cookie", "User-Agent", "Referer", "X-Forwarded-For"] {
+        let sent = field(&store, &place, name, &placeholder).await;
+        assert_eq!(sent, Err(wrong(&format!("the header `{name}`"))));
+    }
+    for (query, expected) in [
+        (format!("echo={placeholder}"), wrong("the query parameter `echo`")),
+        (format!("KEY={placeholder}"), wrong("the query parameter `KEY`")),
+        (format!("key=1&k%65y2={placeholder}"), wrong("the query parameter `key2`")),
+        (placeholder.clone(), SubstituteError::Misplaced { part: "query, as the name of a parameter" }),
+    ] {
+        assert_eq!(store.substitute_target(&format!("/api/x?{query}"), &place).await, Err(expected));
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_sent_without_tls_unless_the_profile_says_so() {
+    let (store, placeholder) = store(VALUE);
+    let host = api();
+    let unencrypted = CredentialScope { tls: false, ..place(&host, "/api/x") };
+    let refused = SubstituteError::NotEncrypted { key: "TOKEN".into() };
+    assert_eq!(field(&store, &unencrypted, "Authorization", &placeholder).await, Err(refused.clone()));
+    let target = store.substitute_target(&format!("/api/x?key={placeholder}"), &unencrypted).await;
+    assert_eq!(target, Err(refused.clone()));
+    let body = store.substitute_body(placeholder.as_bytes(), BodyFormat::Text, &unencrypted).await;
+    assert_eq!(body.map(|_| ()), Err(refused));
+}
+
+#[tokio::test]
 async fn values_that_would_change_the_request_are_refused() {
     let host = api();
     let place = place(&host, "/api/x");
     for value in ["a\r\nX: y", "a\nb", "a\0"] {
         let (store, placeholder) = store(value);
         assert!(
-            matches!(field(&store, &place, "X", &placeholder).await, Err(SubstituteError::Unfit { .. })),
+            matches!(field(&store, &place, "X-Two", &placeholder).await, Err(SubstituteError::Unfit { .. })),
             "{value:?}"
         );
         let basic = format!("Basic {}", STANDARD.encode(format!("u:{placeholder}")));
@@ -130,7 +179,7 @@ async fn values_that_would_change_the_request_are_refused() {
 #[tokio::test]
 async fn a_provider_without_endpoints_goes_where_the_policy_binds_it() {
     let source = CredentialSource::fixed(Secret::new("v".to_owned()));
-    let credential = Credential { provider: "own".into(), key: "K".into(), source, endpoints: vec![] };
+    let credential = Credential { provider: "own".into(), key: "K".into(), source, endpoints: vec![], placements: vec![header("X")], plain: false };
     let store = CredentialStore::new(vec![credential]).unwrap();
     let placeholder = store.placeholders()[0].1.clone();
     let host = api();
@@ -146,7 +195,7 @@ async fn an_endpoint_with_a_token_gets_only_the_token() {
     let (mut store, placeholder) = store(VALUE);
     store.authorize("tool.api.test", 8080, Secret::new("the-token".to_owned()));
     let host = Host::parse("tool.api.test").unwrap();
-    let there = CredentialScope { host: &host, port: 8080, path: "/", provider: None };
+    let there = CredentialScope { host: &host, port: 8080, path: "/", provider: None, tls: false };
     let sent = field(&store, &there, "authorization", "Bearer my-own").await;
     assert_eq!(sent.unwrap(), "Bearer the-token");
     assert!(field(&store, &there, "Authorization", &placeholder).await.is_err());

@@ -1,6 +1,7 @@
 //! Relays bodies: read by their framing, written with our own. Chunk extensions and trailers are dropped.
 
 use super::reader::HeadReader;
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::time::Duration;
@@ -34,8 +35,24 @@ pub enum BodyError {
     TooLarge,
 }
 
-/// Gets every portion before it is written; `true` refuses it and ends the relay.
-pub type PortionCheck<'a> = &'a mut (dyn FnMut(&[u8]) -> bool + Send);
+/// Gets every portion of a body before it is written.
+pub trait BodyFilter: Send {
+    /// The bytes to write instead; `None` refuses the portion and ends the relay. The number of bytes may differ, if
+    /// `finish` makes up for it.
+    fn filter<'a>(&mut self, portion: &'a [u8]) -> Option<Cow<'a, [u8]>>;
+
+    /// The bytes to write at the end.
+    fn finish(&mut self) -> Vec<u8> {
+        Vec::new()
+    }
+}
+
+/// Changes nothing; `true` refuses.
+impl<F: FnMut(&[u8]) -> bool + Send> BodyFilter for F {
+    fn filter<'a>(&mut self, portion: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        (!self(portion)).then_some(Cow::Borrowed(portion))
+    }
+}
 
 impl fmt::Display for BodyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -65,7 +82,7 @@ pub async fn relay_body<R, W>(
     to: &mut W,
     framing: Framing,
     idle: Duration,
-    check: PortionCheck<'_>,
+    filter: &mut dyn BodyFilter,
 ) -> Result<u64, BodyError>
 where
     R: AsyncRead + Unpin,
@@ -73,10 +90,17 @@ where
 {
     let sent = match framing {
         Framing::None => 0,
-        Framing::Length(length) => relay_length(from, to, length, idle, check).await?,
-        Framing::Chunked => relay_chunks(from, to, idle, check).await?,
-        Framing::UntilClose => relay_rest(from, to, idle, check).await?,
+        Framing::Length(length) => {
+            relay_length(from, to, length, Written::AsIs, idle, filter).await?;
+            length
+        }
+        Framing::Chunked => relay_chunks(from, to, idle, filter).await?,
+        Framing::UntilClose => relay_rest(from, to, idle, filter).await?,
     };
+    write(to, &filter.finish(), Written::of(framing), idle).await?;
+    if framing == Framing::Chunked {
+        put(to, b"0\r\n\r\n", idle).await?;
+    }
     to.flush().await.map_err(BodyError::Write)?;
     Ok(sent)
 }
@@ -89,7 +113,7 @@ pub async fn relay_message<R, W>(
     to: &mut W,
     framing: Framing,
     idle: Duration,
-    check: PortionCheck<'_>,
+    filter: &mut dyn BodyFilter,
 ) -> Result<u64, BodyError>
 where
     R: AsyncRead + Unpin,
@@ -104,13 +128,10 @@ where
         }
         framing => (bytes::BytesMut::new(), framing),
     };
-    if check(&here) {
-        return Err(BodyError::Refused);
-    }
-    first.extend_from_slice(&here);
+    first.extend_from_slice(&filter.filter(&here).ok_or(BodyError::Refused)?);
     put(to, &first, idle).await?;
     to.flush().await.map_err(BodyError::Write)?;
-    Ok(here.len() as u64 + relay_body(from, to, rest, idle, check).await?)
+    Ok(here.len() as u64 + relay_body(from, to, rest, idle, filter).await?)
 }
 
 /// Reads a whole body, if it is not larger than `most`.
@@ -152,13 +173,47 @@ async fn put<W: AsyncWrite + Unpin>(to: &mut W, bytes: &[u8], idle: Duration) ->
     written.map_err(BodyError::Write)
 }
 
+/// How a portion is written.
+#[derive(Clone, Copy)]
+enum Written {
+    AsIs,
+    AsChunk,
+}
+
+impl Written {
+    fn of(framing: Framing) -> Self {
+        if framing == Framing::Chunked { Self::AsChunk } else { Self::AsIs }
+    }
+}
+
+/// An empty portion is not written: an empty chunk would end the body.
+async fn write<W: AsyncWrite + Unpin>(
+    to: &mut W,
+    portion: &[u8],
+    written: Written,
+    idle: Duration,
+) -> Result<(), BodyError> {
+    if portion.is_empty() {
+        return Ok(());
+    }
+    match written {
+        Written::AsIs => put(to, portion, idle).await,
+        Written::AsChunk => {
+            put(to, format!("{:x}\r\n", portion.len()).as_bytes(), idle).await?;
+            put(to, portion, idle).await?;
+            put(to, b"\r\n", idle).await
+        }
+    }
+}
+
 async fn relay_length<R, W>(
     from: &mut HeadReader<R>,
     to: &mut W,
     length: u64,
+    written: Written,
     idle: Duration,
-    check: PortionCheck<'_>,
-) -> Result<u64, BodyError>
+    filter: &mut dyn BodyFilter,
+) -> Result<(), BodyError>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
@@ -169,20 +224,17 @@ where
         if portion.is_empty() {
             return Err(BodyError::Cut);
         }
-        if check(&portion) {
-            return Err(BodyError::Refused);
-        }
-        put(to, &portion, idle).await?;
+        write(to, &filter.filter(&portion).ok_or(BodyError::Refused)?, written, idle).await?;
         left -= portion.len() as u64;
     }
-    Ok(length)
+    Ok(())
 }
 
 async fn relay_rest<R, W>(
     from: &mut HeadReader<R>,
     to: &mut W,
     idle: Duration,
-    check: PortionCheck<'_>,
+    filter: &mut dyn BodyFilter,
 ) -> Result<u64, BodyError>
 where
     R: AsyncRead + Unpin,
@@ -194,10 +246,7 @@ where
         if portion.is_empty() {
             return Ok(sent);
         }
-        if check(&portion) {
-            return Err(BodyError::Refused);
-        }
-        put(to, &portion, idle).await?;
+        put(to, &filter.filter(&portion).ok_or(BodyError::Refused)?, idle).await?;
         sent += portion.len() as u64;
     }
 }
@@ -206,7 +255,7 @@ async fn relay_chunks<R, W>(
     from: &mut HeadReader<R>,
     to: &mut W,
     idle: Duration,
-    check: PortionCheck<'_>,
+    filter: &mut dyn BodyFilter,
 ) -> Result<u64, BodyError>
 where
     R: AsyncRead + Unpin,
@@ -218,17 +267,15 @@ where
         if size == 0 {
             break;
         }
-        put(to, format!("{size:x}\r\n").as_bytes(), idle).await?;
-        sent += relay_length(from, to, size, idle, check).await?;
+        relay_length(from, to, size, Written::AsChunk, idle, filter).await?;
+        sent += size;
         if !line(from, idle).await?.is_empty() {
             return Err(BodyError::Chunk);
         }
-        put(to, b"\r\n", idle).await?;
         to.flush().await.map_err(BodyError::Write)?;
     }
     for _ in 0..MAX_TRAILER_LINES {
         if line(from, idle).await?.is_empty() {
-            put(to, b"0\r\n\r\n", idle).await?;
             return Ok(sent);
         }
     }

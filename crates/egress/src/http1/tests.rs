@@ -140,7 +140,7 @@ fn answers_are_framed_by_their_method_and_status() {
 async fn relayed(bytes: &[u8], framing: Framing) -> Result<(u64, String, Vec<u8>), BodyError> {
     let mut reader = HeadReader::new(bytes);
     let mut out = Vec::new();
-    let length = relay_body(&mut reader, &mut out, framing, TIME, &mut |_| false).await?;
+    let length = relay_body(&mut reader, &mut out, framing, TIME, &mut |_: &[u8]| false).await?;
     let (unread, ahead) = reader.into_parts();
     Ok((length, String::from_utf8(out).unwrap(), [&ahead, unread].concat()))
 }

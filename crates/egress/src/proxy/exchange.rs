@@ -5,6 +5,7 @@ use super::client::ClientConnection;
 use super::leak_watcher::{MessageCheck, MessageWatcher};
 use super::record::ConnectionRecord;
 use super::refusal::Refusal;
+use super::response_mask::ResponseMask;
 use super::stream::BoxStream;
 use super::substitute::{OutgoingBody, OutgoingRequest};
 use super::upstream::Upstream;
@@ -39,6 +40,7 @@ pub(super) async fn exchange(
     upstream: &mut Upstream,
     request: &SentRequest<'_>,
     watcher: MessageWatcher,
+    mask: ResponseMask,
     record: &mut ConnectionRecord,
 ) -> Result<AfterExchange, Refusal> {
     let mut response_started = false;
@@ -47,7 +49,7 @@ pub(super) async fn exchange(
     let (sent, received) = {
         let upload = send(&mut client.reader, &mut upstream.writer, request, watcher, &uploaded);
         let download =
-            receive(&mut upstream.reader, &mut client.writer, request, &uploaded, &mut response_started);
+            receive(&mut upstream.reader, &mut client.writer, request, mask, &uploaded, &mut response_started);
         tokio::pin!(upload, download);
         tokio::select! {
             sent = &mut upload => match sent {
@@ -151,6 +153,7 @@ async fn receive(
     from: &mut HeadReader<ReadHalf<BoxStream>>,
     to: &mut WriteHalf<BoxStream>,
     request: &SentRequest<'_>,
+    mut mask: ResponseMask,
     uploaded: &AtomicU64,
     response_started: &mut bool,
 ) -> Result<ReceivedResponse, String> {
@@ -159,7 +162,7 @@ async fn receive(
         wait_for_response(from, idle, uploaded).await?;
         let read = from.read_head(idle, idle).await.map_err(|error| error.to_string())?;
         let bytes = read.ok_or("the server closed the connection without a response")?;
-        let head = ResponseHead::parse(&bytes).map_err(|error| error.reason().to_owned())?;
+        let mut head = ResponseHead::parse(&bytes).map_err(|error| error.reason().to_owned())?;
         let framing = head.framing(&request.method).map_err(|error| error.reason().to_owned())?;
         if head.status == 101 && !request.is_websocket() {
             return Err("the server switched protocols unasked".to_owned());
@@ -167,10 +170,15 @@ async fn receive(
         if head.status == 101 && !agreed(request, &head) {
             return Err("the server switched protocols without agreeing to this websocket".to_owned());
         }
+        if framing != Framing::None {
+            mask.check_encoding(&head.fields)?;
+        }
+        mask.mask_fields(&mut head.fields);
+        mask.mask_whole(&mut head.reason);
         let keeps_alive = !head.wants_close() && framing != Framing::UntilClose && !request.wants_close();
         let written = head.write_downstream(framing, keeps_alive);
         *response_started = head.status >= 200 || head.status == 101;
-        let relayed = relay_message(&written, from, to, framing, idle, &mut |_| false).await;
+        let relayed = relay_message(&written, from, to, framing, idle, &mut mask).await;
         let length = relayed.map_err(|error| error.to_string())?;
         if *response_started {
             return Ok(ReceivedResponse {

@@ -22,6 +22,7 @@ mod leak_watcher;
 mod record;
 mod refusal;
 mod requests;
+mod response_mask;
 mod route;
 mod stream;
 mod substitute;

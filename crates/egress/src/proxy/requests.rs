@@ -8,6 +8,7 @@ use super::exchange::{AfterExchange, SentRequest, exchange};
 use super::leak_watcher::{unwatched, watch};
 use super::record::ConnectionRecord;
 use super::refusal::Refusal;
+use super::response_mask::ResponseMask;
 use super::route::{Recipient, Routing, route};
 use super::substitute::{OutgoingBody, OutgoingRequest, outgoing_request};
 use super::upstream::UpstreamPool;
@@ -77,20 +78,21 @@ async fn pass(
     let proxy = routing.proxy();
     let head = proxy.defences.parse_head(bytes).map_err(Refusal::head)?;
     let recipient = route(routing, &head, record).await?;
-    let (outgoing, watcher, upstream) = match &recipient {
+    let (outgoing, watcher, mask, upstream) = match &recipient {
         Recipient::Server { connection, decided } => {
             let outgoing = outgoing_request(connection, &head, decided, client).await?;
             let watcher = watch(proxy.config.leak_watcher.as_ref(), &connection.destination);
-            (outgoing, watcher, pool.server(connection).await?)
+            let mask = ResponseMask::new(connection);
+            (outgoing, watcher, mask, pool.server(connection).await?)
         }
         Recipient::Gateway { service, destination, path_and_query } => {
             let written = Zeroizing::new(head.write_upstream(MODEL_HOST, path_and_query));
             let outgoing = OutgoingRequest { head: written, body: OutgoingBody::Relayed };
-            (outgoing, unwatched(), pool.gateway(destination, service))
+            (outgoing, unwatched(), ResponseMask::default(), pool.gateway(destination, service))
         }
     };
     let request = SentRequest { head: &head, outgoing: &outgoing, idle: proxy.config.limits.idle };
-    let after = exchange(client, upstream, &request, watcher, record).await?;
+    let after = exchange(client, upstream, &request, watcher, mask, record).await?;
     Ok((recipient, after))
 }
 

@@ -86,6 +86,9 @@ pub(super) async fn substitute_head(
     let refused = |error: SubstituteError| Refusal::credential(&error);
     let mut out = head.clone();
     prepare_handshake(&mut out).map_err(|reason| Refusal::unreadable(reason.to_owned()))?;
+    if store.is_bound(scope.host, scope.port, scope.provider) {
+        ask_for_readable_response(&mut out);
+    }
     store.substitute_fields(&mut out.fields, &scope).await.map_err(refused)?;
     let target = store.substitute_target(&decided.path_and_query, &scope).await.map_err(refused)?;
     let format = out.fields.all("content-type").next().and_then(BodyFormat::of);
@@ -95,6 +98,14 @@ pub(super) async fn substitute_head(
         return Err(refused(SubstituteError::Misplaced { part: "compressed body" }));
     }
     Ok(SubstitutedHead { head: out, target: Zeroizing::new(target), body })
+}
+
+/// A response is checked for credentials: it must not be compressed, and a value must not come back in two halves.
+fn ask_for_readable_response(head: &mut RequestHead) {
+    head.fields.remove("accept-encoding");
+    head.fields.push("Accept-Encoding", b"identity");
+    head.fields.remove("range");
+    head.fields.remove("if-range");
 }
 
 pub(super) async fn substitute_body(
@@ -123,5 +134,5 @@ pub(super) async fn substitute_text(
 fn scope<'a>(connection: &'a AdmittedConnection, decided: &'a DecidedRequest) -> CredentialScope<'a> {
     let Destination { host, port } = &connection.destination;
     let provider = connection.admitted.credentials(Some(&decided.path)).provider.as_deref();
-    CredentialScope { host, port: *port, path: &decided.path, provider }
+    CredentialScope { host, port: *port, path: &decided.path, provider, tls: connection.tls }
 }

@@ -6,7 +6,7 @@ use yaml::{Diagnostic, Span};
 
 use super::references;
 use crate::harness::Harness;
-use crate::harness::provider::{self, Profile, Provider};
+use crate::harness::provider::{self, AuthStyle, Profile, Provider};
 use crate::harness::reference::LocalPath;
 use crate::resolve::layers::{Found, LayerKind};
 use crate::resolve::library::Library;
@@ -71,7 +71,11 @@ fn with_profile(
         let (profile, mut found_problems) = library.decode::<Profile>(&profile_found);
         problems.append(&mut found_problems);
         if let Some(profile) = profile.filter(|profile| profile.id == provider.kind) {
-            problems.extend(provider::absent(&provider, &profile));
+            let absent = provider::absent(&provider, &profile);
+            if absent.is_empty() {
+                problems.extend(unplaced(&provider, &profile));
+            }
+            problems.extend(absent);
             let endpoints = endpoints(&profile, problems);
             return Some(ProviderFile { found, provider, profile, endpoints });
         }
@@ -85,6 +89,37 @@ fn with_profile(
         None => problem,
     });
     None
+}
+
+/// Where the credential goes by default, and entries that do not say what their style needs.
+fn unplaced(provider: &Provider, profile: &Profile) -> Vec<Diagnostic> {
+    // The model gateway uses the key; the sandbox gets no placeholder for it.
+    if profile.inference_capable == Some(true) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (name, _) in provider.credentials.iter() {
+        if provider::entries(profile, &name.value).all(|entry| entry.auth_style.is_none()) {
+            let message = format!(
+                "the profile `{}` does not say where {} goes; it is put into the header `Authorization` only",
+                profile.id.value, name.value
+            );
+            found.push(Diagnostic::warning("credential-placement", name.at, message).help(format!(
+                "in the profile's `credentials`, add `auth_style` to the entry with `env_vars: [{}]`",
+                name.value
+            )));
+        }
+    }
+    for entry in &profile.credentials {
+        let needed = match entry.auth_style {
+            Some(AuthStyle::Header) if entry.header_name.is_none() => "header_name",
+            Some(AuthStyle::Query) if entry.query_param.is_none() => "query_param",
+            _ => continue,
+        };
+        let message = format!("the credential `{}` has an `auth_style` without `{needed}`", entry.name.value);
+        found.push(Diagnostic::error("credential-placement", entry.name.at, message));
+    }
+    found
 }
 
 /// Types that need no profile file.

@@ -30,7 +30,8 @@ choice! {
 }
 
 choice! {
-    /// How a credential is presented; information only, placeholders work everywhere.
+    /// Which part of a request holds the credential: `Authorization` (basic, bearer), the header `header_name`, the query
+    /// parameter `query_param`, or the path.
     pub enum AuthStyle { Basic = "basic", Bearer = "bearer", Header = "header", Query = "query", Path = "path" }
 }
 
@@ -61,10 +62,14 @@ record! {
         description: Option<String>,
         env_vars: Vec<At<String>>,
         required: Option<bool>,
+        /// Without it the credential goes into `Authorization` only.
         auth_style: Option<AuthStyle>,
         header_name: Option<String>,
         query_param: Option<String>,
+        /// The path with the credential in braces, such as `/bot{token}/**`.
         path_template: Option<String>,
+        /// Whether it may be sent without TLS.
+        plain: Option<bool>,
         /// How a gateway would refresh it.
         refresh: Option<Raw>,
         token_grant: Option<Raw>,
@@ -141,6 +146,14 @@ pub fn absent(provider: &Provider, profile: &Profile) -> Vec<Diagnostic> {
             .help(format!("add to `credentials` one of: {}", names.join(", ")))
     };
     required.filter(|credential| !given(credential)).map(say).collect()
+}
+
+/// The profile's entries for the variable. Several entries name several parts of a request.
+pub fn entries<'a>(profile: &'a Profile, variable: &str) -> impl Iterator<Item = &'a ProfileCredential> {
+    let names = |credential: &ProfileCredential| credential.env_vars.iter().any(|name| name.value == *variable);
+    let found: Vec<&ProfileCredential> =
+        profile.credentials.iter().filter(|credential| names(credential)).collect();
+    found.into_iter()
 }
 
 fn is_one_variable(value: &Template) -> bool {

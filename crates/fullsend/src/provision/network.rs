@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use egress::credentials::{Credential, CredentialStore};
+use egress::credentials::{Credential, CredentialPlacement, CredentialStore};
 use egress::dial::{self, Dialer, Roots, RootsError};
 use egress::event::{EgressEvent, OnEvent, RefusalCode};
 use egress::identity::Identifier;
@@ -27,6 +27,7 @@ use crate::check::Checked;
 use crate::check::policies::CheckedPolicy;
 use crate::credentials::Credentials;
 use crate::event::finding::{FindingAction, FindingFamily, FindingSeverity};
+use crate::harness::provider::{self, AuthStyle, Profile, ProfileCredential};
 use crate::event::log::Emitter;
 use crate::event::{Finding, RunEvent};
 
@@ -155,9 +156,26 @@ fn bound(checked: &Checked, credentials: &Credentials) -> Result<CredentialStore
             key: loaded.key.clone(),
             source: loaded.source.clone(),
             endpoints: file.endpoints.clone(),
+            placements: placements(&file.profile, &loaded.key),
+            plain: provider::entries(&file.profile, &loaded.key).any(|entry| entry.plain == Some(true)),
         })
     });
     CredentialStore::new(all.collect())
+}
+
+/// A profile that names nothing allows `Authorization` only.
+fn placements(profile: &Profile, variable: &str) -> Vec<CredentialPlacement> {
+    let authorization = || CredentialPlacement::Header(CredentialPlacement::AUTHORIZATION.to_owned());
+    let placement = |entry: &ProfileCredential| {
+        Some(match entry.auth_style? {
+            AuthStyle::Basic | AuthStyle::Bearer => authorization(),
+            AuthStyle::Header => CredentialPlacement::Header(entry.header_name.clone()?),
+            AuthStyle::Query => CredentialPlacement::QueryParameter(entry.query_param.clone()?),
+            AuthStyle::Path => CredentialPlacement::Path { template: entry.path_template.clone() },
+        })
+    };
+    let named: Vec<CredentialPlacement> = provider::entries(profile, variable).filter_map(placement).collect();
+    if named.is_empty() { vec![authorization()] } else { named }
 }
 
 impl Planned {

@@ -40,6 +40,8 @@ impl Separator {
 pub struct Pattern {
     text: String,
     separator: Separator,
+    /// Read as OpenShell reads the `path` of an endpoint.
+    is_scope: bool,
     matcher: Matcher,
 }
 
@@ -53,18 +55,35 @@ enum Matcher {
 impl Pattern {
     /// Compiles a glob.
     pub fn glob(text: &str, separator: Separator) -> Result<Self, PatternError> {
-        let tokens = parse::parse(text, separator)?;
-        let matcher = match parse::literal(&tokens) {
+        Self::from_tokens(text, separator, false, &parse::parse(text, separator)?)
+    }
+
+    /// Compiles the `path` of an endpoint, by which OpenShell chooses the endpoint for a request: `*` and `?` cross the
+    /// separator, and `/x/**` includes `/x`. The paths of rules are read by `glob`.
+    pub fn scope(text: &str) -> Result<Self, PatternError> {
+        let separator = Separator::Slash;
+        let tokens = parse::widen(parse::parse(text, separator)?, separator);
+        Self::from_tokens(text, separator, true, &tokens)
+    }
+
+    fn from_tokens(
+        text: &str,
+        separator: Separator,
+        is_scope: bool,
+        tokens: &[parse::Token],
+    ) -> Result<Self, PatternError> {
+        let matcher = match parse::literal(tokens) {
             Some(bytes) => Matcher::Exactly(bytes),
             None if tokens == [parse::Token::Everything] => Matcher::Everything,
-            None => Matcher::Automaton(Box::new(Automaton::new(&tokens)?)),
+            None => Matcher::Automaton(Box::new(Automaton::new(tokens)?)),
         };
-        Ok(Self { text: text.to_owned(), separator, matcher })
+        Ok(Self { text: text.to_owned(), separator, is_scope, matcher })
     }
 
     /// Matches only this text, whatever characters are in it.
     pub fn exact(text: &str, separator: Separator) -> Self {
-        Self { text: text.to_owned(), separator, matcher: Matcher::Exactly(text.as_bytes().to_vec()) }
+        let matcher = Matcher::Exactly(text.as_bytes().to_vec());
+        Self { text: text.to_owned(), separator, is_scope: false, matcher }
     }
 
     /// The glob that matches only this text.
@@ -80,7 +99,7 @@ impl Pattern {
 
     /// Matches every text.
     pub fn everything(separator: Separator) -> Self {
-        Self { text: "**".to_owned(), separator, matcher: Matcher::Everything }
+        Self { text: "**".to_owned(), separator, is_scope: false, matcher: Matcher::Everything }
     }
 
     /// As OpenShell reads hosts and binaries: a text without `*` matches only itself.
@@ -150,6 +169,7 @@ impl Pattern {
     fn same_as(&self, other: &Self) -> bool {
         self.text == other.text
             && self.separator == other.separator
+            && self.is_scope == other.is_scope
             && self.as_exact().is_some() == other.as_exact().is_some()
     }
 }

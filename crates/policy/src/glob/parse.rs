@@ -100,6 +100,24 @@ pub(super) fn parse(text: &str, separator: Separator) -> Result<Vec<Token>, Patt
     Ok(if tokens == [Token::Prefix] { vec![Token::Everything] } else { tokens })
 }
 
+/// The reading in which OpenShell chooses an endpoint by its path: `*` and `?` cross the separator, and `/x/**` includes
+/// `/x`.
+pub(super) fn widen(tokens: Vec<Token>, separator: Separator) -> Vec<Token> {
+    let own = ByteSet::one(separator.byte());
+    let without_separator = own.inverted();
+    let all = |set: ByteSet| if set == without_separator { ByteSet::ALL } else { set };
+    let widened = tokens.into_iter().map(|token| match token {
+        Token::One(set) => Token::One(all(set)),
+        Token::Many(set) => Token::Many(all(set)),
+        Token::Suffix => Token::Either(vec![Vec::new(), vec![Token::One(own), Token::Everything]]),
+        Token::Either(branches) => {
+            Token::Either(branches.into_iter().map(|branch| widen(branch, separator)).collect())
+        }
+        token @ (Token::Everything | Token::Prefix | Token::Middle) => token,
+    });
+    widened.collect()
+}
+
 /// The bytes of a pattern that has no wildcard.
 pub(super) fn literal(tokens: &[Token]) -> Option<Vec<u8>> {
     let single = |set: &ByteSet| {

@@ -118,7 +118,14 @@ impl Reader {
             }
             return Some(At { value: Pattern::everything(crate::glob::Separator::Slash), at: text.at });
         }
-        self.request_path(&path, text).map(|value| At { value, at: text.at })
+        self.request_path(&path, text)?;
+        match Pattern::scope(text) {
+            Ok(value) => Some(At { value, at: text.at }),
+            Err(error) => {
+                self.error("pattern", text.at, format!("`{path}` {error}"));
+                None
+            }
+        }
     }
 
     fn tls(&mut self, path: &str, protocol: Protocol, file: &At<EndpointFile>) -> bool {

@@ -11,7 +11,7 @@ use super::{Mask, Redactor, ValueTooShort, forms, wrapped};
 use crate::steps;
 
 /// A fragment shorter than this gives nothing away.
-const MIN_FRAGMENT: usize = 8;
+pub(super) const MIN_FRAGMENT: usize = 8;
 /// Lines of a known value that are long enough to be known on their own, because tools print files by line.
 const MIN_LINE: usize = 16;
 
@@ -33,6 +33,20 @@ struct Form {
 struct Anchor {
     form: usize,
     is_end: bool,
+}
+
+/// Where known values are in some bytes.
+#[derive(Default)]
+pub(super) struct KnownScan {
+    pub(super) values: Vec<Range<usize>>,
+    /// From here to the end the bytes may be the start of a value.
+    pub(super) unfinished: Option<usize>,
+}
+
+impl KnownScan {
+    fn starts_at(&mut self, start: usize) {
+        self.unfinished = Some(self.unfinished.map_or(start, |earlier| earlier.min(start)));
+    }
 }
 
 impl KnownValues {
@@ -105,6 +119,34 @@ impl KnownValues {
 
     fn holds_value(&self, text: &str) -> bool {
         self.forms.iter().any(|form| memchr::memmem::find(text.as_bytes(), &form.bytes).is_some())
+    }
+
+    /// Finds whole values and most of a value in bytes of any encoding, and the start of one at the end.
+    pub(super) fn scan(&self, bytes: &[u8]) -> KnownScan {
+        let mut scan = KnownScan::default();
+        let Some(automaton) = &self.automaton else { return scan };
+        for hit in automaton.find_overlapping_iter(bytes) {
+            let anchor = &self.anchors[hit.pattern().as_usize()];
+            let form = &self.forms[anchor.form].bytes;
+            let range = if anchor.is_end {
+                hit.end() - common_end(&bytes[..hit.end()], form)..hit.end()
+            } else {
+                hit.start()..hit.start() + common_start(&bytes[hit.start()..], form)
+            };
+            let is_most = range.len() >= MIN_FRAGMENT && range.len() * 4 >= form.len() * 3;
+            if range.len() == form.len() || (is_most && range.end < bytes.len()) {
+                scan.values.push(range);
+            } else if !anchor.is_end && range.end == bytes.len() {
+                scan.starts_at(range.start);
+            }
+        }
+        for form in &self.forms {
+            let most = form.bytes.len().saturating_sub(1).min(MIN_FRAGMENT - 1);
+            if let Some(length) = (1..=most).rev().find(|length| bytes.ends_with(&form.bytes[..*length])) {
+                scan.starts_at(bytes.len() - length);
+            }
+        }
+        scan
     }
 
     pub(super) fn write_marker(&self, marker: &Marker, masked: &mut String) {

@@ -9,6 +9,7 @@ mod json;
 mod known;
 mod marker;
 mod stream;
+mod stream_mask;
 mod wrapped;
 
 use std::borrow::Cow;
@@ -20,6 +21,7 @@ pub use continued::unfinished;
 use known::KnownValues;
 use marker::Marker;
 pub use stream::StreamRedactor;
+pub use stream_mask::StreamMasker;
 
 /// Masking may join the text on both sides of a mask into something new, so it is repeated until nothing is left.
 const MAX_ROUNDS: usize = 8;

@@ -3,6 +3,7 @@
 use super::super::leak_watcher::{MessageCheck, MessageWatcher};
 use super::super::record::ConnectionRecord;
 use super::super::refusal::Refusal;
+use super::super::response_mask::ResponseMask;
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -120,9 +121,12 @@ impl Body for RequestRelay {
     }
 }
 
-/// The response's body. It holds the record, which is complete when the body ends.
+/// The response's body, with credentials masked. It holds the record, which is complete when the body ends.
 pub(super) struct ResponseRelay {
     timed: Timed,
+    mask: ResponseMask,
+    /// The trailers, or the end, after the bytes that the mask held back.
+    after_flush: Option<Option<Frame<Bytes>>>,
     record: ConnectionRecord,
     upload: Arc<Upload>,
     bytes: u64,
@@ -132,10 +136,39 @@ impl ResponseRelay {
     pub(super) fn new(
         inner: Incoming,
         idle: Duration,
+        mask: ResponseMask,
         record: ConnectionRecord,
         upload: Arc<Upload>,
     ) -> Self {
-        Self { timed: Timed::new(inner, idle), record, upload, bytes: 0 }
+        Self { timed: Timed::new(inner, idle), mask, after_flush: None, record, upload, bytes: 0 }
+    }
+
+    /// The held bytes first, where there are any, then `last`.
+    fn end_with(&mut self, last: Option<Frame<Bytes>>) -> Option<Frame<Bytes>> {
+        let held = self.mask.flush();
+        if held.is_empty() {
+            return last;
+        }
+        self.after_flush = Some(last);
+        Some(Frame::data(Bytes::from(held)))
+    }
+
+    /// `None`: the mask holds all of the frame back.
+    fn masked(&mut self, frame: Frame<Bytes>) -> Option<Frame<Bytes>> {
+        match frame.into_data() {
+            Ok(data) => {
+                self.bytes += data.len() as u64;
+                let passed = self.mask.push(&data).into_owned();
+                (!passed.is_empty() || data.is_empty()).then(|| Frame::data(Bytes::from(passed)))
+            }
+            Err(other) => {
+                let trailers = other.into_trailers().ok().map(|mut trailers| {
+                    self.mask.mask_headers(&mut trailers);
+                    Frame::trailers(trailers)
+                });
+                self.end_with(trailers)
+            }
+        }
     }
 }
 
@@ -148,17 +181,27 @@ impl Body for ResponseRelay {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, RelayError>>> {
         let this = self.get_mut();
-        let frame = std::task::ready!(this.timed.poll(context));
-        match &frame {
-            Some(Ok(frame)) => this.bytes += frame.data_ref().map_or(0, |data| data.len() as u64),
-            Some(Err(error)) => this.record.broken(format!("the response: {error}")),
-            None => {}
+        if let Some(last) = this.after_flush.take() {
+            return Poll::Ready(last.map(Ok));
         }
-        Poll::Ready(frame)
+        loop {
+            match std::task::ready!(this.timed.poll(context)) {
+                Some(Ok(frame)) => {
+                    if let Some(masked) = this.masked(frame) {
+                        return Poll::Ready(Some(Ok(masked)));
+                    }
+                }
+                Some(Err(error)) => {
+                    this.record.broken(format!("the response: {error}"));
+                    return Poll::Ready(Some(Err(error)));
+                }
+                None => return Poll::Ready(this.end_with(None).map(Ok)),
+            }
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.timed.inner.is_end_stream()
+        self.timed.inner.is_end_stream() && !self.mask.holds() && self.after_flush.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {

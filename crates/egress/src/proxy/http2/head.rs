@@ -2,12 +2,14 @@
 //! checked again, by the rules for HTTP/1.1.
 
 use super::super::refusal::Refusal;
+use super::super::response_mask::ResponseMask;
 use super::super::substitute::SubstitutedHead;
 use super::bodies::RelayedBody;
 use crate::http1::{Fields, Framing, HeadError, HttpVersion, MAX_HEAD_BYTES, RequestHead};
+use hyper::body::{Body, Incoming};
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{Method, Request, Uri};
+use hyper::{Method, Request, Response, Uri};
 
 /// `ended`: no body follows.
 pub(super) fn read(parts: &Parts, ended: bool) -> Result<RequestHead, HeadError> {
@@ -71,4 +73,15 @@ pub(super) fn write(
         request.headers_mut().insert(hyper::header::TE, HeaderValue::from_static("trailers"));
     }
     Ok(request)
+}
+
+/// Refuses a response that cannot be checked for credentials, and masks them in its headers.
+pub(super) fn mask_response(response: &mut Response<Incoming>, mask: &ResponseMask) -> Result<(), Refusal> {
+    if !response.body().is_end_stream() {
+        let listed = response.headers().iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+        let fields = Fields::of(listed).map_err(|error| Refusal::upstream(error.reason().to_owned()))?;
+        mask.check_encoding(&fields).map_err(Refusal::upstream)?;
+    }
+    mask.mask_headers(response.headers_mut());
+    Ok(())
 }

@@ -4,6 +4,7 @@ use super::super::decide::{DecidedRequest, decide};
 use super::super::leak_watcher::watch;
 use super::super::record::ConnectionRecord;
 use super::super::refusal::Refusal;
+use super::super::response_mask::ResponseMask;
 use super::super::substitute::{MAX_SUBSTITUTED_BODY, SubstitutedHead, substitute_body, substitute_head};
 use super::bodies::{RelayedBody, RequestRelay, ResponseRelay, Upload};
 use super::connection::{Http2Connection, OpenStream};
@@ -24,10 +25,10 @@ pub(super) async fn respond(shared: &Http2Connection, request: Request<Incoming>
     let passed = pass(shared, request, &mut record).await;
     open.answered = true;
     match passed {
-        Ok((response, upload)) => {
+        Ok((response, mask, upload)) => {
             let idle = shared.connection.proxy.config.limits.idle;
             record.status(response.status().as_u16());
-            response.map(|body| ResponseRelay::new(body, idle, record, upload).boxed_unsync())
+            response.map(|body| ResponseRelay::new(body, idle, mask, record, upload).boxed_unsync())
         }
         Err(refusal) => {
             record.refused(&refusal);
@@ -40,7 +41,7 @@ async fn pass(
     shared: &Http2Connection,
     request: Request<Incoming>,
     record: &mut ConnectionRecord,
-) -> Result<(Response<Incoming>, Arc<Upload>), Refusal> {
+) -> Result<(Response<Incoming>, ResponseMask, Arc<Upload>), Refusal> {
     let connection = &shared.connection;
     let (parts, body) = request.into_parts();
     let received = head::read(&parts, body.is_end_stream()).map_err(Refusal::head)?;
@@ -52,8 +53,10 @@ async fn pass(
     let substituted = substitute_head(connection, &received, &decided).await?;
     let upload = Arc::new(Upload::default());
     let outgoing = outgoing_request(shared, substituted, &received, &decided, body, &upload).await?;
-    let response = send(sender, outgoing, &upload, connection.proxy.config.limits.idle).await?;
-    Ok((response, upload))
+    let mut response = send(sender, outgoing, &upload, connection.proxy.config.limits.idle).await?;
+    let mask = ResponseMask::new(connection);
+    head::mask_response(&mut response, &mask)?;
+    Ok((response, mask, upload))
 }
 
 async fn outgoing_request(

@@ -1,7 +1,7 @@
 //! Credentials through the proxy: the server sees the value, the sandbox never does.
 
-use super::lab::{Kind, Lab, LabConfig, Server, endpoints, rule, server, start_lab, talk};
-use crate::credentials::{Credential, CredentialSource, CredentialStore, Secret};
+use super::lab::{authorization, Kind, Lab, LabConfig, Server, endpoints, rule, server, start_lab, talk};
+use crate::credentials::{Credential, CredentialPlacement, CredentialSource, CredentialStore, Secret};
 use crate::event::ConnectionDecision::Denied;
 use std::sync::Arc;
 
@@ -29,12 +29,18 @@ async fn bound_by(rest: &str, endpoints: impl Fn(u16) -> Vec<policy::model::Endp
     let server = server(Kind::Tls(config.vendor.clone())).await;
     let source = CredentialSource::fixed(Secret::new(VALUE.to_owned()));
     let endpoints = endpoints(server.port);
-    let credential = Credential { provider: "github".into(), key: "TOKEN".into(), source, endpoints };
+    let credential = Credential { provider: "github".into(), key: "TOKEN".into(), source, endpoints, placements: authorization_and_key(), plain: false };
     let store = CredentialStore::new(vec![credential]).unwrap();
     let placeholder = store.placeholders()[0].1.clone();
     config.credentials = Arc::new(store);
     config.policy = rule(server.port, rest);
     Bound { lab: start_lab(config).await, server, placeholder }
+}
+
+fn authorization_and_key() -> Vec<CredentialPlacement> {
+    let mut placements = authorization();
+    placements.push(CredentialPlacement::QueryParameter("key".to_owned()));
+    placements
 }
 
 const REST: &str = "        protocol: rest\n        enforcement: enforce\n        access: full";
@@ -65,7 +71,8 @@ async fn a_body_is_filled_only_where_the_endpoint_says_so() {
     let Bound { lab, server, placeholder } = bound(&with_rewrite).await;
     let answer =
         talk(lab.inspected(server.port).await, &post(server.port, &placeholder, &body(&placeholder))).await;
-    assert!(answer.contains(&format!(r#"[{{"token":"{VALUE}"}}]"#)), "{answer}");
+    assert!(answer.contains(r#"[{"token":"*************"}]"#), "{answer}");
+    assert!(server.bodies.lock().unwrap()[0].contains(VALUE));
 
     let Bound { lab, server, placeholder } = bound(REST).await;
     let answer =
@@ -80,7 +87,7 @@ async fn another_endpoint_gets_neither_value_nor_placeholder() {
     let mut config = LabConfig::new("");
     let server = server(Kind::Plain).await;
     let source = CredentialSource::fixed(Secret::new(VALUE.to_owned()));
-    let credential = Credential { provider: "github".into(), key: "TOKEN".into(), source, endpoints: vec![] };
+    let credential = Credential { provider: "github".into(), key: "TOKEN".into(), source, endpoints: vec![], placements: authorization(), plain: false };
     let store = CredentialStore::new(vec![credential]).unwrap();
     let placeholder = store.placeholders()[0].1.clone();
     config.credentials = Arc::new(store);
@@ -126,7 +133,8 @@ async fn a_body_of_unknown_length_is_filled_and_a_compressed_one_refused() {
     let chunks =
         format!("{:x}\r\n\"{left}\r\n{:x}\r\n{right}\"\r\n0\r\n\r\n", left.len() + 1, right.len() + 1);
     let answer = talk(lab.inspected(server.port).await, &(head("") + &chunks)).await;
-    assert!(answer.contains(&format!("[\"{VALUE}\"]")), "{answer}");
+    assert!(answer.contains("[\"*************\"]"), "{answer}");
+    assert_eq!(server.bodies.lock().unwrap()[0], format!("\"{VALUE}\""));
     for encoding in ["gzip", "br", "identity, deflate"] {
         let more = format!("Content-Encoding: {encoding}\r\n");
         let answer = talk(lab.inspected(server.port).await, &(head(&more) + &chunks)).await;

@@ -1,6 +1,6 @@
 //! HTTP/2 through the proxy: each stream decided by itself, on a connection that speaks what the server speaks.
 
-use super::lab::{Kind, Lab, LabConfig, Trust, rule, server, start_lab};
+use super::lab::{authorization, Kind, Lab, LabConfig, Trust, rule, server, start_lab};
 use crate::credentials::{Credential, CredentialSource, CredentialStore, Secret};
 use crate::event::ConnectionDecision::{Allowed, Denied, Failed};
 use bytes::Bytes;
@@ -63,6 +63,7 @@ async fn tell(
     let (parts, body) = request.into_parts();
     let target = format!("{} {}", parts.method, parts.uri);
     let hangs = ["/open/hang", "/open/goaway"].contains(&parts.uri.path());
+    let authorization = parts.headers.get("authorization").cloned();
     seen.lock().unwrap().push((target.clone(), parts.headers));
     if target.ends_with("/open/goaway") {
         goes.notify_one();
@@ -70,12 +71,23 @@ async fn tell(
     if hangs {
         std::future::pending::<()>().await;
     }
+    if parts.uri.path() == "/encoded" {
+        let encoded = Response::builder().header("content-encoding", "br").body(whole("abc"));
+        return Ok(encoded.unwrap());
+    }
     let Ok(got) = body.collect().await else { return Ok(Response::new(whole("cut"))) };
     let got = got.to_bytes();
     let text =
         if got.len() > 1000 { got.len().to_string() } else { String::from_utf8_lossy(&got).into_owned() };
     let mut trailers = HeaderMap::new();
     trailers.insert("x-status", "0".parse().unwrap());
+    if let (true, Some(echo)) = (parts.uri.path() == "/reflect", authorization) {
+        trailers.insert("x-echo", echo.clone());
+        let text = format!("[{}]", echo.to_str().unwrap());
+        let body = Full::new(Bytes::from(text)).with_trailers(async move { Some(Ok(trailers)) });
+        let response = Response::builder().header("x-echo", echo).body(body.boxed_unsync());
+        return Ok(response.unwrap());
+    }
     let body = Full::new(Bytes::from(format!("{target} [{text}]")));
     Ok(Response::new(body.with_trailers(async move { Some(Ok(trailers)) }).boxed_unsync()))
 }
@@ -253,7 +265,7 @@ async fn credentials_are_put_in_and_never_leak_through_bodies() {
     let mut config = LabConfig::new("");
     let (port, seen) = http2_server(&config).await;
     let source = CredentialSource::fixed(Secret::new("s3cret".to_owned()));
-    let credential = Credential { provider: "p".into(), key: "TOKEN".into(), source, endpoints: Vec::new() };
+    let credential = Credential { provider: "p".into(), key: "TOKEN".into(), source, endpoints: Vec::new(), placements: authorization(), plain: false };
     let store = CredentialStore::new(vec![credential]).unwrap();
     let placeholder = store.placeholders()[0].1.clone();
     config.credentials = Arc::new(store);

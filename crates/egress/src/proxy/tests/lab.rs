@@ -1,6 +1,6 @@
 //! A proxy, servers behind it and clients before it.
 
-use crate::credentials::CredentialStore;
+use crate::credentials::{CredentialPlacement, CredentialStore};
 use crate::dial::Dialer;
 use crate::dial::testing::TestAuthority;
 use crate::event::{ConnectionDecision, ConnectionEvent, EgressEvent, OnEvent};
@@ -76,6 +76,11 @@ impl LabConfig {
             dials: None,
         }
     }
+}
+
+/// What a profile that names nothing allows.
+pub(super) fn authorization() -> Vec<CredentialPlacement> {
+    vec![CredentialPlacement::Header("Authorization".to_owned())]
 }
 
 /// Rules for `host: api.test` with everything after `port:` given.
@@ -320,6 +325,7 @@ pub(super) type Heads = Arc<Mutex<Vec<String>>>;
 pub(super) struct Server {
     pub(super) port: u16,
     pub(super) heads: Heads,
+    pub(super) bodies: Heads,
 }
 
 pub(super) enum Kind {
@@ -333,7 +339,9 @@ pub(super) async fn server(kind: Kind) -> Server {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let heads = Heads::default();
+    let bodies = Heads::default();
     let kept = Arc::clone(&heads);
+    let kept_bodies = Arc::clone(&bodies);
     let acceptor = match kind {
         Kind::Plain => None,
         Kind::Tls(vendor) => Some(vendor.acceptor("api.test", false, &[b"http/1.1"])),
@@ -344,23 +352,24 @@ pub(super) async fn server(kind: Kind) -> Server {
         loop {
             let Ok((stream, _)) = listener.accept().await else { return };
             let heads = Arc::clone(&kept);
+            let bodies = Arc::clone(&kept_bodies);
             let acceptor = acceptor.clone();
             tokio::spawn(async move {
                 match acceptor {
-                    None => echo(stream, heads).await,
+                    None => echo(stream, heads, bodies).await,
                     Some(acceptor) => {
                         if let Ok(stream) = acceptor.accept(stream).await {
-                            echo(stream, heads).await;
+                            echo(stream, heads, bodies).await;
                         }
                     }
                 }
             });
         }
     });
-    Server { port, heads }
+    Server { port, heads, bodies }
 }
 
-async fn echo<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, heads: Heads) {
+async fn echo<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, heads: Heads, bodies: Heads) {
     loop {
         let head = read_head(&mut stream).await;
         if head.is_empty() {
@@ -375,6 +384,7 @@ async fn echo<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, heads: Heads) {
         let closes = head.contains("Connection: close");
         let text = format!("{} [{}]", head.lines().next().unwrap(), String::from_utf8_lossy(&body));
         heads.lock().unwrap().push(head);
+        bodies.lock().unwrap().push(String::from_utf8_lossy(&body).into_owned());
         let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len());
         if stream.write_all(answer.as_bytes()).await.is_err() || closes {
             return;

@@ -11,6 +11,7 @@ mod lab;
 mod leak_watcher;
 mod names;
 mod paths;
+mod reflection;
 mod storms;
 mod suite;
 mod tunnels;

@@ -1,6 +1,6 @@
 //! Websockets through the proxy: opened where the policy says so, and read frame by frame from then on.
 
-use super::lab::{Lab, LabConfig, Trust, read_head, rule, start_lab};
+use super::lab::{authorization, Lab, LabConfig, Trust, read_head, rule, start_lab};
 use crate::credentials::{Credential, CredentialSource, CredentialStore, Secret};
 use crate::event::ConnectionDecision::{Allowed, Audited, Denied};
 use crate::proxy::LeakWatcher;
@@ -53,7 +53,7 @@ async fn echoing(config: &LabConfig, agreement: &'static str) -> (u16, Frames) {
     (port, frames)
 }
 
-async fn read_frame<S: AsyncRead + Unpin>(stream: &mut S) -> Option<(FrameHead, Vec<u8>)> {
+pub(super) async fn read_frame<S: AsyncRead + Unpin>(stream: &mut S) -> Option<(FrameHead, Vec<u8>)> {
     let mut bytes = Vec::new();
     let head = loop {
         if let Some((head, _)) = FrameHead::parse(&bytes).unwrap() {
@@ -235,11 +235,11 @@ async fn a_server_that_did_not_agree_gets_no_stream() {
     assert_eq!(STANDARD.decode(ACCEPT).unwrap().len(), 20);
 }
 
-async fn with_credential(keys: &str) -> (Lab, Socket, Frames, String) {
+pub(super) async fn with_credential(keys: &str) -> (Lab, Socket, Frames, String) {
     let mut config = LabConfig::new("");
     let (port, frames) = echoing(&config, agreement()).await;
     let source = CredentialSource::fixed(Secret::new("s3\"cret".to_owned()));
-    let credential = Credential { provider: "p".into(), key: "TOKEN".into(), source, endpoints: Vec::new() };
+    let credential = Credential { provider: "p".into(), key: "TOKEN".into(), source, endpoints: Vec::new(), placements: authorization(), plain: false };
     let store = CredentialStore::new(vec![credential]).unwrap();
     let placeholder = store.placeholders()[0].1.clone();
     config.credentials = Arc::new(store);

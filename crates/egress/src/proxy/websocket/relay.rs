@@ -4,6 +4,7 @@ use super::super::admission::AdmittedConnection;
 use super::super::client::ClientConnection;
 use super::super::decide::DecidedRequest;
 use super::super::record::ConnectionRecord;
+use super::super::response_mask::ResponseMask;
 use super::super::stream::BoxStream;
 use super::super::tunnel::{ByteCounts, CountedRecord};
 use super::super::upstream::Upstream;
@@ -39,9 +40,12 @@ pub(in super::super) async fn relay(
     let client_frames = FrameReader::new(client_reader, from_client);
     let mut to_server = ToServer::new(connection, decided, client_frames, frames);
     let mut to_client = ToClient {
+        connection,
         reader: FrameReader::new(server_reader, from_server),
         order: FrameOrder::default(),
         frames,
+        message_mask: ResponseMask::new(connection),
+        control_mask: ResponseMask::new(connection),
     };
     let ended = run(&mut to_server, &mut server_writer, &mut to_client, &mut client_writer).await;
     match ended.end {

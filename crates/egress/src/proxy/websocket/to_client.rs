@@ -1,5 +1,7 @@
-//! From the server to the client: frames are checked and passed on as they are.
+//! From the server to the client: frames are checked, credentials in them are masked, and they are passed on.
 
+use super::super::admission::AdmittedConnection;
+use super::super::response_mask::ResponseMask;
 use super::super::stream::BoxStream;
 use super::frames::{DirectionEnd, TimedFrames};
 use crate::websocket::{FrameError, FrameHead, FrameOrder, FrameReadError, FrameReader, Opcode};
@@ -8,9 +10,13 @@ use tokio::io::{ReadHalf, WriteHalf};
 use tokio::sync::Notify;
 
 pub(super) struct ToClient<'a> {
+    pub(super) connection: &'a AdmittedConnection,
     pub(super) reader: FrameReader<ReadHalf<BoxStream>>,
     pub(super) order: FrameOrder,
     pub(super) frames: TimedFrames<'a>,
+    /// One for messages, one for the control frames between their frames.
+    pub(super) message_mask: ResponseMask,
+    pub(super) control_mask: ResponseMask,
 }
 
 impl ToClient<'_> {
@@ -43,13 +49,18 @@ impl ToClient<'_> {
         }
         self.order.admit(&head).map_err(FrameReadError::Frame)?;
         self.frames.write(writer, &head.write()).await?;
+        let is_control = head.opcode.is_control();
+        let mask = if is_control { &mut self.control_mask } else { &mut self.message_mask };
+        mask.refresh(self.connection);
         let mut left = head.length;
         while left > 0 {
             let portion = self.frames.read_portion(&mut self.reader, left).await?;
-            self.frames.write(writer, &portion).await?;
+            self.frames.write(writer, &mask.push(&portion)).await?;
             left -= portion.len() as u64;
             self.frames.counts.inward.fetch_add(portion.len() as u64, Ordering::Relaxed);
         }
+        // A frame has its length: nothing can be held back beyond its end.
+        self.frames.write(writer, &mask.flush()).await?;
         Ok(head.opcode)
     }
 }

@@ -1,0 +1,99 @@
+//! Masks the run's credentials in a response: a server may repeat what it was sent. Every value is overwritten with the
+//! same number of bytes, so that the framing stays.
+
+use super::admission::AdmittedConnection;
+use crate::http1::{BodyFilter, Fields};
+use hyper::header::{HeaderMap, HeaderValue};
+use redact::{Redactor, StreamMasker};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+#[derive(Default)]
+pub(super) struct ResponseMask {
+    /// `None`: there is nothing to mask.
+    redactor: Option<Arc<Redactor>>,
+    body: StreamMasker,
+    /// A value was sent to this endpoint, so that nothing may come back that cannot be read.
+    refuses_encoded: bool,
+}
+
+impl ResponseMask {
+    pub(super) fn new(connection: &AdmittedConnection) -> Self {
+        let store = &connection.proxy.config.credentials;
+        let destination = &connection.destination;
+        Self {
+            redactor: store.response_redactor(),
+            body: StreamMasker::default(),
+            refuses_encoded: store.was_sent(&destination.host, destination.port),
+        }
+    }
+
+    /// Learns the values that were sent since: a websocket lasts.
+    pub(super) fn refresh(&mut self, connection: &AdmittedConnection) {
+        self.redactor = connection.proxy.config.credentials.response_redactor();
+    }
+
+    /// Why a response with these fields must not pass.
+    pub(super) fn check_encoding(&self, fields: &Fields) -> Result<(), String> {
+        let encoding = fields.words("content-encoding").into_iter().find(|word| word != "identity");
+        match encoding {
+            Some(encoding) if self.refuses_encoded => Err(format!(
+                "the response is encoded with {encoding}, and cannot be checked for the credential that was sent"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn mask_fields(&self, fields: &mut Fields) {
+        if let Some(redactor) = &self.redactor {
+            fields.iter_mut().for_each(|(_, value)| redactor.mask_in_place(value));
+        }
+    }
+
+    pub(super) fn mask_headers(&self, headers: &mut HeaderMap) {
+        for value in headers.values_mut() {
+            let mut bytes = value.as_bytes().to_vec();
+            self.mask_whole(&mut bytes);
+            if bytes != value.as_bytes() {
+                // Asterisks are valid in every header.
+                *value = HeaderValue::from_bytes(&bytes).unwrap_or(HeaderValue::from_static("*"));
+            }
+        }
+    }
+
+    pub(super) fn mask_whole(&self, bytes: &mut [u8]) {
+        if let Some(redactor) = &self.redactor {
+            redactor.mask_in_place(bytes);
+        }
+    }
+
+    /// What may pass, masked. The start of a value is held back.
+    pub(super) fn push<'a>(&mut self, portion: &'a [u8]) -> Cow<'a, [u8]> {
+        match &self.redactor {
+            Some(redactor) => Cow::Owned(self.body.push(redactor, portion)),
+            None => Cow::Borrowed(portion),
+        }
+    }
+
+    /// The bytes that were held back.
+    pub(super) fn flush(&mut self) -> Vec<u8> {
+        match &self.redactor {
+            Some(redactor) => self.body.flush(redactor),
+            None => Vec::new(),
+        }
+    }
+
+    pub(super) fn holds(&self) -> bool {
+        self.body.holds()
+    }
+}
+
+impl BodyFilter for ResponseMask {
+    fn filter<'a>(&mut self, portion: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        Some(self.push(portion))
+    }
+
+    fn finish(&mut self) -> Vec<u8> {
+        self.flush()
+    }
+}

@@ -1,0 +1,152 @@
+//! Servers that send the credential back: the sandbox gets asterisks of the same length, in every part of a response.
+
+use super::http2::{ask, asked, connected, http2_server};
+use super::lab::{Lab, LabConfig, authorization, read_head, rule, start_lab, talk};
+use super::websockets::{read_frame, send_frame, with_credential};
+use crate::credentials::{Credential, CredentialSource, CredentialStore, Secret};
+use crate::websocket::Opcode;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http_body_util::BodyExt;
+use std::sync::{Arc, Mutex};
+use tokio::io::AsyncWriteExt;
+
+const VALUE: &str = "ghp_Zk3vXq81LmPw72TyBn";
+const BOUND: &str = "        protocol: rest\n        enforcement: enforce\n        access: full\n        credential_binding: {provider: p}";
+
+fn bind(config: &mut LabConfig, port: u16) -> String {
+    let credential = Credential {
+        provider: "p".into(),
+        key: "TOKEN".into(),
+        source: CredentialSource::fixed(Secret::new(VALUE.to_owned())),
+        endpoints: Vec::new(),
+        placements: authorization(),
+        plain: false,
+    };
+    let store = CredentialStore::new(vec![credential]).unwrap();
+    let placeholder = store.placeholders()[0].1.clone();
+    config.credentials = Arc::new(store);
+    config.policy = rule(port, BOUND);
+    placeholder
+}
+
+/// The whole response to a request that has the value in its `Authorization`.
+fn response(path: &str, value: &str) -> String {
+    let basic = STANDARD.encode(format!("user:{value}"));
+    let text = format!("you sent {value}, which is {basic} and {} more", &value[..value.len() - 1]);
+    let ok = "HTTP/1.1 200 OK\r\n";
+    match path {
+        "/header" => format!("HTTP/1.1 200 {value}\r\nContent-Length: 0\r\nX-Echo: {value}\r\nLocation: /?{basic}\r\n\r\n"),
+        "/length" => format!("{ok}Content-Length: {}\r\n\r\n{text}", text.len()),
+        "/close" => format!("{ok}Connection: close\r\n\r\n{text}"),
+        "/cut" => format!("{ok}Connection: close\r\n\r\nyou sent {}", &value[..12]),
+        "/gzip" => format!("{ok}Content-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc"),
+        "/strange" => format!("{ok}Content-Encoding: rot13\r\nContent-Length: 3\r\n\r\nabc"),
+        _ => {
+            let size: usize = path.trim_start_matches("/chunks/").parse().unwrap();
+            let chunks = text.as_bytes().chunks(size).map(|chunk| {
+                format!("{:x}\r\n{}\r\n", chunk.len(), String::from_utf8_lossy(chunk))
+            });
+            let trailer = format!("X-Trailer: {value}\r\n");
+            format!("{ok}Transfer-Encoding: chunked\r\n\r\n{}0\r\n{trailer}\r\n", chunks.collect::<String>())
+        }
+    }
+}
+
+/// A TLS server of `api.test` that reflects, and the heads that it got.
+async fn reflecting(config: &LabConfig) -> (u16, Arc<Mutex<Vec<String>>>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let acceptor = config.vendor.acceptor("api.test", false, &[b"http/1.1"]);
+    let heads = Arc::<Mutex<Vec<String>>>::default();
+    let kept = Arc::clone(&heads);
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+            let head = read_head(&mut stream).await;
+            let path = head.split(' ').nth(1).unwrap_or("/length").to_owned();
+            kept.lock().unwrap().push(head);
+            stream.write_all(response(&path, VALUE).as_bytes()).await.unwrap();
+            drop(stream.shutdown().await);
+        }
+    });
+    (port, heads)
+}
+
+async fn get(lab: &Lab, port: u16, path: &str, more: &str) -> String {
+    let head = format!("GET {path} HTTP/1.1\r\nHost: api.test:{port}\r\n{more}Connection: close\r\n\r\n");
+    talk(lab.inspected(port).await, &head).await
+}
+
+#[tokio::test]
+async fn reflected_values_are_masked_in_headers_and_bodies() {
+    let mut config = LabConfig::new("");
+    let (port, heads) = reflecting(&config).await;
+    let placeholder = bind(&mut config, port);
+    let lab = start_lab(config).await;
+    let sent = format!("Authorization: Bearer {placeholder}\r\n");
+    let basic = STANDARD.encode(format!("user:{VALUE}"));
+    let chunks = (1..=40).map(|size| format!("/chunks/{size}"));
+    for path in ["/header", "/length", "/close", "/cut"].map(str::to_owned).into_iter().chain(chunks) {
+        let answer = get(&lab, port, &path, &sent).await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{path}: {answer}");
+        for part in [&VALUE[4..14], &basic[8..20], "X-Trailer"] {
+            assert!(!answer.contains(part), "{path}: {part} in {answer}");
+        }
+        assert!(answer.contains("*****"), "{path}: {answer}");
+    }
+    assert!(heads.lock().unwrap().iter().all(|head| head.contains(VALUE)));
+}
+
+#[tokio::test]
+async fn responses_that_cannot_be_read_are_asked_against_and_refused() {
+    let mut config = LabConfig::new("");
+    let (port, heads) = reflecting(&config).await;
+    let placeholder = bind(&mut config, port);
+    let lab = start_lab(config).await;
+    let more = "Accept-Encoding: gzip, br\r\nRange: bytes=0-9\r\nIf-Range: x\r\n";
+    assert!(get(&lab, port, "/gzip", more).await.ends_with("abc"), "nothing was sent yet");
+    let head = heads.lock().unwrap()[0].clone();
+    assert!(head.contains("Accept-Encoding: identity\r\n") && !head.contains("gzip, br") && !head.contains("ange:"), "{head}");
+    let sent = format!("Authorization: Bearer {placeholder}\r\n");
+    get(&lab, port, "/length", &sent).await;
+    for (path, more) in [("/gzip", ""), ("/strange", ""), ("/gzip", &*sent)] {
+        let answer = get(&lab, port, path, more).await;
+        assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("cannot be checked"), "{path}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn reflected_values_are_masked_in_http2() {
+    let mut config = LabConfig::new("");
+    let (port, _) = http2_server(&config).await;
+    let placeholder = bind(&mut config, port);
+    let lab = start_lab(config).await;
+    let mut sender = connected(&lab, port).await;
+    let url = format!("https://api.test:{port}/reflect");
+    let mut request = asked("GET", &url, "");
+    request.headers_mut().insert("authorization", format!("Bearer {placeholder}").parse().unwrap());
+    let reflected = sender.send_request(request).await.unwrap();
+    assert_eq!(reflected.headers()["x-echo"], format!("Bearer {}", "*".repeat(VALUE.len())));
+    let body = reflected.into_body().collect().await.unwrap();
+    let trailers = body.trailers().cloned().unwrap();
+    assert_eq!(trailers["x-echo"], format!("Bearer {}", "*".repeat(VALUE.len())));
+    let text = String::from_utf8(body.to_bytes().to_vec()).unwrap();
+    assert_eq!(text, format!("[Bearer {}]", "*".repeat(VALUE.len())));
+    let (status, body) = ask(&mut sender, asked("GET", &format!("https://api.test:{port}/encoded"), "")).await;
+    assert!(status == 502 && body.contains("cannot be checked"), "{status} {body}");
+}
+
+#[tokio::test]
+async fn reflected_values_are_masked_in_websocket_messages() {
+    let keys = "        protocol: websocket\n        access: full\n        websocket_credential_rewrite: true";
+    let (_lab, mut socket, frames, placeholder) = with_credential(keys).await;
+    send_frame(&mut socket, Opcode::Text, true, format!("my {placeholder}").as_bytes()).await;
+    let (_, payload) = read_frame(&mut socket).await.unwrap();
+    let sent = frames.lock().unwrap()[0].1.clone();
+    assert_eq!(sent, b"my s3\"cret");
+    assert_eq!(String::from_utf8_lossy(&payload), "my *******");
+    send_frame(&mut socket, Opcode::Binary, true, b"nothing of it").await;
+    assert_eq!(read_frame(&mut socket).await.unwrap().1, b"nothing of it");
+}

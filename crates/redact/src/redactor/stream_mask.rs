@@ -1,0 +1,157 @@
+//! Overwrites known values in bytes that pass in portions, such as a response on its way into the sandbox. The number of
+//! bytes stays the same, so that lengths and offsets stay true. Bytes are held back only while they may be the start of a
+//! value.
+
+use super::Redactor;
+
+const MASK: u8 = b'*';
+/// A shorter start of a value is not held back: it reveals nothing, and most texts have one.
+const MIN_HELD: usize = 4;
+
+/// Feed it with `push`; call `flush` where bytes cannot wait, such as at the end.
+#[derive(Debug, Default)]
+pub struct StreamMasker {
+    /// The last bytes, unmasked. Those before `passed` have been returned and help to recognise what follows.
+    window: Vec<u8>,
+    passed: usize,
+}
+
+impl StreamMasker {
+    /// Returns what may pass, masked.
+    pub fn push(&mut self, redactor: &Redactor, portion: &[u8]) -> Vec<u8> {
+        self.window.extend_from_slice(portion);
+        let scan = redactor.known.scan(&self.window);
+        let held = scan.unfinished.filter(|start| self.window.len() - start >= MIN_HELD);
+        let end = held.unwrap_or(self.window.len()).max(self.passed);
+        self.pass(redactor, end, &scan.values)
+    }
+
+    /// Returns the bytes that were held back. A long start of a value is masked, and the rest of the value is masked when
+    /// it comes.
+    pub fn flush(&mut self, redactor: &Redactor) -> Vec<u8> {
+        let mut scan = redactor.known.scan(&self.window);
+        let end = self.window.len();
+        scan.values.extend(scan.unfinished.filter(|start| end - start >= super::known::MIN_FRAGMENT).map(|start| start..end));
+        self.pass(redactor, end, &scan.values)
+    }
+
+    /// Whether bytes are held back.
+    pub fn holds(&self) -> bool {
+        self.passed < self.window.len()
+    }
+
+    fn pass(&mut self, redactor: &Redactor, end: usize, values: &[std::ops::Range<usize>]) -> Vec<u8> {
+        let mut out = self.window[self.passed..end].to_vec();
+        for value in values {
+            let start = value.start.max(self.passed);
+            let stop = value.end.min(end);
+            if start < stop {
+                out[start - self.passed..stop - self.passed].fill(MASK);
+            }
+        }
+        self.passed = end;
+        let keep = redactor.known.longest_form();
+        let surplus = self.passed.saturating_sub(keep);
+        self.window.drain(..surplus);
+        self.passed -= surplus;
+        out
+    }
+}
+
+impl Redactor {
+    /// Overwrites the known values in a whole message.
+    pub fn mask_in_place(&self, bytes: &mut [u8]) {
+        let mut masker = StreamMasker::default();
+        let mut masked = masker.push(self, bytes);
+        masked.extend(masker.flush(self));
+        bytes.copy_from_slice(&masked);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const VALUE: &str = "ghp_Zk3vXq81LmPw72TyBn";
+
+    fn redactor() -> Redactor {
+        Redactor::with_known([("TOKEN", VALUE), ("OTHER", "correct horse/battery+9?")]).unwrap()
+    }
+
+    fn masked(portions: &[&[u8]]) -> String {
+        let redactor = redactor();
+        let mut masker = StreamMasker::default();
+        let mut out: Vec<u8> = portions.iter().flat_map(|portion| masker.push(&redactor, portion)).collect();
+        out.extend(masker.flush(&redactor));
+        assert_eq!(out.len(), portions.concat().len());
+        String::from_utf8(out).unwrap()
+    }
+
+    fn stars(text: &str) -> String {
+        "*".repeat(text.len())
+    }
+
+    #[test]
+    fn values_are_overwritten_in_every_form() {
+        use base64::Engine;
+        let basic = base64::engine::general_purpose::STANDARD.encode(format!("user:{VALUE}"));
+        assert_eq!(masked(&[format!("a {VALUE} b").as_bytes()]), format!("a {} b", stars(VALUE)));
+        assert!(!masked(&[basic.as_bytes()]).contains(&basic[8..]));
+        let percent = "correct%20horse%2Fbattery%2B9%3F";
+        assert_eq!(masked(&[percent.as_bytes()]), stars(percent));
+        assert_eq!(masked(&[b"nothing of it"]), "nothing of it");
+    }
+
+    #[test]
+    fn a_value_that_is_cut_off_is_overwritten_too() {
+        let most = &VALUE[..VALUE.len() - 1];
+        assert_eq!(masked(&[format!("{{\"t\":\"{most}\"}}").as_bytes()]), format!("{{\"t\":\"{}\"}}", stars(most)));
+        assert_eq!(masked(&[format!("a {}", &VALUE[..10]).as_bytes()]), format!("a {}", "*".repeat(10)));
+        // The first characters of a token are no secret.
+        assert_eq!(masked(&[b"ghp_Zk3 other"]), "ghp_Zk3 other");
+    }
+
+    #[test]
+    fn ordinary_bytes_are_not_held_back() {
+        let redactor = redactor();
+        let mut masker = StreamMasker::default();
+        assert_eq!(masker.push(&redactor, b"data: 1\n\n"), b"data: 1\n\n");
+        assert_eq!(masker.push(&redactor, b"ends with ghp"), b"ends with ghp");
+        assert!(!masker.holds());
+        assert_eq!(masker.push(&redactor, b"_Zk3"), b"");
+        assert!(masker.holds());
+        assert_eq!(masker.push(&redactor, b"!"), b"_Zk3!");
+    }
+
+    #[test]
+    fn a_flush_in_the_middle_of_a_value_reveals_no_more_than_its_first_characters() {
+        let redactor = redactor();
+        for size in 1..VALUE.len() {
+            let mut masker = StreamMasker::default();
+            let mut out = Vec::new();
+            for portion in VALUE.as_bytes().chunks(size) {
+                out.extend(masker.push(&redactor, portion));
+                out.extend(masker.flush(&redactor));
+            }
+            let shown = out.iter().filter(|byte| **byte != MASK).count();
+            assert!(shown < super::super::known::MIN_FRAGMENT, "{size}: {}", String::from_utf8_lossy(&out));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn borders_do_not_matter(before in "[a-z ]{0,40}", after in "[a-z ]{0,40}", size in 1usize..60) {
+            let text = format!("{before}|{VALUE}|{after}");
+            let portions: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
+            let out = masked(&portions);
+            let shown = out.matches('*').count();
+            prop_assert!(shown + 3 >= VALUE.len(), "{out}");
+            let without_first = &VALUE[3..];
+            prop_assert!(!out.contains(without_first));
+            let starts_with = format!("{before}|");
+            let ends_with = format!("|{after}");
+            prop_assert!(out.starts_with(&starts_with) && out.ends_with(&ends_with));
+        }
+    }
+}
