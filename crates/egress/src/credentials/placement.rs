@@ -20,7 +20,10 @@ pub(super) enum RequestPart<'a> {
     Header(&'a str),
     QueryParameter(&'a str),
     /// The text of the path before and after the placeholder.
-    Path { before: &'a str, after: &'a str },
+    Path {
+        before: &'a str,
+        after: &'a str,
+    },
     /// A body or a websocket message. The policy's endpoint says whether placeholders in it are replaced.
     Body,
 }

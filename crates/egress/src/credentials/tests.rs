@@ -179,7 +179,14 @@ async fn values_that_would_change_the_request_are_refused() {
 #[tokio::test]
 async fn a_provider_without_endpoints_goes_where_the_policy_binds_it() {
     let source = CredentialSource::fixed(Secret::new("v".to_owned()));
-    let credential = Credential { provider: "own".into(), key: "K".into(), source, endpoints: vec![], placements: vec![header("X")], plain: false };
+    let credential = Credential {
+        provider: "own".into(),
+        key: "K".into(),
+        source,
+        endpoints: vec![],
+        placements: vec![header("X")],
+        plain: false,
+    };
     let store = CredentialStore::new(vec![credential]).unwrap();
     let placeholder = store.placeholders()[0].1.clone();
     let host = api();

@@ -48,8 +48,14 @@ pub(super) async fn exchange(
     let uploaded = AtomicU64::new(0);
     let (sent, received) = {
         let upload = send(&mut client.reader, &mut upstream.writer, request, watcher, &uploaded);
-        let download =
-            receive(&mut upstream.reader, &mut client.writer, request, mask, &uploaded, &mut response_started);
+        let download = receive(
+            &mut upstream.reader,
+            &mut client.writer,
+            request,
+            mask,
+            &uploaded,
+            &mut response_started,
+        );
         tokio::pin!(upload, download);
         tokio::select! {
             sent = &mut upload => match sent {

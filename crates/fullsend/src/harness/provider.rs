@@ -150,7 +150,8 @@ pub fn absent(provider: &Provider, profile: &Profile) -> Vec<Diagnostic> {
 
 /// The profile's entries for the variable. Several entries name several parts of a request.
 pub fn entries<'a>(profile: &'a Profile, variable: &str) -> impl Iterator<Item = &'a ProfileCredential> {
-    let names = |credential: &ProfileCredential| credential.env_vars.iter().any(|name| name.value == *variable);
+    let names =
+        |credential: &ProfileCredential| credential.env_vars.iter().any(|name| name.value == *variable);
     let found: Vec<&ProfileCredential> =
         profile.credentials.iter().filter(|credential| names(credential)).collect();
     found.into_iter()

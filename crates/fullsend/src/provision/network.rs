@@ -27,9 +27,9 @@ use crate::check::Checked;
 use crate::check::policies::CheckedPolicy;
 use crate::credentials::Credentials;
 use crate::event::finding::{FindingAction, FindingFamily, FindingSeverity};
-use crate::harness::provider::{self, AuthStyle, Profile, ProfileCredential};
 use crate::event::log::Emitter;
 use crate::event::{Finding, RunEvent};
+use crate::harness::provider::{self, AuthStyle, Profile, ProfileCredential};
 
 /// Where programs inside find the certificates they may trust.
 const BUNDLE: &str = "/etc/fullsend/ca-bundle.pem";
@@ -174,7 +174,8 @@ fn placements(profile: &Profile, variable: &str) -> Vec<CredentialPlacement> {
             AuthStyle::Path => CredentialPlacement::Path { template: entry.path_template.clone() },
         })
     };
-    let named: Vec<CredentialPlacement> = provider::entries(profile, variable).filter_map(placement).collect();
+    let named: Vec<CredentialPlacement> =
+        provider::entries(profile, variable).filter_map(placement).collect();
     if named.is_empty() { vec![authorization()] } else { named }
 }
 

@@ -31,7 +31,9 @@ impl StreamMasker {
     pub fn flush(&mut self, redactor: &Redactor) -> Vec<u8> {
         let mut scan = redactor.known.scan(&self.window);
         let end = self.window.len();
-        scan.values.extend(scan.unfinished.filter(|start| end - start >= super::known::MIN_FRAGMENT).map(|start| start..end));
+        scan.values.extend(
+            scan.unfinished.filter(|start| end - start >= super::known::MIN_FRAGMENT).map(|start| start..end),
+        );
         self.pass(redactor, end, &scan.values)
     }
 
@@ -106,7 +108,10 @@ mod tests {
     #[test]
     fn a_value_that_is_cut_off_is_overwritten_too() {
         let most = &VALUE[..VALUE.len() - 1];
-        assert_eq!(masked(&[format!("{{\"t\":\"{most}\"}}").as_bytes()]), format!("{{\"t\":\"{}\"}}", stars(most)));
+        assert_eq!(
+            masked(&[format!("{{\"t\":\"{most}\"}}").as_bytes()]),
+            format!("{{\"t\":\"{}\"}}", stars(most))
+        );
         assert_eq!(masked(&[format!("a {}", &VALUE[..10]).as_bytes()]), format!("a {}", "*".repeat(10)));
         // The first characters of a token are no secret.
         assert_eq!(masked(&[b"ghp_Zk3 other"]), "ghp_Zk3 other");

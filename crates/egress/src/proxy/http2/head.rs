@@ -78,7 +78,8 @@ pub(super) fn write(
 /// Refuses a response that cannot be checked for credentials, and masks them in its headers.
 pub(super) fn mask_response(response: &mut Response<Incoming>, mask: &ResponseMask) -> Result<(), Refusal> {
     if !response.body().is_end_stream() {
-        let listed = response.headers().iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+        let listed =
+            response.headers().iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
         let fields = Fields::of(listed).map_err(|error| Refusal::upstream(error.reason().to_owned()))?;
         mask.check_encoding(&fields).map_err(Refusal::upstream)?;
     }

@@ -1,6 +1,8 @@
 //! The attacks on the proxy. Each returns whether it worked.
 
-use super::lab::{authorization, Kind, Lab, LabConfig, PUBLIC, Server, Trust, identifier, rule, server, start_lab, talk};
+use super::lab::{
+    Kind, Lab, LabConfig, PUBLIC, Server, Trust, authorization, identifier, rule, server, start_lab, talk,
+};
 use super::suite::{Layer, Outcome};
 use super::weak::{ByOwnName, Defence, Without};
 use crate::credentials::{Credential, CredentialSource, CredentialStore, Secret};
@@ -256,7 +258,14 @@ pub(super) async fn credential_elsewhere(layer: Layer) -> Outcome {
     let mut config = LabConfig::new("");
     let server = server(Kind::Tls(config.vendor.clone())).await;
     let source = CredentialSource::fixed(Secret::new("s3cret".to_owned()));
-    let credential = Credential { provider: "p".into(), key: "TOKEN".into(), source, endpoints: Vec::new(), placements: authorization(), plain: false };
+    let credential = Credential {
+        provider: "p".into(),
+        key: "TOKEN".into(),
+        source,
+        endpoints: Vec::new(),
+        placements: authorization(),
+        plain: false,
+    };
     let store = CredentialStore::new(vec![credential]).unwrap();
     let placeholder = store.placeholders()[0].1.clone();
     config.credentials = Arc::new(store);

@@ -1,6 +1,6 @@
 //! Credentials through the proxy: the server sees the value, the sandbox never does.
 
-use super::lab::{authorization, Kind, Lab, LabConfig, Server, endpoints, rule, server, start_lab, talk};
+use super::lab::{Kind, Lab, LabConfig, Server, authorization, endpoints, rule, server, start_lab, talk};
 use crate::credentials::{Credential, CredentialPlacement, CredentialSource, CredentialStore, Secret};
 use crate::event::ConnectionDecision::Denied;
 use std::sync::Arc;
@@ -29,7 +29,14 @@ async fn bound_by(rest: &str, endpoints: impl Fn(u16) -> Vec<policy::model::Endp
     let server = server(Kind::Tls(config.vendor.clone())).await;
     let source = CredentialSource::fixed(Secret::new(VALUE.to_owned()));
     let endpoints = endpoints(server.port);
-    let credential = Credential { provider: "github".into(), key: "TOKEN".into(), source, endpoints, placements: authorization_and_key(), plain: false };
+    let credential = Credential {
+        provider: "github".into(),
+        key: "TOKEN".into(),
+        source,
+        endpoints,
+        placements: authorization_and_key(),
+        plain: false,
+    };
     let store = CredentialStore::new(vec![credential]).unwrap();
     let placeholder = store.placeholders()[0].1.clone();
     config.credentials = Arc::new(store);
@@ -87,7 +94,14 @@ async fn another_endpoint_gets_neither_value_nor_placeholder() {
     let mut config = LabConfig::new("");
     let server = server(Kind::Plain).await;
     let source = CredentialSource::fixed(Secret::new(VALUE.to_owned()));
-    let credential = Credential { provider: "github".into(), key: "TOKEN".into(), source, endpoints: vec![], placements: authorization(), plain: false };
+    let credential = Credential {
+        provider: "github".into(),
+        key: "TOKEN".into(),
+        source,
+        endpoints: vec![],
+        placements: authorization(),
+        plain: false,
+    };
     let store = CredentialStore::new(vec![credential]).unwrap();
     let placeholder = store.placeholders()[0].1.clone();
     config.credentials = Arc::new(store);

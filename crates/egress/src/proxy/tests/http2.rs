@@ -1,6 +1,6 @@
 //! HTTP/2 through the proxy: each stream decided by itself, on a connection that speaks what the server speaks.
 
-use super::lab::{authorization, Kind, Lab, LabConfig, Trust, rule, server, start_lab};
+use super::lab::{Kind, Lab, LabConfig, Trust, authorization, rule, server, start_lab};
 use crate::credentials::{Credential, CredentialSource, CredentialStore, Secret};
 use crate::event::ConnectionDecision::{Allowed, Denied, Failed};
 use bytes::Bytes;
@@ -265,7 +265,14 @@ async fn credentials_are_put_in_and_never_leak_through_bodies() {
     let mut config = LabConfig::new("");
     let (port, seen) = http2_server(&config).await;
     let source = CredentialSource::fixed(Secret::new("s3cret".to_owned()));
-    let credential = Credential { provider: "p".into(), key: "TOKEN".into(), source, endpoints: Vec::new(), placements: authorization(), plain: false };
+    let credential = Credential {
+        provider: "p".into(),
+        key: "TOKEN".into(),
+        source,
+        endpoints: Vec::new(),
+        placements: authorization(),
+        plain: false,
+    };
     let store = CredentialStore::new(vec![credential]).unwrap();
     let placeholder = store.placeholders()[0].1.clone();
     config.credentials = Arc::new(store);

@@ -36,7 +36,9 @@ fn response(path: &str, value: &str) -> String {
     let text = format!("you sent {value}, which is {basic} and {} more", &value[..value.len() - 1]);
     let ok = "HTTP/1.1 200 OK\r\n";
     match path {
-        "/header" => format!("HTTP/1.1 200 {value}\r\nContent-Length: 0\r\nX-Echo: {value}\r\nLocation: /?{basic}\r\n\r\n"),
+        "/header" => format!(
+            "HTTP/1.1 200 {value}\r\nContent-Length: 0\r\nX-Echo: {value}\r\nLocation: /?{basic}\r\n\r\n"
+        ),
         "/length" => format!("{ok}Content-Length: {}\r\n\r\n{text}", text.len()),
         "/close" => format!("{ok}Connection: close\r\n\r\n{text}"),
         "/cut" => format!("{ok}Connection: close\r\n\r\nyou sent {}", &value[..12]),
@@ -44,9 +46,10 @@ fn response(path: &str, value: &str) -> String {
         "/strange" => format!("{ok}Content-Encoding: rot13\r\nContent-Length: 3\r\n\r\nabc"),
         _ => {
             let size: usize = path.trim_start_matches("/chunks/").parse().unwrap();
-            let chunks = text.as_bytes().chunks(size).map(|chunk| {
-                format!("{:x}\r\n{}\r\n", chunk.len(), String::from_utf8_lossy(chunk))
-            });
+            let chunks = text
+                .as_bytes()
+                .chunks(size)
+                .map(|chunk| format!("{:x}\r\n{}\r\n", chunk.len(), String::from_utf8_lossy(chunk)));
             let trailer = format!("X-Trailer: {value}\r\n");
             format!("{ok}Transfer-Encoding: chunked\r\n\r\n{}0\r\n{trailer}\r\n", chunks.collect::<String>())
         }
@@ -108,12 +111,20 @@ async fn responses_that_cannot_be_read_are_asked_against_and_refused() {
     let more = "Accept-Encoding: gzip, br\r\nRange: bytes=0-9\r\nIf-Range: x\r\n";
     assert!(get(&lab, port, "/gzip", more).await.ends_with("abc"), "nothing was sent yet");
     let head = heads.lock().unwrap()[0].clone();
-    assert!(head.contains("Accept-Encoding: identity\r\n") && !head.contains("gzip, br") && !head.contains("ange:"), "{head}");
+    assert!(
+        head.contains("Accept-Encoding: identity\r\n")
+            && !head.contains("gzip, br")
+            && !head.contains("ange:"),
+        "{head}"
+    );
     let sent = format!("Authorization: Bearer {placeholder}\r\n");
     get(&lab, port, "/length", &sent).await;
     for (path, more) in [("/gzip", ""), ("/strange", ""), ("/gzip", &*sent)] {
         let answer = get(&lab, port, path, more).await;
-        assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("cannot be checked"), "{path}: {answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 502 ") && answer.contains("cannot be checked"),
+            "{path}: {answer}"
+        );
     }
 }
 
@@ -134,13 +145,15 @@ async fn reflected_values_are_masked_in_http2() {
     assert_eq!(trailers["x-echo"], format!("Bearer {}", "*".repeat(VALUE.len())));
     let text = String::from_utf8(body.to_bytes().to_vec()).unwrap();
     assert_eq!(text, format!("[Bearer {}]", "*".repeat(VALUE.len())));
-    let (status, body) = ask(&mut sender, asked("GET", &format!("https://api.test:{port}/encoded"), "")).await;
+    let (status, body) =
+        ask(&mut sender, asked("GET", &format!("https://api.test:{port}/encoded"), "")).await;
     assert!(status == 502 && body.contains("cannot be checked"), "{status} {body}");
 }
 
 #[tokio::test]
 async fn reflected_values_are_masked_in_websocket_messages() {
-    let keys = "        protocol: websocket\n        access: full\n        websocket_credential_rewrite: true";
+    let keys =
+        "        protocol: websocket\n        access: full\n        websocket_credential_rewrite: true";
     let (_lab, mut socket, frames, placeholder) = with_credential(keys).await;
     send_frame(&mut socket, Opcode::Text, true, format!("my {placeholder}").as_bytes()).await;
     let (_, payload) = read_frame(&mut socket).await.unwrap();

@@ -1,6 +1,6 @@
 //! Websockets through the proxy: opened where the policy says so, and read frame by frame from then on.
 
-use super::lab::{authorization, Lab, LabConfig, Trust, read_head, rule, start_lab};
+use super::lab::{Lab, LabConfig, Trust, authorization, read_head, rule, start_lab};
 use crate::credentials::{Credential, CredentialSource, CredentialStore, Secret};
 use crate::event::ConnectionDecision::{Allowed, Audited, Denied};
 use crate::proxy::LeakWatcher;
@@ -239,7 +239,14 @@ pub(super) async fn with_credential(keys: &str) -> (Lab, Socket, Frames, String)
     let mut config = LabConfig::new("");
     let (port, frames) = echoing(&config, agreement()).await;
     let source = CredentialSource::fixed(Secret::new("s3\"cret".to_owned()));
-    let credential = Credential { provider: "p".into(), key: "TOKEN".into(), source, endpoints: Vec::new(), placements: authorization(), plain: false };
+    let credential = Credential {
+        provider: "p".into(),
+        key: "TOKEN".into(),
+        source,
+        endpoints: Vec::new(),
+        placements: authorization(),
+        plain: false,
+    };
     let store = CredentialStore::new(vec![credential]).unwrap();
     let placeholder = store.placeholders()[0].1.clone();
     config.credentials = Arc::new(store);
