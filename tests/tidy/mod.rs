@@ -1,15 +1,17 @@
-//! The manners of the tree, checked: sizes, names, arrows between crates and stages, where unsafe may live.
-//! An exception is a line in `EXCEPTIONS` with its reason; one that is no longer needed fails the test, so that the
-//! list can only shrink.
+//! The rules of the tree: sizes, names, imports between crates, stages and files, where unsafe code and reads of the
+//! environment may be. An exception is a line in `EXCEPTIONS` with its reason. An exception that is no longer needed
+//! fails the test, so the list can only shrink.
+
+mod circles;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const MAX_FILE_LINES: usize = 500;
-const MAX_FUNCTION_LINES: usize = 70;
+const MAX_FUNCTION_LINES: usize = 90;
 
-/// `(file, rule, reason)`. Remove a line as soon as the file is mended.
+/// `(file, rule, reason)`. Remove a line as soon as the file is fixed.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[];
 
 /// Which of our crates a crate may use. `fullsend` may use all.
@@ -74,7 +76,9 @@ fn the_tree_is_tidy() {
         place_of_printing(&name, &text, &mut complain);
         arrows_between_stages(&name, &text, &mut complain);
         orchestration_is_blind(&name, &text, &mut complain);
+        packed_bindings(&text, &mut complain);
     }
+    import_circles(&mut complaints);
     arrows_between_crates(&mut complaints);
     report(&complaints);
 }
@@ -141,7 +145,7 @@ fn forbidden_name(path: &Path, complain: &mut impl FnMut(&'static str, String)) 
 }
 
 fn place_of_unsafe(name: &str, text: &str, complain: &mut impl FnMut(&'static str, String)) {
-    let allowed = name.starts_with("crates/sandbox/src/sys/") || name == "tests/tidy.rs";
+    let allowed = name.starts_with("crates/sandbox/src/sys/") || name == "tests/tidy/mod.rs";
     let found = text.lines().position(|line| {
         let code = line.split("//").next().unwrap_or("");
         code.contains("unsafe {") || code.contains("unsafe fn") || code.contains("unsafe impl")
@@ -217,6 +221,36 @@ fn orchestration_is_blind(name: &str, text: &str, complain: &mut impl FnMut(&'st
     for (number, line) in text.lines().enumerate() {
         if let Some(word) = meanings.iter().find(|word| line.contains(**word)) {
             complain("orchestration", format!("line {}: `worker` knows nothing of `{word}`", number + 1));
+        }
+    }
+}
+
+/// `let (a, b) = (x, y);` saves a line and costs the reader two.
+fn packed_bindings(text: &str, complain: &mut impl FnMut(&'static str, String)) {
+    for (number, line) in text.lines().enumerate() {
+        let Some(rest) = line.trim_start().strip_prefix("let (") else { continue };
+        let Some((_, value)) = rest.split_once(") = ") else { continue };
+        // A tuple literal; a call or a block on the right is a value of its own.
+        if value.starts_with('(') && (value.ends_with(");") || value.ends_with('(')) {
+            complain("packed", format!("line {}: one binding for each line", number + 1));
+        }
+    }
+}
+
+fn import_circles(complaints: &mut Vec<(String, &str, String)>) {
+    for krate in fs::read_dir(root().join("crates")).unwrap() {
+        let source = krate.unwrap().path().join("src");
+        let files: Vec<(PathBuf, String)> = rust_files()
+            .into_iter()
+            .filter(|path| path.starts_with(&source))
+            .map(|path| {
+                let text = fs::read_to_string(&path).unwrap();
+                (path, text)
+            })
+            .collect();
+        for circle in circles::circles(&files, &source) {
+            let what = format!("{} files import each other: {}", circle.len(), circle.join(", "));
+            complaints.push((relative(&source), "circle", what));
         }
     }
 }
