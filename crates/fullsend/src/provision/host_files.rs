@@ -51,7 +51,8 @@ pub struct Delivered {
 /// delivered as it is, whatever was found.
 pub fn deliver(harness: &Harness, around: &RunContext<'_>) -> Result<Delivered, ProvisionError> {
     let scanner = InputScanner { guard: around.guard, emit: around.emit };
-    let (mut mounts, mut variables) = (Vec::new(), Vec::new());
+    let mut mounts = Vec::new();
+    let mut variables = Vec::new();
     for file in &harness.host_files.0 {
         let mounted = mount(file, &mut variables, around).map_err(ProvisionError::HostFile)?;
         if let Some(Mount { kind: MountKind::File { contents, .. }, target }) = &mounted {

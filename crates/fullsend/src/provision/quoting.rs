@@ -133,7 +133,8 @@ mod tests {
     use crate::harness::template::Template;
 
     fn written(target: &str, text: &str, value: &str) -> Result<String, String> {
-        let (mut quoting, mut out) = (Quoting::of(target), String::new());
+        let mut quoting = Quoting::of(target);
+        let mut out = String::new();
         for part in Template::parse(text).unwrap().parts() {
             match part {
                 Ok(text) => {
