@@ -203,3 +203,55 @@ fn a_provider_that_replaces_the_organisations_is_said_aloud() {
     let ran = check_with_org(&world, &[]);
     assert!(ran.code == 0 && ran.err.contains("provider-replaced"), "{}", ran.err);
 }
+
+/// Git on the host never reads the repository's own configuration: neither what it includes nor what it would fetch from.
+#[test]
+fn a_hostile_configuration_of_git_runs_nothing_on_the_host() {
+    let world = World::scripted(
+        "",
+        serde_json::json!({ "turns": [[{ "shell": "echo more >> one.txt" }], [{ "finish": { "summary": "done" } }]] }),
+    );
+    world.write("repo/one.txt", "one\n");
+    world.write("repo/.fullsend/notes.md", "an object that goes missing\n");
+    git(&world, &["init", "-q", "-b", "main"]);
+    git(&world, &["add", "-A"]);
+    git(&world, &["-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "one"]);
+    let script = world.script("evil.sh", "#!/bin/sh\ntouch \"$(dirname \"$0\")/started\"\n");
+    let script = script.display().to_string();
+    // A blob that only a fetch could bring.
+    let blob = git_output(&world, &["rev-parse", "HEAD:.fullsend/notes.md"]);
+    let (directory, name) = blob.split_at(2);
+    fs::remove_file(world.path(&format!("repo/.git/objects/{directory}/{name}"))).unwrap();
+    world.write(
+        "repo/.git/evil.config",
+        format!("[core]\n\tfsmonitor = {script}\n\talternateRefsCommand = {script}\n"),
+    );
+    for (key, value) in [
+        ("core.fsmonitor", script.as_str()),
+        ("core.hooksPath", world.path("").to_str().unwrap()),
+        ("core.sshCommand", &script),
+        ("include.path", "evil.config"),
+        ("extensions.partialClone", "evil"),
+        ("remote.evil.promisor", "true"),
+        ("remote.evil.url", &format!("ext::{script}")),
+        ("protocol.ext.allow", "always"),
+        ("protocol.allow", "always"),
+        ("diff.external", &script),
+        ("filter.x.smudge", &script),
+        ("filter.x.process", &script),
+    ] {
+        git(&world, &["config", key, value]);
+    }
+    world.write("repo/.git/info/attributes", "* filter=x diff=x\n");
+    let checked = world.run(&["check", "triage", "--config-ref", "main"]);
+    assert_eq!(checked.code, 4, "{}", checked.err);
+    assert!(!world.path("started").exists(), "check ran something");
+    let ran = world.run(&["run", "triage"]);
+    assert!(!world.path("started").exists(), "run ran something: {}", ran.err);
+}
+
+fn git_output(world: &World, arguments: &[&str]) -> String {
+    let output = Command::new("git").args(arguments).current_dir(world.path("repo")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}

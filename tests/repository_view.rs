@@ -124,3 +124,82 @@ fn borrowed_objects_are_found() {
         assert_eq!(ran.out, "first\n", "{}", ran.err);
     }
 }
+
+/// A directory of the host that the sandbox must not see, with a file in it.
+fn private(world: &World, path: &str) -> String {
+    world.write(&format!("{path}/secret"), "private words\n");
+    fs::set_permissions(world.path(path), fs::Permissions::from_mode(0o700)).unwrap();
+    world.path(path).display().to_string()
+}
+
+#[test]
+fn a_repository_does_not_choose_directories_of_the_host_by_its_alternates() {
+    for who in BOTH {
+        let world = World::new();
+        let Some(()) = make(&world, "repo") else { return };
+        let Some(()) = make(&world, "lender") else { return };
+        let plain = private(&world, "private");
+        let shaped = private(&world, "shaped/objects");
+        world.write("shaped/HEAD", "ref: refs/heads/main\n");
+        fs::create_dir_all(world.path("shaped/refs")).unwrap();
+        // A store that is open, with a file in it that is not an object.
+        world.write("lender/.git/objects/secret", "private words\n");
+        world.write("lender/.git/objects/pack/notes.txt", "private words\n");
+        let open = world.path("lender/.git/objects").display().to_string();
+        let parent = world.path("").display().to_string();
+        world.write(
+            "repo/.git/objects/info/alternates",
+            format!("{plain}\n{shaped}\n{open}\n{parent}\n/\n/etc\n"),
+        );
+        let script = format!(
+            "grep -r 'private words' {} 2>/dev/null; cat {plain}/secret {shaped}/secret {open}/secret; \
+             git log --format=%s; git fsck 2>&1",
+            world.path("").display()
+        );
+        let Some(ran) = shown(&world, who, &script) else { continue };
+        assert!(!ran.out.contains("private words"), "{}", ran.out);
+        assert!(ran.out.contains("first\n"), "{} {}", ran.out, ran.err);
+    }
+}
+
+#[test]
+fn a_git_file_leads_only_to_a_directory_that_names_the_repository() {
+    for who in BOTH {
+        for (name, pointer) in [("a private directory", "private"), ("another repository", "other/.git")] {
+            let world = World::new();
+            let Some(()) = make(&world, "other") else { return };
+            private(&world, "private");
+            world.write("other/.git/secret", "private words\n");
+            world.write("repo/.git", format!("gitdir: {}\n", world.path(pointer).display()));
+            let script = format!("grep -r 'private words' {} 2>/dev/null", world.path("").display());
+            let Some(ran) = shown(&world, who, &script) else { continue };
+            assert_eq!(ran.code, 8, "{name}: {} {}", ran.out, ran.err);
+            assert!(ran.err.contains("does not name this working tree"), "{name}: {}", ran.err);
+        }
+        // A stranger's own worktree directory leads to another repository's common one.
+        let world = World::new();
+        let Some(()) = make(&world, "other") else { return };
+        world.write("repo/.git", "gitdir: evil\n");
+        world.write("repo/evil/HEAD", "ref: refs/heads/main\n");
+        world.write("repo/evil/gitdir", world.path("repo/.git").display().to_string());
+        world.write("repo/evil/commondir", world.path("other/.git").display().to_string());
+        let Some(ran) = shown(&world, who, "true") else { continue };
+        assert_eq!(ran.code, 8, "{} {}", ran.out, ran.err);
+    }
+}
+
+#[test]
+fn a_submodule_works_by_itself() {
+    for who in BOTH {
+        let world = World::new();
+        let Some(()) = make(&world, "library") else { return };
+        let Some(()) = make(&world, "outer") else { return };
+        let library = world.path("library").display().to_string();
+        let add = ["-c", "protocol.file.allow=always", "submodule", "add", "-q", &library, "repo"];
+        git(&world.path("outer"), &add).unwrap();
+        fs::remove_dir(world.path("repo")).unwrap();
+        std::os::unix::fs::symlink("outer/repo", world.path("repo")).unwrap();
+        let Some(ran) = shown(&world, who, "git log --format=%s") else { continue };
+        assert_eq!(ran.out, "first\n", "{}", ran.err);
+    }
+}

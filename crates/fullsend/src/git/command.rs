@@ -1,7 +1,9 @@
-//! Starts the git program, and never in a directory that an agent wrote: each call runs in a directory that we made,
-//! with no configuration but the one in it, and without hooks, filters, monitors or prompts.
+//! The one function that runs git on the host. Whoever wrote the repository may have written its configuration, so git
+//! never reads it: every call gets a git directory that we made, an environment that we made, no hooks, filters,
+//! monitors or prompts, and no way to fetch anything.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,27 +11,28 @@ use crate::cancel::Cancel;
 use crate::scripts::{self, Script, ScriptError};
 
 const TIME: Duration = Duration::from_secs(120);
+/// The most that one call may print.
+const MAX_OUTPUT: u64 = 96 << 20;
 
 /// Why git did not do what was asked.
 #[derive(Debug)]
 pub enum GitError {
     Start(ScriptError),
-    Failed { command: String, code: i32 },
+    Failed { command: String, code: i32, message: String },
     Read { path: PathBuf, source: std::io::Error },
     Write { path: PathBuf, source: std::io::Error },
-}
-
-impl GitError {
-    fn failed(command: &str, code: i32) -> Self {
-        Self::Failed { command: command.to_owned(), code }
-    }
 }
 
 impl std::fmt::Display for GitError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Start(error) => error.fmt(f),
-            Self::Failed { command, code } => write!(f, "git {command} ended with {code}"),
+            Self::Failed { command, code, message } if message.is_empty() => {
+                write!(f, "git {command} ended with {code}")
+            }
+            Self::Failed { command, code, message } => {
+                write!(f, "git {command} ended with {code}: {message}")
+            }
             Self::Read { path, source } => write!(f, "cannot read {}: {source}", path.display()),
             Self::Write { path, source } => write!(f, "cannot write {}: {source}", path.display()),
         }
@@ -46,43 +49,117 @@ impl std::error::Error for GitError {
     }
 }
 
-/// Runs git and returns its exit code.
-pub fn run(directory: &Path, words: &[&str]) -> Result<i32, GitError> {
-    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    start(directory, "git", &words)
+/// One call of git.
+#[derive(Clone, Copy, Debug)]
+pub struct GitCall<'a> {
+    /// A git directory that we made: git looks for no other and reads no other configuration.
+    pub git_directory: &'a Path,
+    /// Where it runs; also its work tree.
+    pub directory: &'a Path,
+    pub arguments: &'a [&'a str],
+    pub input: &'a [u8],
 }
 
-fn start(directory: &Path, program: &str, words: &[String]) -> Result<i32, GitError> {
-    let variables = [
+/// What a call printed, and its exit code.
+#[derive(Debug)]
+pub struct GitOutput {
+    pub code: i32,
+    pub output: Vec<u8>,
+    message: String,
+}
+
+impl GitOutput {
+    /// The output of a call that ended with 0.
+    pub fn succeeded(self, command: &str) -> Result<Vec<u8>, GitError> {
+        match self.code {
+            0 => Ok(self.output),
+            _ => Err(self.failed(command)),
+        }
+    }
+
+    pub fn failed(self, command: &str) -> GitError {
+        let message = self.message.trim().to_owned();
+        GitError::Failed { command: command.to_owned(), code: self.code, message }
+    }
+}
+
+/// Settings that win over every file: nothing is run and nothing is fetched, whatever a file says.
+const SETTINGS: &[&str] = &[
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.sshCommand=false",
+    "core.gitProxy=false",
+    "core.askPass=false",
+    "core.editor=false",
+    "core.pager=cat",
+    "core.attributesFile=/dev/null",
+    "core.excludesFile=/dev/null",
+    "credential.helper=",
+    "protocol.allow=never",
+    "fetch.recurseSubmodules=false",
+    "submodule.recurse=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+];
+
+fn environment(call: &GitCall<'_>) -> BTreeMap<String, String> {
+    let fixed = [
         ("PATH", "/usr/local/bin:/usr/bin:/bin"),
         ("HOME", "/nonexistent"),
+        ("XDG_CONFIG_HOME", "/nonexistent"),
         ("LC_ALL", "C"),
         ("GIT_CONFIG_NOSYSTEM", "1"),
         ("GIT_CONFIG_GLOBAL", "/dev/null"),
+        ("GIT_CONFIG_SYSTEM", "/dev/null"),
         ("GIT_ATTR_NOSYSTEM", "1"),
         ("GIT_TERMINAL_PROMPT", "0"),
         ("GIT_OPTIONAL_LOCKS", "0"),
-        ("GIT_CEILING_DIRECTORIES", "/"),
+        ("GIT_NO_REPLACE_OBJECTS", "1"),
+        // A missing object is an error: fetching it would run what the remote's configuration names.
+        ("GIT_NO_LAZY_FETCH", "1"),
+        // The same for versions of git that do not know the variable above: no protocol is allowed.
+        ("GIT_ALLOW_PROTOCOL", ""),
+        ("GIT_PROTOCOL_FROM_USER", "0"),
     ];
-    let environment: BTreeMap<String, String> =
-        variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let script = Script {
-        program: Path::new(program),
-        arguments: words,
-        working_directory: directory,
+    let mut all: BTreeMap<String, String> =
+        fixed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let mut set = |name: &str, path: &Path| all.insert(name.to_owned(), path.display().to_string());
+    set("GIT_DIR", call.git_directory);
+    set("GIT_WORK_TREE", call.directory);
+    all
+}
+
+/// Runs git.
+pub fn run(call: &GitCall<'_>) -> Result<GitOutput, GitError> {
+    let scratch = tempfile::tempdir()
+        .map_err(|source| GitError::Write { path: "a temporary directory".into(), source })?;
+    let input = scratch.path().join("input");
+    let output = scratch.path().join("output");
+    std::fs::write(&input, call.input).map_err(|source| GitError::Write { path: input.clone(), source })?;
+    let mut environment = environment(call);
+    environment.insert("FULLSEND_INPUT".to_owned(), input.display().to_string());
+    environment.insert("FULLSEND_OUTPUT".to_owned(), output.display().to_string());
+    // The shell connects the two files and bounds the second one, in blocks of 512 bytes.
+    let connect =
+        format!("ulimit -f {}; exec git \"$@\" <\"$FULLSEND_INPUT\" >\"$FULLSEND_OUTPUT\"", MAX_OUTPUT / 512);
+    let mut arguments = vec!["-c".to_owned(), connect, "git".to_owned()];
+    for setting in SETTINGS {
+        arguments.extend(["-c".to_owned(), (*setting).to_owned()]);
+    }
+    arguments.extend(call.arguments.iter().map(|word| (*word).to_owned()));
+    let ended = scripts::run(&Script {
+        program: Path::new("/bin/sh"),
+        arguments: &arguments,
+        working_directory: call.directory,
         environment,
         time: TIME,
         cancel: &Cancel::default(),
-    };
-    scripts::run(&script).map(|ended| ended.code()).map_err(GitError::Start)
-}
-
-/// Runs git; any exit code but 0 is an error.
-pub fn must(directory: &Path, words: &[&str]) -> Result<(), GitError> {
-    match run(directory, words)? {
-        0 => Ok(()),
-        code => Err(GitError::failed(words.first().unwrap_or(&""), code)),
-    }
+    })
+    .map_err(GitError::Start)?;
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(&output).and_then(|file| file.take(MAX_OUTPUT).read_to_end(&mut bytes));
+    read.map_err(|source| GitError::Read { path: output, source })?;
+    Ok(GitOutput { code: ended.code(), output: bytes, message: ended.output })
 }
 
 /// Makes an empty repository without running `git init`, which would copy a template's hooks.
@@ -98,34 +175,36 @@ pub fn init(directory: &Path) -> Result<(), GitError> {
     made.map_err(|source| GitError::Write { path: git, source })
 }
 
+/// Runs git in a repository that we made.
+pub fn in_own(directory: &Path, arguments: &[&str], input: &[u8]) -> Result<GitOutput, GitError> {
+    run(&GitCall { git_directory: &directory.join(".git"), directory, arguments, input })
+}
+
 /// Returns those of `paths` that the ignore rules in `directory` match.
 pub fn ignored<'a>(
     directory: &Path,
     paths: impl Iterator<Item = &'a str>,
 ) -> Result<BTreeSet<String>, GitError> {
     let paths: Vec<u8> = paths.flat_map(|path| path.bytes().chain([0])).collect();
-    let input = directory.join(".git/paths");
-    let output = directory.join(".git/answer");
-    let written = |source| GitError::Write { path: input.clone(), source };
-    std::fs::write(&input, paths).map_err(written)?;
-    // The shell only connects the two files.
-    let words = ["-c", "exec git check-ignore -z --stdin <.git/paths >.git/answer"].map(str::to_owned);
-    match start(directory, "/bin/sh", &words)? {
-        0 | 1 => {}
-        code => return Err(GitError::failed("check-ignore", code)),
+    let answer = in_own(directory, &["check-ignore", "-z", "--stdin"], &paths)?;
+    // 1: none is ignored.
+    if !matches!(answer.code, 0 | 1) {
+        return Err(answer.failed("check-ignore"));
     }
-    let answer = std::fs::read(&output).map_err(|source| GitError::Read { path: output.clone(), source })?;
-    let texts = answer.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+    let texts = answer.output.split(|byte| *byte == 0).filter(|path| !path.is_empty());
     Ok(texts.map(|path| String::from_utf8_lossy(path).into_owned()).collect())
 }
 
 /// Writes the difference between `a/` and `b/` as a patch for `git apply`.
 pub fn difference(directory: &Path, patch: &Path) -> Result<(), GitError> {
+    let own = tempfile::tempdir_in(directory)
+        .map_err(|source| GitError::Write { path: directory.to_owned(), source })?;
+    init(own.path())?;
     let output = format!("--output={}", patch.display());
-    let mut words = vec!["diff", "--no-index", "--binary", "--full-index", "--no-color", "--no-renames"];
-    words.extend(["--no-ext-diff", "--no-textconv", "--no-prefix", &output, "a", "b"]);
-    match run(directory, &words)? {
-        0 | 1 => Ok(()),
-        code => Err(GitError::failed("diff", code)),
-    }
+    let mut arguments = vec!["diff", "--no-index", "--binary", "--full-index", "--no-color", "--no-renames"];
+    arguments.extend(["--no-ext-diff", "--no-textconv", "--no-prefix", &output, "a", "b"]);
+    let git_directory = &own.path().join(".git");
+    let ended = run(&GitCall { git_directory, directory, arguments: &arguments, input: &[] })?;
+    // 1: they differ.
+    if matches!(ended.code, 0 | 1) { Ok(()) } else { Err(ended.failed("diff")) }
 }

@@ -1,8 +1,17 @@
 //! A git configuration with only what describes the repository left in it: no commands, no credentials, no includes.
 //! What is not known to be harmless is dropped.
 
-/// Keys that stay, by section; `*` stands for any subsection.
-const KEPT: &[(&str, &str, &[&str])] = &[
+/// Keys that stay: section, whether it has a subsection (`*`), names.
+type Keys = [(&'static str, &'static str, &'static [&'static str])];
+
+/// What git must know to read the files of a repository, and nothing else.
+const FORMAT: &Keys = &[
+    ("core", "", &["repositoryformatversion"]),
+    ("extensions", "", &["objectformat", "refstorage", "noop"]),
+];
+
+/// What describes the repository to a person or an agent that works in it.
+const KEPT: &Keys = &[
     (
         "core",
         "",
@@ -32,6 +41,15 @@ const KEPT: &[(&str, &str, &[&str])] = &[
 
 /// The configuration `text` without what could run something or tell a secret.
 pub fn rewrite(text: &[u8]) -> Vec<u8> {
+    rewrite_with(text, KEPT)
+}
+
+/// Only the format of the repository's files.
+pub fn rewrite_for_reading(text: &[u8]) -> Vec<u8> {
+    rewrite_with(text, FORMAT)
+}
+
+fn rewrite_with(text: &[u8], kept: &Keys) -> Vec<u8> {
     let text = String::from_utf8_lossy(text);
     let mut output = String::new();
     let mut section: Option<(String, String)> = None;
@@ -52,11 +70,29 @@ pub fn rewrite(text: &[u8]) -> Vec<u8> {
         let (key, value) =
             whole.split_once('=').map_or((whole.as_str(), "true"), |(key, value)| (key, value));
         let key = key.trim().to_ascii_lowercase();
-        if is_kept(name, subsection, &key) {
+        if is_kept(kept, name, subsection, &key) {
             output.push_str(&render(name, subsection, &key, &parse_value(value)));
         }
     }
     output.into_bytes()
+}
+
+/// The last value of a key without a subsection.
+pub(super) fn value_of(text: &[u8], section: &'static str, key: &'static str) -> Option<String> {
+    let text = String::from_utf8_lossy(text);
+    let mut here = false;
+    let mut found = None;
+    for line in text.lines().map(str::trim) {
+        if let Some(header) = line.strip_prefix('[') {
+            here = parse_header(header).is_some_and(|(name, sub)| name == section && sub.is_empty());
+            continue;
+        }
+        let Some((name, value)) = line.split_once('=') else { continue };
+        if here && name.trim().eq_ignore_ascii_case(key) {
+            found = Some(parse_value(value));
+        }
+    }
+    found
 }
 
 /// `name "subsection"]`, or the old `name.subsection]`.
@@ -101,9 +137,9 @@ fn parse_value(text: &str) -> String {
     value.trim().to_owned()
 }
 
-fn is_kept(name: &str, subsection: &str, key: &str) -> bool {
-    KEPT.iter().any(|(kept, wanted, keys)| {
-        *kept == name && (wanted.is_empty() == subsection.is_empty()) && keys.contains(&key)
+fn is_kept(kept: &Keys, name: &str, subsection: &str, key: &str) -> bool {
+    kept.iter().any(|(section, wanted, keys)| {
+        *section == name && (wanted.is_empty() == subsection.is_empty()) && keys.contains(&key)
     })
 }
 
@@ -153,6 +189,15 @@ mod tests {
             "[branch \"a \\\"b\\\\\"]\n\tmerge = \"refs/heads/x\"\n",
         );
         check("[user]\nname = \"A # B\"\n", "[user]\n\tname = \"A # B\"\n");
+    }
+
+    #[test]
+    fn for_reading_only_the_format_stays() {
+        let text = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectFormat = sha256\n\
+                    [remote \"o\"]\n\turl = ext::sh\n\tpromisor = true\n[include]\n\tpath = x\n";
+        let expected =
+            "[core]\n\trepositoryformatversion = \"1\"\n[extensions]\n\tobjectformat = \"sha256\"\n";
+        assert_eq!(String::from_utf8(rewrite_for_reading(text.as_bytes())).unwrap(), expected);
     }
 
     #[test]

@@ -6,12 +6,17 @@ mod config;
 pub(crate) mod directory;
 pub(crate) mod head;
 mod index;
+mod indirection;
+mod reader;
 pub(crate) mod recognised;
 mod repository;
 mod secret_files;
+mod small_file;
 
 pub use command::GitError;
 pub use config::rewrite as rewrite_config;
 pub use index::tracked_count;
-pub use repository::{Repository, RepositoryError};
+pub use reader::RepositoryReader;
+pub use repository::Repository;
 pub use secret_files::looks_secret;
+pub use small_file::RepositoryError;

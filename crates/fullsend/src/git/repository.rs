@@ -2,14 +2,13 @@
 //! mounts. The host's tree is only ever read. No git program is run, because the repository's own configuration could
 //! make one execute things.
 
-use super::{config, index, secret_files};
+use super::small_file::{RepositoryError, read_bounded};
+use super::{config, index, indirection, secret_files};
 use sandbox::{CopyOnWrite, Edit, Mount, MountKind};
-use std::fmt;
 use std::fs;
-use std::io::{self, Read};
-use std::path::{Component, Path, PathBuf};
+use std::io;
+use std::path::{Path, PathBuf};
 
-const MAX_CONFIG_BYTES: u64 = 1 << 20;
 const MAX_ALTERNATES: usize = 32;
 const MAX_MODULE_DEPTH: usize = 8;
 
@@ -41,8 +40,18 @@ pub struct GitData {
     pub configs: Vec<(PathBuf, Vec<u8>)>,
     /// Hook directories, to be emptied.
     pub hooks: Vec<PathBuf>,
-    /// Object stores elsewhere that this one borrows from.
-    pub alternates: Vec<PathBuf>,
+    /// Object stores elsewhere that this one may borrow from.
+    pub alternates: Vec<Alternate>,
+    /// Whether the repository names any, accepted or not.
+    pub has_alternates: bool,
+}
+
+/// An object store of another repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alternate {
+    pub path: PathBuf,
+    /// What is in there and is not an object, relative to it.
+    pub hidden: Vec<PathBuf>,
 }
 
 /// The mounts that show a repository, and what they hide.
@@ -50,25 +59,6 @@ pub struct GitData {
 pub struct RepositoryView {
     pub mounts: Vec<Mount>,
     pub masked: Vec<PathBuf>,
-}
-
-/// Why a working tree could not be read.
-#[derive(Debug)]
-pub struct RepositoryError {
-    pub path: PathBuf,
-    pub source: io::Error,
-}
-
-impl fmt::Display for RepositoryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "repository: cannot read {}: {}", self.path.display(), self.source)
-    }
-}
-
-impl std::error::Error for RepositoryError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
-    }
 }
 
 impl Repository {
@@ -111,14 +101,14 @@ impl Repository {
             GitDirectory::None => {}
             GitDirectory::Inside(data) => {
                 edits.extend(data.edits(Path::new(".git")));
-                mounts.extend(data.alternate_mounts());
+                mounts.extend(data.alternate_mounts(memory_bytes));
             }
             GitDirectory::Elsewhere { directory, common, data } => {
                 let pointer = format!("gitdir: {}\n", directory.display()).into_bytes();
                 edits.push(Edit::Write { path: ".git".into(), contents: pointer, mode: 0o644 });
                 let kind = view(common, data.edits(Path::new("")));
                 mounts.push(Mount { target: common.clone(), kind });
-                mounts.extend(data.alternate_mounts());
+                mounts.extend(data.alternate_mounts(memory_bytes));
             }
         }
         mounts.insert(0, Mount { target: target.to_path_buf(), kind: view(&self.root, edits) });
@@ -134,12 +124,13 @@ impl GitData {
             contents: contents.clone(),
             mode: 0o644,
         });
-        let alternates = (!self.alternates.is_empty()).then(|| Edit::Write {
+        // Also if none was accepted: git would look for the others.
+        let alternates = self.has_alternates.then(|| Edit::Write {
             path: directory.join("objects/info/alternates"),
             contents: self
                 .alternates
                 .iter()
-                .map(|path| format!("{}\n", path.display()))
+                .map(|store| format!("{}\n", store.path.display()))
                 .collect::<String>()
                 .into(),
             mode: 0o644,
@@ -147,10 +138,15 @@ impl GitData {
         hooks.chain(configs).chain(alternates).collect()
     }
 
-    fn alternate_mounts(&self) -> Vec<Mount> {
-        let mount = |path: &PathBuf| Mount {
-            target: path.clone(),
-            kind: MountKind::ReadOnly { source: path.clone() },
+    fn alternate_mounts(&self, memory_bytes: u64) -> Vec<Mount> {
+        let mount = |Alternate { path, hidden }: &Alternate| {
+            let source = path.clone();
+            let edits: Vec<Edit> = hidden.iter().cloned().map(|path| Edit::Remove { path }).collect();
+            let kind = match edits.is_empty() {
+                true => MountKind::ReadOnly { source },
+                false => MountKind::ReadOnlyView(CopyOnWrite { source, edits, memory_bytes }),
+            };
+            Mount { target: path.clone(), kind }
         };
         self.alternates.iter().map(mount).collect()
     }
@@ -176,15 +172,7 @@ fn read_git(root: &Path) -> Result<GitDirectory, RepositoryError> {
         return Err(fail(io::Error::other("it is neither a directory nor a pointer to one")));
     };
     let directory = fs::canonicalize(root.join(pointer)).map_err(fail)?;
-    let common = match read_bounded(&directory.join("commondir")) {
-        Ok(text) => directory.join(String::from_utf8_lossy(&text).trim_end()),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => directory.clone(),
-        Err(e) => return Err(fail(e)),
-    };
-    let common = fs::canonicalize(&common).map_err(fail)?;
-    if !directory.starts_with(&common) {
-        return Err(fail(io::Error::other("its git directory lies outside of the common one")));
-    }
+    let common = indirection::points_back(root, &directory).map_err(fail)?;
     let data = read_data(&common)?;
     Ok(GitDirectory::Elsewhere { directory, common, data })
 }
@@ -253,23 +241,20 @@ fn add_alternates(objects: &Path, data: &mut GitData) -> Result<(), RepositoryEr
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(source) => return Err(RepositoryError { path, source }),
     };
-    for line in
-        String::from_utf8_lossy(&text).lines().filter(|line| !line.starts_with('#') && !line.is_empty())
-    {
+    data.has_alternates = true;
+    let lines = String::from_utf8_lossy(&text).into_owned();
+    for line in lines.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
         // A missing one is skipped by git too.
         let Ok(store) = fs::canonicalize(objects.join(line)) else { continue };
-        let is_new = !data.alternates.contains(&store);
-        if is_new && data.alternates.len() < MAX_ALTERNATES && is_plain(&store) {
-            data.alternates.push(store.clone());
-            add_alternates(&store, data)?;
+        if data.alternates.iter().any(|known| known.path == store) || data.alternates.len() >= MAX_ALTERNATES
+        {
+            continue;
         }
+        let Some(hidden) = indirection::borrowable(objects, &store)? else { continue };
+        data.alternates.push(Alternate { path: store.clone(), hidden });
+        add_alternates(&store, data)?;
     }
     Ok(())
-}
-
-/// A store must be a directory of its own, not the whole disk.
-fn is_plain(store: &Path) -> bool {
-    store.is_dir() && store.components().filter(|part| matches!(part, Component::Normal(_))).count() >= 2
 }
 
 fn list(directory: &Path) -> Result<Vec<std::ffi::OsString>, RepositoryError> {
@@ -290,15 +275,6 @@ fn list(directory: &Path) -> Result<Vec<std::ffi::OsString>, RepositoryError> {
     }
     names.sort();
     Ok(names)
-}
-
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    fs::File::open(path)?.take(MAX_CONFIG_BYTES + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > MAX_CONFIG_BYTES {
-        return Err(io::Error::other("it is too large"));
-    }
-    Ok(text)
 }
 
 #[cfg(test)]

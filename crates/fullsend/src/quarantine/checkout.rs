@@ -73,7 +73,7 @@ fn commits(
     let new = theirs.commit.as_deref().unwrap_or_default();
     let old = base.commit.as_deref().unwrap_or_default();
     // Everything that the new commit needs must be there: an object that is missing would surface in a post-script.
-    match command::run(into, &["rev-list", "--objects", "--quiet", new, "--not", old])? {
+    match command::in_own(into, &["rev-list", "--objects", "--quiet", new, "--not", old], &[])?.code {
         0 => Ok(theirs),
         _ => Err(QuarantineError::Refused {
             path: format!("{}/.git", worked.inside),
@@ -180,7 +180,8 @@ fn check_out(into: &Path, head: &Head) -> Result<(), QuarantineError> {
         }
         None => write(&into.join(".git/HEAD"), &format!("{commit}\n"))?,
     }
-    Ok(command::must(into, &["reset", "--quiet", "--hard"])?)
+    command::in_own(into, &["reset", "--quiet", "--hard"], &[])?.succeeded("reset")?;
+    Ok(())
 }
 
 fn write(path: &Path, text: &str) -> Result<(), QuarantineError> {

@@ -30,11 +30,19 @@ const MAX_DEPTH: usize = 16;
 const MAX_ENTRIES: usize = 20_000;
 const MAX_NAME: usize = 200;
 
-/// An output that is copied out and redacted, and not validated yet. It cannot be made from a directory of one's own:
+/// An output that is copied out and redacted, and not validated yet. Everyone may read it:
+///
+/// ```
+/// fn read(output: &fullsend::internal::Quarantined) -> &std::path::Path {
+///     output.directory()
+/// }
+/// ```
+///
+/// It cannot be made from a directory of one's own:
 ///
 /// ```compile_fail
-/// fn forge(attempt: fullsend::runtime::Attempt) -> fullsend::quarantine::Quarantined {
-///     fullsend::quarantine::Quarantined {
+/// fn forge(attempt: fullsend::internal::Attempt) -> fullsend::internal::Quarantined {
+///     fullsend::internal::Quarantined {
 ///         attempt,
 ///         directory: "output".into(),
 ///         files: Vec::new(),
@@ -46,7 +54,7 @@ const MAX_NAME: usize = 200;
 /// nor pointed elsewhere afterwards:
 ///
 /// ```compile_fail
-/// fn point(output: &mut fullsend::quarantine::Quarantined) {
+/// fn point(output: &mut fullsend::internal::Quarantined) {
 ///     output.directory = "elsewhere".into();
 /// }
 /// ```

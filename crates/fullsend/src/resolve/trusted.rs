@@ -1,9 +1,10 @@
 //! The repository's layer as it is at a trusted commit. A pull request must not be judged by the rules that it brings
 //! along, so in CI the layer is read from the base, not from the head.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+
+use crate::git::{GitError, RepositoryReader};
 
 /// The most that a layer may hold.
 const MAX_FILES: usize = 10_000;
@@ -41,6 +42,7 @@ impl std::error::Error for TrustedError {
 
 struct Blob {
     id: String,
+    bytes: u64,
     is_link: bool,
     is_executable: bool,
     path: String,
@@ -53,20 +55,19 @@ pub fn checkout(
     directory: &str,
     into: &Path,
 ) -> Result<bool, TrustedError> {
-    let blobs = list(repository, reference, directory)?;
+    let reader = open(repository, reference, "list the files")?;
+    let blobs = list(&reader, reference, directory)?;
     if blobs.len() > MAX_FILES {
         return Err(TrustedError::TooMuch { what: "many files" });
     }
     if let Some(path) = ambiguous(&blobs) {
         return Err(TrustedError::Name { path });
     }
-    let mut total = 0;
-    for blob in &blobs {
-        let bytes = contents(repository, reference, &blob.id)?;
-        total += bytes.len() as u64;
-        if total > MAX_BYTES {
-            return Err(TrustedError::TooMuch { what: "many bytes" });
-        }
+    if blobs.iter().map(|blob| blob.bytes).fold(0, u64::saturating_add) > MAX_BYTES {
+        return Err(TrustedError::TooMuch { what: "many bytes" });
+    }
+    let contents = contents(&reader, reference, &blobs)?;
+    for (blob, bytes) in blobs.iter().zip(contents) {
         write(into, blob, &bytes)?;
     }
     Ok(!blobs.is_empty())
@@ -75,14 +76,15 @@ pub fn checkout(
 /// Whether the repository's files, as they are, have any in a directory.
 pub fn is_tracked(repository: &Path, directory: &str) -> Result<bool, TrustedError> {
     let arguments = ["ls-files", "-z", "--", &format!(":(top,literal){directory}")];
-    git(repository, "the index", "list the files", &arguments).map(|listing| !listing.is_empty())
+    let reader = open(repository, "the index", "list the files")?;
+    git(&reader, "the index", "list the files", &arguments, &[]).map(|listing| !listing.is_empty())
 }
 
-fn list(repository: &Path, reference: &str, directory: &str) -> Result<Vec<Blob>, TrustedError> {
+fn list(reader: &RepositoryReader, reference: &str, directory: &str) -> Result<Vec<Blob>, TrustedError> {
     let tree = format!("{reference}^{{tree}}");
     let below = format!("{directory}/");
-    let arguments = ["ls-tree", "-r", "-z", "--full-tree", "--end-of-options", &tree, &below];
-    let listing = git(repository, reference, "list the files", &arguments)?;
+    let arguments = ["ls-tree", "-r", "-z", "-l", "--full-tree", "--end-of-options", &tree, &below];
+    let listing = git(reader, reference, "list the files", &arguments, &[])?;
     let text = String::from_utf8_lossy(&listing).into_owned();
     let lines = text.split('\0').filter(|line| !line.is_empty());
     lines
@@ -94,15 +96,16 @@ fn list(repository: &Path, reference: &str, directory: &str) -> Result<Vec<Blob>
         .collect()
 }
 
-/// `mode type id<TAB>path`; submodules are not files.
+/// `mode type id size<TAB>path`; submodules are not files.
 fn parse_line(line: &str) -> Option<Blob> {
     let (about, path) = line.split_once('\t')?;
-    let mut words = about.split(' ');
+    let mut words = about.split_whitespace();
     let mode = words.next()?;
     let kind = words.next()?;
     let id = words.next()?;
     (kind == "blob").then(|| Blob {
         id: id.to_owned(),
+        bytes: words.next().and_then(|size| size.parse().ok()).unwrap_or(u64::MAX),
         is_link: mode == "120000",
         is_executable: mode == "100755",
         path: path.to_owned(),
@@ -123,8 +126,34 @@ fn ambiguous(blobs: &[Blob]) -> Option<String> {
     through.or_else(|| doubled.then(|| "a path that occurs twice".to_owned()))
 }
 
-fn contents(repository: &Path, reference: &str, id: &str) -> Result<Vec<u8>, TrustedError> {
-    git(repository, reference, "read a file", &["cat-file", "blob", id])
+/// The contents of the blobs, in their order: `id type size`, a newline, that many bytes, a newline.
+fn contents(
+    reader: &RepositoryReader,
+    reference: &str,
+    blobs: &[Blob],
+) -> Result<Vec<Vec<u8>>, TrustedError> {
+    let ids: String = blobs.iter().map(|blob| format!("{}\n", blob.id)).collect();
+    let output = git(reader, reference, "read the files", &["cat-file", "--batch"], ids.as_bytes())?;
+    let mut rest = output.as_slice();
+    let mut all = Vec::new();
+    for blob in blobs {
+        let parsed = parse_object(rest, &blob.id).ok_or_else(|| TrustedError::Git {
+            doing: "read the files",
+            reference: reference.to_owned(),
+            message: format!("the object {} of {} is missing", blob.id, blob.path),
+        })?;
+        all.push(parsed.0.to_vec());
+        rest = parsed.1;
+    }
+    Ok(all)
+}
+
+fn parse_object<'a>(text: &'a [u8], id: &str) -> Option<(&'a [u8], &'a [u8])> {
+    let end = text.iter().position(|byte| *byte == b'\n')?;
+    let header = std::str::from_utf8(&text[..end]).ok()?;
+    let size = header.strip_prefix(id)?.strip_prefix(" blob ")?.parse::<usize>().ok()?;
+    let body = &text[end + 1..];
+    Some((body.get(..size)?, body.get(size + 1..)?))
 }
 
 fn write(into: &Path, blob: &Blob, bytes: &[u8]) -> Result<(), TrustedError> {
@@ -141,32 +170,28 @@ fn write(into: &Path, blob: &Blob, bytes: &[u8]) -> Result<(), TrustedError> {
     file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode)).map_err(failed)
 }
 
-/// Runs git without any configuration that a repository could bring.
+/// Runs git without the repository's configuration.
 fn git(
-    repository: &Path,
+    reader: &RepositoryReader,
     reference: &str,
     doing: &'static str,
     arguments: &[&str],
+    input: &[u8],
 ) -> Result<Vec<u8>, TrustedError> {
+    let failed = |error: GitError| TrustedError::Git {
+        doing,
+        reference: reference.to_owned(),
+        message: match error {
+            GitError::Failed { message, .. } if !message.is_empty() => message,
+            error => error.to_string(),
+        },
+    };
+    let command = arguments.first().copied().unwrap_or_default();
+    reader.run(arguments, input).and_then(|ended| ended.succeeded(command)).map_err(failed)
+}
+
+fn open(repository: &Path, reference: &str, doing: &'static str) -> Result<RepositoryReader, TrustedError> {
     let failed = |message: String| TrustedError::Git { doing, reference: reference.to_owned(), message };
-    let mut child = Command::new("git")
-        .arg("-C")
-        .arg(repository)
-        .args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"])
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| failed(error.to_string()))?;
-    let mut out = Vec::new();
-    let mut errors = String::new();
-    if let Some(stdout) = child.stdout.take() {
-        stdout.take(MAX_BYTES + 1).read_to_end(&mut out).map_err(|error| failed(error.to_string()))?;
-    }
-    if let Some(stderr) = child.stderr.take() {
-        stderr.take(64 << 10).read_to_string(&mut errors).map_err(|error| failed(error.to_string()))?;
-    }
-    let status = child.wait().map_err(|error| failed(error.to_string()))?;
-    if status.success() { Ok(out) } else { Err(failed(errors)) }
+    let opened = RepositoryReader::open(repository).map_err(|error| failed(error.to_string()))?;
+    opened.ok_or_else(|| failed(format!("not a git repository: {}", repository.display())))
 }
