@@ -1,10 +1,11 @@
 //! The paths that every sandbox needs to run anything at all. OpenShell adds them to each policy without a word; here
-//! they are added with a mark, so that the effective policy can be shown.
+//! they are added with a mark, so that the effective policy can be shown. OpenShell also adds `/var/log`: here it would be
+//! the host's, so a policy that wants it names it.
 
 use crate::model::Policy;
 use crate::read::beneath;
 
-pub const READ_ONLY: &[&str] = &["/usr", "/lib", "/etc", "/app", "/var/log", "/proc", "/dev/urandom"];
+pub const READ_ONLY: &[&str] = &["/usr", "/lib", "/etc", "/app", "/proc", "/dev/urandom"];
 pub const READ_WRITE: &[&str] = &["/tmp"];
 
 /// The paths of a sandbox, policy and baseline together.
@@ -99,10 +100,7 @@ mod tests {
     #[test]
     fn what_is_added_is_marked_and_nothing_is_added_twice() {
         for (text, expected) in [
-            (
-                "version: 1",
-                "+/usr:ro +/lib:ro +/etc:ro +/app:ro +/var/log:ro +/proc:ro +/dev/urandom:ro +/tmp:rw",
-            ),
+            ("version: 1", "+/usr:ro +/lib:ro +/etc:ro +/app:ro +/proc:ro +/dev/urandom:ro +/tmp:rw"),
             (
                 "version: 1\nfilesystem_policy: {read_only: [/usr, /var], read_write: [/tmp, /work]}",
                 "/usr:ro /var:ro /tmp:rw /work:rw +/lib:ro +/etc:ro +/app:ro +/proc:ro +/dev/urandom:ro",
@@ -110,7 +108,7 @@ mod tests {
             ("version: 1\nfilesystem_policy: {read_only: [/, /tmp]}", "/:ro /tmp:ro +/tmp:rw"),
             (
                 "version: 1\nfilesystem_policy: {read_write: [/etc]}",
-                "/etc:rw +/usr:ro +/lib:ro +/app:ro +/var/log:ro +/proc:ro +/dev/urandom:ro +/tmp:rw",
+                "/etc:rw +/usr:ro +/lib:ro +/app:ro +/proc:ro +/dev/urandom:ro +/tmp:rw",
             ),
         ] {
             assert_eq!(effective(text), expected, "{text}");
