@@ -40,6 +40,11 @@ fn proportional_bytes(pid: i32) -> u64 {
     field("Pss_Anon:").unwrap_or(0) * 1024
 }
 
+/// The free bytes of the file system that `directory` is on.
+pub(super) fn free(directory: &Path) -> u64 {
+    rustix::fs::statvfs(directory).map_or(0, |about| about.f_bfree.saturating_mul(about.f_frsize))
+}
+
 /// The bytes on disk below `directory`. It walks by descriptor: what is measured can be changed by the sandbox meanwhile.
 pub(super) fn disk(directory: &Path) -> io::Result<u64> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

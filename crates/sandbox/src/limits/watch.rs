@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const INTERVAL: Duration = Duration::from_millis(50);
+/// Faster than disks and page caches are written to by one sandbox.
+const BYTES_PER_MILLISECOND: u64 = 8 << 20;
 /// Measuring a large view may take this part of the time at most.
 const DISK_SHARE: u32 = 10;
 
@@ -29,18 +31,21 @@ impl Watch {
     /// Watches until the sandbox is gone, or kills it.
     pub(crate) fn run(&self, shared: &Arc<Shared>) {
         let started = Instant::now();
-        let mut next_disk = started;
+        let room = self.disk_bytes.unwrap_or(u64::MAX);
+        let mut disk = DiskWatch { next: started, used: 0, free: 0, room };
+        let mut next_memory = started;
         loop {
+            let interval = disk.interval();
             let left = self
                 .wall_clock
-                .map_or(INTERVAL, |limit| limit.saturating_sub(started.elapsed()).min(INTERVAL));
+                .map_or(interval, |limit| limit.saturating_sub(started.elapsed()).min(interval));
             if shared.wait_until_gone(left) {
                 return;
             }
             let exceeded = self
                 .over_wall_clock(started)
-                .or_else(|| self.over_memory())
-                .or_else(|| self.over_disk(&mut next_disk));
+                .or_else(|| self.over_memory(&mut next_memory))
+                .or_else(|| self.over_disk(&mut disk));
             if let Some(exceeded) = exceeded {
                 shared.stop(exceeded);
                 return;
@@ -53,8 +58,12 @@ impl Watch {
         Some(Exceeded { limit: Limit::WallClock, detail: format!("{} ms are over", limit.as_millis()) })
     }
 
-    fn over_memory(&self) -> Option<Exceeded> {
+    fn over_memory(&self, next: &mut Instant) -> Option<Exceeded> {
         let limit = self.memory_bytes?;
+        if Instant::now() < *next {
+            return None;
+        }
+        *next = Instant::now() + INTERVAL;
         // The cheap sum counts too much, never too little.
         if usage::memory_at_most(self.pid) <= limit {
             return None;
@@ -63,15 +72,38 @@ impl Watch {
         (used > limit).then(|| Exceeded { limit: Limit::Memory, detail: format!("{used} of {limit} bytes") })
     }
 
-    fn over_disk(&self, next: &mut Instant) -> Option<Exceeded> {
+    /// Measures the views when the time has come, or as soon as the file system has lost as much room as they may grow by.
+    fn over_disk(&self, disk: &mut DiskWatch) -> Option<Exceeded> {
         let limit = self.disk_bytes?;
         let started = Instant::now();
-        if started < *next {
+        let free = usage::free(&self.layers);
+        let lost = disk.free.saturating_sub(free);
+        if started < disk.next && disk.used.saturating_add(lost) <= limit {
+            disk.room = limit - disk.used - lost;
             return None;
         }
         let used = usage::disk(&self.layers).unwrap_or(0);
         let took = started.elapsed();
-        *next = Instant::now() + (took * DISK_SHARE).saturating_sub(INTERVAL);
+        let next = Instant::now() + (took * DISK_SHARE).saturating_sub(INTERVAL);
+        *disk = DiskWatch { next, used, free, room: limit.saturating_sub(used) };
         (used > limit).then(|| Exceeded { limit: Limit::Disk, detail: format!("{used} of {limit} bytes") })
+    }
+}
+
+/// What is known about the views between two measurements.
+struct DiskWatch {
+    next: Instant,
+    used: u64,
+    /// The free room of their file system when they were measured. Others write there too: then they are measured sooner.
+    free: u64,
+    /// How much they may still grow.
+    room: u64,
+}
+
+impl DiskWatch {
+    /// The less room, the sooner the next look: a fast disk must not outrun it.
+    fn interval(&self) -> Duration {
+        let milliseconds = self.room / BYTES_PER_MILLISECOND;
+        Duration::from_millis(milliseconds.max(1)).min(INTERVAL)
     }
 }

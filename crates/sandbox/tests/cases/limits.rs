@@ -13,6 +13,7 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "a_memory_bomb_is_stopped", run: memory },
     Case { name: "a_fork_bomb_is_stopped", run: processes },
     Case { name: "a_full_disk_is_stopped", run: disk },
+    Case { name: "a_fast_writer_does_not_outrun_the_disk_limit", run: fast_disk },
     Case { name: "a_hidden_full_disk_is_stopped", run: hidden_disk },
     Case { name: "a_run_that_takes_too_long_is_stopped", run: wall_clock },
     Case { name: "large_files_and_many_descriptors_are_refused", run: resource_limits },
@@ -84,6 +85,35 @@ fn fills(world: &World, script: &str) {
 
 fn disk(world: &World) {
     fills(world, "head -c 40M /dev/zero >/view/file; sleep 20");
+}
+
+/// However fast it is written, a view stays close to its limit.
+fn fast_disk(world: &World) {
+    let limit = 50 << 20;
+    let spec = with_view(world, limit);
+    let layers = spec.state_directory.join("layers");
+    let sandbox = world.start(spec);
+    let script =
+        "for i in 1 2 3 4 5 6 7 8; do dd if=/dev/zero of=/view/$i bs=16M count=64 2>/dev/null & done; wait";
+    let process = sandbox.exec(Command::new(["/bin/sh", "-c", script])).unwrap();
+    match process.wait(PATIENCE) {
+        Err(WaitError::Gone { how }) => assert!(how.contains("disk"), "{how}"),
+        other => panic!("{other:?}"),
+    }
+    let written = bytes_below(&layers);
+    assert!(written < 2 * limit, "{written} bytes of {limit}");
+    sandbox.close().unwrap();
+}
+
+fn bytes_below(directory: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .map(|entry| {
+            let about = entry.metadata().unwrap();
+            about.blocks() * 512 + if about.is_dir() { bytes_below(&entry.path()) } else { 0 }
+        })
+        .sum()
 }
 
 fn hidden_disk(world: &World) {
