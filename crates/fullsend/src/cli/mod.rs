@@ -13,6 +13,7 @@ mod hidden_hook;
 mod hook;
 mod init;
 mod list;
+mod open_files;
 mod policy;
 mod progress;
 mod run;
@@ -114,6 +115,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return usage(&error),
     };
+    open_files::raise_limit();
     let result = match arguments.command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Runs(arguments) => runs::run(&arguments),
