@@ -329,3 +329,74 @@ fn a_program_of_another_libc_runs_in_its_image() {
         assert_eq!((ran.code, ran.out.as_str()), (3, "1\n"), "{}", ran.err);
     }
 }
+
+/// Every endpoint is a listening socket of the host side.
+#[test]
+fn a_policy_with_many_endpoints_starts_under_the_usual_limit_of_open_files() {
+    let world = World::new();
+    let endpoint = |number: u32| format!("      - {{host: h{number}.example.com, port: 443}}\n");
+    let endpoints: String = (0..1_500).map(endpoint).collect();
+    world.write(
+        "repo/p.yaml",
+        format!(
+            "version: 1\nfilesystem_policy: {{read_only: [/usr, /lib]}}\nnetwork_policies:\n  many:\n    endpoints:\n{endpoints}    binaries: [{{path: /usr/bin/curl}}]\n"
+        ),
+    );
+    let line = format!("ulimit -S -n 1024; {} sandbox run --policy p.yaml -- true", program().display());
+    let ran = world.run_program(Path::new("/bin/sh"), &[OsStr::new("-c"), OsStr::new(&line)]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+}
+
+#[test]
+fn the_hosts_logs_are_not_readable_unless_a_policy_names_them() {
+    for who in BOTH {
+        let world = World::new();
+        let Some(ran) = sandbox(&world, who, &[], &["sh", "-c", "ls /var/log; cat /var/log/*"]) else {
+            continue;
+        };
+        assert!(ran.code != 0 && ran.out.is_empty(), "{}", ran.out);
+    }
+}
+
+#[test]
+fn a_socket_below_a_readable_directory_cannot_be_used() {
+    for who in BOTH {
+        let world = World::new();
+        let place = tempfile::Builder::new().prefix("fullsend-test-").tempdir_in("/var/tmp").unwrap();
+        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::create_dir(place.path().join("deep")).unwrap();
+        fs::write(place.path().join("deep/file"), "readable\n").unwrap();
+        let listeners: Vec<_> = ["engine.sock", "deep/bus.sock"]
+            .iter()
+            .map(|name| std::os::unix::net::UnixListener::bind(place.path().join(name)).unwrap())
+            .collect();
+        for name in ["engine.sock", "deep/bus.sock"] {
+            fs::set_permissions(place.path().join(name), fs::Permissions::from_mode(0o666)).unwrap();
+        }
+        let at = place.path().display().to_string();
+        for listed in [at.clone(), format!("{at}/engine.sock, {at}/deep")] {
+            world.write(
+                "repo/p.yaml",
+                format!("version: 1\nfilesystem_policy: {{read_only: [/usr, /lib, {listed}]}}\n"),
+            );
+            let script = format!(
+                "cat {at}/deep/file; for s in {at}/engine.sock {at}/deep/bus.sock {at}/deep/later.sock; do \
+                 python3 -c 'import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); print(\"connected\")' $s; done"
+            );
+            let later = std::os::unix::net::UnixListener::bind(place.path().join("deep/later.sock"));
+            let Some(ran) = sandbox(&world, who, &["--policy", "p.yaml"], &["sh", "-c", &script]) else {
+                continue;
+            };
+            assert!(
+                ran.out.contains("readable\n") && !ran.out.contains("connected"),
+                "{} {}",
+                ran.out,
+                ran.err
+            );
+            assert!(ran.err.contains("Unix socket"), "it is not said: {}", ran.err);
+            drop(later);
+            drop(fs::remove_file(place.path().join("deep/later.sock")));
+        }
+        drop(listeners);
+    }
+}

@@ -7,6 +7,7 @@ pub(crate) mod codeowners;
 mod duplicate_keys;
 pub(crate) mod expected_document;
 pub(crate) mod fields;
+pub(crate) mod host_sockets;
 pub(crate) mod output;
 pub(crate) mod policies;
 pub(crate) mod providers;

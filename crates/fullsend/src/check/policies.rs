@@ -6,6 +6,7 @@ use policy::baseline::{Effective, PathAccess};
 use policy::{Policy, subset};
 use yaml::{Diagnostic, Span};
 
+use super::host_sockets::{self, HostSockets};
 use super::references::{self, ReferenceKind};
 use crate::harness::names::Backend;
 use crate::resolve::Resolved;
@@ -76,6 +77,15 @@ pub fn unenforceable(policy: &Policy) -> Vec<Diagnostic> {
         problems.push(
             Diagnostic::error("whole-host", path.at, message).help("list the directories that programs need"),
         );
+    }
+    for path in &policy.filesystem.read_only {
+        let Ok(source) = std::fs::canonicalize(&path.value) else { continue };
+        if host_sockets::at(&source) != HostSockets::None {
+            let message =
+                format!("`{}` holds a Unix socket of the host, which is hidden in the sandbox", path.value);
+            let help = "list the files that programs need instead of the whole directory";
+            problems.push(Diagnostic::warning("host-socket", path.at, message).help(help));
+        }
     }
     problems
 }

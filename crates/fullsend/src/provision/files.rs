@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use policy::baseline::PathAccess;
 use policy::model::{Compatibility, RunAs};
-use sandbox::{CopyOnWrite, LandlockRequirement, Mount, MountKind};
+use sandbox::{CopyOnWrite, Edit, LandlockRequirement, Mount, MountKind};
 
+use crate::check::host_sockets::{self, HostSockets};
 use crate::check::policies::CheckedPolicy;
 use crate::harness::Harness;
 use crate::runtime;
@@ -120,7 +121,16 @@ fn from_host(path: &Path, listed: &[PathBuf]) -> Option<Mount> {
     if is_link(path) && is_listed {
         return std::fs::read_link(path).ok().map(|to| Mount { target, kind: MountKind::Symlink { to } });
     }
-    Some(Mount { target, kind: MountKind::ReadOnly { source } })
+    // Overlayfs shows a socket as its own file, to which no one listens: neither those of now nor later ones can be used.
+    let kind = match host_sockets::at(&source) {
+        HostSockets::None => MountKind::ReadOnly { source },
+        HostSockets::Itself => return None,
+        HostSockets::Below(sockets) => {
+            let edits = sockets.into_iter().map(|path| Edit::Remove { path }).collect();
+            MountKind::ReadOnlyView(CopyOnWrite { source, edits, memory_bytes: WRITABLE_BYTES })
+        }
+    };
+    Some(Mount { target, kind })
 }
 
 fn etc(policy: &CheckedPolicy) -> Vec<Mount> {
