@@ -59,8 +59,9 @@ pub mod internal {
     pub use crate::harness::config::Config;
     pub use crate::harness::provider::{Profile, Provider};
     pub use crate::harness::{ForgeBlock, Harness, frontmatter};
+    pub use crate::inputs::Cleared;
     pub use crate::quarantine::changes::AgentRepository;
-    pub use crate::quarantine::{Collected, QuarantineError, collect};
+    pub use crate::quarantine::{Collected, QuarantineError, Quarantined, collect};
     pub use crate::render::{diagnostics, github, sarif};
     pub use crate::resolve::pins::{CAPS, PINS};
     pub use crate::resolve::self_contained;

@@ -26,11 +26,19 @@ use instruction_files::{Coverage, ScannedFile, walk, walk_paths};
 use repo_skills::RepoSkill;
 use repository_listing::RepositoryListing;
 
-/// A harness whose inputs were scanned. It cannot be made without the scan:
+/// A harness whose inputs were scanned. Everyone may read it:
+///
+/// ```
+/// fn read(cleared: &fullsend::internal::Cleared) -> &str {
+///     cleared.agent_text()
+/// }
+/// ```
+///
+/// It cannot be made without the scan:
 ///
 /// ```compile_fail
-/// fn skip_the_scan(checked: fullsend::check::Checked) -> fullsend::inputs::Cleared {
-///     fullsend::inputs::Cleared {
+/// fn skip_the_scan(checked: fullsend::Checked) -> fullsend::internal::Cleared {
+///     fullsend::internal::Cleared {
 ///         checked,
 ///         instructions: None,
 ///         agent_text: String::new(),
@@ -44,7 +52,7 @@ use repository_listing::RepositoryListing;
 /// nor changed after it:
 ///
 /// ```compile_fail
-/// fn change(cleared: &mut fullsend::inputs::Cleared) {
+/// fn change(cleared: &mut fullsend::internal::Cleared) {
 ///     cleared.agent_text = "other instructions".to_owned();
 /// }
 /// ```

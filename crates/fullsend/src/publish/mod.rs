@@ -13,7 +13,7 @@ use crate::validate::Accepted;
 /// The accepted output, published. A function that takes one runs only after the output was accepted:
 ///
 /// ```
-/// fn post_script(artifacts: &fullsend::publish::Artifacts) -> &std::path::Path {
+/// fn post_script(artifacts: &fullsend::Artifacts) -> &std::path::Path {
 ///     artifacts.directory()
 /// }
 /// ```
@@ -21,7 +21,7 @@ use crate::validate::Accepted;
 /// It cannot be made by hand:
 ///
 /// ```compile_fail
-/// let artifacts = fullsend::publish::Artifacts {
+/// let artifacts = fullsend::Artifacts {
 ///     directory: "output".into(),
 ///     iteration: 1,
 ///     patch: None,
@@ -32,8 +32,8 @@ use crate::validate::Accepted;
 /// nor from output that was not accepted:
 ///
 /// ```compile_fail
-/// fn publish(output: fullsend::quarantine::Quarantined) -> fullsend::validate::Accepted {
-///     fullsend::validate::Accepted { quarantined: output, schema: String::new() }
+/// fn publish(output: fullsend::internal::Quarantined) -> fullsend::internal::validate::Accepted {
+///     fullsend::internal::validate::Accepted { quarantined: output, schema: String::new() }
 /// }
 /// ```
 #[derive(Clone, Debug)]
