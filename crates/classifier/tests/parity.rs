@@ -1,5 +1,7 @@
 //! The scores of this crate and of the training side are the same, text by text, and a damaged file is refused.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
