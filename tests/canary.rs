@@ -1,5 +1,5 @@
-//! The word that the runner plants in what the agent is told: seen in calls, results, answers, the output and the transcript,
-//! however it is spelled.
+//! The canary token in the agent's prompt: found in calls, results, answers, the output and the transcript, however it is
+//! spelled.
 
 use std::fs;
 
@@ -8,11 +8,11 @@ use serde_json::{Value as Json, json};
 use crate::guarded::{directory, findings, has, record, run, security, sent};
 use crate::vendor::{finish, runs, shell, vendor, world};
 
-/// The token that the agent was told, from the first request's own words.
+/// The canary token in a request.
 pub fn canary(request: &Json) -> String {
     let text = request.to_string();
-    let start = text.find("The word fs").expect("the canary is planted") + "The word ".len();
-    text[start..start + 34].to_owned()
+    let end = text.find(" is a secret marker").expect("the prompt has a canary token");
+    text[end - 34..end].to_owned()
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn the_canary_token_is_noticed_wherever_it_is_repeated() {
     let (port, seen) = runs(&[]);
     let off = world(port, &security("{sandbox_hooks: {canary_pretool: false, canary_posttool: false}}"));
     assert_eq!(run(&off).code, 0);
-    assert!(!sent(&seen).contains("The word fs"), "nobody looks for it, so nothing is planted");
+    assert!(!sent(&seen).contains("is a secret marker"), "no check looks for it, so there is none");
 }
 
 #[test]

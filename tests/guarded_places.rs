@@ -232,7 +232,7 @@ fn nothing_inside_can_talk_the_guard_into_anything() {
         "C 0",
         "the model made no such call",
         "D 2",
-        "something unknown",
+        "not of a known kind",
     ] {
         assert!(sent.contains(words), "{words}: {sent}");
     }

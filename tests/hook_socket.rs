@@ -30,7 +30,7 @@ fn the_silent_keep_nobody_waiting() {
     let listening = HookServer::start(&world.path("."), &guard).unwrap();
     let silent: Vec<_> = (0..5).map(|_| UnixStream::connect(listening.path()).unwrap()).collect();
     let answer = ask(listening.path(), &guard);
-    assert!(answer.contains("the hook was given no JSON"), "{answer}");
+    assert!(answer.contains("the hook's input is not JSON"), "{answer}");
     // They have their second still.
     for mut stream in silent {
         stream.set_nonblocking(true).unwrap();
