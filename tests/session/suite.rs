@@ -39,7 +39,7 @@ pub(crate) fn on_sqlite_with(limits: SessionLimits, test: impl FnOnce(&Place)) {
 
 pub(crate) fn on_postgres(name: &str, test: Test) {
     on_postgres_with(name, SessionLimits::default(), |place| {
-        test(place, &mut place.open(), &mut Clock::new(3))
+        test(place, &mut place.open(), &mut Clock::new(3));
     });
 }
 

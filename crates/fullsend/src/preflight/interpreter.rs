@@ -89,7 +89,7 @@ mod tests {
         match expected {
             None => assert_eq!(found, None, "{text:?}"),
             Some(words) => {
-                assert!(found.as_deref().is_some_and(|why| why.contains(words)), "{text:?}: {found:?}")
+                assert!(found.as_deref().is_some_and(|why| why.contains(words)), "{text:?}: {found:?}");
             }
         }
     }

@@ -89,6 +89,10 @@ impl std::error::Error for PublishError {
     }
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "accepted output is published once: publishing consumes it"
+)]
 pub fn publish(
     accepted: Accepted,
     worked: &AgentRepository<'_>,

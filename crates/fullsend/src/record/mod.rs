@@ -208,7 +208,7 @@ fn apply(record: &mut Record, envelope: &Envelope) {
         RunEvent::StepFinished { step, duration_ms, ok } => finish_step(record, step, duration_ms, ok),
         RunEvent::Finding(Finding { waiver: Some(_), .. }) => record.suppressed_findings += 1,
         RunEvent::Finding(finding) => {
-            *record.findings.entry(finding.severity.as_str().to_owned()).or_default() += 1
+            *record.findings.entry(finding.severity.as_str().to_owned()).or_default() += 1;
         }
         RunEvent::ScannerBroke { scanner, reason, .. } => {
             record.broken_scanners.push(format!("{scanner}: {reason}"));
@@ -216,7 +216,7 @@ fn apply(record: &mut Record, envelope: &Envelope) {
         RunEvent::Scanner { family, by } => drop(record.scanners.insert(family, by)),
         RunEvent::ReviewRequested { label } => record.review_label = Some(label),
         RunEvent::SandboxPart { part, status, reason } => {
-            record.sandbox.push(SandboxPart { part, status, reason })
+            record.sandbox.push(SandboxPart { part, status, reason });
         }
         RunEvent::Proof { name, held, .. } => record.proofs.push(Proof { name, held }),
         RunEvent::Model { event } => count_usage(record, &event),

@@ -69,6 +69,7 @@ fn is_permanent(status: u16) -> bool {
 }
 
 /// The directive, or how a run ends that wrote none.
+#[expect(clippy::result_large_err, reason = "made once a wake")]
 fn read_directive(text: Option<&str>) -> Result<Directive, WakeEnding> {
     let malformed = |error: String| WakeEnding::Malformed {
         error: format!("`{DIRECTIVE_FILE}`: {error}"),

@@ -120,7 +120,7 @@ pub fn wake(
         usage: reports.usage(),
         ending,
     };
-    let (state, refused) = commit_or_reject(context, sessions, lease, commit)?;
+    let (state, refused) = commit_or_reject(context, sessions, lease, &commit)?;
     context.conversations.remove_others(lease.session, state.bindings.values().map(String::as_str));
     Ok(WakeResult {
         session: lease.session,
@@ -326,9 +326,9 @@ fn commit_or_reject(
     context: &WakeContext,
     sessions: &mut Sessions,
     lease: &Lease,
-    commit: WakeCommit,
+    commit: &WakeCommit,
 ) -> Result<(SessionState, Option<String>), SessionError> {
-    let refusal = match commit_with_retry(context, sessions, lease, &commit) {
+    let refusal = match commit_with_retry(context, sessions, lease, commit) {
         Err(SessionError::Refused(refusal)) => refusal,
         result => return result.map(|state| (state, None)),
     };
@@ -339,7 +339,7 @@ fn commit_or_reject(
     let rejected = WakeCommit {
         reports: Vec::new(),
         ending: WakeEnding::Malformed { error: error.clone(), excerpt: String::new() },
-        usage: commit.usage,
+        usage: commit.usage.clone(),
         bindings: BTreeMap::new(),
         memory: Vec::new(),
     };

@@ -54,10 +54,10 @@ impl RunReports {
                 inner.pending.push(Payload::RunAttached { run_id: run_id.clone(), digest: None });
             }
             RunEvent::ToolStarted { call, tool, summary, .. } => {
-                inner.start_call(self.wake, call, tool, summary)
+                inner.start_call(self.wake, call, tool, summary);
             }
             RunEvent::ToolFinished { call, is_error, bytes, .. } => {
-                inner.finish_call(call, *is_error, *bytes)
+                inner.finish_call(call, *is_error, *bytes);
             }
             RunEvent::Model { event } => inner.model(event),
             _ => {}

@@ -27,14 +27,16 @@ pub enum WorkUntil {
 /// Runs one claimed wake and commits it.
 pub type RunWake = dyn Fn(&mut Sessions, &ClaimedWake) + Send + Sync;
 
+/// Whether this process can run a session now, or why not.
+pub type CanRun = dyn Fn(&Session) -> Result<(), String> + Send + Sync;
+
 /// What all threads of a worker share.
 #[derive(Clone)]
 pub struct WorkerPlan {
     pub concurrency: usize,
     pub until: WorkUntil,
     pub filter: ClaimFilter,
-    /// Whether this process can run a session now, or why not.
-    pub can_run: Arc<dyn Fn(&Session) -> Result<(), String> + Send + Sync>,
+    pub can_run: Arc<CanRun>,
     pub lease_terms: LeaseTerms,
     /// Opens a connection; each thread has its own.
     pub connect: Arc<dyn Fn() -> Result<Sessions, String> + Send + Sync>,

@@ -69,6 +69,7 @@ fn attempt(
     Ok(Attempt { iteration: request.iteration, ending, conversation: None, logs: Vec::new(), turns: 1 })
 }
 
+#[cfg(test)]
 mod tests {
     use std::path::Path;
 
