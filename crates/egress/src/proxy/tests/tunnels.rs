@@ -81,7 +81,8 @@ async fn requests_are_read_where_a_rule_says_so() {
 async fn audit_lets_through_and_says_so() {
     let mut config = LabConfig::new("");
     let server = server(Kind::Tls(config.vendor.clone())).await;
-    config.policy = rule(server.port, "        protocol: rest\n        enforcement: audit\n        access: read-only");
+    config.policy =
+        rule(server.port, "        protocol: rest\n        enforcement: audit\n        access: read-only");
     let lab = start_lab(config).await;
     let stream = lab.inspected(server.port).await;
     let request = format!(

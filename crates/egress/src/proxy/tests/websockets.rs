@@ -187,7 +187,8 @@ async fn text_needs_a_rule_of_its_own() {
     assert_eq!(lab.connections()[0].method.as_deref(), Some("WEBSOCKET_TEXT"));
     assert!(frames.lock().unwrap().iter().all(|(head, _)| head.opcode != Opcode::Text));
 
-    let audited = "        protocol: websocket\n        enforcement: audit\n        access: read-only".to_owned();
+    let audited =
+        "        protocol: websocket\n        enforcement: audit\n        access: read-only".to_owned();
     let mut config = LabConfig::new("");
     let (port, _) = echoing(&config, agreement()).await;
     config.policy = rule(port, &audited);
