@@ -299,7 +299,7 @@ fn empty_documents() {
     let said = |target: &Target| match target.name {
         "harness" | "policy" | "provider" => "the document must be a map of fields",
         "agent" => "the agent has no prompt",
-        "skill" => "a skill begins with frontmatter",
+        "skill" => "a skill needs frontmatter",
         "schema" => "is not JSON",
         _ => "", // An empty configuration says nothing, which is allowed.
     };

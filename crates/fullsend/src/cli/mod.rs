@@ -220,7 +220,7 @@ mod tests {
 
     fn check(command: &clap::Command, path: &str) {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-        let verb = about.split(' ').next().unwrap_or_default();
+        let verb = about.split([' ', ',']).next().unwrap_or_default();
         assert!(
             VERBS.contains(&verb),
             "`{path} --help` starts with {verb:?}, which is not a known verb: {about}"

@@ -98,9 +98,9 @@ mod tests {
             ("A=b; id", "plain"),
             ("A=\"b", "match"),
             ("1A=b", "name"),
-            ("PATH=/x", "decides"),
-            ("LD_PRELOAD=/x", "decides"),
-            ("FULLSEND_OUTPUT_DIR=/x", "decides"),
+            ("PATH=/x", "reserved"),
+            ("LD_PRELOAD=/x", "reserved"),
+            ("FULLSEND_OUTPUT_DIR=/x", "reserved"),
             ("A=${MISSING}", "MISSING"),
         ] {
             let error = read(text).unwrap_err();

@@ -339,7 +339,7 @@ fn commit_or_reject(
     let rejected = WakeCommit {
         reports: Vec::new(),
         ending: WakeEnding::Malformed { error: error.clone(), excerpt: String::new() },
-        usage: commit.usage.clone(),
+        usage: commit.usage,
         bindings: BTreeMap::new(),
         memory: Vec::new(),
     };
