@@ -59,7 +59,8 @@ enum Command {
     /// Import a session from a file that `export` wrote
     #[command(after_help = "Example: fullsend session import session.bundle")]
     Import(bundle::Import),
-    /// Manage dead letters: inputs that were given up
+    /// Show and manage dead letters: inputs that were given up
+    #[command(after_help = "Example: fullsend session dead list ID")]
     Dead(dead::Arguments),
     /// List sessions
     #[command(after_help = "Example: fullsend session list --agent triage")]
