@@ -77,8 +77,10 @@ impl Stage {
         let mut library = Library::new(Layers::new(vec![layer.unwrap()]));
         let choices = Choices { forge: None, repo: None, today: Moment::now().date(), environment: None };
         let mut problems = Vec::new();
+        let mut environment: BTreeMap<String, String> = std::env::vars().collect();
+        environment.insert("MARK".to_owned(), wish.mark.clone());
         let context = PreflightContext {
-            environment: &|name| std::env::var(name).ok(),
+            environment: &|name| environment.get(name).cloned(),
             strictness: Strictness::Required,
             repository: &repository,
             recording: None,
@@ -88,8 +90,6 @@ impl Stage {
             Some(document) => checked.expecting(document),
             None => checked,
         };
-        let mut environment: BTreeMap<String, String> = std::env::vars().collect();
-        environment.insert("MARK".to_owned(), wish.mark.clone());
         let stop = cancel.clone();
         let unlucky = wish.mark == "stopped";
         let request = Request {

@@ -271,9 +271,9 @@ fn a_dry_run_says_what_would_happen_and_starts_nothing() {
     let ran = world.run(&["run", "triage", "--dry-run"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     for part in [
-        "before    scripts/pre.sh",
-        "validate  agent-result.json by schemas/triage.json",
-        "after     scripts/post.sh",
+        "pre-script  scripts/pre.sh",
+        "validate    agent-result.json by schemas/triage.json",
+        "post-script scripts/post.sh",
     ] {
         assert!(ran.out.contains(part), "{part} is missing:\n{}", ran.out);
     }

@@ -168,7 +168,7 @@ fn a_run_takes_its_steps_in_the_documented_order() {
     let text = fs::read_to_string(&harness).unwrap();
     fs::write(&harness, format!("{text}validation_loop: {{feedback_mode: fresh}}\n")).unwrap();
     world.run(&["run", "triage"]);
-    let teardown = vec!["teardown".to_owned()];
+    let teardown = ["teardown".to_owned()];
     let fresh = [&order[..publish], &teardown[..], &order[provision..publish]].concat();
     assert_eq!(taken(&world)[..fresh.len()], fresh);
 }

@@ -78,7 +78,7 @@ pub fn unenforceable(policy: &Policy) -> Vec<Diagnostic> {
             Diagnostic::error("whole-host", path.at, message).help("list the directories that programs need"),
         );
     }
-    for path in &policy.filesystem.read_only {
+    for path in policy.filesystem.read_only.iter().filter(|path| path.value != "/") {
         let Ok(source) = std::fs::canonicalize(&path.value) else { continue };
         if host_sockets::at(&source) != HostSockets::None {
             let message =
