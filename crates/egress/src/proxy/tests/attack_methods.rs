@@ -5,7 +5,7 @@ use super::lab::{
 };
 use super::suite::{Layer, Outcome};
 use super::weak::{ByOwnName, Defence, Without};
-use crate::credentials::{Credential, CredentialSource, CredentialStore, Secret};
+use crate::credentials::{Credential, CredentialPlacement, CredentialSource, CredentialStore, Secret};
 use crate::proxy::defences::{AllDefences, Defences};
 use crate::resolver::{Resolve, ResolveError, Resolving};
 use std::net::IpAddr;
@@ -263,7 +263,7 @@ pub(super) async fn credential_elsewhere(layer: Layer) -> Outcome {
         key: "TOKEN".into(),
         source,
         endpoints: Vec::new(),
-        placements: authorization(),
+        placements: [authorization(), vec![CredentialPlacement::QueryParameter("key".to_owned())]].concat(),
         plain: false,
     };
     let store = CredentialStore::new(vec![credential]).unwrap();
