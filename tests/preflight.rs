@@ -127,8 +127,12 @@ fn unsupported() -> Vec<Refusal> {
             "`allow_runtime_fetch` is not supported yet",
             3,
         ),
-        refusal("runtime: codex\nproviders: [model]\nplugins: [plugins/p]\n", "cannot honour `plugins`", 3)
-            .with(&[("plugins/p/README", "")]),
+        refusal(
+            "runtime: codex\nproviders: [model]\nplugins: [plugins/p]\n",
+            "the runtime `codex` does not support `plugins`",
+            3,
+        )
+        .with(&[("plugins/p/README", "")]),
     ]
 }
 
