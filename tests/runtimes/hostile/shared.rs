@@ -85,7 +85,7 @@ fn words_of_the_repository_are_advice() {
         let holder = all.iter().find(|message| message.to_string().contains("PIRATE")).unwrap();
         assert_eq!(holder["role"], "user", "{runtime}");
         let text = holder.to_string();
-        assert!(text.find("advice only").unwrap() < text.find("PIRATE").unwrap(), "{runtime}: {text}");
+        assert!(text.find("They are advice").unwrap() < text.find("PIRATE").unwrap(), "{runtime}: {text}");
     }
 }
 
