@@ -79,7 +79,7 @@ fn what_we_cannot_do_is_8_and_a_line_of_ours() {
     policy("many", &format!("version: 1\nfilesystem_policy: {{read_only: [{}]}}\n", many.join(", ")));
     let run = |options: &[&str], command: &[&str]| sandbox(&world, Who::Caller, options, command).unwrap();
     for (options, command, part) in [
-        (&["--policy", "absent.yaml"][..], "true", "the policy absent.yaml cannot be read"),
+        (&["--policy", "absent.yaml"][..], "true", "cannot read the policy absent.yaml"),
         (&["--policy", "broken.yaml"], "true", "did you mean"),
         (&["--policy", "root.yaml"], "true", "`filesystem_policy.read_write` cannot hold `/`"),
         (&["--policy", "whole.yaml"], "true", "would show the whole host"),

@@ -58,6 +58,7 @@ pub enum AgentReport {
         is_error: bool,
         bytes: u64,
     },
+    #[serde(rename = "end")]
     LoopEnd {
         how: LoopEnd,
         turns: u64,
