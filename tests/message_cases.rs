@@ -11,12 +11,6 @@ pub struct Case {
     arguments: &'static [&'static str],
 }
 
-/// Codes that no command shows, and why.
-pub const UNSEEN: &[(&str, &str)] = &[
-    ("too-large", "a layer reads no file that is larger than the parser takes"),
-    ("host-socket", "it depends on the sockets of the host; `check/host_sockets.rs` tests it"),
-];
-
 const HARNESS: &str = "repo/.fullsend/harness/triage.yaml";
 const AGENT: &str = "repo/.fullsend/agents/triage.md";
 const SCHEMA: &str = "repo/.fullsend/schemas/triage.json";

@@ -170,8 +170,8 @@ fn the_openshell_backend_is_refused_with_a_sentence() {
     let harness = fs::read_to_string(world.path("repo/.fullsend/harness/hello.yaml")).unwrap();
     world.write("repo/.fullsend/harness/hello.yaml", format!("{harness}sandbox:\n  backend: openshell\n"));
     let ran = run(&world, Who::Caller).unwrap();
-    assert_eq!(ran.code, 8);
-    assert!(ran.err.contains("not built yet"), "{}", ran.err);
+    assert_eq!(ran.code, 3);
+    assert!(ran.err.contains("not supported yet"), "{}", ran.err);
 }
 
 #[test]
