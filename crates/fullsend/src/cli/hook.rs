@@ -77,7 +77,7 @@ fn judged(phase: HookPhase, how: &How) -> Result<HookAnswer, String> {
             hook_client::ask_neutral(Path::new(&socket), &token, &body)
                 .map_err(|error| format!("the guard did not answer: {error}"))
         }
-        (None, None) => Ok(request.ask(&judge(how)?).reply.answer()),
+        (None, None) => Ok(request.ask(&judge(how)?).answer()),
         _ => Err(format!(
             "{} and {} belong together, and one of them is not set",
             hook_client::SOCKET_VARIABLE,

@@ -1,6 +1,8 @@
 //! The neutral hook contract, version 1, for programs without a hook dialect of their own. In: `{tool_name, tool_input,
 //! tool_result}`. Out: nothing to let it pass, `{"decision":"block","reason"}` to stop it, `{"tool_result"}` to replace a
-//! result.
+//! result. Both carry `metadata`: the number of findings by category.
+
+use std::collections::BTreeMap;
 
 use scan::Origin;
 use serde::{Deserialize, Serialize};
@@ -45,13 +47,20 @@ pub enum NeutralReply {
 }
 
 impl NeutralReply {
-    /// As exit code and standard output.
+    /// As exit code and standard output, without anything found.
     pub fn answer(&self) -> HookAnswer {
+        self.answer_with(&BTreeMap::new())
+    }
+
+    /// The same with the number of findings by category.
+    fn answer_with(&self, findings: &BTreeMap<&str, usize>) -> HookAnswer {
+        let metadata = json!({ "findings": findings });
         match self {
             Self::Pass => HookAnswer::silent(),
-            Self::Replace(text) => HookAnswer { code: 0, text: json!({ "tool_result": text }).to_string() },
+            Self::Replace(text) => HookAnswer::json(&json!({ "tool_result": text, "metadata": metadata })),
             Self::Block(reason) => {
-                let reply = json!({ "decision": "block", "reason": format!("fullsend: {reason}") });
+                let reason = format!("fullsend: {reason}");
+                let reply = json!({ "decision": "block", "reason": reason, "metadata": metadata });
                 HookAnswer { code: 1, text: reply.to_string() }
             }
         }
@@ -105,9 +114,20 @@ fn check_name(phase: HookPhase, name: &str) -> Result<(), String> {
 }
 
 pub struct NeutralVerdict {
-    pub reply: NeutralReply,
+    reply: NeutralReply,
     found: Result<(Findings, TextAction), ScannerError>,
     place: String,
+}
+
+impl NeutralVerdict {
+    /// The reply, with what was denied, masked or removed: the number of findings by category.
+    pub fn answer(&self) -> HookAnswer {
+        let mut counts = BTreeMap::new();
+        for finding in self.found.iter().flat_map(|(findings, _)| &findings.open) {
+            *counts.entry(finding.category.as_str()).or_insert(0) += 1;
+        }
+        self.reply.answer_with(&counts)
+    }
 }
 
 fn before(judge: &Judge, tool: &str, input: &Json) -> NeutralVerdict {
@@ -146,23 +166,23 @@ fn broken(judge: &Judge, error: &ScannerError) -> NeutralReply {
 }
 
 impl Guard {
-    /// A request from inside by the run's own switches, values and list. It settles no call of the run's runtime: for
-    /// those only the runtime's hook can ask.
+    /// Answers a program inside with the run's own toggles, known values and tool allowlist. It settles no call of the
+    /// runtime: only the runtime's hook does.
     pub(super) fn answer_neutral(&self, body: &[u8]) -> HookAnswer {
         let Ok(request) = serde_json::from_slice::<NeutralRequest>(body) else {
             return NeutralReply::Block("the guard cannot read this request".to_owned()).answer();
         };
-        let NeutralVerdict { reply, found, place } = match &request.only {
+        let verdict = match &request.only {
             Some(name) => request.ask(&self.judge.only(name)),
             None => request.ask(&self.judge),
         };
-        match found {
-            Ok((findings, action)) => self.report(&place, Origin::Tool, &findings, action),
+        match &verdict.found {
+            Ok((findings, action)) => self.report(&verdict.place, Origin::Tool, findings, *action),
             Err(error) => {
-                self.report_scanner_error(&place, &error);
+                self.report_scanner_error(&verdict.place, error);
             }
         }
-        reply.answer()
+        verdict.answer()
     }
 }
 
@@ -187,6 +207,18 @@ mod tests {
         }
         let all: Vec<&str> = BEFORE.into_iter().chain(AFTER).collect();
         assert!(all.iter().all(|name| Toggles::NAMES.contains(name)));
+    }
+
+    #[test]
+    fn an_answer_counts_what_was_masked() {
+        let call = json!({ "tool_name": "Bash", "tool_input": { "command": "env" },
+            "tool_result": "A_PASSWORD=hunter2-rainbow\nB_PASSWORD=orange4-bicycle\n" });
+        let request = NeutralRequest { phase: HookPhase::Post, only: None, call };
+        let answer = request.ask(&Judge::built_in(Toggles::default(), "")).answer();
+        let reply: Json = serde_json::from_str(&answer.text).unwrap();
+        assert_eq!(answer.code, 0);
+        assert!(!answer.text.contains("hunter2") && !answer.text.contains("orange4"), "{reply}");
+        assert_eq!(reply["metadata"]["findings"]["secret_redactor"], 2, "{reply}");
     }
 
     #[test]

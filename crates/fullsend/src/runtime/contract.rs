@@ -35,6 +35,8 @@ pub struct Runtime {
     pub has_plugins: bool,
     /// The other options of a harness or an agent that it would have to ignore.
     pub refused_options: fn(&Checked) -> Vec<RefusedOption>,
+    /// Variables that would send its requests past the model gateway. A launch clears them.
+    pub model_variables: &'static [&'static str],
     /// Files that must be in the sandbox from its start.
     pub mounts: fn(&LaunchSpec<'_>) -> std::io::Result<Vec<Mount>>,
     /// Runs the agent once.

@@ -36,7 +36,20 @@ pub fn refused(checked: &Checked, runtime: &Runtime) -> Vec<Diagnostic> {
         let message = format!("the runtime `{}` does not support `{option}`", runtime.name);
         Diagnostic::error("runtime-option", at.unwrap_or(start), message).help(instead)
     };
-    refused.into_iter().map(diagnose).collect()
+    refused.into_iter().map(diagnose).chain(cleared_variables(checked, runtime)).collect()
+}
+
+/// The gateway serves the model: a variable that would send requests elsewhere has no effect.
+fn cleared_variables(checked: &Checked, runtime: &Runtime) -> Vec<Diagnostic> {
+    let set = checked.resolved.harness.env.sandbox.0.iter().map(|(name, _)| name);
+    let cleared = set.filter(|name| runtime.model_variables.contains(&name.value.as_str()));
+    cleared
+        .map(|name| {
+            let message = format!("`{}` is cleared: the model gateway serves the model", name.value);
+            Diagnostic::warning("model-variable", name.at, message)
+                .help("leave it out, and name the service in a provider file")
+        })
+        .collect()
 }
 
 fn refuse(at: Option<Span>, option: &str, instead: &str) -> RefusedOption {

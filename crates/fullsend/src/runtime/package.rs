@@ -7,6 +7,8 @@ pub struct Package {
     pub spec: &'static str,
     /// The directory below `node_modules` that is mounted; `{arch}` and `{triple}` are filled in.
     pub directory: &'static str,
+    /// The same directory in a global installation, where the program is in a package of its own.
+    pub global_directory: &'static str,
     /// The program in it.
     pub executable: &'static str,
     /// What it is called on a PATH.

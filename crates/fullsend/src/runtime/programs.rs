@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 use super::package::{Package, Version};
 use crate::harness::names::RuntimeName;
 
+/// How far above its launcher a global installation keeps the program.
+const MAX_LAUNCHER_DEPTH: usize = 8;
+
 /// For `--version`.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -91,7 +94,8 @@ pub fn find(name: RuntimeName, package: &Package, search: &ProgramSearch) -> Res
     if !accepts(package, version) {
         return Err(ProgramError::out_of_range(path.display().to_string(), version, package));
     }
-    place(&path, package, version).ok_or_else(missing)
+    let program = place(&path, package, version).or_else(|| beside_launcher(&path, package, version));
+    program.ok_or_else(missing)
 }
 
 pub fn accepts(package: &Package, version: Version) -> bool {
@@ -146,6 +150,17 @@ fn place(path: &Path, package: &Package, version: Version) -> Option<Program> {
     Some(Program { directory, executable, version })
 }
 
+/// `npm install -g` puts a launcher script on the PATH, and the program into a package near it.
+fn beside_launcher(path: &Path, package: &Package, version: Version) -> Option<Program> {
+    let launcher = path.canonicalize().ok()?;
+    let below = fill(package.global_directory, version);
+    let directories =
+        launcher.ancestors().take(MAX_LAUNCHER_DEPTH).map(|near| near.join("node_modules").join(&below));
+    let executable = package.executable.to_owned();
+    let directory = directories.into_iter().find(|directory| is_elf(&directory.join(&executable)))?;
+    Some(Program { directory: directory.canonicalize().ok()?, executable, version })
+}
+
 fn is_elf(path: &Path) -> bool {
     let mut start = [0; 4];
     std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"\x7fELF"
@@ -174,7 +189,7 @@ pub fn version_of(path: &Path) -> Option<Version> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::{claude, native};
+    use crate::runtime::{claude, codex, native};
     use std::os::unix::fs::PermissionsExt;
 
     fn put(path: &Path, bytes: &[u8]) {
@@ -201,6 +216,28 @@ mod tests {
         lay(Version(2, 1, 400), b"\x7fELF...");
         assert_eq!(claude.find_program(&search).unwrap().unwrap().version, Version(2, 1, 400));
         assert_eq!(native::RUNTIME.find_program(&search).unwrap(), None);
+    }
+
+    #[test]
+    fn a_global_installation_is_found_behind_its_launcher() {
+        let directory = tempfile::tempdir().unwrap();
+        let modules = directory.path().join("lib/node_modules");
+        let launcher = modules.join("@openai/codex/bin/codex.js");
+        put(&launcher, b"#!/bin/sh\necho codex-cli 0.166.0\n");
+        let bin = directory.path().join("bin");
+        std::fs::create_dir(&bin).unwrap();
+        std::os::unix::fs::symlink(&launcher, bin.join("codex")).unwrap();
+        let search = ProgramSearch { cache: None, path: Some(bin.to_str().unwrap().to_owned()) };
+        let codex = &codex::RUNTIME;
+        assert!(matches!(codex.find_program(&search), Err(ProgramError::Missing { .. })));
+        let below = fill(codex.program.unwrap().global_directory, Version(0, 166, 0));
+        for near in ["@openai/codex/node_modules", "."] {
+            let program = modules.join(near).join(&below).join("bin/codex");
+            put(&program, b"\x7fELF...");
+            let found = codex.find_program(&search).unwrap().unwrap();
+            assert_eq!(found.directory.join(&found.executable), program.canonicalize().unwrap());
+            std::fs::remove_file(&program).unwrap();
+        }
     }
 
     #[test]

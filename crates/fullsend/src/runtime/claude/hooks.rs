@@ -26,7 +26,7 @@ const QUIRKS: RuntimeQuirks = RuntimeQuirks {
     refusals: &["<tool_use_error>"],
     errors_are_marked: true,
     hand_in: Some("StructuredOutput"),
-    name_of: |tool| tool,
+    name_of,
     same_call: same,
 };
 
@@ -78,15 +78,24 @@ fn replacement(body: &Json, cleaned: &Json) -> HookAnswer {
 const DEFAULTS: &[(&str, &str)] =
     &[("Edit", "replace_all"), ("ToolSearch", "max_results"), ("Monitor", "timeout_ms")];
 
+/// `Task` is the old name of `Agent`; models and agent definitions still use it.
+fn name_of(tool: &str) -> &str {
+    if tool == "Task" { "Agent" } else { tool }
+}
+
 /// Everything that the model gave is there, unchanged. Only known defaults are added, and none of them is text: no part of
 /// a command can come from elsewhere.
 fn same(asked: (&str, &Json), hooked: (&str, &Json)) -> bool {
-    let (Json::Object(given), Json::Object(used)) = (asked.1, hooked.1) else { return asked == hooked };
+    let (Json::Object(given), Json::Object(used)) = (asked.1, hooked.1) else {
+        return name_of(asked.0) == name_of(hooked.0) && asked.1 == hooked.1;
+    };
     let complete = given.iter().all(|(key, value)| used.get(key) == Some(value));
     let is_default = |(key, value): (&String, &Json)| {
         DEFAULTS.contains(&(hooked.0, key.as_str())) && matches!(value, Json::Bool(_) | Json::Number(_))
     };
-    asked.0 == hooked.0 && complete && used.iter().all(|pair| given.contains_key(pair.0) || is_default(pair))
+    name_of(asked.0) == name_of(hooked.0)
+        && complete
+        && used.iter().all(|pair| given.contains_key(pair.0) || is_default(pair))
 }
 
 #[cfg(test)]
@@ -129,5 +138,6 @@ mod tests {
         check("Edit", edit.clone(), json!({ "old_string": "a", "replace_all": "no" }), false);
         check("Write", edit, json!({ "old_string": "a", "replace_all": false }), false);
         assert!(!same(("Bash", &asked), ("Read", &asked)));
+        assert!(same(("Task", &asked), ("Agent", &asked)) && same(("Agent", &asked), ("Task", &asked)));
     }
 }

@@ -17,6 +17,21 @@ use crate::runtime::{options, output, paths, prompt, schema};
 /// Its debug log.
 pub const DEBUG_LOG: &str = "claude-debug.log";
 
+/// They choose another service, address or login than the gateway's.
+pub const MODEL_VARIABLES: &[&str] = &[
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX",
+    "CLAUDE_CODE_USE_FOUNDRY",
+    "ANTHROPIC_BEDROCK_BASE_URL",
+    "ANTHROPIC_VERTEX_BASE_URL",
+    "ANTHROPIC_FOUNDRY_BASE_URL",
+    "ANTHROPIC_FOUNDRY_RESOURCE",
+    "ANTHROPIC_AUTH_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "ANTHROPIC_CUSTOM_HEADERS",
+    "ANTHROPIC_UNIX_SOCKET",
+];
+
 /// A larger schema does not fit on a command line. The output is checked all the same.
 const MAX_SCHEMA: usize = 100 << 10;
 
@@ -109,7 +124,8 @@ fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
         ("DISABLE_TELEMETRY", "1"),
         ("CLAUDE_CODE_MAX_RETRIES", "4"),
     ];
-    all.iter().map(|(name, value)| (name.into(), value.into())).collect()
+    let cleared = MODEL_VARIABLES.iter().map(|name| (*name, ""));
+    all.into_iter().chain(cleared).map(|(name, value)| (name.into(), value.into())).collect()
 }
 
 fn conclude(
@@ -128,6 +144,9 @@ fn conclude(
         let why = if stderr.is_empty() { "the agent ended without a result".to_owned() } else { stderr };
         return Ok(Ending::Failed { why });
     };
+    if result.output_exhausted {
+        return Ok(Ending::Stopped { last_words: result.text.clone() });
+    }
     if result.is_error {
         let why = format!("{} {}", result.text, result.reason).trim().to_owned();
         return Ok(Ending::Failed { why });

@@ -16,6 +16,7 @@ pub const RUNTIME: Runtime = Runtime {
     program: Some(Package {
         spec: "@anthropic-ai/claude-code-linux-{arch}@{version}",
         directory: "@anthropic-ai/claude-code-linux-{arch}",
+        global_directory: "@anthropic-ai/claude-code-linux-{arch}",
         executable: "claude",
         command: "claude",
         tested: Version(2, 1, 325),
@@ -40,6 +41,7 @@ pub const RUNTIME: Runtime = Runtime {
     debug_log: Some(launch::DEBUG_LOG),
     has_plugins: true,
     refused_options: |_| Vec::new(),
+    model_variables: launch::MODEL_VARIABLES,
     mounts: settings::mounts,
     attempt: launch::attempt,
     init: InitFiles { provider: defaults::INIT_PROVIDER_ANTHROPIC, lists_tools: true },

@@ -20,6 +20,8 @@ pub struct ClaudeResult {
     pub text: String,
     /// The structured output.
     pub output: Option<Json>,
+    /// Whether the agent used up its tries to hand in output that fits the schema.
+    pub output_exhausted: bool,
     pub turns: u64,
     /// Why it ended, as Claude Code says.
     pub reason: String,
@@ -90,7 +92,26 @@ fn outcome(line: &Json) -> ClaudeResult {
         is_error: line["is_error"] != false,
         text: if errors.is_empty() { message.to_owned() } else { errors.join("; ") },
         output: line.get("structured_output").filter(|output| !output.is_null()).cloned(),
+        output_exhausted: line["subtype"] == "error_max_structured_output_retries",
         turns: line["num_turns"].as_u64().unwrap_or(0),
         reason: line["terminal_reason"].as_str().unwrap_or_default().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exhausted_structured_output_is_told_from_other_errors() {
+        let check = |subtype: &str, expected: bool| {
+            let line = serde_json::json!({ "type": "result", "subtype": subtype, "is_error": true });
+            let mut stream = ClaudeStream::default();
+            stream.line(line.to_string().as_bytes(), 1);
+            assert_eq!(stream.result.unwrap().output_exhausted, expected, "{subtype}");
+        };
+        check("error_max_structured_output_retries", true);
+        check("error_max_turns", false);
+        check("error_during_execution", false);
     }
 }

@@ -16,6 +16,7 @@ pub const RUNTIME: Runtime = Runtime {
     program: Some(Package {
         spec: "@openai/codex@{version}-linux-{arch}",
         directory: "@openai/codex/vendor/{triple}-unknown-linux-musl",
+        global_directory: "@openai/codex-linux-{arch}/vendor/{triple}-unknown-linux-musl",
         executable: "bin/codex",
         command: "codex",
         tested: Version(0, 166, 0),
@@ -40,6 +41,7 @@ pub const RUNTIME: Runtime = Runtime {
     debug_log: None,
     has_plugins: false,
     refused_options: settings::refused_options,
+    model_variables: &[],
     mounts: settings::mounts,
     attempt: launch::attempt,
     init: InitFiles { provider: defaults::INIT_PROVIDER_OPENAI, lists_tools: false },

@@ -31,6 +31,7 @@ pub const RUNTIME: Runtime = Runtime {
     debug_log: None,
     has_plugins: false,
     refused_options: settings::refused_options,
+    model_variables: &[],
     mounts: settings::mounts,
     attempt: launch::attempt,
     init: InitFiles { provider: defaults::INIT_PROVIDER_ANTHROPIC, lists_tools: true },

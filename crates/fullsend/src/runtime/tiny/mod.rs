@@ -28,6 +28,7 @@ pub const RUNTIME: Runtime = Runtime {
     debug_log: None,
     has_plugins: false,
     refused_options: |_| Vec::new(),
+    model_variables: &["TINY_MODEL_URL"],
     mounts: |_| Ok(Vec::new()),
     attempt,
     init: InitFiles { provider: defaults::INIT_PROVIDER_ANTHROPIC, lists_tools: false },
@@ -116,6 +117,17 @@ mod tests {
         let checked = checked(scratch.path(), "");
         assert_eq!(checked.resolved.harness.runtime.value, RuntimeName::Tiny);
         assert!(runtime::refused_options(&checked).is_empty());
+    }
+
+    #[test]
+    fn a_variable_that_moves_the_model_is_cleared_with_a_warning() {
+        let scratch = tempfile::tempdir().unwrap();
+        let checked =
+            checked(scratch.path(), "env:\n  sandbox:\n    TINY_MODEL_URL: https://elsewhere.example\n");
+        let problems = runtime::refused_options(&checked);
+        let [problem] = &problems[..] else { panic!("{problems:?}") };
+        assert!(!problem.is_error(), "{problem:?}");
+        assert!(problem.message.contains("TINY_MODEL_URL"), "{problem:?}");
     }
 
     #[test]
