@@ -203,6 +203,7 @@ fn a_workspace_with_an_image_is_entered_in_that_image() {
     assert!(entered.err.contains("python3: No such file"), "the root is the image's: {}", entered.err);
     fs::remove_dir_all(world.path("repo/.fullsend/images")).unwrap();
     let gone = world.run(&["enter", "latest", "--", "true"]);
-    assert_eq!(gone.code, 4, "{}", gone.err);
+    assert_eq!(gone.code, 3, "as for check: {}", gone.err);
+    assert!(gone.err.contains("image-not-pulled"), "{}", gone.err);
     assert!(gone.err.contains("the files are in"), "{}", gone.err);
 }

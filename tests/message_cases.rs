@@ -16,6 +16,7 @@ const AGENT: &str = "repo/.fullsend/agents/triage.md";
 const SCHEMA: &str = "repo/.fullsend/schemas/triage.json";
 const ORGANISATION: &str = "org/config.yaml";
 const CREATE: &[&str] = &["session", "create", "--agent", "triage", "--environment", "nigth"];
+const MOVES_THE_MODEL: &str = "claude\nenv: {sandbox: {CLAUDE_CODE_USE_VERTEX: '1'}}";
 const RIGHT: &str = "agent: agents/triage.md\noutput_schema: schemas/triage.json\n";
 
 impl Case {
@@ -113,6 +114,7 @@ fn options() -> Vec<Case> {
         option("memory", "native", "memory: project\nbackground: true\nisolation: worktree"),
         option("skills", "claude", "skills: [review]"),
         with("runtime-option", "effort", "runtime: codex\neffort: max", &[]),
+        Case { code: "model-variable", ..option("", MOVES_THE_MODEL, "permissionMode: plan") },
         with(
             "runtime-option",
             "plugins",

@@ -77,13 +77,14 @@ fn sandbox_spec(
     let mut problems = Vec::new();
     let resolved = resolve(&mut opened.library, harness, &opened.choices, &mut problems);
     let checked = resolved.and_then(|resolved| check(&mut opened.library, resolved, &mut problems));
+    let files_are_in = format!("the files are in {}", kept.display());
     let Some(checked) = checked else {
         super::check::show(&opened.library.sources, &problems);
-        return Err(Failure::new(Exit::Invalid, format!("the harness `{harness}` is no longer valid")));
+        let message = format!("the harness `{harness}` is no longer valid");
+        return Err(Failure::new(Exit::Invalid, message).help(files_are_in));
     };
-    let image = image::find(&checked.resolved.harness, &opened.library, &variable).map_err(|error| {
-        Failure::new(Exit::Missing, error.to_string()).help(format!("the files are in {}", kept.display()))
-    })?;
+    let image = image::find(&checked.resolved.harness, &opened.library, &variable)
+        .map_err(|error| Failure::new(Exit::Missing, error.to_string()).help(files_are_in))?;
     let root = if image.is_some() { files::Root::Image } else { files::Root::Host };
     let mut spec = SandboxSpec::new(state.to_owned());
     spec.program = Some(PROGRAM.into());
