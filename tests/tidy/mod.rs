@@ -3,6 +3,7 @@
 //! fails the test, so the list can only shrink.
 
 mod circles;
+mod errors;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -77,6 +78,8 @@ fn the_tree_is_tidy() {
         arrows_between_stages(&name, &text, &mut complain);
         orchestration_is_blind(&name, &text, &mut complain);
         packed_bindings(&text, &mut complain);
+        causes_of_errors(&name, &text, &mut complain);
+        exit_codes(&name, &text, &mut complain);
     }
     import_circles(&mut complaints);
     arrows_between_crates(&mut complaints);
@@ -182,8 +185,7 @@ const PRINTING: &[&str] =
 
 /// The library returns values and emits events; only `cli` prints.
 fn place_of_printing(name: &str, text: &str, complain: &mut impl FnMut(&'static str, String)) {
-    let is_shipped = name.starts_with("crates/") && name.contains("/src/") && !name.contains("/tests");
-    if !is_shipped || name.starts_with("crates/fullsend/src/cli/") || PRINTING.contains(&name) {
+    if !is_shipped(name) || name.starts_with("crates/fullsend/src/cli/") || PRINTING.contains(&name) {
         return;
     }
     let prints = ["println!(", "print!(", "io::stdout()", "io::stderr()", "dbg!("];
@@ -193,6 +195,10 @@ fn place_of_printing(name: &str, text: &str, complain: &mut impl FnMut(&'static 
             complain("printing", format!("line {}: only cli/ prints", number + 1));
         }
     }
+}
+
+fn is_shipped(name: &str) -> bool {
+    name.starts_with("crates/") && name.contains("/src/") && !name.contains("/tests")
 }
 
 fn arrows_between_stages(name: &str, text: &str, complain: &mut impl FnMut(&'static str, String)) {
@@ -233,6 +239,29 @@ fn packed_bindings(text: &str, complain: &mut impl FnMut(&'static str, String)) 
         // A tuple literal; a call or a block on the right is a value of its own.
         if value.starts_with('(') && (value.ends_with(");") || value.ends_with('(')) {
             complain("packed", format!("line {}: one binding for each line", number + 1));
+        }
+    }
+}
+
+fn causes_of_errors(name: &str, text: &str, complain: &mut impl FnMut(&'static str, String)) {
+    if is_shipped(name) {
+        errors::check(text).into_iter().for_each(|what| complain("cause", what));
+    }
+}
+
+/// The exit codes are a contract: their digits are in one file, and everyone else names them.
+fn exit_codes(name: &str, text: &str, complain: &mut impl FnMut(&'static str, String)) {
+    if !name.starts_with("crates/fullsend/src/") || name == "crates/fullsend/src/event/exit.rs" {
+        return;
+    }
+    let shipped = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    for (number, line) in shipped.lines().enumerate() {
+        let code = line.split("//").next().unwrap_or("");
+        let digits = ["ExitCode::from(", "process::exit(", "exit_code: "].iter().any(|before| {
+            code.split(before).skip(1).any(|after| after.starts_with(|c: char| c.is_ascii_digit()))
+        });
+        if digits || code.contains("ExitCode::SUCCESS") || code.contains("ExitCode::FAILURE") {
+            complain("exit", format!("line {}: use `Exit` of event/exit.rs", number + 1));
         }
     }
 }

@@ -11,10 +11,10 @@ const MAGIC: &[u8; 8] = b"FSINJ001";
 const VERSION: u32 = 1;
 
 /// Why a weights file cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum WeightsError {
     NotWeights,
-    Header(String),
+    Header(serde_json::Error),
     Version(u32),
     Missing(String),
     Shape(String),
@@ -24,7 +24,7 @@ impl fmt::Display for WeightsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotWeights => f.write_str("the file is not a weights file of the learned scanner"),
-            Self::Header(why) => write!(f, "the header of the weights file is damaged: {why}"),
+            Self::Header(error) => write!(f, "the header of the weights file is damaged: {error}"),
             Self::Version(version) => {
                 write!(f, "the weights file has version {version}; this program reads {VERSION}")
             }
@@ -34,7 +34,14 @@ impl fmt::Display for WeightsError {
     }
 }
 
-impl std::error::Error for WeightsError {}
+impl std::error::Error for WeightsError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Header(error) => Some(error),
+            Self::NotWeights | Self::Version(_) | Self::Missing(_) | Self::Shape(_) => None,
+        }
+    }
+}
 
 #[derive(Deserialize)]
 struct Header {
@@ -108,8 +115,7 @@ impl<'a> Weights<'a> {
         let (length, rest) = rest.split_first_chunk::<4>().ok_or(WeightsError::NotWeights)?;
         let length = u32::from_le_bytes(*length) as usize;
         let header = rest.get(..length).ok_or(WeightsError::NotWeights)?;
-        let header: Header =
-            serde_json::from_slice(header).map_err(|error| WeightsError::Header(error.to_string()))?;
+        let header: Header = serde_json::from_slice(header).map_err(WeightsError::Header)?;
         if header.version != VERSION {
             return Err(WeightsError::Version(header.version));
         }

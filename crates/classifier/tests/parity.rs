@@ -70,7 +70,7 @@ fn all_scores_agree_with_training() {
 fn a_damaged_file_is_refused() {
     let bytes = fs::read(models().join("injection.weights")).unwrap();
     let refused = |bytes: &[u8]| Classifier::from_bytes(bytes).err();
-    assert_eq!(refused(b"not weights"), Some(WeightsError::NotWeights));
-    assert_eq!(refused(&bytes[..100]), Some(WeightsError::NotWeights));
+    assert!(matches!(refused(b"not weights"), Some(WeightsError::NotWeights)));
+    assert!(matches!(refused(&bytes[..100]), Some(WeightsError::NotWeights)));
     assert!(matches!(refused(&bytes[..bytes.len() / 2]), Some(WeightsError::Shape(_))));
 }

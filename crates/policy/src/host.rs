@@ -32,7 +32,14 @@ impl fmt::Display for HostError {
     }
 }
 
-impl std::error::Error for HostError {}
+impl std::error::Error for HostError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Literal(error) => Some(error),
+            Self::Empty | Self::TooLong | Self::Label(_) => None,
+        }
+    }
+}
 
 impl Host {
     /// Reads the host of a request: an IPv6 address may be in brackets, a name may end in one dot.

@@ -4,6 +4,7 @@
 use crate::beneath::open_beneath;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
@@ -68,16 +69,34 @@ pub enum WalkError<E> {
     TooDeep { path: PathBuf },
 }
 
+impl<E: fmt::Display> fmt::Display for WalkError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Visit(error) => error.fmt(f),
+            Self::Read { path, source } => write!(f, "{}: {source}", path.display()),
+            Self::TooManyEntries { most } => write!(f, "it has more than {most} files"),
+            Self::TooDeep { path } => write!(f, "{} is nested too deep", path.display()),
+        }
+    }
+}
+
+impl<E: std::error::Error + 'static> std::error::Error for WalkError<E> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Visit(error) => error.source(),
+            Self::Read { source, .. } => Some(source),
+            Self::TooManyEntries { .. } | Self::TooDeep { .. } => None,
+        }
+    }
+}
+
 impl WalkError<io::Error> {
     /// The same as an error of the system, for callers that make no difference.
     pub fn into_io(self) -> io::Error {
         match self {
             Self::Visit(error) => error,
-            Self::Read { path, source } => {
-                io::Error::new(source.kind(), format!("{}: {source}", path.display()))
-            }
-            Self::TooManyEntries { most } => io::Error::other(format!("it has more than {most} files")),
-            Self::TooDeep { path } => io::Error::other(format!("{} is nested too deep", path.display())),
+            Self::Read { ref source, .. } => io::Error::new(source.kind(), self.to_string()),
+            Self::TooManyEntries { .. } | Self::TooDeep { .. } => io::Error::other(self),
         }
     }
 }

@@ -30,7 +30,7 @@ impl fmt::Debug for Sha256 {
 }
 
 #[derive(Debug)]
-pub enum DigestError {
+pub(super) enum DigestError {
     /// The process ended.
     Gone,
     Swapped,
@@ -54,7 +54,7 @@ pub struct Digests {
 
 impl Digests {
     /// Opens `file` once, and reads its metadata and contents through the same descriptor.
-    pub fn of(&self, path: &str, file: &Path) -> Result<Sha256, DigestError> {
+    pub(super) fn of(&self, path: &str, file: &Path) -> Result<Sha256, DigestError> {
         let mut file = File::open(file).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => DigestError::Gone,
             _ if source.raw_os_error() == Some(NO_SUCH_PROCESS) => DigestError::Gone,

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use super::configuration::variable;
+use super::exit::Exit;
 use crate::validate;
 
 /// Whether the program was started under this name.
@@ -12,27 +13,27 @@ pub fn is_name(program: &std::ffi::OsStr) -> bool {
     std::path::Path::new(program).file_name().is_some_and(|name| name == "fullsend-check-output")
 }
 
-/// `fullsend-check-output [FILE]`: 0 it passes, 1 it does not, 2 it cannot be checked here.
+/// `fullsend-check-output [FILE]`: `Done` if it passes, `Failed` if it does not, `Usage` if it cannot be checked here.
 pub fn main(words: &[std::ffi::OsString]) -> ExitCode {
     let file = words.first().map(|word| word.to_string_lossy().into_owned()).or_else(|| {
         Some(format!("{}/{}", variable("FULLSEND_OUTPUT_DIR")?, variable("FULLSEND_OUTPUT_FILE")?))
     });
     let (Some(file), Some(schema)) = (file, variable("FULLSEND_OUTPUT_SCHEMA")) else {
         super::talk("fullsend: there is no schema to check the output against\n");
-        return ExitCode::from(2);
+        return Exit::Usage.into();
     };
     match validate::against(&file, &schema) {
         Ok(violations) if violations.is_empty() => {
             drop(writeln!(std::io::stdout(), "{file} passes"));
-            ExitCode::SUCCESS
+            Exit::Done.into()
         }
         Ok(violations) => {
             drop(write!(std::io::stdout(), "{}", validate::listed(&violations)));
-            ExitCode::FAILURE
+            Exit::Failed.into()
         }
         Err(why) => {
             super::talk(&format!("fullsend: {why}\n"));
-            ExitCode::from(2)
+            Exit::Usage.into()
         }
     }
 }

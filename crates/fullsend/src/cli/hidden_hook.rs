@@ -15,7 +15,9 @@ const MAX_BODY: u64 = (64 << 20) + 1;
 /// `RUNTIME closed|open TOKEN`
 pub fn main(arguments: &[OsString]) -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().filter_map(|argument| argument.to_str()).collect();
-    let Some(address) = HookAddress::parse(&arguments) else { return ExitCode::from(2) };
+    let Some(address) = HookAddress::parse(&arguments) else {
+        return ExitCode::from(HookAnswer::DENIED);
+    };
     let mut body = Vec::new();
     let answer = match std::io::stdin().lock().take(MAX_BODY).read_to_end(&mut body) {
         Ok(_) => address.ask(Path::new(hook_client::SOCKET), &body),
@@ -25,13 +27,13 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
 }
 
 fn reply(answer: &HookAnswer) -> ExitCode {
-    let written = if answer.code == 0 {
+    let written = if answer.passes() {
         std::io::stdout().lock().write_all(answer.text.as_bytes())
     } else {
         std::io::stderr().lock().write_all(answer.text.as_bytes())
     };
     match written {
         Ok(()) => ExitCode::from(answer.code),
-        Err(_) => ExitCode::from(2),
+        Err(_) => ExitCode::from(HookAnswer::DENIED),
     }
 }

@@ -57,7 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     if !answer.text.is_empty() {
         writeln!(std::io::stdout().lock(), "{}", answer.text)?;
     }
-    Ok(if answer.code == 0 { Exit::Done } else { Exit::Failed })
+    Ok(if answer.passes() { Exit::Done } else { Exit::Failed })
 }
 
 /// `Err`: why there is no verdict.

@@ -130,7 +130,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Hook(arguments) => hook::run(&arguments),
         Command::Policy(arguments) => policy::run(&arguments),
         Command::Sandbox(arguments) => {
-            return sandbox::run(&arguments).map_or_else(|failure| code(report(&failure)), ExitCode::from);
+            return sandbox::run(&arguments)
+                .map_or_else(|failure| ExitCode::from(report(&failure)), ExitCode::from);
         }
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Session(arguments) => session::run(&arguments),
@@ -139,7 +140,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Version(arguments) => version::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
     };
-    code(match result {
+    ExitCode::from(match result {
         Ok(exit) => exit,
         Err(failure) => report(&failure),
     })
@@ -150,11 +151,11 @@ fn usage(error: &clap::Error) -> ExitCode {
     let text = error.render();
     if error.use_stderr() {
         talk(&text.to_string());
-        return code(Exit::Usage);
+        return ExitCode::from(Exit::Usage);
     }
     match std::io::stdout().write_all(text.to_string().as_bytes()) {
-        Ok(()) => code(Exit::Done),
-        Err(error) => code(Failure::from(error).exit),
+        Ok(()) => ExitCode::from(Exit::Done),
+        Err(error) => ExitCode::from(Failure::from(error).exit),
     }
 }
 
@@ -171,10 +172,6 @@ fn report(failure: &Failure) -> Exit {
 /// Writes to standard error. A closed one is not an error.
 fn talk(text: &str) {
     drop(std::io::stderr().write_all(text.as_bytes()));
-}
-
-fn code(exit: Exit) -> ExitCode {
-    ExitCode::from(exit.code())
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use super::{signals, terminal};
 use crate::cancel::{Cancel, CancelReason};
 use crate::check::policies::{CheckedPolicy, unenforceable};
 use crate::defaults;
+use crate::event::exit::{exited, signalled};
 use crate::harness::image::ImageRef;
 use crate::image::{self, Caps, Image, ImageError};
 use crate::provision::policy_sandbox::{self, PolicySandbox, PolicySandboxSpec};
@@ -253,7 +254,7 @@ fn wait(policy_sandbox: &PolicySandbox, process: &Process, cancel: &Cancel) -> R
     loop {
         match process.wait(TICK) {
             Ok(exit) => return Ok(code(exit)),
-            Err(WaitError::Gone { .. }) if cancel.is_urgent() => return Ok(137),
+            Err(WaitError::Gone { .. }) if cancel.is_urgent() => return Ok(signalled(Signal::KILL.as_raw())),
             Err(error @ WaitError::Gone { .. }) => return Err(failed(error.to_string())),
             Err(WaitError::Deadline { .. }) => {}
         }
@@ -268,11 +269,10 @@ fn wait(policy_sandbox: &PolicySandbox, process: &Process, cancel: &Cancel) -> R
     }
 }
 
-/// As shells say it.
 fn code(exit: sandbox::CommandExit) -> u8 {
     match exit {
-        sandbox::CommandExit::Code(code) => u8::try_from(code & 0xff).unwrap_or(1),
-        sandbox::CommandExit::Signal(signal) => 128_u8.saturating_add(u8::try_from(signal).unwrap_or(127)),
+        sandbox::CommandExit::Code(code) => exited(code),
+        sandbox::CommandExit::Signal(signal) => signalled(signal),
     }
 }
 
@@ -306,6 +306,6 @@ pub(super) fn interact(
         Some(Ok(exit)) => Ok(code(exit)),
         Some(Err(error)) => Err(failed(error.to_string())),
         // The person's terminal is gone.
-        None => Ok(129),
+        None => Ok(signalled(Signal::HUP.as_raw())),
     }
 }

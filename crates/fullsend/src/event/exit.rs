@@ -31,7 +31,26 @@ pub enum Exit {
 }
 
 impl Exit {
-    pub fn code(self) -> u8 {
+    pub const fn code(self) -> u8 {
         self as u8
     }
+}
+
+impl From<Exit> for std::process::ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// What shells give for a command that could not be started.
+pub const NOT_STARTED: u8 = 127;
+
+/// What shells give for a command that a signal ended.
+pub fn signalled(signal: i32) -> u8 {
+    128_u8.saturating_add(u8::try_from(signal).unwrap_or(NOT_STARTED))
+}
+
+/// What shells give for a command that ended by itself: the lowest byte of its status.
+pub fn exited(code: i32) -> u8 {
+    u8::try_from(code & 0xff).unwrap_or(Exit::Failed.code())
 }

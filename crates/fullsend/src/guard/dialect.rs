@@ -40,18 +40,27 @@ pub struct HookAnswer {
 }
 
 impl HookAnswer {
+    /// The exit codes that runtimes understand: go on, and deny. The neutral contract denies with `BLOCKED`.
+    pub const PASSED: u8 = 0;
+    pub const BLOCKED: u8 = 1;
+    pub const DENIED: u8 = 2;
+
+    pub fn passes(&self) -> bool {
+        self.code == Self::PASSED
+    }
+
     /// The call goes on, the result stays as it is.
     pub fn silent() -> Self {
-        Self { code: 0, text: String::new() }
+        Self { code: Self::PASSED, text: String::new() }
     }
 
     pub fn json(value: &Json) -> Self {
-        Self { code: 0, text: value.to_string() }
+        Self { code: Self::PASSED, text: value.to_string() }
     }
 
     /// Every runtime takes this for a denial, whatever its hook asked.
     pub fn refusal(reason: &str) -> Self {
-        Self { code: 2, text: reason.to_owned() }
+        Self { code: Self::DENIED, text: reason.to_owned() }
     }
 }
 

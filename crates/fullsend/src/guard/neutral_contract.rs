@@ -61,7 +61,7 @@ impl NeutralReply {
             Self::Block(reason) => {
                 let reason = format!("fullsend: {reason}");
                 let reply = json!({ "decision": "block", "reason": reason, "metadata": metadata });
-                HookAnswer { code: 1, text: reply.to_string() }
+                HookAnswer { code: HookAnswer::BLOCKED, text: reply.to_string() }
             }
         }
     }

@@ -67,7 +67,7 @@ pub fn prepare(path: &Path, cache: &Path, caps: Caps) -> Result<Image, ImageErro
     let store = Cache::open(cache).map_err(full)?;
     let mut work = Unpacking { path, source: &source, cache, store: &store, caps };
     let held = match work.layered(&manifest) {
-        Err(Failed::CannotMark) => work.merged(&manifest),
+        Err(UnpackError::CannotMark) => work.merged(&manifest),
         done => done,
     };
     let (layers, held) = held.map_err(|failed| work.error(failed))?.into_iter().unzip();
@@ -123,34 +123,27 @@ struct Unpacking<'a> {
     caps: Caps,
 }
 
-enum Failed {
-    CannotMark,
-    Archive(io::Error),
-    Cache(io::Error),
-}
-
 type Held = Vec<(PathBuf, File)>;
 
 impl Unpacking<'_> {
-    fn error(&self, failed: Failed) -> ImageError {
+    fn error(&self, failed: UnpackError) -> ImageError {
         match failed {
-            Failed::Archive(error) => {
+            UnpackError::Archive(error) => {
                 ImageError::Refused { path: self.path.to_owned(), why: error.to_string() }
             }
-            Failed::Cache(source) => ImageError::Cache { path: self.cache.to_owned(), source },
-            Failed::CannotMark => ImageError::Cache {
-                path: self.cache.to_owned(),
-                source: io::Error::other("its file system cannot hold layers"),
-            },
+            UnpackError::Directory(source) => ImageError::Cache { path: self.cache.to_owned(), source },
+            UnpackError::CannotMark => {
+                ImageError::Cache { path: self.cache.to_owned(), source: io::Error::other(failed) }
+            }
         }
     }
 
     /// One directory for each layer, shared with other images.
-    fn layered(&mut self, manifest: &Manifest) -> Result<Held, Failed> {
+    fn layered(&mut self, manifest: &Manifest) -> Result<Held, UnpackError> {
         let mut held = Vec::new();
         for layer in manifest.layers.iter().rev() {
             let name = layer.plain.hexadecimal();
-            let found = match self.store.get(name).map_err(Failed::Cache)? {
+            let found = match self.store.get(name).map_err(UnpackError::Directory)? {
                 Some(found) => found,
                 None => self.make(name, std::slice::from_ref(layer), Whiteouts::Mark)?,
             };
@@ -160,13 +153,13 @@ impl Unpacking<'_> {
     }
 
     /// One directory for the whole image, where the file system cannot mark what a layer removes.
-    fn merged(&mut self, manifest: &Manifest) -> Result<Held, Failed> {
+    fn merged(&mut self, manifest: &Manifest) -> Result<Held, UnpackError> {
         let mut chain = Sha256::new();
         for layer in &manifest.layers {
             chain.update(layer.plain.hexadecimal());
         }
         let name = format!("merged-{}", stream::hexadecimal(&chain.finalize()));
-        if let Some(found) = self.store.get(&name).map_err(Failed::Cache)? {
+        if let Some(found) = self.store.get(&name).map_err(UnpackError::Directory)? {
             return Ok(vec![found]);
         }
         self.make(&name, &manifest.layers, Whiteouts::Apply).map(|found| vec![found])
@@ -177,14 +170,14 @@ impl Unpacking<'_> {
         name: &str,
         layers: &[ImageLayer],
         whiteouts: Whiteouts,
-    ) -> Result<(PathBuf, File), Failed> {
-        let exclusive = self.store.exclusive().map_err(Failed::Cache)?;
+    ) -> Result<(PathBuf, File), UnpackError> {
+        let exclusive = self.store.exclusive().map_err(UnpackError::Directory)?;
         // Another process may have made it while we waited.
-        if let Some(found) = self.store.get(name).map_err(Failed::Cache)? {
+        if let Some(found) = self.store.get(name).map_err(UnpackError::Directory)? {
             return Ok(found);
         }
         let made = self.unpack_all(&exclusive, layers, whiteouts);
-        match made.and_then(|()| exclusive.finish(name).map_err(Failed::Cache)) {
+        match made.and_then(|()| exclusive.finish(name).map_err(UnpackError::Directory)) {
             Ok(()) => {}
             Err(failed) => {
                 // The first failure is the one to tell; the next unpacking removes what stays.
@@ -192,9 +185,9 @@ impl Unpacking<'_> {
                 return Err(failed);
             }
         }
-        let found = self.store.get(name).map_err(Failed::Cache)?;
-        exclusive.prune().map_err(Failed::Cache)?;
-        found.ok_or_else(|| Failed::Cache(io::Error::other("a layer vanished")))
+        let found = self.store.get(name).map_err(UnpackError::Directory)?;
+        exclusive.prune().map_err(UnpackError::Directory)?;
+        found.ok_or_else(|| UnpackError::Directory(io::Error::other("a layer vanished")))
     }
 
     fn unpack_all(
@@ -202,31 +195,30 @@ impl Unpacking<'_> {
         exclusive: &Exclusive<'_>,
         layers: &[ImageLayer],
         whiteouts: Whiteouts,
-    ) -> Result<(), Failed> {
-        let into = exclusive.start().map_err(Failed::Cache)?;
+    ) -> Result<(), UnpackError> {
+        let into = exclusive.start().map_err(UnpackError::Directory)?;
         for layer in layers {
             self.unpack(layer, &into, whiteouts)?;
         }
         Ok(())
     }
 
-    fn unpack(&mut self, layer: &ImageLayer, into: &Path, whiteouts: Whiteouts) -> Result<(), Failed> {
-        let mut blob = Digesting::new(self.source.read(&layer.name).map_err(Failed::Archive)?);
+    fn unpack(&mut self, layer: &ImageLayer, into: &Path, whiteouts: Whiteouts) -> Result<(), UnpackError> {
+        let mut blob = Digesting::new(self.source.read(&layer.name).map_err(UnpackError::Archive)?);
         let Caps { bytes, entries } = &mut self.caps;
-        let decoded = stream::decoded(&mut blob).map_err(Failed::Archive)?;
+        let decoded = stream::decoded(&mut blob).map_err(UnpackError::Archive)?;
         let mut plain = Digesting::new(Bounded { inner: decoded, left: bytes });
-        unpack::unpack(&mut plain, into, whiteouts, entries).map_err(|error| match error {
-            UnpackError::CannotMark => Failed::CannotMark,
-            UnpackError::Archive(error) => Failed::Archive(error),
-            UnpackError::Directory(error) => Failed::Cache(error),
-        })?;
+        unpack::unpack(&mut plain, into, whiteouts, entries)?;
         let differs = || {
-            Failed::Archive(io::Error::other(format!("its layer `{}` does not match its digest", layer.name)))
+            UnpackError::Archive(io::Error::other(format!(
+                "its layer `{}` does not match its digest",
+                layer.name
+            )))
         };
-        if plain.finish().map_err(Failed::Archive)? != layer.plain.hexadecimal() {
+        if plain.finish().map_err(UnpackError::Archive)? != layer.plain.hexadecimal() {
             return Err(differs());
         }
-        let stored = blob.finish().map_err(Failed::Archive)?;
+        let stored = blob.finish().map_err(UnpackError::Archive)?;
         match &layer.blob {
             Some(digest) if digest.hexadecimal() != stored => Err(differs()),
             _ => Ok(()),

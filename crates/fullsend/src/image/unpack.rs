@@ -43,6 +43,24 @@ pub enum UnpackError {
     Directory(io::Error),
 }
 
+impl std::fmt::Display for UnpackError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::CannotMark => f.write_str("its file system cannot hold layers"),
+            Self::Archive(error) | Self::Directory(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for UnpackError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::CannotMark => None,
+            Self::Archive(error) | Self::Directory(error) => Some(error),
+        }
+    }
+}
+
 pub fn unpack(
     plain: impl Read,
     into: &Path,

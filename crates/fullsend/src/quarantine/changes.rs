@@ -13,8 +13,8 @@ use rustix::fs::{Dir, FileType, Mode, OFlags};
 use sandbox::open_beneath;
 use scan::Origin;
 
-use super::QuarantineError;
-use super::repository_diff::{ChangeKind, ChangedFile, DiffError, RepositoryDiff};
+use super::error::QuarantineError;
+use super::repository_diff::{ChangeKind, ChangedFile, RepositoryDiff};
 use crate::git::recognised::DirectoryNames;
 use crate::git::{command, directory::directory};
 use crate::guard::Guard;
@@ -123,15 +123,6 @@ fn repository_inside(files: &[ChangedFile], view: BorrowedFd<'_>) -> std::io::Re
 
 fn refused(path: &str, why: &'static str) -> QuarantineError {
     QuarantineError::Refused { path: path.to_owned(), why }
-}
-
-impl From<DiffError> for QuarantineError {
-    fn from(error: DiffError) -> Self {
-        match error {
-            DiffError::Refused { path, why } => Self::Refused { path, why },
-            DiffError::Read { path, source } => Self::unreadable(path, source),
-        }
-    }
 }
 
 /// What git would ignore is neither output nor worth a look: build products, dependencies. The rules are the agent's own

@@ -10,8 +10,8 @@ use std::path::Path;
 
 use rustix::fs::{Dir, FileType, OFlags};
 
-use super::QuarantineError;
 use super::changes::{AgentRepository, Changes};
+use super::error::QuarantineError;
 use super::repository_diff::ChangeKind;
 use crate::git::head::{Head, head, of_host};
 use crate::git::{self, command};

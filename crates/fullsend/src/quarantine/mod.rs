@@ -4,6 +4,7 @@
 
 pub(crate) mod changes;
 pub(crate) mod checkout;
+mod error;
 mod repository_diff;
 
 use std::collections::BTreeMap;
@@ -16,11 +17,12 @@ use rustix::io::Errno;
 use sandbox::{Descend, TreeEntry, Unreadable, WalkError, WalkLimits, open_beneath, walk_tree};
 use scan::Origin;
 
-use crate::git::GitError;
 use crate::git::recognised::{DirectoryNames, is_dot_git};
-use crate::guard::{Blocked, Guard};
+use crate::guard::Guard;
 use crate::runtime::Attempt;
 use changes::{AgentRepository, Changes};
+
+pub use error::QuarantineError;
 
 /// What one output may be.
 const MAX_FILES: usize = 1_000;
@@ -84,67 +86,6 @@ impl Quarantined {
     /// What was changed in the repository, if anything was.
     pub fn changes(&self) -> Option<&Changes> {
         self.changes.as_ref()
-    }
-}
-
-#[derive(Debug)]
-pub enum QuarantineError {
-    /// The agent's doing.
-    Refused {
-        path: String,
-        why: &'static str,
-    },
-    Read {
-        path: String,
-        source: std::io::Error,
-    },
-    /// The guard's word.
-    Blocked(Blocked),
-    Write {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    Git(GitError),
-}
-
-impl QuarantineError {
-    /// The agent decides what is at a path and who may read it, so that a failure to open it is the agent's doing. Only a
-    /// machine that cannot read its disk, or has no descriptors or memory left, is ours.
-    fn unreadable(path: String, source: std::io::Error) -> Self {
-        match Errno::from_io_error(&source) {
-            None | Some(Errno::IO | Errno::MFILE | Errno::NFILE | Errno::NOMEM) => {
-                Self::Read { path, source }
-            }
-            Some(_) => Self::Refused { path, why: "cannot be read" },
-        }
-    }
-}
-
-impl std::fmt::Display for QuarantineError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Refused { path, why } => write!(f, "{path} {why}"),
-            Self::Blocked(barred) => barred.fmt(f),
-            Self::Read { path, source } => write!(f, "{path} cannot be read: {source}"),
-            Self::Write { path, source } => write!(f, "cannot write {}: {source}", path.display()),
-            Self::Git(error) => write!(f, "the changes cannot be made a patch: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for QuarantineError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Refused { .. } | Self::Blocked(_) => None,
-            Self::Read { source, .. } | Self::Write { source, .. } => Some(source),
-            Self::Git(error) => Some(error),
-        }
-    }
-}
-
-impl From<GitError> for QuarantineError {
-    fn from(error: GitError) -> Self {
-        Self::Git(error)
     }
 }
 

@@ -13,6 +13,7 @@ use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat};
 use rustix::io::Errno;
 use sandbox::open_beneath;
 
+use super::error::QuarantineError;
 use crate::git::recognised::is_dot_git;
 
 /// No person can review more changes than this.
@@ -31,19 +32,6 @@ pub enum ChangeKind {
     Added,
     Modified,
     Deleted,
-}
-
-#[derive(Debug)]
-pub enum DiffError {
-    /// The agent's doing.
-    Refused {
-        path: String,
-        why: &'static str,
-    },
-    Read {
-        path: String,
-        source: std::io::Error,
-    },
 }
 
 /// One directory: in the view, on the host, and in the layer of changes. `None` where it is not.
@@ -66,15 +54,15 @@ impl RepositoryDiff<'_> {
         view: BorrowedFd<'_>,
         host: BorrowedFd<'_>,
         layer: Option<BorrowedFd<'_>>,
-    ) -> Result<(), DiffError> {
+    ) -> Result<(), QuarantineError> {
         self.directory(&Sides { view: Some(view), host: Some(host), layer }, "", 0)?;
         self.found.sort();
         Ok(())
     }
 
-    fn directory(&mut self, sides: &Sides<'_>, path: &str, depth: usize) -> Result<(), DiffError> {
+    fn directory(&mut self, sides: &Sides<'_>, path: &str, depth: usize) -> Result<(), QuarantineError> {
         if depth > MAX_DEPTH {
-            return Err(DiffError::Refused { path: path.to_owned(), why: "is nested too deep" });
+            return Err(QuarantineError::Refused { path: path.to_owned(), why: "is nested too deep" });
         }
         let names = match sides.layer {
             Some(layer) => names(Some(layer), path)?,
@@ -91,7 +79,13 @@ impl RepositoryDiff<'_> {
         Ok(())
     }
 
-    fn entry(&mut self, sides: &Sides<'_>, name: &str, path: &str, depth: usize) -> Result<(), DiffError> {
+    fn entry(
+        &mut self,
+        sides: &Sides<'_>,
+        name: &str,
+        path: &str,
+        depth: usize,
+    ) -> Result<(), QuarantineError> {
         let Sides { view, host, .. } = *sides;
         let ours = about(view, name, path)?;
         let theirs = about(host, name, path)?;
@@ -121,13 +115,16 @@ impl RepositoryDiff<'_> {
             (None, Some(_)) => Some(ChangeKind::Deleted),
             (Some(ours), Some(theirs)) => {
                 let same = same((view, &ours), (host, &theirs), name);
-                let same = same.map_err(|source| DiffError::Read { path: path.to_owned(), source })?;
+                let same = same.map_err(|source| QuarantineError::unreadable(path.to_owned(), source))?;
                 (!same).then_some(ChangeKind::Modified)
             }
         };
         if let Some(kind) = change {
             if self.found.len() >= MAX_CHANGES {
-                return Err(DiffError::Refused { path: path.to_owned(), why: "is one change too many" });
+                return Err(QuarantineError::Refused {
+                    path: path.to_owned(),
+                    why: "is one change too many",
+                });
             }
             self.found.push(ChangedFile { path: path.to_owned(), kind });
         }
@@ -140,9 +137,9 @@ fn kind(about: &Stat) -> FileType {
 }
 
 /// Names that are not UTF-8 are left out: a patch cannot name them safely.
-fn names(directory: Option<BorrowedFd<'_>>, path: &str) -> Result<BTreeSet<String>, DiffError> {
+fn names(directory: Option<BorrowedFd<'_>>, path: &str) -> Result<BTreeSet<String>, QuarantineError> {
     let Some(directory) = directory else { return Ok(BTreeSet::new()) };
-    let failed = |source: Errno| DiffError::Read { path: path.to_owned(), source: source.into() };
+    let failed = |source: Errno| QuarantineError::unreadable(path.to_owned(), source.into());
     let mut all = BTreeSet::new();
     for entry in Dir::read_from(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;
@@ -154,12 +151,12 @@ fn names(directory: Option<BorrowedFd<'_>>, path: &str) -> Result<BTreeSet<Strin
     Ok(all)
 }
 
-fn about(directory: Option<BorrowedFd<'_>>, name: &str, path: &str) -> Result<Option<Stat>, DiffError> {
+fn about(directory: Option<BorrowedFd<'_>>, name: &str, path: &str) -> Result<Option<Stat>, QuarantineError> {
     let Some(directory) = directory else { return Ok(None) };
     match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(about) => Ok(Some(about)),
         Err(Errno::NOENT) => Ok(None),
-        Err(error) => Err(DiffError::Read { path: path.to_owned(), source: error.into() }),
+        Err(error) => Err(QuarantineError::unreadable(path.to_owned(), error.into())),
     }
 }
 
@@ -177,10 +174,10 @@ fn open_directory(
     from: Option<BorrowedFd<'_>>,
     name: &str,
     path: &str,
-) -> Result<Option<OwnedFd>, DiffError> {
+) -> Result<Option<OwnedFd>, QuarantineError> {
     let Some(from) = from else { return Ok(None) };
     let opened = open_beneath(from, name, OFlags::RDONLY | OFlags::DIRECTORY);
-    opened.map(Some).map_err(|source| DiffError::Read { path: path.to_owned(), source })
+    opened.map(Some).map_err(|source| QuarantineError::unreadable(path.to_owned(), source))
 }
 
 fn same(

@@ -12,6 +12,7 @@ use sandbox::{Command, Sandbox, Stdio};
 use sandbox::{Descend, TreeEntry, Unreadable, WalkError, WalkLimits, open_beneath, walk_tree};
 
 use super::paths::PROGRAM;
+use crate::event::exit::Exit;
 
 /// For one command.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -111,7 +112,7 @@ fn inside(sandbox: &Sandbox, what: &str, path: &str, contents: &[u8]) -> io::Res
 
 /// The hidden `__state` command: `put PATH`, `empty PATH` or `end all`.
 pub fn main(words: &[std::ffi::OsString]) -> std::process::ExitCode {
-    let [what, path] = words else { return std::process::ExitCode::from(2) };
+    let [what, path] = words else { return Exit::Usage.into() };
     let path = Path::new(path);
     let done = match what.to_str() {
         Some("put") => put(path, &mut io::stdin().lock()),
@@ -120,10 +121,10 @@ pub fn main(words: &[std::ffi::OsString]) -> std::process::ExitCode {
         _ => Err(io::ErrorKind::InvalidInput.into()),
     };
     match done {
-        Ok(()) => std::process::ExitCode::SUCCESS,
+        Ok(()) => Exit::Done.into(),
         Err(error) => {
             drop(write!(io::stderr(), "{}: {error}", path.display()));
-            std::process::ExitCode::FAILURE
+            Exit::Failed.into()
         }
     }
 }

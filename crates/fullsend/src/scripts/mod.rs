@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::cancel::{Cancel, CancelReason};
+use crate::event::exit::signalled;
 
 /// The time limit of a script.
 pub const TIME_LIMIT: Duration = Duration::from_secs(600);
@@ -56,7 +57,7 @@ impl ScriptExit {
 
 /// The exit code, or 128 plus the signal, as shells report it.
 pub fn exit_code(status: ExitStatus) -> i32 {
-    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+    status.code().unwrap_or_else(|| signalled(status.signal().unwrap_or_default()).into())
 }
 
 #[derive(Debug)]

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions};
 
+use crate::event::exit::{Exit, NOT_STARTED, exited, signalled};
+
 pub const COMMAND: &str = "__server";
 
 /// Between asking the server to end and ending it: everything must be gone within a second of the runner's end.
@@ -22,18 +24,18 @@ const TICK: Duration = Duration::from_millis(10);
 const SWEEPS: usize = 50;
 
 pub fn main(arguments: &[OsString]) -> ExitCode {
-    let [program] = arguments else { return ExitCode::from(2) };
+    let [program] = arguments else { return Exit::Usage.into() };
     // A process that leaves the server's group and loses its parent becomes our child, and is found.
     if rustix::process::set_child_subreaper(rustix::process::getpid().into()).is_err() {
-        return ExitCode::from(71);
+        return Exit::SandboxUnavailable.into();
     }
     let runner = watch_runner();
     let child = Command::new(program).stdin(Stdio::null()).process_group(0).spawn();
-    let Ok(mut child) = child else { return ExitCode::from(127) };
+    let Ok(mut child) = child else { return ExitCode::from(NOT_STARTED) };
     let status = wait(&mut child, &runner);
     signal(&child, Signal::KILL);
     sweep();
-    ExitCode::from(u8::try_from(code(status)).unwrap_or(1))
+    ExitCode::from(code(status))
 }
 
 /// Hears when the runner has gone, or wants us to.
@@ -99,6 +101,7 @@ fn children() -> Vec<Pid> {
     pids.filter(is_ours).filter_map(Pid::from_raw).collect()
 }
 
-fn code(status: Option<ExitStatus>) -> i32 {
-    status.map_or(137, |status| status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+fn code(status: Option<ExitStatus>) -> u8 {
+    let Some(status) = status else { return signalled(Signal::KILL.as_raw()) };
+    status.code().map_or_else(|| signalled(status.signal().unwrap_or_default()), exited)
 }

@@ -17,6 +17,7 @@ use super::mcp_client::Servers;
 use super::protocol::{AgentReport, AgentTask, AgentWire, LoopEnd};
 use super::tool_outcome::ToolOutcome;
 use super::{compaction, tools};
+use crate::event::exit::Exit;
 use crate::guard::hook_client;
 
 /// The largest task.
@@ -40,7 +41,7 @@ pub fn main() -> std::process::ExitCode {
     let mut text = String::new();
     let read = std::io::stdin().take(MAX_TASK).read_to_string(&mut text);
     let Some(task) = read.ok().and_then(|_| serde_json::from_str::<AgentTask>(&text).ok()) else {
-        return std::process::ExitCode::from(70);
+        return Exit::Bug.into();
     };
     // The gateway holds the first request until this has arrived.
     let started = ask(&task, &HookRequest::Start).and_then(|_| Servers::load(&task.servers));
@@ -52,7 +53,7 @@ pub fn main() -> std::process::ExitCode {
                 turns: 0,
                 conversation: Json::Null,
             });
-            return std::process::ExitCode::SUCCESS;
+            return Exit::Done.into();
         }
     };
     let (how, request) = converse(&task, &servers);
@@ -63,7 +64,7 @@ pub fn main() -> std::process::ExitCode {
         turns,
         conversation: codec::write_request(Wire::Messages, &request),
     });
-    std::process::ExitCode::SUCCESS
+    Exit::Done.into()
 }
 
 fn report(report: &AgentReport) {
@@ -222,11 +223,11 @@ fn judged(task: &AgentTask, call: &ToolCall, run: impl FnOnce() -> ToolOutcome) 
 fn ask(task: &AgentTask, request: &HookRequest) -> Result<HookReply, String> {
     let body = serde_json::to_vec(request).unwrap_or_default();
     let answer = task.guard.ask(Path::new(hook_client::SOCKET), &body);
-    match answer.code {
-        0 if answer.text.is_empty() => Ok(HookReply::default()),
-        0 => serde_json::from_str(&answer.text)
+    match answer.passes() {
+        true if answer.text.is_empty() => Ok(HookReply::default()),
+        true => serde_json::from_str(&answer.text)
             .map_err(|_| "fullsend: the guard's answer cannot be read".to_owned()),
-        _ => Err(answer.text),
+        false => Err(answer.text),
     }
 }
 
