@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use redact::{Category, Finding, Severity};
 use scan::{Origin, Scanner, Toggles};
 use serde_json::Value;
-use shell::{ScanContext, ToolCall};
+use shell::{ProposedCall, ScanContext};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -64,7 +64,7 @@ fn findings(scanner: &Scanner, category: Category, case: &Value) -> Vec<Finding>
     let origin = Origin::parse(field(case, "origin")).unwrap();
     let mut findings = match category {
         Category::Commands => {
-            let call = ToolCall { tool: "Bash", input: text, command: Some(text), addresses: &[] };
+            let call = ProposedCall { tool: "Bash", input: text, command: Some(text), addresses: &[] };
             shell::before_tool(scanner.toggles(), &call, ScanContext::default())
         }
         Category::SsrfValidator => scanner.scan_address(text),

@@ -4,6 +4,7 @@
 
 mod circles;
 mod errors;
+mod names;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -82,6 +83,7 @@ fn the_tree_is_tidy() {
         exit_codes(&name, &text, &mut complain);
     }
     import_circles(&mut complaints);
+    shared_type_names(&mut complaints);
     arrows_between_crates(&mut complaints);
     report(&complaints);
 }
@@ -264,6 +266,13 @@ fn exit_codes(name: &str, text: &str, complain: &mut impl FnMut(&'static str, St
             complain("exit", format!("line {}: use `Exit` of event/exit.rs", number + 1));
         }
     }
+}
+
+fn shared_type_names(complaints: &mut Vec<(String, &str, String)>) {
+    let shipped = rust_files().into_iter().filter(|path| is_shipped(&relative(path)));
+    let files: Vec<(String, String)> =
+        shipped.map(|path| (relative(&path), fs::read_to_string(&path).unwrap())).collect();
+    complaints.extend(names::check(&files).into_iter().map(|(file, what)| (file, "type-name", what)));
 }
 
 fn import_circles(complaints: &mut Vec<(String, &str, String)>) {

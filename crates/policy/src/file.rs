@@ -85,9 +85,9 @@ record! {
     pub struct EndpointFile {
         /// A host name, an IP address, or a pattern such as `*.example.com`.
         host: Option<At<String>>,
-        port: Option<At<PortNumber>>,
+        port: Option<At<PolicyPort>>,
         /// Several ports; wins over `port`.
-        ports: Option<At<Vec<At<PortNumber>>>>,
+        ports: Option<At<Vec<At<PolicyPort>>>>,
         /// The paths that this endpoint speaks for; all when absent.
         path: Option<At<String>>,
         /// How the traffic is read; bytes are passed on unread when absent.
@@ -123,7 +123,7 @@ record! {
 
 ranged! {
     /// A port; 0 means none.
-    pub struct PortNumber: 0..=65535
+    pub struct PolicyPort: 0..=65535
 }
 
 ranged! {

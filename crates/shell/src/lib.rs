@@ -20,4 +20,4 @@ mod word;
 pub use allowlist::{Allowlist, EmptyAllowlist};
 pub use command::scan_command;
 pub use shorten::shorten;
-pub use tool::{ScanContext, ToolCall, ToolResult, after_tool, before_tool, denies};
+pub use tool::{CleanedResult, ProposedCall, ScanContext, after_tool, before_tool, denies};

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 /// One program file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Program {
+pub struct CallerProgram {
     /// As the sandbox sees it.
     pub path: String,
     pub sha256: Sha256,
@@ -29,9 +29,9 @@ pub struct Program {
 pub struct IdentifiedCaller {
     /// As the host numbers it.
     pub pid: u32,
-    pub program: Program,
+    pub program: CallerProgram,
     /// Nearest first.
-    pub ancestors: Vec<Program>,
+    pub ancestors: Vec<CallerProgram>,
 }
 
 #[derive(Debug)]
@@ -82,14 +82,14 @@ pub trait Identify: Send + Sync {
 }
 
 /// Identifies callers in one sandbox by the proc filesystem.
-pub struct Identifier {
+pub struct ProcIdentifier {
     proc: PathBuf,
     /// The sandbox's first process, as the host numbers it.
     root: u32,
     digests: Digests,
 }
 
-impl Identify for Identifier {
+impl Identify for ProcIdentifier {
     fn identify(&self, peer: SocketAddr, local: SocketAddr) -> Result<IdentifiedCaller, IdentityError> {
         let inode = socket::find_inode(&self.proc, self.root, peer, local)?;
         let tree = ProcessTree::load(&self.proc, self.root)?;
@@ -113,14 +113,14 @@ impl Identify for Identifier {
     }
 }
 
-impl Identifier {
+impl ProcIdentifier {
     pub fn new(root: u32) -> Self {
         Self { proc: PathBuf::from("/proc"), root, digests: Digests::default() }
     }
 
     /// The process's own program first, then those of its ancestors. `None`: the process has ended.
-    fn programs(&self, tree: &ProcessTree, pid: u32) -> Result<Option<Vec<Program>>, IdentityError> {
-        let mut programs: Vec<Program> = Vec::new();
+    fn programs(&self, tree: &ProcessTree, pid: u32) -> Result<Option<Vec<CallerProgram>>, IdentityError> {
+        let mut programs: Vec<CallerProgram> = Vec::new();
         for (distance, one) in tree.ancestry_of(pid).into_iter().enumerate() {
             match self.program(one)? {
                 Some(program) if distance == 0 || programs.last() != Some(&program) => programs.push(program),
@@ -132,13 +132,13 @@ impl Identifier {
         Ok(Some(programs))
     }
 
-    fn program(&self, pid: u32) -> Result<Option<Program>, IdentityError> {
+    fn program(&self, pid: u32) -> Result<Option<CallerProgram>, IdentityError> {
         let exe = self.proc.join(pid.to_string()).join("exe");
         let Ok(path) = std::fs::read_link(&exe) else { return Ok(None) };
         let path = path.to_string_lossy();
         let path = path.strip_suffix(" (deleted)").unwrap_or(&path).to_owned();
         match self.digests.of(&path, &exe) {
-            Ok(sha256) => Ok(Some(Program { path, sha256 })),
+            Ok(sha256) => Ok(Some(CallerProgram { path, sha256 })),
             Err(DigestError::Gone) => Ok(None),
             Err(DigestError::Swapped) => Err(IdentityError::Swapped { path }),
             Err(DigestError::Io(source)) => Err(IdentityError::Proc { what: "a program", source }),

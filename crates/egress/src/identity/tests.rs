@@ -45,7 +45,10 @@ fn connecting(bash: &PathBuf, port: u16) -> Child {
     Command::new(bash).args(["-c", &script]).stdin(Stdio::null()).spawn().unwrap()
 }
 
-fn identify_next(identifier: &Identifier, listener: &TcpListener) -> Result<IdentifiedCaller, IdentityError> {
+fn identify_next(
+    identifier: &ProcIdentifier,
+    listener: &TcpListener,
+) -> Result<IdentifiedCaller, IdentityError> {
     let (mut stream, peer) = listener.accept().unwrap();
     stream.read_exact(&mut [0; 3]).unwrap();
     identifier.identify(peer, stream.local_addr().unwrap())
@@ -54,7 +57,7 @@ fn identify_next(identifier: &Identifier, listener: &TcpListener) -> Result<Iden
 #[test]
 fn this_process_is_found_behind_its_own_socket() {
     let (_client, _server, peer, local) = pair();
-    let caller = Identifier::new(std::process::id()).identify(peer, local).unwrap();
+    let caller = ProcIdentifier::new(std::process::id()).identify(peer, local).unwrap();
     assert_eq!(caller.pid, std::process::id());
     assert_eq!(caller.program.path, std::env::current_exe().unwrap().to_string_lossy());
     assert!(caller.ancestors.is_empty(), "the search ends at the sandbox's first process");
@@ -64,7 +67,7 @@ fn this_process_is_found_behind_its_own_socket() {
 fn a_socket_of_another_tree_has_no_owner() {
     let mut other = Command::new("sleep").arg("30").spawn().unwrap();
     let (_client, _server, peer, local) = pair();
-    let outcome = Identifier::new(other.id()).identify(peer, local);
+    let outcome = ProcIdentifier::new(other.id()).identify(peer, local);
     other.kill().unwrap();
     other.wait().unwrap();
     assert!(matches!(outcome, Err(IdentityError::NoOwner)), "{outcome:?}");
@@ -75,7 +78,7 @@ fn a_closed_socket_is_not_found() {
     let (client, server, peer, local) = pair();
     let elsewhere = SocketAddr::new(local.ip(), 1);
     drop((client, server));
-    let outcome = Identifier::new(std::process::id()).identify(peer, elsewhere);
+    let outcome = ProcIdentifier::new(std::process::id()).identify(peer, elsewhere);
     assert!(matches!(outcome, Err(IdentityError::NoSocket)), "{outcome:?}");
 }
 
@@ -85,7 +88,7 @@ fn a_child_is_distinguished_from_its_ancestors_and_a_swapped_program_is_refused(
     let bash = directory.copy_of("/bin/bash", "tool");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let identifier = Identifier::new(std::process::id());
+    let identifier = ProcIdentifier::new(std::process::id());
 
     let mut child = connecting(&bash, port);
     let caller = identify_next(&identifier, &listener).unwrap();
@@ -123,7 +126,7 @@ fn a_socket_that_two_programs_hold_is_ambiguous() {
     let mut child = Command::new("/bin/bash").args(["-c", &script]).stdin(Stdio::null()).spawn().unwrap();
     let (mut stream, peer) = listener.accept().unwrap();
     stream.read_exact(&mut [0; 3]).unwrap();
-    let identifier = Identifier::new(std::process::id());
+    let identifier = ProcIdentifier::new(std::process::id());
     // The background child is bash until it has become sleep.
     let outcome = (0..100)
         .map(|_| {

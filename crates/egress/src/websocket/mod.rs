@@ -8,4 +8,4 @@ mod reader;
 
 pub use frame::{FrameError, FrameHead, FrameOrder, MAX_MESSAGE_BYTES, Opcode, apply_mask};
 pub use handshake::{agreed, prepare_handshake};
-pub use reader::{FrameReadError, FrameReader};
+pub use reader::{FrameReadError, WebSocketFrameReader};

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 const READ_AHEAD: usize = 16 << 10;
 
-pub struct FrameReader<R> {
+pub struct WebSocketFrameReader<R> {
     inner: R,
     buffer: BytesMut,
 }
@@ -41,7 +41,7 @@ impl std::error::Error for FrameReadError {
     }
 }
 
-impl<R: AsyncRead + Unpin> FrameReader<R> {
+impl<R: AsyncRead + Unpin> WebSocketFrameReader<R> {
     pub fn new(inner: R, prefix: BytesMut) -> Self {
         Self { inner, buffer: prefix }
     }

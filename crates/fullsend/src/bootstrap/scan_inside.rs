@@ -9,7 +9,7 @@ use std::time::Duration;
 use sandbox::{Command, Sandbox, Stdio};
 use serde::Deserialize;
 
-use crate::event::finding::{Finding, FindingAction, FindingFamily, FindingOrigin, FindingSeverity};
+use crate::event::finding::{FindingAction, FindingEvent, FindingFamily, FindingOrigin, FindingSeverity};
 use crate::guard::{Blocked, Guard};
 use crate::harness::security::HostScanners;
 use crate::runtime::paths::{PROGRAM, WORKSPACE};
@@ -113,12 +113,12 @@ struct ScannedFinding {
     advice: String,
 }
 
-fn finding(place: &str, origin: FindingOrigin, found: ScannedFinding) -> Finding {
+fn finding(place: &str, origin: FindingOrigin, found: ScannedFinding) -> FindingEvent {
     let ScannedFinding { rule, category, severity, line, column, start, end, excerpt, advice } = found;
     let action = FindingAction::None;
     let place = place.to_owned();
     let waiver = None;
-    Finding {
+    FindingEvent {
         place,
         origin,
         rule,

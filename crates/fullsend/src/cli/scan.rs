@@ -18,7 +18,7 @@ use crate::event::clock::Moment;
 use crate::guard;
 use crate::guard::judge::{Findings, Judge};
 use crate::inputs::instruction_files::{self, Coverage, MAX_WHOLE, ScannedFile};
-use crate::render::findings::{self, Scanned, Verdict};
+use crate::render::findings::{self, FileVerdict, Scanned};
 use crate::resolve;
 
 #[derive(Args, Debug)]
@@ -233,9 +233,9 @@ fn scan_addresses(addresses: &Addresses) -> Result<Exit, Failure> {
         let Findings { open: findings, waived } = judge.address(&file);
         // An address is asked about because somebody is about to follow it: from high on it does not pass.
         let verdict = match shell::denies(&findings, redact::Severity::High) {
-            Some(_) => Verdict::Blocked,
-            None if findings.is_empty() && waived.is_empty() => Verdict::Clean,
-            None => Verdict::Reported,
+            Some(_) => FileVerdict::Blocked,
+            None if findings.is_empty() && waived.is_empty() => FileVerdict::Clean,
+            None => FileVerdict::Reported,
         };
         Scanned { file, origin, findings, waived, verdict }
     };
@@ -249,9 +249,9 @@ fn look(judge: &Judge, file: &str, origin: Origin, bytes: &[u8]) -> Scanned {
     match judge.file(bytes, origin, place) {
         Ok(findings) => {
             let verdict = match judge.blocks(&findings) {
-                Some(_) => Verdict::Blocked,
-                None if findings == Findings::default() => Verdict::Clean,
-                None => Verdict::Reported,
+                Some(_) => FileVerdict::Blocked,
+                None if findings == Findings::default() => FileVerdict::Clean,
+                None => FileVerdict::Reported,
             };
             let Findings { open: findings, waived } = findings;
             Scanned { file: file.to_owned(), origin, findings, waived, verdict }
@@ -266,7 +266,7 @@ fn unread(file: &str, origin: Origin, why: String) -> Scanned {
         origin,
         findings: Vec::new(),
         waived: Vec::new(),
-        verdict: Verdict::Unread(why),
+        verdict: FileVerdict::Unread(why),
     }
 }
 
@@ -296,5 +296,5 @@ fn print(all: &[Scanned], format: Format) -> Result<Exit, Failure> {
 }
 
 fn passes(scanned: &Scanned) -> bool {
-    matches!(scanned.verdict, Verdict::Clean | Verdict::Reported)
+    matches!(scanned.verdict, FileVerdict::Clean | FileVerdict::Reported)
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// One finding: one format for inputs, tool calls, tool results and output.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Finding {
+pub struct FindingEvent {
     /// A file's path, or `call/Tool`, `result/Tool`, `answer`, `output/path`.
     pub place: String,
     #[serde(default)]
@@ -93,6 +93,24 @@ pub enum FindingFamily {
     #[default]
     #[serde(rename = "")]
     Unknown,
+}
+
+impl FindingFamily {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::UnicodeNormalizer => "unicode_normalizer",
+            Self::ContextInjection => "context_injection",
+            Self::SsrfValidator => "ssrf_validator",
+            Self::SecretRedactor => "secret_redactor",
+            Self::LlmGuard => "llm_guard",
+            Self::Commands => "commands",
+            Self::Canary => "canary",
+            Self::ToolAllowlist => "tool_allowlist",
+            Self::ContextSuppress => "context_suppress",
+            Self::Egress => "egress",
+            Self::Unknown => "",
+        }
+    }
 }
 
 /// What was done about a finding.
@@ -187,7 +205,9 @@ mod tests {
             assert_eq!(word(serde_json::to_value(FindingOrigin::from(origin)).unwrap()), origin.as_str());
         }
         for category in redact::Category::ALL {
-            assert_eq!(word(serde_json::to_value(FindingFamily::from(category)).unwrap()), category.as_str());
+            let family = FindingFamily::from(category);
+            assert_eq!(word(serde_json::to_value(family).unwrap()), category.as_str());
+            assert_eq!(family.as_str(), category.as_str());
         }
     }
 }

@@ -1,9 +1,11 @@
 //! The events of a run, in the order in which they happen: a closed, versioned enum. Every module may use it. Console,
 //! JSON, record and annotations are made from this stream.
 
+mod agent_ending;
 pub mod clock;
 pub mod exit;
 pub mod finding;
+pub mod input;
 pub mod log;
 pub mod outcome;
 
@@ -12,7 +14,10 @@ use model::ModelEvent;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use finding::Finding;
+pub use agent_ending::AgentEnding;
+pub use finding::FindingEvent;
+use finding::FindingFamily;
+pub use input::InputKind;
 use outcome::OutcomeKind;
 
 /// The version of the event format.
@@ -40,7 +45,7 @@ pub enum RunEvent {
     },
     /// The digest of one input of the run.
     Input {
-        kind: String,
+        kind: InputKind,
         name: String,
         sha256: String,
     },
@@ -77,7 +82,7 @@ pub enum RunEvent {
         ok: bool,
     },
     /// The guard or a scanner found something.
-    Finding(Finding),
+    Finding(FindingEvent),
     /// A scanner failed. This is not a finding.
     ScannerBroke {
         place: String,
@@ -88,7 +93,7 @@ pub enum RunEvent {
     },
     /// Which scanner serves a family of rules in this run.
     Scanner {
-        family: String,
+        family: FindingFamily,
         by: String,
     },
     /// A person must review this run; CI sets the label.
@@ -98,7 +103,7 @@ pub enum RunEvent {
     /// Whether one part of the sandbox is enforced.
     SandboxPart {
         part: String,
-        status: Enforcement,
+        status: EnforcementStatus,
         reason: String,
     },
     /// One attempt of the sandbox's proof: something that must fail inside.
@@ -146,7 +151,7 @@ pub enum RunEvent {
     },
     AgentFinished {
         iteration: u32,
-        ending: String,
+        ending: AgentEnding,
         turns: u64,
     },
     /// The output did not pass; the next attempt gets the reasons.
@@ -194,14 +199,14 @@ pub enum RunEvent {
 /// Whether a part of the sandbox holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Enforcement {
+pub enum EnforcementStatus {
     Enforced,
     /// Not prevented, but noticed and ended.
     Watched,
     Absent,
 }
 
-impl Enforcement {
+impl EnforcementStatus {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Enforced => "enforced",

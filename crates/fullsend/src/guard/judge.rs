@@ -11,7 +11,7 @@ use model::gateway::EarlierOutput;
 use redact::{Canary, Category, Finding, Redactor, Severity, TextSpan};
 use scan::{Day, LearnedScanner, Origin, Scanner, Toggles, Waiver};
 use serde_json::Value as Json;
-use shell::{Allowlist, ToolCall};
+use shell::{Allowlist, ProposedCall};
 
 use super::known_values::KnownValues;
 use super::scanner_error::ScannerError;
@@ -127,7 +127,7 @@ impl Judge {
         let text = input.to_string();
         let command = tool_input::command(tool, input);
         let addresses = tool_input::addresses(tool, input);
-        let call = ToolCall {
+        let call = ProposedCall {
             tool: named.unwrap_or(tool),
             input: &text,
             command: command.as_deref(),
@@ -162,7 +162,7 @@ impl Judge {
     ) -> Result<PassedResult<'t>, ScannerError> {
         let tool = call.map_or("unknown", |(tool, _)| tool);
         let command = call.and_then(|(tool, input)| tool_input::command(tool, input));
-        let asked = ToolCall { tool, input: "", command: command.as_deref(), addresses: &[] };
+        let asked = ProposedCall { tool, input: "", command: command.as_deref(), addresses: &[] };
         let redactor = self.known.results();
         let result = catch_panic("rules", || {
             let result = shell::after_tool(
@@ -172,7 +172,7 @@ impl Judge {
                 succeeded,
                 self.scan_context(&redactor),
             );
-            shell::ToolResult {
+            shell::CleanedResult {
                 text: map(result.text, |text| scan::redact_unescaped(&redactor, text)),
                 findings: result.findings,
             }
@@ -206,7 +206,7 @@ impl Judge {
         let redactor = self.known.results();
         let (head, printed) = text.split_at(at);
         let (masked, findings) = catch_panic("rules", || {
-            let tool = ToolCall { tool: "", input: "", command: None, addresses: &[] };
+            let tool = ProposedCall { tool: "", input: "", command: None, addresses: &[] };
             let joined = format!("{before}{printed}");
             let find = |text: &str| {
                 shell::after_tool(self.scanner.toggles(), &tool, text, None, self.scan_context(&redactor))

@@ -63,8 +63,8 @@ pub struct Guard {
 /// Findings that were reported: rule, severity, line, excerpt, and the place if it matters.
 type Reported = HashSet<(String, FindingSeverity, u32, String, String)>;
 
-fn key(finding: &event::Finding) -> (String, FindingSeverity, u32, String, String) {
-    let event::Finding { rule, severity, line, excerpt, place, .. } = finding.clone();
+fn key(finding: &event::FindingEvent) -> (String, FindingSeverity, u32, String, String) {
+    let event::FindingEvent { rule, severity, line, excerpt, place, .. } = finding.clone();
     (rule, severity, line, excerpt, place)
 }
 
@@ -160,11 +160,11 @@ impl Guard {
     }
 
     /// Reports what the scan inside found, without what was reported before.
-    pub fn ingest_findings(&self, findings: Vec<event::Finding>) -> Result<(), Blocked> {
+    pub fn ingest_findings(&self, findings: Vec<event::FindingEvent>) -> Result<(), Blocked> {
         let mut blocked = None;
         for mut finding in findings {
             let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-            let anywhere = key(&event::Finding { place: String::new(), ..finding.clone() });
+            let anywhere = key(&event::FindingEvent { place: String::new(), ..finding.clone() });
             if reported.contains(&anywhere) || !reported.insert(key(&finding)) {
                 continue;
             }
@@ -177,7 +177,7 @@ impl Guard {
                 None => FindingAction::Reported,
             };
             if finding.action == FindingAction::Stopped {
-                let event::Finding { place, rule, line, excerpt, .. } = &finding;
+                let event::FindingEvent { place, rule, line, excerpt, .. } = &finding;
                 blocked.get_or_insert(format!("{place}: {rule} in line {line}: {excerpt}"));
             }
             self.emit.emit(RunEvent::Finding(finding));

@@ -80,9 +80,9 @@ pub fn event(
     finding: &redact::Finding,
     action: FindingAction,
     waiver: Option<String>,
-) -> event::Finding {
+) -> event::FindingEvent {
     let redact::Finding { rule, severity, category, span, excerpt, advice } = finding;
-    event::Finding {
+    event::FindingEvent {
         place: place.to_owned(),
         origin: origin.into(),
         rule: (*rule).to_owned(),

@@ -12,6 +12,7 @@ use super::judge::Judge;
 use super::known_values::{KnownValues, Patterns};
 use super::tirith::Tirith;
 use crate::event::RunEvent;
+use crate::event::finding::FindingFamily;
 use crate::harness::Harness;
 use crate::harness::config::Config;
 use crate::harness::security::{self, FailMode, FailOn, Security};
@@ -159,7 +160,7 @@ pub(super) fn announcements(judge: &Judge) -> Vec<RunEvent> {
             Some(_) => "the built-in rules and the program tirith",
             None => "the built-in rules; the program tirith is not on this host",
         };
-        events.push(RunEvent::Scanner { family: "commands".to_owned(), by: by.to_owned() });
+        events.push(RunEvent::Scanner { family: FindingFamily::Commands, by: by.to_owned() });
     }
     events
 }

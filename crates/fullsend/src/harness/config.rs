@@ -26,7 +26,7 @@ record! {
         /// The most that a run may spend.
         budget: Option<Budget>,
         /// The most that a harness may ask for.
-        caps: Option<Caps>,
+        caps: Option<HarnessCaps>,
         /// A policy that every policy must be a subset of.
         policy_ceiling: Option<At<LocalPath>>,
         /// URL prefixes from which resources may come.
@@ -47,7 +47,7 @@ record! {
 
 record! {
     /// The most that a harness may ask for.
-    layered pub struct Caps {
+    layered pub struct HarnessCaps {
         timeout_minutes: Option<At<Minutes>>,
         sandbox_timeout_seconds: Option<At<ReadySeconds>>,
         max_iterations: Option<At<Iterations>>,

@@ -84,7 +84,7 @@ record! {
     /// Checks of every tool call, before and after it runs.
     layered pub struct SandboxHooks {
         /// Commands that destroy, disguise or fetch and run.
-        tirith: Tirith,
+        tirith: TirithSettings,
         /// URLs in commands and fetches that point at internal addresses.
         ssrf_pretool: At<bool>,
         /// Credentials in results.
@@ -104,7 +104,7 @@ record! {
 
 record! {
     /// Judgement of shell commands.
-    layered pub struct Tirith {
+    layered pub struct TirithSettings {
         /// Default: true.
         enabled: At<bool>,
         /// The lowest severity that denies a command. Default: high.

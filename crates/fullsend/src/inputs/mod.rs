@@ -15,8 +15,8 @@ use scan::Origin;
 
 use crate::check::Checked;
 use crate::check::agent::SkillFile;
-use crate::event::RunEvent;
 use crate::event::log::{Emitter, sha256};
+use crate::event::{InputKind, RunEvent};
 use crate::guard::{Blocked, Guard};
 use crate::harness::reference::Ref;
 use crate::resolve::layers::LayerKind;
@@ -115,11 +115,11 @@ pub fn clear(
     for found in &harness.files {
         let shown = library.layers.layer(found).shown(&found.path);
         if let Ok(text) = library.layers.layer(found).read(&found.path) {
-            scanner.digest("harness", &shown, text.as_bytes());
+            scanner.digest(InputKind::Harness, &shown, text.as_bytes());
         }
     }
     let agent_text = library.text(checked.agent.source);
-    scanner.file("agent", &checked.agent.found.path, agent_text.as_bytes(), Origin::Instruction)?;
+    scanner.file(InputKind::Agent, &checked.agent.found.path, agent_text.as_bytes(), Origin::Instruction)?;
     for skill in &checked.skills {
         scanner.skill(library, skill)?;
     }
@@ -127,17 +127,17 @@ pub fn clear(
         let Ref::Local(path) = &plugin.value else { continue };
         let place = library.layers.find(path).and_then(|found| library.layers.host_path(&found));
         let place = place.unwrap_or_else(|| path.as_str().into());
-        scanner.directory("plugin", path.as_str(), &place, Origin::Instruction, &[])?;
+        scanner.directory(InputKind::Plugin, path.as_str(), &place, Origin::Instruction, &[])?;
     }
     if let Ok(text) = library.layers.layer(&checked.policy.found).read(&checked.policy.found.path) {
-        scanner.digest("policy", &checked.policy.found.path, text.as_bytes());
+        scanner.digest(InputKind::Policy, &checked.policy.found.path, text.as_bytes());
     }
     if let Some(schema) = &checked.schema {
         let text = library.text(schema.source);
-        scanner.digest("schema", &schema.found.path, text.as_bytes());
+        scanner.digest(InputKind::Schema, &schema.found.path, text.as_bytes());
         // Both describe the same output. One digest over both shows when one changes without the other.
         let pair = format!("{agent_text}\0{text}");
-        scanner.digest("prompt and schema", &checked.agent.found.path, pair.as_bytes());
+        scanner.digest(InputKind::PromptAndSchema, &checked.agent.found.path, pair.as_bytes());
     }
     let listing = repository_listing::list_repository(repository);
     let mut instructions = scanner.repository(repository, &listing)?;
@@ -156,7 +156,7 @@ pub fn clear(
 
 /// What a caller tells the agent beside its task comes from outside as well.
 pub fn clear_context(text: &str, guard: &Guard, emit: &Emitter) -> Result<(), Blocked> {
-    InputScanner { guard, emit }.file("context", "context", text.as_bytes(), Origin::Instruction)
+    InputScanner { guard, emit }.file(InputKind::Context, "context", text.as_bytes(), Origin::Instruction)
 }
 
 /// Reads, digests and scans one input after the other, and reports each.
@@ -166,15 +166,11 @@ pub struct InputScanner<'a> {
 }
 
 impl InputScanner<'_> {
-    fn digest(&self, kind: &str, name: &str, bytes: &[u8]) {
-        self.emit.emit(RunEvent::Input {
-            kind: kind.to_owned(),
-            name: name.to_owned(),
-            sha256: sha256(bytes),
-        });
+    fn digest(&self, kind: InputKind, name: &str, bytes: &[u8]) {
+        self.emit.emit(RunEvent::Input { kind, name: name.to_owned(), sha256: sha256(bytes) });
     }
 
-    pub fn file(&self, kind: &str, name: &str, bytes: &[u8], origin: Origin) -> Result<(), Blocked> {
+    pub fn file(&self, kind: InputKind, name: &str, bytes: &[u8], origin: Origin) -> Result<(), Blocked> {
         self.digest(kind, name, bytes);
         self.guard.inspect(bytes, origin, name)
     }
@@ -182,7 +178,7 @@ impl InputScanner<'_> {
     /// Everything below a directory but what is left out.
     pub fn directory(
         &self,
-        kind: &str,
+        kind: InputKind,
         name: &str,
         place: &Path,
         origin: Origin,
@@ -202,14 +198,16 @@ impl InputScanner<'_> {
         let name = name.strip_suffix("/SKILL.md").unwrap_or(name);
         let replaced: Vec<&str> = skill.overrides.iter().map(|(path, _)| path.as_str()).collect();
         match library.layers.host_path(&skill.found) {
-            Some(place) => self.directory("skill", name, &place, Origin::Instruction, &replaced)?,
-            None => self.file("skill", name, library.text(skill.source).as_bytes(), Origin::Instruction)?,
+            Some(place) => self.directory(InputKind::Skill, name, &place, Origin::Instruction, &replaced)?,
+            None => {
+                self.file(InputKind::Skill, name, library.text(skill.source).as_bytes(), Origin::Instruction)?
+            }
         }
         for (path, found) in &skill.overrides {
             let Some(found) = found else { continue };
             let name = format!("{name}/{}", path.as_str());
             match library.layers.layer(found).read(&found.path) {
-                Ok(text) => self.file("skill", &name, text.as_bytes(), Origin::Instruction)?,
+                Ok(text) => self.file(InputKind::Skill, &name, text.as_bytes(), Origin::Instruction)?,
                 Err(error) => self.guard.report_unreadable(&name, &error.to_string())?,
             }
         }
@@ -225,7 +223,7 @@ impl InputScanner<'_> {
         walk_paths(repository, &listing.instruction_paths, Origin::Instruction, &mut |seen: ScannedFile<
             '_,
         >| {
-            self.seen("context", seen.path, &seen)?;
+            self.seen(InputKind::Context, seen.path, &seen)?;
             let rank = INSTRUCTION_FILES.iter().position(|name| *name == seen.path);
             if let (Some(rank), Ok(bytes)) = (rank, &seen.contents)
                 && given.as_ref().is_none_or(|(other, _)| rank < *other)
@@ -248,7 +246,7 @@ impl InputScanner<'_> {
         }
         let skills = repo_skills::find(repository, &taken);
         for skill in &skills {
-            self.directory("skill", &skill.shown, &skill.directory, Origin::Instruction, &[])?;
+            self.directory(InputKind::Skill, &skill.shown, &skill.directory, Origin::Instruction, &[])?;
         }
         Ok(skills)
     }
@@ -266,12 +264,12 @@ impl InputScanner<'_> {
         let default = organisation.and_then(|layer| layer.read("AGENTS.md").ok());
         let added_instructions = added_instructions::added(&present, default.as_deref(), instruction_file);
         for one in &added_instructions {
-            self.file("instructions", one.name, one.contents.as_bytes(), Origin::Instruction)?;
+            self.file(InputKind::Instructions, one.name, one.contents.as_bytes(), Origin::Instruction)?;
         }
         Ok(added_instructions)
     }
 
-    fn seen(&self, kind: &str, name: &str, seen: &ScannedFile<'_>) -> Result<(), Blocked> {
+    fn seen(&self, kind: InputKind, name: &str, seen: &ScannedFile<'_>) -> Result<(), Blocked> {
         match &seen.contents {
             Ok(bytes) => self.file(kind, name, bytes, seen.origin),
             Err(error) => self.guard.report_unreadable(name, &error.to_string()),

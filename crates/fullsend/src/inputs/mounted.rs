@@ -11,8 +11,8 @@ use scan::Origin;
 
 use super::InputScanner;
 use super::instruction_files::{Coverage, ScannedFile, read, walk};
-use crate::event::RunEvent;
 use crate::event::log::Emitter;
+use crate::event::{InputKind, RunEvent};
 use crate::guard::{Blocked, Guard};
 
 /// What is read whole, of one mount.
@@ -26,7 +26,9 @@ pub fn clear_mounts(mounts: &[Mount], guard: &Guard, emit: &Emitter) -> Result<(
     for Mount { target, kind } in mounts {
         let name = target.to_string_lossy();
         match kind {
-            MountKind::File { contents, .. } => scanner.file("input", &name, contents, Origin::Issue)?,
+            MountKind::File { contents, .. } => {
+                scanner.file(InputKind::Input, &name, contents, Origin::Issue)?
+            }
             MountKind::ReadOnly { source } | MountKind::ReadWrite { source } => {
                 scanner.resource(&name, source)?;
             }
@@ -48,14 +50,14 @@ impl InputScanner<'_> {
             });
         }
         match (source.is_dir(), is_small) {
-            (true, true) => self.directory("resource", name, source, Origin::Issue, &[]),
+            (true, true) => self.directory(InputKind::Resource, name, source, Origin::Issue, &[]),
             (true, false) => {
                 walk(source, Coverage::Instructions, Origin::Instruction, &mut |seen: ScannedFile<'_>| {
-                    self.seen("resource", &format!("{name}/{}", seen.path), &seen)
+                    self.seen(InputKind::Resource, &format!("{name}/{}", seen.path), &seen)
                 })
             }
             (false, true) => match read(source, MAX_BYTES) {
-                Ok(bytes) => self.file("resource", name, &bytes, Origin::Issue),
+                Ok(bytes) => self.file(InputKind::Resource, name, &bytes, Origin::Issue),
                 Err(error) => self.guard.report_unreadable(name, &error.to_string()),
             },
             (false, false) => Ok(()),

@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 
 use super::quoting::Quoting;
 use super::{ProvisionError, RunContext, env_files};
-use crate::event::RunEvent;
+use crate::event::{InputKind, RunEvent};
 use crate::harness::Harness;
 use crate::harness::reference::LocalPath;
 use crate::harness::skills::HostFile;
@@ -57,7 +57,7 @@ pub fn deliver(harness: &Harness, around: &RunContext<'_>) -> Result<Delivered, 
         let mounted = mount(file, &mut variables, around).map_err(ProvisionError::HostFile)?;
         if let Some(Mount { kind: MountKind::File { contents, .. }, target }) = &mounted {
             scanner
-                .file("host_file", &target.to_string_lossy(), contents, Origin::Configuration)
+                .file(InputKind::HostFile, &target.to_string_lossy(), contents, Origin::Configuration)
                 .map_err(ProvisionError::Blocked)?;
         }
         mounts.extend(mounted);
@@ -66,7 +66,7 @@ pub fn deliver(harness: &Harness, around: &RunContext<'_>) -> Result<Delivered, 
         let source = input_directory(&input.value, around.library, around.repository, around.variables)
             .map_err(ProvisionError::HostFile)?;
         scanner
-            .directory("agent_input", "agent-input", &source, Origin::Issue, &[])
+            .directory(InputKind::AgentInput, "agent-input", &source, Origin::Issue, &[])
             .map_err(ProvisionError::Blocked)?;
         mounts.push(Mount {
             target: "/sandbox/workspace/agent-input".into(),

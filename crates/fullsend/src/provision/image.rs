@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use sandbox::SandboxSpec;
 
 use super::RunContext;
-use crate::event::RunEvent;
+use crate::event::{InputKind, RunEvent};
 use crate::harness::Harness;
 use crate::harness::image::ImageRef;
 use crate::harness::reference::LocalPath;
@@ -17,7 +17,7 @@ use crate::resolve::library::Library;
 pub fn prepare(harness: &Harness, around: &RunContext<'_>) -> Result<Option<Image>, ImageError> {
     let Some((name, image)) = find(harness, around.library, around.variables)? else { return Ok(None) };
     let sha256 = image.digest.clone();
-    around.emit.emit(RunEvent::Input { kind: "image".to_owned(), name, sha256 });
+    around.emit.emit(RunEvent::Input { kind: InputKind::Image, name, sha256 });
     Ok(Some(image))
 }
 

@@ -30,7 +30,7 @@ use sandbox::{
 
 use crate::credentials::Credentials;
 use crate::event::log::Emitter;
-use crate::event::{Enforcement, RunEvent};
+use crate::event::{EnforcementStatus, RunEvent};
 use crate::guard::hook_server::HookServer;
 use crate::guard::{Blocked, Guard, hook_client};
 use crate::harness::Harness;
@@ -306,11 +306,11 @@ fn start(spec: SandboxSpec, emit: &Emitter) -> Result<Sandbox, ProvisionError> {
     Ok(sandbox)
 }
 
-fn enforcement(status: sandbox::Status) -> Enforcement {
+fn enforcement(status: sandbox::Status) -> EnforcementStatus {
     match status {
-        sandbox::Status::Enforced => Enforcement::Enforced,
-        sandbox::Status::Watched => Enforcement::Watched,
-        sandbox::Status::Absent => Enforcement::Absent,
+        sandbox::Status::Enforced => EnforcementStatus::Enforced,
+        sandbox::Status::Watched => EnforcementStatus::Watched,
+        sandbox::Status::Absent => EnforcementStatus::Absent,
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use egress::credentials::{Credential, CredentialPlacement, CredentialStore};
 use egress::dial::{self, Dialer, Roots, RootsError};
 use egress::event::{EgressEvent, OnEvent, RefusalCode};
-use egress::identity::Identifier;
+use egress::identity::ProcIdentifier;
 use egress::names::{NameDirectory, NamePlan, NamedService, PlannedSocket, SocketPurpose};
 use egress::proxy::{self, GatewayService, LeakWatcher, Proxy, ProxyConfig, ProxyLimits, ServedSocket};
 use egress::resolver::SystemResolver;
@@ -28,7 +28,7 @@ use crate::check::policies::CheckedPolicy;
 use crate::credentials::Credentials;
 use crate::event::finding::{FindingAction, FindingFamily, FindingSeverity};
 use crate::event::log::Emitter;
-use crate::event::{Finding, RunEvent};
+use crate::event::{FindingEvent, RunEvent};
 use crate::harness::provider::{self, AuthStyle, Profile, ProfileCredential};
 
 /// Where programs inside find the certificates they may trust.
@@ -309,7 +309,7 @@ impl Planned {
             dialer: Arc::new(
                 Dialer::new(Arc::new(SystemResolver::load()), roots).with_services(self.services.clone()),
             ),
-            identifier: Arc::new(Identifier::new(sandbox.host_pid())),
+            identifier: Arc::new(ProcIdentifier::new(sandbox.host_pid())),
             authority: Arc::clone(&self.authority),
             credentials: Arc::clone(&self.credentials),
             gateway,
@@ -335,7 +335,7 @@ fn misplaced(event: &EgressEvent, emit: &Emitter) {
     if !connection.code.is_some_and(|code| misplaced.contains(&code)) {
         return;
     }
-    emit.emit(RunEvent::Finding(Finding {
+    emit.emit(RunEvent::Finding(FindingEvent {
         place: format!("egress to {}:{}", connection.host, connection.port),
         rule: "misplaced_credential".to_owned(),
         category: FindingFamily::Egress,
@@ -343,7 +343,7 @@ fn misplaced(event: &EgressEvent, emit: &Emitter) {
         excerpt: connection.reason.clone().unwrap_or_default(),
         advice: "the request was refused; see who sent it in the egress event".to_owned(),
         action: FindingAction::Denied,
-        ..Finding::default()
+        ..FindingEvent::default()
     }));
 }
 

@@ -14,7 +14,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::event::outcome::OutcomeKind;
-use crate::event::{Enforcement, Envelope, Finding, RunEvent, Step, Violation};
+use crate::event::{
+    AgentEnding, EnforcementStatus, Envelope, FindingEvent, InputKind, RunEvent, Step, Violation,
+};
 
 /// The version of the record's format.
 pub const VERSION: u32 = 1;
@@ -48,7 +50,7 @@ pub struct Record {
     #[serde(default)]
     pub shadowed_skills: Vec<ShadowedSkill>,
     pub steps: Vec<StepRecord>,
-    pub attempts: Vec<Attempt>,
+    pub attempts: Vec<AttemptRecord>,
     /// The schema of the accepted output, or `built-in`.
     pub schema: Option<String>,
     pub scripts: Vec<ScriptRecord>,
@@ -70,8 +72,8 @@ pub struct Record {
     #[serde(default)]
     pub review_label: Option<String>,
     /// Which parts of the sandbox are enforced.
-    pub sandbox: Vec<SandboxPart>,
-    pub proofs: Vec<Proof>,
+    pub sandbox: Vec<SandboxPartRecord>,
+    pub proofs: Vec<ProofRecord>,
     pub toggles: Vec<Toggle>,
     pub exceptions: Vec<ExceptionRecord>,
     pub artifacts: Vec<Artifact>,
@@ -81,7 +83,7 @@ pub struct Record {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct InputDigest {
-    pub kind: String,
+    pub kind: InputKind,
     pub name: String,
     pub sha256: String,
 }
@@ -115,9 +117,9 @@ pub struct ScriptRecord {
 
 /// One attempt of the agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Attempt {
+pub struct AttemptRecord {
     pub iteration: u32,
-    pub ending: Option<String>,
+    pub ending: Option<AgentEnding>,
     pub turns: u64,
     pub tool_calls: u64,
     /// Calls that the guard denied.
@@ -140,14 +142,14 @@ pub struct ModelUsage {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SandboxPart {
+pub struct SandboxPartRecord {
     pub part: String,
-    pub status: Enforcement,
+    pub status: EnforcementStatus,
     pub reason: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Proof {
+pub struct ProofRecord {
     pub name: String,
     pub held: bool,
 }
@@ -206,19 +208,19 @@ fn apply(record: &mut Record, envelope: &Envelope) {
             record.steps.push(StepRecord { step, started, duration_ms: None, ok: None });
         }
         RunEvent::StepFinished { step, duration_ms, ok } => finish_step(record, step, duration_ms, ok),
-        RunEvent::Finding(Finding { waiver: Some(_), .. }) => record.suppressed_findings += 1,
+        RunEvent::Finding(FindingEvent { waiver: Some(_), .. }) => record.suppressed_findings += 1,
         RunEvent::Finding(finding) => {
             *record.findings.entry(finding.severity.as_str().to_owned()).or_default() += 1;
         }
         RunEvent::ScannerBroke { scanner, reason, .. } => {
             record.broken_scanners.push(format!("{scanner}: {reason}"));
         }
-        RunEvent::Scanner { family, by } => drop(record.scanners.insert(family, by)),
+        RunEvent::Scanner { family, by } => drop(record.scanners.insert(family.as_str().to_owned(), by)),
         RunEvent::ReviewRequested { label } => record.review_label = Some(label),
         RunEvent::SandboxPart { part, status, reason } => {
-            record.sandbox.push(SandboxPart { part, status, reason });
+            record.sandbox.push(SandboxPartRecord { part, status, reason });
         }
-        RunEvent::Proof { name, held, .. } => record.proofs.push(Proof { name, held }),
+        RunEvent::Proof { name, held, .. } => record.proofs.push(ProofRecord { name, held }),
         RunEvent::Model { event } => count_usage(record, &event),
         RunEvent::Egress { event } => count_egress(record, &event),
         RunEvent::Artifact { path, sha256, bytes } => record.artifacts.push(Artifact { path, sha256, bytes }),
@@ -232,7 +234,7 @@ fn apply(record: &mut Record, envelope: &Envelope) {
         }
         RunEvent::ApiServer { .. } | RunEvent::ToolFinished { .. } | RunEvent::WorkspaceSaved { .. } => {}
         RunEvent::AgentStarted { iteration } => {
-            record.attempts.push(Attempt { iteration, ..Attempt::default() });
+            record.attempts.push(AttemptRecord { iteration, ..AttemptRecord::default() });
         }
         RunEvent::ToolStarted { .. } => with_attempt(record, |attempt| attempt.tool_calls += 1),
         RunEvent::ToolDenied { .. } => with_attempt(record, |attempt| attempt.denied_calls += 1),
@@ -253,7 +255,7 @@ fn apply(record: &mut Record, envelope: &Envelope) {
     }
 }
 
-fn with_attempt(record: &mut Record, change: impl FnOnce(&mut Attempt)) {
+fn with_attempt(record: &mut Record, change: impl FnOnce(&mut AttemptRecord)) {
     if let Some(attempt) = record.attempts.last_mut() {
         change(attempt);
     }

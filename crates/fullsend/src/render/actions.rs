@@ -7,7 +7,7 @@ use super::refusal::refusal;
 use super::report;
 use crate::event::finding::FindingSeverity;
 use crate::event::outcome::OutcomeKind;
-use crate::event::{Envelope, Finding, RunEvent};
+use crate::event::{Envelope, FindingEvent, RunEvent};
 
 /// GitHub shows no more than ten of each kind for a step.
 const MAX_ANNOTATIONS: usize = 10;
@@ -46,7 +46,7 @@ pub fn annotations(events: &[Envelope]) -> Vec<String> {
             {
                 errors.push((0, format!("{}: {reason}", outcome.as_str())));
             }
-            RunEvent::Finding(Finding { place, rule, severity, line, excerpt, .. }) => {
+            RunEvent::Finding(FindingEvent { place, rule, severity, line, excerpt, .. }) => {
                 let text = format!("{} {rule} in {place}, line {line}: {excerpt}", severity.as_str());
                 match severity {
                     FindingSeverity::Critical => errors.push((1, text)),
@@ -141,7 +141,8 @@ mod tests {
     #[test]
     fn a_summary_stays_below_the_limit() {
         let excerpt = "x".repeat(200_000);
-        let finding = |_| RunEvent::Finding(Finding { excerpt: excerpt.clone(), ..Finding::default() });
+        let finding =
+            |_| RunEvent::Finding(FindingEvent { excerpt: excerpt.clone(), ..FindingEvent::default() });
         let text = summary(&events((0..20).map(finding).collect()));
         assert!(text.len() < 1 << 20 && text.ends_with("(cut off)\n```\n"));
     }

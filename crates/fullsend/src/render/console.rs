@@ -1,7 +1,7 @@
 //! A run for people: one line for each important event.
 
 use super::refusal::refusal;
-use crate::event::{Envelope, Finding, RunEvent, ServerState, Step};
+use crate::event::{Envelope, FindingEvent, RunEvent, ServerState, Step};
 
 /// The line for an event. Most events have none.
 pub fn line(envelope: &Envelope) -> Option<String> {
@@ -20,7 +20,7 @@ pub fn line(envelope: &Envelope) -> Option<String> {
         RunEvent::StepFinished { step, duration_ms, ok } => {
             Some(format!("  {:9} {duration_ms} ms{}", step_name(*step), if *ok { "" } else { "  failed" }))
         }
-        RunEvent::Finding(Finding { place, rule, severity, line, action, .. }) => {
+        RunEvent::Finding(FindingEvent { place, rule, severity, line, action, .. }) => {
             let severity = severity.as_str();
             let action = action.as_str();
             Some(format!("  finding   {severity} {rule} in {place}, line {line}: {action}"))
@@ -28,7 +28,7 @@ pub fn line(envelope: &Envelope) -> Option<String> {
         RunEvent::ScannerBroke { place, scanner, reason, .. } => {
             Some(format!("  broken    the scanner {scanner} on {place}: {reason}"))
         }
-        RunEvent::Scanner { family, by } => Some(format!("  guard     {family} by {by}")),
+        RunEvent::Scanner { family, by } => Some(format!("  guard     {} by {by}", family.as_str())),
         RunEvent::ReviewRequested { label } => Some(format!("  review    set the label {label}")),
         RunEvent::ToolStarted { tool, summary, .. } => {
             Some(format!("    {tool} {summary}").trim_end().to_owned())

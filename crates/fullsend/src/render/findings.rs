@@ -15,12 +15,12 @@ pub struct Scanned {
     pub findings: Vec<Finding>,
     /// Accepted by the organisation, and why.
     pub waived: Vec<(Finding, String)>,
-    pub verdict: Verdict,
+    pub verdict: FileVerdict,
 }
 
 /// What the findings of a file mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum FileVerdict {
     Clean,
     Reported,
     Blocked,
@@ -28,7 +28,7 @@ pub enum Verdict {
     Unread(String),
 }
 
-impl Verdict {
+impl FileVerdict {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Clean => "clean",
@@ -54,7 +54,7 @@ pub fn json(scanned: &Scanned) -> Json {
         "findings": serde_json::to_value(findings).unwrap_or_default(),
         "suppressed": waived.iter().map(accepted).collect::<Vec<_>>(),
     });
-    if let Verdict::Unread(why) = verdict {
+    if let FileVerdict::Unread(why) = verdict {
         object["problem"] = why.as_str().into();
     }
     object
@@ -63,7 +63,7 @@ pub fn json(scanned: &Scanned) -> Json {
 /// One line for each finding, and what to do about it or why it is accepted.
 pub fn human(scanned: &Scanned) -> String {
     let file = clean_text(&scanned.file);
-    if let Verdict::Unread(why) = &scanned.verdict {
+    if let FileVerdict::Unread(why) = &scanned.verdict {
         return format!("{file}: cannot be scanned: {}\n", clean_text(why));
     }
     let line = |finding: &Finding, note: &str, below: &str| {
@@ -78,7 +78,7 @@ pub fn human(scanned: &Scanned) -> String {
 
 /// A mark on the line for each finding.
 pub fn annotations(scanned: &Scanned) -> String {
-    if let Verdict::Unread(why) = &scanned.verdict {
+    if let FileVerdict::Unread(why) = &scanned.verdict {
         return format!("{}\n", github::mark("error", &scanned.file, (1, 1), "unread", &clean_text(why)));
     }
     let line = |finding: &Finding, level: &str, below: &str| {
@@ -116,7 +116,7 @@ pub fn log(all: &[Scanned]) -> Json {
 }
 
 fn notification(scanned: &Scanned) -> Option<Json> {
-    let Verdict::Unread(why) = &scanned.verdict else { return None };
+    let FileVerdict::Unread(why) = &scanned.verdict else { return None };
     Some(json!({
         "level": "error",
         "message": { "text": format!("cannot be scanned: {}", clean_text(why)) },

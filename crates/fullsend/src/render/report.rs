@@ -7,7 +7,7 @@ use model::ModelEvent;
 use super::console::step_name;
 use super::diagnostics::clean_text;
 use super::refusal::refusal;
-use crate::event::{Enforcement, Envelope, Finding, RunEvent};
+use crate::event::{EnforcementStatus, Envelope, FindingEvent, RunEvent};
 use crate::record::{self, Record};
 
 /// How many lines of one kind are shown; the rest is counted.
@@ -73,7 +73,7 @@ fn attempts(record: &Record) -> Vec<String> {
             (false, false) => "rejected",
             (false, true) => "not judged",
         };
-        let ending = attempt.ending.as_deref().unwrap_or("not ended");
+        let ending = attempt.ending.as_ref().map_or_else(|| "not ended".to_owned(), ToString::to_string);
         lines.push(format!(
             "{}  {verdict}, {ending}; {} turns, {} calls, {} denied",
             attempt.iteration, attempt.turns, attempt.tool_calls, attempt.denied_calls
@@ -115,7 +115,7 @@ fn findings(events: &[Envelope]) -> Vec<String> {
     events
         .iter()
         .filter_map(|envelope| match &envelope.event {
-            RunEvent::Finding(Finding { place, rule, severity, line, excerpt, .. }) => {
+            RunEvent::Finding(FindingEvent { place, rule, severity, line, excerpt, .. }) => {
                 Some(format!("{:8} {rule} in {place}, line {line}: {excerpt}", severity.as_str()))
             }
             _ => None,
@@ -136,7 +136,7 @@ fn models(record: &Record) -> Vec<String> {
 
 /// What the sandbox did not enforce, and which settings were weaker than the defaults.
 fn weaker(record: &Record) -> Vec<String> {
-    let parts = record.sandbox.iter().filter(|part| part.status != Enforcement::Enforced);
+    let parts = record.sandbox.iter().filter(|part| part.status != EnforcementStatus::Enforced);
     let parts = parts.map(|part| format!("{} is {}: {}", part.part, part.status.as_str(), part.reason));
     let toggles = record.toggles.iter().map(|one| format!("{} is {} ({})", one.field, one.value, one.place));
     let exceptions =

@@ -12,7 +12,7 @@ use super::host::Host;
 use super::steps::Steps;
 use super::{Counts, Stop};
 use crate::bootstrap::Ready;
-use crate::event::{RunEvent, Step};
+use crate::event::{AgentEnding, RunEvent, Step};
 use crate::guard::Guard;
 use crate::harness::names::FeedbackMode;
 use crate::provision::Provisioned;
@@ -168,11 +168,11 @@ impl Attempts<'_> {
         runtime::keep_logs(&attempt, place, self.guard)
             .map_err(|error| Stop::internal(format!("cannot save the transcript: {error}")))?;
         let ending = match attempt.ending() {
-            Ending::Finished => "finished".to_owned(),
-            Ending::Stopped { .. } => "stopped".to_owned(),
-            Ending::Failed { why } => format!("failed: {why}"),
-            Ending::Timeout => "timeout".to_owned(),
-            Ending::Interrupted => "interrupted".to_owned(),
+            Ending::Finished => AgentEnding::Finished,
+            Ending::Stopped { .. } => AgentEnding::Stopped,
+            Ending::Failed { why } => AgentEnding::Failed { why: why.clone() },
+            Ending::Timeout => AgentEnding::Timeout,
+            Ending::Interrupted => AgentEnding::Interrupted,
         };
         emit.emit(RunEvent::AgentFinished { iteration: task.iteration, ending, turns: attempt.turns() });
         runtime::review_logs(&attempt, self.guard)?;

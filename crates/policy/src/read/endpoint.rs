@@ -4,7 +4,7 @@ use yaml::{At, Diagnostic, Span};
 
 use super::Reader;
 use crate::file::{
-    EndpointFile, Enforcement, PersistedQueries, PersistedQueryFile, PortNumber, Protocol, Tls,
+    EndpointFile, Enforcement, PersistedQueries, PersistedQueryFile, PolicyPort, Protocol, Tls,
 };
 use crate::glob::Pattern;
 use crate::model::{Endpoint, HostPattern, ProtocolSettings};
@@ -74,7 +74,7 @@ impl Reader {
     }
 
     fn ports(&mut self, path: &str, file: &At<EndpointFile>) -> Option<Vec<u16>> {
-        let number = |port: &At<PortNumber>| u16::try_from(port.get()).ok().filter(|port| *port != 0);
+        let number = |port: &At<PolicyPort>| u16::try_from(port.get()).ok().filter(|port| *port != 0);
         let several = file.ports.as_ref().filter(|ports| !ports.is_empty());
         let single = file.port.as_ref().filter(|port| port.get() != 0);
         let Some(ports) = several else {

@@ -6,12 +6,12 @@ use std::borrow::Cow;
 use redact::{Category, Finding, Hit, Redactor, Severity, report, rule};
 use scan::{Origin, Scanner, Toggles, clean, find_unescaped, redact_unescaped};
 
-use super::{ScanContext, ToolCall};
+use super::{ProposedCall, ScanContext};
 use crate::shorten::shorten;
 
 /// A result that may be passed on, and what was found in the one that came.
 #[derive(Debug)]
-pub struct ToolResult<'t> {
+pub struct CleanedResult<'t> {
     pub text: Cow<'t, str>,
     pub findings: Vec<Finding>,
 }
@@ -19,11 +19,11 @@ pub struct ToolResult<'t> {
 /// What the agent may see of a result, and what was found in it.
 pub fn after_tool<'t>(
     toggles: &Toggles,
-    call: &ToolCall<'_>,
+    call: &ProposedCall<'_>,
     result: &'t str,
     succeeded: Option<bool>,
     context: ScanContext<'_>,
-) -> ToolResult<'t> {
+) -> CleanedResult<'t> {
     let mut findings = found(toggles, result);
     let known = |text: &str| context.redactor.map(|redactor| redactor.find_known(text)).unwrap_or_default();
     findings.extend(find_unescaped(result.as_bytes(), known));
@@ -49,7 +49,7 @@ pub fn after_tool<'t>(
         text = map(text, |text| redact_unescaped(redactor, text));
     }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    ToolResult { text, findings }
+    CleanedResult { text, findings }
 }
 
 /// The rules that the hooks stand for, on the result as it came and as it is meant. Injection is always looked for: nothing cleans it.

@@ -6,11 +6,11 @@ use std::ops::Range;
 use redact::{Category, Finding, Hit, Severity, report, rule, secrets};
 use scan::{Toggles, ssrf};
 
-use super::{ScanContext, ToolCall};
+use super::{ProposedCall, ScanContext};
 use crate::command::{self, CommandReading};
 
 /// Everything that speaks against a call.
-pub fn before_tool(toggles: &Toggles, call: &ToolCall<'_>, context: ScanContext<'_>) -> Vec<Finding> {
+pub fn before_tool(toggles: &Toggles, call: &ProposedCall<'_>, context: ScanContext<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(command) = call.command.filter(|_| toggles.tirith || toggles.ssrf_pretool) {
         findings.extend(of_command(command, toggles));
@@ -69,7 +69,7 @@ fn address(address: &str) -> Vec<Finding> {
 }
 
 /// On without a list, nothing is allowed: the setup should have stopped before.
-fn allowlist(call: &ToolCall<'_>, context: ScanContext<'_>) -> Vec<Finding> {
+fn allowlist(call: &ProposedCall<'_>, context: ScanContext<'_>) -> Vec<Finding> {
     if context.allowlist.is_some_and(|list| list.allows(call.tool)) {
         return Vec::new();
     }

@@ -8,7 +8,7 @@ use redact::{Canary, Finding, Redactor, Severity};
 
 use crate::allowlist::Allowlist;
 
-pub use after::{ToolResult, after_tool};
+pub use after::{CleanedResult, after_tool};
 pub use before::before_tool;
 
 /// What a run knows that a single text does not.
@@ -21,7 +21,7 @@ pub struct ScanContext<'r> {
 
 /// A call that the agent wants to make.
 #[derive(Debug, Clone, Copy)]
-pub struct ToolCall<'c> {
+pub struct ProposedCall<'c> {
     pub tool: &'c str,
     /// All of its input as text, for everything that looks at any tool.
     pub input: &'c str,

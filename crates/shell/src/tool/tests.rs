@@ -7,18 +7,18 @@ use super::*;
 
 const TOKEN: &str = "fsC7k2Qx9mVt4Lz8Rb1Nw6Hp3Y";
 
-fn call<'c>(tool: &'c str, input: &'c str) -> ToolCall<'c> {
+fn call<'c>(tool: &'c str, input: &'c str) -> ProposedCall<'c> {
     let is_command = tool == "Bash";
     let is_fetch = tool == "WebFetch";
     let addresses = if is_fetch { &["http://169.254.169.254/"][..] } else { &[] };
-    ToolCall { tool, input, command: is_command.then_some(input), addresses }
+    ProposedCall { tool, input, command: is_command.then_some(input), addresses }
 }
 
 #[track_caller]
 fn check_before(
     on: Toggles,
     off: Toggles,
-    call: &ToolCall<'_>,
+    call: &ProposedCall<'_>,
     context: ScanContext<'_>,
     category: Category,
 ) {

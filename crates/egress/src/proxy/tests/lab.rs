@@ -4,7 +4,7 @@ use crate::credentials::{CredentialPlacement, CredentialStore};
 use crate::dial::Dialer;
 use crate::dial::testing::TestAuthority;
 use crate::event::{ConnectionDecision, ConnectionEvent, EgressEvent, OnEvent};
-use crate::identity::{Identifier, Identify};
+use crate::identity::{Identify, ProcIdentifier};
 use crate::names::{NameDirectory, NamePlan, PlannedSocket, SocketPurpose};
 use crate::proxy::defences::{AllDefences, Defences};
 use crate::proxy::{
@@ -197,9 +197,9 @@ async fn answer_as_gateway(mut stream: BoxStream) {
 }
 
 /// One for all tests: hashing this program takes longer than most of them.
-pub(super) fn identifier() -> Arc<Identifier> {
-    static SHARED: std::sync::OnceLock<Arc<Identifier>> = std::sync::OnceLock::new();
-    Arc::clone(SHARED.get_or_init(|| Arc::new(Identifier::new(std::process::id()))))
+pub(super) fn identifier() -> Arc<ProcIdentifier> {
+    static SHARED: std::sync::OnceLock<Arc<ProcIdentifier>> = std::sync::OnceLock::new();
+    Arc::clone(SHARED.get_or_init(|| Arc::new(ProcIdentifier::new(std::process::id()))))
 }
 
 /// Every test gets a loopback address of its own, so that the port of the server can be listened on as well.

@@ -1,7 +1,7 @@
 //! A proxy that lacks one defence, to see the attack that the defence stops.
 
 use crate::http1::{Fields, HeadError, HttpVersion, RequestHead};
-use crate::identity::{IdentifiedCaller, Identifier, Identify, IdentityError};
+use crate::identity::{IdentifiedCaller, Identify, IdentityError, ProcIdentifier};
 use crate::proxy::defences::{AllDefences, Defences};
 use crate::proxy::destination::Destination;
 use crate::proxy::refusal::Refusal;
@@ -112,7 +112,7 @@ fn parse_forgivingly(bytes: &[u8]) -> Result<RequestHead, HeadError> {
 }
 
 /// Believes the name that a program gives itself.
-pub(super) struct ByOwnName(pub(super) Arc<Identifier>);
+pub(super) struct ByOwnName(pub(super) Arc<ProcIdentifier>);
 
 impl Identify for ByOwnName {
     fn identify(&self, peer: SocketAddr, local: SocketAddr) -> Result<IdentifiedCaller, IdentityError> {

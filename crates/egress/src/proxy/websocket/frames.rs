@@ -3,7 +3,7 @@
 use super::super::refusal::Refusal;
 use super::super::stream::BoxStream;
 use super::super::tunnel::ByteCounts;
-use crate::websocket::{FrameHead, FrameReadError, FrameReader};
+use crate::websocket::{FrameHead, FrameReadError, WebSocketFrameReader};
 use bytes::BytesMut;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWriteExt, WriteHalf};
@@ -49,7 +49,7 @@ impl TimedFrames<'_> {
     /// The next frame; `Err` where this direction ends.
     pub(super) async fn read_head<R: AsyncRead + Unpin>(
         &self,
-        reader: &mut FrameReader<R>,
+        reader: &mut WebSocketFrameReader<R>,
     ) -> Result<FrameHead, DirectionEnd> {
         loop {
             let before = self.counts.totals();
@@ -67,7 +67,7 @@ impl TimedFrames<'_> {
 
     pub(super) async fn read_portion<R: AsyncRead + Unpin>(
         &self,
-        reader: &mut FrameReader<R>,
+        reader: &mut WebSocketFrameReader<R>,
         most: u64,
     ) -> Result<BytesMut, DirectionEnd> {
         match tokio::time::timeout(self.within_frame, reader.portion(most)).await {

@@ -11,7 +11,7 @@ use super::super::upstream::Upstream;
 use super::frames::{DirectionEnd, TimedFrames};
 use super::to_client::ToClient;
 use super::to_server::ToServer;
-use crate::websocket::{FrameHead, FrameOrder, FrameReader, Opcode};
+use crate::websocket::{FrameHead, FrameOrder, Opcode, WebSocketFrameReader};
 use std::time::Duration;
 use tokio::io::{AsyncWriteExt, WriteHalf};
 use tokio::sync::Notify;
@@ -37,11 +37,11 @@ pub(in super::super) async fn relay(
     let counts = ByteCounts::default();
     let counted = CountedRecord { record: &mut record, counts: &counts };
     let frames = TimedFrames { counts: &counts, quiet: limits.tunnel_idle, within_frame: limits.idle };
-    let client_frames = FrameReader::new(client_reader, from_client);
+    let client_frames = WebSocketFrameReader::new(client_reader, from_client);
     let mut to_server = ToServer::new(connection, decided, client_frames, frames);
     let mut to_client = ToClient {
         connection,
-        reader: FrameReader::new(server_reader, from_server),
+        reader: WebSocketFrameReader::new(server_reader, from_server),
         order: FrameOrder::default(),
         frames,
         message_mask: ResponseMask::new(connection),

@@ -4,14 +4,14 @@ use super::super::admission::AdmittedConnection;
 use super::super::response_mask::ResponseMask;
 use super::super::stream::BoxStream;
 use super::frames::{DirectionEnd, TimedFrames};
-use crate::websocket::{FrameError, FrameHead, FrameOrder, FrameReadError, FrameReader, Opcode};
+use crate::websocket::{FrameError, FrameHead, FrameOrder, FrameReadError, Opcode, WebSocketFrameReader};
 use std::sync::atomic::Ordering;
 use tokio::io::{ReadHalf, WriteHalf};
 use tokio::sync::Notify;
 
 pub(super) struct ToClient<'a> {
     pub(super) connection: &'a AdmittedConnection,
-    pub(super) reader: FrameReader<ReadHalf<BoxStream>>,
+    pub(super) reader: WebSocketFrameReader<ReadHalf<BoxStream>>,
     pub(super) order: FrameOrder,
     pub(super) frames: TimedFrames<'a>,
     /// One for messages, one for the control frames between their frames.

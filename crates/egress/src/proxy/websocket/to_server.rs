@@ -8,7 +8,9 @@ use super::super::stream::BoxStream;
 use super::super::substitute::substitute_text;
 use super::frames::{DirectionEnd, POLICY_VIOLATION, TimedFrames};
 use super::text_rule::{TextRule, text_record, text_rule};
-use crate::websocket::{FrameError, FrameHead, FrameOrder, FrameReadError, FrameReader, Opcode, apply_mask};
+use crate::websocket::{
+    FrameError, FrameHead, FrameOrder, FrameReadError, Opcode, WebSocketFrameReader, apply_mask,
+};
 use std::sync::atomic::Ordering;
 use tokio::io::{ReadHalf, WriteHalf};
 use zeroize::Zeroizing;
@@ -19,7 +21,7 @@ const MAX_SUBSTITUTED_MESSAGE: usize = 256 << 10;
 pub(super) struct ToServer<'a> {
     connection: &'a AdmittedConnection,
     decided: &'a DecidedRequest,
-    reader: FrameReader<ReadHalf<BoxStream>>,
+    reader: WebSocketFrameReader<ReadHalf<BoxStream>>,
     order: FrameOrder,
     frames: TimedFrames<'a>,
     rule: TextRule,
@@ -32,7 +34,7 @@ impl<'a> ToServer<'a> {
     pub(super) fn new(
         connection: &'a AdmittedConnection,
         decided: &'a DecidedRequest,
-        reader: FrameReader<ReadHalf<BoxStream>>,
+        reader: WebSocketFrameReader<ReadHalf<BoxStream>>,
         frames: TimedFrames<'a>,
     ) -> Self {
         let substitutes = connection.admitted.credentials(Some(&decided.path)).rewrite_websocket;

@@ -22,7 +22,7 @@ pub struct Confirm {
 }
 
 #[derive(Args, Debug)]
-pub struct ToolResult {
+pub struct ToolResultArguments {
     #[command(flatten)]
     question: RequestOptions,
     /// The result as JSON; `-` reads standard input
@@ -70,7 +70,7 @@ pub fn confirm(arguments: &Confirm) -> Result<Exit, Failure> {
     append(&mut sessions, arguments.question.session.id, payload, &arguments.options)
 }
 
-pub fn tool_result(arguments: &ToolResult) -> Result<Exit, Failure> {
+pub fn tool_result(arguments: &ToolResultArguments) -> Result<Exit, Failure> {
     let argument = text(&arguments.output)?;
     let output = serde_json::from_str(&argument).map_err(|error| {
         Failure::new(Exit::Usage, format!("the result is not JSON: {error}"))

@@ -52,7 +52,7 @@ enum Command {
     Confirm(answer::Confirm),
     /// Send the result of a custom tool that a session asked for
     #[command(after_help = "Example: fullsend session tool-result ID REQUEST '{\"ticket\": 42}'")]
-    ToolResult(answer::ToolResult),
+    ToolResult(answer::ToolResultArguments),
     /// Export a session to one file
     #[command(after_help = "Example: fullsend session export ID --output session.bundle")]
     Export(bundle::Export),
