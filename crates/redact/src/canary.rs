@@ -1,6 +1,5 @@
-//! A token that the runner plants in the agent's context and that nobody else knows. Where it turns up in a tool's
-//! input, in a request or in the output, somebody made the agent repeat what it was told: plain, encoded, spelled apart
-//! or in pieces.
+//! A random token that the runner puts into the agent's context. If it appears in a tool's input, in a request or in the
+//! output, somebody made the agent reveal its context. It is recognised plain, encoded, with separators, and in pieces.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,13 +16,13 @@ use crate::report::report;
 use crate::rule;
 use crate::steps;
 
-/// A piece of this many characters is no accident.
+/// A piece of this many characters does not occur by chance.
 const MIN_PIECE: usize = 12;
 
 /// The canary token. Never shown.
 pub struct Canary {
     forms: Vec<Vec<u8>>,
-    /// Of the token's letters and digits in lower case, as they are and in disguise.
+    /// Finds the token's letters and digits in lower case, plain and disguised.
     pieces: Vec<Vec<u8>>,
 }
 
@@ -33,7 +32,7 @@ impl fmt::Debug for Canary {
     }
 }
 
-/// A token that could turn up by accident.
+/// The token is so short that it could occur by chance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WeakCanary;
 
@@ -62,7 +61,7 @@ impl Canary {
         Ok(Canary { forms, pieces: pieces(token, &squeezed) })
     }
 
-    /// Where the token, or enough of it, stands in a text.
+    /// The places of the token, or of a large enough piece of it, in a text.
     pub fn find(&self, text: &str) -> Option<Range<usize>> {
         self.encoded(text).or_else(|| self.spelled(text))
     }
@@ -92,7 +91,7 @@ impl Canary {
         Some(whole_letters(text, found))
     }
 
-    /// The finding of a sighting that has no place in a text.
+    /// The finding for a token that was seen outside of a text.
     pub fn sighting() -> Finding {
         let Hit { rule, category, severity, range, detail, advice } = hit(0..0);
         let span = TextSpan { start: range.start, end: range.end, line: 1, column: 1 };
@@ -100,7 +99,7 @@ impl Canary {
     }
 }
 
-/// Looks for a canary in bytes that pass in portions, of which none is kept: it stands where the automata stand.
+/// Looks for a canary in bytes that arrive in portions. It keeps no bytes, only the states of two automata.
 pub struct CanaryWatch {
     automata: Arc<Automata>,
     dense: StateID,
@@ -108,9 +107,9 @@ pub struct CanaryWatch {
 }
 
 struct Automata {
-    /// Over everything but blanks.
+    /// Reads everything except blanks.
     forms: DFA,
-    /// Over letters and digits in lower case.
+    /// Reads letters and digits in lower case.
     pieces: DFA,
 }
 
@@ -122,7 +121,7 @@ pub struct CanaryWatcher {
 }
 
 impl CanaryWatcher {
-    /// `None` where the automata cannot be built, which no canary that could be made brings about.
+    /// `None` if the automata cannot be built; no valid canary causes this.
     pub fn new(canary: &Canary) -> Option<Self> {
         let forms = DFA::new(&canary.forms).ok()?;
         let pieces = DFA::new(&canary.pieces).ok()?;
@@ -153,8 +152,8 @@ impl CanaryWatch {
     }
 }
 
-/// What of a token is no accident: forwards, backwards, rotated, and with each letter as a number, however these are
-/// set apart.
+/// The pieces of a token that do not occur by chance: forwards, backwards, with rotated letters, and with each letter as a
+/// number, with any separators.
 fn pieces(token: &str, squeezed: &[u8]) -> Vec<Vec<u8>> {
     let reversed: Vec<u8> = squeezed.iter().rev().copied().collect();
     let rotated: Vec<u8> = squeezed.iter().map(|byte| rotate(*byte)).collect();
@@ -172,7 +171,7 @@ fn pieces(token: &str, squeezed: &[u8]) -> Vec<Vec<u8>> {
 const SPELLINGS: [fn(u8) -> String; 3] =
     [|byte| format!("u00{byte:02x}"), |byte| format!("u{byte:02x}"), |byte| byte.to_string()];
 
-/// Pieces of the token in the wide letters that are set among Chinese ones.
+/// Pieces of the token in full-width letters.
 fn full_width(token: &str) -> Vec<Vec<u8>> {
     let wide = |byte: &u8| char::from_u32(u32::from(*byte) + 0xfee0).filter(|_| byte.is_ascii_graphic());
     let pieces = token.as_bytes().windows(MIN_PIECE);
@@ -224,7 +223,7 @@ mod tests {
 
     const TOKEN: &str = "fsC7k2Qx9mVt4Lz8Rb1Nw6Hp3Y";
 
-    /// Automata take their time to be built, and every case asks the same ones.
+    /// Building the automata is slow, so all cases share them.
     static WATCHED: LazyLock<(Canary, CanaryWatcher)> = LazyLock::new(|| {
         let canary = Canary::new(TOKEN).unwrap();
         let watcher = CanaryWatcher::new(&canary).unwrap();
@@ -283,7 +282,7 @@ mod tests {
             prop_assert!(range.is_some_and(|range| text.get(range).is_some()));
         }
 
-        /// In whatever portions a text passes, the watch sees what is found in the whole.
+        /// The watch finds in portions what is found in the whole text.
         #[test]
         fn portions_do_not_matter(
             before in "\\PC{0,30}", kind in 0..5, cut in 0..30_usize, portion in 1..40_usize,

@@ -1,5 +1,4 @@
-//! The few characters of a finding that a person gets to see. Secrets are masked and everything that a terminal
-//! would act on, or that an eye would miss, is spelled out.
+//! The excerpt that a finding shows. Secrets are masked, and control and invisible characters are escaped.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -35,7 +34,7 @@ pub(crate) fn excerpt(
     visible(&shown)
 }
 
-/// Escapes what cannot be seen and cuts to the length of an excerpt.
+/// Escapes invisible characters and cuts to the length of an excerpt.
 pub(crate) fn visible(text: &str) -> String {
     let mut shown = String::new();
     for (count, letter) in text.trim().chars().enumerate() {

@@ -1,5 +1,4 @@
-//! What a rule has to say about one place in a text. A finding never carries a secret: its excerpt is redacted and
-//! its control characters are made visible before it is built.
+//! One match of a rule. Its excerpt is redacted, and its control characters are escaped, before the finding is made.
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
@@ -7,7 +6,7 @@ use serde::{Serialize, Serializer};
 /// The version of the serialized form; it grows when a field changes its meaning.
 pub const FINDING_VERSION: u32 = 1;
 
-/// How bad it is. `Critical` blocks where the run fails closed; the others are reported.
+/// How severe it is. `Critical` blocks if the run fails closed; the others are reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     Low,

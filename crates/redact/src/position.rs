@@ -1,15 +1,15 @@
-//! Turns byte offsets into lines and columns. Built only when there is something to report, because a clean text
-//! needs no lines; and counts newlines by the block, because most lines are never asked for.
+//! Turns byte offsets into lines and columns. Built only when there is a finding. It counts newlines per block, because most
+//! lines are not needed.
 
 use crate::finding::TextSpan;
 
 const BLOCK: usize = 4096;
-/// Longer lines are giants.
+/// In a longer line, columns are counted in bytes.
 const MAX_LINE: usize = 64 * 1024;
 
 pub struct LineIndex<'t> {
     text: &'t str,
-    /// How many newlines stand before each block.
+    /// How many newlines come before each block.
     before_block: Vec<usize>,
 }
 
@@ -25,12 +25,12 @@ impl<'t> LineIndex<'t> {
 
     pub fn span(&self, start: usize, end: usize) -> TextSpan {
         let before = &self.text[self.line_start(start)..start];
-        // Counting characters again for each finding of a giant line would be quadratic; there, bytes do.
+        // Counting the characters of a very long line for each finding would be quadratic.
         let column = if before.len() > MAX_LINE { before.len() } else { before.chars().count() } + 1;
         TextSpan { start, end, line: saturate(self.newlines_before(start) + 1), column: saturate(column) }
     }
 
-    /// The bytes of the line that holds `at`, without its newline; a giant line is followed for a while only.
+    /// The bytes of the line that holds `at`, without its newline; a very long line is cut.
     pub fn line_range(&self, at: usize) -> (usize, usize) {
         let to = self.text.floor_char_boundary((at + MAX_LINE).min(self.text.len()));
         let end = memchr::memchr(b'\n', &self.text.as_bytes()[at..to]).map_or(to, |newline| at + newline);
@@ -46,7 +46,7 @@ impl<'t> LineIndex<'t> {
 
     fn line_start(&self, at: usize) -> usize {
         let line = self.newlines_before(at);
-        // The newline before the line is in the last block that fewer newlines stand before.
+        // The newline before the line is in the last block with fewer newlines before it.
         let Some(block) = self.before_block.partition_point(|before| *before < line).checked_sub(1) else {
             return 0;
         };
@@ -68,7 +68,7 @@ fn saturate(number: usize) -> u32 {
 mod tests {
     use super::*;
 
-    /// As a plain walk over the text counts, on both sides of every border between blocks.
+    /// The same as counting through the whole text, on both sides of each block border.
     #[test]
     fn lines_are_found_across_blocks() {
         for gap in [1, 7, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK] {

@@ -1,4 +1,4 @@
-//! Makes findings of what rules report: places become lines and columns, and nothing leaves without being masked.
+//! Turns what rules report into findings: offsets become lines and columns, and excerpts are masked.
 
 use crate::excerpt;
 use crate::finding::Finding;
@@ -7,7 +7,7 @@ use crate::position::LineIndex;
 use crate::redactor::Redactor;
 use crate::secrets::SecretMatch;
 
-/// More findings than this help nobody; the most severe are kept.
+/// The most findings for one text; the most severe are kept.
 const MAX_FINDINGS: usize = 1000;
 
 /// The findings of one text, most severe first. `secrets` are those of the text.

@@ -1,5 +1,5 @@
-//! The names that findings can have. A rule that is not named here cannot be reported: nothing else makes a `RuleName`. So
-//! the list is whole, and a test asks for cases of every name on it.
+//! The names of all rules. A rule must be listed here to be reported, because `RuleName` has no other constructor. A test
+//! requires cases for each name.
 
 use crate::finding::Category;
 use crate::secrets::{self, SecretMatch};

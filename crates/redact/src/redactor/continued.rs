@@ -1,18 +1,18 @@
-//! Text that others see part by part, as a command prints it. What begins in an earlier part and ends in this one is masked
-//! here too; and the end of a part that may be the beginning of a credential is for the next one.
+//! Redacts text that arrives in parts, such as the output of a running command. A credential that starts in an earlier part
+//! and ends in this one is masked. If the end of a part may be the start of a credential, it is held back for the next part.
 
 use std::borrow::Cow;
 
 use super::{Mask, Redactor, wrapped};
 use crate::secrets::is_token_byte;
 
-/// Fewer characters of a credential give nothing away.
+/// Fewer characters of a credential reveal nothing.
 const MIN_RUN: usize = 8;
-/// The most that is left for the next part.
+/// The most that is held back for the next part.
 const MAX_LEFT: usize = 16 * 1024;
 
 impl Redactor {
-    /// As `redact`, for text that follows on `before`, of which nothing is given back.
+    /// As `redact`, for text that follows `before`. The result does not contain `before`.
     pub fn redact_after<'t>(&self, before: &str, text: &'t str) -> Cow<'t, str> {
         let border = before.len();
         let all = if before.is_empty() { Vec::new() } else { self.masks(&format!("{before}{text}")) };
@@ -30,8 +30,8 @@ impl Redactor {
     }
 }
 
-/// Where the end of a part begins that may become a credential with what follows: an unbroken run of the characters that
-/// they are made of, and the lines of base64 that it goes on.
+/// Where the text to hold back starts: the last unbroken run of characters that credentials consist of, with the lines of
+/// base64 that it continues.
 pub fn unfinished(text: &str) -> usize {
     let bytes = text.as_bytes();
     let run = bytes.iter().rev().take(MAX_LEFT).take_while(|byte| is_token_byte(**byte)).count();
@@ -45,7 +45,7 @@ pub fn unfinished(text: &str) -> usize {
     if bytes.len() - start < MIN_RUN { bytes.len() } else { start }
 }
 
-/// Where the line begins that ends here, if one does.
+/// Where the line that ends here starts, if one ends here.
 fn line_before(text: &str) -> Option<usize> {
     let line = text.strip_suffix('\n')?;
     Some(line.rfind('\n').map_or(0, |at| at + 1))

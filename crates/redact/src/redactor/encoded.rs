@@ -1,5 +1,5 @@
-//! Credentials inside base64: a run of it is decoded once, and if a credential stands in it, masked whole. Values that
-//! the run knows are found without this, in any alignment.
+//! Credentials inside base64: each base64 text is decoded once and masked whole if it contains a credential. Known values
+//! are found without decoding, in any alignment.
 
 use base64::Engine;
 use base64::alphabet;
@@ -9,9 +9,9 @@ use super::marker::Marker;
 use super::{Mask, wrapped};
 use crate::secrets::{self, Confidence};
 
-/// Shorter runs hold no name and no value.
+/// A shorter base64 text cannot contain a name and a value.
 const MIN_RUN: usize = 24;
-/// How much must be readable before a run is read from the middle of a group.
+/// How many bytes must be readable before a text is decoded from the middle of a group.
 const SAMPLE: usize = 64;
 
 const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
@@ -24,7 +24,7 @@ pub(super) fn find(text: &str, masks: &mut Vec<Mask>) {
     let bytes = text.as_bytes();
     let mut at = 0;
     while at + MIN_RUN <= bytes.len() {
-        // A run that reaches over this byte must hold it: most of a text is never looked at.
+        // A base64 text that spans this byte must contain it, so most of the text is skipped.
         if !is_symbol(bytes[at + MIN_RUN - 1]) {
             at += MIN_RUN;
             continue;
@@ -51,7 +51,7 @@ fn is_symbol(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
 }
 
-/// The format of a credential in what the run encodes. A run that was cut off may begin inside a group of four.
+/// The format of the credential in a base64 text. If the text was cut off, it may start inside a group of four.
 fn secret_in(run: &str) -> Option<&'static str> {
     (0..4).find_map(|offset| {
         if offset > 0 && !is_readable(&decode(run.get(offset..run.len().min(offset + SAMPLE))?)?) {

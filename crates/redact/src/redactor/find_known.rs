@@ -8,7 +8,7 @@ use crate::rule;
 use super::{Redactor, merge};
 
 impl Redactor {
-    /// Where the values that this run knows stand in a text, in whatever form. Says whose they are, never what.
+    /// The places of known values in a text, in any form, with their names.
     pub fn find_known(&self, text: &str) -> Vec<Finding> {
         let mut masks = Vec::new();
         self.known.find(text, &mut masks);

@@ -1,5 +1,4 @@
-//! The spellings in which one value may leave: as it is, base64 in all three alignments, hexadecimal, URL-encoded,
-//! and as JSON and HTML write it.
+//! The encodings in which one value may leave: plain, base64 in all three alignments, hexadecimal, URL, JSON and HTML.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -9,7 +8,7 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_S
 
 use crate::json;
 
-/// Less of base64 than this says too little to be searched for. Other forms are as long as the value at least.
+/// The fewest characters of base64 that are searched for. Other forms are at least as long as the value.
 const MIN_BASE64: usize = 6;
 
 /// All forms of a value that differ, the plain one included.
@@ -30,7 +29,7 @@ pub(crate) fn forms(value: &[u8]) -> BTreeSet<Vec<u8>> {
     forms
 }
 
-/// The characters that depend on nothing but the value, wherever it stands in the encoded bytes.
+/// The characters of base64 that depend on the value alone, wherever it is in the encoded bytes.
 fn base64_forms(value: &[u8]) -> Vec<Vec<u8>> {
     let mut forms = Vec::new();
     for offset in 0..3usize {
@@ -46,8 +45,8 @@ fn base64_forms(value: &[u8]) -> Vec<Vec<u8>> {
     forms
 }
 
-/// Encoded by itself, with or without the line end that `echo` adds. With its padding, this is long enough to be searched
-/// for where the characters of a short value in the middle of something are not.
+/// The value encoded alone, with or without the line end that `echo` adds. With its padding, this is long enough to search
+/// for, even if the value is short.
 fn alone_in_base64(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let ended = [value, b"\n"].concat();
     [value.to_vec(), ended]
@@ -63,7 +62,7 @@ fn hex(value: &[u8], is_upper: bool) -> String {
     text
 }
 
-/// Encoders differ in what they leave alone and in the case of their digits.
+/// Encoders differ in which characters they encode and in the case of their digits.
 fn percent_forms(value: &[u8]) -> Vec<Vec<u8>> {
     let kept_sets: [&[u8]; 5] = [b"", b"-._~", b"-_.!~*'()", b"-._~/", b"-._~!$&'()*+,;=:@/?"];
     let mut forms = Vec::new();
@@ -72,7 +71,7 @@ fn percent_forms(value: &[u8]) -> Vec<Vec<u8>> {
             forms.push(percent(value, kept, is_upper));
         }
     }
-    // Somebody who hides a value encodes its letters too.
+    // To hide a value, every letter can be encoded.
     for is_upper in [true, false] {
         forms.push(
             value.iter().flat_map(|byte| format!("%{}", hex(&[*byte], is_upper)).into_bytes()).collect(),
@@ -100,7 +99,7 @@ fn percent(value: &[u8], kept: &[u8], is_upper: bool) -> Vec<u8> {
     encoded
 }
 
-/// As writers of JSON escape it, once and (a document inside a string) twice.
+/// As JSON escapes it, once, and twice for a document inside a string.
 fn json_forms(text: &str) -> Vec<Vec<u8>> {
     let mut forms = Vec::new();
     for is_ascii in [false, true] {
@@ -155,7 +154,7 @@ mod tests {
         }
     }
 
-    /// From five bytes on a value is found wherever it stands, one of four bytes where it was encoded alone.
+    /// A value of five bytes is found anywhere in base64, one of four bytes only if it was encoded alone.
     #[test]
     fn short_values_are_found_in_base64() {
         for value in ["k9?x", "k9?xQ", "k9?xQz", "k9?xQzw"] {

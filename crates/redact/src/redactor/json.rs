@@ -41,14 +41,14 @@ pub(super) fn redact<'t>(redactor: &Redactor, text: &'t str) -> Cow<'t, str> {
     whole_if_known(redactor, Cow::Owned(masked))
 }
 
-/// A known value that reaches over several tokens cannot be cut out of a valid document, so the document goes.
+/// A known value that spans several JSON tokens cannot be masked in a valid document, so the whole document is masked.
 fn whole_if_known<'t>(redactor: &Redactor, text: Cow<'t, str>) -> Cow<'t, str> {
     let mut masks = Vec::new();
     redactor.known.find(&text, &mut masks);
     if masks.is_empty() { text } else { Cow::Borrowed("\"***\"") }
 }
 
-/// A string as it is written with its credentials masked by `change` or as its key says; `None` where there are none.
+/// A JSON string with its credentials masked, by `change` or because of its key; `None` if it has none.
 pub(super) fn redacted_string(
     redactor: &Redactor,
     decoded: &str,
@@ -63,7 +63,7 @@ pub(super) fn redacted_string(
         }
         _ => change(decoded),
     };
-    // The field's own mask names a format; a known value in that name has to go as well.
+    // The mask contains the format's name, which may contain a known value.
     let masked = redactor.redact(&masked).into_owned();
     (masked != decoded).then(|| format!("\"{}\"", json::escape(&masked, false)))
 }

@@ -1,6 +1,6 @@
-//! The exact values of this run, searched for in all their forms. Each form is found by its first and last bytes and
-//! then compared in full, so that long keys cost no more than short ones. Where a text was cut off, a beginning or
-//! an end of a value counts as well.
+//! Finds the known values of this run in all their forms. Each form is found by its first and last bytes and then compared
+//! in full, so that long keys cost no more than short ones. At the cut of a shortened text, a beginning or an end of a value
+//! counts too.
 
 use std::ops::Range;
 
@@ -10,9 +10,9 @@ use super::marker::{self, Marker};
 use super::{Mask, Redactor, ValueTooShort, forms, wrapped};
 use crate::steps;
 
-/// A fragment shorter than this gives nothing away.
+/// A shorter fragment reveals nothing.
 pub(super) const MIN_FRAGMENT: usize = 8;
-/// Lines of a known value that are long enough to be known on their own, because tools print files by line.
+/// From this length, each line of a known value counts as a known value, because tools print files by line.
 const MIN_LINE: usize = 16;
 
 #[derive(Default)]
@@ -159,7 +159,7 @@ impl KnownValues {
     pub(super) fn find(&self, text: &str, masks: &mut Vec<Mask>) {
         let Some(automaton) = &self.automaton else { return };
         self.find_in(automaton, text.as_bytes(), |range, owner| masks.push(mask(text, range, owner)));
-        // `base64` breaks its lines: such blocks are searched once more with the line ends taken out.
+        // `base64` wraps its lines: such blocks are searched again without line ends.
         for block in wrapped::blocks(text) {
             self.find_in(automaton, block.joined.as_bytes(), |range, owner| {
                 masks.push(mask(text, block.original(&range), owner));
@@ -190,7 +190,7 @@ impl KnownValues {
     }
 }
 
-/// A known value of arbitrary bytes may begin inside a character; the mask takes the whole character.
+/// A known value of arbitrary bytes may start inside a character; the mask covers the whole character.
 fn mask(text: &str, range: Range<usize>, owner: usize) -> Mask {
     let range = text.floor_char_boundary(range.start)..text.ceil_char_boundary(range.end);
     Mask { range, marker: Marker::Known(owner) }
@@ -204,7 +204,7 @@ fn common_end(text: &[u8], form: &[u8]) -> usize {
     text.iter().rev().zip(form.iter().rev()).take_while(|(a, b)| a == b).count()
 }
 
-/// Tools that shorten their output write dots or a note in brackets where they cut.
+/// Tools that shorten their output write dots or a note in brackets at the cut.
 fn is_cut_after(bytes: &[u8], at: usize) -> bool {
     let rest = bytes[at..].trim_ascii_start();
     rest.is_empty()

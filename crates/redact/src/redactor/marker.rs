@@ -1,4 +1,4 @@
-//! What stands where a secret stood.
+//! The mask that replaces a secret.
 
 /// Whose secret it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,8 +9,8 @@ pub(super) enum Marker {
     Known(usize),
 }
 
-/// A mask must not itself hold a known value: the more it would say, the sooner it is given up. The last resort is
-/// shorter than any known value.
+/// A mask must not contain a known value. So the longest mask that contains none is used, and the shortest one is shorter than
+/// any known value.
 pub(super) fn choose(name: &str, holds_known_value: impl Fn(&str) -> bool) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
     let name: String =

@@ -1,5 +1,5 @@
-//! Masks credentials: those that the secret rules recognise, and the exact values that this run knows, in every
-//! encoding in which they are likely to appear. Masking twice changes nothing.
+//! Masks credentials: those that the secret rules recognise, and the known values of this run in the encodings of
+//! `forms.rs`. Masking twice changes nothing.
 
 mod continued;
 mod encoded;
@@ -23,7 +23,7 @@ use marker::Marker;
 pub use stream::StreamRedactor;
 pub use stream_mask::StreamMasker;
 
-/// Masking may join the text on both sides of a mask into something new, so it is repeated until nothing is left.
+/// A mask may join the text on both sides into a new secret, so masking is repeated until nothing is found.
 const MAX_ROUNDS: usize = 8;
 
 /// A value that cannot be masked without destroying ordinary text.
@@ -65,7 +65,7 @@ struct Mask {
 }
 
 impl Redactor {
-    /// Shorter values than this would blot out ordinary words.
+    /// Masking shorter values would mask ordinary words.
     pub const MIN_KNOWN: usize = 4;
 
     /// Masks what the rules recognise; knows no values.
@@ -98,7 +98,7 @@ impl Redactor {
             }
             current = Cow::Owned(self.apply(&current, &masks));
         }
-        // Masks that keep joining into values: nothing of this text is worth the risk.
+        // Masks that keep joining into values: the whole text is masked.
         if self.masks(&current).is_empty() { current } else { Cow::Borrowed("***") }
     }
 
@@ -114,13 +114,13 @@ impl Redactor {
     }
 
     /// Masks inside the strings of a JSON document (or of many, one after the other), which stays valid; everything
-    /// else stays byte for byte. What is no JSON is masked as plain text.
+    /// else stays unchanged. Text that is not JSON is masked as plain text.
     pub fn redact_json<'t>(&self, text: &'t str) -> Cow<'t, str> {
         json::redact(self, text)
     }
 
-    /// One string of a JSON text, given without its escapes, as it is written with its credentials masked: by `change`, or
-    /// as the key of the string says. `None` where there are none.
+    /// One JSON string, given without its escapes, with its credentials masked: by `change`, or because of its key. `None` if
+    /// it has none.
     pub fn redact_json_string(
         &self,
         unescaped: &str,
@@ -130,7 +130,7 @@ impl Redactor {
         json::redacted_string(self, unescaped, key, change)
     }
 
-    /// So much of a text that comes in pieces must be seen together for every known value to be recognised.
+    /// How much of a text that arrives in pieces must be seen together to recognise each known value.
     pub fn reach(&self) -> usize {
         2 * self.known.longest_form()
     }

@@ -1,12 +1,12 @@
-//! Masks text that arrives in pieces. Where the pieces end makes no difference: text is cut at places that depend on
-//! its content alone (line ends outside of keys and known values, or a fixed length), and only whole cuts leave.
+//! Masks text that arrives in pieces. The pieces make no difference: the text is cut at places that depend on its content
+//! alone, at line ends outside of keys and known values or at a fixed length, and only complete parts are returned.
 
 use super::{Redactor, wrapped};
 use crate::secrets::open_block;
 
-/// A line, or a key, longer than this is masked in parts.
+/// A longer line or key is masked in parts.
 const MAX_HELD: usize = 64 * 1024;
-/// How much of an over-long part is kept back, so that a token at its end stays whole.
+/// How much of an over-long part is held back, so that a token at its end stays whole.
 const KEPT: usize = 16 * 1024;
 
 /// Feed it with `push`, end it with `finish`; both return masked bytes that may be passed on. The redactor is given each
@@ -14,7 +14,7 @@ const KEPT: usize = 16 * 1024;
 #[derive(Default)]
 pub struct StreamRedactor {
     held: Vec<u8>,
-    /// Up to here `held` is known to have no place to cut.
+    /// `held` has no place to cut before this.
     searched: usize,
 }
 
@@ -61,7 +61,7 @@ impl StreamRedactor {
         self.searched = 0;
     }
 
-    /// Whether no secret can reach over the line end before `end`.
+    /// Whether no secret can span the line end before `end`.
     fn may_cut(&self, redactor: &Redactor, end: usize) -> bool {
         let part = &self.held[..end];
         let is_inside_known = redactor.known.forms_over_lines().any(|form| {
@@ -84,7 +84,7 @@ impl StreamRedactor {
         let crossing =
             redactor.masks(text).into_iter().find(|mask| mask.range.start < cut && cut < mask.range.end);
         match crossing {
-            // A mask that begins the part fills it: it is masked in two.
+            // A mask fills the whole part, so it is masked in two.
             Some(mask) if mask.range.start == 0 => mask.range.end.min(self.held.len()),
             Some(mask) => mask.range.start,
             None => cut,
@@ -92,7 +92,7 @@ impl StreamRedactor {
     }
 }
 
-/// The most that is ever held back.
+/// The most that is held back.
 pub(super) fn bound(redactor: &Redactor) -> usize {
     MAX_HELD + KEPT.max(redactor.reach())
 }

@@ -1,5 +1,5 @@
-//! Overwrites known values in bytes that pass in portions, such as a response on its way into the sandbox. The number of
-//! bytes stays the same, so that lengths and offsets stay true. Bytes are held back only while they may be the start of a
+//! Overwrites known values in bytes that arrive in portions, such as a response on its way into the sandbox. The number of
+//! bytes stays the same, so that lengths and offsets stay valid. Bytes are held back only while they may be the start of a
 //! value.
 
 use super::Redactor;
@@ -8,7 +8,7 @@ const MASK: u8 = b'*';
 /// A shorter start of a value is not held back: it reveals nothing, and most texts have one.
 const MIN_HELD: usize = 4;
 
-/// Feed it with `push`; call `flush` where bytes cannot wait, such as at the end.
+/// Feed it with `push`; call `flush` if bytes must not wait, such as at the end.
 #[derive(Debug, Default)]
 pub struct StreamMasker {
     /// The last bytes, unmasked. Those before `passed` have been returned and help to recognise what follows.
@@ -113,7 +113,7 @@ mod tests {
             format!("{{\"t\":\"{}\"}}", stars(most))
         );
         assert_eq!(masked(&[format!("a {}", &VALUE[..10]).as_bytes()]), format!("a {}", "*".repeat(10)));
-        // The first characters of a token are no secret.
+        // The first characters of a token are not secret.
         assert_eq!(masked(&[b"ghp_Zk3 other"]), "ghp_Zk3 other");
     }
 

@@ -1,4 +1,5 @@
-//! The redactor's promises: known values never leave, documents stay valid, pieces do not matter, twice is once.
+//! What the redactor promises: it masks known values, documents stay valid, portions make no difference, and masking twice
+//! changes nothing.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -145,7 +146,7 @@ fn texts() -> impl Strategy<Value = String> {
     proptest::collection::vec(pieces, 0..24).prop_map(|parts| parts.concat())
 }
 
-/// A value as others write it, without asking the redactor what it knows.
+/// A value in an encoding, written without the redactor's code.
 fn spellings(value: &str) -> Vec<String> {
     let each = |write: fn(u8) -> String| value.bytes().map(write).collect::<String>();
     let quoted = serde_json::to_string(value).unwrap();
@@ -165,7 +166,7 @@ fn spellings(value: &str) -> Vec<String> {
             if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02x}") }
         }),
     ];
-    // Of four bytes, base64 leaves too little that depends on nothing else.
+    // In base64, a value of four bytes fixes too few characters.
     for shift in ["", "x", "xy"].into_iter().filter(|_| value.len() > Redactor::MIN_KNOWN) {
         all.push(STANDARD.encode(format!("{shift}{value}tail")));
     }

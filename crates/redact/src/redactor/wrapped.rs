@@ -1,8 +1,8 @@
-//! Blocks of base64 that a tool broke into lines, put together again for the search.
+//! Joins the lines of wrapped base64 for the search.
 
 use std::ops::Range;
 
-/// Shorter lines are not what encoders break at.
+/// Encoders do not wrap at shorter lines.
 const MIN_LINE: usize = 40;
 
 pub(super) struct Block {

@@ -7,11 +7,11 @@ use super::randomness;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FormatCheck {
-    /// No checksum is known: only examples and placeholders are told apart.
+    /// No known checksum: only examples and placeholders are recognised.
     Randomness,
     /// The last six characters are the CRC-32 of the rest after the prefix, in base 62 (GitHub, npm).
     Crc32Base62,
-    /// The vendor's name stands in the middle, encoded: no other vendor's shape is meant (OpenAI).
+    /// The vendor's encoded name is in the middle (OpenAI).
     VendorMark,
     /// The whole token is a bech32 string (age).
     Bech32,
@@ -24,7 +24,7 @@ pub(crate) enum FormatCheck {
 pub(crate) enum ChecksumResult {
     Verified,
     Plausible,
-    /// Has the vendor's shape but not its checksum: masked, but hardly a live credential.
+    /// Has the vendor's format but a wrong checksum: masked, but probably not a real credential.
     Mismatch,
     Example,
 }

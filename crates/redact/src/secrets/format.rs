@@ -9,13 +9,13 @@ use super::boundary;
 use super::checksum::FormatCheck;
 use crate::steps;
 
-/// No token is longer; what follows is not looked at. Keeps each attempt bounded.
+/// The longest token. It bounds each match.
 const MAX_TOKEN: usize = 8 * 1024;
 
 pub(crate) struct Format {
     pub(crate) name: &'static str,
     pub(crate) literal: &'static str,
-    /// How many bytes of the token may stand before the literal.
+    /// How many bytes of the token may come before the literal.
     pub(crate) lead: usize,
     /// What follows the literal, or the whole token when there is a lead.
     pub(crate) pattern: &'static str,
@@ -33,7 +33,7 @@ pub(crate) const fn starts(name: &'static str, literal: &'static str, pattern: &
     Format { name, literal, lead: 0, pattern, check: FormatCheck::Randomness }
 }
 
-/// A token whose literal stands up to `lead` bytes after its beginning; `pattern` describes all of it.
+/// A token whose literal is up to `lead` bytes after its start; `pattern` describes the whole token.
 pub(crate) const fn holds(
     name: &'static str,
     literal: &'static str,
@@ -130,7 +130,7 @@ mod tests {
         strategy.new_tree(runner).unwrap().current()
     }
 
-    /// No row is there for the number: random tokens of every format are found where they stand, and masked.
+    /// Random tokens of every format are found and masked.
     #[test]
     fn tokens_of_every_format_are_found() {
         let mut runner = TestRunner::deterministic();

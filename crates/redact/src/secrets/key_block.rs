@@ -4,7 +4,7 @@ use super::{Confidence, SecretMatch};
 use crate::rule;
 use crate::steps;
 
-/// What a block must hold to be a key and not a picture of one.
+/// A block with fewer characters is an example, not a key.
 const MIN_BODY: usize = 40;
 const MAX_LABEL: usize = 64;
 
@@ -73,8 +73,8 @@ fn body_end(bytes: &[u8], start: usize) -> usize {
         if bytes[at] == b'-' && bytes[at..].starts_with(b"-----") {
             break;
         }
-        // Two line ends after text end a block that nobody closed, so that prose below it survives; the
-        // blank line after the headers of an encrypted key is the one that is kept.
+        // A blank line ends a block without an end marker, so that prose below it is not masked. The blank line after
+        // the headers of an encrypted key does not.
         if bytes[at..].starts_with(b"\n\n") && !is_after_headers(&bytes[start..at]) {
             break;
         }

@@ -24,13 +24,13 @@ pub(crate) use key_block::open_block;
 /// How sure a match is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Confidence {
-    /// A vendor's shape whose checksum does not hold: probably invented for a test.
+    /// A vendor's format with a wrong checksum: probably invented for a test.
     Unlikely,
-    /// Stands where a secret stands, and does not look like a word.
+    /// In a place for a secret, and not like a word.
     Structural,
-    /// A vendor's shape.
+    /// A vendor's format.
     Shaped,
-    /// A vendor's shape with a checksum or an encoding that holds, or a private key.
+    /// A vendor's format with a valid checksum or encoding, or a private key.
     Verified,
 }
 

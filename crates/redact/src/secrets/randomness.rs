@@ -1,11 +1,11 @@
-//! Tells a secret from a word, a placeholder and an example. Errs towards "secret" for what a vendor's prefix already
-//! names, and towards "word" for what merely stands after `password =`.
+//! Tells a secret from a word, a placeholder and an example. In doubt, a value with a vendor's prefix is a secret, and a
+//! value after `password =` is a word.
 
 use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
 
-/// Parts of values that only people who write examples use.
+/// Parts that occur in example values only.
 const EXAMPLE_PARTS: &[&str] = &[
     "example",
     "placeholder",
@@ -119,7 +119,7 @@ const COMMON_VALUES: &[&str] = &[
 /// Well-known tokens of public documentation.
 const FAMOUS: &[&str] = &["SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c", "wJalrXUtnFEMI"];
 
-/// Values are long at times, and there may be many of them: all parts are looked for at once.
+/// Finds all parts in one pass, because there may be many long values.
 static EXAMPLES: LazyLock<AhoCorasick> = LazyLock::new(|| {
     let builder = AhoCorasick::builder().ascii_case_insensitive(true).build(EXAMPLE_PARTS);
     builder.expect("a few words fit in an automaton")
@@ -136,7 +136,7 @@ pub(crate) fn entropy(text: &str) -> f64 {
     counts.iter().filter(|count| **count > 0).map(|count| -share(count) * share(count).log2()).sum()
 }
 
-/// Whether the body of a token is one that documentation invents: a placeholder word, or hardly any variety.
+/// Whether the body of a token is an example: a placeholder word, or few different characters.
 pub(crate) fn is_example(body: &str) -> bool {
     EXAMPLES.is_match(body)
         || FAMOUS.iter().any(|famous| body.contains(famous))
@@ -149,7 +149,7 @@ pub(crate) fn is_common_value(value: &str) -> bool {
     COMMON_VALUES.iter().any(|common| value.eq_ignore_ascii_case(common)) || is_example(value)
 }
 
-/// Letters and digits together, or several kinds of characters: what generators make and prose does not.
+/// Letters with digits, or several kinds of characters: typical of generated values, not of prose.
 pub(crate) fn is_mixed(value: &str) -> bool {
     let has = |test: fn(&u8) -> bool| u8::from(value.bytes().any(|byte| test(&byte)));
     let kinds = has(u8::is_ascii_lowercase)
@@ -159,7 +159,7 @@ pub(crate) fn is_mixed(value: &str) -> bool {
     kinds >= 2 && value.bytes().any(|byte| byte.is_ascii_digit() || byte.is_ascii_punctuation())
 }
 
-/// Whether the body of a token is a name that people made of words: `repeat-container`, `LIVE_VIEW_2`,
+/// Whether the body of a token is a name made of words: `repeat-container`, `LIVE_VIEW_2`,
 /// `ConnectionFactory`. Generators mix cases and digits within a few letters.
 pub(crate) fn is_name(body: &str) -> bool {
     let mut parts = body.split(['-', '_', '.', '/', '=']).filter(|part| !part.is_empty());

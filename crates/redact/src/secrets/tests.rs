@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Builds tokens at run time, so that no scanner of repositories stumbles over this file.
+/// Builds tokens at run time, so that secret scanners do not report this file.
 fn token(parts: &[&str]) -> String {
     parts.concat()
 }
@@ -69,7 +69,7 @@ fn assignments_need_the_name_of_a_secret() {
     }
 }
 
-/// A name inside a value has no bare value of its own; a quoted one behind it is still looked at.
+/// A name inside a value has no unquoted value of its own; a quoted value after it is still checked.
 #[test]
 fn names_inside_values() {
     let masked = |text: &str| -> String {
