@@ -93,6 +93,19 @@ fn an_interrupt_stops(runtime: &str) {
     assert_eq!(stage.of_type(&id, "agent.message")[0]["message"], "Fresh.");
 }
 
+/// The process holds credentials: no file and no handler gets its memory.
+#[test]
+fn a_process_that_runs_a_wake_leaves_no_core_dump() {
+    let stage = Stage::new(&[when(EVERY_WAKE, json!([finish(sleeps("Done."))]))]);
+    stage.harness("native", "pre_script: scripts/limits.sh\n");
+    let limits = stage.world.path("limits");
+    let script = format!("#!/bin/sh\ngrep core /proc/$PPID/limits | tr -s ' ' > {}\n", limits.display());
+    stage.world.script("repo/.fullsend/scripts/limits.sh", &script);
+    stage.wakes(&stage.told("go"), 0);
+    let limits = std::fs::read_to_string(limits).unwrap();
+    assert!(limits.starts_with("Max core file size 1 "), "{limits}");
+}
+
 #[test]
 pub fn an_interrupt_stops_a_run_in_progress_and_goes_ahead_of_what_waits() {
     an_interrupt_stops("native");

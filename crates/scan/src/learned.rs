@@ -15,7 +15,7 @@ pub struct TextScore {
     pub range: Range<usize>,
 }
 
-/// The model could not be asked. That is not a finding: under `closed` it stops the run for its own reason.
+/// The model gave no usable answer. This is a scanner error, not a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LearnedScannerError(pub String);
 
@@ -52,7 +52,7 @@ impl Default for LearnedScanner {
 }
 
 impl LearnedScanner {
-    /// Asks the model, sentence by sentence or as a whole. Without a model there is nothing to say.
+    /// Asks the model, sentence by sentence or as a whole. Without a model there are no findings.
     pub fn scan(&self, text: &str, origin: Origin) -> Result<Vec<Finding>, LearnedScannerError> {
         let Some(model) = &self.model else { return Ok(Vec::new()) };
         let whole = 0..text.len();
@@ -64,7 +64,7 @@ impl LearnedScanner {
         for part in parts {
             for score in model(&text[part.clone()], origin)? {
                 let range = part.start + score.range.start..part.start + score.range.end;
-                // A span that is none is a broken model, and so is a score that is no number.
+                // An invalid span or score means that the model is broken.
                 if text.get(range.clone()).is_none() || !(0.0..=1.0).contains(&score.score) {
                     return Err(LearnedScannerError(format!(
                         "it answered {} for bytes {range:?}",
@@ -89,7 +89,7 @@ fn hit(range: Range<usize>) -> Hit {
     }
 }
 
-/// Stretches that end with a full stop, a question or exclamation mark, or a blank line; long ones are cut.
+/// Sentences: they end with a full stop, a question or exclamation mark, or a blank line. Long ones are cut.
 fn sentences(text: &str) -> Vec<Range<usize>> {
     const MAX_SENTENCE: usize = 1000;
     let mut sentences = Vec::new();

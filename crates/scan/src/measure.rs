@@ -1,4 +1,4 @@
-//! How well the rules do on labelled texts: right and wrong answers per family, from which precision and recall follow.
+//! Measures the rules on labelled texts: precision and recall per family.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub struct LabelledText {
     pub text: String,
     pub is_attack: bool,
     pub origin: Origin,
-    /// The family that is asked, when it is one; otherwise any finding is an answer.
+    /// Count only findings of this family; `None` counts all.
     pub category: Option<Category>,
 }
 
@@ -46,7 +46,7 @@ fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { 1.0 } else { part as f64 / whole as f64 }
 }
 
-/// CaseCounts findings of `least` severity and up, as `find` reports them for a case. `None` holds the answers of all
+/// Counts findings of at least `least` severity, as `find` reports them for a case. `None` holds the answers of all
 /// families together.
 pub fn measure(
     cases: &[LabelledText],

@@ -1,5 +1,5 @@
-//! Where a text comes from. The same sentence is normal in an instruction file and suspicious in a tool's result, so
-//! rules ask for the origin; they never ask for the file's name.
+//! Where a text comes from. A sentence can be normal in an instruction file and suspicious in a tool result. So rules depend
+//! on the origin, not on the file's name.
 
 use redact::{Category, Severity};
 
@@ -8,9 +8,9 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// Agent definitions, skills, `CLAUDE.md`, `AGENTS.md` and their kin: made of instructions.
+    /// Agent definitions, skills, `CLAUDE.md`, `AGENTS.md` and similar files: made of instructions.
     Instruction,
-    /// What a tool gave back to the agent, and files of the repository.
+    /// Tool results, and files of the repository.
     Tool,
     /// Issues, comments, reviews, mails: written by people outside.
     Issue,
@@ -47,7 +47,7 @@ impl Origin {
         Origin::ALL.into_iter().find(|origin| origin.as_str() == name)
     }
 
-    /// Whether a finding of this kind is worse here than elsewhere. Injection weighs origins by itself.
+    /// Whether a finding is more severe in text of this origin. The injection rules use the origin themselves.
     pub(crate) fn raises(self, category: Category, severity: Severity) -> bool {
         match self {
             // Nobody types hidden characters into an issue, a page or a configuration by accident.
@@ -60,7 +60,7 @@ impl Origin {
         }
     }
 
-    /// Whether anybody but the operator may have written it.
+    /// Whether somebody other than the operator may have written it.
     pub fn is_foreign(self) -> bool {
         matches!(self, Origin::Tool | Origin::Issue | Origin::Web)
     }

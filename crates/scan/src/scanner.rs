@@ -1,5 +1,5 @@
-//! Runs the rules that are switched on over one text and makes findings of what they report. Holds no state between
-//! texts; the automata behind the rules are built once per process, when first needed.
+//! Runs the enabled rules over one text and turns their hits into findings. It keeps no state between texts. The search tables
+//! are built once per process, at first use.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -67,8 +67,8 @@ impl Scanner {
     }
 }
 
-/// What a literal of the one-pass search means. Secrets are collected even where their rule is off: excerpts of
-/// other findings are masked with them.
+/// What a literal of the search means. Secrets are collected even if their rule is off, to mask them in the excerpts of other
+/// findings.
 enum Target {
     Secret(secrets::SecretTrigger),
     Sign(injection::InjectionTrigger),
@@ -81,10 +81,10 @@ static SEARCH: LazyLock<Search<Target>> = LazyLock::new(|| {
     Search::new(secrets.chain(signs).chain([(Literal::anywhere("://"), Target::Address)]))
 });
 
-/// Fewer zero-width characters than this come along with a copied word; more were put there.
+/// Fewer zero-width characters may be copied by accident.
 const MAX_STRAY: usize = 3;
 
-/// Gives findings the weight that they have in a text of this origin.
+/// Raises the severity of findings by the origin of the text.
 fn raise(origin: Origin, hits: &mut [Hit]) {
     let is_zero_width = |hit: &Hit| hit.rule == rule::unicode::ZERO_WIDTH;
     let are_stray = hits.iter().filter(|hit| is_zero_width(hit)).count() < MAX_STRAY;
@@ -95,7 +95,7 @@ fn raise(origin: Origin, hits: &mut [Hit]) {
     }
 }
 
-/// Bytes that are not UTF-8 become question marks, one each, so that offsets stay true.
+/// Bytes that are not UTF-8 become question marks, one each, so that offsets stay valid.
 pub(crate) fn decode(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Cow::Borrowed(text);

@@ -1,5 +1,5 @@
-//! CaseCounts, in tests, how many bytes the rules of this crate read around the places that the one-pass search gives them.
-//! The tests hold that number to a fixed bound for each byte of text. Outside of tests nothing is counted.
+//! Counts, in tests, how many bytes the rules of this crate read around the literals that the search finds. Tests limit
+//! that number for each byte of text. Outside of tests nothing is counted.
 
 #[cfg(test)]
 #[expect(dead_code, reason = "the texts of the other crates")]
@@ -11,7 +11,7 @@ thread_local! {
     static STEPS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// A rule has read so many bytes.
+/// Counts the bytes that a rule has read.
 #[inline(always)]
 pub(crate) fn count(bytes: usize) {
     #[cfg(test)]

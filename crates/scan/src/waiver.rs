@@ -1,5 +1,5 @@
-//! Findings that the organisation has looked at and accepts, for a reason and for a time. They are kept and shown, never
-//! dropped; the scanned text itself has no say.
+//! Waivers: findings that the organisation accepts, with a reason and an end date. Waived findings are kept and shown. The
+//! scanned text cannot add a waiver.
 
 use std::fmt;
 
@@ -97,7 +97,7 @@ impl Waiver {
     }
 }
 
-/// Findings after the organisation's waivers were looked at.
+/// Findings, sorted by whether a waiver accepts them.
 #[derive(Debug, Default)]
 pub struct Waived<'s> {
     pub open: Vec<Finding>,
@@ -111,7 +111,7 @@ impl Waived<'_> {
     }
 }
 
-/// Sorts the findings of the file at `path`. A waiver that ran out suppresses nothing.
+/// Sorts the findings of the file at `path`. An expired waiver has no effect.
 pub fn apply_waivers<'s>(
     findings: Vec<Finding>,
     path: &str,

@@ -1,5 +1,4 @@
-//! The tools that an agent may use, by name. A list that is on but empty is a mistake of the setup, not a list that
-//! allows nothing.
+//! The tools that an agent may use, by name. An allowlist that is on but empty is a setup error.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,5 +1,5 @@
 //! Shell commands that an agent is about to run. The line is parsed, not searched: a string or a here-document that
-//! only mentions a command is no command. Each file of `rules` knows one kind of harm.
+//! mentions a command is not a command. Each file of `rules` knows one kind of harm.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::{parse, rules, split, target, unwrap};
 /// Scripts inside scripts.
 const MAX_NESTING: usize = 4;
 
-/// What there is to say about a command line.
+/// The result of judging a command line.
 #[derive(Default)]
 pub(crate) struct CommandReading {
     /// Everything harmful in it.
@@ -38,7 +38,7 @@ pub(crate) fn read(command: &str) -> CommandReading {
     reading
 }
 
-/// `outer` is where the script stands in the whole line.
+/// `outer` is the range of the script in the whole line.
 fn read_script(source: &str, outer: Range<usize>, nesting: usize, reading: &mut CommandReading) {
     let script = parse::parse(source);
     if script.is_too_deep || script.calls.len() > MAX_CALLS || nesting > MAX_NESTING {
@@ -80,7 +80,7 @@ fn read_script(source: &str, outer: Range<usize>, nesting: usize, reading: &mut 
         reading.hits.push(hit(harm, outer.clone()));
         read_script(&words, outer.clone(), nesting + 1, reading);
     }
-    // Where the grammar does not fit, each part that could be a command is read by itself.
+    // If the grammar does not match, each part that could be a command is parsed alone.
     if has_errors && nesting == 0 {
         for part in split::parts(source) {
             read_script(part, outer.clone(), nesting + 1, reading);
@@ -88,7 +88,7 @@ fn read_script(source: &str, outer: Range<usize>, nesting: usize, reading: &mut 
     }
 }
 
-/// What a person does not see in a command that they are asked about.
+/// Hidden characters in a command.
 fn hidden_characters(command: &str, hits: &mut Vec<Hit>) {
     let hidden = unicode::hidden_characters(command);
     hits.extend(hidden.into_iter().filter(|hit| hit.severity >= Severity::Medium).map(|hit| Hit {

@@ -1,5 +1,5 @@
-//! Reads a command line with the bash grammar and makes a `Script` of it. Knows which variables hold what, as far as
-//! the command line itself says. Judges nothing.
+//! Reads a command line with the bash grammar and makes a `Script` of it. Knows the variables that the
+//! command line itself sets. Judges nothing.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -10,14 +10,14 @@ use tree_sitter::{Node, ParseOptions, ParseState, Parser};
 use crate::script::{Call, Redirect, Script, Word};
 use crate::{split, steps, word};
 
-/// Nobody nests commands deeper by hand.
+/// The deepest nesting.
 const MAX_DEPTH: usize = 100;
-/// A longer command is a program; it is refused instead of read.
+/// A longer command is refused.
 const MAX_COMMAND: usize = 64 * 1024;
-/// The parser asks this often whether to go on; a command that needs more was made to be slow.
+/// How often the parser may report progress. A command that needs more was made to be slow.
 const MAX_STEPS: usize = 20_000;
-/// As many bytes the parser may read, again and again included: it looks for the end of a here-document to the end of
-/// the command, for each of them.
+/// The most bytes that the parser may read, repeated reads included: for each here-document it searches for the end up to the
+/// end of the command.
 const MAX_READ: usize = 64 * MAX_COMMAND;
 /// It reads in pieces, so that what it reads can be counted.
 const PIECE: usize = 4096;
@@ -61,7 +61,7 @@ fn tree(source: &str) -> Option<tree_sitter::Tree> {
 /// Whether statements follow each other, at most with `&&` between them: nothing negated, in the background, in an
 /// alternative or in a block.
 fn is_straight(node: Node<'_>) -> bool {
-    // `a && b && c` hangs one list below the other; nobody writes more than a few.
+    // `a && b && c` is a nested list; the depth is bounded.
     const MAX_LISTS: usize = 16;
     let mut open = vec![node];
     for _ in 0..MAX_LISTS {
@@ -69,7 +69,7 @@ fn is_straight(node: Node<'_>) -> bool {
         let mut cursor = node.walk();
         for child in node.children(&mut cursor) {
             match child.kind() {
-                // The grammar hangs a redirection at the end around the whole line.
+                // In the grammar, a redirection at the end contains the whole line.
                 "list" | "redirected_statement" => open.push(child),
                 "command" | "variable_assignment" | "comment" | "file_redirect" => {}
                 "&&" | ";" | "\n" => {}
@@ -174,7 +174,7 @@ impl<'s> Builder<'s> {
         }
     }
 
-    /// The grammar hangs what follows the marker on its line (`<<EOF | sh`, `<<EOF > file`) below the here-document.
+    /// In the grammar, what follows the marker on its line (`<<EOF | sh`, `<<EOF > file`) is below the here-document.
     fn heredoc(&mut self, node: Node<'_>, body: &Range<usize>, depth: usize) {
         let mut cursor = node.walk();
         let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::script::{Call, Script};
 use crate::unwrap;
 
-/// More commands than this in one line are not looked at one by one.
+/// The most commands of one line that are judged one by one.
 pub(crate) const MAX_CALLS: usize = 2000;
 
 /// A parsed line with everything that its calls run.
@@ -21,7 +21,7 @@ impl ParsedLine {
         ParsedLine { script, layers }
     }
 
-    /// Every command of a stretch of calls, wrappers and wrapped alike.
+    /// Every command of a range of calls, wrappers included.
     pub(crate) fn commands(&self, calls: Range<usize>) -> impl Iterator<Item = &Call> {
         self.layers.get(calls.start..calls.end.min(self.layers.len())).unwrap_or_default().iter().flatten()
     }

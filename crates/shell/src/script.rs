@@ -5,9 +5,9 @@ use std::ops::Range;
 /// One word after quotes are taken off and escapes are read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Word {
-    /// The value; variables that are not known stand in it as `$NAME`, substitutions as they were written.
+    /// The value. Unknown variables stay as `$NAME`, substitutions as they were written.
     pub(crate) text: String,
-    /// Whether the shell puts something in that is not known here.
+    /// Whether the shell inserts something unknown.
     pub(crate) is_dynamic: bool,
     /// Whether letters were written as escapes, as in `$'\x72m'`.
     pub(crate) is_encoded: bool,
@@ -33,7 +33,7 @@ impl Redirect {
         self.operator.contains('>')
     }
 
-    /// `2>&1`: what was said is all still there.
+    /// `2>&1`: no output is lost.
     pub(crate) fn joins(&self) -> bool {
         self.operator == ">&" && self.target.text.parse::<u8>().is_ok()
     }
@@ -44,7 +44,7 @@ impl Redirect {
 pub(crate) struct Call {
     pub(crate) name: Word,
     pub(crate) arguments: Vec<Word>,
-    /// `NAME=value` before the command, or by `export` and its kin.
+    /// `NAME=value` before the command, or by `export` and similar.
     pub(crate) assignments: Vec<(String, Word)>,
     pub(crate) redirects: Vec<Redirect>,
     /// What a here-document or a here-string feeds it.
@@ -66,7 +66,7 @@ impl Call {
         self.arguments.iter().map(|word| word.text.as_str())
     }
 
-    /// Arguments that are no options. After `--` nothing is an option.
+    /// Arguments that are not options. After `--` no argument is an option.
     pub(crate) fn operands(&self) -> impl Iterator<Item = &Word> {
         let end = self.arguments.iter().position(|word| word.text == "--").unwrap_or(usize::MAX);
         let is_operand =
@@ -114,8 +114,8 @@ pub(crate) struct Script {
     pub(crate) functions: Vec<(String, Range<usize>)>,
     /// Whether its calls run one after the other, and the last one's status is that of the line.
     pub(crate) is_straight: bool,
-    /// Whether the shell's grammar does not fit everywhere.
+    /// Whether a part of the line does not match the grammar.
     pub(crate) has_errors: bool,
-    /// Whether reading was given up because of depth or size.
+    /// Whether parsing stopped because of depth or size.
     pub(crate) is_too_deep: bool,
 }

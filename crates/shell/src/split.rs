@@ -1,5 +1,4 @@
-//! A plain cut of a command line at its separators, for lines that the grammar does not understand. Quotes are
-//! respected; nothing else is.
+//! Splits a command line at its separators, outside of quotes, for lines that the grammar does not match.
 
 const MAX_PARTS: usize = 200;
 
@@ -43,9 +42,9 @@ pub(super) fn brace_commands(source: &str) -> impl Iterator<Item = String> {
         .filter_map(words)
 }
 
-/// Signs on which the grammar's reader takes time that grows with their square.
+/// Characters for which the parser needs quadratic time.
 const SLOW: &[char] = &['|', '('];
-/// As many of them outside of quotes as anybody needs, and as many in all as can be afforded.
+/// The most of them outside of quotes, and in all.
 const MAX_SLOW: usize = 400;
 const MAX_SLOW_QUOTED: usize = 2000;
 
@@ -64,7 +63,7 @@ pub(super) fn is_overloaded(source: &str) -> bool {
     all > MAX_SLOW_QUOTED || unquoted.slow > MAX_SLOW || unquoted.documents > MAX_DOCUMENTS
 }
 
-/// What stands outside of quotes and here-documents.
+/// The text outside of quotes and here-documents.
 #[derive(Default)]
 struct Unquoted {
     slow: usize,

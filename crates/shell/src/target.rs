@@ -1,4 +1,4 @@
-//! Where a call connects to, when it is written without a scheme: `curl 10.0.0.5:8500/v1`, `git clone host:path`. Knows
+//! The address that a call connects to, if it is written without a scheme: `curl 10.0.0.5:8500/v1`, `git clone host:path`. Knows
 //! which words of which programs are addresses; judges none.
 
 use super::script::{Call, Word};
@@ -201,18 +201,18 @@ fn request<'c>(operands: &[&'c Word]) -> Option<&'c str> {
     operands.get(skipped).map(|word| word.text.as_str())
 }
 
-/// Who listens connects to nobody.
+/// A listening program does not connect.
 fn listens(call: &Call) -> bool {
     call.is(&["nc", "ncat", "netcat"]) && (call.has_short('l') || call.has_long("--listen"))
 }
 
-/// A host as ssh writes it, with a user or without: that is nothing unusual there, as it is on the web.
+/// A host as ssh writes it, with a user or without. A user is normal here, unlike in a web address.
 fn host(word: &str) -> Option<String> {
     let address = absolute(word)?;
     Some(address.strip_prefix("http://").map_or(address.clone(), |place| format!("ssh://{place}")))
 }
 
-/// A word as the client reads it. What the shell puts in is not known.
+/// A word as the client reads it. Expansions of the shell are unknown.
 fn absolute(word: &str) -> Option<String> {
     let is_unknown = word.is_empty() || word == "-" || word.starts_with(['$', '`', '@']);
     if is_unknown || word.contains(char::is_whitespace) {
@@ -222,7 +222,7 @@ fn absolute(word: &str) -> Option<String> {
     if word.contains("://") || scheme.is_some_and(|scheme| SCHEMES.contains(&scheme.as_str())) {
         return Some(word.to_owned());
     }
-    // httpie and its kin read a port alone as one of the machine itself; for others it leads nowhere.
+    // httpie and similar read a port alone as one of this machine; for others it is not an address.
     let host = if word.starts_with(':') && !word.starts_with("::") { "localhost" } else { "" };
     let is_ipv6 = word.parse::<std::net::Ipv6Addr>().is_ok();
     Some(if is_ipv6 { format!("http://[{word}]") } else { format!("http://{host}{word}") })

@@ -1,4 +1,4 @@
-//! Commands that do harm, commands that only talk about it, and floods.
+//! Harmful commands, harmless mentions of them, and commands that are slow to parse.
 
 use proptest::prelude::*;
 

@@ -1,9 +1,8 @@
-//! What a call really runs: behind `sudo`, `env`, `xargs` and their kin stands another command, and behind `bash -c` a
-//! whole script.
+//! Finds the commands that a call runs: `sudo`, `env`, `xargs` and similar run another command, and `bash -c` runs a script.
 
 use super::script::{Call, Word};
 
-/// Wrappers inside wrappers, no deeper than anybody writes them.
+/// The most wrappers inside each other.
 const MAX_LAYERS: usize = 8;
 
 /// A program that runs the command in its arguments: its name, its options that take a value, and how many plain
@@ -128,7 +127,7 @@ pub(super) fn scripts(call: &Call) -> Vec<String> {
     if call.is(&["eval"]) {
         scripts.push(call.words().collect::<Vec<_>>().join(" "));
     }
-    // What comes out of a substitution is not known; the commands inside it were read already.
+    // The output of a substitution is unknown; the commands inside it were read already.
     scripts
         .retain(|script| !script.starts_with("$(") && !script.starts_with('`') && !script.starts_with("<("));
     if call.is(&["trap", "watch", "ssh"]) {
@@ -137,7 +136,7 @@ pub(super) fn scripts(call: &Call) -> Vec<String> {
         scripts.extend(operands.get(from..).filter(|rest| !rest.is_empty()).map(|rest| rest.join(" ")));
     }
     scripts.extend(one_liner(call).into_iter().flat_map(shell_strings));
-    // `X="rm -rf /"; $X`: the shell makes several words of one.
+    // `X="rm -rf /"; $X`: the shell splits the value into words.
     let name = &call.name.text;
     if name.contains(char::is_whitespace) && !call.name.is_dynamic {
         let rest: Vec<&str> = call.words().collect();
@@ -146,7 +145,7 @@ pub(super) fn scripts(call: &Call) -> Vec<String> {
     scripts
 }
 
-/// The program in `perl -e '…'` and its kin.
+/// The program in `perl -e '…'` and similar.
 fn one_liner(call: &Call) -> Option<&str> {
     let is_language = call.is(&["perl", "ruby", "node", "php"]) || call.program().starts_with("python");
     let is_code = |word: &str| {
@@ -157,7 +156,7 @@ fn one_liner(call: &Call) -> Option<&str> {
     words.find(|word| is_language && is_code(word)).and_then(|_| words.next())
 }
 
-/// What a one-liner hands to the shell as a plain string.
+/// What a one-liner passes to the shell as a plain string.
 fn shell_strings(program: &str) -> Vec<String> {
     const HANDS: &[&str] = &["system", "popen", "execSync", "shell_exec", "passthru", "qx"];
     let mut strings = Vec::new();

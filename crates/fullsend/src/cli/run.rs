@@ -104,9 +104,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         super::talk(&format!("warning: cannot clean up an earlier run: {problem}\n"));
     }
     audit(&checked.resolved, &opened.choices, &runs)?;
-    crate::credentials::forbid_core_dumps().map_err(|error| {
-        Failure::new(Exit::SandboxUnavailable, format!("cannot turn off core dumps: {error}"))
-    })?;
+    forbid_core_dumps()?;
     let progress = Progress::choose(arguments.json, arguments.quiet);
     let request = Request {
         checked,
@@ -135,6 +133,13 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         tell_ci(label)?;
     }
     Ok(outcome.exit())
+}
+
+/// Every command that reads credentials calls this first.
+pub(super) fn forbid_core_dumps() -> Result<(), Failure> {
+    crate::credentials::forbid_core_dumps().map_err(|error| {
+        Failure::new(Exit::SandboxUnavailable, format!("cannot turn off core dumps: {error}"))
+    })
 }
 
 /// The checks of `fullsend check`, with the variables that a run needs.

@@ -100,16 +100,25 @@ impl Cleared {
 const INSTRUCTION_FILES: &[&str] =
     &["AGENTS.md", "agents.md", "Agents.md", "CLAUDE.md", "claude.md", "Claude.md"];
 
-/// Scans what goes in; the first critical finding under `closed` ends the run. `instruction_file` is the one that the
-/// runtime reads.
-pub fn clear(
+/// A checked harness whose agent, skills and plugins were scanned. The scan makes it.
+pub struct ScannedHarness {
+    checked: Checked,
+}
+
+impl ScannedHarness {
+    pub fn checked(&self) -> &Checked {
+        &self.checked
+    }
+}
+
+/// Scans the files of the harness. They are known before the pre-script runs, so they are refused before it runs. If the
+/// pre-script changes a skill, the scan inside the sandbox sees the changed one.
+pub fn scan_harness(
     checked: Checked,
     library: &Library,
-    repository: &Path,
     guard: &Guard,
     emit: &Emitter,
-    instruction_file: &'static str,
-) -> Result<Cleared, Blocked> {
+) -> Result<ScannedHarness, Blocked> {
     let scanner = InputScanner { guard, emit };
     let harness = &checked.resolved;
     for found in &harness.files {
@@ -139,6 +148,21 @@ pub fn clear(
         let pair = format!("{agent_text}\0{text}");
         scanner.digest(InputKind::PromptAndSchema, &checked.agent.found.path, pair.as_bytes());
     }
+    Ok(ScannedHarness { checked })
+}
+
+/// Scans what the repository and the organisation add; the first critical finding under `closed` ends the run.
+/// `instruction_file` is the one that the runtime reads.
+pub fn clear(
+    ScannedHarness { checked }: ScannedHarness,
+    library: &Library,
+    repository: &Path,
+    guard: &Guard,
+    emit: &Emitter,
+    instruction_file: &'static str,
+) -> Result<Cleared, Blocked> {
+    let scanner = InputScanner { guard, emit };
+    let agent_text = library.text(checked.agent.source);
     let listing = repository_listing::list_repository(repository);
     let mut instructions = scanner.repository(repository, &listing)?;
     let repo_skills = scanner.repository_skills(&checked, repository)?;

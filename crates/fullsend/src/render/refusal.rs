@@ -1,17 +1,28 @@
-//! One line for a connection or a name that egress refused: what was tried, by which program, and why it was refused.
+//! One line for a request or a name that egress refused or only audited: what was tried, by which program, and why.
 
-use egress::event::{ConnectionDecision, EgressEvent};
+use egress::event::{ConnectionDecision, ConnectionEvent, EgressEvent};
 
 use crate::provision::PROOF_NAME;
 
 /// `None` for what was not refused, and for the question that the sandbox's proof asks itself.
 pub fn refusal(event: &EgressEvent) -> Option<String> {
-    let attempt = match event {
-        EgressEvent::NameRefused { name, .. } if name.trim_end_matches('.') == PROOF_NAME => return None,
-        EgressEvent::NameRefused { name, reason } => return Some(format!("the name {name}: {reason}")),
-        EgressEvent::Connection(attempt) => attempt,
-    };
-    if attempt.decision != ConnectionDecision::Denied {
+    match event {
+        EgressEvent::NameRefused { name, .. } if name.trim_end_matches('.') == PROOF_NAME => None,
+        EgressEvent::NameRefused { name, reason } => Some(format!("the name {name}: {reason}")),
+        EgressEvent::Connection(attempt) => decided(attempt, ConnectionDecision::Denied),
+    }
+}
+
+/// A request outside of the rules that passed because its endpoint only audits.
+pub fn audited(event: &EgressEvent) -> Option<String> {
+    match event {
+        EgressEvent::NameRefused { .. } => None,
+        EgressEvent::Connection(attempt) => decided(attempt, ConnectionDecision::Audited),
+    }
+}
+
+fn decided(attempt: &ConnectionEvent, decision: ConnectionDecision) -> Option<String> {
+    if attempt.decision != decision {
         return None;
     }
     let program = match (&attempt.binary, attempt.pid) {

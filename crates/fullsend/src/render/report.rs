@@ -6,7 +6,7 @@ use model::ModelEvent;
 
 use super::console::step_name;
 use super::diagnostics::clean_text;
-use super::refusal::refusal;
+use super::refusal::{audited, refusal};
 use crate::event::{EnforcementStatus, Envelope, FindingEvent, RunEvent};
 use crate::record::{self, Record};
 
@@ -21,6 +21,7 @@ pub fn report(events: &[Envelope]) -> String {
     section(&mut out, "attempts", &attempts(&record));
     section(&mut out, "tools", &tools(events));
     section(&mut out, "refusals", &refusals(events));
+    section(&mut out, "audited", &audited_requests(events));
     section(&mut out, "findings", &findings(events));
     section(&mut out, "models", &models(&record));
     section(&mut out, "weaker", &weaker(&record));
@@ -111,6 +112,15 @@ fn refusals(events: &[Envelope]) -> Vec<String> {
         .collect()
 }
 
+/// What an endpoint with `enforcement: audit` let through.
+fn audited_requests(events: &[Envelope]) -> Vec<String> {
+    let passed = |envelope: &Envelope| match &envelope.event {
+        RunEvent::Egress { event } => audited(event),
+        _ => None,
+    };
+    events.iter().filter_map(passed).collect()
+}
+
 fn findings(events: &[Envelope]) -> Vec<String> {
     events
         .iter()
@@ -149,4 +159,28 @@ fn output(record: &Record) -> Vec<String> {
     let line =
         |one: &record::Artifact| format!("{} ({} bytes, sha256 {})", one.path, one.bytes, short(&one.sha256));
     record.artifacts.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn audited_requests_are_listed_and_allowed_ones_are_not() {
+        let request = |decision: &str| -> Envelope {
+            serde_json::from_value(serde_json::json!({
+                "v": 1, "seq": 1, "time": "2030-01-31T12:00:00Z", "previous": "", "hash": "", "type": "egress",
+                "event": {
+                    "type": "attempt", "via": "connect", "host": "api.example.com", "port": 443, "method": "DELETE",
+                    "path": "/v1/x", "decision": decision, "reason": "no rule allows DELETE", "bytes_out": 0,
+                    "bytes_in": 0, "duration_ms": 1,
+                },
+            }))
+            .unwrap()
+        };
+        let shown = report(&[request("audited"), request("allowed")]);
+        let line = "\naudited\n  DELETE api.example.com:443/v1/x: no rule allows DELETE\n";
+        assert!(shown.contains(line), "{shown}");
+        assert_eq!(shown.matches("DELETE api").count(), 1, "{shown}");
+    }
 }

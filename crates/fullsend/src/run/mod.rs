@@ -210,15 +210,17 @@ fn sequence(
     let credentials = host.credentials(&checked, recording.as_ref(), &value, &guard)?;
     guard.remember_past(continuation.conversation.iter().flat_map(runtime::past_calls));
 
-    host.preflight_check(&checked, &variables, steps.cancel)?;
+    let scanned = inputs::scan_harness(checked, &library, &guard, emit)?;
+    host.preflight_check(scanned.checked(), &variables, steps.cancel)?;
     if let Some(pre_script) = &scripts.pre {
         steps.run(Step::PreScript, || host.pre_script(pre_script, &variables, steps))?;
     }
     let cleared = steps.run(Step::Inputs, || {
         context.as_deref().map_or(Ok(()), |text| inputs::clear_context(text, &guard, emit))?;
         inputs::mounted::clear_mounts(&extra_files.mounts, &guard, emit)?;
-        let instruction_file = runtime::of(checked.resolved.harness.runtime.value).instruction_file;
-        inputs::clear(checked, &library, &repository, &guard, emit, instruction_file)
+        let runtime_name = scanned.checked().resolved.harness.runtime.value;
+        let instruction_file = runtime::of(runtime_name).instruction_file;
+        inputs::clear(scanned, &library, &repository, &guard, emit, instruction_file)
     })?;
     let run_context = RunContext {
         library: &library,

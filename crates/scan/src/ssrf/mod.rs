@@ -1,6 +1,5 @@
-//! Addresses that lead inside: the machine itself, private networks, the services where clouds keep credentials, in
-//! every spelling that a client understands. Looks at what is written and resolves nothing; names are judged again
-//! where connections are made.
+//! Finds internal addresses: the machine itself, private networks and the metadata services of clouds, also in the unusual
+//! notations that clients accept. It resolves no names. The proxy judges names again when a connection is made.
 
 pub mod url;
 
@@ -16,9 +15,9 @@ use crate::steps;
 use url::ParsedUrl;
 
 const MAX_URL: usize = 2048;
-/// Of an address inside another one only the beginning is read: a text of nothing but `://` would be read 2,048 times.
+/// How much of an address inside another one is read. Without a limit, a text of `://` would be read 2,048 times.
 const MAX_INNER_URL: usize = 256;
-/// So many times is an address inside another one decoded.
+/// How often an address inside another one is decoded.
 const MAX_ENCODINGS: usize = 3;
 const REFUSED_SCHEMES: &[&str] = &[
     "file", "ftp", "gopher", "data", "dict", "ldap", "ldaps", "tftp", "jar", "netdoc", "smb", "telnet",
@@ -32,9 +31,9 @@ const METADATA_NAMES: &[&str] = &[
     "metadata.azure.internal",
     "metadata.tencentyun.com",
 ];
-/// Names under which anybody's address can be looked up: `10.0.0.1.nip.io`.
+/// Public services that resolve a name to the address in it: `10.0.0.1.nip.io`.
 const WILDCARD_NAMES: &[&str] = &["nip.io", "sslip.io", "xip.io", "traefik.me", "1u.ms", "rbndr.us"];
-/// Public names that always lead to the machine itself.
+/// Public names that resolve to the machine itself.
 const LOOPBACK_NAMES: &[&str] = &[
     "localhost",
     "localhost.localdomain",
@@ -69,7 +68,7 @@ pub struct AddressProblem {
     pub detail: String,
 }
 
-/// The worst that can be said about an address that an agent wants to fetch.
+/// The most severe problem of an address that an agent wants to fetch.
 pub fn check(address: &str) -> Option<AddressProblem> {
     let url = url::parse(address)?;
     let problems = [scheme(&url), target(&url), user(&url), redirect(&url)];
@@ -100,7 +99,7 @@ fn scheme(url: &ParsedUrl) -> Option<AddressProblem> {
     }
 }
 
-/// Where the host leads.
+/// What kind of host it is.
 fn target(url: &ParsedUrl) -> Option<AddressProblem> {
     let host = url.host.as_str();
     if METADATA_NAMES.contains(&host) {
@@ -136,7 +135,7 @@ fn target(url: &ParsedUrl) -> Option<AddressProblem> {
     None
 }
 
-/// The address that a host is, or carries in a name made for that.
+/// The IP address of a host, or the one inside a name such as `10.0.0.1.nip.io`.
 fn address_in(host: &str) -> Option<IpAddr> {
     if let Ok(found @ Some(_)) = parse_literal(host) {
         return found;
@@ -164,7 +163,7 @@ fn internal(host: &str, address: IpAddr, is_odd: bool) -> Option<AddressProblem>
     }
 }
 
-/// `2130706433`, `0x7f.1`, `0177.0.0.1`, `[::ffff:10.0.0.1]`: nobody writes these who does not want to hide something.
+/// `2130706433`, `0x7f.1`, `0177.0.0.1`, `[::ffff:10.0.0.1]`: notations that hide an address.
 fn is_odd_spelling(host: &str, address: IpAddr) -> bool {
     let plain = host.trim_start_matches('[').trim_end_matches(']');
     match address {
@@ -173,7 +172,7 @@ fn is_odd_spelling(host: &str, address: IpAddr) -> bool {
     }
 }
 
-/// `https://github.com@evil.example/`: what stands before the `@` is for the eye only.
+/// `https://github.com@evil.example/`: the text before the `@` is not the host.
 fn user(url: &ParsedUrl) -> Option<AddressProblem> {
     let is_web = matches!(url.scheme.as_str(), "http" | "https");
     (is_web && url.has_user).then_some(()).and_then(|()| {
@@ -185,8 +184,7 @@ fn user(url: &ParsedUrl) -> Option<AddressProblem> {
     })
 }
 
-/// An address inside another one is where a redirector or a reader sends the client next. It may be encoded, and what is
-/// encoded once more reaches those who decode twice.
+/// A redirector sends the client to an address inside the address. It may be encoded several times.
 fn redirect(url: &ParsedUrl) -> Option<AddressProblem> {
     let mut rest = url.rest.clone();
     for _ in 0..=MAX_ENCODINGS {
@@ -211,7 +209,7 @@ fn inner(rest: &str) -> Option<AddressProblem> {
         let slashes = after.strip_prefix('s').unwrap_or(after).strip_prefix(':')?;
         slashes.starts_with(['/', '\\']).then(|| target_at(rest, at, ""))?
     });
-    // A value that begins with two slashes keeps the scheme. Paths do too, so a name without a dot is none.
+    // `//host` keeps the scheme. A path may start the same way, so a name without a dot is not a host here.
     let query = rest.find('?').unwrap_or(rest.len());
     let values = memchr::memchr_iter(b'=', &rest.as_bytes()[query..]).map(|at| query + at + 1);
     let relative = values.filter_map(|at| {
@@ -222,7 +220,7 @@ fn inner(rest: &str) -> Option<AddressProblem> {
     absolute.chain(relative).find(|found| found.severity >= Severity::High)
 }
 
-/// Where the address leads that begins at `at`.
+/// The problem of the address that starts at `at`.
 fn target_at(rest: &str, at: usize, scheme: &str) -> Option<AddressProblem> {
     let to = rest.floor_char_boundary((at + MAX_INNER_URL).min(rest.len()));
     let end = rest[at..to].find(['&', ';', '"', '\'', ' ']).map_or(to, |end| at + end);
@@ -274,8 +272,8 @@ fn address_around(text: &str, at: usize, limit: usize) -> Option<Range<usize>> {
     Some(start..start + trimmed.len())
 }
 
-/// Addresses in a text that somebody else wrote. Plain internal ones are everywhere in documentation and say nothing;
-/// the metadata services and disguised spellings do.
+/// Addresses in a text. Plain internal ones are common in documentation and are not reported; metadata services and disguised
+/// addresses are.
 pub(crate) fn scan(addresses: &mut Addresses, text: &str, at: usize, origin: Origin) -> Option<Hit> {
     let range = addresses.around(text, at)?;
     let found = check(&text[range.clone()])?;

@@ -1,5 +1,5 @@
-//! Takes an address apart the way clients do, tricks included: backslashes, missing slashes, encoded and styled letters
-//! in the host, user names before an `@`. Judges nothing.
+//! Parses an address as clients do, with backslashes, missing slashes, encoded and styled letters in the host, and user names
+//! before an `@`. Judges nothing.
 
 use std::borrow::Cow;
 
@@ -12,13 +12,13 @@ pub struct ParsedUrl {
     pub has_user: bool,
     /// As a client would look it up: decoded, folded, lower case, without a final dot.
     pub host: String,
-    /// Whether the host was not written the way it is read.
+    /// Whether the host reads differently from how it is written.
     pub is_disguised: bool,
     /// Path, query and fragment.
     pub rest: String,
 }
 
-/// The parts of an absolute address, or nothing when it has no scheme.
+/// The parts of an absolute address; `None` without a scheme.
 pub fn parse(text: &str) -> Option<ParsedUrl> {
     let text = without_breaks(text.trim());
     let (scheme, after) = text.split_once(':')?;
@@ -30,7 +30,7 @@ pub fn parse(text: &str) -> Option<ParsedUrl> {
         return None;
     }
     let scheme = scheme.to_ascii_lowercase();
-    // For the web's schemes any number of slashes, of either kind, begins the host.
+    // For web schemes the host may follow any number of slashes and backslashes.
     let is_web = matches!(scheme.as_str(), "http" | "https" | "ws" | "wss" | "ftp");
     let after =
         if is_web { after.trim_start_matches(['/', '\\']) } else { after.strip_prefix("//").unwrap_or("") };
@@ -61,7 +61,7 @@ fn without_port(host: &str) -> &str {
 }
 
 fn read_host(written: &str) -> String {
-    // Most hosts are plain, and for them the rest changes nothing.
+    // Most hosts are plain and need no decoding.
     if written.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'%') {
         return written.trim_end_matches('.').to_ascii_lowercase();
     }

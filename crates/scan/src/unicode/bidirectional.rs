@@ -1,5 +1,5 @@
-//! Characters that change the direction of writing. In right-to-left prose balanced ones are normal; elsewhere they
-//! make a line read otherwise than it runs.
+//! Characters that change the direction of writing. Balanced ones are normal in right-to-left prose. Elsewhere they make a
+//! line look different from what a program reads.
 
 use redact::{Severity, rule};
 

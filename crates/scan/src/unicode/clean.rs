@@ -1,4 +1,4 @@
-//! Takes away what the rules call an attack and nothing else. Cleaning a clean text gives the same text.
+//! Removes what the rules call an attack. Cleaning a clean text changes nothing.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use redact::{Severity, json, rule};
 
 use super::{Letters, marks};
 
-/// Taking something away may join its neighbours into the next attack.
+/// Removing something may join its neighbours into a new attack, so cleaning repeats.
 const MAX_ROUNDS: usize = 8;
 
 /// The text without hidden characters. Colours and other terminal sequences go as well: to a model they are noise,
@@ -17,7 +17,7 @@ pub fn clean(text: &str) -> Cow<'_, str> {
         let Some(cleaned) = clean_once(&current) else { return current };
         current = Cow::Owned(cleaned);
     }
-    // Something built to survive: keep only what cannot hide anything.
+    // The text still has findings after all rounds: keep only plain characters.
     let is_visible = |letter: &char| matches!(letter, ' '..='~' | '\n' | '\t' | '\r');
     match clean_once(&current) {
         Some(_) => Cow::Owned(current.chars().filter(is_visible).collect()),
@@ -49,7 +49,7 @@ fn clean_once(text: &str) -> Option<String> {
     Some(cleaned)
 }
 
-/// Accidents of low severity stay, except for what only a terminal reads.
+/// Findings of low severity stay, except for what only a terminal reads.
 fn is_attack(mark: &super::Mark) -> bool {
     let is_for_terminals = matches!(
         mark.rule,

@@ -1,5 +1,5 @@
-//! Floods of combining marks. Scripts stack a few; dozens on one letter hide the text around them and blow up
-//! terminals and tokenizers.
+//! Floods of combining marks. Scripts stack a few. Dozens on one letter hide the text around them and overload terminals and
+//! tokenizers.
 
 use redact::{Severity, rule};
 use unicode_normalization::char::is_combining_mark;

@@ -1,5 +1,5 @@
-//! Letters that look like others. A word that mixes Latin with letters of another script which merely look Latin is
-//! no word of any language; a host name that looks Latin and is not is worse.
+//! Letters that look like others. No language mixes Latin letters with lookalikes of another script in one word. A host name
+//! that looks Latin but is not is worse.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! What terminals act on: escape sequences, control characters, NUL. Colours are harmless noise; sequences that move
-//! the cursor, set titles or write the clipboard can make a log lie.
+//! What terminals act on: escape sequences, control characters, NUL. Colours are harmless. Sequences that move the cursor,
+//! set titles or write the clipboard can make a log show something else.
 
 use std::ops::Range;
 
@@ -52,7 +52,7 @@ fn judge(text: &str, at: usize) -> Option<(Mark, usize)> {
     Some((mark, end))
 }
 
-/// The one-character forms of `ESC [`, `ESC ]` and `ESC P`, and their silent neighbours.
+/// The one-character forms of `ESC [`, `ESC ]` and `ESC P`, and the other C1 controls.
 fn c1(text: &str, at: usize) -> Option<(Mark, usize)> {
     let second = text.as_bytes()[at + 1];
     if !(0x80..=0x9f).contains(&second) {
@@ -91,7 +91,7 @@ fn escape(text: &str, at: usize) -> Mark {
     }
 }
 
-/// Titles and links are show; the clipboard, device controls and application commands are not.
+/// Titles and links are harmless; clipboard, device and application commands are not.
 fn command_severity(text: &str, range: &Range<usize>) -> Severity {
     let body = &text[range.start + 1..range.end];
     let shows = ["]0;", "]1;", "]2;", "]8;", "]133;", "]9;"];
@@ -106,7 +106,7 @@ fn end_of_csi(text: &str, start: usize) -> usize {
     end + usize::from(has_final)
 }
 
-/// Up to BEL or `ESC \` or U+009C; a sequence that never ends takes its line.
+/// Up to BEL or `ESC \` or U+009C; an unfinished sequence takes the rest of its line.
 fn end_of_string(text: &str, start: usize) -> usize {
     let limit = text.floor_char_boundary((start + MAX_SEQUENCE).min(text.len()));
     let window = &text.as_bytes()[start..limit];

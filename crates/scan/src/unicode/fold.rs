@@ -1,5 +1,5 @@
-//! A second reading of a text, as a model would take it: hidden characters and what terminals act on gone, tags spelled
-//! out, styled and lookalike letters made plain. Rules about words run over this reading too; places point back into the original.
+//! The text as a model reads it: without hidden characters and terminal sequences, with tags decoded, and with styled and
+//! lookalike letters made plain. Rules about words run over this text too. Ranges point back into the original.
 
 use std::ops::Range;
 
@@ -11,12 +11,12 @@ use crate::injection::signal::MAX_REACH;
 
 use super::{Letters, bidirectional, confusable, invisible, letter_before, tag, variation};
 
-/// Further from a changed letter nothing depends on it.
+/// How far a rule about words reaches from a changed letter.
 const REACH: usize = MAX_REACH + 64;
 
 pub(crate) struct Folded {
     pub(crate) text: String,
-    /// Where each changed stretch begins, in the folded and in the original text.
+    /// Where each changed part starts, in the folded and in the original text.
     anchors: Vec<(usize, usize)>,
 }
 
@@ -35,8 +35,8 @@ impl Folded {
     }
 }
 
-/// The plain reading of every stretch in which it is another than the text's: one for each group of changed letters, with
-/// as much of the text around them as a rule about words can reach.
+/// The parts of the text that read differently: one for each group of changed letters, with as much text around them as a
+/// rule about words reaches.
 pub(crate) fn fold(letters: &Letters<'_>) -> Vec<Folded> {
     let text = letters.text;
     let mut stretches: Vec<Folded> = Vec::new();
@@ -46,7 +46,7 @@ pub(crate) fn fold(letters: &Letters<'_>) -> Vec<Folded> {
         if place.start < at {
             continue;
         }
-        // What stands before it, as it is read.
+        // The folded text before it.
         let before = match stretches.last() {
             Some(folded) if place.start == at => folded.text.chars().next_back(),
             _ => letter_before(text, place.start),
@@ -78,8 +78,8 @@ pub(crate) fn fold(letters: &Letters<'_>) -> Vec<Folded> {
     stretches
 }
 
-/// What may be read as something else, in order of place: letters, and what terminals act on. Cleaning takes the latter
-/// away, and the words around it grow together.
+/// Letters and terminal sequences that may read differently, in order. Cleaning removes terminal sequences, which joins the
+/// words around them.
 fn places(letters: &Letters<'_>) -> Vec<(Range<usize>, Option<char>)> {
     let controls = letters.controls.iter().map(|mark| (mark.range.clone(), None));
     let odd = letters.odd.iter().map(|(at, letter)| (*at..at + letter.len_utf8(), Some(*letter)));
@@ -88,7 +88,7 @@ fn places(letters: &Letters<'_>) -> Vec<(Range<usize>, Option<char>)> {
     places
 }
 
-/// Where the word around `at` begins: cut in two, its second half could be taken for another word.
+/// Where the word around `at` starts. Half a word could be taken for another word.
 fn word_start(text: &str, at: usize) -> usize {
     const MAX_WORD: usize = 64;
     let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
@@ -96,7 +96,7 @@ fn word_start(text: &str, at: usize) -> usize {
     text.floor_char_boundary(at - before.take_while(is_part).count())
 }
 
-/// What a letter is read as, if that is something else. `before` is what was read before it.
+/// What a letter reads as, if that differs. `before` is the folded text before it.
 fn plain(text: &str, at: usize, letter: char, before: Option<char>, words: &mut Words) -> Option<String> {
     if tag::is_tag(letter) {
         return Some(tag::decode(letter.encode_utf8(&mut [0; 4])));
@@ -124,8 +124,8 @@ fn is_styled(letter: char) -> bool {
         && letter.is_alphanumeric()
 }
 
-/// Letters in filled circles and squares, those that flags are made of, and small capitals: plain to the eye, but without
-/// a plain form in the tables.
+/// Letters in filled circles and squares, regional indicators, and small capitals: readable, but without a plain form in
+/// the tables.
 fn drawn(letter: char) -> Option<char> {
     const SMALL: &str = "ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘꞯʀꜱᴛᴜᴠᴡ_ʏᴢ";
     let first = match u32::from(letter) {
@@ -151,7 +151,7 @@ fn likeness(letter: char) -> Option<String> {
     likeness.is_ascii().then(|| if is_capital { "I".to_owned() } else { likeness })
 }
 
-/// The word that was last asked about, for the letters that follow in it.
+/// The answer for the last word, reused for its other letters.
 #[derive(Default)]
 struct Words {
     end: usize,
@@ -159,8 +159,8 @@ struct Words {
 }
 
 impl Words {
-    /// Whether the word around `at` is meant to be read as Latin: it has Latin letters, or looks like it has nothing else
-    /// while no word next to it is of another script.
+    /// Whether the word around `at` reads as Latin: it has Latin letters, or consists of lookalikes and no word next to it is
+    /// of another script.
     fn is_latin(&mut self, text: &str, at: usize) -> bool {
         if at >= self.end {
             let range = confusable::word_around(text, at);
@@ -213,7 +213,7 @@ mod tests {
         assert!(fold(&Letters::new("он взял сор, а не хор; у нас рос сосна")).is_empty());
     }
 
-    /// As cleaning leaves it; also where one sequence hides letters that would be read by themselves.
+    /// The same as after cleaning, even if a sequence hides letters that would read by themselves.
     #[test]
     fn what_terminals_act_on_is_read_as_nothing() {
         for hidden in [
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(&text[folded.original(&(4..6))], "ef");
     }
 
-    /// Far apart, they are read each with what is around it, and no word is cut in two.
+    /// Distant letters are read each with the text around it, and no word is cut in two.
     #[test]
     fn only_what_is_near_is_read_again() {
         let far = "some words ".repeat(400);

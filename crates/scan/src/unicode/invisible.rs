@@ -1,12 +1,12 @@
-//! Zero-width and format characters, and letters that are drawn as nothing. Joiners between emoji and in the scripts
-//! that need them are normal; inside a Latin word they split it for a filter, and in long runs they carry bits.
+//! Zero-width and format characters, and letters without a glyph. Joiners are normal between emoji and in the scripts that
+//! need them. Inside a Latin word they hide it from a filter, and in long runs they carry bits.
 
 use redact::secrets::is_token_byte;
 use redact::{Severity, rule};
 
 use super::{Letters, Mark, is_right_to_left, letter_after, letter_before, line_around};
 
-/// From here on a run is a message, not an accident.
+/// A longer run is a message, not an accident.
 const CHANNEL: usize = 8;
 
 pub(super) fn find(letters: &Letters<'_>, marks: &mut Vec<Mark>) {
@@ -28,7 +28,7 @@ pub(super) fn find(letters: &Letters<'_>, marks: &mut Vec<Mark>) {
 fn judge(text: &str, run: Option<(usize, usize, usize)>, marks: &mut Vec<Mark>) {
     let Some((start, end, count)) = run else { return };
     let range = start..end;
-    // Copies of one character say nothing but how many they are; editors paste them so.
+    // A repeated character carries no message; editors paste such runs.
     let are_same = text[range.clone()].chars().all(|letter| text[start..].starts_with(letter));
     if count >= CHANNEL && !are_same {
         let detail = format!("{count} invisible characters in a row: {}", decode_bits(&text[range.clone()]));
@@ -45,7 +45,7 @@ fn judge(text: &str, run: Option<(usize, usize, usize)>, marks: &mut Vec<Mark>) 
     }
     let is_in_word = |side: Option<char>| side.is_some_and(|letter| letter.is_ascii_alphanumeric());
     let splits_word = is_in_word(before) && is_in_word(after);
-    // `glpat-` and what follows it are no two words to whoever reads a token.
+    // A token such as `glpat-…` is one word.
     let is_in_token =
         |side: Option<char>| side.and_then(|letter| u8::try_from(letter).ok()).is_some_and(is_token_byte);
     let splits_token = is_in_token(before) && is_in_token(after);
@@ -68,12 +68,12 @@ pub(super) fn is_invisible(letter: char) -> bool {
             | 0x110bd | 0x110cd | 0x13430..=0x1343f | 0x1bca0..=0x1bca3 | 0x1d173..=0x1d17a | 0xe0080..=0xe00ff | 0xe01f0..=0xe0fff)
 }
 
-/// Letters to a program, nothing to an eye.
+/// Characters that count as letters but have no glyph.
 fn is_blank_letter(letter: char) -> bool {
     matches!(letter, '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}')
 }
 
-/// Whether a character stands where its script, or an emoji, needs it.
+/// Whether a script or an emoji needs the character here.
 fn is_at_home(text: &str, start: usize, letter: char, before: Option<char>, after: Option<char>) -> bool {
     let is_foreign = |side: Option<char>| side.is_some_and(|letter| !letter.is_ascii());
     match letter {

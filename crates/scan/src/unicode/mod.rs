@@ -1,5 +1,5 @@
-//! Characters that a person does not see and a model reads. Detects first: what people legitimately write (emoji,
-//! ligatures, CJK, right-to-left prose) gives no finding and survives cleaning byte for byte.
+//! Characters that a person does not see but a model reads. Legitimate text (emoji, ligatures, CJK, right-to-left prose) gives
+//! no finding, and cleaning does not change it.
 
 mod bidirectional;
 mod clean;
@@ -19,14 +19,14 @@ pub use clean::{clean, clean_json};
 
 use crate::steps;
 
-/// One suspicious stretch of a text.
+/// One suspicious part of a text.
 #[derive(Clone)]
 pub(crate) struct Mark {
     rule: RuleName,
     severity: Severity,
     range: Range<usize>,
     detail: Option<String>,
-    /// Whether taking it away removes the attack; letters that only look alike stay.
+    /// Whether removing it removes the attack. Lookalike letters stay.
     is_removable: bool,
 }
 
@@ -40,7 +40,7 @@ impl Mark {
     }
 }
 
-/// Marks of a kind are reported this often; one more sentence about the same flood helps nobody.
+/// The most findings of one kind for one text.
 const MAX_PER_RULE: usize = 20;
 
 /// The hidden characters of a text.
@@ -77,7 +77,7 @@ fn hit(mark: Mark) -> Hit {
     Hit { rule, category: Category::UnicodeNormalizer, severity, range, detail, advice }
 }
 
-/// A text and those of its characters that some rule asks about. They are picked out once, for all rules.
+/// A text and the characters in it that the rules check, collected once for all rules.
 pub(crate) struct Letters<'t> {
     text: &'t str,
     odd: Vec<(usize, char)>,
@@ -115,7 +115,7 @@ fn is_common(letter: char) -> bool {
         | 0x2500..=0x27ff | 0x2900..=0x2bff | 0x3000..=0x3129 | 0x4e00..=0x9fff | 0xac00..=0xd7a3 | 0x1f300..=0x1faff)
 }
 
-/// Everything suspicious, in no particular order. Most texts are plain and are done after one glance.
+/// Everything suspicious, unordered. Plain texts are recognised first, because most texts are plain.
 fn marks(letters: &Letters<'_>) -> Vec<Mark> {
     let mut marks = letters.controls.clone();
     if letters.odd.is_empty() {
@@ -138,7 +138,7 @@ fn is_plain(bytes: &[u8]) -> bool {
 
 const CHUNK: usize = 64;
 
-/// Without an early exit, so that the compiler looks at many bytes at once.
+/// Without an early exit, so that the compiler can use vector instructions.
 #[inline(always)]
 fn any(chunk: &[u8], test: impl Fn(u8) -> bool) -> bool {
     chunk.iter().fold(false, |found, byte| found | test(*byte))
@@ -157,7 +157,7 @@ fn next(bytes: &[u8], at: usize, test: impl Fn(u8) -> bool + Copy) -> Option<usi
     None
 }
 
-/// The characters outside ASCII with their places, without looking at the ASCII between them one by one.
+/// The characters outside ASCII with their offsets; ASCII between them is skipped in chunks.
 fn foreign_letters(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
     let bytes = text.as_bytes();
     let mut at = 0;

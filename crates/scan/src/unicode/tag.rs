@@ -1,5 +1,5 @@
-//! Tag characters (U+E0000 to U+E007F): a copy of ASCII that is drawn nowhere. Their one legitimate use is the flags
-//! of regions, a black flag followed by a few tags and a terminator.
+//! Tag characters (U+E0000 to U+E007F): a copy of ASCII without glyphs. Their one legitimate use is in flags of regions: a
+//! black flag, a few tags, and a terminator.
 
 use redact::{Severity, rule};
 

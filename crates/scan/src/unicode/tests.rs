@@ -1,4 +1,4 @@
-//! What is an attack and what is somebody's language.
+//! Attacks with hidden characters, and languages that need the same characters.
 
 use proptest::prelude::*;
 
@@ -116,7 +116,7 @@ proptest! {
         }
     }
 
-    /// Whatever is written in characters that nobody sees is read again.
+    /// Text hidden in invisible characters is decoded.
     #[test]
     fn hidden_channels_are_decoded(text in "[ -~]{1,40}", other in "\\PC{0,40}") {
         prop_assert_eq!(tag::decode(&tags(&text)), text.as_str());

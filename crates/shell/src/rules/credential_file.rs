@@ -1,4 +1,4 @@
-//! CommandReading files that hold credentials, and sending secrets out. Listing a key or using it with ssh is normal; printing
+//! Reading files that contain credentials, and sending secrets out. Listing a key or using it with ssh is normal; printing
 //! or copying it is not.
 
 use redact::{Severity, rule};
@@ -42,14 +42,14 @@ const DIRECTORIES: &[&str] = &[
     ".mozilla/firefox/",
     ".config/google-chrome/",
 ];
-/// Directories that hold little else; whoever takes one as a whole takes the credentials.
+/// Directories that contain mostly credentials. Copying one whole copies the credentials.
 const WHOLE: &[&str] = &[".ssh", ".aws", ".gnupg", ".kube", ".azure", ".config/gcloud", ".password-store"];
 const TAKERS: &[&str] =
     &["tar", "bsdtar", "cp", "scp", "rsync", "rclone", "zip", "7z", "cpio", "pax", "grep", "rg", "mv"];
 /// Programs that print a file.
 const PRINTERS: &[&str] =
     &["cat", "tac", "head", "tail", "less", "more", "bat", "nl", "base64", "xxd", "od", "strings"];
-/// Programs that look at a file without giving its content away, or use it for what it is.
+/// Programs that use a file without revealing its content.
 const HARMLESS: &[&str] = &[
     "ls",
     "stat",
@@ -82,7 +82,7 @@ pub(super) fn judge<'v>(line: &'v ParsedLine, judged: &mut Vec<Judged<'v>>) {
                     .map(|harm| (harm, Some(call))),
             );
         } else if let Some(path) = read_credential(call) {
-            // In a project people look at theirs; what matters is that it does not leave.
+            // Reading a project's own file is normal; sending it out is not.
             let severity = if is_environment(path) { Severity::Medium } else { Severity::High };
             judged.extend(
                 harm(rule::command::CREDENTIAL_FILE, severity, format!("reads `{path}`"), ADVICE)
@@ -141,19 +141,19 @@ fn extracts(call: &Call) -> bool {
     call.is(&["tar", "bsdtar"]) && !creates
 }
 
-/// `.env` and `.env.production`, but none that is there to be read.
+/// `.env` and `.env.production`, but not `.env.example`.
 fn is_environment(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     matches!(name, ".env" | ".env.local" | ".env.production" | ".env.prod" | ".env.staging")
 }
 
-/// Whether the last parts of a path are those of `file`, or patterns that the shell makes them of.
+/// Whether a path ends with `file`, or with a shell pattern that matches it.
 fn ends_in(path: &str, file: &str) -> bool {
     let mut parts = path.rsplit('/');
     file.rsplit('/').all(|name| parts.next().is_some_and(|part| part == name || fits(part, name)))
 }
 
-/// Whether a pattern of the shell stands for a name. One without a letter stands for everything, and for no name.
+/// Whether a shell pattern matches a name. A pattern without a letter matches everything and counts as no match.
 fn fits(pattern: &str, name: &str) -> bool {
     let is_pattern = pattern.len() <= 64 && pattern.contains(['*', '?']);
     if !is_pattern
@@ -162,7 +162,7 @@ fn fits(pattern: &str, name: &str) -> bool {
     {
         return false;
     }
-    // Which beginnings of the pattern fit what was read of the name.
+    // Which prefixes of the pattern match the part of the name read so far.
     let signs: Vec<char> = pattern.chars().collect();
     let mut open = vec![false; signs.len() + 1];
     open[0] = true;
@@ -235,7 +235,7 @@ fn sends_secret(line: &ParsedLine, call: &Call) -> bool {
     from_inside || in_data || read_credential(call).is_some()
 }
 
-/// What a fetcher sends as data or in the address; a header with a token is how services are called.
+/// What a fetcher sends as data or in the address. A header with a token is a normal call.
 fn data_words(call: &Call) -> impl Iterator<Item = &str> {
     let mut previous = "";
     call.words().filter(move |word| {

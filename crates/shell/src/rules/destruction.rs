@@ -1,5 +1,5 @@
-//! Deleting what cannot be brought back: recursive removal outside of temporary directories, and the one-word
-//! destroyers of other systems.
+//! Deletion that cannot be undone: recursive removal outside of temporary directories, and commands that delete clusters,
+//! buckets and databases.
 
 use redact::{Severity, rule};
 
@@ -80,7 +80,7 @@ fn is_top(target: &str) -> bool {
     is_root || (target.starts_with(['/', '~', '$']) && (TOP.contains(&target) || TOP.contains(&squeezed)))
 }
 
-/// Something below a directory for temporary files, without a way back out of it.
+/// A path below a directory for temporary files, without `..` out of it.
 fn is_temporary(target: &str) -> bool {
     let below = ["/tmp/", "/var/tmp/", "$TMPDIR/", "/private/tmp/", "/dev/shm/"];
     let rest = below.iter().find_map(|directory| target.strip_prefix(directory));
@@ -113,7 +113,7 @@ fn rights(call: &Call) -> Option<Harm> {
     )
 }
 
-/// Destroyers of clusters, clouds and repositories.
+/// Commands that delete clusters, cloud resources and repositories.
 fn elsewhere(call: &Call) -> Option<Harm> {
     let words: Vec<&str> = call.words().collect();
     let has = |wanted: &[&str]| wanted.iter().all(|word| words.contains(word));

@@ -1,5 +1,5 @@
-//! Hosts that are not what they look like: letters of other scripts, one letter off a well-known name, a user in front,
-//! a bare or disguised address, a shortener.
+//! Hosts that imitate others: letters of other scripts, one letter different from a well-known name, a user name in front, a bare
+//! or disguised address, a URL shortener.
 
 use redact::{Severity, rule};
 

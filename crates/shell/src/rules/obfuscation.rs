@@ -1,5 +1,5 @@
-//! Commands that are written so that nobody sees what they do: decoded and run at once, built from escapes, spaces made
-//! of `$IFS`, names that come out of other commands, fork bombs.
+//! Commands that hide what they do: decoded and run at once, built from escapes, with `$IFS` for spaces, with names from the
+//! output of other commands; and fork bombs.
 
 use redact::{RuleName, Severity, rule};
 

@@ -1,5 +1,5 @@
-//! Packages from somewhere else than the registry: archives and repositories by address, other indexes, unverified
-//! sources. An installer runs what it installs.
+//! Packages from outside the registry: archives and repositories by URL, other indexes, unverified sources. Installing a package
+//! runs its code.
 
 use redact::{Severity, rule};
 
@@ -7,7 +7,7 @@ use super::{Harm, harm};
 use crate::script::Call;
 
 const ADVICE: &str = "Install from the registry, pinned, or let the image bring the package.";
-/// Repositories on these are at least somebody's.
+/// Forges, where a repository has a known owner.
 const FORGES: &[&str] = &["github.com", "gitlab.com", "bitbucket.org", "codeberg.org"];
 
 pub(super) fn judge(call: &Call) -> Option<Harm> {

@@ -1,4 +1,4 @@
-//! Running what was just fetched, unread: `curl … | sh`, `bash <(curl …)`, `eval "$(wget …)"`, and the same with a file
+//! Running downloaded code unread: `curl … | sh`, `bash <(curl …)`, `eval "$(wget …)"`, and the same with a file
 //! in between.
 
 use redact::{RuleName, Severity, rule};

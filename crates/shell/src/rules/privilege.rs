@@ -1,4 +1,4 @@
-//! Getting more rights than the agent was given, or leaving the place it was put in.
+//! Getting more rights than the agent was given, or leaving its container.
 
 use redact::{Severity, rule};
 

@@ -1,5 +1,5 @@
-//! Writing where something starts by itself later: shell profiles, cron, hooks, agents' settings, authorized keys. And
-//! wiping the history of what was run.
+//! Writing files that run something later: shell profiles, cron, hooks, agents' settings, authorized keys. And deleting the
+//! shell's history.
 
 use redact::{Severity, rule};
 

@@ -1,5 +1,5 @@
-//! Lines that say, or may say, that something is wrong or missing. In doubt a line is trouble: what is kept costs a few
-//! tokens, what is left out costs the truth.
+//! Lines that say, or may say, that something failed or is missing. In doubt a line counts as a failure: keeping output costs a
+//! few tokens, losing a failure costs more.
 
 use super::runner::squeezed;
 use crate::steps;
@@ -25,10 +25,10 @@ const TROUBLE: &[&str] = &[
     "timed out",
     "not met",
     "no status",
-    // How runtimes say that a command goes on: what it has said until now says nothing of its end.
+    // Runtimes write these while a command still runs, so the output is not complete.
     "process running with session id",
     "running in background with id",
-    // How they say that they left something out: nobody knows what.
+    // Runtimes write these where they cut the output.
     "truncated",
     "omitted",
     "elided",
@@ -38,7 +38,7 @@ const TROUBLE: &[&str] = &[
     "output too long",
 ];
 
-/// The same, as words of their own: as parts of names they say nothing.
+/// The same as whole words. As parts of names they mean nothing.
 const WORDS: &[&str] = &[
     "error",
     "errors",
@@ -58,7 +58,7 @@ const WORDS: &[&str] = &[
     "denied",
 ];
 
-/// What people write when nothing is wrong. A number before it makes another number of it.
+/// What tools write if nothing is wrong. A digit before it changes the number.
 const HARMLESS: &[&str] = &[
     "0 failed",
     "0 failures",
@@ -79,7 +79,7 @@ const HARMLESS: &[&str] = &[
     "no leaks found",
 ];
 
-/// What stands before the status with which a command ended.
+/// The text before an exit status.
 const STATUS: &[&str] =
     &["exit code", "exit_code", "exitcode", "exit status", "exited with code", "exited with", "return code"];
 
@@ -98,7 +98,7 @@ pub(super) fn is_failure(line: &str) -> bool {
         || has_bad_status(&line)
 }
 
-/// `test error::is_failed ... ok` and `PASS src/error.test.ts`: the name of a test is no message.
+/// `test error::is_failed ... ok` and `PASS src/error.test.ts`: the name of a test is not a message.
 fn is_passed_test(line: &str) -> bool {
     let words: Vec<&str> = line.split(' ').take(5).collect();
     matches!(words.as_slice(), ["test", _, "...", "ok"] | ["pass", _])
@@ -114,7 +114,7 @@ fn has_bad_status(line: &str) -> bool {
     })
 }
 
-/// The line without what says that there is nothing.
+/// The line without phrases such as `0 errors`.
 fn without_harmless(mut line: String) -> String {
     let part_of_more = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | ',' | '-' | '_');
     for phrase in HARMLESS {

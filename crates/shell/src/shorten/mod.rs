@@ -1,5 +1,5 @@
-//! Long logs of checks that passed, as one line. A model needs to know that the tests passed, not to read them; what
-//! failed, or may have, is never shortened.
+//! Log shortening: replaces the long output of a check that passed with one line. A model needs to know that the tests passed,
+//! not to read them. Output of a check that failed, or may have failed, is kept.
 
 mod failure;
 mod runner;
@@ -10,17 +10,17 @@ use crate::simple::{SimpleCall, simple_call};
 use failure::is_failure;
 use runner::{RUNNERS, Runner};
 
-/// Shorter output is worth reading.
+/// Shorter output is kept.
 const MIN_LENGTH: usize = 1500;
 
-/// One line instead of the output of a check that passed. `succeeded` is the exit status, where the runtime tells it;
-/// where it does not, only the check's own last words count.
+/// One line instead of the output of a check that passed. `succeeded` is the exit status, if the runtime reports it;
+/// otherwise the check's own success message decides.
 pub fn shorten(command: &str, output: &str, succeeded: Option<bool>) -> Option<String> {
     if output.len() < MIN_LENGTH || succeeded == Some(false) {
         return None;
     }
     let (check, runner) = check_of(command)?;
-    // Colours would stand between the words that are looked for.
+    // Colours would separate the words.
     let plain = clean(output);
     let passed = succeeded == Some(true) || runner.says_passed(&plain);
     if !passed || plain.lines().any(is_failure) {
@@ -31,7 +31,7 @@ pub fn shorten(command: &str, output: &str, succeeded: Option<bool>) -> Option<S
     Some(format!("`{check}` passed; {lines} lines of its output were left out.{summary}"))
 }
 
-/// The check that a command runs, when it runs nothing else.
+/// The check that a command runs, if it runs nothing else.
 fn check_of(command: &str) -> Option<(String, &'static Runner)> {
     let call = simple_call(command)?;
     if call.words.iter().any(|word| proves_nothing(&call.program, word)) {
@@ -46,7 +46,7 @@ fn check_of(command: &str) -> Option<(String, &'static Runner)> {
     })
 }
 
-/// Programs that do everything that they are told, one after the other.
+/// Programs that run several targets, one after the other.
 const TAKES_MANY: &[&str] = &["make", "just", "mvn", "gradle", "gradlew"];
 
 /// Options before the verb that take the next word as their value.
@@ -90,7 +90,7 @@ fn verb_of<'c>(call: &'c SimpleCall, runner: &Runner) -> Option<&'c str> {
     told.first().copied().filter(is_verb)
 }
 
-/// Words with which a check only lists, or ends well whatever it finds.
+/// Options with which a check only lists, or succeeds whatever it finds.
 fn proves_nothing(program: &str, word: &str) -> bool {
     const WORDS: &[&str] = &[
         "list",

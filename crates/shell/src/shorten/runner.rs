@@ -1,5 +1,5 @@
-//! The checks that people run, and the line with which each says that all is well. A runner that says nothing then, or
-//! that says it of a part, has no such line: how it ended must be known from elsewhere.
+//! The known checks, and the success message of each. Some checks have no success message, or one that covers only a part:
+//! for these the exit status must be known.
 
 use crate::steps;
 
@@ -36,7 +36,7 @@ pub(super) const RUNNERS: &[Runner] = &[
     }),
     runner("cargo", &["clippy", "check", "build"], |line| line.starts_with("Finished `")),
     wordless("cargo", &["fmt"]),
-    // One line for each package, so that the last is not the last word.
+    // One line for each package, so the last line does not cover all.
     wordless("go", &["test", "vet", "build"]),
     wordless("npm", &["test", "run", "ci"]),
     wordless("pnpm", &["test", "run"]),

@@ -1,5 +1,5 @@
-//! What is done with a tool's result before the agent sees it. The order matters: what is left out needs no cleaning,
-//! and hidden characters must be gone before secrets are looked for, or they would hide them.
+//! Processes a tool result before the agent sees it. The order matters: text that log shortening removes needs no cleaning, and
+//! hidden characters are removed before secrets are masked, because they could hide them.
 
 use std::borrow::Cow;
 
@@ -9,14 +9,14 @@ use scan::{Origin, Scanner, Toggles, clean, find_unescaped, redact_unescaped};
 use super::{ProposedCall, ScanContext};
 use crate::shorten::shorten;
 
-/// A result that may be passed on, and what was found in the one that came.
+/// The result for the agent, and the findings in the original result.
 #[derive(Debug)]
 pub struct CleanedResult<'t> {
     pub text: Cow<'t, str>,
     pub findings: Vec<Finding>,
 }
 
-/// What the agent may see of a result, and what was found in it.
+/// Cleans a result for the agent, and reports what was found in it.
 pub fn after_tool<'t>(
     toggles: &Toggles,
     call: &ProposedCall<'_>,
@@ -27,7 +27,7 @@ pub fn after_tool<'t>(
     let mut findings = found(toggles, result);
     let known = |text: &str| context.redactor.map(|redactor| redactor.find_known(text)).unwrap_or_default();
     findings.extend(find_unescaped(result.as_bytes(), known));
-    // Looked for in the result as it came: nothing that follows may make it disappear unseen.
+    // The canary is searched in the original result, before anything is removed.
     if toggles.canary_posttool {
         let canaries = |text: &str| context.canary.map(|canary| canary.findings(text)).unwrap_or_default();
         findings.extend(find_unescaped(result.as_bytes(), canaries));
@@ -52,7 +52,8 @@ pub fn after_tool<'t>(
     CleanedResult { text, findings }
 }
 
-/// The rules that the hooks stand for, on the result as it came and as it is meant. Injection is always looked for: nothing cleans it.
+/// The rules of the hooks, on the original result and on its unescaped JSON. Injection is always reported, because nothing
+/// removes it.
 fn found(toggles: &Toggles, result: &str) -> Vec<Finding> {
     let hooks = Toggles {
         unicode_normalizer: toggles.unicode_posttool,
@@ -64,7 +65,7 @@ fn found(toggles: &Toggles, result: &str) -> Vec<Finding> {
     find_unescaped(result.as_bytes(), |text| scanner.scan(text, Origin::Tool))
 }
 
-/// Applies a change that borrows when there is nothing to change.
+/// Applies a change; borrows if nothing changes.
 fn map<'t>(text: Cow<'t, str>, change: impl Fn(&str) -> Cow<'_, str>) -> Cow<'t, str> {
     match change(&text) {
         Cow::Owned(changed) => Cow::Owned(changed),

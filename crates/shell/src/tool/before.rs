@@ -1,4 +1,4 @@
-//! What is looked at before a tool runs.
+//! The checks before a tool runs.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use scan::{Toggles, ssrf};
 use super::{ProposedCall, ScanContext};
 use crate::command::{self, CommandReading};
 
-/// Everything that speaks against a call.
+/// All findings of a call.
 pub fn before_tool(toggles: &Toggles, call: &ProposedCall<'_>, context: ScanContext<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(command) = call.command.filter(|_| toggles.tirith || toggles.ssrf_pretool) {
@@ -28,7 +28,7 @@ pub fn before_tool(toggles: &Toggles, call: &ProposedCall<'_>, context: ScanCont
     findings
 }
 
-/// What a command does, and where it leads; it is parsed once for both.
+/// The findings of a command and of its addresses; the command is parsed once for both.
 fn of_command(command: &str, toggles: &Toggles) -> Vec<Finding> {
     let CommandReading { mut hits, targets } = command::read(command);
     if !toggles.tirith {
@@ -40,8 +40,7 @@ fn of_command(command: &str, toggles: &Toggles) -> Vec<Finding> {
     report(command, hits, &secrets::find_secrets(command))
 }
 
-/// Problems of the addresses that are written in a command, and of those that its programs make of their arguments. One
-/// that is both is told once.
+/// Problems of the addresses in a command, and of the arguments that its programs use as addresses. Each is reported once.
 fn addresses_of(command: &str, targets: Vec<(String, Range<usize>)>) -> Vec<Hit> {
     let written =
         ssrf::addresses(command).into_iter().map(|range| (ssrf::check(&command[range.clone()]), range));
@@ -52,7 +51,7 @@ fn addresses_of(command: &str, targets: Vec<(String, Range<usize>)>) -> Vec<Hit>
     new.map(|(problem, range)| ssrf::hit(problem, range)).collect()
 }
 
-/// A tool that fetches must be given an address that can be judged.
+/// A fetching tool needs an address that can be judged.
 fn address(address: &str) -> Vec<Finding> {
     let whole = 0..address.len();
     let unreadable = || ssrf::AddressProblem {
@@ -68,7 +67,7 @@ fn address(address: &str) -> Vec<Finding> {
     report(address, hits, &secrets::find_secrets(address))
 }
 
-/// On without a list, nothing is allowed: the setup should have stopped before.
+/// Without a list nothing is allowed. The setup refuses this earlier.
 fn allowlist(call: &ProposedCall<'_>, context: ScanContext<'_>) -> Vec<Finding> {
     if context.allowlist.is_some_and(|list| list.allows(call.tool)) {
         return Vec::new();

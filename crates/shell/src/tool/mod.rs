@@ -1,5 +1,5 @@
 //! The checks around one tool call, in the order of the harness's hooks. Before the call: commands, addresses, canary,
-//! allowlist. After it: suppress, clean, redact, canary. Decides what is found; who stops what is the caller's.
+//! allowlist. After it: shorten, clean, redact, canary. Reports findings; the caller decides what they stop.
 
 mod after;
 mod before;
@@ -11,7 +11,7 @@ use crate::allowlist::Allowlist;
 pub use after::{CleanedResult, after_tool};
 pub use before::before_tool;
 
-/// What a run knows that a single text does not.
+/// What the run knows: its canary, allowlist and redactor.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ScanContext<'r> {
     pub canary: Option<&'r Canary>,
@@ -23,7 +23,7 @@ pub struct ScanContext<'r> {
 #[derive(Debug, Clone, Copy)]
 pub struct ProposedCall<'c> {
     pub tool: &'c str,
-    /// All of its input as text, for everything that looks at any tool.
+    /// The whole input as text, for the checks of all tools.
     pub input: &'c str,
     /// The command line, for tools that run one.
     pub command: Option<&'c str>,

@@ -1,4 +1,4 @@
-//! Each hook off and on, and the order of the ones that change a result.
+//! Each hook off and on, and the order of the hooks that change a result.
 
 use redact::Category;
 use scan::Toggles;
@@ -59,7 +59,7 @@ fn address_rule(command: &str) -> Option<&'static str> {
     denies(&findings, Severity::High).map(|finding| finding.rule)
 }
 
-/// Whoever fetches may leave the scheme out; the answer is the same.
+/// An address without a scheme is judged the same.
 #[test]
 fn addresses_without_a_scheme_are_judged_like_those_with_one() {
     for (bare, whole) in [
@@ -150,7 +150,7 @@ fn hidden_characters_do_not_hide_secrets() {
     assert_eq!(text, "DB_PASSWORD=[REDACTED:password-assignment]");
 }
 
-/// A result that is JSON is judged and masked as whoever reads it reads it.
+/// A JSON result is judged and masked without its escapes.
 #[test]
 fn escapes_and_quotes_of_json_hide_nothing() {
     let worst = |result: &str| {

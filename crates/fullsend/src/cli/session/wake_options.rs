@@ -10,7 +10,7 @@ use session::{LeaseTerms, SessionLimits};
 
 use super::super::configuration::ConfigurationOptions;
 use super::super::exit::{Exit, Failure};
-use super::super::run::{environment, runs_directory};
+use super::super::run::{environment, forbid_core_dumps, runs_directory};
 use super::super::talk;
 use super::repository::repository_id;
 use super::store::{StoreOptions, state_directory};
@@ -53,6 +53,7 @@ impl WakeOptions {
         store: &StoreOptions,
         runtime: &tokio::runtime::Handle,
     ) -> Result<WakeContext, Failure> {
+        forbid_core_dumps()?;
         let runs = self.output_dir.clone().map_or_else(runs_directory, Ok)?;
         for problem in crate::run::sweep::sweep(&runs).problems {
             talk(&format!("warning: cannot clean up after an earlier run: {problem}\n"));
