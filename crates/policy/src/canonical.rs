@@ -1,5 +1,5 @@
-//! One spelling for every request path. What is decided on and what goes upstream must be the same bytes, so that no
-//! encoding of `/secret` slips past a rule about `/secret`. Canonicalising twice changes nothing.
+//! The canonical form of a request path. The policy decides on the same bytes that go upstream, so that an encoded `/secret` does
+//! not pass a rule about `/secret`. Canonicalising twice changes nothing.
 
 use std::fmt;
 

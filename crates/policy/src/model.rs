@@ -1,5 +1,5 @@
 //! A policy ready for use: every text parsed, every pattern compiled, every entry with the place it was written at.
-//! Made only by `read`; nothing here can be wrong any more.
+//! `read` makes it from a valid file.
 
 use std::net::IpAddr;
 

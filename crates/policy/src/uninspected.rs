@@ -1,5 +1,4 @@
-//! What a policy may say but nothing here can enforce yet. A run under such a policy must not start; it is never
-//! weakened to what can be enforced.
+//! What a policy may say but fullsend cannot enforce yet. A run with such a policy does not start.
 
 use yaml::Diagnostic;
 

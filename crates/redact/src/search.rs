@@ -1,32 +1,31 @@
-//! The one-pass search: every literal of every rule, found in one walk over the text without regard to ASCII case.
-//! The beginning of a literal is looked up in a table that fits in the fastest cache, in plain loops over many places
-//! that have no branch which depends on the text; only where a literal could begin is anything compared. What a literal
-//! means is the caller's; the search only says where it stands.
+//! Finds the literals of all rules in one pass over the text, ignoring ASCII case. A small table says for each three bytes
+//! whether a literal could start with them. The loops over that table have no branches, so that the compiler can use vector
+//! instructions. Only where a literal could start, it is compared. Decision 12 has the numbers.
 
 use std::ops::Range;
 
-/// How many beginnings of literals are told apart at first, by three bytes, and then by more.
+/// The sizes of the two tables: by a hash of three bytes, and by a hash of up to six.
 const FIRST: usize = 1 << 15;
 const SECOND: usize = 1 << 17;
-/// As many places are looked at before those that could begin a literal are compared.
+/// How many bytes are looked up before the candidates are compared.
 const BLOCK: usize = 2048;
-/// Places that are looked up in one go.
+/// How many bytes one loop iteration looks up.
 const LANES: usize = 8;
 /// An escape before a word is at most this long.
 const ESCAPE: usize = 6;
 
-/// What is looked for.
+/// A text to find.
 #[derive(Debug, Clone, Copy)]
 pub struct Literal {
     pub text: &'static str,
     /// Whether case counts.
     pub is_exact: bool,
-    /// Whether it is only of interest where a word begins.
+    /// Whether it must be at the start of a word.
     pub begins_word: bool,
 }
 
 impl Literal {
-    /// Anywhere, in any case.
+    /// A literal that may be anywhere, in any case.
     pub const fn anywhere(text: &'static str) -> Self {
         Literal { text, is_exact: false, begins_word: false }
     }
@@ -62,7 +61,7 @@ impl<T> Search<T> {
         }
     }
 
-    /// A word may begin right behind an escape such as `\n` or `%20`, where a letter stands before it.
+    /// A word may start right after an escape such as `\n` or `%20`, which ends with a letter or a digit.
     fn after_escapes(&self, bytes: &[u8], block: &Range<usize>, places: &mut Places) {
         let from = block.start.saturating_sub(ESCAPE);
         for at in memchr::memchr2_iter(b'\\', b'%', &bytes[from..block.end]).map(|at| from + at) {
@@ -120,26 +119,26 @@ impl<T> Search<T> {
 /// Places in a block, one bit each.
 type Places = [u64; BLOCK / 64];
 
-/// Nothing of a word stands before `at`, or what stands there may belong to an escape such as `\n` or `%20`.
+/// Whether a word may start at `at`: no letter or digit is before it, or an escape such as `\n` or `%20` is.
 fn may_begin_word(bytes: &[u8], at: usize) -> bool {
     let tail = &bytes[at.saturating_sub(ESCAPE)..at];
     is_word_start(bytes, at) || tail.contains(&b'\\') || tail.contains(&b'%')
 }
 
-/// Nothing of a word stands before `at`; `_` and `__` that no word stands before are emphasis.
+/// Whether no letter or digit is before `at`. A `_` or `__` that starts a word is emphasis.
 pub fn is_word_start(bytes: &[u8], at: usize) -> bool {
     let marks = bytes[at.saturating_sub(3)..at].iter().rev().take_while(|byte| **byte == b'_').count();
     marks < 3 && (at == marks || !bytes[at - marks - 1].is_ascii_alphanumeric())
 }
 
-/// What the first table says of three bytes: two bits for each of four kinds of a fourth byte, the lower one if a literal
-/// that may stand anywhere goes on so, the upper one if a literal does that begins a word.
+/// An entry of the first table: two bits for each of four classes of the fourth byte. The lower bit means that a literal for
+/// any place continues with that class, the upper bit that a literal for the start of a word does.
 type Beginnings = u8;
 
 const ANYWHERE: Beginnings = 0b0101_0101;
 const AT_WORDS: Beginnings = !ANYWHERE;
 
-/// Which beginnings count after this byte.
+/// Which bits count after this byte.
 #[inline(always)]
 const fn allowed_after(byte: u8) -> Beginnings {
     let is_letter = (byte | 0x20).wrapping_sub(b'a') < 26;
@@ -147,7 +146,7 @@ const fn allowed_after(byte: u8) -> Beginnings {
     if is_letter | is_digit { ANYWHERE } else { ANYWHERE | AT_WORDS }
 }
 
-/// Which beginnings go on with this byte.
+/// Which bits belong to this fourth byte.
 #[inline(always)]
 const fn going_on_with(byte: u8) -> Beginnings {
     let low = if byte & 1 == 0 { 0b0011_0011 } else { 0b1100_1100 };
@@ -155,7 +154,7 @@ const fn going_on_with(byte: u8) -> Beginnings {
     low & high
 }
 
-/// A literal, with as much of it as can be compared at once.
+/// A literal, with its first eight bytes for a quick comparison.
 #[derive(Clone, Copy)]
 struct Entry {
     beginning: u64,
@@ -165,7 +164,7 @@ struct Entry {
     begins_word: bool,
 }
 
-/// The bytes by which the second table knows a literal: six, four, three or two, as long as it is.
+/// How many bytes of a literal the second table hashes: six, four, three or two, depending on its length.
 const KNOWN_BY: [u64; 4] = [u64::MAX >> 16, u64::MAX >> 32, u64::MAX >> 40, u64::MAX >> 48];
 
 impl Entry {
@@ -183,13 +182,13 @@ impl Entry {
         }
     }
 
-    /// Whether a text that begins with these bytes, folded, may begin with the literal.
+    /// Whether text that starts with these folded bytes may start with the literal.
     #[inline(always)]
     fn begins(&self, text: u64) -> bool {
         text & self.mask == self.beginning
     }
 
-    /// What the first table knows it by. After a short literal any byte may stand.
+    /// Its entries in the first table. Any byte may follow a short literal.
     fn beginnings(&self) -> impl Iterator<Item = (usize, Beginnings)> {
         let [one, two, three, four, ..] = self.beginning.to_le_bytes();
         let thirds = if three == 0 { 0..=u8::MAX } else { three..=three };
@@ -199,11 +198,11 @@ impl Entry {
     }
 }
 
-/// What literals begin with, and which literals those are.
+/// The literals, by the bytes that they start with.
 struct Table {
     /// By a hash of three bytes.
     first: Box<[Beginnings; FIRST]>,
-    /// By a hash of the bytes that a literal is known by; most of what the first table promises ends here.
+    /// One bit for each hash of `known_by` bytes. It rejects most candidates of the first table.
     second: Box<[u64; SECOND / 64]>,
     /// The literals of that hash are `entries[starts[hash]..starts[hash + 1]]`.
     starts: Vec<u16>,
@@ -231,7 +230,7 @@ impl Table {
         Table { first, second, starts, entries }
     }
 
-    /// Where in the block a literal could begin. Each loop does one thing to many bytes, as processors like it.
+    /// The places of the block where a literal could start. Each loop does one thing to many bytes.
     fn candidates(&self, bytes: &[u8], block: &Range<usize>, looked_at: &mut LookedAt) -> Places {
         let length = block.len();
         let LookedAt { text, hashes, found } = looked_at;
@@ -265,7 +264,7 @@ impl Table {
         places
     }
 
-    /// Whether a literal could begin here if only three bytes are looked at, and not what stands before them.
+    /// Whether a literal could start here, by three bytes alone and whatever is before them.
     fn may_begin(&self, bytes: &[u8], at: usize) -> bool {
         let [one, two, three, ..] = (eight(bytes, at) | FOLD).to_le_bytes();
         self.first[first_hash(one, two, three)] != 0
@@ -281,7 +280,7 @@ impl Table {
     }
 }
 
-/// What is noted of one block, kept for the next one.
+/// Buffers for one block, reused for the next.
 struct LookedAt {
     text: [u8; BLOCK + 3],
     hashes: [u16; BLOCK],
@@ -301,7 +300,7 @@ fn bits(bytes: &[u8; 64]) -> u64 {
     bytes.as_chunks::<8>().0.iter().rev().fold(0, |bits, eight| {
         let eight = u64::from_le_bytes(*eight);
         let ones = (((eight & LOW) + LOW) | eight) >> 7 & 0x0101_0101_0101_0101;
-        // Brings the eight bits together in the highest byte.
+        // Gathers the eight bits in the highest byte.
         bits << 8 | ones.wrapping_mul(0x0102_0408_1020_4080) >> 56
     })
 }
@@ -320,7 +319,7 @@ fn eight(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(beginning)
 }
 
-/// Setting these bits folds the case of letters; that it also joins a few signs costs a comparison now and then.
+/// Setting these bits folds the case of letters. It also folds a few other characters, which costs extra comparisons.
 const FOLD: u64 = 0x2020_2020_2020_2020;
 
 #[inline(always)]
@@ -328,7 +327,7 @@ const fn folded(byte: u8) -> u8 {
     byte | FOLD as u8
 }
 
-/// In numbers so small that many are reckoned at once.
+/// In 16 bits, so that many are computed at once.
 #[inline(always)]
 fn first_hash(one: u8, two: u8, three: u8) -> usize {
     let times = |byte: u8, factor: u16| u16::from(byte).wrapping_mul(factor);
@@ -347,7 +346,7 @@ mod tests {
 
     use super::*;
 
-    /// Odd literals begin a word, every third one counts case.
+    /// Literals with an odd index start a word; every third one is exact.
     fn leaked(index: usize, text: &str) -> Literal {
         let text = Box::leak(text.to_owned().into_boxed_str());
         Literal { text, is_exact: index % 3 == 2, begins_word: index % 2 == 1 }
@@ -362,7 +361,7 @@ mod tests {
         found
     }
 
-    /// Every literal at every place, without tables.
+    /// The plain search: each literal at each place.
     fn expected(literals: &[Literal], text: &str) -> Vec<(usize, Range<usize>)> {
         let mut expected = Vec::new();
         for at in 0..text.len() {
@@ -387,7 +386,7 @@ mod tests {
         assert!(found(&["abc"].map(Literal::anywhere), "").is_empty());
     }
 
-    /// Literals, words and escapes on both sides of the border between two blocks.
+    /// Literals, words and escapes at the border between two blocks.
     #[test]
     fn blocks_leave_no_gap() {
         let literals: Vec<Literal> = ["ab", "abc", "abcd", "](", "abcdefghij"]

@@ -12,8 +12,3 @@ pub(crate) use server::{NameServer, serve_stream, serve_udp};
 
 /// Where runtimes find the model.
 pub const MODEL_HOST: &str = "model.fullsend.internal";
-
-/// Where the sandbox finds an API server of the harness.
-pub fn api_host(name: &str) -> String {
-    format!("{name}.api.fullsend.internal")
-}

@@ -1,4 +1,4 @@
-//! Hidden commands, which only fullsend itself starts. They are dispatched before anything else is set up.
+//! Hidden commands, which fullsend starts itself. They are dispatched before anything else is set up.
 
 use std::ffi::OsString;
 use std::process::ExitCode;

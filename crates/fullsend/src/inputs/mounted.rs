@@ -1,6 +1,6 @@
-//! What a caller of the run mounts beside the harness's own things: a session's resources and what was sent to it. Others
-//! wrote it, so it is read here as what strangers wrote. What is too much to be read before every run is looked through for
-//! what an agent takes for instructions, and the record says so.
+//! Scans what the caller of a run mounts: a session's resources and the inputs that were sent to it. Other people wrote them, so
+//! they are scanned as untrusted text. In a large directory only the files that agents read as instructions are scanned, and
+//! the record says so.
 
 use std::fs;
 use std::path::Path;

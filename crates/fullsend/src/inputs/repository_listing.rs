@@ -1,5 +1,5 @@
 //! Lists every name in a repository once, with several threads: paths that an agent would read as instructions, and names
-//! of secrets. It is the only part of a run that takes longer in a larger repository. No file is opened.
+//! of secrets. Its time grows with the repository. It opens no file.
 
 use std::ffi::OsStr;
 use std::io;

@@ -1,6 +1,6 @@
-//! Every check that needs nothing started. `check`, `run` and `wake` share it: what a run would refuse before its agent
-//! starts, `fullsend check` refuses with the same words. The only programs it starts are the agent programs, to ask for
-//! their version.
+//! Every check of the configuration that needs nothing started. `check`, `run` and `wake` share it: what is wrong with a harness
+//! or missing on this host, `fullsend check` says with the same words. It does not scan texts: the guard does, in a run or in
+//! `fullsend scan context`. The only programs it starts are the agent programs, to ask for their version.
 
 mod interpreter;
 mod unsupported;

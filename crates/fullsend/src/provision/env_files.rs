@@ -1,5 +1,5 @@
-//! Files of variables, as `.env.d/` holds them: plain assignments and nothing that a shell would run. They are read here,
-//! so that what a variable holds is data and never syntax, and written again in the one form that every shell reads alike.
+//! Reads files of variables in `.env.d/`: plain assignments, and nothing that a shell would run. They are parsed here, so that a
+//! value is data and not syntax, and written again with quotes that every shell reads alike.
 
 use crate::harness::provider::is_reserved;
 use crate::harness::template::Template;

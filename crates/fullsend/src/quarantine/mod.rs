@@ -1,6 +1,5 @@
-//! What the agent made, copied out of the sandbox without following anything it could have planted, within bounds,
-//! redacted. A checked document is never changed afterwards, because it is changed here. A `Quarantined` can only be
-//! made here.
+//! Copies the agent's output out of the sandbox: it follows no link, keeps within bounds, and redacts. Redaction happens here,
+//! before validation, so that the validated document is the published one. A `Quarantined` can only be made here.
 
 pub(crate) mod changes;
 pub(crate) mod checkout;

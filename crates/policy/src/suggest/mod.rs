@@ -1,6 +1,6 @@
-//! The least that would have allowed what was refused, as YAML to paste below `network_policies`. Nothing is suggested
-//! for what a deny rule forbids, for what cannot be read yet, or for any address that is not public: opening those is
-//! a decision, not a repair.
+//! The smallest rules that would have allowed what was refused, as YAML to paste below `network_policies`. It suggests nothing
+//! for what a deny rule forbids, for what cannot be inspected yet, or for an address that is not public: a person must decide
+//! about those.
 
 mod write;
 

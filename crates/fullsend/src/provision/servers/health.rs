@@ -1,5 +1,5 @@
-//! Is a server ready, and does it ask for its token. A server that answers whoever comes would serve every program of
-//! this host, so it is not used.
+//! Checks that a server is ready and that it requires its token. Without a token, every program of this host could use the
+//! server, so such a server is refused.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

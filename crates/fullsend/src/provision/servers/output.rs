@@ -1,5 +1,5 @@
-//! What a server says, kept in the run's directory: redacted whatever pieces it comes in, and bounded. It is always read to its end, so
-//! that a server never waits for a full pipe.
+//! Saves a server's output in the run's directory: redacted and bounded. It reads to the end of the output, so that the server
+//! does not wait for a full pipe.
 
 use std::fs::File;
 use std::io::{Read, Write};

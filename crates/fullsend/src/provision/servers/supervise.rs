@@ -1,6 +1,6 @@
-//! The hidden command between the runner and a server: it starts the server in a group of its own, and ends everything
-//! that came of it when the server ends or when the runner does, however that comes about. It needs nobody's help for
-//! that: the runner's end of its standard input closes with the runner.
+//! The hidden command between the runner and an API server. It starts the server in its own process group, and ends the
+//! server and its child processes when the server or the runner ends. It notices the end of the runner because its standard
+//! input closes then.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_millis(400);
 
 const TICK: Duration = Duration::from_millis(10);
 
-/// How often those that were left behind are looked for: children of children come to us one generation at a time.
+/// How often remaining children are searched: they become ours one generation at a time.
 const SWEEPS: usize = 50;
 
 pub fn main(arguments: &[OsString]) -> ExitCode {
@@ -38,7 +38,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     ExitCode::from(code(status))
 }
 
-/// Hears when the runner has gone, or wants us to.
+/// Receives when the runner has ended or closes our standard input.
 fn watch_runner() -> Receiver<()> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
@@ -49,7 +49,7 @@ fn watch_runner() -> Receiver<()> {
     receiver
 }
 
-/// Until the server ends; or until the runner does, and then the server is asked to, for a moment.
+/// Waits for the end of the server. When the runner ends first, the server gets TERM and a short grace period.
 fn wait(child: &mut Child, runner: &Receiver<()>) -> Option<ExitStatus> {
     while let Err(RecvTimeoutError::Timeout) = runner.recv_timeout(TICK) {
         if let Ok(Some(status)) = child.try_wait() {
