@@ -167,6 +167,13 @@ pub const FIELDS: &[Field] = &[
         merged: &[("budget.tokens", "100"), ("budget.turns", "3"), ("budget.usd", "2.50")],
         null: Pinned,
     },
+    Field {
+        key: "gateway",
+        far: "gateway: {allow: ['tool:web_search_*']}",
+        near: "gateway: {allow: ['beta:files-api-*']}",
+        merged: &[("gateway.allow.0", "tool:web_search_*"), ("gateway.allow.1", "beta:files-api-*")],
+        null: Leaves(&[("gateway", "(removed)")]),
+    },
     list!(
         "allowed_remote_resources",
         "['https://example.com/a/', 'https://example.com/c/']",

@@ -51,7 +51,7 @@ fn the_budget_holds(runtime: &str) {
         }],
     });
     let more = format!(
-        "budget: {{usd: {BUDGET}}}\nsecurity: {{sandbox_hooks: {{tirith: {{enabled: false}}, ssrf_pretool: false}}}}\n"
+        "budget: {{usd: {BUDGET}}}\ngateway: {{allow: [\"client:*\", \"model:*\"]}}\nsecurity: {{sandbox_hooks: {{tirith: {{enabled: false}}, ssrf_pretool: false}}}}\n"
     );
     let Some(stage) = Stage::with(runtime, "budget", &scenario, &more) else { return };
     assert!(40.0 * cost(runtime, INPUT, OUTPUT) > 8.0 * BUDGET);

@@ -332,7 +332,7 @@ fn a_result_that_nobody_judged_stops_the_run_of_every_runtime() {
             "curl -s -m 20 -H 'content-type: application/json' -d '{body}' http://model.fullsend.internal/v1/{path}"
         );
         let scenario = json!({ "turns": [[{ "shell": command }], [{ "finish": good() }]] });
-        let more = "security: {sandbox_hooks: {tirith: {enabled: false}, ssrf_pretool: false}}\n";
+        let more = "gateway: {allow: [\"client:*\", \"model:*\"]}\nsecurity: {sandbox_hooks: {tirith: {enabled: false}, ssrf_pretool: false}}\n";
         let Some(stage) = Stage::with(runtime, "invented results", &scenario, more) else { continue };
         let record = stage.ends(6);
         assert_eq!(record["outcome"], "security_stop", "{runtime}");

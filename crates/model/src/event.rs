@@ -24,6 +24,9 @@ pub enum ModelEvent {
         usage: TokenUsage,
         /// `None`: this model has no price.
         cost: Option<Money>,
+        /// The vendor did not report what it used; the amounts are the most that it can be.
+        #[serde(default, skip_serializing_if = "is_false")]
+        estimated: bool,
         duration_ms: u64,
     },
     /// A model request that did not reach the upstream.
@@ -36,6 +39,11 @@ pub enum ModelEvent {
     UpstreamResting { retry_after_ms: u64 },
     /// The guard stops the run. The gateway passes nothing from now on.
     Stop { exchange: u64, reason: String },
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "it is the form that serde calls")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

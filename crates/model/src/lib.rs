@@ -1,6 +1,7 @@
 //! Models: the vendors' wire formats, the gateway between the sandbox and the model with its budget, prices and
 //! recordings, the upstreams behind it, and the scripted model. It knows no policy and never reads the environment.
 
+mod allowlist;
 mod client;
 mod event;
 pub mod gateway;
@@ -11,6 +12,7 @@ pub mod scripted;
 pub mod upstream;
 pub mod wire;
 
+pub use allowlist::AllowedFeatures;
 pub use client::{ClientError, ModelClient};
 pub use event::{AnswerEnding, ModelEvent, OnModelEvent};
 pub use price::{Money, Price, PriceError, PriceList};

@@ -149,12 +149,16 @@ impl PriceList {
         let model = model.rsplit('/').next().unwrap_or(model);
         self.prices
             .iter()
-            .filter(|(name, _)| {
-                model.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || is_dated(rest))
-            })
+            .filter(|(name, _)| is_same_model(name, model))
             .max_by_key(|(name, _)| name.len())
             .map(|(_, price)| price)
     }
+}
+
+/// Whether `model` is `name`, perhaps with a date or a known suffix.
+pub(crate) fn is_same_model(name: &str, model: &str) -> bool {
+    let name = name.strip_suffix("[1m]").unwrap_or(name);
+    model.strip_prefix(name).is_some_and(|rest| rest.is_empty() || is_dated(rest))
 }
 
 /// `-20250929`, `-2025-08-07`, `@20250929`, `[1m]`, `-latest`: the same model under a longer name.

@@ -2,7 +2,7 @@
 //! because servers may respond before they have read everything.
 
 use super::client::ClientConnection;
-use super::leak_watcher::{MessageCheck, MessageWatcher};
+use super::leak_watcher::MessageCheck;
 use super::record::ConnectionRecord;
 use super::refusal::Refusal;
 use super::response_mask::ResponseMask;
@@ -39,7 +39,7 @@ pub(super) async fn exchange(
     client: &mut ClientConnection,
     upstream: &mut Upstream,
     request: &SentRequest<'_>,
-    watcher: MessageWatcher,
+    check: MessageCheck,
     mask: ResponseMask,
     record: &mut ConnectionRecord,
 ) -> Result<AfterExchange, Refusal> {
@@ -47,7 +47,7 @@ pub(super) async fn exchange(
     let mut leak = None;
     let uploaded = AtomicU64::new(0);
     let (sent, received) = {
-        let upload = send(&mut client.reader, &mut upstream.writer, request, watcher, &uploaded);
+        let upload = send(&mut client.reader, &mut upstream.writer, request, check, &uploaded);
         let download = receive(
             &mut upstream.reader,
             &mut client.writer,
@@ -105,7 +105,7 @@ async fn send(
     from: &mut HeadReader<ReadHalf<BoxStream>>,
     to: &mut WriteHalf<BoxStream>,
     request: &SentRequest<'_>,
-    watcher: MessageWatcher,
+    check: MessageCheck,
     uploaded: &AtomicU64,
 ) -> Result<u64, SendError> {
     let SentRequest { head, outgoing, idle } = *request;
@@ -118,7 +118,7 @@ async fn send(
             Ok(head_bytes + body.len() as u64)
         }
         OutgoingBody::Relayed => {
-            let mut check = MessageCheck::new("body", watcher);
+            let mut check = check;
             let mut leak = None;
             let mut refuses = |portion: &[u8]| {
                 uploaded.fetch_add(portion.len() as u64, Ordering::Relaxed);

@@ -10,6 +10,7 @@ use super::record::ConnectionRecord;
 use super::refusal::Refusal;
 use super::requests;
 use super::route::{ForwardConnection, Routing, admit_forward, gateway_at};
+use super::stream::GatewayConnection;
 use super::upstream::UpstreamPool;
 use crate::event::Via;
 use crate::http1::{HeadReader, RequestHead, RequestTarget};
@@ -63,7 +64,8 @@ async fn connect(forward: &ForwardConnection, mut stream: TcpStream, authority: 
     let proxy = &forward.proxy;
     if let Some(gateway) = gateway_at(proxy, &destination) {
         if stream.write_all(ESTABLISHED).await.is_ok() {
-            gateway(Box::new(stream)).await;
+            let ForwardConnection { peer, local, .. } = *forward;
+            gateway(GatewayConnection { stream: Box::new(stream), peer, local }).await;
         }
         return;
     }

@@ -23,7 +23,7 @@ pub(super) fn watch(watcher: Option<&LeakWatcher>, destination: &Destination) ->
     }
 }
 
-pub(super) fn unwatched() -> MessageWatcher {
+fn unwatched() -> MessageWatcher {
     Box::new(|_| None)
 }
 
@@ -77,19 +77,25 @@ fn target_text(target: &RequestTarget) -> String {
 /// Checks a message that passes in portions: for placeholders that were not replaced, and by the leak watcher.
 pub(super) struct MessageCheck {
     part: &'static str,
-    placeholders: PlaceholderScanner,
+    /// `None`: placeholders are plain text for the recipient.
+    placeholders: Option<PlaceholderScanner>,
     watcher: MessageWatcher,
 }
 
 impl MessageCheck {
     /// `part` names the part of the request for the message about a placeholder in it.
     pub(super) fn new(part: &'static str, watcher: MessageWatcher) -> Self {
-        Self { part, placeholders: PlaceholderScanner::default(), watcher }
+        Self { part, placeholders: Some(PlaceholderScanner::default()), watcher }
+    }
+
+    /// For the model gateway, which replaces no placeholder and inspects its requests itself.
+    pub(super) fn nothing() -> Self {
+        Self { part: "", placeholders: None, watcher: unwatched() }
     }
 
     /// Why this portion must not pass.
     pub(super) fn refusal(&mut self, portion: &[u8]) -> Option<Refusal> {
-        if self.placeholders.finds(portion) {
+        if self.placeholders.as_mut().is_some_and(|scanner| scanner.finds(portion)) {
             return Some(Refusal::credential(&SubstituteError::Misplaced { part: self.part }));
         }
         (self.watcher)(portion).map(Refusal::leak)
@@ -97,6 +103,8 @@ impl MessageCheck {
 
     /// A placeholder does not continue in the next message; what the leak watcher looks for may.
     pub(super) fn next_message(&mut self) {
-        self.placeholders = PlaceholderScanner::default();
+        if let Some(scanner) = &mut self.placeholders {
+            *scanner = PlaceholderScanner::default();
+        }
     }
 }

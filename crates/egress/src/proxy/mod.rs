@@ -37,5 +37,5 @@ pub use accept::{RunningProxy, ServedSocket, start};
 pub use config::{Proxy, ProxyConfig, ProxyLimits};
 pub use leak_watcher::{LeakWatcher, MessageWatcher};
 pub use refusal::LocateRule;
-pub use stream::{BoxStream, ByteStream, GatewayService};
+pub use stream::{BoxStream, ByteStream, GatewayConnection, GatewayService};
 pub use suggest::suggest;

@@ -5,7 +5,7 @@ use super::admission::AdmittedConnection;
 use super::client::ClientConnection;
 use super::decide::DecidedRequest;
 use super::exchange::{AfterExchange, SentRequest, exchange};
-use super::leak_watcher::{unwatched, watch};
+use super::leak_watcher::{MessageCheck, watch};
 use super::record::ConnectionRecord;
 use super::refusal::Refusal;
 use super::response_mask::ResponseMask;
@@ -78,21 +78,21 @@ async fn pass(
     let proxy = routing.proxy();
     let head = proxy.defences.parse_head(bytes).map_err(Refusal::head)?;
     let recipient = route(routing, &head, record).await?;
-    let (outgoing, watcher, mask, upstream) = match &recipient {
+    let (outgoing, check, mask, upstream) = match &recipient {
         Recipient::Server { connection, decided } => {
             let outgoing = outgoing_request(connection, &head, decided, client).await?;
             let watcher = watch(proxy.config.leak_watcher.as_ref(), &connection.destination);
             let mask = ResponseMask::new(connection);
-            (outgoing, watcher, mask, pool.server(connection).await?)
+            (outgoing, MessageCheck::new("body", watcher), mask, pool.server(connection).await?)
         }
-        Recipient::Gateway { service, destination, path_and_query } => {
-            let written = Zeroizing::new(head.write_upstream(MODEL_HOST, path_and_query));
+        Recipient::Gateway(target) => {
+            let written = Zeroizing::new(head.write_upstream(MODEL_HOST, &target.path_and_query));
             let outgoing = OutgoingRequest { head: written, body: OutgoingBody::Relayed };
-            (outgoing, unwatched(), ResponseMask::default(), pool.gateway(destination, service))
+            (outgoing, MessageCheck::nothing(), ResponseMask::default(), pool.gateway(target))
         }
     };
     let request = SentRequest { head: &head, outgoing: &outgoing, idle: proxy.config.limits.idle };
-    let after = exchange(client, upstream, &request, watcher, mask, record).await?;
+    let after = exchange(client, upstream, &request, check, mask, record).await?;
     Ok((recipient, after))
 }
 
@@ -107,11 +107,11 @@ fn next(recipient: Recipient, after: AfterExchange, mut record: ConnectionRecord
         }
         (Recipient::Server { .. }, AfterExchange::KeepAlive) => Next::Request,
         // The gateway emits its own events, and accepts no websockets.
-        (Recipient::Gateway { .. }, AfterExchange::KeepAlive) => {
+        (Recipient::Gateway(_), AfterExchange::KeepAlive) => {
             record.discard();
             Next::Request
         }
-        (Recipient::Gateway { .. }, _) => {
+        (Recipient::Gateway(_), _) => {
             record.discard();
             Next::Close
         }

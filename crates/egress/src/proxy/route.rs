@@ -34,7 +34,16 @@ pub(super) enum Routing {
 /// Who gets a request that may pass.
 pub(super) enum Recipient {
     Server { connection: Arc<AdmittedConnection>, decided: DecidedRequest },
-    Gateway { service: GatewayService, destination: Destination, path_and_query: String },
+    Gateway(GatewayTarget),
+}
+
+/// A request to the model gateway, and whose it is.
+pub(super) struct GatewayTarget {
+    pub(super) service: GatewayService,
+    pub(super) destination: Destination,
+    pub(super) path_and_query: String,
+    pub(super) peer: SocketAddr,
+    pub(super) local: SocketAddr,
 }
 
 impl Routing {
@@ -95,7 +104,13 @@ async fn route_by_target(
     proxy.defences.check_host(head, &destination, PLAIN_PORT)?;
     if let Some(service) = gateway {
         let query = query.as_ref().map(|query| format!("?{query}")).unwrap_or_default();
-        return Ok(Recipient::Gateway { service, destination, path_and_query: format!("{path}{query}") });
+        return Ok(Recipient::Gateway(GatewayTarget {
+            service,
+            destination,
+            path_and_query: format!("{path}{query}"),
+            peer: forward.peer,
+            local: forward.local,
+        }));
     }
     let connection = admit_forward(forward, destination, Via::Forward, record).await?;
     let decided = decide_path(&connection, &head.method, path, query.as_deref(), record)?;

@@ -1,5 +1,6 @@
 //! A byte stream in both directions, whatever carries it: a socket, a TLS session, or a pipe to the model gateway.
 
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -10,5 +11,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for T {}
 
 pub type BoxStream = Box<dyn ByteStream>;
 
+/// A connection to the model gateway, with the addresses of the client's connection to the proxy.
+pub struct GatewayConnection {
+    pub stream: BoxStream,
+    pub peer: SocketAddr,
+    pub local: SocketAddr,
+}
+
 /// Serves one connection to the model gateway until it ends. The gateway runs in this process but in another crate.
-pub type GatewayService = Arc<dyn Fn(BoxStream) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+pub type GatewayService =
+    Arc<dyn Fn(GatewayConnection) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;

@@ -3,7 +3,8 @@
 use super::admission::AdmittedConnection;
 use super::destination::Destination;
 use super::refusal::Refusal;
-use super::stream::{BoxStream, GatewayService};
+use super::route::GatewayTarget;
+use super::stream::{BoxStream, GatewayConnection};
 use crate::http1::HeadReader;
 use bytes::BytesMut;
 use tokio::io::{ReadHalf, WriteHalf};
@@ -68,12 +69,17 @@ impl UpstreamPool {
         Ok(&mut self.open.insert((connection.destination.clone(), kept)).1)
     }
 
-    pub(super) fn gateway(&mut self, destination: &Destination, gateway: &GatewayService) -> &mut Upstream {
+    pub(super) fn gateway(&mut self, target: &GatewayTarget) -> &mut Upstream {
+        let GatewayTarget { service, destination, peer, local, .. } = target;
         let kept = match self.open.take() {
             Some((open, upstream)) if open == *destination => upstream,
             _ => {
                 let (near, far) = tokio::io::duplex(GATEWAY_BUFFER_BYTES);
-                tokio::spawn(gateway(Box::new(far)));
+                tokio::spawn(service(GatewayConnection {
+                    stream: Box::new(far),
+                    peer: *peer,
+                    local: *local,
+                }));
                 Upstream::new(Box::new(near))
             }
         };

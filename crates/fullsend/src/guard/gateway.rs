@@ -8,6 +8,7 @@ use model::gateway::{ChunkFormat, EarlierOutput, HoldBack, Inspect, Inspected, S
 use redact::Category;
 use scan::Origin;
 use serde_json::Value as Json;
+use tokio::sync::watch;
 
 use super::Guard;
 use super::dialect::CallDecision;
@@ -46,6 +47,15 @@ impl Guard {
         Arc::new(move |subject| guard.inspect_at_gateway(subject))
     }
 
+    /// The process of the runtime, as it sees itself. Only it may use the gateway.
+    pub fn set_runtime_process(&self, pid: i32) {
+        self.runtime_process.send_replace(Some(pid));
+    }
+
+    pub fn runtime_process(&self) -> watch::Receiver<Option<i32>> {
+        self.runtime_process.subscribe()
+    }
+
     /// What the gateway waits for before the first request.
     pub fn start_signal(&self) -> StartSignal {
         StartSignal { started: self.started.subscribe(), patience: START_PATIENCE }
@@ -58,6 +68,13 @@ impl Guard {
             }
             Inspected::Said { text } => self.repeated_at_gateway(text).unwrap_or(Verdict::Pass),
             Inspected::UserText { text, fresh } => self.user_text_at_gateway(text, fresh),
+            Inspected::SystemText { text, .. } => self.system_text_at_gateway(text),
+            Inspected::Document { text, fresh } => self.foreign_at_gateway("document", text, fresh),
+            // The runtime wrote the descriptions of its own tools, MCP servers those of theirs.
+            Inspected::ToolDescription { tool, text, fresh } if tool.starts_with("mcp__") => {
+                self.foreign_at_gateway(&format!("tool/{tool}"), text, fresh)
+            }
+            Inspected::ToolDescription { text, .. } => self.masked_at_gateway(text),
             Inspected::ToolCall { call_id, tool, input } => self.remember(call_id, tool, input),
             Inspected::ToolResult { call_id, text, continued, is_error, fresh, .. } => {
                 if fresh && let Err(stop) = self.match_result(call_id, text, is_error) {
@@ -137,10 +154,25 @@ impl Guard {
     /// known values are masked: they were scanned on their way in.
     fn user_text_at_gateway(&self, text: &str, fresh: bool) -> Verdict {
         if self.dialect.quirks.events.iter().any(|mark| text.contains(mark)) {
-            let place = "result/event";
-            return self
-                .result_at_gateway(&AtGateway { place, call: None, text, continued: None, fresh }, None);
+            return self.foreign_at_gateway("result/event", text, fresh);
         }
+        self.masked_at_gateway(text)
+    }
+
+    /// Text that a program or a stranger wrote is scanned like a result.
+    fn foreign_at_gateway(&self, place: &str, text: &str, fresh: bool) -> Verdict {
+        self.result_at_gateway(&AtGateway { place, call: None, text, continued: None, fresh }, None)
+    }
+
+    /// The runner puts the canary token into the system text: the model must read it there.
+    fn system_text_at_gateway(&self, text: &str) -> Verdict {
+        let Some(canary) = &self.canary else { return self.masked_at_gateway(text) };
+        let around: Vec<String> = text.split(&**canary).map(|part| self.mask(part)).collect();
+        let masked = around.join(canary);
+        if masked == text { Verdict::Pass } else { Verdict::Replace(masked) }
+    }
+
+    fn masked_at_gateway(&self, text: &str) -> Verdict {
         let masked = self.mask(text);
         if masked == text { Verdict::Pass } else { Verdict::Replace(masked) }
     }

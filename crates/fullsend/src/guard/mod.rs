@@ -54,6 +54,7 @@ pub struct Guard {
     confirmations: Confirmations,
     /// Whether the runtime's start hook has reached us.
     started: Arc<watch::Sender<bool>>,
+    runtime_process: Arc<watch::Sender<Option<i32>>>,
     /// Why the run must stop.
     stopped: Arc<Mutex<Option<String>>>,
     reported: Arc<Mutex<Reported>>,
@@ -108,6 +109,7 @@ impl Guard {
             calls: Arc::default(),
             confirmations: Confirmations { tools, confirmer: None },
             started: Arc::new(watch::Sender::new(false)),
+            runtime_process: Arc::new(watch::Sender::new(None)),
             stopped: Arc::default(),
             reported: Arc::default(),
             emit: emit.clone(),

@@ -15,9 +15,9 @@ pub(crate) mod template;
 use yaml::{At, Map, Whole, record};
 
 use names::{
-    AgentRole, Backend, CpuWeight, Dollars, FeedbackMode, Fetches, FileName, FormatVersion, HostLabel,
-    Identifier, Iterations, Minutes, ModelEffort, ModelName, PortNumber, Positive, ReadySeconds, RuntimeName,
-    Slug, UrlPath, VariableName, WatchSeconds, Weaker,
+    AgentRole, Backend, CpuWeight, Dollars, FeedbackMode, Fetches, FileName, FormatVersion, GatewayFeature,
+    HostLabel, Identifier, Iterations, Minutes, ModelEffort, ModelName, PortNumber, Positive, ReadySeconds,
+    RuntimeName, Slug, UrlPath, VariableName, WatchSeconds, Weaker,
 };
 use reference::{LocalPath, Ref, UrlPrefix};
 use security::Security;
@@ -105,6 +105,8 @@ record! {
         confirm_tools: Vec<At<Identifier>>,
         /// What the run may spend, over all attempts and sub-agents.
         budget: Option<Budget>,
+        /// What the model gateway passes beside its built-in list.
+        gateway: Option<GatewayOptions>,
         /// URL prefixes from which resources may come. A nearer list replaces a farther one.
         allowed_remote_resources: Whole<Vec<At<UrlPrefix>>>,
         /// Whether the agent may fetch skills while it runs. Not supported yet. Default: false.
@@ -228,6 +230,14 @@ record! {
         tokens: Option<At<Positive>>,
         /// Requests to the model.
         turns: Option<At<Positive>>,
+    }
+}
+
+record! {
+    /// What the model gateway passes beside its built-in list.
+    layered pub struct GatewayOptions {
+        /// Features by name: `tool:web_search_20250305`, `beta:files-api-*`, `model:gpt-5`, `client:/usr/bin/curl`. A refusal shows the name.
+        allow: Vec<At<GatewayFeature>>,
     }
 }
 

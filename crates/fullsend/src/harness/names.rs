@@ -167,6 +167,21 @@ text! {
     pub struct ModelName: is_model, "^[a-zA-Z0-9_.@-]+$", "letters, digits and `_ . @ -`"
 }
 
+fn is_gateway_feature(name: &str) -> bool {
+    let kinds = [
+        "field", "tool", "block", "item", "part", "source", "edit", "call", "beta", "query", "model",
+        "client",
+    ];
+    name.split_once(':').is_some_and(|(kind, rest)| {
+        kinds.contains(&kind) && !rest.is_empty() && rest.len() <= 256 && !rest.contains(char::is_whitespace)
+    })
+}
+
+text! {
+    /// A feature that the model gateway can pass.
+    pub struct GatewayFeature: is_gateway_feature, "^(field|tool|block|item|part|source|edit|call|beta|query|model|client):\\S{1,256}$", "a feature such as `tool:web_search_20250305`, as a refusal of the gateway shows it"
+}
+
 text! {
     /// The name of an environment variable.
     pub struct VariableName: is_variable_name, "^[A-Za-z_][A-Za-z0-9_]*$", "a variable's name: letters, digits and `_`"

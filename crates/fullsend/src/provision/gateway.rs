@@ -6,11 +6,11 @@ use std::sync::Arc;
 use egress::credentials::CredentialSource;
 use egress::dial::{Dialer, Roots};
 use egress::resolver::SystemResolver;
-use model::gateway::{BudgetLimits, Gateway, GatewayConfig};
+use model::gateway::{BudgetLimits, Gateway, GatewayConfig, ModelRules, RequestRules};
 use model::recording::{Recorder, RecordingError, Redact, Replay};
 use model::scripted::{Scenario, ScenarioError, ScriptedModel};
 use model::upstream::{HttpConfig, HttpUpstream, KeyHeader, Upstream};
-use model::{ModelEvent, Money, PriceList};
+use model::{AllowedFeatures, ModelEvent, Money, PriceList};
 
 use super::RunContext;
 use crate::check::Checked;
@@ -20,6 +20,7 @@ use crate::event::RunEvent;
 use crate::harness::reference::LocalPath;
 use crate::resolve::library::Library;
 use crate::resolve::variables::VariableLookup;
+use crate::runtime;
 
 /// What is done with the exchanges with the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +119,17 @@ pub fn open(checked: &Checked, around: &RunContext<'_>) -> Result<Arc<Gateway>, 
     let upstream = recorded(provider, around)?;
     let chunk_format = around.guard.chunk_format();
     let hold_back = around.guard.hold_back();
+    let rules = rules(checked);
+    for feature in allowed_features(checked) {
+        around.emit.emit(RunEvent::Exception {
+            field: "gateway.allow".to_owned(),
+            what: format!("passes `{feature}`"),
+            reason: "the harness names it".to_owned(),
+            until: String::new(),
+        });
+    }
     let config = GatewayConfig {
+        rules,
         budget,
         inspect,
         hold_back,
@@ -128,6 +139,27 @@ pub fn open(checked: &Checked, around: &RunContext<'_>) -> Result<Arc<Gateway>, 
     };
     priced(checked, &config.prices)?;
     Ok(Arc::new(Gateway::new(config)))
+}
+
+fn allowed_features(checked: &Checked) -> Vec<String> {
+    let options = checked.resolved.harness.gateway.as_ref();
+    options.into_iter().flat_map(|options| &options.allow).map(|feature| feature.to_string()).collect()
+}
+
+/// The runtime's wire formats, and the run's models.
+fn rules(checked: &Checked) -> RequestRules {
+    let runtime = runtime::of(checked.resolved.harness.runtime.value);
+    let beside: Vec<String> = runtime.side_models.iter().map(|&family| family.to_owned()).collect();
+    let models = match runtime::options::model(checked) {
+        // The runtime's own words for whatever it thinks best.
+        None | Some("default" | "best") => ModelRules::First { beside },
+        Some("opusplan") => {
+            ModelRules::Named([vec!["opus".to_owned(), "sonnet".to_owned()], beside].concat())
+        }
+        Some(model) => ModelRules::Named([vec![model.to_owned()], beside].concat()),
+    };
+    let features = AllowedFeatures::new(allowed_features(checked));
+    RequestRules { wires: runtime.wires.to_vec(), models, features }
 }
 
 /// A model that the harness or the agent names must have a price when dollars are counted. Where neither names one, the

@@ -1,6 +1,7 @@
 //! Everything context the agent: the model gateway, then the sandbox with its mounts and sockets, then the proof that it
 //! holds. A `Provisioned` can only be made here; dropping it ends what it started.
 
+mod client;
 mod env_files;
 mod environment;
 pub(crate) mod files;

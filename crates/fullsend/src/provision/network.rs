@@ -22,7 +22,7 @@ use policy::model::NetworkRule;
 use yaml::{MapEntry, Node, Sources, Value};
 
 use super::servers::{self, ApiServers};
-use super::{RunContext, java};
+use super::{RunContext, client, java};
 use crate::check::Checked;
 use crate::check::policies::CheckedPolicy;
 use crate::credentials::Credentials;
@@ -259,12 +259,14 @@ impl Planned {
             }
             emit.emit(RunEvent::Egress { event });
         });
-        let lanes = Lanes { gateway: Some(gateway::service(Arc::clone(gateway))), leak_watcher };
+        let check = client::check_client(sandbox.host_pid(), around.guard.runtime_process());
+        let service = gateway::service(Arc::clone(gateway), Some(Arc::clone(&check)));
+        let lanes = Lanes { gateway: Some(service), leak_watcher };
         let proxy = self.proxy(sandbox, lanes, &around.library.sources, on_event)?;
         let (gateway_listener, others) = self.sockets(sandbox);
         let listener = gateway_listener
             .ok_or_else(|| std::io::Error::other("the sandbox gave no listener for the gateway"))?;
-        let gateway = Some(gateway::start(listener, Arc::clone(gateway))?);
+        let gateway = Some(gateway::start(listener, Arc::clone(gateway), Some(check))?);
         Ok(Served { gateway, proxy: proxy::start(&Arc::new(proxy), others)? })
     }
 

@@ -93,6 +93,7 @@ mod tests {
                 ending: model::AnswerEnding::Complete,
                 usage: model::wire::TokenUsage { input: 10, output: 2, ..Default::default() },
                 cost: Some(model::Money(1_230_000_000)),
+                estimated: false,
                 duration_ms: 1,
             },
         });

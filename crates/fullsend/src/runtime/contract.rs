@@ -1,6 +1,7 @@
 //! What every runtime provides, as data and functions. The launch, the matrix, the check of options and `fullsend
 //! runtimes` read it from here; a runtime's folder fills it in.
 
+use model::wire::Wire;
 use sandbox::Mount;
 use yaml::Span;
 
@@ -19,6 +20,10 @@ pub struct Runtime {
     pub name: RuntimeName,
     /// Its program; `None`: this program itself.
     pub program: Option<Package>,
+    /// The wire formats that it uses.
+    pub wires: &'static [Wire],
+    /// Families of models that it uses for side tasks, beside the run's model.
+    pub side_models: &'static [&'static str],
     /// Its configuration and state, inside.
     pub config_directory: &'static str,
     /// The file at a repository's root that it reads instructions from.

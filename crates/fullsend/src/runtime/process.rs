@@ -53,6 +53,7 @@ pub fn run(
         .environment
         .push((DEADLINE.into(), deadline(request.time.saturating_sub(started.elapsed())).into()));
     let mut process = context.sandbox.exec(command).map_err(RuntimeError::Start)?;
+    context.guard.set_runtime_process(process.pid());
     let stderr = process.stderr.take().map(stream::keep_end);
     if let Some(mut stdin) = process.stdin.take() {
         let words = words.to_vec();

@@ -190,6 +190,7 @@ mod tests {
                 ending,
                 usage: model::wire::TokenUsage { input: 5, ..Default::default() },
                 cost: None,
+                estimated: false,
                 duration_ms: 1,
             },
         };

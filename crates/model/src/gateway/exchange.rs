@@ -2,30 +2,30 @@
 //! and a refusal costs nothing.
 
 use super::backoff::CircuitChange;
-use super::command_output::{CommandOutputs, PlacedText};
-use super::inspect::{Inspected, Verdict};
+use super::client::GatewayClient;
+use super::inspect_request::inspect_request;
 use super::ledger::Reservation;
+use super::memory::{MAX_VALUES, MemoryShare};
 use super::response::{GatewayResponse, fault_response};
 use super::{Gateway, relay};
+use crate::allowlist::{JsonLimits, check_headers, check_json, check_query};
 use crate::event::ModelEvent;
 use crate::upstream::request::UpstreamRequest;
 use crate::upstream::{UpstreamError, UpstreamResponse};
 use crate::wire::fault::{Fault, FaultKind};
-use crate::wire::{ModelRequest, ToolCall, ToolResult, Wire, codec, rewrite};
+use crate::wire::{ModelRequest, Wire, codec, rewrite};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::header::CONTENT_ENCODING;
 use hyper::{HeaderMap, Method};
-use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
+use std::fmt;
 use std::sync::Arc;
-
-/// Replaces a result that occurs twice and would have to be redacted in two different ways.
-const TWICE: &str = "[fullsend withheld this result: it occurs twice with different contents]";
 
 pub(super) async fn answer(
     gateway: Arc<Gateway>,
+    client: GatewayClient,
     request: hyper::Request<Incoming>,
 ) -> Result<GatewayResponse, Infallible> {
     let exchange = gateway.next_exchange();
@@ -37,8 +37,8 @@ pub(super) async fn answer(
         let message = format!("{} takes POST, not {}", wire.path(), request.method());
         return Ok(refuse(&gateway, exchange, wire, &Fault::new(FaultKind::InvalidRequest, message)));
     }
-    let answered = match read(&gateway, wire, request).await {
-        Ok(asked) => pass(&gateway, exchange, asked).await,
+    let answered = match read(&gateway, wire, client, request).await {
+        Ok(parsed) => pass(&gateway, exchange, parsed).await,
         Err(fault) => Err(fault),
     };
     Ok(answered.unwrap_or_else(|fault| refuse(&gateway, exchange, wire, &fault)))
@@ -55,55 +55,81 @@ pub(super) struct GatewayRequest {
     pub(super) body: Bytes,
     pub(super) headers: HeaderMap,
     pub(super) query: Option<String>,
+    pub(super) memory: MemoryShare,
 }
 
 async fn read(
     gateway: &Gateway,
     wire: Wire,
+    client: GatewayClient,
     request: hyper::Request<Incoming>,
 ) -> Result<GatewayRequest, Fault> {
     if let Some(reason) = gateway.stop_reason() {
         return Err(Fault::new(FaultKind::Permission, format!("fullsend: this run was stopped: {reason}")));
     }
-    if let Some(encoding) = request.headers().get(CONTENT_ENCODING).filter(|value| *value != "identity") {
-        let message = format!("the body is compressed ({encoding:?}); send it plain");
-        return Err(Fault::new(FaultKind::InvalidRequest, message));
-    }
-    let limits = gateway.limits;
+    client.check(&gateway.rules.rules.features).await.map_err(refused)?;
     let (head, body) = request.into_parts();
+    gateway.rules.check_wire(wire).map_err(refused)?;
+    check_headers(&head.headers, &gateway.rules.rules.features).map_err(refused)?;
+    check_query(head.uri.query(), &gateway.rules.rules.features).map_err(refused)?;
+    if let Some(encoding) = head.headers.get(CONTENT_ENCODING).filter(|value| *value != "identity") {
+        return Err(refused(format!("the body is compressed ({encoding:?}); send it plain")));
+    }
+    let (memory, body) = collect(gateway, body).await?;
+    let request = parse(gateway, wire, &body)?;
+    let query = head.uri.query().map(str::to_owned);
+    Ok(GatewayRequest { wire, request, body, headers: head.headers, query, memory })
+}
+
+fn refused(reason: impl fmt::Display) -> Fault {
+    Fault::new(FaultKind::InvalidRequest, reason.to_string())
+}
+
+/// The whole body, once there is memory for it.
+async fn collect(gateway: &Gateway, body: Incoming) -> Result<(MemoryShare, Bytes), Fault> {
+    let limits = gateway.limits;
+    let announced = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+    let bytes = announced.unwrap_or(limits.request_bytes).min(limits.request_bytes);
+    let Some(memory) = gateway.memory.reserve(bytes, limits.request_time).await else {
+        let message = "fullsend: the gateway's memory is taken by other large requests; try again";
+        return Err(Fault::new(FaultKind::Overloaded, message));
+    };
     let collecting = Limited::new(body, limits.request_bytes).collect();
-    let body = match tokio::time::timeout(limits.request_time, collecting).await {
-        Ok(Ok(collected)) => collected.to_bytes(),
+    match tokio::time::timeout(limits.request_time, collecting).await {
+        Ok(Ok(collected)) => Ok((memory, collected.to_bytes())),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             let message = format!("the body is larger than {} bytes", limits.request_bytes);
-            return Err(Fault::new(FaultKind::TooLarge, message));
+            Err(Fault::new(FaultKind::TooLarge, message))
         }
-        Ok(Err(error)) => {
-            return Err(Fault::new(FaultKind::InvalidRequest, format!("the body broke off: {error}")));
-        }
-        Err(_) => return Err(Fault::new(FaultKind::Timeout, "the body did not arrive in time")),
-    };
-    let request = codec::read_request(wire, &body)
-        .map_err(|error| Fault::new(FaultKind::InvalidRequest, error.to_string()))?;
-    let query = head.uri.query().map(str::to_owned);
-    Ok(GatewayRequest { wire, request, body, headers: head.headers, query })
+        Ok(Err(error)) => Err(refused(format!("the body broke off: {error}"))),
+        Err(_) => Err(Fault::new(FaultKind::Timeout, "the body did not arrive in time")),
+    }
+}
+
+/// A body that passes every rule, in the neutral form.
+fn parse(gateway: &Gateway, wire: Wire, body: &[u8]) -> Result<ModelRequest, Fault> {
+    check_json(body, JsonLimits { values: MAX_VALUES })
+        .map_err(|error| refused(format!("the body cannot be read: {error}")))?;
+    let value = serde_json::from_slice(body).map_err(refused)?;
+    gateway.rules.check_body(wire, &value).map_err(refused)?;
+    drop(value);
+    let request = codec::read_request(wire, body).map_err(refused)?;
+    gateway.rules.check_model(&request.model).map_err(refused)?;
+    Ok(request)
 }
 
 async fn pass(
     gateway: &Arc<Gateway>,
     exchange: u64,
-    asked: GatewayRequest,
+    parsed: GatewayRequest,
 ) -> Result<GatewayResponse, Fault> {
     wait_for_start(gateway, exchange).await?;
-    let GatewayRequest { wire, request, body, headers, query } = judge_request(gateway, exchange, asked)?;
+    let parsed = inspect(gateway, exchange, parsed)?;
+    let GatewayRequest { wire, request, body, headers, query, memory } = parsed;
     let asking = codec::ask_for_usage(wire, &body);
     let hides_usage = asking.is_some();
     let body = asking.map_or(body, Bytes::from);
-    let mut reservation = gateway
-        .ledger
-        .reserve(&request, body.len())
-        .await
-        .map_err(|refusal| Fault::new(FaultKind::InvalidRequest, refusal.to_string()))?;
+    let mut reservation = gateway.ledger.reserve(&request, body.len()).await.map_err(refused)?;
     gateway.say(ModelEvent::ModelRequest {
         exchange,
         wire,
@@ -112,20 +138,28 @@ async fn pass(
         tools: request.tools.len(),
         bytes: body.len(),
     });
-    let outgoing =
-        UpstreamRequest { wire, request: &request, body: &body, headers: &headers, query: query.as_deref() };
-    let reply = match send(gateway, outgoing, &mut reservation).await {
-        Ok(reply) => reply,
-        Err(fault) => {
-            reservation.release();
-            return Err(fault);
-        }
-    };
-    Ok(relay::relay(
-        relay::PendingAnswer { gateway: Arc::clone(gateway), exchange, wire, reservation, hides_usage },
-        reply,
-    )
-    .await)
+    let gateway = Arc::clone(gateway);
+    // In a task of its own: a client that hangs up must not keep what the vendor bills from being counted.
+    let exchanging = tokio::spawn(async move {
+        let outgoing = UpstreamRequest {
+            wire,
+            request: &request,
+            body: &body,
+            headers: &headers,
+            query: query.as_deref(),
+        };
+        let response = match send(&gateway, outgoing, &mut reservation).await {
+            Ok(response) => response,
+            Err(fault) => {
+                reservation.release();
+                return Err(fault);
+            }
+        };
+        drop(memory);
+        let pending = relay::PendingAnswer { gateway, exchange, wire, reservation, hides_usage };
+        Ok(relay::relay(pending, response).await)
+    });
+    exchanging.await.unwrap_or_else(|error| Err(Fault::new(FaultKind::Upstream, error.to_string())))
 }
 
 /// Notices hooks that do not run before the first request goes out.
@@ -133,7 +167,7 @@ async fn wait_for_start(gateway: &Gateway, exchange: u64) -> Result<(), Fault> {
     let Some(start) = &gateway.start else { return Ok(()) };
     start.wait().await.map_err(|error| {
         let reason = error.to_string();
-        gateway.stop_by_judge(exchange, &reason);
+        gateway.stop_by_guard(exchange, &reason);
         Fault::new(FaultKind::Permission, format!("fullsend: {reason}"))
     })
 }
@@ -170,68 +204,18 @@ async fn send(
     }
 }
 
-/// Inspects every tool result again, whatever the runtime's own hooks did with it, and every user text: runtimes report the
-/// output of background commands there.
-fn judge_request(gateway: &Gateway, exchange: u64, asked: GatewayRequest) -> Result<GatewayRequest, Fault> {
-    let GatewayRequest { wire, request, body, headers, query } = asked;
-    let calls: HashMap<&str, &ToolCall> = request.tool_calls().map(|call| (call.id.as_str(), call)).collect();
-    let mut outputs = CommandOutputs::new(gateway.chunk_format);
-    let mut replaced = HashMap::new();
-    let mut portions = HashSet::new();
-    let mut heed = |original: &str, judged: &PlacedText<'_>, verdict: Verdict| {
-        let with = match verdict {
-            Verdict::Pass if judged.text == original => return Ok(()),
-            Verdict::Pass => judged.text.clone().into_owned(),
-            Verdict::Replace(with) => with,
-            Verdict::Deny(reason) => format!("[fullsend withheld this result: {reason}]"),
-            Verdict::Stop(reason) => {
-                gateway.stop_by_judge(exchange, &reason);
-                return Err(Fault::new(FaultKind::Permission, format!("fullsend: {reason}")));
-            }
-        };
-        // Texts are replaced by content. If one chunk would need two different replacements, both are withheld.
-        let is_portion = judged.continued().is_some() || portions.contains(original);
-        let differs = replaced.get(original).is_some_and(|other: &String| *other != with);
-        let with = if is_portion && differs { TWICE.to_owned() } else { with };
-        if is_portion {
-            portions.insert(original.to_owned());
-        }
-        replaced.insert(original.to_owned(), with);
-        Ok(())
-    };
-    for result in request.tool_results() {
-        let call = calls.get(result.id.as_str()).copied();
-        let fresh = gateway.results.is_new(result);
-        let nothing = [String::new()];
-        let parts = if result.parts.is_empty() { &nothing[..] } else { &result.parts[..] };
-        for text in parts {
-            let placed = outputs.place(call, text);
-            let subject = Inspected::ToolResult {
-                call_id: &result.id,
-                tool: call.map(|call| call.name.as_str()),
-                text: &placed.text,
-                continued: placed.continued(),
-                is_error: result.is_error,
-                fresh,
-            };
-            heed(text, &placed, (gateway.inspect)(&subject))?;
-        }
+/// Replaces what the guard wants replaced.
+fn inspect(gateway: &Gateway, exchange: u64, parsed: GatewayRequest) -> Result<GatewayRequest, Fault> {
+    let replacements = inspect_request(gateway, &parsed.request).map_err(|reason| {
+        gateway.stop_by_guard(exchange, &reason);
+        Fault::new(FaultKind::Permission, format!("fullsend: {reason}"))
+    })?;
+    if replacements.is_empty() {
+        return Ok(parsed);
     }
-    for text in request.user_texts() {
-        let fresh = gateway.results.is_new(&ToolResult {
-            id: String::new(),
-            parts: vec![text.to_owned()],
-            is_error: false,
-        });
-        heed(text, &PlacedText::alone(text), (gateway.inspect)(&Inspected::UserText { text, fresh }))?;
-    }
-    if replaced.is_empty() {
-        return Ok(GatewayRequest { wire, request, body, headers, query });
-    }
-    let body = Bytes::from(rewrite::replace_strings(&body, &replaced));
-    let request = codec::read_request(wire, &body)
-        .map_err(|error| Fault::new(FaultKind::InvalidRequest, error.to_string()))?;
-    Ok(GatewayRequest { wire, request, body, headers, query })
+    let body = Bytes::from(rewrite::replace_strings(&parsed.body, &replacements));
+    let request = parse(gateway, parsed.wire, &body)?;
+    Ok(GatewayRequest { request, body, ..parsed })
 }
 
 fn refuse(gateway: &Gateway, exchange: u64, wire: Wire, fault: &Fault) -> GatewayResponse {

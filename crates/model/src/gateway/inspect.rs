@@ -24,6 +24,12 @@ pub enum Inspected<'a> {
     },
     /// Text in a user message, on its way to the model: the prompt, or what a runtime adds to it.
     UserText { text: &'a str, fresh: bool },
+    /// Instructions to the model: the runner's and the runtime's.
+    SystemText { text: &'a str, fresh: bool },
+    /// The text of a document that is not a tool's result.
+    Document { text: &'a str, fresh: bool },
+    /// The description of a tool or of one of its arguments. MCP servers write those of their tools.
+    ToolDescription { tool: &'a str, text: &'a str, fresh: bool },
     /// Text of the model, on its way to the agent; of a long text, the part that is held back.
     Text { text: &'a str },
     /// A long text of the model as a whole, after all its parts were inspected. It has already passed, so a verdict can only

@@ -81,6 +81,13 @@ struct LedgerState {
     refused: Option<String>,
 }
 
+/// What one exchange used, to be added to the totals.
+struct Used<'a> {
+    model: &'a str,
+    usage: TokenUsage,
+    cost: Option<Money>,
+}
+
 /// About the most tokens that a vendor counts for one image or page, which may be fewer bytes in the body.
 const TOKENS_OF_OTHER_BLOCK: u64 = 5000;
 /// Used when neither the request nor the price list limits the answer.
@@ -106,7 +113,7 @@ impl Ledger {
         request: &ModelRequest,
         body_bytes: usize,
     ) -> Result<Reservation, BudgetRefusal> {
-        let ask = self.upper_bound(request, body_bytes)?;
+        let (ask, bound) = self.upper_bound(request, body_bytes)?;
         loop {
             let settled = self.settled.notified();
             tokio::pin!(settled);
@@ -122,6 +129,7 @@ impl Ledger {
                     .map(|()| Reservation {
                         ledger,
                         ask,
+                        bound,
                         model: request.model.clone(),
                         sent: false,
                         open: true,
@@ -149,7 +157,11 @@ impl Ledger {
     }
 
     /// Every byte of a body is at most one token, and every token at most at the dearest rate.
-    fn upper_bound(&self, request: &ModelRequest, body_bytes: usize) -> Result<Amount, BudgetRefusal> {
+    fn upper_bound(
+        &self,
+        request: &ModelRequest,
+        body_bytes: usize,
+    ) -> Result<(Amount, TokenUsage), BudgetRefusal> {
         let price = self.prices.price(&request.model);
         if price.is_none() && self.budget.usd.is_some() {
             let model = request.model.clone();
@@ -165,7 +177,8 @@ impl Ledger {
             let input_cost = Money(price.dearest_input().0.saturating_mul(input));
             input_cost.plus(Money(price.output.0.saturating_mul(output)))
         });
-        Ok(Amount { money, tokens: input.saturating_add(output), turns: 1 })
+        let bound = TokenUsage { input, output, ..TokenUsage::default() };
+        Ok((Amount { money, tokens: bound.total(), turns: 1 }, bound))
     }
 
     fn fits(&self, amount: Amount) -> bool {
@@ -176,17 +189,29 @@ impl Ledger {
     }
 
     fn settle(&self, ask: Amount, requested: &str, answered: Option<(&str, TokenUsage)>) -> Option<Money> {
-        let (model, usage) = match answered {
-            Some(("", usage)) => (requested, Some(usage)),
-            Some((model, usage)) => (model, Some(usage)),
-            None => (requested, None),
+        let Some((model, usage)) = answered else {
+            self.book(ask, None);
+            return None;
         };
+        let model = if model.is_empty() { requested } else { model };
         let price = self.prices.price(model).or_else(|| self.prices.price(requested));
-        let cost = usage.and_then(|usage| price.map(|price: &Price| price.cost(&usage)));
+        let cost = price.map(|price: &Price| price.cost(&usage));
+        self.book(ask, Some(Used { model, usage, cost }));
+        cost
+    }
+
+    fn settle_reserved(&self, ask: Amount, model: &str, bound: TokenUsage) -> Option<Money> {
+        let cost = self.prices.price(model).map(|_| ask.money);
+        self.book(ask, Some(Used { model, usage: bound, cost }));
+        cost
+    }
+
+    /// Ends a reservation and adds what was used.
+    fn book(&self, ask: Amount, used: Option<Used<'_>>) {
         let warning = {
             let mut state = self.lock();
             state.reserved = state.reserved.minus(ask);
-            if let Some(usage) = usage {
+            if let Some(Used { model, usage, cost }) = used {
                 let money = cost.unwrap_or_default();
                 state.spent = state.spent.plus(Amount { money, tokens: usage.total(), turns: 1 });
                 let entry = state.models.entry(model.to_owned()).or_default();
@@ -201,7 +226,6 @@ impl Ledger {
         if let Some(spent) = warning {
             (self.on_event)(ModelEvent::BudgetWarning { spent });
         }
-        cost
     }
 
     fn is_near(&self, spent: Amount) -> bool {
@@ -268,11 +292,21 @@ impl Amount {
     }
 }
 
+/// What one exchange cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Charge {
+    pub usage: TokenUsage,
+    /// `None`: the model has no price.
+    pub cost: Option<Money>,
+}
+
 /// Held while a request is pending. If it is dropped unsettled (the client went away, a task died), it is charged in full if
 /// the request was sent, because what the upstream did is then unknown.
 pub struct Reservation {
     ledger: Arc<Ledger>,
     ask: Amount,
+    /// The tokens in `ask`.
+    bound: TokenUsage,
     model: String,
     sent: bool,
     open: bool,
@@ -285,15 +319,24 @@ impl Reservation {
     }
 
     /// The upstream answered. Returns the cost if the model has a price.
-    pub fn charge(mut self, model: &str, usage: TokenUsage) -> Option<Money> {
+    pub fn charge(mut self, model: &str, usage: TokenUsage) -> Charge {
         self.open = false;
-        self.ledger.settle(self.ask, &self.model, Some((model, usage)))
+        let cost = self.ledger.settle(self.ask, &self.model, Some((model, usage)));
+        Charge { usage, cost }
+    }
+
+    /// The upstream answered and did not report what it used: everything that was reserved is charged.
+    pub fn charge_reserved(mut self) -> Charge {
+        self.open = false;
+        let cost = self.ledger.settle_reserved(self.ask, &self.model, self.bound);
+        Charge { usage: self.bound, cost }
     }
 
     /// The upstream bills nothing.
-    pub fn release(mut self) {
+    pub fn release(mut self) -> Charge {
         self.open = false;
         self.ledger.settle(self.ask, &self.model, None);
+        Charge::default()
     }
 }
 

@@ -2,12 +2,16 @@
 //! for every request and answer of every runtime. It holds the key and never passes it to the sandbox.
 
 mod backoff;
+mod client;
 mod command_output;
 mod exchange;
 mod inspect;
+mod inspect_request;
 mod ledger;
+mod memory;
 mod relay;
 mod response;
+mod rules;
 mod seen_results;
 mod serve;
 mod start_signal;
@@ -17,9 +21,11 @@ mod tests;
 mod whole_answer;
 
 pub use backoff::BackoffLimits;
+pub use client::CheckClient;
 pub use command_output::{ChunkFormat, CommandOutputs, EarlierOutput, OutputChunk, PlacedText};
 pub use inspect::{HoldBack, Inspect, Inspected, Verdict};
 pub use ledger::{BudgetLimits, ModelTotals};
+pub use rules::{ModelRules, RequestRules};
 pub use seen_results::ResultDigest;
 pub use serve::{GatewayServer, service, start};
 pub use start_signal::StartSignal;
@@ -29,6 +35,8 @@ use crate::price::PriceList;
 use crate::upstream::Upstream;
 use backoff::Backoff;
 use ledger::Ledger;
+use memory::MemoryBudget;
+use rules::Rules;
 use seen_results::SeenResults;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,6 +45,7 @@ use std::time::Duration;
 
 pub struct GatewayConfig {
     pub upstream: Upstream,
+    pub rules: RequestRules,
     pub budget: BudgetLimits,
     pub prices: PriceList,
     pub inspect: Inspect,
@@ -55,6 +64,7 @@ impl GatewayConfig {
     pub fn new(upstream: Upstream, on_event: OnModelEvent) -> Self {
         Self {
             upstream,
+            rules: RequestRules::default(),
             budget: BudgetLimits::default(),
             prices: PriceList::built_in(),
             inspect: inspect::pass_all(),
@@ -72,12 +82,16 @@ impl GatewayConfig {
 pub struct GatewayLimits {
     pub connections: usize,
     pub request_bytes: usize,
+    /// For all requests together while they are read, inspected and sent.
+    pub memory_bytes: usize,
     /// For an answer that is not streamed.
     pub answer_bytes: usize,
     /// From the head of a request to the last byte of its body.
     pub request_time: Duration,
     /// Between two chunks of an answer, and before the first.
     pub answer_idle: Duration,
+    /// How long an answer is read on after its client has gone.
+    pub drain_time: Duration,
     /// For a whole streamed answer.
     pub stream_bytes: usize,
     pub backoff: BackoffLimits,
@@ -88,9 +102,11 @@ impl Default for GatewayLimits {
         Self {
             connections: 256,
             request_bytes: 32 << 20,
+            memory_bytes: 512 << 20,
             answer_bytes: 32 << 20,
             request_time: Duration::from_secs(60),
             answer_idle: Duration::from_secs(600),
+            drain_time: Duration::from_secs(30),
             stream_bytes: 256 << 20,
             backoff: BackoffLimits::default(),
         }
@@ -99,6 +115,8 @@ impl Default for GatewayLimits {
 
 pub struct Gateway {
     upstream: Upstream,
+    rules: Rules,
+    memory: MemoryBudget,
     ledger: Arc<Ledger>,
     inspect: Inspect,
     hold_back: HoldBack,
@@ -117,6 +135,7 @@ impl Gateway {
     pub fn new(config: GatewayConfig) -> Self {
         let GatewayConfig {
             upstream,
+            rules,
             budget,
             prices,
             inspect,
@@ -129,6 +148,8 @@ impl Gateway {
         } = config;
         Self {
             upstream,
+            rules: Rules::new(rules),
+            memory: MemoryBudget::new(limits.memory_bytes),
             ledger: Arc::new(Ledger::new(budget, prices, Arc::clone(&on_event))),
             inspect,
             hold_back,
@@ -167,7 +188,7 @@ impl Gateway {
         self.stopped.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn stop_by_judge(&self, exchange: u64, reason: &str) {
+    fn stop_by_guard(&self, exchange: u64, reason: &str) {
         self.stop(reason);
         self.say(ModelEvent::Stop { exchange, reason: reason.to_owned() });
     }

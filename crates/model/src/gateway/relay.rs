@@ -33,6 +33,8 @@ pub(super) struct PendingAnswer {
 struct AnswerCounts {
     model: String,
     usage: TokenUsage,
+    /// The final usage has come.
+    is_final: bool,
     ended: bool,
     fault: bool,
 }
@@ -66,7 +68,9 @@ async fn relay_whole(pending: PendingAnswer, reply: UpstreamResponse, started: I
     match codec::read_answer(wire, &bytes) {
         Ok(answer) => {
             let judged = inspect_answer(&pending.gateway.inspect, wire, bytes, &answer);
-            let counts = AnswerCounts { model: answer.model, usage: answer.usage, ..AnswerCounts::default() };
+            let is_final = answer.usage != TokenUsage::default();
+            let usage = answer.usage;
+            let counts = AnswerCounts { model: answer.model, usage, is_final, ..AnswerCounts::default() };
             let gateway = Arc::clone(&pending.gateway);
             let exchange = pending.exchange;
             let ending = if judged.is_ok() { AnswerEnding::Complete } else { AnswerEnding::Stopped };
@@ -103,7 +107,7 @@ fn fault_of(gateway: &Gateway, exchange: u64, halt: Halt) -> Fault {
     match halt {
         Halt::Fault(fault) => fault,
         Halt::Stop(reason) => {
-            gateway.stop_by_judge(exchange, &reason);
+            gateway.stop_by_guard(exchange, &reason);
             Fault::new(FaultKind::Permission, format!("fullsend: {reason}"))
         }
     }
@@ -145,7 +149,7 @@ async fn pass_portions(
     let mut total = 0;
     loop {
         let portion = tokio::select! {
-            () = feed.closed() => return Ok(AnswerEnding::ClientGone),
+            () = feed.closed() => return Ok(client_gone(pending, body, decoder, reader, counts).await),
             portion = tokio::time::timeout(limits.answer_idle, body.next()) => portion,
         };
         let Ok(portion) = portion else { return Ok(AnswerEnding::Cut) };
@@ -167,11 +171,41 @@ async fn pass_portions(
             }
             for passed in gate.push(frame, &deltas)? {
                 if feed.send(Ok(Bytes::from(passed.encode()))).await.is_err() {
-                    return Ok(AnswerEnding::ClientGone);
+                    return Ok(client_gone(pending, body, decoder, reader, counts).await);
                 }
             }
         }
     }
+}
+
+/// Reads on without a client until the vendor has reported what it used, for a while.
+async fn client_gone(
+    pending: &PendingAnswer,
+    body: &mut ResponseBody,
+    mut decoder: SseDecoder,
+    mut reader: FrameReader,
+    counts: &mut AnswerCounts,
+) -> AnswerEnding {
+    let limits = pending.gateway.limits;
+    let draining = async {
+        let mut total = 0;
+        loop {
+            while let Some(frame) = decoder.next_frame() {
+                let Ok(deltas) = reader.read(&frame) else { return };
+                deltas.iter().for_each(|delta| counts.count(delta));
+            }
+            if counts.ended || counts.fault {
+                return;
+            }
+            let Some(Ok(bytes)) = body.next().await else { return };
+            total += bytes.len();
+            if total > limits.stream_bytes || decoder.push(&bytes).is_err() {
+                return;
+            }
+        }
+    };
+    drop(tokio::time::timeout(limits.drain_time, draining).await);
+    AnswerEnding::ClientGone
 }
 
 impl AnswerCounts {
@@ -181,7 +215,10 @@ impl AnswerCounts {
                 self.model.clone_from(model);
                 self.usage.raise(usage);
             }
-            Delta::Finish { usage, .. } | Delta::Usage(usage) => self.usage.raise(usage),
+            Delta::Finish { usage, .. } | Delta::Usage(usage) => {
+                self.usage.raise(usage);
+                self.is_final |= *usage != TokenUsage::default();
+            }
             Delta::End => self.ended = true,
             Delta::Error(_) => self.fault = true,
             _ => {}
@@ -189,6 +226,7 @@ impl AnswerCounts {
     }
 }
 
+/// What the vendor bills: what it reported; if its report is missing, everything that was reserved; for an error, nothing.
 fn settle(
     pending: PendingAnswer,
     status: u16,
@@ -197,20 +235,24 @@ fn settle(
     started: Instant,
 ) {
     let PendingAnswer { gateway, exchange, reservation, .. } = pending;
-    let billed = counts.usage != TokenUsage::default();
-    let cost = if billed {
+    let has_usage = counts.usage != TokenUsage::default();
+    let is_error = status != 200 || counts.fault;
+    let estimated = !is_error && !counts.is_final;
+    let charge = if estimated {
+        reservation.charge_reserved()
+    } else if has_usage {
         reservation.charge(&counts.model, counts.usage)
     } else {
-        reservation.release();
-        None
+        reservation.release()
     };
     gateway.say(ModelEvent::ModelAnswer {
         exchange,
         model: counts.model.clone(),
         status,
         ending,
-        usage: counts.usage,
-        cost,
+        usage: charge.usage,
+        cost: charge.cost,
+        estimated,
         duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
     });
 }

@@ -2,12 +2,14 @@
 //! connections and time; a connection that misbehaves affects no other.
 
 use super::Gateway;
+use super::client::{CheckClient, GatewayClient};
 use super::exchange;
-use egress::proxy::{BoxStream, GatewayService};
+use egress::proxy::{GatewayConnection, GatewayService};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -24,11 +26,15 @@ pub struct GatewayServer {
 }
 
 /// Must be called within a tokio runtime.
-pub fn start(listener: std::net::TcpListener, gateway: Arc<Gateway>) -> io::Result<GatewayServer> {
+pub fn start(
+    listener: std::net::TcpListener,
+    gateway: Arc<Gateway>,
+    check: Option<CheckClient>,
+) -> io::Result<GatewayServer> {
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
     let (shutdown, stopping) = watch::channel(false);
-    let task = tokio::spawn(accept(listener, gateway, stopping));
+    let task = tokio::spawn(accept(listener, gateway, check, stopping));
     Ok(GatewayServer { shutdown, task })
 }
 
@@ -47,7 +53,12 @@ impl Drop for GatewayServer {
     }
 }
 
-async fn accept(listener: TcpListener, gateway: Arc<Gateway>, mut stopping: watch::Receiver<bool>) {
+async fn accept(
+    listener: TcpListener,
+    gateway: Arc<Gateway>,
+    check: Option<CheckClient>,
+    mut stopping: watch::Receiver<bool>,
+) {
     let places = Arc::new(Semaphore::new(gateway.limits.connections));
     let mut connections = JoinSet::new();
     loop {
@@ -55,8 +66,10 @@ async fn accept(listener: TcpListener, gateway: Arc<Gateway>, mut stopping: watc
             () = stopped(&mut stopping) => break,
             Some(_) = connections.join_next() => {}
             accepted = next(&listener, &places) => match accepted {
-                Ok((stream, place)) => {
-                    connections.spawn(connection(stream, Arc::clone(&gateway), stopping.clone(), place));
+                Ok((stream, peer, place)) => {
+                    let Ok(local) = stream.local_addr() else { continue };
+                    let client = GatewayClient { peer, local, check: check.clone() };
+                    connections.spawn(connection(stream, Arc::clone(&gateway), client, stopping.clone(), place));
                 }
                 // Out of descriptors, or the peer has gone: pause and go on.
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
@@ -76,20 +89,21 @@ async fn stopped(stopping: &mut watch::Receiver<bool>) {
 async fn next(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
     let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
+    let (stream, peer) = listener.accept().await?;
     stream.set_nodelay(true)?;
-    Ok((stream, place))
+    Ok((stream, peer, place))
 }
 
 async fn connection(
     stream: TcpStream,
     gateway: Arc<Gateway>,
+    client: GatewayClient,
     mut stopping: watch::Receiver<bool>,
     _place: OwnedSemaphorePermit,
 ) {
-    let service = service_fn(move |request| exchange::answer(Arc::clone(&gateway), request));
+    let service = service_fn(move |request| exchange::answer(Arc::clone(&gateway), client.clone(), request));
     let serving = builder().serve_connection(TokioIo::new(stream), service);
     tokio::pin!(serving);
     let served = tokio::select! {
@@ -110,12 +124,14 @@ fn builder() -> http1::Builder {
 }
 
 /// Serves connections that did not come through a listener: the proxy brings those that ask it for the model.
-pub fn service(gateway: Arc<Gateway>) -> GatewayService {
-    Arc::new(move |stream| Box::pin(serve_stream(stream, Arc::clone(&gateway))))
+pub fn service(gateway: Arc<Gateway>, check: Option<CheckClient>) -> GatewayService {
+    Arc::new(move |connection| Box::pin(serve_connection(connection, Arc::clone(&gateway), check.clone())))
 }
 
-async fn serve_stream(stream: BoxStream, gateway: Arc<Gateway>) {
-    let service = service_fn(move |request| exchange::answer(Arc::clone(&gateway), request));
+async fn serve_connection(connection: GatewayConnection, gateway: Arc<Gateway>, check: Option<CheckClient>) {
+    let GatewayConnection { stream, peer, local } = connection;
+    let client = GatewayClient { peer, local, check };
+    let service = service_fn(move |request| exchange::answer(Arc::clone(&gateway), client.clone(), request));
     // The exchange has reported what went wrong.
     drop(builder().serve_connection(TokioIo::new(stream), service).await);
 }

@@ -1,6 +1,7 @@
 //! The gateway over real sockets: our own client on one side, the scripted model on the other.
 
 mod budget;
+mod requests;
 
 use super::*;
 use crate::client::{ClientError, ModelClient};
@@ -27,6 +28,8 @@ struct TestGateway {
 }
 
 struct TestSetup {
+    rules: RequestRules,
+    check: Option<CheckClient>,
     budget: BudgetLimits,
     prices: PriceList,
     inspect: Inspect,
@@ -40,6 +43,8 @@ impl Default for TestSetup {
         let limits =
             GatewayLimits { answer_idle: Duration::from_millis(400), backoff, ..GatewayLimits::default() };
         Self {
+            rules: RequestRules::default(),
+            check: None,
             budget: BudgetLimits::default(),
             prices: PriceList::built_in(),
             inspect: inspect::pass_all(),
@@ -58,12 +63,13 @@ fn gateway(scenario: &Value, setup: TestSetup) -> TestGateway {
     let model = ScriptedModel::new(scenario).with_log(move |received| {
         got.lock().unwrap().push(serde_json::from_slice(received.body).unwrap());
     });
-    let TestSetup { budget, prices, inspect, limits, start } = setup;
+    let TestSetup { rules, check, budget, prices, inspect, limits, start } = setup;
     let known_results = HashSet::new();
     let on_event: OnModelEvent = Arc::new(move |event| seen.lock().unwrap().push(event));
     let upstream = Upstream::scripted(model);
     let gateway = Arc::new(Gateway::new(GatewayConfig {
         upstream,
+        rules,
         budget,
         prices,
         inspect,
@@ -79,7 +85,7 @@ fn gateway(scenario: &Value, setup: TestSetup) -> TestGateway {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let serving = {
         let _inside = runtime.enter();
-        super::start(listener, Arc::clone(&gateway)).unwrap()
+        super::start(listener, Arc::clone(&gateway), check).unwrap()
     };
     TestGateway { address, events, bodies, gateway, serving: Some(serving), runtime }
 }
@@ -210,37 +216,6 @@ fn a_chat_stream_that_did_not_ask_for_usage_is_counted_and_not_shown_it() {
 }
 
 #[test]
-fn bad_requests_are_refused_in_the_vendors_form_and_cost_nothing() {
-    let limits = GatewayLimits { request_bytes: 100, ..GatewayLimits::default() };
-    let gateway = gateway(&plain(), TestSetup { limits, ..TestSetup::default() });
-    let post = |path: &str, headers: &str, body: &str| {
-        let length = body.len();
-        gateway.raw(&format!(
-            "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n{body}"
-        ))
-    };
-    for (answer, status, reason) in [
-        (post("/v1/other", "", "{}"), "404", "has no /v1/other"),
-        (post("/v1/messages", "", "{}"), "400", "missing field `model`"),
-        (post("/v1/messages", "content-encoding: gzip\r\n", "{}"), "400", "send it plain"),
-        (post("/v1/messages", "", &"x".repeat(101)), "413", "larger than 100 bytes"),
-        (
-            gateway.raw("GET /v1/messages HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"),
-            "400",
-            "takes POST",
-        ),
-    ] {
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
-        let body = answer.split("\r\n\r\n").nth(1).unwrap_or_default();
-        let error: Value = serde_json::from_str(body).unwrap();
-        assert!(error["error"]["message"].as_str().unwrap().contains(reason), "{error}");
-    }
-    assert!(gateway.raw("\0\0\0garbage\r\n\r\n").starts_with("HTTP/1.1 400"));
-    assert!(gateway.bodies.lock().unwrap().is_empty());
-    assert!(gateway.gateway.usage().is_empty());
-}
-
-#[test]
 fn the_judge_rewrites_a_result_before_the_model_sees_it() {
     let inspect: Inspect = Arc::new(|subject| match subject {
         Inspected::ToolResult { tool: Some("Bash"), text, .. } if text.contains("s3cret") => {
@@ -296,7 +271,7 @@ fn answers_are_judged_in_both_deliveries() {
     let inspect: Inspect = Arc::new(|subject| match subject {
         Inspected::Text { text } => Verdict::Replace(text.replace("s3cret", "[gone]")),
         Inspected::ToolCall { tool, input, .. } => Verdict::Deny(format!("{tool} with {input}")),
-        Inspected::ToolResult { .. } | Inspected::UserText { .. } | Inspected::Said { .. } => Verdict::Pass,
+        _ => Verdict::Pass,
     });
     let scenario = json!({"turns": [[{"text": "a s3cret, "}, {"shell": "ls"}]]});
     let gateway = gateway(&scenario, TestSetup { inspect, ..TestSetup::default() });

@@ -74,7 +74,7 @@ fn last(request: &ModelRequest, matches: impl Fn(&Message) -> bool) -> Option<us
 
 fn system_has(request: &ModelRequest, part: &str) -> bool {
     let within = |message: &&Message| message.role == MessageRole::System;
-    request.system.contains(part)
+    request.system.iter().any(|text| text.contains(part))
         || request.messages.iter().filter(within).any(|message| has_text(message, part))
 }
 
@@ -153,7 +153,7 @@ mod tests {
     fn all_conditions_of_a_branch_must_hold() {
         let tool = Tool { name: "Read".into(), description: String::new(), schema: serde_json::Value::Null };
         let mut request = ModelRequest {
-            system: "a helper".into(),
+            system: vec!["a helper".into()],
             messages: vec![says(MessageRole::User, "go")],
             ..ModelRequest::default()
         };

@@ -57,8 +57,11 @@ impl Wire {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ModelRequest {
     pub model: String,
-    pub system: String,
+    /// Instructions, one text each.
+    pub system: Vec<String>,
     pub messages: Vec<Message>,
+    /// Texts in documents of the user that are not tool results.
+    pub documents: Vec<String>,
     pub tools: Vec<Tool>,
     pub max_tokens: Option<u64>,
     pub effort: Option<String>,
@@ -274,6 +277,13 @@ impl ModelRequest {
     pub fn user_texts(&self) -> impl Iterator<Item = &str> {
         let messages = self.messages.iter().filter(|message| message.role == MessageRole::User);
         messages.flat_map(|message| &message.blocks).filter_map(ContentBlock::as_text)
+    }
+
+    /// Instructions before the conversation and within it.
+    pub fn system_texts(&self) -> impl Iterator<Item = &str> {
+        let within = self.messages.iter().filter(|message| message.role == MessageRole::System);
+        let within = within.flat_map(|message| &message.blocks).filter_map(ContentBlock::as_text);
+        self.system.iter().map(String::as_str).chain(within)
     }
 
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {

@@ -24,7 +24,8 @@ fn request() -> ModelRequest {
     });
     ModelRequest {
         model: "m".into(),
-        system: "be brief".into(),
+        system: vec!["be brief".into()],
+        documents: Vec::new(),
         messages: vec![
             Message::user("go"),
             Message {
@@ -210,4 +211,17 @@ fn a_stream_is_asked_for_its_usage_without_touching_the_rest() {
         serde_json::from_str(&ask(r#"{"stream":true,"stream_options":{"include_usage":false}}"#).unwrap())
             .unwrap();
     assert_eq!(forced["stream_options"]["include_usage"], true);
+}
+
+#[test]
+fn a_second_choice_and_a_call_in_the_old_form_are_refused() {
+    let choice = |index: u64| json!({"index": index, "message": {"content": "x"}, "delta": {"content": "x"}});
+    let old = json!({"index": 0, "message": {"function_call": {"name": "f"}}, "delta": {"function_call": {"name": "f"}}});
+    for choices in [json!([choice(0), choice(1)]), json!([choice(1)]), json!([old])] {
+        let body = json!({"id": "a", "model": "m", "choices": choices}).to_string();
+        let whole = codec::read_answer(Wire::Chat, body.as_bytes());
+        assert!(whole.is_err() || choices == json!([choice(1)]), "{choices}");
+        let mut reader = FrameReader::new(Wire::Chat);
+        assert!(reader.read(&super::sse::SseFrame::new("", body)).is_err(), "{choices}");
+    }
 }

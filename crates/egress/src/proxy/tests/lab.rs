@@ -152,7 +152,7 @@ pub(super) async fn start_lab(config: LabConfig) -> Lab {
         identifier,
         authority: Arc::clone(&authority),
         credentials,
-        gateway: Some(Arc::new(|stream| Box::pin(answer_as_gateway(stream)))),
+        gateway: Some(Arc::new(|connection| Box::pin(answer_as_gateway(connection.stream)))),
         leak_watcher,
         locate: Arc::new(|cause| format!("rule {}", cause.rule)),
         on_event,

@@ -141,6 +141,22 @@ async fn the_gateway_is_reached_through_the_proxy_too() {
 }
 
 #[tokio::test]
+async fn a_placeholder_is_plain_text_for_the_gateway() {
+    let lab = start_lab(LabConfig::new("version: 1\n")).await;
+    let body = "echo openshell:resolve:env:v1_TOKEN and OPENSHELL-RESOLVE-ENV-TOKEN";
+    let length = body.len();
+    let post = |target: &str| {
+        format!(
+            "POST {target} HTTP/1.1\r\nHost: model.fullsend.internal\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        )
+    };
+    let answer = lab.raw(&post("http://model.fullsend.internal/v1/messages")).await;
+    assert!(answer.contains("hello from the gateway"), "{answer}");
+    let tunnel = lab.tunnel("model.fullsend.internal:80").await.unwrap();
+    assert!(talk(tunnel, &post("/v1/messages")).await.contains("hello from the gateway"));
+}
+
+#[tokio::test]
 async fn direct_connections_are_admitted_by_the_address_they_dialled() {
     let server = server(Kind::Plain).await;
     let rules = "        protocol: rest\n        enforcement: enforce\n        access: read-only";

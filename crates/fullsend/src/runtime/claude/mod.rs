@@ -6,6 +6,8 @@ pub(crate) mod launch;
 pub(crate) mod settings;
 pub mod stream;
 
+use model::wire::Wire;
+
 use crate::defaults;
 use crate::harness::names::RuntimeName;
 use crate::runtime::contract::{InitFiles, Runtime};
@@ -32,6 +34,8 @@ pub const RUNTIME: Runtime = Runtime {
         ],
         below: Version(2, 2, 0),
     }),
+    wires: &[Wire::Messages],
+    side_models: &["haiku"],
     config_directory: settings::CONFIG_DIRECTORY,
     instruction_file: "CLAUDE.md",
     hooks: hooks::HOOKS,

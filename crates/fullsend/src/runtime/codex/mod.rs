@@ -6,6 +6,8 @@ pub(crate) mod launch;
 pub(crate) mod settings;
 pub mod stream;
 
+use model::wire::Wire;
+
 use crate::defaults;
 use crate::harness::names::RuntimeName;
 use crate::runtime::contract::{InitFiles, Runtime};
@@ -32,6 +34,8 @@ pub const RUNTIME: Runtime = Runtime {
         ],
         below: Version(0, 167, 0),
     }),
+    wires: &[Wire::Responses],
+    side_models: &[],
     config_directory: settings::CONFIG_DIRECTORY,
     instruction_file: "AGENTS.md",
     hooks: hooks::HOOKS,

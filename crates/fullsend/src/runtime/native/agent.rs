@@ -140,7 +140,8 @@ fn first_request(task: &AgentTask, servers: &Servers) -> ModelRequest {
     messages.push(Message::user(&task.prompt));
     ModelRequest {
         model: task.model.clone(),
-        system: task.system.clone(),
+        system: vec![task.system.clone()],
+        documents: Vec::new(),
         messages,
         tools: tools::offered(|name| is_wanted(task, name), servers.tools(), task.output_schema.as_ref()),
         max_tokens: Some(MAX_TOKENS),

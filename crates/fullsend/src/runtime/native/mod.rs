@@ -15,6 +15,8 @@ pub mod stream;
 mod tool_outcome;
 pub(crate) mod tools;
 
+use model::wire::Wire;
+
 use crate::defaults;
 use crate::harness::names::RuntimeName;
 use crate::runtime::contract::{InitFiles, Runtime};
@@ -22,6 +24,8 @@ use crate::runtime::contract::{InitFiles, Runtime};
 pub const RUNTIME: Runtime = Runtime {
     name: RuntimeName::Native,
     program: None,
+    wires: &[Wire::Messages, Wire::Responses],
+    side_models: &[],
     config_directory: settings::CONFIG_DIRECTORY,
     instruction_file: "AGENTS.md",
     hooks: hooks::HOOKS,

@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use model::wire::Wire;
 use model::gateway::ChunkFormat;
 use sandbox::Command;
 use serde_json::{Value as Json, json};
@@ -19,6 +20,8 @@ use crate::harness::names::RuntimeName;
 pub const RUNTIME: Runtime = Runtime {
     name: RuntimeName::Tiny,
     program: None,
+    wires: &[Wire::Messages],
+    side_models: &[],
     config_directory: "/sandbox/tiny-config",
     instruction_file: "AGENTS.md",
     hooks: &[(Hook::Start, "start"), (Hook::Before, "before")],

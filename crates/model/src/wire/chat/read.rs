@@ -33,7 +33,8 @@ pub fn read_request(bytes: &[u8]) -> Result<ModelRequest, WireError> {
     let most = value["max_completion_tokens"].as_u64().or_else(|| value["max_tokens"].as_u64());
     Ok(ModelRequest {
         model: model.to_owned(),
-        system: system.join("\n"),
+        system,
+        documents: Vec::new(),
         messages,
         tools,
         max_tokens: most,
@@ -100,9 +101,11 @@ fn read_call(call: &Value) -> ContentBlock {
 
 pub fn read_answer(bytes: &[u8]) -> Result<ModelAnswer, WireError> {
     let value: Value = parse(FORMAT, bytes)?;
-    let choice = value["choices"]
-        .get(0)
-        .ok_or_else(|| WireError::invalid(FORMAT, "missing field `choices`".to_owned()))?;
+    let choices = value["choices"].as_array().map_or(&[][..], Vec::as_slice);
+    let [choice] = choices else {
+        return Err(WireError::invalid(FORMAT, format!("it has {} choices instead of one", choices.len())));
+    };
+    refuse_legacy_call(&choice["message"])?;
     let (_, blocks) = read_message(&with_role(&choice["message"]))?;
     Ok(ModelAnswer {
         id: value["id"].as_str().unwrap_or_default().to_owned(),
@@ -111,6 +114,14 @@ pub fn read_answer(bytes: &[u8]) -> Result<ModelAnswer, WireError> {
         blocks,
         usage: read_usage(&value["usage"]),
     })
+}
+
+/// A call in the oldest form would pass without a verdict.
+pub(super) fn refuse_legacy_call(message: &Value) -> Result<(), WireError> {
+    if message["function_call"].is_null() {
+        return Ok(());
+    }
+    Err(WireError::invalid(FORMAT, "it has a `function_call`; tool calls come in `tool_calls`"))
 }
 
 fn with_role(message: &Value) -> Value {

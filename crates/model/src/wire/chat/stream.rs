@@ -1,7 +1,7 @@
 //! The event stream of the Chat Completions format, frame by frame, both ways. It has no blocks: the kind of each
 //! delta tells them apart.
 
-use super::read::{FORMAT, read_stop, read_usage};
+use super::read::{FORMAT, read_stop, read_usage, refuse_legacy_call};
 use super::write::{write_stop, write_usage};
 use crate::wire::error::{WireError, parse};
 use crate::wire::fault::Fault;
@@ -41,7 +41,13 @@ impl ChatReader {
                 usage: TokenUsage::default(),
             });
         }
-        let choice = &value["choices"][0];
+        let choices = value["choices"].as_array().map_or(&[][..], Vec::as_slice);
+        if choices.len() > 1 || choices.iter().any(|choice| choice["index"].as_u64().is_some_and(|at| at > 0))
+        {
+            return Err(WireError::invalid(FORMAT, "it has more than one choice"));
+        }
+        let choice = choices.first().unwrap_or(&Value::Null);
+        refuse_legacy_call(&choice["delta"])?;
         self.read_portion(&choice["delta"], &mut deltas);
         let usage = read_usage(&value["usage"]);
         match choice["finish_reason"].as_str() {

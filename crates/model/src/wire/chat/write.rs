@@ -7,10 +7,10 @@ use crate::wire::{
 use serde_json::{Value, json};
 
 pub fn write_request(request: &ModelRequest) -> Value {
-    let ModelRequest { model, system, messages, tools, max_tokens, effort, stream } = request;
+    let ModelRequest { model, system, messages, documents: _, tools, max_tokens, effort, stream } = request;
     let mut list: Vec<Value> = Vec::new();
     if !system.is_empty() {
-        list.push(json!({"role": "system", "content": system}));
+        list.push(json!({"role": "system", "content": system.join("\n")}));
     }
     list.extend(messages.iter().flat_map(write_message));
     let mut out = json!({"model": model, "messages": list, "stream": stream});

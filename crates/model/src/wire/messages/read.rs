@@ -106,7 +106,14 @@ pub fn read_request(bytes: &[u8]) -> Result<ModelRequest, WireError> {
         };
         neutral.push(Message { role, blocks: content.into_blocks() });
     }
-    let system = Message { role: MessageRole::System, blocks: system.into_blocks() }.text();
+    let mut documents = Vec::new();
+    for block in neutral.iter().flat_map(|message| &message.blocks) {
+        if let ContentBlock::Other(value) = block {
+            collect_texts(value, &mut documents);
+        }
+    }
+    let system = system.into_blocks();
+    let system = system.iter().filter_map(ContentBlock::as_text).map(str::to_owned).collect();
     let tools = tools
         .into_iter()
         .map(|ToolForm { name, description, input_schema }| Tool { name, description, schema: input_schema })
@@ -115,6 +122,7 @@ pub fn read_request(bytes: &[u8]) -> Result<ModelRequest, WireError> {
         model,
         system,
         messages: neutral,
+        documents,
         tools,
         max_tokens,
         effort: output_config.effort,
@@ -154,14 +162,29 @@ pub(super) fn read_block(value: Value) -> ContentBlock {
 }
 
 fn result_parts(content: Option<&Value>) -> Vec<String> {
+    let mut parts = Vec::new();
     match content {
-        Some(Value::String(text)) => vec![text.clone()],
-        Some(Value::Array(blocks)) => blocks
-            .iter()
-            .filter_map(|block| block.get("text").and_then(Value::as_str))
-            .map(str::to_owned)
-            .collect(),
-        _ => Vec::new(),
+        Some(Value::String(text)) => parts.push(text.clone()),
+        Some(Value::Array(blocks)) => blocks.iter().for_each(|block| collect_texts(block, &mut parts)),
+        _ => {}
+    }
+    parts
+}
+
+/// Every text that a model reads in a block: its own, and those of documents and search results within it.
+fn collect_texts(block: &Value, texts: &mut Vec<String>) {
+    let has_text_data = block.pointer("/source/type").is_some_and(|kind| kind == "text");
+    let data = if has_text_data { block.pointer("/source/data") } else { None };
+    let own = ["text", "title", "context", "source"].iter().filter_map(|name| block.get(*name));
+    for text in own.chain(data).filter_map(Value::as_str) {
+        texts.push(text.to_owned());
+    }
+    for content in [block.get("content"), block.pointer("/source/content")].into_iter().flatten() {
+        match content {
+            Value::String(text) => texts.push(text.clone()),
+            Value::Array(blocks) => blocks.iter().for_each(|block| collect_texts(block, texts)),
+            _ => {}
+        }
     }
 }
 

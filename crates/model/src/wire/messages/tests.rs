@@ -25,7 +25,8 @@ fn a_request_survives_the_round_trip() {
     let other = json!({"type": "redacted_thinking", "data": "xyz"});
     let request = ModelRequest {
         model: "m".into(),
-        system: "be brief".into(),
+        system: vec!["be brief".into()],
+        documents: Vec::new(),
         messages: vec![
             Message::user("go"),
             Message {
@@ -65,7 +66,7 @@ fn a_request_of_another_client_is_read_with_its_unknown_fields() {
         "tools": [{"name": "Read", "input_schema": {"type": "object"}}, {"type": "web_search_20250305", "name": "web"}],
     });
     let request = read_request(body.to_string().as_bytes()).unwrap();
-    assert_eq!(request.system, "one\ntwo");
+    assert_eq!(request.system, ["one", "two"]);
     assert_eq!(request.messages[1].role, MessageRole::System);
     assert_eq!(request.turns(), 1);
     assert_eq!(request.tool_results().next().unwrap().parts, ["plain"]);

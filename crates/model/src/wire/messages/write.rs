@@ -13,7 +13,7 @@ const DEFAULT_MAX_TOKENS: u64 = 8192;
 /// A request as our own agent loop sends it: system prompt and conversation are marked for the vendor's cache, because
 /// each turn repeats everything before it.
 pub fn write_request(request: &ModelRequest) -> Value {
-    let ModelRequest { model, system, messages, tools, max_tokens, effort, stream } = request;
+    let ModelRequest { model, system, messages, documents: _, tools, max_tokens, effort, stream } = request;
     let last = messages.len().saturating_sub(1);
     let messages: Vec<Value> =
         messages.iter().enumerate().map(|(index, message)| write_message(message, index == last)).collect();
@@ -24,7 +24,8 @@ pub fn write_request(request: &ModelRequest) -> Value {
         "messages": messages,
     });
     if !system.is_empty() {
-        out["system"] = json!([{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}]);
+        let text = system.join("\n");
+        out["system"] = json!([{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]);
     }
     if !tools.is_empty() {
         out["tools"] = tools.iter().map(write_tool).collect();

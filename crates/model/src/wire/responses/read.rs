@@ -29,9 +29,16 @@ pub fn read_request(bytes: &[u8]) -> Result<ModelRequest, WireError> {
     }
     let mut tools = Vec::new();
     read_tools(&value["tools"], None, &mut tools);
+    // Codex adds tools in the middle of a conversation.
+    for item in value["input"].as_array().into_iter().flatten() {
+        if matches!(item["type"].as_str(), Some("additional_tools" | "tool_search_output")) {
+            read_tools(&item["tools"], None, &mut tools);
+        }
+    }
     Ok(ModelRequest {
         model: model.to_owned(),
-        system: value["instructions"].as_str().unwrap_or_default().to_owned(),
+        system: texts(&value["instructions"]),
+        documents: Vec::new(),
         messages,
         tools,
         max_tokens: value["max_output_tokens"].as_u64(),
@@ -67,9 +74,12 @@ fn full_name(namespace: Option<&str>, name: &str) -> String {
 fn read_item(item: &Value, messages: &mut Vec<Message>) -> Result<(), WireError> {
     let (role, blocks) = match item["type"].as_str() {
         None | Some("message") => (role_of(item["role"].as_str())?, message_blocks(&item["content"])),
-        Some("function_call_output" | "custom_tool_call_output" | "local_shell_call_output") => {
-            (MessageRole::User, vec![ContentBlock::ToolResult(read_result(item))])
-        }
+        Some(
+            "function_call_output"
+            | "custom_tool_call_output"
+            | "local_shell_call_output"
+            | "apply_patch_call_output",
+        ) => (MessageRole::User, vec![ContentBlock::ToolResult(read_result(item))]),
         Some(_) => (MessageRole::Assistant, vec![read_output_item(item)]),
     };
     match messages.last_mut() {

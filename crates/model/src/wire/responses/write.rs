@@ -7,7 +7,7 @@ use crate::wire::{
 use serde_json::{Value, json};
 
 pub fn write_request(request: &ModelRequest) -> Value {
-    let ModelRequest { model, system, messages, tools, max_tokens, effort, stream } = request;
+    let ModelRequest { model, system, messages, documents: _, tools, max_tokens, effort, stream } = request;
     let mut out = json!({
         "model": model,
         "input": messages.iter().flat_map(write_message).collect::<Vec<Value>>(),
@@ -17,7 +17,7 @@ pub fn write_request(request: &ModelRequest) -> Value {
         "include": ["reasoning.encrypted_content"],
     });
     if !system.is_empty() {
-        out["instructions"] = json!(system);
+        out["instructions"] = json!(system.join("\n"));
     }
     if !tools.is_empty() {
         out["tools"] = tools.iter().map(write_tool).collect();

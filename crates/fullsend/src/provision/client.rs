@@ -1,0 +1,39 @@
+//! Tells the runtime's requests to the model gateway from those of other programs inside.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use egress::identity::{Identify, ProcIdentifier};
+use model::gateway::CheckClient;
+use tokio::sync::watch;
+
+/// The runtime may send its first request before the runner has noted its process.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub fn check_client(root: u32, runtime: watch::Receiver<Option<i32>>) -> CheckClient {
+    let identifier = ProcIdentifier::new(root);
+    Arc::new(move |peer, local| check(&identifier, &runtime, peer, local))
+}
+
+fn check(
+    identifier: &ProcIdentifier,
+    runtime: &watch::Receiver<Option<i32>>,
+    peer: SocketAddr,
+    local: SocketAddr,
+) -> Result<(), String> {
+    let caller = identifier.identify(peer, local).map_err(|error| format!("an unknown program ({error})"))?;
+    let deadline = Instant::now() + PATIENCE;
+    while runtime.borrow().is_none() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let expected = *runtime.borrow();
+    if expected.is_some() && pid_inside(caller.pid) == expected { Ok(()) } else { Err(caller.program.path) }
+}
+
+/// The pid of a process as the innermost sandbox sees it.
+fn pid_inside(pid: u32) -> Option<i32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let pids = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    pids.split_whitespace().last()?.parse().ok()
+}

@@ -1,0 +1,132 @@
+//! What passes of the Anthropic Messages format.
+
+use super::shape::Shape::{self, Any, List, Object, OneOf, Scalar, TextOr};
+use super::shape::{Fields, Tagged, Variant};
+
+pub(super) static REQUEST: Shape = Object(&[
+    ("model", Scalar),
+    ("messages", List(&Object(MESSAGE))),
+    ("system", TextOr(&List(&Shape::Tagged(&SYSTEM)))),
+    ("tools", List(&Shape::Tagged(&TOOL))),
+    ("tool_choice", Any),
+    ("max_tokens", Scalar),
+    ("stream", Scalar),
+    ("temperature", Scalar),
+    ("top_p", Scalar),
+    ("top_k", Scalar),
+    ("stop_sequences", List(&Scalar)),
+    ("metadata", Any),
+    ("thinking", Any),
+    ("output_config", Any),
+    ("output_format", Any),
+    ("context_management", Object(&[("edits", List(&Shape::Tagged(&EDIT)))])),
+    ("cache_control", Any),
+    // Without the field the vendor takes `auto`, so it changes nothing.
+    ("service_tier", OneOf(&["auto", "standard_only"])),
+    ("speed", OneOf(&["standard"])),
+]);
+
+const MESSAGE: Fields =
+    &[("role", OneOf(&["user", "assistant", "system"])), ("content", TextOr(&List(&Shape::Tagged(&BLOCK))))];
+
+static SYSTEM: Tagged = Tagged { kind: "block", default: "", types: &[("text", Variant::Fields(TEXT))] };
+
+const TEXT: Fields = &[("text", Scalar), ("citations", Any), ("cache_control", Any)];
+
+/// Blocks of tools that the vendor runs (`server_tool_use`, `mcp_tool_use`, …) are not among them.
+static BLOCK: Tagged = Tagged {
+    kind: "block",
+    default: "",
+    types: &[
+        ("text", Variant::Fields(TEXT)),
+        ("image", Variant::Fields(&[("source", Shape::Tagged(&SOURCE)), ("cache_control", Any)])),
+        (
+            "document",
+            Variant::Fields(&[
+                ("source", Shape::Tagged(&SOURCE)),
+                ("title", Scalar),
+                ("context", Scalar),
+                ("citations", Any),
+                ("cache_control", Any),
+            ]),
+        ),
+        (
+            "search_result",
+            Variant::Fields(&[
+                // Where the text came from; the vendor does not fetch it.
+                ("source", Scalar),
+                ("title", Scalar),
+                ("content", List(&Shape::Tagged(&BLOCK))),
+                ("citations", Any),
+                ("cache_control", Any),
+            ]),
+        ),
+        ("thinking", Variant::Fields(&[("thinking", Scalar), ("signature", Scalar), ("cache_control", Any)])),
+        ("redacted_thinking", Variant::Fields(&[("data", Scalar)])),
+        (
+            "tool_use",
+            Variant::Fields(&[
+                ("id", Scalar),
+                ("name", Scalar),
+                ("input", Any),
+                ("caller", Object(&[("type", OneOf(&["direct"]))])),
+                ("cache_control", Any),
+            ]),
+        ),
+        (
+            "tool_result",
+            Variant::Fields(&[
+                ("tool_use_id", Scalar),
+                ("content", TextOr(&List(&Shape::Tagged(&BLOCK)))),
+                ("is_error", Scalar),
+                ("cache_control", Any),
+            ]),
+        ),
+        ("tool_reference", Variant::Fields(&[("tool_name", Scalar), ("cache_control", Any)])),
+    ],
+};
+
+/// `url` and `file` make the vendor fetch.
+static SOURCE: Tagged = Tagged {
+    kind: "source",
+    default: "",
+    types: &[
+        ("base64", Variant::Fields(&[("media_type", Scalar), ("data", Scalar)])),
+        ("text", Variant::Fields(&[("media_type", Scalar), ("data", Scalar)])),
+        ("content", Variant::Fields(&[("content", TextOr(&List(&Shape::Tagged(&BLOCK))))])),
+    ],
+};
+
+/// Tools that the program inside runs. `tool_search_tool_*` searches the request's own tools.
+static TOOL: Tagged = Tagged {
+    kind: "tool",
+    default: "custom",
+    types: &[
+        (
+            "custom",
+            Variant::Fields(&[
+                ("name", Scalar),
+                ("description", Scalar),
+                ("input_schema", Any),
+                ("input_examples", Any),
+                ("strict", Scalar),
+                ("eager_input_streaming", Scalar),
+                ("defer_loading", Scalar),
+                ("allowed_callers", List(&OneOf(&["direct"]))),
+                ("cache_control", Any),
+            ]),
+        ),
+        ("bash_*", Variant::AnyFields),
+        ("text_editor_*", Variant::AnyFields),
+        ("computer_*", Variant::AnyFields),
+        ("memory_*", Variant::AnyFields),
+        ("tool_search_tool_*", Variant::AnyFields),
+    ],
+};
+
+/// `compact_*` is not among them: what it uses is not in the usage that the answer reports.
+static EDIT: Tagged = Tagged {
+    kind: "edit",
+    default: "",
+    types: &[("clear_tool_uses_*", Variant::AnyFields), ("clear_thinking_*", Variant::AnyFields)],
+};
