@@ -21,6 +21,7 @@ mod first_mistakes;
 #[path = "session/fixture.rs"]
 #[expect(dead_code, reason = "only the directory of a cluster is needed")]
 mod fixture;
+mod gateway;
 mod guarded;
 mod guarded_places;
 mod hook_socket;
@@ -55,6 +56,7 @@ mod sandboxes;
 mod scanned;
 mod seeds;
 mod servers;
+mod services;
 mod session_commands;
 mod skeleton;
 mod steps;

@@ -123,7 +123,7 @@ fn a_profile_of_ones_own_says_whose_protocol_it_speaks() {
     world.write("repo/.fullsend/profiles/gateway.yaml", profile("nobody"));
     let ran = world.run(&["run", "triage"]);
     assert_eq!(ran.code, 3, "{}", ran.err);
-    assert!(ran.err.contains("known vendors are anthropic and openai"), "{}", ran.err);
+    assert!(ran.err.contains("known vendors are anthropic, openai"), "{}", ran.err);
 }
 
 #[test]

@@ -13,6 +13,7 @@ pub(crate) mod policies;
 pub(crate) mod providers;
 pub(crate) mod references;
 pub(crate) mod secrets;
+pub mod services;
 
 use std::ops::Deref;
 

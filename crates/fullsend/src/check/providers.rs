@@ -6,7 +6,7 @@ use yaml::{Diagnostic, Span};
 
 use super::references;
 use crate::harness::Harness;
-use crate::harness::provider::{self, AuthStyle, Profile, Provider};
+use crate::harness::provider::{self, AuthStyle, Profile, Provider, ProviderCategory};
 use crate::harness::reference::LocalPath;
 use crate::resolve::layers::{Found, LayerKind};
 use crate::resolve::library::Library;
@@ -23,9 +23,18 @@ pub struct ProviderFile {
 }
 
 impl ProviderFile {
-    /// Whether the model gateway may use it.
+    /// Whether the model gateway may use it. A profile of OpenShell's own for Google's models says it by its category.
     pub fn inference_capable(&self) -> bool {
-        self.profile.inference_capable == Some(true)
+        let by_category =
+            self.profile.category == Some(ProviderCategory::Inference) && self.has_google_hosts();
+        self.profile.inference_capable.unwrap_or(by_category)
+    }
+
+    /// Whether its credentials go to Google's services.
+    pub fn has_google_hosts(&self) -> bool {
+        let is_google =
+            |endpoint: &Endpoint| endpoint.host.to_string().ends_with("aiplatform.googleapis.com");
+        self.endpoints.iter().any(is_google)
     }
 }
 

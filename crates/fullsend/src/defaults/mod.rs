@@ -5,9 +5,12 @@ pub const FILES: &[(&str, &str)] = &[
     ("defaults.yaml", include_str!("defaults.yaml")),
     ("policies/default.yaml", include_str!("policies/default.yaml")),
     ("profiles/anthropic.yaml", include_str!("profiles/anthropic.yaml")),
+    ("profiles/azure-openai.yaml", include_str!("profiles/azure-openai.yaml")),
     ("profiles/github.yaml", include_str!("profiles/github.yaml")),
     ("profiles/gitlab.yaml", include_str!("profiles/gitlab.yaml")),
+    ("profiles/google-vertex-ai.yaml", include_str!("profiles/google-vertex-ai.yaml")),
     ("profiles/openai.yaml", include_str!("profiles/openai.yaml")),
+    ("profiles/vertex.yaml", include_str!("profiles/vertex.yaml")),
 ];
 
 /// What `fullsend init` writes.

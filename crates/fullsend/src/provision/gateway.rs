@@ -3,20 +3,19 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use egress::credentials::CredentialSource;
-use egress::dial::{Dialer, Roots};
-use egress::resolver::SystemResolver;
 use model::gateway::{BudgetLimits, Gateway, GatewayConfig, ModelRules, RequestRules};
 use model::recording::{Recorder, RecordingError, Redact, Replay};
 use model::scripted::{Scenario, ScenarioError, ScriptedModel};
-use model::upstream::{HttpConfig, HttpUpstream, KeyHeader, Upstream};
+use model::upstream::{LearnSecret, Upstream};
+use model::wire::Wire;
 use model::{AllowedFeatures, ModelEvent, Money, PriceList};
 
 use super::RunContext;
-use crate::check::Checked;
+use super::service::{self, ServiceInputs};
 use crate::check::providers::ProviderFile;
-use crate::credentials::Loaded;
+use crate::check::{Checked, services};
 use crate::event::RunEvent;
+use crate::harness::names::RuntimeName;
 use crate::harness::reference::LocalPath;
 use crate::resolve::library::Library;
 use crate::resolve::variables::VariableLookup;
@@ -49,13 +48,19 @@ pub enum ModelSetupError {
         provider: String,
         why: String,
     },
+    /// The runtime and the service have no wire format in common.
+    Wires {
+        provider: String,
+        runtime: RuntimeName,
+        takes: String,
+    },
 }
 
 impl std::fmt::Display for ModelSetupError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NoProvider => f.write_str(
-                "no provider of the harness can serve the model: add one of type anthropic or openai",
+                "no provider of the harness can serve the model: add one of type anthropic, openai, azure-openai or vertex",
             ),
             Self::Recording(error) => write!(f, "the recording {error}"),
             Self::Unpriced { model, list } => write!(
@@ -68,6 +73,11 @@ impl std::fmt::Display for ModelSetupError {
             Self::Upstream { provider, why } => {
                 write!(f, "the provider `{provider}` cannot serve the model: {why}")
             }
+            Self::Wires { provider, runtime, takes } => write!(
+                f,
+                "the provider `{provider}` cannot serve the runtime `{runtime}`: it takes requests to {takes}, which \
+                 this runtime does not send"
+            ),
         }
     }
 }
@@ -77,7 +87,11 @@ impl std::error::Error for ModelSetupError {
         match self {
             Self::Recording(error) => Some(error),
             Self::Read(error) => Some(error),
-            Self::NoProvider | Self::Unpriced { .. } | Self::Scenario { .. } | Self::Upstream { .. } => None,
+            Self::NoProvider
+            | Self::Unpriced { .. }
+            | Self::Scenario { .. }
+            | Self::Upstream { .. }
+            | Self::Wires { .. } => None,
         }
     }
 }
@@ -94,8 +108,12 @@ pub fn check(
         Some(Recording::Replay(directory)) => {
             Replay::load(directory, Arc::new(str::to_owned)).map(drop).map_err(ModelSetupError::Recording)?;
         }
-        Some(Recording::Record(_)) | None => drop(upstream(provider, library, variables, None)?),
+        Some(Recording::Record(_)) | None => {
+            let inputs = ServiceInputs { variables, credentials: Vec::new(), learn: None };
+            drop(upstream(provider, library, inputs)?);
+        }
     }
+    common_wires(checked, provider)?;
     priced(checked, &PriceList::built_in())
 }
 
@@ -119,7 +137,7 @@ pub fn open(checked: &Checked, around: &RunContext<'_>) -> Result<Arc<Gateway>, 
     let upstream = recorded(provider, around)?;
     let chunk_format = around.guard.chunk_format();
     let hold_back = around.guard.hold_back();
-    let rules = rules(checked);
+    let rules = rules(checked, common_wires(checked, provider)?);
     for feature in allowed_features(checked) {
         around.emit.emit(RunEvent::Exception {
             field: "gateway.allow".to_owned(),
@@ -146,8 +164,24 @@ fn allowed_features(checked: &Checked) -> Vec<String> {
     options.into_iter().flat_map(|options| &options.allow).map(|feature| feature.to_string()).collect()
 }
 
-/// The runtime's wire formats, and the run's models.
-fn rules(checked: &Checked) -> RequestRules {
+/// The wire formats that the runtime sends and the service takes.
+fn common_wires(checked: &Checked, provider: &ProviderFile) -> Result<Vec<Wire>, ModelSetupError> {
+    let runtime = runtime::of(checked.resolved.harness.runtime.value);
+    let taken = services::wires(provider);
+    let common: Vec<Wire> = runtime.wires.iter().copied().filter(|wire| taken.contains(wire)).collect();
+    if common.is_empty() {
+        let takes: Vec<&str> = taken.iter().map(|wire| wire.path()).collect();
+        return Err(ModelSetupError::Wires {
+            provider: provider.provider.name.to_string(),
+            runtime: runtime.name,
+            takes: takes.join(" and "),
+        });
+    }
+    Ok(common)
+}
+
+/// The run's wire formats and models.
+fn rules(checked: &Checked, wires: Vec<Wire>) -> RequestRules {
     let runtime = runtime::of(checked.resolved.harness.runtime.value);
     let beside: Vec<String> = runtime.side_models.iter().map(|&family| family.to_owned()).collect();
     let models = match runtime::options::model(checked) {
@@ -159,7 +193,7 @@ fn rules(checked: &Checked) -> RequestRules {
         Some(model) => ModelRules::Named([vec![model.to_owned()], beside].concat()),
     };
     let features = AllowedFeatures::new(allowed_features(checked));
-    RequestRules { wires: runtime.wires.to_vec(), models, features }
+    RequestRules { wires, models, features }
 }
 
 /// A model that the harness or the agent names must have a price when dollars are counted. Where neither names one, the
@@ -184,8 +218,14 @@ fn priced(checked: &Checked, prices: &PriceList) -> Result<(), ModelSetupError> 
 fn recorded(provider: &ProviderFile, around: &RunContext<'_>) -> Result<Upstream, ModelSetupError> {
     let guard = around.guard.clone();
     let redact: Redact = Arc::new(move |text| guard.redact_json(text).into_owned());
-    let key = around.credentials.of(provider.provider.name.as_str()).next();
-    let upstream = || upstream(provider, around.library, around.variables, key);
+    let credentials = around.credentials.of(provider.provider.name.as_str()).collect();
+    let learning = around.guard.clone();
+    let learn: LearnSecret = Arc::new(move |token| {
+        // Every token that a service makes is long enough to be masked.
+        drop(learning.add_known_value("token", token));
+    });
+    let inputs = ServiceInputs { variables: around.variables, credentials, learn: Some(learn) };
+    let upstream = || upstream(provider, around.library, inputs);
     match around.recording {
         None => upstream(),
         Some(Recording::Record(directory)) => {
@@ -203,12 +243,11 @@ fn recorded(provider: &ProviderFile, around: &RunContext<'_>) -> Result<Upstream
 fn upstream(
     provider: &ProviderFile,
     library: &Library,
-    variables: VariableLookup<'_>,
-    key: Option<&Loaded>,
+    inputs: ServiceInputs<'_>,
 ) -> Result<Upstream, ModelSetupError> {
     match provider.provider.config.get("scenario") {
         Some(scenario) => scripted(scenario.raw(), library),
-        None => over_http(provider, variables, key)
+        None => service::open(provider, inputs)
             .map_err(|why| ModelSetupError::Upstream { provider: provider.provider.name.to_string(), why }),
     }
 }
@@ -220,60 +259,6 @@ fn scripted(name: &str, library: &Library) -> Result<Upstream, ModelSetupError> 
     let text = library.layers.layer(&found).read(&found.path).map_err(|error| wrong(error.to_string()))?;
     let scenario = Scenario::parse(name, text.as_bytes()).map_err(ModelSetupError::Read)?;
     Ok(Upstream::scripted(ScriptedModel::new(scenario)))
-}
-
-/// How a vendor of models is reached.
-struct Vendor {
-    /// As profiles say it.
-    name: &'static str,
-    base_url: &'static str,
-    /// The variable of the host that overrides the vendor's address.
-    base_url_variable: &'static str,
-    key: fn(CredentialSource) -> KeyHeader,
-}
-
-const VENDORS: &[Vendor] = &[
-    Vendor {
-        name: "anthropic",
-        base_url: "https://api.anthropic.com",
-        base_url_variable: "ANTHROPIC_BASE_URL",
-        key: KeyHeader::x_api_key,
-    },
-    Vendor {
-        name: "openai",
-        base_url: "https://api.openai.com",
-        base_url_variable: "OPENAI_BASE_URL",
-        key: KeyHeader::bearer,
-    },
-];
-
-fn over_http(
-    provider: &ProviderFile,
-    variables: VariableLookup<'_>,
-    key: Option<&Loaded>,
-) -> Result<Upstream, String> {
-    let vendor = vendor(provider)?;
-    let configured = provider.provider.config.get("base_url").map(|url| url.expand(variables));
-    let base_url = match configured {
-        Some(url) => url.map_err(|name| format!("{name} is not set"))?,
-        None => variables(vendor.base_url_variable).unwrap_or_else(|| vendor.base_url.to_owned()),
-    };
-    let key = key.map(|loaded| (vendor.key)(loaded.source.clone()));
-    let roots = Roots::load().map_err(|error| error.to_string())?;
-    let dialer = Arc::new(Dialer::new(Arc::new(SystemResolver::load()), roots));
-    HttpUpstream::new(HttpConfig { base_url, key, dialer })
-        .map(Upstream::http)
-        .map_err(|error| error.to_string())
-}
-
-/// Whose models a provider serves: its profile says so, or is called so.
-fn vendor(provider: &ProviderFile) -> Result<&'static Vendor, String> {
-    let said = provider.profile.annotations.get("vendor").map(String::as_str);
-    let name = said.unwrap_or(provider.provider.kind.as_str());
-    VENDORS.iter().find(|vendor| vendor.name == name).ok_or_else(|| {
-        let known: Vec<&str> = VENDORS.iter().map(|vendor| vendor.name).collect();
-        format!("its vendor `{name}` is unknown; known vendors are {}", known.join(" and "))
-    })
 }
 
 fn budget(checked: &Checked) -> BudgetLimits {

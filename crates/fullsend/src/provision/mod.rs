@@ -14,6 +14,7 @@ pub(crate) mod policy_sandbox;
 mod quoting;
 pub(crate) mod repository;
 pub(crate) mod servers;
+pub(crate) mod service;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,111 +1,35 @@
-//! A model behind HTTP: the vendor's endpoint, or a gateway that speaks like it. The key is added here and nowhere else;
-//! of the client's headers only those that belong to the vendor's format go out.
+//! A model behind HTTP: connects to the service, sends what its dialect makes of a request, and keeps connections open.
 
+use super::base_url::BaseUrl;
 use super::request::UpstreamRequest;
+use super::service::{ServiceError, ServiceHost, ServiceRequest, ServiceSettings};
+use super::services::{Dialect, Service};
 use super::{ResponseBody, UpstreamError, UpstreamResponse};
 use crate::http::{RequestSender, handshake};
 use bytes::Bytes;
-use egress::credentials::CredentialSource;
 use egress::dial::Dialer;
 use http_body_util::Full;
-use hyper::header::{
-    ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderName, HeaderValue, USER_AGENT,
-};
+use hyper::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{HeaderMap, Method, Uri};
-use std::fmt;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 const MAX_IDLE: usize = 32;
 
-pub struct HttpConfig {
-    pub base_url: String,
-    /// `None`: an upstream that asks for no key.
-    pub key: Option<KeyHeader>,
-    pub dialer: Arc<Dialer>,
-}
-
-/// How the vendor wants its key: `x-api-key: KEY` or `authorization: Bearer KEY`.
-#[derive(Debug, Clone)]
-pub struct KeyHeader {
-    pub name: HeaderName,
-    pub prefix: &'static str,
-    pub source: CredentialSource,
-}
-
-impl KeyHeader {
-    pub fn x_api_key(source: CredentialSource) -> Self {
-        Self { name: HeaderName::from_static("x-api-key"), prefix: "", source }
-    }
-
-    pub fn bearer(source: CredentialSource) -> Self {
-        Self { name: hyper::header::AUTHORIZATION, prefix: "Bearer ", source }
-    }
-}
-
 pub struct HttpUpstream {
-    secure: bool,
-    host: String,
-    port: u16,
-    prefix: String,
-    host_header: HeaderValue,
-    key: Option<KeyHeader>,
+    base: BaseUrl,
+    dialect: Dialect,
     dialer: Arc<Dialer>,
     idle: Mutex<Vec<RequestSender>>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum UrlError {
-    NotAUrl {
-        url: String,
-    },
-    /// Plain HTTP would show the key to the network.
-    PlainHttp {
-        url: String,
-    },
-}
-
-impl fmt::Display for UrlError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotAUrl { url } => {
-                write!(
-                    f,
-                    "`base_url` {url:?} is not of the form https://HOST[:PORT][/PATH], without query or user"
-                )
-            }
-            Self::PlainHttp { url } => {
-                write!(f, "`base_url` {url:?} is plain http, which is accepted only for the loopback address")
-            }
-        }
-    }
-}
-
-impl std::error::Error for UrlError {}
-
 impl HttpUpstream {
-    pub fn new(config: HttpConfig) -> Result<Self, UrlError> {
-        let HttpConfig { base_url, key, dialer } = config;
-        let wrong = || UrlError::NotAUrl { url: base_url.clone() };
-        let uri: Uri = base_url.parse().map_err(|_| wrong())?;
-        let authority =
-            uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or_else(wrong)?;
-        let secure = match uri.scheme_str() {
-            Some("https") => true,
-            Some("http") => false,
-            _ => return Err(wrong()),
-        };
-        if uri.query().is_some() || authority.host().is_empty() {
-            return Err(wrong());
-        }
-        let host = authority.host().to_owned();
-        if !secure && !is_loopback(&host) {
-            return Err(UrlError::PlainHttp { url: base_url });
-        }
-        let port = authority.port_u16().unwrap_or(if secure { 443 } else { 80 });
-        let host_header = HeaderValue::from_str(authority.as_str()).map_err(|_| wrong())?;
-        let prefix = uri.path().trim_end_matches('/').to_owned();
-        Ok(Self { secure, host, port, prefix, host_header, key, dialer, idle: Mutex::default() })
+    pub fn new(
+        service: &Service,
+        settings: &ServiceSettings,
+        dialer: Arc<Dialer>,
+    ) -> Result<Self, ServiceError> {
+        let (base, dialect) = (service.open)(settings)?;
+        Ok(Self { base, dialect, dialer, idle: Mutex::default() })
     }
 
     pub(super) async fn send(
@@ -132,42 +56,32 @@ impl HttpUpstream {
         &self,
         outgoing: &UpstreamRequest<'_>,
     ) -> Result<hyper::Request<Full<Bytes>>, UpstreamError> {
-        let mut request = hyper::Request::new(Full::new(outgoing.body.clone()));
+        let at = ServiceHost { base: &self.base, dialer: &self.dialer };
+        let ServiceRequest { target, headers, body } = self.dialect.prepare(at, outgoing).await?;
+        let mut request = hyper::Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.target(outgoing.wire.path(), outgoing.query);
+        *request.uri_mut() = target.parse().unwrap_or_else(|_| Uri::from_static("/"));
+        *request.headers_mut() = headers;
         let headers = request.headers_mut();
-        copy_headers(outgoing.headers, headers, is_vendor_request_header);
-        headers.insert(HOST, self.host_header.clone());
+        headers.insert(HOST, self.base.host_header.clone());
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        if let Some(KeyHeader { name, prefix, source }) = &self.key {
-            let secret = source.secret().await.map_err(UpstreamError::Credential)?;
-            let mut value = HeaderValue::from_str(&format!("{prefix}{}", secret.reveal()))
-                .unwrap_or_else(|_| HeaderValue::from_static(""));
-            value.set_sensitive(true);
-            headers.insert(name, value);
-        }
         Ok(request)
     }
 
-    /// A base that already ends in the version part of the path does not get it twice.
-    fn target(&self, path: &str, query: Option<&str>) -> Uri {
-        let path = if self.prefix.ends_with("/v1") { path.strip_prefix("/v1").unwrap_or(path) } else { path };
-        let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-        format!("{}{path}{query}", self.prefix).parse().unwrap_or_else(|_| Uri::from_static("/"))
-    }
-
     async fn connect(&self) -> Result<RequestSender, UpstreamError> {
-        let addresses = self.dialer.resolve(&self.host).await.map_err(UpstreamError::Dial)?;
-        let stream =
-            self.dialer.connect(&self.host, &addresses, self.port).await.map_err(UpstreamError::Dial)?;
-        if self.secure {
-            let stream =
-                self.dialer.secure(stream, &self.host, &[b"http/1.1"]).await.map_err(UpstreamError::Dial)?;
-            handshake(stream).await.map_err(UpstreamError::Http)
-        } else {
-            handshake(stream).await.map_err(UpstreamError::Http)
+        let BaseUrl { secure, host, port, .. } = &self.base;
+        let mut addresses = self.dialer.resolve(host).await.map_err(UpstreamError::Dial)?;
+        addresses.retain(|address| self.base.accepts(*address));
+        if addresses.is_empty() {
+            return Err(UpstreamError::PublicPlainHttp);
         }
+        let stream = self.dialer.connect(host, &addresses, *port).await.map_err(UpstreamError::Dial)?;
+        if !secure {
+            return handshake(stream).await.map_err(UpstreamError::Http);
+        }
+        let stream = self.dialer.secure(stream, host, &[b"http/1.1"]).await.map_err(UpstreamError::Dial)?;
+        handshake(stream).await.map_err(UpstreamError::Http)
     }
 
     fn reply(
@@ -181,7 +95,11 @@ impl HttpUpstream {
         }
         self.put_idle(connection);
         let mut headers = HeaderMap::new();
-        copy_headers(&parts.headers, &mut headers, is_vendor_reply_header);
+        for (name, value) in &parts.headers {
+            if is_vendor_reply_header(name.as_str()) {
+                headers.append(name, value.clone());
+            }
+        }
         Ok(UpstreamResponse { status: parts.status.as_u16(), headers, body: ResponseBody::http(body) })
     }
 
@@ -199,27 +117,6 @@ impl HttpUpstream {
             idle.push(connection);
         }
     }
-}
-
-fn is_loopback(host: &str) -> bool {
-    let literal = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-    host.eq_ignore_ascii_case("localhost")
-        || literal.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
-fn copy_headers(from: &HeaderMap, to: &mut HeaderMap, wanted: fn(&str) -> bool) {
-    for (name, value) in from {
-        if wanted(name.as_str()) {
-            to.append(name, value.clone());
-        }
-    }
-}
-
-/// Nothing that names a user, a cookie or a key.
-fn is_vendor_request_header(name: &str) -> bool {
-    matches!(name, "anthropic-version" | "anthropic-beta" | "openai-beta" | "accept" | "x-app")
-        || name == USER_AGENT
-        || name.starts_with("x-stainless-")
 }
 
 fn is_vendor_reply_header(name: &str) -> bool {

@@ -1,11 +1,25 @@
 //! Where answers come from: a vendor, the scripted model or a recording, each as a status, a few headers and a body.
 
+mod anthropic;
+mod azure_openai;
+mod base_url;
+mod fetch;
+mod google_token;
 mod http;
+mod openai;
 pub(crate) mod request;
+mod service;
+mod services;
 #[cfg(test)]
 mod tests;
+mod token_cache;
+mod vertex;
 
-pub use http::{HttpConfig, HttpUpstream, KeyHeader, UrlError};
+pub use base_url::{PlainHttp, UrlError};
+pub use http::HttpUpstream;
+pub use service::{NamedCredential, ServiceError, ServiceSettings};
+pub use services::{SERVICES, Service};
+pub use token_cache::LearnSecret;
 
 use crate::recording::{AnswerRecorder, Recorder, Replay};
 use crate::scripted::{Emission, ScriptedAnswer, ScriptedModel};
@@ -53,8 +67,14 @@ pub enum UpstreamError {
     Cut,
     Dial(DialError),
     Credential(FetchError),
+    /// The service's own token could not be made.
+    Token(String),
+    /// The body cannot be written in the service's form.
+    Body(serde_json::Error),
     Http(hyper::Error),
     Compressed,
+    /// A private host's name has only public addresses.
+    PublicPlainHttp,
     /// The recording has no answer to this request.
     NotRecorded(String),
 }
@@ -65,8 +85,13 @@ impl fmt::Display for UpstreamError {
             Self::Cut => f.write_str("the connection to the model broke off"),
             Self::Dial(error) => write!(f, "cannot reach the model: {error}"),
             Self::Credential(error) => error.fmt(f),
+            Self::Token(reason) => write!(f, "no token for the model's service: {reason}"),
+            Self::Body(error) => write!(f, "the request cannot be translated: {error}"),
             Self::Http(error) => write!(f, "the model's answer is broken: {error}"),
             Self::NotRecorded(reason) => f.write_str(reason),
+            Self::PublicPlainHttp => {
+                f.write_str("the model's host has no private address, and plain http goes to no other")
+            }
             Self::Compressed => {
                 f.write_str("the model's answer is compressed, although the request did not allow it")
             }
@@ -80,7 +105,10 @@ impl std::error::Error for UpstreamError {
             Self::Dial(error) => Some(error),
             Self::Credential(error) => Some(error),
             Self::Http(error) => Some(error),
-            Self::Cut | Self::Compressed | Self::NotRecorded(_) => None,
+            Self::Body(error) => Some(error),
+            Self::Token(_) | Self::Cut | Self::Compressed | Self::PublicPlainHttp | Self::NotRecorded(_) => {
+                None
+            }
         }
     }
 }

@@ -6,7 +6,6 @@ use egress::credentials::{CredentialSource, Secret};
 use egress::dial::Dialer;
 use egress::dial::testing::TestAuthority;
 use egress::resolver::FixedResolver;
-use hyper::header::HeaderName;
 use std::sync::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -72,18 +71,28 @@ async fn well_behaved(mut stream: TlsStream<TcpStream>, heads: Heads) {
     }
 }
 
+fn service(name: &str) -> &'static Service {
+    SERVICES.iter().find(|service| service.name == name).unwrap()
+}
+
+fn settings(credential: &str, base_url: &str, config: &[(&str, &str)]) -> ServiceSettings {
+    let source = CredentialSource::fixed(Secret::new("sk-real".to_owned()));
+    let entry = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+    let base_url = [("base_url", base_url)];
+    ServiceSettings {
+        config: config.iter().chain(&base_url).map(entry).collect(),
+        credentials: vec![NamedCredential { name: credential.to_owned(), source }],
+        learn: None,
+    }
+}
+
 fn upstream(authority: &TestAuthority, host: &str, port: u16, path: &str) -> HttpUpstream {
     let loopback = vec!["127.0.0.1".parse().unwrap()];
     let resolver = FixedResolver::new([("api.test", loopback.clone()), ("other.test", loopback)]);
     let mut dialer = Dialer::new(Arc::new(resolver), authority.roots());
     dialer.step_time = Duration::from_millis(500);
-    let key = KeyHeader {
-        name: HeaderName::from_static("x-api-key"),
-        prefix: "",
-        source: CredentialSource::fixed(Secret::new("sk-real".to_owned())),
-    };
-    let base_url = format!("https://{host}:{port}{path}");
-    HttpUpstream::new(HttpConfig { base_url, key: Some(key), dialer: Arc::new(dialer) }).unwrap()
+    let settings = settings("ANTHROPIC_API_KEY", &format!("https://{host}:{port}{path}"), &[]);
+    HttpUpstream::new(service("anthropic"), &settings, Arc::new(dialer)).unwrap()
 }
 
 async fn send(upstream: &HttpUpstream) -> Result<(UpstreamResponse, Vec<u8>), UpstreamError> {
@@ -203,27 +212,57 @@ async fn broken_answers_are_errors_and_stay_bounded() {
     assert!(tokio::time::timeout(Duration::from_millis(100), send(&upstream)).await.is_err());
 }
 
-#[test]
-fn base_urls_are_checked() {
+/// The head that a service sends for this credential.
+async fn sent_head(name: &str, credential: &str, path: &str, config: &[(&str, &str)]) -> String {
     let authority = TestAuthority::new();
-    let check = |url: &str| {
-        let dialer = Arc::new(Dialer::new(Arc::new(FixedResolver::default()), authority.roots()));
-        HttpUpstream::new(HttpConfig { base_url: url.to_owned(), key: None, dialer }).map(|_| ())
-    };
-    for url in [
-        "https://api.test",
-        "https://api.test:8443/x/",
-        "http://127.0.0.1:8080",
-        "http://[::1]:1/",
-        "http://localhost",
+    let (port, heads) = server(&authority, false, well_behaved).await;
+    let resolver = FixedResolver::new([("api.test", vec!["127.0.0.1".parse().unwrap()])]);
+    let dialer = Dialer::new(Arc::new(resolver), authority.roots());
+    let settings = settings(credential, &format!("https://api.test:{port}{path}"), config);
+    let upstream = HttpUpstream::new(service(name), &settings, Arc::new(dialer)).unwrap();
+    send(&upstream).await.unwrap();
+    let head = heads.lock().unwrap()[0].clone();
+    head
+}
+
+#[tokio::test]
+async fn the_credentials_name_chooses_its_header() {
+    for (name, credential, wanted) in [
+        ("anthropic", "ANTHROPIC_API_KEY", "x-api-key: sk-real"),
+        ("anthropic", "ANTHROPIC_AUTH_TOKEN", "authorization: Bearer sk-real"),
+        ("anthropic", "CLAUDE_CODE_OAUTH_TOKEN", "authorization: Bearer sk-real"),
+        ("openai", "OPENAI_API_KEY", "authorization: Bearer sk-real"),
+        ("azure-openai", "AZURE_OPENAI_API_KEY", "api-key: sk-real"),
+        ("azure-openai", "AZURE_OPENAI_AD_TOKEN", "authorization: Bearer sk-real"),
     ] {
-        assert_eq!(check(url), Ok(()), "{url}");
+        let head = sent_head(name, credential, "", &[]).await;
+        assert!(head.lines().any(|line| line == wanted), "{name} {credential}: {head}");
+        assert_eq!(head.matches("sk-real").count(), 1, "{head}");
+        let subscription = head.contains("anthropic-beta: oauth-2025-04-20");
+        assert_eq!(subscription, credential == "CLAUDE_CODE_OAUTH_TOKEN", "{head}");
     }
-    for url in ["", "api.test", "ftp://api.test", "https://", "https://u:p@api.test", "https://api.test/?a=b"]
-    {
-        assert_eq!(check(url), Err(UrlError::NotAUrl { url: url.to_owned() }), "{url}");
-    }
-    for url in ["http://api.test", "http://10.0.0.1", "http://localhost.evil.test"] {
-        assert_eq!(check(url), Err(UrlError::PlainHttp { url: url.to_owned() }), "{url}");
-    }
+}
+
+#[tokio::test]
+async fn settings_of_the_provider_reach_the_service() {
+    let head =
+        sent_head("openai", "OPENAI_API_KEY", "", &[("organization", "org-1"), ("project", "proj_2")]).await;
+    assert!(head.contains("openai-organization: org-1") && head.contains("openai-project: proj_2"), "{head}");
+    let azure = &[("api_version", "2024-10-21"), ("deployment", "d")];
+    let head = sent_head("azure-openai", "AZURE_OPENAI_API_KEY", "/openai", azure).await;
+    assert!(head.starts_with("POST /openai/deployments/d/messages?api-version=2024-10-21 "), "{head}");
+}
+
+#[test]
+fn wrong_settings_are_refused() {
+    let dialer = Arc::new(Dialer::new(Arc::new(FixedResolver::default()), TestAuthority::new().roots()));
+    let open = |name: &str, settings: &ServiceSettings| {
+        HttpUpstream::new(service(name), settings, Arc::clone(&dialer)).err().map(|error| error.to_string())
+    };
+    let missing = open("azure-openai", &ServiceSettings::default()).unwrap();
+    assert!(missing.contains("`config.base_url` is missing"), "{missing}");
+    let plain = settings("K", "http://10.0.0.1", &[("plain_http", "always")]);
+    assert!(open("openai", &plain).unwrap().contains("`loopback` or `private`"));
+    let split = settings("K", "https://api.test", &[("api_version", "1/../x")]);
+    assert!(open("azure-openai", &split).unwrap().contains("letters, digits"));
 }

@@ -83,6 +83,7 @@ fn converse(task: &AgentTask, servers: &Servers) -> (LoopEnd, ModelRequest) {
     let wire = match task.wire {
         AgentWire::Messages => Wire::Messages,
         AgentWire::Responses => Wire::Responses,
+        AgentWire::Chat => Wire::Chat,
     };
     let client = ModelClient::new(task.gateway, wire);
     let mut request = first_request(task, servers);

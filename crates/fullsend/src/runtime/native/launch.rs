@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use model::wire::Wire;
 use sandbox::{Command, Stdio};
 use serde_json::{Value as Json, json};
 
@@ -9,6 +10,7 @@ use super::protocol::{AgentTask, AgentWire, LoopEnd};
 use super::settings;
 use super::stream::{self, AgentStream};
 use crate::check::Checked;
+use crate::check::services;
 use crate::event::log::Emitter;
 use crate::runtime::attempt::{Attempt, Conversation, Ending, RuntimeError};
 use crate::runtime::launch::{AttemptRequest, LaunchContext};
@@ -23,8 +25,11 @@ const MOST_TURNS: u64 = 200;
 const CONVERSATION: &str = "conversation.json";
 
 /// If neither the harness nor the agent names a model, by the provider's wire format.
-const DEFAULT_MODELS: [(AgentWire, &str); 2] =
-    [(AgentWire::Messages, "claude-sonnet-5"), (AgentWire::Responses, "gpt-5.5")];
+const DEFAULT_MODELS: [(AgentWire, &str); 3] = [
+    (AgentWire::Messages, "claude-sonnet-5"),
+    (AgentWire::Responses, "gpt-5.5"),
+    (AgentWire::Chat, "gpt-5.5"),
+];
 
 pub fn attempt(
     context: &LaunchContext<'_>,
@@ -104,8 +109,13 @@ fn describe(context: &LaunchContext<'_>, request: &AttemptRequest) -> AgentTask 
 /// The wire format of the provider that serves the model.
 fn wire(checked: &Checked) -> AgentWire {
     let provider = checked.providers.iter().find(|file| file.inference_capable());
-    match provider.map(|file| file.provider.kind.as_str()) {
-        Some("openai") => AgentWire::Responses,
+    let wires = provider.map(services::wires).unwrap_or_default();
+    let is_openai = provider.is_some_and(|file| file.provider.kind.as_str() == "openai");
+    match wires.first() {
+        Some(Wire::Chat) => AgentWire::Chat,
+        Some(Wire::Responses) => AgentWire::Responses,
+        // The scripted model takes all; the provider's type says which one it plays.
+        _ if is_openai => AgentWire::Responses,
         _ => AgentWire::Messages,
     }
 }

@@ -24,7 +24,7 @@ use crate::runtime::contract::{InitFiles, Runtime};
 pub const RUNTIME: Runtime = Runtime {
     name: RuntimeName::Native,
     program: None,
-    wires: &[Wire::Messages, Wire::Responses],
+    wires: &[Wire::Messages, Wire::Responses, Wire::Chat],
     side_models: &[],
     config_directory: settings::CONFIG_DIRECTORY,
     instruction_file: "AGENTS.md",

@@ -36,6 +36,7 @@ pub struct AgentTask {
 pub enum AgentWire {
     Messages,
     Responses,
+    Chat,
 }
 
 /// On standard output.

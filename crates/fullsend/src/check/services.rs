@@ -1,0 +1,35 @@
+//! Which service of models a provider file means, and which wire formats it takes.
+
+use model::upstream::{SERVICES, Service};
+use model::wire::Wire;
+
+use super::providers::ProviderFile;
+
+/// Other names of services, as OpenShell's profiles have them.
+const ALIASES: &[(&str, &str)] =
+    &[("google-vertex-ai", "vertex"), ("vertex-ai", "vertex"), ("azure", "azure-openai")];
+
+/// The service of a provider: its profile says so, or is called so, or has Google's hosts.
+pub fn service(provider: &ProviderFile) -> Result<&'static Service, String> {
+    let said = provider.profile.annotations.get("vendor").map(String::as_str);
+    let name = said.unwrap_or(provider.provider.kind.as_str());
+    let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| *name);
+    let name = if provider.has_google_hosts() && said.is_none() { "vertex" } else { name };
+    SERVICES.iter().find(|service| service.name == name).ok_or_else(|| {
+        let known: Vec<&str> = SERVICES.iter().map(|service| service.name).collect();
+        format!("its vendor `{name}` is unknown; known vendors are {}", known.join(", "))
+    })
+}
+
+/// The wire formats that a provider's service takes; all of them for the scripted model.
+pub fn wires(provider: &ProviderFile) -> Vec<Wire> {
+    if provider.provider.config.get("scenario").is_some() {
+        return Wire::ALL.to_vec();
+    }
+    let wires = service(provider).map_or(&[][..], |service| service.wires);
+    match provider.provider.config.get("wire").map(|wire| wire.raw()) {
+        Some("chat") => wires.iter().copied().filter(|wire| *wire == Wire::Chat).collect(),
+        Some("responses") => wires.iter().copied().filter(|wire| *wire == Wire::Responses).collect(),
+        _ => wires.to_vec(),
+    }
+}

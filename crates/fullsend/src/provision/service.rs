@@ -1,0 +1,55 @@
+//! Opens the service that a provider file means, with what the file and the host say about it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use egress::dial::{Dialer, Roots};
+use egress::resolver::SystemResolver;
+use model::upstream::{HttpUpstream, LearnSecret, NamedCredential, Service, ServiceSettings, Upstream};
+
+use crate::check::providers::ProviderFile;
+use crate::check::services;
+use crate::credentials::Loaded;
+use crate::resolve::variables::VariableLookup;
+
+/// What the service needs of the host.
+pub struct ServiceInputs<'a> {
+    pub variables: VariableLookup<'a>,
+    /// Empty in a check: no credential is loaded then.
+    pub credentials: Vec<&'a Loaded>,
+    pub learn: Option<LearnSecret>,
+}
+
+pub fn open(provider: &ProviderFile, inputs: ServiceInputs<'_>) -> Result<Upstream, String> {
+    let service = services::service(provider)?;
+    let ServiceInputs { variables, credentials, learn } = inputs;
+    let mut config = BTreeMap::new();
+    for (key, value) in provider.provider.config.iter() {
+        let known = ["base_url", "plain_http", "wire"].contains(&key.value.as_str())
+            || service.settings.contains(&key.value.as_str());
+        if !known {
+            return Err(unknown_setting(service, &key.value));
+        }
+        let value = value.expand(variables).map_err(|name| format!("{name} is not set"))?;
+        config.insert(key.value.clone(), value);
+    }
+    for (setting, variable) in service.variables {
+        if let (false, Some(value)) = (config.contains_key(*setting), variables(variable)) {
+            config.insert((*setting).to_owned(), value);
+        }
+    }
+    let named =
+        |loaded: &&Loaded| NamedCredential { name: loaded.key.clone(), source: loaded.source.clone() };
+    let credentials = credentials.iter().map(named).collect();
+    let roots = Roots::load().map_err(|error| error.to_string())?;
+    let dialer = Arc::new(Dialer::new(Arc::new(SystemResolver::load()), roots));
+    HttpUpstream::new(service, &ServiceSettings { config, credentials, learn }, dialer)
+        .map(Upstream::http)
+        .map_err(|error| error.to_string())
+}
+
+fn unknown_setting(service: &Service, key: &str) -> String {
+    let known = ["base_url", "plain_http"].into_iter().chain(service.settings.iter().copied());
+    let known: Vec<&str> = known.collect();
+    format!("`config.{key}` is not a setting of {}; known are {}", service.name, known.join(", "))
+}

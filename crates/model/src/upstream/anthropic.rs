@@ -1,0 +1,48 @@
+//! Anthropic's own API, and services that speak like it. An API key goes into `x-api-key`; a token goes into
+//! `Authorization`.
+
+use super::UpstreamError;
+use super::base_url::BaseUrl;
+use super::request::UpstreamRequest;
+use super::service::{
+    KeyHeader, NamedCredential, ServiceError, ServiceHost, ServiceRequest, ServiceSettings, vendor_headers,
+};
+use hyper::header::HeaderValue;
+
+/// The token of a Claude subscription. The API accepts it only with this beta.
+const SUBSCRIPTION_TOKEN: &str = "CLAUDE_CODE_OAUTH_TOKEN";
+const SUBSCRIPTION_BETA: &str = "oauth-2025-04-20";
+
+pub(super) struct Anthropic {
+    key: Option<KeyHeader>,
+    is_subscription: bool,
+}
+
+impl Anthropic {
+    pub(super) fn open(settings: &ServiceSettings) -> Result<(BaseUrl, Self), ServiceError> {
+        let base = settings.base("https://api.anthropic.com")?;
+        let credential = settings.credentials.first();
+        let key = credential.map(|NamedCredential { name, source }| match name.as_str() {
+            "ANTHROPIC_AUTH_TOKEN" | SUBSCRIPTION_TOKEN => KeyHeader::bearer(source.clone()),
+            _ => KeyHeader::named("x-api-key", source.clone()),
+        });
+        let is_subscription = credential.is_some_and(|credential| credential.name == SUBSCRIPTION_TOKEN);
+        Ok((base, Anthropic { key, is_subscription }))
+    }
+
+    pub(super) async fn prepare(
+        &self,
+        at: ServiceHost<'_>,
+        outgoing: &UpstreamRequest<'_>,
+    ) -> Result<ServiceRequest, UpstreamError> {
+        let mut headers = vendor_headers(outgoing.headers);
+        if let Some(key) = &self.key {
+            key.add_to(&mut headers).await?;
+        }
+        if self.is_subscription {
+            headers.append("anthropic-beta", HeaderValue::from_static(SUBSCRIPTION_BETA));
+        }
+        let target = at.base.target(outgoing.wire.path(), outgoing.query);
+        Ok(ServiceRequest { target, headers, body: outgoing.body.clone() })
+    }
+}

@@ -1,0 +1,122 @@
+//! One bounded HTTP request to a service that makes credentials. Its answer is a short JSON document.
+
+use super::base_url::{BaseUrl, PlainHttp};
+use crate::http::handshake;
+use bytes::Bytes;
+use egress::dial::Dialer;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
+use hyper::{HeaderMap, Method, Uri};
+use serde_json::Value;
+use std::net::IpAddr;
+use std::time::Duration;
+
+const MAX_BYTES: usize = 256 << 10;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Where a token service may be without TLS.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum TokenHost {
+    /// Over TLS, or on the loopback address.
+    Secure,
+    /// The machine's own metadata server, which has no TLS.
+    Metadata,
+}
+
+pub(super) struct TokenRequest<'a> {
+    pub(super) method: Method,
+    pub(super) url: &'a str,
+    pub(super) headers: HeaderMap,
+    /// With its media type.
+    pub(super) body: Option<(&'static str, String)>,
+    pub(super) host: TokenHost,
+}
+
+/// The answer's bytes. An answer other than 200 is an error with the service's own words.
+pub(super) async fn fetch(dialer: &Dialer, request: TokenRequest<'_>) -> Result<Bytes, String> {
+    let host = host_of(request.url);
+    let exchange = exchange(dialer, request);
+    match tokio::time::timeout(PATIENCE, exchange).await {
+        Ok(result) => result.map_err(|why| format!("{host}: {why}")),
+        Err(_) => Err(format!("{host} did not answer in {} seconds", PATIENCE.as_secs())),
+    }
+}
+
+pub(super) async fn fetch_json(dialer: &Dialer, request: TokenRequest<'_>) -> Result<Value, String> {
+    let host = host_of(request.url);
+    let bytes = fetch(dialer, request).await?;
+    serde_json::from_slice(&bytes).map_err(|error| format!("{host} answered with broken JSON: {error}"))
+}
+
+async fn exchange(dialer: &Dialer, request: TokenRequest<'_>) -> Result<Bytes, String> {
+    let TokenRequest { method, url, headers, body, host } = request;
+    let (address, query) = url.split_once('?').map_or((url, None), |(address, query)| (address, Some(query)));
+    let base = match host {
+        TokenHost::Metadata => BaseUrl::parse_metadata(address),
+        TokenHost::Secure => BaseUrl::parse(address, PlainHttp::Loopback),
+    };
+    let base = base.map_err(|_| "it is not an https URL".to_owned())?;
+    let addresses: Vec<IpAddr> = dialer.resolve(&base.host).await.map_err(|error| error.to_string())?;
+    let stream =
+        dialer.connect(&base.host, &addresses, base.port).await.map_err(|error| error.to_string())?;
+    let mut sender = if base.secure {
+        let secured = dialer.secure(stream, &base.host, &[b"http/1.1"]).await;
+        handshake(secured.map_err(|error| error.to_string())?).await
+    } else {
+        handshake(stream).await
+    }
+    .map_err(|error| error.to_string())?;
+    let (media_type, body) = body.map_or((None, String::new()), |(kind, body)| (Some(kind), body));
+    let mut outgoing = hyper::Request::new(Full::new(Bytes::from(body)));
+    *outgoing.method_mut() = method;
+    let path = if base.prefix.is_empty() { "/" } else { base.prefix.as_str() };
+    let target = query.map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"));
+    *outgoing.uri_mut() = target.parse::<Uri>().map_err(|error| error.to_string())?;
+    *outgoing.headers_mut() = headers;
+    outgoing.headers_mut().insert(HOST, base.host_header.clone());
+    if let Some(kind) = media_type {
+        outgoing.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    }
+    let response = sender.send_request(outgoing).await.map_err(|error| error.to_string())?;
+    let status = response.status();
+    let body = Limited::new(response.into_body(), MAX_BYTES).collect().await;
+    let bytes = body.map_err(|error| error.to_string())?.to_bytes();
+    if status.is_success() { Ok(bytes) } else { Err(refusal(status.as_u16(), &bytes)) }
+}
+
+/// What OAuth and AWS services put into an error, without anything else of it.
+fn refusal(status: u16, bytes: &[u8]) -> String {
+    let value: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    let texts = ["error_description", "message", "Message", "error"];
+    let said = texts.iter().find_map(|name| value[*name].as_str());
+    let said = said.or_else(|| value["error"]["message"].as_str()).unwrap_or_default();
+    let said: String = said.chars().filter(|c| !c.is_control()).take(300).collect();
+    if said.is_empty() { format!("HTTP {status}") } else { format!("HTTP {status}, {said}") }
+}
+
+fn host_of(url: &str) -> String {
+    url.parse::<Uri>()
+        .ok()
+        .and_then(|uri| uri.host().map(str::to_owned))
+        .unwrap_or_else(|| "the token service".to_owned())
+}
+
+/// `application/x-www-form-urlencoded`.
+pub(super) fn form(fields: &[(&str, &str)]) -> (&'static str, String) {
+    let pair = |(name, value): &(&str, &str)| format!("{name}={}", encode(value, b"-._~"));
+    let body = fields.iter().map(pair).collect::<Vec<_>>().join("&");
+    ("application/x-www-form-urlencoded", body)
+}
+
+/// Percent-encodes everything but letters, digits and `unreserved`.
+pub(super) fn encode(text: &str, unreserved: &[u8]) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || unreserved.contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}

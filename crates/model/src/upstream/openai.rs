@@ -1,0 +1,45 @@
+//! OpenAI's own API, and services that speak like it: OpenRouter, LiteLLM, vLLM, Ollama.
+
+use super::UpstreamError;
+use super::base_url::BaseUrl;
+use super::request::UpstreamRequest;
+use super::service::{KeyHeader, ServiceError, ServiceHost, ServiceRequest, ServiceSettings, vendor_headers};
+use hyper::header::HeaderValue;
+
+pub(super) struct OpenAi {
+    key: Option<KeyHeader>,
+    organization: Option<HeaderValue>,
+    project: Option<HeaderValue>,
+}
+
+impl OpenAi {
+    pub(super) fn open(settings: &ServiceSettings) -> Result<(BaseUrl, Self), ServiceError> {
+        let base = settings.base("https://api.openai.com")?;
+        let key = settings.credentials.first().map(|credential| KeyHeader::bearer(credential.source.clone()));
+        let service = OpenAi {
+            key,
+            organization: settings.header("organization")?,
+            project: settings.header("project")?,
+        };
+        Ok((base, service))
+    }
+
+    pub(super) async fn prepare(
+        &self,
+        at: ServiceHost<'_>,
+        outgoing: &UpstreamRequest<'_>,
+    ) -> Result<ServiceRequest, UpstreamError> {
+        let mut headers = vendor_headers(outgoing.headers);
+        if let Some(key) = &self.key {
+            key.add_to(&mut headers).await?;
+        }
+        let own = [("openai-organization", &self.organization), ("openai-project", &self.project)];
+        for (name, value) in own {
+            if let Some(value) = value {
+                headers.insert(name, value.clone());
+            }
+        }
+        let target = at.base.target(outgoing.wire.path(), outgoing.query);
+        Ok(ServiceRequest { target, headers, body: outgoing.body.clone() })
+    }
+}

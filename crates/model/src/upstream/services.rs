@@ -1,0 +1,90 @@
+//! The services that models come from: one row and one file each. A service says where its requests go, how they are
+//! authenticated and what must change in them.
+
+use super::UpstreamError;
+use super::anthropic::Anthropic;
+use super::azure_openai::AzureOpenAi;
+use super::base_url::BaseUrl;
+use super::openai::OpenAi;
+use super::request::UpstreamRequest;
+use super::service::{ServiceError, ServiceHost, ServiceRequest, ServiceSettings};
+use super::vertex::Vertex;
+use crate::wire::Wire;
+
+/// One row of the table.
+pub struct Service {
+    /// As `type` of a provider, or `vendor` of a profile.
+    pub name: &'static str,
+    /// The wire formats that it takes.
+    pub wires: &'static [Wire],
+    /// The keys of `config` that it knows, beside `base_url` and `plain_http`.
+    pub settings: &'static [&'static str],
+    /// Settings that the host's environment gives where `config` does not: (setting, variable), the first that is set.
+    pub variables: &'static [(&'static str, &'static str)],
+    pub(super) open: fn(&ServiceSettings) -> Result<(BaseUrl, Dialect), ServiceError>,
+}
+
+pub const SERVICES: &[Service] = &[
+    Service {
+        name: "anthropic",
+        wires: &[Wire::Messages],
+        settings: &[],
+        variables: &[("base_url", "ANTHROPIC_BASE_URL")],
+        open: |settings| Anthropic::open(settings).map(|(base, it)| (base, Dialect::Anthropic(it))),
+    },
+    Service {
+        name: "openai",
+        wires: &[Wire::Responses, Wire::Chat],
+        settings: &["organization", "project", "wire"],
+        variables: &[
+            ("base_url", "OPENAI_BASE_URL"),
+            ("organization", "OPENAI_ORG_ID"),
+            ("project", "OPENAI_PROJECT_ID"),
+        ],
+        open: |settings| OpenAi::open(settings).map(|(base, it)| (base, Dialect::OpenAi(it))),
+    },
+    Service {
+        name: "azure-openai",
+        wires: &[Wire::Responses, Wire::Chat],
+        settings: &["api_version", "deployment", "wire"],
+        variables: &[("base_url", "AZURE_OPENAI_ENDPOINT")],
+        open: |settings| AzureOpenAi::open(settings).map(|(base, it)| (base, Dialect::AzureOpenAi(it))),
+    },
+    Service {
+        name: "vertex",
+        wires: &[Wire::Messages],
+        settings: &["project", "region", "credentials_file", "metadata_host"],
+        variables: &[
+            ("base_url", "ANTHROPIC_VERTEX_BASE_URL"),
+            ("project", "ANTHROPIC_VERTEX_PROJECT_ID"),
+            ("project", "GOOGLE_CLOUD_PROJECT"),
+            ("region", "CLOUD_ML_REGION"),
+            ("credentials_file", "GOOGLE_APPLICATION_CREDENTIALS"),
+            ("metadata_host", "GCE_METADATA_HOST"),
+        ],
+        open: |settings| Vertex::open(settings).map(|(base, it)| (base, Dialect::Vertex(Box::new(it)))),
+    },
+];
+
+/// How a service wants its requests.
+pub(super) enum Dialect {
+    Anthropic(Anthropic),
+    OpenAi(OpenAi),
+    AzureOpenAi(AzureOpenAi),
+    Vertex(Box<Vertex>),
+}
+
+impl Dialect {
+    pub(super) async fn prepare(
+        &self,
+        at: ServiceHost<'_>,
+        outgoing: &UpstreamRequest<'_>,
+    ) -> Result<ServiceRequest, UpstreamError> {
+        match self {
+            Self::Anthropic(service) => service.prepare(at, outgoing).await,
+            Self::OpenAi(service) => service.prepare(at, outgoing).await,
+            Self::AzureOpenAi(service) => service.prepare(at, outgoing).await,
+            Self::Vertex(service) => service.prepare(at, outgoing).await,
+        }
+    }
+}

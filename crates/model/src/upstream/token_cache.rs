@@ -1,0 +1,87 @@
+//! A credential that is made outside the sandbox and made again before it expires. Requests that need it at the same time
+//! wait for one fetch.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
+
+/// A credential is made again when it expires in less than this.
+const REFRESH_BEFORE: Duration = Duration::from_secs(300);
+
+/// Hears of every credential before it is used, so that the run masks it.
+pub type LearnSecret = Arc<dyn Fn(&str) + Send + Sync>;
+
+pub(super) struct TokenCache<T> {
+    last: Mutex<Option<Made<T>>>,
+}
+
+#[derive(Clone)]
+pub(super) struct Made<T> {
+    pub(super) value: T,
+    /// `None`: it does not expire.
+    pub(super) until: Option<Instant>,
+}
+
+impl<T: Clone> TokenCache<T> {
+    pub(super) fn new() -> Self {
+        Self { last: Mutex::new(None) }
+    }
+
+    /// The last one, or a new one from `make`. A token with a short life is used until it ends.
+    pub(super) async fn get<F, M>(&self, make: F) -> Result<T, String>
+    where
+        F: FnOnce() -> M,
+        M: Future<Output = Result<Made<T>, String>>,
+    {
+        let mut last = self.last.lock().await;
+        if let Some(made) = last.as_ref().filter(|made| made.is_fresh(REFRESH_BEFORE)) {
+            return Ok(made.value.clone());
+        }
+        match make().await {
+            Ok(made) => Ok(last.insert(made).value.clone()),
+            // The service may be down while the last one still holds.
+            Err(why) => match last.as_ref().filter(|made| made.is_fresh(Duration::ZERO)) {
+                Some(made) => Ok(made.value.clone()),
+                None => Err(why),
+            },
+        }
+    }
+}
+
+impl<T> Made<T> {
+    fn is_fresh(&self, margin: Duration) -> bool {
+        self.until.is_none_or(|until| until > Instant::now() + margin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    async fn get(cache: &TokenCache<u32>, count: &AtomicU32, life: u64) -> Result<u32, String> {
+        cache
+            .get(|| async {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                let value = count.fetch_add(1, Ordering::SeqCst);
+                Ok(Made { value, until: Some(Instant::now() + Duration::from_secs(life)) })
+            })
+            .await
+    }
+
+    #[tokio::test]
+    async fn one_fetch_serves_all_waiters_and_is_repeated_ahead_of_expiry() {
+        let cache = TokenCache::new();
+        let count = AtomicU32::new(0);
+        let (a, b, c) =
+            tokio::join!(get(&cache, &count, 3600), get(&cache, &count, 3600), get(&cache, &count, 3600));
+        assert_eq!((a, b, c), (Ok(0), Ok(0), Ok(0)));
+        let short = TokenCache::new();
+        assert_eq!(get(&short, &count, 200).await, Ok(1));
+        assert_eq!(get(&short, &count, 200).await, Ok(2), "200 s are less than the margin");
+        let failed: Result<u32, String> = short.get(|| async { Err("down".to_owned()) }).await;
+        assert_eq!(failed, Ok(2), "the last one still holds");
+        let never: Result<u32, String> = TokenCache::new().get(|| async { Err("down".to_owned()) }).await;
+        assert_eq!(never, Err("down".to_owned()));
+    }
+}

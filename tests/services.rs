@@ -1,0 +1,173 @@
+//! The services that models come from, each played by a program in Python that knows nothing of our types: the request has
+//! the service's own form, the credential stays on the host, and what the service says reaches the agent.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value as Json, json};
+
+use crate::support::{World, has_program, root};
+
+/// A service in `tests/fakes`, until it is dropped.
+struct Fake {
+    process: Child,
+    port: u16,
+    seen: Arc<Mutex<Vec<Json>>>,
+}
+
+impl Fake {
+    fn start(name: &str, arguments: &[&str]) -> Self {
+        let mut process = Command::new("python3")
+            .arg(root().join("tests/fakes").join(name))
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let port = lines.next().unwrap().unwrap().parse().unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                kept.lock().unwrap().push(serde_json::from_str(&line).unwrap());
+            }
+        });
+        Self { process, port, seen }
+    }
+
+    fn requests(&self, path: &str) -> Vec<Json> {
+        let seen = self.seen.lock().unwrap();
+        seen.iter().filter(|request| request["path"].as_str().unwrap().contains(path)).cloned().collect()
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+fn world(provider: &str, model: &str) -> World {
+    let world = World::with_harness();
+    let harness = format!(
+        "agent: agents/triage.md\nruntime: native\noutput_schema: schemas/triage.json\nproviders: [model]\nmodel: {model}\n"
+    );
+    world.write("repo/.fullsend/harness/triage.yaml", harness);
+    world.write("repo/.fullsend/providers/model.yaml", provider);
+    world
+}
+
+/// A fresh RSA key in PKCS#8, and its modulus.
+fn rsa_key(world: &World) -> (String, String) {
+    let path = world.path("key.pem");
+    let path = path.to_str().unwrap();
+    let made = Command::new("openssl")
+        .args(["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", path])
+        .stderr(Stdio::null())
+        .status();
+    assert!(made.unwrap().success());
+    let shown = Command::new("openssl").args(["rsa", "-in", path, "-noout", "-modulus"]).output().unwrap();
+    let modulus = String::from_utf8(shown.stdout).unwrap();
+    let modulus = modulus.trim().strip_prefix("Modulus=").unwrap().to_owned();
+    (std::fs::read_to_string(path).unwrap(), modulus)
+}
+
+const VERTEX: &str = "name: model\ntype: google-vertex-ai\nconfig:\n  project: acme-ml\n  region: europe-west1\n  base_url: http://127.0.0.1:PORT\ncredentials:\n  GOOGLE_APPLICATION_CREDENTIALS: FROM\n";
+
+fn service_account(key: &str, port: u16) -> String {
+    json!({
+        "type": "service_account",
+        "project_id": "acme-ml",
+        "private_key_id": "k1",
+        "private_key": key,
+        "client_email": "runner@example.iam.gserviceaccount.com",
+        "token_uri": format!("http://127.0.0.1:{port}/token"),
+    })
+    .to_string()
+}
+
+#[test]
+fn claude_on_vertex_needs_no_key_inside() {
+    if !has_program("python3", "claude_on_vertex_needs_no_key_inside")
+        || !has_program("openssl", "claude_on_vertex_needs_no_key_inside")
+    {
+        return;
+    }
+    for from in ["${GOOGLE_APPLICATION_CREDENTIALS}", "file:${GOOGLE_APPLICATION_CREDENTIALS}"] {
+        let world = world("", "claude-sonnet-4-5-20250929");
+        let (key, modulus) = rsa_key(&world);
+        let fake = Fake::start("vertex.py", &[&modulus]);
+        let provider = VERTEX.replace("PORT", &fake.port.to_string()).replace("FROM", from);
+        world.write("repo/.fullsend/providers/model.yaml", provider);
+        let file = world.write("service-account.json", service_account(&key, fake.port));
+        let world = world.env("GOOGLE_APPLICATION_CREDENTIALS", file.to_str().unwrap());
+        let ran = world.run(&["run", "triage"]);
+        assert_eq!(ran.code, 0, "{from}: {}", ran.err);
+        assert_eq!(fake.requests("/token").len(), 1, "one token serves the run");
+        let asked = fake.requests("publishers/anthropic");
+        let path = asked[0]["path"].as_str().unwrap();
+        let project = "/v1/projects/acme-ml/locations/europe-west1/publishers/anthropic/models";
+        assert_eq!(path, format!("{project}/claude-sonnet-4-5@20250929:streamRawPredict"));
+        assert!(!ran.all().contains("ya29.made") && !ran.all().contains("PRIVATE KEY"), "{}", ran.all());
+    }
+}
+
+#[test]
+fn the_login_of_a_user_serves_too_and_a_wrong_one_is_explained() {
+    if !has_program("python3", "the_login_of_a_user_serves_too_and_a_wrong_one_is_explained") {
+        return;
+    }
+    let fake = Fake::start("vertex.py", &["c5"]);
+    let provider = VERTEX.replace("PORT", &fake.port.to_string());
+    let world = world(&provider.replace("FROM", "file:${LOGIN}"), "claude-sonnet-4-5");
+    let login = |refresh: &str| {
+        json!({
+            "type": "authorized_user", "client_id": "client-1", "client_secret": "secret-1",
+            "refresh_token": refresh, "token_uri": format!("http://127.0.0.1:{}/token", fake.port),
+        })
+        .to_string()
+    };
+    let file = world.write("login.json", login("refresh-1"));
+    let world = world.env("LOGIN", file.to_str().unwrap());
+    let ran = world.run(&["run", "triage"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    world.write("login.json", login("refresh-of-somebody-else"));
+    let ran = world.run(&["run", "triage"]);
+    assert_ne!(ran.code, 0);
+    assert!(
+        ran.err.contains("no token for the model's service") && ran.err.contains("Bad Request"),
+        "{}",
+        ran.err
+    );
+    assert!(!ran.all().contains("refresh-of-somebody-else"), "{}", ran.all());
+}
+
+#[test]
+fn a_service_of_the_wrong_vendor_is_an_error_of_check() {
+    let provider = "name: model\ntype: openai\ncredentials:\n  OPENAI_API_KEY: ${OPENAI_API_KEY}\n";
+    let world = world(provider, "gpt-5").env("OPENAI_API_KEY", "sk-never-used-at-all");
+    let harness = "agent: agents/triage.md\nruntime: claude\nproviders: [model]\n";
+    world.write("repo/.fullsend/harness/triage.yaml", harness);
+    let ran = world.with_runtime_programs().run(&["check", "triage"]);
+    assert!(
+        ran.err.contains("the provider `model` cannot serve the runtime `claude`: it takes requests to /v1/responses and /v1/chat/completions"),
+        "{}",
+        ran.all()
+    );
+}
+
+#[test]
+fn an_unknown_setting_of_a_service_is_refused() {
+    let provider = VERTEX.replace("PORT", "1").replace("region:", "regoin:").replace("FROM", "file:${LOGIN}");
+    let world = world(&provider, "claude-sonnet-4-5");
+    let file = world.write("login.json", "{\"type\":\"authorized_user\"}");
+    let ran = world.env("LOGIN", file.to_str().unwrap()).run(&["check", "triage"]);
+    assert_eq!(ran.code, 3, "{}", ran.all());
+    assert!(
+        ran.err.contains("`config.regoin` is not a setting of vertex; known are base_url"),
+        "{}",
+        ran.all()
+    );
+}
