@@ -224,7 +224,12 @@ impl InputScanner<'_> {
         match library.layers.host_path(&skill.found) {
             Some(place) => self.directory(InputKind::Skill, name, &place, Origin::Instruction, &replaced)?,
             None => {
-                self.file(InputKind::Skill, name, library.text(skill.source).as_bytes(), Origin::Instruction)?
+                self.file(
+                    InputKind::Skill,
+                    name,
+                    library.text(skill.source).as_bytes(),
+                    Origin::Instruction,
+                )?;
             }
         }
         for (path, found) in &skill.overrides {

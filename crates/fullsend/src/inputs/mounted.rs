@@ -27,7 +27,7 @@ pub fn clear_mounts(mounts: &[Mount], guard: &Guard, emit: &Emitter) -> Result<(
         let name = target.to_string_lossy();
         match kind {
             MountKind::File { contents, .. } => {
-                scanner.file(InputKind::Input, &name, contents, Origin::Issue)?
+                scanner.file(InputKind::Input, &name, contents, Origin::Issue)?;
             }
             MountKind::ReadOnly { source } | MountKind::ReadWrite { source } => {
                 scanner.resource(&name, source)?;
