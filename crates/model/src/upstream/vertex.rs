@@ -171,6 +171,7 @@ mod tests {
             assert_eq!(model_name(name), expected);
         }
         let body = with_version(br#"{"model":"m","stream":true}"#).unwrap();
-        assert_eq!(body, r#"{"anthropic_version":"vertex-2023-10-16","stream":true}"#);
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(body, serde_json::json!({ "anthropic_version": VERSION, "stream": true }));
     }
 }
