@@ -102,7 +102,7 @@ fn a_process_that_runs_a_wake_leaves_no_core_dump() {
     let script = format!("#!/bin/sh\ngrep core /proc/$PPID/limits | tr -s ' ' > {}\n", limits.display());
     stage.world.script("repo/.fullsend/scripts/limits.sh", &script);
     stage.wakes(&stage.told("go"), 0);
-    let limits = std::fs::read_to_string(limits).unwrap();
+    let limits = fs::read_to_string(limits).unwrap();
     assert!(limits.starts_with("Max core file size 1 "), "{limits}");
 }
 
