@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use redact::{Category, Finding, Severity};
 use scan::{Origin, Scanner, Toggles};
 use serde_json::Value;
-use shell::{ProposedCall, ScanContext};
+use shell::{Isolation, ProposedCall, ScanContext};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -228,6 +228,30 @@ fn commands_are_judged_as_expected() {
     }
     println!("commands: {count}, not as expected {}", wrong.len());
     assert!(wrong.is_empty() && count > 0, "{}", wrong.join("\n"));
+}
+
+/// Commands of other people's README files, as `bench/commands/collect.py` finds them; FULLSEND_README_COMMANDS names the file.
+#[test]
+fn commands_of_readme_files_pass_in_a_sandbox() {
+    let Some(path) = std::env::var_os("FULLSEND_README_COMMANDS") else { return };
+    let text = fs::read_to_string(path).unwrap();
+    let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut counts = [0, 0];
+    for row in &rows {
+        let command = field(row, "text");
+        for (isolation, count) in [Isolation::None, Isolation::Sandbox].into_iter().zip(&mut counts) {
+            let call = ProposedCall { tool: "Bash", input: command, command: Some(command), addresses: &[] };
+            let context = ScanContext { isolation, ..ScanContext::default() };
+            let findings = shell::before_tool(Scanner::default().toggles(), &call, context);
+            if let Some(finding) = shell::denies(&findings, Severity::High) {
+                *count += 1;
+                println!("{isolation:?} {}: {command}", finding.rule);
+            }
+        }
+    }
+    let [strict, sandboxed] = counts.map(|count| share(count, rows.len()));
+    println!("commands of README files: {}, high {strict:.2} %, in a sandbox {sandboxed:.2} %", rows.len());
+    assert!(sandboxed <= 0.3, "{sandboxed:.2} %");
 }
 
 #[test]

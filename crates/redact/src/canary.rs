@@ -9,7 +9,7 @@ use aho_corasick::Anchored;
 use aho_corasick::automaton::{Automaton, StateID};
 use aho_corasick::dfa::DFA;
 
-use crate::finding::{Category, Finding, Severity, TextSpan};
+use crate::finding::{Category, Finding, Score, Severity, TextSpan};
 use crate::hit::Hit;
 use crate::redactor::forms;
 use crate::report::report;
@@ -93,9 +93,17 @@ impl Canary {
 
     /// The finding for a token that was seen outside of a text.
     pub fn sighting() -> Finding {
-        let Hit { rule, category, severity, range, detail, advice } = hit(0..0);
-        let span = TextSpan { start: range.start, end: range.end, line: 1, column: 1 };
-        Finding { rule: rule.name(), severity, category, span, excerpt: detail.unwrap_or_default(), advice }
+        let Hit { rule, category, severity, range, detail, advice, .. } = hit(0..0);
+        Finding {
+            rule: rule.name(),
+            severity,
+            score: Score::new(1.0),
+            category,
+            span: TextSpan { start: range.start, end: range.end, line: 1, column: 1 },
+            passage: range,
+            excerpt: detail.unwrap_or_default(),
+            advice,
+        }
     }
 }
 
@@ -183,7 +191,9 @@ fn hit(range: Range<usize>) -> Hit {
         rule: rule::canary::CANARY,
         category: Category::Canary,
         severity: Severity::Critical,
+        score: Some(Score::new(1.0)),
         range,
+        passage: None,
         // The excerpt would show the token.
         detail: Some("the run's canary was repeated".to_owned()),
         advice: "Stop the run: something made the agent give away what only it was told.",

@@ -1,5 +1,7 @@
 //! One match of a rule. Its excerpt is redacted, and its control characters are escaped, before the finding is made.
 
+use std::ops::Range;
+
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
@@ -49,6 +51,40 @@ impl Severity {
             Severity::High => Severity::Medium,
             Severity::Critical => Severity::High,
         }
+    }
+}
+
+/// How likely it is that a finding is right, in thousandths. Scores order findings of one severity; severities decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Score(u16);
+
+impl Score {
+    /// From a probability. What is no number, or outside of 0 to 1, becomes the nearest that is.
+    #[must_use]
+    pub fn new(probability: f32) -> Self {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is between 0 and 1000"
+        )]
+        Self((probability.clamp(0.0, 1.0) * 1000.0).round() as u16)
+    }
+
+    /// For rules that know nothing more exact than a severity.
+    #[must_use]
+    pub fn of(severity: Severity) -> Self {
+        Self(match severity {
+            Severity::Low => 200,
+            Severity::Medium => 450,
+            Severity::High => 750,
+            Severity::Critical => 950,
+        })
+    }
+
+    /// From 0 to 1.
+    #[must_use]
+    pub fn value(self) -> f64 {
+        f64::from(self.0) / 1000.0
     }
 }
 
@@ -108,8 +144,11 @@ pub struct Finding {
     /// The rule's own name, such as `github-personal-access-token`; unique within its category.
     pub rule: &'static str,
     pub severity: Severity,
+    pub score: Score,
     pub category: Category,
     pub span: TextSpan,
+    /// The bytes that are left out where the finding is withheld: everything that counted, not only the strongest words.
+    pub passage: Range<usize>,
     /// What is there, shortened, with secrets masked and invisible characters spelled out.
     pub excerpt: String,
     /// What a person should do about it.
@@ -130,12 +169,13 @@ impl Serialize for Category {
 
 impl Serialize for Finding {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Finding { rule, severity, category, span, excerpt, advice } = self;
+        let Finding { rule, severity, score, category, span, excerpt, advice, passage: _ } = self;
         let TextSpan { start, end, line, column } = span;
-        let mut object = serializer.serialize_struct("Finding", 10)?;
+        let mut object = serializer.serialize_struct("Finding", 11)?;
         object.serialize_field("version", &FINDING_VERSION)?;
         object.serialize_field("rule", rule)?;
         object.serialize_field("severity", severity)?;
+        object.serialize_field("score", &score.value())?;
         object.serialize_field("category", category)?;
         object.serialize_field("line", line)?;
         object.serialize_field("column", column)?;
@@ -162,18 +202,28 @@ mod tests {
     }
 
     #[test]
+    fn scores_are_between_0_and_1() {
+        for (given, value) in [(0.5, 0.5), (2.0, 1.0), (-1.0, 0.0), (f32::NAN, 0.0)] {
+            assert!((Score::new(given).value() - value).abs() < 1e-9, "{given}");
+        }
+        assert!(Severity::ALL.is_sorted_by_key(|severity| Score::of(*severity)));
+    }
+
+    #[test]
     fn a_finding_is_written_with_its_version() {
         let finding = Finding {
             rule: "tag-characters",
             severity: Severity::Critical,
+            score: Score::new(0.9314),
             category: Category::UnicodeNormalizer,
             span: TextSpan { start: 1, end: 2, line: 1, column: 2 },
+            passage: 0..2,
             excerpt: "x".to_owned(),
             advice: "remove it",
         };
         assert_eq!(
             serde_json::to_string(&finding).unwrap(),
-            r#"{"version":1,"rule":"tag-characters","severity":"critical","category":"unicode_normalizer","line":1,"column":2,"start":1,"end":2,"excerpt":"x","advice":"remove it"}"#
+            r#"{"version":1,"rule":"tag-characters","severity":"critical","score":0.931,"category":"unicode_normalizer","line":1,"column":2,"start":1,"end":2,"excerpt":"x","advice":"remove it"}"#
         );
     }
 }

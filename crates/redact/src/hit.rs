@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::finding::{Category, Severity};
+use crate::finding::{Category, Score, Severity};
 use crate::rule::RuleName;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,7 +11,11 @@ pub struct Hit {
     pub rule: RuleName,
     pub category: Category,
     pub severity: Severity,
+    /// How sure the rule is; that of its severity where it does not say.
+    pub score: Option<Score>,
     pub range: Range<usize>,
+    /// Everything that counted, where that is more than `range`.
+    pub passage: Option<Range<usize>>,
     /// Replaces the excerpt where the text itself shows nothing, such as a decoded payload.
     pub detail: Option<String>,
     pub advice: &'static str,

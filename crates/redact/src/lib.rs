@@ -15,7 +15,7 @@ pub mod secrets;
 mod steps;
 
 pub use canary::{Canary, CanaryWatch, CanaryWatcher, WeakCanary};
-pub use finding::{Category, FINDING_VERSION, Finding, Severity, TextSpan};
+pub use finding::{Category, FINDING_VERSION, Finding, Score, Severity, TextSpan};
 pub use hit::Hit;
 pub use position::LineIndex;
 pub use redactor::{Redactor, StreamMasker, StreamRedactor, ValueTooShort, unfinished};

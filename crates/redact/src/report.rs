@@ -1,7 +1,7 @@
 //! Turns what rules report into findings: offsets become lines and columns, and excerpts are masked.
 
 use crate::excerpt;
-use crate::finding::Finding;
+use crate::finding::{Finding, Score};
 use crate::hit::Hit;
 use crate::position::LineIndex;
 use crate::redactor::Redactor;
@@ -22,7 +22,7 @@ pub fn report(text: &str, mut hits: Vec<Hit>, secrets: &[SecretMatch]) -> Vec<Fi
 }
 
 fn finding(text: &str, hit: Hit, lines: &LineIndex<'_>, secrets: &[SecretMatch]) -> Finding {
-    let Hit { rule, category, severity, range, detail, advice } = hit;
+    let Hit { rule, category, severity, score, range, passage, detail, advice } = hit;
     let excerpt = match detail {
         // A decoded payload may hold a credential that the text as written does not show.
         Some(detail) => excerpt::visible(&Redactor::new().redact(&detail)),
@@ -31,8 +31,10 @@ fn finding(text: &str, hit: Hit, lines: &LineIndex<'_>, secrets: &[SecretMatch])
     Finding {
         rule: rule.name(),
         severity,
+        score: score.unwrap_or(Score::of(severity)),
         category,
         span: lines.span(range.start, range.end),
+        passage: passage.unwrap_or(range),
         excerpt,
         advice,
     }

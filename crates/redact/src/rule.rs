@@ -96,6 +96,7 @@ name_rules! {
         STARTUP_FILE = "startup-file",
         HISTORY_TAMPERING = "history-tampering",
         CREDENTIAL_FILE = "credential-file",
+        FILE_UPLOAD = "file-upload",
         EXFILTRATION = "exfiltration",
         REVERSE_SHELL = "reverse-shell",
         OBFUSCATION = "obfuscation",

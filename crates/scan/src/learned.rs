@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use redact::{Category, Finding, Hit, Severity, report, rule, secrets};
+use redact::{Category, Finding, Hit, Score, Severity, report, rule, secrets};
 
 use crate::origin::Origin;
 
@@ -71,19 +71,21 @@ impl LearnedScanner {
                         score.score
                     )));
                 }
-                hits.extend((score.score >= self.threshold).then(|| hit(range)));
+                hits.extend((score.score >= self.threshold).then(|| hit(range, score.score)));
             }
         }
         Ok(report(text, hits, &secrets::find_secrets(text)))
     }
 }
 
-fn hit(range: Range<usize>) -> Hit {
+fn hit(range: Range<usize>, score: f32) -> Hit {
     Hit {
         rule: rule::model::LEARNED_INJECTION,
         category: Category::LlmGuard,
         severity: Severity::High,
+        score: Some(Score::new(score)),
         range,
+        passage: None,
         detail: None,
         advice: "Read it as an order to the agent; if it is none, add a waiver with a reason.",
     }

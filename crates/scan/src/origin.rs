@@ -8,7 +8,9 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// Agent definitions, skills, `CLAUDE.md`, `AGENTS.md` and similar files: made of instructions.
+    /// The harness's own documents: its agent, skills and plugins. Their authors decide what the agent does.
+    Harness,
+    /// `CLAUDE.md`, `AGENTS.md` and similar files in the repository: made of instructions, by whoever may write there.
     Instruction,
     /// Tool results, and files of the repository.
     Tool,
@@ -23,7 +25,8 @@ pub enum Origin {
 }
 
 impl Origin {
-    pub const ALL: [Origin; 6] = [
+    pub const ALL: [Origin; 7] = [
+        Origin::Harness,
         Origin::Instruction,
         Origin::Tool,
         Origin::Issue,
@@ -34,6 +37,7 @@ impl Origin {
 
     pub fn as_str(self) -> &'static str {
         match self {
+            Origin::Harness => "harness",
             Origin::Instruction => "instruction",
             Origin::Tool => "tool",
             Origin::Issue => "issue",
@@ -56,7 +60,7 @@ impl Origin {
             }
             // What the agent wrote is about to be published.
             Origin::Output => category == Category::SecretRedactor && severity == Severity::Medium,
-            Origin::Instruction | Origin::Tool => false,
+            Origin::Harness | Origin::Instruction | Origin::Tool => false,
         }
     }
 

@@ -118,7 +118,9 @@ fn secret_hit(secret: &SecretMatch) -> Hit {
         rule: RuleName::of_secret(secret),
         category: Category::SecretRedactor,
         severity,
+        score: None,
         range: secret.range.clone(),
+        passage: None,
         detail: None,
         advice: "Remove the credential, revoke it, and pass it through a provider instead.",
     }

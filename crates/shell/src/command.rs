@@ -6,7 +6,8 @@ use std::ops::Range;
 use redact::{Category, Finding, Hit, Severity, report, rule, secrets};
 use scan::unicode;
 
-use crate::harm::Harm;
+use crate::harm::{Harm, Reach};
+use crate::isolation::Isolation;
 use crate::parsed::{MAX_CALLS, ParsedLine};
 use crate::script::Call;
 use crate::{parse, rules, split, target, unwrap};
@@ -17,19 +18,25 @@ const MAX_NESTING: usize = 4;
 /// The result of judging a command line.
 #[derive(Default)]
 pub(crate) struct CommandReading {
+    isolation: Isolation,
     /// Everything harmful in it.
     pub(crate) hits: Vec<Hit>,
     /// Where its commands connect to, as absolute addresses, each with the place of its call.
     pub(crate) targets: Vec<(String, Range<usize>)>,
 }
 
-/// What a shell command would do.
+/// What a shell command would do, wherever it runs.
 pub fn scan_command(command: &str) -> Vec<Finding> {
-    report(command, read(command).hits, &secrets::find_secrets(command))
+    scan_command_in(command, Isolation::None)
 }
 
-pub(crate) fn read(command: &str) -> CommandReading {
-    let mut reading = CommandReading::default();
+/// The same for a command that runs in a known place.
+pub fn scan_command_in(command: &str, isolation: Isolation) -> Vec<Finding> {
+    report(command, read(command, isolation).hits, &secrets::find_secrets(command))
+}
+
+pub(crate) fn read(command: &str, isolation: Isolation) -> CommandReading {
+    let mut reading = CommandReading { isolation, ..CommandReading::default() };
     hidden_characters(command, &mut reading.hits);
     read_script(command, 0..command.len(), 0, &mut reading);
     let hits = &mut reading.hits;
@@ -47,15 +54,16 @@ fn read_script(source: &str, outer: Range<usize>, nesting: usize, reading: &mut 
             severity: Severity::High,
             detail: "too long or too deep to be read".to_owned(),
             advice: "Write the command as a few short lines.",
+            reach: Reach::Beyond,
         };
-        reading.hits.push(hit(harm, outer));
+        reading.add(harm, outer);
         return;
     }
     let has_errors = script.has_errors;
     let line = ParsedLine::new(script);
     let place = |call: &Call| if nesting == 0 { call.range.clone() } else { outer.clone() };
     for (harm, call) in rules::judge(&line) {
-        reading.hits.push(hit(harm, call.map_or_else(|| outer.clone(), place)));
+        reading.add(harm, call.map_or_else(|| outer.clone(), place));
     }
     for call in line.all() {
         reading.targets.extend(target::targets(call).into_iter().map(|target| (target, place(call))));
@@ -76,8 +84,9 @@ fn read_script(source: &str, outer: Range<usize>, nesting: usize, reading: &mut 
             severity: Severity::High,
             detail,
             advice: "Write the command in plain words.",
+            reach: Reach::Beyond,
         };
-        reading.hits.push(hit(harm, outer.clone()));
+        reading.add(harm, outer.clone());
         read_script(&words, outer.clone(), nesting + 1, reading);
     }
     // If the grammar does not match, each part that could be a command is parsed alone.
@@ -98,9 +107,21 @@ fn hidden_characters(command: &str, hits: &mut Vec<Hit>) {
     }));
 }
 
-fn hit(harm: Harm, range: Range<usize>) -> Hit {
-    let Harm { rule, severity, detail, advice } = harm;
-    Hit { rule, category: Category::Commands, severity, range, detail: Some(detail), advice }
+impl CommandReading {
+    fn add(&mut self, harm: Harm, range: Range<usize>) {
+        let Harm { rule, severity, detail, advice, reach } = harm;
+        let is_everyday = reach == Reach::Sandbox && self.isolation == Isolation::Sandbox;
+        self.hits.push(Hit {
+            rule,
+            category: Category::Commands,
+            severity: if is_everyday { Severity::Low } else { severity },
+            score: None,
+            range,
+            passage: None,
+            detail: Some(detail),
+            advice,
+        });
+    }
 }
 
 #[cfg(test)]

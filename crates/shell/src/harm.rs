@@ -9,4 +9,21 @@ pub(crate) struct Harm {
     pub(crate) severity: Severity,
     pub(crate) detail: String,
     pub(crate) advice: &'static str,
+    pub(crate) reach: Reach,
+}
+
+/// How far a harm goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// It ends with a sandbox that is thrown away.
+    Sandbox,
+    /// Something leaves, or outlives the sandbox, or attacks it.
+    Beyond,
+}
+
+impl Harm {
+    /// Everyday work in a sandbox that is thrown away.
+    pub(crate) fn ends_with_sandbox(self) -> Self {
+        Harm { reach: Reach::Sandbox, ..self }
+    }
 }

@@ -4,6 +4,7 @@
 mod allowlist;
 mod command;
 mod harm;
+mod isolation;
 mod parse;
 mod parsed;
 mod rules;
@@ -17,7 +18,11 @@ mod tool;
 mod unwrap;
 mod word;
 
+#[cfg(test)]
+mod everyday_tests;
+
 pub use allowlist::{Allowlist, EmptyAllowlist};
-pub use command::scan_command;
+pub use command::{scan_command, scan_command_in};
+pub use isolation::Isolation;
 pub use shorten::shorten;
 pub use tool::{CleanedResult, ProposedCall, ScanContext, after_tool, before_tool, denies};

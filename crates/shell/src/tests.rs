@@ -5,7 +5,11 @@ use proptest::prelude::*;
 use super::*;
 
 fn found(command: &str) -> Vec<(&'static str, Severity)> {
-    let hits = read(command).hits;
+    found_in(command, Isolation::None)
+}
+
+fn found_in(command: &str, isolation: Isolation) -> Vec<(&'static str, Severity)> {
+    let hits = read(command, isolation).hits;
     hits.into_iter().map(|hit| (hit.rule.name(), hit.severity)).collect()
 }
 

@@ -145,11 +145,12 @@ pub(super) fn scripts(call: &Call) -> Vec<String> {
     scripts
 }
 
-/// The program in `perl -e '…'` and similar.
-fn one_liner(call: &Call) -> Option<&str> {
-    let is_language = call.is(&["perl", "ruby", "node", "php"]) || call.program().starts_with("python");
+/// The program in `perl -e '…'` and its kin.
+pub(super) fn one_liner(call: &Call) -> Option<&str> {
+    let languages = ["perl", "ruby", "node", "nodejs", "php", "deno", "bun", "lua"];
+    let is_language = call.is(&languages) || call.program().starts_with("python");
     let is_code = |word: &str| {
-        matches!(word, "--eval")
+        matches!(word, "--eval" | "eval")
             || (word.len() <= 5 && word.starts_with('-') && word.ends_with(['e', 'E', 'c', 'r']))
     };
     let mut words = call.words();

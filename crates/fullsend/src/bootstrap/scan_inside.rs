@@ -9,7 +9,9 @@ use std::time::Duration;
 use sandbox::{Command, Sandbox, Stdio};
 use serde::Deserialize;
 
-use crate::event::finding::{FindingAction, FindingEvent, FindingFamily, FindingOrigin, FindingSeverity};
+use crate::event::finding::{
+    FindingAction, FindingEvent, FindingFamily, FindingOrigin, FindingScore, FindingSeverity,
+};
 use crate::guard::{Blocked, Guard};
 use crate::harness::security::HostScanners;
 use crate::runtime::paths::{PROGRAM, WORKSPACE};
@@ -66,7 +68,7 @@ fn ask(sandbox: &Sandbox, scanners: &HostScanners, inside: &Inside<'_>) -> Resul
     for (name, _) in switches.iter().filter(|(_, on)| !on) {
         words.extend(["--without", name]);
     }
-    words.extend(["--points-of", inside.repository, WORKSPACE, inside.config]);
+    words.extend(["--own", inside.config, "--points-of", inside.repository, WORKSPACE, inside.config]);
     let mut command = Command::new(words);
     (command.stdin, command.stdout) = (Stdio::Pipe, Stdio::Pipe);
     let mut process = sandbox.exec(command).map_err(|error| error.to_string())?;
@@ -105,6 +107,7 @@ struct ScannedFinding {
     rule: String,
     category: FindingFamily,
     severity: FindingSeverity,
+    score: Option<FindingScore>,
     line: u32,
     column: u32,
     start: usize,
@@ -114,7 +117,7 @@ struct ScannedFinding {
 }
 
 fn finding(place: &str, origin: FindingOrigin, found: ScannedFinding) -> FindingEvent {
-    let ScannedFinding { rule, category, severity, line, column, start, end, excerpt, advice } = found;
+    let ScannedFinding { rule, category, severity, score, line, column, start, end, excerpt, advice } = found;
     let action = FindingAction::None;
     let place = place.to_owned();
     let waiver = None;
@@ -124,6 +127,7 @@ fn finding(place: &str, origin: FindingOrigin, found: ScannedFinding) -> Finding
         rule,
         category,
         severity,
+        score,
         line,
         column,
         start,
@@ -132,5 +136,6 @@ fn finding(place: &str, origin: FindingOrigin, found: ScannedFinding) -> Finding
         advice,
         action,
         waiver,
+        kept: None,
     }
 }

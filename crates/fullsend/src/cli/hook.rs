@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::{Args, Subcommand, ValueEnum};
 use redact::{Canary, Severity};
 use scan::Toggles;
-use shell::Allowlist;
+use shell::{Allowlist, Isolation};
 
 use super::configuration::variable;
 use super::exit::{Exit, Failure};
@@ -40,6 +40,9 @@ struct How {
     /// One check alone, by its name under `security.sandbox_hooks`
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
+    /// The call runs in a sandbox that is thrown away: what ends with it is not denied
+    #[arg(long)]
+    sandboxed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -93,7 +96,8 @@ fn judge(how: &How) -> Result<Judge, String> {
         Some(name) => Toggles::NONE.switched(name, true).unwrap_or_default(),
         None => Toggles { tool_allowlist_pretool: list.is_some(), ..Toggles::default() },
     };
-    let mut judge = Judge::built_in(toggles, &variable("PATH").unwrap_or_default());
+    let isolation = if how.sandboxed { Isolation::Sandbox } else { Isolation::None };
+    let mut judge = Judge::built_in(toggles, &variable("PATH").unwrap_or_default()).with_isolation(isolation);
     if toggles.tool_allowlist_pretool {
         let list = Allowlist::parse(&list.unwrap_or_default())
             .map_err(|error| format!("FULLSEND_TOOL_ALLOWLIST: {error}"))?;

@@ -69,6 +69,9 @@ struct Trees {
     /// Of this directory, only the paths on standard input, each ended by a zero byte: somebody walked it already
     #[arg(long, value_name = "DIR", hide = true)]
     points_of: Option<PathBuf>,
+    /// This directory holds the harness's own documents
+    #[arg(long, value_name = "DIR", hide = true)]
+    own: Option<PathBuf>,
     #[command(flatten)]
     how: How,
 }
@@ -193,12 +196,13 @@ fn scan_trees(trees: &Trees) -> Result<Exit, Failure> {
             });
             Ok::<(), std::convert::Infallible>(())
         };
+        let origin = if trees.own.as_ref() == Some(directory) { Origin::Harness } else { trees.origin };
         let Ok(()) = match &trees.points_of {
-            None => instruction_files::walk(directory, Coverage::Instructions, trees.origin, &mut visit),
+            None => instruction_files::walk(directory, Coverage::Instructions, origin, &mut visit),
             Some(known) if known == directory => {
-                instruction_files::walk_paths(directory, &points()?, trees.origin, &mut visit)
+                instruction_files::walk_paths(directory, &points()?, origin, &mut visit)
             }
-            Some(known) => instruction_files::walk_without(directory, known, trees.origin, &mut visit),
+            Some(known) => instruction_files::walk_without(directory, known, origin, &mut visit),
         };
     }
     print(&all, trees.how.format)
@@ -248,7 +252,7 @@ fn look(judge: &Judge, file: &str, origin: Origin, bytes: &[u8]) -> Scanned {
     let place = file.strip_prefix("./").unwrap_or(file);
     match judge.file(bytes, origin, place) {
         Ok(findings) => {
-            let verdict = match judge.blocks(&findings) {
+            let verdict = match judge.blocks(&findings, origin) {
                 Some(_) => FileVerdict::Blocked,
                 None if findings == Findings::default() => FileVerdict::Clean,
                 None => FileVerdict::Reported,

@@ -15,6 +15,10 @@ pub struct FindingEvent {
     #[serde(default)]
     pub category: FindingFamily,
     pub severity: FindingSeverity,
+    /// How likely the finding is right, from 0 to 1. Logs before version 0.2 have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<f64>")]
+    pub score: Option<FindingScore>,
     pub line: u32,
     #[serde(default)]
     pub column: u32,
@@ -32,6 +36,37 @@ pub struct FindingEvent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "suppressed")]
     pub waiver: Option<String>,
+    /// The file in the run directory that holds the text as it was, if something of it was withheld.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
+}
+
+/// A probability in thousandths; a number from 0 to 1 on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "f64", into = "f64")]
+pub struct FindingScore(u16);
+
+impl From<f64> for FindingScore {
+    fn from(value: f64) -> Self {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is between 0 and 1000"
+        )]
+        Self((value.clamp(0.0, 1.0) * 1000.0).round() as u16)
+    }
+}
+
+impl From<FindingScore> for f64 {
+    fn from(score: FindingScore) -> Self {
+        Self::from(score.0) / 1000.0
+    }
+}
+
+impl From<redact::Score> for FindingScore {
+    fn from(score: redact::Score) -> Self {
+        Self::from(score.value())
+    }
 }
 
 /// How serious a finding is.
@@ -62,6 +97,7 @@ impl FindingSeverity {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingOrigin {
+    Harness,
     Instruction,
     Tool,
     Issue,
@@ -160,6 +196,7 @@ impl From<redact::Severity> for FindingSeverity {
 impl From<scan::Origin> for FindingOrigin {
     fn from(origin: scan::Origin) -> Self {
         match origin {
+            scan::Origin::Harness => Self::Harness,
             scan::Origin::Instruction => Self::Instruction,
             scan::Origin::Tool => Self::Tool,
             scan::Origin::Issue => Self::Issue,

@@ -12,8 +12,9 @@ use tokio::sync::watch;
 
 use super::Guard;
 use super::dialect::CallDecision;
-use super::judge::{PassedResult, Scanners, describe, name};
+use super::judge::{Scanners, describe, name};
 use super::report::TextAction;
+use super::withholding::{PassedResult, Withheld, whole};
 use crate::event::RunEvent;
 
 /// How long the model's first request waits for the start hook.
@@ -177,15 +178,20 @@ impl Guard {
         if masked == text { Verdict::Pass } else { Verdict::Replace(masked) }
     }
 
-    /// Does again what the hook after the call should have done. A result that must be withheld here stops the run.
+    /// Does again what the hook after the call should have done: passages that steer are withheld. A critical finding here
+    /// means that the hook did not do its work, and stops the run.
     fn result_at_gateway(&self, result: &AtGateway<'_>, succeeded: Option<bool>) -> Verdict {
         let AtGateway { place, call, text, continued, fresh } = *result;
         let judged = self.judge.continued(text, continued, place).and_then(|(joined, began)| {
             let PassedResult { text: clean, mut findings, withheld } =
                 self.judge.result(call, &joined, succeeded)?;
+            let crosses = self.judge.withholds(&began).next().map(name);
             findings.open.extend(began.open);
             findings.waived.extend(began.waived);
-            let withheld = withheld.or_else(|| self.judge.ends(&findings).map(name));
+            let (clean, withheld) = match crosses {
+                Some(why) => (Cow::Owned(whole(&why)), Some(Withheld::Whole(why))),
+                None => (clean, withheld),
+            };
             let cleaned = match clean {
                 Cow::Owned(clean) => Some(clean),
                 Cow::Borrowed(same) => (same != text).then(|| same.to_owned()),
@@ -199,11 +205,16 @@ impl Guard {
             }
             Err(_) => return Verdict::Pass,
         };
+        let stops = self.judge.ends(&findings).map(name);
         if fresh {
-            let action = if withheld.is_some() { TextAction::Stopped } else { TextAction::Cleaned };
-            self.report(place, Origin::Tool, &findings, action);
+            let action = match (&stops, &withheld) {
+                (Some(_), _) => TextAction::Stopped,
+                (None, Some(_)) => TextAction::Withheld,
+                (None, None) => TextAction::Cleaned,
+            };
+            self.report_result(place, text, &findings, action);
         }
-        match (withheld, cleaned) {
+        match (stops, cleaned) {
             (Some(why), _) => Verdict::Stop(format!("{place}: {why}")),
             (None, Some(clean)) => Verdict::Replace(clean),
             (None, None) => Verdict::Pass,

@@ -164,7 +164,7 @@ impl Guard {
             Ok(passed) => {
                 let action =
                     if passed.withheld.is_some() { TextAction::Withheld } else { TextAction::Cleaned };
-                self.report(&place, Origin::Tool, &passed.findings, action);
+                self.report_result(&place, text, &passed.findings, action);
                 passed.text
             }
             Err(error) if self.report_scanner_error(&place, &error) => {

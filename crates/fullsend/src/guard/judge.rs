@@ -11,12 +11,14 @@ use model::gateway::EarlierOutput;
 use redact::{Canary, Category, Finding, Redactor, Severity, TextSpan};
 use scan::{Day, LearnedScanner, Origin, Scanner, Toggles, Waiver};
 use serde_json::Value as Json;
-use shell::{Allowlist, ProposedCall};
+use shell::{Allowlist, Isolation, ProposedCall};
 
 use super::known_values::KnownValues;
 use super::scanner_error::ScannerError;
 use super::tirith::Tirith;
 use super::tool_input;
+use super::withholding::steers;
+use crate::event::finding::{FindingOrigin, FindingSeverity};
 use crate::harness::security::FailMode;
 
 /// The findings in one text, after the organisation's waivers.
@@ -35,15 +37,6 @@ pub enum Scanners {
     All,
 }
 
-/// A result as the model may see it.
-#[derive(Debug)]
-pub struct PassedResult<'t> {
-    pub text: Cow<'t, str>,
-    pub findings: Findings,
-    /// Why it is withheld; `text` says so too.
-    pub withheld: Option<String>,
-}
-
 #[derive(Clone)]
 pub struct Judge {
     pub(super) scanner: Scanner,
@@ -57,6 +50,8 @@ pub struct Judge {
     /// Decides which waivers have expired; without a day, all have.
     pub(super) today: Option<Day>,
     pub(super) tirith: Option<Tirith>,
+    /// Where the calls run.
+    pub(super) isolation: Isolation,
 }
 
 impl Judge {
@@ -153,40 +148,6 @@ impl Judge {
         Ok((sorted, reason))
     }
 
-    /// A tool's result as the model may see it: shortened, cleaned, masked, or withheld whole.
-    pub fn result<'t>(
-        &self,
-        call: Option<&(String, Json)>,
-        text: &'t str,
-        succeeded: Option<bool>,
-    ) -> Result<PassedResult<'t>, ScannerError> {
-        let tool = call.map_or("unknown", |(tool, _)| tool);
-        let command = call.and_then(|(tool, input)| tool_input::command(tool, input));
-        let asked = ProposedCall { tool, input: "", command: command.as_deref(), addresses: &[] };
-        let redactor = self.known.results();
-        let result = catch_panic("rules", || {
-            let result = shell::after_tool(
-                self.scanner.toggles(),
-                &asked,
-                text,
-                succeeded,
-                self.scan_context(&redactor),
-            );
-            shell::CleanedResult {
-                text: map(result.text, |text| scan::redact_unescaped(&redactor, text)),
-                findings: result.findings,
-            }
-        })?;
-        let findings = self.with_learned(result.findings, text.as_bytes(), Origin::Tool)?;
-        let sorted = self.sorted(findings, &format!("result/{tool}"));
-        let withheld = self.ends(&sorted).map(name);
-        let text = match &withheld {
-            Some(why) => Cow::Owned(format!("[fullsend withheld this text: {why}]")),
-            None => result.text,
-        };
-        Ok(PassedResult { text, findings: sorted, withheld })
-    }
-
     /// Whether the model repeats the canary token.
     pub fn repeats(&self, text: &str, place: &str) -> Result<Findings, ScannerError> {
         let Some(canary) = &self.canary else { return Ok(Findings::default()) };
@@ -240,6 +201,7 @@ impl Judge {
                 line: line_of(head),
                 column: 1,
             },
+            passage: at..at + finding.passage.end.saturating_sub(before.len()),
             ..finding
         });
         let sorted = self.sorted(findings.collect(), place);
@@ -267,22 +229,16 @@ impl Judge {
         map(text, |text| redactor.redact_json(text))
     }
 
-    /// The finding that stops a run or withholds a result: one that steers the agent.
+    /// The finding that stops a run at the gateway: one that steers the agent.
     pub fn ends<'o>(&self, findings: &'o Findings) -> Option<&'o Finding> {
-        let steers = |finding: &&Finding| {
-            finding.severity == Severity::Critical
-                && matches!(
-                    finding.category,
-                    Category::ContextInjection | Category::Canary | Category::LlmGuard
-                )
-        };
-        findings.open.iter().find(steers).filter(|_| self.fails_closed())
+        let ends = |finding: &&Finding| finding.severity == Severity::Critical && steers(finding);
+        findings.open.iter().find(ends).filter(|_| self.fails_closed())
     }
 
     /// The finding that blocks an input or an output.
-    pub fn blocks<'o>(&self, findings: &'o Findings) -> Option<&'o Finding> {
-        let critical = findings.open.iter().find(|finding| finding.severity == Severity::Critical);
-        critical.filter(|_| self.fails_closed())
+    pub fn blocks<'o>(&self, findings: &'o Findings, origin: Origin) -> Option<&'o Finding> {
+        let blocks = |finding: &&Finding| blocks(finding.rule, finding.severity.into(), origin.into());
+        findings.open.iter().find(blocks).filter(|_| self.fails_closed())
     }
 
     /// The reason of the waiver for this rule at this place, if there is one.
@@ -292,15 +248,16 @@ impl Judge {
         all.find(|waiver| waiver.covers(rule, place, today)).map(Waiver::reason)
     }
 
-    fn scan_context<'s>(&'s self, redactor: &'s Redactor) -> shell::ScanContext<'s> {
+    pub(super) fn scan_context<'s>(&'s self, redactor: &'s Redactor) -> shell::ScanContext<'s> {
         shell::ScanContext {
             canary: self.canary.as_deref(),
             allowlist: self.allowlist.as_ref(),
             redactor: Some(redactor),
+            isolation: self.isolation,
         }
     }
 
-    fn with_learned(
+    pub(super) fn with_learned(
         &self,
         mut findings: Vec<Finding>,
         bytes: &[u8],
@@ -334,6 +291,18 @@ fn narrowed(toggles: &Toggles, name: &str) -> Toggles {
     Toggles::NONE.switched(name, is_on(toggles)).unwrap_or(Toggles::NONE)
 }
 
+/// Whether a finding blocks a text of this origin. Instruction files of a repository reach the agent whole, so an order to
+/// send something out blocks them already from `high` on.
+pub fn blocks(rule: &str, severity: FindingSeverity, origin: FindingOrigin) -> bool {
+    let orders_exfiltration = rule == redact::rule::injection::EXFILTRATION.name();
+    let stops_from = if origin == FindingOrigin::Instruction && orders_exfiltration {
+        FindingSeverity::High
+    } else {
+        FindingSeverity::Critical
+    };
+    severity >= stops_from
+}
+
 /// `RULE in line N: EXCERPT`
 pub fn describe(finding: &Finding) -> String {
     format!("{} in line {}: {}", finding.rule, finding.span.line, finding.excerpt)
@@ -356,7 +325,7 @@ fn line_of(head: &str) -> u32 {
 }
 
 /// A panic in a rule is a scanner error, not a clean text.
-fn catch_panic<T>(scanner: &'static str, work: impl FnOnce() -> T) -> Result<T, ScannerError> {
+pub(super) fn catch_panic<T>(scanner: &'static str, work: impl FnOnce() -> T) -> Result<T, ScannerError> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
         let message = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let why = message.or_else(|| panic.downcast_ref::<String>().cloned());
@@ -365,7 +334,7 @@ fn catch_panic<T>(scanner: &'static str, work: impl FnOnce() -> T) -> Result<T, 
 }
 
 /// Applies a change that borrows if it changes nothing.
-fn map<'t>(text: Cow<'t, str>, change: impl Fn(&str) -> Cow<'_, str>) -> Cow<'t, str> {
+pub(super) fn map<'t>(text: Cow<'t, str>, change: impl Fn(&str) -> Cow<'_, str>) -> Cow<'t, str> {
     match change(&text) {
         Cow::Owned(changed) => Cow::Owned(changed),
         Cow::Borrowed(same) if same == &*text => text,

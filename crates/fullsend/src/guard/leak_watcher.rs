@@ -36,7 +36,7 @@ impl Guard {
     fn repeated(&self, destination: &str) -> Option<String> {
         let place = format!("egress to {destination}");
         let findings = self.judge.sorted(vec![Canary::sighting()], &place);
-        let stops = self.judge.blocks(&findings).map(describe);
+        let stops = self.judge.blocks(&findings, Origin::Output).map(describe);
         let action = if stops.is_some() { TextAction::Stopped } else { TextAction::Reported };
         // Confirmation once of each place: a program that tries again has nothing new to say.
         let key = key(&report::event(&place, Origin::Output, &Canary::sighting(), FindingAction::None, None));

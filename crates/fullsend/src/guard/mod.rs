@@ -9,6 +9,7 @@ pub mod hook_client;
 pub mod hook_server;
 mod hooks;
 pub(crate) mod judge;
+mod kept_text;
 mod known_values;
 mod leak_watcher;
 pub(crate) mod neutral_contract;
@@ -18,6 +19,7 @@ pub(crate) mod scanner_error;
 pub(crate) mod setup;
 pub(crate) mod tirith;
 mod tool_input;
+mod withholding;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -35,6 +37,7 @@ use confirmation::Confirmations;
 use dialect::HookDialect;
 use hook_client::HookAddress;
 use judge::{Judge, describe};
+use kept_text::KeptTexts;
 use report::TextAction;
 use scanner_error::ScannerError;
 pub use setup::{GuardError, GuardSetup, tool_allowlist, waivers};
@@ -58,6 +61,7 @@ pub struct Guard {
     /// Why the run must stop.
     stopped: Arc<Mutex<Option<String>>>,
     reported: Arc<Mutex<Reported>>,
+    kept: Option<Arc<KeptTexts>>,
     emit: Emitter,
 }
 
@@ -81,7 +85,7 @@ pub enum Blocked {
 impl std::fmt::Display for Blocked {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Found(what) => write!(f, "a critical finding in {what}"),
+            Self::Found(what) => write!(f, "a finding in {what}"),
             Self::ScannerError(what) => f.write_str(what),
         }
     }
@@ -96,6 +100,7 @@ impl Guard {
         let dialect = setup.dialect;
         let tools = setup.harness.confirm_tools.iter().map(|tool| tool.to_string()).collect();
         let canary = setup.canary();
+        let kept = setup.run_directory.map(|directory| Arc::new(KeptTexts::new(directory.to_owned())));
         let judge = setup.judge(canary.as_deref())?;
         for event in setup::announcements(&judge) {
             emit.emit(event);
@@ -112,6 +117,7 @@ impl Guard {
             runtime_process: Arc::new(watch::Sender::new(None)),
             stopped: Arc::default(),
             reported: Arc::default(),
+            kept,
             emit: emit.clone(),
         })
     }
@@ -125,7 +131,7 @@ impl Guard {
             }
             Err(_) => return Ok(()),
         };
-        let blocked = self.judge.blocks(&findings).map(describe);
+        let blocked = self.judge.blocks(&findings, origin).map(describe);
         let action = match (&blocked, origin) {
             (Some(_), _) => TextAction::Stopped,
             (None, Origin::Output) => TextAction::Cleaned,
@@ -172,7 +178,8 @@ impl Guard {
             }
             drop(reported);
             finding.waiver = self.judge.waiver_for(&finding.rule, &finding.place).map(str::to_owned);
-            let stops = finding.severity == FindingSeverity::Critical && self.judge.fails_closed();
+            let stops =
+                self.judge.fails_closed() && judge::blocks(&finding.rule, finding.severity, finding.origin);
             finding.action = match &finding.waiver {
                 Some(_) => FindingAction::Waived,
                 None if stops => FindingAction::Stopped,

@@ -7,6 +7,7 @@ use scan::Origin;
 
 use super::judge::Findings;
 use super::scanner_error::ScannerError;
+use super::withholding::is_withheld;
 use super::{Guard, key};
 use crate::event::finding::FindingAction;
 use crate::event::{self, RunEvent};
@@ -32,6 +33,21 @@ impl Guard {
             let reason = Some(reason.clone());
             self.emit.emit(RunEvent::Finding(event(place, origin, finding, FindingAction::Waived, reason)));
         }
+    }
+
+    /// The same for a tool's result, of which the original is kept for people where something of it is withheld.
+    pub(super) fn report_result(&self, place: &str, text: &str, findings: &Findings, action: TextAction) {
+        let kept = match (&self.kept, action) {
+            (Some(kept), TextAction::Withheld | TextAction::Stopped) => kept.keep(&self.redact(text)),
+            _ => None,
+        };
+        for finding in &findings.open {
+            let is_kept = is_withheld(finding);
+            let event = event(place, Origin::Tool, finding, recorded(action, finding), None);
+            let kept = kept.clone().filter(|_| is_kept);
+            self.emit.emit(RunEvent::Finding(event::FindingEvent { kept, ..event }));
+        }
+        self.report(place, Origin::Tool, &Findings { open: Vec::new(), ..findings.clone() }, action);
     }
 
     /// The same for a text that may be scanned again.
@@ -69,7 +85,8 @@ fn recorded(action: TextAction, finding: &redact::Finding) -> FindingAction {
         TextAction::Cleaned if is_cleaned => FindingAction::Cleaned,
         TextAction::Reported | TextAction::Cleaned => FindingAction::Reported,
         TextAction::Denied => FindingAction::Denied,
-        TextAction::Withheld => FindingAction::Withheld,
+        TextAction::Withheld if is_withheld(finding) => FindingAction::Withheld,
+        TextAction::Withheld => recorded(TextAction::Cleaned, finding),
         TextAction::Stopped => FindingAction::Stopped,
     }
 }
@@ -81,13 +98,14 @@ pub fn event(
     action: FindingAction,
     waiver: Option<String>,
 ) -> event::FindingEvent {
-    let redact::Finding { rule, severity, category, span, excerpt, advice } = finding;
+    let redact::Finding { rule, severity, score, category, span, excerpt, advice, passage: _ } = finding;
     event::FindingEvent {
         place: place.to_owned(),
         origin: origin.into(),
         rule: (*rule).to_owned(),
         category: (*category).into(),
         severity: (*severity).into(),
+        score: Some((*score).into()),
         line: span.line,
         column: span.column,
         start: span.start,
@@ -96,5 +114,6 @@ pub fn event(
         advice: (*advice).to_owned(),
         action,
         waiver,
+        kept: None,
     }
 }

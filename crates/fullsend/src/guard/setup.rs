@@ -1,11 +1,12 @@
 //! Makes a judge from a harness: toggles, known values, tool allowlist, waivers, programs of the host. What the harness
 //! asks for and cannot be had is an error.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use redact::{Canary, Severity};
 use scan::{Day, LearnedScanner, Scanner, ScoredUnit, Toggles, Waiver};
-use shell::Allowlist;
+use shell::{Allowlist, Isolation};
 
 use super::dialect::HookDialect;
 use super::judge::Judge;
@@ -32,6 +33,8 @@ pub struct GuardSetup<'a> {
     pub today: &'a str,
     /// The host's `PATH`, to find scanner programs.
     pub path: &'a str,
+    /// Where originals of withheld texts are kept.
+    pub run_directory: Option<&'a Path>,
 }
 
 /// A guard that cannot be set up as the harness asks.
@@ -102,6 +105,7 @@ impl GuardSetup<'_> {
             waivers: self.waivers,
             today: Day::parse(self.today),
             tirith: Tirith::find(self.path).filter(|_| tirith.enabled.value),
+            isolation: isolation(self.harness),
         })
     }
 }
@@ -123,6 +127,7 @@ impl Judge {
             waivers: Vec::new(),
             today: None,
             tirith: Tirith::find(path).filter(|_| toggles.tirith),
+            isolation: Isolation::None,
         }
     }
 }
@@ -143,6 +148,12 @@ impl Judge {
     #[must_use]
     pub fn with_waivers(self, waivers: Vec<Waiver>, today: &str) -> Self {
         Self { waivers, today: Day::parse(today), ..self }
+    }
+
+    /// Commands that run in a sandbox of ours.
+    #[must_use]
+    pub fn with_isolation(self, isolation: Isolation) -> Self {
+        Self { isolation, ..self }
     }
 
     #[must_use]
@@ -173,6 +184,11 @@ pub fn waivers(organisation: Option<&Config>) -> Vec<Waiver> {
         Waiver::new(&entry.rule, path, &entry.reason, &entry.until)
     });
     made.filter_map(Result::ok).collect()
+}
+
+/// A sandbox that the harness accepts without one of its layers counts as none.
+fn isolation(harness: &Harness) -> Isolation {
+    if harness.sandbox.accept_weaker.is_empty() { Isolation::Sandbox } else { Isolation::None }
 }
 
 fn severity(fail_on: FailOn) -> Severity {

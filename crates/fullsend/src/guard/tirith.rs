@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use redact::{Category, Finding, Severity, TextSpan};
+use redact::{Category, Finding, Score, Severity, TextSpan};
 use serde_json::Value as Json;
 
 use super::scanner_error::ScannerError;
@@ -78,8 +78,10 @@ fn finding(row: &Json) -> Finding {
     Finding {
         rule: "tirith",
         severity,
+        score: Score::of(severity),
         category: Category::Commands,
         span: TextSpan { start: 0, end: 0, line: 1, column: 1 },
+        passage: 0..0,
         excerpt: excerpt
             .chars()
             .filter(|letter| !letter.is_control())

@@ -180,7 +180,7 @@ impl<'v, E> InstructionWalk<'v, E> {
         self.shown.extend(at.canonicalize());
         if let Ok(contents) = &contents
             && hops < MAX_HOPS
-            && origin == Origin::Instruction
+            && matches!(origin, Origin::Harness | Origin::Instruction)
         {
             let above = at.parent().unwrap_or(at);
             let named = imports::names(contents).into_iter().map(|name| above.join(name));
@@ -203,7 +203,7 @@ impl<'v, E> InstructionWalk<'v, E> {
         names.sort_unstable();
         // A skill is all of its directory.
         let is_skill = place.depth > 0 && names.iter().any(|name| lower(name) == "skill.md");
-        let whole = place.whole.or(is_skill.then_some(Origin::Instruction));
+        let whole = place.whole.or(is_skill.then_some(place.origin));
         if let (Some(origin), Ok(about)) = (whole, fs::metadata(directory)) {
             let is_new = self.read.insert((about.dev(), about.ino(), origin));
             if place.linked && !is_new {
@@ -282,7 +282,11 @@ fn names(directory: &Path) -> io::Result<Vec<OsString>> {
 fn origin_of(lower: &str, origin: Origin) -> Origin {
     let is_settings =
         [".json", ".jsonc", ".toml", ".yaml", ".yml"].iter().any(|ending| lower.ends_with(ending));
-    if is_settings && origin == Origin::Instruction { Origin::Configuration } else { origin }
+    if is_settings && matches!(origin, Origin::Harness | Origin::Instruction) {
+        Origin::Configuration
+    } else {
+        origin
+    }
 }
 
 /// The whole file, if it is within the bounds.

@@ -128,7 +128,7 @@ pub fn scan_harness(
         }
     }
     let agent_text = library.text(checked.agent.source);
-    scanner.file(InputKind::Agent, &checked.agent.found.path, agent_text.as_bytes(), Origin::Instruction)?;
+    scanner.file(InputKind::Agent, &checked.agent.found.path, agent_text.as_bytes(), Origin::Harness)?;
     for skill in &checked.skills {
         scanner.skill(library, skill)?;
     }
@@ -136,7 +136,7 @@ pub fn scan_harness(
         let Ref::Local(path) = &plugin.value else { continue };
         let place = library.layers.find(path).and_then(|found| library.layers.host_path(&found));
         let place = place.unwrap_or_else(|| path.as_str().into());
-        scanner.directory(InputKind::Plugin, path.as_str(), &place, Origin::Instruction, &[])?;
+        scanner.directory(InputKind::Plugin, path.as_str(), &place, Origin::Harness, &[])?;
     }
     if let Ok(text) = library.layers.layer(&checked.policy.found).read(&checked.policy.found.path) {
         scanner.digest(InputKind::Policy, &checked.policy.found.path, text.as_bytes());
@@ -222,21 +222,14 @@ impl InputScanner<'_> {
         let name = name.strip_suffix("/SKILL.md").unwrap_or(name);
         let replaced: Vec<&str> = skill.overrides.iter().map(|(path, _)| path.as_str()).collect();
         match library.layers.host_path(&skill.found) {
-            Some(place) => self.directory(InputKind::Skill, name, &place, Origin::Instruction, &replaced)?,
-            None => {
-                self.file(
-                    InputKind::Skill,
-                    name,
-                    library.text(skill.source).as_bytes(),
-                    Origin::Instruction,
-                )?;
-            }
+            Some(place) => self.directory(InputKind::Skill, name, &place, Origin::Harness, &replaced)?,
+            None => self.file(InputKind::Skill, name, library.text(skill.source).as_bytes(), Origin::Harness)?,
         }
         for (path, found) in &skill.overrides {
             let Some(found) = found else { continue };
             let name = format!("{name}/{}", path.as_str());
             match library.layers.layer(found).read(&found.path) {
-                Ok(text) => self.file(InputKind::Skill, &name, text.as_bytes(), Origin::Instruction)?,
+                Ok(text) => self.file(InputKind::Skill, &name, text.as_bytes(), Origin::Harness)?,
                 Err(error) => self.guard.report_unreadable(&name, &error.to_string())?,
             }
         }
@@ -293,7 +286,7 @@ impl InputScanner<'_> {
         let default = organisation.and_then(|layer| layer.read("AGENTS.md").ok());
         let added_instructions = added_instructions::added(&present, default.as_deref(), instruction_file);
         for one in &added_instructions {
-            self.file(InputKind::Instructions, one.name, one.contents.as_bytes(), Origin::Instruction)?;
+            self.file(InputKind::Instructions, one.name, one.contents.as_bytes(), Origin::Harness)?;
         }
         Ok(added_instructions)
     }

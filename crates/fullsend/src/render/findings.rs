@@ -125,11 +125,12 @@ fn notification(scanned: &Scanned) -> Option<Json> {
 }
 
 fn result(file: &str, finding: &Finding, accepted: Option<&str>, rules: &[&str]) -> Json {
-    let Finding { rule, severity, category, span, excerpt, advice } = finding;
+    let Finding { rule, severity, score, category, span, excerpt, advice, passage: _ } = finding;
     let mut result = json!({
         "ruleId": rule,
         "ruleIndex": rules.iter().position(|known| known == rule),
         "level": level(*severity),
+        "rank": score.value() * 100.0,
         "message": { "text": format!("{excerpt}; {advice}") },
         "locations": [{ "physicalLocation": {
             "artifactLocation": { "uri": sarif::uri(file) },

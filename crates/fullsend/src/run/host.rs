@@ -75,6 +75,7 @@ impl Host<'_> {
             waivers: guard::waivers(checked.resolved.organisation.as_deref()),
             today: checked.resolved.asking().today,
             path: self.environment.get("PATH").map_or("", String::as_str),
+            run_directory: Some(&self.directory.path),
         };
         Ok(Guard::new(setup, emit)?)
     }

@@ -1,6 +1,6 @@
 //! Findings for the known values of a run.
 
-use crate::finding::{Category, Finding, Severity};
+use crate::finding::{Category, Finding, Score, Severity};
 use crate::hit::Hit;
 use crate::report::report;
 use crate::rule;
@@ -19,7 +19,9 @@ impl Redactor {
                 rule: rule::secret::KNOWN_CREDENTIAL,
                 category: Category::SecretRedactor,
                 severity: Severity::High,
+                score: Some(Score::new(1.0)),
                 range: mask.range,
+                passage: None,
                 detail: Some(whose),
                 advice: "Find out how a credential of this run came here; it should never have been in the sandbox.",
             }

@@ -1,8 +1,10 @@
-//! Where a sign stands. Documentation about attacks quotes them; that makes a finding lower, never absent.
+//! Where a sign stands. The harness's own documents may quote attacks; that makes a finding lower, never absent. In text
+//! that others wrote, quotes and vocabulary change nothing: an attacker can write both.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use crate::origin::Origin;
 use crate::steps;
 use redact::search::{Literal, Search};
 
@@ -65,8 +67,14 @@ pub(super) struct TextContext {
     pub(super) is_about_attacks: bool,
 }
 
+/// What the text around a group of signs says about it. Whoever wrote foreign text chose the words around an order too, so
+/// they count in the harness's own documents alone.
+pub(super) fn context_of(text: &str, range: &Range<usize>, origin: Origin) -> TextContext {
+    if origin == Origin::Harness { around(text, range) } else { TextContext::default() }
+}
+
 /// The subject of the text around `range`. The range itself does not count: it must not vouch for itself.
-pub(super) fn around(text: &str, range: &Range<usize>) -> TextContext {
+fn around(text: &str, range: &Range<usize>) -> TextContext {
     let before = &text[text.floor_char_boundary(range.start.saturating_sub(REACH))..range.start];
     let after = &text[range.end..text.ceil_char_boundary((range.end + REACH).min(text.len()))];
     steps::count(before.len() + after.len());

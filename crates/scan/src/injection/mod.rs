@@ -128,11 +128,12 @@ fn judge_carrier(text: &str, carrier: &Carrier, origin: Origin) -> Option<Hit> {
     if signs.is_empty() {
         return None;
     }
-    let context = context::around(text, &carrier.range);
+    let context = context::context_of(text, &carrier.range, origin);
     let judgement = score::judge_hidden(&carrier.content, signs, origin, context, carrier.kind.bonus())?;
     let detail = format!("{}: {}", carrier.kind.description(), &carrier.content[judgement.range.clone()]);
     Some(Hit {
         range: carrier.range.clone(),
+        passage: None,
         detail: Some(detail),
         rule: rule::injection::HIDDEN_INSTRUCTION,
         ..hit(judgement)
@@ -149,19 +150,23 @@ fn unread_carriers(unread: &[Carrier]) -> Option<Hit> {
         rule: rule::injection::UNREAD_CARRIERS,
         category: Category::ContextInjection,
         severity: Severity::Medium,
+        score: None,
         range: start..end,
+        passage: None,
         detail: Some(format!("{count} hidden or encoded places with {bytes} bytes were not read")),
         advice: "Split the text, or let a person look at what is hidden in it.",
     })
 }
 
 fn hit(judgement: Judgement) -> Hit {
-    let Judgement { family, severity, range } = judgement;
+    let Judgement { family, severity, score, range, passage } = judgement;
     Hit {
         rule: family.rule(),
         category: Category::ContextInjection,
         severity,
+        score: Some(score),
         range,
+        passage: Some(passage),
         detail: None,
         advice: advice(family),
     }

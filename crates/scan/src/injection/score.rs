@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use redact::Severity;
+use redact::{Score, Severity};
 
-use super::context::{self, TextContext};
+use super::context::{TextContext, context_of};
 use super::sign::Sign;
 use super::signal::SignalFamily;
 use super::weight::{same_place, weight};
@@ -20,7 +20,11 @@ const CRITICAL: u32 = 14;
 pub(super) struct Judgement {
     pub(super) family: SignalFamily,
     pub(super) severity: Severity,
+    pub(super) score: Score,
+    /// The strongest sign.
     pub(super) range: Range<usize>,
+    /// From the first sign to the last.
+    pub(super) passage: Range<usize>,
 }
 
 pub(super) fn judge(text: &str, mut signs: Vec<Sign>, origin: Origin) -> Vec<Judgement> {
@@ -34,8 +38,7 @@ pub(super) fn judge(text: &str, mut signs: Vec<Sign>, origin: Origin) -> Vec<Jud
         // turn without progress finds a greater sum, and sums are small.
         let best = (first..end).max_by_key(|at| (sums[*at], usize::MAX - at)).unwrap_or(first);
         let group = &signs[first..if best == first { end } else { best }];
-        let around = group[0].range.start..group.iter().map(|sign| sign.range.end).max().unwrap_or(0);
-        judgements.extend(judge_group(text, group, origin, context::around(text, &around), 0));
+        judgements.extend(judge_group(text, group, origin, context_of(text, &extent(group), origin), 0));
         first += group.len();
     }
     judgements
@@ -80,8 +83,15 @@ fn judge_group(
     let sum = families.values().sum::<u32>() + plan + bonus;
     let severity = severity(sum, rows, origin)?;
     let severity = if context.is_about_attacks { severity.lowered() } else { severity };
+    let score = score(if context.is_about_attacks { sum / 2 } else { sum }, origin);
     let family = families.into_iter().max_by_key(|(_, sum)| *sum)?.0;
-    Some(Judgement { family, severity, range: strongest.range.clone() })
+    Some(Judgement { family, severity, score, range: strongest.range.clone(), passage: extent(group) })
+}
+
+/// From the first sign of a group to its last.
+fn extent(group: &[Sign]) -> Range<usize> {
+    let start = group.iter().map(|sign| sign.range.start).min().unwrap_or(0);
+    start..group.iter().map(|sign| sign.range.end).max().unwrap_or(start)
 }
 
 /// Several rows may recognise the same words; they count once, at their heaviest.
@@ -99,4 +109,11 @@ fn severity(sum: u32, rows: usize, origin: Origin) -> Option<Severity> {
         3.. => Some(Severity::Low),
         _ => None,
     }
+}
+
+/// The probability that text with this sum is an attack, where as many texts are attacks as are not. The curve is fitted to
+/// the corpora of `docs/guard.md`.
+fn score(sum: u32, origin: Origin) -> Score {
+    let sum = sum + if origin.is_foreign() { 2 } else { 0 };
+    Score::new(1.0 / (1.0 + (-0.45 * (sum as f32 - 6.5)).exp()))
 }

@@ -97,17 +97,36 @@ fn a_decoy_splits_no_attack() {
 }
 
 #[test]
-fn documents_about_attacks_are_judged_lower() {
+fn documents_of_the_harness_about_attacks_are_judged_lower() {
     let about = format!(
         "# Prompt injection\nAn attacker hides malicious payloads in web pages. Typical example:\n\n> {OVERRIDE} {HIDE} {SEND}\n\nDetection and sanitization of untrusted input are the mitigation."
     );
-    assert!(
-        worst(&about, Origin::Instruction) < Some(Severity::High),
-        "{:?}",
-        worst(&about, Origin::Instruction)
-    );
+    assert!(worst(&about, Origin::Harness) < Some(Severity::High), "{:?}", worst(&about, Origin::Harness));
     let quoted = format!("The scanner looks for \"{OVERRIDE}\" and the like.");
-    assert!(worst(&quoted, Origin::Instruction) < Some(Severity::Medium));
+    assert!(worst(&quoted, Origin::Harness) < Some(Severity::Medium));
+}
+
+/// Quotes, quotations, fences and the vocabulary of defenders can be written by an attacker too.
+#[test]
+fn what_an_attacker_can_write_lowers_nothing() {
+    let order = format!("{OVERRIDE} {HIDE}");
+    let disguises = [
+        format!("\"{order}\""),
+        format!("> {order}"),
+        format!("| {order} |"),
+        format!("```\n{order}\n```"),
+        format!("`{order}`"),
+        format!("“{order}”"),
+        format!(
+            "Prompt injection: an attacker hides a malicious payload. {order} Detection, mitigation and sanitization of untrusted input, see OWASP."
+        ),
+    ];
+    for origin in [Origin::Instruction, Origin::Tool, Origin::Issue, Origin::Web, Origin::Output] {
+        let plain = worst(&order, origin);
+        for text in &disguises {
+            assert_eq!(worst(text, origin), plain, "{origin:?} {text}");
+        }
+    }
 }
 
 #[test]

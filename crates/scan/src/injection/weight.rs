@@ -12,13 +12,14 @@ pub(super) fn same_place(a: &Sign, b: &Sign) -> bool {
     a.range.start == b.range.start
 }
 
-/// A sign that is quoted is mostly mentioned, and a role is nothing special in an instruction file.
+/// A sign that the harness itself quotes is mostly mentioned, and a role is nothing special in an instruction file.
 pub(super) fn weight(text: &str, sign: &Sign, origin: Origin) -> u32 {
     let is_prose = !matches!(
         sign.family,
         SignalFamily::RemoteExecution | SignalFamily::Exfiltration | SignalFamily::CodeInclusion
     );
     let is_expected = !origin.is_foreign() && sign.family == SignalFamily::PersonaOverride;
-    let divisor = 1 + u32::from(is_prose && context::is_quoted(text, &sign.range)) + u32::from(is_expected);
+    let is_mentioned = origin == Origin::Harness && is_prose && context::is_quoted(text, &sign.range);
+    let divisor = 1 + u32::from(is_mentioned) + u32::from(is_expected);
     sign.weight / divisor
 }

@@ -68,9 +68,32 @@ pub struct AddressProblem {
     pub detail: String,
 }
 
-/// The most severe problem of an address that an agent wants to fetch.
+/// Whether an address leads to the machine itself, is written as everybody writes it, and leads nowhere else from there.
+pub fn is_plain_loopback(address: &str) -> bool {
+    let Some(url) = url::parse(address) else { return false };
+    let host = url.host.trim_start_matches('[').trim_end_matches(']');
+    let is_loopback = match host.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback() || address.is_unspecified(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
+    };
+    is_loopback && url.scheme != "file" && !url.is_disguised && !url.has_user && redirect(&url).is_none()
+}
+
+/// A host that the shell or a template puts in is not known here; the proxy judges it when the connection is made.
+fn is_filled_in(address: &str) -> bool {
+    let rest = address.split_once("://").map_or("", |(_, rest)| rest);
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    host.is_empty() && address.ends_with("://")
+        || host.starts_with(['$', '<', '{', '%'])
+        || host.contains("${")
+}
+
+/// The worst that can be said about an address that an agent wants to fetch.
 pub fn check(address: &str) -> Option<AddressProblem> {
     let url = url::parse(address)?;
+    if is_filled_in(address) {
+        return None;
+    }
     let problems = [scheme(&url), target(&url), user(&url), redirect(&url)];
     problems.into_iter().flatten().max_by_key(|problem| problem.severity)
 }
@@ -91,6 +114,8 @@ fn scheme(url: &ParsedUrl) -> Option<AddressProblem> {
             format!("the scheme `{name}` does not lead to the web"),
         ),
         "ws" | "wss" | "ssh" | "git" | "mailto" => None,
+        // Names of buckets, which clients of object stores make into public addresses.
+        "s3" | "gs" | "gcs" | "az" | "abfs" | "abfss" | "r2" => None,
         name => problem(
             rule::ssrf::UNKNOWN_SCHEME,
             Severity::Medium,
@@ -101,6 +126,9 @@ fn scheme(url: &ParsedUrl) -> Option<AddressProblem> {
 
 /// What kind of host it is.
 fn target(url: &ParsedUrl) -> Option<AddressProblem> {
+    if matches!(url.scheme.as_str(), "s3" | "gs" | "gcs" | "az" | "abfs" | "abfss" | "r2") {
+        return None;
+    }
     let host = url.host.as_str();
     if METADATA_NAMES.contains(&host) {
         return problem(
@@ -290,8 +318,9 @@ pub(crate) fn scan(addresses: &mut Addresses, text: &str, at: usize, origin: Ori
 
 pub fn hit(problem: AddressProblem, range: Range<usize>) -> Hit {
     let AddressProblem { rule, severity, detail } = problem;
-    let advice = "Use a public address, or let the policy name the internal endpoint.";
-    Hit { rule, category: Category::SsrfValidator, severity, range, detail: Some(detail), advice }
+    let advice = "Use a public address; whether an internal one may be used is for the operator to say (`ssrf_pretool`).";
+    let category = Category::SsrfValidator;
+    Hit { rule, category, severity, score: None, range, passage: None, detail: Some(detail), advice }
 }
 
 #[cfg(test)]

@@ -74,7 +74,8 @@ fn hit(mark: Mark) -> Hit {
     } else {
         "Write the word with the letters it pretends to have."
     };
-    Hit { rule, category: Category::UnicodeNormalizer, severity, range, detail, advice }
+    let category = Category::UnicodeNormalizer;
+    Hit { rule, category, severity, score: None, range, passage: None, detail, advice }
 }
 
 /// A text and the characters in it that the rules check, collected once for all rules.

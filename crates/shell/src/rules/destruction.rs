@@ -6,7 +6,8 @@ use redact::{Severity, rule};
 use super::{Harm, harm};
 use crate::script::Call;
 
-const ADVICE: &str = "Name the files, move them aside, or let a person do it.";
+const ADVICE: &str = "Use `rm -r` without `-f` on a directory of the task, or move the files aside.";
+const NOT_OURS: &str = "Leave this to a person; it is no part of a task on a repository.";
 const TOP: &[&str] = &[
     "/", "/*", "/.", "~", "~/", "~/*", "$HOME", "$HOME/", "$HOME/*", "/etc", "/usr", "/bin", "/sbin", "/lib",
     "/lib64", "/var", "/home", "/root", "/boot", "/opt", "/srv", "/dev", "/proc", "/sys", "/mnt", "/media",
@@ -20,22 +21,23 @@ pub(super) fn judge(call: &Call) -> Option<Harm> {
         "find" | "fd" => find(call),
         "mv" if call.words().last() == Some("/dev/null") => {
             harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "moves files to nowhere", ADVICE)
+                .map(Harm::ends_with_sandbox)
         }
         "chmod" | "chown" | "chgrp" => rights(call),
         "kill" if call.words().any(|word| word == "-1") && call.arguments.len() > 1 => {
-            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "kills every process", ADVICE)
+            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "kills every process", NOT_OURS)
         }
         "shutdown" | "reboot" | "halt" | "poweroff" => {
-            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "stops the machine", ADVICE)
+            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "stops the machine", NOT_OURS)
         }
         "truncate" if call.operands().any(|word| is_top(&word.text)) => {
-            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "empties system files", ADVICE)
+            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "empties system files", NOT_OURS)
         }
         "crontab" if call.has_short('r') => {
-            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "deletes all scheduled jobs", ADVICE)
+            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "deletes all scheduled jobs", NOT_OURS)
         }
         "iptables" | "nft" if call.has_short('F') || call.words().any(|word| word == "flush") => {
-            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "removes the firewall", ADVICE)
+            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "removes the firewall", NOT_OURS)
         }
         _ => elsewhere(call).or_else(|| database(call)),
     }
@@ -70,10 +72,14 @@ fn remove(call: &Call) -> Option<Harm> {
         (true, false) => Severity::Medium,
         (false, _) => return None,
     };
-    harm(rule::command::DESTRUCTIVE_COMMAND, severity, format!("removes `{target}` and all below it"), ADVICE)
+    let detail = format!("removes `{target}` and all below it");
+    if is_top(target) {
+        return harm(rule::command::DESTRUCTIVE_COMMAND, severity, detail, NOT_OURS);
+    }
+    harm(rule::command::DESTRUCTIVE_COMMAND, severity, detail, ADVICE).map(Harm::ends_with_sandbox)
 }
 
-fn is_top(target: &str) -> bool {
+pub(super) fn is_top(target: &str) -> bool {
     let trimmed = target.trim_end_matches('*').trim_end_matches('/');
     let squeezed = if trimmed.is_empty() { "/" } else { trimmed };
     let is_root = target.starts_with('/') && squeezed.split('/').all(|part| matches!(part, "" | "." | ".."));
@@ -93,13 +99,11 @@ fn find(call: &Call) -> Option<Harm> {
     if !deletes || is_temporary(start) {
         return None;
     }
-    let severity = if is_top(start) { Severity::High } else { Severity::Medium };
-    harm(
-        rule::command::DESTRUCTIVE_COMMAND,
-        severity,
-        format!("deletes what it finds below `{start}`"),
-        ADVICE,
-    )
+    let detail = format!("deletes what it finds below `{start}`");
+    if is_top(start) {
+        return harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, detail, NOT_OURS);
+    }
+    harm(rule::command::DESTRUCTIVE_COMMAND, Severity::Medium, detail, ADVICE).map(Harm::ends_with_sandbox)
 }
 
 fn rights(call: &Call) -> Option<Harm> {
@@ -109,7 +113,7 @@ fn rights(call: &Call) -> Option<Harm> {
         rule::command::DESTRUCTIVE_COMMAND,
         Severity::High,
         format!("changes rights everywhere below `{}`", target.text),
-        ADVICE,
+        NOT_OURS,
     )
 }
 
@@ -140,13 +144,13 @@ fn elsewhere(call: &Call) -> Option<Harm> {
         {
             "deletes all volumes"
         }
-        "dropdb" => "drops a database",
+        "dropdb" => return lost_data(call, "drops a database"),
         "redis-cli" if words.iter().any(|word| word.eq_ignore_ascii_case("flushall")) => {
-            "empties the database"
+            return lost_data(call, "empties the database");
         }
         _ => return None,
     };
-    harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, what, ADVICE)
+    harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, what, NOT_OURS)
 }
 
 /// `psql -c 'DROP DATABASE x'`.
@@ -162,7 +166,29 @@ fn database(call: &Call) -> Option<Harm> {
             .any(|word| lower.contains(word))
     };
     let dropped = statements.filter(|text| drops(text)).count() > 0;
-    dropped
-        .then_some(())
-        .and_then(|()| harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "drops data", ADVICE))
+    dropped.then_some(()).and_then(|()| lost_data(call, "drops data"))
+}
+
+/// A database server in the sandbox ends with it; one elsewhere does not.
+fn lost_data(call: &Call, what: &str) -> Option<Harm> {
+    const ADVICE: &str = "Rename the table or the database, or use a server of the task's own.";
+    let harm = harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, what, ADVICE)?;
+    let is_local = |host: &str| {
+        let name = host.rsplit_once('@').map_or(host, |(_, name)| name);
+        let name = name.split(['/', '?', ',']).next().unwrap_or_default();
+        let name = name
+            .strip_suffix(|last: char| last.is_ascii_digit())
+            .map_or(name, |_| name.rsplit_once(':').map_or(name, |(name, _)| name));
+        matches!(name, "" | "localhost" | "127.0.0.1" | "::1" | "[::1]")
+    };
+    let option = call.value_of(&["-h", "--host", "-H"]);
+    let joined = call.words().find_map(|word| word.strip_prefix("-h").filter(|host| !host.is_empty()));
+    let in_words = call.words().filter_map(|word| {
+        let inside = word.split_once("://").map(|(_, rest)| rest);
+        inside.or_else(|| word.split_whitespace().find_map(|part| part.strip_prefix("host=")))
+    });
+    let mut hosts = option.into_iter().chain(joined).chain(in_words);
+    let is_elsewhere = hosts.any(|host| !is_local(host) && !host.starts_with('/'))
+        || call.assignments.iter().any(|(name, value)| name == "PGHOST" && !is_local(&value.text));
+    Some(if is_elsewhere { harm } else { harm.ends_with_sandbox() })
 }

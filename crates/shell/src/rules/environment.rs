@@ -48,5 +48,8 @@ fn of_variable(name: &str, value: &Word) -> Option<Harm> {
         }
         _ => return None,
     };
-    harm(rule::command::ENVIRONMENT, severity, format!("`{name}` {what}"), ADVICE)
+    let harm = harm(rule::command::ENVIRONMENT, severity, format!("`{name}` {what}"), ADVICE)?;
+    // Code that the interpreters of one command load runs with the rights that the command has anyway.
+    let is_everyday = matches!(name, "NODE_OPTIONS" | "PYTHONSTARTUP" | "PERL5OPT" | "RUBYOPT" | "PATH");
+    Some(if is_everyday { harm.ends_with_sandbox() } else { harm })
 }

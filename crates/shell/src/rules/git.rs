@@ -5,7 +5,8 @@ use redact::{Severity, rule};
 use super::{Harm, harm};
 use crate::script::Call;
 
-const LOSS: &str = "Commit or stash the work first, and let a person rewrite history.";
+const LOSS: &str = "Use `git stash`, `git switch` or `git revert`, which keep the work.";
+const SHARED: &str = "Push to a new branch, without force; people rewrite what others have.";
 const TRICK: &str = "Leave git's configuration to the operator.";
 
 /// Settings that make git run a program or send data elsewhere.
@@ -67,6 +68,8 @@ fn has(rest: &[&str], long: &str, short: char) -> bool {
 }
 
 fn loss(subcommand: &str, rest: &[&str]) -> Option<Harm> {
+    // Rewritten commits are pushed from here; a lost change of the working tree is not.
+    let is_published = matches!(subcommand, "filter-branch" | "filter-repo" | "commit");
     let everything = rest.iter().any(|word| matches!(*word, "." | ":/" | "*" | "./"));
     let (severity, what) = match subcommand {
         "reset" if rest.contains(&"--hard") || rest.contains(&"--merge") => {
@@ -107,7 +110,11 @@ fn loss(subcommand: &str, rest: &[&str]) -> Option<Harm> {
         }
         _ => return None,
     };
-    harm(rule::command::GIT_LOSS, severity, format!("`git {subcommand}` {what}"), LOSS)
+    let detail = format!("`git {subcommand}` {what}");
+    if is_published {
+        return harm(rule::command::GIT_LOSS, severity, detail, SHARED);
+    }
+    harm(rule::command::GIT_LOSS, severity, detail, LOSS).map(Harm::ends_with_sandbox)
 }
 
 fn push(rest: &[&str]) -> Option<Harm> {
@@ -119,7 +126,7 @@ fn push(rest: &[&str]) -> Option<Harm> {
             rule::command::GIT_LOSS,
             Severity::High,
             "`git push` overwrites what others pushed",
-            LOSS,
+            SHARED,
         );
     }
     let is_lease = rest.iter().any(|word| word.starts_with("--force-with-lease"));
@@ -130,7 +137,7 @@ fn push(rest: &[&str]) -> Option<Harm> {
             rule::command::GIT_LOSS,
             Severity::Medium,
             "`git push` rewrites or deletes a branch",
-            LOSS,
+            SHARED,
         );
     }
     let leaves = rest.iter().find(|word| word.contains("://") && !word.starts_with('-'))?;

@@ -120,7 +120,7 @@ fn of_address(word: &str) -> Option<Harm> {
     }
     let is_number = host
         .parse::<std::net::Ipv4Addr>()
-        .is_ok_and(|address| !address.is_private() && !address.is_loopback());
+        .is_ok_and(|address| !address.is_private() && !address.is_loopback() && !address.is_unspecified());
     is_number.then_some(()).and_then(|()| {
         harm(
             rule::command::BARE_ADDRESS,

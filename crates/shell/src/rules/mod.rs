@@ -6,17 +6,19 @@ mod disk;
 mod environment;
 mod git;
 mod host;
+mod interpreter;
 mod obfuscation;
 mod package;
 mod pipe_to_shell;
 mod privilege;
 mod reverse_shell;
 mod startup_file;
+mod upload;
 
 use redact::{RuleName, Severity};
 
 use super::script::Call;
-use crate::harm::Harm;
+use crate::harm::{Harm, Reach};
 use crate::parsed::ParsedLine;
 
 /// A harm and the call that does it, when it is one call.
@@ -38,6 +40,8 @@ pub(super) fn judge(line: &ParsedLine) -> Vec<Judged<'_>> {
             privilege::judge(call),
             host::judge(call),
             environment::judge(call),
+            interpreter::judge(call),
+            upload::judge(call),
         ];
         judged.extend(found.into_iter().flatten().map(|harm| (harm, Some(call))));
     }
@@ -45,7 +49,7 @@ pub(super) fn judge(line: &ParsedLine) -> Vec<Judged<'_>> {
 }
 
 fn harm(rule: RuleName, severity: Severity, detail: impl Into<String>, advice: &'static str) -> Option<Harm> {
-    Some(Harm { rule, severity, detail: detail.into(), advice })
+    Some(Harm { rule, severity, detail: detail.into(), advice, reach: Reach::Beyond })
 }
 
 /// `rm --help` and `git --version` do nothing.
@@ -70,6 +74,17 @@ const INTERPRETERS: &[&str] = &[
     "ash",
     "fish",
     "mksh",
+    "rbash",
+    "csh",
+    "tcsh",
+    "yash",
+    "posh",
+    "osh",
+    "oksh",
+    "elvish",
+    "nu",
+    "xonsh",
+    "$SHELL",
     "python",
     "python2",
     "python3",

@@ -10,6 +10,30 @@ use crate::script::Call;
 const RULE: RuleName = rule::command::OBFUSCATION;
 const ADVICE: &str = "Write the command in plain words.";
 
+/// Programs that say where others are.
+const LOCATORS: &[&str] = &[
+    "npm",
+    "yarn",
+    "pnpm",
+    "brew",
+    "go",
+    "git",
+    "which",
+    "command",
+    "dirname",
+    "realpath",
+    "readlink",
+    "pwd",
+    "gem",
+    "composer",
+    "rustup",
+    "rustc",
+    "xcrun",
+    "poetry",
+    "opam",
+    "llvm-config",
+];
+
 pub(super) fn judge<'v>(line: &'v ParsedLine, judged: &mut Vec<Judged<'v>>) {
     for stages in &line.script.pipelines {
         let mut decoder = None;
@@ -38,7 +62,9 @@ fn of_call(line: &ParsedLine, call: &Call) -> Option<super::Harm> {
     if has_spaces(&call.name.text) || call.words().any(has_spaces) {
         return harm(RULE, Severity::High, "spaces are made of $IFS", ADVICE);
     }
-    if !call.name.inner.is_empty() {
+    // `$(npm bin)/eslint` names a directory, and then a program in plain words.
+    let is_located = call.name.text.contains(")/") && inside().all(|inner| inner.is(LOCATORS));
+    if !call.name.inner.is_empty() && !is_located {
         let detail = "the name of the command comes out of another command";
         return harm(RULE, Severity::High, detail, ADVICE);
     }

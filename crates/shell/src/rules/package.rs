@@ -52,9 +52,9 @@ pub(super) fn judge(call: &Call) -> Option<Harm> {
             ADVICE,
         );
     }
-    let address = words
-        .iter()
-        .find(|word| word.contains("://") || word.starts_with("git+") || word.starts_with("git@"))?;
+    let is_address =
+        |word: &&str| word.contains("://") || word.starts_with("git+") || word.starts_with("git@");
+    let address = packages(call).into_iter().find(is_address)?;
     let host = host(address);
     let severity = if FORGES.contains(&host.as_str()) || is_registry(address) {
         Severity::Medium
@@ -67,6 +67,19 @@ pub(super) fn judge(call: &Call) -> Option<Harm> {
         format!("installs a package straight from `{host}`"),
         ADVICE,
     )
+}
+
+/// The words that name what is installed. A program that is installed and run at once gets the words after its name.
+fn packages(call: &Call) -> Vec<&str> {
+    let operands = call.operands().map(|word| word.text.as_str());
+    let runs_it =
+        call.is(&["npx", "bunx", "uvx", "pipx"]) || call.words().any(|word| matches!(word, "exec" | "dlx"));
+    if !runs_it {
+        return operands.collect();
+    }
+    let is_verb = |word: &&str| matches!(*word, "exec" | "dlx" | "run" | "x");
+    let named = call.value_of(&["-p", "--package", "--from", "--with", "--spec"]);
+    operands.skip_while(is_verb).take(1).chain(named).collect()
 }
 
 fn local(call: &Call) -> Option<Harm> {

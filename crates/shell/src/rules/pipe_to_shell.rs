@@ -8,7 +8,7 @@ use crate::parsed::ParsedLine;
 use crate::script::Call;
 
 const RULE: RuleName = rule::command::PIPE_TO_SHELL;
-const ADVICE: &str = "Download to a file, read it, then run it.";
+const ADVICE: &str = "Download to a file with one command, read it, then run it with another.";
 
 pub(super) fn judge<'v>(line: &'v ParsedLine, judged: &mut Vec<Judged<'v>>) {
     for stages in &line.script.pipelines {
@@ -35,7 +35,8 @@ fn found(fetcher: &Call, shell: &Call) -> Option<super::Harm> {
 
 /// `python script.py` and `node -e …` take their program from elsewhere and read their input as data.
 fn reads_program(call: &Call) -> bool {
-    let has_program = call.operands().any(|word| word.text != "-");
+    let is_input = |word: &str| matches!(word, "-" | "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0");
+    let has_program = call.operands().any(|word| !is_input(&word.text));
     call.is(&["source", ".", "eval"]) || call.has_short('s') || !has_program
 }
 

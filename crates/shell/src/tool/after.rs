@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use redact::{Category, Finding, Hit, Redactor, Severity, report, rule};
+use redact::{Category, Finding, Hit, Redactor, Score, Severity, report, rule};
 use scan::{Origin, Scanner, Toggles, clean, find_unescaped, redact_unescaped};
 
 use super::{ProposedCall, ScanContext};
@@ -79,7 +79,9 @@ fn suppressed(text: &str) -> Hit {
         rule: rule::output::SUPPRESSED_OUTPUT,
         category: Category::ContextSuppress,
         severity: Severity::Low,
+        score: Some(Score::new(1.0)),
         range: 0..text.len(),
+        passage: None,
         detail: Some(format!("{} bytes of a check that passed", text.len())),
         advice: "Nothing to do; let the check write to a file where all of its words matter.",
     }

@@ -7,6 +7,7 @@ mod before;
 use redact::{Canary, Finding, Redactor, Severity};
 
 use crate::allowlist::Allowlist;
+use crate::isolation::Isolation;
 
 pub use after::{CleanedResult, after_tool};
 pub use before::before_tool;
@@ -17,6 +18,8 @@ pub struct ScanContext<'r> {
     pub canary: Option<&'r Canary>,
     pub allowlist: Option<&'r Allowlist>,
     pub redactor: Option<&'r Redactor>,
+    /// Where the call runs.
+    pub isolation: Isolation,
 }
 
 /// A call that the agent wants to make.

@@ -145,6 +145,7 @@ mod tests {
             waivers: Vec::new(),
             today: "2026-01-01",
             path: "",
+            run_directory: None,
         };
         let guard = Guard::new(setup, &emit).unwrap();
         let listening = HookServer::start(scratch.path(), &guard).unwrap();
