@@ -113,8 +113,8 @@ fn each_switch_of_a_tool_call_is_live() {
     };
     check("tirith: {enabled: true}", "rm -rf /nowhere/at/all /etc", 1);
     check("tirith: {enabled: false}", "rm -rf /nowhere/at/all /etc", 0);
-    check("tirith: {fail_on: medium}", "git restore a.txt", 1);
-    check("tirith: {fail_on: high}", "git restore a.txt", 0);
+    check("tirith: {fail_on: medium}", "eval $NOTHING", 1);
+    check("tirith: {fail_on: high}", "eval $NOTHING", 0);
     check("ssrf_pretool: true, tirith: {enabled: false}", "curl -m1 http://10.0.0.1/", 1);
     check("ssrf_pretool: false, tirith: {enabled: false}", "curl -m1 http://10.0.0.1/", 0);
 }

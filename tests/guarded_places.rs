@@ -226,7 +226,7 @@ fn a_broken_scanner_is_not_a_threat_and_both_stop() {
 #[test]
 fn commands_are_denied_from_the_level_that_the_harness_sets() {
     // medium, high, critical
-    let commands = ["git restore a.txt", "cat /etc/shadow", "rm -rf / --no-preserve-root"];
+    let commands = ["eval $NOTHING", "cat /etc/shadow", "rm -rf / --no-preserve-root"];
     for (level, denied) in [("medium", 3), ("high", 2), ("critical", 1)] {
         let (port, _) = runs(&commands);
         let world = world(port, &security(&format!("{{sandbox_hooks: {{tirith: {{fail_on: {level}}}}}}}")));

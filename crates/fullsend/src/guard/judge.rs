@@ -17,7 +17,6 @@ use super::known_values::KnownValues;
 use super::scanner_error::ScannerError;
 use super::tirith::Tirith;
 use super::tool_input;
-use super::withholding::steers;
 use crate::event::finding::{FindingOrigin, FindingSeverity};
 use crate::harness::security::FailMode;
 
@@ -289,6 +288,11 @@ impl Judge {
 fn narrowed(toggles: &Toggles, name: &str) -> Toggles {
     let is_on = |toggles: &Toggles| toggles.switched(name, false).is_some_and(|off| off != *toggles);
     Toggles::NONE.switched(name, is_on(toggles)).unwrap_or(Toggles::NONE)
+}
+
+/// Whether a finding is about text that steers the agent, or about an agent that was steered.
+pub(super) fn steers(finding: &Finding) -> bool {
+    matches!(finding.category, Category::ContextInjection | Category::Canary | Category::LlmGuard)
 }
 
 /// Whether a finding blocks a text of this origin. Instruction files of a repository reach the agent whole, so an order to

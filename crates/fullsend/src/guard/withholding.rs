@@ -9,14 +9,14 @@ use scan::Origin;
 use serde_json::Value as Json;
 use shell::ProposedCall;
 
-use super::judge::{Findings, Judge, catch_panic, map, name};
+use super::judge::{Findings, Judge, catch_panic, map, name, steers};
 use super::scanner_error::ScannerError;
 use super::tool_input;
 
 /// How many bytes a passage grows on each side to end with its paragraph.
 const MAX_GROWTH: usize = 2000;
 /// A paragraph this short only announces what follows it.
-const SHORT_PARAGRAPH: usize = 160;
+const SHORT_PARAGRAPH: usize = 60;
 
 /// A result as the model may see it.
 #[derive(Debug)]
@@ -97,11 +97,6 @@ pub(super) fn is_withheld(finding: &Finding) -> bool {
     finding.severity >= Severity::High && steers(finding)
 }
 
-/// Whether a finding is about text that steers the agent, or about an agent that was steered.
-pub(super) fn steers(finding: &Finding) -> bool {
-    matches!(finding.category, Category::ContextInjection | Category::Canary | Category::LlmGuard)
-}
-
 /// The line in the place of a whole text.
 pub(super) fn whole(why: &str) -> String {
     format!("[fullsend withheld this text: {why}. Continue the task without it.]")
@@ -109,14 +104,28 @@ pub(super) fn whole(why: &str) -> String {
 
 /// The text with one line in the place of each passage.
 fn without(text: &str, findings: &[&Finding]) -> String {
-    let mut passages: Vec<(Range<usize>, &str)> =
-        findings.iter().map(|finding| (grown(text, &finding.passage), finding.rule)).collect();
+    let strings = if text.trim_start().starts_with(['{', '[']) { redact::json::strings(text) } else { None };
+    let mut passages: Vec<(Range<usize>, &str)> = Vec::new();
+    for finding in findings {
+        let passage = &finding.passage;
+        match &strings {
+            // JSON stays JSON: whole strings are replaced.
+            Some(strings) => passages.extend(
+                strings
+                    .iter()
+                    .map(|string| string.range.clone())
+                    .filter(|range| range.start < passage.end && passage.start < range.end)
+                    .map(|range| (range, finding.rule)),
+            ),
+            None => passages.push((grown(text, passage), finding.rule)),
+        }
+    }
     passages.sort_by_key(|(range, _)| range.start);
     let mut rest = String::with_capacity(text.len());
     let mut at = 0;
     let mut passages = passages.into_iter().peekable();
     while let Some((mut range, rule)) = passages.next() {
-        while let Some((next, _)) = passages.next_if(|(next, _)| next.start <= range.end) {
+        while let Some((next, _)) = passages.next_if(|(next, _)| next.start < range.end) {
             range.end = range.end.max(next.end);
         }
         rest.push_str(&text[at..range.start]);
@@ -136,12 +145,8 @@ fn notice(passage: &str, rule: &str) -> String {
     if is_string { format!("\"{notice}\"") } else { notice }
 }
 
-/// The paragraph around a passage, without the line end after it. In JSON, the strings alone.
+/// The paragraph around a passage, without the line end after it.
 fn grown(text: &str, passage: &Range<usize>) -> Range<usize> {
-    let is_string = text[passage.clone()].starts_with('"') && text.trim_start().starts_with(['{', '[']);
-    if is_string {
-        return passage.clone();
-    }
     let from = text.floor_char_boundary(passage.start.saturating_sub(MAX_GROWTH));
     let before = &text[from..passage.start];
     let start = match before.rfind("\n\n") {

@@ -14,10 +14,8 @@ pub(super) fn same_place(a: &Sign, b: &Sign) -> bool {
 
 /// A sign that the harness itself quotes is mostly mentioned, and a role is nothing special in an instruction file.
 pub(super) fn weight(text: &str, sign: &Sign, origin: Origin) -> u32 {
-    let is_prose = !matches!(
-        sign.family,
-        SignalFamily::RemoteExecution | SignalFamily::Exfiltration | SignalFamily::CodeInclusion
-    );
+    // Code is quoted because it is code.
+    let is_prose = !matches!(sign.family, SignalFamily::RemoteExecution | SignalFamily::CodeInclusion);
     let is_expected = !origin.is_foreign() && sign.family == SignalFamily::PersonaOverride;
     let is_mentioned = origin == Origin::Harness && is_prose && context::is_quoted(text, &sign.range);
     let divisor = 1 + u32::from(is_mentioned) + u32::from(is_expected);

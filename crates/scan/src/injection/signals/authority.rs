@@ -40,4 +40,18 @@ pub(super) const SIGNALS: &[Signal] = &[
         "mandatory for all|required for compliance|compliance requirement|critical security update|urgent:|urgent security|emergency protocol|emergency override|maintenance mode",
         r"(?:mandatory for all (?:agents|assistants|ai)|(?:required for compliance|compliance requirement|for security reasons)\W <3>(?:you|agents?|the assistant) (?:must|need|have)|(?:critical|urgent) security update\W|emergency (?:protocol|override)|maintenance mode <3>(?:enabled|activated|active))",
     ),
+    // Tags that mean nothing to any program, with an order behind them.
+    sign(
+        AuthorityClaim,
+        4,
+        "<important|<admin|<override|<urgent|<information>|<hidden|<command>|<instruction",
+        r"<(?:important|admin\w*|override\w*|urgent\w*|information|hidden\w*|command|instructions?\w*)>.{0,200}?\b(?:you (?:must|should|need to|have to|are)|ignore|disregard|do not (?:tell|mention)|before (?:you|using|doing)|first,? (?:you|read|run|send)|the user (?:wants|asked|has))\b",
+    ),
+    // Turns of a conversation that never was.
+    sign(
+        AuthorityClaim,
+        3,
+        "assistant: |\nhuman: |\nuser: ",
+        r"(?:assistant|\W{0,4}human|\W{0,4}user):\s.{1,300}?\n\W{0,6}(?:human|user|system|assistant): .{0,200}?\b(?:ignore|send|run|execute|delete|reveal|print|forward|disable|approve)\b",
+    ),
 ];

@@ -1,7 +1,7 @@
 //! Sending out what should stay: environment, keys, files, history, the prompt itself.
 
 use super::super::signal::SignalFamily::Exfiltration;
-use super::super::signal::{Signal, sign};
+use super::super::signal::{Signal, sign, sign_around};
 
 pub(super) const SIGNALS: &[Signal] = &[
     sign(
@@ -57,5 +57,24 @@ pub(super) const SIGNALS: &[Signal] = &[
         4,
         "webhook.site|requestbin|pipedream.net|ngrok.io|ngrok-free|burpcollaborator|oastify.com|interact.sh|oast.fun|oast.pro|requestcatcher|beeceptor|pastebin.com/api|transfer.sh|file.io|0x0.st",
         r"(?:webhook\.site|requestbin|pipedream\.net|ngrok(?:\.io|-free)|burpcollaborator|oastify\.com|interact\.sh|oast\.(?:fun|pro)|requestcatcher|beeceptor|pastebin\.com/api|transfer\.sh|file\.io|0x0\.st)",
+    ),
+    // The place of the file, so that it counts beside the order to send it.
+    sign(
+        Exfiltration,
+        4,
+        "~/.aws|~/.ssh|.aws/credentials|id_rsa|/etc/shadow|/proc/self/environ|.netrc|.env|environment variables|api keys|credentials|access tokens|private key|secrets",
+        r"(?:~/\.aws|~/\.ssh|\.aws/credentials|id_rsa|/etc/shadow|/proc/self/environ|\.netrc|\.env\b|environment variables|api keys|credentials|access tokens|private keys?|secrets)\S{0,40} <8>(?:to|via) <4>(?:https?://|webhook|dns|[\w.+-]{2,40}@[\w-]+\.)",
+    ),
+    sign(
+        Exfiltration,
+        5,
+        "send|upload|post|email|mail|forward|transmit|deliver",
+        r"(?:send|upload|post|e?mail|forward|transmit|deliver) (?:its|their|it|them|everything|the <2>(?:contents?|values?|outputs?|results?|files?)) <6>(?:to|at|via) <3>(?:https?://|[\w.+-]{2,40}@[\w-]+\.[a-z])",
+    ),
+    sign_around(
+        Exfiltration,
+        4,
+        "subdomain|sub-domain|dns query|dns lookup|dns request",
+        r"(?:encode|put|append|prepend|place|embed|use) <8>(?:as|in|into|to) <3>(?:sub\W?domain|dns (?:query|lookup|request))",
     ),
 ];
