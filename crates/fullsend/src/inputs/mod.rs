@@ -223,7 +223,9 @@ impl InputScanner<'_> {
         let replaced: Vec<&str> = skill.overrides.iter().map(|(path, _)| path.as_str()).collect();
         match library.layers.host_path(&skill.found) {
             Some(place) => self.directory(InputKind::Skill, name, &place, Origin::Harness, &replaced)?,
-            None => self.file(InputKind::Skill, name, library.text(skill.source).as_bytes(), Origin::Harness)?,
+            None => {
+                self.file(InputKind::Skill, name, library.text(skill.source).as_bytes(), Origin::Harness)?
+            }
         }
         for (path, found) in &skill.overrides {
             let Some(found) = found else { continue };
