@@ -16,7 +16,7 @@ use scan::Toggles;
 use serde_json::json;
 use session::{
     ClaimTarget, ContextSource, ContextWindow, Directive, EventId, Lease, LeaseTerms, MemoryAuthor,
-    MemoryFile, MemoryWrite, Payload, QueuedWake, SessionHeader, SessionId, SessionInput, SessionLimits,
+    MemoryFile, MemoryWrite, Payload, QueuedWake, RunReport, SessionHeader, SessionId, SessionInput, SessionLimits,
     SessionUsage, Sessions, SqliteStore, TimeSeed, WakeCommit, WakeEnding, WakeId, WakePriority,
 };
 
@@ -53,6 +53,7 @@ impl Bench {
                 note: None,
                 dedupe_key: None,
                 priority: WakePriority::Normal,
+                cron: None,
             };
             self.sessions.queue_wake(id, &wake, &mut seed).unwrap();
         }
@@ -79,8 +80,10 @@ impl Bench {
             }
             self.send(left.min(60));
             let lease = self.claim();
-            let reports = vec![used.clone(); left.saturating_sub(70).min(5_000)];
             let mut seed = self.seed();
+            let report = |seed: &mut TimeSeed| RunReport { id: EventId::generate(seed), payload: used.clone() };
+            let reports: Vec<RunReport> =
+                (0..left.saturating_sub(70).min(5_000)).map(|_| report(&mut seed)).collect();
             self.sessions.report(&lease, &reports, &mut seed).unwrap();
             self.commit(&lease);
         }
@@ -111,6 +114,7 @@ impl Bench {
             usage: SessionUsage::default(),
             bindings: std::collections::BTreeMap::new(),
             memory: vec![MemoryWrite { author: MemoryAuthor::Agent, file }],
+            deleted_memory: Vec::new(),
         };
         let mut seed = self.seed();
         self.sessions.commit(lease, &commit, &mut seed).unwrap();

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::fixture::{Clock, Directory, message, sleeps, worker};
+use crate::fixture::{Clock, Directory, message, reports, sleeps, worker};
 use crate::{in_turns, line, median, microseconds};
 use session::{
     ClaimTarget, ContextSource, ContextWindow, Lease, Payload, SessionId, SessionLimits, Sessions,
@@ -51,7 +51,8 @@ impl Bench {
             let inputs: Vec<_> = (0..left.min(64)).map(|_| self.clock.input(message(&text))).collect();
             self.sessions.append(self.id, &inputs, &mut self.clock.seed()).unwrap();
             let lease = self.claim();
-            let reports = vec![used.clone(); left.saturating_sub(70).min(5_000)];
+            let used = vec![used.clone(); left.saturating_sub(70).min(5_000)];
+            let reports = reports(&mut self.clock, &used);
             self.sessions.report(&lease, &reports, &mut self.clock.seed()).unwrap();
             self.commit(&lease);
         }
@@ -174,6 +175,7 @@ pub(crate) fn run_siblings() {
             note: None,
             dedupe_key: None,
             priority: session::WakePriority::Normal,
+            cron: None,
         };
         among.sessions.queue_wake(id, &wake, &mut among.clock.seed()).unwrap();
     }

@@ -18,7 +18,7 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 /// The server is a child of a shell that waits for us: a word stops the server, and our end (the pipe closes) also removes
 /// everything.
 const WATCH: &str = r#"
-    "$1" -D "$2/data" -k "$2" -h '' -c fsync=$3 -c max_connections=100 -c log_min_messages=fatal &
+    "$1" -D "$2/data" -k "$2" -h '' -c fsync=$3 -c max_connections=100 -c log_min_messages=fatal $4 &
     server=$!
     if read -r _; then kill -QUIT $server; wait $server; exit 0; fi
     kill -QUIT $server; wait $server; rm -rf "$2"
@@ -37,6 +37,9 @@ pub(crate) struct Cluster {
     durability: Durability,
     /// What moves the server's clock.
     clock: Option<&'static str>,
+    /// Further settings of the server, as its command line has them.
+    settings: String,
+    port: u16,
     watch: Child,
     /// Closing it ends the server.
     line: Option<ChildStdin>,
@@ -67,7 +70,41 @@ impl Cluster {
         fs::write(self.directory.path().join("clock"), distance).unwrap();
     }
 
+    /// A server that takes only encrypted connections of clients with a certificate, and the port where it does. The directory has
+    /// the certificates.
+    pub(crate) fn with_tls(files: &Path) -> Result<(Self, u16), String> {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
+        let port = free.local_addr().map_err(|error| error.to_string())?.port();
+        drop(free);
+        let key = files.join("server.key");
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).map_err(|error| error.to_string())?;
+        if let Some((uid, gid)) = user()? {
+            chown(&key, Some(uid), Some(gid)).map_err(|error| error.to_string())?;
+        }
+        let files = files.display();
+        let settings = format!(
+            "-c listen_addresses=127.0.0.1 -p {port} -c ssl=on -c ssl_cert_file={files}/server.pem -c ssl_key_file={files}/server.key -c ssl_ca_file={files}/ca.pem"
+        );
+        let access = "local all all trust\nhostssl all all 127.0.0.1/32 cert\n";
+        Ok((Self::start_with_access(Durability::Memory, None, &settings, port, Some(access))?, port))
+    }
+
+    /// Where the server's socket is.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
     fn start_with(durability: Durability, clock: Option<&'static str>) -> Result<Self, String> {
+        Self::start_with_access(durability, clock, "", 5432, None)
+    }
+
+    fn start_with_access(
+        durability: Durability,
+        clock: Option<&'static str>,
+        settings: &str,
+        port: u16,
+        access: Option<&str>,
+    ) -> Result<Self, String> {
         let programs = programs().ok_or("PostgreSQL is not installed")?;
         let user = user()?;
         let directory = match durability {
@@ -88,8 +125,12 @@ impl Cluster {
             return Err(format!("initdb failed: {}", String::from_utf8_lossy(&made.stderr)));
         }
         fs::write(directory.path().join("clock"), "+0").unwrap();
-        let (watch, line) = watch(&programs, directory.path(), durability, clock, user);
-        let cluster = Self { directory, programs, durability, clock, watch, line: Some(line) };
+        if let Some(access) = access {
+            fs::write(directory.path().join("data/pg_hba.conf"), access).map_err(|error| error.to_string())?;
+        }
+        let settings = settings.to_owned();
+        let (watch, line) = watch(&programs, directory.path(), durability, clock, &settings, user);
+        let cluster = Self { directory, programs, durability, clock, settings, port, watch, line: Some(line) };
         cluster.wait_until_it_answers();
         Ok(cluster)
     }
@@ -104,15 +145,16 @@ impl Cluster {
     }
 
     pub(crate) fn start_again(&mut self) {
-        let Self { directory, programs, durability, clock, .. } = &*self;
-        let (watch, line) = watch(programs, directory.path(), *durability, *clock, user().unwrap());
+        let Self { directory, programs, durability, clock, settings, .. } = &*self;
+        let (watch, line) =
+            watch(programs, directory.path(), *durability, *clock, settings, user().unwrap());
         (self.watch, self.line) = (watch, Some(line));
         self.wait_until_it_answers();
     }
 
     fn url(&self, database: &str) -> String {
         let socket = self.directory.path().display().to_string().replace('/', "%2F");
-        format!("postgres://fullsend@{socket}/{database}")
+        format!("postgres://fullsend@{socket}:{}/{database}", self.port)
     }
 
     /// A new and empty database.
@@ -143,6 +185,7 @@ fn watch(
     directory: &Path,
     durability: Durability,
     clock: Option<&str>,
+    settings: &str,
     user: Option<(u32, u32)>,
 ) -> (Child, ChildStdin) {
     let fsync = match durability {
@@ -160,6 +203,7 @@ fn watch(
         .arg(programs.join("postgres"))
         .arg(directory)
         .arg(fsync)
+        .arg(settings)
         .current_dir("/")
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

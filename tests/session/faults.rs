@@ -49,7 +49,7 @@ fn damage_is_noticed_and_never_read() {
     }
     for (what, sql) in [
         ("a state", "UPDATE sessions SET state = '{}'"),
-        ("a state's version", "UPDATE sessions SET state = replace(state, '\"version\":2', '\"version\":9')"),
+        ("a state's version", "UPDATE sessions SET state = replace(state, '\"version\":3', '\"version\":9')"),
         ("a header", "UPDATE sessions SET header = 'x'"),
     ] {
         let directory = Directory::new();
@@ -93,7 +93,7 @@ fn a_session_that_cannot_be_read_stops_nobody() {
     sessions.append(bad, &[clock.input(message("first in the queue"))], &mut clock.seed()).unwrap();
     let good = sessions.create(&clock.header("triage")).unwrap().header.id;
     sessions.append(good, &[clock.input(message("hello"))], &mut clock.seed()).unwrap();
-    let sql = "UPDATE sessions SET state = replace(state, '\"version\":2', '\"version\":9') WHERE id = ?1";
+    let sql = "UPDATE sessions SET state = replace(state, '\"version\":3', '\"version\":9') WHERE id = ?1";
     let raw: Vec<u8> = bad.to_string().replace('-', "").as_bytes().chunks(2).map(byte).collect();
     assert_eq!(Connection::open(directory.database()).unwrap().execute(sql, [raw]).unwrap(), 1);
     let claimed = sessions.claim(ClaimTarget::Due, &worker("a"), &mut clock.seed()).unwrap().unwrap();

@@ -1,7 +1,7 @@
 //! What the tests of sessions share: a directory that goes away, a clock that is turned by hand, short words for events.
 
 use session::{
-    Directive, EventId, LeaseTerms, Payload, RequestId, Seq, SessionEvent, SessionHeader, SessionId,
+    Directive, EventId, LeaseTerms, Payload, RequestId, RunReport, Seq, SessionEvent, SessionHeader, SessionId,
     SessionInput, SessionUsage, Sha256Digest, TimeSeed, Timestamp, ToolRequestRef, WakeCommit, WakeEnding,
     WakeId,
 };
@@ -129,6 +129,7 @@ pub(crate) fn ending(ending: WakeEnding) -> WakeCommit {
         usage: SessionUsage::default(),
         bindings: std::collections::BTreeMap::new(),
         memory: Vec::new(),
+        deleted_memory: Vec::new(),
     }
 }
 
@@ -137,6 +138,12 @@ pub(crate) fn sleeps() -> WakeCommit {
     ending(WakeEnding::Directive(directive(
         &json!({"response": "ok", "summary": "did it", "outcome": "sleep"}),
     )))
+}
+
+/// Reports, each with an id of its own.
+pub(crate) fn reports(clock: &mut Clock, payloads: &[Payload]) -> Vec<RunReport> {
+    let report = |payload: &Payload| RunReport { id: EventId::generate(&mut clock.seed()), payload: payload.clone() };
+    payloads.iter().map(report).collect()
 }
 
 pub(crate) fn worker(owner: &str) -> LeaseTerms {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 
-use crate::fixture::{Clock, Directory, directive, ending, message, worker};
+use crate::fixture::{Clock, Directory, directive, ending, message, reports, worker};
 use session::{
     ClaimTarget, MemoryAuthor, MemoryFile, MemoryWrite, Payload, SessionLimits, Sessions, SqliteStore,
     WakeCommit, WakeEnding,
@@ -212,7 +212,7 @@ fn work(sessions: &mut Sessions, clock: &mut Clock) -> bool {
         return false;
     };
     let attached = Payload::RunAttached { run_id: "run".to_owned(), digest: None };
-    sessions.report(&claimed.lease, &[attached], &mut clock.seed()).unwrap();
+    sessions.report(&claimed.lease, &reports(clock, &[attached]), &mut clock.seed()).unwrap();
     sessions.renew(&claimed.lease, &worker("child"), clock.now()).unwrap();
     let says = json!({"response": "ok", "summary": "s", "outcome": "sleep",
                       "learnings": [{"kind": "lesson", "title": clock.now_ms.to_string(), "detail": "d"}]});

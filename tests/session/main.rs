@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod cluster;
+mod connections;
 mod directive;
 mod faults;
 mod fixture;
@@ -10,5 +11,6 @@ mod ingress;
 mod kill;
 mod machine;
 mod model;
+mod proxy;
 mod server;
 mod suite;

@@ -13,6 +13,7 @@ use crate::cluster::{self, Cluster, Durability};
 use crate::fixture::{Clock, message, skip, sleeps, worker};
 use session::{
     ClaimTarget, PostgresStore, Seq, SessionError, SessionId, SessionLimits, Sessions, StoreError,
+    WaitFor,
 };
 
 fn open(url: &str) -> Sessions {
@@ -85,7 +86,7 @@ fn those_who_wait_are_told_at_once() {
     thread::scope(|scope| {
         scope.spawn(|| {
             let mut reader = open(&url);
-            reader.wait(Duration::ZERO).unwrap();
+            reader.wait(WaitFor::Events, Duration::ZERO).unwrap();
             told.send(Instant::now()).unwrap();
             let events = reader.follow(id, Seq(0), 10, Duration::from_secs(60)).unwrap();
             assert_eq!(events.len(), 1);

@@ -6,7 +6,9 @@ mod dead_letters;
 mod endings;
 mod leases;
 mod pauses;
+mod plans;
 mod reads;
+mod repeats;
 mod repositories;
 
 use crate::cluster;

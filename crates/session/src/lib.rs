@@ -13,7 +13,7 @@ mod store;
 
 pub use api::bundle::{Attachment, ImportTerms, ImportedSession};
 pub use api::context::{ContextFit, ContextSource, ContextWindow, fit};
-pub use api::sessions::{PAGE_LIMIT, Sessions};
+pub use api::sessions::{PAGE_LIMIT, RemoveTerms, Sessions};
 pub use api::worker::{ClaimTarget, ClaimedWake, Renewal};
 pub use decide::approval::{Approval, Approvals};
 pub use decide::commit::{FailureClass, WakeCommit, WakeEnding};
@@ -25,10 +25,11 @@ pub use decide::ingress::{SessionInput, admit};
 pub use decide::lease::{Lease, LeaseHolder, LeaseTerms};
 pub use decide::limits::SessionLimits;
 pub use decide::refusal::SessionRefusal;
+pub use log::cron::next_after;
 pub use log::digest::{InvalidDigest, Sha256Digest};
 pub use log::event::{
-    ApprovalDecision, CompletedSpan, EVENT_VERSION, Payload, QueuedWake, SessionEvent, SessionUsage,
-    StartedSpan, ToolRequestRef, WakeEnd, WakeStart,
+    ApprovalDecision, CompletedSpan, EVENT_VERSION, Payload, QueuedWake, RunReport, SessionEvent,
+    SessionUsage, StartedSpan, ToolRequestRef, WakeEnd, WakeStart,
 };
 pub use log::fold::InvalidTransition;
 pub use log::header::{ResourceAccess, SessionEnvironment, SessionHeader, SessionResource};
@@ -43,9 +44,9 @@ pub use log::state::{
 };
 pub use log::status::{ErrorClass, SessionStatus, SpanResult, StopReason, WakePriority};
 pub use log::time::{TimeSeed, Timestamp};
-pub use store::postgres::PostgresStore;
+pub use store::postgres::{PostgresOptions, PostgresStore};
 pub use store::sqlite::{SqliteStore, StoreProbe};
 pub use store::{
     ClaimFilter, DecideFn, EventClass, FoundSession, ListedSession, Session, SessionChange, SessionError,
-    Store, StoreError, UpdateTarget,
+    Store, StoreError, StoreSurvey, UpdateTarget, WaitFor,
 };

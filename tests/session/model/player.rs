@@ -1,6 +1,6 @@
 //! Plays one history: each command goes to the store and to the model, and whatever can be seen must be equal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
@@ -25,6 +25,8 @@ pub(crate) struct Player<'a> {
     /// One connection per worker.
     connections: Vec<Sessions>,
     leases: Vec<Option<Lease>>,
+    /// The leases whose commit is stored: committing again changes nothing and is not refused.
+    committed: BTreeSet<(SessionId, u64)>,
     ids: Vec<SessionId>,
     references: Vec<Reference>,
     /// What was said, to say it again.
@@ -58,6 +60,7 @@ impl<'a> Player<'a> {
             clock,
             connections,
             leases: vec![None, None, None],
+            committed: BTreeSet::new(),
             ids,
             references: vec![Reference::new(), Reference::new()],
             said: vec![Vec::new(), Vec::new()],
@@ -190,6 +193,7 @@ impl<'a> Player<'a> {
             note: None,
             dedupe_key: wake.key.clone(),
             priority: wake.priority,
+            cron: None,
         };
         let got = answer(self.connections[0].queue_wake(self.ids[session], &queued, &mut self.clock.seed()));
         let reference = &mut self.references[session];
@@ -319,7 +323,9 @@ impl<'a> Player<'a> {
         let commit = commit_of(end);
         let outcome = self.connections[worker_number].commit(&lease, &commit, &mut self.clock.seed());
         let Some(number) = self.held(&lease) else {
-            self.expect("commit", &answer(outcome), &Answer::Refused("Stale"));
+            let is_known = self.committed.contains(&(lease.session, lease.token));
+            let expected = if is_known { Answer::Done } else { Answer::Refused("Stale") };
+            self.expect("commit", &answer(outcome), &expected);
             return;
         };
         let mut after = self.references[number].clone();
@@ -330,6 +336,7 @@ impl<'a> Player<'a> {
         let expected = if room { Answer::Done } else { Answer::Refused("TooMany") };
         self.expect("commit", &answer(outcome), &expected);
         if room {
+            self.committed.insert((lease.session, lease.token));
             self.references[number] = after;
         }
     }
@@ -343,6 +350,7 @@ impl<'a> Player<'a> {
                 let continues = if turn.inputs.is_empty() { reference.continues } else { 0 };
                 let interrupted = reference.end_turn(now);
                 reference.continues = 0;
+                reference.wakes.retain(|wake| wake.key.as_deref() != Some("session.follow_up"));
                 for wish in wakes {
                     let wake = self.wake(*wish);
                     reference.queue(wake);

@@ -94,7 +94,8 @@ fn a_spoilt_bundle_changes_nothing(_: &Place, sessions: &mut Sessions, clock: &m
     for (from, to) in [
         ("deploy", "destroy"),
         ("half way", "all done"),
-        ("\"version\":2", "\"version\":9"),
+        ("\"version\":3", "\"version\":9"),
+        ("\"head\":", "\"head\":1"),
         ("\"seq\":3", "\"seq\":4"),
         ("transcript", "transcribed"),
         ("user.message", "user.massage"),

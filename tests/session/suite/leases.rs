@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Place, over_stores};
-use crate::fixture::{Clock, ending, interrupt, message, sleeps, worker};
+use crate::fixture::{Clock, ending, interrupt, message, reports, sleeps, worker};
 use session::{
     ClaimTarget, ClaimedWake, CompletedSpan, ContextWindow, ErrorClass, FailureClass, LeaseTerms,
     MemoryAuthor, MemoryFile, MemoryWrite, Payload, QueuedWake, Seq, SeqSet, SessionError, SessionId,
@@ -113,7 +113,8 @@ fn a_lost_lease_can_do_no_harm(place: &Place, sessions: &mut Sessions, clock: &m
     assert!(is_stale(&sessions.context(&old, &ContextWindow::default())));
     assert_eq!(sessions.memory(id).unwrap(), []);
     sessions.commit(&new, &sleeps(), &mut clock.seed()).unwrap();
-    assert!(is_stale(&sessions.commit(&new, &sleeps(), &mut clock.seed())), "a commit happens once");
+    let head = sessions.commit(&new, &sleeps(), &mut clock.seed()).unwrap().head;
+    assert_eq!(sessions.session(id).unwrap().state.head, head, "a commit that is repeated writes nothing");
     let replies = sessions.events(id, Seq(0), 100).unwrap();
     let replies = replies.iter().filter(|event| event.payload.kind() == "agent.message").count();
     assert_eq!(replies, 1);
@@ -227,6 +228,7 @@ fn queue(sessions: &mut Sessions, clock: &mut Clock, delay_ms: i64, priority: Wa
         note: None,
         dedupe_key: None,
         priority,
+        cron: None,
     };
     sessions.queue_wake(id, &wake, &mut clock.seed()).unwrap();
     id
@@ -238,7 +240,7 @@ fn priorities_then_time(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
     let normal = queue(sessions, clock, 50, WakePriority::Normal);
     let high = queue(sessions, clock, 80, WakePriority::High);
     let future = queue(sessions, clock, 5_000, WakePriority::High);
-    assert_eq!(sessions.next_due(clock.now()).unwrap(), Some(Timestamp(clock.now_ms + 10)));
+    assert_eq!(sessions.survey().unwrap().next_due, Some(Timestamp(clock.now_ms + 10)));
     assert_eq!(claim(sessions, clock, "a"), None);
     clock.pass_ms(100);
     let message = start(sessions, clock, "now");
@@ -248,7 +250,7 @@ fn priorities_then_time(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
         sessions.commit(&claimed.lease, &sleeps(), &mut clock.seed()).unwrap();
     }
     assert_eq!(order, [message, high, normal, late, low]);
-    assert_eq!(sessions.next_due(clock.now()).unwrap(), Some(Timestamp(clock.now_ms + 4_900)));
+    assert_eq!(sessions.survey().unwrap().next_due, Some(Timestamp(clock.now_ms + 4_900)));
     assert_eq!(sessions.session(future).unwrap().state.status, SessionStatus::Rescheduling);
 }
 
@@ -328,10 +330,10 @@ fn a_run_reports_while_it_goes_on(_: &Place, sessions: &mut Sessions, clock: &mu
     let id = start(sessions, clock, "work");
     let lease = claim(sessions, clock, "a").unwrap().lease;
     let attached = Payload::RunAttached { run_id: "run-1".to_owned(), digest: None };
-    sessions.report(&lease, &[attached], &mut clock.seed()).unwrap();
+    sessions.report(&lease, &reports(clock, &[attached]), &mut clock.seed()).unwrap();
     let events = sessions.events(id, Seq(3), 10).unwrap();
     assert_eq!((events[0].payload.kind(), events[0].wake_id), ("run.attached", Some(lease.wake)));
-    let refused = sessions.report(&lease, &[message("as if from outside")], &mut clock.seed());
+    let refused = sessions.report(&lease, &reports(clock, &[message("as if from outside")]), &mut clock.seed());
     assert!(matches!(refused, Err(SessionError::Refused(SessionRefusal::NotAReport { .. }))));
     let state = sessions.commit(&lease, &sleeps(), &mut clock.seed()).unwrap();
     assert_eq!(state.last_run, Some(Seq(4)));

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Place, over_stores};
-use crate::fixture::{Clock, directive, ending, interrupt, message, sleeps, worker};
+use crate::fixture::{Clock, directive, ending, interrupt, message, reports, sleeps, worker};
 use session::{
     ApprovalDecision, Approvals, ClaimTarget, ClaimedWake, ContextWindow, FailureClass, Payload, RequestId,
     Seq, SessionError, SessionId, SessionRefusal, SessionStatus, Sessions, Sha256Digest, StopReason,
@@ -116,7 +116,7 @@ fn an_answer_that_never_comes_expires(_: &Place, sessions: &mut Sessions, clock:
     let tools = json!([{"name": "deploy", "input": {}, "expires_seconds": 60}, {"name": "ask", "input": {}}]);
     let requests = pause(sessions, clock, &tools);
     let expiry = Timestamp(clock.now_ms + 60_000);
-    assert_eq!(sessions.next_due(clock.now()).unwrap(), Some(expiry));
+    assert_eq!(sessions.survey().unwrap().next_due, Some(expiry));
     clock.pass_ms(59_999);
     assert_eq!(claim(sessions, clock), None);
     clock.pass_ms(1);
@@ -189,7 +189,7 @@ fn an_approval_is_one_call_with_that_input(_: &Place, sessions: &mut Sessions, c
     let id = start(sessions, clock);
     let lease = claim(sessions, clock).unwrap().lease;
     let (asks, question) = tool_use(clock, &json!({"command": "rm a"}));
-    let commit = WakeCommit { reports: vec![asks], ..ending(WakeEnding::Paused) };
+    let commit = WakeCommit { reports: reports(clock, &[asks]), ..ending(WakeEnding::Paused) };
     let state = sessions.commit(&lease, &commit, &mut clock.seed()).unwrap();
     assert_eq!(state.status, SessionStatus::RequiresAction);
     let confirms = |input_digest| Payload::UserToolConfirmation {
@@ -219,7 +219,7 @@ fn a_pause_needs_a_question_and_a_failure_may_not_ask(_: &Place, sessions: &mut 
     assert!(matches!(refused, Err(SessionError::Refused(SessionRefusal::RequestMismatch))));
     let (asks, _) = tool_use(clock, &json!({}));
     let malformed = WakeEnding::Malformed { error: String::new(), excerpt: String::new() };
-    let commit = WakeCommit { reports: vec![asks], ..ending(malformed) };
+    let commit = WakeCommit { reports: reports(clock, &[asks]), ..ending(malformed) };
     let refused = sessions.commit(&lease, &commit, &mut clock.seed());
     assert!(matches!(refused, Err(SessionError::Refused(SessionRefusal::RequestMismatch))));
     assert_eq!(sessions.session(id).unwrap().state.status, SessionStatus::Running);

@@ -26,6 +26,7 @@ mod scan_origin;
 mod schema;
 mod session;
 mod signals;
+mod store;
 mod sweep;
 mod terminal;
 mod version;
@@ -98,6 +99,9 @@ enum Command {
     /// Run the wakes of sessions when they are due; several workers can share a store
     #[command(after_help = "Example:\n  fullsend worker")]
     Worker(worker::Arguments),
+    /// Create and migrate the tables of a session store
+    #[command(after_help = "Example:\n  fullsend store migrate")]
+    Store(store::Arguments),
     /// Remove what dead runs left behind, and complete their records
     #[command(after_help = "Example:\n  fullsend sweep")]
     Sweep(sweep::Arguments),
@@ -136,6 +140,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Session(arguments) => session::run(&arguments),
         Command::Worker(arguments) => worker::run(&arguments),
+        Command::Store(arguments) => store::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Version(arguments) => version::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),

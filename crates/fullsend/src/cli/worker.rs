@@ -7,7 +7,7 @@ use session::{ClaimFilter, ClaimedWake, Session, SessionError, Sessions, StoreEr
 
 use super::exit::{Exit, Failure};
 use super::session::store::StoreOptions;
-use super::session::wake_options::{WakeOptions, async_runtime};
+use super::session::wake_options::{WakeOptions, async_runtime, stop_in_time};
 use super::{signals, talk};
 use crate::wake;
 use crate::worker::{self, WorkUntil, WorkerPlan};
@@ -41,6 +41,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let runtime = async_runtime()?;
     let context = options.context(&arguments.store, runtime.handle())?;
     signals::watch(runtime.handle(), &context.cancel)?;
+    stop_in_time(&context.cancel)?;
     // Report a store that cannot be opened at once.
     drop(arguments.store.open()?);
     let filter = ClaimFilter {

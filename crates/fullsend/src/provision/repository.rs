@@ -16,7 +16,8 @@ pub fn name(repository: &Path) -> String {
     let name = repository.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let keep = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
     let clean: String = name.chars().map(keep).collect();
-    let taken = ["", ".", "..", "output", "agent-input", ".env", ".env.d", ".claude", "bin"];
+    let taken =
+        ["", ".", "..", "output", "agent-input", "session", "resources", ".env", ".env.d", ".claude", "bin"];
     if taken.contains(&clean.as_str()) { "repository".to_owned() } else { clean }
 }
 

@@ -11,7 +11,7 @@ use crate::runtime::state::StateFile;
 use sandbox::{Mount, MountKind};
 use session::{
     CHECKPOINT, ContextSource, Directive, MemoryAuthor, MemoryFile, MemoryWrite, SESSION_STATE,
-    SessionLimits, WORKING_BUFFER, put_section,
+    SessionLimits, WORKING_BUFFER, WakeEnding, put_section,
 };
 
 /// The session's directory inside the sandbox.
@@ -97,6 +97,20 @@ pub fn writes(summary: &WakeSummary<'_>, kept: &[StateFile], limits: &SessionLim
     writes.push(write(MemoryAuthor::Harness, CHECKPOINT, format!("{:#}\n", checkpoint(summary, &left_out))));
     writes.retain(|write| write.file.content.len() <= limits.memory_file_bytes);
     writes
+}
+
+/// The files that the agent deleted: it saw them, and they are gone. Only a run that ended in order says so.
+pub fn deleted(shown: &[String], kept: &[StateFile], ending: &WakeEnding) -> Vec<String> {
+    let in_order = matches!(ending, WakeEnding::Directive(_) | WakeEnding::Paused);
+    // Without the standard files the directory could not be read back.
+    if !in_order || !kept.iter().any(|file| file.path == SESSION_STATE) {
+        return Vec::new();
+    }
+    let standard = [CHECKPOINT, SESSION_STATE, WORKING_BUFFER];
+    let is_gone = |name: &&String| {
+        !standard.contains(&name.as_str()) && !kept.iter().any(|file| file.path == **name)
+    };
+    shown.iter().filter(is_gone).cloned().collect()
 }
 
 fn write(author: MemoryAuthor, name: &str, content: String) -> MemoryWrite {

@@ -19,14 +19,15 @@ use std::time::{Duration, Instant};
 
 use sandbox::Mount;
 use session::{
-    ClaimedWake, ContextSource, ContextWindow, FailureClass, Lease, LeaseTerms, Payload, SessionError,
-    SessionHeader, SessionId, SessionLimits, SessionRefusal, SessionState, SessionStatus, Sessions,
+    ClaimedWake, ContextSource, ContextWindow, EventId, FailureClass, Lease, LeaseTerms, Payload, RunReport,
+    SessionError, SessionHeader, SessionId, SessionLimits, SessionRefusal, SessionState, SessionStatus, Sessions,
     Sha256Digest, StoreError, TimeSeed, Timestamp, WakeCommit, WakeEnding, WakeId,
 };
 
 use crate::cancel::Cancel;
 use crate::check::Checked;
 use crate::event::Envelope;
+use crate::event::clock::Moment;
 use crate::event::outcome::EndCause;
 use crate::guard;
 use crate::guard::confirmation::Confirmer;
@@ -78,6 +79,8 @@ pub struct WakeResult {
 
 /// How long a commit is retried while the store is unavailable. No other worker gets the wake before its lease ends.
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(60);
+/// The same in a process that must stop.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 const COMMIT_RETRY: Duration = Duration::from_millis(500);
 
 /// Runs one claimed wake and commits its result. After an error nothing is committed, and the next worker that claims the
@@ -88,14 +91,15 @@ pub fn wake(
     claimed: &ClaimedWake,
 ) -> Result<WakeResult, SessionError> {
     let lease = &claimed.lease;
+    let claimed_at = Instant::now();
     let source = sessions.context(lease, &ContextWindow::default())?;
     let reports = Arc::new(RunReports::new(lease.wake));
     let confirmations = ToolConfirmations::new(&source.session.state, &source.inputs);
-    let bounded = match bounded_run(context, lease, &source, &reports, &confirmations) {
+    let bounded = match bounded_run(context, (lease, claimed_at), &source, &reports, &confirmations) {
         Ok(bounded) => bounded,
         Err(error) => BoundedRun::not_started(&error),
     };
-    let BoundedRun { outcome, prompt, runtime, lease_state } = bounded;
+    let BoundedRun { outcome, prompt, runtime, shown_memory, lease_state } = bounded;
     if let LeaseState::Lost(reason) = &lease_state {
         return Err(StoreError::Unavailable { step: "keep the lease", source: reason.clone().into() }.into());
     }
@@ -113,10 +117,12 @@ pub fn wake(
         _ => String::new(),
     };
     let summary = summarise(&source, &ending, &prompt, &runtime, &reports);
+    let is_rejected = matches!(ending, WakeEnding::Malformed { .. }) && outcome.cause == EndCause::Completed;
     let commit = WakeCommit {
-        reports: final_reports(&reports, &outcome).into_iter().chain(requested).collect(),
+        reports: final_reports(&reports, &outcome, requested),
         bindings: bindings(context, lease.session, &runtime, &outcome, &ending),
         memory: memory::writes(&summary, &outcome.returned_files, &context.limits),
+        deleted_memory: memory::deleted(&shown_memory, &outcome.returned_files, &ending),
         usage: reports.usage(),
         ending,
     };
@@ -126,7 +132,7 @@ pub fn wake(
         session: lease.session,
         wake: lease.wake,
         status: state.status,
-        cause: if refused.is_some() { EndCause::InvalidOutput } else { outcome.cause },
+        cause: if refused.is_some() || is_rejected { EndCause::InvalidOutput } else { outcome.cause },
         reason: refused.unwrap_or(outcome.reason),
         response,
         directory: outcome.directory,
@@ -155,6 +161,8 @@ struct BoundedRun {
     outcome: Outcome,
     prompt: Prompt,
     runtime: String,
+    /// The memory files that the agent saw.
+    shown_memory: Vec<String>,
     lease_state: LeaseState,
 }
 
@@ -164,6 +172,7 @@ impl BoundedRun {
             outcome: Outcome::ended(error.cause, &error.message),
             prompt: Prompt::default(),
             runtime: String::new(),
+            shown_memory: Vec::new(),
             lease_state: LeaseState::Held,
         }
     }
@@ -172,7 +181,7 @@ impl BoundedRun {
 /// Prepares the harness, assembles the prompt, and runs the agent while the lease keeper extends the lease.
 fn bounded_run(
     context: &WakeContext,
-    lease: &Lease,
+    (lease, claimed_at): (&Lease, Instant),
     source: &ContextSource,
     reports: &Arc<RunReports>,
     confirmations: &Arc<ToolConfirmations>,
@@ -217,10 +226,11 @@ fn bounded_run(
         process: context.cancel.clone(),
         run: run.clone(),
     };
-    let keeper = LeaseKeeper::start(config).map_err(|error| PrepareError::transient(error.to_string()))?;
+    let keeper = LeaseKeeper::start(config, claimed_at).map_err(|error| PrepareError::transient(error.to_string()))?;
     let outcome = run::run(request, &run);
     drop(layers.guard);
-    Ok(BoundedRun { outcome, prompt, runtime, lease_state: keeper.stop() })
+    let shown_memory = screened.memory.into_iter().map(|file| file.name).collect();
+    Ok(BoundedRun { outcome, prompt, runtime, shown_memory, lease_state: keeper.stop() })
 }
 
 /// The directive as the agent wrote it: in the accepted output, else in the output that was rejected last.
@@ -267,13 +277,19 @@ fn pause_if_requested(ending: WakeEnding, requested: Vec<Payload>) -> (WakeEndin
 }
 
 /// The reports that are not in the log yet, and the run with the digest of its record.
-fn final_reports(reports: &RunReports, outcome: &Outcome) -> Vec<Payload> {
-    let mut payloads = reports.take();
+fn final_reports(reports: &RunReports, outcome: &Outcome, requested: Vec<Payload>) -> Vec<RunReport> {
+    let mut all = reports.begin();
+    // The commit has the whole usage.
+    all.retain(|report| !matches!(report.payload, Payload::RunUsage { .. }));
+    let mut more = Vec::new();
     let record = outcome.directory.as_ref().and_then(|path| std::fs::read(path.join("run.json")).ok());
     if let (Some(run_id), Some(record)) = (reports.run_id(), record) {
-        payloads.push(Payload::RunAttached { run_id, digest: Some(Sha256Digest::of(&record)) });
+        more.push(Payload::RunAttached { run_id, digest: Some(Sha256Digest::of(&record)) });
     }
-    payloads
+    let mut seed = time_seed(Timestamp(i64::try_from(Moment::now().millis()).unwrap_or(0)));
+    let report = |payload| RunReport { id: EventId::generate(&mut seed), payload };
+    all.extend(more.into_iter().chain(requested).map(report));
+    all
 }
 
 /// The conversation that the next wake resumes. It is stored before the commit names it. A failed run's is not resumed.
@@ -342,11 +358,13 @@ fn commit_or_reject(
         usage: commit.usage,
         bindings: BTreeMap::new(),
         memory: Vec::new(),
+        deleted_memory: Vec::new(),
     };
     Ok((commit_with_retry(context, sessions, lease, &rejected)?, Some(error)))
 }
 
-/// One write, retried for a while if the store is unavailable. The fencing token alone decides whether it is accepted.
+/// One write, retried for a while if the store is unavailable. The fencing token alone decides whether it is accepted. If the
+/// reply of an earlier try was lost, the store finds that commit and writes nothing.
 fn commit_with_retry(
     context: &WakeContext,
     sessions: &mut Sessions,
@@ -356,7 +374,8 @@ fn commit_with_retry(
     let start = Instant::now();
     loop {
         let result = sessions.now().and_then(|now| sessions.commit(lease, commit, &mut time_seed(now)));
-        let may_retry = start.elapsed() < COMMIT_TIMEOUT && !context.cancel.is_urgent();
+        let timeout = if context.cancel.is_cancelled() { STOP_TIMEOUT } else { COMMIT_TIMEOUT };
+        let may_retry = start.elapsed() < timeout && !context.cancel.is_urgent();
         match result {
             Err(SessionError::Store(
                 StoreError::Unavailable { .. } | StoreError::Busy { .. } | StoreError::Full { .. },

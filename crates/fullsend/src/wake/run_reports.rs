@@ -9,7 +9,10 @@ use serde_json::json;
 
 use crate::event::clock::Moment as Clock;
 use crate::event::{Envelope, RunEvent};
-use session::{CompletedSpan, Payload, SessionUsage, SpanId, SpanResult, StartedSpan, Timestamp, WakeId};
+use session::{
+    CompletedSpan, EventId, Payload, RunReport, SessionUsage, SpanId, SpanResult, StartedSpan, TimeSeed,
+    Timestamp, WakeId,
+};
 
 /// Tool calls that the log lists one by one. Later ones are only in the run's own record.
 const MAX_CALLS: usize = 2_000;
@@ -23,8 +26,10 @@ pub struct RunReports {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Not in the log yet.
-    pending: Vec<Payload>,
+    /// Not in the log for certain. Each has its id from the start, so that it is stored once however often it is tried.
+    pending: Vec<RunReport>,
+    /// How many of the pending ones are on their way to the store.
+    in_flight: usize,
     running: HashMap<String, RunningCall>,
     calls: usize,
     run_id: Option<String>,
@@ -51,7 +56,7 @@ impl RunReports {
         match &envelope.event {
             RunEvent::RunStarted { run_id, .. } => {
                 inner.run_id = Some(run_id.clone());
-                inner.pending.push(Payload::RunAttached { run_id: run_id.clone(), digest: None });
+                inner.push(Payload::RunAttached { run_id: run_id.clone(), digest: None });
             }
             RunEvent::ToolStarted { call, tool, summary, .. } => {
                 inner.start_call(self.wake, call, tool, summary);
@@ -64,14 +69,18 @@ impl RunReports {
         }
     }
 
-    /// Takes the reports that the log does not have yet.
-    pub fn take(&self) -> Vec<Payload> {
-        std::mem::take(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner).pending)
+    /// The reports that the log may not have yet. They stay pending until `finish`.
+    pub fn begin(&self) -> Vec<RunReport> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.in_flight = inner.pending.len();
+        inner.pending.clone()
     }
 
-    /// Puts reports back that could not be stored, before all newer ones.
-    pub fn put_back(&self, reports: Vec<Payload>) {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).pending.splice(0..0, reports);
+    /// These reports are stored.
+    pub fn finish(&self, stored: &[RunReport]) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.pending.retain(|report| !stored.iter().any(|known| known.id == report.id));
+        inner.in_flight = 0;
     }
 
     pub fn run_id(&self) -> Option<String> {
@@ -79,8 +88,7 @@ impl RunReports {
     }
 
     pub fn usage(&self) -> SessionUsage {
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        SessionUsage { cost_microdollars: inner.nanodollars / 1_000, ..inner.usage }
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).usage()
     }
 
     /// The HTTP status of the model's last response, if it was an error.
@@ -90,17 +98,33 @@ impl RunReports {
 }
 
 impl Inner {
+    fn push(&mut self, payload: Payload) {
+        self.pending.push(RunReport { id: EventId::generate(&mut seed()), payload });
+    }
+
+    fn usage(&self) -> SessionUsage {
+        SessionUsage { cost_microdollars: self.nanodollars / 1_000, ..self.usage }
+    }
+
+    /// Reports the usage so far, in case this worker is lost. It replaces an earlier report that is not on its way yet.
+    fn report_usage(&mut self) {
+        let is_usage = |report: &RunReport| matches!(report.payload, Payload::RunUsage { .. });
+        let in_flight = self.in_flight.min(self.pending.len());
+        let waiting = self.pending.split_off(in_flight);
+        self.pending.extend(waiting.into_iter().filter(|report| !is_usage(report)));
+        self.push(Payload::RunUsage { usage: self.usage() });
+    }
+
     /// Reports the call before the tool does anything: after a crash the log shows what may have happened.
     fn start_call(&mut self, wake: WakeId, call: &str, tool: &str, summary: &str) {
         self.calls += 1;
         if self.calls > MAX_CALLS {
             return;
         }
-        let now = i64::try_from(Clock::now().millis()).unwrap_or(0);
-        let span = SpanId::generate(&mut super::time_seed(Timestamp(now)));
+        let span = SpanId::generate(&mut seed());
         let name = if summary.is_empty() { tool.to_owned() } else { format!("{tool}: {summary}") };
         let started = StartedSpan::Tool;
-        self.pending.push(Payload::SpanStarted {
+        self.push(Payload::SpanStarted {
             span_id: span,
             parent_id: Some(wake.into()),
             name,
@@ -116,9 +140,9 @@ impl Inner {
         let Some(RunningCall { span, tool, summary }) = self.running.remove(call) else { return };
         let input = json!({ "call": call, "summary": summary });
         let output = Some(json!({ "bytes": bytes }));
-        self.pending.push(Payload::AgentToolUse { tool, input, output, is_error, confirmation: None });
+        self.push(Payload::AgentToolUse { tool, input, output, is_error, confirmation: None });
         let result = if is_error { SpanResult::Error } else { SpanResult::Success };
-        self.pending.push(Payload::SpanCompleted { span_id: span, result, span: CompletedSpan::Tool });
+        self.push(Payload::SpanCompleted { span_id: span, result, span: CompletedSpan::Tool });
     }
 
     fn model(&mut self, event: &ModelEvent) {
@@ -130,11 +154,16 @@ impl Inner {
                 self.usage.output_tokens += usage.output;
                 self.nanodollars = self.nanodollars.saturating_add(cost.unwrap_or_default().0);
                 self.model_fault = (*ending != AnswerEnding::Complete).then_some(*status);
+                self.report_usage();
             }
             ModelEvent::ModelRefused { status, .. } => self.model_fault = Some(*status),
             _ => {}
         }
     }
+}
+
+fn seed() -> TimeSeed {
+    super::time_seed(Timestamp(i64::try_from(Clock::now().millis()).unwrap_or(0)))
 }
 
 #[cfg(test)]
@@ -144,16 +173,14 @@ mod tests {
     fn reports_of(events: Vec<RunEvent>) -> RunReports {
         let reports = RunReports::new("018bcfe5-6800-7000-8000-00000000000a".parse().unwrap());
         for event in events {
-            reports.on_event(&Envelope {
-                v: 1,
-                seq: 1,
-                time: String::new(),
-                event,
-                previous: String::new(),
-                hash: String::new(),
-            });
+            reports.on_event(&envelope(event));
         }
         reports
+    }
+
+    fn envelope(event: RunEvent) -> Envelope {
+        let text = String::new;
+        Envelope { v: 1, seq: 1, time: text(), event, previous: text(), hash: text() }
     }
 
     fn call(name: &str) -> [RunEvent; 2] {
@@ -169,15 +196,18 @@ mod tests {
     #[test]
     fn a_call_is_reported_before_its_result() {
         let reports = reports_of(call("a").to_vec());
-        let kinds: Vec<&str> = reports.take().iter().map(Payload::kind).collect();
+        let first = reports.begin();
+        let kinds: Vec<&str> = first.iter().map(|report| report.payload.kind()).collect();
         assert_eq!(kinds, ["span.started", "agent.tool_use", "span.completed"]);
-        assert!(reports.take().is_empty());
+        assert_eq!(reports.begin(), first, "what is not stored for certain is tried again, with the same ids");
+        reports.finish(&first);
+        assert!(reports.begin().is_empty());
     }
 
     #[test]
     fn a_flood_of_calls_is_bounded() {
         let reports = reports_of((0..3_000).flat_map(|number| call(&number.to_string())).collect());
-        assert_eq!(reports.take().len(), 3 * MAX_CALLS);
+        assert_eq!(reports.begin().len(), 3 * MAX_CALLS);
     }
 
     #[test]
@@ -197,5 +227,13 @@ mod tests {
         assert_eq!(reports_of(vec![answer(529, AnswerEnding::Fault)]).model_fault(), Some(529));
         let reports = reports_of(vec![answer(529, AnswerEnding::Fault), answer(200, AnswerEnding::Complete)]);
         assert_eq!((reports.model_fault(), reports.usage().input_tokens), (None, 10));
+        let usage = |report: &RunReport| match report.payload {
+            Payload::RunUsage { usage } => usage.turns,
+            _ => 0,
+        };
+        assert_eq!(reports.begin().iter().map(usage).collect::<Vec<_>>(), [2], "the newest replaces the others");
+        let more = answer(200, AnswerEnding::Complete);
+        reports.on_event(&envelope(more));
+        assert_eq!(reports.begin().iter().map(usage).collect::<Vec<_>>(), [2, 3], "but not one on its way");
     }
 }

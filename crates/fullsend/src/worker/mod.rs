@@ -1,14 +1,15 @@
 //! Orchestration: which due wake runs now, on how many threads, and when to look again. It claims a wake and passes it on.
 //! It does not know what a wake means or what a session does next.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use session::{
-    ClaimFilter, ClaimTarget, ClaimedWake, LeaseTerms, Session, SessionError, SessionId, Sessions, TimeSeed,
-    Timestamp,
+    ClaimFilter, ClaimTarget, ClaimedWake, LeaseTerms, Session, SessionError, SessionId, SessionRefusal,
+    Sessions, StoreSurvey, TimeSeed, Timestamp, WaitFor,
 };
 
 use crate::cancel::Cancel;
@@ -48,8 +49,13 @@ pub struct WorkerPlan {
     pub cancel: Cancel,
 }
 
-/// The longest wait for a due wake.
-const MAX_WAIT: Duration = Duration::from_secs(5);
+/// The longest wait for a due wake. A store notifies what becomes due sooner.
+const MAX_WAIT: Duration = Duration::from_secs(20);
+
+/// How long a worker that lost many races for a wake waits before the next one, at first and at most. One worker alone loses no
+/// race and never waits.
+const MIN_JITTER: Duration = Duration::from_millis(4);
+const MAX_JITTER: Duration = Duration::from_millis(250);
 
 /// How long one part of a wait may be, so that a cancelled worker stops soon.
 const WAIT_STEP: Duration = Duration::from_millis(250);
@@ -73,7 +79,10 @@ pub fn work(plan: &WorkerPlan) -> Result<usize, String> {
     let threads = if plan.until == WorkUntil::Once { 1 } else { plan.concurrency.max(1) };
     std::thread::scope(|scope| {
         let start =
-            || scope.spawn(|| WorkerThread { plan, busy: &busy, done: &done, refused: &refused }.run());
+            || scope.spawn(|| {
+                let jitter = Cell::new(Duration::ZERO);
+                WorkerThread { plan, busy: &busy, done: &done, refused: &refused, jitter }.run()
+            });
         let threads: Vec<_> = (0..threads).map(|_| start()).collect();
         let results = threads
             .into_iter()
@@ -89,6 +98,8 @@ struct WorkerThread<'a> {
     busy: &'a AtomicUsize,
     done: &'a AtomicUsize,
     refused: &'a RefusedSessions,
+    /// Up to how long this thread waits after a notification, so that not all workers search at once.
+    jitter: Cell<Duration>,
 }
 
 /// The sessions that this process cannot run at the moment. They are skipped for a while, so that another worker claims them.
@@ -169,7 +180,9 @@ impl WorkerThread<'_> {
         self.busy.fetch_add(1, Ordering::SeqCst);
         let worked = self.claim_and_run(sessions);
         self.busy.fetch_sub(1, Ordering::SeqCst);
-        if worked? {
+        let (worked, survey) = worked?;
+        if worked {
+            self.jitter.set(self.jitter.get() / 2);
             return Ok(self.plan.until == WorkUntil::Once);
         }
         match self.plan.until {
@@ -180,62 +193,79 @@ impl WorkerThread<'_> {
                 Ok(false)
             }
             WorkUntil::Cancelled => {
-                self.wait(sessions)?;
+                self.wait(sessions, &survey)?;
                 Ok(false)
             }
         }
     }
 
-    fn claim_and_run(&self, sessions: &mut Sessions) -> Result<bool, SessionError> {
-        let now = sessions.now()?;
+    fn claim_and_run(&self, sessions: &mut Sessions) -> Result<(bool, StoreSurvey), SessionError> {
+        let survey = sessions.survey()?;
+        if !survey.is_due {
+            return Ok((false, survey));
+        }
+        let now = survey.now;
         let mut filter = ClaimFilter { skip: self.refused.current(), ..self.plan.filter.clone() };
-        // The check comes before the claim: a worker that cannot run a session leaves its inputs alone.
-        loop {
-            let Some(candidate) = sessions.find_due(&filter, now)? else { return Ok(false) };
+        while filter.skip.len() <= MAX_SKIPPED {
+            let Some(candidate) = sessions.find_due(&filter, now)? else { break };
             let id = candidate.header.id;
-            match (self.plan.can_run)(&candidate) {
-                Ok(()) => {
-                    self.refused.remove(id);
-                    break;
+            filter.skip.push(id);
+            // The check comes before the claim: a worker that cannot run a session leaves its inputs alone.
+            if let Err(reason) = (self.plan.can_run)(&candidate) {
+                if self.refused.add(id, &reason) {
+                    (self.plan.warn)(&format!("cannot run session {id} here: {reason}"));
                 }
-                Err(reason) => {
-                    if self.refused.add(id, &reason) {
-                        (self.plan.warn)(&format!("cannot run session {id} here: {reason}"));
-                    }
-                    filter.skip.push(id);
-                }
+                continue;
             }
-            if filter.skip.len() > MAX_SKIPPED {
-                return Ok(false);
+            self.refused.remove(id);
+            if let Some(claimed) = self.claim(sessions, id, now)? {
+                (self.plan.run_wake)(sessions, &claimed);
+                self.done.fetch_add(1, Ordering::SeqCst);
+                return Ok((true, survey));
             }
         }
-        let mut seed = (self.plan.time_seed)(now);
-        let target = ClaimTarget::Matching(&filter);
-        let Some(claimed) = sessions.claim(target, &self.plan.lease_terms, &mut seed)? else {
-            return Ok(false);
-        };
-        (self.plan.run_wake)(sessions, &claimed);
-        self.done.fetch_add(1, Ordering::SeqCst);
-        Ok(true)
+        Ok((false, survey))
     }
 
-    /// Waits until the store changes, the next wake is due, or the worker is cancelled.
-    fn wait(&self, sessions: &mut Sessions) -> Result<(), SessionError> {
-        let now = sessions.now()?;
-        let until_due =
-            sessions.next_due(now)?.map(|at| u64::try_from(at.0.saturating_sub(now.0)).unwrap_or(0));
+    /// Claims this session, unless another worker was faster.
+    fn claim(
+        &self,
+        sessions: &mut Sessions,
+        id: SessionId,
+        now: Timestamp,
+    ) -> Result<Option<ClaimedWake>, SessionError> {
+        let mut seed = (self.plan.time_seed)(now);
+        match sessions.claim(ClaimTarget::DueSession(id), &self.plan.lease_terms, &mut seed) {
+            Err(SessionError::NoSession(_) | SessionError::Refused(SessionRefusal::Leased { .. })) => Ok(None),
+            claimed => claimed,
+        }
+    }
+
+    /// Waits until a session may be due or the worker is cancelled.
+    fn wait(&self, sessions: &mut Sessions, survey: &StoreSurvey) -> Result<(), SessionError> {
+        let StoreSurvey { now, next_due, .. } = survey;
+        let until_due = next_due.map(|at| u64::try_from(at.0.saturating_sub(now.0)).unwrap_or(0));
         let wait = until_due.map_or(MAX_WAIT, |wait| Duration::from_millis(wait).min(MAX_WAIT));
         let end = Instant::now() + wait;
         while !self.plan.cancel.is_cancelled() {
             let left = end.saturating_duration_since(Instant::now());
-            let step = left.min(WAIT_STEP);
-            let start = Instant::now();
-            sessions.wait(step)?;
-            if left <= WAIT_STEP || start.elapsed() < step {
+            if left.is_zero() {
+                return Ok(());
+            }
+            if sessions.wait(WaitFor::Due, left.min(WAIT_STEP))? {
+                self.stand_back();
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// Waits for a random time that grows while other workers are faster. A claim halves it.
+    fn stand_back(&self) {
+        let jitter = self.jitter.get();
+        let random = uuid::Uuid::new_v4().as_bytes()[0];
+        std::thread::sleep(jitter * u32::from(random) / 256);
+        self.jitter.set((jitter * 2).clamp(MIN_JITTER, MAX_JITTER));
     }
 
     fn sleep(&self, time: Duration) {

@@ -23,15 +23,20 @@ use crate::log::seq::Seq;
 use crate::log::state::SessionState;
 use crate::store::{Session, SessionChange, SessionError, StoreError};
 
-/// Version 2 has events of version 2. Both are imported.
-const BUNDLE_VERSION: u32 = 2;
+/// Version 2 has events of version 2; version 3 has events of version 3 and names the end of the log. All are imported.
+const BUNDLE_VERSION: u32 = 3;
 const MAX_LINE_BYTES: u64 = 16 << 20;
 const MAX_ATTACHMENT_BYTES: usize = 256 << 20;
 
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case", deny_unknown_fields)]
 enum Record {
-    Bundle { version: u32, header: SessionHeader },
+    Bundle {
+        version: u32,
+        header: SessionHeader,
+        #[serde(default)]
+        head: Option<Seq>,
+    },
     Event { event: SessionEvent },
     Memory { file: MemoryFile },
     Learning { learning: StoredLearning },
@@ -57,7 +62,8 @@ impl Sessions {
     ) -> Result<Seq, SessionError> {
         let (session, memory) = self.session_with_memory(id)?;
         let mut writer = Writer { out, hasher: Sha256::new() };
-        writer.write(&Record::Bundle { version: BUNDLE_VERSION, header: bundle_header(&session.header) })?;
+        let head = Some(session.state.head);
+        writer.write(&Record::Bundle { version: BUNDLE_VERSION, header: bundle_header(&session.header), head })?;
         let mut after = Seq(0);
         while after < session.state.head {
             let page = self.store.events(id, after, session.state.head, PAGE_LIMIT)?;
@@ -90,7 +96,7 @@ impl Sessions {
     ) -> Result<ImportedSession, SessionError> {
         let mut reader = Reader { bundle, hasher: Sha256::new(), line: 0 };
         let (first, _) = reader.read()?;
-        let Record::Bundle { version, header: found } = first else {
+        let Record::Bundle { version, header: found, head } = first else {
             return Err(reader.refuse("the file is not a bundle"));
         };
         if !(1..=BUNDLE_VERSION).contains(&version) {
@@ -103,6 +109,10 @@ impl Sessions {
         let limits = &self.limits;
         let mut finish = || {
             let rest = folding.borrow_mut().rest()?;
+            let end = folding.borrow().state.head;
+            if version > 2 && head != Some(end) {
+                return Err(folding.borrow().reader.refuse("events are missing from the bundle"));
+            }
             check_memory_writes(&rest.memory, limits)?;
             let digests = rest.memory.iter().map(|write| write.file.digest()).collect();
             if folding.borrow().state.memory != digests {

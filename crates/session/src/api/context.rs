@@ -70,8 +70,8 @@ impl Sessions {
         let requests = asked.map(|seq| self.event(id, seq)).collect::<Result<_, _>>()?;
         let outcome = state.outcome.map(|seq| self.event(id, seq)).transpose()?;
         let last_message = state.last_message.map(|seq| self.event(id, seq)).transpose()?;
-        let history = self.history(state, id, &wake, window)?;
         let work = self.store.tail(id, EventClass::Work, state.head, window.work, window.bytes)?;
+        let history = self.history(state, id, &wake, window, &work)?;
         let memory = self.store.memory(id)?;
         check_memory(&session, &memory)?;
         let header = &session.header;
@@ -97,10 +97,12 @@ impl Sessions {
         id: SessionId,
         wake: &CurrentWake,
         window: &ContextWindow,
+        work: &[SessionEvent],
     ) -> Result<Vec<SessionEvent>, SessionError> {
         // The inputs of the wake are among the last events and are removed again.
         let limit = window.conversation + wake.inputs.len();
         let mut events = self.store.tail(id, EventClass::Conversation, state.head, limit, window.bytes)?;
+        check_ends(id, state.head, &events, work)?;
         events.retain(|event| !state.pending.contains(event.seq));
         let surplus = events.len().saturating_sub(window.conversation);
         Ok(events.split_off(surplus))
@@ -112,6 +114,27 @@ impl Sessions {
         let missing =
             || StoreError::Corrupt { session: Some(id), what: format!("event {} is missing", seq.0) };
         Ok(found.ok_or_else(missing)?)
+    }
+}
+
+/// Checks that two classes of events together have no gap before the end of the log, as far back as both were read.
+fn check_ends(
+    id: SessionId,
+    head: Seq,
+    conversation: &[SessionEvent],
+    work: &[SessionEvent],
+) -> Result<(), StoreError> {
+    let (Some(first), Some(second)) = (conversation.first(), work.first()) else { return Ok(()) };
+    let from = first.seq.max(second.seq);
+    let mut seqs: Vec<u64> =
+        conversation.iter().chain(work).map(|event| event.seq.0).filter(|seq| *seq >= from.0).collect();
+    seqs.sort_unstable();
+    let missing = (from.0..=head.0).find(|seq| seqs.binary_search(seq).is_err());
+    match missing {
+        Some(seq) => {
+            Err(StoreError::Corrupt { session: Some(id), what: format!("event {seq} of {} is missing", head.0) })
+        }
+        None => Ok(()),
     }
 }
 

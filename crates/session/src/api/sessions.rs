@@ -18,13 +18,23 @@ use crate::log::learning::StoredLearning;
 use crate::log::memory::MemoryFile;
 use crate::log::seq::{Seq, SeqSet};
 use crate::log::state::SessionState;
+use crate::log::status::SessionStatus;
 use crate::log::time::{TimeSeed, Timestamp};
 use crate::store::{
-    FoundSession, ListedSession, Session, SessionChange, SessionError, Store, StoreError, UpdateTarget,
+    FoundSession, ListedSession, Session, SessionChange, SessionError, Store, StoreError, StoreSurvey,
+    UpdateTarget, WaitFor,
 };
 
 /// The longest page of a read.
 pub const PAGE_LIMIT: usize = 1_000;
+
+/// Which sessions may be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RemoveTerms {
+    Terminated,
+    /// Those with work to do as well.
+    Any,
+}
 
 /// The sessions of one store, over one connection.
 pub struct Sessions {
@@ -68,6 +78,27 @@ impl Sessions {
         Ok(self.store.list(agent, after, limit.min(PAGE_LIMIT))?)
     }
 
+    /// One page of the sessions that fit, by id. It reads as many rows as it needs.
+    pub fn list_matching(
+        &mut self,
+        agent: Option<&str>,
+        mut after: Option<SessionId>,
+        limit: usize,
+        fits: &dyn Fn(&ListedSession) -> bool,
+    ) -> Result<Vec<ListedSession>, SessionError> {
+        let limit = limit.min(PAGE_LIMIT);
+        let mut found = Vec::new();
+        loop {
+            let page = self.store.list(agent, after, PAGE_LIMIT)?;
+            after = page.last().map(ListedSession::id);
+            let is_last = page.len() < PAGE_LIMIT;
+            found.extend(page.into_iter().filter(|listed| fits(listed)).take(limit - found.len()));
+            if is_last || found.len() >= limit {
+                return Ok(found);
+            }
+        }
+    }
+
     /// One page of a log; the last sequence number is the cursor of the next page.
     pub fn events(
         &mut self,
@@ -99,18 +130,40 @@ impl Sessions {
             if !events.is_empty() || left.is_zero() {
                 return Ok(events);
             }
-            self.store.wait(left)?;
+            self.store.wait(WaitFor::Events, left)?;
         }
     }
 
-    /// Returns when something may have changed in the store, or after the timeout.
-    pub fn wait(&mut self, timeout: Duration) -> Result<(), SessionError> {
-        Ok(self.store.wait(timeout)?)
+    /// Waits for something to happen. Returns whether it may have happened; `false` after the timeout.
+    pub fn wait(&mut self, what: WaitFor, timeout: Duration) -> Result<bool, SessionError> {
+        Ok(self.store.wait(what, timeout)?)
     }
 
-    /// When the next session becomes due.
-    pub fn next_due(&mut self, now: Timestamp) -> Result<Option<Timestamp>, SessionError> {
-        Ok(self.store.next_due(now)?)
+    /// What a worker without work needs to know, in one read.
+    pub fn survey(&mut self) -> Result<StoreSurvey, SessionError> {
+        Ok(self.store.survey(self.limits.horizon_ms())?)
+    }
+
+    /// The sessions whose id starts or ends with a text. At most `limit`.
+    pub fn find_ids(&mut self, part: &str, limit: usize) -> Result<Vec<SessionId>, SessionError> {
+        Ok(self.store.find_ids(&part.to_ascii_lowercase(), limit)?)
+    }
+
+    /// Removes a session for good. Only a terminated one, unless `any` is set; never one that a worker holds.
+    pub fn remove(&mut self, id: SessionId, terms: RemoveTerms) -> Result<(), SessionError> {
+        let Session { state, holder, .. } = self.session(id)?;
+        if let Some(holder) = holder {
+            return Err(SessionRefusal::Leased { until_ms: holder.until_ms }.into());
+        }
+        if terms == RemoveTerms::Terminated && state.status != SessionStatus::Terminated {
+            let why = "only a terminated session can be removed; terminate it first";
+            return Err(SessionRefusal::Field { what: "status", why }.into());
+        }
+        if self.store.remove(id, state.head)? {
+            return Ok(());
+        }
+        let why = "the session changed meanwhile";
+        Err(SessionRefusal::Field { what: "head", why }.into())
     }
 
     pub fn memory(&mut self, id: SessionId) -> Result<Vec<MemoryFile>, SessionError> {
@@ -177,6 +230,19 @@ impl Sessions {
     ) -> Result<SessionState, SessionError> {
         self.write(id, |found, limits| {
             Ok((control::queue_wake(&found.session.state, wake, limits, seed)?, found.session.holder.clone()))
+        })
+    }
+
+    /// Cancels the queued wakes with this id or key.
+    pub fn cancel_wakes(
+        &mut self,
+        id: SessionId,
+        key: &str,
+        seed: &mut TimeSeed,
+    ) -> Result<SessionState, SessionError> {
+        self.write(id, |found, _| {
+            let drafted = control::cancel_wakes(&found.session.state, key, seed)?;
+            Ok((drafted, found.session.holder.clone()))
         })
     }
 

@@ -3,11 +3,11 @@
 
 use crate::api::sessions::Sessions;
 use crate::decide::claim::{self, ClaimReason, ClaimResult};
-use crate::decide::commit::{self, WakeCommit, WakeEnding};
+use crate::decide::commit::{self, CommitPlace, WakeCommit, WakeEnding};
 use crate::decide::lease::{Lease, LeaseHolder, LeaseTerms, fence};
-use crate::log::event::Payload;
+use crate::log::event::RunReport;
 use crate::log::header::SessionHeader;
-use crate::log::id::SessionId;
+use crate::log::id::{EventId, SessionId};
 use crate::log::learning::StoredLearning;
 use crate::log::memory::MemoryWrite;
 use crate::log::state::{SessionState, is_over};
@@ -21,6 +21,8 @@ pub enum ClaimTarget<'a> {
     Due,
     /// The first one that is due and that the filter accepts.
     Matching(&'a ClaimFilter),
+    /// This one, if it is due.
+    DueSession(SessionId),
     /// This one, due or not.
     Session(SessionId),
 }
@@ -73,6 +75,7 @@ impl Sessions {
             ClaimTarget::Matching(filter) => {
                 (UpdateTarget::Due { now, horizon_ms, filter }, ClaimReason::Due)
             }
+            ClaimTarget::DueSession(id) => (UpdateTarget::Session { id, events: &[] }, ClaimReason::Due),
             ClaimTarget::Session(id) => (UpdateTarget::Session { id, events: &[] }, ClaimReason::Requested),
         };
         let until_ms = now.plus_ms(worker.lease_ms.min(limits.lease_ms));
@@ -88,8 +91,8 @@ impl Sessions {
             Ok(SessionChange::from_draft(drafted, holder))
         })?;
         match pick {
-            ClaimTarget::Session(id) if !found => Err(SessionError::NoSession(id)),
-            ClaimTarget::Session(_) => Ok((started, false)),
+            ClaimTarget::Session(id) | ClaimTarget::DueSession(id) if !found => Err(SessionError::NoSession(id)),
+            ClaimTarget::Session(_) | ClaimTarget::DueSession(_) => Ok((started, false)),
             ClaimTarget::Due | ClaimTarget::Matching(_) => Ok((started, found)),
         }
     }
@@ -134,20 +137,27 @@ impl Sessions {
         Ok(!state.interrupts.is_empty())
     }
 
-    /// Stores what a run reports before it ends: its id, and the tool calls that it starts and finishes.
+    /// Stores what a run reports before it ends: its id, and the tool calls that it starts and finishes. It can be repeated.
     pub fn report(
         &mut self,
         lease: &Lease,
-        reports: &[Payload],
+        reports: &[RunReport],
         seed: &mut TimeSeed,
     ) -> Result<SessionState, SessionError> {
-        self.write(lease.session, |found, limits| {
-            let drafted = commit::progress(&found.session.state, lease.token, reports, limits, seed)?;
-            Ok((drafted, found.session.holder.clone()))
-        })
+        let ids: Vec<EventId> = reports.iter().map(|report| report.id).collect();
+        let mut state = SessionState::default();
+        self.update(lease.session, &ids, |found, limits| {
+            let session = &found.session;
+            let drafted =
+                commit::progress(&session.state, lease.token, &found.events, reports, limits, seed)?;
+            state = drafted.state.clone();
+            Ok(SessionChange::from_draft(drafted, session.holder.clone()))
+        })?;
+        Ok(state)
     }
 
-    /// Ends a wake: writes all its effects in one step, or nothing if the lease was lost.
+    /// Ends a wake: writes all its effects in one step, or nothing if the lease was lost. It can be repeated: a commit that is
+    /// already stored is not written again, and is not refused.
     pub fn commit(
         &mut self,
         lease: &Lease,
@@ -155,9 +165,16 @@ impl Sessions {
         seed: &mut TimeSeed,
     ) -> Result<SessionState, SessionError> {
         let mut state = SessionState::default();
-        self.update(lease.session, &[], |found, limits| {
+        let id = commit_id(lease);
+        let ids: Vec<EventId> = std::iter::once(id).chain(commit.reports.iter().map(|report| report.id)).collect();
+        self.update(lease.session, &ids, |found, limits| {
+            if found.events.iter().any(|event| event.id == id) {
+                state = found.session.state.clone();
+                return Ok(None);
+            }
             let now = seed.now;
-            let drafted = commit::finish(&found.session.state, lease.token, commit, limits, seed)?;
+            let place = CommitPlace { token: lease.token, id, known: &found.events };
+            let drafted = commit::finish(&found.session.state, &place, commit, limits, seed)?;
             state = drafted.state.clone();
             let memory = commit.memory.iter().map(|MemoryWrite { file, .. }| file.clone()).collect();
             let learnings = learnings(commit, lease.session, now);
@@ -167,12 +184,18 @@ impl Sessions {
                 holder: None,
                 events: drafted.events,
                 memory,
+                deleted_memory: commit.deleted_memory.clone(),
                 learnings,
                 learnings_kept,
             }))
         })?;
         Ok(state)
     }
+}
+
+/// The id of the event that ends an attempt. A token belongs to one attempt, and an attempt ends once.
+fn commit_id(lease: &Lease) -> EventId {
+    EventId::from_key(lease.session, &format!("commit of wake {} with token {}", lease.wake, lease.token))
 }
 
 fn claimed(header: &SessionHeader, state: &SessionState, holder: LeaseHolder) -> Option<ClaimedWake> {

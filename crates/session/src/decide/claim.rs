@@ -1,7 +1,7 @@
 //! How a wake starts, as a pure decision: whether the session is due, which inputs the wake gets, and what happens to the
 //! wake of a lost worker.
 
-use crate::decide::commit::give_up;
+use crate::decide::commit::{give_up, scheduled_again};
 use crate::decide::draft::{Draft, FinishedDraft};
 use crate::decide::limits::SessionLimits;
 use crate::decide::refusal::SessionRefusal;
@@ -94,14 +94,16 @@ fn close_lost(
     let attempt = lost.attempt;
     draft.write(Some(lost.id), Payload::SessionError { class, message, attempt, retry_at_ms })?;
     let continues = draft.state.continues;
+    let queued = scheduled_again(&draft.state, lost, draft.seed);
     let end = match retry_at_ms {
         Some(_) => WakeEnd { retry_at_ms, continues, ..WakeEnd::default() },
         None if interrupted => {
             let consumed = lost.inputs.clone().with_later(&draft.state.interrupts);
-            WakeEnd { consumed, continues, ..WakeEnd::default() }
+            WakeEnd { consumed, continues, queued, ..WakeEnd::default() }
         }
-        None => give_up(lost, continues),
+        None => give_up(lost, continues, queued),
     };
+    let end = WakeEnd { usage: lost.usage, ..end };
     let result = if interrupted { SpanResult::Interrupted } else { SpanResult::Lost };
     let span = CompletedSpan::Wake(Box::new(end));
     draft.write(Some(lost.id), Payload::SpanCompleted { span_id: lost.id.into(), result, span })?;

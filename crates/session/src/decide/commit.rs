@@ -14,8 +14,11 @@ use crate::decide::memory::check_memory_writes;
 use crate::decide::refusal::SessionRefusal;
 use crate::decide::retry::next_attempt;
 use crate::log::digest::Sha256Digest;
-use crate::log::event::{CompletedSpan, Payload, QueuedWake, SessionUsage, ToolRequestRef, WakeEnd};
-use crate::log::id::{RequestId, WakeId};
+use crate::log::cron::next_after;
+use crate::log::event::{
+    CompletedSpan, Payload, QueuedWake, RunReport, SessionEvent, SessionUsage, ToolRequestRef, WakeEnd,
+};
+use crate::log::id::{EventId, RequestId, WakeId};
 use crate::log::memory::MemoryWrite;
 use crate::log::state::{CurrentWake, SessionState};
 use crate::log::status::{ErrorClass, SessionStatus, SpanResult, StopReason, WakePriority};
@@ -28,12 +31,14 @@ const FOLLOW_UP: &str = "session.follow_up";
 #[derive(Debug, Clone, PartialEq)]
 pub struct WakeCommit {
     /// Tool calls, tool spans and the run's id, in order.
-    pub reports: Vec<Payload>,
+    pub reports: Vec<RunReport>,
     pub ending: WakeEnding,
     pub usage: SessionUsage,
     /// Conversation ids by runtime.
     pub bindings: BTreeMap<String, String>,
     pub memory: Vec<MemoryWrite>,
+    /// The names of the memory files to delete.
+    pub deleted_memory: Vec<String>,
 }
 
 /// How the run ended.
@@ -60,19 +65,26 @@ pub enum FailureClass {
     Permanent,
 }
 
-/// Drafts the end of the wake that holds `token`.
+/// Where a commit is written: the lease's token, the id of its last event, and those of its events that are already stored.
+pub(crate) struct CommitPlace<'a> {
+    pub(crate) token: u64,
+    pub(crate) id: EventId,
+    pub(crate) known: &'a [SessionEvent],
+}
+
+/// Drafts the end of the wake that holds the token.
 pub(crate) fn finish(
     state: &SessionState,
-    token: u64,
+    place: &CommitPlace<'_>,
     commit: &WakeCommit,
     limits: &SessionLimits,
     seed: &mut TimeSeed,
 ) -> Result<FinishedDraft, SessionRefusal> {
-    let wake = fence(state, token)?.clone();
+    let wake = fence(state, place.token)?.clone();
     check_memory_writes(&commit.memory, limits)?;
     check_bindings(&commit.bindings)?;
     let mut draft = Draft::new(state, seed);
-    report(&mut draft, &commit.reports, limits)?;
+    report(&mut draft, place.known, &commit.reports, limits)?;
     let requested = draft.state.open_requests().count() > state.open_requests().count();
     let may_request =
         matches!(commit.ending, WakeEnding::Directive(_) | WakeEnding::Paused | WakeEnding::Interrupted);
@@ -84,8 +96,9 @@ pub(crate) fn finish(
     end.usage = commit.usage;
     end.bindings = commit.bindings.clone();
     end.memory = commit.memory.iter().map(|write| write.file.digest()).collect();
+    end.deleted_memory = deleted_memory(state, commit)?;
     let span = CompletedSpan::Wake(Box::new(end));
-    draft.write(Some(wake.id), Payload::SpanCompleted { span_id: wake.id.into(), result, span })?;
+    draft.push(place.id, Some(wake.id), Payload::SpanCompleted { span_id: wake.id.into(), result, span })?;
     check_room(&draft.state, limits)?;
     announce(&mut draft, wake.id, stop_reason)?;
     Ok(draft.done())
@@ -95,30 +108,38 @@ pub(crate) fn finish(
 pub(crate) fn progress(
     state: &SessionState,
     token: u64,
-    reports: &[Payload],
+    known: &[SessionEvent],
+    reports: &[RunReport],
     limits: &SessionLimits,
     seed: &mut TimeSeed,
 ) -> Result<FinishedDraft, SessionRefusal> {
     fence(state, token)?;
     let mut draft = Draft::new(state, seed);
-    report(&mut draft, reports, limits)?;
+    report(&mut draft, known, reports, limits)?;
     check_room(&draft.state, limits)?;
     Ok(draft.done())
 }
 
-fn report(draft: &mut Draft<'_>, reports: &[Payload], limits: &SessionLimits) -> Result<(), SessionRefusal> {
+/// Writes the reports that are not stored yet: an earlier call may have stored some without learning so.
+fn report(
+    draft: &mut Draft<'_>,
+    known: &[SessionEvent],
+    reports: &[RunReport],
+    limits: &SessionLimits,
+) -> Result<(), SessionRefusal> {
     let count = reports.len();
     let limit = limits.events_per_commit;
     if count > limit {
         return Err(SessionRefusal::TooMany { what: "events in one commit", count, limit });
     }
     let wake_id = draft.state.wake.as_ref().map(|wake| wake.id);
-    for payload in reports {
+    let is_stored = |id: EventId| known.iter().any(|event| event.id == id);
+    for RunReport { id, payload } in reports.iter().filter(|report| !is_stored(report.id)) {
         if !payload.is_report() {
             return Err(SessionRefusal::NotAReport { kind: payload.kind() });
         }
         check_size(payload, limits.event_bytes)?;
-        draft.write(wake_id, payload.clone())?;
+        draft.push(*id, wake_id, payload.clone())?;
     }
     Ok(())
 }
@@ -144,7 +165,8 @@ fn conclude(
     limits: &SessionLimits,
 ) -> Result<Conclusion, SessionRefusal> {
     let consumed = wake.inputs.clone().with_later(&draft.state.interrupts);
-    let done = WakeEnd { consumed, ..WakeEnd::default() };
+    let queued = scheduled_again(&draft.state, wake, draft.seed);
+    let done = WakeEnd { consumed, queued, ..WakeEnd::default() };
     match ending {
         WakeEnding::Directive(directive) => follow(draft, wake, directive, done, limits),
         WakeEnding::Paused => Ok(Conclusion::plain(SpanResult::Blocked, done)),
@@ -183,7 +205,7 @@ fn fail(
     let end = match retry_at_ms {
         Some(_) => WakeEnd { retry_at_ms, continues, counted, ..WakeEnd::default() },
         None if interrupted => done,
-        None => give_up(wake, 0),
+        None => give_up(wake, 0, done.queued),
     };
     let result = if interrupted { SpanResult::Interrupted } else { SpanResult::Error };
     Ok(Conclusion::plain(result, end))
@@ -191,11 +213,12 @@ fn fail(
 
 /// Gives a wake up. A batch is split, so that one bad input does not take the others with it: the next wakes get fewer
 /// inputs. A single input becomes a dead letter, which a person can retry or drop.
-pub(crate) fn give_up(wake: &CurrentWake, continues: u32) -> WakeEnd {
+pub(crate) fn give_up(wake: &CurrentWake, continues: u32, queued: Vec<QueuedWake>) -> WakeEnd {
     if wake.inputs.len() > 1 {
         return WakeEnd { is_split: true, continues, ..WakeEnd::default() };
     }
-    WakeEnd { consumed: wake.inputs.clone(), dead: wake.inputs.clone(), continues, ..WakeEnd::default() }
+    let inputs = wake.inputs.clone();
+    WakeEnd { consumed: inputs.clone(), dead: inputs, continues, queued, ..WakeEnd::default() }
 }
 
 fn follow(
@@ -214,9 +237,12 @@ fn follow(
         check_size(&payload, limits.event_bytes)?;
         draft.write(Some(wake.id), payload)?;
     }
-    end.queued = queued_wakes.iter().map(|request| queue(request, draft.seed)).collect();
+    end.queued.extend(queued_wakes.iter().map(|request| queue(request, draft.seed)));
     // A request wins over `continue`: the answer will wake the session.
     let continues = *outcome == DirectiveOutcome::Continue && custom_tools.is_empty();
+    // The newest directive decides when the session continues: it moves or cancels an earlier `continue`.
+    let is_follow_up = |queued: &&QueuedWake| queued.dedupe_key.as_deref() == Some(FOLLOW_UP);
+    end.cancelled = draft.state.wakes.iter().filter(is_follow_up).map(|queued| queued.id).collect();
     let mut stop_reason = None;
     if continues {
         let before = if wake.inputs.is_empty() { draft.state.continues } else { 0 };
@@ -248,7 +274,31 @@ fn request_tool(call: &CustomToolCall, seed: &mut TimeSeed) -> Payload {
 fn queue(request: &WakeRequest, seed: &mut TimeSeed) -> QueuedWake {
     let WakeRequest { reason, delay_seconds, note, dedupe_key, priority } = request.clone();
     let due_ms = seed.now.plus_ms(delay_seconds.saturating_mul(1_000));
-    QueuedWake { id: WakeId::generate(seed), due_ms, reason, note, dedupe_key, priority }
+    QueuedWake { id: WakeId::generate(seed), due_ms, reason, note, dedupe_key, priority, cron: None }
+}
+
+/// The schedules among the wakes that this wake ran, each at its next time.
+pub(crate) fn scheduled_again(
+    state: &SessionState,
+    wake: &CurrentWake,
+    seed: &mut TimeSeed,
+) -> Vec<QueuedWake> {
+    let mut queued = Vec::new();
+    for ran in state.wakes.iter().filter(|queued| wake.woken.contains(&queued.id)) {
+        if let Some(due_ms) = ran.cron.as_deref().and_then(|cron| next_after(cron, seed.now)) {
+            queued.push(QueuedWake { id: WakeId::generate(seed), due_ms, ..ran.clone() });
+        }
+    }
+    queued
+}
+
+/// The names of the files to delete that exist. A file cannot be written and deleted at once.
+fn deleted_memory(state: &SessionState, commit: &WakeCommit) -> Result<Vec<String>, SessionRefusal> {
+    let is_written = |name: &String| commit.memory.iter().any(|write| write.file.name == *name);
+    if let Some(name) = commit.deleted_memory.iter().find(|name| is_written(name)) {
+        return Err(SessionRefusal::MemoryName { name: name.clone() });
+    }
+    Ok(commit.deleted_memory.iter().filter(|name| state.memory.contains_key(*name)).cloned().collect())
 }
 
 fn follow_up(delay_ms: u64, seed: &mut TimeSeed) -> QueuedWake {
@@ -259,6 +309,7 @@ fn follow_up(delay_ms: u64, seed: &mut TimeSeed) -> QueuedWake {
         note: None,
         dedupe_key: Some(FOLLOW_UP.to_owned()),
         priority: WakePriority::Normal,
+        cron: None,
     }
 }
 

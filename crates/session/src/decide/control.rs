@@ -5,6 +5,7 @@ use crate::decide::draft::{Draft, FinishedDraft};
 use crate::decide::limits::SessionLimits;
 use crate::decide::refusal::SessionRefusal;
 use crate::log::event::{CompletedSpan, Payload, QueuedWake, WakeEnd};
+use crate::log::id::WakeId;
 use crate::log::seq::SeqSet;
 use crate::log::state::SessionState;
 use crate::log::status::{SessionStatus, SpanResult};
@@ -23,9 +24,9 @@ pub(crate) fn queue_wake(
     if state.status == SessionStatus::Terminated {
         return Err(SessionRefusal::Terminated);
     }
-    let QueuedWake { reason, note, dedupe_key, .. } = wake;
-    let size =
-        reason.len() + note.as_ref().map_or(0, String::len) + dedupe_key.as_ref().map_or(0, String::len);
+    let QueuedWake { reason, note, dedupe_key, cron, .. } = wake;
+    let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let size = reason.len() + length(note) + length(dedupe_key) + length(cron);
     if size > MAX_WAKE_BYTES {
         return Err(SessionRefusal::TooLarge { what: "queued wake", size, limit: MAX_WAKE_BYTES });
     }
@@ -43,9 +44,40 @@ pub(crate) fn queue_wake(
         reason: "a wake is queued".to_owned(),
         blocking: Vec::new(),
         queued: vec![wake.clone()],
+        cancelled: Vec::new(),
     };
     draft.write(None, changed)?;
     check_room(&draft.state, limits)?;
+    Ok(draft.done())
+}
+
+/// Drafts the end of queued wakes. `key` is a wake's id or key.
+pub(crate) fn cancel_wakes(
+    state: &SessionState,
+    key: &str,
+    seed: &mut TimeSeed,
+) -> Result<FinishedDraft, SessionRefusal> {
+    if state.status == SessionStatus::Terminated {
+        return Err(SessionRefusal::Terminated);
+    }
+    let is_meant =
+        |wake: &&QueuedWake| wake.id.to_string() == key || wake.dedupe_key.as_deref() == Some(key);
+    let cancelled: Vec<WakeId> = state.wakes.iter().filter(is_meant).map(|wake| wake.id).collect();
+    if cancelled.is_empty() {
+        return Err(SessionRefusal::Field { what: "wake", why: "no queued wake has this id or key" });
+    }
+    let mut after = state.clone();
+    after.wakes.retain(|wake| !cancelled.contains(&wake.id));
+    let mut draft = Draft::new(state, seed);
+    let changed = Payload::SessionStatusChanged {
+        from: state.status,
+        to: after.derive_status(),
+        reason: "a queued wake is cancelled".to_owned(),
+        blocking: Vec::new(),
+        queued: Vec::new(),
+        cancelled,
+    };
+    draft.write(None, changed)?;
     Ok(draft.done())
 }
 
@@ -61,7 +93,7 @@ pub(crate) fn terminate(
         return Ok(draft.done());
     }
     if let Some(wake) = state.running() {
-        let end = WakeEnd { continues: state.continues, ..WakeEnd::default() };
+        let end = WakeEnd { continues: state.continues, usage: wake.usage, ..WakeEnd::default() };
         let span = CompletedSpan::Wake(Box::new(end));
         let completed =
             Payload::SpanCompleted { span_id: wake.id.into(), result: SpanResult::Terminated, span };
@@ -73,6 +105,7 @@ pub(crate) fn terminate(
         reason: reason.chars().take(2_000).collect(),
         blocking: Vec::new(),
         queued: Vec::new(),
+        cancelled: Vec::new(),
     };
     draft.write(None, changed)?;
     Ok(draft.done())

@@ -68,7 +68,14 @@ impl<'a> Draft<'a> {
         } else {
             let blocking = self.state.open_requests().map(|request| request.id).collect();
             let reason = reason.to_owned();
-            Payload::SessionStatusChanged { from: self.from, to, reason, blocking, queued: Vec::new() }
+            Payload::SessionStatusChanged {
+                from: self.from,
+                to,
+                reason,
+                blocking,
+                queued: Vec::new(),
+                cancelled: Vec::new(),
+            }
         };
         self.write(wake_id, payload)?;
         self.from = to;

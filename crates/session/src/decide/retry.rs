@@ -40,6 +40,7 @@ fn back_off(attempt: u32, limits: &SessionLimits, seed: &mut TimeSeed) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::event::SessionUsage;
     use crate::log::id::WakeId;
     use crate::log::seq::SeqSet;
     use crate::log::state::WakePhase;
@@ -52,6 +53,7 @@ mod tests {
             attempt,
             failures,
             first_ms: Some(Timestamp(0)),
+            usage: SessionUsage::default(),
             inputs: SeqSet::default(),
             woken: Vec::new(),
             expired: Vec::new(),

@@ -13,7 +13,7 @@ use crate::log::status::{ErrorClass, SessionStatus, SpanResult, StopReason, Wake
 use crate::log::time::Timestamp;
 
 /// The version of events that this code writes. It reads all versions up to this one.
-pub const EVENT_VERSION: u32 = 2;
+pub const EVENT_VERSION: u32 = 3;
 
 /// One entry of a log. The store assigns the sequence number; the client chooses the id of a user event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -72,6 +72,9 @@ pub enum Payload {
         reason: String,
         blocking: Vec<RequestId>,
         queued: Vec<QueuedWake>,
+        /// The queued wakes that were cancelled.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        cancelled: Vec<WakeId>,
     },
     #[serde(rename = "session.status_idle")]
     SessionStatusIdle { reason: StopReason },
@@ -90,6 +93,16 @@ pub enum Payload {
     /// The run of this wake, and the digest of its record once it exists.
     #[serde(rename = "run.attached")]
     RunAttached { run_id: String, digest: Option<Sha256Digest> },
+    /// What this attempt has used so far. If its worker is lost, this is what counts.
+    #[serde(rename = "run.usage")]
+    RunUsage { usage: SessionUsage },
+}
+
+/// An event that a run reports. Reporting it again with the same id stores it once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunReport {
+    pub id: EventId,
+    pub payload: Payload,
 }
 
 /// A request as an event names it. An answer must repeat the id and the digest.
@@ -157,6 +170,12 @@ pub struct WakeEnd {
     /// The failure counts against the limit of attempts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counted: bool,
+    /// The queued wakes that this wake cancels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cancelled: Vec<WakeId>,
+    /// The memory files that this commit deletes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deleted_memory: Vec<String>,
 }
 
 /// A wake that is queued for later.
@@ -170,6 +189,9 @@ pub struct QueuedWake {
     /// While a wake with this key is queued, another one with the same key is dropped.
     pub dedupe_key: Option<String>,
     pub priority: WakePriority,
+    /// When the wake is queued again after it ran: a schedule of five fields, in UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cron: Option<String>,
 }
 
 /// What a session used.
@@ -214,6 +236,7 @@ impl Payload {
             Self::SpanStarted { .. } => "span.started",
             Self::SpanCompleted { .. } => "span.completed",
             Self::RunAttached { .. } => "run.attached",
+            Self::RunUsage { .. } => "run.usage",
         }
     }
 
@@ -232,7 +255,7 @@ impl Payload {
     /// Whether a run may report it. Claims and commits write the rest.
     pub(crate) fn is_report(&self) -> bool {
         match self {
-            Self::AgentToolUse { .. } | Self::RunAttached { .. } => true,
+            Self::AgentToolUse { .. } | Self::RunAttached { .. } | Self::RunUsage { .. } => true,
             Self::SpanStarted { span, .. } => *span == StartedSpan::Tool,
             Self::SpanCompleted { span, .. } => *span == CompletedSpan::Tool,
             _ => false,

@@ -5,7 +5,8 @@ use std::fmt;
 
 use crate::log::digest::Sha256Digest;
 use crate::log::event::{
-    CompletedSpan, Payload, QueuedWake, SessionEvent, StartedSpan, ToolRequestRef, WakeEnd, WakeStart,
+    CompletedSpan, Payload, QueuedWake, SessionEvent, SessionUsage, StartedSpan, ToolRequestRef, WakeEnd,
+    WakeStart,
 };
 use crate::log::id::{RequestId, WakeId};
 use crate::log::seq::{Seq, SeqSet};
@@ -67,7 +68,10 @@ impl SessionState {
             Payload::UserCustomToolResult { request_id, input_digest, .. } => {
                 self.answer(event, ToolRequestKind::CustomTool, *request_id, *input_digest)?;
             }
-            Payload::SessionStatusChanged { to, queued, .. } => self.announce(*to, queued)?,
+            Payload::SessionStatusChanged { to, queued, cancelled, .. } => {
+                self.wakes.retain(|wake| !cancelled.contains(&wake.id));
+                self.announce(*to, queued)?;
+            }
             Payload::SessionDeadRetried { inputs } => {
                 self.take_dead(inputs)?;
                 self.pending.merge(inputs);
@@ -94,6 +98,11 @@ impl SessionState {
         match &event.payload {
             Payload::AgentMessage { .. } => self.last_message = Some(event.seq),
             Payload::RunAttached { .. } => self.last_run = Some(event.seq),
+            Payload::RunUsage { usage } => {
+                if let Some(wake) = &mut self.wake {
+                    wake.usage = *usage;
+                }
+            }
             Payload::AgentToolUse { tool, input, confirmation: Some(question), .. } => {
                 require(
                     Sha256Digest::of_json(input) == question.input_digest,
@@ -138,13 +147,13 @@ impl SessionState {
         }
     }
 
-    /// Drops what the session would do by itself: a retry, queued wakes, open requests. Inputs stay, except for those of the
-    /// dropped attempt.
+    /// Drops what the session would do by itself: a retry, queued wakes, open requests. Schedules stay, and so do inputs,
+    /// except for those of the dropped attempt.
     fn cancel_plans(&mut self) {
         if let Some(wake) = self.wake.take() {
             self.consume(&wake.inputs);
         }
-        self.wakes.clear();
+        self.wakes.retain(|wake| wake.cron.is_some());
         self.requests.retain(|request| request.answered.is_some());
         self.continues = 0;
     }
@@ -197,8 +206,9 @@ impl SessionState {
         let WakeStart { token, attempt, inputs, woken, expired: _ } = start.clone();
         self.token = token;
         let phase = WakePhase::Running;
+        let usage = SessionUsage::default();
         self.wake =
-            Some(CurrentWake { id, token, attempt, failures, first_ms, inputs, woken, expired, phase });
+            Some(CurrentWake { id, token, attempt, failures, first_ms, usage, inputs, woken, expired, phase });
         Ok(())
     }
 
@@ -223,6 +233,8 @@ impl SessionState {
             dead,
             is_split,
             counted,
+            cancelled,
+            deleted_memory,
         } = end;
         require(consumed.includes(dead), "a dead letter must be consumed")?;
         require(!is_split || consumed.is_empty(), "a wake that is split cannot consume inputs")?;
@@ -231,6 +243,8 @@ impl SessionState {
         self.usage.add(*usage);
         self.bindings.extend(bindings.clone());
         self.memory.extend(memory.clone());
+        self.memory.retain(|name, _| !deleted_memory.contains(name));
+        self.wakes.retain(|queued| !cancelled.contains(&queued.id));
         let interrupted = consumed.iter().any(|seq| self.interrupts.contains(seq));
         if let Some(at_ms) = *retry_at_ms {
             require(consumed.is_empty(), "a wake that is retried cannot consume inputs")?;

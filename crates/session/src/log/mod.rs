@@ -1,5 +1,6 @@
 //! What a session's log is made of, and the fold that turns a log into a state. It decides nothing and stores nothing.
 
+pub(crate) mod cron;
 pub(crate) mod digest;
 pub(crate) mod event;
 pub(crate) mod fold;

@@ -13,7 +13,7 @@ use crate::log::status::{SessionStatus, StopReason, WakePriority};
 use crate::log::time::Timestamp;
 
 /// The version of snapshots that this code writes. It reads all versions up to this one.
-pub const STATE_VERSION: u32 = 2;
+pub const STATE_VERSION: u32 = 3;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -84,6 +84,9 @@ pub struct CurrentWake {
     /// When the first attempt started.
     #[serde(default)]
     pub first_ms: Option<Timestamp>,
+    /// What this attempt has reported as its usage.
+    #[serde(default)]
+    pub usage: SessionUsage,
     pub inputs: SeqSet,
     pub woken: Vec<WakeId>,
     /// The requests that expired without an answer.

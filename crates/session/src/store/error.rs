@@ -18,6 +18,10 @@ pub enum StoreError {
     Corrupt { session: Option<SessionId>, what: String },
     /// A newer version of this program migrated the store.
     Version { found: i64, known: i64 },
+    /// The server refuses the user, or the user's rights do not suffice.
+    Rights { step: &'static str, why: String },
+    /// The tables must be created or migrated by a user with the rights to do so.
+    NotMigrated,
     /// The path or the address cannot be used as a store.
     Location { what: String },
 }
@@ -40,6 +44,10 @@ impl fmt::Display for StoreError {
                     "the session store has format {found}, but this program knows formats up to {known}; update fullsend"
                 )
             }
+            Self::Rights { step, why } => write!(f, "the session store refused to {step}: {why}"),
+            Self::NotMigrated => f.write_str(
+                "the session store has no tables of this version; run `fullsend store migrate` as a user who may create them",
+            ),
             Self::Location { what } => f.write_str(what),
         }
     }

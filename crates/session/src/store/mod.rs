@@ -55,6 +55,28 @@ pub enum UpdateTarget<'a> {
     Due { now: Timestamp, horizon_ms: u64, filter: &'a ClaimFilter },
 }
 
+/// What a caller waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitFor {
+    /// A session that is due now or soon.
+    Due,
+    /// New events of any session.
+    Events,
+    /// An interrupt of this session.
+    Interrupt(SessionId),
+}
+
+/// What a worker without work needs to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreSurvey {
+    /// The time of the store's clock.
+    pub now: Timestamp,
+    /// Whether a session is due, for any worker.
+    pub is_due: bool,
+    /// When the next session becomes due.
+    pub next_due: Option<Timestamp>,
+}
+
 /// Which due sessions a worker can run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClaimFilter {
@@ -97,6 +119,8 @@ pub struct SessionChange {
     pub holder: Option<LeaseHolder>,
     pub events: Vec<SessionEvent>,
     pub memory: Vec<MemoryFile>,
+    /// The names of the memory files to delete.
+    pub deleted_memory: Vec<String>,
     pub learnings: Vec<StoredLearning>,
     /// How many learnings of the agent are kept, newest first.
     pub learnings_kept: usize,
@@ -118,6 +142,7 @@ impl SessionChange {
             holder,
             events: Vec::new(),
             memory: Vec::new(),
+            deleted_memory: Vec::new(),
             learnings: Vec::new(),
             learnings_kept: 0,
         }
@@ -200,8 +225,15 @@ pub trait Store: Send {
         limit: usize,
     ) -> Result<Vec<StoredLearning>, StoreError>;
 
-    /// When the next session becomes due: a worker can sleep until then.
-    fn next_due(&mut self, now: Timestamp) -> Result<Option<Timestamp>, StoreError>;
+    /// What a worker without work needs to know, in one read.
+    fn survey(&mut self, horizon_ms: u64) -> Result<StoreSurvey, StoreError>;
+
+    /// The sessions whose id starts or ends with a text, lowest first.
+    fn find_ids(&mut self, part: &str, limit: usize) -> Result<Vec<SessionId>, StoreError>;
+
+    /// Removes a session that no worker holds and whose log ends at `head`, with everything that belongs to it. `false` if
+    /// there is none.
+    fn remove(&mut self, id: SessionId, head: Seq) -> Result<bool, StoreError>;
 
     /// Adds a session with its whole log in one step. `false` if the id is taken. An error of the iterator undoes
     /// everything.
@@ -212,6 +244,7 @@ pub trait Store: Send {
         finish: &mut dyn FnMut() -> Result<SessionChange, SessionError>,
     ) -> Result<bool, SessionError>;
 
-    /// Returns when the store has changed since the last call, or after the timeout. It may also return early.
-    fn wait(&mut self, timeout: Duration) -> Result<(), StoreError>;
+    /// Waits for something to happen. Returns whether it may have happened since the last call; `false` after the timeout. It
+    /// may also return early.
+    fn wait(&mut self, what: WaitFor, timeout: Duration) -> Result<bool, StoreError>;
 }

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use super::super::exit::{Exit, Failure};
 use super::send::{SendOptions, append};
 use super::store::{SessionOptions, failure, text};
-use session::{ApprovalDecision, Payload, RequestId, SessionRefusal, Sessions, Sha256Digest};
+use session::{ApprovalDecision, Payload, RequestId, SessionId, SessionRefusal, Sessions, Sha256Digest};
 
 #[derive(Args, Debug)]
 pub struct Confirm {
@@ -63,11 +63,11 @@ pub fn confirm(arguments: &Confirm) -> Result<Exit, Failure> {
         DecisionArgument::Allow => ApprovalDecision::Allow,
         DecisionArgument::Deny => ApprovalDecision::Deny,
     };
-    let (mut sessions, input_digest) = arguments.question.open()?;
+    let (mut sessions, id, input_digest) = arguments.question.open()?;
     let request_id = arguments.question.request;
     let note = arguments.note.clone();
     let payload = Payload::UserToolConfirmation { request_id, input_digest, decision, note };
-    append(&mut sessions, arguments.question.session.id, payload, &arguments.options)
+    append(&mut sessions, id, payload, &arguments.options)
 }
 
 pub fn tool_result(arguments: &ToolResultArguments) -> Result<Exit, Failure> {
@@ -76,24 +76,24 @@ pub fn tool_result(arguments: &ToolResultArguments) -> Result<Exit, Failure> {
         Failure::new(Exit::Usage, format!("the result is not JSON: {error}"))
             .help("a plain text is JSON in quotes: '\"done\"'")
     })?;
-    let (mut sessions, input_digest) = arguments.question.open()?;
+    let (mut sessions, id, input_digest) = arguments.question.open()?;
     let request_id = arguments.question.request;
     let payload =
         Payload::UserCustomToolResult { request_id, input_digest, output, is_error: arguments.error };
-    append(&mut sessions, arguments.question.session.id, payload, &arguments.options)
+    append(&mut sessions, id, payload, &arguments.options)
 }
 
 impl RequestOptions {
-    /// The store, and the digest that the answer is bound to. The state forgets a request once its answer is consumed; to
+    /// The store, the session, and the digest that the answer is bound to. The state forgets a request once its answer is consumed; to
     /// repeat such an answer, pass the digest.
-    fn open(&self) -> Result<(Sessions, Sha256Digest), Failure> {
-        let mut sessions = self.session.store.open()?;
+    fn open(&self) -> Result<(Sessions, SessionId, Sha256Digest), Failure> {
+        let (mut sessions, id) = self.session.open()?;
         if let Some(digest) = self.digest {
-            return Ok((sessions, digest));
+            return Ok((sessions, id, digest));
         }
-        let state = sessions.session(self.session.id).map_err(failure)?.state;
+        let state = sessions.session(id).map_err(failure)?.state;
         match state.request(self.request) {
-            Some(request) => Ok((sessions, request.input_digest)),
+            Some(request) => Ok((sessions, id, request.input_digest)),
             None => Err(failure(SessionRefusal::NoSuchRequest { id: self.request }.into())),
         }
     }

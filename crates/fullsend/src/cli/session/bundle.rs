@@ -25,7 +25,7 @@ const MAX_BYTES: u64 = 128 << 20;
 #[derive(Args, Debug)]
 pub struct Export {
     #[command(flatten)]
-    session: SessionOptions,
+    pub(super) session: SessionOptions,
     /// Write this file; `-` is standard output
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     output: PathBuf,
@@ -60,18 +60,32 @@ pub struct Import {
     store: StoreOptions,
 }
 
+impl Export {
+    pub(super) fn is_standard_output(&self) -> bool {
+        self.output == Path::new("-")
+    }
+}
+
 pub fn export(arguments: &Export) -> Result<Exit, Failure> {
-    let id = arguments.session.id;
-    let mut sessions = arguments.session.store.open()?;
+    write_bundle(arguments, arguments.freeze)
+}
+
+/// Exports a session and terminates it, whatever the options say.
+pub fn export_frozen(arguments: &Export) -> Result<Exit, Failure> {
+    write_bundle(arguments, true)
+}
+
+fn write_bundle(arguments: &Export, is_frozen: bool) -> Result<Exit, Failure> {
+    let (mut sessions, id) = arguments.session.open()?;
     let runs = arguments.runs.clone().map_or_else(runs_directory, Ok)?;
     let attached = runs_of(&mut sessions, id)?;
     let mut transcripts = transcripts(&runs, &attached).into_iter();
     let count = transcripts.len();
-    if arguments.output == Path::new("-") {
+    if arguments.is_standard_output() {
         let mut out = std::io::stdout().lock();
         let head = sessions.export(id, &mut transcripts, &mut out).map_err(failure)?;
         out.flush()?;
-        return freeze(&mut sessions, id, head, arguments.freeze);
+        return freeze(&mut sessions, id, head, is_frozen);
     }
     // Write a temporary file first: a file with the final name is complete.
     let unfinished = arguments.output.with_extension("part");
@@ -82,7 +96,7 @@ pub fn export(arguments: &Export) -> Result<Exit, Failure> {
     let head = sessions.export(id, &mut transcripts, &mut file).map_err(failure)?;
     file.flush().and_then(|()| file.get_ref().sync_all()).map_err(wrong)?;
     // Freeze first: a file with the final name is then the only copy that goes on.
-    if let Err(error) = freeze(&mut sessions, id, head, arguments.freeze) {
+    if let Err(error) = freeze(&mut sessions, id, head, is_frozen) {
         drop(std::fs::remove_file(&unfinished));
         return Err(error);
     }

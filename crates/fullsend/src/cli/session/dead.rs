@@ -64,8 +64,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 }
 
 fn list(options: &SessionOptions, only: Option<Seq>) -> Result<Exit, Failure> {
-    let mut sessions = options.store.open()?;
-    let state = sessions.session(options.id).map_err(failure)?.state;
+    let (mut sessions, id) = options.open()?;
+    let state = sessions.session(id).map_err(failure)?.state;
     if let Some(seq) = only
         && !state.dead.contains(seq)
     {
@@ -75,7 +75,7 @@ fn list(options: &SessionOptions, only: Option<Seq>) -> Result<Exit, Failure> {
     let mut out = std::io::stdout().lock();
     for seq in state.dead.iter().filter(|seq| only.is_none_or(|only| only == *seq)) {
         let before = Seq(seq.0.saturating_sub(1));
-        for event in sessions.events(options.id, before, 1).map_err(failure)? {
+        for event in sessions.events(id, before, 1).map_err(failure)? {
             writeln!(out, "{}", serde_json::to_string(&event).unwrap_or_default())?;
         }
     }
@@ -84,15 +84,15 @@ fn list(options: &SessionOptions, only: Option<Seq>) -> Result<Exit, Failure> {
 
 fn act(selected: &Selected, action: DeadLetterAction) -> Result<Exit, Failure> {
     let Selected { session: options, seqs } = selected;
-    let mut sessions = options.store.open()?;
-    let dead = sessions.session(options.id).map_err(failure)?.state.dead;
+    let (mut sessions, id) = options.open()?;
+    let dead = sessions.session(id).map_err(failure)?.state.dead;
     let mut wanted = seqs.clone();
     wanted.sort_unstable();
     wanted.dedup();
     let inputs: SeqSet = if wanted.is_empty() { dead } else { wanted.into_iter().map(Seq).collect() };
     let mut seed = time_seed(&mut sessions)?;
     let count = inputs.len();
-    sessions.dead_letters(options.id, action, &inputs, &mut seed).map_err(failure)?;
+    sessions.dead_letters(id, action, &inputs, &mut seed).map_err(failure)?;
     let done = match action {
         DeadLetterAction::Retry => "pending again",
         DeadLetterAction::Drop => "dropped",

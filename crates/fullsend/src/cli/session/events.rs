@@ -11,7 +11,9 @@ use super::super::exit::{Exit, Failure};
 use super::store::{SessionOptions, failure};
 use crate::event::clock::Moment;
 use crate::render::diagnostics::clean_text;
-use session::{PAGE_LIMIT, Payload, Seq, SessionEvent, SessionId, SessionStatus, Sessions};
+use session::{
+    PAGE_LIMIT, Payload, Seq, SessionError, SessionEvent, SessionId, SessionStatus, Sessions, StoreError,
+};
 
 #[derive(Args, Debug)]
 pub struct Events {
@@ -49,18 +51,21 @@ pub struct Watch {
 /// The longest single wait. The deadline is checked between waits.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
+/// How long to wait for a store that cannot be reached.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
 pub fn events(arguments: &Events) -> Result<Exit, Failure> {
-    let mut sessions = arguments.session.store.open()?;
+    let (mut sessions, id) = arguments.session.open()?;
     let after = Seq(arguments.from.saturating_sub(1));
     let print = |event: &SessionEvent| Some(as_json(event));
     if arguments.follow {
-        return follow(&mut sessions, arguments.session.id, after, arguments.timeout, print);
+        return follow(&mut sessions, id, after, arguments.timeout, print);
     }
     // Stop at the present head, so that a log that grows while it is printed does not keep the command running.
-    let last = sessions.session(arguments.session.id).map_err(failure)?.state.head;
+    let last = sessions.session(id).map_err(failure)?.state.head;
     let mut after = after;
     while after < last {
-        let page = sessions.events(arguments.session.id, after, PAGE_LIMIT).map_err(failure)?;
+        let page = sessions.events(id, after, PAGE_LIMIT).map_err(failure)?;
         let Some(end) = page.last().map(|event| event.seq) else { break };
         show(page.iter().filter(|event| event.seq <= last), print)?;
         after = end;
@@ -69,12 +74,12 @@ pub fn events(arguments: &Events) -> Result<Exit, Failure> {
 }
 
 pub fn watch(arguments: &Watch) -> Result<Exit, Failure> {
-    let mut sessions = arguments.session.store.open()?;
-    let head = sessions.session(arguments.session.id).map_err(failure)?.state.head;
+    let (mut sessions, id) = arguments.session.open()?;
+    let head = sessions.session(id).map_err(failure)?.state.head;
     let after = arguments.from.map_or(head, |from| Seq(from.saturating_sub(1)));
     let json = arguments.json;
     let print = |event: &SessionEvent| if json { Some(as_json(event)) } else { line(event) };
-    follow(&mut sessions, arguments.session.id, after, arguments.timeout, print)
+    follow(&mut sessions, id, after, arguments.timeout, print)
 }
 
 fn follow(
@@ -84,10 +89,17 @@ fn follow(
     timeout: Option<u64>,
     print: impl Fn(&SessionEvent) -> Option<String>,
 ) -> Result<Exit, Failure> {
+    // A server that restarts does not end the stream: the next page follows the last one that was printed.
     let deadline = timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     loop {
         let left = deadline.map_or(MAX_WAIT, |deadline| deadline.saturating_duration_since(Instant::now()));
-        let page = sessions.follow(id, after, PAGE_LIMIT, left.min(MAX_WAIT)).map_err(failure)?;
+        let page = match sessions.follow(id, after, PAGE_LIMIT, left.min(MAX_WAIT)) {
+            Err(SessionError::Store(StoreError::Unavailable { .. } | StoreError::Busy { .. })) if !left.is_zero() => {
+                std::thread::sleep(RETRY_INTERVAL.min(left));
+                continue;
+            }
+            page => page.map_err(failure)?,
+        };
         show(page.iter(), &print)?;
         after = page.last().map_or(after, |event| event.seq);
         let over = page.iter().any(is_the_end) || (page.is_empty() && is_terminated(sessions, id)?);

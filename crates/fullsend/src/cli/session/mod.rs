@@ -6,12 +6,14 @@ mod bundle;
 mod create;
 mod dead;
 mod events;
+mod remove;
 pub mod repository;
 mod requests;
 mod run;
 mod send;
 mod show;
 pub(crate) mod store;
+mod wake;
 pub(crate) mod wake_options;
 
 use clap::{Args, Subcommand};
@@ -35,6 +37,9 @@ enum Command {
     /// Wake a session now, for one bounded run; exits as the run does, or with 10 if the session waits for an answer
     #[command(after_help = "Example: fullsend session run ID")]
     Run(run::Run),
+    /// Queue a wake for later, once or again and again, or cancel one
+    #[command(after_help = "Example: fullsend session wake ID --in 2h")]
+    Wake(wake::Wake),
     /// Print the log of a session, one JSON object per line
     #[command(after_help = "Example: fullsend session events ID --from 1 --follow")]
     Events(events::Events),
@@ -62,6 +67,15 @@ enum Command {
     /// Show and manage dead letters: inputs that were given up
     #[command(after_help = "Example: fullsend session dead list ID")]
     Dead(dead::Arguments),
+    /// Export a session to one file, terminate it and remove it from the store
+    #[command(after_help = "Example: fullsend session archive ID --output session.bundle")]
+    Archive(remove::Archive),
+    /// Remove a terminated session from the store for good
+    #[command(after_help = "Example: fullsend session rm ID")]
+    Rm(remove::Remove),
+    /// Remove all terminated sessions that ended long ago
+    #[command(after_help = "Example: fullsend session prune --older-than 90d")]
+    Prune(remove::Prune),
     /// List sessions
     #[command(after_help = "Example: fullsend session list --agent triage")]
     List(show::List),
@@ -75,6 +89,10 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Command::Create(arguments) => create::run(arguments),
         Command::Send(arguments) => send::send(arguments),
         Command::Run(arguments) => run::run(arguments),
+        Command::Wake(arguments) => wake::wake(arguments),
+        Command::Archive(arguments) => remove::archive(arguments),
+        Command::Rm(arguments) => remove::remove(arguments),
+        Command::Prune(arguments) => remove::prune(arguments),
         Command::Events(arguments) => events::events(arguments),
         Command::Show(arguments) => show::show(arguments),
         Command::Watch(arguments) => events::watch(arguments),

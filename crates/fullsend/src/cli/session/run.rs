@@ -7,7 +7,7 @@ use super::super::exit::{Exit, Failure};
 use super::super::{signals, talk};
 use super::requests;
 use super::store::{SessionOptions, failure, time_seed};
-use super::wake_options::{WakeOptions, async_runtime};
+use super::wake_options::{WakeOptions, async_runtime, stop_in_time};
 use crate::wake::{self, WakeContext};
 
 #[derive(Args, Debug)]
@@ -19,16 +19,17 @@ pub struct Run {
 }
 
 pub fn run(arguments: &Run) -> Result<Exit, Failure> {
-    let Run { session: SessionOptions { id, store }, wake: options } = arguments;
+    let Run { session: session_options, wake: options } = arguments;
     let runtime = async_runtime()?;
-    let context = options.context(store, runtime.handle())?;
+    let context = options.context(&session_options.store, runtime.handle())?;
     signals::watch(runtime.handle(), &context.cancel)?;
-    let mut sessions = store.open()?;
-    let session = sessions.session(*id).map_err(failure)?;
+    stop_in_time(&context.cancel)?;
+    let (mut sessions, id) = session_options.open()?;
+    let session = sessions.session(id).map_err(failure)?;
     check_repository(&session, &options.repository()?)?;
     check(&context, &session)?;
     let mut seed = time_seed(&mut sessions)?;
-    let target = ClaimTarget::Session(*id);
+    let target = ClaimTarget::Session(id);
     let Some(claimed) = sessions.claim(target, &context.lease_terms, &mut seed).map_err(failure)? else {
         talk("nothing to run\n");
         return Ok(Exit::Done);
@@ -36,7 +37,7 @@ pub fn run(arguments: &Run) -> Result<Exit, Failure> {
     let result = wake::wake(&context, &mut sessions, &claimed).map_err(failure)?;
     options.print(&result)?;
     if !options.json && !options.quiet {
-        let session = sessions.session(*id).map_err(failure)?;
+        let session = sessions.session(id).map_err(failure)?;
         let open = requests::load_open(&mut sessions, &session).map_err(failure)?;
         requests::print(&mut std::io::stdout().lock(), &session, &open)?;
     }

@@ -69,23 +69,23 @@ pub fn send(arguments: &Send) -> Result<Exit, Failure> {
             success_criteria: arguments.criterion.clone(),
         },
     };
-    let mut sessions = arguments.session.store.open()?;
-    append(&mut sessions, arguments.session.id, payload, &arguments.options)
+    let (mut sessions, id) = arguments.session.open()?;
+    append(&mut sessions, id, payload, &arguments.options)
 }
 
 pub fn interrupt(arguments: &Interrupt) -> Result<Exit, Failure> {
     let payload = Payload::UserInterrupt { note: arguments.note.clone() };
-    let mut sessions = arguments.session.store.open()?;
-    append(&mut sessions, arguments.session.id, payload, &arguments.options)
+    let (mut sessions, id) = arguments.session.open()?;
+    append(&mut sessions, id, payload, &arguments.options)
 }
 
 pub fn terminate(arguments: &Terminate) -> Result<Exit, Failure> {
-    let mut sessions = arguments.session.store.open()?;
+    let (mut sessions, id) = arguments.session.open()?;
     let mut seed = time_seed(&mut sessions)?;
-    let state = sessions.terminate(arguments.session.id, &arguments.reason, &mut seed).map_err(failure)?;
+    let state = sessions.terminate(id, &arguments.reason, &mut seed).map_err(failure)?;
     let mut out = std::io::stdout().lock();
     if arguments.json {
-        let line = json!({ "id": arguments.session.id, "status": state.status, "seq": state.head });
+        let line = json!({ "id": id, "status": state.status, "seq": state.head });
         writeln!(out, "{line}")?;
     } else {
         writeln!(out, "terminated")?;

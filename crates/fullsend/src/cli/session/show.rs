@@ -11,7 +11,8 @@ use super::store::{SessionOptions, StoreOptions, failure};
 use crate::event::clock::Moment;
 use crate::render::diagnostics::clean_text;
 use session::{
-    ListedSession, Payload, Seq, Session, SessionError, SessionId, Sessions, StopReason, ToolRequest,
+    ListedSession, Payload, Seq, Session, SessionError, SessionId, SessionStatus, Sessions, StopReason,
+    ToolRequest,
 };
 
 /// How many events from the end are searched for an error.
@@ -31,6 +32,12 @@ pub struct List {
     /// List only sessions of this agent
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
+    /// List only sessions with this status
+    #[arg(long, value_name = "STATUS", value_parser = parse_status)]
+    status: Option<SessionStatus>,
+    /// List only sessions of this repository, such as example.com/acme/widgets
+    #[arg(long, value_name = "NAME")]
+    repository: Option<String>,
     /// Continue after this session
     #[arg(long, value_name = "ID")]
     after: Option<SessionId>,
@@ -44,9 +51,30 @@ pub struct List {
     store: StoreOptions,
 }
 
+fn parse_status(text: &str) -> Result<SessionStatus, String> {
+    let known = SessionStatus::ALL.iter().find(|status| status.word() == text);
+    known.copied().ok_or_else(|| {
+        let words: Vec<&str> = SessionStatus::ALL.iter().map(|status| status.word()).collect();
+        format!("a status is one of {}", words.join(", "))
+    })
+}
+
+impl List {
+    fn fits(&self, listed: &ListedSession) -> bool {
+        let Self { status, repository, .. } = self;
+        match listed {
+            ListedSession::Readable(session) => {
+                status.is_none_or(|status| session.state.status == status)
+                    && (repository.is_none() || session.header.repository == *repository)
+            }
+            ListedSession::Unreadable { .. } => status.is_none() && repository.is_none(),
+        }
+    }
+}
+
 pub fn show(arguments: &Show) -> Result<Exit, Failure> {
-    let mut sessions = arguments.session.store.open()?;
-    let session = sessions.session(arguments.session.id).map_err(failure)?;
+    let (mut sessions, id) = arguments.session.open()?;
+    let session = sessions.session(id).map_err(failure)?;
     let open = requests::load_open(&mut sessions, &session).map_err(failure)?;
     let mut out = std::io::stdout().lock();
     if arguments.json {
@@ -83,7 +111,14 @@ pub fn show(arguments: &Show) -> Result<Exit, Failure> {
     }
     requests::print(&mut out, &session, &open)?;
     for wake in &state.wakes {
-        writeln!(out, "wake      {} {}: {}", time(wake.due_ms.0), wake.priority, clean_text(&wake.reason))?;
+        let again = wake.cron.as_ref().map_or_else(String::new, |cron| format!(" ({})", clean_text(cron)));
+        writeln!(
+            out,
+            "wake      {} {}: {}{again}",
+            time(wake.due_ms.0),
+            wake.priority,
+            clean_text(&wake.reason)
+        )?;
     }
     for (runtime, conversation) in state.bindings.iter().filter(|(_, name)| !name.is_empty()) {
         writeln!(out, "talks     {runtime} {}", clean_text(conversation))?;
@@ -93,8 +128,10 @@ pub fn show(arguments: &Show) -> Result<Exit, Failure> {
 
 pub fn list(arguments: &List) -> Result<Exit, Failure> {
     let mut sessions = arguments.store.open()?;
-    let found =
-        sessions.list(arguments.agent.as_deref(), arguments.after, arguments.limit).map_err(failure)?;
+    let fits = |listed: &ListedSession| arguments.fits(listed);
+    let found = sessions
+        .list_matching(arguments.agent.as_deref(), arguments.after, arguments.limit, &fits)
+        .map_err(failure)?;
     let mut out = std::io::stdout().lock();
     for listed in &found {
         let session = match listed {
@@ -122,6 +159,9 @@ pub fn list(arguments: &List) -> Result<Exit, Failure> {
                 clean_text(&header.agent)
             )?;
         }
+    }
+    if let Some(last) = found.last().filter(|_| found.len() >= arguments.limit && !arguments.json) {
+        super::super::talk(&format!("there may be more: --after {}\n", last.id()));
     }
     if found.is_empty() && !arguments.json {
         super::super::talk("no sessions; `fullsend session create --agent NAME` creates one\n");

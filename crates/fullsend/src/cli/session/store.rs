@@ -1,14 +1,17 @@
 //! Options that name the store and the session, and how errors of the session library become messages and exit codes.
 
 use std::io::Read;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
+use egress::resolver::{Resolve, SystemResolver};
 
 use super::super::configuration::variable;
 use super::super::exit::{Exit, Failure};
 use session::{
-    PostgresStore, SessionError, SessionId, SessionLimits, SessionRefusal, Sessions, SqliteStore, Store,
+    PostgresOptions, PostgresStore, SessionError, SessionId, SessionLimits, SessionRefusal, Sessions, SqliteStore, Store,
     StoreError, TimeSeed,
 };
 
@@ -24,35 +27,104 @@ pub struct StoreOptions {
 /// The session and its store.
 #[derive(Args, Debug, Clone)]
 pub struct SessionOptions {
-    /// The id that `session create` printed
+    /// The id that `session create` printed, or six or more characters of its start or end
     #[arg(value_name = "ID", value_parser = parse_session)]
-    pub id: SessionId,
+    pub id: String,
     #[command(flatten)]
     pub store: StoreOptions,
 }
 
-fn parse_session(text: &str) -> Result<SessionId, String> {
-    text.parse().map_err(|_| "a session id has 36 characters; `fullsend session list` shows them".to_owned())
+/// How many characters of an id name a session.
+const SHORT_ID: usize = 6;
+
+fn parse_session(text: &str) -> Result<String, String> {
+    let is_digit = |c: char| c.is_ascii_hexdigit() || c == '-';
+    if (SHORT_ID..=36).contains(&text.len()) && text.chars().all(is_digit) {
+        return Ok(text.to_ascii_lowercase());
+    }
+    Err("a session id has 36 characters; `fullsend session list` shows them".to_owned())
+}
+
+impl SessionOptions {
+    /// Opens the store and finds the session that the id names.
+    pub fn open(&self) -> Result<(Sessions, SessionId), Failure> {
+        let mut sessions = self.store.open()?;
+        if let Ok(id) = self.id.parse() {
+            return Ok((sessions, id));
+        }
+        let found = sessions.find_ids(&self.id, 2).map_err(failure)?;
+        match found[..] {
+            [id] => Ok((sessions, id)),
+            [] => Err(Failure::new(Exit::Missing, format!("there is no session {}", self.id))
+                .help("`fullsend session list` lists the sessions of this store; --store selects another store")),
+            _ => Err(Failure::new(Exit::Usage, format!("more than one session id starts or ends with {}", self.id))
+                .help("ids differ most at their end; write more of it")),
+        }
+    }
 }
 
 impl StoreOptions {
-    /// Opens a connection. Each thread has its own.
+    /// Opens the store. Each thread has its own.
     pub fn open(&self) -> Result<Sessions, Failure> {
-        Ok(Sessions::new(self.connect()?, SessionLimits::default()))
+        self.open_within(CALL_TIMEOUT)
     }
 
-    fn connect(&self) -> Result<Box<dyn Store>, Failure> {
-        let given = self.store.clone().or_else(|| variable("FULLSEND_SESSION_STORE"));
-        if let Some(url) = given.as_ref().filter(|text| text.contains("://")) {
-            return Ok(Box::new(PostgresStore::connect(url).map_err(|error| failure(error.into()))?));
-        }
-        let path = match given {
-            Some(path) => PathBuf::from(path),
-            None => state_directory()?.join("sessions.db"),
+    /// Opens the store for calls that end in this time at the latest.
+    pub fn open_within(&self, call_timeout: Duration) -> Result<Sessions, Failure> {
+        let store: Box<dyn Store> = match self.location()? {
+            StoreLocation::Server(url) => {
+                let opened = PostgresStore::open(&url, &postgres_options(call_timeout));
+                Box::new(opened.map_err(|error| failure(error.into()))?)
+            }
+            StoreLocation::File(path) => {
+                make_parent(&path)?;
+                Box::new(SqliteStore::open(&path).map_err(|error| failure(error.into()))?)
+            }
         };
-        make_parent(&path)?;
-        Ok(Box::new(SqliteStore::open(&path).map_err(|error| failure(error.into()))?))
+        Ok(Sessions::new(store, SessionLimits::default()))
     }
+
+    /// Brings the tables of the store to the version of this program.
+    pub fn migrate(&self) -> Result<(), Failure> {
+        match self.location()? {
+            StoreLocation::Server(url) => {
+                let options = postgres_options(MIGRATION_TIMEOUT);
+                PostgresStore::migrate(&url, &options).map_err(|error| failure(error.into()))
+            }
+            StoreLocation::File(_) => self.open().map(drop),
+        }
+    }
+
+    fn location(&self) -> Result<StoreLocation, Failure> {
+        let given = self.store.clone().or_else(|| variable("FULLSEND_SESSION_STORE"));
+        Ok(match given {
+            Some(url) if url.contains("://") => StoreLocation::Server(url),
+            Some(path) => StoreLocation::File(PathBuf::from(path)),
+            None => StoreLocation::File(state_directory()?.join("sessions.db")),
+        })
+    }
+}
+
+enum StoreLocation {
+    Server(String),
+    File(PathBuf),
+}
+
+/// How long one call of a command may take.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long one step of a migration may take. It may rewrite a large table.
+const MIGRATION_TIMEOUT: Duration = Duration::from_secs(3_600);
+
+fn postgres_options(call_timeout: Duration) -> PostgresOptions {
+    PostgresOptions { call_timeout, variable, resolve: resolve_host, migrate: true }
+}
+
+/// The addresses of a host name. This static program cannot use the resolver of the C library.
+fn resolve_host(name: &str) -> Result<Vec<IpAddr>, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    runtime.block_on(SystemResolver::load().resolve(name)).map_err(|error| error.to_string())
 }
 
 /// Makes a directory that only its owner can read: the store holds messages.
@@ -89,6 +161,7 @@ pub fn failure(error: SessionError) -> Failure {
         SessionError::Store(StoreError::Version { .. } | StoreError::Corrupt { .. }) => {
             Failure::new(Exit::Missing, message)
         }
+        SessionError::Store(StoreError::NotMigrated) => Failure::new(Exit::Missing, message),
         SessionError::Store(StoreError::Location { .. }) => Failure::new(Exit::Missing, message)
             .help("--store takes a file, or postgres://USER@HOST/DATABASE"),
         SessionError::Store(_) => Failure::new(Exit::Missing, message),

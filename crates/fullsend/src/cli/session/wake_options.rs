@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::json;
@@ -42,6 +43,34 @@ pub struct WakeOptions {
     configuration: ConfigurationOptions,
 }
 
+/// The longest call of the store during a wake.
+const MAX_CALL: Duration = Duration::from_secs(10);
+
+/// How long a process that was asked to stop may take. A wake that is not committed then is retried by another worker.
+const STOP_GRACE: Duration = Duration::from_secs(25);
+
+/// Ends the process in time after the first signal, even if a store or a sandbox hangs. The sandbox ends with the process.
+pub fn stop_in_time(cancel: &Cancel) -> Result<(), Failure> {
+    let cancel = cancel.clone();
+    let watch = move || {
+        let mut asked_at: Option<Instant> = None;
+        loop {
+            std::thread::sleep(Duration::from_millis(100));
+            if cancel.is_cancelled() && asked_at.get_or_insert_with(Instant::now).elapsed() >= STOP_GRACE {
+                talk("the work did not end in time; stopping\n");
+                end_process();
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("stop-watchdog".to_owned()).spawn(watch);
+    thread.map(drop).map_err(|error| Failure::new(Exit::Bug, format!("cannot start a thread: {error}")))
+}
+
+#[expect(clippy::exit, reason = "the orderly end hangs")]
+fn end_process() -> ! {
+    std::process::exit(i32::from(Exit::Terminated.code()))
+}
+
 pub fn async_runtime() -> Result<tokio::runtime::Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.map_err(|error| Failure::new(Exit::Bug, format!("cannot start threads: {error}")))
@@ -61,13 +90,15 @@ impl WakeOptions {
         let configuration = self.configuration.clone();
         let store = store.clone();
         let quiet = self.quiet || self.json;
+        let call_timeout = Duration::from_millis(self.lease_seconds * 1_000 / 3).min(MAX_CALL);
         Ok(WakeContext {
             open: Arc::new(move || {
                 let opened = configuration.open().map_err(|failure| failure.message)?;
                 let (library, choices, repository, guard) = opened.into_parts();
                 Ok(LayerSnapshot { library, choices, repository, guard })
             }),
-            connect: Arc::new(move || store.open().map_err(|failure| failure.message)),
+            // A call ends long before the lease does.
+            connect: Arc::new(move || store.open_within(call_timeout).map_err(|failure| failure.message)),
             runs,
             conversations: Conversations(state_directory()?.join("sessions")),
             environment: environment(),

@@ -1,19 +1,28 @@
 //! The store for several machines: a PostgreSQL server. A claim skips rows that another claim has locked. A writer that loses a
-//! race decides again. Waiting connections get a notification of every change.
+//! race decides again. Those who wait get a notification of what may start a wake or stop a run.
 
+mod address;
+mod client;
 mod connect;
+mod pool;
 mod queries;
+mod tls;
 mod write;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use postgres::fallible_iterator::FallibleIterator;
-use postgres::types::{FromSql, ToSql};
-use postgres::{Config, GenericClient, Row, Statement};
+use tokio_postgres::types::{FromSql, ToSql};
+use tokio_postgres::{Row, Statement};
 use uuid::Uuid;
 
-use self::connect::{PostgresConnection, at, migrate, parse};
-use self::queries::{Bound, CLAIM_LANES, EVENTS, FIND, LANES, MARK_UNREADABLE, NEXT_DUE, PEEK, TAIL};
+pub use self::address::PostgresOptions;
+use self::client::BlockingClient;
+use self::connect::{PostgresConnection, at, migrate};
+use self::pool::{Pool, PooledConnection};
+use self::queries::{
+    Bound, CLAIM_LANES, EVENTS, FIND, FIND_IDS, LANES, MARK_UNREADABLE, PEEK, REMOVE, SURVEY, TAIL,
+};
 use self::write::{INSERT_EVENTS, WRITE, insert_events, insert_learnings, insert_session, write};
 use crate::log::event::SessionEvent;
 use crate::log::header::SessionHeader;
@@ -22,46 +31,58 @@ use crate::log::learning::StoredLearning;
 use crate::log::memory::MemoryFile;
 use crate::log::seal::SealedEvent;
 use crate::log::seq::Seq;
+use crate::log::state::SessionState;
 use crate::log::time::Timestamp;
 use crate::store::rows::{self, SessionRow};
 use crate::store::{
     ClaimFilter, DecideFn, EventClass, FoundSession, ListedSession, Session, SessionChange, SessionError,
-    Store, StoreError, UpdateTarget,
+    Store, StoreError, StoreSurvey, UpdateTarget, WaitFor,
 };
+
+/// The payload of a notification that a session may be due. The payload of an interrupt is the session's id.
+const DUE: &str = "";
 
 /// How often a writer decides again because another one was faster. Each time that other one succeeded.
 const MAX_RACES: usize = 1_000;
 
 const IMPORT_BATCH: usize = 500;
 
+/// How often a reader that follows a log looks for new events. Not every event is notified.
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(500);
+
 pub struct PostgresStore {
-    config: Config,
-    connection: Option<PostgresConnection>,
+    pool: Arc<Pool>,
+    /// The number of the last notification that this store has seen.
+    seen: Option<u64>,
     last: Option<Revised>,
 }
 
-/// The session that this connection wrote last. If its revision is still the same, the next write needs no read first.
+/// The session that this store wrote last. If its revision is still the same, the next write needs no read first.
 struct Revised {
     session: Session,
     revision: i64,
 }
 
 impl PostgresStore {
-    /// Connects, and migrates the tables. The address is `postgres://USER@HOST/DATABASE`.
+    /// Connects without variables and names. The address is `postgres://USER@HOST/DATABASE`.
     pub fn connect(url: &str) -> Result<Self, StoreError> {
-        let config = parse(url)?;
-        let mut connection = PostgresConnection::open(&config)?;
-        migrate(&mut connection)?;
-        Ok(Self { config, connection: Some(connection), last: None })
+        Self::open(url, &PostgresOptions::default())
     }
 
-    /// The connection, or a new one if it was closed. A failed call is not repeated here: the caller knows whether it may be.
-    fn connection(&mut self) -> Result<&mut PostgresConnection, StoreError> {
-        let connection = match self.connection.take() {
-            Some(connection) if !connection.client.is_closed() => connection,
-            _ => PostgresConnection::open(&self.config)?,
-        };
-        Ok(self.connection.insert(connection))
+    /// Connects, and migrates the tables if that is needed and allowed.
+    pub fn open(url: &str, options: &PostgresOptions) -> Result<Self, StoreError> {
+        let pool = Pool::of(url, options)?;
+        pool.check()?;
+        Ok(Self { pool, seen: None, last: None })
+    }
+
+    /// Brings the tables of a database to the version of this program.
+    pub fn migrate(url: &str, options: &PostgresOptions) -> Result<(), StoreError> {
+        migrate(&mut Pool::of(url, options)?.take()?.client)
+    }
+
+    fn connection(&self) -> Result<PooledConnection, StoreError> {
+        self.pool.take()
     }
 
     fn update_session(
@@ -74,7 +95,7 @@ impl PostgresStore {
             return Ok(true);
         }
         for _ in 0..MAX_RACES {
-            let connection = self.connection()?;
+            let mut connection = self.connection()?;
             let find = connection.prepare(FIND)?;
             let rows = connection.client.query(&find, &[&id.0, &wanted]).map_err(at("find a session"))?;
             let Some(first) = rows.first() else { return Ok(false) };
@@ -113,14 +134,14 @@ impl PostgresStore {
         revision: i64,
         change: SessionChange,
     ) -> Result<bool, StoreError> {
-        let connection = self.connection()?;
+        let mut connection = self.connection()?;
         let statement = connection.prepare(WRITE)?;
         let header = &session.header;
         let is_written = if change.learnings.is_empty() {
-            write(&mut connection.client, &statement, header.id, revision, &change)?
+            write(&mut connection.client, &statement, &session, revision, &change)?
         } else {
             let mut transaction = connection.client.transaction().map_err(at("commit"))?;
-            let is_written = write(&mut transaction, &statement, header.id, revision, &change)?;
+            let is_written = write(&mut transaction, &statement, &session, revision, &change)?;
             if is_written {
                 let SessionChange { learnings, learnings_kept, .. } = &change;
                 insert_learnings(&mut transaction, header, learnings, *learnings_kept)?;
@@ -138,7 +159,7 @@ impl PostgresStore {
 
     /// The first row of the lanes that can be read. One that cannot be read is marked and skipped.
     fn first_due(
-        client: &mut impl GenericClient,
+        client: &mut BlockingClient,
         lanes: &[(Statement, Bound)],
         now: Timestamp,
         horizon_ms: u64,
@@ -183,10 +204,10 @@ impl PostgresStore {
         filter: &ClaimFilter,
         decide: &mut DecideFn<'_>,
     ) -> Result<bool, SessionError> {
-        let connection = self.connection()?;
-        let Some(first) = first_lane(connection, now, horizon_ms)? else { return Ok(false) };
+        let mut connection = self.connection()?;
+        let Some(first) = first_lane(&mut connection, now, horizon_ms)? else { return Ok(false) };
         let write_statement = connection.prepare(WRITE)?;
-        let lanes = Self::prepare_lanes(connection, &CLAIM_LANES[first..])?;
+        let lanes = Self::prepare_lanes(&mut connection, &CLAIM_LANES[first..])?;
         let mut transaction = connection.client.transaction().map_err(at("find a due session"))?;
         let found = Self::first_due(&mut transaction, &lanes, now, horizon_ms, filter)?;
         let Some((session, revision)) = found else {
@@ -195,8 +216,7 @@ impl PostgresStore {
         };
         let found = FoundSession { session, events: Vec::new() };
         let Some(change) = decide(&found)? else { return Ok(true) };
-        let id = found.session.header.id;
-        if !write(&mut transaction, &write_statement, id, revision, &change)? {
+        if !write(&mut transaction, &write_statement, &found.session, revision, &change)? {
             // The row is locked, so this needs a writer that ignores the lock. Deciding again is safe.
             return Err(StoreError::Busy { step: "write a session that another writer changed" }.into());
         }
@@ -217,7 +237,7 @@ impl Store for PostgresStore {
     }
 
     fn load(&mut self, id: SessionId) -> Result<Option<Session>, StoreError> {
-        let connection = self.connection()?;
+        let mut connection = self.connection()?;
         let find = connection.prepare(FIND)?;
         let none: Vec<Uuid> = Vec::new();
         let row = connection.client.query_opt(&find, &[&id.0, &none]).map_err(at("find a session"))?;
@@ -233,7 +253,8 @@ impl Store for PostgresStore {
         let sql = "SELECT header, state, owner, held_until_ms, id FROM fullsend.sessions
                    WHERE id > $1 AND ($2::text IS NULL OR agent = $2) ORDER BY id LIMIT $3";
         let after = after.map_or(Uuid::nil(), |id| id.0);
-        let client = &mut self.connection()?.client;
+        let mut connection = self.connection()?;
+        let client = &mut connection.client;
         let rows = client.query(sql, &[&after, &agent, &rows::count(limit)]).map_err(at("list sessions"))?;
         rows.iter().map(|row| Ok(rows::list_entry(column(row, 4)?, session_row(row)?))).collect()
     }
@@ -244,21 +265,22 @@ impl Store for PostgresStore {
         horizon_ms: u64,
         filter: &ClaimFilter,
     ) -> Result<Option<Session>, StoreError> {
-        let connection = self.connection()?;
-        let Some(first) = first_lane(connection, now, horizon_ms)? else { return Ok(None) };
-        let lanes = Self::prepare_lanes(connection, &LANES[first..])?;
+        let mut connection = self.connection()?;
+        let Some(first) = first_lane(&mut connection, now, horizon_ms)? else { return Ok(None) };
+        let lanes = Self::prepare_lanes(&mut connection, &LANES[first..])?;
         let found = Self::first_due(&mut connection.client, &lanes, now, horizon_ms, filter)?;
         Ok(found.map(|(session, _)| session))
     }
 
     fn mark_unreadable(&mut self, id: SessionId) -> Result<(), StoreError> {
-        let client = &mut self.connection()?.client;
+        let mut connection = self.connection()?;
+        let client = &mut connection.client;
         let marked = client.execute(MARK_UNREADABLE, &[&id.0, &rows::state_version()]);
         marked.map(drop).map_err(at("mark a session as unreadable"))
     }
 
     fn last_seq(&mut self, id: SessionId) -> Result<Seq, StoreError> {
-        let connection = self.connection()?;
+        let mut connection = self.connection()?;
         let statement = connection.prepare("SELECT max(seq) FROM fullsend.events WHERE session_id = $1")?;
         let row = connection.client.query_one(&statement, &[&id.0]).map_err(at("read events"))?;
         let last = column::<Option<i64>>(&row, 0)?;
@@ -282,7 +304,7 @@ impl Store for PostgresStore {
         through: Seq,
         limit: usize,
     ) -> Result<Vec<SessionEvent>, StoreError> {
-        let connection = self.connection()?;
+        let mut connection = self.connection()?;
         let statement = connection.prepare(EVENTS)?;
         let bounds: [&(dyn ToSql + Sync); 4] =
             [&id.0, &rows::seq(after), &rows::seq(through), &rows::count(limit)];
@@ -301,7 +323,7 @@ impl Store for PostgresStore {
         limit: usize,
         bytes: usize,
     ) -> Result<Vec<SessionEvent>, StoreError> {
-        let connection = self.connection()?;
+        let mut connection = self.connection()?;
         let statement = connection.prepare(TAIL)?;
         let is_conversation = part == EventClass::Conversation;
         let bounds: [&(dyn ToSql + Sync); 5] =
@@ -311,7 +333,7 @@ impl Store for PostgresStore {
     }
 
     fn memory(&mut self, id: SessionId) -> Result<Vec<MemoryFile>, StoreError> {
-        let connection = self.connection()?;
+        let mut connection = self.connection()?;
         let statement = connection
             .prepare("SELECT name, content FROM fullsend.memory WHERE session_id = $1 ORDER BY name")?;
         let found = connection.client.query(&statement, &[&id.0]).map_err(at("read memory files"))?;
@@ -324,7 +346,7 @@ impl Store for PostgresStore {
         agent: &str,
         limit: usize,
     ) -> Result<Vec<StoredLearning>, StoreError> {
-        let connection = self.connection()?;
+        let mut connection = self.connection()?;
         let sql = "SELECT learning FROM fullsend.learnings WHERE repository = $1 AND agent = $2
                    ORDER BY number DESC LIMIT $3";
         let statement = connection.prepare(sql)?;
@@ -334,11 +356,31 @@ impl Store for PostgresStore {
         found.map_err(at("read learnings"))?.iter().map(|row| rows::learning(column(row, 0)?)).collect()
     }
 
-    fn next_due(&mut self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
-        let connection = self.connection()?;
-        let statement = connection.prepare(NEXT_DUE)?;
-        let row = connection.client.query_one(&statement, &[&now.0]).map_err(at("find the next wake"))?;
-        Ok(column::<Option<i64>>(&row, 0)?.map(Timestamp))
+    fn survey(&mut self, horizon_ms: u64) -> Result<StoreSurvey, StoreError> {
+        let mut connection = self.connection()?;
+        let statement = connection.prepare(SURVEY)?;
+        let horizon = i64::try_from(horizon_ms).unwrap_or(i64::MAX);
+        let row = connection.client.query_one(&statement, &[&horizon]).map_err(at("find due sessions"))?;
+        Ok(StoreSurvey {
+            now: Timestamp(column(&row, 0)?),
+            is_due: column(&row, 1)?,
+            next_due: column::<Option<i64>>(&row, 2)?.map(Timestamp),
+        })
+    }
+
+    fn find_ids(&mut self, part: &str, limit: usize) -> Result<Vec<SessionId>, StoreError> {
+        let mut connection = self.connection()?;
+        let statement = connection.prepare(FIND_IDS)?;
+        let found = connection.client.query(&statement, &[&part, &rows::count(limit)]);
+        found.map_err(at("find a session"))?.iter().map(|row| Ok(SessionId(column(row, 0)?))).collect()
+    }
+
+    fn remove(&mut self, id: SessionId, head: Seq) -> Result<bool, StoreError> {
+        self.last = None;
+        let mut connection = self.connection()?;
+        let statement = connection.prepare(REMOVE)?;
+        let removed = connection.client.query(&statement, &[&id.0, &rows::seq(head)]);
+        Ok(!removed.map_err(at("remove a session"))?.is_empty())
     }
 
     fn import(
@@ -347,7 +389,7 @@ impl Store for PostgresStore {
         events: &mut dyn Iterator<Item = Result<SessionEvent, SessionError>>,
         finish: &mut dyn FnMut() -> Result<SessionChange, SessionError>,
     ) -> Result<bool, SessionError> {
-        let connection = self.connection()?;
+        let mut connection = self.connection()?;
         let insert = connection.prepare(INSERT_EVENTS)?;
         let write_statement = connection.prepare(WRITE)?;
         let mut transaction = connection.client.transaction().map_err(at("import a session"))?;
@@ -362,25 +404,30 @@ impl Store for PostgresStore {
             insert_events(&mut transaction, &insert, header.id, &batch)?;
         }
         let change = finish()?;
-        write(&mut transaction, &write_statement, header.id, 0, &change)?;
+        let empty = Session { header: header.clone(), state: SessionState::default(), holder: None };
+        write(&mut transaction, &write_statement, &empty, 0, &change)?;
         insert_learnings(&mut transaction, header, &change.learnings, change.learnings_kept)?;
         transaction.commit().map_err(at("import a session"))?;
         Ok(true)
     }
 
-    fn wait(&mut self, timeout: Duration) -> Result<(), StoreError> {
-        let connection = self.connection()?;
-        if !connection.is_listening {
-            connection.client.batch_execute("LISTEN fullsend_sessions").map_err(at("wait"))?;
-            connection.is_listening = true;
-            // The store may have changed before LISTEN, so the caller looks again.
-            return Ok(());
+    fn wait(&mut self, what: WaitFor, timeout: Duration) -> Result<bool, StoreError> {
+        // The first call has nothing to compare with, so the caller looks again.
+        let Some(seen) = &mut self.seen else {
+            self.seen = Some(self.pool.last_notification());
+            return Ok(true);
+        };
+        match what {
+            WaitFor::Due => self.pool.wait(seen, &|payload| payload == DUE, timeout),
+            WaitFor::Interrupt(id) => {
+                let interrupt = id.to_string();
+                self.pool.wait(seen, &|payload| payload == interrupt, timeout)
+            }
+            WaitFor::Events => {
+                self.pool.wait(seen, &|_| true, timeout.min(FOLLOW_INTERVAL))?;
+                Ok(true)
+            }
         }
-        let mut notifications = connection.client.notifications();
-        notifications.timeout_iter(timeout).next().map_err(at("wait"))?;
-        // One search serves all notifications that have arrived.
-        while notifications.iter().next().map_err(at("wait"))?.is_some() {}
-        Ok(())
     }
 }
 

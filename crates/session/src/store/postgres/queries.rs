@@ -83,8 +83,34 @@ pub(crate) const PEEK: &str = "
 
 pub(crate) const MARK_UNREADABLE: &str = "UPDATE fullsend.sessions SET unreadable_by = $2 WHERE id = $1";
 
-pub(crate) const NEXT_DUE: &str = "
-    SELECT least((SELECT min(again_ms) FROM fullsend.sessions WHERE again_ms > $1),
-                 (SELECT min(high_ms) FROM fullsend.sessions WHERE high_ms > $1),
-                 (SELECT min(normal_ms) FROM fullsend.sessions WHERE normal_ms > $1),
-                 (SELECT min(low_ms) FROM fullsend.sessions WHERE low_ms > $1))";
+/// The server's time, whether a session is due at it, and when the next one is due after it, all in one round trip.
+pub(crate) const SURVEY: &str = "
+    WITH clock AS (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now)
+    SELECT now,
+      EXISTS (SELECT FROM fullsend.sessions WHERE again_ms <= now)
+        OR EXISTS (SELECT FROM fullsend.sessions WHERE again_ms > now + $1)
+        OR EXISTS (SELECT FROM fullsend.sessions WHERE input_ms IS NOT NULL)
+        OR EXISTS (SELECT FROM fullsend.sessions WHERE high_ms <= now)
+        OR EXISTS (SELECT FROM fullsend.sessions WHERE normal_ms <= now)
+        OR EXISTS (SELECT FROM fullsend.sessions WHERE low_ms <= now),
+      least((SELECT min(again_ms) FROM fullsend.sessions WHERE again_ms > now),
+            (SELECT min(high_ms) FROM fullsend.sessions WHERE high_ms > now),
+            (SELECT min(normal_ms) FROM fullsend.sessions WHERE normal_ms > now),
+            (SELECT min(low_ms) FROM fullsend.sessions WHERE low_ms > now))
+    FROM clock";
+
+/// The sessions whose id starts or ends with a text.
+pub(crate) const FIND_IDS: &str = "
+    SELECT id FROM fullsend.sessions WHERE id::text LIKE $1 || '%' OR id::text LIKE '%' || $1 ORDER BY id LIMIT $2";
+
+/// Removes a session that no worker holds and whose log ends at this position.
+pub(crate) const REMOVE: &str = "
+    WITH gone AS (
+      DELETE FROM fullsend.sessions
+      WHERE id = $1 AND owner IS NULL AND (state::json->>'head')::bigint = $2 RETURNING id
+    ), gone_events AS (
+      DELETE FROM fullsend.events USING gone WHERE session_id = gone.id
+    ), gone_memory AS (
+      DELETE FROM fullsend.memory USING gone WHERE session_id = gone.id
+    )
+    SELECT id FROM gone";

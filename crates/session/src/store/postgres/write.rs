@@ -1,9 +1,12 @@
 //! Writes one decision to PostgreSQL with one statement, so that a commit is one round trip and one flush.
 
-use postgres::{GenericClient, Statement};
+use tokio_postgres::Statement;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
+use super::client::{BlockingClient, CallError};
 use super::connect::at;
+use super::pool::CHANNEL;
 use crate::log::event::SessionEvent;
 use crate::log::header::SessionHeader;
 use crate::log::id::SessionId;
@@ -12,10 +15,10 @@ use crate::log::memory::MemoryFile;
 use crate::log::seal::SealedEvent;
 use crate::log::state::{DueTimes, SessionState};
 use crate::log::time::Timestamp;
-use crate::store::{SessionChange, StoreError, due, rows};
+use crate::store::{Session, SessionChange, StoreError, due, rows};
 
 /// The first part checks the revision: if it is not the one that the decision saw, nothing is written. The result has one row
-/// if the write happened, and waiting connections are notified.
+/// if the write happened. Those who wait are notified if the write may start a wake or stop a run.
 pub(crate) const WRITE: &str = "
     WITH held AS (
       UPDATE fullsend.sessions
@@ -32,8 +35,10 @@ pub(crate) const WRITE: &str = "
       INSERT INTO fullsend.memory (session_id, name, content)
       SELECT held.id, new.* FROM held, unnest($20::text[], $21::bytea[]) AS new
       ON CONFLICT (session_id, name) DO UPDATE SET content = excluded.content
+    ), gone_memory AS (
+      DELETE FROM fullsend.memory USING held WHERE session_id = held.id AND name = ANY($22::text[])
     )
-    SELECT pg_notify('fullsend_sessions', '') FROM held";
+    SELECT CASE WHEN $23::text IS NULL THEN NULL ELSE pg_notify($24, $23)::text END FROM held";
 
 pub(crate) const INSERT_EVENTS: &str = "
     INSERT INTO fullsend.events (session_id, seq, id, time_ms, wake_id, version, type, is_conversation, payload, checksum)
@@ -43,13 +48,15 @@ pub(crate) const INSERT_EVENTS: &str = "
 
 /// Writes state, events and memory. `false` if another writer was faster, or the session already has one of the events.
 pub(crate) fn write(
-    client: &mut impl GenericClient,
+    client: &mut BlockingClient,
     statement: &Statement,
-    id: SessionId,
+    before: &Session,
     revision: i64,
     change: &SessionChange,
 ) -> Result<bool, StoreError> {
-    let SessionChange { state, holder, events, memory, learnings: _, learnings_kept: _ } = change;
+    let SessionChange { state, holder, events, memory, deleted_memory, learnings: _, learnings_kept: _ } =
+        change;
+    let id = before.header.id;
     let DueTimes { again, input, high, normal, low } = due(state, holder.as_ref());
     let number = |time: Option<Timestamp>| time.map(|time| time.0);
     let owner = holder.as_ref().map(|holder| &holder.owner);
@@ -82,6 +89,9 @@ pub(crate) fn write(
             &checksums,
             &names,
             &contents,
+            deleted_memory,
+            &notification(before, change),
+            &CHANNEL,
         ],
     );
     match rows {
@@ -91,26 +101,50 @@ pub(crate) fn write(
     }
 }
 
-fn is_known_event(error: &postgres::Error) -> bool {
-    error.as_db_error().is_some_and(|error| error.constraint() == Some("events_id"))
+/// How far ahead a wake is notified. Workers look again within that time anyway.
+const NOTIFIED_AHEAD_MS: u64 = 30_000;
+
+/// What those who wait are notified of: a session that may be due now or soon, or an interrupt of a running one.
+fn notification(before: &Session, change: &SessionChange) -> Option<String> {
+    let SessionChange { state, holder, events, .. } = change;
+    if state.interrupts.len() > before.state.interrupts.len() {
+        return Some(before.header.id.to_string());
+    }
+    let written_at = events.last()?.time_ms;
+    if holder.is_some() {
+        return None;
+    }
+    let soon = written_at.plus_ms(NOTIFIED_AHEAD_MS);
+    let first = |times: DueTimes| {
+        let DueTimes { again, input, high, normal, low } = times;
+        let input = input.map(|_| Timestamp(0));
+        [again, input, high, normal, low].into_iter().flatten().min()
+    };
+    let new = first(due(state, None)).filter(|at| *at <= soon)?;
+    let is_new = first(due(&before.state, before.holder.as_ref())).is_none_or(|old| new < old);
+    is_new.then(String::new)
+}
+
+fn is_known_event(error: &CallError) -> bool {
+    error.server().is_some_and(|error| error.constraint() == Some("events_id"))
 }
 
 pub(crate) fn insert_events(
-    client: &mut impl GenericClient,
+    client: &mut BlockingClient,
     statement: &Statement,
     id: SessionId,
     events: &[SessionEvent],
 ) -> Result<(), StoreError> {
     let Columns { seqs, ids, times, wakes, versions, kinds, conversations, payloads, checksums } =
         Columns::of(id, events)?;
-    let row: [&(dyn postgres::types::ToSql + Sync); 10] =
+    let row: [&(dyn ToSql + Sync); 10] =
         [&id.0, &seqs, &ids, &times, &wakes, &versions, &kinds, &conversations, &payloads, &checksums];
     client.execute(statement, &row).map_err(at("write events"))?;
     Ok(())
 }
 
 pub(crate) fn insert_learnings(
-    client: &mut impl GenericClient,
+    client: &mut BlockingClient,
     header: &SessionHeader,
     learnings: &[StoredLearning],
     kept: usize,
@@ -131,7 +165,7 @@ pub(crate) fn insert_learnings(
 }
 
 pub(crate) fn insert_session(
-    client: &mut impl GenericClient,
+    client: &mut BlockingClient,
     header: &SessionHeader,
 ) -> Result<bool, StoreError> {
     let sql =
@@ -139,7 +173,7 @@ pub(crate) fn insert_session(
                ON CONFLICT DO NOTHING";
     let state = rows::json(&SessionState::default())?;
     let repository = header.repository.as_deref().unwrap_or_default();
-    let row: [&(dyn postgres::types::ToSql + Sync); 5] =
+    let row: [&(dyn ToSql + Sync); 5] =
         [&header.id.0, &header.agent, &repository, &rows::json(header)?, &state];
     Ok(client.execute(sql, &row).map_err(at("create a session"))? == 1)
 }

@@ -37,25 +37,37 @@ pub(crate) fn settle(connection: &Connection) -> Result<(), StoreError> {
     }
 }
 
+/// Checks that this program can work on the tables. Returns `false` if they must be migrated first.
+pub(crate) fn check_version(connection: &Connection) -> Result<bool, StoreError> {
+    let found = version(connection)?;
+    let known = known_version();
+    if found <= known {
+        return Ok(found == known);
+    }
+    // A newer program migrated the store. This one may go on if that program says so.
+    let minimum =
+        connection.query_row("SELECT minimum FROM compatibility", [], |row| row.get::<_, i64>(0));
+    match minimum {
+        Ok(minimum) if minimum <= known => Ok(true),
+        _ => Err(StoreError::Version { found, known }),
+    }
+}
+
+fn known_version() -> i64 {
+    i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
+}
+
+fn version(connection: &Connection) -> Result<i64, StoreError> {
+    let read = connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
+    read.map_err(at("read its version"))
+}
+
 pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     let step = "migrate its tables";
-    let version = |connection: &Connection| {
-        connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0)).map_err(at(step))
-    };
-    let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
-    let found = version(connection)?;
-    if found == known {
+    if check_version(connection)? {
         return Ok(());
     }
-    if found > known {
-        // A newer program migrated the store. This one may go on if that program says so.
-        let sql = "SELECT minimum FROM compatibility";
-        let minimum = connection.query_row(sql, [], |row| row.get::<_, i64>(0));
-        return match minimum {
-            Ok(minimum) if minimum <= known => Ok(()),
-            _ => Err(StoreError::Version { found, known }),
-        };
-    }
+    let known = known_version();
     let transaction =
         connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(at(step))?;
     // Read the version again: another process may have migrated meanwhile.
@@ -71,10 +83,13 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
 
 /// Maps an error of SQLite to what a caller can do about it.
 pub(crate) fn at(step: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
-    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase};
+    use rusqlite::ErrorCode::{
+        DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase, ReadOnly,
+    };
     move |error| match error.sqlite_error_code() {
         Some(DiskFull) => StoreError::Full { step },
         Some(DatabaseBusy | DatabaseLocked) => StoreError::Busy { step },
+        Some(ReadOnly) => StoreError::Rights { step, why: "it is read-only".to_owned() },
         Some(DatabaseCorrupt | NotADatabase) => {
             StoreError::Corrupt { session: None, what: format!("it failed to {step}: {error}") }
         }

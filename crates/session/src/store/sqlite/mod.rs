@@ -6,16 +6,19 @@ mod read;
 mod write;
 
 use std::fs::OpenOptions;
+use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OpenFlags, Row, Transaction, TransactionBehavior, params};
 
 pub use self::connect::StoreProbe;
-use self::connect::{BUSY_TIMEOUT, EVENT_COLUMNS, POLL_INTERVAL, SESSION_COLUMNS, at, migrate, settle};
-use self::read::{find, find_due, find_session, mark_unreadable, read_events, read_session};
+use self::connect::{
+    BUSY_TIMEOUT, EVENT_COLUMNS, POLL_INTERVAL, SESSION_COLUMNS, at, check_version, migrate, settle,
+};
+use self::read::{find, find_due, find_session, has_due, mark_unreadable, read_events, read_session};
 use self::write::{insert_event, insert_session, write};
 use crate::log::event::SessionEvent;
 use crate::log::header::SessionHeader;
@@ -26,7 +29,7 @@ use crate::log::seq::Seq;
 use crate::log::time::Timestamp;
 use crate::store::{
     ClaimFilter, DecideFn, EventClass, ListedSession, Session, SessionChange, SessionError, Store,
-    StoreError, UpdateTarget, rows,
+    StoreError, StoreSurvey, UpdateTarget, WaitFor, rows,
 };
 
 pub struct SqliteStore {
@@ -36,15 +39,44 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens or creates the file, readable by its owner only.
+    /// Opens or creates the file, readable by its owner only. A file that cannot be written is opened for reading.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let what = |error| format!("cannot open {} as a session store: {error}", path.display());
-        OpenOptions::new()
-            .create(true)
-            .append(true)
-            .mode(0o600)
-            .open(path)
-            .map_err(|error| StoreError::Location { what: what(error) })?;
+        let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+        match opened {
+            Err(error) if is_read_only(&error) && path.exists() => return Self::open_read_only(path),
+            Err(error) => return Err(StoreError::Location { what: what(error) }),
+            Ok(_) => {}
+        }
+        match Self::open_writable(path) {
+            // The directory cannot be written, so there can be no write-ahead log.
+            Err(StoreError::Rights { .. }) => Self::open_read_only(path),
+            Err(StoreError::Unavailable { .. }) if is_in_read_only_directory(path) => {
+                Self::open_read_only(path)
+            }
+            opened => opened,
+        }
+    }
+
+    /// Opens a file that exists, for reading only.
+    pub fn open_read_only(path: &Path) -> Result<Self, StoreError> {
+        let first = connect_read_only(path, "mode=ro").and_then(|connection| {
+            let readable = check_version(&connection)?;
+            Ok((connection, readable))
+        });
+        // Without its write-ahead log a file has no writer, and can be read as it is.
+        let (connection, readable) = match first {
+            Err(StoreError::Unavailable { .. } | StoreError::Rights { .. }) => {
+                let connection = connect_read_only(path, "mode=ro&immutable=1")?;
+                let readable = check_version(&connection)?;
+                (connection, readable)
+            }
+            opened => opened?,
+        };
+        if readable { Ok(Self { connection, probe: |_| {}, seen_version: None }) } else { Err(StoreError::NotMigrated) }
+    }
+
+    fn open_writable(path: &Path) -> Result<Self, StoreError> {
         let mut connection = Connection::open(path).map_err(at("open"))?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(at("open"))?;
         connection.set_prepared_statement_cache_capacity(64);
@@ -67,6 +99,32 @@ impl SqliteStore {
     fn begin(&mut self) -> Result<Transaction<'_>, StoreError> {
         self.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(at("begin a write"))
     }
+}
+
+fn is_read_only(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
+}
+
+/// Whether no file can be made beside this one.
+fn is_in_read_only_directory(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let probe = path.with_file_name(format!(".{name}.probe-{}", std::process::id()));
+    match OpenOptions::new().create_new(true).write(true).mode(0o600).open(&probe) {
+        Ok(_) => {
+            drop(std::fs::remove_file(&probe));
+            false
+        }
+        Err(error) => is_read_only(&error),
+    }
+}
+
+fn connect_read_only(path: &Path, parameters: &str) -> Result<Connection, StoreError> {
+    let location = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(format!("file:{location}?{parameters}"), flags).map_err(at("open"))?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(at("open"))?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
 }
 
 impl Store for SqliteStore {
@@ -219,7 +277,9 @@ impl Store for SqliteStore {
         found.map(|row| rows::learning(&row.map_err(at(step))?)).collect()
     }
 
-    fn next_due(&mut self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
+    fn survey(&mut self, horizon_ms: u64) -> Result<StoreSurvey, StoreError> {
+        let now = self.now()?;
+        let is_due = has_due(&self.connection, now, horizon_ms)?;
         let mut earliest = None;
         for column in ["again_ms", "high_ms", "normal_ms", "low_ms"] {
             let sql = format!("SELECT min({column}) FROM sessions WHERE {column} > ?1");
@@ -228,7 +288,30 @@ impl Store for SqliteStore {
                 statement.query_row(params![now.0], |row| row.get(0)).map_err(at("find the next wake"))?;
             earliest = [earliest, found].into_iter().flatten().min();
         }
-        Ok(earliest.map(Timestamp))
+        Ok(StoreSurvey { now, is_due, next_due: earliest.map(Timestamp) })
+    }
+
+    fn find_ids(&mut self, part: &str, limit: usize) -> Result<Vec<SessionId>, StoreError> {
+        let step = "find a session";
+        let sql = "SELECT id FROM sessions WHERE lower(hex(id)) LIKE ?1 || '%' OR lower(hex(id)) LIKE '%' || ?1
+                   ORDER BY id LIMIT ?2";
+        let mut statement = self.connection.prepare_cached(sql).map_err(at(step))?;
+        let part = part.replace('-', "");
+        let found = statement.query_map(params![part, rows::count(limit)], |row| row.get(0)).map_err(at(step))?;
+        found.map(|id| id.map(SessionId).map_err(at(step))).collect()
+    }
+
+    fn remove(&mut self, id: SessionId, head: Seq) -> Result<bool, StoreError> {
+        let step = "remove a session";
+        let transaction = self.begin()?;
+        let sql = "DELETE FROM sessions WHERE id = ?1 AND owner IS NULL AND state ->> '$.head' = ?2";
+        if transaction.execute(sql, params![id.0, rows::seq(head)]).map_err(at(step))? == 0 {
+            return Ok(false);
+        }
+        transaction.execute("DELETE FROM events WHERE session_id = ?1", params![id.0]).map_err(at(step))?;
+        transaction.execute("DELETE FROM memory WHERE session_id = ?1", params![id.0]).map_err(at(step))?;
+        transaction.commit().map_err(at(step))?;
+        Ok(true)
     }
 
     fn import(
@@ -250,7 +333,7 @@ impl Store for SqliteStore {
         Ok(true)
     }
 
-    fn wait(&mut self, timeout: Duration) -> Result<(), StoreError> {
+    fn wait(&mut self, _what: WaitFor, timeout: Duration) -> Result<bool, StoreError> {
         let start = Instant::now();
         loop {
             let version = self
@@ -261,7 +344,7 @@ impl Store for SqliteStore {
             let changed = self.seen_version.replace(version) != Some(version);
             let left = timeout.saturating_sub(start.elapsed());
             if changed || left.is_zero() {
-                return Ok(());
+                return Ok(changed);
             }
             sleep(POLL_INTERVAL.min(left));
         }

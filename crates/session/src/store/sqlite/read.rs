@@ -54,6 +54,11 @@ pub(crate) fn find_due(
     Ok(None)
 }
 
+/// Whether any session is due, for any worker.
+pub(crate) fn has_due(connection: &Connection, now: Timestamp, horizon_ms: u64) -> Result<bool, StoreError> {
+    Ok(first_due(connection, now, horizon_ms, &ClaimFilter::default())?.is_some())
+}
+
 pub(crate) fn mark_unreadable(connection: &Connection, id: SessionId) -> Result<(), StoreError> {
     let step = "mark a session as unreadable";
     let sql = "UPDATE sessions SET unreadable_by = ?2 WHERE id = ?1";

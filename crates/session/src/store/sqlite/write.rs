@@ -34,7 +34,7 @@ pub(crate) fn write(
     change: &SessionChange,
     probe: StoreProbe,
 ) -> Result<(), StoreError> {
-    let SessionChange { state, holder, events, memory, learnings, learnings_kept } = change;
+    let SessionChange { state, holder, events, memory, deleted_memory, learnings, learnings_kept } = change;
     let id = header.id;
     let sql = "UPDATE sessions SET state = ?2, owner = ?3, held_until_ms = ?4, again_ms = ?5, input_ms = ?6,
                high_ms = ?7, normal_ms = ?8, low_ms = ?9,
@@ -66,6 +66,11 @@ pub(crate) fn write(
                    ON CONFLICT (session_id, name) DO UPDATE SET content = excluded.content";
         let mut statement = connection.prepare_cached(sql).map_err(at("write memory files"))?;
         statement.execute(params![id.0, name, content.as_bytes()]).map_err(at("write memory files"))?;
+    }
+    for name in deleted_memory {
+        let sql = "DELETE FROM memory WHERE session_id = ?1 AND name = ?2";
+        let mut statement = connection.prepare_cached(sql).map_err(at("delete memory files"))?;
+        statement.execute(params![id.0, name]).map_err(at("delete memory files"))?;
     }
     probe("memory");
     for learning in learnings {

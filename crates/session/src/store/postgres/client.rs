@@ -1,0 +1,230 @@
+//! One connection to a PostgreSQL server, as plain calls with a time limit each. A connection that does not answer in time is
+//! broken for good, so that no caller waits for a server or a network that hangs. All async code of this crate is here.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::time::timeout;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{AsyncMessage, Client, Config, Row, Statement, ToStatement};
+
+use super::tls::{TlsFactory, TlsSettings};
+
+/// Why a call failed.
+#[derive(Debug)]
+pub(crate) enum CallError {
+    Server(tokio_postgres::Error),
+    /// There was no answer in time. Whether the call took effect is not known.
+    Timeout(Duration),
+    /// The connection cannot be made.
+    Setup(String),
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(error) => f.write_str(&describe(error)),
+            Self::Timeout(time) => write!(f, "the server did not answer within {} ms", time.as_millis()),
+            Self::Setup(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for CallError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Server(error) => Some(error),
+            Self::Timeout(_) | Self::Setup(_) => None,
+        }
+    }
+}
+
+/// The server's own words, or the cause of a broken connection: the library says only "db error".
+fn describe(error: &tokio_postgres::Error) -> String {
+    if let Some(server) = error.as_db_error() {
+        return format!("{} (SQLSTATE {})", server.message(), server.code().code());
+    }
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+impl CallError {
+    pub(crate) fn server(&self) -> Option<&tokio_postgres::error::DbError> {
+        match self {
+            Self::Server(error) => error.as_db_error(),
+            Self::Timeout(_) | Self::Setup(_) => None,
+        }
+    }
+}
+
+pub(crate) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+pub(crate) struct BlockingClient {
+    runtime: Runtime,
+    client: Client,
+    notifications: UnboundedReceiver<String>,
+    call_timeout: Duration,
+    is_broken: bool,
+}
+
+impl BlockingClient {
+    pub(crate) fn connect(config: &Config, tls: &TlsSettings, limit: Duration) -> Result<Self, CallError> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| CallError::Setup(error.to_string()))?;
+        let tls = TlsFactory::new(tls).map_err(CallError::Setup)?;
+        let connecting = async { timeout(limit, config.connect(tls)).await };
+        let (client, mut connection) = runtime
+            .block_on(connecting)
+            .map_err(|_| CallError::Timeout(limit))?
+            .map_err(CallError::Server)?;
+        let (sender, notifications) = unbounded_channel();
+        runtime.spawn(async move {
+            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+                if let AsyncMessage::Notification(notification) = message
+                    && sender.send(notification.payload().to_owned()).is_err()
+                {
+                    break;
+                }
+            }
+        });
+        Ok(Self { runtime, client, notifications, call_timeout: limit, is_broken: false })
+    }
+
+    /// Whether the connection can be used. It looks for an end of the connection that has arrived meanwhile.
+    pub(crate) fn is_usable(&self) -> bool {
+        let look = async { timeout(Duration::ZERO, std::future::pending::<()>()).await };
+        drop(self.runtime.block_on(look));
+        !self.is_broken && !self.client.is_closed()
+    }
+
+    pub(crate) fn prepare(&mut self, sql: &str) -> Result<Statement, CallError> {
+        let Self { runtime, client, call_timeout, is_broken, .. } = self;
+        call(runtime, *call_timeout, is_broken, client.prepare(sql))
+    }
+
+    pub(crate) fn query<S: ?Sized + ToStatement>(
+        &mut self,
+        statement: &S,
+        values: Values<'_>,
+    ) -> Result<Vec<Row>, CallError> {
+        let Self { runtime, client, call_timeout, is_broken, .. } = self;
+        call(runtime, *call_timeout, is_broken, client.query(statement, values))
+    }
+
+    pub(crate) fn query_opt<S: ?Sized + ToStatement>(
+        &mut self,
+        statement: &S,
+        values: Values<'_>,
+    ) -> Result<Option<Row>, CallError> {
+        let Self { runtime, client, call_timeout, is_broken, .. } = self;
+        call(runtime, *call_timeout, is_broken, client.query_opt(statement, values))
+    }
+
+    pub(crate) fn query_one<S: ?Sized + ToStatement>(
+        &mut self,
+        statement: &S,
+        values: Values<'_>,
+    ) -> Result<Row, CallError> {
+        let Self { runtime, client, call_timeout, is_broken, .. } = self;
+        call(runtime, *call_timeout, is_broken, client.query_one(statement, values))
+    }
+
+    pub(crate) fn execute<S: ?Sized + ToStatement>(
+        &mut self,
+        statement: &S,
+        values: Values<'_>,
+    ) -> Result<u64, CallError> {
+        let Self { runtime, client, call_timeout, is_broken, .. } = self;
+        call(runtime, *call_timeout, is_broken, client.execute(statement, values))
+    }
+
+    pub(crate) fn batch_execute(&mut self, sql: &str) -> Result<(), CallError> {
+        let Self { runtime, client, call_timeout, is_broken, .. } = self;
+        call(runtime, *call_timeout, is_broken, client.batch_execute(sql))
+    }
+
+    /// Begins a transaction. It is rolled back unless it is committed.
+    pub(crate) fn transaction(&mut self) -> Result<Transaction<'_>, CallError> {
+        self.batch_execute("BEGIN")?;
+        Ok(Transaction { client: self, is_over: false })
+    }
+
+    /// The payload of the next notification, if one arrives in time.
+    pub(crate) fn notification(&mut self, limit: Duration) -> Result<Option<String>, CallError> {
+        let Self { runtime, notifications, is_broken, .. } = self;
+        match runtime.block_on(async { timeout(limit, notifications.recv()).await }) {
+            Ok(Some(payload)) => Ok(Some(payload)),
+            Ok(None) => {
+                *is_broken = true;
+                Err(CallError::Setup("the connection was closed".to_owned()))
+            }
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+fn call<T>(
+    runtime: &Runtime,
+    limit: Duration,
+    is_broken: &mut bool,
+    work: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, CallError> {
+    match runtime.block_on(async { timeout(limit, work).await }) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => {
+            // An error that the server reports leaves the connection in order.
+            *is_broken |= error.as_db_error().is_none();
+            Err(CallError::Server(error))
+        }
+        Err(_) => {
+            *is_broken = true;
+            Err(CallError::Timeout(limit))
+        }
+    }
+}
+
+pub(crate) struct Transaction<'a> {
+    client: &'a mut BlockingClient,
+    is_over: bool,
+}
+
+impl Transaction<'_> {
+    pub(crate) fn commit(mut self) -> Result<(), CallError> {
+        self.is_over = true;
+        self.client.batch_execute("COMMIT")
+    }
+}
+
+impl Deref for Transaction<'_> {
+    type Target = BlockingClient;
+
+    fn deref(&self) -> &BlockingClient {
+        self.client
+    }
+}
+
+impl DerefMut for Transaction<'_> {
+    fn deref_mut(&mut self) -> &mut BlockingClient {
+        self.client
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        if !self.is_over && !self.client.is_broken && self.client.batch_execute("ROLLBACK").is_err() {
+            self.client.is_broken = true;
+        }
+    }
+}
