@@ -16,8 +16,9 @@ use scan::Toggles;
 use serde_json::json;
 use session::{
     ClaimTarget, ContextSource, ContextWindow, Directive, EventId, Lease, LeaseTerms, MemoryAuthor,
-    MemoryFile, MemoryWrite, Payload, QueuedWake, RunReport, SessionHeader, SessionId, SessionInput, SessionLimits,
-    SessionUsage, Sessions, SqliteStore, TimeSeed, WakeCommit, WakeEnding, WakeId, WakePriority,
+    MemoryFile, MemoryWrite, Payload, QueuedWake, RunReport, SessionHeader, SessionId, SessionInput,
+    SessionLimits, SessionUsage, Sessions, SqliteStore, TimeSeed, WakeCommit, WakeEnding, WakeId,
+    WakePriority,
 };
 
 const ROUNDS: usize = 51;
@@ -81,7 +82,8 @@ impl Bench {
             self.send(left.min(60));
             let lease = self.claim();
             let mut seed = self.seed();
-            let report = |seed: &mut TimeSeed| RunReport { id: EventId::generate(seed), payload: used.clone() };
+            let report =
+                |seed: &mut TimeSeed| RunReport { id: EventId::generate(seed), payload: used.clone() };
             let reports: Vec<RunReport> =
                 (0..left.saturating_sub(70).min(5_000)).map(|_| report(&mut seed)).collect();
             self.sessions.report(&lease, &reports, &mut seed).unwrap();

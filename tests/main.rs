@@ -48,6 +48,9 @@ mod pins;
 mod policy_commands;
 mod preflight;
 mod properties;
+#[path = "session/proxy.rs"]
+#[expect(dead_code, reason = "the store's own tests need more of it")]
+mod proxy;
 mod random_harness;
 mod recorded;
 mod repository_view;
@@ -58,6 +61,7 @@ mod seeds;
 mod servers;
 mod services;
 mod session_commands;
+mod session_upkeep;
 mod skeleton;
 mod steps;
 mod stopped;

@@ -126,11 +126,13 @@ impl Cluster {
         }
         fs::write(directory.path().join("clock"), "+0").unwrap();
         if let Some(access) = access {
-            fs::write(directory.path().join("data/pg_hba.conf"), access).map_err(|error| error.to_string())?;
+            fs::write(directory.path().join("data/pg_hba.conf"), access)
+                .map_err(|error| error.to_string())?;
         }
         let settings = settings.to_owned();
         let (watch, line) = watch(&programs, directory.path(), durability, clock, &settings, user);
-        let cluster = Self { directory, programs, durability, clock, settings, port, watch, line: Some(line) };
+        let cluster =
+            Self { directory, programs, durability, clock, settings, port, watch, line: Some(line) };
         cluster.wait_until_it_answers();
         Ok(cluster)
     }
@@ -146,8 +148,7 @@ impl Cluster {
 
     pub(crate) fn start_again(&mut self) {
         let Self { directory, programs, durability, clock, settings, .. } = &*self;
-        let (watch, line) =
-            watch(programs, directory.path(), *durability, *clock, settings, user().unwrap());
+        let (watch, line) = watch(programs, directory.path(), *durability, *clock, settings, user().unwrap());
         (self.watch, self.line) = (watch, Some(line));
         self.wait_until_it_answers();
     }

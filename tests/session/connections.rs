@@ -61,7 +61,8 @@ fn a_call_ends_when_the_connection_hangs() {
 
 #[test]
 fn what_was_stored_without_a_reply_is_stored_once() {
-    let Some((proxy, url, database)) = behind_a_proxy("what_was_stored_without_a_reply_is_stored_once") else {
+    let Some((proxy, url, database)) = behind_a_proxy("what_was_stored_without_a_reply_is_stored_once")
+    else {
         return;
     };
     let mut sessions = open(&url);
@@ -71,13 +72,23 @@ fn what_was_stored_without_a_reply_is_stored_once() {
     let lease = sessions.claim(ClaimTarget::Due, &worker("a"), &mut clock.seed()).unwrap().unwrap().lease;
     let reported = reports(&mut clock, &[Payload::RunAttached { run_id: "run-1".to_owned(), digest: None }]);
     // The connection must be open and its statements prepared, so that only the reply of the write is lost.
-    sessions.report(&lease, &reports(&mut clock, &[Payload::RunUsage { usage: <_>::default() }]), &mut clock.seed()).unwrap();
+    sessions
+        .report(
+            &lease,
+            &reports(&mut clock, &[Payload::RunUsage { usage: <_>::default() }]),
+            &mut clock.seed(),
+        )
+        .unwrap();
     proxy.set(Traffic::LosesReplies);
     sessions.report(&lease, &reported, &mut clock.seed()).unwrap_err();
     proxy.set(Traffic::Passes);
     sessions.report(&lease, &reported, &mut clock.seed()).unwrap();
     let stored = direct.events(id, Seq(0), 100).unwrap();
-    assert_eq!(stored.iter().filter(|event| event.payload.kind() == "run.attached").count(), 1, "neither lost nor doubled");
+    assert_eq!(
+        stored.iter().filter(|event| event.payload.kind() == "run.attached").count(),
+        1,
+        "neither lost nor doubled"
+    );
     proxy.set(Traffic::LosesReplies);
     sessions.commit(&lease, &sleeps(), &mut clock.seed()).unwrap_err();
     proxy.set(Traffic::Passes);
@@ -137,7 +148,10 @@ fn one_wake_among_many_idle_workers_is_cheap() {
         writes += 2;
     }
     sessions.commit(&lease, &sleeps(), &mut clock.seed()).unwrap();
-    assert!(!waiting.wait(WaitFor::Due, Duration::from_millis(300)).unwrap(), "{writes} writes start no wake");
+    assert!(
+        !waiting.wait(WaitFor::Due, Duration::from_millis(300)).unwrap(),
+        "{writes} writes start no wake"
+    );
     sessions.append(id, &[clock.input(message("again"))], &mut clock.seed()).unwrap();
     assert!(waiting.wait(WaitFor::Due, Duration::from_secs(20)).unwrap(), "a message does");
     sessions.append(id, &[clock.input(message("and again"))], &mut clock.seed()).unwrap();
@@ -220,7 +234,8 @@ fn a_row_that_cannot_be_read_stops_nobody() {
         let mark: Option<i32> = client.query_one(marked, &[&bad.to_string()]).unwrap().get(0);
         assert!(mark.is_some(), "{sql}");
         let listed = sessions.list(None, None, 10).unwrap();
-        let is_bad = |entry: &ListedSession| matches!(entry, ListedSession::Unreadable { id, .. } if *id == bad);
+        let is_bad =
+            |entry: &ListedSession| matches!(entry, ListedSession::Unreadable { id, .. } if *id == bad);
         assert_eq!((listed.len(), listed.iter().filter(|entry| is_bad(entry)).count()), (2, 1), "{sql}");
         sessions.commit(&claimed.lease, &sleeps(), &mut clock.seed()).unwrap();
     }
@@ -235,7 +250,9 @@ fn certificates(directory: &Directory) -> PathBuf {
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     std::fs::write(path.join("ca.pem"), authority.self_signed(&key).unwrap().pem()).unwrap();
     let issuer = Issuer::new(authority, key);
-    for (file, names, user) in [("server", vec!["localhost".to_owned()], "server"), ("client", Vec::new(), "fullsend")] {
+    for (file, names, user) in
+        [("server", vec!["localhost".to_owned()], "server"), ("client", Vec::new(), "fullsend")]
+    {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(names).unwrap();
         params.distinguished_name.push(DnType::CommonName, user);
@@ -269,7 +286,8 @@ fn tls_is_as_strict_as_its_mode() {
     assert_eq!(connect("127.0.0.1", &format!("sslmode=require&{client}")), Ok(()));
     let wrong_name = connect("127.0.0.1", &format!("sslmode=verify-full&{authority}&{client}")).unwrap_err();
     assert!(wrong_name.contains("not valid for name"), "{wrong_name}");
-    let unknown = connect(named, &format!("sslmode=verify-full&sslrootcert={}&{client}{address}", shown("client.pem")));
+    let unknown =
+        connect(named, &format!("sslmode=verify-full&sslrootcert={}&{client}{address}", shown("client.pem")));
     assert!(unknown.unwrap_err().contains("certificate"), "an unknown authority");
     let plain = connect("127.0.0.1", "sslmode=disable").unwrap_err();
     assert!(plain.contains("no encryption"), "{plain}");

@@ -1,9 +1,9 @@
 //! What the tests of sessions share: a directory that goes away, a clock that is turned by hand, short words for events.
 
 use session::{
-    Directive, EventId, LeaseTerms, Payload, RequestId, RunReport, Seq, SessionEvent, SessionHeader, SessionId,
-    SessionInput, SessionUsage, Sha256Digest, TimeSeed, Timestamp, ToolRequestRef, WakeCommit, WakeEnding,
-    WakeId,
+    Directive, EventId, LeaseTerms, Payload, RequestId, RunReport, Seq, SessionEvent, SessionHeader,
+    SessionId, SessionInput, SessionUsage, Sha256Digest, TimeSeed, Timestamp, ToolRequestRef, WakeCommit,
+    WakeEnding, WakeId,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -142,7 +142,8 @@ pub(crate) fn sleeps() -> WakeCommit {
 
 /// Reports, each with an id of its own.
 pub(crate) fn reports(clock: &mut Clock, payloads: &[Payload]) -> Vec<RunReport> {
-    let report = |payload: &Payload| RunReport { id: EventId::generate(&mut clock.seed()), payload: payload.clone() };
+    let report =
+        |payload: &Payload| RunReport { id: EventId::generate(&mut clock.seed()), payload: payload.clone() };
     payloads.iter().map(report).collect()
 }
 

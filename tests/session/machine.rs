@@ -127,7 +127,14 @@ fn status_changed(to: SessionStatus) -> Payload {
     let reason = String::new();
     let blocking = Vec::new();
     let queued = Vec::new();
-    Payload::SessionStatusChanged { from: SessionStatus::Idle, to, reason, blocking, queued, cancelled: Vec::new() }
+    Payload::SessionStatusChanged {
+        from: SessionStatus::Idle,
+        to,
+        reason,
+        blocking,
+        queued,
+        cancelled: Vec::new(),
+    }
 }
 
 fn payload(bench: &mut Bench, name: &str) -> Payload {

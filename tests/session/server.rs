@@ -12,8 +12,7 @@ use postgres::{Client, NoTls};
 use crate::cluster::{self, Cluster, Durability};
 use crate::fixture::{Clock, message, skip, sleeps, worker};
 use session::{
-    ClaimTarget, PostgresStore, Seq, SessionError, SessionId, SessionLimits, Sessions, StoreError,
-    WaitFor,
+    ClaimTarget, PostgresStore, Seq, SessionError, SessionId, SessionLimits, Sessions, StoreError, WaitFor,
 };
 
 fn open(url: &str) -> Sessions {

@@ -189,3 +189,41 @@ pub fn a_long_past_is_bounded_and_reported() {
     );
     assert!(transcript.contains("Said: Read."), "and the summary");
 }
+
+/// A file that the agent deletes is gone from the next wake on.
+#[test]
+pub fn a_memory_file_that_the_agent_deletes_is_gone() {
+    let stage = Stage::new(&[
+        when("tidy up", json!([shell(&format!("rm {MEMORY}/plan.md")), finish(sleeps("Tidy."))])),
+        when("look", json!([shell(&format!("ls {MEMORY}")), finish(sleeps("Seen."))])),
+        when(
+            EVERY_WAKE,
+            json!([
+                shell(&format!("echo plan > {MEMORY}/plan.md; echo more > {MEMORY}/more.md")),
+                finish(sleeps("Noted."))
+            ]),
+        ),
+    ]);
+    let id = stage.told("take notes");
+    stage.wakes(&id, 0);
+    assert!(stage.memory(&id, "plan.md").is_some());
+    stage.send(&id, "tidy up");
+    stage.wakes(&id, 0);
+    assert_eq!((stage.memory(&id, "plan.md"), stage.memory(&id, "more.md").is_some()), (None, true));
+    assert!(stage.memory(&id, "session-state.md").is_some());
+}
+
+/// The directory of a repository may have any name, also that of the memory directory.
+#[test]
+pub fn a_repository_named_session_can_be_woken() {
+    let stage = Stage::new(&[when(EVERY_WAKE, json!([finish(sleeps("Done."))]))]);
+    fs::rename(stage.world.path("repo"), stage.world.path("session")).unwrap();
+    fs::create_dir(stage.world.path("repo")).unwrap();
+    let created = stage.world.run(&["session", "create", "--agent", "helper", "--repo", "../session"]);
+    assert_eq!(created.code, 0, "{}", created.err);
+    let created: Json = serde_json::from_str(&created.out).unwrap();
+    let id = created["id"].as_str().unwrap();
+    stage.send(id, "hello");
+    let ran = stage.world.run(&["session", "run", id, "--repo", "../session"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+}

@@ -2,6 +2,7 @@
 
 mod confirmations;
 mod directives;
+mod hanging;
 mod ledger;
 mod memory;
 mod ordinary;

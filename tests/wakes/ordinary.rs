@@ -43,6 +43,8 @@ scenes! {
         a_large_resource_is_looked_through_and_named,
         an_environment_stands_over_the_harness_and_may_not_change_under_a_session,
         a_long_past_is_bounded_and_reported,
+        a_memory_file_that_the_agent_deletes_is_gone,
+        a_repository_named_session_can_be_woken,
     ],
     pauses: [
         native_pauses_and_resumes,

@@ -333,7 +333,8 @@ fn a_run_reports_while_it_goes_on(_: &Place, sessions: &mut Sessions, clock: &mu
     sessions.report(&lease, &reports(clock, &[attached]), &mut clock.seed()).unwrap();
     let events = sessions.events(id, Seq(3), 10).unwrap();
     assert_eq!((events[0].payload.kind(), events[0].wake_id), ("run.attached", Some(lease.wake)));
-    let refused = sessions.report(&lease, &reports(clock, &[message("as if from outside")]), &mut clock.seed());
+    let refused =
+        sessions.report(&lease, &reports(clock, &[message("as if from outside")]), &mut clock.seed());
     assert!(matches!(refused, Err(SessionError::Refused(SessionRefusal::NotAReport { .. }))));
     let state = sessions.commit(&lease, &sleeps(), &mut clock.seed()).unwrap();
     assert_eq!(state.last_run, Some(Seq(4)));

@@ -107,9 +107,8 @@ pub fn deleted(shown: &[String], kept: &[StateFile], ending: &WakeEnding) -> Vec
         return Vec::new();
     }
     let standard = [CHECKPOINT, SESSION_STATE, WORKING_BUFFER];
-    let is_gone = |name: &&String| {
-        !standard.contains(&name.as_str()) && !kept.iter().any(|file| file.path == **name)
-    };
+    let is_gone =
+        |name: &&String| !standard.contains(&name.as_str()) && !kept.iter().any(|file| file.path == **name);
     shown.iter().filter(is_gone).cloned().collect()
 }
 

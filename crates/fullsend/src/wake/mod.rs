@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 use sandbox::Mount;
 use session::{
     ClaimedWake, ContextSource, ContextWindow, EventId, FailureClass, Lease, LeaseTerms, Payload, RunReport,
-    SessionError, SessionHeader, SessionId, SessionLimits, SessionRefusal, SessionState, SessionStatus, Sessions,
-    Sha256Digest, StoreError, TimeSeed, Timestamp, WakeCommit, WakeEnding, WakeId,
+    SessionError, SessionHeader, SessionId, SessionLimits, SessionRefusal, SessionState, SessionStatus,
+    Sessions, Sha256Digest, StoreError, TimeSeed, Timestamp, WakeCommit, WakeEnding, WakeId,
 };
 
 use crate::cancel::Cancel;
@@ -226,7 +226,8 @@ fn bounded_run(
         process: context.cancel.clone(),
         run: run.clone(),
     };
-    let keeper = LeaseKeeper::start(config, claimed_at).map_err(|error| PrepareError::transient(error.to_string()))?;
+    let keeper =
+        LeaseKeeper::start(config, claimed_at).map_err(|error| PrepareError::transient(error.to_string()))?;
     let outcome = run::run(request, &run);
     drop(layers.guard);
     let shown_memory = screened.memory.into_iter().map(|file| file.name).collect();

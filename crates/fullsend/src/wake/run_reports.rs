@@ -124,12 +124,7 @@ impl Inner {
         let span = SpanId::generate(&mut seed());
         let name = if summary.is_empty() { tool.to_owned() } else { format!("{tool}: {summary}") };
         let started = StartedSpan::Tool;
-        self.push(Payload::SpanStarted {
-            span_id: span,
-            parent_id: Some(wake.into()),
-            name,
-            span: started,
-        });
+        self.push(Payload::SpanStarted { span_id: span, parent_id: Some(wake.into()), name, span: started });
         self.running.insert(
             call.to_owned(),
             RunningCall { span, tool: tool.to_owned(), summary: summary.to_owned() },
@@ -199,7 +194,11 @@ mod tests {
         let first = reports.begin();
         let kinds: Vec<&str> = first.iter().map(|report| report.payload.kind()).collect();
         assert_eq!(kinds, ["span.started", "agent.tool_use", "span.completed"]);
-        assert_eq!(reports.begin(), first, "what is not stored for certain is tried again, with the same ids");
+        assert_eq!(
+            reports.begin(),
+            first,
+            "what is not stored for certain is tried again, with the same ids"
+        );
         reports.finish(&first);
         assert!(reports.begin().is_empty());
     }
@@ -231,7 +230,11 @@ mod tests {
             Payload::RunUsage { usage } => usage.turns,
             _ => 0,
         };
-        assert_eq!(reports.begin().iter().map(usage).collect::<Vec<_>>(), [2], "the newest replaces the others");
+        assert_eq!(
+            reports.begin().iter().map(usage).collect::<Vec<_>>(),
+            [2],
+            "the newest replaces the others"
+        );
         let more = answer(200, AnswerEnding::Complete);
         reports.on_event(&envelope(more));
         assert_eq!(reports.begin().iter().map(usage).collect::<Vec<_>>(), [2, 3], "but not one on its way");

@@ -78,11 +78,12 @@ pub fn work(plan: &WorkerPlan) -> Result<usize, String> {
     let refused = RefusedSessions::default();
     let threads = if plan.until == WorkUntil::Once { 1 } else { plan.concurrency.max(1) };
     std::thread::scope(|scope| {
-        let start =
-            || scope.spawn(|| {
+        let start = || {
+            scope.spawn(|| {
                 let jitter = Cell::new(Duration::ZERO);
                 WorkerThread { plan, busy: &busy, done: &done, refused: &refused, jitter }.run()
-            });
+            })
+        };
         let threads: Vec<_> = (0..threads).map(|_| start()).collect();
         let results = threads
             .into_iter()
@@ -236,7 +237,9 @@ impl WorkerThread<'_> {
     ) -> Result<Option<ClaimedWake>, SessionError> {
         let mut seed = (self.plan.time_seed)(now);
         match sessions.claim(ClaimTarget::DueSession(id), &self.plan.lease_terms, &mut seed) {
-            Err(SessionError::NoSession(_) | SessionError::Refused(SessionRefusal::Leased { .. })) => Ok(None),
+            Err(SessionError::NoSession(_) | SessionError::Refused(SessionRefusal::Leased { .. })) => {
+                Ok(None)
+            }
             claimed => claimed,
         }
     }

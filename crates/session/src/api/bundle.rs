@@ -37,11 +37,21 @@ enum Record {
         #[serde(default)]
         head: Option<Seq>,
     },
-    Event { event: SessionEvent },
-    Memory { file: MemoryFile },
-    Learning { learning: StoredLearning },
-    Attachment { attachment: Attachment },
-    End { digest: Sha256Digest },
+    Event {
+        event: SessionEvent,
+    },
+    Memory {
+        file: MemoryFile,
+    },
+    Learning {
+        learning: StoredLearning,
+    },
+    Attachment {
+        attachment: Attachment,
+    },
+    End {
+        digest: Sha256Digest,
+    },
 }
 
 /// A file that belongs to the session but not to its store, such as a transcript of a run.
@@ -63,7 +73,11 @@ impl Sessions {
         let (session, memory) = self.session_with_memory(id)?;
         let mut writer = Writer { out, hasher: Sha256::new() };
         let head = Some(session.state.head);
-        writer.write(&Record::Bundle { version: BUNDLE_VERSION, header: bundle_header(&session.header), head })?;
+        writer.write(&Record::Bundle {
+            version: BUNDLE_VERSION,
+            header: bundle_header(&session.header),
+            head,
+        })?;
         let mut after = Seq(0);
         while after < session.state.head {
             let page = self.store.events(id, after, session.state.head, PAGE_LIMIT)?;

@@ -131,9 +131,10 @@ fn check_ends(
     seqs.sort_unstable();
     let missing = (from.0..=head.0).find(|seq| seqs.binary_search(seq).is_err());
     match missing {
-        Some(seq) => {
-            Err(StoreError::Corrupt { session: Some(id), what: format!("event {seq} of {} is missing", head.0) })
-        }
+        Some(seq) => Err(StoreError::Corrupt {
+            session: Some(id),
+            what: format!("event {seq} of {} is missing", head.0),
+        }),
         None => Ok(()),
     }
 }

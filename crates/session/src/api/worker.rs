@@ -91,7 +91,9 @@ impl Sessions {
             Ok(SessionChange::from_draft(drafted, holder))
         })?;
         match pick {
-            ClaimTarget::Session(id) | ClaimTarget::DueSession(id) if !found => Err(SessionError::NoSession(id)),
+            ClaimTarget::Session(id) | ClaimTarget::DueSession(id) if !found => {
+                Err(SessionError::NoSession(id))
+            }
             ClaimTarget::Session(_) | ClaimTarget::DueSession(_) => Ok((started, false)),
             ClaimTarget::Due | ClaimTarget::Matching(_) => Ok((started, found)),
         }
@@ -166,7 +168,8 @@ impl Sessions {
     ) -> Result<SessionState, SessionError> {
         let mut state = SessionState::default();
         let id = commit_id(lease);
-        let ids: Vec<EventId> = std::iter::once(id).chain(commit.reports.iter().map(|report| report.id)).collect();
+        let ids: Vec<EventId> =
+            std::iter::once(id).chain(commit.reports.iter().map(|report| report.id)).collect();
         self.update(lease.session, &ids, |found, limits| {
             if found.events.iter().any(|event| event.id == id) {
                 state = found.session.state.clone();

@@ -13,8 +13,8 @@ use crate::decide::limits::SessionLimits;
 use crate::decide::memory::check_memory_writes;
 use crate::decide::refusal::SessionRefusal;
 use crate::decide::retry::next_attempt;
-use crate::log::digest::Sha256Digest;
 use crate::log::cron::next_after;
+use crate::log::digest::Sha256Digest;
 use crate::log::event::{
     CompletedSpan, Payload, QueuedWake, RunReport, SessionEvent, SessionUsage, ToolRequestRef, WakeEnd,
 };

@@ -60,8 +60,7 @@ pub(crate) fn cancel_wakes(
     if state.status == SessionStatus::Terminated {
         return Err(SessionRefusal::Terminated);
     }
-    let is_meant =
-        |wake: &&QueuedWake| wake.id.to_string() == key || wake.dedupe_key.as_deref() == Some(key);
+    let is_meant = |wake: &&QueuedWake| wake.id.to_string() == key || wake.dedupe_key.as_deref() == Some(key);
     let cancelled: Vec<WakeId> = state.wakes.iter().filter(is_meant).map(|wake| wake.id).collect();
     if cancelled.is_empty() {
         return Err(SessionRefusal::Field { what: "wake", why: "no queued wake has this id or key" });

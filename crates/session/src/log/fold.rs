@@ -207,8 +207,18 @@ impl SessionState {
         self.token = token;
         let phase = WakePhase::Running;
         let usage = SessionUsage::default();
-        self.wake =
-            Some(CurrentWake { id, token, attempt, failures, first_ms, usage, inputs, woken, expired, phase });
+        self.wake = Some(CurrentWake {
+            id,
+            token,
+            attempt,
+            failures,
+            first_ms,
+            usage,
+            inputs,
+            woken,
+            expired,
+            phase,
+        });
         Ok(())
     }
 

@@ -94,7 +94,9 @@ fn follow(
     loop {
         let left = deadline.map_or(MAX_WAIT, |deadline| deadline.saturating_duration_since(Instant::now()));
         let page = match sessions.follow(id, after, PAGE_LIMIT, left.min(MAX_WAIT)) {
-            Err(SessionError::Store(StoreError::Unavailable { .. } | StoreError::Busy { .. })) if !left.is_zero() => {
+            Err(SessionError::Store(StoreError::Unavailable { .. } | StoreError::Busy { .. }))
+                if !left.is_zero() =>
+            {
                 std::thread::sleep(RETRY_INTERVAL.min(left));
                 continue;
             }

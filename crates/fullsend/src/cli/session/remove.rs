@@ -70,9 +70,7 @@ pub fn prune(arguments: &Prune) -> Result<Exit, Failure> {
     let oldest = Timestamp(sessions.now().map_err(failure)?.0.saturating_sub(age_ms));
     let mut after = None;
     loop {
-        let is_over = |listed: &ListedSession| {
-            matches!(listed, ListedSession::Readable(session) if session.state.status == SessionStatus::Terminated)
-        };
+        let is_over = |listed: &ListedSession| matches!(listed, ListedSession::Readable(session) if session.state.status == SessionStatus::Terminated);
         let page = sessions.list_matching(None, after, PAGE_LIMIT, &is_over).map_err(failure)?;
         let Some(last) = page.last() else { return Ok(Exit::Done) };
         after = Some(last.id());

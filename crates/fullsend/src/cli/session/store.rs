@@ -11,8 +11,8 @@ use egress::resolver::{Resolve, SystemResolver};
 use super::super::configuration::variable;
 use super::super::exit::{Exit, Failure};
 use session::{
-    PostgresOptions, PostgresStore, SessionError, SessionId, SessionLimits, SessionRefusal, Sessions, SqliteStore, Store,
-    StoreError, TimeSeed,
+    PostgresOptions, PostgresStore, SessionError, SessionId, SessionLimits, SessionRefusal, Sessions,
+    SqliteStore, Store, StoreError, TimeSeed,
 };
 
 /// The store.
@@ -55,10 +55,14 @@ impl SessionOptions {
         let found = sessions.find_ids(&self.id, 2).map_err(failure)?;
         match found[..] {
             [id] => Ok((sessions, id)),
-            [] => Err(Failure::new(Exit::Missing, format!("there is no session {}", self.id))
-                .help("`fullsend session list` lists the sessions of this store; --store selects another store")),
-            _ => Err(Failure::new(Exit::Usage, format!("more than one session id starts or ends with {}", self.id))
-                .help("ids differ most at their end; write more of it")),
+            [] => Err(Failure::new(Exit::Missing, format!("there is no session {}", self.id)).help(
+                "`fullsend session list` lists the sessions of this store; --store selects another store",
+            )),
+            _ => Err(Failure::new(
+                Exit::Usage,
+                format!("more than one session id starts or ends with {}", self.id),
+            )
+            .help("ids differ most at their end; write more of it")),
         }
     }
 }

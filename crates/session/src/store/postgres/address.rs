@@ -213,8 +213,9 @@ fn read_service(
 ) -> Result<BTreeMap<String, String>, StoreError> {
     let path = variable("PGSERVICEFILE").map(PathBuf::from).or_else(|| home(variable, ".pg_service.conf"));
     let path = path.ok_or_else(|| refuse("names a service, and there is no service file"))?;
-    let text = std::fs::read_to_string(&path)
-        .map_err(|error| refuse(&format!("names a service, but {} cannot be read: {error}", path.display())))?;
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        refuse(&format!("names a service, but {} cannot be read: {error}", path.display()))
+    })?;
     let heading = format!("[{name}]");
     let mut lines = text.lines().map(str::trim).skip_while(|line| *line != heading);
     if lines.next().is_none() {
@@ -338,7 +339,11 @@ mod tests {
             ("?connect_timeout=3&sslmode=verify-full", SslMode::Require, TlsVerification::Full),
         ] {
             let address = parse(&format!("postgres://me@127.0.0.1/db{mode}")).unwrap();
-            assert_eq!((address.config.get_ssl_mode(), address.tls.verification), (ssl_mode, verification), "{mode}");
+            assert_eq!(
+                (address.config.get_ssl_mode(), address.tls.verification),
+                (ssl_mode, verification),
+                "{mode}"
+            );
         }
     }
 

@@ -45,8 +45,7 @@ pub(crate) fn check_version(connection: &Connection) -> Result<bool, StoreError>
         return Ok(found == known);
     }
     // A newer program migrated the store. This one may go on if that program says so.
-    let minimum =
-        connection.query_row("SELECT minimum FROM compatibility", [], |row| row.get::<_, i64>(0));
+    let minimum = connection.query_row("SELECT minimum FROM compatibility", [], |row| row.get::<_, i64>(0));
     match minimum {
         Ok(minimum) if minimum <= known => Ok(true),
         _ => Err(StoreError::Version { found, known }),

@@ -7,7 +7,7 @@ mod write;
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -60,7 +60,11 @@ impl SqliteStore {
 
     /// Opens a file that exists, for reading only.
     pub fn open_read_only(path: &Path) -> Result<Self, StoreError> {
-        let first = connect_read_only(path, "mode=ro").and_then(|connection| {
+        // A file that nobody can write has no write-ahead log, and must not get one from a reader.
+        let about = std::fs::metadata(path);
+        let is_fixed = about.is_ok_and(|about| about.permissions().mode() & 0o222 == 0);
+        let parameters = if is_fixed { "mode=ro&immutable=1" } else { "mode=ro" };
+        let first = connect_read_only(path, parameters).and_then(|connection| {
             let readable = check_version(&connection)?;
             Ok((connection, readable))
         });
@@ -73,7 +77,11 @@ impl SqliteStore {
             }
             opened => opened?,
         };
-        if readable { Ok(Self { connection, probe: |_| {}, seen_version: None }) } else { Err(StoreError::NotMigrated) }
+        if readable {
+            Ok(Self { connection, probe: |_| {}, seen_version: None })
+        } else {
+            Err(StoreError::NotMigrated)
+        }
     }
 
     fn open_writable(path: &Path) -> Result<Self, StoreError> {
@@ -120,8 +128,10 @@ fn is_in_read_only_directory(path: &Path) -> bool {
 
 fn connect_read_only(path: &Path, parameters: &str) -> Result<Connection, StoreError> {
     let location = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(format!("file:{location}?{parameters}"), flags).map_err(at("open"))?;
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection =
+        Connection::open_with_flags(format!("file:{location}?{parameters}"), flags).map_err(at("open"))?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(at("open"))?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
@@ -293,11 +303,13 @@ impl Store for SqliteStore {
 
     fn find_ids(&mut self, part: &str, limit: usize) -> Result<Vec<SessionId>, StoreError> {
         let step = "find a session";
-        let sql = "SELECT id FROM sessions WHERE lower(hex(id)) LIKE ?1 || '%' OR lower(hex(id)) LIKE '%' || ?1
+        let sql =
+            "SELECT id FROM sessions WHERE lower(hex(id)) LIKE ?1 || '%' OR lower(hex(id)) LIKE '%' || ?1
                    ORDER BY id LIMIT ?2";
         let mut statement = self.connection.prepare_cached(sql).map_err(at(step))?;
         let part = part.replace('-', "");
-        let found = statement.query_map(params![part, rows::count(limit)], |row| row.get(0)).map_err(at(step))?;
+        let found =
+            statement.query_map(params![part, rows::count(limit)], |row| row.get(0)).map_err(at(step))?;
         found.map(|id| id.map(SessionId).map_err(at(step))).collect()
     }
 
