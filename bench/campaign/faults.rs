@@ -153,6 +153,16 @@ impl Faults {
     }
 }
 
+impl Drop for Faults {
+    /// No worker outlives its campaign, however that ends.
+    fn drop(&mut self) {
+        for mut worker in self.workers.drain(..).chain(self.lacking.take()) {
+            drop(worker.kill());
+            drop(worker.wait());
+        }
+    }
+}
+
 fn signal(child: &Child, name: &str) {
     assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
 }

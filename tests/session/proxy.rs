@@ -79,9 +79,14 @@ impl Shared {
     fn serve(self: &Arc<Self>, client: TcpStream) {
         let Ok(server) = UnixStream::connect(&self.socket) else { return };
         self.open.lock().unwrap().push(client.try_clone().unwrap());
-        let requests = (client.try_clone().unwrap(), server.try_clone().unwrap());
+        let requests = client.try_clone().unwrap();
+        let to_server = server.try_clone().unwrap();
         let shared = Arc::clone(self);
-        thread::spawn(move || shared.pass_on(requests.0, requests.1, Traffic::LosesReplies));
+        thread::spawn(move || {
+            let end = to_server.try_clone();
+            shared.pass_on(requests, to_server, Traffic::LosesReplies);
+            drop(end.map(|end| end.shutdown(Shutdown::Both)));
+        });
         let shared = Arc::clone(self);
         thread::spawn(move || {
             let end = client.try_clone();

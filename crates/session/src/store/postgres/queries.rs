@@ -70,33 +70,35 @@ pub(crate) enum Bound {
     Horizon,
 }
 
-/// The first lane that is not empty, without the filter. It locks nothing, because most searches find nothing.
+/// The first lane that is not empty, without the filter. It locks nothing, because most searches find nothing. Every part reads
+/// one end of one index; with EXISTS the plan of a prepared statement would read the whole table.
 pub(crate) const PEEK: &str = "
     SELECT CASE
-      WHEN EXISTS (SELECT FROM fullsend.sessions WHERE again_ms <= $1) THEN 0
-      WHEN EXISTS (SELECT FROM fullsend.sessions WHERE again_ms > $2) THEN 1
+      WHEN (SELECT min(again_ms) FROM fullsend.sessions) <= $1 THEN 0
+      WHEN (SELECT max(again_ms) FROM fullsend.sessions) > $2 THEN 1
       WHEN EXISTS (SELECT FROM fullsend.sessions WHERE input_ms IS NOT NULL) THEN 2
-      WHEN EXISTS (SELECT FROM fullsend.sessions WHERE high_ms <= $1) THEN 3
-      WHEN EXISTS (SELECT FROM fullsend.sessions WHERE normal_ms <= $1) THEN 4
-      WHEN EXISTS (SELECT FROM fullsend.sessions WHERE low_ms <= $1) THEN 5
+      WHEN (SELECT min(high_ms) FROM fullsend.sessions) <= $1 THEN 3
+      WHEN (SELECT min(normal_ms) FROM fullsend.sessions) <= $1 THEN 4
+      WHEN (SELECT min(low_ms) FROM fullsend.sessions) <= $1 THEN 5
     END";
 
 pub(crate) const MARK_UNREADABLE: &str = "UPDATE fullsend.sessions SET unreadable_by = $2 WHERE id = $1";
 
-/// The server's time, whether a session is due at it, and when the next one is due after it, all in one round trip.
+/// The server's time, whether a session is due at it, and when the next one is due after it, all in one round trip. Every part
+/// reads one end of one index: a comparison with the clock inside EXISTS would read the whole table.
 pub(crate) const SURVEY: &str = "
     WITH clock AS (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now)
     SELECT now,
-      EXISTS (SELECT FROM fullsend.sessions WHERE again_ms <= now)
-        OR EXISTS (SELECT FROM fullsend.sessions WHERE again_ms > now + $1)
+      coalesce((SELECT min(again_ms) FROM fullsend.sessions) <= now, false)
+        OR coalesce((SELECT max(again_ms) FROM fullsend.sessions) > now + $1, false)
         OR EXISTS (SELECT FROM fullsend.sessions WHERE input_ms IS NOT NULL)
-        OR EXISTS (SELECT FROM fullsend.sessions WHERE high_ms <= now)
-        OR EXISTS (SELECT FROM fullsend.sessions WHERE normal_ms <= now)
-        OR EXISTS (SELECT FROM fullsend.sessions WHERE low_ms <= now),
-      least((SELECT min(again_ms) FROM fullsend.sessions WHERE again_ms > now),
-            (SELECT min(high_ms) FROM fullsend.sessions WHERE high_ms > now),
-            (SELECT min(normal_ms) FROM fullsend.sessions WHERE normal_ms > now),
-            (SELECT min(low_ms) FROM fullsend.sessions WHERE low_ms > now))
+        OR coalesce((SELECT min(high_ms) FROM fullsend.sessions) <= now, false)
+        OR coalesce((SELECT min(normal_ms) FROM fullsend.sessions) <= now, false)
+        OR coalesce((SELECT min(low_ms) FROM fullsend.sessions) <= now, false),
+      least((SELECT again_ms FROM fullsend.sessions WHERE again_ms > now ORDER BY again_ms LIMIT 1),
+            (SELECT high_ms FROM fullsend.sessions WHERE high_ms > now ORDER BY high_ms LIMIT 1),
+            (SELECT normal_ms FROM fullsend.sessions WHERE normal_ms > now ORDER BY normal_ms LIMIT 1),
+            (SELECT low_ms FROM fullsend.sessions WHERE low_ms > now ORDER BY low_ms LIMIT 1))
     FROM clock";
 
 /// The sessions whose id starts or ends with a text.
