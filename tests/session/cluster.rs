@@ -89,6 +89,41 @@ impl Cluster {
         Ok((Self::start_with_access(Durability::Memory, None, &settings, port, Some(access))?, port))
     }
 
+    /// A pooler in transaction mode before this server.
+    pub(crate) fn pooler(&self, directory: &Directory) -> Result<Pooler, String> {
+        let program =
+            ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].into_iter().find(|path| Path::new(path).exists());
+        let program = program.ok_or("pgbouncer is not installed")?;
+        let free = std::net::TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
+        let port = free.local_addr().map_err(|error| error.to_string())?.port();
+        drop(free);
+        let settings = format!(
+            "[databases]\n* = host={} port={} user=fullsend\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
+             unix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 2\n",
+            self.directory().display(),
+            self.port
+        );
+        let file = directory.path().join("pgbouncer.ini");
+        fs::write(&file, settings).map_err(|error| error.to_string())?;
+        let mut command = as_user(Command::new(program), user()?);
+        command
+            .arg("-q")
+            .arg(&file)
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let process = command.spawn().map_err(|error| error.to_string())?;
+        let start = Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if start.elapsed() > Duration::from_secs(30) {
+                return Err("pgbouncer does not answer".to_owned());
+            }
+            sleep(Duration::from_millis(20));
+        }
+        Ok(Pooler { process, port })
+    }
+
     /// Where the server's socket is.
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
@@ -172,6 +207,27 @@ impl Cluster {
             assert!(start.elapsed() < Duration::from_secs(60), "the server does not answer: {error}");
             sleep(Duration::from_millis(50));
         }
+    }
+}
+
+/// A pooler that ends with this value.
+pub(crate) struct Pooler {
+    process: Child,
+    port: u16,
+}
+
+impl Pooler {
+    /// The address of a database through this pooler.
+    pub(crate) fn url(&self, database: &str) -> String {
+        let (_, name) = database.rsplit_once('/').unwrap();
+        format!("postgres://fullsend@127.0.0.1:{}/{name}", self.port)
+    }
+}
+
+impl Drop for Pooler {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
     }
 }
 

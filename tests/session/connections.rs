@@ -294,3 +294,45 @@ fn tls_is_as_strict_as_its_mode() {
     let anonymous = connect("127.0.0.1", "sslmode=require").unwrap_err();
     assert!(anonymous.contains("certificate"), "the server wants a certificate: {anonymous}");
 }
+
+/// A pooler in transaction mode: each transaction may reach another connection of the server, and no notification arrives.
+#[test]
+fn a_pooler_in_transaction_mode_is_good_enough() {
+    let name = "a_pooler_in_transaction_mode_is_good_enough";
+    let Ok(cluster) = cluster::shared() else { return skip(name, "no PostgreSQL") };
+    let directory = Directory::new();
+    let pooler = match cluster.pooler(&directory) {
+        Ok(pooler) => pooler,
+        Err(reason) => return skip(name, &reason),
+    };
+    let url = pooler.url(&cluster.database());
+    let mut clock = Clock::new(28);
+    let ids: Vec<SessionId> = (0..8).map(|_| create(&mut open(&url), &mut clock)).collect();
+    std::thread::scope(|scope| {
+        for thread in 0..4_u64 {
+            let url = &url;
+            scope.spawn(move || {
+                let mut clock = Clock::new(300 + thread);
+                let mut sessions = open(url);
+                while let Some(claimed) =
+                    sessions.claim(ClaimTarget::Due, &worker("a"), &mut clock.seed()).unwrap()
+                {
+                    let attached = Payload::RunAttached { run_id: "run".to_owned(), digest: None };
+                    sessions
+                        .report(&claimed.lease, &reports(&mut clock, &[attached]), &mut clock.seed())
+                        .unwrap();
+                    sessions.renew(&claimed.lease, &worker("a"), clock.now()).unwrap();
+                    sessions.commit(&claimed.lease, &sleeps(), &mut clock.seed()).unwrap();
+                }
+            });
+        }
+    });
+    let mut sessions = open(&url);
+    for id in ids {
+        assert!(sessions.session(id).unwrap().state.pending.is_empty());
+    }
+    let start = Instant::now();
+    while !sessions.wait(WaitFor::Due, Duration::from_secs(5)).unwrap() {
+        assert!(start.elapsed() < Duration::from_secs(30), "without notifications a worker looks by itself");
+    }
+}

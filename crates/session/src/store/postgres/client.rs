@@ -9,8 +9,9 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{AsyncMessage, Client, Config, Row, Statement, ToStatement};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{AsyncMessage, Client, Config, Row};
+use uuid::Uuid;
 
 use super::tls::{TlsFactory, TlsSettings};
 
@@ -69,7 +70,36 @@ impl CallError {
     }
 }
 
-pub(crate) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
+/// A value of a statement. Its type is known here, so that a statement needs no preparation: a pooler in transaction mode may
+/// send the next message to another server.
+pub(crate) trait SqlValue {
+    fn typed(&self) -> (&(dyn ToSql + Sync), Type);
+}
+
+macro_rules! sql_values {
+    ($($value:ty => $type:ident),+ $(,)?) => {
+        $(impl SqlValue for $value {
+            fn typed(&self) -> (&(dyn ToSql + Sync), Type) {
+                (self, Type::$type)
+            }
+        })+
+    };
+}
+
+sql_values! {
+    i32 => INT4, i64 => INT8, bool => BOOL, &str => TEXT, String => TEXT, Uuid => UUID, Vec<u8> => BYTEA,
+    Option<i64> => INT8, Option<&str> => TEXT, Option<String> => TEXT, Option<&String> => TEXT,
+    Vec<i32> => INT4_ARRAY, Vec<i64> => INT8_ARRAY, Vec<bool> => BOOL_ARRAY,
+    Vec<String> => TEXT_ARRAY, Vec<&String> => TEXT_ARRAY,
+    Vec<Uuid> => UUID_ARRAY, &[Uuid] => UUID_ARRAY, Vec<Option<Uuid>> => UUID_ARRAY,
+    Vec<Vec<u8>> => BYTEA_ARRAY, Vec<&[u8]> => BYTEA_ARRAY,
+}
+
+pub(crate) type Values<'a> = &'a [&'a dyn SqlValue];
+
+fn typed<'a>(values: Values<'a>) -> Vec<(&'a (dyn ToSql + Sync), Type)> {
+    values.iter().map(|value| value.typed()).collect()
+}
 
 pub(crate) struct BlockingClient {
     runtime: Runtime,
@@ -109,45 +139,24 @@ impl BlockingClient {
         !self.is_broken && !self.client.is_closed()
     }
 
-    pub(crate) fn prepare(&mut self, sql: &str) -> Result<Statement, CallError> {
+    pub(crate) fn query(&mut self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, CallError> {
         let Self { runtime, client, call_timeout, is_broken, .. } = self;
-        call(runtime, *call_timeout, is_broken, client.prepare(sql))
+        call(runtime, *call_timeout, is_broken, client.query_typed(sql, &typed(values)))
     }
 
-    pub(crate) fn query<S: ?Sized + ToStatement>(
-        &mut self,
-        statement: &S,
-        values: Values<'_>,
-    ) -> Result<Vec<Row>, CallError> {
+    pub(crate) fn query_opt(&mut self, sql: &str, values: Values<'_>) -> Result<Option<Row>, CallError> {
         let Self { runtime, client, call_timeout, is_broken, .. } = self;
-        call(runtime, *call_timeout, is_broken, client.query(statement, values))
+        call(runtime, *call_timeout, is_broken, client.query_typed_opt(sql, &typed(values)))
     }
 
-    pub(crate) fn query_opt<S: ?Sized + ToStatement>(
-        &mut self,
-        statement: &S,
-        values: Values<'_>,
-    ) -> Result<Option<Row>, CallError> {
+    pub(crate) fn query_one(&mut self, sql: &str, values: Values<'_>) -> Result<Row, CallError> {
         let Self { runtime, client, call_timeout, is_broken, .. } = self;
-        call(runtime, *call_timeout, is_broken, client.query_opt(statement, values))
+        call(runtime, *call_timeout, is_broken, client.query_typed_one(sql, &typed(values)))
     }
 
-    pub(crate) fn query_one<S: ?Sized + ToStatement>(
-        &mut self,
-        statement: &S,
-        values: Values<'_>,
-    ) -> Result<Row, CallError> {
+    pub(crate) fn execute(&mut self, sql: &str, values: Values<'_>) -> Result<u64, CallError> {
         let Self { runtime, client, call_timeout, is_broken, .. } = self;
-        call(runtime, *call_timeout, is_broken, client.query_one(statement, values))
-    }
-
-    pub(crate) fn execute<S: ?Sized + ToStatement>(
-        &mut self,
-        statement: &S,
-        values: Values<'_>,
-    ) -> Result<u64, CallError> {
-        let Self { runtime, client, call_timeout, is_broken, .. } = self;
-        call(runtime, *call_timeout, is_broken, client.execute(statement, values))
+        call(runtime, *call_timeout, is_broken, client.execute_typed(sql, &typed(values)))
     }
 
     pub(crate) fn batch_execute(&mut self, sql: &str) -> Result<(), CallError> {

@@ -1,8 +1,5 @@
 //! Connections to a PostgreSQL server: the settings of a connection, the migrations, the errors.
 
-use std::collections::HashMap;
-
-use tokio_postgres::Statement;
 use tokio_postgres::error::SqlState;
 
 use super::address::Address;
@@ -15,10 +12,8 @@ const MIGRATIONS: &[&str] = &[include_str!("schema.sql"), include_str!("schema_2
 /// The number of the advisory lock: any number that no other program uses.
 const MIGRATION_LOCK: i64 = 0x6675_6c6c_7365_6e64;
 
-/// A connection and its prepared statements.
 pub(crate) struct PostgresConnection {
     pub(crate) client: BlockingClient,
-    statements: HashMap<&'static str, Statement>,
 }
 
 impl PostgresConnection {
@@ -36,17 +31,7 @@ impl PostgresConnection {
              WHERE current_setting('synchronous_commit') = 'off'"
         );
         client.batch_execute(&settings).map_err(at("connect"))?;
-        Ok(Self { client, statements: HashMap::new() })
-    }
-
-    /// Prepares a statement once per connection.
-    pub(crate) fn prepare(&mut self, sql: &'static str) -> Result<Statement, StoreError> {
-        if let Some(statement) = self.statements.get(sql) {
-            return Ok(statement.clone());
-        }
-        let statement = self.client.prepare(sql).map_err(at("prepare a statement"))?;
-        self.statements.insert(sql, statement.clone());
-        Ok(statement)
+        Ok(Self { client })
     }
 }
 

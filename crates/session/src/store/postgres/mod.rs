@@ -12,18 +12,18 @@ mod write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_postgres::types::{FromSql, ToSql};
-use tokio_postgres::{Row, Statement};
+use tokio_postgres::Row;
+use tokio_postgres::types::FromSql;
 use uuid::Uuid;
 
 pub use self::address::PostgresOptions;
-use self::client::BlockingClient;
+use self::client::{BlockingClient, SqlValue};
 use self::connect::{PostgresConnection, at, migrate};
 use self::pool::{Pool, PooledConnection};
 use self::queries::{
     Bound, CLAIM_LANES, EVENTS, FIND, FIND_IDS, LANES, MARK_UNREADABLE, PEEK, REMOVE, SURVEY, TAIL,
 };
-use self::write::{INSERT_EVENTS, WRITE, insert_events, insert_learnings, insert_session, write};
+use self::write::{insert_events, insert_learnings, insert_session, write};
 use crate::log::event::SessionEvent;
 use crate::log::header::SessionHeader;
 use crate::log::id::SessionId;
@@ -96,8 +96,7 @@ impl PostgresStore {
         }
         for _ in 0..MAX_RACES {
             let mut connection = self.connection()?;
-            let find = connection.prepare(FIND)?;
-            let rows = connection.client.query(&find, &[&id.0, &wanted]).map_err(at("find a session"))?;
+            let rows = connection.client.query(FIND, &[&id.0, &wanted]).map_err(at("find a session"))?;
             let Some(first) = rows.first() else { return Ok(false) };
             let revision: i64 = column(first, 4)?;
             let has_event = |row: &&Row| !matches!(row.try_get::<_, Option<i64>>(5), Ok(None));
@@ -135,13 +134,12 @@ impl PostgresStore {
         change: SessionChange,
     ) -> Result<bool, StoreError> {
         let mut connection = self.connection()?;
-        let statement = connection.prepare(WRITE)?;
         let header = &session.header;
         let is_written = if change.learnings.is_empty() {
-            write(&mut connection.client, &statement, &session, revision, &change)?
+            write(&mut connection.client, &session, revision, &change)?
         } else {
             let mut transaction = connection.client.transaction().map_err(at("commit"))?;
-            let is_written = write(&mut transaction, &statement, &session, revision, &change)?;
+            let is_written = write(&mut transaction, &session, revision, &change)?;
             if is_written {
                 let SessionChange { learnings, learnings_kept, .. } = &change;
                 insert_learnings(&mut transaction, header, learnings, *learnings_kept)?;
@@ -160,7 +158,7 @@ impl PostgresStore {
     /// The first row of the lanes that can be read. One that cannot be read is marked and skipped.
     fn first_due(
         client: &mut BlockingClient,
-        lanes: &[(Statement, Bound)],
+        lanes: &[(&'static str, Bound)],
         now: Timestamp,
         horizon_ms: u64,
         filter: &ClaimFilter,
@@ -174,8 +172,7 @@ impl PostgresStore {
                 Bound::Horizon => now.plus_ms(horizon_ms).0,
             };
             loop {
-                let values: [&(dyn ToSql + Sync); 5] =
-                    [&bound, &rows::state_version(), repository, agent, &skip];
+                let values: [&dyn SqlValue; 5] = [&bound, &rows::state_version(), repository, agent, &skip];
                 let Some(row) = client.query_opt(statement, &values).map_err(at(step))? else { break };
                 match read_session(&row) {
                     Err(StoreError::Corrupt { .. }) => {
@@ -190,13 +187,6 @@ impl PostgresStore {
         Ok(None)
     }
 
-    fn prepare_lanes(
-        connection: &mut PostgresConnection,
-        lanes: &[(&'static str, Bound)],
-    ) -> Result<Vec<(Statement, Bound)>, StoreError> {
-        lanes.iter().map(|(sql, bound)| Ok((connection.prepare(sql)?, *bound))).collect()
-    }
-
     fn update_due(
         &mut self,
         now: Timestamp,
@@ -206,17 +196,16 @@ impl PostgresStore {
     ) -> Result<bool, SessionError> {
         let mut connection = self.connection()?;
         let Some(first) = first_lane(&mut connection, now, horizon_ms)? else { return Ok(false) };
-        let write_statement = connection.prepare(WRITE)?;
-        let lanes = Self::prepare_lanes(&mut connection, &CLAIM_LANES[first..])?;
+        let lanes = &CLAIM_LANES[first..];
         let mut transaction = connection.client.transaction().map_err(at("find a due session"))?;
-        let found = Self::first_due(&mut transaction, &lanes, now, horizon_ms, filter)?;
+        let found = Self::first_due(&mut transaction, lanes, now, horizon_ms, filter)?;
         let Some((session, revision)) = found else {
             transaction.commit().map_err(at("commit"))?;
             return Ok(false);
         };
         let found = FoundSession { session, events: Vec::new() };
         let Some(change) = decide(&found)? else { return Ok(true) };
-        if !write(&mut transaction, &write_statement, &found.session, revision, &change)? {
+        if !write(&mut transaction, &found.session, revision, &change)? {
             // The row is locked, so this needs a writer that ignores the lock. Deciding again is safe.
             return Err(StoreError::Busy { step: "write a session that another writer changed" }.into());
         }
@@ -238,9 +227,8 @@ impl Store for PostgresStore {
 
     fn load(&mut self, id: SessionId) -> Result<Option<Session>, StoreError> {
         let mut connection = self.connection()?;
-        let find = connection.prepare(FIND)?;
         let none: Vec<Uuid> = Vec::new();
-        let row = connection.client.query_opt(&find, &[&id.0, &none]).map_err(at("find a session"))?;
+        let row = connection.client.query_opt(FIND, &[&id.0, &none]).map_err(at("find a session"))?;
         row.as_ref().map(read_session).transpose()
     }
 
@@ -267,8 +255,8 @@ impl Store for PostgresStore {
     ) -> Result<Option<Session>, StoreError> {
         let mut connection = self.connection()?;
         let Some(first) = first_lane(&mut connection, now, horizon_ms)? else { return Ok(None) };
-        let lanes = Self::prepare_lanes(&mut connection, &LANES[first..])?;
-        let found = Self::first_due(&mut connection.client, &lanes, now, horizon_ms, filter)?;
+        let lanes = &LANES[first..];
+        let found = Self::first_due(&mut connection.client, lanes, now, horizon_ms, filter)?;
         Ok(found.map(|(session, _)| session))
     }
 
@@ -281,8 +269,8 @@ impl Store for PostgresStore {
 
     fn last_seq(&mut self, id: SessionId) -> Result<Seq, StoreError> {
         let mut connection = self.connection()?;
-        let statement = connection.prepare("SELECT max(seq) FROM fullsend.events WHERE session_id = $1")?;
-        let row = connection.client.query_one(&statement, &[&id.0]).map_err(at("read events"))?;
+        let sql = "SELECT max(seq) FROM fullsend.events WHERE session_id = $1";
+        let row = connection.client.query_one(sql, &[&id.0]).map_err(at("read events"))?;
         let last = column::<Option<i64>>(&row, 0)?;
         Ok(Seq(last.and_then(|last| u64::try_from(last).ok()).unwrap_or(0)))
     }
@@ -305,10 +293,8 @@ impl Store for PostgresStore {
         limit: usize,
     ) -> Result<Vec<SessionEvent>, StoreError> {
         let mut connection = self.connection()?;
-        let statement = connection.prepare(EVENTS)?;
-        let bounds: [&(dyn ToSql + Sync); 4] =
-            [&id.0, &rows::seq(after), &rows::seq(through), &rows::count(limit)];
-        let found = connection.client.query(&statement, &bounds).map_err(at("read events"))?;
+        let bounds: [&dyn SqlValue; 4] = [&id.0, &rows::seq(after), &rows::seq(through), &rows::count(limit)];
+        let found = connection.client.query(EVENTS, &bounds).map_err(at("read events"))?;
         let events: Vec<SessionEvent> =
             found.iter().map(|row| read_event(row, 0, id)).collect::<Result<_, _>>()?;
         rows::check_dense(id, after, &events)?;
@@ -324,19 +310,17 @@ impl Store for PostgresStore {
         bytes: usize,
     ) -> Result<Vec<SessionEvent>, StoreError> {
         let mut connection = self.connection()?;
-        let statement = connection.prepare(TAIL)?;
         let is_conversation = part == EventClass::Conversation;
-        let bounds: [&(dyn ToSql + Sync); 5] =
+        let bounds: [&dyn SqlValue; 5] =
             [&id.0, &rows::seq(through), &is_conversation, &rows::count(limit), &rows::count(bytes)];
-        let found = connection.client.query(&statement, &bounds).map_err(at("read events"))?;
+        let found = connection.client.query(TAIL, &bounds).map_err(at("read events"))?;
         found.iter().map(|row| read_event(row, 0, id)).collect()
     }
 
     fn memory(&mut self, id: SessionId) -> Result<Vec<MemoryFile>, StoreError> {
         let mut connection = self.connection()?;
-        let statement = connection
-            .prepare("SELECT name, content FROM fullsend.memory WHERE session_id = $1 ORDER BY name")?;
-        let found = connection.client.query(&statement, &[&id.0]).map_err(at("read memory files"))?;
+        let sql = "SELECT name, content FROM fullsend.memory WHERE session_id = $1 ORDER BY name";
+        let found = connection.client.query(sql, &[&id.0]).map_err(at("read memory files"))?;
         found.iter().map(|row| rows::memory_file(id, column(row, 0)?, column(row, 1)?)).collect()
     }
 
@@ -349,18 +333,15 @@ impl Store for PostgresStore {
         let mut connection = self.connection()?;
         let sql = "SELECT learning FROM fullsend.learnings WHERE repository = $1 AND agent = $2
                    ORDER BY number DESC LIMIT $3";
-        let statement = connection.prepare(sql)?;
-        let found = connection
-            .client
-            .query(&statement, &[&repository.unwrap_or_default(), &agent, &rows::count(limit)]);
+        let found =
+            connection.client.query(sql, &[&repository.unwrap_or_default(), &agent, &rows::count(limit)]);
         found.map_err(at("read learnings"))?.iter().map(|row| rows::learning(column(row, 0)?)).collect()
     }
 
     fn survey(&mut self, horizon_ms: u64) -> Result<StoreSurvey, StoreError> {
         let mut connection = self.connection()?;
-        let statement = connection.prepare(SURVEY)?;
         let horizon = i64::try_from(horizon_ms).unwrap_or(i64::MAX);
-        let row = connection.client.query_one(&statement, &[&horizon]).map_err(at("find due sessions"))?;
+        let row = connection.client.query_one(SURVEY, &[&horizon]).map_err(at("find due sessions"))?;
         Ok(StoreSurvey {
             now: Timestamp(column(&row, 0)?),
             is_due: column(&row, 1)?,
@@ -370,16 +351,14 @@ impl Store for PostgresStore {
 
     fn find_ids(&mut self, part: &str, limit: usize) -> Result<Vec<SessionId>, StoreError> {
         let mut connection = self.connection()?;
-        let statement = connection.prepare(FIND_IDS)?;
-        let found = connection.client.query(&statement, &[&part, &rows::count(limit)]);
+        let found = connection.client.query(FIND_IDS, &[&part, &rows::count(limit)]);
         found.map_err(at("find a session"))?.iter().map(|row| Ok(SessionId(column(row, 0)?))).collect()
     }
 
     fn remove(&mut self, id: SessionId, head: Seq) -> Result<bool, StoreError> {
         self.last = None;
         let mut connection = self.connection()?;
-        let statement = connection.prepare(REMOVE)?;
-        let removed = connection.client.query(&statement, &[&id.0, &rows::seq(head)]);
+        let removed = connection.client.query(REMOVE, &[&id.0, &rows::seq(head)]);
         Ok(!removed.map_err(at("remove a session"))?.is_empty())
     }
 
@@ -390,8 +369,6 @@ impl Store for PostgresStore {
         finish: &mut dyn FnMut() -> Result<SessionChange, SessionError>,
     ) -> Result<bool, SessionError> {
         let mut connection = self.connection()?;
-        let insert = connection.prepare(INSERT_EVENTS)?;
-        let write_statement = connection.prepare(WRITE)?;
         let mut transaction = connection.client.transaction().map_err(at("import a session"))?;
         if !insert_session(&mut transaction, header)? {
             return Ok(false);
@@ -401,11 +378,11 @@ impl Store for PostgresStore {
             if batch.is_empty() {
                 break;
             }
-            insert_events(&mut transaction, &insert, header.id, &batch)?;
+            insert_events(&mut transaction, header.id, &batch)?;
         }
         let change = finish()?;
         let empty = Session { header: header.clone(), state: SessionState::default(), holder: None };
-        write(&mut transaction, &write_statement, &empty, 0, &change)?;
+        write(&mut transaction, &empty, 0, &change)?;
         insert_learnings(&mut transaction, header, &change.learnings, change.learnings_kept)?;
         transaction.commit().map_err(at("import a session"))?;
         Ok(true)
@@ -436,9 +413,8 @@ fn first_lane(
     now: Timestamp,
     horizon_ms: u64,
 ) -> Result<Option<usize>, StoreError> {
-    let peek = connection.prepare(PEEK)?;
     let horizon = now.plus_ms(horizon_ms);
-    let row = connection.client.query_one(&peek, &[&now.0, &horizon.0]).map_err(at("find a due session"))?;
+    let row = connection.client.query_one(PEEK, &[&now.0, &horizon.0]).map_err(at("find a due session"))?;
     Ok(column::<Option<i32>>(&row, 0)?.and_then(|lane| usize::try_from(lane).ok()))
 }
 

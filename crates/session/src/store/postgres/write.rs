@@ -1,10 +1,8 @@
 //! Writes one decision to PostgreSQL with one statement, so that a commit is one round trip and one flush.
 
-use tokio_postgres::Statement;
-use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::client::{BlockingClient, CallError};
+use super::client::{BlockingClient, CallError, SqlValue};
 use super::connect::at;
 use super::pool::CHANNEL;
 use crate::log::event::SessionEvent;
@@ -19,7 +17,7 @@ use crate::store::{Session, SessionChange, StoreError, due, rows};
 
 /// The first part checks the revision: if it is not the one that the decision saw, nothing is written. The result has one row
 /// if the write happened. Those who wait are notified if the write may start a wake or stop a run.
-pub(crate) const WRITE: &str = "
+const WRITE: &str = "
     WITH held AS (
       UPDATE fullsend.sessions
       SET revision = revision + 1, unreadable_by = NULL, state = $3, owner = $4, held_until_ms = $5,
@@ -40,7 +38,7 @@ pub(crate) const WRITE: &str = "
     )
     SELECT CASE WHEN $23::text IS NULL THEN NULL ELSE pg_notify($24, $23)::text END FROM held";
 
-pub(crate) const INSERT_EVENTS: &str = "
+const INSERT_EVENTS: &str = "
     INSERT INTO fullsend.events (session_id, seq, id, time_ms, wake_id, version, type, is_conversation, payload, checksum)
     SELECT $1, new.*
     FROM unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::uuid[], $6::integer[], $7::text[],
@@ -49,7 +47,6 @@ pub(crate) const INSERT_EVENTS: &str = "
 /// Writes state, events and memory. `false` if another writer was faster, or the session already has one of the events.
 pub(crate) fn write(
     client: &mut BlockingClient,
-    statement: &Statement,
     before: &Session,
     revision: i64,
     change: &SessionChange,
@@ -66,7 +63,7 @@ pub(crate) fn write(
     let names: Vec<&String> = memory.iter().map(|MemoryFile { name, .. }| name).collect();
     let contents: Vec<&[u8]> = memory.iter().map(|MemoryFile { content, .. }| content.as_bytes()).collect();
     let rows = client.query(
-        statement,
+        WRITE,
         &[
             &id.0,
             &revision,
@@ -131,15 +128,14 @@ fn is_known_event(error: &CallError) -> bool {
 
 pub(crate) fn insert_events(
     client: &mut BlockingClient,
-    statement: &Statement,
     id: SessionId,
     events: &[SessionEvent],
 ) -> Result<(), StoreError> {
     let Columns { seqs, ids, times, wakes, versions, kinds, conversations, payloads, checksums } =
         Columns::of(id, events)?;
-    let row: [&(dyn ToSql + Sync); 10] =
+    let row: [&dyn SqlValue; 10] =
         [&id.0, &seqs, &ids, &times, &wakes, &versions, &kinds, &conversations, &payloads, &checksums];
-    client.execute(statement, &row).map_err(at("write events"))?;
+    client.execute(INSERT_EVENTS, &row).map_err(at("write events"))?;
     Ok(())
 }
 
@@ -173,8 +169,7 @@ pub(crate) fn insert_session(
                ON CONFLICT DO NOTHING";
     let state = rows::json(&SessionState::default())?;
     let repository = header.repository.as_deref().unwrap_or_default();
-    let row: [&(dyn ToSql + Sync); 5] =
-        [&header.id.0, &header.agent, &repository, &rows::json(header)?, &state];
+    let row: [&dyn SqlValue; 5] = [&header.id.0, &header.agent, &repository, &rows::json(header)?, &state];
     Ok(client.execute(sql, &row).map_err(at("create a session"))? == 1)
 }
 
