@@ -34,6 +34,14 @@ pub struct IdentifiedCaller {
     pub ancestors: Vec<CallerProgram>,
 }
 
+/// A process that holds a connection, and its program's path as the sandbox sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SocketOwner {
+    /// As the host numbers it.
+    pub pid: u32,
+    pub path: String,
+}
+
 #[derive(Debug)]
 pub enum IdentityError {
     /// The socket is not in the sandbox's table: already closed.
@@ -116,6 +124,20 @@ impl Identify for ProcIdentifier {
 impl ProcIdentifier {
     pub fn new(root: u32) -> Self {
         Self { proc: PathBuf::from("/proc"), root, digests: Digests::default() }
+    }
+
+    /// Every process that holds a connection. The programs are not hashed: that takes long for a large one.
+    pub fn owners(&self, peer: SocketAddr, local: SocketAddr) -> Result<Vec<SocketOwner>, IdentityError> {
+        let inode = socket::find_inode(&self.proc, self.root, peer, local)?;
+        let tree = ProcessTree::load(&self.proc, self.root)?;
+        let owner = |pid: u32| {
+            let exe = self.proc.join(pid.to_string()).join("exe");
+            // A process that has ended meanwhile holds no socket.
+            let path = std::fs::read_link(exe).ok()?;
+            Some(SocketOwner { pid, path: path.to_string_lossy().into_owned() })
+        };
+        let owners: Vec<SocketOwner> = tree.owners(&self.proc, inode).into_iter().filter_map(owner).collect();
+        if owners.is_empty() { Err(IdentityError::NoOwner) } else { Ok(owners) }
     }
 
     /// The process's own program first, then those of its ancestors. `None`: the process has ended.

@@ -61,6 +61,8 @@ fn this_process_is_found_behind_its_own_socket() {
     assert_eq!(caller.pid, std::process::id());
     assert_eq!(caller.program.path, std::env::current_exe().unwrap().to_string_lossy());
     assert!(caller.ancestors.is_empty(), "the search ends at the sandbox's first process");
+    let owners = ProcIdentifier::new(std::process::id()).owners(peer, local).unwrap();
+    assert_eq!(owners, [SocketOwner { pid: caller.pid, path: caller.program.path }]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use egress::identity::{Identify, ProcIdentifier};
+use egress::identity::ProcIdentifier;
 use model::gateway::CheckClient;
 use tokio::sync::watch;
 
@@ -22,13 +22,16 @@ fn check(
     peer: SocketAddr,
     local: SocketAddr,
 ) -> Result<(), String> {
-    let caller = identifier.identify(peer, local).map_err(|error| format!("an unknown program ({error})"))?;
+    let owners = identifier.owners(peer, local).map_err(|error| format!("an unknown program ({error})"))?;
     let deadline = Instant::now() + PATIENCE;
     while runtime.borrow().is_none() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
     }
     let expected = *runtime.borrow();
-    if expected.is_some() && pid_inside(caller.pid) == expected { Ok(()) } else { Err(caller.program.path) }
+    let own = owners.iter().find(|owner| expected.is_some() && pid_inside(owner.pid) == expected);
+    // A process that the runtime has just forked holds its sockets too, until it becomes another program.
+    let other = owners.iter().find(|owner| own.is_none_or(|own| own.path != owner.path));
+    other.map_or(Ok(()), |other| Err(other.path.clone()))
 }
 
 /// The pid of a process as the innermost sandbox sees it.
