@@ -107,6 +107,7 @@ impl Stage {
             confirmer: None,
             variables: BTreeMap::new(),
             save_workspace: SaveWorkspace::Never,
+            model_patience: None,
             listener: Arc::new(move |envelope| {
                 if unlucky && matches!(envelope.event, RunEvent::ToolStarted { .. }) {
                     stop.cancel(CancelReason::Terminated);

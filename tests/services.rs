@@ -171,3 +171,50 @@ fn an_unknown_setting_of_a_service_is_refused() {
         ran.all()
     );
 }
+
+/// Answers every request with this status and these words, and says how often it was asked.
+const BUSY: &str = r#"
+import json, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Busy(BaseHTTPRequestHandler):
+    def log_message(self, *arguments): pass
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        print(json.dumps({"path": self.path}), flush=True)
+        body = json.dumps({"type": "error", "error": {"type": "x", "message": sys.argv[2]}}).encode()
+        self.send_response(int(sys.argv[1]))
+        for name, value in {"content-length": len(body), "request-id": "req_7", "retry-after": 1}.items():
+            self.send_header(name, str(value))
+        self.end_headers()
+        self.wfile.write(body)
+server = HTTPServer(("127.0.0.1", 0), Busy)
+print(server.server_port, flush=True)
+server.serve_forever()
+"#;
+
+#[test]
+fn a_model_that_stays_busy_is_unavailable_and_a_refused_key_is_named() {
+    if !has_program("python3", "a_model_that_stays_busy_is_unavailable_and_a_refused_key_is_named") {
+        return;
+    }
+    for (status, code, words) in [
+        ("429", 11, "the model is not available: HTTP 429, come back later"),
+        ("401", 1, "the provider `model`, credential ANTHROPIC_API_KEY"),
+    ] {
+        let world = world("", "claude-sonnet-5");
+        let script = world.write("busy.py", BUSY);
+        let fake = Fake::start(script.to_str().unwrap(), &[status, "come back later"]);
+        let provider = format!(
+            "name: model\ntype: anthropic\nconfig: {{base_url: 'http://127.0.0.1:{}'}}\ncredentials:\n  ANTHROPIC_API_KEY: ${{ANTHROPIC_API_KEY}}\n",
+            fake.port
+        );
+        world.write("repo/.fullsend/providers/model.yaml", provider);
+        let harness = "agent: agents/triage.md\nruntime: native\noutput_schema: schemas/triage.json\nproviders: [model]\nmodel: claude-sonnet-5\ngateway: {retry_seconds: 3}\n";
+        world.write("repo/.fullsend/harness/triage.yaml", harness);
+        let ran = world.env("ANTHROPIC_API_KEY", "key-that-stays-on-the-host").run(&["run", "triage"]);
+        assert_eq!(ran.code, code, "{}", ran.err);
+        assert!(ran.err.contains(words), "{}", ran.err);
+        let asked = fake.requests("/v1/messages").len();
+        assert!(if status == "429" { (2..5).contains(&asked) } else { asked == 1 }, "{status}: {asked}");
+    }
+}

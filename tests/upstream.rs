@@ -78,8 +78,12 @@ fn a_missing_key_is_a_prerequisite_and_exits_4() {
 fn a_vendor_that_is_not_there_is_the_last_line() {
     let world = world(1);
     let ran = world.run(&["run", "triage"]);
-    assert_eq!(ran.code, 1, "{}", ran.err);
-    assert!(ran.err.trim_end().lines().last().unwrap().contains("refused"), "{}", ran.err);
+    assert_eq!(ran.code, 11, "{}", ran.err);
+    let last = ran.err.trim_end().lines().last().unwrap();
+    assert!(
+        last.contains("model_unavailable: the model is not available") && last.contains("refused"),
+        "{last}"
+    );
 }
 
 #[test]
@@ -151,5 +155,5 @@ fn dollars_need_a_model_with_a_price() {
     assert_eq!(ran.code, 3, "{}", ran.err);
     assert!(ran.err.contains("the model `unheard-of-9` has no price"), "{}", ran.err);
     world.write("repo/.fullsend/harness/triage.yaml", harness("claude-sonnet-4-5"));
-    assert_eq!(world.run(&["run", "triage"]).code, 1, "it starts, and finds no vendor");
+    assert_eq!(world.run(&["run", "triage"]).code, 11, "it starts, and finds no vendor");
 }

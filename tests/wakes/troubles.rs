@@ -13,6 +13,7 @@ pub fn a_provider_error_passes_or_stops() {
         when("refused", json!([[{ "error": 400, "message": "no such model", "times": 99 }]])),
         when("busy", json!([[{ "error": 529, "message": "overloaded", "times": 99 }]])),
     ]);
+    stage.harness("native", "gateway: {retry_seconds: 1}\n");
     let id = stage.told("refused");
     stage.wakes(&id, 1);
     let [error] = &stage.of_type(&id, "session.error")[..] else { panic!("{}", stage.log(&id)) };
@@ -22,12 +23,12 @@ pub fn a_provider_error_passes_or_stops() {
     assert_eq!(stage.world.run(&["worker", "--once", "--json"]).out, "", "nothing is due");
 
     let id = stage.told("busy");
-    stage.wakes(&id, 1);
+    stage.wakes(&id, 11);
     let [error] = &stage.of_type(&id, "session.error")[..] else { panic!("{}", stage.log(&id)) };
     assert_eq!(error["class"], "transient", "{error}");
     assert_eq!(stage.show(&id)["status"], "rescheduling");
     for attempt in 2..=6 {
-        stage.wakes(&id, 1);
+        stage.wakes(&id, 11);
         assert_eq!(stage.of_type(&id, "session.error").len(), attempt);
     }
     let shown = stage.show(&id);

@@ -35,7 +35,23 @@ pub enum ModelEvent {
     BudgetWarning { spent: String },
     /// The budget is spent; no further request passes.
     BudgetSpent { spent: String },
-    /// The upstream is too busy; nothing is sent to it until then.
+    /// A request that failed is tried again after a wait.
+    ModelRetry {
+        exchange: u64,
+        attempt: u32,
+        /// `None`: there was no answer.
+        status: Option<u16>,
+        reason: String,
+        wait_ms: u64,
+    },
+    /// The upstream does not accept the key.
+    CredentialRefused {
+        exchange: u64,
+        status: u16,
+        /// The provider and the variable.
+        credential: String,
+    },
+    /// Written by earlier versions: the upstream is too busy; nothing is sent to it until then.
     UpstreamResting { retry_after_ms: u64 },
     /// The guard stops the run. The gateway passes nothing from now on.
     Stop { exchange: u64, reason: String },

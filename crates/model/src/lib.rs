@@ -15,4 +15,4 @@ pub mod wire;
 pub use allowlist::AllowedFeatures;
 pub use client::{ClientError, ModelClient};
 pub use event::{AnswerEnding, ModelEvent, OnModelEvent};
-pub use price::{Money, Price, PriceError, PriceList};
+pub use price::{Money, Price, PriceError, PriceList, Rates};

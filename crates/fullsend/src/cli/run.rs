@@ -115,6 +115,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         environment: environment(),
         runtime: threads.handle().clone(),
         save_workspace: arguments.keep.into(),
+        model_patience: None,
         context: None,
         conversation: None,
         extra_files: ExtraFiles::default(),

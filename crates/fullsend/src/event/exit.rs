@@ -23,6 +23,8 @@ pub enum Exit {
     Nothing = 9,
     /// A session waits for a person.
     Paused = 10,
+    /// A rate limit or an outage of the model lasted until the deadline: try again later.
+    ModelUnavailable = 11,
     /// A bug in fullsend.
     Bug = 70,
     Timeout = 124,

@@ -18,6 +18,7 @@ pub enum OutcomeKind {
     AgentFailed,
     Timeout,
     Budget,
+    ModelUnavailable,
     SecurityStop,
     SandboxUnavailable,
     SetupFailed,
@@ -44,6 +45,8 @@ pub enum EndCause {
     AgentFailed,
     Timeout,
     BudgetSpent,
+    /// A rate limit or an outage of the model lasted until the deadline.
+    ModelUnavailable,
     /// The guard stopped the run.
     SecurityStop,
     SandboxUnavailable,
@@ -63,7 +66,7 @@ pub enum EndCause {
 }
 
 impl EndCause {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Completed,
         Self::Skipped,
         Self::NoOutput,
@@ -73,6 +76,7 @@ impl EndCause {
         Self::AgentFailed,
         Self::Timeout,
         Self::BudgetSpent,
+        Self::ModelUnavailable,
         Self::SecurityStop,
         Self::SandboxUnavailable,
         Self::ConfigurationInvalid,
@@ -95,6 +99,7 @@ impl EndCause {
             Self::AgentFailed => OutcomeKind::AgentFailed,
             Self::Timeout => OutcomeKind::Timeout,
             Self::BudgetSpent => OutcomeKind::Budget,
+            Self::ModelUnavailable => OutcomeKind::ModelUnavailable,
             Self::SecurityStop => OutcomeKind::SecurityStop,
             Self::SandboxUnavailable => OutcomeKind::SandboxUnavailable,
             Self::ConfigurationInvalid | Self::PrerequisiteMissing | Self::ScriptFailed => {
@@ -116,6 +121,7 @@ impl EndCause {
             Self::InvalidOutput => Exit::OutputInvalid,
             Self::SecurityStop => Exit::Security,
             Self::BudgetSpent => Exit::Budget,
+            Self::ModelUnavailable => Exit::ModelUnavailable,
             Self::SandboxUnavailable => Exit::SandboxUnavailable,
             Self::NoOutput | Self::Denied | Self::Asked => Exit::Nothing,
             Self::Internal => Exit::Bug,
@@ -138,6 +144,7 @@ impl OutcomeKind {
             Self::AgentFailed => "agent_failed",
             Self::Timeout => "timeout",
             Self::Budget => "budget",
+            Self::ModelUnavailable => "model_unavailable",
             Self::SecurityStop => "security_stop",
             Self::SandboxUnavailable => "sandbox_unavailable",
             Self::SetupFailed => "setup_failed",

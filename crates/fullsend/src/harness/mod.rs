@@ -238,6 +238,8 @@ record! {
     layered pub struct GatewayOptions {
         /// Features by name: `tool:web_search_20250305`, `beta:files-api-*`, `model:gpt-5`, `client:/usr/bin/curl`. A refusal shows the name.
         allow: Vec<At<GatewayFeature>>,
+        /// How long one request is tried again after a rate limit, an overload or an outage. Default: until the run's deadline; in a session two minutes.
+        retry_seconds: Option<At<Positive>>,
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use model::gateway::{BudgetLimits, Gateway, GatewayConfig, ModelRules, RequestRules};
+use model::gateway::{BudgetLimits, Gateway, GatewayConfig, ModelRules, RequestRules, RetryLimits};
 use model::recording::{Recorder, RecordingError, Redact, Replay};
 use model::scripted::{Scenario, ScenarioError, ScriptedModel};
 use model::upstream::{LearnSecret, Upstream};
@@ -114,7 +115,7 @@ pub fn check(
         }
     }
     common_wires(checked, provider)?;
-    priced(checked, &PriceList::built_in())
+    priced(checked, &prices(provider))
 }
 
 fn provider(checked: &Checked) -> Result<&ProviderFile, ModelSetupError> {
@@ -147,6 +148,9 @@ pub fn open(checked: &Checked, around: &RunContext<'_>) -> Result<Arc<Gateway>, 
         });
     }
     let config = GatewayConfig {
+        prices: prices(provider),
+        retry: retry(checked, around),
+        credential: credential(provider),
         rules,
         budget,
         inspect,
@@ -157,6 +161,36 @@ pub fn open(checked: &Checked, around: &RunContext<'_>) -> Result<Arc<Gateway>, 
     };
     priced(checked, &config.prices)?;
     Ok(Arc::new(Gateway::new(config)))
+}
+
+/// Until shortly before the run's deadline, so that its outcome says why.
+fn retry(checked: &Checked, around: &RunContext<'_>) -> RetryLimits {
+    let time = Duration::from_secs(checked.resolved.harness.timeout_minutes.get() * 60);
+    let margin = (time / 10).min(RETRY_MARGIN);
+    let options = checked.resolved.harness.gateway.as_ref();
+    let own = options.and_then(|options| options.retry_seconds.as_ref());
+    let own = own.map(|seconds| Duration::from_secs(seconds.get()));
+    let request_time = own.or(around.model_patience).unwrap_or(Duration::MAX);
+    RetryLimits { until: Some(Instant::now() + (time - margin)), request_time, ..RetryLimits::default() }
+}
+
+const RETRY_MARGIN: Duration = Duration::from_secs(20);
+
+/// The prices of the provider's service first.
+fn prices(provider: &ProviderFile) -> PriceList {
+    let list = PriceList::built_in();
+    match services::service(provider) {
+        Ok(service) => list.of_service(service.name),
+        Err(_) => list,
+    }
+}
+
+/// What a refused key is called.
+fn credential(provider: &ProviderFile) -> Option<String> {
+    let names: Vec<&str> =
+        provider.provider.credentials.iter().map(|(name, _)| name.value.as_str()).collect();
+    let name = &provider.provider.name.value;
+    (!names.is_empty()).then(|| format!("the provider `{name}`, credential {}", names.join(", ")))
 }
 
 fn allowed_features(checked: &Checked) -> Vec<String> {

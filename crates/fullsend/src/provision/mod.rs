@@ -102,6 +102,8 @@ pub struct RunContext<'a> {
     pub variables: &'a dyn Fn(&str) -> Option<String>,
     /// What the caller of the run wants inside.
     pub mounts: &'a [Mount],
+    /// How long one model request is tried again. `None`: until the run's deadline.
+    pub model_patience: Option<Duration>,
 }
 
 #[derive(Debug)]

@@ -17,6 +17,8 @@ pub struct Live {
     tokens: u64,
     usd: f64,
     refusals: u64,
+    /// Why the model is asked again, and when.
+    retry: Option<(String, Instant)>,
 }
 
 impl Live {
@@ -35,7 +37,16 @@ impl Live {
             {
                 self.refusals += 1;
             }
+            RunEvent::Model { event: ModelEvent::ModelRetry { status, reason, wait_ms, .. } } => {
+                let why = match status {
+                    Some(429) => "rate limited".to_owned(),
+                    Some(529 | 503) => "the model is overloaded".to_owned(),
+                    _ => reason.clone(),
+                };
+                self.retry = Some((why, now + Duration::from_millis(*wait_ms)));
+            }
             RunEvent::Model { event: ModelEvent::ModelAnswer { usage, cost, .. } } => {
+                self.retry = None;
                 self.tokens += usage.input + usage.output;
                 self.usd += cost.unwrap_or_default().0 as f64 / 1e9;
             }
@@ -56,6 +67,10 @@ impl Live {
         }
         if self.refusals > 0 {
             text.push_str(&format!(" · {} refused", self.refusals));
+        }
+        if let Some((why, at)) = &self.retry {
+            let seconds = at.saturating_duration_since(now).as_secs_f64().ceil();
+            text.push_str(&format!(" · {why}, next try in {seconds} s"));
         }
         if !self.tool.is_empty() {
             text.push_str(&format!(" · {}", self.tool));

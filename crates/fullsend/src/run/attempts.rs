@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use model::gateway::Gateway;
 use scan::Origin;
 
 use super::host::Host;
@@ -76,8 +77,8 @@ impl Attempts<'_> {
                 Err(rejected) => rejected,
             };
             // Another attempt could not reach the model.
-            if let Some(spent) = ready.provisioned.gateway.budget_refused() {
-                return Err(Stop::budget(&spent));
+            if let Some(stop) = model_stop(&ready.provisioned.gateway) {
+                return Err(stop);
             }
             // The caller's own document gets one more attempt, whatever the harness says about its output.
             let first = rejected.unexpected && !asked_again;
@@ -186,15 +187,28 @@ impl Attempts<'_> {
             return Some(Stop::security(&reason));
         }
         match attempt.ending() {
-            Ending::Timeout => Some(Stop::timeout()),
-            Ending::Failed { why } => Some(match ready.provisioned.gateway.budget_refused() {
-                Some(spent) => Stop::budget(&spent),
-                None => Stop::agent_failed(why),
-            }),
+            Ending::Timeout => {
+                let unavailable = ready.provisioned.gateway.unavailable();
+                Some(unavailable.map_or_else(Stop::timeout, |reason| Stop::model_unavailable(&reason)))
+            }
+            Ending::Failed { why } => {
+                let gateway = &ready.provisioned.gateway;
+                let failed = || match gateway.refused_credential() {
+                    Some(credential) => Stop::agent_failed(&format!("{why} ({credential})")),
+                    None => Stop::agent_failed(why),
+                };
+                Some(model_stop(gateway).unwrap_or_else(failed))
+            }
             Ending::Interrupted => self.steps.check_cancelled().err(),
             Ending::Finished | Ending::Stopped { .. } => None,
         }
     }
+}
+
+/// Why the gateway passes no further request, if that is so.
+fn model_stop(gateway: &Gateway) -> Option<Stop> {
+    let spent = gateway.budget_refused().map(|spent| Stop::budget(&spent));
+    spent.or_else(|| gateway.unavailable().map(|reason| Stop::model_unavailable(&reason)))
 }
 
 /// The agent's repository, and its state before the run.

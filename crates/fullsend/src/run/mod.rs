@@ -72,6 +72,8 @@ pub struct Request {
     /// The caller's variables for the scripts on the host.
     pub variables: BTreeMap<String, String>,
     pub save_workspace: SaveWorkspace,
+    /// How long one model request is tried again. `None`: until the run's deadline.
+    pub model_patience: Option<Duration>,
     /// Gets every event as it happens.
     pub listener: Arc<dyn Fn(&Envelope) + Send + Sync>,
 }
@@ -195,6 +197,7 @@ fn sequence(
     continuation: &mut Continuation,
 ) -> Result<Artifacts, Stop> {
     let save_workspace = request.save_workspace;
+    let model_patience = request.model_patience;
     let Request {
         checked, library, repository, environment, recording, runtime, context, extra_files, ..
     } = request;
@@ -235,6 +238,7 @@ fn sequence(
         runtime,
         variables: &value,
         mounts: &extra_files.mounts,
+        model_patience,
     };
     let prepare = |cleared| -> Result<Ready, Stop> {
         let provisioned = steps.run(Step::Provision, || provision::provision(cleared, &run_context))?;

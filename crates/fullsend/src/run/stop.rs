@@ -63,6 +63,10 @@ impl Stop {
         Self::new(EndCause::BudgetSpent, format!("the agent needs more than its budget allows: {spent}"))
     }
 
+    pub fn model_unavailable(reason: &str) -> Self {
+        Self::new(EndCause::ModelUnavailable, format!("the model is not available: {reason}"))
+    }
+
     pub fn agent_failed(why: &str) -> Self {
         Self::new(EndCause::AgentFailed, format!("the agent failed: {why}"))
     }

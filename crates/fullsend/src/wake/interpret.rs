@@ -54,6 +54,7 @@ pub fn ending(run: &EndedRun<'_>) -> WakeEnding {
         EndCause::ScriptFailed
         | EndCause::AgentFailed
         | EndCause::Timeout
+        | EndCause::ModelUnavailable
         | EndCause::SandboxUnavailable
         | EndCause::PostScriptFailed
         | EndCause::Interrupted
@@ -121,6 +122,7 @@ mod tests {
             (EndCause::AgentFailed, "transient"),
             (EndCause::Timeout, "transient"),
             (EndCause::BudgetSpent, "permanent"),
+            (EndCause::ModelUnavailable, "transient"),
             (EndCause::SecurityStop, "permanent"),
             (EndCause::SandboxUnavailable, "transient"),
             (EndCause::ConfigurationInvalid, "permanent"),

@@ -43,6 +43,9 @@ use prompt::{Prompt, PromptBudget, PromptSource, assemble};
 use run_reports::RunReports;
 use screen::MemoryScreen;
 
+/// A wake whose model is away for longer is scheduled again.
+const MODEL_PATIENCE: Duration = Duration::from_secs(120);
+
 /// What a wake needs from the machine around it.
 #[derive(Clone)]
 pub struct WakeContext {
@@ -213,6 +216,7 @@ fn bounded_run(
         context: Some(prompt.text.clone()),
         conversation,
         save_workspace: SaveWorkspace::Never,
+        model_patience: Some(MODEL_PATIENCE),
         extra_files: memory::extra_files(source, &screened, resources),
         confirmer: Some(confirmer(confirmations)),
         variables: script_variables(lease),

@@ -1,17 +1,15 @@
 //! One request through the gateway: read, parsed, inspected, reserved in the budget, sent, answered. Each step may refuse,
 //! and a refusal costs nothing.
 
-use super::backoff::CircuitChange;
 use super::client::GatewayClient;
 use super::inspect_request::inspect_request;
-use super::ledger::Reservation;
 use super::memory::{MAX_VALUES, MemoryShare};
 use super::response::{GatewayResponse, fault_response};
+use super::retry::Sending;
 use super::{Gateway, relay};
 use crate::allowlist::{JsonLimits, check_headers, check_json, check_query};
 use crate::event::ModelEvent;
 use crate::upstream::request::UpstreamRequest;
-use crate::upstream::{UpstreamError, UpstreamResponse};
 use crate::wire::fault::{Fault, FaultKind};
 use crate::wire::{ModelRequest, Wire, codec, rewrite};
 use bytes::Bytes;
@@ -22,6 +20,7 @@ use hyper::{HeaderMap, Method};
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
+use tokio::sync::oneshot;
 
 pub(super) async fn answer(
     gateway: Arc<Gateway>,
@@ -139,6 +138,8 @@ async fn pass(
         bytes: body.len(),
     });
     let gateway = Arc::clone(gateway);
+    // Dropped with this future, which ends when the client hangs up.
+    let (_connected, mut client) = oneshot::channel();
     // In a task of its own: a client that hangs up must not keep what the vendor bills from being counted.
     let exchanging = tokio::spawn(async move {
         let outgoing = UpstreamRequest {
@@ -148,7 +149,8 @@ async fn pass(
             headers: &headers,
             query: query.as_deref(),
         };
-        let response = match send(&gateway, outgoing, &mut reservation).await {
+        let sending = Sending { gateway: &gateway, exchange, outgoing, client: &mut client };
+        let response = match sending.send(&mut reservation).await {
             Ok(response) => response,
             Err(fault) => {
                 reservation.release();
@@ -170,38 +172,6 @@ async fn wait_for_start(gateway: &Gateway, exchange: u64) -> Result<(), Fault> {
         gateway.stop_by_guard(exchange, &reason);
         Fault::new(FaultKind::Permission, format!("fullsend: {reason}"))
     })
-}
-
-async fn send(
-    gateway: &Gateway,
-    outgoing: UpstreamRequest<'_>,
-    reservation: &mut Reservation,
-) -> Result<UpstreamResponse, Fault> {
-    let permit = gateway.backoff.wait().await.map_err(|broken| {
-        let seconds = broken.retry_after.as_secs() + 1;
-        let message = format!("fullsend: the model is too busy; nothing is sent to it for {seconds} s");
-        Fault::new(FaultKind::Overloaded, message)
-    })?;
-    reservation.mark_sent();
-    let sent = tokio::time::timeout(gateway.limits.answer_idle, gateway.upstream.send(outgoing)).await;
-    // An upstream that cannot be reached is not busy: it does not delay other requests.
-    let (status, retry_after) = match &sent {
-        Ok(Ok(reply)) => (reply.status, reply.retry_after()),
-        _ => (0, None),
-    };
-    if let CircuitChange::Opened(rest) = permit.report(status, retry_after) {
-        let retry_after_ms = u64::try_from(rest.as_millis()).unwrap_or(u64::MAX);
-        gateway.say(ModelEvent::UpstreamResting { retry_after_ms });
-    }
-    match sent {
-        Ok(Err(UpstreamError::NotRecorded(reason))) => {
-            // A retry would not help. The run ends here; every later request gets the same reason.
-            gateway.stop(&reason);
-            Err(Fault::new(FaultKind::Permission, format!("fullsend: {reason}")))
-        }
-        Ok(sent) => sent.map_err(|error| Fault::new(FaultKind::Upstream, error.to_string())),
-        Err(_) => Err(Fault::new(FaultKind::Timeout, "the model did not answer in time")),
-    }
 }
 
 /// Replaces what the guard wants replaced.

@@ -2,7 +2,7 @@
 //! the most that it can cost before it is sent, so that spending stays within the budget however many run at once.
 
 use crate::event::{ModelEvent, OnModelEvent};
-use crate::price::{Money, Price, PriceList};
+use crate::price::{Money, Price, PriceList, UNKNOWN_MAX_OUTPUT};
 use crate::wire::{ContentBlock, ModelRequest, TokenUsage};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -90,8 +90,6 @@ struct Used<'a> {
 
 /// About the most tokens that a vendor counts for one image or page, which may be fewer bytes in the body.
 const TOKENS_OF_OTHER_BLOCK: u64 = 5000;
-/// Used when neither the request nor the price list limits the answer.
-const UNKNOWN_MAX_OUTPUT: u64 = 128_000;
 
 impl Ledger {
     pub fn new(budget: BudgetLimits, prices: PriceList, on_event: OnModelEvent) -> Self {
@@ -174,8 +172,9 @@ impl Ledger {
         let longest = price.map_or(UNKNOWN_MAX_OUTPUT, |price| price.max_output_tokens);
         let output = request.max_tokens.unwrap_or(longest);
         let money = price.map_or(Money(0), |price| {
-            let input_cost = Money(price.dearest_input().0.saturating_mul(input));
-            input_cost.plus(Money(price.output.0.saturating_mul(output)))
+            let rates = price.rates_for(input);
+            let input_cost = Money(rates.dearest_input().0.saturating_mul(input));
+            input_cost.plus(Money(rates.output.0.saturating_mul(output)))
         });
         let bound = TokenUsage { input, output, ..TokenUsage::default() };
         Ok((Amount { money, tokens: bound.total(), turns: 1 }, bound))

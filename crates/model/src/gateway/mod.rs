@@ -11,6 +11,7 @@ mod ledger;
 mod memory;
 mod relay;
 mod response;
+mod retry;
 mod rules;
 mod seen_results;
 mod serve;
@@ -25,6 +26,7 @@ pub use client::CheckClient;
 pub use command_output::{ChunkFormat, CommandOutputs, EarlierOutput, OutputChunk, PlacedText};
 pub use inspect::{HoldBack, Inspect, Inspected, Verdict};
 pub use ledger::{BudgetLimits, ModelTotals};
+pub use retry::RetryLimits;
 pub use rules::{ModelRules, RequestRules};
 pub use seen_results::ResultDigest;
 pub use serve::{GatewayServer, service, start};
@@ -39,7 +41,7 @@ use memory::MemoryBudget;
 use rules::Rules;
 use seen_results::SeenResults;
 use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -53,6 +55,9 @@ pub struct GatewayConfig {
     pub chunk_format: ChunkFormat,
     pub on_event: OnModelEvent,
     pub limits: GatewayLimits,
+    pub retry: RetryLimits,
+    /// The provider and the variable of the key, for a refusal that names them.
+    pub credential: Option<String>,
     /// `None`: a runtime without a start hook.
     pub start: Option<StartSignal>,
     /// Results of a conversation that is resumed; see `Gateway::seen_results`.
@@ -72,6 +77,8 @@ impl GatewayConfig {
             chunk_format: ChunkFormat::NONE,
             on_event,
             limits: GatewayLimits::default(),
+            retry: RetryLimits::default(),
+            credential: None,
             start: None,
             known_results: HashSet::new(),
         }
@@ -124,6 +131,14 @@ pub struct Gateway {
     on_event: OnModelEvent,
     limits: GatewayLimits,
     backoff: Backoff,
+    retry: RetryLimits,
+    credential: Option<String>,
+    /// Whether the upstream has ever answered.
+    contact: AtomicBool,
+    /// Whether the upstream refused the key.
+    refused_key: AtomicBool,
+    /// Why the model could not be reached until the run's deadline.
+    unavailable: Mutex<Option<String>>,
     start: Option<StartSignal>,
     results: SeenResults,
     exchanges: AtomicU64,
@@ -143,6 +158,8 @@ impl Gateway {
             chunk_format,
             on_event,
             limits,
+            retry,
+            credential,
             start,
             known_results,
         } = config;
@@ -157,6 +174,11 @@ impl Gateway {
             on_event,
             limits,
             backoff: Backoff::new(limits.backoff),
+            retry,
+            credential,
+            contact: AtomicBool::new(false),
+            refused_key: AtomicBool::new(false),
+            unavailable: Mutex::new(None),
             start,
             results: SeenResults::new(known_results),
             exchanges: AtomicU64::new(0),
@@ -172,6 +194,11 @@ impl Gateway {
     /// What was spent when the budget first refused a request, if it has.
     pub fn budget_refused(&self) -> Option<String> {
         self.ledger.refused()
+    }
+
+    /// Why the model could not be reached until the run's deadline, if so.
+    pub fn unavailable(&self) -> Option<String> {
+        self.unavailable.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Every tool result that passed, for the gateway of a later run that continues the conversation.
@@ -191,6 +218,35 @@ impl Gateway {
     fn stop_by_guard(&self, exchange: u64, reason: &str) {
         self.stop(reason);
         self.say(ModelEvent::Stop { exchange, reason: reason.to_owned() });
+    }
+
+    /// Later requests are refused: the runtime must not try on its own.
+    fn mark_unavailable(&self, reason: &str) {
+        let mut unavailable = self.unavailable.lock().unwrap_or_else(PoisonError::into_inner);
+        unavailable.get_or_insert_with(|| reason.to_owned());
+        drop(unavailable);
+        self.stop(&format!("the model is not available: {reason}"));
+    }
+
+    fn mark_contact(&self) {
+        self.contact.store(true, Ordering::Relaxed);
+    }
+
+    fn had_contact(&self) -> bool {
+        self.contact.load(Ordering::Relaxed)
+    }
+
+    /// Names the key that the upstream does not accept, if there is one.
+    pub fn refused_credential(&self) -> Option<String> {
+        let refused = self.refused_key.load(Ordering::Relaxed);
+        self.credential.clone().filter(|_| refused)
+    }
+
+    fn credential_refused(&self, exchange: u64, status: u16) {
+        self.refused_key.store(true, Ordering::Relaxed);
+        if let Some(credential) = &self.credential {
+            self.say(ModelEvent::CredentialRefused { exchange, status, credential: credential.clone() });
+        }
     }
 
     fn next_exchange(&self) -> u64 {

@@ -2,6 +2,7 @@
 
 mod budget;
 mod requests;
+mod retries;
 
 use super::*;
 use crate::client::{ClientError, ModelClient};
@@ -34,6 +35,8 @@ struct TestSetup {
     prices: PriceList,
     inspect: Inspect,
     limits: GatewayLimits,
+    retry: RetryLimits,
+    credential: Option<String>,
     start: Option<StartSignal>,
 }
 
@@ -49,6 +52,8 @@ impl Default for TestSetup {
             prices: PriceList::built_in(),
             inspect: inspect::pass_all(),
             limits,
+            retry: RetryLimits::default(),
+            credential: None,
             start: None,
         }
     }
@@ -63,7 +68,7 @@ fn gateway(scenario: &Value, setup: TestSetup) -> TestGateway {
     let model = ScriptedModel::new(scenario).with_log(move |received| {
         got.lock().unwrap().push(serde_json::from_slice(received.body).unwrap());
     });
-    let TestSetup { rules, check, budget, prices, inspect, limits, start } = setup;
+    let TestSetup { rules, check, budget, prices, inspect, limits, retry, credential, start } = setup;
     let known_results = HashSet::new();
     let on_event: OnModelEvent = Arc::new(move |event| seen.lock().unwrap().push(event));
     let upstream = Upstream::scripted(model);
@@ -77,6 +82,8 @@ fn gateway(scenario: &Value, setup: TestSetup) -> TestGateway {
         chunk_format: ChunkFormat::NONE,
         on_event,
         limits,
+        retry,
+        credential,
         start,
         known_results,
     }));
@@ -371,24 +378,6 @@ fn faults_of_the_upstream_reach_the_client_as_what_they_are() {
             AnswerEnding::Complete
         ]
     );
-}
-
-#[test]
-fn a_storm_of_refusals_reaches_the_upstream_only_so_often() {
-    let backoff = BackoffLimits {
-        first_wait: Duration::from_millis(1),
-        refusals_to_open: 3,
-        open_for: Duration::from_secs(60),
-        ..BackoffLimits::default()
-    };
-    let limits = GatewayLimits { backoff, ..GatewayLimits::default() };
-    let scenario = json!({"turns": [[{"error": 529, "times": 100}]]});
-    let gateway = gateway(&scenario, TestSetup { limits, ..TestSetup::default() });
-    let asks = (0..20).map(|_| gateway.ask(&request("go", true)).unwrap_err());
-    assert!(asks.into_iter().all(|error| matches!(error, ClientError::Fault { status: 529, .. })));
-    assert_eq!(gateway.bodies.lock().unwrap().len(), 3);
-    let resting = |event: &&ModelEvent| matches!(event, ModelEvent::UpstreamResting { .. });
-    assert_eq!(gateway.events().iter().filter(resting).count(), 1);
 }
 
 #[test]

@@ -170,7 +170,40 @@ impl Upstream {
     }
 }
 
+impl UpstreamError {
+    /// Whether the same request may succeed later. A certificate or a credential does not mend itself.
+    pub(crate) fn is_transient(&self) -> bool {
+        match self {
+            Self::Cut | Self::Http(_) => true,
+            Self::Dial(error) => !matches!(error, DialError::Tls { .. }),
+            Self::Credential(_)
+            | Self::Token(_)
+            | Self::Body(_)
+            | Self::Compressed
+            | Self::PublicPlainHttp
+            | Self::NotRecorded(_) => false,
+        }
+    }
+}
+
 impl UpstreamResponse {
+    /// The same response with its body read, as much as arrives within these bounds.
+    pub(crate) async fn with_whole_body(self, most: usize, time: Duration) -> (Self, Bytes) {
+        let Self { status, headers, mut body } = self;
+        let mut all = Vec::new();
+        let reading = async {
+            while let Some(Ok(portion)) = body.next().await {
+                all.extend_from_slice(&portion[..portion.len().min(most.saturating_sub(all.len()))]);
+                if all.len() >= most {
+                    break;
+                }
+            }
+        };
+        drop(tokio::time::timeout(time, reading).await);
+        let bytes = Bytes::from(all);
+        (Self { status, headers, body: ResponseBody::whole(bytes.clone()) }, bytes)
+    }
+
     /// In seconds, as vendors send it; a date is ignored.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let seconds = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse::<u64>().ok()?;

@@ -1,0 +1,172 @@
+//! Sends a request until the upstream takes it: rate limits, overload, server errors, resets and unreachable hosts are tried
+//! again, for every runtime alike, until the run's deadline. The last answer of the vendor passes unchanged.
+
+use super::Gateway;
+use super::ledger::Reservation;
+use crate::event::ModelEvent;
+use crate::upstream::request::UpstreamRequest;
+use crate::upstream::{UpstreamError, UpstreamResponse};
+use crate::wire::codec;
+use crate::wire::fault::{Fault, FaultKind};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// How long requests are tried again.
+#[derive(Debug, Clone, Copy)]
+pub struct RetryLimits {
+    /// `None`: nothing is tried again.
+    pub until: Option<Instant>,
+    /// For one request.
+    pub request_time: Duration,
+    /// How often a host is tried that has never answered: its address may be wrong.
+    pub first_contact_tries: u32,
+}
+
+impl Default for RetryLimits {
+    fn default() -> Self {
+        Self { until: None, request_time: Duration::MAX, first_contact_tries: 4 }
+    }
+}
+
+/// The first words of an error's body are enough to say what it is.
+const MAX_ERROR_BYTES: usize = 64 << 10;
+const ERROR_TIME: Duration = Duration::from_secs(10);
+
+type Sent = Result<UpstreamResponse, UpstreamError>;
+
+/// Why a request may succeed later.
+struct Failure {
+    /// `None`: there was no answer.
+    status: Option<u16>,
+    reason: String,
+    /// Whether the upstream asks everyone to wait.
+    is_busy: bool,
+    retry_after: Option<Duration>,
+}
+
+pub(super) struct Sending<'a> {
+    pub(super) gateway: &'a Gateway,
+    pub(super) exchange: u64,
+    pub(super) outgoing: UpstreamRequest<'a>,
+    /// Ends when the client has gone.
+    pub(super) client: &'a mut oneshot::Receiver<()>,
+}
+
+impl Sending<'_> {
+    pub(super) async fn send(self, reservation: &mut Reservation) -> Result<UpstreamResponse, Fault> {
+        let give_up = self.give_up();
+        let mut tries = 0;
+        loop {
+            let permit = tokio::select! {
+                permit = self.gateway.backoff.wait() => permit,
+                _ = &mut *self.client => return Err(client_gone()),
+            };
+            reservation.mark_sent();
+            let sent = self.once().await?;
+            tries += 1;
+            let (sent, failure) = self.judge(sent).await;
+            let Some(failure) = failure else {
+                permit.report_not_busy();
+                self.gateway.mark_contact();
+                return self.finish(sent);
+            };
+            let wait = if failure.is_busy {
+                permit.report_busy(failure.retry_after)
+            } else {
+                permit.report_not_busy();
+                self.gateway.limits.backoff.wait_after(tries)
+            };
+            if failure.status.is_some() {
+                self.gateway.mark_contact();
+            }
+            let too_late = give_up.is_none_or(|until| Instant::now() + wait > until);
+            let hopeless = !self.gateway.had_contact() && tries >= self.gateway.retry.first_contact_tries;
+            if too_late || hopeless {
+                if give_up.is_some() {
+                    self.gateway.mark_unavailable(&failure.reason);
+                }
+                return self.finish(sent);
+            }
+            self.gateway.say(ModelEvent::ModelRetry {
+                exchange: self.exchange,
+                attempt: tries,
+                status: failure.status,
+                reason: failure.reason,
+                wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+            });
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                _ = &mut *self.client => return Err(client_gone()),
+            }
+        }
+    }
+
+    fn give_up(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let own = now.checked_add(self.gateway.retry.request_time);
+        self.gateway.retry.until.map(|until| own.map_or(until, |own| own.min(until)))
+    }
+
+    async fn once(&self) -> Result<Sent, Fault> {
+        let sending = self.gateway.upstream.send(self.outgoing);
+        tokio::time::timeout(self.gateway.limits.answer_idle, sending)
+            .await
+            .map_err(|_| Fault::new(FaultKind::Timeout, "the model did not answer in time"))
+    }
+
+    /// Whether a later try may succeed. The body of an error is read for its reason, and kept.
+    async fn judge(&self, sent: Sent) -> (Sent, Option<Failure>) {
+        match sent {
+            Err(error) => {
+                let failure = error.is_transient().then(|| Failure {
+                    status: None,
+                    reason: error.to_string(),
+                    is_busy: false,
+                    retry_after: None,
+                });
+                (Err(error), failure)
+            }
+            Ok(response) if !matches!(response.status, 429 | 500 | 502 | 503 | 504 | 529) => {
+                (Ok(response), None)
+            }
+            Ok(response) => {
+                let status = response.status;
+                let retry_after = response.retry_after();
+                let (response, bytes) = response.with_whole_body(MAX_ERROR_BYTES, ERROR_TIME).await;
+                let said = codec::read_fault(self.outgoing.wire, status, &bytes).message;
+                let failure = Failure {
+                    status: Some(status),
+                    reason: format!("HTTP {status}, {}", bounded(&said)),
+                    is_busy: matches!(status, 429 | 503 | 529),
+                    retry_after,
+                };
+                (Ok(response), Some(failure))
+            }
+        }
+    }
+
+    fn finish(&self, sent: Sent) -> Result<UpstreamResponse, Fault> {
+        match sent {
+            Err(UpstreamError::NotRecorded(reason)) => {
+                // A retry would not help. The run ends here; every later request gets the same reason.
+                self.gateway.stop(&reason);
+                Err(Fault::new(FaultKind::Permission, format!("fullsend: {reason}")))
+            }
+            Err(error) => Err(Fault::new(FaultKind::Upstream, error.to_string())),
+            Ok(response) => {
+                if matches!(response.status, 401 | 403) {
+                    self.gateway.credential_refused(self.exchange, response.status);
+                }
+                Ok(response)
+            }
+        }
+    }
+}
+
+fn bounded(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(300).collect()
+}
+
+fn client_gone() -> Fault {
+    Fault::new(FaultKind::Timeout, "the client has gone")
+}
