@@ -52,6 +52,7 @@ mod properties;
 #[expect(dead_code, reason = "the store's own tests need more of it")]
 mod proxy;
 mod random_harness;
+mod readable;
 mod recorded;
 mod repository_view;
 mod runtimes;

@@ -30,7 +30,7 @@ const TIME: Duration = Duration::from_secs(24 * 3600);
 #[derive(Args, Debug)]
 pub struct Arguments {
     /// The run: its id, a unique prefix of it, or `latest`
-    #[arg(value_name = "RUN")]
+    #[arg(value_name = "RUN", default_value = "latest")]
     run: String,
     /// The command to run [default: /bin/sh, in a terminal if there is one]
     #[arg(last = true, value_name = "COMMAND")]

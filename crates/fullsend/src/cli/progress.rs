@@ -4,14 +4,15 @@
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::configuration::variable;
 use crate::event::{Envelope, log};
 use crate::render::diagnostics::clean_text;
+use crate::render::console::Console;
 use crate::render::live::Live;
-use crate::render::{actions, console};
+use crate::render::{actions, colour};
 
 /// Between two looks at the clock.
 const TICK: Duration = Duration::from_millis(250);
@@ -28,6 +29,7 @@ enum Style {
 pub struct Progress {
     style: Style,
     live: Arc<Mutex<Live>>,
+    console: Arc<Mutex<Console>>,
     ended: Arc<AtomicBool>,
 }
 
@@ -46,7 +48,18 @@ impl Progress {
         } else {
             Style::Lines
         };
-        Self { style, live: Arc::default(), ended: Arc::default() }
+        Self { style, live: Arc::default(), console: Arc::default(), ended: Arc::default() }
+    }
+
+    /// The lines at the end, for people who watch.
+    pub fn close(&self, lines: &[String]) {
+        for line in lines {
+            match self.style {
+                Style::Json | Style::Quiet => {}
+                Style::Actions => say(Some(actions::harmless(line))),
+                Style::Lines | Style::Terminal => say(Some(shown(line))),
+            }
+        }
     }
 
     pub fn listener(&self) -> Listener {
@@ -56,8 +69,14 @@ impl Progress {
                 drop(writeln!(std::io::stdout().lock(), "{line}"));
             }),
             Style::Quiet => Arc::new(|_| {}),
-            Style::Lines => Arc::new(|envelope| say(console::line(envelope).map(|line| clean_text(&line)))),
-            Style::Actions => Arc::new(|envelope| say(actions::lines(envelope))),
+            Style::Lines => {
+                let console = Arc::clone(&self.console);
+                Arc::new(move |envelope| say(lock(&console).line(envelope).map(|line| shown(&line))))
+            }
+            Style::Actions => {
+                let console = Arc::clone(&self.console);
+                Arc::new(move |envelope| say(actions::lines(&mut lock(&console), envelope)))
+            }
             Style::Terminal => self.on_terminal(),
         }
     }
@@ -76,10 +95,11 @@ impl Progress {
             }
         });
         let live = Arc::clone(&self.live);
+        let console = Arc::clone(&self.console);
         Arc::new(move |envelope| {
             let mut live = live.lock().unwrap_or_else(PoisonError::into_inner);
             live.on_event(envelope, Instant::now());
-            let line = console::line(envelope).map(|line| format!("{}\n", clean_text(&line)));
+            let line = lock(&console).line(envelope).map(|line| format!("{}\n", shown(&line)));
             let status = live.status(Instant::now(), width());
             super::talk(&format!("\r\x1b[K{}{status}", line.unwrap_or_default()));
         })
@@ -101,6 +121,22 @@ impl Progress {
             Style::Json | Style::Quiet | Style::Lines => {}
         }
     }
+}
+
+fn lock(console: &Mutex<Console>) -> MutexGuard<'_, Console> {
+    console.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A line that may be shown, in colour where the terminal has it.
+fn shown(line: &str) -> String {
+    let clean = clean_text(line);
+    if has_colour(&std::io::stderr()) { colour::paint(&clean) } else { clean }
+}
+
+/// On a terminal, unless the user wants none: https://no-color.org.
+pub fn has_colour(stream: &impl IsTerminal) -> bool {
+    let wanted = variable("NO_COLOR").is_none() && variable("TERM").is_some_and(|term| term != "dumb");
+    wanted && stream.is_terminal()
 }
 
 fn say(line: Option<String>) {

@@ -11,16 +11,21 @@ use yaml::Diagnostic;
 use super::configuration::{Configuration, ConfigurationOptions, variable};
 use super::exit::{Exit, Failure};
 use super::progress::Progress;
+use super::run_result::ResultOptions;
 use crate::cancel::Cancel;
 use crate::event::clock::Moment;
+use crate::event::log;
 use crate::preflight::{PreflightContext, preflight};
 use crate::provision::gateway::Recording;
 use crate::record::store::{self, Retention};
+use crate::record::{self, files};
+use crate::render::closing::{self, Left};
+use crate::render::diagnostics::clean_text;
 use crate::render::dry_run;
 use crate::resolve::variables::Strictness;
 use crate::resolve::{Choices, Resolved};
 use crate::run::extra_files::ExtraFiles;
-use crate::run::workspace::SaveWorkspace;
+use crate::run::workspace::{SAVED_WORKSPACE, SaveWorkspace};
 use crate::run::{self, Outcome, Request};
 
 #[derive(Args, Debug)]
@@ -31,9 +36,11 @@ pub struct Arguments {
     /// The directory of runs [default: $XDG_STATE_HOME/fullsend/runs]
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
-    /// Print the events to standard output, one JSON object per line
+    /// Print the events to standard output, one JSON object per line, instead of the result
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    result: ResultOptions,
     /// Print only errors
     #[arg(long, short)]
     quiet: bool,
@@ -106,6 +113,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     audit(&checked.resolved, &opened.choices, &runs)?;
     forbid_core_dumps()?;
     let progress = Progress::choose(arguments.json, arguments.quiet);
+    let output_file = checked.resolved.harness.output_file.value.clone();
     let request = Request {
         checked,
         owner: opened.choices.repo.clone(),
@@ -129,6 +137,10 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let outcome = run::run(request, &cancel);
     progress.finish(outcome.directory.as_deref());
     store::retain(&runs, retention);
+    if let Some(artifacts) = &outcome.artifacts {
+        arguments.result.print(&artifacts.directory().join(output_file.as_str()), arguments.json)?;
+    }
+    progress.close(&closing_lines(&outcome));
     conclude(&outcome, arguments);
     if let Some(label) = &outcome.review_label {
         tell_ci(label)?;
@@ -167,14 +179,25 @@ fn recording(arguments: &Arguments) -> Option<Recording> {
 
 /// The last line says how the run ended.
 fn conclude(outcome: &Outcome, arguments: &Arguments) {
-    let directory = outcome.directory.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
     let word = outcome.kind().as_str();
+    let directory = outcome.directory.as_ref().map(|path| path.display().to_string());
     if outcome.exit() == Exit::Done && !arguments.quiet {
-        super::talk(&format!("{word}: {directory}\n"));
+        super::talk(&format!("{word}: {}\n", directory.unwrap_or_default()));
+    } else if outcome.exit() != Exit::Done {
+        let record = directory.map(|directory| format!("record: {directory}\n")).unwrap_or_default();
+        super::talk(&format!("{record}fullsend: {word}: {}\n", clean_text(&outcome.reason)));
     }
-    if outcome.exit() != Exit::Done {
-        super::talk(&format!("record: {directory}\nfullsend: {word}: {}\n", outcome.reason));
-    }
+}
+
+/// What a person wants to know at the end, from the run's directory.
+fn closing_lines(outcome: &Outcome) -> Vec<String> {
+    let Some(directory) = &outcome.directory else { return Vec::new() };
+    let Ok(events) = log::read(&directory.join("events.jsonl")) else { return Vec::new() };
+    let can_enter = directory.join(SAVED_WORKSPACE).is_dir();
+    let mut kept = files::kept(directory);
+    kept.extend(can_enter.then(|| SAVED_WORKSPACE.to_owned()));
+    let left = Left { changed: super::runs::changed_files(directory), kept, can_enter };
+    closing::lines(&events, &record::fold(&events), &left)
 }
 
 /// Gives the label to the CI's next steps, where the CI has a file for it.

@@ -1,17 +1,23 @@
-//! `fullsend runs`: lists, shows, verifies and removes recorded runs.
+//! `fullsend runs`: lists, shows, applies, verifies and removes recorded runs.
+
+mod list;
+mod logs;
+mod patch;
+mod transcript;
 
 use std::io::Write;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::exit::{Exit, Failure};
+use super::local_time::time_zone;
 use crate::event::log;
 use crate::record::store::{self, StoredRun};
 use crate::record::verify;
-use crate::render::diagnostics::clean_text;
-use crate::render::{console, report};
+use crate::render::report;
+pub use patch::changed_files;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -24,14 +30,10 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the runs, oldest first
-    #[command(after_help = "Example:\n  fullsend runs list --json")]
-    List {
-        /// Print JSON, one object per line
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show one run: timeline, tools, refusals, findings, cost
+    /// List the runs, newest first
+    #[command(after_help = "Example:\n  fullsend runs list --harness triage --outcome completed")]
+    List(list::Arguments),
+    /// Show one run: last words, changes, timeline, tools, refusals, findings, cost
     #[command(after_help = "Example:\n  fullsend runs show latest")]
     Show {
         #[command(flatten)]
@@ -42,15 +44,16 @@ enum Command {
     },
     /// Print the events of a run, or one of its files
     #[command(after_help = "Example:\n  fullsend runs logs latest post_script.log")]
-    Logs {
-        #[command(flatten)]
-        run: Named,
-        /// A file of the run, such as `post_script.log`
-        file: Option<PathBuf>,
-        /// Print the events as JSON, one object per line
-        #[arg(long)]
-        json: bool,
-    },
+    Logs(logs::Arguments),
+    /// Print what the agent said and did, attempt by attempt
+    #[command(after_help = "Example:\n  fullsend runs transcript latest")]
+    Transcript(transcript::Arguments),
+    /// Print the agent's changes in the repository as a patch
+    #[command(after_help = "Example:\n  fullsend runs diff latest --stat")]
+    Diff(patch::DiffArguments),
+    /// Add the agent's accepted changes to the files of a repository
+    #[command(after_help = "Example:\n  fullsend runs apply latest")]
+    Apply(patch::ApplyArguments),
     /// Remove runs
     #[command(after_help = "Example:\n  fullsend runs rm 0198c2")]
     Rm {
@@ -78,10 +81,12 @@ struct Named {
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let runs = arguments.output_dir.clone().map_or_else(super::run::runs_directory, Ok)?;
     match &arguments.command {
-        Command::List { json } => list(&runs, *json),
+        Command::List(arguments) => list::run(&runs, arguments),
         Command::Show { run, json } => show(&find(&runs, &run.run)?, *json),
-        Command::Logs { run, file: Some(file), .. } => print_file(&find(&runs, &run.run)?, file),
-        Command::Logs { run, file: None, json } => events(&find(&runs, &run.run)?, *json),
+        Command::Logs(arguments) => logs::run(&runs, arguments),
+        Command::Transcript(arguments) => transcript::run(&runs, arguments),
+        Command::Diff(arguments) => patch::diff(&runs, arguments),
+        Command::Apply(arguments) => patch::apply(&runs, arguments),
         Command::Rm { runs: names } => remove(&runs, names),
         Command::Verify { run, json } => check(&find(&runs, &run.run)?, *json),
     }
@@ -93,42 +98,6 @@ pub fn find(runs: &Path, name: &str) -> Result<StoredRun, Failure> {
     })
 }
 
-fn list(runs: &Path, as_json: bool) -> Result<Exit, Failure> {
-    let mut out = std::io::stdout().lock();
-    let all = store::all(runs);
-    if all.is_empty() {
-        super::talk(&format!("{} has no runs\n", runs.display()));
-    }
-    for run in all {
-        // One unreadable log does not hide the other runs.
-        let record = run.record().map_err(|error| error.to_string());
-        let (outcome, harness, started) = match &record {
-            Ok(record) => {
-                let word = match record.outcome {
-                    Some(outcome) => outcome.as_str(),
-                    None if matches!(run.is_alive(), Ok(true)) => "running",
-                    None => "died",
-                };
-                (word, record.harness.as_str(), record.started.get(..19).unwrap_or_default())
-            }
-            Err(_) => ("unreadable", "", ""),
-        };
-        if as_json {
-            let usd: Option<f64> =
-                record.as_ref().ok().map(|record| record.usage.values().filter_map(|used| used.usd).sum());
-            let line = json!({
-                "run_id": run.id, "owner": run.owner, "harness": harness, "outcome": outcome, "started": started,
-                "exit_code": record.as_ref().ok().and_then(|record| record.exit_code), "usd": usd,
-                "directory": run.path, "problem": record.err(),
-            });
-            writeln!(out, "{line}")?;
-        } else {
-            writeln!(out, "{}", format!("{}  {started:19}  {outcome:18} {harness}", run.id).trim_end())?;
-        }
-    }
-    Ok(Exit::Done)
-}
-
 fn show(run: &StoredRun, as_json: bool) -> Result<Exit, Failure> {
     let events = log::read(&run.log()).map_err(|error| unreadable(&error))?;
     let mut out = std::io::stdout().lock();
@@ -136,41 +105,8 @@ fn show(run: &StoredRun, as_json: bool) -> Result<Exit, Failure> {
         let record = serde_json::to_value(crate::record::fold(&events)).unwrap_or_default();
         writeln!(out, "{record:#}")?;
     } else {
-        write!(out, "{}\n{}\n", report::report(&events), run.path.display())?;
+        write!(out, "{}\n{}\n", report::report(&events, &time_zone(), &changed_files(&run.path)), run.path.display())?;
     }
-    Ok(Exit::Done)
-}
-
-fn events(run: &StoredRun, as_json: bool) -> Result<Exit, Failure> {
-    let mut out = std::io::stdout().lock();
-    for envelope in log::read(&run.log()).map_err(|error| unreadable(&error))? {
-        if as_json {
-            writeln!(out, "{}", serde_json::to_string(&envelope).unwrap_or_default())?;
-        } else if let Some(line) = console::line(&envelope) {
-            writeln!(out, "{} {}", envelope.time.get(11..23).unwrap_or_default(), clean_text(&line))?;
-        }
-    }
-    Ok(Exit::Done)
-}
-
-/// Below the run's directory and through no link: the agent chose some of the names there.
-fn print_file(run: &StoredRun, file: &Path) -> Result<Exit, Failure> {
-    let failed = |why: String| {
-        Failure::new(Exit::Missing, format!("cannot print {} of the run {}: {why}", file.display(), run.id))
-            .help(format!("the files are in {}", run.path.display()))
-    };
-    if !file.components().all(|part| matches!(part, Component::Normal(_))) {
-        return Err(failed("the path must be below the run's directory".to_owned()));
-    }
-    let path = run.path.join(file);
-    let inside = path.canonicalize().map_err(|error| failed(error.to_string()))?;
-    let root = run.path.canonicalize().map_err(|error| failed(error.to_string()))?;
-    if !inside.starts_with(&root) || !inside.is_file() {
-        return Err(failed("the run has no such file".to_owned()));
-    }
-    let bytes = std::fs::read(&inside).map_err(|error| failed(error.to_string()))?;
-    let text = String::from_utf8_lossy(&bytes);
-    write!(std::io::stdout().lock(), "{}", clean_text(&text))?;
     Ok(Exit::Done)
 }
 

@@ -54,7 +54,7 @@ impl Moment {
 }
 
 /// The Gregorian date of a day counted from 1970-01-01, by counting in eras of 400 years that start in March.
-fn civil(days: u64) -> (u64, u64, u64) {
+pub fn civil(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
     let era = shifted / 146_097;
     let of_era = shifted % 146_097;

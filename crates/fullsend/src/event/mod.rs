@@ -8,6 +8,7 @@ pub mod finding;
 pub mod input;
 pub mod log;
 pub mod outcome;
+pub mod zone;
 
 use egress::event::EgressEvent;
 use model::ModelEvent;
@@ -36,6 +37,9 @@ pub enum RunEvent {
         #[serde(default)]
         model: String,
         repository: String,
+        /// The name of its directory on the host; empty in older logs.
+        #[serde(default)]
+        repository_directory: String,
         fullsend: String,
     },
     /// The commit and branch of the repository.
@@ -123,6 +127,11 @@ pub enum RunEvent {
     /// The agent was started.
     AgentStarted {
         iteration: u32,
+    },
+    /// Text of the agent for people, as it wrote it.
+    AgentText {
+        iteration: u32,
+        text: String,
     },
     /// The agent called a tool.
     ToolStarted {

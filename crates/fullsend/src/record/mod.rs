@@ -2,6 +2,7 @@
 //! a crash.
 
 mod egress;
+pub mod files;
 pub mod store;
 pub mod verify;
 
@@ -13,6 +14,7 @@ use model::ModelEvent;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::event::clock::Moment;
 use crate::event::outcome::OutcomeKind;
 use crate::event::{
     AgentEnding, EnforcementStatus, Envelope, FindingEvent, InputKind, RunEvent, Step, Violation,
@@ -34,6 +36,9 @@ pub struct Record {
     /// As requested; `usage` names the models that answered.
     pub model: String,
     pub repository: String,
+    /// The name of its directory on the host.
+    #[serde(default)]
+    pub repository_directory: String,
     /// The commit of the repository; empty if it has none.
     pub commit: String,
     pub branch: String,
@@ -176,6 +181,24 @@ pub struct Artifact {
     pub bytes: u64,
 }
 
+impl Record {
+    /// From the start to the end, in milliseconds. `None` while the run goes on.
+    pub fn duration_ms(&self) -> Option<u64> {
+        let millis = |text: &str| {
+            let fraction = text.get(20..23).and_then(|digits| digits.parse::<u64>().ok()).unwrap_or(0);
+            Some(Moment::parse(text)?.millis() + fraction)
+        };
+        Some(millis(self.finished.as_deref()?)?.saturating_sub(millis(&self.started)?))
+    }
+
+    /// Dollars over all models that have a price. `None` if no model with a price answered.
+    pub fn usd(&self) -> Option<f64> {
+        let mut priced = self.usage.values().filter_map(|used| used.usd).peekable();
+        priced.peek()?;
+        Some(priced.sum())
+    }
+}
+
 /// The record of the events so far.
 pub fn fold<'a>(events: impl IntoIterator<Item = &'a Envelope>) -> Record {
     let mut record = Record { v: VERSION, ..Record::default() };
@@ -188,10 +211,27 @@ pub fn fold<'a>(events: impl IntoIterator<Item = &'a Envelope>) -> Record {
 
 fn apply(record: &mut Record, envelope: &Envelope) {
     match envelope.event.clone() {
-        RunEvent::RunStarted { run_id, harness, runtime, model, repository, fullsend } => {
+        RunEvent::RunStarted {
+            run_id,
+            harness,
+            runtime,
+            model,
+            repository,
+            repository_directory,
+            fullsend,
+        } => {
             let started = envelope.time.clone();
-            let rest = std::mem::take(record);
-            *record = Record { run_id, harness, runtime, model, repository, fullsend, started, ..rest };
+            *record = Record {
+                run_id,
+                harness,
+                runtime,
+                model,
+                repository,
+                repository_directory,
+                fullsend,
+                started,
+                ..std::mem::take(record)
+            };
         }
         RunEvent::Repository { commit, branch } => (record.commit, record.branch) = (commit, branch),
         RunEvent::Input { kind, name, sha256 } => record.inputs.push(InputDigest { kind, name, sha256 }),
@@ -232,7 +272,10 @@ fn apply(record: &mut Record, envelope: &Envelope) {
         RunEvent::ScriptFinished { script, exit, duration_ms } => {
             record.scripts.push(ScriptRecord { script, exit, duration_ms });
         }
-        RunEvent::ApiServer { .. } | RunEvent::ToolFinished { .. } | RunEvent::WorkspaceSaved { .. } => {}
+        RunEvent::ApiServer { .. }
+        | RunEvent::AgentText { .. }
+        | RunEvent::ToolFinished { .. }
+        | RunEvent::WorkspaceSaved { .. } => {}
         RunEvent::AgentStarted { iteration } => {
             record.attempts.push(AttemptRecord { iteration, ..AttemptRecord::default() });
         }

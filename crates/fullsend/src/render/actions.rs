@@ -1,12 +1,13 @@
 //! A run in GitHub Actions: a group for each step, annotations for the most important events, a summary for the page. Text
 //! that an agent wrote is escaped, so that it does not become a workflow command.
 
-use super::console;
+use super::console::{self, Console};
 use super::diagnostics::clean_text;
 use super::refusal::refusal;
 use super::report;
 use crate::event::finding::FindingSeverity;
 use crate::event::outcome::OutcomeKind;
+use crate::event::zone::TimeZone;
 use crate::event::{Envelope, FindingEvent, RunEvent};
 
 /// GitHub shows no more than ten of each kind for a step.
@@ -16,13 +17,13 @@ const MAX_ANNOTATIONS: usize = 10;
 const MAX_SUMMARY: usize = 1_000_000;
 
 /// The lines for an event: groups around steps, plain text in them.
-pub fn lines(envelope: &Envelope) -> Option<String> {
+pub fn lines(console: &mut Console, envelope: &Envelope) -> Option<String> {
     match &envelope.event {
         RunEvent::StepStarted { step } => Some(format!("::group::{}", console::step_name(*step))),
         RunEvent::StepFinished { .. } => {
-            console::line(envelope).map(|line| format!("{}\n::endgroup::", harmless(&line)))
+            console.line(envelope).map(|line| format!("{}\n::endgroup::", harmless(&line)))
         }
-        _ => console::line(envelope).map(|line| harmless(&line)),
+        _ => console.line(envelope).map(|line| harmless(&line)),
     }
 }
 
@@ -85,7 +86,7 @@ fn data(text: &str) -> String {
 pub fn summary(events: &[Envelope]) -> String {
     let record = crate::record::fold(events);
     let outcome = record.outcome.map_or("not ended", |outcome| outcome.as_str());
-    let mut text = report::report(events).replace("```", "'''");
+    let mut text = report::report(events, &TimeZone::default(), &[]).replace("```", "'''");
     if text.len() > MAX_SUMMARY {
         text.truncate(text.floor_char_boundary(MAX_SUMMARY));
         text.push_str("\n(cut off)");

@@ -1,18 +1,94 @@
 //! A run for people: one line for each important event.
 
+use std::collections::BTreeMap;
+
+use model::{AnswerEnding, ModelEvent};
+
+use super::figures::duration;
 use super::refusal::refusal;
 use crate::event::{Envelope, FindingEvent, RunEvent, ServerState, Step};
 
-/// The line for an event. Most events have none.
-pub fn line(envelope: &Envelope) -> Option<String> {
-    match &envelope.event {
+/// The most lines of one text of the agent that are shown. `fullsend runs transcript` shows all.
+const MOST_LINES: usize = 8;
+
+/// Turns events into lines. It remembers what a later event refers to: the call that fails, the request that is repeated.
+#[derive(Debug, Default)]
+pub struct Console {
+    calls: BTreeMap<String, String>,
+    model_failed: bool,
+}
+
+impl Console {
+    /// The line for an event. Most events have none.
+    pub fn line(&mut self, envelope: &Envelope) -> Option<String> {
+        match &envelope.event {
+            RunEvent::ToolStarted { call, tool, summary, .. } => {
+                let shown = format!("{tool} {summary}").trim_end().to_owned();
+                self.calls.insert(call.clone(), shown.clone());
+                Some(format!("    {shown}"))
+            }
+            RunEvent::ToolDenied { call, tool, reason } => {
+                self.calls.remove(call);
+                Some(format!("  denied    {tool}: {reason}"))
+            }
+            RunEvent::ToolFinished { call, is_error, .. } => {
+                let shown = self.calls.remove(call)?;
+                is_error.then(|| format!("  failed    {shown}"))
+            }
+            RunEvent::AgentText { text, .. } => Some(words(text, MOST_LINES)),
+            RunEvent::Model { event } => self.model(event),
+            event => line(event),
+        }
+    }
+
+    fn model(&mut self, event: &ModelEvent) -> Option<String> {
+        let failed_before = self.model_failed;
+        match event {
+            ModelEvent::ModelRequest { turn, .. } => {
+                self.model_failed = false;
+                failed_before.then(|| format!("  retry     the model is asked again, turn {turn}"))
+            }
+            ModelEvent::ModelAnswer { status, ending: AnswerEnding::Fault | AnswerEnding::Cut, .. } => {
+                self.model_failed = true;
+                let how = if *status < 400 { "broke off".to_owned() } else { format!("failed with {status}") };
+                Some(format!("  model     the answer {how}"))
+            }
+            ModelEvent::ModelRefused { reason, .. } => {
+                self.model_failed = true;
+                Some(format!("  refused   model: {reason}"))
+            }
+            ModelEvent::UpstreamResting { retry_after_ms } => {
+                Some(format!("  model     is busy; the next request waits {}", duration(*retry_after_ms)))
+            }
+            ModelEvent::BudgetWarning { spent } => Some(format!("  budget    four fifths are spent: {spent}")),
+            _ => None,
+        }
+    }
+}
+
+/// Text of the agent, at most so many lines of it.
+pub fn words(text: &str, most: usize) -> String {
+    let lines: Vec<&str> = text.trim().lines().collect();
+    let mut shown = lines.iter().take(most).copied().collect::<Vec<_>>().join("\n            ");
+    if lines.len() > most {
+        shown.push_str(&format!("\n            … and {} more lines", lines.len() - most));
+    }
+    format!("  says      {shown}")
+}
+
+/// The line for an event that needs no other.
+fn line(event: &RunEvent) -> Option<String> {
+    match event {
         RunEvent::RunStarted { harness, runtime, run_id, .. } => {
             Some(format!("run {harness} ({runtime}) {run_id}"))
         }
         RunEvent::SkillShadowed { skill, place } => {
             Some(format!("  shadowed  {place}: the harness has a skill `{skill}` of its own"))
         }
-        RunEvent::Toggle { field, value, place } => Some(format!("  weaker   {field} is {value} ({place})")),
+        RunEvent::AgentStarted { iteration } if *iteration > 1 => {
+            Some(format!("  retry     attempt {iteration}: the agent gets the reasons"))
+        }
+        RunEvent::Toggle { field, value, place } => Some(format!("  weaker    {field} is {value} ({place})")),
         RunEvent::Exception { field, what, reason, until } => {
             let until = if until.is_empty() { String::new() } else { format!(", until {until}") };
             Some(format!("  exception {field} {what}{until}: {reason}"))
@@ -30,10 +106,6 @@ pub fn line(envelope: &Envelope) -> Option<String> {
         }
         RunEvent::Scanner { family, by } => Some(format!("  guard     {} by {by}", family.as_str())),
         RunEvent::ReviewRequested { label } => Some(format!("  review    set the label {label}")),
-        RunEvent::ToolStarted { tool, summary, .. } => {
-            Some(format!("    {tool} {summary}").trim_end().to_owned())
-        }
-        RunEvent::ToolDenied { tool, reason, .. } => Some(format!("  denied    {tool}: {reason}")),
         RunEvent::Egress { event } => refusal(event).map(|text| format!("  refused   {text}")),
         RunEvent::HookMissing { reason, .. } => Some(format!("  guard     {reason}")),
         RunEvent::OutputRejected { iteration, violations } => {

@@ -4,9 +4,13 @@ use std::collections::BTreeMap;
 
 use model::ModelEvent;
 
+use super::closing::last_words;
 use super::console::step_name;
 use super::diagnostics::clean_text;
+use super::figures::{cost, duration};
+use super::patch::{self, PatchedFile};
 use super::refusal::{audited, refusal};
+use crate::event::zone::TimeZone;
 use crate::event::{EnforcementStatus, Envelope, FindingEvent, RunEvent};
 use crate::record::{self, Record};
 
@@ -14,10 +18,12 @@ use crate::record::{self, Record};
 const MOST: usize = 20;
 
 /// The whole report.
-pub fn report(events: &[Envelope]) -> String {
+pub fn report(events: &[Envelope], zone: &TimeZone, changed: &[PatchedFile]) -> String {
     let record = record::fold(events);
-    let mut out = headline(&record);
-    section(&mut out, "timeline", &timeline(&record));
+    let mut out = headline(&record, zone);
+    section(&mut out, "last words", &said(events));
+    section(&mut out, "changes", &if changed.is_empty() { Vec::new() } else { patch::table(changed) });
+    section(&mut out, "timeline", &timeline(&record, zone));
     section(&mut out, "attempts", &attempts(&record));
     section(&mut out, "tools", &tools(events));
     section(&mut out, "refusals", &refusals(events));
@@ -29,7 +35,7 @@ pub fn report(events: &[Envelope]) -> String {
     clean_text(&out)
 }
 
-fn headline(record: &Record) -> String {
+fn headline(record: &Record, zone: &TimeZone) -> String {
     let outcome = record.outcome.map_or("not ended", |outcome| outcome.as_str());
     let mut text = format!("{} ({}) {}\n", record.harness, record.runtime, record.run_id);
     text.push_str(&format!("  {outcome}"));
@@ -40,7 +46,10 @@ fn headline(record: &Record) -> String {
         Some("") | None => text.push('\n'),
         Some(reason) => text.push_str(&format!(": {reason}\n")),
     }
-    text.push_str(&format!("  {} to {}\n", record.started, record.finished.as_deref().unwrap_or("now")));
+    text.push_str(&format!("  {}", zone.show_text(&record.started)));
+    let figures = [record.duration_ms().map(duration), cost(record)];
+    figures.into_iter().flatten().for_each(|figure| text.push_str(&format!(", {figure}")));
+    text.push('\n');
     text
 }
 
@@ -56,9 +65,15 @@ fn section(out: &mut String, name: &str, lines: &[String]) {
     }
 }
 
-fn timeline(record: &Record) -> Vec<String> {
+/// What the agent wrote last.
+fn said(events: &[Envelope]) -> Vec<String> {
+    last_words(events).map(|text| text.trim().lines().map(str::to_owned).collect()).unwrap_or_default()
+}
+
+fn timeline(record: &Record, zone: &TimeZone) -> Vec<String> {
     let line = |step: &record::StepRecord| {
-        let clock = step.started.get(11..23).unwrap_or(&step.started);
+        let local = zone.show_text(&step.started);
+        let clock = local.get(11..19).unwrap_or(&local);
         let took = step.duration_ms.map_or("not ended".to_owned(), |time| format!("{time} ms"));
         let failed = if step.ok == Some(false) { "  failed" } else { "" };
         format!("{clock}  {:10} {took}{failed}", step_name(step.step))

@@ -20,7 +20,12 @@ impl RunDirectory {
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
         // A relative path or a link means the directory that it leads to.
         let path = made.and_then(|()| path.canonicalize());
-        let path = path.map_err(|error| Stop::setup(format!("cannot create {}: {error}", runs.display())))?;
+        let path = path.map_err(|error| {
+            let runs = runs.display();
+            Stop::missing(format!(
+                "cannot create a directory for the run in {runs}: {error}; name another one with --output-dir"
+            ))
+        })?;
         Ok(Self { id, path })
     }
 

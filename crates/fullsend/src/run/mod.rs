@@ -314,6 +314,11 @@ fn emit_start(request: &Request, directory: &RunDirectory, emit: &Emitter) {
         runtime: resolved.harness.runtime.value.to_string(),
         model: runtime::options::model(&request.checked).unwrap_or_default().to_owned(),
         repository: request.owner.clone().unwrap_or_default(),
+        repository_directory: request
+            .repository
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default(),
         fullsend: env!("CARGO_PKG_VERSION").to_owned(),
     });
     if let Some(Head { branch, commit }) = head::of_host(&request.repository) {

@@ -31,10 +31,11 @@ impl Steps<'_> {
     ) -> Result<T, Stop> {
         let started = Instant::now();
         self.emit.emit(RunEvent::StepStarted { step });
-        let result = work();
+        let result = work().map_err(Into::into);
         let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.emit.emit(RunEvent::StepFinished { step, duration_ms, ok: result.is_ok() });
-        result.map_err(Into::into)
+        let ok = result.as_ref().err().is_none_or(Stop::is_skip);
+        self.emit.emit(RunEvent::StepFinished { step, duration_ms, ok });
+        result
     }
 
     pub(super) fn check_cancelled(&self) -> Result<(), Stop> {

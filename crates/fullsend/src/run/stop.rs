@@ -76,6 +76,11 @@ impl Stop {
         Self::new(EndCause::Skipped, reason)
     }
 
+    /// A skipped run ends early, and nothing failed.
+    pub fn is_skip(&self) -> bool {
+        self.cause == EndCause::Skipped
+    }
+
     pub fn script(name: &str, code: i32, output: &str) -> Self {
         let last = output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
         Self::new(EndCause::ScriptFailed, format!("`{name}` exited with {code}: {last}"))

@@ -54,7 +54,7 @@ pub fn validate<E>(
     let excused = matches!(&expected, Some((expected, Ok(Some(said)))) if (expected.excuses)(said));
     let mut violations = match document(directory, file) {
         Ok(None) if lenient || excused => Vec::new(),
-        Ok(None) => vec![whole(format!("the output file `{file}` is missing"))],
+        Ok(None) => vec![whole(missing(file, quarantined.files()))],
         Ok(Some(document)) => {
             checked.schema.as_ref().map_or_else(Vec::new, |schema| check(&schema.validator, &document, ""))
         }
@@ -79,6 +79,15 @@ pub fn validate<E>(
         return Ok(Ok(Accepted { quarantined, schema }));
     }
     Ok(Err(Rejected { quarantined, violations, unexpected }.into()))
+}
+
+/// An agent that chose another name gets to know which one is right.
+fn missing(file: &str, there: &[String]) -> String {
+    let names: Vec<String> = there.iter().take(5).map(|name| format!("`{name}`")).collect();
+    match names.is_empty() {
+        true => format!("the output file `{file}` is missing"),
+        false => format!("the output file `{file}` is missing; the output directory holds {}", names.join(", ")),
+    }
 }
 
 fn whole(message: String) -> Violation {

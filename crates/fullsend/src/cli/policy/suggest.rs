@@ -19,7 +19,7 @@ use crate::resolve::resolve;
 #[derive(Args, Debug)]
 pub struct Arguments {
     /// The run: its identity, a beginning of it, or `latest`
-    #[arg(value_name = "RUN")]
+    #[arg(value_name = "RUN", default_value = "latest")]
     run: String,
     /// The policy to add to [default: that of the run's harness, as it is now]
     #[arg(long, value_name = "FILE")]

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -16,7 +16,7 @@ use super::super::talk;
 use super::repository::repository_id;
 use super::store::{StoreOptions, state_directory};
 use crate::cancel::Cancel;
-use crate::render::console;
+use crate::render::console::Console;
 use crate::render::diagnostics::clean_text;
 use crate::wake::conversation::Conversations;
 use crate::wake::prepare::LayerSnapshot;
@@ -91,6 +91,7 @@ impl WakeOptions {
         let store = store.clone();
         let quiet = self.quiet || self.json;
         let call_timeout = Duration::from_millis(self.lease_seconds * 1_000 / 3).min(MAX_CALL);
+        let console = Mutex::new(Console::default());
         Ok(WakeContext {
             open: Arc::new(move || {
                 let opened = configuration.open().map_err(|failure| failure.message)?;
@@ -104,8 +105,9 @@ impl WakeOptions {
             environment: environment(),
             runtime: runtime.clone(),
             listener: Arc::new(move |envelope| {
-                if !quiet && let Some(line) = console::line(envelope) {
-                    talk(&format!("{line}\n"));
+                let line = console.lock().unwrap_or_else(PoisonError::into_inner).line(envelope);
+                if let Some(line) = line.filter(|_| !quiet) {
+                    talk(&format!("{}\n", clean_text(&line)));
                 }
             }),
             // Every process start has its own owner name.

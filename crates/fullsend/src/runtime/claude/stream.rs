@@ -36,7 +36,7 @@ impl ClaudeStream {
                 self.session = line["session_id"].as_str().map(str::to_owned).or(self.session.take());
                 Vec::new()
             }
-            Some("assistant") => blocks(&line).filter_map(|block| started(block, iteration)).collect(),
+            Some("assistant") => blocks(&line).filter_map(|block| said(block, iteration)).collect(),
             Some("user") => blocks(&line).filter_map(|block| finished(block, iteration)).collect(),
             Some("result") => {
                 self.result = Some(outcome(&line));
@@ -51,10 +51,18 @@ fn blocks(line: &Json) -> impl Iterator<Item = &Json> {
     line["message"]["content"].as_array().into_iter().flatten()
 }
 
-fn started(block: &Json, iteration: u32) -> Option<RunEvent> {
-    if block["type"] != "tool_use" {
-        return None;
+fn said(block: &Json, iteration: u32) -> Option<RunEvent> {
+    match block["type"].as_str()? {
+        "tool_use" => started(block, iteration),
+        "text" => {
+            let text = block["text"].as_str()?.to_owned();
+            (!text.trim().is_empty()).then_some(RunEvent::AgentText { iteration, text })
+        }
+        _ => None,
     }
+}
+
+fn started(block: &Json, iteration: u32) -> Option<RunEvent> {
     let input = &block["input"];
     let shown = ["command", "file_path", "path", "pattern", "url", "description", "skill"];
     let summary = shown.iter().find_map(|key| input[*key].as_str()).unwrap_or_default();

@@ -48,7 +48,8 @@ impl CodexStream {
         match item["type"].as_str() {
             Some("agent_message") => {
                 item["text"].as_str().unwrap_or_default().clone_into(&mut self.last_words);
-                Vec::new()
+                let text = self.last_words.clone();
+                vec![RunEvent::AgentText { iteration, text }]
             }
             // A file change has no start event.
             Some("file_change") => {

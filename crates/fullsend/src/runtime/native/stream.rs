@@ -32,9 +32,10 @@ impl AgentStream {
             // The line itself feeds the watchdog.
             AgentReport::ModelActive => None,
             AgentReport::Message { message } => {
+                let text = text_of(&message);
                 self.bytes += line.len();
                 self.messages.extend(Some(message).filter(|_| self.bytes <= MAX_MESSAGES));
-                None
+                text.map(|text| RunEvent::AgentText { iteration, text })
             }
             AgentReport::ToolStarted { call, tool, summary } => {
                 Some(RunEvent::ToolStarted { iteration, call, tool, summary })
@@ -48,4 +49,15 @@ impl AgentStream {
             }
         }
     }
+}
+
+/// What the agent wrote for people. The rest of a message is tool calls and their results.
+fn text_of(message: &Json) -> Option<String> {
+    if message["role"] != "assistant" {
+        return None;
+    }
+    let blocks = message["content"].as_array().into_iter().flatten();
+    let texts: Vec<&str> = blocks.filter_map(|block| block["text"].as_str()).collect();
+    let text = texts.join("\n");
+    (!text.trim().is_empty()).then_some(text)
 }

@@ -1,0 +1,131 @@
+//! `runs diff` and `runs apply`: the agent's changes in the repository, to read and to take over. Only an accepted patch
+//! whose digest is the recorded one is applied, by a git that reads no configuration of the repository.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::super::configuration::ConfigurationOptions;
+use super::super::exit::{Exit, Failure};
+use super::{Named, find, unreadable};
+use crate::event::log::{self, sha256};
+use crate::git::command::{self, GitCall};
+use crate::record::store::StoredRun;
+use crate::record::{self, files};
+use crate::render::diagnostics::clean_text;
+use crate::render::patch::{self, PatchedFile};
+
+#[derive(Args, Debug)]
+pub struct DiffArguments {
+    #[command(flatten)]
+    run: Named,
+    /// Print the names of the files and the number of lines only
+    #[arg(long)]
+    stat: bool,
+    /// Print the patch of the last attempt that was rejected or ended early
+    #[arg(long)]
+    rejected: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct ApplyArguments {
+    #[command(flatten)]
+    run: Named,
+    /// Check whether the changes fit, and change nothing
+    #[arg(long)]
+    check: bool,
+    /// The repository [default: the one around the current directory]
+    #[arg(long, value_name = "DIR")]
+    repo: Option<PathBuf>,
+}
+
+/// The files that the accepted patch of a run changes.
+pub fn changed_files(directory: &Path) -> Vec<PatchedFile> {
+    let bytes = files::accepted_patch(directory).and_then(|path| std::fs::read(path).ok());
+    bytes.map(|bytes| patch::changed_files(&String::from_utf8_lossy(&bytes))).unwrap_or_default()
+}
+
+pub fn diff(runs: &Path, arguments: &DiffArguments) -> Result<Exit, Failure> {
+    let run = find(runs, &arguments.run.run)?;
+    let found = match arguments.rejected {
+        true => files::unaccepted_patch(&run.path),
+        false => files::accepted_patch(&run.path),
+    };
+    let path = found.ok_or_else(|| no_patch(&run, arguments.rejected))?;
+    let bytes = read(&path)?;
+    let mut out = std::io::stdout().lock();
+    if arguments.stat {
+        for line in patch::table(&patch::changed_files(&String::from_utf8_lossy(&bytes))) {
+            writeln!(out, "{}", clean_text(&line))?;
+        }
+    } else if out.is_terminal() {
+        let text = String::from_utf8_lossy(&bytes).replace('\t', "    ");
+        write!(out, "{}", clean_text(&text))?;
+    } else {
+        // A program reads it: `git apply` needs every byte.
+        out.write_all(&bytes)?;
+    }
+    Ok(Exit::Done)
+}
+
+pub fn apply(runs: &Path, arguments: &ApplyArguments) -> Result<Exit, Failure> {
+    let run = find(runs, &arguments.run.run)?;
+    let path = files::accepted_patch(&run.path).ok_or_else(|| no_patch(&run, false))?;
+    let bytes = read(&path)?;
+    check_digest(&run, &path, &bytes)?;
+    let place = ConfigurationOptions {
+        repo: arguments.repo.clone(),
+        org_dir: None,
+        config_ref: None,
+        forge: None,
+    };
+    let repository = place.repository()?;
+    let failed = |why: String| {
+        Failure::new(Exit::Failed, format!("cannot apply the changes to {}: {why}", repository.display()))
+            .help("check out the commit that `fullsend runs show --json` names, or use `fullsend runs diff | git apply --3way`")
+    };
+    let own = tempfile::tempdir().map_err(|error| failed(error.to_string()))?;
+    command::init(own.path()).map_err(|error| failed(error.to_string()))?;
+    let git_directory = &own.path().join(".git");
+    let mut words = vec!["apply", "--whitespace=nowarn"];
+    words.extend(arguments.check.then_some("--check"));
+    let call = GitCall { git_directory, directory: &repository, arguments: &words, input: &bytes };
+    let applied = command::run(&call).and_then(|ended| ended.succeeded("apply"));
+    applied.map_err(|error| failed(error.to_string()))?;
+    for line in patch::table(&patch::changed_files(&String::from_utf8_lossy(&bytes))) {
+        super::super::talk(&format!("{}\n", clean_text(&line)));
+    }
+    let done = if arguments.check { "the changes fit" } else { "applied; nothing is committed" };
+    super::super::talk(&format!("{done}\n"));
+    Ok(Exit::Done)
+}
+
+/// The patch must be the one that was accepted.
+fn check_digest(run: &StoredRun, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let events = log::read(&run.log()).map_err(|error| unreadable(&error))?;
+    let below = path.strip_prefix(&run.path).unwrap_or(path).to_string_lossy();
+    let recorded = record::fold(&events).artifacts.into_iter().find(|artifact| artifact.path == below);
+    match recorded {
+        Some(artifact) if artifact.sha256 == sha256(bytes) => Ok(()),
+        _ => Err(Failure::new(Exit::Failed, format!("{} is not the patch that was accepted", path.display()))
+            .help("`fullsend runs verify` lists what was changed")),
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path)
+        .map_err(|error| Failure::new(Exit::Failed, format!("cannot read {}: {error}", path.display())))
+}
+
+fn no_patch(run: &StoredRun, rejected: bool) -> Failure {
+    let (kind, other) = match rejected {
+        true => ("rejected", files::accepted_patch(&run.path).map(|_| "without --rejected")),
+        false => ("accepted", files::unaccepted_patch(&run.path).map(|_| "with --rejected")),
+    };
+    let failure = Failure::new(Exit::Missing, format!("the run {} has no {kind} changes", run.id));
+    match other {
+        Some(how) => failure.help(format!("it has others: `fullsend runs diff {how}` shows them")),
+        None => failure.help("`fullsend runs show` shows what the run did"),
+    }
+}
