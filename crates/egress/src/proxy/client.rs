@@ -78,7 +78,8 @@ pub(super) async fn refuse_before_tls(
 
 /// Closing a socket with unread bytes resets the connection, and the client would lose the refusal.
 async fn drain(mut client: TcpStream) {
-    let mut buffer = [0; 4096];
+    // On the heap: every connection would have room for it otherwise.
+    let mut buffer = vec![0; 4096];
     let reading = async {
         for _ in 0..MAX_DRAIN_READS {
             match client.read(&mut buffer).await {

@@ -32,19 +32,26 @@ pub(super) async fn serve(proxy: Arc<Proxy>, mut stream: TcpStream, peer: Socket
         Ok(None) => return,
         Err(error) => return refuse(&forward, stream, &Refusal::unreadable(error.to_string())).await,
     };
-    match RequestHead::parse(&bytes) {
-        Err(error) => refuse(&forward, stream, &Refusal::head(error)).await,
-        Ok(RequestHead { target: RequestTarget::Authority(authority), .. }) if ahead.is_empty() => {
+    let target = match RequestHead::parse(&bytes) {
+        Err(error) => return refuse(&forward, stream, &Refusal::head(error)).await,
+        Ok(head) => head.target,
+    };
+    match target {
+        RequestTarget::Authority(authority) if ahead.is_empty() => {
+            // A tunnel may last for hours: it keeps no buffer of its head, and not the space that reading requests needs.
+            drop(bytes);
+            drop(ahead);
             connect(&forward, stream, &authority).await;
         }
         // The CONNECT is not granted yet, so these bytes belong to no tunnel.
-        Ok(RequestHead { target: RequestTarget::Authority(_), .. }) => {
+        RequestTarget::Authority(_) => {
             let detail = "bytes follow a CONNECT before it was answered";
             refuse(&forward, stream, &Refusal::unreadable(detail.to_owned())).await;
         }
-        Ok(_) => {
+        _ => {
             let client = ClientConnection::with_prefix(Box::new(stream), &[&bytes[..], &ahead].concat());
-            requests::serve(&Routing::ByTarget(forward), client, UpstreamPool::default()).await;
+            let routing = Routing::ByTarget(forward);
+            Box::pin(requests::serve(&routing, client, UpstreamPool::default())).await;
         }
     }
 }

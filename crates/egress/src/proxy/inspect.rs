@@ -49,11 +49,11 @@ pub(super) async fn serve(
     match tokio::time::timeout(config.limits.idle, client.peek(&mut first)).await {
         Ok(Ok(1)) if first[0] == TLS_HANDSHAKE => {
             connection.tls = true;
-            serve_tls(connection, client, server, record).await;
+            Box::pin(serve_tls(connection, client, server, record)).await;
         }
         Ok(Ok(1)) if first[0].is_ascii_alphabetic() => {
             record.discard();
-            serve_requests(connection, Box::new(client), Box::new(server)).await;
+            Box::pin(serve_requests(connection, Box::new(client), Box::new(server))).await;
         }
         // Requests are read only for credentials, and these bytes cannot hold a placeholder.
         Ok(Ok(1)) if !connection.admitted.reads_requests() => {

@@ -32,6 +32,7 @@ pub(super) struct Lab {
     pub(super) dialled: Arc<Mutex<Vec<IpAddr>>>,
     pub(super) events: Arc<Mutex<Vec<EgressEvent>>>,
     pub(super) serving: Option<RunningProxy>,
+    pub(super) served: Arc<Proxy>,
 }
 
 pub(super) struct LabConfig {
@@ -182,6 +183,7 @@ pub(super) async fn start_lab(config: LabConfig) -> Lab {
         dialled,
         events,
         serving: Some(serving),
+        served: proxy,
     }
 }
 

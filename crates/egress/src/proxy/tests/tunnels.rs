@@ -192,3 +192,18 @@ async fn stopping_ends_open_tunnels_and_records_them() {
     lab.serving.take().unwrap().stop(std::time::Duration::from_secs(2)).await;
     assert_eq!(lab.decisions(1).await, [Allowed]);
 }
+
+/// A thousand connections wait at once: what one takes before its requests are read is bounded.
+#[tokio::test]
+async fn a_connection_takes_little_until_it_is_read() {
+    let server = server(Kind::Plain).await;
+    let lab = start_lab(LabConfig::new(rule(server.port, ""))).await;
+    let stream = || async { tokio::net::TcpStream::connect(lab.proxy).await.unwrap() };
+    let peer = lab.proxy;
+    let proxy = || std::sync::Arc::clone(&lab.served);
+    let forward = crate::proxy::forward::serve(proxy(), stream().await, peer);
+    let direct = crate::proxy::direct::serve(proxy(), stream().await, peer);
+    for (name, size) in [("forward", size_of_val(&forward)), ("direct", size_of_val(&direct))] {
+        assert!(size < 5 << 10, "{name}: {size} bytes");
+    }
+}
