@@ -144,7 +144,12 @@ fn listing_harnesses() {
 #[test]
 fn the_version() {
     let world = World::new();
-    assert_eq!(world.run(&["version"]).out, format!("fullsend {}\n", env!("CARGO_PKG_VERSION")));
+    let line = world.run(&["version"]).out;
+    assert!(line.starts_with(&format!("fullsend {} (", env!("CARGO_PKG_VERSION"))), "{line}");
+    assert!(line.trim_end().ends_with("-linux-gnu)"), "{line}");
+    for flag in ["--version", "-V"] {
+        assert_eq!(world.run(&[flag]).out, line);
+    }
     let json: Json = serde_json::from_str(&world.run(&["version", "--json"]).out).unwrap();
     assert_eq!(json["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(json["harness_version"], 1);

@@ -83,6 +83,43 @@ fn the_readme_has_two_commands() {
     assert!(gate.lines().any(|line| line == "cargo test --workspace"));
 }
 
+/// Every command in a code block names a command and options that exist.
+#[test]
+fn every_command_in_the_documents_is_known() {
+    let mut pages = vec![root().join("README.md")];
+    let entries = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    pages.extend(entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")));
+    let world = World::new();
+    let mut count = 0;
+    for page in pages {
+        for line in fs::read_to_string(&page).unwrap().lines().filter_map(|line| line.strip_prefix("    ")) {
+            let line = line.split(" #").next().unwrap_or(line);
+            let Some(command) = line.split(" | ").find_map(|part| {
+                part.trim().trim_start_matches("$ ").strip_prefix("fullsend ").map(str::to_owned)
+            }) else {
+                continue;
+            };
+            let command = command.split([';', '>', '<']).next().unwrap_or_default().split(" -- ").next().unwrap_or_default();
+            let mut words = words(command);
+            words.push("--help".to_owned());
+            let ran = world.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
+            assert_eq!(ran.code, 0, "{}: fullsend {command}: {}", page.display(), ran.err);
+            count += 1;
+        }
+    }
+    assert!(count > 20, "{count} commands");
+}
+
+/// The words of a command line, with `"…"` as one word.
+fn words(command: &str) -> Vec<String> {
+    let parts = command.split('"').enumerate();
+    let words = parts.flat_map(|(index, part)| match index % 2 {
+        0 => part.split_whitespace().map(str::to_owned).collect(),
+        _ => vec![part.to_owned()],
+    });
+    words.filter(|word| word != "…").collect()
+}
+
 #[test]
 fn every_path_and_link_in_the_documents_exists() {
     let mut pages =

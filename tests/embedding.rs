@@ -75,7 +75,7 @@ impl Stage {
         let layer =
             Layer::directory(LayerKind::Repository, &repository.join(".fullsend"), ".fullsend".to_owned());
         let mut library = Library::new(Layers::new(vec![layer.unwrap()]));
-        let choices = Choices { forge: None, repo: None, today: Moment::now().date(), environment: None };
+        let choices = Choices { today: Moment::now().date(), ..Choices::default() };
         let mut problems = Vec::new();
         let mut environment: BTreeMap<String, String> = std::env::vars().collect();
         environment.insert("MARK".to_owned(), wish.mark.clone());

@@ -29,7 +29,7 @@ pub fn guard(world: &World) -> Guard {
     let layer =
         Layer::directory(LayerKind::Repository, &world.path("repo/.fullsend"), ".fullsend".to_owned());
     let mut library = Library::new(Layers::new(vec![layer.unwrap()]));
-    let choices = Choices { forge: None, repo: None, environment: None, today: "2026-01-01".to_owned() };
+    let choices = Choices { today: "2026-01-01".to_owned(), ..Choices::default() };
     let resolved = resolve(&mut library, "triage", &choices, &mut Vec::new()).unwrap();
     let emit = Emitter::create(&world.path("events.jsonl"), |_| {}).unwrap();
     let setup = GuardSetup {

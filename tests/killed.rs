@@ -101,7 +101,7 @@ pub fn eventful() -> World {
         "repo/.fullsend/providers/model.yaml",
         "name: model\ntype: anthropic\nconfig:\n  scenario: scenarios/s.json\n",
     );
-    let scenario = r#"{"turns":[[{"shell":"echo more >> notes.txt; wget -q -T 2 -t 1 -O /dev/null http://forbidden.example/ || curl -sm 2 http://forbidden.example/ || true"}],[{"finish":{"wrong":1}}]],
+    let scenario = r#"{"turns":[[{"text":"I take notes."},{"shell":"echo more >> notes.txt; wget -q -T 2 -t 1 -O /dev/null http://forbidden.example/ || curl -sm 2 http://forbidden.example/ || true"}],[{"finish":{"wrong":1}}]],
         "branches":[{"when":{"user_contains":"was rejected"},"turns":[[{"finish":{"summary":"done"}}]]}]}"#;
     world.write("repo/.fullsend/scenarios/s.json", scenario);
     world.write("repo/notes.txt", "notes\n");
@@ -128,7 +128,7 @@ fn kinds() -> Vec<String> {
 
 /// Kills the runner as soon as it says that this happened. Whether it came to that.
 fn killed_at(world: &World, kind: &str) -> bool {
-    let mut child = world.spawn_piped(&["run", "triage", "--json", "--keep", "always"]);
+    let mut child = world.spawn_piped(&["run", "triage", "--json", "--keep", "always", "--timeout", "20"]);
     let wanted = format!("\"type\":\"{kind}\"");
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let seen = lines.map_while(Result::ok).any(|line| line.contains(&wanted));

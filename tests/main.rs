@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod asked;
 mod attacked;
 mod bad_input;
 mod canary;
@@ -41,8 +42,10 @@ mod merge_fields;
 mod merge_layers;
 mod message_cases;
 mod messages;
+mod mistakes_met;
 mod outcomes;
 mod overrides;
+mod packaged;
 mod parsing;
 mod pins;
 mod policy_commands;

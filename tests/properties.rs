@@ -39,7 +39,7 @@ fn library(root: &Path, with_organisation: bool) -> Library {
 fn choices(forge: Option<ForgeName>) -> Choices {
     let repo = Some("acme/widgets".to_owned());
     let today = "2026-01-01".to_owned();
-    Choices { forge, repo, today, environment: None }
+    Choices { forge, repo, today, ..Choices::default() }
 }
 
 /// Resolves `triage`, or says why it cannot be.

@@ -58,7 +58,7 @@ pub fn parse_part(
                 let at = builder.span(&span);
                 builder.event(event, at)?;
             }
-            Err(error) => return Err(builder.syntax(&error).into()),
+            Err(error) => return Err(builder.syntax(&error, &text[mark..]).into()),
         }
     }
     Ok(builder.root.unwrap_or(Node::new(whole, Value::Null)))
@@ -89,6 +89,24 @@ struct Builder {
 }
 
 type Step = Result<(), Box<Diagnostic>>;
+
+/// The parser reports a tab in the indentation at the end of the token before it, a line too early.
+fn tab_after(text: &str, byte: Option<usize>, message: &str) -> Option<usize> {
+    if !message.contains("tab") {
+        return None;
+    }
+    let from = text.floor_char_boundary(byte?);
+    let start = text[..from].rfind('\n').map_or(0, |newline| newline + 1);
+    let mut line_start = start;
+    for line in text[start..].split_inclusive('\n') {
+        let indent = line.len() - line.trim_start_matches([' ', '\t']).len();
+        if let Some(tab) = line[..indent].find('\t') {
+            return Some(line_start + tab);
+        }
+        line_start += line.len();
+    }
+    None
+}
 
 impl Builder {
     fn event(&mut self, event: Event<'_>, at: Span) -> Step {
@@ -189,8 +207,10 @@ impl Builder {
         Ok(())
     }
 
-    fn syntax(&self, error: &ScanError) -> Diagnostic {
-        let at = self.place(error.marker().byte_offset());
+    fn syntax(&self, error: &ScanError, text: &str) -> Diagnostic {
+        let byte = error.marker().byte_offset();
+        let byte = tab_after(text, byte, &error.info()).or(byte);
+        let at = self.place(byte);
         match error.kind() {
             ErrorKind::RecursionLimitExceeded => self.too_deep(at),
             _ => Diagnostic::error("syntax", at, format!("this is not valid YAML: {}", error.info())),

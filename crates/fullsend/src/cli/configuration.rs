@@ -55,6 +55,11 @@ pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
+/// A directory of the XDG specification, which says that a relative path is ignored.
+pub fn xdg_directory(name: &str) -> Option<PathBuf> {
+    variable(name).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
 impl Configuration {
     /// The layers, the choices, the repository, and what must live as long as the layers are read.
     pub fn into_parts(self) -> (Library, Choices, PathBuf, Box<dyn std::any::Any>) {
@@ -72,7 +77,7 @@ impl ConfigurationOptions {
         let layers = Layers::new([organisation, own].into_iter().flatten().collect());
         let repo = repository_name(&repository);
         let today = Moment::now().date();
-        let choices = Choices { forge, repo, today, environment: None };
+        let choices = Choices { forge, repo, today, ..Choices::default() };
         Ok(Configuration { library: Library::new(layers), choices, repository, _trusted: trusted })
     }
 

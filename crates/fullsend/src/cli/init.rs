@@ -18,7 +18,7 @@ pub struct Arguments {
     /// The runtime: native, claude or codex
     #[arg(long, default_value = "native", value_parser = parse_runtime)]
     runtime: RuntimeName,
-    /// The owner who must approve changes to .fullsend, such as @acme/platform [default: the owner of the remote]
+    /// The owner who must approve changes to .fullsend, such as @acme/platform
     #[arg(long, value_name = "@OWNER")]
     owner: Option<String>,
     /// The repository [default: the one around the current directory]
@@ -45,11 +45,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         let said = if write_new(&path, &text)? { "wrote" } else { "kept " };
         writeln!(out, "{said} .fullsend/{name}")?;
     }
-    let owner = arguments
-        .owner
-        .clone()
-        .or_else(|| super::configuration::remote_owner(&repository).map(|owner| format!("@{owner}")));
-    writeln!(out, "{}", own(&repository, owner.as_deref())?)?;
+    writeln!(out, "{}", own(&repository, arguments.owner.as_deref())?)?;
     super::talk(
         "\nNext: `fullsend check`, then `fullsend explain assess`, then set the model's key and `fullsend run assess`.\n",
     );
@@ -93,10 +89,11 @@ fn own(repository: &Path, owner: Option<&str>) -> Result<String, Failure> {
         return Ok("kept  CODEOWNERS: .fullsend has an owner".to_owned());
     }
     let Some(owner) = owner else {
-        return Ok(
-            "left  CODEOWNERS: no owner known; add `/.fullsend/ @your-team`, or run init again with --owner"
-                .to_owned(),
-        );
+        // The owner of the remote may be an organisation, which cannot own files; its teams can.
+        let whose = super::configuration::remote_owner(repository).unwrap_or_else(|| "your-org".to_owned());
+        return Ok(format!(
+            "left  CODEOWNERS: nobody owns .fullsend; run init again with --owner @{whose}/TEAM, or with your own name"
+        ));
     };
     let place = there.unwrap_or(&"CODEOWNERS");
     let path = repository.join(place);

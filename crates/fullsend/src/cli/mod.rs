@@ -1,5 +1,6 @@
 //! The command line: parse, call, print. One file per command. Only this module reads the environment, prints, and exits.
 
+mod changed_files;
 mod check;
 mod check_output;
 mod completions;
@@ -18,6 +19,7 @@ mod policy;
 mod progress;
 mod local_time;
 mod run;
+mod run_options;
 mod run_result;
 mod runs;
 mod runtimes;
@@ -26,6 +28,7 @@ mod scan;
 mod scan_bench;
 mod scan_origin;
 mod schema;
+mod self_test;
 mod session;
 mod signals;
 mod store;
@@ -54,7 +57,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run a harness: one agent in one sandbox, its output validated, everything recorded
-    #[command(after_help = "Example:\n  fullsend run triage")]
+    #[command(after_help = "Example:\n  fullsend run triage\n  fullsend run -p \"why does the test fail?\"")]
     Run(run::Arguments),
     /// List, show, verify and remove recorded runs
     #[command(after_help = "Example:\n  fullsend runs show latest")]
@@ -95,6 +98,9 @@ enum Command {
     /// Check which isolation this machine can enforce, and print how to fix the rest
     #[command(after_help = "Example:\n  fullsend doctor")]
     Doctor(doctor::Arguments),
+    /// Test this machine with one whole run that needs no key
+    #[command(after_help = "Example:\n  fullsend self-test")]
+    SelfTest(self_test::Arguments),
     /// Create and use sessions: agents that keep working for days
     #[command(after_help = "Example:\n  fullsend session create --agent triage")]
     Session(session::Arguments),
@@ -117,6 +123,13 @@ enum Command {
 
 /// Runs one command and returns its exit code.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let [_, flag] = &arguments[..]
+        && (flag == "--version" || flag == "-V")
+    {
+        let printed = version::run(&version::Arguments::default());
+        return ExitCode::from(printed.unwrap_or_else(|failure| report(&failure)));
+    }
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => return usage(&error),
@@ -140,6 +153,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
                 .map_or_else(|failure| ExitCode::from(report(&failure)), ExitCode::from);
         }
         Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::SelfTest(arguments) => self_test::run(&arguments),
         Command::Session(arguments) => session::run(&arguments),
         Command::Worker(arguments) => worker::run(&arguments),
         Command::Store(arguments) => store::run(&arguments),

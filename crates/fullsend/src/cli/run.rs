@@ -8,10 +8,12 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use yaml::Diagnostic;
 
-use super::configuration::{Configuration, ConfigurationOptions, variable};
+use super::changed_files::changed_files;
+use super::configuration::{Configuration, ConfigurationOptions, variable, xdg_directory};
 use super::exit::{Exit, Failure};
 use super::progress::Progress;
-use super::run_result::ResultOptions;
+use super::run_options::{ASK, RunOptions};
+use super::run_result::{ResultForm, ResultOptions};
 use crate::cancel::Cancel;
 use crate::event::clock::Moment;
 use crate::event::log;
@@ -31,8 +33,10 @@ use crate::run::{self, Outcome, Request};
 #[derive(Args, Debug)]
 pub struct Arguments {
     /// The name of the harness
-    #[arg(value_name = "NAME", required = true)]
+    #[arg(value_name = "NAME")]
     names: Vec<String>,
+    #[command(flatten)]
+    options: RunOptions,
     /// The directory of runs [default: $XDG_STATE_HOME/fullsend/runs]
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
@@ -78,17 +82,11 @@ impl From<When> for SaveWorkspace {
 }
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
-    let [name] = &arguments.names[..] else {
-        return Err(Failure::new(
-            Exit::Usage,
-            format!("a run takes one harness, and {} were given", arguments.names.len()),
-        )
-        .help(format!(
-            "run them one after another: {}",
-            arguments.names.iter().map(|name| format!("fullsend run {name}")).collect::<Vec<_>>().join("; ")
-        )));
-    };
+    let name = arguments.options.harness(&arguments.names)?;
+    let inputs = arguments.options.read()?;
     let mut opened = arguments.place.open()?;
+    opened.choices.command_line = arguments.options.values(name, &opened);
+    opened.choices.variables = arguments.options.variable_names();
     let mut problems = Vec::new();
     let Some(checked) = prepare(&mut opened, arguments, name, &mut problems) else {
         super::check::show(&opened.library.sources, &problems);
@@ -120,13 +118,13 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         repository: opened.repository.clone(),
         library: opened.library,
         runs: runs.clone(),
-        environment: environment(),
+        environment: arguments.options.environment(environment()),
         runtime: threads.handle().clone(),
         save_workspace: arguments.keep.into(),
         model_patience: None,
-        context: None,
+        context: inputs.context,
         conversation: None,
-        extra_files: ExtraFiles::default(),
+        extra_files: ExtraFiles { mounts: inputs.mounts, ..ExtraFiles::default() },
         confirmer: None,
         variables: BTreeMap::new(),
         recording: recording(arguments),
@@ -138,7 +136,9 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     progress.finish(outcome.directory.as_deref());
     store::retain(&runs, retention);
     if let Some(artifacts) = &outcome.artifacts {
-        arguments.result.print(&artifacts.directory().join(output_file.as_str()), arguments.json)?;
+        let file = artifacts.directory().join(output_file.as_str());
+        let form = if name == ASK { ResultForm::Text } else { ResultForm::Json };
+        arguments.result.print(&file, form, arguments.json)?;
     }
     progress.close(&closing_lines(&outcome));
     conclude(&outcome, arguments);
@@ -163,8 +163,9 @@ fn prepare(
     problems: &mut Vec<Diagnostic>,
 ) -> Option<crate::check::Checked> {
     let recording = recording(arguments);
+    let environment = arguments.options.environment(environment());
     let context = PreflightContext {
-        environment: &|name| std::env::var(name).ok(),
+        environment: &|name| environment.get(name).cloned(),
         strictness: Strictness::Required,
         repository: &opened.repository,
         recording: recording.as_ref(),
@@ -196,7 +197,7 @@ fn closing_lines(outcome: &Outcome) -> Vec<String> {
     let can_enter = directory.join(SAVED_WORKSPACE).is_dir();
     let mut kept = files::kept(directory);
     kept.extend(can_enter.then(|| SAVED_WORKSPACE.to_owned()));
-    let left = Left { changed: super::runs::changed_files(directory), kept, can_enter };
+    let left = Left { changed: changed_files(directory), kept, can_enter };
     closing::lines(&events, &record::fold(&events), &left)
 }
 
@@ -258,7 +259,7 @@ fn retention() -> Result<Retention, Failure> {
 }
 
 pub fn runs_directory() -> Result<PathBuf, Failure> {
-    let state = variable("XDG_STATE_HOME").map(PathBuf::from);
+    let state = xdg_directory("XDG_STATE_HOME");
     let state = state.or_else(|| variable("HOME").map(|home| PathBuf::from(home).join(".local/state")));
     state.map(|state| state.join("fullsend/runs")).ok_or_else(|| {
         Failure::new(Exit::Missing, "neither XDG_STATE_HOME nor HOME is set")

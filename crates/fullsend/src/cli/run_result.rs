@@ -12,7 +12,7 @@ use crate::render::{actions, result};
 
 #[derive(Args, Debug)]
 pub struct ResultOptions {
-    /// Print the accepted result in this form
+    /// Print the accepted result in this form [default: json; text for a prompt without a harness]
     #[arg(long, value_enum, value_name = "FORM")]
     output: Option<ResultForm>,
     /// Write the accepted result to this file instead, byte for byte
@@ -32,7 +32,7 @@ pub enum ResultForm {
 
 impl ResultOptions {
     /// Prints the file, or copies it. A run that changes only the repository has none.
-    pub fn print(&self, file: &Path, stdout_has_events: bool) -> Result<(), Failure> {
+    pub fn print(&self, file: &Path, usual: ResultForm, stdout_has_events: bool) -> Result<(), Failure> {
         let bytes = match std::fs::read(file) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -46,7 +46,7 @@ impl ResultOptions {
                     .help(format!("it is in {}", file.display()))
             });
         }
-        let form = self.output.unwrap_or(ResultForm::Json);
+        let form = self.output.unwrap_or(usual);
         if form == ResultForm::None || stdout_has_events {
             return Ok(());
         }

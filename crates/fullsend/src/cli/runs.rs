@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use super::changed_files::changed_files;
 use super::exit::{Exit, Failure};
 use super::local_time::time_zone;
 use crate::event::log;
 use crate::record::store::{self, StoredRun};
 use crate::record::verify;
 use crate::render::report;
-pub use patch::changed_files;
 
 #[derive(Args, Debug)]
 pub struct Arguments {

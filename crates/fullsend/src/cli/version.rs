@@ -1,4 +1,4 @@
-//! `fullsend version`.
+//! `fullsend version`, `--version` and `-V`.
 
 use std::io::Write;
 
@@ -8,25 +8,40 @@ use serde_json::json;
 use super::exit::{Exit, Failure};
 use crate::harness::names::NEWEST_VERSION;
 
-#[derive(Args, Debug)]
+/// The commit that `packaging/build` built.
+const COMMIT: &str = match option_env!("FULLSEND_COMMIT") {
+    Some(commit) => commit,
+    None => "unreleased",
+};
+
+#[derive(Args, Debug, Default)]
 pub struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
+/// The target that this binary was built for.
+fn target() -> String {
+    let environment = if cfg!(target_env = "musl") { "musl" } else { "gnu" };
+    format!("{}-unknown-{}-{environment}", std::env::consts::ARCH, std::env::consts::OS)
+}
+
+/// `fullsend 0.1.0 (1a2b3c4d5e6f, x86_64-unknown-linux-gnu)`.
+pub fn line() -> String {
+    format!("fullsend {} ({COMMIT}, {})", env!("CARGO_PKG_VERSION"), target())
+}
+
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let mut out = std::io::stdout().lock();
-    let version = env!("CARGO_PKG_VERSION");
     if arguments.json {
-        let target = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
-        writeln!(
-            out,
-            "{}",
-            json!({ "version": version, "harness_version": NEWEST_VERSION, "target": target })
-        )?;
+        let version = env!("CARGO_PKG_VERSION");
+        let about = json!({
+            "version": version, "commit": COMMIT, "harness_version": NEWEST_VERSION, "target": target(),
+        });
+        writeln!(out, "{about}")?;
     } else {
-        writeln!(out, "fullsend {version}")?;
+        writeln!(out, "{}", line())?;
     }
     Ok(Exit::Done)
 }

@@ -3,6 +3,11 @@
 /// Path inside the layer, and the text.
 pub const FILES: &[(&str, &str)] = &[
     ("defaults.yaml", include_str!("defaults.yaml")),
+    ("harness/ask.yaml", include_str!("ask/harness.yaml")),
+    ("agents/ask.md", include_str!("ask/agent.md")),
+    ("schemas/ask.json", include_str!("ask/schema.json")),
+    ("providers/model.yaml", INIT_PROVIDER_ANTHROPIC),
+    ("providers/openai.yaml", include_str!("ask/provider-openai.yaml")),
     ("policies/default.yaml", include_str!("policies/default.yaml")),
     ("profiles/anthropic.yaml", include_str!("profiles/anthropic.yaml")),
     ("profiles/azure-openai.yaml", include_str!("profiles/azure-openai.yaml")),

@@ -107,8 +107,10 @@ impl Emitter {
     }
 
     /// Why the log could not be written, if it could not.
-    pub fn failure(&self) -> Option<String> {
-        self.lock().failure.as_ref().map(ToString::to_string)
+    pub fn failure(&self) -> Option<std::io::Error> {
+        let log = self.lock();
+        let error = log.failure.as_ref()?;
+        Some(error.raw_os_error().map_or_else(|| error.kind().into(), std::io::Error::from_raw_os_error))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Log> {

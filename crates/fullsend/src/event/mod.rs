@@ -77,6 +77,11 @@ pub enum RunEvent {
         reason: String,
         until: String,
     },
+    /// The command line sets a field of the harness, or a variable, for this run.
+    Override {
+        field: String,
+        value: String,
+    },
     StepStarted {
         step: Step,
     },

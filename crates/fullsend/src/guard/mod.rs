@@ -25,7 +25,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use redact::{StreamRedactor, ValueTooShort};
+use redact::{Category, StreamRedactor, ValueTooShort};
 use scan::Origin;
 use tokio::sync::watch;
 
@@ -124,17 +124,22 @@ impl Guard {
 
     /// Scans one file on its way in or out, and reports what it finds.
     pub fn inspect(&self, bytes: &[u8], origin: Origin, place: &str) -> Result<(), Blocked> {
-        let findings = match self.judge.file(bytes, origin, place) {
+        let mut findings = match self.judge.file(bytes, origin, place) {
             Ok(findings) => findings,
             Err(error) if self.report_scanner_error(place, &error) => {
                 return Err(Blocked::ScannerError(format!("{place}: {error}")));
             }
             Err(_) => return Ok(()),
         };
+        if origin == Origin::Output && is_binary_format(bytes) {
+            // Control characters mean something in text only.
+            findings.open.retain(|finding| finding.category != Category::UnicodeNormalizer);
+        }
         let blocked = self.judge.blocks(&findings, origin).map(describe);
+        let is_cleaned = || std::str::from_utf8(bytes).is_ok() || *self.redact_bytes(bytes) != *bytes;
         let action = match (&blocked, origin) {
             (Some(_), _) => TextAction::Stopped,
-            (None, Origin::Output) => TextAction::Cleaned,
+            (None, Origin::Output) if is_cleaned() => TextAction::Cleaned,
             (None, _) => TextAction::Reported,
         };
         self.report(place, origin, &findings, action);
@@ -273,4 +278,22 @@ impl Guard {
     pub fn stop_reason(&self) -> Option<String> {
         self.stopped.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+}
+
+/// How pictures, archives and documents start. A text cannot: each has a byte that no UTF-8 text has, or a zero.
+const BINARY_FORMATS: [&[u8]; 8] = [
+    b"\x89PNG\r\n\x1a\n",
+    b"\xff\xd8\xff",
+    b"GIF8",
+    b"PK\x03\x04",
+    b"\x1f\x8b",
+    b"%PDF-",
+    b"\x28\xb5\x2f\xfd",
+    b"\xfd7zXZ\0",
+];
+
+/// Whether bytes are a file of a known binary format, and not text that only starts like one.
+fn is_binary_format(bytes: &[u8]) -> bool {
+    let starts = BINARY_FORMATS.iter().any(|start| bytes.starts_with(start));
+    starts && std::str::from_utf8(bytes).is_err() && bytes.contains(&0)
 }

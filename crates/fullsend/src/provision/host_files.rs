@@ -11,6 +11,7 @@ use serde_json::Value as Json;
 
 use super::quoting::Quoting;
 use super::{ProvisionError, RunContext, env_files};
+use crate::runtime::paths;
 use crate::event::{InputKind, RunEvent};
 use crate::harness::Harness;
 use crate::harness::reference::LocalPath;
@@ -69,7 +70,7 @@ pub fn deliver(harness: &Harness, around: &RunContext<'_>) -> Result<Delivered, 
             .directory(InputKind::AgentInput, "agent-input", &source, Origin::Issue, &[])
             .map_err(ProvisionError::Blocked)?;
         mounts.push(Mount {
-            target: "/sandbox/workspace/agent-input".into(),
+            target: paths::AGENT_INPUT.into(),
             kind: MountKind::ReadOnly { source },
         });
     }

@@ -81,6 +81,9 @@ pub struct Record {
     pub proofs: Vec<ProofRecord>,
     pub toggles: Vec<Toggle>,
     pub exceptions: Vec<ExceptionRecord>,
+    /// What the command line set.
+    #[serde(default)]
+    pub overrides: Vec<OverrideRecord>,
     pub artifacts: Vec<Artifact>,
     /// The digest of the last event.
     pub chain_head: String,
@@ -174,6 +177,13 @@ pub struct ExceptionRecord {
     pub until: String,
 }
 
+/// A field of the harness, or a variable, that the command line set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OverrideRecord {
+    pub field: String,
+    pub value: String,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Artifact {
     pub path: String,
@@ -243,6 +253,7 @@ fn apply(record: &mut Record, envelope: &Envelope) {
         RunEvent::Exception { field, what, reason, until } => {
             record.exceptions.push(ExceptionRecord { field, what, reason, until });
         }
+        RunEvent::Override { field, value } => record.overrides.push(OverrideRecord { field, value }),
         RunEvent::StepStarted { step } => {
             let started = envelope.time.clone();
             record.steps.push(StepRecord { step, started, duration_ms: None, ok: None });

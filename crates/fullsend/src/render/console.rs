@@ -85,6 +85,7 @@ fn line(event: &RunEvent) -> Option<String> {
         RunEvent::SkillShadowed { skill, place } => {
             Some(format!("  shadowed  {place}: the harness has a skill `{skill}` of its own"))
         }
+        RunEvent::Override { field, value } => Some(format!("  override  {field} is {value} (the command line)")),
         RunEvent::AgentStarted { iteration } if *iteration > 1 => {
             Some(format!("  retry     attempt {iteration}: the agent gets the reasons"))
         }
@@ -104,7 +105,6 @@ fn line(event: &RunEvent) -> Option<String> {
         RunEvent::ScannerBroke { place, scanner, reason, .. } => {
             Some(format!("  broken    the scanner {scanner} on {place}: {reason}"))
         }
-        RunEvent::Scanner { family, by } => Some(format!("  guard     {} by {by}", family.as_str())),
         RunEvent::ReviewRequested { label } => Some(format!("  review    set the label {label}")),
         RunEvent::Egress { event } => refusal(event).map(|text| format!("  refused   {text}")),
         RunEvent::HookMissing { reason, .. } => Some(format!("  guard     {reason}")),

@@ -223,6 +223,8 @@ impl Layer {
         let stem =
             |name: &str| [".yaml", ".yml"].iter().find_map(|end| name.strip_suffix(end)).map(str::to_owned);
         match &self.root {
+            // The built-in harness is for prompts; lists show the user's own.
+            Root::Embedded(_) if directory == "harness" => Vec::new(),
             Root::Embedded(files) => {
                 let below = format!("{directory}/");
                 files.iter().filter_map(|(name, _)| stem(name.strip_prefix(&below)?)).collect()

@@ -2,6 +2,7 @@
 //! the block of the forge. Every value keeps the file and line that set it and what it replaced.
 
 pub(crate) mod chain;
+pub(crate) mod command_line;
 pub(crate) mod environment;
 pub(crate) mod layers;
 pub(crate) mod library;
@@ -19,6 +20,7 @@ use crate::harness::config::Config;
 use crate::harness::names::ForgeName;
 use crate::harness::reference::LocalPath;
 use chain::Link;
+use command_line::CommandLineValue;
 use layers::{Found, LayerKind, Layers};
 use library::Library;
 use pins::{Asking, Exception};
@@ -33,6 +35,10 @@ pub struct Choices {
     pub today: String,
     /// The environment of a session, by name.
     pub environment: Option<String>,
+    /// What the command line sets for one run.
+    pub command_line: Vec<CommandLineValue>,
+    /// The variables that the command line sets, by name.
+    pub variables: Vec<String>,
 }
 
 /// One harness, with everything decided and every decision traceable.
@@ -65,6 +71,13 @@ impl Resolved {
     /// Who asked for this resolution.
     pub fn asking(&self) -> Asking<'_> {
         Asking { repo: self.choices.repo.as_deref(), today: &self.choices.today }
+    }
+
+    /// What the command line set for this run: fields with their values, and names of variables.
+    pub fn overrides(&self) -> Vec<(String, String)> {
+        let values = self.choices.command_line.iter().map(|one| (one.field.to_owned(), one.value.clone()));
+        let variables = self.choices.variables.iter().map(|name| (format!("${{{name}}}"), "set".to_owned()));
+        values.chain(variables).collect()
     }
 }
 
@@ -313,6 +326,9 @@ fn merge(
     }
     if let Some(id) = &choices.environment {
         tree = Harness::merge(tree, environment::overlay(library, id, problems)?);
+    }
+    if !choices.command_line.is_empty() {
+        tree = Harness::merge(tree, command_line::overlay(library, &choices.command_line, problems)?);
     }
     let mut tree = Harness::merge(defaults.clone(), tree);
     yaml::restore_defaults(&defaults, &mut tree);

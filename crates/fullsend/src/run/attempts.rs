@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use model::gateway::Gateway;
+use sandbox::Limit;
 use scan::Origin;
 
 use super::host::Host;
@@ -189,13 +190,16 @@ impl Attempts<'_> {
         match attempt.ending() {
             Ending::Timeout => {
                 let unavailable = ready.provisioned.gateway.unavailable();
-                Some(unavailable.map_or_else(Stop::timeout, |reason| Stop::model_unavailable(&reason)))
+                let minutes = ready.provisioned.cleared.checked().resolved.harness.timeout_minutes.get();
+                let timeout = || Stop::timeout(minutes);
+                Some(unavailable.map_or_else(timeout, |reason| Stop::model_unavailable(&reason)))
             }
             Ending::Failed { why } => {
                 let gateway = &ready.provisioned.gateway;
+                let why = with_limits(why, ready);
                 let failed = || match gateway.refused_credential() {
                     Some(credential) => Stop::agent_failed(&format!("{why} ({credential})")),
-                    None => Stop::agent_failed(why),
+                    None => Stop::agent_failed(&why),
                 };
                 Some(model_stop(gateway).unwrap_or_else(failed))
             }
@@ -209,6 +213,23 @@ impl Attempts<'_> {
 fn model_stop(gateway: &Gateway) -> Option<Stop> {
     let spent = gateway.budget_refused().map(|spent| Stop::budget(&spent));
     spent.or_else(|| gateway.unavailable().map(|reason| Stop::model_unavailable(&reason)))
+}
+
+/// Why the agent failed, and the limits of the sandbox that it went over.
+fn with_limits(why: &str, ready: &Ready) -> String {
+    let limits = &ready.provisioned.cleared.checked().resolved.harness.sandbox.limits;
+    let mut text = why.to_owned();
+    for exceeded in ready.provisioned.sandbox.exceeded() {
+        let (field, value) = match exceeded.limit {
+            Limit::Memory => ("memory_mb", limits.memory_mb.get()),
+            Limit::Processes => ("pids", limits.pids.get()),
+            Limit::Disk => ("disk_mb", limits.disk_mb.get()),
+            _ => continue,
+        };
+        let detail = &exceeded.detail;
+        text.push_str(&format!("; it went over `sandbox.limits.{field}`, which is {value} ({detail})"));
+    }
+    text
 }
 
 /// The agent's repository, and its state before the run.

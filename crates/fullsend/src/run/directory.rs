@@ -43,7 +43,7 @@ impl RunDirectory {
         let record = record::fold(&events);
         record::write(&self.path, &record)
             .and_then(|()| record::project(&self.path, &events))
-            .map_err(|error| Stop::internal(format!("cannot write run.json: {error}")))?;
+            .map_err(|error| Stop::unwritable(&format!("cannot write run.json: {error}"), &error))?;
         if record.outcome == Some(outcome) {
             return Ok(());
         }

@@ -164,8 +164,8 @@ pub fn run(mut request: Request, cancel: &Cancel) -> Outcome {
     directory.clean();
     let mut outcome = match ended {
         _ if emit.failure().is_some() => {
-            let why = emit.failure().unwrap_or_default();
-            Stop::internal(format!("cannot write the event log: {why}")).outcome(None)
+            let error = emit.failure().unwrap_or_else(|| std::io::ErrorKind::Other.into());
+            Stop::unwritable(&format!("cannot write the event log: {error}"), &error).outcome(None)
         }
         Ok(artifacts) => Outcome { artifacts: Some(artifacts), ..Outcome::ended(EndCause::Completed, "") },
         Err(stop) => stop.outcome(None),
@@ -330,6 +330,9 @@ fn emit_start(request: &Request, directory: &RunDirectory, emit: &Emitter) {
     for toggle in &resolved.toggles {
         let place = request.library.sources.locate(toggle.at).to_string();
         emit.emit(RunEvent::Toggle { field: toggle.field.clone(), value: toggle.value.clone(), place });
+    }
+    for (field, value) in resolved.overrides() {
+        emit.emit(RunEvent::Override { field, value });
     }
     for exception in &resolved.exceptions {
         emit.emit(RunEvent::Exception {

@@ -50,8 +50,19 @@ impl Stop {
         }
     }
 
-    pub fn timeout() -> Self {
-        Self::new(EndCause::Timeout, "the agent ran out of time")
+    pub fn timeout(minutes: u64) -> Self {
+        Self::new(EndCause::Timeout, format!("the agent ran out of time: `timeout_minutes` is {minutes}"))
+    }
+
+    /// A file of the run cannot be written. A full disk is not a bug.
+    pub fn unwritable(reason: &str, error: &std::io::Error) -> Self {
+        use std::io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        match error.kind() {
+            StorageFull | QuotaExceeded | ReadOnlyFilesystem => Self::missing(format!(
+                "{reason}; free space there, or name another directory with --output-dir"
+            )),
+            _ => Self::internal(reason),
+        }
     }
 
     /// The guard ended it.
@@ -206,7 +217,8 @@ impl From<QuarantineError> for Stop {
         match error {
             QuarantineError::Blocked(_) => Self::security(&error.to_string()),
             QuarantineError::Refused { .. } => Self::new(EndCause::InvalidOutput, error.to_string()),
-            QuarantineError::Read { .. } | QuarantineError::Write { .. } => Self::internal(error.to_string()),
+            QuarantineError::Read { .. } => Self::internal(error.to_string()),
+            QuarantineError::Write { ref source, .. } => Self::unwritable(&error.to_string(), source),
             QuarantineError::Git { .. } => Self::missing(error.to_string()),
         }
     }
@@ -215,7 +227,7 @@ impl From<QuarantineError> for Stop {
 impl From<PublishError> for Stop {
     fn from(error: PublishError) -> Self {
         match error {
-            PublishError::Move { .. } => Self::internal(error.to_string()),
+            PublishError::Move { ref source, .. } => Self::unwritable(&error.to_string(), source),
             PublishError::Checkout(error) => error.into(),
         }
     }
@@ -236,5 +248,32 @@ impl From<ScriptError> for Stop {
                 Self::new(EndCause::ScriptFailed, error.to_string())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_a_missing_prerequisite_and_not_a_bug() {
+        let check = |kind: ErrorKind, expected: EndCause| {
+            let write = QuarantineError::Write { path: "output/a".into(), source: Error::from(kind) };
+            let moved = PublishError::Move { path: "output".into(), source: Error::from(kind) };
+            for stop in [Stop::from(write), Stop::from(moved), Stop::unwritable("x", &Error::from(kind))] {
+                assert_eq!(stop.cause, expected, "{kind}: {}", stop.reason);
+            }
+        };
+        check(ErrorKind::StorageFull, EndCause::PrerequisiteMissing);
+        check(ErrorKind::QuotaExceeded, EndCause::PrerequisiteMissing);
+        check(ErrorKind::ReadOnlyFilesystem, EndCause::PrerequisiteMissing);
+        check(ErrorKind::InvalidData, EndCause::Internal);
+    }
+
+    #[test]
+    fn the_time_limit_names_its_field() {
+        assert_eq!(Stop::timeout(7).reason, "the agent ran out of time: `timeout_minutes` is 7");
     }
 }

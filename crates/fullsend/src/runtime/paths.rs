@@ -21,4 +21,10 @@ pub const PLUGINS: &str = "/opt/fullsend/plugins";
 /// Where the agent's output is expected.
 pub const OUTPUT: &str = "/sandbox/workspace/output";
 
+/// The files that the caller gives to one run, read-only.
+pub const INPUT: &str = "/sandbox/workspace/input";
+
+/// The directory that `agent_input` names, read-only.
+pub const AGENT_INPUT: &str = "/sandbox/workspace/agent-input";
+
 pub const WORKSPACE: &str = "/sandbox/workspace";

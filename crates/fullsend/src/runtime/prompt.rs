@@ -33,6 +33,9 @@ fn first(cleared: &Cleared, request: &AttemptRequest) -> String {
              output.\n\n{text}\n\nEnd of the repository's instructions."
         ));
     }
+    if cleared.checked().resolved.harness.agent_input.is_some() {
+        parts.push(format!("Your input files are in {}, to read.", paths::AGENT_INPUT));
+    }
     parts.extend(request.context.clone());
     parts.push(format!("{START}\n{}", hand_in(cleared)));
     parts.join("\n\n")

@@ -10,6 +10,10 @@ pub enum LiteralError {
     NotAnAddress(String),
     /// A bad IPv6 address, or one with a zone.
     NotIpv6(String),
+    /// A URL. Holds the URL and its host.
+    Url(String, String),
+    /// A name with a port. Holds both.
+    Port(String, String),
 }
 
 impl fmt::Display for LiteralError {
@@ -17,6 +21,10 @@ impl fmt::Display for LiteralError {
         match self {
             Self::NotAnAddress(host) => write!(f, "`{host}` ends in a number but is not an IPv4 address"),
             Self::NotIpv6(host) => write!(f, "`{host}` is not an IPv6 address"),
+            Self::Url(url, host) => write!(f, "`{url}` is a URL; write the host alone: `{host}`"),
+            Self::Port(host, port) => {
+                write!(f, "`{host}:{port}` holds a port; write `{host}` here and `port: {port}` beside it")
+            }
         }
     }
 }
@@ -26,6 +34,17 @@ impl std::error::Error for LiteralError {}
 /// The address that a host spells, or `None` when it is a name.
 pub fn parse_literal(host: &str) -> Result<Option<IpAddr>, LiteralError> {
     let bracketed = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    if let Some((_, rest)) = host.split_once("://") {
+        let name = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+        return Err(LiteralError::Url(host.to_owned(), name.to_owned()));
+    }
+    if let Some((name, port)) = host.split_once(':')
+        && bracketed.is_none()
+        && name.contains('.')
+        && all_digits(port)
+    {
+        return Err(LiteralError::Port(name.to_owned(), port.to_owned()));
+    }
     if bracketed.is_some() || host.contains(':') {
         let text = bracketed.unwrap_or(host);
         let address: Ipv6Addr = text.parse().map_err(|_| LiteralError::NotIpv6(host.to_owned()))?;
@@ -132,5 +151,19 @@ mod tests {
         {
             assert_eq!(parse_literal(host), Ok(None), "{host}");
         }
+    }
+
+    #[test]
+    fn urls_and_ports_are_told_from_addresses() {
+        let message = |host: &str| parse_literal(host).unwrap_err().to_string();
+        assert_eq!(
+            message("https://api.example.com/v1"),
+            "`https://api.example.com/v1` is a URL; write the host alone: `api.example.com`"
+        );
+        assert_eq!(
+            message("api.example.com:8443"),
+            "`api.example.com:8443` holds a port; write `api.example.com` here and `port: 8443` beside it"
+        );
+        assert_eq!(message("fe80:::1"), "`fe80:::1` is not an IPv6 address");
     }
 }

@@ -14,7 +14,7 @@ use crate::git::command::{self, GitCall};
 use crate::record::store::StoredRun;
 use crate::record::{self, files};
 use crate::render::diagnostics::clean_text;
-use crate::render::patch::{self, PatchedFile};
+use crate::render::patch;
 
 #[derive(Args, Debug)]
 pub struct DiffArguments {
@@ -38,12 +38,6 @@ pub struct ApplyArguments {
     /// The repository [default: the one around the current directory]
     #[arg(long, value_name = "DIR")]
     repo: Option<PathBuf>,
-}
-
-/// The files that the accepted patch of a run changes.
-pub fn changed_files(directory: &Path) -> Vec<PatchedFile> {
-    let bytes = files::accepted_patch(directory).and_then(|path| std::fs::read(path).ok());
-    bytes.map(|bytes| patch::changed_files(&String::from_utf8_lossy(&bytes))).unwrap_or_default()
 }
 
 pub fn diff(runs: &Path, arguments: &DiffArguments) -> Result<Exit, Failure> {

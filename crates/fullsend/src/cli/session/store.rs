@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use egress::resolver::{Resolve, SystemResolver};
 
-use super::super::configuration::variable;
+use super::super::configuration::{variable, xdg_directory};
 use super::super::exit::{Exit, Failure};
 use session::{
     PostgresOptions, PostgresStore, SessionError, SessionId, SessionLimits, SessionRefusal, Sessions,
@@ -143,7 +143,7 @@ fn make_parent(path: &Path) -> Result<(), Failure> {
 
 /// `$XDG_STATE_HOME/fullsend`.
 pub fn state_directory() -> Result<PathBuf, Failure> {
-    let state = variable("XDG_STATE_HOME").map(PathBuf::from);
+    let state = xdg_directory("XDG_STATE_HOME");
     let state = state.or_else(|| variable("HOME").map(|home| PathBuf::from(home).join(".local/state")));
     state.map(|state| state.join("fullsend")).ok_or_else(|| {
         Failure::new(Exit::Missing, "neither XDG_STATE_HOME nor HOME is set")
