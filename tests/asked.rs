@@ -10,7 +10,10 @@ use crate::support::World;
 fn world(scenario: &Json) -> World {
     let world = World::new();
     world.write("repo/notes.txt", "The answer is in here.\n");
-    world.write("repo/.fullsend/providers/model.yaml", "name: model\ntype: anthropic\nconfig:\n  scenario: scenarios/s.json\n");
+    world.write(
+        "repo/.fullsend/providers/model.yaml",
+        "name: model\ntype: anthropic\nconfig:\n  scenario: scenarios/s.json\n",
+    );
     world.write("repo/.fullsend/scenarios/s.json", scenario.to_string());
     world
 }
@@ -55,7 +58,11 @@ fn without_a_key_the_question_names_the_variable() {
 fn a_run_without_a_harness_and_a_prompt_says_what_it_needs() {
     let ran = World::new().run(&["run"]);
     assert_eq!(ran.code, 2, "{}", ran.err);
-    assert!(ran.err.contains("a run needs a harness or a prompt") && ran.err.contains("run -p"), "{}", ran.err);
+    assert!(
+        ran.err.contains("a run needs a harness or a prompt") && ran.err.contains("run -p"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
@@ -72,7 +79,8 @@ fn the_agent_is_told_about_its_inputs_and_can_only_read_them() {
     world.write("repo/.fullsend/inputs/a.txt", "a\n");
     world.write("repo/inputs/a.txt", "a\n");
     world.write("issue.md", "from the issue");
-    let ran = world.run_fed(&["run", "triage", "--input", "../issue.md", "--input", "-", "--quiet"], b"piped\n");
+    let ran =
+        world.run_fed(&["run", "triage", "--input", "../issue.md", "--input", "-", "--quiet"], b"piped\n");
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.out.contains("\"read\""), "{}", ran.out);
     let inputs = record(&world)["inputs"].to_string();
@@ -86,10 +94,22 @@ fn the_agent_is_told_about_its_inputs_and_can_only_read_them() {
 
 #[test]
 fn values_of_the_command_line_win_and_are_recorded() {
-    let world = World::scripted("post_script: scripts/post.sh\nenv:\n  runner:\n    ISSUE: ${ISSUE}\n", r#"{"turns":[[{"finish":{"summary":"x"}}]]}"#);
+    let world = World::scripted(
+        "post_script: scripts/post.sh\nenv:\n  runner:\n    ISSUE: ${ISSUE}\n",
+        r#"{"turns":[[{"finish":{"summary":"x"}}]]}"#,
+    );
     world.script("repo/.fullsend/scripts/post.sh", "#!/bin/sh\necho \"issue $ISSUE\"\n");
     world.write("repo/.fullsend/policies/other.yaml", "version: 1\n");
-    let words = ["run", "triage", "--model", "claude-sonnet-4-5", "--runtime", "native", "--policy", "policies/other.yaml"];
+    let words = [
+        "run",
+        "triage",
+        "--model",
+        "claude-sonnet-4-5",
+        "--runtime",
+        "native",
+        "--policy",
+        "policies/other.yaml",
+    ];
     let more = ["--max-usd", "2.5", "--timeout", "3", "--var", "ISSUE=41", "-p", "be brief"];
     let ran = world.run(&[&words[..], &more[..]].concat());
     assert_eq!(ran.code, 0, "{}", ran.err);

@@ -201,11 +201,13 @@ fn beginning() {
     git(&["remote", "add", "origin", "https://example.com/acme/widgets.git"]);
     insta::assert_snapshot!("init", world.run(&["init"]).all());
     world.write("repo/.fullsend/agents/assess.md", "Mine: `summary` and `risks`.\n");
-    insta::assert_snapshot!("init-again", world.run(&["init"]).all());
+    insta::assert_snapshot!("init-again", world.run(&["init", "--owner", "@acme/platform"]).all());
+    let third = world.run(&["init", "--owner", "@acme/platform"]).out;
+    assert!(third.contains("kept  CODEOWNERS: .fullsend has an owner"), "{third}");
     let kept = fs::read_to_string(world.path("repo/.fullsend/agents/assess.md")).unwrap();
     assert_eq!(kept, "Mine: `summary` and `risks`.\n", "init replaces nothing");
     let owners = fs::read_to_string(world.path("repo/CODEOWNERS")).unwrap();
-    assert_eq!(owners.matches("/.fullsend/ @acme").count(), 1, "{owners}");
+    assert_eq!(owners.matches("/.fullsend/ @acme/platform").count(), 1, "{owners}");
     let ran = world.run(&["check"]);
     assert_eq!(ran.code, 0, "{}", ran.all());
 }

@@ -26,7 +26,10 @@ fn a_run_is_listed_told_and_removed() {
     let (world, directory) = with_run();
     let id = id(&directory);
     let listed = world.run(&["runs", "list"]).out;
-    assert!(listed.starts_with(&id[..8]) && listed.contains("completed") && listed.contains("hello"), "{listed}");
+    assert!(
+        listed.starts_with(&id[..8]) && listed.contains("completed") && listed.contains("hello"),
+        "{listed}"
+    );
     let line: Json = serde_json::from_str(&world.run(&["runs", "list", "--json"]).out).unwrap();
     assert_eq!((line["run_id"].as_str(), line["outcome"].as_str()), (Some(id.as_str()), Some("completed")));
 

@@ -43,6 +43,7 @@ mod merge_layers;
 mod message_cases;
 mod messages;
 mod mistakes_met;
+mod networks;
 mod outcomes;
 mod overrides;
 mod packaged;

@@ -128,6 +128,12 @@ pub const FIELDS: &[Field] = &[
         )
     },
     list!(
+        "network",
+        "[npm, pip]",
+        "[pip, go]",
+        &[("network.0", "npm"), ("network.1", "pip"), ("network.2", "go")]
+    ),
+    list!(
         "required_env",
         "[A, B]",
         "[B, C]",

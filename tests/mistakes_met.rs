@@ -27,7 +27,11 @@ fn text_that_starts_like_a_picture_is_still_scanned() {
     let world = World::scripted("", scenario);
     let ran = world.run(&["run", "triage"]);
     assert!(ran.err.contains(" in output/note.pdf, line 1: cleaned"), "{}", ran.err);
-    assert!(ran.err.contains(" in output/raw.txt, line 1: reported"), "unchanged bytes are not cleaned: {}", ran.err);
+    assert!(
+        ran.err.contains(" in output/raw.txt, line 1: reported"),
+        "unchanged bytes are not cleaned: {}",
+        ran.err
+    );
 }
 
 #[test]
@@ -38,12 +42,17 @@ fn a_state_directory_that_cannot_be_made_is_named_and_there_is_no_record() {
     let ran = world.run(&["run", "triage"]);
     assert_eq!(ran.code, 4, "{}", ran.err);
     assert!(!ran.err.contains("record:"), "{}", ran.err);
-    assert!(ran.err.contains("cannot create a directory for the run in $ROOT/taken/fullsend/runs"), "{}", ran.err);
+    assert!(
+        ran.err.contains("cannot create a directory for the run in $ROOT/taken/fullsend/runs"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
 fn relative_xdg_paths_are_ignored() {
-    let world = World::scripted("", r#"{"turns":[[{"finish":{"summary":"x"}}]]}"#).env("XDG_STATE_HOME", "here");
+    let world =
+        World::scripted("", r#"{"turns":[[{"finish":{"summary":"x"}}]]}"#).env("XDG_STATE_HOME", "here");
     assert_eq!(world.run(&["run", "triage", "--quiet"]).code, 0);
     assert!(!world.path("repo/here").exists());
     assert_eq!(fs::read_dir(world.path("home/.local/state/fullsend/runs/local")).unwrap().count(), 1);
@@ -101,7 +110,9 @@ fn init_writes_no_owner_that_the_forge_would_refuse() {
     assert!(!world.path("repo/CODEOWNERS").exists(), "an organisation cannot own files");
     assert!(ran.out.contains("--owner @acme/TEAM"), "{}", ran.out);
     world.run(&["init", "--owner", "@acme/platform"]);
-    assert!(fs::read_to_string(world.path("repo/CODEOWNERS")).unwrap().contains("/.fullsend/ @acme/platform"));
+    assert!(
+        fs::read_to_string(world.path("repo/CODEOWNERS")).unwrap().contains("/.fullsend/ @acme/platform")
+    );
 }
 
 #[test]
@@ -122,7 +133,10 @@ fn the_profile_in_the_documentation_is_accepted() {
         .collect();
     let world = World::scripted("", r#"{"turns":[[{"finish":{"summary":"x"}}]]}"#);
     world.write("repo/.fullsend/profiles/jira.yaml", profile);
-    world.write("repo/.fullsend/providers/jira.yaml", "name: jira\ntype: jira\ncredentials:\n  JIRA_TOKEN: ${JIRA_TOKEN}\n");
+    world.write(
+        "repo/.fullsend/providers/jira.yaml",
+        "name: jira\ntype: jira\ncredentials:\n  JIRA_TOKEN: ${JIRA_TOKEN}\n",
+    );
     world.write(
         "repo/.fullsend/harness/triage.yaml",
         "agent: agents/triage.md\nruntime: native\noutput_schema: schemas/triage.json\nproviders: [model, jira]\npolicy: policies/p.yaml\n",

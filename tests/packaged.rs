@@ -36,18 +36,33 @@ fn every_package_installs_and_starts() {
     done(Command::new("openssl").args(["pkey", "-pubout", "-in"]).arg(&key).arg("-out").arg(&public));
     let build = root().join("packaging/build");
     let mut building = Command::new(&build);
-    building.arg("--fast").arg("--binary").arg(payload(&world)).arg("--out").arg(&out).arg("--sign").arg(&key);
+    building
+        .arg("--fast")
+        .arg("--binary")
+        .arg(payload(&world))
+        .arg("--out")
+        .arg(&out)
+        .arg("--sign")
+        .arg(&key);
     done(&mut building);
     let file = |end: &str| {
         let names = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().path());
-        names.into_iter().find(|path| path.to_string_lossy().ends_with(end)).unwrap_or_else(|| panic!("no {end}"))
+        names
+            .into_iter()
+            .find(|path| path.to_string_lossy().ends_with(end))
+            .unwrap_or_else(|| panic!("no {end}"))
     };
     let expected = version_of(&program());
     assert!(expected.starts_with(&format!("fullsend {} (", env!("CARGO_PKG_VERSION"))), "{expected}");
 
     let install = |from: &Path, more: &[&str]| {
         let mut command = Command::new("sh");
-        command.arg(out.join("install.sh")).arg("--from").arg(from).args(more).env("HOME", world.path("home"));
+        command
+            .arg(out.join("install.sh"))
+            .arg("--from")
+            .arg(from)
+            .args(more)
+            .env("HOME", world.path("home"));
         command.output().unwrap()
     };
     let signed = ["--public-key", public.to_str().unwrap()];
@@ -55,7 +70,9 @@ fn every_package_installs_and_starts() {
     assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
     assert_eq!(version_of(&world.path("home/.local/bin/fullsend")), expected, "install.sh");
     refuses_damage(&world, &out, &install, &signed);
-    let removed = done(Command::new("sh").arg(out.join("install.sh")).arg("--uninstall").env("HOME", world.path("home")));
+    let removed = done(
+        Command::new("sh").arg(out.join("install.sh")).arg("--uninstall").env("HOME", world.path("home")),
+    );
     assert!(!world.path("home/.local/bin/fullsend").exists(), "{removed:?}");
 
     let deb = world.path("deb");
@@ -65,7 +82,9 @@ fn every_package_installs_and_starts() {
 
     if has_program("npm", "npm-package") {
         let mut npm = Command::new("npm");
-        npm.args(["install", "--offline", "--no-audit", "--no-fund", "--prefix"]).arg(world.path("npm")).arg(file(".tgz"));
+        npm.args(["install", "--offline", "--no-audit", "--no-fund", "--prefix"])
+            .arg(world.path("npm"))
+            .arg(file(".tgz"));
         done(npm.env("HOME", world.path("home")));
         assert_eq!(version_of(&world.path("npm/node_modules/.bin/fullsend")), expected, "npm");
     }
@@ -83,7 +102,16 @@ fn every_package_installs_and_starts() {
 fn unpacks_as_a_wheel(world: &World, wheel: &Path, expected: &str) {
     let target = world.path("wheel");
     let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "install", "--no-index", "--no-deps", "--quiet", "--disable-pip-version-check", "--prefix"]);
+    pip.args([
+        "-m",
+        "pip",
+        "install",
+        "--no-index",
+        "--no-deps",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--prefix",
+    ]);
     let installed = pip.arg(&target).arg(wheel).env("HOME", world.path("home")).output().unwrap();
     let binary = if installed.status.success() {
         target.join("bin/fullsend")
@@ -119,7 +147,14 @@ fn a_self_test_reports_what_works() {
     let world = World::new();
     let ran = world.run(&["self-test"]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
-    for part in ["good    sandbox: ", "good    agent: ", "good    changes: 1 file changed", "good    output: ", "good    record: verified", "A whole run works here"] {
+    for part in [
+        "good    sandbox: ",
+        "good    agent: ",
+        "good    changes: 1 file changed",
+        "good    output: ",
+        "good    record: verified",
+        "A whole run works here",
+    ] {
         assert!(ran.out.contains(part), "{part}\n{}", ran.out);
     }
     assert!(fs::read_dir(world.path("tmp")).unwrap().next().is_none(), "nothing is left");

@@ -254,6 +254,7 @@ fn harness() -> BoxedStrategy<Json> {
         field("pre_script", words(&["scripts/a"])),
         field("output_file", words(&["a.json", "b.json"])),
         field("validation_loop", validation_loop()),
+        field("network", list(&["npm", "pip", "cargo"])),
         field("confirm_tools", list(&["Bash", "Write"])),
         field("required_env", list(&["A", "B"])),
         field("env", environment()),

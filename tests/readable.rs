@@ -44,8 +44,7 @@ fn standard_output_carries_the_result_and_standard_error_the_rest() {
     }
     let text = world.run(&["run", "hello", "--output", "text", "--quiet"]);
     assert_eq!(
-        text.out,
-        "fixed: true\nfile: greet.sh\ncause: The default name was misspelt as wrold.\n",
+        text.out, "fixed: true\nfile: greet.sh\ncause: The default name was misspelt as wrold.\n",
         "{}",
         text.err
     );
@@ -56,7 +55,10 @@ fn standard_output_carries_the_result_and_standard_error_the_rest() {
     let written: Json = serde_json::from_slice(&fs::read(world.path("result.json")).unwrap()).unwrap();
     assert_eq!(written, expected);
     let events = world.run(&["run", "hello", "--json"]).out;
-    assert!(events.lines().all(|line| serde_json::from_str::<Json>(line).unwrap()["seq"].is_u64()), "{events}");
+    assert!(
+        events.lines().all(|line| serde_json::from_str::<Json>(line).unwrap()["seq"].is_u64()),
+        "{events}"
+    );
 }
 
 #[test]
@@ -70,8 +72,13 @@ fn text_of_the_agent_is_no_command_for_the_terminal() {
     let world = World::scripted("", scenario);
     let ran = world.run(&["run", "triage", "--output", "text"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(ran.err.contains("  failed    Bash exit 3\n"), "a failed command is shown as failed: {}", ran.err);
-    for shown in [&ran.out, &ran.err, &world.run(&["runs", "transcript"]).out, &world.run(&["runs", "show"]).out]
+    assert!(
+        ran.err.contains("  failed    Bash exit 3\n"),
+        "a failed command is shown as failed: {}",
+        ran.err
+    );
+    for shown in
+        [&ran.out, &ran.err, &world.run(&["runs", "transcript"]).out, &world.run(&["runs", "show"]).out]
     {
         assert!(shown.chars().all(|c| c == '\n' || !c.is_control()), "{shown:?}");
     }
@@ -116,7 +123,9 @@ fn accepted_changes_are_shown_and_applied_once_and_only_as_accepted() {
     let world = repository();
     assert_eq!(world.run(&["run", "hello", "--quiet"]).code, 0);
     let shown = world.run(&["runs", "show"]).out;
-    for part in ["\nlast words\n  The report lacked", "\nchanges\n  greet.sh  +1 -1\n", " +00:00, ", ", unpriced"] {
+    for part in
+        ["\nlast words\n  The report lacked", "\nchanges\n  greet.sh  +1 -1\n", " +00:00, ", ", unpriced"]
+    {
         assert!(shown.contains(part), "{part}\n{shown}");
     }
     assert_eq!(
@@ -147,7 +156,8 @@ fn accepted_changes_are_shown_and_applied_once_and_only_as_accepted() {
 
 #[test]
 fn runs_are_listed_newest_first_with_short_names_and_filters() {
-    let world = World::scripted("pre_script: scripts/pre.sh\n", r#"{"turns":[[{"finish":{"summary":"x"}}]]}"#);
+    let world =
+        World::scripted("pre_script: scripts/pre.sh\n", r#"{"turns":[[{"finish":{"summary":"x"}}]]}"#);
     world.script("repo/.fullsend/scripts/pre.sh", "#!/bin/sh\n[ -z \"$CI\" ] || exit 78\n");
     assert_eq!(world.run(&["run", "triage", "--quiet"]).code, 0);
     let world = world.env("CI", "1").env("TZ", "Asia/Kathmandu");
@@ -157,8 +167,14 @@ fn runs_are_listed_newest_first_with_short_names_and_filters() {
     let lines: Vec<&str> = listed.lines().collect();
     let [newest, oldest] = lines[..] else { panic!("{listed}") };
     assert!(newest.contains("skipped") && oldest.contains("completed"), "newest first: {listed}");
-    assert!(newest.contains("+05:45") || !Path::new("/usr/share/zoneinfo/Asia/Kathmandu").exists(), "{listed}");
-    assert!(oldest.contains("unpriced") && oldest.contains(" repo ") && oldest.contains(" triage"), "{listed}");
+    assert!(
+        newest.contains("+05:45") || !Path::new("/usr/share/zoneinfo/Asia/Kathmandu").exists(),
+        "{listed}"
+    );
+    assert!(
+        oldest.contains("unpriced") && oldest.contains(" repo ") && oldest.contains(" triage"),
+        "{listed}"
+    );
     let short = oldest.split_whitespace().next().unwrap();
     assert!(short.len() < 36, "{short}");
     assert!(world.run(&["runs", "show", short]).out.contains("completed, exit 0"));

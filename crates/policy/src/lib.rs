@@ -27,7 +27,7 @@ pub use decide::{
     InspectedRequest, PolicyDecision, Reason, RequestAction, decide,
 };
 pub use host::{Host, HostError};
-pub use model::Policy;
+pub use model::{HostPattern, NetworkRule, Policy};
 pub use query::{Query, QueryStringError};
 pub use read::Parsed;
 pub use schema::schema;

@@ -8,6 +8,7 @@ mod duplicate_keys;
 pub(crate) mod expected_document;
 pub(crate) mod fields;
 pub(crate) mod host_sockets;
+mod networks;
 pub(crate) mod output;
 pub(crate) mod policies;
 pub(crate) mod providers;

@@ -7,6 +7,7 @@ use policy::{Policy, subset};
 use yaml::{Diagnostic, Span};
 
 use super::host_sockets::{self, HostSockets};
+use super::networks;
 use super::references::{self, ReferenceKind};
 use crate::harness::names::Backend;
 use crate::resolve::Resolved;
@@ -50,6 +51,7 @@ pub fn check(
         problems.extend(unenforceable(&parsed.policy));
     }
     let mut policy = parsed.policy.clone();
+    networks::add(library, resolved, &mut policy, problems);
     let mut weakenings = Vec::new();
     for (ceiling, at) in ceilings(library, resolved, &found, problems) {
         match subset(&policy, &ceiling) {

@@ -7,6 +7,7 @@ use clap::Args;
 use yaml::{Decoder, ParseLimits, Shape, Sources};
 
 use super::exit::{Exit, Failure};
+use super::registries;
 use crate::event::clock::Moment;
 use crate::harness::config::Config;
 use crate::harness::names::ForgeName;
@@ -77,7 +78,7 @@ impl ConfigurationOptions {
         let layers = Layers::new([organisation, own].into_iter().flatten().collect());
         let repo = repository_name(&repository);
         let today = Moment::now().date();
-        let choices = Choices { forge, repo, today, ..Choices::default() };
+        let choices = Choices { forge, repo, today, registries: registries::of_host(), ..Choices::default() };
         Ok(Configuration { library: Library::new(layers), choices, repository, _trusted: trusted })
     }
 

@@ -14,7 +14,9 @@ pub fn time_zone() -> TimeZone {
         Some(name) => zone_file(&name),
         None => Some(PathBuf::from("/etc/localtime")),
     };
-    file.and_then(|path| std::fs::read(path).ok()).and_then(|bytes| TimeZone::parse(&bytes)).unwrap_or_default()
+    file.and_then(|path| std::fs::read(path).ok())
+        .and_then(|bytes| TimeZone::parse(&bytes))
+        .unwrap_or_default()
 }
 
 /// A name such as `Europe/Berlin`, or a path.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::configuration::variable;
 use crate::event::{Envelope, log};
-use crate::render::diagnostics::clean_text;
 use crate::render::console::Console;
+use crate::render::diagnostics::clean_text;
 use crate::render::live::Live;
 use crate::render::{actions, colour};
 

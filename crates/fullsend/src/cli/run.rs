@@ -12,7 +12,7 @@ use super::changed_files::changed_files;
 use super::configuration::{Configuration, ConfigurationOptions, variable, xdg_directory};
 use super::exit::{Exit, Failure};
 use super::progress::Progress;
-use super::run_options::{ASK, RunOptions};
+use super::run_options::{RunOptions, ask_harness};
 use super::run_result::{ResultForm, ResultOptions};
 use crate::cancel::Cancel;
 use crate::event::clock::Moment;
@@ -82,10 +82,11 @@ impl From<When> for SaveWorkspace {
 }
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
-    let name = arguments.options.harness(&arguments.names)?;
+    let named = arguments.options.harness(&arguments.names)?;
     let inputs = arguments.options.read()?;
     let mut opened = arguments.place.open()?;
-    opened.choices.command_line = arguments.options.values(name, &opened);
+    let name = named.unwrap_or_else(|| ask_harness(&opened));
+    opened.choices.command_line = arguments.options.values();
     opened.choices.variables = arguments.options.variable_names();
     let mut problems = Vec::new();
     let Some(checked) = prepare(&mut opened, arguments, name, &mut problems) else {
@@ -137,7 +138,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     store::retain(&runs, retention);
     if let Some(artifacts) = &outcome.artifacts {
         let file = artifacts.directory().join(output_file.as_str());
-        let form = if name == ASK { ResultForm::Text } else { ResultForm::Json };
+        let form = if named.is_none() { ResultForm::Text } else { ResultForm::Json };
         arguments.result.print(&file, form, arguments.json)?;
     }
     progress.close(&closing_lines(&outcome));

@@ -17,7 +17,8 @@ use crate::resolve::layers::LayerKind;
 use crate::runtime::paths;
 
 /// The built-in harness for a prompt alone.
-pub const ASK: &str = "ask";
+const ASK: &str = "ask";
+const ASK_OPENAI: &str = "ask-openai";
 
 /// The most bytes of one input, and of a prompt.
 const MAX_INPUT: u64 = 16 << 20;
@@ -71,11 +72,11 @@ pub struct RunInputs {
 }
 
 impl RunOptions {
-    /// The harness: the one that is named, or `ask` for a prompt alone.
-    pub fn harness<'a>(&self, names: &'a [String]) -> Result<&'a str, Failure> {
+    /// The harness that is named; `None` for a prompt alone.
+    pub fn harness<'a>(&self, names: &'a [String]) -> Result<Option<&'a str>, Failure> {
         match names {
-            [name] => Ok(name),
-            [] if self.prompt.is_some() || self.prompt_file.is_some() => Ok(ASK),
+            [name] => Ok(Some(name)),
+            [] if self.prompt.is_some() || self.prompt_file.is_some() => Ok(None),
             [] => Err(Failure::new(Exit::Usage, "a run needs a harness or a prompt").help(
                 "`fullsend list` lists the harnesses; `fullsend run -p \"why does the test fail?\"` asks without one",
             )),
@@ -91,8 +92,9 @@ impl RunOptions {
     }
 
     /// The values for the harness.
-    pub fn values(&self, harness: &str, opened: &Configuration) -> Vec<CommandLineValue> {
-        let text = |field, value: &Option<String>| value.as_ref().map(|value| CommandLineValue::text(field, value));
+    pub fn values(&self) -> Vec<CommandLineValue> {
+        let text =
+            |field, value: &Option<String>| value.as_ref().map(|value| CommandLineValue::text(field, value));
         let number = |field, value: Option<String>| value.map(|value| CommandLineValue { field, value });
         let mut values = Vec::new();
         values.extend(text("model", &self.model));
@@ -100,10 +102,6 @@ impl RunOptions {
         values.extend(text("policy", &self.policy));
         values.extend(number("budget.usd", self.max_usd.map(|usd| usd.to_string())));
         values.extend(number("timeout_minutes", self.timeout.map(|minutes| minutes.to_string())));
-        let only_openai = variable("ANTHROPIC_API_KEY").is_none() && variable("OPENAI_API_KEY").is_some();
-        if harness == ASK && only_openai && !has_own_provider(opened) {
-            values.push(CommandLineValue { field: "providers", value: "[openai]".to_owned() });
-        }
         values
     }
 
@@ -135,7 +133,9 @@ impl RunOptions {
             };
             let target = PathBuf::from(format!("{}/{name}", paths::INPUT));
             if mounts.iter().any(|mount| mount.target == target) {
-                return Err(Failure::new(Exit::Usage, format!("two inputs are called `{name}`")).help("rename one"));
+                return Err(
+                    Failure::new(Exit::Usage, format!("two inputs are called `{name}`")).help("rename one")
+                );
             }
             told.push(format!("- {} ({} bytes)", target.display(), contents.len()));
             mounts.push(Mount { target, kind: MountKind::File { contents, mode: 0o444 } });
@@ -145,6 +145,12 @@ impl RunOptions {
         let context = [asked, files].into_iter().flatten().collect::<Vec<_>>().join("\n\n");
         Ok(RunInputs { context: Some(context).filter(|text| !text.is_empty()), mounts })
     }
+}
+
+/// `ask`, or its variant for OpenAI where only that key is set and no layer names the model's provider.
+pub fn ask_harness(opened: &Configuration) -> &'static str {
+    let only_openai = variable("ANTHROPIC_API_KEY").is_none() && variable("OPENAI_API_KEY").is_some();
+    if only_openai && !has_own_provider(opened) { ASK_OPENAI } else { ASK }
 }
 
 /// Whether a layer of the user's names the model's provider.

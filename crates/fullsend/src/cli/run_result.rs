@@ -42,8 +42,11 @@ impl ResultOptions {
         };
         if let Some(target) = &self.output_file {
             return std::fs::write(target, &bytes).map_err(|error| {
-                Failure::new(Exit::Failed, format!("cannot write the result to {}: {error}", target.display()))
-                    .help(format!("it is in {}", file.display()))
+                Failure::new(
+                    Exit::Failed,
+                    format!("cannot write the result to {}: {error}", target.display()),
+                )
+                .help(format!("it is in {}", file.display()))
             });
         }
         let form = self.output.unwrap_or(usual);

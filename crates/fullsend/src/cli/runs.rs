@@ -105,7 +105,12 @@ fn show(run: &StoredRun, as_json: bool) -> Result<Exit, Failure> {
         let record = serde_json::to_value(crate::record::fold(&events)).unwrap_or_default();
         writeln!(out, "{record:#}")?;
     } else {
-        write!(out, "{}\n{}\n", report::report(&events, &time_zone(), &changed_files(&run.path)), run.path.display())?;
+        write!(
+            out,
+            "{}\n{}\n",
+            report::report(&events, &time_zone(), &changed_files(&run.path)),
+            run.path.display()
+        )?;
     }
     Ok(Exit::Done)
 }

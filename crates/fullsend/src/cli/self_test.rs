@@ -32,7 +32,10 @@ const FILES: &[(&str, &str)] = &[
         ".fullsend/harness/self-test.yaml",
         "agent: agents/self-test.md\nruntime: native\nproviders: [model]\noutput_schema: schemas/self-test.json\n",
     ),
-    (".fullsend/agents/self-test.md", "---\nname: self-test\ndescription: Corrects a word.\n---\nCorrect the word.\n"),
+    (
+        ".fullsend/agents/self-test.md",
+        "---\nname: self-test\ndescription: Corrects a word.\n---\nCorrect the word.\n",
+    ),
     (
         ".fullsend/schemas/self-test.json",
         r#"{"type":"object","required":["corrected"],"properties":{"corrected":{"type":"boolean"}}}"#,
@@ -72,16 +75,18 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let place = tempfile::Builder::new().prefix("fullsend-self-test-").tempdir();
     let place = place.map_err(|error| missing(format!("cannot create a temporary directory: {error}")))?;
     let repository = place.path().join("repository");
-    write_files(&repository).map_err(|error| missing(format!("cannot write the test repository: {error}")))?;
+    write_files(&repository)
+        .map_err(|error| missing(format!("cannot write the test repository: {error}")))?;
     let runs = place.path().join("runs");
     let started = Instant::now();
     let words = run_program(&repository, &runs)?;
     let millis = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let found = store::find(&runs, "latest").ok();
     let parts = found.as_ref().and_then(|run| Some(parts(run, &run.record().ok()?)));
-    let works = found.as_ref().and_then(|run| run.record().ok()).is_some_and(|record| {
-        record.outcome == Some(OutcomeKind::Completed)
-    });
+    let works = found
+        .as_ref()
+        .and_then(|run| run.record().ok())
+        .is_some_and(|record| record.outcome == Some(OutcomeKind::Completed));
     let parts = parts.unwrap_or_else(|| vec![TestPart::new("run", false, words)]);
     print(arguments.json, works, millis, &parts)?;
     match works {
@@ -122,18 +127,29 @@ fn run_program(repository: &Path, runs: &Path) -> Result<String, Failure> {
 fn parts(run: &StoredRun, record: &Record) -> Vec<TestPart> {
     let held = record.proofs.iter().filter(|proof| proof.held).count();
     let all = record.proofs.len();
-    let mut parts =
-        vec![TestPart::new("sandbox", all > 0 && held == all, format!("{held} of {all} attempts to leave it fail"))];
+    let mut parts = vec![TestPart::new(
+        "sandbox",
+        all > 0 && held == all,
+        format!("{held} of {all} attempts to leave it fail"),
+    )];
     for part in record.sandbox.iter().filter(|part| part.status != EnforcementStatus::Enforced) {
         let found = format!("{}: {}", part.status.as_str(), part.reason);
         parts.push(TestPart { name: part.part.to_string(), state: "weaker", found });
     }
     let turns: u64 = record.attempts.iter().map(|attempt| attempt.turns).sum();
-    parts.push(TestPart::new("agent", turns > 0, format!("the built-in agent took {turns} turns with a scripted model")));
+    parts.push(TestPart::new(
+        "agent",
+        turns > 0,
+        format!("the built-in agent took {turns} turns with a scripted model"),
+    ));
     let changed = changed_files(&run.path);
     parts.push(TestPart::new("changes", !changed.is_empty(), patch::total(&changed)));
     let accepted = record.attempts.iter().any(|attempt| attempt.accepted);
-    parts.push(TestPart::new("output", accepted, if accepted { "accepted by its schema" } else { "not accepted" }.to_owned()));
+    parts.push(TestPart::new(
+        "output",
+        accepted,
+        if accepted { "accepted by its schema" } else { "not accepted" }.to_owned(),
+    ));
     let problems = verify::verify(run);
     let verified = if problems.is_empty() { "verified".to_owned() } else { problems.join("; ") };
     parts.push(TestPart::new("record", problems.is_empty(), verified));
@@ -148,7 +164,8 @@ fn print(as_json: bool, works: bool, millis: u64, parts: &[TestPart]) -> Result<
     if as_json {
         let part = |part: &TestPart| json!({ "name": part.name, "state": part.state, "found": part.found });
         let parts: Vec<_> = parts.iter().map(part).collect();
-        let answer = json!({ "works": works, "version": version::line(), "duration_ms": millis, "parts": parts });
+        let answer =
+            json!({ "works": works, "version": version::line(), "duration_ms": millis, "parts": parts });
         writeln!(out, "{answer:#}")?;
         return Ok(());
     }

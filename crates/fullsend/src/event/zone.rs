@@ -127,11 +127,8 @@ impl Rule {
         let start = start.second_of(year) - self.standard;
         let end = end.second_of(year) - offset;
         // In the south summer lasts over the new year.
-        let is_summer = if start < end {
-            (start..end).contains(&second)
-        } else {
-            !(end..start).contains(&second)
-        };
+        let is_summer =
+            if start < end { (start..end).contains(&second) } else { !(end..start).contains(&second) };
         if is_summer { offset } else { self.standard }
     }
 }
@@ -198,7 +195,8 @@ fn take_time(text: &str) -> Option<(i64, &str)> {
 /// `M3.5.0/2`: the last Sunday of March, at two.
 fn year_day(text: &str) -> Option<YearDay> {
     let (day, time) = text.split_once('/').unwrap_or((text, "2"));
-    let numbers: Vec<u64> = day.strip_prefix('M')?.split('.').map(str::parse).collect::<Result<_, _>>().ok()?;
+    let numbers: Vec<u64> =
+        day.strip_prefix('M')?.split('.').map(str::parse).collect::<Result<_, _>>().ok()?;
     let [month, week, weekday] = <[u64; 3]>::try_from(numbers).ok()?;
     let usual = (1..=12).contains(&month) && (1..=5).contains(&week) && weekday < 7;
     let (second, _) = take_time(time)?;

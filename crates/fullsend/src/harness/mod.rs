@@ -57,6 +57,9 @@ record! {
         plugins: Vec<At<Ref>>,
         /// Credentials and endpoints the run may use, by name or by file.
         providers: Vec<At<ProviderRef>>,
+        /// Networks that the policy also allows, by name, to read only: npm, pip, cargo, go, maven, apt, github, or a layer's
+        /// networks/NAME.yaml. Registries that the host's package managers are set to are part of them.
+        network: Vec<At<Identifier>>,
         /// Settings in OpenShell's own words.
         openshell: Option<Openshell>,
         /// Files of the host copied into the sandbox, each destination once.

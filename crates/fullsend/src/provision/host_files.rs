@@ -11,7 +11,6 @@ use serde_json::Value as Json;
 
 use super::quoting::Quoting;
 use super::{ProvisionError, RunContext, env_files};
-use crate::runtime::paths;
 use crate::event::{InputKind, RunEvent};
 use crate::harness::Harness;
 use crate::harness::reference::LocalPath;
@@ -21,6 +20,7 @@ use crate::inputs::InputScanner;
 use crate::resolve::layers::LayerReadError;
 use crate::resolve::library::Library;
 use crate::resolve::variables::VariableLookup;
+use crate::runtime::paths;
 
 /// The largest file that is copied in.
 const MAX_BYTES: u64 = 64 << 20;
@@ -69,10 +69,7 @@ pub fn deliver(harness: &Harness, around: &RunContext<'_>) -> Result<Delivered, 
         scanner
             .directory(InputKind::AgentInput, "agent-input", &source, Origin::Issue, &[])
             .map_err(ProvisionError::Blocked)?;
-        mounts.push(Mount {
-            target: paths::AGENT_INPUT.into(),
-            kind: MountKind::ReadOnly { source },
-        });
+        mounts.push(Mount { target: paths::AGENT_INPUT.into(), kind: MountKind::ReadOnly { source } });
     }
     Ok(Delivered { mounts, variables })
 }

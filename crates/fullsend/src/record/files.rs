@@ -10,9 +10,8 @@ const KEPT: [&str; 4] = ["rejected", "rejected.patch", "partial", "partial.patch
 fn attempts(directory: &Path) -> Vec<(u32, PathBuf)> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let number = |name: &str| name.strip_prefix("iteration-")?.parse().ok();
-    let mut found: Vec<(u32, PathBuf)> = entries
-        .filter_map(|entry| Some((number(entry.file_name().to_str()?)?, entry.path())))
-        .collect();
+    let mut found: Vec<(u32, PathBuf)> =
+        entries.filter_map(|entry| Some((number(entry.file_name().to_str()?)?, entry.path()))).collect();
     found.sort();
     found
 }

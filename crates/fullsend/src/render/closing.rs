@@ -96,8 +96,9 @@ fn refused(events: &[Envelope]) -> Option<String> {
     let hosts: BTreeSet<String> = refused.iter().map(host).collect();
     let hosts = hosts.into_iter().take(5).collect::<Vec<_>>().join(", ");
     let number = count(refused.len() as u64, "request");
-    (!refused.is_empty())
-        .then(|| format!("  refused   {number} to {hosts}; `fullsend policy suggest` prints the lines that allow them"))
+    (!refused.is_empty()).then(|| {
+        format!("  refused   {number} to {hosts}; `fullsend policy suggest` prints the lines that allow them")
+    })
 }
 
 fn kept(left: &Left) -> Option<String> {

@@ -50,7 +50,8 @@ impl Console {
             }
             ModelEvent::ModelAnswer { status, ending: AnswerEnding::Fault | AnswerEnding::Cut, .. } => {
                 self.model_failed = true;
-                let how = if *status < 400 { "broke off".to_owned() } else { format!("failed with {status}") };
+                let how =
+                    if *status < 400 { "broke off".to_owned() } else { format!("failed with {status}") };
                 Some(format!("  model     the answer {how}"))
             }
             ModelEvent::ModelRefused { reason, .. } => {
@@ -60,7 +61,9 @@ impl Console {
             ModelEvent::UpstreamResting { retry_after_ms } => {
                 Some(format!("  model     is busy; the next request waits {}", duration(*retry_after_ms)))
             }
-            ModelEvent::BudgetWarning { spent } => Some(format!("  budget    four fifths are spent: {spent}")),
+            ModelEvent::BudgetWarning { spent } => {
+                Some(format!("  budget    four fifths are spent: {spent}"))
+            }
             _ => None,
         }
     }
@@ -85,7 +88,9 @@ fn line(event: &RunEvent) -> Option<String> {
         RunEvent::SkillShadowed { skill, place } => {
             Some(format!("  shadowed  {place}: the harness has a skill `{skill}` of its own"))
         }
-        RunEvent::Override { field, value } => Some(format!("  override  {field} is {value} (the command line)")),
+        RunEvent::Override { field, value } => {
+            Some(format!("  override  {field} is {value} (the command line)"))
+        }
         RunEvent::AgentStarted { iteration } if *iteration > 1 => {
             Some(format!("  retry     attempt {iteration}: the agent gets the reasons"))
         }

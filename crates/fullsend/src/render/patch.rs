@@ -62,7 +62,11 @@ fn hunk(line: &str) -> Option<(u64, u64)> {
 pub fn total(files: &[PatchedFile]) -> String {
     let added = files.iter().map(|file| file.added).sum();
     let removed: u64 = files.iter().map(|file| file.removed).sum();
-    format!("{} changed, {} added, {removed} removed", count(files.len() as u64, "file"), count(added, "line"))
+    format!(
+        "{} changed, {} added, {removed} removed",
+        count(files.len() as u64, "file"),
+        count(added, "line")
+    )
 }
 
 /// One line for each file, then the total.
@@ -89,10 +93,7 @@ mod tests {
             diff --git a/picture.png b/picture.png\nBinary files differ\n";
         let file = |path: &str, added, removed| PatchedFile { path: path.to_owned(), added, removed };
         let files = changed_files(patch);
-        assert_eq!(
-            files,
-            [file("one.md", 2, 2), file("\\303\\266.txt", 1, 0), file("picture.png", 0, 0)]
-        );
+        assert_eq!(files, [file("one.md", 2, 2), file("\\303\\266.txt", 1, 0), file("picture.png", 0, 0)]);
         assert_eq!(total(&files), "3 files changed, 3 lines added, 2 removed");
         assert_eq!(table(&files)[0], "one.md        +2 -2");
         assert_eq!(total(&changed_files("")), "0 files changed, 0 lines added, 0 removed");

@@ -8,6 +8,7 @@ pub(crate) mod layers;
 pub(crate) mod library;
 pub(crate) mod pinned_values;
 pub(crate) mod pins;
+pub(crate) mod registries;
 pub(crate) mod trusted;
 pub(crate) mod variables;
 
@@ -24,6 +25,7 @@ use command_line::CommandLineValue;
 use layers::{Found, LayerKind, Layers};
 use library::Library;
 use pins::{Asking, Exception};
+use registries::Registry;
 
 /// What the caller chose, and who asks.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +41,8 @@ pub struct Choices {
     pub command_line: Vec<CommandLineValue>,
     /// The variables that the command line sets, by name.
     pub variables: Vec<String>,
+    /// The registries that the host's package managers are set to.
+    pub registries: Vec<Registry>,
 }
 
 /// One harness, with everything decided and every decision traceable.
@@ -71,6 +75,11 @@ impl Resolved {
     /// Who asked for this resolution.
     pub fn asking(&self) -> Asking<'_> {
         Asking { repo: self.choices.repo.as_deref(), today: &self.choices.today }
+    }
+
+    /// The host's registries for one network.
+    pub fn registries(&self, network: &str) -> Vec<&Registry> {
+        self.choices.registries.iter().filter(|registry| registry.network == network).collect()
     }
 
     /// What the command line set for this run: fields with their values, and names of variables.

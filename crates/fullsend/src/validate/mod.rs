@@ -86,7 +86,9 @@ fn missing(file: &str, there: &[String]) -> String {
     let names: Vec<String> = there.iter().take(5).map(|name| format!("`{name}`")).collect();
     match names.is_empty() {
         true => format!("the output file `{file}` is missing"),
-        false => format!("the output file `{file}` is missing; the output directory holds {}", names.join(", ")),
+        false => {
+            format!("the output file `{file}` is missing; the output directory holds {}", names.join(", "))
+        }
     }
 }
 

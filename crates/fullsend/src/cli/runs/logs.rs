@@ -92,7 +92,10 @@ fn follow(run: &StoredRun, printer: &mut Printer) -> Result<Exit, Failure> {
         }
         read += whole as u64;
         if !alive && whole == 0 {
-            super::super::talk(&format!("the runner of {} is gone; `fullsend sweep` completes its record\n", run.id));
+            super::super::talk(&format!(
+                "the runner of {} is gone; `fullsend sweep` completes its record\n",
+                run.id
+            ));
             return Ok(Exit::Done);
         }
         std::thread::sleep(TICK);

@@ -68,12 +68,8 @@ pub fn apply(runs: &Path, arguments: &ApplyArguments) -> Result<Exit, Failure> {
     let path = files::accepted_patch(&run.path).ok_or_else(|| no_patch(&run, false))?;
     let bytes = read(&path)?;
     check_digest(&run, &path, &bytes)?;
-    let place = ConfigurationOptions {
-        repo: arguments.repo.clone(),
-        org_dir: None,
-        config_ref: None,
-        forge: None,
-    };
+    let place =
+        ConfigurationOptions { repo: arguments.repo.clone(), org_dir: None, config_ref: None, forge: None };
     let repository = place.repository()?;
     let failed = |why: String| {
         Failure::new(Exit::Failed, format!("cannot apply the changes to {}: {why}", repository.display()))
@@ -102,8 +98,10 @@ fn check_digest(run: &StoredRun, path: &Path, bytes: &[u8]) -> Result<(), Failur
     let recorded = record::fold(&events).artifacts.into_iter().find(|artifact| artifact.path == below);
     match recorded {
         Some(artifact) if artifact.sha256 == sha256(bytes) => Ok(()),
-        _ => Err(Failure::new(Exit::Failed, format!("{} is not the patch that was accepted", path.display()))
-            .help("`fullsend runs verify` lists what was changed")),
+        _ => {
+            Err(Failure::new(Exit::Failed, format!("{} is not the patch that was accepted", path.display()))
+                .help("`fullsend runs verify` lists what was changed"))
+        }
     }
 }
 
