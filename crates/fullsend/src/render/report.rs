@@ -193,7 +193,7 @@ mod tests {
             }))
             .unwrap()
         };
-        let shown = report(&[request("audited"), request("allowed")]);
+        let shown = report(&[request("audited"), request("allowed")], &TimeZone::default(), &[]);
         let line = "\naudited\n  DELETE api.example.com:443/v1/x: no rule allows DELETE\n";
         assert!(shown.contains(line), "{shown}");
         assert_eq!(shown.matches("DELETE api").count(), 1, "{shown}");
