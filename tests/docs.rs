@@ -126,7 +126,12 @@ fn words(command: &str) -> Vec<String> {
         0 => part.split_whitespace().map(str::to_owned).collect(),
         _ => vec![part.to_owned()],
     });
-    words.collect()
+    // A placeholder that is checked when it is parsed.
+    let known = |word: String| match word.as_str() {
+        "ID" => "01990000-0000-7000-8000-000000000000".to_owned(),
+        _ => word,
+    };
+    words.map(known).collect()
 }
 
 #[test]
