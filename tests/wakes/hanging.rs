@@ -31,13 +31,15 @@ pub fn a_run_ends_before_its_wake_runs_elsewhere_while_the_store_hangs() {
     stage.world = stage.world.env("FULLSEND_SESSION_STORE", &database);
     let id = stage.told("go");
     let url = proxy.url(&database);
-    let mut hanging = stage.world.spawn(&["worker", "--watch", "--lease-seconds", "3", "--store", &url]);
+    let mut hanging = stage.world.spawn(&["worker", "--watch", "--lease-seconds", "6", "--store", &url]);
     stage.wait_for(&id, forever);
     wait_for(|| runs(forever).then_some(()));
     stage.scenario(&[when(EVERY_WAKE, json!([finish(sleeps("Done."))]))]);
     proxy.set(Traffic::Stalls);
-    let mut other = stage.world.spawn(&["worker", "--watch", "--lease-seconds", "3"]);
-    stage.wait_for(&id, "\"token\":2");
+    let starts = || stage.events(&id).iter().filter(|event| event["name"] == "wake").count();
+    let before = starts();
+    let mut other = stage.world.spawn(&["worker", "--watch", "--lease-seconds", "6"]);
+    wait_for(|| (starts() > before).then_some(()));
     assert!(!runs(forever), "two agents ran one wake side by side");
     stage.wait_for(&id, "\"agent.message\"");
     let asked = Instant::now();

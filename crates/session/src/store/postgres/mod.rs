@@ -102,6 +102,8 @@ impl PostgresStore {
             let has_event = |row: &&Row| !matches!(row.try_get::<_, Option<i64>>(5), Ok(None));
             let events = rows.iter().filter(has_event).map(|row| read_event(row, 5, id));
             let events = events.collect::<Result<_, _>>()?;
+            // The write takes a connection of its own.
+            drop(connection);
             let found = FoundSession { session: read_session(first)?, events };
             let Some(change) = decide(&found)? else { return Ok(true) };
             if self.write_session(found.session, revision, change)? {

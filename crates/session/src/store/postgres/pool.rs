@@ -1,5 +1,6 @@
 //! The connections of one process to one server. Each call takes one and gives it back, so that a process with many threads
-//! needs few. One more connection receives notifications for all threads.
+//! needs few. One of them receives notifications for all threads; calls use it too while nobody waits, so that an idle worker
+//! has one connection.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -13,6 +14,9 @@ use crate::store::StoreError;
 
 /// The most connections of one process. A call holds one only while it talks to the server.
 const MAX_CONNECTIONS: usize = 8;
+
+/// How long a connection is kept that nobody uses.
+const IDLE_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long a thread waits before it looks whether it must receive notifications itself.
 const HANDOVER: Duration = Duration::from_millis(250);
@@ -42,7 +46,8 @@ pub(crate) struct Pool {
 
 #[derive(Default)]
 struct Connections {
-    idle: Vec<PostgresConnection>,
+    /// With the time when each was given back.
+    idle: Vec<(PostgresConnection, Instant)>,
     open: usize,
     is_checked: bool,
 }
@@ -107,11 +112,15 @@ impl Pool {
         let deadline = Instant::now() + self.address.options.call_timeout;
         let mut connections = lock(&self.connections);
         loop {
-            if let Some(connection) = connections.idle.pop() {
+            if let Some((connection, _)) = connections.idle.pop() {
                 if connection.client.is_usable() {
                     return Ok(self.lend(connection));
                 }
                 connections.open -= 1;
+            } else if let Some(connection) = self.borrow_listener() {
+                let mut lent = self.lend(connection);
+                lent.is_listener = true;
+                return Ok(lent);
             } else if connections.open < MAX_CONNECTIONS {
                 connections.open += 1;
                 break;
@@ -136,7 +145,35 @@ impl Pool {
     }
 
     fn lend(self: &Arc<Self>, connection: PostgresConnection) -> PooledConnection {
-        PooledConnection { pool: Arc::clone(self), connection: Some(connection) }
+        PooledConnection { pool: Arc::clone(self), connection: Some(connection), is_listener: false }
+    }
+
+    /// The connection that receives notifications, if nobody waits for them now.
+    fn borrow_listener(&self) -> Option<PostgresConnection> {
+        let connection = self.listener.try_lock().ok()?.take()?;
+        // A broken one is dropped, and the next thread that waits makes another.
+        connection.client.is_usable().then_some(connection)
+    }
+
+    /// Closes the connections that nobody has used for a while.
+    fn close_idle(&self) {
+        let mut connections = lock(&self.connections);
+        let before = connections.idle.len();
+        connections.idle.retain(|(_, since)| since.elapsed() < IDLE_LIMIT);
+        connections.open -= before - connections.idle.len();
+    }
+
+    /// A connection to receive notifications: one that is idle, or a new one.
+    fn open_listener(&self) -> Result<PostgresConnection, StoreError> {
+        let mut connections = lock(&self.connections);
+        if let Some((connection, _)) = connections.idle.pop() {
+            connections.open -= 1;
+            if connection.client.is_usable() {
+                return Ok(connection);
+            }
+        }
+        drop(connections);
+        PostgresConnection::open(&self.address)
     }
 
     /// The number of the last notification so far.
@@ -181,7 +218,7 @@ impl Pool {
     /// Receives notifications for all threads, for a while.
     fn receive(&self, listener: &mut Option<PostgresConnection>, left: Duration) -> Result<(), StoreError> {
         if listener.is_none() {
-            let mut connection = PostgresConnection::open(&self.address)?;
+            let mut connection = self.open_listener()?;
             let works = self.listen(&mut connection).map_err(at("wait"))?;
             // The store may have changed before, so every thread looks again.
             let mut received = lock(&self.received);
@@ -193,6 +230,7 @@ impl Pool {
             self.arrived.notify_all();
             return Ok(());
         }
+        self.close_idle();
         let Some(connection) = listener.as_mut() else { return Ok(()) };
         let first = match connection.client.notification(left.min(HANDOVER)) {
             Ok(first) => first,
@@ -251,6 +289,8 @@ impl Received {
 pub(crate) struct PooledConnection {
     pool: Arc<Pool>,
     connection: Option<PostgresConnection>,
+    /// Whether it goes back to those who wait.
+    is_listener: bool,
 }
 
 impl Deref for PooledConnection {
@@ -272,9 +312,19 @@ impl DerefMut for PooledConnection {
 impl Drop for PooledConnection {
     fn drop(&mut self) {
         let Some(connection) = self.connection.take() else { return };
+        if self.is_listener {
+            // If another thread listens meanwhile, this connection is no longer needed.
+            if let Ok(mut listener) = self.pool.listener.try_lock()
+                && listener.is_none()
+                && connection.client.is_usable()
+            {
+                *listener = Some(connection);
+            }
+            return;
+        }
         let mut connections = lock(&self.pool.connections);
         if connection.client.is_usable() {
-            connections.idle.push(connection);
+            connections.idle.push((connection, Instant::now()));
         } else {
             // The others were made before the fault, too.
             connections.open -= 1 + connections.idle.len();
