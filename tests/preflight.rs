@@ -31,7 +31,7 @@ impl Refusal {
 fn refusals() -> Vec<Refusal> {
     vec![
         refusal("runtime: native\n", "no provider of the harness can serve the model", 4),
-        refusal(NATIVE, "its vendor `acme` is unknown; known vendors are anthropic and openai", 3).with(&[
+        refusal(NATIVE, "its vendor `acme` is unknown; known vendors are anthropic, openai", 3).with(&[
             ("providers/model.yaml", "name: model\ntype: acme\n"),
             ("profiles/acme.yaml", "id: acme\ninference_capable: true\n"),
         ]),
