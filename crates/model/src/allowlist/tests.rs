@@ -16,12 +16,14 @@ fn refused(wire: Wire, body: &Value) -> String {
 
 fn messages(more: Value) -> Value {
     let mut body = json!({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]});
-    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let Value::Object(more) = more else { panic!("{more} is not an object") };
+    body.as_object_mut().unwrap().extend(more);
     body
 }
 
 fn user_block(block: Value) -> Value {
-    messages(json!({"messages": [{"role": "user", "content": [block]}]}))
+    let content = Value::Array(vec![block]);
+    messages(json!({"messages": [{"role": "user", "content": content}]}))
 }
 
 #[test]

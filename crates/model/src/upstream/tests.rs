@@ -221,8 +221,7 @@ async fn sent_head(name: &str, credential: &str, path: &str, config: &[(&str, &s
     let settings = settings(credential, &format!("https://api.test:{port}{path}"), config);
     let upstream = HttpUpstream::new(service(name), &settings, Arc::new(dialer)).unwrap();
     send(&upstream).await.unwrap();
-    let head = heads.lock().unwrap()[0].clone();
-    head
+    heads.lock().unwrap()[0].clone()
 }
 
 #[tokio::test]
