@@ -37,7 +37,7 @@ fn standard_output_carries_the_result_and_standard_error_the_rest() {
         "  refused   ",
         "`fullsend policy suggest`",
         "  total     ",
-        ", unpriced, ",
+        ", $0.",
         ", 2 attempts\ncompleted: $ROOT",
     ] {
         assert!(ran.err.contains(part), "{part}\n{}", ran.err);
@@ -124,7 +124,7 @@ fn accepted_changes_are_shown_and_applied_once_and_only_as_accepted() {
     assert_eq!(world.run(&["run", "hello", "--quiet"]).code, 0);
     let shown = world.run(&["runs", "show"]).out;
     for part in
-        ["\nlast words\n  The report lacked", "\nchanges\n  greet.sh  +1 -1\n", " +00:00, ", ", unpriced"]
+        ["\nlast words\n  The report lacked", "\nchanges\n  greet.sh  +1 -1\n", " +00:00, ", ", $0."]
     {
         assert!(shown.contains(part), "{part}\n{shown}");
     }
@@ -172,7 +172,7 @@ fn runs_are_listed_newest_first_with_short_names_and_filters() {
         "{listed}"
     );
     assert!(
-        oldest.contains("unpriced") && oldest.contains(" repo ") && oldest.contains(" triage"),
+        oldest.contains("$0.") && oldest.contains(" repo ") && oldest.contains(" triage"),
         "{listed}"
     );
     let short = oldest.split_whitespace().next().unwrap();
