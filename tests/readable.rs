@@ -123,8 +123,7 @@ fn accepted_changes_are_shown_and_applied_once_and_only_as_accepted() {
     let world = repository();
     assert_eq!(world.run(&["run", "hello", "--quiet"]).code, 0);
     let shown = world.run(&["runs", "show"]).out;
-    for part in
-        ["\nlast words\n  The report lacked", "\nchanges\n  greet.sh  +1 -1\n", " +00:00, ", ", $0."]
+    for part in ["\nlast words\n  The report lacked", "\nchanges\n  greet.sh  +1 -1\n", " +00:00, ", ", $0."]
     {
         assert!(shown.contains(part), "{part}\n{shown}");
     }
@@ -171,10 +170,7 @@ fn runs_are_listed_newest_first_with_short_names_and_filters() {
         newest.contains("+05:45") || !Path::new("/usr/share/zoneinfo/Asia/Kathmandu").exists(),
         "{listed}"
     );
-    assert!(
-        oldest.contains("$0.") && oldest.contains(" repo ") && oldest.contains(" triage"),
-        "{listed}"
-    );
+    assert!(oldest.contains("$0.") && oldest.contains(" repo ") && oldest.contains(" triage"), "{listed}");
     let short = oldest.split_whitespace().next().unwrap();
     assert!(short.len() < 36, "{short}");
     assert!(world.run(&["runs", "show", short]).out.contains("completed, exit 0"));
