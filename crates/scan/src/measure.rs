@@ -14,6 +14,8 @@ pub struct LabelledText {
     pub origin: Origin,
     /// Count only findings of this family; `None` counts all.
     pub category: Option<Category>,
+    /// The collection that it comes from.
+    pub source: String,
 }
 
 /// Right and wrong answers.
@@ -77,7 +79,13 @@ mod tests {
     use crate::Scanner;
 
     fn case(text: &str, is_attack: bool, category: Option<Category>) -> LabelledText {
-        LabelledText { text: text.to_owned(), is_attack, origin: Origin::Tool, category }
+        LabelledText {
+            text: text.to_owned(),
+            is_attack,
+            origin: Origin::Tool,
+            category,
+            source: String::new(),
+        }
     }
 
     #[test]

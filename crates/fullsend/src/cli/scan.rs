@@ -21,6 +21,9 @@ use crate::inputs::instruction_files::{self, Coverage, MAX_WHOLE, ScannedFile};
 use crate::render::findings::{self, FileVerdict, Scanned};
 use crate::resolve;
 
+/// Where one in a thousand benign texts was flagged in training; the model card has the others.
+const THRESHOLD: f32 = 0.98;
+
 #[derive(Args, Debug)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -96,6 +99,12 @@ struct How {
     /// Leave a scanner out, by its name under `security.host_scanners`; may be repeated
     #[arg(long, value_name = "NAME", value_parser = switch)]
     without: Vec<String>,
+    /// The weights file of the learned scanner, which is not asked without one
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
+    /// The score of the learned scanner from which a text is a finding
+    #[arg(long, value_name = "SCORE", default_value_t = THRESHOLD)]
+    threshold: f32,
     /// The organisation's directory, whose `suppressions` count [default: FULLSEND_ORG_DIR]. What is scanned has no say
     #[arg(long, value_name = "DIR")]
     org_dir: Option<PathBuf>,
@@ -110,7 +119,10 @@ pub fn switch(name: &str) -> Result<String, String> {
 impl How {
     fn judge(&self) -> Result<Judge, Failure> {
         let off = |toggles: Toggles, name: &String| toggles.switched(name, false).unwrap_or(toggles);
-        let judge = Judge::built_in(self.without.iter().fold(Toggles::default(), off), "");
+        let mut judge = Judge::built_in(self.without.iter().fold(Toggles::default(), off), "");
+        if let Some(model) = &self.model {
+            judge = judge.with_model(model, self.threshold);
+        }
         let Some(mut library) = configuration::named_organisation(self.org_dir.as_deref())? else {
             return Ok(judge);
         };

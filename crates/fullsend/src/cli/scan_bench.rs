@@ -1,5 +1,6 @@
 //! `fullsend scan bench`: precision, recall and speed of each family of rules on a corpus: our own, or a user's.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -8,13 +9,15 @@ use clap::Args;
 use redact::{Category, Finding, Severity};
 use scan::{CaseCounts, LabelledText, Origin, Scanner, Toggles};
 use serde_json::Value as Json;
+use shell::Isolation;
 
 use super::exit::{Exit, Failure};
+use crate::guard::judge::{Judge, steers};
 use crate::inputs::instruction_files::{self, Coverage, MAX_WHOLE, ScannedFile};
 
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// A directory with files of JSON lines `{text, label, origin, category}`, label `attack` or `benign`; or with the
+    /// A directory with files of JSON lines `{text, label, origin, category, source}`, label `attack` or `benign`; or with the
     /// directories `attack/` and `benign/`
     #[arg(value_name = "DIR")]
     directory: PathBuf,
@@ -24,6 +27,12 @@ pub struct Arguments {
     /// The lowest severity that counts as an answer
     #[arg(long, value_name = "SEVERITY", value_parser = severity, default_value = "high")]
     least: Severity,
+    /// Commands run in a sandbox that is thrown away
+    #[arg(long)]
+    sandboxed: bool,
+    /// The weights file of the learned scanner, whose scores count beside those of the rules
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
 }
 
 fn severity(name: &str) -> Result<Severity, String> {
@@ -47,6 +56,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Missing, message)
             .help("it needs *.jsonl files of {text, label, origin}, or directories attack/ and benign/"));
     }
+    let isolation = if arguments.sandboxed { Isolation::Sandbox } else { Isolation::None };
+    let how = (arguments.least, isolation);
     let mut out = std::io::stdout().lock();
     writeln!(
         out,
@@ -61,10 +72,54 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         };
         let cases: Vec<LabelledText> = cases.iter().filter(asked).cloned().collect();
         let scanner = Scanner::new(Toggles::NONE.switched(switch, true).unwrap_or_default());
-        row(&mut out, category.as_str(), &scanner, &cases, arguments.least)?;
+        row(&mut out, category.as_str(), &scanner, &cases, how)?;
     }
-    row(&mut out, "all", &Scanner::default(), &cases, arguments.least)?;
+    row(&mut out, "all", &Scanner::default(), &cases, how)?;
+    rankings(&mut out, arguments, &cases)?;
     Ok(Exit::Done)
+}
+
+/// How the scores for injections rank the texts, for each source of attacks against all benign texts.
+fn rankings(out: &mut impl Write, arguments: &Arguments, cases: &[LabelledText]) -> Result<(), Failure> {
+    let mut judge =
+        Judge::built_in(Toggles::NONE.switched("context_injection", true).unwrap_or_default(), "");
+    if let Some(model) = &arguments.model {
+        judge = judge.with_model(model, 0.0);
+    }
+    let mut benign = Vec::new();
+    let mut attacks: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let is_asked = |case: &&LabelledText| case.category.is_none_or(|one| one == Category::ContextInjection);
+    for case in cases.iter().filter(is_asked) {
+        let found = judge.file(case.text.as_bytes(), case.origin, "");
+        let found = found.map_err(|error| Failure::new(Exit::Missing, error.to_string()))?;
+        let scores = found.open.iter().filter(|finding| steers(finding)).map(|finding| finding.score.value());
+        let score = scores.fold(0.0, f64::max);
+        if case.is_attack {
+            attacks.entry("all").or_default().push(score);
+            attacks.entry(&case.source).or_default().push(score);
+        } else {
+            benign.push(score);
+        }
+    }
+    attacks.remove("");
+    for (number, (source, scores)) in attacks.iter().enumerate() {
+        let Some(ranking) = scan::rank(scores, &benign) else { continue };
+        if number == 0 {
+            let head = ["source", "attacks", "AUROC", "recall at 1 % (95 %)", "at 0.1 % (95 %)"];
+            writeln!(out, "\n{:20} {:>8} {:>8} {:>22} {:>22}", head[0], head[1], head[2], head[3], head[4])?;
+        }
+        let recall =
+            |recall: scan::Recall| format!("{:.3} ({:.3}-{:.3})", recall.value, recall.low, recall.high);
+        let at_1_percent = recall(ranking.at_1_percent);
+        let at_01_percent = recall(ranking.at_01_percent);
+        let count = scores.len();
+        writeln!(
+            out,
+            "{source:20} {count:>8} {:>8.3} {at_1_percent:>22} {at_01_percent:>22}",
+            ranking.auroc
+        )?;
+    }
+    Ok(())
 }
 
 fn row(
@@ -72,13 +127,13 @@ fn row(
     name: &str,
     scanner: &Scanner,
     cases: &[LabelledText],
-    least: Severity,
+    (least, isolation): (Severity, Isolation),
 ) -> Result<(), Failure> {
     if cases.is_empty() {
         return Ok(());
     }
     // The first text pays for the automata.
-    let find = |case: &LabelledText| findings(scanner, case);
+    let find = |case: &LabelledText| findings(scanner, case, isolation);
     scan::measure(&cases[..1], least, find);
     let started = Instant::now();
     let counts = scan::measure(cases, least, find).remove(&None).unwrap_or_default();
@@ -100,10 +155,10 @@ fn row(
     Ok(())
 }
 
-fn findings(scanner: &Scanner, case: &LabelledText) -> Vec<Finding> {
+fn findings(scanner: &Scanner, case: &LabelledText, isolation: Isolation) -> Vec<Finding> {
     match case.category {
         Some(Category::Commands) if !scanner.toggles().tirith => Vec::new(),
-        Some(Category::Commands) => shell::scan_command(&case.text),
+        Some(Category::Commands) => shell::scan_command_in(&case.text, isolation),
         Some(Category::SsrfValidator) => scanner.scan_address(&case.text),
         _ => scanner.scan(&case.text, case.origin),
     }
@@ -144,7 +199,7 @@ fn folder(
             |error| Failure::new(Exit::Missing, format!("{}/{}: {error}", path.display(), seen.path));
         let bytes = seen.contents.map_err(unread)?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        cases.push(LabelledText { text, is_attack, origin, category: None });
+        cases.push(LabelledText { text, is_attack, origin, category: None, source: String::new() });
         Ok(())
     })
 }
@@ -171,5 +226,6 @@ fn case(line: &str, origin: Origin) -> Result<LabelledText, String> {
         ),
         None => None,
     };
-    Ok(LabelledText { text, is_attack, origin, category })
+    let source = word("source").unwrap_or_default().to_owned();
+    Ok(LabelledText { text, is_attack, origin, category, source })
 }

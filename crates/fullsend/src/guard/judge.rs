@@ -291,7 +291,7 @@ fn narrowed(toggles: &Toggles, name: &str) -> Toggles {
 }
 
 /// Whether a finding is about text that steers the agent, or about an agent that was steered.
-pub(super) fn steers(finding: &Finding) -> bool {
+pub fn steers(finding: &Finding) -> bool {
     matches!(finding.category, Category::ContextInjection | Category::Canary | Category::LlmGuard)
 }
 

@@ -12,6 +12,7 @@ pub(crate) mod judge;
 mod kept_text;
 mod known_values;
 mod leak_watcher;
+mod learned_model;
 pub(crate) mod neutral_contract;
 mod rate_limit;
 pub(crate) mod report;

@@ -11,6 +11,7 @@ use shell::{Allowlist, Isolation};
 use super::dialect::HookDialect;
 use super::judge::Judge;
 use super::known_values::{KnownValues, Patterns};
+use super::learned_model;
 use super::tirith::Tirith;
 use crate::event::RunEvent;
 use crate::event::finding::FindingFamily;
@@ -47,7 +48,10 @@ pub enum GuardError {
         map: &'static str,
         variable: String,
     },
+    /// The learned scanner is on, and the harness names no weights file.
     NoModel,
+    /// The weights file is not there.
+    NoWeights(String),
 }
 
 impl std::fmt::Display for GuardError {
@@ -61,8 +65,11 @@ impl std::fmt::Display for GuardError {
                 write!(f, "{ALLOWLIST} in `env.{map}`: {variable} is not set")
             }
             Self::NoModel => f.write_str(
-                "`llm_guard.enabled` or `llm_guard.required` is set, but this version has no learned scanner; remove both to scan by rules alone",
+                "`llm_guard.enabled` or `llm_guard.required` is set, but this version has no learned scanner of its own: name a weights file in `llm_guard.model`, or remove both to scan by rules alone",
             ),
+            Self::NoWeights(path) => {
+                write!(f, "`llm_guard.model`: there is no file {path}; name the weights file of the learned scanner")
+            }
         }
     }
 }
@@ -139,6 +146,15 @@ impl Judge {
         Self { allowlist: Some(list), ..self }
     }
 
+    /// The learned scanner with this weights file. The model finds its own windows in the text.
+    #[must_use]
+    pub fn with_model(self, path: &Path, threshold: f32) -> Self {
+        let model = Some(learned_model::model(path.to_owned()));
+        let toggles = Toggles { llm_guard: true, ..*self.scanner.toggles() };
+        let learned = LearnedScanner { model, threshold, match_type: ScoredUnit::Full };
+        Self { learned, scanner: Scanner::new(toggles), ..self }
+    }
+
     #[must_use]
     pub fn with_canary(self, canary: Canary) -> Self {
         Self { canary: Some(Arc::new(canary)), ..self }
@@ -173,6 +189,10 @@ pub(super) fn announcements(judge: &Judge) -> Vec<RunEvent> {
         };
         events.push(RunEvent::Scanner { family: FindingFamily::Commands, by: by.to_owned() });
     }
+    if judge.learned.model.is_some() {
+        let by = format!("the weights file of the harness, from a score of {}", judge.learned.threshold);
+        events.push(RunEvent::Scanner { family: FindingFamily::LlmGuard, by });
+    }
     events
 }
 
@@ -201,16 +221,26 @@ fn severity(fail_on: FailOn) -> Severity {
 
 fn learned(security: &Security) -> Result<LearnedScanner, GuardError> {
     let wanted = &security.host_scanners.llm_guard;
-    if wanted.enabled.value || wanted.required.value {
-        return Err(GuardError::NoModel);
-    }
     let match_type = match wanted.match_type.value {
         security::MatchType::Sentence => ScoredUnit::Sentence,
         security::MatchType::Full => ScoredUnit::Full,
     };
     #[expect(clippy::cast_possible_truncation, reason = "a threshold needs no more digits")]
     let threshold = wanted.threshold.get() as f32;
-    Ok(LearnedScanner { model: None, threshold, match_type })
+    if !is_learned_wanted(security) {
+        return Ok(LearnedScanner { model: None, threshold, match_type });
+    }
+    let path = wanted.model.as_ref().ok_or(GuardError::NoModel)?.value.as_str();
+    if !Path::new(path).is_file() {
+        return Err(GuardError::NoWeights(path.to_owned()));
+    }
+    let model = Some(learned_model::model(path.into()));
+    Ok(LearnedScanner { model, threshold, match_type })
+}
+
+fn is_learned_wanted(security: &Security) -> bool {
+    let wanted = &security.host_scanners.llm_guard;
+    wanted.enabled.value || wanted.required.value
 }
 
 /// The tool allowlist that the agent or the scripts would see, else the host's own. A variable that the harness sets and
@@ -254,7 +284,7 @@ pub fn toggles(security: &Security) -> Toggles {
         context_injection: host.context_injection.value,
         ssrf_validator: host.ssrf_validator.value,
         secret_redactor: host.secret_redactor.value,
-        llm_guard: host.llm_guard.enabled.value,
+        llm_guard: is_learned_wanted(security),
         tirith: hooks.tirith.enabled.value,
         ssrf_pretool: hooks.ssrf_pretool.value,
         secret_redact_posttool: hooks.secret_redact_posttool.value,

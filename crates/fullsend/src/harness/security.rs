@@ -67,7 +67,7 @@ record! {
 record! {
     /// The learned scanner for injected instructions.
     layered pub struct LlmGuard {
-        /// Whether it runs. There is no model yet: a run that enables it is refused. Default: false.
+        /// Whether it runs. It needs `model`: a run that enables it without one is refused. Default: false.
         enabled: At<bool>,
         /// The score from which a text is a finding. Default: 0.92.
         threshold: At<Threshold>,
@@ -75,7 +75,7 @@ record! {
         match_type: At<MatchType>,
         /// Whether a run without a model stops. Default: false.
         required: At<bool>,
-        /// Directory of the model on the host.
+        /// The weights file on the host: an absolute path, such as that of `models/injection.weights`.
         model: Option<At<String>>,
     }
 }

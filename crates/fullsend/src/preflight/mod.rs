@@ -105,7 +105,9 @@ fn guard(harness: &Harness, value: VariableLookup<'_>, strictness: Strictness) -
     let (code, at) = match &error {
         setup::GuardError::AllowlistUnset { .. } if strictness == Strictness::Warned => return None,
         setup::GuardError::NoModel if learned.enabled.value => ("learned-scanner", learned.enabled.at),
-        setup::GuardError::NoModel => ("learned-scanner", learned.required.at),
+        setup::GuardError::NoModel | setup::GuardError::NoWeights(_) => {
+            ("learned-scanner", learned.required.at)
+        }
         _ => ("tool-allowlist", harness.security.sandbox_hooks.tool_allowlist_pretool.enabled.at),
     };
     Some(Diagnostic::error(code, at, error.to_string()))

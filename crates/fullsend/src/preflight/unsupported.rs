@@ -35,9 +35,13 @@ pub fn fields(checked: &Checked, library: &Library) -> Vec<Diagnostic> {
     {
         refuse(most.at, "max_runtime_fetches", "leave it out: nothing is fetched while an agent runs");
     }
-    if let Some(model) = &harness.security.host_scanners.llm_guard.model {
-        let field = "security.host_scanners.llm_guard.model";
-        refuse(model.at, field, "leave it out: there is no learned scanner yet");
+    let learned = &harness.security.host_scanners.llm_guard;
+    if let Some(model) = &learned.model
+        && !learned.enabled.value
+        && !learned.required.value
+    {
+        let field = "security.host_scanners.llm_guard.model` without `llm_guard.enabled";
+        refuse(model.at, field, "leave it out, or set `enabled: true` beside it");
     }
     for endpoint in checked.policy.policy.networks.iter().flat_map(|network| &network.endpoints) {
         if endpoint.credentials.signing.is_some() {

@@ -147,7 +147,9 @@ impl Stop {
 impl From<GuardError> for Stop {
     fn from(error: GuardError) -> Self {
         match error {
-            GuardError::NoModel | GuardError::AllowlistUnset { .. } => Self::missing(error.to_string()),
+            GuardError::NoModel | GuardError::NoWeights(_) | GuardError::AllowlistUnset { .. } => {
+                Self::missing(error.to_string())
+            }
             GuardError::Canary(_) => Self::internal(error.to_string()),
             GuardError::NoAllowlist => Self::setup(error.to_string()),
         }
