@@ -56,5 +56,5 @@ fn copied(call: &Call) -> Option<&str> {
 fn is_outside(path: &str) -> bool {
     let is_absolute = path.starts_with(['/', '~']) || path.starts_with("$HOME/");
     let climbs = path.starts_with("../") || path.contains("/../");
-    (is_absolute || climbs) && (climbs || !OURS.iter().any(|directory| path.starts_with(directory)))
+    climbs || (is_absolute && !OURS.iter().any(|directory| path.starts_with(directory)))
 }
