@@ -134,7 +134,7 @@ fn parts(run: &StoredRun, record: &Record) -> Vec<TestPart> {
     )];
     for part in record.sandbox.iter().filter(|part| part.status != EnforcementStatus::Enforced) {
         let found = format!("{}: {}", part.status.as_str(), part.reason);
-        parts.push(TestPart { name: part.part.to_string(), state: "weaker", found });
+        parts.push(TestPart { name: part.part.clone(), state: "weaker", found });
     }
     let turns: u64 = record.attempts.iter().map(|attempt| attempt.turns).sum();
     parts.push(TestPart::new(

@@ -224,7 +224,7 @@ impl InputScanner<'_> {
         match library.layers.host_path(&skill.found) {
             Some(place) => self.directory(InputKind::Skill, name, &place, Origin::Harness, &replaced)?,
             None => {
-                self.file(InputKind::Skill, name, library.text(skill.source).as_bytes(), Origin::Harness)?
+                self.file(InputKind::Skill, name, library.text(skill.source).as_bytes(), Origin::Harness)?;
             }
         }
         for (path, found) in &skill.overrides {
