@@ -42,6 +42,7 @@ mod a37_around_the_proxy;
 mod a41_names_as_messages;
 mod a51_other_protocols;
 mod a52_other_listeners;
+mod a53_other_memory;
 mod abstract_socket;
 mod forbidden_calls;
 mod host_network;
@@ -133,4 +134,5 @@ pub(crate) const ALL: &[Attack] = &[
     a41_names_as_messages::ATTACK,
     a51_other_protocols::ATTACK,
     a52_other_listeners::ATTACK,
+    a53_other_memory::ATTACK,
 ];
