@@ -3,9 +3,9 @@
 
 pub mod credentials;
 pub mod dial;
-mod dns;
+pub mod dns;
 pub mod event;
-mod http1;
+pub mod http1;
 pub mod identity;
 pub mod names;
 pub mod proxy;

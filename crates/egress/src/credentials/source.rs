@@ -80,6 +80,17 @@ impl CredentialSource {
         Ok(Self { kind: SourceKind::Fetched { fetch: Arc::new(fetch), last: Arc::new(Mutex::new(last)) } })
     }
 
+    /// The value as it was last had, without fetching. Blocks while another thread fetches; not for asynchronous code.
+    pub fn last(&self) -> Option<Secret> {
+        match &self.kind {
+            SourceKind::Fixed(secret) => Some(secret.clone()),
+            SourceKind::Fetched { last, .. } => match &*last.blocking_lock() {
+                LastFetch::Good { secret, .. } => Some(secret.clone()),
+                LastFetch::Failed { .. } => None,
+            },
+        }
+    }
+
     pub async fn secret(&self) -> Result<Secret, FetchError> {
         match &self.kind {
             SourceKind::Fixed(secret) => Ok(secret.clone()),

@@ -54,6 +54,11 @@ pub enum IdentityError {
     Swapped {
         path: String,
     },
+    /// Another program holds the socket than the one that it was admitted for.
+    Passed {
+        from: String,
+        to: String,
+    },
     Proc {
         what: &'static str,
         source: io::Error,
@@ -69,6 +74,9 @@ impl fmt::Display for IdentityError {
                 write!(f, "the connection is held by several programs: {}", paths.join(", "))
             }
             Self::Swapped { path } => write!(f, "{path} is not the file that it was at its first connection"),
+            Self::Passed { from, to } => {
+                write!(f, "the connection was opened by {from} and is held by {to} now")
+            }
             Self::Proc { what, source } => write!(f, "cannot read {what}: {source}"),
         }
     }
@@ -101,7 +109,7 @@ impl Identify for ProcIdentifier {
     fn identify(&self, peer: SocketAddr, local: SocketAddr) -> Result<IdentifiedCaller, IdentityError> {
         let inode = socket::find_inode(&self.proc, self.root, peer, local)?;
         let tree = ProcessTree::load(&self.proc, self.root)?;
-        let owners = tree.owners(&self.proc, inode);
+        let owners = tree.owners(&self.proc, inode)?;
         let mut callers = Vec::new();
         for pid in owners {
             // A process that has ended meanwhile holds no socket.
@@ -144,7 +152,16 @@ impl ProcIdentifier {
     fn programs(&self, tree: &ProcessTree, pid: u32) -> Result<Option<Vec<CallerProgram>>, IdentityError> {
         let mut programs: Vec<CallerProgram> = Vec::new();
         for (distance, one) in tree.ancestry_of(pid).into_iter().enumerate() {
-            match self.program(one)? {
+            let found = match self.program(one) {
+                // The sandbox's own processes, above all programs.
+                Err(IdentityError::Proc { source, .. })
+                    if distance > 0 && source.kind() == io::ErrorKind::PermissionDenied =>
+                {
+                    None
+                }
+                found => found?,
+            };
+            match found {
                 Some(program) if distance == 0 || programs.last() != Some(&program) => programs.push(program),
                 Some(_) => {}
                 None if distance == 0 => return Ok(None),
@@ -156,7 +173,11 @@ impl ProcIdentifier {
 
     fn program(&self, pid: u32) -> Result<Option<CallerProgram>, IdentityError> {
         let exe = self.proc.join(pid.to_string()).join("exe");
-        let Ok(path) = std::fs::read_link(&exe) else { return Ok(None) };
+        let path = match std::fs::read_link(&exe) {
+            Ok(path) => path,
+            Err(error) if process::has_ended(&error) => return Ok(None),
+            Err(source) => return Err(IdentityError::Proc { what: "a program", source }),
+        };
         let path = path.to_string_lossy();
         let path = path.strip_suffix(" (deleted)").unwrap_or(&path).to_owned();
         match self.digests.of(&path, &exe) {

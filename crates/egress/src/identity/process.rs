@@ -3,6 +3,7 @@
 use super::IdentityError;
 use std::collections::HashMap;
 use std::fs;
+use std::io;
 use std::path::Path;
 
 const MAX_PROCESSES: usize = 65_536;
@@ -20,9 +21,9 @@ impl ProcessTree {
         let mut parents = HashMap::new();
         let mut open = vec![root];
         while let Some(pid) = open.pop() {
-            for child in children(proc, pid) {
+            for child in children(proc, pid)? {
                 if parents.len() >= MAX_PROCESSES {
-                    let source = std::io::Error::other("too many processes");
+                    let source = io::Error::other("too many processes");
                     return Err(IdentityError::Proc { what: "the sandbox's processes", source });
                 }
                 if child != root && parents.insert(child, pid).is_none() {
@@ -33,12 +34,28 @@ impl ProcessTree {
         Ok(Self { root, parents })
     }
 
-    pub(super) fn owners(&self, proc: &Path, inode: u64) -> Vec<u32> {
+    /// All processes that hold the socket. One whose descriptors cannot be read might, and is an error.
+    pub(super) fn owners(&self, proc: &Path, inode: u64) -> Result<Vec<u32>, IdentityError> {
         let wanted = format!("socket:[{inode}]");
         let mut all: Vec<u32> = self.parents.keys().copied().chain([self.root]).collect();
         all.sort_unstable();
-        all.retain(|pid| holds(proc, *pid, &wanted));
-        all
+        let mut owners = Vec::new();
+        for pid in all {
+            match holds(proc, pid, &wanted, MAX_DESCRIPTORS) {
+                Ok(held) => owners.extend(held.then_some(pid)),
+                Err(error) if self.is_ours(pid) && error.kind() == io::ErrorKind::PermissionDenied => {}
+                Err(source) => {
+                    return Err(IdentityError::Proc { what: "a process's descriptors", source });
+                }
+            }
+        }
+        Ok(owners)
+    }
+
+    /// The sandbox's first process, and what it has started and not yet become a program. Only these cannot be looked at by
+    /// the user who made the sandbox; a program inside can, whatever it does about it.
+    fn is_ours(&self, pid: u32) -> bool {
+        pid == self.root || self.parents.get(&pid) == Some(&self.root)
     }
 
     /// The process and its ancestors up to the sandbox's first process, nearest first.
@@ -57,19 +74,85 @@ impl ProcessTree {
 }
 
 /// Of every thread: a child belongs to the thread that created it.
-fn children(proc: &Path, pid: u32) -> Vec<u32> {
-    let tasks = proc.join(pid.to_string()).join("task");
-    let Ok(entries) = fs::read_dir(tasks) else { return Vec::new() };
-    let lists = entries.filter_map(|entry| fs::read_to_string(entry.ok()?.path().join("children")).ok());
-    lists
-        .flat_map(|list| list.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<u32>>())
-        .collect()
+fn children(proc: &Path, pid: u32) -> Result<Vec<u32>, IdentityError> {
+    let unread = |source| IdentityError::Proc { what: "the sandbox's processes", source };
+    let mut found = Vec::new();
+    for task in entries(&proc.join(pid.to_string()).join("task")).map_err(unread)? {
+        let list = match fs::read_to_string(task.map_err(unread)?.path().join("children")) {
+            Ok(list) => list,
+            Err(error) if has_ended(&error) => continue,
+            Err(error) => return Err(unread(error)),
+        };
+        found.extend(list.split_whitespace().filter_map(|word| word.parse::<u32>().ok()));
+    }
+    Ok(found)
 }
 
-fn holds(proc: &Path, pid: u32, wanted: &str) -> bool {
-    let Ok(entries) = fs::read_dir(proc.join(pid.to_string()).join("fd")) else { return false };
-    entries
-        .take(MAX_DESCRIPTORS)
-        .filter_map(Result::ok)
-        .any(|entry| fs::read_link(entry.path()).is_ok_and(|target| target.as_os_str() == wanted))
+/// `most` descriptors are looked at: a process with more could hide one behind them.
+fn holds(proc: &Path, pid: u32, wanted: &str, most: usize) -> io::Result<bool> {
+    for (index, entry) in entries(&proc.join(pid.to_string()).join("fd"))?.enumerate() {
+        if index >= most {
+            return Err(io::Error::other(format!("a process has more than {most} descriptors")));
+        }
+        match entry.and_then(|entry| fs::read_link(entry.path())) {
+            Ok(target) if target.as_os_str() == wanted => return Ok(true),
+            Ok(_) => {}
+            Err(error) if has_ended(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
+}
+
+/// The entries of a process's directory; none if the process has ended. Anything else, as when descriptors run out, is an
+/// error: a process that was not seen is not one that does not exist.
+fn entries(path: &Path) -> io::Result<impl Iterator<Item = io::Result<fs::DirEntry>> + use<>> {
+    let listed = match fs::read_dir(path) {
+        Ok(listed) => Some(listed),
+        Err(error) if has_ended(&error) => None,
+        Err(error) => return Err(error),
+    };
+    Ok(listed.into_iter().flatten().filter(|entry| !matches!(entry, Err(error) if has_ended(error))))
+}
+
+/// The process, the thread or the descriptor is gone.
+pub(super) fn has_ended(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH)
+}
+
+const ESRCH: i32 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory like /proc, with one process that holds these descriptors.
+    fn proc(pid: u32, descriptors: &[&str]) -> std::path::PathBuf {
+        let place = std::env::temp_dir().join(format!("egress-proc-{pid}-{}", std::process::id()));
+        drop(fs::remove_dir_all(&place));
+        let fd = place.join(pid.to_string()).join("fd");
+        fs::create_dir_all(&fd).unwrap();
+        for (number, target) in descriptors.iter().enumerate() {
+            std::os::unix::fs::symlink(target, fd.join(number.to_string())).unwrap();
+        }
+        place
+    }
+
+    #[test]
+    fn a_process_that_cannot_be_looked_at_is_an_error() {
+        let place = proc(7, &["pipe:[1]", "socket:[2]", "pipe:[3]"]);
+        assert!(holds(&place, 7, "socket:[2]", 8).unwrap());
+        assert!(!holds(&place, 7, "socket:[9]", 8).unwrap());
+        assert!(!holds(&place, 8, "socket:[2]", 8).unwrap(), "it has ended");
+        // Behind too many others the socket could be missed.
+        assert!(holds(&place, 7, "socket:[9]", 2).is_err());
+        let tree = ProcessTree { root: 7, parents: HashMap::new() };
+        assert_eq!(tree.owners(&place, 2).unwrap(), [7]);
+        fs::remove_dir_all(place.join("7/fd")).unwrap();
+        fs::write(place.join("7/fd"), "").unwrap();
+        assert!(tree.owners(&place, 2).is_err(), "not a directory, as when no descriptor is left to open it");
+        fs::write(place.join("7/task"), "").unwrap();
+        assert!(ProcessTree::load(&place, 7).is_err());
+        fs::remove_dir_all(place).unwrap();
+    }
 }

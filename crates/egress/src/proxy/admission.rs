@@ -6,6 +6,7 @@ use super::destination::Destination;
 use super::leak_watcher;
 use super::record::ConnectionRecord;
 use super::refusal::Refusal;
+use super::tunnel::ByteCounts;
 use crate::event::Via;
 use crate::identity::{IdentifiedCaller, IdentityError};
 use policy::{Admitted, Host};
@@ -13,6 +14,17 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How often a connection without requests is looked at.
+const CALLER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The two ends of a client's connection, as the proxy sees them.
+#[derive(Clone, Copy)]
+pub(super) struct ClientEnds {
+    pub(super) peer: SocketAddr,
+    pub(super) local: SocketAddr,
+}
 
 /// A connection that the policy allowed.
 #[derive(Clone)]
@@ -23,6 +35,7 @@ pub(super) struct AdmittedConnection {
     /// Resolved and checked; only these are dialled.
     pub(super) addresses: Vec<IpAddr>,
     pub(super) caller: IdentifiedCaller,
+    pub(super) ends: ClientEnds,
     pub(super) via: Via,
     /// Whether the client speaks TLS; the connection to the server then does too.
     pub(super) tls: bool,
@@ -36,6 +49,36 @@ impl AdmittedConnection {
         let mut record = ConnectionRecord::new(on_event, self.via, &host.to_string(), *port);
         record.caller(&self.caller);
         record
+    }
+
+    /// Whether the program that the connection was admitted for holds it still, and no other one does.
+    pub(super) async fn check_caller(&self) -> Result<(), Refusal> {
+        self.identify_again().await.map_err(|error| Refusal::identity(&error))
+    }
+
+    /// Ends when another program holds the connection, which is looked at while bytes move. A connection that nobody
+    /// holds any more ends by itself.
+    pub(super) async fn watch_caller(&self, counts: &ByteCounts) -> Refusal {
+        let mut seen = counts.sum();
+        loop {
+            tokio::time::sleep(CALLER_CHECK_INTERVAL).await;
+            if std::mem::replace(&mut seen, counts.sum()) == counts.sum() {
+                continue;
+            }
+            match self.identify_again().await {
+                Ok(()) | Err(IdentityError::NoSocket | IdentityError::NoOwner) => {}
+                Err(error) => return Refusal::identity(&error),
+            }
+        }
+    }
+
+    async fn identify_again(&self) -> Result<(), IdentityError> {
+        let now = identify(&self.proxy, self.ends).await?;
+        if now.program == self.caller.program {
+            return Ok(());
+        }
+        let from = self.caller.program.path.clone();
+        Err(IdentityError::Passed { from, to: now.program.path })
     }
 
     /// The port that a Host header without one means.
@@ -53,19 +96,21 @@ impl AdmittedConnection {
     }
 }
 
-pub(super) async fn identify_caller(
-    proxy: &Proxy,
-    peer: SocketAddr,
-    local: SocketAddr,
-    record: &mut ConnectionRecord,
-) -> Result<IdentifiedCaller, Refusal> {
+async fn identify(proxy: &Proxy, ends: ClientEnds) -> Result<IdentifiedCaller, IdentityError> {
     let identifier = Arc::clone(&proxy.config.identifier);
     // Reading the proc filesystem and hashing programs would block the reactor.
-    let identified = tokio::task::spawn_blocking(move || identifier.identify(peer, local)).await;
-    let identified = identified.unwrap_or_else(|error| {
+    let identified = tokio::task::spawn_blocking(move || identifier.identify(ends.peer, ends.local)).await;
+    identified.unwrap_or_else(|error| {
         Err(IdentityError::Proc { what: "the calling program", source: io::Error::other(error) })
-    });
-    let caller = identified.map_err(|error| Refusal::identity(&error))?;
+    })
+}
+
+pub(super) async fn identify_caller(
+    proxy: &Proxy,
+    ends: ClientEnds,
+    record: &mut ConnectionRecord,
+) -> Result<IdentifiedCaller, Refusal> {
+    let caller = identify(proxy, ends).await.map_err(|error| Refusal::identity(&error))?;
     record.caller(&caller);
     Ok(caller)
 }
@@ -74,6 +119,7 @@ pub(super) async fn admit(
     proxy: &Arc<Proxy>,
     destination: Destination,
     caller: IdentifiedCaller,
+    ends: ClientEnds,
     via: Via,
 ) -> Result<AdmittedConnection, Refusal> {
     let config = &proxy.config;
@@ -96,6 +142,7 @@ pub(super) async fn admit(
         admitted,
         addresses,
         caller,
+        ends,
         via,
         tls: false,
     })

@@ -2,6 +2,7 @@
 
 use super::admission::AdmittedConnection;
 use super::leak_watcher;
+use super::readings;
 use super::record::ConnectionRecord;
 use super::refusal::Refusal;
 use crate::http1::{HeadError, RequestHead, RequestTarget};
@@ -33,18 +34,19 @@ pub(super) fn decide(
     let proxy = &connection.proxy;
     leak_watcher::check_head(proxy.config.leak_watcher.as_ref(), &connection.destination, head)?;
     proxy.defences.check_host(head, &connection.destination, connection.default_port())?;
-    decide_path(connection, &head.method, path, query.as_deref(), record)
+    decide_path(connection, head, path, query.as_deref(), record)
 }
 
 pub(super) fn decide_path(
     connection: &AdmittedConnection,
-    method: &str,
+    head: &RequestHead,
     path: &str,
     query: Option<&str>,
     record: &mut ConnectionRecord,
 ) -> Result<DecidedRequest, Refusal> {
     let AdmittedConnection { proxy, admitted, destination, .. } = connection;
     let locate = &proxy.config.locate;
+    let method = &head.method;
     if !admitted.reads_requests() {
         record.allowed(locate(&admitted.cause()));
         return Ok(DecidedRequest::new(path, query));
@@ -56,13 +58,26 @@ pub(super) fn decide_path(
     record.request(method, canonical.as_str());
     let parsed = Query::parse(query.unwrap_or_default())
         .map_err(|error| Refusal::path(format!("{method} {canonical}: {error}")))?;
-    let request =
-        policy::InspectedRequest { action: RequestAction::Http(method), path: &canonical, query: &parsed };
-    let what = || format!("{method} {destination}{canonical}");
-    match proxy.defences.decide(admitted, &request) {
-        PolicyDecision::Allow(cause) => record.allowed(locate(&cause)),
-        PolicyDecision::Audit(denial) => record.audited(&Refusal::policy(&denial, locate, &what())),
-        PolicyDecision::Deny(denial) => return Err(Refusal::policy(&denial, locate, &what())),
+    let mut audited = None;
+    let mut allowed = None;
+    for path in readings::paths(&canonical)? {
+        for method in readings::methods(head, &parsed)? {
+            let action = RequestAction::Http(&method);
+            let request = policy::InspectedRequest { action, path: &path, query: &parsed };
+            let what = || format!("{method} {destination}{path}");
+            match proxy.defences.decide(admitted, &request) {
+                PolicyDecision::Allow(cause) => allowed = allowed.or(Some(cause)),
+                PolicyDecision::Audit(denial) => {
+                    audited = audited.or_else(|| Some(Refusal::policy(&denial, locate, &what())));
+                }
+                PolicyDecision::Deny(denial) => return Err(Refusal::policy(&denial, locate, &what())),
+            }
+        }
+    }
+    match (audited, allowed) {
+        (Some(refusal), _) => record.audited(&refusal),
+        (None, Some(cause)) => record.allowed(locate(&cause)),
+        (None, None) => {}
     }
     Ok(DecidedRequest::new(canonical.as_str(), query))
 }

@@ -84,10 +84,15 @@ async fn serve_tunnel(
     let counts = ByteCounts::default();
     let counted = CountedRecord { record: &mut record, counts: &counts };
     let watcher = watch(config.leak_watcher.as_ref(), &connection.destination);
-    match tunnel(client, server, &counts, config.limits.tunnel_idle, watcher).await {
+    let ended = tokio::select! {
+        ended = tunnel(client, server, &counts, config.limits.tunnel_idle, watcher) => ended,
+        refusal = connection.watch_caller(&counts) => Err(TunnelError::Refused(refusal)),
+    };
+    match ended {
         Ok(()) => {}
         Err(TunnelError::Broken(error)) => counted.record.broken(error.to_string()),
         Err(TunnelError::Leak(reason)) => counted.record.refused(&Refusal::leak(reason)),
+        Err(TunnelError::Refused(refusal)) => counted.record.refused(&refusal),
     }
 }
 

@@ -19,6 +19,7 @@ mod forward;
 mod http2;
 mod inspect;
 mod leak_watcher;
+mod readings;
 mod record;
 mod refusal;
 mod requests;

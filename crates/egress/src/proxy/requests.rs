@@ -6,6 +6,7 @@ use super::client::ClientConnection;
 use super::decide::DecidedRequest;
 use super::exchange::{AfterExchange, SentRequest, exchange};
 use super::leak_watcher::{MessageCheck, watch};
+use super::readings::check_body;
 use super::record::ConnectionRecord;
 use super::refusal::Refusal;
 use super::response_mask::ResponseMask;
@@ -80,6 +81,9 @@ async fn pass(
     let recipient = route(routing, &head, record).await?;
     let (outgoing, check, mask, upstream) = match &recipient {
         Recipient::Server { connection, decided } => {
+            if connection.admitted.reads_requests() {
+                check_body(&head)?;
+            }
             let outgoing = outgoing_request(connection, &head, decided, client).await?;
             let watcher = watch(proxy.config.leak_watcher.as_ref(), &connection.destination);
             let mask = ResponseMask::new(connection);

@@ -1,7 +1,7 @@
 //! Where one request of a client connection goes: to the server that the connection was admitted for, or, on the proxy's
 //! own port, to the server that its absolute target names.
 
-use super::admission::{AdmittedConnection, admit, identify_caller};
+use super::admission::{AdmittedConnection, ClientEnds, admit, identify_caller};
 use super::config::Proxy;
 use super::decide::{DecidedRequest, decide, decide_path};
 use super::destination::Destination;
@@ -21,8 +21,7 @@ const PLAIN_PORT: u16 = 80;
 /// A connection to the proxy's own port.
 pub(super) struct ForwardConnection {
     pub(super) proxy: Arc<Proxy>,
-    pub(super) peer: SocketAddr,
-    pub(super) local: SocketAddr,
+    pub(super) ends: ClientEnds,
 }
 
 /// How the requests of one client connection find their server.
@@ -76,6 +75,8 @@ pub(super) async fn route(
 ) -> Result<Recipient, Refusal> {
     match routing {
         Routing::Fixed(connection) => {
+            // The connection may have been passed on since it was admitted.
+            connection.check_caller().await?;
             let decided = decide(connection, head, record)?;
             Ok(Recipient::Server { connection: Arc::clone(connection), decided })
         }
@@ -108,12 +109,12 @@ async fn route_by_target(
             service,
             destination,
             path_and_query: format!("{path}{query}"),
-            peer: forward.peer,
-            local: forward.local,
+            peer: forward.ends.peer,
+            local: forward.ends.local,
         }));
     }
     let connection = admit_forward(forward, destination, Via::Forward, record).await?;
-    let decided = decide_path(&connection, &head.method, path, query.as_deref(), record)?;
+    let decided = decide_path(&connection, head, path, query.as_deref(), record)?;
     Ok(Recipient::Server { connection: Arc::new(connection), decided })
 }
 
@@ -123,8 +124,8 @@ pub(super) async fn admit_forward(
     via: Via,
     record: &mut ConnectionRecord,
 ) -> Result<AdmittedConnection, Refusal> {
-    let caller = identify_caller(&forward.proxy, forward.peer, forward.local, record).await?;
-    admit(&forward.proxy, destination, caller, via).await
+    let caller = identify_caller(&forward.proxy, forward.ends, record).await?;
+    admit(&forward.proxy, destination, caller, forward.ends, via).await
 }
 
 pub(super) fn gateway_at(proxy: &Proxy, destination: &Destination) -> Option<GatewayService> {

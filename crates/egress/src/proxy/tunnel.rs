@@ -3,6 +3,7 @@
 
 use super::leak_watcher::MessageWatcher;
 use super::record::ConnectionRecord;
+use super::refusal::Refusal;
 use std::cell::RefCell;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +31,7 @@ impl ByteCounts {
         (self.out.load(Ordering::Relaxed), self.inward.load(Ordering::Relaxed))
     }
 
-    fn sum(&self) -> u64 {
+    pub(super) fn sum(&self) -> u64 {
         let (out, inward) = self.totals();
         out.wrapping_add(inward)
     }
@@ -67,6 +68,8 @@ pub(super) enum TunnelError {
     Broken(io::Error),
     /// The leak watcher found something that must not leave.
     Leak(String),
+    /// Another program holds the connection now.
+    Refused(Refusal),
 }
 
 impl From<io::Error> for TunnelError {

@@ -48,6 +48,8 @@ async fn pass(
     if !matches!(received.target, RequestTarget::Origin { .. }) {
         return Err(Refusal::head(HeadError::Target));
     }
+    // The connection may have been passed on since it was admitted.
+    connection.check_caller().await?;
     let decided = decide(connection, &received, record)?;
     let sender = shared.pool.sender(connection).await?;
     let substituted = substitute_head(connection, &received, &decided).await?;

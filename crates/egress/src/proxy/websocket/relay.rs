@@ -47,7 +47,11 @@ pub(in super::super) async fn relay(
         message_mask: ResponseMask::new(connection),
         control_mask: ResponseMask::new(connection),
     };
-    let ended = run(&mut to_server, &mut server_writer, &mut to_client, &mut client_writer).await;
+    let ended = tokio::select! {
+        ended = run(&mut to_server, &mut server_writer, &mut to_client, &mut client_writer) => ended,
+        // No close frame: this may be in the middle of another one.
+        refusal = connection.watch_caller(&counts) => return counted.record.refused(&refusal),
+    };
     match ended.end {
         DirectionEnd::Closed | DirectionEnd::Stopped => {}
         DirectionEnd::Broken(reason) => counted.record.broken(reason),

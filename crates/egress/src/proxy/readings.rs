@@ -1,0 +1,105 @@
+//! What else a server may read in a request. Some servers decode a path twice, and some take the method from a header or
+//! the query. A request passes only if every reading of it may.
+
+use super::refusal::Refusal;
+use crate::http1::{Framing, RequestHead};
+use policy::{CanonicalPath, EncodedSlash, Query};
+
+/// Headers and query parameters that replace the method, in the frameworks that know them.
+const METHOD_HEADERS: &[&str] = &["x-http-method-override", "x-http-method", "x-method-override"];
+const METHOD_PARAMETERS: &[&str] = &["_method", "x-http-method-override"];
+
+/// How often a path may be encoded.
+const MAX_DECODINGS: usize = 4;
+
+/// The methods, that of the request first.
+pub(super) fn methods(head: &RequestHead, query: &Query) -> Result<Vec<String>, Refusal> {
+    let mut all = vec![head.method.clone()];
+    let headers = METHOD_HEADERS.iter().flat_map(|name| head.fields.all(name));
+    let parameters = METHOD_PARAMETERS.iter().flat_map(|name| query.values(name));
+    for value in headers.chain(parameters) {
+        let method = std::str::from_utf8(value).unwrap_or_default().trim().to_ascii_uppercase();
+        if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-') {
+            return Err(Refusal::unreadable("the request replaces its method by something else".to_owned()));
+        }
+        if !all.contains(&method) {
+            all.push(method);
+        }
+    }
+    Ok(all)
+}
+
+/// The paths, that of the request first.
+pub(super) fn paths(path: &CanonicalPath) -> Result<Vec<CanonicalPath>, Refusal> {
+    let mut all = vec![path.clone()];
+    let mut text = path.as_str().to_owned();
+    for _ in 0..MAX_DECODINGS {
+        let Some(next) = decode_again(&text) else { return Ok(all) };
+        let decoded = CanonicalPath::new(&next, EncodedSlash::Keep)
+            .map_err(|error| Refusal::path(format!("{path} is encoded twice, and decoded {error}")))?;
+        if !all.contains(&decoded) {
+            all.push(decoded);
+        }
+        text = next;
+    }
+    Err(Refusal::path(format!("{path} is encoded more than {MAX_DECODINGS} times")))
+}
+
+/// The path once more decoded, with separators as a server would see them; `None` if nothing is encoded twice.
+fn decode_again(text: &str) -> Option<String> {
+    let mut out = String::new();
+    let mut rest = text;
+    let mut changed = false;
+    while let Some(at) = rest.find("%25") {
+        out.push_str(&rest[..at]);
+        rest = &rest[at + 3..];
+        let digits = rest.get(..2).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        match digits.map(str::to_ascii_uppercase).as_deref() {
+            Some("2F" | "5C") => out.push('/'),
+            Some(digits) => out.push_str(&format!("%{digits}")),
+            None => {
+                out.push_str("%25");
+                continue;
+            }
+        }
+        changed = true;
+        rest = &rest[2..];
+    }
+    out.push_str(rest);
+    changed.then_some(out)
+}
+
+/// A server that ignores the body of a request that needs none would take it for another request.
+pub(super) fn check_body(head: &RequestHead) -> Result<(), Refusal> {
+    let needs_none = ["GET", "HEAD", "TRACE"].contains(&head.method.as_str());
+    match head.framing {
+        Framing::None | Framing::Length(0) => Ok(()),
+        _ if !needs_none => Ok(()),
+        _ => Err(Refusal::unreadable(format!(
+            "a {} request with a body: a server that ignores the body would take it for another request",
+            head.method
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_read_as_often_as_it_is_encoded() {
+        let read = |path: &str| {
+            let path = CanonicalPath::new(path, EncodedSlash::Keep).unwrap();
+            let all = paths(&path).map_err(|refusal| refusal.detail)?;
+            Ok::<_, String>(all.iter().map(|path| path.as_str().to_owned()).collect::<Vec<_>>().join(" "))
+        };
+        assert_eq!(read("/a/b").unwrap(), "/a/b");
+        assert_eq!(read("/100%25/x").unwrap(), "/100%25/x");
+        assert_eq!(read("/open/%252e%252e/secret").unwrap(), "/open/%252e%252e/secret /secret");
+        assert_eq!(read("/open/..%252fsecret").unwrap(), "/open/..%252fsecret /secret");
+        assert_eq!(read("/open/%252e%252e%255csecret").unwrap(), "/open/%252e%252e%255csecret /secret");
+        assert_eq!(read("/open/%25252e%25252e/s").unwrap(), "/open/%25252e%25252e/s /open/%252e%252e/s /s");
+        assert!(read("/%252e%252e/x").is_err() && read("/a%2500").is_err());
+        assert!(read("/%252525252525252e").is_err());
+    }
+}

@@ -1,0 +1,81 @@
+//! Requests that a server may read otherwise than the proxy: none of them gets more than the rules allow.
+
+use super::lab::{Kind, LabConfig, rule, server, start_lab, talk};
+use crate::event::ConnectionDecision::{Allowed, Denied};
+
+const RULES: &str = "        protocol: rest\n        enforcement: enforce\n        rules:\n          - allow: {method: GET, path: \"/open/**\"}\n          - allow: {method: POST, path: \"/open/**\"}";
+
+/// Sends one request through a connection that is read, and says whether it arrived.
+async fn arrives(request: &str) -> bool {
+    let mut config = LabConfig::new("");
+    let server = server(Kind::Tls(config.vendor.clone())).await;
+    config.policy = rule(server.port, RULES);
+    let lab = start_lab(config).await;
+    let request =
+        request.replacen("HOST", &format!("Host: api.test:{}\r\nConnection: close", server.port), 1);
+    let answer = talk(lab.inspected(server.port).await, &request).await;
+    let decision = lab.decisions(1).await[0];
+    let arrived = !server.heads.lock().unwrap().is_empty();
+    assert_eq!(arrived, decision == Allowed, "{request}: {answer}");
+    assert_eq!(!arrived, decision == Denied, "{request}: {answer}");
+    arrived
+}
+
+#[tokio::test]
+async fn a_body_is_not_taken_for_another_request() {
+    let smuggled = "DELETE /secret HTTP/1.1\r\nHost: api.test\r\n\r\n";
+    for method in ["GET", "HEAD"] {
+        let length = smuggled.len();
+        assert!(
+            !arrives(&format!(
+                "{method} /open/a HTTP/1.1\r\nHOST\r\nContent-Length: {length}\r\n\r\n{smuggled}"
+            ))
+            .await
+        );
+        let chunk = format!("{length:x}\r\n{smuggled}\r\n0\r\n\r\n");
+        assert!(
+            !arrives(&format!(
+                "{method} /open/a HTTP/1.1\r\nHOST\r\nTransfer-Encoding: chunked\r\n\r\n{chunk}"
+            ))
+            .await
+        );
+    }
+    assert!(arrives("GET /open/a HTTP/1.1\r\nHOST\r\nContent-Length: 0\r\n\r\n").await);
+    assert!(arrives("POST /open/a HTTP/1.1\r\nHOST\r\nContent-Length: 2\r\n\r\nhi").await);
+}
+
+#[tokio::test]
+async fn a_path_that_is_encoded_twice_is_decided_as_it_would_be_decoded() {
+    for path in [
+        "/open/%252e%252e/secret",
+        "/open/..%252fsecret",
+        "/open/%252e%252e%255csecret",
+        "/open/%25252e%25252e/secret",
+        "/open/%25252525252e%252e/secret",
+        "/open/a%2500",
+        "/open/%252e%252e%252f%252e%252e%252fsecret",
+    ] {
+        assert!(!arrives(&format!("GET {path} HTTP/1.1\r\nHOST\r\n\r\n")).await, "{path}");
+    }
+    for path in ["/open/100%25", "/open/feature%252Fbranch", "/open/a%20b"] {
+        assert!(arrives(&format!("GET {path} HTTP/1.1\r\nHOST\r\n\r\n")).await, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_replaced_method_is_decided_too() {
+    for header in ["X-HTTP-Method-Override", "x-http-method", "X-Method-Override"] {
+        for method in ["DELETE", "delete", " PUT ", "x y", "\"DELETE\""] {
+            let request =
+                format!("POST /open/a HTTP/1.1\r\nHOST\r\n{header}: {method}\r\nContent-Length: 0\r\n\r\n");
+            assert!(!arrives(&request).await, "{header}: {method}");
+        }
+        let request = format!("POST /open/a HTTP/1.1\r\nHOST\r\n{header}: GET\r\nContent-Length: 0\r\n\r\n");
+        assert!(arrives(&request).await, "{header}: a method that is allowed");
+    }
+    for query in ["_method=DELETE", "a=b&_method=delete", "%5Fmethod=DELETE", "x-http-method-override=PUT"] {
+        let request = format!("POST /open/a?{query} HTTP/1.1\r\nHOST\r\nContent-Length: 0\r\n\r\n");
+        assert!(!arrives(&request).await, "{query}");
+    }
+    assert!(arrives("POST /open/a?_method=POST HTTP/1.1\r\nHOST\r\nContent-Length: 0\r\n\r\n").await);
+}
