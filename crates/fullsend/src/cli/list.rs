@@ -8,6 +8,7 @@ use serde_json::json;
 use super::configuration::ConfigurationOptions;
 use super::exit::{Exit, Failure};
 use crate::harness::reference::LocalPath;
+use crate::render::diagnostics::clean_text;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -41,7 +42,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         } else {
             let unreadable = format!("(cannot be read: fullsend check {name})");
             let about = if tree.is_some() { description.unwrap_or_default() } else { &unreadable };
-            writeln!(out, "{}", format!("{name:24} {layer:14} {about}").trim_end())?;
+            writeln!(out, "{}", clean_text(format!("{name:24} {layer:14} {about}").trim_end()))?;
         }
     }
     Ok(Exit::Done)

@@ -12,6 +12,7 @@ use crate::event::{Envelope, log};
 use crate::render::console::Console;
 use crate::render::diagnostics::clean_text;
 use crate::render::live::Live;
+use crate::render::workflow_commands::neutralise_json;
 use crate::render::{actions, colour};
 
 /// Between two looks at the clock.
@@ -56,7 +57,7 @@ impl Progress {
         for line in lines {
             match self.style {
                 Style::Json | Style::Quiet => {}
-                Style::Actions => say(Some(actions::harmless(line))),
+                Style::Actions => say(Some(clean_text(line))),
                 Style::Lines | Style::Terminal => say(Some(shown(line))),
             }
         }
@@ -66,7 +67,7 @@ impl Progress {
         match self.style {
             Style::Json => Arc::new(|envelope| {
                 let line = serde_json::to_string(envelope).unwrap_or_default();
-                drop(writeln!(std::io::stdout().lock(), "{line}"));
+                drop(writeln!(std::io::stdout().lock(), "{}", neutralise_json(&line)));
             }),
             Style::Quiet => Arc::new(|_| {}),
             Style::Lines => {
@@ -75,7 +76,7 @@ impl Progress {
             }
             Style::Actions => {
                 let console = Arc::clone(&self.console);
-                Arc::new(move |envelope| say(actions::lines(&mut lock(&console), envelope)))
+                Arc::new(move |envelope| say_to_ci(actions::lines(&mut lock(&console), envelope)))
             }
             Style::Terminal => self.on_terminal(),
         }
@@ -115,7 +116,7 @@ impl Progress {
             Style::Actions => {
                 let events = directory.map(|path| log::read(&path.join("events.jsonl")));
                 let Some(Ok(events)) = events else { return };
-                actions::annotations(&events).into_iter().for_each(|line| say(Some(line)));
+                actions::annotations(&events).into_iter().for_each(|line| say_to_ci(Some(line)));
                 summarise(&actions::summary(&events));
             }
             Style::Json | Style::Quiet | Style::Lines => {}
@@ -142,6 +143,12 @@ pub fn has_colour(stream: &impl IsTerminal) -> bool {
 fn say(line: Option<String>) {
     if let Some(line) = line {
         super::talk(&format!("{line}\n"));
+    }
+}
+
+fn say_to_ci(line: Option<String>) {
+    if let Some(line) = line {
+        super::talk_to_ci(&format!("{line}\n"));
     }
 }
 

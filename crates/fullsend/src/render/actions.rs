@@ -3,7 +3,7 @@
 
 use super::console::{self, Console};
 use super::diagnostics::clean_text;
-use super::refusal::refusal;
+use super::refusal::{audited, refusal};
 use super::report;
 use crate::event::finding::FindingSeverity;
 use crate::event::outcome::OutcomeKind;
@@ -21,19 +21,10 @@ pub fn lines(console: &mut Console, envelope: &Envelope) -> Option<String> {
     match &envelope.event {
         RunEvent::StepStarted { step } => Some(format!("::group::{}", console::step_name(*step))),
         RunEvent::StepFinished { .. } => {
-            console.line(envelope).map(|line| format!("{}\n::endgroup::", harmless(&line)))
+            console.line(envelope).map(|line| format!("{}\n::endgroup::", clean_text(&line)))
         }
-        _ => console.line(envelope).map(|line| harmless(&line)),
+        _ => console.line(envelope).map(|line| clean_text(&line)),
     }
-}
-
-/// GitHub's runner obeys a line that starts with `::` or contains `##[`.
-pub fn harmless(text: &str) -> String {
-    let line = |line: &str| {
-        let is_command = line.trim_start().starts_with("::");
-        format!("{}{}", if is_command { "| " } else { "" }, line.replace("##[", "## ["))
-    };
-    clean_text(text).replace('\r', " ").split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// The most important first, errors apart from warnings, each within what is shown.
@@ -60,7 +51,10 @@ pub fn annotations(events: &[Envelope]) -> Vec<String> {
                 warnings.push((2, format!("the output of attempt {iteration} was rejected: {first}")));
             }
             RunEvent::ToolDenied { tool, reason, .. } => warnings.push((3, format!("{tool}: {reason}"))),
-            RunEvent::Egress { event } => warnings.extend(refusal(event).map(|text| (3, text))),
+            RunEvent::Egress { event } => {
+                warnings.extend(refusal(event).map(|text| (3, text)));
+                warnings.extend(audited(event).map(|text| (5, format!("audited only: {text}"))));
+            }
             RunEvent::SkillShadowed { skill, place } => {
                 warnings.push((4, format!("{place}: the harness has a skill `{skill}` of its own")));
             }
@@ -131,10 +125,31 @@ mod tests {
         assert!(made.iter().all(|line| !line.contains('\n') && line.matches("::error").count() <= 2));
     }
 
+    /// Requests that passed only because their endpoint audits are shown everywhere.
+    #[test]
+    fn audited_requests_are_shown() {
+        let connection = serde_json::json!({
+            "type": "attempt", "via": "connect", "pid": 7, "binary": "/usr/bin/curl", "sha256": null,
+            "host": "api.test", "port": 443, "method": "POST", "path": "/a", "decision": "audited",
+            "rule": null, "code": null, "reason": "no rule allows this request", "fix": null, "status": 200,
+            "bytes_out": 1, "bytes_in": 1, "duration_ms": 1,
+        });
+        let event = serde_json::from_value(connection).unwrap();
+        let all = events(vec![RunEvent::Egress { event }]);
+        let request = "POST api.test:443/a by /usr/bin/curl (pid 7): no rule allows this request";
+        assert_eq!(Console::default().line(&all[0]).unwrap(), format!("  audited   {request}"));
+        assert_eq!(annotations(&all), [format!("::warning title=fullsend::audited only: {request}")]);
+        let report = report::report(&all);
+        assert!(
+            report.contains(&format!("audited\n  {request}")) && !report.contains("refusals"),
+            "{report}"
+        );
+    }
+
     #[test]
     fn text_of_an_agent_does_not_become_a_command() {
         assert_eq!(
-            harmless("a\n  ::set-env name=x::y\n##[error]z\r::x"),
+            clean_text("a\n  ::set-env name=x::y\n##[error]z\r::x"),
             "a\n|   ::set-env name=x::y\n## [error]z\u{fffd}::x"
         );
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use model::{AnswerEnding, ModelEvent};
 
 use super::figures::duration;
-use super::refusal::refusal;
+use super::refusal::{audited, refusal};
 use crate::event::{Envelope, FindingEvent, RunEvent, ServerState, Step};
 
 /// The most lines of one text of the agent that are shown. `fullsend runs transcript` shows all.
@@ -111,7 +111,10 @@ fn line(event: &RunEvent) -> Option<String> {
             Some(format!("  broken    the scanner {scanner} on {place}: {reason}"))
         }
         RunEvent::ReviewRequested { label } => Some(format!("  review    set the label {label}")),
-        RunEvent::Egress { event } => refusal(event).map(|text| format!("  refused   {text}")),
+        RunEvent::Egress { event } => {
+            let refused = refusal(event).map(|text| format!("  refused   {text}"));
+            refused.or_else(|| audited(event).map(|text| format!("  audited   {text}")))
+        }
         RunEvent::HookMissing { reason, .. } => Some(format!("  guard     {reason}")),
         RunEvent::OutputRejected { iteration, violations } => {
             let mut text = format!("  rejected  the output of attempt {iteration}:");

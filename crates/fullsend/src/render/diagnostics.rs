@@ -5,6 +5,7 @@ use serde_json::{Value as Json, json};
 use yaml::{Diagnostic, DiagnosticSeverity, Sources, Span};
 
 use super::excerpt::excerpts;
+use super::workflow_commands::neutralise;
 
 /// Whether to use colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,11 +14,18 @@ pub enum Style {
     Coloured,
 }
 
-/// A text that may be shown: no credential, no control character that a terminal or a CI would obey.
+/// A text that may be shown: no credential, no character that a terminal would obey, no command for a CI.
 pub fn clean_text(text: &str) -> String {
     static PATTERNS: std::sync::LazyLock<redact::Redactor> = std::sync::LazyLock::new(redact::Redactor::new);
-    let visible = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };
-    PATTERNS.redact(text).chars().map(visible).collect()
+    let text: String = PATTERNS.redact(text).chars().map(visible).collect();
+    neutralise(&text)
+}
+
+/// Control characters, line ends of other systems and changes of the reading direction become visible.
+fn visible(c: char) -> char {
+    let is_hidden = (c.is_control() && c != '\n')
+        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if is_hidden { '\u{fffd}' } else { c }
 }
 
 /// The same problem in words that may be shown.
@@ -54,7 +62,7 @@ pub fn human(sources: &Sources, diagnostic: &Diagnostic, style: Style) -> String
     if let Some(help) = &diagnostic.help {
         group = group.element(Level::HELP.message(help));
     }
-    renderer.decor_style(DecorStyle::Ascii).term_width(110).render(&[group])
+    neutralise(&renderer.decor_style(DecorStyle::Ascii).term_width(110).render(&[group]))
 }
 
 /// One problem as a JSON object.

@@ -17,3 +17,4 @@ pub(crate) mod report;
 pub(crate) mod result;
 pub mod sarif;
 pub(crate) mod schema;
+pub(crate) mod workflow_commands;

@@ -7,6 +7,7 @@ use session::{DeadLetterAction, Seq, SeqSet};
 
 use super::super::exit::{Exit, Failure};
 use super::store::{SessionOptions, failure, time_seed};
+use crate::render::workflow_commands::neutralise_json;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -76,7 +77,8 @@ fn list(options: &SessionOptions, only: Option<Seq>) -> Result<Exit, Failure> {
     for seq in state.dead.iter().filter(|seq| only.is_none_or(|only| only == *seq)) {
         let before = Seq(seq.0.saturating_sub(1));
         for event in sessions.events(id, before, 1).map_err(failure)? {
-            writeln!(out, "{}", serde_json::to_string(&event).unwrap_or_default())?;
+            let line = serde_json::to_string(&event).unwrap_or_default();
+            writeln!(out, "{}", neutralise_json(&line))?;
         }
     }
     Ok(Exit::Done)

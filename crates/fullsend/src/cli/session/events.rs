@@ -11,6 +11,7 @@ use super::super::exit::{Exit, Failure};
 use super::store::{SessionOptions, failure};
 use crate::event::clock::Moment;
 use crate::render::diagnostics::clean_text;
+use crate::render::workflow_commands::neutralise_json;
 use session::{
     PAGE_LIMIT, Payload, Seq, SessionError, SessionEvent, SessionId, SessionStatus, Sessions, StoreError,
 };
@@ -132,7 +133,7 @@ fn show<'a>(
 }
 
 fn as_json(event: &SessionEvent) -> String {
-    serde_json::to_string(event).unwrap_or_default()
+    neutralise_json(&serde_json::to_string(event).unwrap_or_default()).into_owned()
 }
 
 /// One event as a line for people: time, sequence number, type and text.

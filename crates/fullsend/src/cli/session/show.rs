@@ -10,6 +10,7 @@ use super::requests;
 use super::store::{SessionOptions, StoreOptions, failure};
 use crate::event::clock::Moment;
 use crate::render::diagnostics::clean_text;
+use crate::render::workflow_commands::neutralise_json;
 use session::{
     ListedSession, Payload, Seq, Session, SessionError, SessionId, SessionStatus, Sessions, StopReason,
     ToolRequest,
@@ -78,13 +79,13 @@ pub fn show(arguments: &Show) -> Result<Exit, Failure> {
     let open = requests::load_open(&mut sessions, &session).map_err(failure)?;
     let mut out = std::io::stdout().lock();
     if arguments.json {
-        writeln!(out, "{}", describe(&session, &open))?;
+        writeln!(out, "{}", neutralise_json(&describe(&session, &open).to_string()))?;
         return Ok(Exit::Done);
     }
     let header = &session.header;
     let state = &session.state;
     writeln!(out, "session   {}", header.id)?;
-    writeln!(out, "agent     {}", header.agent)?;
+    writeln!(out, "agent     {}", clean_text(&header.agent))?;
     if let Some(repository) = &header.repository {
         writeln!(out, "of        {}", clean_text(repository))?;
     }

@@ -1,0 +1,80 @@
+//! What an agent or a script says does not become a command of the CI that prints it.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::support::{Ran, World};
+
+/// Commands at the start of a line, after other line ends, behind what is not seen, and in the old form.
+const WORDS: &str = "Which one?\n::add-mask::a\n  ::set-output name=b::c\n\u{feff}::error::d\r::warning::e\
+    \u{2028}::notice::f\u{85}::debug::g\nh ##[add-mask]i ##vso[task.setvariable variable=j]k\n::stop-commands::l?";
+
+/// The commands that GitHub's runner would find, and those of other CIs, but for our own.
+fn commands(text: &str) -> Vec<String> {
+    let ours = ["::group::", "::endgroup::", "::error title=fullsend::", "::warning title=fullsend::"];
+    let is_line_end = |c: char| "\n\r\u{b}\u{c}\u{85}\u{2028}\u{2029}".contains(c);
+    let is_blank = |c: char| c.is_whitespace() || c.is_control() || "\u{feff}\u{200b}\u{fffd}".contains(c);
+    let obeyed = |line: &&str| {
+        let line = line.trim_start_matches(is_blank);
+        let is_command = line.starts_with("::") && !ours.iter().any(|own| line.starts_with(own));
+        is_command || line.contains("##[") || line.contains("##vso[")
+    };
+    text.split(is_line_end).filter(obeyed).map(str::to_owned).collect()
+}
+
+fn none(name: &str, ran: &Ran) {
+    let found = commands(&format!("{}\n{}", ran.out, ran.err));
+    assert!(found.is_empty(), "{name}: {found:?}\n{}\n{}", ran.out, ran.err);
+}
+
+#[test]
+fn the_words_of_an_agent_are_no_commands() {
+    assert_eq!(commands(WORDS).len(), 8, "the words themselves");
+    let mut turns = vec![json!([{ "shell": format!("echo '{WORDS}'") }])];
+    // The agent is asked again for its result.
+    turns.extend((0..8).map(|_| json!([{ "text": WORDS }])));
+    let scenario = json!({ "turns": turns });
+    let world = World::scripted("", scenario).env("GITHUB_ACTIONS", "true");
+    let world = world.env("GITHUB_WORKSPACE", "/nowhere");
+    for options in [&["run", "triage"][..], &["run", "triage", "--quiet"], &["run", "triage", "--json"]] {
+        let ran = world.run(&[options, &["--config-ref", "worktree"]].concat());
+        assert_ne!(ran.code, 0, "{}", ran.err);
+        assert!(ran.err.contains("add-mask"), "the words are shown: {}", ran.err);
+        none(&options.join(" "), &ran);
+    }
+    let world = world.without("GITHUB_ACTIONS");
+    none("run", &world.run(&["run", "triage"]));
+    for arguments in [
+        &["runs", "show"][..],
+        &["runs", "show", "--json"],
+        &["runs", "logs"],
+        &["runs", "logs", "--json"],
+        &["runs", "list"],
+        &["runs", "list", "--json"],
+        &["runs", "logs", "latest", "events.jsonl"],
+        &["runs", "logs", "latest", "run.json"],
+    ] {
+        let ran = world.run(arguments);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        none(&arguments.join(" "), &ran);
+    }
+}
+
+#[test]
+fn the_output_of_a_script_is_no_command() {
+    let world =
+        World::scripted("post_script: scripts/post.sh\n", r#"{"turns":[[{"finish":{"summary":"done"}}]]}"#);
+    let said = world.write("home/said", format!("{WORDS}\n##[add-mask]last\n"));
+    world.script("repo/.fullsend/scripts/post.sh", &format!("#!/bin/sh\ncat {}\nexit 3\n", said.display()));
+    let summary = world.write("home/summary", "");
+    let world = world.env("GITHUB_STEP_SUMMARY", summary.to_str().unwrap());
+    let ran = world.run(&["run", "triage"]);
+    assert!(ran.code != 0 && ran.err.contains("add-mask"), "{}", ran.err);
+    none("run", &ran);
+    none("logs", &world.run(&["runs", "logs", "latest", "post_script.log"]));
+    let world = world.env("GITHUB_ACTIONS", "true");
+    none("run", &world.run(&["run", "triage", "--config-ref", "worktree"]));
+    let shown = fs::read_to_string(summary).unwrap();
+    assert!(shown.contains("add-mask") && commands(&shown).is_empty(), "{shown}");
+}
