@@ -153,12 +153,19 @@ fn endpoints(profile: &Profile, problems: &mut Vec<Diagnostic>) -> Vec<Endpoint>
     }
 }
 
-/// A variable of the sandbox has one value.
+/// A variable of the sandbox has one value: that of the provider.
 fn shared_names(harness: &Harness, files: &[ProviderFile], problems: &mut Vec<Diagnostic>) {
-    let mut taken: Vec<(&str, Span)> =
-        harness.env.sandbox.0.iter().map(|(name, _)| (name.value.as_str(), name.at)).collect();
+    let mut taken: Vec<(&str, Span)> = Vec::new();
     for file in files {
         for (name, _) in file.provider.credentials.iter() {
+            if let Some((set, _)) = harness.env.sandbox.0.iter().find(|(set, _)| set.value == name.value) {
+                let message = format!("`env.sandbox.{}` is ignored: a provider sets it", name.value);
+                problems.push(
+                    Diagnostic::warning("credential-collision", set.at, message)
+                        .related(name.at, "the credential")
+                        .help("leave it out: programs inside get the provider's placeholder"),
+                );
+            }
             match taken.iter().find(|(other, _)| *other == name.value) {
                 None => taken.push((&name.value, name.at)),
                 Some((_, at)) => problems.push(

@@ -9,6 +9,7 @@ use super::RunContext;
 use super::env_files;
 use super::host_files::Delivered;
 use crate::check::Checked;
+use crate::resolve::variables::VariableLookup;
 use crate::runtime::paths::{self, PROGRAM};
 
 /// Where our own tools are.
@@ -23,6 +24,7 @@ pub fn variables(
     repository_name: &str,
     delivered: &Delivered,
     around: &RunContext<'_>,
+    value: VariableLookup<'_>,
 ) -> Vec<(OsString, OsString)> {
     let harness = &checked.resolved.harness;
     let mut all: Vec<(String, String)> = Vec::new();
@@ -45,8 +47,8 @@ pub fn variables(
     }
     around.guard.variables().iter().for_each(|(name, value)| set(name, value));
     delivered.variables.iter().for_each(|(name, value)| set(name, value));
-    for (name, value) in harness.env.sandbox.0.iter() {
-        if let Ok(value) = value.expand(around.variables) {
+    for (name, template) in harness.env.sandbox.0.iter() {
+        if let Ok(value) = template.expand(value) {
             set(&name.value, &value);
         }
     }

@@ -9,6 +9,7 @@ use sandbox::{Mount, MountKind};
 use scan::Origin;
 use serde_json::Value as Json;
 
+use super::placeholders::Placeholders;
 use super::quoting::Quoting;
 use super::{ProvisionError, RunContext, env_files};
 use crate::event::{InputKind, RunEvent};
@@ -21,6 +22,9 @@ use crate::resolve::layers::LayerReadError;
 use crate::resolve::library::Library;
 use crate::resolve::variables::VariableLookup;
 use crate::runtime::paths;
+
+/// Where files of variables are.
+const VARIABLES: &str = "/sandbox/workspace/.env.d/";
 
 /// The largest file that is copied in.
 const MAX_BYTES: u64 = 64 << 20;
@@ -50,12 +54,16 @@ pub struct Delivered {
 /// All host files and `agent_input`.
 /// All of it is scanned here, after the pre-script, which may have made it, and before there is a sandbox; and is
 /// delivered as it is, whatever was found.
-pub fn deliver(harness: &Harness, around: &RunContext<'_>) -> Result<Delivered, ProvisionError> {
+pub fn deliver(
+    harness: &Harness,
+    placeholders: &Placeholders<'_>,
+    around: &RunContext<'_>,
+) -> Result<Delivered, ProvisionError> {
     let scanner = InputScanner { guard: around.guard, emit: around.emit };
     let mut mounts = Vec::new();
     let mut variables = Vec::new();
     for file in &harness.host_files.0 {
-        let mounted = mount(file, &mut variables, around).map_err(ProvisionError::HostFile)?;
+        let mounted = mount(file, &mut variables, placeholders, around).map_err(ProvisionError::HostFile)?;
         if let Some(Mount { kind: MountKind::File { contents, .. }, target }) = &mounted {
             scanner
                 .file(InputKind::HostFile, &target.to_string_lossy(), contents, Origin::Configuration)
@@ -86,12 +94,12 @@ pub fn check(
     if file.src.expand(variables).is_ok_and(may_change) {
         return Ok(());
     }
-    load(file, library, variables).map(drop)
+    load(file, library, variables, variables).map(drop)
 }
 
 /// What one file becomes inside.
 enum HostFileContents {
-    /// A file in `.env.d/`: its variables.
+    /// A file of variables.
     Variables(Vec<(String, String)>),
     Expanded(Vec<u8>),
     Verbatim(Vec<u8>),
@@ -105,30 +113,36 @@ fn target(file: &HostFile) -> String {
 fn mount(
     file: &HostFile,
     variables: &mut Vec<(String, String)>,
+    placeholders: &Placeholders<'_>,
     around: &RunContext<'_>,
 ) -> Result<Option<Mount>, HostFileError> {
-    let contents = match load(file, around.library, around.variables)? {
+    // The path of a source is the host's own; what is written into a file is for the sandbox.
+    let sources = around.variables;
+    let contents = match load(file, around.library, sources, &|name| placeholders.expand(name))? {
         None => return Ok(None),
         Some(HostFileContents::Variables(found)) => {
+            let found = placeholders.filter(file.dest.as_str(), found);
             let text = env_files::write(&found);
             variables.extend(found);
             text.into_bytes()
         }
-        Some(HostFileContents::Expanded(bytes)) => bytes,
-        Some(HostFileContents::Verbatim(bytes)) => note_credential(file, bytes, around),
+        Some(HostFileContents::Expanded(bytes) | HostFileContents::Verbatim(bytes)) => {
+            note_credential(file, bytes, placeholders, around)
+        }
     };
     Ok(Some(Mount { target: target(file).into(), kind: MountKind::File { contents, mode: 0o444 } }))
 }
 
-/// `None`: the file is optional and not there.
+/// `None`: the file is optional and not there. `sources` are for the path on the host, `values` for the contents.
 fn load(
     file: &HostFile,
     library: &Library,
-    variables: VariableLookup<'_>,
+    sources: VariableLookup<'_>,
+    values: VariableLookup<'_>,
 ) -> Result<Option<HostFileContents>, HostFileError> {
     let wrong = |why: String| HostFileError { source: file.src.raw().to_owned(), why };
     let optional = file.optional == Some(true);
-    let path = match file.src.expand(variables) {
+    let path = match file.src.expand(sources) {
         Ok(path) if path.is_empty() && optional => return Ok(None),
         Ok(path) => path,
         Err(_) if optional => return Ok(None),
@@ -141,12 +155,12 @@ fn load(
     };
     let target = target(file);
     let expands = file.expand == Some(true);
-    Ok(Some(if target.starts_with("/sandbox/workspace/.env.d/") {
+    Ok(Some(if target.starts_with(VARIABLES) {
         let text = std::str::from_utf8(&bytes).map_err(|_| wrong("is not text".to_owned()))?;
-        let found = env_files::parse(text, expands.then_some(variables)).map_err(wrong)?;
+        let found = env_files::parse(text, expands.then_some(values)).map_err(wrong)?;
         HostFileContents::Variables(found)
     } else if expands {
-        HostFileContents::Expanded(expand(&bytes, Quoting::of(&target), variables).map_err(wrong)?)
+        HostFileContents::Expanded(expand(&bytes, Quoting::of(&target), values).map_err(wrong)?)
     } else {
         HostFileContents::Verbatim(bytes)
     }))
@@ -199,9 +213,25 @@ fn expand(bytes: &[u8], mut quoting: Quoting, variables: VariableLookup<'_>) -> 
 
 /// A credential that enters the sandbox as a file is a weakness that was chosen: the record says so, and its values are
 /// masked wherever they turn up.
-fn note_credential(file: &HostFile, bytes: Vec<u8>, around: &RunContext<'_>) -> Vec<u8> {
-    let Ok(text) = std::str::from_utf8(&bytes) else { return bytes };
+fn note_credential(
+    file: &HostFile,
+    bytes: Vec<u8>,
+    placeholders: &Placeholders<'_>,
+    around: &RunContext<'_>,
+) -> Vec<u8> {
+    let text = String::from_utf8_lossy(&bytes);
+    let deliver = |what: String| {
+        around.emit.emit(RunEvent::Exception {
+            field: "host_files".to_owned(),
+            what: format!("delivers {what} to {}", file.dest.value),
+            reason: "the harness names it".to_owned(),
+            until: String::new(),
+        });
+    };
+    let declared = placeholders.found_in(&text);
+    declared.iter().for_each(|name| deliver(format!("the credential {name} of a provider")));
     let mut found = Vec::new();
+    let text = text.as_ref();
     match serde_json::from_str(text) {
         Ok(document) => secrets_of("", &document, &mut found),
         Err(_) => found.extend(
@@ -210,13 +240,9 @@ fn note_credential(file: &HostFile, bytes: Vec<u8>, around: &RunContext<'_>) -> 
                 .map(|secret| (secret.format, text[secret.range].to_owned())),
         ),
     }
-    if let Some((format, _)) = found.first() {
-        around.emit.emit(RunEvent::Exception {
-            field: "host_files".to_owned(),
-            what: format!("delivers a credential ({format}) to {}", file.dest.value),
-            reason: "the harness names it".to_owned(),
-            until: String::new(),
-        });
+    found.retain(|(_, value)| !placeholders.has_placeholder(value));
+    if let Some((format, _)) = found.first().filter(|_| declared.is_empty()) {
+        deliver(format!("a credential ({format})"));
     }
     for (format, value) in found {
         // A value that is too short to be masked stays visible.

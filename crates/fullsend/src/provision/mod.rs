@@ -1,4 +1,4 @@
-//! Everything context the agent: the model gateway, then the sandbox with its mounts and sockets, then the proof that it
+//! Everything around the agent: the model gateway, then the sandbox with its mounts and sockets, then the proof that it
 //! holds. A `Provisioned` can only be made here; dropping it ends what it started.
 
 mod client;
@@ -10,6 +10,7 @@ pub(crate) mod host_files;
 pub(crate) mod image;
 pub(crate) mod java;
 pub(crate) mod network;
+mod placeholders;
 pub(crate) mod policy_sandbox;
 mod quoting;
 pub(crate) mod repository;
@@ -46,6 +47,7 @@ use crate::runtime::programs::{Program, ProgramError, ProgramSearch};
 use crate::runtime::{self, LaunchSpec};
 use gateway::Recording;
 use network::Served;
+use placeholders::Placeholders;
 use servers::{ApiServers, ServerError};
 
 /// A name that the proof asks for. No program may get an address for it.
@@ -172,7 +174,7 @@ impl std::error::Error for ProvisionError {
     }
 }
 
-/// Builds everything context the agent. Where one step must come before another, the reason is on its line.
+/// Builds everything around the agent. Where one step must come before another, the reason is on its line.
 pub fn provision(cleared: Cleared, context: &RunContext<'_>) -> Result<Provisioned, ProvisionError> {
     let harness = &cleared.checked().resolved.harness;
     let ready = Readiness::new(harness);
@@ -193,9 +195,15 @@ pub fn provision(cleared: Cleared, context: &RunContext<'_>) -> Result<Provision
         specify(&cleared, context, root, &staging, &repository_name).map_err(ProvisionError::Repository)?;
     // Before other mounts are added: only the repository's own view says which of its files are hidden.
     let masked = repository::not_theirs(&spec.mounts, &repository_name);
+    let placeholders = Placeholders::new(planned.placeholders(), cleared.checked(), context)
+        .map_err(|error| ProvisionError::Network(error.to_string()))?;
+    let value = |name: &str| placeholders.expand(name);
     // Before the variables: files in `.env.d/` set some of them.
-    let delivered = host_files::deliver(harness, context)?;
-    spec.environment = environment::variables(cleared.checked(), &repository_name, &delivered, context);
+    let delivered = host_files::deliver(harness, &placeholders, context)?;
+    spec.environment =
+        environment::variables(cleared.checked(), &repository_name, &delivered, context, &value);
+    // Before the file of variables is made from them.
+    placeholders.filter_all("env.sandbox", &mut spec.environment);
     spec.mounts.extend(environment::mounts(cleared.checked(), &spec.environment));
     // After the workspace's mounts: a later mount covers an earlier one.
     spec.mounts.extend(delivered.mounts);
@@ -206,6 +214,7 @@ pub fn provision(cleared: Cleared, context: &RunContext<'_>) -> Result<Provision
     spec.environment.splice(0..0, variables);
     // After all other variables are there: the image's count only where no one else sets them.
     image.iter().for_each(|image| image::apply(image, &mut spec));
+    placeholders.filter_all("the image", &mut spec.environment);
     let mounts = runtime::mounts(&LaunchSpec {
         cleared: &cleared,
         guard: context.guard,
@@ -213,7 +222,7 @@ pub fn provision(cleared: Cleared, context: &RunContext<'_>) -> Result<Provision
         staging: &staging,
         repository: context.repository,
         repository_inside: &format!("{}/{repository_name}", paths::WORKSPACE),
-        value: context.variables,
+        value: &value,
     });
     // After host files: nothing that a harness delivers may cover the runtime's settings or the guard's socket.
     spec.mounts.extend(mounts.map_err(|source| ProvisionError::Staging { path: staging.clone(), source })?);

@@ -233,8 +233,13 @@ impl Planned {
         all.extend(bundles.iter().map(|name| ((*name).to_owned(), BUNDLE.to_owned())));
         all.push(("NODE_USE_ENV_PROXY".to_owned(), "1".to_owned()));
         all.push(java::options(self.plan.proxy_address()));
-        all.extend(self.credentials.placeholders());
+        all.extend(self.placeholders());
         all
+    }
+
+    /// By the names of their variables.
+    pub fn placeholders(&self) -> Vec<(String, String)> {
+        self.credentials.placeholders()
     }
 
     /// Where the resolver inside listens.
