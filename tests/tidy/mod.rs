@@ -3,6 +3,7 @@
 //! fails the test, so the list can only shrink.
 
 mod circles;
+mod dependencies;
 mod errors;
 mod names;
 

@@ -16,3 +16,9 @@ pub use allowlist::AllowedFeatures;
 pub use client::{ClientError, ModelClient};
 pub use event::{AnswerEnding, ModelEvent, OnModelEvent};
 pub use price::{Money, Price, PriceError, PriceList, Rates};
+
+/// Internals that the fuzz targets use. Not part of the API.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::wire::sse::SseDecoder;
+}

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const MAX_INDEX_BYTES: u64 = 512 << 20;
 
 /// Tracked paths of which some part has a secret's name.
-pub(super) fn tracked_secrets(path: &Path) -> BTreeSet<PathBuf> {
+pub fn tracked_secrets(path: &Path) -> BTreeSet<PathBuf> {
     let mut bytes = Vec::new();
     let read = fs::File::open(path).and_then(|file| file.take(MAX_INDEX_BYTES).read_to_end(&mut bytes));
     if read.is_err() {

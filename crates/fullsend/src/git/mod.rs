@@ -15,7 +15,7 @@ mod small_file;
 
 pub use command::GitError;
 pub use config::rewrite as rewrite_config;
-pub use index::tracked_count;
+pub use index::{tracked_count, tracked_secrets};
 pub use reader::RepositoryReader;
 pub use repository::Repository;
 pub use secret_files::looks_secret;

@@ -13,7 +13,7 @@ mod kept_text;
 mod known_values;
 mod leak_watcher;
 mod learned_model;
-pub(crate) mod neutral_contract;
+pub mod neutral_contract;
 mod rate_limit;
 pub(crate) mod report;
 pub(crate) mod scanner_error;
