@@ -22,6 +22,9 @@ mod first_mistakes;
 #[path = "session/fixture.rs"]
 #[expect(dead_code, reason = "only the directory of a cluster is needed")]
 mod fixture;
+#[path = "../fuzz/targets.rs"]
+mod fuzz_targets;
+mod fuzzed;
 mod gateway;
 mod guarded;
 mod guarded_places;
@@ -62,11 +65,13 @@ mod repository_view;
 mod runtimes;
 mod sandboxes;
 mod scanned;
+mod script_logs;
 mod seeds;
 mod servers;
 mod services;
 mod session_commands;
 mod session_upkeep;
+mod signed;
 mod skeleton;
 mod steps;
 mod stopped;
@@ -74,6 +79,8 @@ mod support;
 mod tidy;
 mod trusted;
 mod upstream;
+mod variables;
 mod vendor;
 mod wakes;
 mod weaknesses;
+mod workflow_commands;

@@ -79,14 +79,12 @@ fn the_base_decides_and_not_the_head() {
 fn the_ci_s_variables_choose_the_base() {
     let (world, base) = pull_request();
     assert!(world.run(&["list"]).out.contains("added"), "outside of CI the files are read as they are");
-    let world = world.env("GITHUB_ACTIONS", "true");
-    assert!(world.run(&["list"]).out.contains("added"), "a push is no pull request");
-    let world = world.env("GITHUB_BASE_REF", "main");
+    let world = world.env("GITHUB_ACTIONS", "true").env("GITHUB_BASE_REF", "main");
     assert_eq!(model(&world, &[]), "base");
     assert!(!world.run(&["list"]).out.contains("added"));
     assert!(world.run(&["list", "--config-ref", "worktree"]).out.contains("added"), "said so, it is done so");
     let world = world.without("GITHUB_ACTIONS").env("GITLAB_CI", "true");
-    assert!(world.run(&["list"]).out.contains("added"), "GitHub's variable says nothing in GitLab");
+    assert_eq!(world.run(&["list"]).code, 4, "GitHub's variable says nothing in GitLab");
     let world = world.env("CI_MERGE_REQUEST_DIFF_BASE_SHA", &base);
     assert_eq!(model(&world, &[]), "base");
     assert!(!world.run(&["list"]).out.contains("added"));
@@ -180,4 +178,121 @@ fn an_organisation_inside_the_repository_is_read_from_the_base_too() {
     let ran = world.run(&["check", "triage", "--config-ref", "HEAD~1"]);
     assert_eq!(ran.code, 3, "{}", ran.all());
     assert!(ran.err.contains("[pinned]"), "{}", ran.all());
+}
+
+/// Every command that reads the layer stops, and says what to name.
+fn asks_for_a_commit(world: &World, event: &str) {
+    for command in [&["check"][..], &["explain", "triage"], &["run", "triage"], &["list"]] {
+        let ran = world.run(command);
+        assert_eq!((ran.code, ran.out.as_str()), (4, ""), "{event} {command:?}: {}", ran.all());
+        assert!(ran.err.contains("--config-ref"), "{}", ran.all());
+    }
+}
+
+#[test]
+fn without_a_base_the_ci_must_name_a_commit() {
+    let (world, base) = pull_request();
+    let head = git(&world, &["rev-parse", "HEAD"]);
+    let world = world.env("GITHUB_ACTIONS", "true");
+    asks_for_a_commit(&world, "none");
+    insta::assert_snapshot!("config-ref-no-base", world.run(&["check"]).all());
+    // What a pull request brings is in GITHUB_SHA for these.
+    let mut world = world.env("GITHUB_SHA", &head);
+    for event in ["pull_request", "pull_request_review", "pull_request_review_comment", "merge_group", "new"]
+    {
+        world = world.env("GITHUB_EVENT_NAME", event);
+        asks_for_a_commit(&world, event);
+    }
+    // The workflow comes from GITHUB_SHA, whatever was checked out since.
+    for event in ["issue_comment", "workflow_run", "push", "schedule"] {
+        world = world.env("GITHUB_EVENT_NAME", event).env("GITHUB_SHA", &base);
+        assert_eq!(model(&world, &[]), "base", "{event}");
+        world = world.env("GITHUB_SHA", "main");
+        asks_for_a_commit(&world, event);
+    }
+    let as_they_are = world.run(&["list", "--config-ref", "worktree"]).out;
+    assert!(as_they_are.contains("added"), "said so, it is done so");
+    let mut world = world.without("GITHUB_ACTIONS").env("GITLAB_CI", "true").env("CI_COMMIT_SHA", &head);
+    for source in ["merge_request_event", "external_pull_request_event", "parent_pipeline"] {
+        world = world.env("CI_PIPELINE_SOURCE", source);
+        asks_for_a_commit(&world, source);
+    }
+    let world = world.env("CI_PIPELINE_SOURCE", "push").env("CI_OPEN_MERGE_REQUESTS", "acme/widgets!1");
+    asks_for_a_commit(&world, "a branch with a merge request");
+    let world = world.without("CI_OPEN_MERGE_REQUESTS").env("CI_COMMIT_SHA", &base);
+    assert_eq!(model(&world, &[]), "base");
+}
+
+/// Whoever opens a pull request chooses the name of its branch.
+#[test]
+fn a_branch_or_a_tag_with_the_name_of_the_base_is_not_the_base() {
+    let (world, base) = pull_request();
+    for evil in [
+        "refs/heads/origin/main",
+        "refs/tags/origin/main",
+        "refs/origin/main",
+        "refs/heads/refs/remotes/origin/main",
+        "refs/tags/refs/remotes/origin/main",
+        "refs/heads/HEAD",
+        "refs/tags/stable",
+    ] {
+        git(&world, &["update-ref", evil, "HEAD"]);
+    }
+    git(&world, &["update-ref", "refs/heads/stable", &base]);
+    let world = world.env("GITHUB_ACTIONS", "true").env("GITHUB_BASE_REF", "main");
+    assert_eq!(model(&world, &[]), "base");
+    assert_eq!(model(&world, &["--config-ref", "refs/heads/stable"]), "base");
+    assert_eq!(model(&world, &["--config-ref", "refs/remotes/origin/main"]), "base");
+    assert_eq!(model(&world, &["--config-ref", "HEAD~1"]), "base");
+    for reference in ["origin/main", "stable", "stable~0"] {
+        let ran = world.run(&["check", "--config-ref", reference]);
+        assert_eq!(ran.code, 4, "{reference}: {}", ran.all());
+        assert!(ran.err.contains("is ambiguous"), "{}", ran.all());
+    }
+    insta::assert_snapshot!("config-ref-ambiguous", world.run(&["check", "--config-ref", "stable"]).all());
+    let abbreviation = &base[..8];
+    assert_eq!(model(&world, &["--config-ref", abbreviation]), "base");
+    git(&world, &["update-ref", &format!("refs/heads/{abbreviation}"), "HEAD"]);
+    assert_eq!(world.run(&["check", "--config-ref", abbreviation]).code, 4);
+    // Without the base, nothing else takes its place.
+    git(&world, &["update-ref", "-d", "refs/remotes/origin/main"]);
+    assert_eq!(world.run(&["check"]).code, 4);
+    assert_eq!(world.run(&["check", "--config-ref", "refs/remotes/origin/main"]).code, 4);
+    // The remote's HEAD is no branch of that name.
+    git(&world, &["update-ref", "refs/remotes/origin/HEAD", "HEAD"]);
+    let mut world = world;
+    for name in ["HEAD", "main^{commit}", "main:x", "@{-1}", "a..b"] {
+        world = world.env("GITHUB_BASE_REF", name);
+        let ran = world.run(&["list"]);
+        assert_eq!(ran.code, 4, "{name}: {}", ran.all());
+    }
+}
+
+#[test]
+fn a_replaced_commit_is_not_the_base() {
+    let (world, base) = pull_request();
+    git(&world, &["replace", &base, "HEAD"]);
+    let world = world.env("GITHUB_ACTIONS", "true").env("GITHUB_BASE_REF", "main");
+    assert_eq!(model(&world, &[]), "base");
+}
+
+#[test]
+fn a_directory_of_the_repository_stands_for_it() {
+    let (world, _) = pull_request();
+    world.write("repo/sub/deep/file", "");
+    assert!(world.run(&["list", "--repo", "sub/deep"]).out.contains("added"));
+    let world = world.env("GITHUB_ACTIONS", "true").env("GITHUB_BASE_REF", "main");
+    assert_eq!(model(&world, &["--repo", "sub/deep"]), "base");
+    // A layer of its own, which the pull request adds, does not count.
+    world.write("repo/sub/.fullsend/harness/triage.yaml", "agent: agents/evil.md\nmodel: evil\n");
+    git(&world, &["add", "-A"]);
+    git(&world, &["commit", "-qm", "a layer below"]);
+    assert_eq!(model(&world, &["--repo", "sub/deep"]), "base");
+    assert_eq!(model(&world, &["--repo", "sub"]), "base");
+    // One that the base has does.
+    git(&world, &["update-ref", "refs/remotes/origin/main", "HEAD"]);
+    world.write("repo/sub/.fullsend/harness/triage.yaml", "agent: agents/evil.md\nmodel: worse\n");
+    let explained = world.run(&["explain", "triage", "model", "--repo", "sub/deep"]);
+    assert!(explained.out.contains("evil") && !explained.out.contains("worse"), "{}", explained.all());
+    assert!(explained.out.contains("refs/remotes/origin/main:sub/.fullsend/harness"), "{}", explained.all());
 }

@@ -41,6 +41,7 @@ pub use harness::names::ForgeName;
 pub use preflight::{PreflightContext, preflight};
 pub use provision::gateway::Recording;
 pub use publish::Artifacts;
+pub use record::dsse::RecordSigner;
 pub use resolve::layers::{Layer, LayerKind, Layers};
 pub use resolve::library::Library;
 pub use resolve::variables::Strictness;
@@ -55,7 +56,7 @@ pub use runtime::state::StateFile;
 #[doc(hidden)]
 pub mod internal {
     pub use crate::check::check;
-    pub use crate::guard::{Guard, GuardSetup, hook_client, hook_server};
+    pub use crate::guard::{Guard, GuardSetup, hook_client, hook_server, neutral_contract};
     pub use crate::harness::config::Config;
     pub use crate::harness::provider::{Profile, Provider};
     pub use crate::harness::{ForgeBlock, Harness, frontmatter};
@@ -72,6 +73,10 @@ pub mod internal {
     pub use crate::wake::prompt::{PromptBudget, PromptSource, assemble};
     pub use crate::wake::screen::MemoryScreen;
     pub use crate::wake::time_seed;
+
+    pub mod git {
+        pub use crate::git::{rewrite_config, tracked_count, tracked_secrets};
+    }
 
     pub mod image {
         pub use crate::image::*;

@@ -21,4 +21,6 @@ pub use position::LineIndex;
 pub use redactor::{Redactor, StreamMasker, StreamRedactor, ValueTooShort, unfinished};
 pub use report::report;
 pub use rule::{RuleName, rules};
-pub use secrets::{Confidence, SecretMatch, find_secret, find_secret_in_field, find_secrets, format_names};
+pub use secrets::{
+    Confidence, SecretMatch, find_secret, find_secret_in_field, find_secrets, format_names, names_secret,
+};

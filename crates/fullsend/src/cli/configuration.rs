@@ -8,17 +8,19 @@ use yaml::{Decoder, ParseLimits, Shape, Sources};
 
 use super::exit::{Exit, Failure};
 use super::registries;
+use super::trusted_base;
 use crate::event::clock::Moment;
 use crate::harness::config::Config;
 use crate::harness::names::ForgeName;
+use crate::resolve::Choices;
 use crate::resolve::layers::{Layer, LayerKind, Layers};
 use crate::resolve::library::Library;
-use crate::resolve::{Choices, trusted};
+use crate::resolve::trusted::{self, TrustedError};
 
 /// Options that every command about harnesses has.
 #[derive(Args, Debug, Clone)]
 pub struct ConfigurationOptions {
-    /// The repository [default: the one around the current directory]
+    /// The repository, or a directory in it [default: the current directory]
     #[arg(long, value_name = "DIR")]
     pub repo: Option<PathBuf>,
     /// The organisation's directory [default: FULLSEND_ORG_DIR, or `org:` in the repository's config.yaml]
@@ -47,7 +49,11 @@ pub struct Configuration {
 
 /// A commit whose files decide, and where they are laid out; removed when dropped.
 struct Trusted {
+    /// As it was named.
     reference: String,
+    commit: String,
+    /// The root of the repository that has the commit.
+    top: PathBuf,
     place: tempfile::TempDir,
 }
 
@@ -70,9 +76,8 @@ impl Configuration {
 
 impl ConfigurationOptions {
     pub fn open(&self) -> Result<Configuration, Failure> {
-        let repository = self.repository()?;
+        let (repository, trusted) = self.locate()?;
         let forge = self.forge.or_else(detect_forge);
-        let trusted = self.trusted()?;
         let own = own_layer(&repository, trusted.as_ref())?;
         let organisation = self.organisation_layer(&repository, own.as_ref(), trusted.as_ref())?;
         let layers = Layers::new([organisation, own].into_iter().flatten().collect());
@@ -83,32 +88,54 @@ impl ConfigurationOptions {
     }
 
     pub fn repository(&self) -> Result<PathBuf, Failure> {
+        self.locate().map(|(repository, _)| repository)
+    }
+
+    /// The repository around the place that the caller names or is in, and the commit that decides about it.
+    fn locate(&self) -> Result<(PathBuf, Option<Trusted>), Failure> {
+        let start = self.start()?;
+        let top = start.ancestors().find(|path| path.join(".git").exists());
+        if let Some(trusted) = self.trusted(top)? {
+            let repository = trusted.repository(&start)?;
+            return Ok((repository, Some(trusted)));
+        }
+        let mut above = start.ancestors();
+        let root = match top {
+            None if self.repo.is_some() => None,
+            _ => above.find(|path| path.join(".fullsend").is_dir() || path.join(".git").exists()),
+        };
+        Ok((root.unwrap_or(&start).to_owned(), None))
+    }
+
+    fn start(&self) -> Result<PathBuf, Failure> {
         if let Some(given) = &self.repo {
             return given.canonicalize().ok().filter(|path| path.is_dir()).ok_or_else(|| {
                 Failure::new(Exit::Missing, format!("{} is not a directory", given.display()))
-                    .help("give --repo the root of a repository")
+                    .help("give --repo a repository or a directory in it")
             });
         }
-        let here = std::env::current_dir().map_err(|error| {
+        std::env::current_dir().map_err(|error| {
             Failure::new(Exit::Missing, format!("the current directory cannot be used: {error}"))
-        })?;
-        let root =
-            here.ancestors().find(|path| path.join(".fullsend").is_dir() || path.join(".git").exists());
-        Ok(root.unwrap_or(&here).to_owned())
+        })
     }
 
-    /// The commit that the repository's own layer is read from, if not the files as they are.
-    fn reference(&self) -> Option<String> {
-        self.config_ref.clone().or_else(trusted_ref).filter(|reference| reference != "worktree")
-    }
-
-    /// That commit, and a place for its files.
-    fn trusted(&self) -> Result<Option<Trusted>, Failure> {
-        let Some(reference) = self.reference() else { return Ok(None) };
+    /// The commit that the repository's own layer is read from, if not the files as they are, and a place for its files.
+    fn trusted(&self, top: Option<&Path>) -> Result<Option<Trusted>, Failure> {
+        let reference = match &self.config_ref {
+            Some(given) if given == "worktree" => None,
+            Some(given) => Some(given.clone()),
+            None => match detect_forge() {
+                Some(forge) => trusted_base::reference(forge, &variable, top.is_some())?,
+                None => None,
+            },
+        };
+        let Some(reference) = reference else { return Ok(None) };
+        let top = top.map_or_else(|| self.start(), |top| Ok(top.to_owned()))?;
+        let commit = trusted::commit(&top, &reference).map_err(|error| unread(&error, &reference))?;
         let place = tempfile::Builder::new().prefix("fullsend-config-").tempdir();
         let place =
             place.map_err(|error| Failure::new(Exit::Missing, format!("no temporary directory: {error}")))?;
-        Ok(Some(Trusted { reference, place }))
+        Ok(Some(Trusted { reference, commit, top, place }))
     }
 
     fn organisation_layer(
@@ -132,11 +159,10 @@ impl ConfigurationOptions {
                 None => return Ok(None),
             },
         };
-        let (path, prefix) =
-            match trusted.map(|trusted| trusted.organisation(repository, &path)).transpose()? {
-                Some(Some((place, shown))) => (place, Some(shown)),
-                _ => (path, None),
-            };
+        let (path, prefix) = match trusted.map(|trusted| trusted.organisation(&path)).transpose()? {
+            Some(Some((place, shown))) => (place, Some(shown)),
+            _ => (path, None),
+        };
         organisation_at(path, prefix).map(Some)
     }
 }
@@ -167,34 +193,49 @@ fn own_layer(repository: &Path, trusted: Option<&Trusted>) -> Result<Option<Laye
     match trusted {
         None => layer(LayerKind::Repository, &repository.join(".fullsend"), shown(repository, ".fullsend")),
         Some(trusted) => {
-            trusted.checkout(repository, ".fullsend")?;
-            let shown = format!("{}:.fullsend", trusted.reference);
-            layer(LayerKind::Repository, &trusted.place.path().join(".fullsend"), shown)
+            let directory = trusted.layer_of(repository);
+            trusted.checkout(&directory)?;
+            let shown = format!("{}:{directory}", trusted.reference);
+            layer(LayerKind::Repository, &trusted.place.path().join(directory), shown)
         }
     }
 }
 
 impl Trusted {
+    /// The nearest directory above `start` with a layer of its own at the commit: what a pull request adds does not count.
+    fn repository(&self, start: &Path) -> Result<PathBuf, Failure> {
+        for directory in start.ancestors().take_while(|path| path.starts_with(&self.top)) {
+            let layer = self.layer_of(directory);
+            let found = trusted::has(&self.top, &self.commit, &layer);
+            if found.map_err(|error| unread(&error, &self.reference))? {
+                return Ok(directory.to_owned());
+            }
+        }
+        Ok(self.top.clone())
+    }
+
+    /// The path of a directory's layer, from the root of the repository.
+    fn layer_of(&self, directory: &Path) -> String {
+        let below = directory.strip_prefix(&self.top).unwrap_or(Path::new(""));
+        below.join(".fullsend").to_string_lossy().into_owned()
+    }
+
     /// Lays a directory of the commit out, and says whether there was any.
-    fn checkout(&self, repository: &Path, directory: &str) -> Result<bool, Failure> {
-        let Self { reference, place } = self;
-        trusted::checkout(repository, reference, directory, place.path()).map_err(|error| {
-            Failure::new(Exit::Missing, error.to_string()).help(format!(
-                "the repository's {directory} is read from `{reference}`, not from what a pull request brings: fetch that commit first (git fetch origin), or name another with --config-ref"
-            ))
-        })
+    fn checkout(&self, directory: &str) -> Result<bool, Failure> {
+        trusted::checkout(&self.top, &self.commit, directory, self.place.path())
+            .map_err(|error| unread(&error, &self.reference))
     }
 
     /// The organisation's directory, where it is a part of the repository, as it is at the commit. A directory that git
     /// does not know was put there by whoever runs this, and stays as it is.
-    fn organisation(&self, repository: &Path, path: &Path) -> Result<Option<(PathBuf, String)>, Failure> {
-        let Some(directory) = inside(repository, path) else { return Ok(None) };
-        if self.checkout(repository, &directory)? {
+    fn organisation(&self, path: &Path) -> Result<Option<(PathBuf, String)>, Failure> {
+        let Some(directory) = inside(&self.top, path) else { return Ok(None) };
+        if self.checkout(&directory)? {
             let shown = format!("{}:{directory}", self.reference);
             return Ok(Some((self.place.path().join(&directory), shown)));
         }
         let missing = |message: String| Failure::new(Exit::Missing, message);
-        match trusted::is_tracked(repository, &directory) {
+        match trusted::is_tracked(&self.top, &directory) {
             Ok(false) => Ok(None),
             Ok(true) => Err(missing(format!(
                 "the organisation's directory {directory} is not in `{}`",
@@ -204,6 +245,12 @@ impl Trusted {
             Err(error) => Err(missing(error.to_string())),
         }
     }
+}
+
+fn unread(error: &TrustedError, reference: &str) -> Failure {
+    Failure::new(Exit::Missing, error.to_string()).help(format!(
+        "the repository's .fullsend is read from `{reference}`, not from what a pull request brings: fetch that commit first (git fetch origin), or name another with --config-ref"
+    ))
 }
 
 /// The path below the repository, if it lies there as it is written: what links make of it is not asked.
@@ -252,15 +299,6 @@ fn detect_forge() -> Option<ForgeName> {
         return Some(ForgeName::Github);
     }
     (variable("GITLAB_CI").as_deref() == Some("true")).then_some(ForgeName::Gitlab)
-}
-
-/// In CI, for a pull request: the commit it wants to be merged into.
-fn trusted_ref() -> Option<String> {
-    match detect_forge()? {
-        ForgeName::Github => variable("GITHUB_BASE_REF").map(|base| format!("origin/{base}")),
-        ForgeName::Gitlab => variable("CI_MERGE_REQUEST_DIFF_BASE_SHA"),
-        ForgeName::Jira => None,
-    }
 }
 
 /// `owner/name`, from CI or from the address of the remote.

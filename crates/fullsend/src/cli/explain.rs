@@ -46,7 +46,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let Some(resolved) = resolved.filter(|_| !problems.iter().any(yaml::Diagnostic::is_error)) else {
         return Ok(super::check::verdict(&problems));
     };
-    let paths = policy_paths(&mut opened.library, &resolved);
+    let policy = policy_rows(&mut opened.library, &resolved);
     let library = &opened.library;
     let mut out = std::io::stdout().lock();
     if arguments.resolved {
@@ -55,7 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     }
     let mut rows = rows(library, &resolved, arguments.field.as_deref());
     if arguments.field.as_deref().is_none_or(|field| field == "policy") {
-        rows.extend(paths);
+        rows.extend(policy);
     }
     if let (true, Some(field)) = (rows.is_empty(), &arguments.field) {
         return unset(&mut out, &resolved.tree, field);
@@ -115,8 +115,8 @@ fn rows(library: &Library, resolved: &Resolved, only: Option<&str>) -> Vec<Row> 
     rows
 }
 
-/// The paths that the sandbox sees: those of the policy, and those of every sandbox.
-fn policy_paths(library: &mut Library, resolved: &Resolved) -> Vec<Row> {
+/// The paths that the sandbox sees, those of the policy and those of every sandbox, and the programs of its rules.
+fn policy_rows(library: &mut Library, resolved: &Resolved) -> Vec<Row> {
     let found = resolved.harness.policy.local().and_then(|path| library.layers.find(path));
     let Some(Ok(parsed)) = found.map(|found| library.policy(&found)) else { return Vec::new() };
     let row = |path: policy::baseline::EffectivePath| Row {
@@ -133,7 +133,16 @@ fn policy_paths(library: &mut Library, resolved: &Resolved) -> Vec<Row> {
         },
         replaced: Vec::new(),
     };
-    policy::baseline(&parsed.policy).paths.into_iter().map(row).collect()
+    let paths = policy::baseline(&parsed.policy).paths.into_iter().map(row);
+    let programs = parsed.policy.networks.iter().flat_map(|network| {
+        network.binaries.iter().map(|program| Row {
+            field: format!("policy program of {}", network.name),
+            value: format!("{}, and what it starts", program.value),
+            set_by: place(library, program.at),
+            replaced: Vec::new(),
+        })
+    });
+    paths.chain(programs).collect()
 }
 
 /// Visits every scalar, and every empty list and map.

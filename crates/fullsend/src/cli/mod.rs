@@ -32,9 +32,11 @@ mod schema;
 mod self_test;
 mod session;
 mod signals;
+mod signing;
 mod store;
 mod sweep;
 mod terminal;
+mod trusted_base;
 mod version;
 mod worker;
 
@@ -45,6 +47,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::render::diagnostics::clean_text;
+use crate::render::workflow_commands::neutralise;
 use exit::{Exit, Failure};
 
 /// Run one coding agent, from one YAML file, in one sandbox, and prove what happened.
@@ -191,8 +194,13 @@ fn report(failure: &Failure) -> Exit {
     failure.exit
 }
 
-/// Writes to standard error. A closed one is not an error.
+/// Writes to standard error, without commands for a CI. A closed one is not an error.
 fn talk(text: &str) {
+    talk_to_ci(&neutralise(text));
+}
+
+/// The same as it is: our own commands for a CI.
+fn talk_to_ci(text: &str) {
     drop(std::io::stderr().write_all(text.as_bytes()));
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -57,6 +58,9 @@ pub struct Arguments {
     /// Save a copy of the agent's workspace for `fullsend enter`
     #[arg(long, value_enum, default_value_t = When::Never, value_name = "WHEN")]
     keep: When,
+    /// Sign the record with this ed25519 key (PKCS#8 PEM), or with `exec:COMMAND` [default: FULLSEND_SIGN_KEY]
+    #[arg(long, value_name = "KEY")]
+    sign: Option<String>,
     /// Print what would run, and run nothing
     #[arg(long)]
     dry_run: bool,
@@ -103,6 +107,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     }
     let runs = arguments.output_dir.clone().map_or_else(runs_directory, Ok)?;
     let retention = retention()?;
+    let signer = super::signing::signer(arguments.sign.as_deref(), &environment())?.map(Arc::new);
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let threads =
         threads.map_err(|error| Failure::new(Exit::Bug, format!("cannot start threads: {error}")))?;
@@ -127,6 +132,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         conversation: None,
         extra_files: ExtraFiles { mounts: inputs.mounts, ..ExtraFiles::default() },
         confirmer: None,
+        signer,
         variables: BTreeMap::new(),
         recording: recording(arguments),
         listener: progress.listener(),
@@ -142,6 +148,9 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         arguments.result.print(&file, form, arguments.json)?;
     }
     progress.close(&closing_lines(&outcome));
+    if !arguments.quiet {
+        mention_audited(&outcome);
+    }
     conclude(&outcome, arguments);
     if let Some(label) = &outcome.review_label {
         tell_ci(label)?;
@@ -177,6 +186,18 @@ fn prepare(
 fn recording(arguments: &Arguments) -> Option<Recording> {
     let record = arguments.record.clone().map(Recording::Record);
     record.or_else(|| arguments.replay.clone().map(Recording::Replay))
+}
+
+/// Requests that passed only because their endpoint audits.
+fn mention_audited(outcome: &Outcome) {
+    let record = outcome.directory.as_deref().and_then(|directory| run::refold(directory).ok());
+    let count = record.and_then(|record| record.egress.get("audited").copied()).unwrap_or_default();
+    if count > 0 {
+        let requests = if count == 1 { "1 request".to_owned() } else { format!("{count} requests") };
+        super::talk(&format!(
+            "audited: {requests} passed that `enforcement: enforce` would refuse; `fullsend runs show` lists them\n"
+        ));
+    }
 }
 
 /// The last line says how the run ended.

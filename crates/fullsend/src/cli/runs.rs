@@ -15,9 +15,11 @@ use super::changed_files::changed_files;
 use super::exit::{Exit, Failure};
 use super::local_time::time_zone;
 use crate::event::log;
+use crate::record::dsse::PublicKey;
 use crate::record::store::{self, StoredRun};
-use crate::record::verify;
+use crate::record::{provenance, statement, verify};
 use crate::render::report;
+use crate::render::workflow_commands::neutralise_json;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -60,15 +62,33 @@ enum Command {
         #[arg(value_name = "RUN", required = true)]
         runs: Vec<String>,
     },
-    /// Verify a run: the chain of events, the record and every digest
-    #[command(after_help = "Example:\n  fullsend runs verify latest")]
+    /// Verify a run: the chain of events, the record, every digest and the signature
+    #[command(after_help = "Example:\n  fullsend runs verify latest --key key.pub")]
     Verify {
         #[command(flatten)]
         run: Named,
+        /// The public ed25519 key (PEM) that must have signed the run
+        #[arg(long, value_name = "PUB")]
+        key: Option<PathBuf>,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
+    /// Write signed SLSA provenance for the accepted output of a run
+    #[command(after_help = "Example:\n  fullsend runs attest latest --sign key.pem --output provenance.json")]
+    Attest(AttestArguments),
+}
+
+#[derive(Args, Debug)]
+struct AttestArguments {
+    #[command(flatten)]
+    run: Named,
+    /// Sign with this ed25519 key (PKCS#8 PEM), or with `exec:COMMAND` [default: FULLSEND_SIGN_KEY]
+    #[arg(long, value_name = "KEY")]
+    sign: Option<String>,
+    /// Write to this file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -88,7 +108,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Command::Diff(arguments) => patch::diff(&runs, arguments),
         Command::Apply(arguments) => patch::apply(&runs, arguments),
         Command::Rm { runs: names } => remove(&runs, names),
-        Command::Verify { run, json } => check(&find(&runs, &run.run)?, *json),
+        Command::Verify { run, key, json } => check(&find(&runs, &run.run)?, key.as_deref(), *json),
+        Command::Attest(arguments) => attest(&find(&runs, &arguments.run.run)?, arguments),
     }
 }
 
@@ -103,7 +124,7 @@ fn show(run: &StoredRun, as_json: bool) -> Result<Exit, Failure> {
     let mut out = std::io::stdout().lock();
     if as_json {
         let record = serde_json::to_value(crate::record::fold(&events)).unwrap_or_default();
-        writeln!(out, "{record:#}")?;
+        writeln!(out, "{}", neutralise_json(&format!("{record:#}")))?;
     } else {
         write!(
             out,
@@ -130,19 +151,53 @@ fn remove(runs: &Path, names: &[String]) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn check(run: &StoredRun, as_json: bool) -> Result<Exit, Failure> {
-    let problems = verify::verify(run);
+fn check(run: &StoredRun, key: Option<&Path>, as_json: bool) -> Result<Exit, Failure> {
+    let key = key.map(PublicKey::load).transpose();
+    let key = key.map_err(|error| Failure::new(Exit::Missing, error.to_string()))?;
+    let problems = verify::verify(run, key.as_ref());
     let mut out = std::io::stdout().lock();
     if as_json {
-        let answer = json!({ "run_id": run.id, "holds": problems.is_empty(), "problems": problems });
-        writeln!(out, "{answer}")?;
+        let signed_by = key.as_ref().filter(|_| problems.is_empty()).map(PublicKey::id);
+        let answer = json!({
+            "run_id": run.id, "holds": problems.is_empty(), "problems": problems, "signed_by": signed_by,
+        });
+        writeln!(out, "{}", neutralise_json(&answer.to_string()))?;
     } else if problems.is_empty() {
-        writeln!(out, "{}: verified: the chain of events, the record and every digest", run.id)?;
+        let signature = match &key {
+            Some(key) => format!("; signed by the key {}", key.id()),
+            None if statement::is_signed(run) => {
+                "; it is signed, and --key PUB says whether by you".to_owned()
+            }
+            None => "; it is not signed".to_owned(),
+        };
+        writeln!(out, "{}: verified: the chain of events, the record and every digest{signature}", run.id)?;
     }
     if problems.is_empty() {
         return Ok(Exit::Done);
     }
     Err(Failure::new(Exit::Failed, format!("the run {} was changed: {}", run.id, problems.join("; "))))
+}
+
+fn attest(run: &StoredRun, arguments: &AttestArguments) -> Result<Exit, Failure> {
+    let failed = |exit, why: String| Failure::new(exit, format!("cannot attest the run {}: {why}", run.id));
+    let Some(signer) = super::signing::signer(arguments.sign.as_deref(), &super::run::environment())? else {
+        return Err(failed(Exit::Usage, "there is no key to sign with".to_owned())
+            .help("name one with --sign KEY; `openssl genpkey -algorithm ed25519 -out key.pem` makes one"));
+    };
+    let problems = verify::verify(run, None);
+    if !problems.is_empty() {
+        return Err(failed(Exit::Failed, format!("it was changed: {}", problems.join("; "))));
+    }
+    let record = run.record().map_err(|error| unreadable(&error))?;
+    let statement = provenance::statement(&record).map_err(|why| failed(Exit::Failed, why.to_string()))?;
+    let envelope = signer.sign(statement.to_string().as_bytes());
+    let envelope = envelope.map_err(|error| failed(Exit::Failed, error.to_string()))?;
+    match &arguments.output {
+        None => write!(std::io::stdout().lock(), "{envelope}")?,
+        Some(path) => std::fs::write(path, envelope)
+            .map_err(|error| failed(Exit::Failed, format!("cannot write {}: {error}", path.display())))?,
+    }
+    Ok(Exit::Done)
 }
 
 fn unreadable(error: &log::LogError) -> Failure {

@@ -8,7 +8,10 @@ use super::Record;
 use crate::event::log::{self, LogError};
 
 /// The file in a run's directory that holds its size in bytes.
-const SIZE: &str = "size";
+pub(super) const SIZE: &str = "size";
+
+/// The signed statement about a run, in its directory.
+pub const STATEMENT: &str = "run.intoto.json";
 
 /// One run on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +103,8 @@ pub fn all(runs: &Path) -> Vec<StoredRun> {
 
 /// Directories with a log, at most three levels down: owner, repository, run.
 fn collect(runs: &Path, place: &Path, depth: usize, found: &mut Vec<StoredRun>) {
-    if place.join("events.jsonl").is_file() {
+    // A signed run without its log was tampered with, and is still a run.
+    if place.join("events.jsonl").is_file() || place.join(STATEMENT).is_file() {
         let name = |path: Option<&Path>| path.map(|path| path.to_string_lossy().into_owned());
         let id = name(place.file_name().map(Path::new)).unwrap_or_default();
         let owner = name(place.parent().and_then(|parent| parent.strip_prefix(runs).ok()));

@@ -1,5 +1,5 @@
-//! Verifies a run: the chain of the event log, its end, the record as the fold of it, and the digest of every published
-//! file.
+//! Verifies a run: the chain of the event log, its end, the record as the fold of it, the digest of every published file,
+//! and the signed statement about all of it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,12 +7,13 @@ use std::path::Path;
 use rustix::fs::FileType;
 use sandbox::{Descend, TreeEntry, Unreadable, WalkLimits, walk_directory};
 
+use super::dsse::PublicKey;
 use super::store::StoredRun;
-use super::{Artifact, Record};
+use super::{Artifact, Record, statement};
 use crate::event::log::{self, sha256};
 
-/// Everything that differs from what the run wrote.
-pub fn verify(run: &StoredRun) -> Vec<String> {
+/// Everything that differs from what the run wrote. With a key, the run must be signed with it.
+pub fn verify(run: &StoredRun, key: Option<&PublicKey>) -> Vec<String> {
     let events = match log::read(&run.log()) {
         Ok(events) => events,
         Err(error) => return vec![error.to_string()],
@@ -31,6 +32,8 @@ pub fn verify(run: &StoredRun) -> Vec<String> {
     problems.extend(record(run, &folded));
     problems.extend(folded.artifacts.iter().filter_map(|artifact| changed(&run.path, artifact)));
     problems.extend(added(&run.path, &folded));
+    let unsigned = statement::differences(run, &events, &folded, key);
+    problems.extend(unsigned.into_iter().filter(|problem| !problems.contains(problem)).collect::<Vec<_>>());
     problems
 }
 

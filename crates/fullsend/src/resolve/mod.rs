@@ -3,6 +3,7 @@
 
 pub(crate) mod chain;
 pub(crate) mod command_line;
+mod commit;
 pub(crate) mod environment;
 pub(crate) mod layers;
 pub(crate) mod library;

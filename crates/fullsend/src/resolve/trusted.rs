@@ -4,6 +4,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use super::commit::{self, CommitError};
 use crate::git::{GitError, RepositoryReader};
 
 /// The most that a layer may hold.
@@ -12,6 +13,7 @@ const MAX_BYTES: u64 = 64 << 20;
 
 #[derive(Debug)]
 pub enum TrustedError {
+    Commit(CommitError),
     Git { doing: &'static str, reference: String, message: String },
     TooMuch { what: &'static str },
     Name { path: String },
@@ -21,6 +23,7 @@ pub enum TrustedError {
 impl std::fmt::Display for TrustedError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::Commit(error) => error.fmt(f),
             Self::Git { doing, reference, message } => {
                 write!(f, "git could not {doing} at `{reference}`: {}", message.trim())
             }
@@ -34,10 +37,23 @@ impl std::fmt::Display for TrustedError {
 impl std::error::Error for TrustedError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
+            Self::Commit(error) => Some(error),
             Self::Write { source, .. } => Some(source),
             Self::Git { .. } | Self::TooMuch { .. } | Self::Name { .. } => None,
         }
     }
+}
+
+/// The id of the commit that a reference names.
+pub fn commit(repository: &Path, reference: &str) -> Result<String, TrustedError> {
+    let reader = open(repository, reference, "find the commit")?;
+    commit::resolve(&reader, reference).map_err(TrustedError::Commit)
+}
+
+/// Whether a commit has files in a directory.
+pub fn has(repository: &Path, commit: &str, directory: &str) -> Result<bool, TrustedError> {
+    let reader = open(repository, commit, "list the files")?;
+    list(&reader, commit, directory).map(|blobs| !blobs.is_empty())
 }
 
 struct Blob {

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::Stop;
 use crate::event::outcome::OutcomeKind;
 use crate::provision::SANDBOXES;
-use crate::record;
+use crate::record::dsse::RecordSigner;
+use crate::record::{self, statement};
 
 pub struct RunDirectory {
     pub id: String,
@@ -35,9 +36,9 @@ impl RunDirectory {
         drop(std::fs::remove_dir(self.path.join(SANDBOXES)));
     }
 
-    /// Writes `run.json` and the files that tools search, from the events on disk. A record that does not end as the run
-    /// did is an error.
-    pub fn write_record(&self, outcome: OutcomeKind) -> Result<(), Stop> {
+    /// Writes `run.json` and the files that tools search, from the events on disk, and signs what is there. A record that
+    /// does not end as the run did is an error.
+    pub fn write_record(&self, outcome: OutcomeKind, signer: Option<&RecordSigner>) -> Result<(), Stop> {
         let events = crate::event::log::read(&self.path.join("events.jsonl"));
         let events = events.map_err(|error| Stop::internal(error.to_string()))?;
         let record = record::fold(&events);
@@ -45,7 +46,10 @@ impl RunDirectory {
             .and_then(|()| record::project(&self.path, &events))
             .map_err(|error| Stop::unwritable(&format!("cannot write run.json: {error}"), &error))?;
         if record.outcome == Some(outcome) {
-            return Ok(());
+            let signed = signer.map(|signer| statement::write(&self.path, &events, &record, signer));
+            return signed
+                .unwrap_or(Ok(()))
+                .map_err(|error| Stop::missing(format!("the record is not signed: {error}")));
         }
         let recorded = record.outcome.map_or("no outcome", OutcomeKind::as_str);
         Err(Stop::internal(format!("the run ended as {}, but its log says {recorded}", outcome.as_str())))

@@ -27,6 +27,9 @@ const PREFLIGHT_TIME: Duration = Duration::from_secs(30);
 /// How many characters of the validation script's output go into the feedback.
 const MAX_FEEDBACK: usize = 16 << 10;
 
+/// A shorter value of a secret's variable is a word that occurs everywhere.
+const MIN_SECRET: usize = 8;
+
 /// What the scripts of a run need.
 pub(super) struct Host<'a> {
     pub(super) library: &'a Library,
@@ -58,6 +61,19 @@ impl Host<'_> {
         all.insert("FULLSEND_RUN_DIR".to_owned(), self.directory.path.to_string_lossy().into_owned());
         all.insert("TARGET_REPO_DIR".to_owned(), self.repository.to_string_lossy().into_owned());
         all
+    }
+
+    /// Makes the secrets in the scripts' environment known: what a script prints of them is masked.
+    pub(super) fn mask_secrets(environment: &BTreeMap<String, String>, guard: &Guard) {
+        for (name, value) in environment {
+            if redact::names_secret(name) && value.len() >= MIN_SECRET {
+                drop(guard.add_known_value(name, value));
+                continue;
+            }
+            for secret in redact::find_secrets(value) {
+                drop(guard.add_known_value(name, &value[secret.range]));
+            }
+        }
     }
 
     /// The guard of this run, from the harness and what the organisation accepts.
@@ -108,6 +124,7 @@ impl Host<'_> {
         found: &Found,
         mut variables: BTreeMap<String, String>,
         artifacts: &Artifacts,
+        guard: &Guard,
         steps: &Steps<'_>,
     ) -> Result<(), Stop> {
         // Unset would fail in a script under `set -u`.
@@ -121,20 +138,22 @@ impl Host<'_> {
             variables.insert(name.to_owned(), text(path));
         }
         let place = &self.directory.path;
-        let ended = self.start("post_script", found, &variables, (place, place), steps)?;
+        let ended = self.start("post_script", found, &variables, (place, place), guard, steps)?;
         if ended.status.success() {
             return Ok(());
         }
         Err(Stop::script("post_script", ended.code(), &ended.output))
     }
 
-    /// Runs a script to its end and saves its output. The two directories are the working directory and that of the log.
+    /// Runs a script to its end and saves its output, redacted. The two directories are the working directory and that of
+    /// the log.
     fn start(
         &self,
         name: &str,
         found: &Found,
         environment: &BTreeMap<String, String>,
         (working_directory, log): (&Path, &Path),
+        guard: &Guard,
         steps: &Steps<'_>,
     ) -> Result<ScriptExit, Stop> {
         let program = self
@@ -151,9 +170,9 @@ impl Host<'_> {
             time: scripts::TIME_LIMIT,
             cancel: steps.cancel,
         };
-        let ended = scripts::run(&script)?;
-        let output = steps.emit.redact(&ended.output);
-        drop(std::fs::write(log.join(format!("{name}.log")), output));
+        let mut ended = scripts::run(&script)?;
+        ended.output = guard.redact(&ended.output).into_owned();
+        drop(std::fs::write(log.join(format!("{name}.log")), &ended.output));
         let duration_ms = u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX);
         steps.emit.emit(RunEvent::ScriptFinished {
             script: name.to_owned(),
@@ -168,6 +187,7 @@ impl Host<'_> {
         &self,
         found: &Found,
         environment: &BTreeMap<String, String>,
+        guard: &Guard,
         steps: &Steps<'_>,
     ) -> Result<(), Stop> {
         let file = self.directory.path.join("prescript.out");
@@ -175,7 +195,7 @@ impl Host<'_> {
         let mut environment = environment.clone();
         environment.insert("FULLSEND_PRESCRIPT_OUTPUT".to_owned(), file.to_string_lossy().into_owned());
         let places = (self.repository, self.directory.path.as_path());
-        let ended = self.start("pre_script", found, &environment, places, steps)?;
+        let ended = self.start("pre_script", found, &environment, places, guard, steps)?;
         let output = prescript::read(&file, ended.code(), &ended.output)?;
         prescript::write_to_ci(&output, self.environment)?;
         output.skip_or_continue()
@@ -186,6 +206,7 @@ impl Host<'_> {
         &self,
         checked: &Checked,
         environment: &BTreeMap<String, String>,
+        guard: &Guard,
         cancel: &Cancel,
     ) -> Result<(), Stop> {
         let Some(command) = &checked.resolved.harness.validation_loop.preflight_check else { return Ok(()) };
@@ -203,7 +224,8 @@ impl Host<'_> {
         if ended.status.success() {
             return Ok(());
         }
-        let last = ended.output.lines().last().unwrap_or("it printed nothing").to_owned();
+        let output = guard.redact(&ended.output);
+        let last = output.lines().last().unwrap_or("it printed nothing");
         Err(Stop::missing(format!("`preflight_check` exited with {}: {last}", ended.code())))
     }
 
@@ -230,7 +252,7 @@ impl Host<'_> {
             .insert("FULLSEND_OUTPUT_FILE".to_owned(), checked.resolved.harness.output_file.to_string());
         let before = digests(output);
         let log = output.directory().with_file_name("");
-        let ended = self.start("validation", script, &environment, (&iteration, &log), steps);
+        let ended = self.start("validation", script, &environment, (&iteration, &log), guard, steps);
         let _removed = std::fs::remove_dir_all(&iteration).is_ok();
         let ended = ended?;
         // The published output must be the one that passed the schema.
@@ -244,7 +266,7 @@ impl Host<'_> {
         if ended.status.success() {
             return Ok(None);
         }
-        let output: String = guard.redact(&ended.output).chars().take(MAX_FEEDBACK).collect();
+        let output: String = ended.output.chars().take(MAX_FEEDBACK).collect();
         Ok(Some(format!("the validation script exited with {} and printed:\n{output}", ended.code())))
     }
 }

@@ -33,6 +33,7 @@ use crate::inputs;
 use crate::provision::gateway::Recording;
 use crate::provision::{self, RunContext};
 use crate::publish::{self, Artifacts};
+use crate::record::dsse::RecordSigner;
 use crate::record::{self, Record};
 use crate::resolve::library::Library;
 use crate::resolve::variables;
@@ -74,6 +75,8 @@ pub struct Request {
     pub save_workspace: SaveWorkspace,
     /// How long one model request is tried again. `None`: until the run's deadline.
     pub model_patience: Option<Duration>,
+    /// Who signs the record.
+    pub signer: Option<Arc<RecordSigner>>,
     /// Gets every event as it happens.
     pub listener: Arc<dyn Fn(&Envelope) + Send + Sync>,
 }
@@ -157,6 +160,7 @@ pub fn run(mut request: Request, cancel: &Cancel) -> Outcome {
     };
     emit_start(&request, &directory, &emit);
     let review_label = review_label(&request.checked.resolved.harness);
+    let signer = request.signer.take();
     let mut continuation =
         Continuation { conversation: request.conversation.take(), returned_files: Vec::new() };
     let steps = Steps { emit: &emit, cancel };
@@ -181,7 +185,7 @@ pub fn run(mut request: Request, cancel: &Cancel) -> Outcome {
         exit_code: outcome.exit().code(),
         reason: outcome.reason.clone(),
     });
-    if let Err(stop) = directory.write_record(outcome.kind()) {
+    if let Err(stop) = directory.write_record(outcome.kind(), signer.as_deref()) {
         outcome = stop.outcome(None);
     }
     let Continuation { conversation, returned_files } = continuation;
@@ -210,13 +214,14 @@ fn sequence(
     let mut variables = host.script_environment(&checked, &value);
     variables.extend(request.variables);
     let guard = host.guard(&checked, &value, emit)?.with_confirmer(request.confirmer);
+    Host::mask_secrets(&variables, &guard);
     let credentials = host.credentials(&checked, recording.as_ref(), &value, &guard)?;
     guard.remember_past(continuation.conversation.iter().flat_map(runtime::past_calls));
 
     let scanned = inputs::scan_harness(checked, &library, &guard, emit)?;
-    host.preflight_check(scanned.checked(), &variables, steps.cancel)?;
+    host.preflight_check(scanned.checked(), &variables, &guard, steps.cancel)?;
     if let Some(pre_script) = &scripts.pre {
-        steps.run(Step::PreScript, || host.pre_script(pre_script, &variables, steps))?;
+        steps.run(Step::PreScript, || host.pre_script(pre_script, &variables, &guard, steps))?;
     }
     let cleared = steps.run(Step::Inputs, || {
         context.as_deref().map_or(Ok(()), |text| inputs::clear_context(text, &guard, emit))?;
@@ -257,7 +262,7 @@ fn sequence(
     }
     let artifacts = publish_and_tear_down(accepted, ready, &host, save_workspace, steps)?;
     if let Some(post_script) = &scripts.post {
-        let run = || host.post_script(post_script, variables, &artifacts, steps);
+        let run = || host.post_script(post_script, variables, &artifacts, &guard, steps);
         steps.run(Step::PostScript, run).map_err(Stop::after_publishing)?;
     }
     Ok(artifacts)

@@ -31,6 +31,7 @@ use crate::event::clock::Moment;
 use crate::event::outcome::EndCause;
 use crate::guard;
 use crate::guard::confirmation::Confirmer;
+use crate::record::dsse::RecordSigner;
 use crate::run::workspace::SaveWorkspace;
 use crate::run::{self, Outcome, Request};
 use confirm::ToolConfirmations;
@@ -55,6 +56,8 @@ pub struct WakeContext {
     pub connect: Arc<dyn Fn() -> Result<Sessions, String> + Send + Sync>,
     /// The directory of all runs.
     pub runs: PathBuf,
+    /// Who signs the records of runs.
+    pub signer: Option<Arc<RecordSigner>>,
     pub conversations: Conversations,
     /// The host's environment variables.
     pub environment: BTreeMap<String, String>,
@@ -219,6 +222,7 @@ fn bounded_run(
         model_patience: Some(MODEL_PATIENCE),
         extra_files: memory::extra_files(source, &screened, resources),
         confirmer: Some(confirmer(confirmations)),
+        signer: context.signer.clone(),
         variables: script_variables(lease),
         listener: listener(context, reports),
     };

@@ -49,6 +49,11 @@ pub fn find_secret(text: &str) -> Option<SecretMatch> {
     find_secrets(text).into_iter().next()
 }
 
+/// Whether a field or variable of this name holds a secret.
+pub fn names_secret(field: &str) -> bool {
+    name::naming(field).is_some()
+}
+
 /// Whether `value` is a credential, given the name of the field that holds it.
 pub fn find_secret_in_field(field: &str, value: &str) -> Option<SecretMatch> {
     find_secret(value).or_else(|| assignment::in_field(field, value))

@@ -18,6 +18,7 @@ use super::store::{StoreOptions, state_directory};
 use crate::cancel::Cancel;
 use crate::render::console::Console;
 use crate::render::diagnostics::clean_text;
+use crate::render::workflow_commands::neutralise_json;
 use crate::wake::conversation::Conversations;
 use crate::wake::prepare::LayerSnapshot;
 use crate::wake::{WakeContext, WakeResult};
@@ -101,6 +102,7 @@ impl WakeOptions {
             // A call ends long before the lease does.
             connect: Arc::new(move || store.open_within(call_timeout).map_err(|failure| failure.message)),
             runs,
+            signer: super::super::signing::signer(None, &environment())?.map(Arc::new),
             conversations: Conversations(state_directory()?.join("sessions")),
             environment: environment(),
             runtime: runtime.clone(),
@@ -134,11 +136,12 @@ impl WakeOptions {
                 "exit_code": result.cause.exit().code(), "reason": result.reason, "response": result.response,
                 "run": result.directory,
             });
-            writeln!(out, "{line}")?;
+            writeln!(out, "{}", neutralise_json(&line.to_string()))?;
         } else if !self.quiet {
             let reason =
                 if result.reason.is_empty() { String::new() } else { format!(": {}", result.reason) };
-            writeln!(out, "{} {} ({outcome}){reason}", result.session, result.status)?;
+            let line = format!("{} {} ({outcome}){reason}", result.session, result.status);
+            writeln!(out, "{}", clean_text(&line))?;
             if !result.response.is_empty() {
                 writeln!(out, "{}", clean_text(&result.response))?;
             }
