@@ -144,7 +144,8 @@ impl ProcIdentifier {
             let path = std::fs::read_link(exe).ok()?;
             Some(SocketOwner { pid, path: path.to_string_lossy().into_owned() })
         };
-        let owners: Vec<SocketOwner> = tree.owners(&self.proc, inode).into_iter().filter_map(owner).collect();
+        let owners: Vec<SocketOwner> =
+            tree.owners(&self.proc, inode)?.into_iter().filter_map(owner).collect();
         if owners.is_empty() { Err(IdentityError::NoOwner) } else { Ok(owners) }
     }
 
