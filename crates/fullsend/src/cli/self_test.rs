@@ -150,7 +150,7 @@ fn parts(run: &StoredRun, record: &Record) -> Vec<TestPart> {
         accepted,
         if accepted { "accepted by its schema" } else { "not accepted" }.to_owned(),
     ));
-    let problems = verify::verify(run);
+    let problems = verify::verify(run, None);
     let verified = if problems.is_empty() { "verified".to_owned() } else { problems.join("; ") };
     parts.push(TestPart::new("record", problems.is_empty(), verified));
     if let Some(reason) = record.reason.as_ref().filter(|reason| !reason.is_empty()) {

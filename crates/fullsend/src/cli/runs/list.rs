@@ -12,6 +12,7 @@ use crate::record::Record;
 use crate::record::store::{self, StoredRun};
 use crate::render::diagnostics::clean_text;
 use crate::render::figures::{cost, duration};
+use crate::render::workflow_commands::neutralise_json;
 
 /// The least that is shown of an id.
 const SHORTEST_ID: usize = 8;
@@ -81,7 +82,7 @@ pub fn run(runs: &Path, arguments: &Arguments) -> Result<Exit, Failure> {
                 "started": record.started, "duration_ms": record.duration_ms(),
                 "exit_code": record.exit_code, "usd": record.usd(), "directory": run.path, "problem": problem,
             });
-            writeln!(out, "{line}")?;
+            writeln!(out, "{}", neutralise_json(&line.to_string()))?;
             continue;
         }
         let started = zone.show_text(&record.started);

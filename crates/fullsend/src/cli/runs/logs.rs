@@ -14,6 +14,7 @@ use crate::event::{Envelope, RunEvent, log};
 use crate::record::store::StoredRun;
 use crate::render::console::Console;
 use crate::render::diagnostics::clean_text;
+use crate::render::workflow_commands::neutralise_json;
 
 /// Between two looks at a log that grows.
 const TICK: Duration = Duration::from_millis(200);
@@ -57,7 +58,8 @@ impl Printer {
     fn print(&mut self, envelope: &Envelope) -> Result<(), Failure> {
         let mut out = std::io::stdout().lock();
         if self.json {
-            writeln!(out, "{}", serde_json::to_string(envelope).unwrap_or_default())?;
+            let line = serde_json::to_string(envelope).unwrap_or_default();
+            writeln!(out, "{}", neutralise_json(&line))?;
         } else if let Some(line) = self.console.line(envelope) {
             let local = self.zone.show_text(&envelope.time);
             writeln!(out, "{} {}", local.get(11..19).unwrap_or(&local), clean_text(&line))?;

@@ -11,6 +11,7 @@ use super::{Named, find, unreadable};
 use crate::event::{Envelope, RunEvent, log};
 use crate::render::console::{Console, words};
 use crate::render::diagnostics::clean_text;
+use crate::render::workflow_commands::neutralise_json;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -28,7 +29,8 @@ pub fn run(runs: &Path, arguments: &Arguments) -> Result<Exit, Failure> {
     let mut console = Console::default();
     for envelope in events.iter().filter(|envelope| is_part(&envelope.event)) {
         if arguments.json {
-            writeln!(out, "{}", serde_json::to_string(envelope).unwrap_or_default())?;
+            let line = serde_json::to_string(envelope).unwrap_or_default();
+            writeln!(out, "{}", neutralise_json(&line))?;
         } else if let Some(text) = line(&mut console, envelope) {
             writeln!(out, "{}", clean_text(&text))?;
         }
