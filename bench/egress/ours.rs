@@ -3,7 +3,7 @@
 use super::{ADDRESS, HOST, upstream};
 use egress::credentials::CredentialStore;
 use egress::dial::{Dialer, Roots};
-use egress::identity::Identifier;
+use egress::identity::ProcIdentifier;
 use egress::names::{NameDirectory, NamePlan, PlannedSocket, SocketPurpose};
 use egress::proxy::{Proxy, ProxyConfig, ProxyLimits, ServedSocket, start};
 use egress::resolver::FixedResolver;
@@ -38,7 +38,7 @@ pub(super) fn serve(directory: &Path, parent: u32) {
         directory: Arc::new(NameDirectory::new(&plan, policy.clone())),
         policy: Arc::new(policy),
         dialer,
-        identifier: Arc::new(Identifier::new(parent)),
+        identifier: Arc::new(ProcIdentifier::new(parent)),
         authority: Arc::clone(&authority),
         credentials: Arc::new(CredentialStore::new(Vec::new()).unwrap()),
         gateway: None,
