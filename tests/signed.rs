@@ -122,7 +122,9 @@ fn every_change_to_a_signed_run_is_detected() {
         fs::write(&file, "more\n").unwrap();
         assert!(refused("added", Path::new(added)).contains(&format!("{added} was added")));
         fs::remove_file(&file).unwrap();
-        before.map(|bytes| fs::write(&file, bytes).unwrap());
+        if let Some(bytes) = before {
+            fs::write(&file, bytes).unwrap();
+        }
     }
     fs::rename(run.join("run.json"), run.join("x")).unwrap();
     fs::rename(run.join("findings.jsonl"), run.join("run.json")).unwrap();

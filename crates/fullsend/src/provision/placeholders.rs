@@ -60,7 +60,7 @@ impl<'a> Placeholders<'a> {
 
     /// A variable of the host, as `${VAR}` may show it inside.
     pub fn expand(&self, name: &str) -> Option<String> {
-        (self.variables)(name).map(|value| self.conceal(&format!("${{{name}}}"), value))
+        (self.variables)(name).map(|value| self.conceal(&format!("${{{name}}}"), &value))
     }
 
     /// The variables without those that are a credential's, and without the values of credentials. `origin` names who sets
@@ -73,7 +73,7 @@ impl<'a> Placeholders<'a> {
                 None
             }
             None => {
-                let value = self.conceal(&format!("{name} in {origin}"), value);
+                let value = self.conceal(&format!("{name} in {origin}"), &value);
                 Some((name, value))
             }
         });
@@ -102,8 +102,8 @@ impl<'a> Placeholders<'a> {
         self.by_name.values().flatten().any(|placeholder| text.contains(placeholder))
     }
 
-    fn conceal(&self, place: &str, text: String) -> String {
-        let mut concealed = text.clone();
+    fn conceal(&self, place: &str, text: &str) -> String {
+        let mut concealed = text.to_owned();
         for (name, value) in &self.values {
             if let Some(Some(placeholder)) = self.by_name.get(name) {
                 concealed = concealed.replace(value.reveal(), placeholder);
@@ -111,7 +111,7 @@ impl<'a> Placeholders<'a> {
         }
         let concealed = self.redactor.redact(&concealed).into_owned();
         if concealed != text {
-            self.found_in(&text).into_iter().for_each(|name| self.report(place, name));
+            self.found_in(text).into_iter().for_each(|name| self.report(place, name));
         }
         concealed
     }
