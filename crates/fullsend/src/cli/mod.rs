@@ -232,6 +232,7 @@ mod tests {
         "Measure",
         "Open",
         "Print",
+        "Queue",
         "Remove",
         "Retry",
         "Run",
