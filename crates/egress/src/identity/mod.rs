@@ -95,6 +95,21 @@ impl std::error::Error for IdentityError {
 pub trait Identify: Send + Sync {
     /// `peer` and `local` as the accepting side sees them. May block.
     fn identify(&self, peer: SocketAddr, local: SocketAddr) -> Result<IdentifiedCaller, IdentityError>;
+
+    /// Whether the program that opened the connection holds it still, alone or with programs that it started: a rule
+    /// for a program covers those too. May block.
+    fn check_holder(
+        &self,
+        opener: &CallerProgram,
+        peer: SocketAddr,
+        local: SocketAddr,
+    ) -> Result<(), IdentityError> {
+        let holder = self.identify(peer, local)?;
+        if holder.program == *opener || holder.ancestors.contains(opener) {
+            return Ok(());
+        }
+        Err(IdentityError::Passed { from: opener.path.clone(), to: holder.program.path })
+    }
 }
 
 /// Identifies callers in one sandbox by the proc filesystem.
@@ -107,16 +122,7 @@ pub struct ProcIdentifier {
 
 impl Identify for ProcIdentifier {
     fn identify(&self, peer: SocketAddr, local: SocketAddr) -> Result<IdentifiedCaller, IdentityError> {
-        let inode = socket::find_inode(&self.proc, self.root, peer, local)?;
-        let tree = ProcessTree::load(&self.proc, self.root)?;
-        let owners = tree.owners(&self.proc, inode)?;
-        let mut callers = Vec::new();
-        for pid in owners {
-            // A process that has ended meanwhile holds no socket.
-            if let Some(programs) = self.programs(&tree, pid)? {
-                callers.push((pid, programs));
-            }
-        }
+        let callers = self.callers(peer, local)?;
         let Some((pid, programs)) = callers.first().cloned() else { return Err(IdentityError::NoOwner) };
         if callers.iter().any(|(_, others)| others.first() != programs.first()) {
             let paths =
@@ -126,6 +132,23 @@ impl Identify for ProcIdentifier {
         let mut programs = programs.into_iter();
         let program = programs.next().ok_or(IdentityError::NoOwner)?;
         Ok(IdentifiedCaller { pid, program, ancestors: programs.collect() })
+    }
+
+    fn check_holder(
+        &self,
+        opener: &CallerProgram,
+        peer: SocketAddr,
+        local: SocketAddr,
+    ) -> Result<(), IdentityError> {
+        let callers = self.callers(peer, local)?;
+        if callers.is_empty() {
+            return Err(IdentityError::NoOwner);
+        }
+        let strange = callers.into_iter().find(|(_, programs)| !programs.contains(opener));
+        match strange.and_then(|(_, programs)| programs.into_iter().next()) {
+            None => Ok(()),
+            Some(to) => Err(IdentityError::Passed { from: opener.path.clone(), to: to.path }),
+        }
     }
 }
 
@@ -147,6 +170,24 @@ impl ProcIdentifier {
         let owners: Vec<SocketOwner> =
             tree.owners(&self.proc, inode)?.into_iter().filter_map(owner).collect();
         if owners.is_empty() { Err(IdentityError::NoOwner) } else { Ok(owners) }
+    }
+
+    /// The processes that hold a connection, each with its own program first, then those of its ancestors.
+    fn callers(
+        &self,
+        peer: SocketAddr,
+        local: SocketAddr,
+    ) -> Result<Vec<(u32, Vec<CallerProgram>)>, IdentityError> {
+        let inode = socket::find_inode(&self.proc, self.root, peer, local)?;
+        let tree = ProcessTree::load(&self.proc, self.root)?;
+        let mut callers = Vec::new();
+        for pid in tree.owners(&self.proc, inode)? {
+            // A process that has ended meanwhile holds no socket.
+            if let Some(programs) = self.programs(&tree, pid)? {
+                callers.push((pid, programs));
+            }
+        }
+        Ok(callers)
     }
 
     /// The process's own program first, then those of its ancestors. `None`: the process has ended.

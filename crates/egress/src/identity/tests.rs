@@ -136,7 +136,18 @@ fn a_socket_that_two_programs_hold_is_ambiguous() {
             identifier.identify(peer, stream.local_addr().unwrap())
         })
         .find(Result::is_err);
+    // What the opener started may hold its connection too. It is strange to a program that it did not start.
+    let local = stream.local_addr().unwrap();
+    let program = |pid: u32| {
+        let tree = ProcessTree::load(&identifier.proc, identifier.root).unwrap();
+        identifier.programs(&tree, pid).unwrap().unwrap().remove(0)
+    };
+    let bash = identifier.check_holder(&program(child.id()), peer, local);
+    let other = CallerProgram { path: "/usr/bin/other".to_owned(), sha256: program(child.id()).sha256 };
+    let stranger = identifier.check_holder(&other, peer, local);
     drop(stream);
     child.wait().unwrap();
     assert!(matches!(outcome, Some(Err(IdentityError::Ambiguous { .. }))), "{outcome:?}");
+    assert!(bash.is_ok(), "{bash:?}");
+    assert!(matches!(stranger, Err(IdentityError::Passed { .. })), "{stranger:?}");
 }

@@ -8,7 +8,7 @@ use super::record::ConnectionRecord;
 use super::refusal::Refusal;
 use super::tunnel::ByteCounts;
 use crate::event::Via;
-use crate::identity::{IdentifiedCaller, IdentityError};
+use crate::identity::{IdentifiedCaller, Identify, IdentityError};
 use policy::{Admitted, Host};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -51,12 +51,12 @@ impl AdmittedConnection {
         record
     }
 
-    /// Whether the program that the connection was admitted for holds it still, and no other one does.
+    /// Whether the program that the connection was admitted for holds it still, and no other one but what it started.
     pub(super) async fn check_caller(&self) -> Result<(), Refusal> {
-        self.identify_again().await.map_err(|error| Refusal::identity(&error))
+        self.check_holder().await.map_err(|error| Refusal::identity(&error))
     }
 
-    /// Ends when another program holds the connection, which is looked at while bytes move. A connection that nobody
+    /// Ends when a strange program holds the connection, which is looked at while bytes move. A connection that nobody
     /// holds any more ends by itself.
     pub(super) async fn watch_caller(&self, counts: &ByteCounts) -> Refusal {
         let mut seen = counts.sum();
@@ -65,20 +65,17 @@ impl AdmittedConnection {
             if std::mem::replace(&mut seen, counts.sum()) == counts.sum() {
                 continue;
             }
-            match self.identify_again().await {
+            match self.check_holder().await {
                 Ok(()) | Err(IdentityError::NoSocket | IdentityError::NoOwner) => {}
                 Err(error) => return Refusal::identity(&error),
             }
         }
     }
 
-    async fn identify_again(&self) -> Result<(), IdentityError> {
-        let now = identify(&self.proxy, self.ends).await?;
-        if now.program == self.caller.program {
-            return Ok(());
-        }
-        let from = self.caller.program.path.clone();
-        Err(IdentityError::Passed { from, to: now.program.path })
+    async fn check_holder(&self) -> Result<(), IdentityError> {
+        let opener = self.caller.program.clone();
+        let ClientEnds { peer, local } = self.ends;
+        ask(&self.proxy, move |identifier| identifier.check_holder(&opener, peer, local)).await
     }
 
     /// The port that a Host header without one means.
@@ -96,11 +93,14 @@ impl AdmittedConnection {
     }
 }
 
-async fn identify(proxy: &Proxy, ends: ClientEnds) -> Result<IdentifiedCaller, IdentityError> {
+async fn ask<T: Send + 'static>(
+    proxy: &Proxy,
+    question: impl FnOnce(&dyn Identify) -> Result<T, IdentityError> + Send + 'static,
+) -> Result<T, IdentityError> {
     let identifier = Arc::clone(&proxy.config.identifier);
     // Reading the proc filesystem and hashing programs would block the reactor.
-    let identified = tokio::task::spawn_blocking(move || identifier.identify(ends.peer, ends.local)).await;
-    identified.unwrap_or_else(|error| {
+    let answer = tokio::task::spawn_blocking(move || question(identifier.as_ref())).await;
+    answer.unwrap_or_else(|error| {
         Err(IdentityError::Proc { what: "the calling program", source: io::Error::other(error) })
     })
 }
@@ -110,7 +110,10 @@ pub(super) async fn identify_caller(
     ends: ClientEnds,
     record: &mut ConnectionRecord,
 ) -> Result<IdentifiedCaller, Refusal> {
-    let caller = identify(proxy, ends).await.map_err(|error| Refusal::identity(&error))?;
+    let ClientEnds { peer, local } = ends;
+    let caller = ask(proxy, move |identifier| identifier.identify(peer, local))
+        .await
+        .map_err(|error| Refusal::identity(&error))?;
     record.caller(&caller);
     Ok(caller)
 }

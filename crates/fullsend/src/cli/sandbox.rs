@@ -151,7 +151,7 @@ fn tell(event: &EgressEvent, line_end: &str) {
 fn read_policy(path: Option<&Path>, sources: &mut Sources) -> Result<CheckedPolicy, Failure> {
     let (name, text) = match path {
         None => {
-            let (name, text) = defaults::FILES[1];
+            let (name, text) = defaults::DEFAULT_POLICY;
             (name.to_owned(), text.to_owned())
         }
         Some(path) => {

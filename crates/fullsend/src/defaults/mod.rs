@@ -1,5 +1,8 @@
 //! The built-in layer: the farthest from the repository, read by the same parser as every other file.
 
+/// What a sandbox without a policy of its own gets: it reaches nothing.
+pub const DEFAULT_POLICY: (&str, &str) = ("policies/default.yaml", include_str!("policies/default.yaml"));
+
 /// Path inside the layer, and the text.
 pub const FILES: &[(&str, &str)] = &[
     ("defaults.yaml", include_str!("defaults.yaml")),
@@ -16,7 +19,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("networks/maven.yaml", include_str!("networks/maven.yaml")),
     ("networks/npm.yaml", include_str!("networks/npm.yaml")),
     ("networks/pip.yaml", include_str!("networks/pip.yaml")),
-    ("policies/default.yaml", include_str!("policies/default.yaml")),
+    DEFAULT_POLICY,
     ("profiles/anthropic.yaml", include_str!("profiles/anthropic.yaml")),
     ("profiles/azure-openai.yaml", include_str!("profiles/azure-openai.yaml")),
     ("profiles/github.yaml", include_str!("profiles/github.yaml")),
