@@ -61,6 +61,7 @@ scenes! {
     troubles: [
         a_provider_error_passes_or_stops,
         scripts_know_the_wake_and_a_repeated_one_has_the_same_name,
+        a_process_that_runs_a_wake_leaves_no_core_dump,
         an_interrupt_stops_a_run_in_progress_and_goes_ahead_of_what_waits,
         an_interrupt_stops_claude,
         an_interrupt_stops_codex,

@@ -96,7 +96,7 @@ fn an_interrupt_stops(runtime: &str) {
 
 /// The process holds credentials: no file and no handler gets its memory.
 #[test]
-fn a_process_that_runs_a_wake_leaves_no_core_dump() {
+pub fn a_process_that_runs_a_wake_leaves_no_core_dump() {
     let stage = Stage::new(&[when(EVERY_WAKE, json!([finish(sleeps("Done."))]))]);
     stage.harness("native", "pre_script: scripts/limits.sh\n");
     let limits = stage.world.path("limits");

@@ -76,26 +76,73 @@ pub fn is_plain_loopback(address: &str) -> bool {
         Ok(address) => address.is_loopback() || address.is_unspecified(),
         Err(_) => host == "localhost" || host.ends_with(".localhost"),
     };
-    is_loopback && url.scheme != "file" && !url.is_disguised && !url.has_user && redirect(&url).is_none()
+    is_loopback
+        && url.scheme != "file"
+        && !url.is_disguised
+        && user(&url).is_none()
+        && redirect(&url).is_none()
 }
 
-/// A host that the shell or a template puts in is not known here; the proxy judges it when the connection is made.
-fn is_filled_in(address: &str) -> bool {
-    let rest = address.split_once("://").map_or("", |(_, rest)| rest);
-    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    host.is_empty() && address.ends_with("://")
-        || host.starts_with(['$', '<', '{', '%'])
-        || host.contains("${")
+/// The host without what the shell or a template puts in (`${HOST}`, `$HOST`, `<host>`, `{host}`, `%s`, `%HOST%`). That is
+/// not known here, and the proxy judges it when the connection is made; what is written around it is judged as it is.
+fn without_placeholders(host: &str) -> String {
+    let mut left = String::new();
+    let mut rest = host;
+    while let Some(at) = rest.find(['$', '<', '{', '%']) {
+        left.push_str(&rest[..at]);
+        let found = &rest[at..];
+        let name = |from: usize| {
+            from + found[from..]
+                .bytes()
+                .take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+                .count()
+        };
+        let closed = |with: char| found.find(with).map_or(0, |end| end + 1);
+        let is_encoded =
+            found.len() > 2 && found.bytes().skip(1).take(2).all(|byte| byte.is_ascii_hexdigit());
+        let length = match found.as_bytes() {
+            [b'$', b'{', ..] | [b'{', ..] => closed('}'),
+            [b'<', ..] => closed('>'),
+            [b'%', ..] if is_encoded => 0,
+            [b'%', ..] if found[name(1)..].starts_with('%') => name(1) + 1,
+            _ => name(1),
+        };
+        // What is not a placeholder stays, except where the text was cut behind its first character.
+        if length <= 1 && found.len() > 1 {
+            left.push_str(&found[..1]);
+        }
+        rest = &found[length.max(1)..];
+    }
+    left + rest
 }
 
 /// The worst that can be said about an address that an agent wants to fetch.
 pub fn check(address: &str) -> Option<AddressProblem> {
-    let url = url::parse(address)?;
-    if is_filled_in(address) {
+    let (scheme_name, after) = address.split_once("://").unwrap_or(("", address));
+    let host = &after[..after.find(['/', '?', '#']).unwrap_or(after.len())];
+    let written = without_placeholders(host);
+    if after.is_empty() {
+        // The text was cut before a placeholder.
         return None;
     }
-    let problems = [scheme(&url), target(&url), user(&url), redirect(&url)];
+    if !scheme_name.is_empty() && written != host {
+        let written = written.trim_start_matches(['.', '-', '_']);
+        if written.is_empty() || written.starts_with(':') {
+            let url = url::parse(address)?;
+            return worst([scheme(&url), redirect(&url)]);
+        }
+        return check_written(&format!("{scheme_name}://{written}{}", &after[host.len()..]));
+    }
+    check_written(address)
+}
+
+fn worst<const N: usize>(problems: [Option<AddressProblem>; N]) -> Option<AddressProblem> {
     problems.into_iter().flatten().max_by_key(|problem| problem.severity)
+}
+
+fn check_written(address: &str) -> Option<AddressProblem> {
+    let url = url::parse(address)?;
+    worst([scheme(&url), target(&url), user(&url), redirect(&url)])
 }
 
 fn problem(rule: RuleName, severity: Severity, detail: String) -> Option<AddressProblem> {
@@ -332,6 +379,27 @@ mod tests {
         let found = check(address);
         assert_eq!(found.as_ref().map(|found| found.rule.name()), Some(rule), "{address}: {found:?}");
         assert!(found.unwrap().severity >= Severity::High, "{address}");
+    }
+
+    #[test]
+    fn what_is_written_beside_a_placeholder_is_judged() {
+        for address in [
+            "https://${HOST}/a",
+            "https://$HOST:8443/",
+            "https://${A}.example.com/",
+            "http://%s/",
+            "http://<host>/",
+        ] {
+            assert!(check(address).is_none(), "{address}");
+        }
+        for address in [
+            "http://${X}169.254.169.254/",
+            "http://$x@169.254.169.254/",
+            "http://127.0.0.1${X}/",
+            "file://${X}/etc/passwd",
+        ] {
+            assert!(check(address).is_some_and(|problem| problem.severity >= Severity::High), "{address}");
+        }
     }
 
     #[test]
