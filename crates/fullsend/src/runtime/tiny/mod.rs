@@ -3,8 +3,8 @@
 
 use std::time::Instant;
 
-use model::wire::Wire;
 use model::gateway::ChunkFormat;
+use model::wire::Wire;
 use sandbox::Command;
 use serde_json::{Value as Json, json};
 
