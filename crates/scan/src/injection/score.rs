@@ -111,8 +111,8 @@ fn severity(sum: u32, rows: usize, origin: Origin) -> Option<Severity> {
     }
 }
 
-/// The probability that text with this sum is an attack, where as many texts are attacks as are not. The curve is fitted to
-/// the corpora of `docs/guard.md`.
+/// The sum as a score from 0 to 1: a logistic curve, set by hand so that the thresholds of the severities lie on it. It is
+/// not fitted to data.
 fn score(sum: u32, origin: Origin) -> Score {
     let sum = sum + if origin.is_foreign() { 2 } else { 0 };
     Score::new(1.0 / (1.0 + (-0.45 * (sum as f32 - 6.5)).exp()))
