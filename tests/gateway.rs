@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::World;
+use crate::support::{World, has_program};
 
 /// Asks the gateway for a model, with the betas and tools of its arguments.
 const ASK: &str = r#"import json, sys, urllib.error, urllib.request as web
@@ -35,6 +35,9 @@ fn refusal(events: &str) -> &str {
 
 #[test]
 fn a_program_beside_the_runtime_is_refused_by_name() {
+    if !has_program("python3", "gateway") {
+        return;
+    }
     let found = events("", "claude-sonnet-5 {}");
     let refused = refusal(&found);
     assert!(refused.contains("only the agent's runtime may use the model gateway"), "{found}");
@@ -43,6 +46,9 @@ fn a_program_beside_the_runtime_is_refused_by_name() {
 
 #[test]
 fn what_the_harness_allows_passes_and_is_an_exception_in_the_record() {
+    if !has_program("python3", "gateway") {
+        return;
+    }
     let more = "gateway: {allow: ['client:*', 'tool:web_search_*']}\n";
     let search = r#"claude-sonnet-5 '{"tools": [{"type": "web_search_20250305", "name": "web_search"}]}'"#;
     let found = events(more, search);

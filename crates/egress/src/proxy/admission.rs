@@ -56,8 +56,8 @@ impl AdmittedConnection {
         self.check_holder().await.map_err(|error| Refusal::identity(&error))
     }
 
-    /// Ends when a strange program holds the connection, which is looked at while bytes move. A connection that nobody
-    /// holds any more ends by itself.
+    /// Returns when a program that the opener did not start holds the connection. Checks only while bytes move. A
+    /// connection without any holder closes by itself.
     pub(super) async fn watch_caller(&self, counts: &ByteCounts) -> Refusal {
         let mut seen = counts.sum();
         loop {

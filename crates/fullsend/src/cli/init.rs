@@ -92,7 +92,7 @@ fn own(repository: &Path, owner: Option<&str>) -> Result<String, Failure> {
         // The owner of the remote may be an organisation, which cannot own files; its teams can.
         let whose = super::configuration::remote_owner(repository).unwrap_or_else(|| "your-org".to_owned());
         return Ok(format!(
-            "left  CODEOWNERS: nobody owns .fullsend; run init again with --owner @{whose}/TEAM, or with your own name"
+            "left  CODEOWNERS: .fullsend has no owner; run init again with --owner @{whose}/TEAM, or with your own name"
         ));
     };
     let place = there.unwrap_or(&"CODEOWNERS");

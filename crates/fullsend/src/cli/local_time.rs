@@ -1,4 +1,4 @@
-//! The time zone of whoever reads: TZ, or the system's.
+//! The user's time zone: TZ, or the system's.
 
 use std::path::{Component, Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What `fullsend run` can be told without a file: a prompt, input files, variables, and values that replace those of the
+//! The options of `fullsend run` that need no harness file: a prompt, input files, variables, and values that replace those of the
 //! harness for one run. Each is recorded, and an organisation's pins hold for each.
 
 use std::collections::BTreeMap;
@@ -124,7 +124,7 @@ impl RunOptions {
             (None, None) => None,
         };
         let mut mounts: Vec<Mount> = Vec::new();
-        let mut told = Vec::new();
+        let mut listed = Vec::new();
         for path in &self.input {
             let contents = read(path, MAX_INPUT)?;
             let name = match path.file_name().filter(|_| path != Path::new("-")) {
@@ -137,11 +137,11 @@ impl RunOptions {
                     Failure::new(Exit::Usage, format!("two inputs are called `{name}`")).help("rename one")
                 );
             }
-            told.push(format!("- {} ({} bytes)", target.display(), contents.len()));
+            listed.push(format!("- {} ({} bytes)", target.display(), contents.len()));
             mounts.push(Mount { target, kind: MountKind::File { contents, mode: 0o444 } });
         }
         let asked = prompt.map(|text| format!("The user asks:\n\n{}", text.trim()));
-        let files = (!told.is_empty()).then(|| format!("Input files, to read:\n{}", told.join("\n")));
+        let files = (!listed.is_empty()).then(|| format!("Input files, to read:\n{}", listed.join("\n")));
         let context = [asked, files].into_iter().flatten().collect::<Vec<_>>().join("\n\n");
         Ok(RunInputs { context: Some(context).filter(|text| !text.is_empty()), mounts })
     }

@@ -58,7 +58,7 @@ impl ResultOptions {
         let text = if in_actions && form == ResultForm::Text { actions::harmless(&text) } else { text };
         let mut out = std::io::stdout().lock();
         out.write_all(text.as_bytes()).and_then(|()| out.flush()).or_else(|error| match error.kind() {
-            // Nobody reads it: the run was still a success.
+            // The reader has closed the pipe; the run still succeeded.
             std::io::ErrorKind::BrokenPipe => Ok(()),
             _ => Err(error.into()),
         })

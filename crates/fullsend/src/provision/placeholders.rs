@@ -97,7 +97,7 @@ impl<'a> Placeholders<'a> {
         self.values.iter().filter(|one| holds(one)).map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Whether a text is no secret, but what stands for one.
+    /// Whether a text contains a placeholder instead of the secret.
     pub fn has_placeholder(&self, text: &str) -> bool {
         self.by_name.values().flatten().any(|placeholder| text.contains(placeholder))
     }

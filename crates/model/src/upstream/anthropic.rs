@@ -5,7 +5,7 @@ use super::UpstreamError;
 use super::base_url::BaseUrl;
 use super::request::UpstreamRequest;
 use super::service::{
-    KeyHeader, NamedCredential, ServiceError, ServiceHost, ServiceRequest, ServiceSettings, vendor_headers,
+    KeyHeader, NamedCredential, ServiceError, ServiceHost, ServiceRequest, ServiceSettings, headers_with_key,
 };
 use hyper::header::HeaderValue;
 
@@ -35,10 +35,7 @@ impl Anthropic {
         at: ServiceHost<'_>,
         outgoing: &UpstreamRequest<'_>,
     ) -> Result<ServiceRequest, UpstreamError> {
-        let mut headers = vendor_headers(outgoing.headers);
-        if let Some(key) = &self.key {
-            key.add_to(&mut headers).await?;
-        }
+        let mut headers = headers_with_key(outgoing.headers, self.key.as_ref()).await?;
         if self.is_subscription {
             headers.append("anthropic-beta", HeaderValue::from_static(SUBSCRIPTION_BETA));
         }

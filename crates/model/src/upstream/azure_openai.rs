@@ -5,7 +5,7 @@ use super::UpstreamError;
 use super::base_url::BaseUrl;
 use super::request::UpstreamRequest;
 use super::service::{
-    KeyHeader, NamedCredential, ServiceError, ServiceHost, ServiceRequest, ServiceSettings, vendor_headers,
+    KeyHeader, NamedCredential, ServiceError, ServiceHost, ServiceRequest, ServiceSettings, headers_with_key,
 };
 use crate::wire::Wire;
 
@@ -51,10 +51,7 @@ impl AzureOpenAi {
         at: ServiceHost<'_>,
         outgoing: &UpstreamRequest<'_>,
     ) -> Result<ServiceRequest, UpstreamError> {
-        let mut headers = vendor_headers(outgoing.headers);
-        if let Some(key) = &self.key {
-            key.add_to(&mut headers).await?;
-        }
+        let headers = headers_with_key(outgoing.headers, self.key.as_ref()).await?;
         let target = format!("{}{}", at.base.prefix, self.path(outgoing.wire));
         Ok(ServiceRequest { target, headers, body: outgoing.body.clone() })
     }

@@ -3,7 +3,9 @@
 use super::UpstreamError;
 use super::base_url::BaseUrl;
 use super::request::UpstreamRequest;
-use super::service::{KeyHeader, ServiceError, ServiceHost, ServiceRequest, ServiceSettings, vendor_headers};
+use super::service::{
+    KeyHeader, ServiceError, ServiceHost, ServiceRequest, ServiceSettings, headers_with_key,
+};
 use hyper::header::HeaderValue;
 
 pub(super) struct OpenAi {
@@ -29,10 +31,7 @@ impl OpenAi {
         at: ServiceHost<'_>,
         outgoing: &UpstreamRequest<'_>,
     ) -> Result<ServiceRequest, UpstreamError> {
-        let mut headers = vendor_headers(outgoing.headers);
-        if let Some(key) = &self.key {
-            key.add_to(&mut headers).await?;
-        }
+        let mut headers = headers_with_key(outgoing.headers, self.key.as_ref()).await?;
         let own = [("openai-organization", &self.organization), ("openai-project", &self.project)];
         for (name, value) in own {
             if let Some(value) = value {

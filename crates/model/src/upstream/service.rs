@@ -133,7 +133,7 @@ impl KeyHeader {
         Self { name: AUTHORIZATION, prefix: "Bearer ", source }
     }
 
-    pub(super) async fn add_to(&self, headers: &mut HeaderMap) -> Result<(), UpstreamError> {
+    async fn add_to(&self, headers: &mut HeaderMap) -> Result<(), UpstreamError> {
         let secret: Secret = self.source.secret().await.map_err(UpstreamError::Credential)?;
         let mut value = HeaderValue::from_str(&format!("{}{}", self.prefix, secret.reveal()))
             .unwrap_or_else(|_| HeaderValue::from_static(""));
@@ -141,6 +141,18 @@ impl KeyHeader {
         headers.insert(&self.name, value);
         Ok(())
     }
+}
+
+/// The client's headers for the vendor, with the credential.
+pub(super) async fn headers_with_key(
+    from: &HeaderMap,
+    key: Option<&KeyHeader>,
+) -> Result<HeaderMap, UpstreamError> {
+    let mut headers = vendor_headers(from);
+    if let Some(key) = key {
+        key.add_to(&mut headers).await?;
+    }
+    Ok(headers)
 }
 
 /// The client's headers that belong to the vendor's format: nothing that names a user, a cookie or a key.
