@@ -87,16 +87,15 @@ fn placed(variant: &'static str, entry: &str) -> Case {
 }
 
 pub fn cases() -> Vec<Case> {
-    let mut cases = yaml();
-    cases.extend(harness());
-    cases.extend(resolve());
-    cases.extend(pins());
-    cases.extend(references());
-    cases.extend(providers());
-    cases.extend(credentials());
-    cases.extend(contents());
-    cases.extend(fields());
-    cases.extend(options());
+    let parts: [fn() -> Vec<Case>; 10] =
+        [yaml, harness, resolve, pins, references, providers, credentials, contents, fields, options];
+    let mut cases: Vec<Case> = parts.iter().flat_map(|part| part()).collect();
+    cases.push(with(
+        "refused-file",
+        "",
+        "",
+        &[(AGENT, "---\nname: triage\n---\nTags: \u{E006F}\u{E0062}\u{E0065}\u{E0079}\n")],
+    ));
     cases
 }
 

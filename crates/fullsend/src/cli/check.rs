@@ -7,12 +7,13 @@ use yaml::{Diagnostic, Sources, Span};
 
 use super::configuration::{Configuration, ConfigurationOptions, variable};
 use super::exit::{Exit, Failure};
-use crate::check::codeowners;
+use crate::check::{Checked, codeowners};
 use crate::preflight::{PreflightContext, is_missing_on_host, preflight};
 use crate::render::diagnostics::{self, Style};
 use crate::render::{github, sarif};
 use crate::resolve::layers::LayerKind;
 use crate::resolve::variables::Strictness;
+use crate::run::host::refused_files;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -73,8 +74,21 @@ pub fn check_one(opened: &mut Configuration, name: &str, how: Strictness) -> Vec
         repository: &opened.repository,
         recording: None,
     };
-    preflight(&mut opened.library, name, &opened.choices, &context, &mut problems);
+    let checked = preflight(&mut opened.library, name, &opened.choices, &context, &mut problems);
+    problems.extend(checked.and_then(|checked| refused_by_guard(checked, opened)));
     problems
+}
+
+/// The guard scans the agent, skills and plugins before a run does anything, so `check` does the same.
+fn refused_by_guard(checked: Checked, opened: &Configuration) -> Option<Diagnostic> {
+    let at = checked.resolved.harness.agent.at;
+    let blocked = refused_files(checked, &opened.library, &variable_or_empty)?;
+    let help =
+        "remove it, or let the organisation waive the finding; `fullsend scan context` shows all findings";
+    Some(
+        Diagnostic::error("refused-file", at, format!("the guard refuses this harness: {blocked}"))
+            .help(help),
+    )
 }
 
 /// A variable with an empty value counts as set.
@@ -152,11 +166,16 @@ fn summary(harnesses: usize, problems: &[Diagnostic]) -> String {
     format!("{checked}: {}, {}\n", count(errors, "error"), count(problems.len() - errors, "warning"))
 }
 
-/// Valid files on a host that lacks something are not the same failure as invalid files.
+/// Valid files on a host that lacks something, or that the guard refuses, are not the same failure as invalid files.
 pub fn verdict(problems: &[Diagnostic]) -> Exit {
-    let mut errors = problems.iter().filter(|problem| problem.is_error()).peekable();
-    if errors.peek().is_none() {
-        return Exit::Done;
+    let errors: Vec<&Diagnostic> = problems.iter().filter(|problem| problem.is_error()).collect();
+    if errors.is_empty() {
+        Exit::Done
+    } else if errors.iter().all(|error| is_missing_on_host(error)) {
+        Exit::Missing
+    } else if errors.iter().all(|error| error.code == "refused-file") {
+        Exit::Security
+    } else {
+        Exit::Invalid
     }
-    if errors.all(is_missing_on_host) { Exit::Missing } else { Exit::Invalid }
 }

@@ -1,6 +1,6 @@
 //! Every check of the configuration that needs nothing started. `check`, `run` and `wake` share it: what is wrong with a harness
-//! or missing on this host, `fullsend check` says with the same words. It does not scan texts: the guard does, in a run or in
-//! `fullsend scan context`. The only programs it starts are the agent programs, to ask for their version.
+//! or missing on this host, `fullsend check` says with the same words. It does not scan texts: `check` and a run let the
+//! guard do that afterwards. The only programs it starts are the agent programs, to ask for their version.
 
 mod interpreter;
 mod unsupported;

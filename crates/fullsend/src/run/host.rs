@@ -12,7 +12,8 @@ use crate::check::Checked;
 use crate::credentials::{self, CredentialError, Credentials, Learn};
 use crate::event::RunEvent;
 use crate::event::log::{Emitter, sha256};
-use crate::guard::{self, Guard, GuardSetup};
+use crate::guard::{self, Blocked, Guard, GuardError, GuardSetup};
+use crate::inputs;
 use crate::provision::gateway::Recording;
 use crate::publish::Artifacts;
 use crate::quarantine::Quarantined;
@@ -36,6 +37,38 @@ pub(super) struct Host<'a> {
     pub(super) repository: &'a Path,
     pub(super) environment: &'a BTreeMap<String, String>,
     pub(super) directory: &'a RunDirectory,
+}
+
+fn make_guard(
+    checked: &Checked,
+    value: &dyn Fn(&str) -> Option<String>,
+    path: &str,
+    run_directory: Option<&Path>,
+    emit: &Emitter,
+) -> Result<Guard, GuardError> {
+    let allowed = guard::tool_allowlist(&checked.resolved.harness, value)?;
+    let setup = GuardSetup {
+        harness: &checked.resolved.harness,
+        dialect: runtime::of(checked.resolved.harness.runtime.value).dialect,
+        allowlist: allowed.as_deref(),
+        waivers: guard::waivers(checked.resolved.organisation.as_deref()),
+        today: checked.resolved.asking().today,
+        path,
+        run_directory,
+    };
+    Guard::new(setup, emit)
+}
+
+/// Why the guard of a run would refuse the files of this harness. What keeps the guard from starting is not reported here.
+pub(crate) fn refused_files(
+    checked: Checked,
+    library: &Library,
+    value: &dyn Fn(&str) -> Option<String>,
+) -> Option<Blocked> {
+    let emit = Emitter::discarding().ok()?;
+    let path = value("PATH").unwrap_or_default();
+    let guard = make_guard(&checked, value, &path, None, &emit).ok()?;
+    inputs::scan_harness(checked, library, &guard, &emit).err()
 }
 
 impl Host<'_> {
@@ -83,17 +116,8 @@ impl Host<'_> {
         value: &dyn Fn(&str) -> Option<String>,
         emit: &Emitter,
     ) -> Result<Guard, Stop> {
-        let allowed = guard::tool_allowlist(&checked.resolved.harness, value)?;
-        let setup = GuardSetup {
-            harness: &checked.resolved.harness,
-            dialect: runtime::of(checked.resolved.harness.runtime.value).dialect,
-            allowlist: allowed.as_deref(),
-            waivers: guard::waivers(checked.resolved.organisation.as_deref()),
-            today: checked.resolved.asking().today,
-            path: self.environment.get("PATH").map_or("", String::as_str),
-            run_directory: Some(&self.directory.path),
-        };
-        Ok(Guard::new(setup, emit)?)
+        let path = self.environment.get("PATH").map_or("", String::as_str);
+        Ok(make_guard(checked, value, path, Some(&self.directory.path), emit)?)
     }
 
     /// Loads the run's credentials and makes each known to the guard. A replayed model needs none.

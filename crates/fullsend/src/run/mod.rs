@@ -5,7 +5,7 @@
 mod attempts;
 mod directory;
 pub(crate) mod extra_files;
-mod host;
+pub(crate) mod host;
 mod prescript;
 mod steps;
 mod stop;
