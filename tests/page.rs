@@ -78,11 +78,6 @@ fn ran(world: &World, arguments: &[&str]) -> Ran {
     ran
 }
 
-fn run_directory(world: &World) -> PathBuf {
-    let runs = world.path("state/fullsend/runs/local");
-    fs::read_dir(runs).unwrap().next().unwrap().unwrap().path()
-}
-
 /// `npm run types && npm run build` in `web/` writes them anew.
 #[test]
 fn the_committed_bundle_is_what_the_sources_make() {
