@@ -166,7 +166,7 @@ fn drive(web: &Path, browser: &Path, demo: &Path, hostile: &Path) {
     }
     let (passed, text) = node(own.path(), &words);
     assert!(passed, "{text}");
-    assert!(text.matches("ok ").count() > 60, "{text}");
+    assert!(text.matches("ok ").count() > 80, "{text}");
 }
 
 /// The page of a run whose log, conversation, patch, result and configuration hold hostile text wherever text can be.
