@@ -37,6 +37,7 @@ mod kept;
 mod killed;
 mod lab;
 mod large_input;
+mod lasting;
 mod leaving;
 mod library;
 mod live;

@@ -292,6 +292,7 @@ fn apply(record: &mut Record, envelope: &Envelope) {
         RunEvent::ApiServer { .. }
         | RunEvent::AgentText { .. }
         | RunEvent::ToolFinished { .. }
+        | RunEvent::Lasting { .. }
         | RunEvent::WorkspaceSaved { .. } => {}
         RunEvent::AgentStarted { iteration } => {
             record.attempts.push(AttemptRecord { iteration, ..AttemptRecord::default() });
