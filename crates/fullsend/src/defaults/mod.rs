@@ -34,5 +34,7 @@ pub const INIT_HARNESS: &str = include_str!("init/harness.yaml");
 pub const INIT_AGENT: &str = include_str!("init/agent.md");
 pub const INIT_SCHEMA: &str = include_str!("init/schema.json");
 pub const INIT_POLICY: &str = include_str!("init/policy.yaml");
+pub const INIT_CI_GITHUB: &str = include_str!("init/ci-github.yaml");
+pub const INIT_CI_GITLAB: &str = include_str!("init/ci-gitlab.yaml");
 pub const INIT_PROVIDER_ANTHROPIC: &str = include_str!("init/provider-anthropic.yaml");
 pub const INIT_PROVIDER_OPENAI: &str = include_str!("init/provider-openai.yaml");
