@@ -111,7 +111,11 @@ pub enum MountKind {
         source: PathBuf,
     },
     /// A read-only file with these contents.
-    File { contents: Vec<u8>, mode: u32 },
+    File {
+        #[serde(with = "serde_bytes")]
+        contents: Vec<u8>,
+        mode: u32,
+    },
     /// An empty directory; writable only if what it lies in is.
     Directory { mode: u32 },
     /// A symbolic link.
@@ -144,6 +148,7 @@ pub enum Edit {
     Write {
         #[serde(with = "path_bytes")]
         path: PathBuf,
+        #[serde(with = "serde_bytes")]
         contents: Vec<u8>,
         mode: u32,
     },

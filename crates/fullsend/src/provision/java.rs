@@ -16,14 +16,17 @@ pub fn trust_store(roots: Option<&Roots>, authority: &RunAuthority) -> Mount {
     Mount { target: TRUST_STORE.into(), kind: MountKind::File { contents, mode: 0o444 } }
 }
 
-pub fn options(proxy: SocketAddr) -> (String, String) {
-    let mut options = format!("-Djavax.net.ssl.trustStore={TRUST_STORE}");
+pub fn options(proxy: SocketAddr, with_trust_store: bool) -> (String, String) {
+    let mut options = Vec::new();
+    if with_trust_store {
+        options.push(format!("-Djavax.net.ssl.trustStore={TRUST_STORE}"));
+    }
     for scheme in ["http", "https"] {
         let host = proxy.ip();
         let port = proxy.port();
-        options += &format!(" -D{scheme}.proxyHost={host} -D{scheme}.proxyPort={port}");
+        options.push(format!("-D{scheme}.proxyHost={host} -D{scheme}.proxyPort={port}"));
     }
-    ("JAVA_TOOL_OPTIONS".to_owned(), options)
+    ("JAVA_TOOL_OPTIONS".to_owned(), options.join(" "))
 }
 
 /// Debian keeps what a Java cannot start without here; other systems keep it under `/usr`.

@@ -51,6 +51,9 @@ pub struct Planned {
     services: Vec<dial::HostService>,
     /// The root certificates of this machine. Without them the proxy refuses every TLS connection.
     roots: Result<Roots, RootsError>,
+    /// Whether a connection can leave at all. Certificates take longer to prepare than the rest of the sandbox, and a
+    /// sandbox that reaches nothing has no use for them.
+    reaches_hosts: bool,
 }
 
 /// The gateway and the proxy, while the sandbox lives.
@@ -104,13 +107,16 @@ fn plan_with(
     let plan = NamePlan::new(&compiled, &services.iter().map(named).collect::<Vec<_>>());
     let plan = plan.map_err(|error| error.to_string())?;
     let authority = RunAuthority::new().map_err(|error| error.to_string())?;
+    let reaches_hosts =
+        !services.is_empty() || policy.networks.iter().any(|network| !network.endpoints.is_empty());
     Ok(Planned {
         services,
         plan,
         policy: Arc::new(compiled),
         authority: Arc::new(authority),
         credentials: Arc::new(credentials),
-        roots: Roots::load(),
+        roots: if reaches_hosts { Roots::load() } else { Ok(Roots::only([])) },
+        reaches_hosts,
     })
 }
 
@@ -195,21 +201,21 @@ impl Planned {
         }
     }
 
-    /// The resolver's address, and a bundle with the host's certificates and that of this run.
+    /// The resolver's address, and the certificates of the host and of this run where a connection can need them.
     pub fn mounts(&self) -> Vec<Mount> {
-        let host =
-            HOST_BUNDLES.iter().find_map(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
-        let bundle = format!("{host}\n{}", self.authority.certificate_pem());
         let resolver = format!("nameserver {}\noptions attempts:1 timeout:5\n", self.plan.resolver_address());
         let file = |path: &str, text: String| Mount {
             target: path.into(),
             kind: MountKind::File { contents: text.into_bytes(), mode: 0o444 },
         };
-        vec![
-            file("/etc/resolv.conf", resolver),
-            file(BUNDLE, bundle),
-            java::trust_store(self.roots.as_ref().ok(), &self.authority),
-        ]
+        let mut mounts = vec![file("/etc/resolv.conf", resolver)];
+        if self.reaches_hosts {
+            let host =
+                HOST_BUNDLES.iter().find_map(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+            mounts.push(file(BUNDLE, format!("{host}\n{}", self.authority.certificate_pem())));
+            mounts.push(java::trust_store(self.roots.as_ref().ok(), &self.authority));
+        }
+        mounts
     }
 
     /// For programs that ask a proxy, and for those that bring certificates of their own.
@@ -230,9 +236,11 @@ impl Planned {
         let mut all: Vec<(String, String)> =
             proxies.iter().map(|name| ((*name).to_owned(), proxy.clone())).collect();
         all.extend(["NO_PROXY", "no_proxy"].iter().map(|name| ((*name).to_owned(), here.to_owned())));
-        all.extend(bundles.iter().map(|name| ((*name).to_owned(), BUNDLE.to_owned())));
+        if self.reaches_hosts {
+            all.extend(bundles.iter().map(|name| ((*name).to_owned(), BUNDLE.to_owned())));
+        }
         all.push(("NODE_USE_ENV_PROXY".to_owned(), "1".to_owned()));
-        all.push(java::options(self.plan.proxy_address()));
+        all.push(java::options(self.plan.proxy_address(), self.reaches_hosts));
         all.extend(self.placeholders());
         all
     }
