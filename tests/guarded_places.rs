@@ -167,6 +167,9 @@ fn an_instruction_file_that_orders_exfiltration_stops_the_run() {
 /// Hidden characters are taken out before secrets are looked for, and what is left out is not looked at for either.
 #[test]
 fn the_order_of_what_is_done_to_a_result_matters() {
+    if !has_program("make", "guarded places") {
+        return;
+    }
     let (port, seen) = runs(&["cat split.txt; echo SEEN-1", "make test"]);
     let world = world(port, "");
     // A token that only is one when the invisible character in it is gone.
@@ -268,6 +271,9 @@ os.makedirs("/sandbox/workspace/output", exist_ok=True)
 
 #[test]
 fn nothing_inside_can_talk_the_guard_into_anything() {
+    if !has_program("python3", "guarded places") {
+        return;
+    }
     let commands = ["/usr/bin/python3 probe.py", "echo STILL-$((40+2))", "rm -rf / --no-preserve-root"];
     let (port, seen) = runs(&commands);
     let world = world(port, "");

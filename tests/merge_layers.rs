@@ -62,7 +62,7 @@ fn a_cycle_is_shown_whole() {
         ("org/harness/three.yaml", "base: harness/two.yaml\n"),
     ]));
     let whole = ".fullsend/harness/triage.yaml → .fullsend/harness/two.yaml → ../org/harness/three.yaml → .fullsend/harness/two.yaml";
-    assert!(error.contains(&format!("comes back to a harness that it started from: {whole}")), "{error}");
+    assert!(error.contains(&format!("forms a cycle: {whole}")), "{error}");
     assert!(error.contains("--> ../org/harness/three.yaml:1:7"), "{error}");
 }
 

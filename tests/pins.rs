@@ -397,11 +397,11 @@ fn what_is_the_organisation_s_to_say_is_refused_elsewhere() {
             (NEAR, "agent: agents/a.md\n".to_owned()),
         ]);
         assert_eq!(ran.code, 3, "{key}: {}", ran.all());
-        let said = format!("`{key}` has a meaning only in the organisation's config.yaml");
+        let said = format!("`{key}` is only allowed in the organisation's config.yaml");
         assert!(ran.err.contains(&said), "{}", ran.all());
     }
     let files = [("org/config.yaml", "org: ../other".to_owned()), (NEAR, "agent: agents/a.md\n".to_owned())];
     let ran = explain(&files);
     assert_eq!(ran.code, 3, "{}", ran.all());
-    assert!(ran.err.contains("`org` has a meaning only in a repository's config.yaml"), "{}", ran.all());
+    assert!(ran.err.contains("`org` is only allowed in a repository's config.yaml"), "{}", ran.all());
 }

@@ -195,8 +195,8 @@ fn a_running_run_is_followed_to_its_end() {
     wait_for(|| world.run(&["runs", "logs"]).out.contains("I wait.").then_some(()));
     let mut follower = world.spawn_to(&["runs", "logs", "--follow"], "followed");
     wait_for(|| fs::read_to_string(world.path("followed")).unwrap().contains("I wait.").then_some(()));
-    let id = Command::new("kill").args(["-INT", &running.id().to_string()]).status();
-    assert!(id.unwrap().success());
+    let interrupt = format!("kill -INT {}", running.id());
+    assert!(Command::new("sh").args(["-c", &interrupt]).status().unwrap().success());
     running.wait().unwrap();
     assert!(follower.wait().unwrap().success());
     let followed = fs::read_to_string(world.path("followed")).unwrap();

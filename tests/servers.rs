@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 
-use crate::support::World;
+use crate::support::{World, has_program, has_programs};
 
 /// Asks for its token, keeps where it listens and who it is, and obeys a few paths.
 const SERVER: &str = r#"#!/usr/bin/python3
@@ -117,6 +117,9 @@ const ASK: &str =
 
 #[test]
 fn the_agent_can_use_it_and_no_neighbour_can() {
+    if !has_programs(&["curl", "python3"], "servers") {
+        return;
+    }
     let shell = format!(
         "{ASK} ask $there/wait; ask -X POST -d x -H 'Authorization: Bearer guess' $there/issues; \
          env -u http_proxy -u HTTP_PROXY -u ALL_PROXY -u all_proxy curl -sS --max-time 20 $there/bare; echo; env | grep -c FULLSEND_API"
@@ -146,6 +149,9 @@ fn the_agent_can_use_it_and_no_neighbour_can() {
 
 #[test]
 fn a_policy_narrows_it() {
+    if !has_programs(&["curl", "python3"], "servers") {
+        return;
+    }
     let shell = format!("{ASK} ask $there/issues/7; ask -X POST -d x $there/issues/7; ask $there/admin");
     let world = world(SERVER, "", &shell);
     let harness = fs::read_to_string(world.path("repo/.fullsend/harness/triage.yaml")).unwrap();
@@ -164,6 +170,9 @@ fn a_policy_narrows_it() {
 
 #[test]
 fn one_that_dies_is_an_event_and_a_refusal_and_is_not_started_again() {
+    if !has_programs(&["curl", "python3"], "servers") {
+        return;
+    }
     let shell = format!("{ASK} ask $there/die; sleep 1; ask $there/issues; ask $there/issues");
     let world = world(SERVER, "", &shell);
     let ran = world.run(&["run", "triage"]);
@@ -181,6 +190,9 @@ fn one_that_dies_is_an_event_and_a_refusal_and_is_not_started_again() {
 
 #[test]
 fn one_that_does_not_become_ready_ends_the_run() {
+    if !has_program("python3", "servers") {
+        return;
+    }
     for (server, more, words) in [
         ("#!/bin/sh\necho no database >&2\nexit 3\n", "", "has ended with 3"),
         ("#!/bin/sh\nexec sleep 7653\n", "", "is not ready in time: it accepts no connection"),
@@ -201,6 +213,9 @@ fn one_that_does_not_become_ready_ends_the_run() {
 
 #[test]
 fn nothing_of_it_outlives_a_runner_that_is_killed() {
+    if !has_program("python3", "servers") {
+        return;
+    }
     let world = world(SERVER, "", &format!("{ASK} ask $there/wait"));
     let mut runner = world.spawn(&["run", "triage"]);
     let (_, pids) = wait_for(60, || pids(&world));

@@ -174,12 +174,6 @@ impl World {
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
     }
 
-    /// The same, with its standard input to write to.
-    pub fn spawn_talking(&self, arguments: &[&str]) -> std::process::Child {
-        let mut command = self.program(arguments);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
-    }
-
     /// Runs the program as somebody; `None` where this machine cannot, which is said.
     pub fn run_as(&self, who: Who, arguments: &[&str]) -> Option<Ran> {
         if who == Who::Caller || !rustix::process::geteuid().is_root() {
@@ -199,7 +193,8 @@ impl World {
         };
         // The tests may run from a place that only root can enter; the user gets a copy of its own.
         let copy = self.path("fullsend");
-        fs::copy(program(), &copy).unwrap();
+        // Not `fs::copy`: a process that another test starts meanwhile would hold the file open for writing.
+        assert!(Command::new("cp").arg(program()).arg(&copy).status().unwrap().success());
         let owned = Command::new("chown").arg("-R").arg(&user).arg(self.root.path()).status().unwrap();
         assert!(owned.success());
         let copy = copy.to_string_lossy();
@@ -337,6 +332,11 @@ pub fn has_program(name: &str, test: &str) -> bool {
         skip(test, &format!("{name} is not installed"));
     }
     found
+}
+
+/// The same for several.
+pub fn has_programs(names: &[&str], test: &str) -> bool {
+    names.iter().all(|name| has_program(name, test))
 }
 
 /// Says that this machine cannot run a test, and why. `.ci/run` prints these and judges them.
