@@ -16,7 +16,6 @@ mod guard;
 mod harness;
 mod image;
 mod inputs;
-mod lasting;
 mod preflight;
 mod provision;
 mod publish;

@@ -171,7 +171,7 @@ async fn receive(
         let mut head = ResponseHead::parse(&bytes).map_err(|error| error.reason().to_owned())?;
         let framing = head.framing(&request.method).map_err(|error| error.reason().to_owned())?;
         if head.status == 101 && !request.is_websocket() {
-            return Err("the server switched protocols unasked".to_owned());
+            return Err("the server sent an unexpected 101 Switching Protocols".to_owned());
         }
         if head.status == 101 && !agreed(request, &head) {
             return Err("the server switched protocols without agreeing to this websocket".to_owned());

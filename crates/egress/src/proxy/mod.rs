@@ -1,7 +1,7 @@
 //! The proxy: everything that leaves the sandbox, except what goes to the model gateway. It identifies the calling
 //! program, asks the policy, checks the resolved addresses, and then tunnels the bytes unchanged. It inspects requests
-//! only where a rule or a bound credential needs it. Each connection or request is one event, and each refusal says what
-//! would have allowed it.
+//! only where a rule or a bound credential needs it. Each connection or request is one event. A policy refusal
+//! names the rule that would allow the request.
 //!
 //! `accept` takes connections, `forward` and `direct` find out where they want to go, `admission` asks the policy,
 //! `inspect` chooses between a tunnel and reading requests, `requests` is the loop over HTTP/1.1 requests.

@@ -20,7 +20,7 @@ pub(super) fn methods(head: &RequestHead, query: &Query) -> Result<Vec<String>, 
     for value in headers.chain(parameters) {
         let method = std::str::from_utf8(value).unwrap_or_default().trim().to_ascii_uppercase();
         if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-') {
-            return Err(Refusal::unreadable("the request replaces its method by something else".to_owned()));
+            return Err(Refusal::unreadable("the request has an invalid method override".to_owned()));
         }
         if !all.contains(&method) {
             all.push(method);

@@ -1,4 +1,4 @@
-//! The least that would have allowed what was refused, as lines for a policy file.
+//! The smallest addition to the policy that allows what was refused, as lines for a policy file.
 
 use policy::address::{Class, classify};
 use policy::{Fix, Host};

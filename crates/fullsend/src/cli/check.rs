@@ -26,7 +26,7 @@ pub struct Arguments {
     /// Treat unset variables as errors, as a run does
     #[arg(long)]
     env: bool,
-    /// The format of the problems
+    /// Print in this format
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
     #[command(flatten)]

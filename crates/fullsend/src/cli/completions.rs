@@ -9,7 +9,7 @@ use super::exit::{Exit, Failure};
 
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// The shell
+    /// Shell to generate for
     #[arg(value_enum)]
     shell: Shell,
 }

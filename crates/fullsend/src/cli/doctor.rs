@@ -63,7 +63,7 @@ fn human(doctor: &Doctor) -> String {
                 ));
             }
         }
-        Trial::Fails { message } => text.push_str(&format!("\nNo sandbox can be had here: {message}\n")),
+        Trial::Fails { message } => text.push_str(&format!("\nCannot start a sandbox: {message}\n")),
     }
     text
 }

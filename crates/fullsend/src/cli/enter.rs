@@ -35,7 +35,7 @@ pub struct Arguments {
     /// The command to run [default: /bin/sh, in a terminal if there is one]
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-    /// The directory of runs [default: $XDG_STATE_HOME/fullsend/runs]
+    /// Read runs from this directory [default: $XDG_STATE_HOME/fullsend/runs]
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
     #[command(flatten)]

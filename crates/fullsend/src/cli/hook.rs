@@ -34,13 +34,13 @@ enum Moment {
 
 #[derive(Args, Debug)]
 struct How {
-    /// The words in which the call comes and the answer goes
+    /// Use this format for input and output
     #[arg(long, value_enum, default_value = "neutral")]
     contract: Contract,
-    /// One check alone, by its name under `security.sandbox_hooks`
+    /// Run only this check, by its name under `security.sandbox_hooks`
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// The call runs in a sandbox that is thrown away: what ends with it is not denied
+    /// Assume a disposable sandbox: allow commands that only damage the sandbox
     #[arg(long)]
     sandboxed: bool,
 }

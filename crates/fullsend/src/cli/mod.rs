@@ -13,7 +13,6 @@ pub(crate) mod hidden;
 mod hidden_hook;
 mod hook;
 mod init;
-mod lasting;
 mod list;
 mod local_time;
 mod open_files;
@@ -26,7 +25,6 @@ mod run_result;
 mod runs;
 mod runtimes;
 mod sandbox;
-mod sandbox_options;
 mod scan;
 mod scan_bench;
 mod scan_origin;
@@ -65,7 +63,7 @@ enum Command {
     /// Run a harness: one agent in one sandbox, its output validated, everything recorded
     #[command(after_help = "Example:\n  fullsend run triage\n  fullsend run -p \"why does the test fail?\"")]
     Run(run::Arguments),
-    /// List, show, verify and remove recorded runs
+    /// Show, compare, apply, verify and remove recorded runs
     #[command(after_help = "Example:\n  fullsend runs show latest")]
     Runs(runs::Arguments),
     /// Open the saved workspace of a run in a new sandbox without a network
@@ -89,7 +87,7 @@ enum Command {
     /// List the runtimes and their features, and install their programs
     #[command(after_help = "Example:\n  fullsend runtimes install claude")]
     Runtimes(runtimes::Arguments),
-    /// Scan texts, directories and addresses as a run does
+    /// Scan text, directories and URLs with the scanners that a run uses
     #[command(after_help = "Example:\n  fullsend scan context .")]
     Scan(scan::Arguments),
     /// Judge one tool call of any runtime, read as JSON from standard input
@@ -98,7 +96,7 @@ enum Command {
     /// Test a policy, or suggest the rule that would have allowed a refused request
     #[command(after_help = "Example:\n  fullsend policy suggest latest")]
     Policy(policy::Arguments),
-    /// Run commands in a sandbox, or create one that lasts
+    /// Run a command or a shell in a sandbox
     #[command(after_help = "Example:\n  fullsend sandbox run -- make test")]
     Sandbox(sandbox::Arguments),
     /// Check which isolation this machine can enforce, and print how to fix the rest
@@ -110,13 +108,13 @@ enum Command {
     /// Create and use sessions: agents that keep working for days
     #[command(after_help = "Example:\n  fullsend session create --agent triage")]
     Session(session::Arguments),
-    /// Run the wakes of sessions when they are due; several workers can share a store
+    /// Run due session wakes; several workers can share a store
     #[command(after_help = "Example:\n  fullsend worker")]
     Worker(worker::Arguments),
     /// Create and migrate the tables of a session store
     #[command(after_help = "Example:\n  fullsend store migrate")]
     Store(store::Arguments),
-    /// Remove what dead runs left behind, and complete their records
+    /// Clean up after crashed runs and complete their records
     #[command(after_help = "Example:\n  fullsend sweep")]
     Sweep(sweep::Arguments),
     /// Print the version
@@ -196,7 +194,7 @@ fn report(failure: &Failure) -> Exit {
     failure.exit
 }
 
-/// Writes to standard error, without commands for a CI. A closed one is not an error.
+/// Writes to standard error, without commands for a CI. A closed standard error is ignored.
 fn talk(text: &str) {
     talk_to_ci(&neutralise(text));
 }
@@ -226,7 +224,6 @@ mod tests {
         "Delete",
         "Drop",
         "Export",
-        "Get",
         "Import",
         "Install",
         "Interrupt",
@@ -235,14 +232,12 @@ mod tests {
         "Measure",
         "Open",
         "Print",
-        "Put",
         "Queue",
         "Remove",
         "Retry",
         "Run",
         "Scan",
         "Send",
-        "Serve",
         "Show",
         "Start",
         "Stop",

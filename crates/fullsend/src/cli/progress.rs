@@ -152,7 +152,7 @@ fn say_to_ci(line: Option<String>) {
     }
 }
 
-/// Where the terminal does not say, what it has been for fifty years.
+/// Where the terminal does not say, 80 columns.
 fn width() -> usize {
     let said = rustix::termios::tcgetwinsize(rustix::stdio::stderr()).map(|size| usize::from(size.ws_col));
     said.ok().filter(|columns| *columns > 0).unwrap_or(80)

@@ -33,12 +33,12 @@ use crate::run::{self, Outcome, Request};
 
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// The name of the harness
+    /// Harness to run
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     #[command(flatten)]
     options: RunOptions,
-    /// The directory of runs [default: $XDG_STATE_HOME/fullsend/runs]
+    /// Store runs in this directory [default: $XDG_STATE_HOME/fullsend/runs]
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
     /// Print the events to standard output, one JSON object per line, instead of the result

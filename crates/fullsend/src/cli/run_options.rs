@@ -26,7 +26,7 @@ const MAX_PROMPT: u64 = 1 << 20;
 
 #[derive(Args, Debug)]
 pub struct RunOptions {
-    /// What the agent should do or answer; without a harness, the built-in `ask` answers and changes nothing
+    /// Give the agent this prompt; without a harness, run the built-in read-only `ask`
     #[arg(long, short, value_name = "TEXT")]
     prompt: Option<String>,
     /// Read the prompt from this file; `-` is standard input
@@ -35,7 +35,7 @@ pub struct RunOptions {
     /// Give the agent this file to read; `-` is standard input
     #[arg(long, value_name = "FILE")]
     input: Vec<PathBuf>,
-    /// Set a variable for the `${NAME}` of the harness
+    /// Set a variable for `${NAME}` in the harness; can be repeated
     #[arg(long = "var", value_name = "NAME=VALUE", value_parser = parse_variable)]
     variables: Vec<(String, String)>,
     /// Use this model
@@ -44,10 +44,10 @@ pub struct RunOptions {
     /// Use this runtime: native, claude or codex
     #[arg(long, value_parser = super::init::parse_runtime)]
     runtime: Option<RuntimeName>,
-    /// Use this policy of the layers, such as policies/build.yaml
+    /// Use this policy file from a configuration layer, such as policies/build.yaml
     #[arg(long, value_name = "PATH")]
     policy: Option<String>,
-    /// Stop when the models have cost this many dollars
+    /// Limit model cost to this many US dollars
     #[arg(long, value_name = "DOLLARS")]
     max_usd: Option<f64>,
     /// Stop the agent after this many minutes

@@ -1,9 +1,7 @@
 //! `fullsend runs`: lists, shows, applies, verifies and removes recorded runs.
 
-mod export;
 mod list;
 mod logs;
-mod open;
 mod patch;
 mod transcript;
 
@@ -27,7 +25,7 @@ use crate::render::workflow_commands::neutralise_json;
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// The directory of runs [default: $XDG_STATE_HOME/fullsend/runs]
+    /// Read runs from this directory [default: $XDG_STATE_HOME/fullsend/runs]
     #[arg(long, value_name = "DIR", global = true)]
     output_dir: Option<PathBuf>,
 }
@@ -55,15 +53,9 @@ enum Command {
     /// Print the agent's changes in the repository as a patch
     #[command(after_help = "Example:\n  fullsend runs diff latest --stat")]
     Diff(patch::DiffArguments),
-    /// Add the agent's accepted changes to the files of a repository
+    /// Apply the agent's accepted changes to a working tree, without committing
     #[command(after_help = "Example:\n  fullsend runs apply latest")]
     Apply(patch::ApplyArguments),
-    /// Open the page of a run in the browser: timeline, conversation, changes, refusals, cost
-    #[command(after_help = "Example:\n  fullsend runs open latest")]
-    Open(open::Arguments),
-    /// Write a run as a page, or as a report that other programs read
-    #[command(after_help = "Example:\n  fullsend runs export --html run.html latest")]
-    Export(export::Arguments),
     /// Remove runs
     #[command(after_help = "Example:\n  fullsend runs rm 0198c2")]
     Rm {
@@ -115,8 +107,6 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Command::Transcript(arguments) => transcript::run(&runs, arguments),
         Command::Diff(arguments) => patch::diff(&runs, arguments),
         Command::Apply(arguments) => patch::apply(&runs, arguments),
-        Command::Open(arguments) => open::run(&runs, arguments),
-        Command::Export(arguments) => export::run(&runs, arguments),
         Command::Rm { runs: names } => remove(&runs, names),
         Command::Verify { run, key, json } => check(&find(&runs, &run.run)?, key.as_deref(), *json),
         Command::Attest(arguments) => attest(&find(&runs, &arguments.run.run)?, arguments),

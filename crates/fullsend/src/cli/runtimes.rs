@@ -33,10 +33,10 @@ enum Command {
 
 #[derive(Args, Debug)]
 struct InstallArguments {
-    /// Whose program: claude or codex
+    /// Runtime to install: claude or codex
     #[arg(value_parser = super::init::parse_runtime)]
     runtime: RuntimeName,
-    /// Another version than the tested one
+    /// Install this version instead of the tested one
     #[arg(long, value_name = "VERSION", value_parser = parse_version)]
     version: Option<Version>,
 }

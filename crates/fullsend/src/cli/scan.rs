@@ -32,7 +32,7 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Scan text that goes in: issues, comments, pages, tool results
+    /// Scan input for an agent: issues, comments, pages, tool results
     #[command(after_help = "Example: fullsend scan input issue.md")]
     Input(Texts),
     /// Scan text that an agent wrote
@@ -41,7 +41,7 @@ enum What {
     /// Scan the files of a directory that agents read as instructions
     #[command(after_help = "Example: fullsend scan context .")]
     Context(Trees),
-    /// Scan addresses
+    /// Scan URLs
     #[command(after_help = "Example: fullsend scan url http://169.254.169.254/")]
     Url(Addresses),
     /// Measure how well and how fast the scanners are on your own corpus
@@ -51,10 +51,10 @@ enum What {
 
 #[derive(Args, Debug)]
 struct Texts {
-    /// Files; standard input if there is none, or for `-`
+    /// Files to scan; `-` reads standard input [default: -]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Where the text comes from [default: issue for input, output for output]
+    /// Treat the input as coming from this origin [default: issue for input, output for output]
     #[arg(long, value_parser = origin)]
     origin: Option<Origin>,
     #[command(flatten)]
@@ -63,13 +63,13 @@ struct Texts {
 
 #[derive(Args, Debug)]
 struct Trees {
-    /// Directories
+    /// Directories to scan
     #[arg(value_name = "DIR", default_value = ".")]
     directories: Vec<PathBuf>,
-    /// Where the texts come from, where their place does not say
+    /// Use this origin for files whose path does not determine one
     #[arg(long, value_parser = origin, default_value = "instruction")]
     origin: Origin,
-    /// Of this directory, only the paths on standard input, each ended by a zero byte: somebody walked it already
+    /// Scan only the NUL-separated paths from standard input in this directory
     #[arg(long, value_name = "DIR", hide = true)]
     points_of: Option<PathBuf>,
     /// This directory holds the harness's own documents
@@ -81,10 +81,10 @@ struct Trees {
 
 #[derive(Args, Debug)]
 struct Addresses {
-    /// Addresses; `-` for those on standard input, one a line
+    /// URLs to scan; `-` reads them from standard input, one per line
     #[arg(value_name = "URL", required = true)]
     addresses: Vec<String>,
-    /// Where they come from
+    /// Treat the input as coming from this origin
     #[arg(long, value_parser = origin, default_value = "web")]
     origin: Origin,
     #[command(flatten)]
@@ -93,19 +93,19 @@ struct Addresses {
 
 #[derive(Args, Debug)]
 struct How {
-    /// How findings are printed
+    /// Print in this format
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
     /// Leave a scanner out, by its name under `security.host_scanners`; may be repeated
     #[arg(long, value_name = "NAME", value_parser = switch)]
     without: Vec<String>,
-    /// The weights file of the learned scanner, which is not asked without one
+    /// Enable the learned scanner with this weights file
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
-    /// The score of the learned scanner from which a text is a finding
+    /// Report text with at least this score from the learned scanner
     #[arg(long, value_name = "SCORE", default_value_t = THRESHOLD)]
     threshold: f32,
-    /// The organisation's directory, whose `suppressions` count [default: FULLSEND_ORG_DIR]. What is scanned has no say
+    /// Use the waivers of this organisation directory [default: FULLSEND_ORG_DIR]; waivers in scanned files are ignored
     #[arg(long, value_name = "DIR")]
     org_dir: Option<PathBuf>,
 }

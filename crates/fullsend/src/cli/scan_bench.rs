@@ -17,20 +17,20 @@ use crate::inputs::instruction_files::{self, Coverage, MAX_WHOLE, ScannedFile};
 
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// A directory with files of JSON lines `{text, label, origin, category, source}`, label `attack` or `benign`; or with the
+    /// Corpus directory: files of JSON lines `{text, label, origin, category, source}`, label `attack` or `benign`; or the
     /// directories `attack/` and `benign/`
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Where texts come from that do not say so
+    /// Use this origin for cases without one
     #[arg(long, value_parser = super::scan_origin::origin, default_value = "tool")]
     origin: Origin,
-    /// The lowest severity that counts as an answer
+    /// Count findings of at least this severity as detections
     #[arg(long, value_name = "SEVERITY", value_parser = severity, default_value = "high")]
     least: Severity,
-    /// Commands run in a sandbox that is thrown away
+    /// Assume a disposable sandbox
     #[arg(long)]
     sandboxed: bool,
-    /// The weights file of the learned scanner, whose scores count beside those of the rules
+    /// Also measure the learned scanner with this weights file
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
 }

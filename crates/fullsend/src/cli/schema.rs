@@ -9,7 +9,7 @@ use crate::render::schema;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// The kind of file
+    /// File format to print
     #[arg(value_enum)]
     kind: Kind,
 }
@@ -22,8 +22,6 @@ enum Kind {
     Config,
     Run,
     Event,
-    /// The data of a run's page: `runs export --json`
-    Page,
     /// Where sessions run: environments/ID.yaml
     Environment,
     /// How a session goes on after a run: what an agent hands in
@@ -38,7 +36,6 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Kind::Config => schema::config(),
         Kind::Run => schema::run(),
         Kind::Event => schema::event(),
-        Kind::Page => schema::page(),
         Kind::Environment => schema::environment(),
         Kind::Directive => schema::directive(),
     };

@@ -14,7 +14,7 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Create the tables of a store, or bring them to this version; other commands then need no right to do so
+    /// Create the tables of a store, or migrate them; afterwards other commands need no DDL privileges
     #[command(after_help = "Example: fullsend store migrate --store postgres://owner@db.example/fullsend")]
     Migrate(Migrate),
 }
@@ -28,6 +28,6 @@ struct Migrate {
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let Command::Migrate(Migrate { store }) = &arguments.command;
     store.migrate()?;
-    talk("the store has the tables of this version\n");
+    talk("the session store is up to date\n");
     Ok(Exit::Done)
 }

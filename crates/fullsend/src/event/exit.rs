@@ -1,5 +1,5 @@
-//! The exit codes of the program: a contract with CI, listed in `docs/exit-codes.md`. No other file writes one of these
-//! numbers. `EndCause::exit` in `outcome.rs` says which one a run gets.
+//! The exit codes of the program: a contract with CI, listed in `docs/exit-codes.md`. The other files of this
+//! crate use `Exit`, not numbers. `EndCause::exit` in `outcome.rs` says which one a run gets.
 
 /// Why the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum Exit {
     Security = 6,
     Budget = 7,
     SandboxUnavailable = 8,
-    /// The agent ended with nothing done, denied, or asking.
+    /// The agent produced no output or changes, denied, or asking.
     Nothing = 9,
     /// A session waits for a person.
     Paused = 10,

@@ -34,9 +34,9 @@ pub enum EndCause {
     Completed,
     /// The pre-script found nothing to do.
     Skipped,
-    /// The agent ended with nothing done.
+    /// The agent produced no output or changes.
     NoOutput,
-    /// The agent ended with nothing done, and the guard had denied some of its calls.
+    /// The agent produced no output or changes, and the guard had denied some of its calls.
     Denied,
     /// The agent ended with a question instead of output.
     Asked,
@@ -57,11 +57,11 @@ pub enum EndCause {
     /// The pre-script, the validation script or an API server failed.
     ScriptFailed,
     PostScriptFailed,
-    /// A person stopped the run.
+    /// SIGINT, or the runner died.
     Interrupted,
-    /// The system stopped the run.
+    /// SIGTERM or SIGHUP.
     Terminated,
-    /// A bug in fullsend, or a disk that cannot be written.
+    /// A bug in fullsend, or a write error other than a full or read-only disk.
     Internal,
 }
 

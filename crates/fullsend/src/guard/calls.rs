@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::dialect::{CallDecision, RuntimeQuirks};
 use super::hook_client::NO_ANSWER;
 
-/// More calls than one run can have. Later ones are not recorded, and their results stop the run.
+/// The most calls that are recorded. A result of a later call stops the run, and their results stop the run.
 const MAX_CALLS: usize = 1 << 17;
 
 /// The text that a runtime puts around a denial.

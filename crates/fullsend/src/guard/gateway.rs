@@ -90,7 +90,7 @@ impl Guard {
         }
     }
 
-    /// The end of the run where the model says what only it was reported: somebody made it.
+    /// Stops the run if the model repeats the canary token, a sign of prompt injection.
     fn repeated_at_gateway(&self, text: &str) -> Option<Verdict> {
         let findings = match self.judge.repeats(text, "answer") {
             Ok(findings) => findings,
@@ -110,7 +110,7 @@ impl Guard {
         match self.judge.answer(text) {
             Ok(Cow::Borrowed(_)) => Verdict::Pass,
             Ok(Cow::Owned(clean)) => {
-                // What was taken out is told once, when it is: the text that goes on no longer has it.
+                // Report removed text now: it is absent from the forwarded text.
                 if let Ok(mut findings) = self.judge.file(text.as_bytes(), Origin::Output, "answer") {
                     findings.open.retain(|finding| finding.category != Category::Canary);
                     self.report("answer", Origin::Output, &findings, TextAction::Cleaned);

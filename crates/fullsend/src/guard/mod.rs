@@ -1,5 +1,5 @@
 //! Decides what may pass in both directions, outside the sandbox. One value per run, used by the scan of inputs, the hook
-//! server, the model gateway and the check of the output. It knows the run's secret values and no runtime.
+//! server, the model gateway and the check of the output. It knows the run's secret values; formats of a runtime are in its dialect.
 
 mod calls;
 pub(crate) mod confirmation;

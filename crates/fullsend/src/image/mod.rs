@@ -2,7 +2,7 @@
 //! checked against the image's own digests; nothing is fetched, nothing of an image is ever run here.
 
 mod cache;
-pub mod entries;
+mod entries;
 mod error;
 mod manifest;
 mod source;

@@ -219,7 +219,7 @@ impl OutputCopier<'_> {
 }
 
 /// Whoever runs git there would run what the agent wrote into its configuration.
-const LIKE_A_REPOSITORY: &str = "is what git takes for a repository";
+const LIKE_A_REPOSITORY: &str = "looks like a git repository";
 
 fn shown(path: &Path) -> String {
     format!("output/{}", path.display())

@@ -101,7 +101,7 @@ pub fn all(runs: &Path) -> Vec<StoredRun> {
     found
 }
 
-/// Directories with a log, at most three levels down: owner, repository, run.
+/// Directories with a log, at most four levels down: owner, repository, run, and one more.
 fn collect(runs: &Path, place: &Path, depth: usize, found: &mut Vec<StoredRun>) {
     // A signed run without its log was tampered with, and is still a run.
     if place.join("events.jsonl").is_file() || place.join(STATEMENT).is_file() {

@@ -66,7 +66,7 @@ fn refuse(library: &Library, links: &[Link], found: &Found, referred: Option<Spa
         files.map(|file| library.layers.layer(file).shown(&file.path)).collect()
     };
     if links.iter().any(|link| link.found == *found) {
-        let message = format!("`base` comes back to a harness that it started from: {}", names().join(" → "));
+        let message = format!("`base` forms a cycle: {}", names().join(" → "));
         return Some(Diagnostic::error("base-cycle", at, message));
     }
     if links.len() >= MAX_DEPTH {

@@ -5,7 +5,6 @@ pub(crate) mod chain;
 pub(crate) mod command_line;
 mod commit;
 pub(crate) mod environment;
-pub(crate) mod explained;
 pub(crate) mod layers;
 pub(crate) mod library;
 pub(crate) mod pinned_values;
@@ -208,8 +207,7 @@ impl Configs {
     fn load(library: &mut Library, problems: &mut Vec<Diagnostic>) -> Self {
         problems.extend(library.layers.misnamed("config").map(|file| {
             let at = Span::start_of(library.add(&file, "", LayerKind::Repository));
-            Diagnostic::error("misnamed", at, "this file is not read, and what it says would not hold")
-                .help("rename it to `config.yaml`")
+            Diagnostic::error("misnamed", at, "this file is ignored").help("rename it to `config.yaml`")
         }));
         let (organisation, organisation_tree) = load_config(library, LayerKind::Organisation, problems);
         let (repository, repository_tree) = load_config(library, LayerKind::Repository, problems);
@@ -295,7 +293,7 @@ fn check_waivers(config: &Config) -> Vec<Diagnostic> {
 }
 
 fn misplaced(key: &str, at: Span, whose: &str) -> Diagnostic {
-    let message = format!("`{key}` has a meaning only in {whose} config.yaml");
+    let message = format!("`{key}` is only allowed in {whose} config.yaml");
     Diagnostic::error("misplaced", at, message).help("remove it here")
 }
 

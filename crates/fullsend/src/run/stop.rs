@@ -71,7 +71,7 @@ impl Stop {
     }
 
     pub fn budget(spent: &str) -> Self {
-        Self::new(EndCause::BudgetSpent, format!("the agent needs more than its budget allows: {spent}"))
+        Self::new(EndCause::BudgetSpent, format!("the budget is exhausted: {spent}"))
     }
 
     pub fn model_unavailable(reason: &str) -> Self {
@@ -122,13 +122,14 @@ impl Stop {
                 _ => String::new(),
             };
             if denied > 0 {
-                let reason =
-                    format!("the agent ended with nothing done; {denied} of its calls were denied. {words}");
+                let reason = format!(
+                    "the agent produced no output or changes; {denied} of its calls were denied. {words}"
+                );
                 return Self::new(EndCause::Denied, reason.trim());
             }
             return Self::new(
                 EndCause::NoOutput,
-                format!("the agent ended with nothing done. {words}").trim().to_owned(),
+                format!("the agent produced no output or changes. {words}").trim().to_owned(),
             );
         }
         let count = rejected.violations.len();

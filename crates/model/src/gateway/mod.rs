@@ -1,5 +1,5 @@
-//! The model gateway: the one way from the sandbox to the model. It limits, inspects, counts and pays
-//! for every request and answer of every runtime. It holds the key and never passes it to the sandbox.
+//! The model gateway: the one way from the sandbox to the model. It limits, inspects and meters every request and answer
+//! of every runtime, and charges it to the budget. It holds the key and never passes it to the sandbox.
 
 mod backoff;
 mod client;

@@ -46,7 +46,7 @@ impl fmt::Display for StoreError {
             }
             Self::Rights { step, why } => write!(f, "the session store refused to {step}: {why}"),
             Self::NotMigrated => f.write_str(
-                "the session store has no tables of this version; run `fullsend store migrate` as a user who may create them",
+                "the session store is not migrated; run `fullsend store migrate` as a user who may create them",
             ),
             Self::Location { what } => f.write_str(what),
         }

@@ -32,7 +32,7 @@ async fn broken_responses_are_reported_as_what_they_are() {
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n", "ended within a head"),
         (b"nonsense\r\n\r\n", "malformed_request"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "upstream_broken"),
-        (b"HTTP/1.1 101 Switching\r\n\r\n", "switched protocols unasked"),
+        (b"HTTP/1.1 101 Switching\r\n\r\n", "sent an unexpected 101 Switching Protocols"),
     ] {
         let port = saying(bytes).await;
         let lab = start_lab(LabConfig::new(rule(port, READ))).await;

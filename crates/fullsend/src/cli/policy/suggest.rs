@@ -18,13 +18,13 @@ use crate::resolve::resolve;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// The run: its identity, a beginning of it, or `latest`
+    /// The run: its id, a unique prefix of it, or `latest`
     #[arg(value_name = "RUN", default_value = "latest")]
     run: String,
     /// The policy to add to [default: that of the run's harness, as it is now]
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Where runs are kept [default: $XDG_STATE_HOME/fullsend/runs]
+    /// Read runs from this directory [default: $XDG_STATE_HOME/fullsend/runs]
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         super::super::talk(&format!("nothing is suggested for {line}\n"));
     }
     if suggestion.text.is_empty() {
-        super::super::talk("this run was refused nothing that the policy should allow\n");
+        super::super::talk("nothing to suggest: no refused request can be allowed by a rule\n");
     }
     write!(std::io::stdout().lock(), "{}", suggestion.text)?;
     Ok(Exit::Done)

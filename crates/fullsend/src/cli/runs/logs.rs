@@ -23,7 +23,7 @@ const TICK: Duration = Duration::from_millis(200);
 pub struct Arguments {
     #[command(flatten)]
     run: Named,
-    /// A file of the run, such as `post_script.log`
+    /// Print this file of the run instead of the events, such as `post_script.log`
     file: Option<PathBuf>,
     /// Print the events as JSON, one object per line
     #[arg(long)]

@@ -21,7 +21,7 @@ pub struct Wake {
     /// Wake the session after this time: a number with s, m, h or d
     #[arg(long = "in", value_name = "TIME")]
     delay: Option<String>,
-    /// Wake the session again and again: minute, hour, day, month and weekday, in UTC
+    /// Wake the session on this cron schedule: minute, hour, day, month and weekday, in UTC
     #[arg(long, value_name = "SCHEDULE")]
     cron: Option<String>,
     /// Cancel the queued wakes with this id or key

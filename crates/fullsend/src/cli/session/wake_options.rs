@@ -28,13 +28,13 @@ const LEASE_SECONDS: u64 = 30;
 
 #[derive(Args, Debug, Clone)]
 pub struct WakeOptions {
-    /// The directory of all runs [default: $XDG_STATE_HOME/fullsend/runs]
+    /// Store runs in this directory [default: $XDG_STATE_HOME/fullsend/runs]
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
     /// Print JSON, one object per wake
     #[arg(long)]
     pub json: bool,
-    /// Print errors only
+    /// Print only errors
     #[arg(long, short)]
     pub quiet: bool,
     /// Seconds after which a silent worker loses its lease
