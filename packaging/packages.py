@@ -63,7 +63,12 @@ def wheel(options, binary):
         ),
         (f"{about}/WHEEL", f"Wheel-Version: 1.0\nGenerator: fullsend\nRoot-Is-Purelib: false\n{tags}".encode(), 0o644),
         (f"{about}/LICENSE", (ROOT / "LICENSE").read_bytes(), 0o644),
+        (f"{about}/entry_points.txt", b"[inspect_ai]\nfullsend = fullsend.inspect_provider\n", 0o644),
     ]
+    package = ROOT / "packaging" / "python" / "fullsend"
+    for path in sorted(package.iterdir()):
+        if path.suffix == ".py" or path.name == "py.typed":
+            files.append((f"fullsend/{path.name}", path.read_bytes(), 0o644))
     record = ""
     for name, contents, _ in files:
         digest = base64.urlsafe_b64encode(hashlib.sha256(contents).digest()).rstrip(b"=").decode()

@@ -174,6 +174,12 @@ impl World {
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
     }
 
+    /// The same, with its standard input to write to.
+    pub fn spawn_talking(&self, arguments: &[&str]) -> std::process::Child {
+        let mut command = self.program(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
     /// Runs the program as somebody; `None` where this machine cannot, which is said.
     pub fn run_as(&self, who: Who, arguments: &[&str]) -> Option<Ran> {
         if who == Who::Caller || !rustix::process::geteuid().is_root() {

@@ -47,6 +47,7 @@ const STAGES: &[&str] = &[
     "image",
     "runtime",
     "provision",
+    "lasting",
     "preflight",
     "bootstrap",
     "quarantine",
@@ -181,10 +182,13 @@ fn place_of_environment(name: &str, text: &str, complain: &mut impl FnMut(&'stat
     }
 }
 
-/// Files outside `cli` whose process speaks through its standard streams: the agent loop and the state command, both of
-/// which run inside the sandbox.
-const PRINTING: &[&str] =
-    &["crates/fullsend/src/runtime/native/agent.rs", "crates/fullsend/src/runtime/state.rs"];
+/// Files outside `cli` whose process speaks through its standard streams: the agent loop, the state command and the command
+/// that moves files, which run inside the sandbox.
+const PRINTING: &[&str] = &[
+    "crates/fullsend/src/lasting/inside_files.rs",
+    "crates/fullsend/src/runtime/native/agent.rs",
+    "crates/fullsend/src/runtime/state.rs",
+];
 
 /// The library returns values and emits events; only `cli` prints.
 fn place_of_printing(name: &str, text: &str, complain: &mut impl FnMut(&'static str, String)) {

@@ -16,6 +16,7 @@ mod guard;
 mod harness;
 mod image;
 mod inputs;
+mod lasting;
 mod preflight;
 mod provision;
 mod publish;

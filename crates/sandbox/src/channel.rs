@@ -21,7 +21,7 @@ pub(crate) const MAX_DESCRIPTORS: usize = 200;
 const SPACE: usize = rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS), ScmCredentials(1));
 
 /// Sends `message` with `descriptors` attached to its first byte.
-pub(crate) fn send<M: Serialize>(
+pub fn send<M: Serialize>(
     socket: &UnixStream,
     message: &M,
     descriptors: &[BorrowedFd<'_>],
@@ -65,7 +65,7 @@ pub(crate) struct Received<M> {
 }
 
 /// Receives one message and the descriptors that came with it. `None` at the end of the stream.
-pub(crate) fn receive<M: DeserializeOwned>(socket: &UnixStream) -> io::Result<Option<(M, Vec<OwnedFd>)>> {
+pub fn receive<M: DeserializeOwned>(socket: &UnixStream) -> io::Result<Option<(M, Vec<OwnedFd>)>> {
     Ok(receive_from(socket)?.map(|received| (received.message, received.descriptors)))
 }
 

@@ -5,7 +5,7 @@
 //! itself, and then starts commands on request. The sandbox lives exactly as long as the `Sandbox` value's process.
 
 mod beneath;
-mod channel;
+pub mod channel;
 mod check;
 mod command_exit;
 mod defences;

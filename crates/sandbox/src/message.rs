@@ -23,6 +23,8 @@ pub(crate) enum InitRequest {
     Prove(ProbeRequest),
     /// To the process group of a command.
     Signal { id: u64, signal: i32 },
+    /// Ends a command with everything that it started.
+    KillTree { id: u64 },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -33,6 +35,8 @@ pub(crate) struct ExecRequest {
     pub(crate) working_directory: OsString,
     pub(crate) streams: [Stream; 3],
     pub(crate) terminal: bool,
+    /// Whether `KillTree` finds everything that the command started.
+    pub(crate) whole_tree: bool,
 }
 
 /// Where one of the three standard streams comes from.

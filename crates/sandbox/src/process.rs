@@ -22,6 +22,8 @@ pub struct Command {
     pub stderr: Stdio,
     /// Make standard input the controlling terminal of the command's session.
     pub terminal: bool,
+    /// Keep track of everything that the command starts, so that `kill_tree` ends it. Costs one more small process.
+    pub whole_tree: bool,
 }
 
 impl Command {
@@ -35,6 +37,7 @@ impl Command {
             stdout: Stdio::Null,
             stderr: Stdio::Null,
             terminal: false,
+            whole_tree: false,
         }
     }
 }
@@ -72,6 +75,18 @@ impl Process {
     /// Sends `signal` to the command's process group. A command that has ended is not an error.
     pub fn signal(&self, signal: i32) -> Result<(), WaitError> {
         self.shared.signal(self.id, signal)
+    }
+
+    /// Kills the command with everything that it started; without `Command::whole_tree`, its process group.
+    pub fn kill_tree(&self) -> Result<(), WaitError> {
+        self.shared.kill_tree(self.id)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // A sandbox may see many commands; how those ended that nobody asks about is not kept.
+        self.shared.forget(self.id);
     }
 }
 

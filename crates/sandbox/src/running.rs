@@ -93,7 +93,16 @@ impl Sandbox {
 
     /// Starts a command in the sandbox's full confinement.
     pub fn exec(&self, command: Command) -> Result<Process, ExecError> {
-        let Command { arguments, environment, working_directory, stdin, stdout, stderr, terminal } = command;
+        let Command {
+            arguments,
+            environment,
+            working_directory,
+            stdin,
+            stdout,
+            stderr,
+            terminal,
+            whole_tree,
+        } = command;
         let program = arguments.first().map(|first| first.to_string_lossy().into_owned()).unwrap_or_default();
         let stdin = streams::input(stdin)?;
         let stdout = streams::output(stdout)?;
@@ -109,6 +118,7 @@ impl Sandbox {
             working_directory: working_directory.into_os_string(),
             streams,
             terminal,
+            whole_tree,
         });
         self.parts.shared.expect(id);
         let sent = self.parts.shared.send(&request, &descriptors);

@@ -158,6 +158,15 @@ impl Shared {
         sent.map_err(|_| WaitError::Gone { how: self.how_it_ended() })
     }
 
+    pub(crate) fn kill_tree(&self, id: u64) -> Result<(), WaitError> {
+        let sent = self.send(&InitRequest::KillTree { id }, &[]);
+        sent.map_err(|_| WaitError::Gone { how: self.how_it_ended() })
+    }
+
+    pub(crate) fn forget(&self, id: u64) {
+        self.state().processes.remove(&id);
+    }
+
     fn wait<T>(&self, limit: Duration, mut look: impl FnMut(&Progress) -> Option<T>) -> Option<T> {
         let deadline = Instant::now().checked_add(limit);
         let mut state = self.state();

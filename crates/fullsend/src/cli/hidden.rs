@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use super::{check_output, hidden_hook};
 use crate::bootstrap::scan_inside;
+use crate::lasting::{inside_files, owner};
 use crate::provision::servers::supervise;
 use crate::runtime::native::agent;
 use crate::runtime::state;
@@ -17,6 +18,8 @@ pub fn dispatch(arguments: &[OsString]) -> Option<ExitCode> {
     match arguments.get(1)?.to_str()? {
         "__init" => sandbox::init::main(),
         "__hook" => Some(hidden_hook::main(&arguments[2..])),
+        owner::COMMAND => Some(owner::main()),
+        inside_files::COMMAND => Some(inside_files::main(&arguments[2..])),
         "__state" => Some(state::main(&arguments[2..])),
         supervise::COMMAND => Some(supervise::main(&arguments[2..])),
         "__agent" => Some(agent::main()),

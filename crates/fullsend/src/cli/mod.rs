@@ -13,6 +13,7 @@ pub(crate) mod hidden;
 mod hidden_hook;
 mod hook;
 mod init;
+mod lasting;
 mod list;
 mod local_time;
 mod open_files;
@@ -25,6 +26,7 @@ mod run_result;
 mod runs;
 mod runtimes;
 mod sandbox;
+mod sandbox_options;
 mod scan;
 mod scan_bench;
 mod scan_origin;
@@ -96,7 +98,7 @@ enum Command {
     /// Test a policy, or suggest the rule that would have allowed a refused request
     #[command(after_help = "Example:\n  fullsend policy suggest latest")]
     Policy(policy::Arguments),
-    /// Run a command or a shell in a sandbox
+    /// Run commands in a sandbox, or create one that lasts
     #[command(after_help = "Example:\n  fullsend sandbox run -- make test")]
     Sandbox(sandbox::Arguments),
     /// Check which isolation this machine can enforce, and print how to fix the rest
@@ -224,6 +226,7 @@ mod tests {
         "Delete",
         "Drop",
         "Export",
+        "Get",
         "Import",
         "Install",
         "Interrupt",
@@ -232,12 +235,14 @@ mod tests {
         "Measure",
         "Open",
         "Print",
+        "Put",
         "Queue",
         "Remove",
         "Retry",
         "Run",
         "Scan",
         "Send",
+        "Serve",
         "Show",
         "Start",
         "Stop",

@@ -1,7 +1,9 @@
 //! `fullsend runs`: lists, shows, applies, verifies and removes recorded runs.
 
+mod export;
 mod list;
 mod logs;
+mod open;
 mod patch;
 mod transcript;
 
@@ -56,6 +58,12 @@ enum Command {
     /// Apply the agent's accepted changes to a working tree, without committing
     #[command(after_help = "Example:\n  fullsend runs apply latest")]
     Apply(patch::ApplyArguments),
+    /// Open the page of a run in the browser: timeline, conversation, changes, refusals, cost
+    #[command(after_help = "Example:\n  fullsend runs open latest")]
+    Open(open::Arguments),
+    /// Write a run as a page, or as a report that other programs read
+    #[command(after_help = "Example:\n  fullsend runs export --html run.html latest")]
+    Export(export::Arguments),
     /// Remove runs
     #[command(after_help = "Example:\n  fullsend runs rm 0198c2")]
     Rm {
@@ -107,6 +115,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Command::Transcript(arguments) => transcript::run(&runs, arguments),
         Command::Diff(arguments) => patch::diff(&runs, arguments),
         Command::Apply(arguments) => patch::apply(&runs, arguments),
+        Command::Open(arguments) => open::run(&runs, arguments),
+        Command::Export(arguments) => export::run(&runs, arguments),
         Command::Rm { runs: names } => remove(&runs, names),
         Command::Verify { run, key, json } => check(&find(&runs, &run.run)?, key.as_deref(), *json),
         Command::Attest(arguments) => attest(&find(&runs, &arguments.run.run)?, arguments),

@@ -1,5 +1,5 @@
-//! `fullsend sandbox run` and `fullsend sandbox shell`: run a command or a shell in a sandbox. The exit code is the
-//! command's; if the sandbox fails it is `Exit::SandboxUnavailable`, with a line that starts with `fullsend:`.
+//! `fullsend sandbox run` and `fullsend sandbox shell`: run a command or a shell in a sandbox. The verbs of a lasting
+//! sandbox are in `lasting`. The exit code is the command's; if the sandbox fails it is `Exit::SandboxUnavailable`, with a line that starts with `fullsend:`.
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Read, Write};
@@ -10,27 +10,21 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use egress::event::{ConnectionDecision, EgressEvent};
-use policy::Policy;
 use rustix::process::Signal;
 use sandbox::{Command, Process, Sandbox, Stdio, WaitError};
 use yaml::Sources;
 
 use super::configuration::variable;
-use super::exit::{Exit, Failure};
-use super::{signals, terminal};
+use super::exit::Failure;
+use super::sandbox_options::{check_policy, code, failed, image_and_cache, policy_text};
+use super::{lasting, signals, terminal};
 use crate::cancel::{Cancel, CancelReason};
-use crate::check::policies::{CheckedPolicy, unenforceable};
-use crate::defaults;
-use crate::event::exit::{exited, signalled};
-use crate::harness::image::ImageRef;
-use crate::image::{self, Caps, Image, ImageError};
+use crate::event::exit::signalled;
+use crate::image::{self, Caps, Image};
 use crate::provision::policy_sandbox::{self, PolicySandbox, PolicySandboxSpec};
-use crate::resolve::layers::{Found, LayerKind};
 
 /// How soon a request to end is passed on.
 const TICK: Duration = Duration::from_millis(50);
-/// The file of a policy is text.
-const MAX_POLICY_BYTES: u64 = 1 << 20;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -58,6 +52,8 @@ enum Which {
         #[arg(last = true, value_name = "COMMAND")]
         command: Vec<OsString>,
     },
+    #[command(flatten)]
+    Lasting(lasting::Which),
 }
 
 const SANDBOX_NOTE: &str = "The sandbox sees a copy-on-write view of the current directory: changes are lost when the command ends. \
@@ -78,6 +74,7 @@ struct SandboxOptions {
 
 pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
     match &arguments.which {
+        Which::Lasting(which) => lasting::run(which),
         Which::Run { place, command } => {
             within(place, "\n", |policy_sandbox, cancel| relay(policy_sandbox, command, cancel))
         }
@@ -96,10 +93,6 @@ pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
     }
 }
 
-fn failed(why: impl Into<String>) -> Failure {
-    Failure::new(Exit::SandboxUnavailable, why)
-}
-
 /// Starts a sandbox, does something with it, and takes it down.
 fn within(
     place: &SandboxOptions,
@@ -107,7 +100,7 @@ fn within(
     work: impl FnOnce(&PolicySandbox, &Cancel) -> Result<u8, Failure>,
 ) -> Result<u8, Failure> {
     let mut sources = Sources::default();
-    let policy = read_policy(place.policy.as_deref(), &mut sources)?;
+    let policy = check_policy(policy_text(place.policy.as_deref())?, &mut sources)?;
     let image = place.image.as_deref().map(prepare_image).transpose()?;
     let here = std::env::current_dir().and_then(|path| path.canonicalize());
     let here = here.map_err(|error| failed(format!("the current directory cannot be used: {error}")))?;
@@ -116,7 +109,8 @@ fn within(
     let policy_sandbox = policy_sandbox::start(&PolicySandboxSpec {
         policy: &policy,
         image: image.as_ref(),
-        directory: &here,
+        directory: Some(&here),
+        limits: policy_sandbox::default_limits(),
         state: state_directory()?,
         sources: &sources,
         on_event: Arc::new(move |event| tell(&event, line_end)),
@@ -148,51 +142,9 @@ fn tell(event: &EgressEvent, line_end: &str) {
     super::talk(&format!("{}{line_end}", crate::render::diagnostics::clean_text(&line)));
 }
 
-fn read_policy(path: Option<&Path>, sources: &mut Sources) -> Result<CheckedPolicy, Failure> {
-    let (name, text) = match path {
-        None => {
-            let (name, text) = defaults::DEFAULT_POLICY;
-            (name.to_owned(), text.to_owned())
-        }
-        Some(path) => {
-            let unreadable = |error| failed(format!("cannot read the policy {}: {error}", path.display()));
-            let mut text = String::new();
-            let file = std::fs::File::open(path).map_err(unreadable)?;
-            file.take(MAX_POLICY_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
-            if text.len() as u64 > MAX_POLICY_BYTES {
-                return Err(failed(format!("the policy {} is larger than 1 MiB", path.display())));
-            }
-            (path.display().to_string(), text)
-        }
-    };
-    let id = sources.add(&name, text);
-    let parsed = Policy::parse(sources, id).map_err(|problems| {
-        super::check::show(sources, &problems);
-        failed(format!("{name} is not a valid policy"))
-    })?;
-    let unenforceable = unenforceable(&parsed.policy);
-    super::check::show(sources, &parsed.warnings);
-    super::check::show(sources, &unenforceable);
-    if unenforceable.iter().any(yaml::Diagnostic::is_error) {
-        return Err(failed(format!("the policy {name} cannot be enforced on this machine")));
-    }
-    let effective = policy::baseline(&parsed.policy);
-    let found = Found { layer: LayerKind::Repository, path: name };
-    Ok(CheckedPolicy { found, policy: parsed.policy, effective })
-}
-
 fn prepare_image(name: &str) -> Result<Image, Failure> {
-    let wrong = |error: ImageError| failed(error.to_string());
-    let path = match ImageRef::parse(name, |path| Path::new(path).exists()) {
-        Ok(ImageRef::Host(path) | ImageRef::Layered(path)) => PathBuf::from(path),
-        Ok(ImageRef::Registry(name)) => return Err(wrong(ImageError::InRegistry { name })),
-        Err(why) => return Err(wrong(ImageError::Name { why })),
-    };
-    let cache = crate::provision::image::cache(&variable);
-    let cache = cache.ok_or_else(|| {
-        failed("cannot choose a cache for the image: neither XDG_CACHE_HOME nor HOME is set")
-    })?;
-    image::prepare(&path, &cache, Caps::default()).map_err(wrong)
+    let (path, cache) = image_and_cache(name)?;
+    image::prepare(&path, &cache, Caps::default()).map_err(|error| failed(error.to_string()))
 }
 
 /// A place for this sandbox's state; what dead ones left there goes.
@@ -266,13 +218,6 @@ fn wait(policy_sandbox: &PolicySandbox, process: &Process, cancel: &Cancel) -> R
             // A command that has ended just now is what was wanted.
             drop(process.signal(signal.as_raw()));
         }
-    }
-}
-
-fn code(exit: sandbox::CommandExit) -> u8 {
-    match exit {
-        sandbox::CommandExit::Code(code) => exited(code),
-        sandbox::CommandExit::Signal(signal) => signalled(signal),
     }
 }
 

@@ -22,6 +22,8 @@ enum Kind {
     Config,
     Run,
     Event,
+    /// The data of a run's page: `runs export --json`
+    Page,
     /// Where sessions run: environments/ID.yaml
     Environment,
     /// How a session goes on after a run: what an agent hands in
@@ -36,6 +38,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Kind::Config => schema::config(),
         Kind::Run => schema::run(),
         Kind::Event => schema::event(),
+        Kind::Page => schema::page(),
         Kind::Environment => schema::environment(),
         Kind::Directive => schema::directive(),
     };

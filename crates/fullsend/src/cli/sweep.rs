@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::exit::{Exit, Failure};
+use crate::lasting::directory::{LASTING, LastingDirectory};
 use crate::provision::policy_sandbox;
 use crate::run::sweep;
 
@@ -28,6 +29,10 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
                     policy_sandbox.failed.iter().map(|(path, error)| format!("{}: {error}", path.display()));
                 problems.extend(failed);
             }
+            Err(error) => problems.push(error.to_string()),
+        }
+        match LastingDirectory::open(&runs.with_file_name(LASTING)) {
+            Ok(lasting) => problems.extend(lasting.sweep()),
             Err(error) => problems.push(error.to_string()),
         }
     }

@@ -6,6 +6,7 @@ pub mod clock;
 pub mod exit;
 pub mod finding;
 pub mod input;
+pub mod lasting;
 pub mod log;
 pub mod outcome;
 pub mod zone;
@@ -19,6 +20,7 @@ pub use agent_ending::AgentEnding;
 pub use finding::FindingEvent;
 use finding::FindingFamily;
 pub use input::InputKind;
+pub use lasting::LastingEvent;
 use outcome::OutcomeKind;
 
 /// The version of the event format.
@@ -207,6 +209,10 @@ pub enum RunEvent {
         outcome: OutcomeKind,
         exit_code: u8,
         reason: String,
+    },
+    /// What happens to a lasting sandbox, which is not a run.
+    Lasting {
+        event: LastingEvent,
     },
 }
 

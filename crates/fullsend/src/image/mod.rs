@@ -2,7 +2,7 @@
 //! checked against the image's own digests; nothing is fetched, nothing of an image is ever run here.
 
 mod cache;
-mod entries;
+pub mod entries;
 mod error;
 mod manifest;
 mod source;

@@ -27,8 +27,8 @@ use std::time::{Duration, Instant};
 use crate::git::RepositoryError;
 use model::gateway::Gateway;
 use sandbox::{
-    IsolationLayer, Limit, Mount, MountKind, ProofError, ProofSpec, Sandbox, SandboxPart, SandboxSpec,
-    StartError,
+    IsolationLayer, Limit, Mount, MountKind, ProbeResult, ProofError, ProofSpec, Sandbox, SandboxPart,
+    SandboxSpec, StartError,
 };
 
 use crate::credentials::Credentials;
@@ -309,6 +309,11 @@ fn report_program(program: Option<&Executable>, emit: &Emitter) {
 
 fn start(spec: SandboxSpec, emit: &Emitter) -> Result<Sandbox, ProvisionError> {
     let sandbox = Sandbox::start(spec).map_err(ProvisionError::Sandbox)?;
+    record_parts(&sandbox, emit);
+    Ok(sandbox)
+}
+
+fn record_parts(sandbox: &Sandbox, emit: &Emitter) {
     for fact in &sandbox.describe().facts {
         emit.emit(RunEvent::SandboxPart {
             part: fact.part.to_string(),
@@ -316,7 +321,16 @@ fn start(spec: SandboxSpec, emit: &Emitter) -> Result<Sandbox, ProvisionError> {
             reason: fact.reason.clone(),
         });
     }
-    Ok(sandbox)
+}
+
+fn record_proof(results: &[ProbeResult], emit: &Emitter) {
+    for result in results {
+        emit.emit(RunEvent::Proof {
+            name: result.name.to_string(),
+            held: result.held,
+            detail: result.detail.clone(),
+        });
+    }
 }
 
 fn enforcement(status: sandbox::Status) -> EnforcementStatus {
@@ -352,13 +366,7 @@ fn prove(sandbox: &Sandbox, resolver: SocketAddr, emit: &Emitter) -> Result<(), 
         Ok(proof) | Err(ProofError::NotHeld { proof }) => &proof.results[..],
         Err(ProofError::NotDone { .. }) => &[],
     };
-    for result in results {
-        emit.emit(RunEvent::Proof {
-            name: result.name.to_string(),
-            held: result.held,
-            detail: result.detail.clone(),
-        });
-    }
+    record_proof(results, emit);
     proved.map(drop).map_err(ProvisionError::Proof)
 }
 

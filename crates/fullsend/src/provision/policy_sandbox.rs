@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use egress::event::OnEvent;
-use sandbox::{Mount, MountKind, Proof, ProofSpec, Sandbox, SandboxLimits, SandboxSpec};
+use sandbox::{Mount, MountKind, Proof, ProofSpec, Sandbox, SandboxIdentity, SandboxLimits, SandboxSpec};
 
 use super::{ProvisionError, files, image, network, repository};
 use crate::check::policies::CheckedPolicy;
+use crate::event::log::Emitter;
 use crate::git::Repository;
 use crate::image::Image;
-use crate::runtime::paths::PROGRAM;
+use crate::runtime::paths::{PROGRAM, WORKSPACE};
 
 /// Beside the runs: where sandboxes without one keep their state.
 pub const SANDBOXES: &str = "sandboxes";
@@ -24,8 +25,9 @@ const DISK_BYTES: u64 = 10 << 30;
 pub struct PolicySandboxSpec<'a> {
     pub policy: &'a CheckedPolicy,
     pub image: Option<&'a Image>,
-    /// Shown inside as a copy-on-write view; everything starts there.
-    pub directory: &'a Path,
+    /// Shown inside as a copy-on-write view, where everything starts; an empty workspace without it.
+    pub directory: Option<&'a Path>,
+    pub limits: SandboxLimits,
     /// A new directory for the sandbox's own state; its parent exists.
     pub state: PathBuf,
     /// For the places that a refusal names.
@@ -41,30 +43,43 @@ pub struct PolicySandbox {
     pub proof: Proof,
     /// Where the view is, inside.
     pub directory: PathBuf,
+    /// Who runs in it.
+    pub identity: SandboxIdentity,
     served: network::Served,
     runtime: tokio::runtime::Handle,
 }
 
 pub fn start(policy_sandbox: &PolicySandboxSpec<'_>) -> Result<PolicySandbox, ProvisionError> {
     let planned = network::plan_alone(policy_sandbox.policy).map_err(ProvisionError::Network)?;
-    let directory = PathBuf::from("/sandbox/workspace").join(repository::name(policy_sandbox.directory));
+    let directory = match policy_sandbox.directory {
+        Some(directory) => PathBuf::from(WORKSPACE).join(repository::name(directory)),
+        None => PathBuf::from(WORKSPACE),
+    };
     let mut spec = SandboxSpec::new(&policy_sandbox.state);
     spec.program = Some(PROGRAM.into());
     let root = if policy_sandbox.image.is_some() { files::Root::Image } else { files::Root::Host };
     spec.mounts = files::system(policy_sandbox.policy, root);
     let fresh = MountKind::Temporary { size_bytes: DISK_BYTES, inodes: 1 << 20, mode: 0o755 };
     spec.mounts.push(Mount { target: "/sandbox".into(), kind: fresh });
-    let view = Repository::read(policy_sandbox.directory).map_err(ProvisionError::Repository)?;
-    spec.mounts.extend(view.view(&directory, &[], DISK_BYTES).mounts);
+    match policy_sandbox.directory {
+        Some(source) => {
+            let view = Repository::read(source).map_err(ProvisionError::Repository)?;
+            spec.mounts.extend(view.view(&directory, &[], DISK_BYTES).mounts);
+        }
+        None => {
+            spec.mounts.push(Mount { target: directory.clone(), kind: MountKind::Directory { mode: 0o755 } })
+        }
+    }
     spec.mounts.extend(planned.mounts());
     let variables = planned.environment().into_iter().chain(environment());
     spec.environment = variables.map(|(name, value)| (name.into(), value.into())).collect();
     if let Some(image) = policy_sandbox.image {
         image::apply(image, &mut spec);
     }
-    spec.limits = SandboxLimits { disk_bytes: Some(DISK_BYTES), ..SandboxLimits::default() };
+    spec.limits = policy_sandbox.limits.clone();
     spec.landlock = files::landlock(policy_sandbox.policy);
-    spec.identity = files::identity(policy_sandbox.policy);
+    let identity = files::identity(policy_sandbox.policy);
+    spec.identity = identity;
     spec.network = planned.network();
     let mut sandbox = Sandbox::start(spec).map_err(ProvisionError::Sandbox)?;
     let proving = ProofSpec { writable: Some("/sandbox".into()), ..super::proof_spec(planned.resolver()) };
@@ -76,7 +91,12 @@ pub fn start(policy_sandbox: &PolicySandboxSpec<'_>) -> Result<PolicySandbox, Pr
             .map_err(ProvisionError::Gateway)?
     };
     let proof = sandbox.prove(&proving).map_err(ProvisionError::Proof)?;
-    Ok(PolicySandbox { sandbox, proof, directory, served, runtime: policy_sandbox.runtime.clone() })
+    Ok(PolicySandbox { sandbox, proof, directory, identity, served, runtime: policy_sandbox.runtime.clone() })
+}
+
+/// The limits of a sandbox that lives for one command.
+pub fn default_limits() -> SandboxLimits {
+    SandboxLimits { disk_bytes: Some(DISK_BYTES), ..SandboxLimits::default() }
 }
 
 /// What every program expects.
@@ -93,6 +113,12 @@ fn environment() -> Vec<(String, String)> {
 }
 
 impl PolicySandbox {
+    /// Puts what is enforced, and what the proof showed, into a record.
+    pub fn record(&self, emit: &Emitter) {
+        super::record_parts(&self.sandbox, emit);
+        super::record_proof(&self.proof.results, emit);
+    }
+
     /// Ends the way out, then the sandbox.
     pub fn close(self) -> Result<(), sandbox::CloseError> {
         self.runtime.block_on(self.served.stop(Duration::from_millis(200)));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const KEPT: [&str; 4] = ["rejected", "rejected.patch", "partial", "partial.patch"];
 
 /// The attempts of a run that left a directory, first to last.
-fn attempts(directory: &Path) -> Vec<(u32, PathBuf)> {
+pub fn attempts(directory: &Path) -> Vec<(u32, PathBuf)> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let number = |name: &str| name.strip_prefix("iteration-")?.parse().ok();
     let mut found: Vec<(u32, PathBuf)> =

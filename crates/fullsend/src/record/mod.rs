@@ -1,9 +1,12 @@
 //! `run.json`: the record of a run. It is folded from the events and from nothing else, so that it can be made again after
 //! a crash.
 
+pub mod configuration;
+pub mod conversation;
 pub mod dsse;
 mod egress;
 pub mod files;
+pub mod page;
 pub mod provenance;
 pub mod statement;
 pub mod store;
@@ -289,6 +292,7 @@ fn apply(record: &mut Record, envelope: &Envelope) {
         RunEvent::ApiServer { .. }
         | RunEvent::AgentText { .. }
         | RunEvent::ToolFinished { .. }
+        | RunEvent::Lasting { .. }
         | RunEvent::WorkspaceSaved { .. } => {}
         RunEvent::AgentStarted { iteration } => {
             record.attempts.push(AttemptRecord { iteration, ..AttemptRecord::default() });

@@ -46,3 +46,8 @@ pub fn run() -> Json {
 pub fn event() -> Json {
     schemars::schema_for!(crate::event::Envelope).to_value()
 }
+
+/// The data of a run's page.
+pub fn page() -> Json {
+    schemars::schema_for!(crate::record::page::RunPage).to_value()
+}

@@ -5,6 +5,7 @@ pub(crate) mod chain;
 pub(crate) mod command_line;
 mod commit;
 pub(crate) mod environment;
+pub(crate) mod explained;
 pub(crate) mod layers;
 pub(crate) mod library;
 pub(crate) mod pinned_values;

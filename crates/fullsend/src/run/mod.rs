@@ -33,6 +33,7 @@ use crate::inputs;
 use crate::provision::gateway::Recording;
 use crate::provision::{self, RunContext};
 use crate::publish::{self, Artifacts};
+use crate::record::configuration::SavedConfiguration;
 use crate::record::dsse::RecordSigner;
 use crate::record::{self, Record};
 use crate::resolve::library::Library;
@@ -194,12 +195,13 @@ pub fn run(mut request: Request, cancel: &Cancel) -> Outcome {
 
 /// The sequence of a run.
 fn sequence(
-    request: Request,
+    mut request: Request,
     directory: &RunDirectory,
     steps: &Steps<'_>,
     counts: &Counts,
     continuation: &mut Continuation,
 ) -> Result<Artifacts, Stop> {
+    save_configuration(&mut request, directory)?;
     let save_workspace = request.save_workspace;
     let model_patience = request.model_patience;
     let Request {
@@ -302,6 +304,16 @@ fn create_log(directory: &RunDirectory, request: &Request, counts: &Arc<Counts>)
     };
     Emitter::create(&directory.path.join("events.jsonl"), on_event)
         .map_err(|error| Stop::setup(format!("cannot write the event log: {error}")))
+}
+
+/// Keeps what the run is configured with, so that it can be explained after the files were changed.
+fn save_configuration(request: &mut Request, directory: &RunDirectory) -> Result<(), Stop> {
+    let redactor = redact::Redactor::new();
+    let masked = |text: &str| redactor.redact(text).into_owned();
+    let configuration = SavedConfiguration::new(&mut request.library, &request.checked, masked);
+    configuration
+        .write(&directory.path)
+        .map_err(|error| Stop::unwritable(&format!("cannot write configuration.json: {error}"), &error))
 }
 
 /// The label that a harness wants on a run that the guard stopped.

@@ -1,6 +1,7 @@
 //! PID 1 at work: it starts what the host side asks for, passes signals on, and reaps every process that ends inside.
 //! It is confined like everything it starts; when the host side's end of the socket closes, it ends and takes all along.
 
+use super::command_tree::{self, CommandTree};
 use super::probe;
 use crate::channel;
 use crate::command_exit::CommandExit;
@@ -9,7 +10,7 @@ use crate::step::{AtStep, StartStep, StepError};
 use crate::sys;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,17 +21,20 @@ pub(super) struct Listener {
     child_ended: OwnedFd,
     /// Commands that still run, by pid.
     commands: HashMap<i32, u64>,
+    /// Commands that can be ended with everything that they started.
+    trees: Vec<CommandTree>,
 }
 
 impl Listener {
     pub(super) fn new() -> io::Result<Self> {
         sys::block_child_signal()?;
-        Ok(Self { child_ended: sys::child_signal_descriptor()?, commands: HashMap::new() })
+        Ok(Self { child_ended: sys::child_signal_descriptor()?, commands: HashMap::new(), trees: Vec::new() })
     }
 
     pub(super) fn run(mut self, control: &UnixStream) -> Result<Infallible, StepError> {
         loop {
             let (asked, ended) = self.wait(control).at(StartStep::Serve, "poll")?;
+            self.report_trees(control).at(StartStep::Serve, "reporting an exit")?;
             if ended {
                 self.reap(control).at(StartStep::Serve, "reporting an exit")?;
             }
@@ -49,6 +53,7 @@ impl Listener {
                         channel::send(control, &report, &[]).at(StartStep::Serve, "reporting the proof")?;
                     }
                     Some((InitRequest::Signal { id, signal }, _)) => self.signal(id, signal),
+                    Some((InitRequest::KillTree { id }, _)) => self.kill_tree(id),
                     Some((InitRequest::Begin { .. } | InitRequest::Mapped, _)) => {
                         return Err(io::Error::from(io::ErrorKind::InvalidData))
                             .at(StartStep::Serve, "a message of the handshake");
@@ -60,7 +65,10 @@ impl Listener {
     }
 
     fn wait(&self, control: &UnixStream) -> io::Result<(bool, bool)> {
-        let mut polled = [PollFd::new(control, PollFlags::IN), PollFd::new(&self.child_ended, PollFlags::IN)];
+        let reports: Vec<_> = self.trees.iter().map(CommandTree::reports).collect();
+        let mut polled =
+            vec![PollFd::new(control, PollFlags::IN), PollFd::new(&self.child_ended, PollFlags::IN)];
+        polled.extend(reports.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
         match rustix::event::poll(&mut polled, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(e.into()),
@@ -74,19 +82,79 @@ impl Listener {
         request: &ExecRequest,
         descriptors: Vec<OwnedFd>,
     ) -> io::Result<()> {
-        let report = match start(request, descriptors) {
-            Ok(pid) => {
-                self.commands.insert(pid, request.id);
-                InitReport::Started { id: request.id, pid }
+        let report = match self.start(request, descriptors) {
+            Ok(Some(pid)) => InitReport::Started { id: request.id, pid },
+            Ok(None) => {
+                self.kill_orphans();
+                channel::send(control, &InitReport::Started { id: request.id, pid: 0 }, &[])?;
+                let exit = CommandExit::Signal(Signal::KILL.as_raw());
+                InitReport::Exited { id: request.id, exit }
             }
             Err(e) => InitReport::NotStarted { id: request.id, errno: e.raw_os_error().unwrap_or(libc::EIO) },
         };
         channel::send(control, &report, &[])
     }
 
+    /// The command's pid; `None` if it is gone already.
+    fn start(&mut self, request: &ExecRequest, descriptors: Vec<OwnedFd>) -> io::Result<Option<i32>> {
+        let mut command = prepare(request, descriptors)?;
+        if request.whole_tree {
+            let tree = CommandTree::start(request.id, command, request.terminal)?;
+            let pid = tree.as_ref().and_then(|tree| tree.command);
+            self.trees.extend(tree);
+            return Ok(pid);
+        }
+        let child = sys::spawn_in_session(&mut command, request.terminal)?;
+        let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
+        self.commands.insert(pid, request.id);
+        Ok(Some(pid))
+    }
+
+    /// Kills what belongs to no command that is known: an adopter that was killed left it.
+    fn kill_orphans(&self) {
+        let known = self.trees.iter().map(|tree| tree.adopter).chain(self.commands.keys().copied());
+        command_tree::kill_below(&BTreeSet::from([1]), &known.collect());
+    }
+
+    fn process_of(&self, id: u64) -> Option<Pid> {
+        let plain = self.commands.iter().find(|(_, other)| **other == id).map(|(pid, _)| *pid);
+        let tree = || self.trees.iter().find(|tree| tree.id == id).and_then(|tree| tree.command);
+        plain.or_else(tree).and_then(Pid::from_raw)
+    }
+
+    fn kill_tree(&self, id: u64) {
+        match self.trees.iter().find(|tree| tree.id == id) {
+            Some(tree) => tree.kill(),
+            None => self.signal(id, Signal::KILL.as_raw()),
+        }
+    }
+
+    fn report_trees(&mut self, control: &UnixStream) -> io::Result<()> {
+        for tree in &mut self.trees {
+            if let Some(exit) = tree.ended() {
+                channel::send(control, &InitReport::Exited { id: tree.id, exit }, &[])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets a tree whose adopter has ended. One that was killed leaves orphans, which no tree has any more: they go.
+    fn end_tree(&mut self, adopter: i32, status: WaitStatus, control: &UnixStream) -> io::Result<()> {
+        let Some(index) = self.trees.iter().position(|tree| tree.adopter == adopter) else { return Ok(()) };
+        let mut tree = self.trees.swap_remove(index);
+        let reported = tree.ended();
+        if status.exit_status() != Some(0) {
+            self.kill_orphans();
+        }
+        let killed = tree.command.map(|_| CommandExit::Signal(Signal::KILL.as_raw()));
+        if let Some(exit) = reported.or(killed) {
+            channel::send(control, &InitReport::Exited { id: tree.id, exit }, &[])?;
+        }
+        Ok(())
+    }
+
     fn signal(&self, id: u64, signal: i32) {
-        let group =
-            self.commands.iter().find(|(_, other)| **other == id).and_then(|(pid, _)| Pid::from_raw(*pid));
+        let group = self.process_of(id);
         if let (Some(group), Some(signal)) = (group, Signal::from_named_raw(signal)) {
             // It fails only when the group has just ended, which is what the sender wanted or will see.
             let _ = rustix::process::kill_process_group(group, signal);
@@ -98,8 +166,10 @@ impl Listener {
         // Only empties the descriptor; several ends may have become one signal, so the loop below asks.
         let _ = rustix::io::read(&self.child_ended, &mut drained);
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
-            if let Some(id) = self.commands.remove(&pid.as_raw_nonzero().get()) {
-                channel::send(control, &InitReport::Exited { id, exit: exit_of(status) }, &[])?;
+            let pid = pid.as_raw_nonzero().get();
+            match self.commands.remove(&pid) {
+                Some(id) => channel::send(control, &InitReport::Exited { id, exit: exit_of(status) }, &[])?,
+                None => self.end_tree(pid, status, control)?,
             }
         }
         Ok(())
@@ -113,7 +183,7 @@ fn exit_of(status: WaitStatus) -> CommandExit {
     }
 }
 
-fn start(request: &ExecRequest, descriptors: Vec<OwnedFd>) -> io::Result<i32> {
+fn prepare(request: &ExecRequest, descriptors: Vec<OwnedFd>) -> io::Result<Command> {
     let mut passed = descriptors.into_iter();
     let mut stream = |stream: Stream| match stream {
         Stream::Null => Ok(Stdio::null()),
@@ -131,6 +201,5 @@ fn start(request: &ExecRequest, descriptors: Vec<OwnedFd>) -> io::Result<i32> {
         .stdin(stream(stdin)?)
         .stdout(stream(stdout)?)
         .stderr(stream(stderr)?);
-    let child = sys::spawn_in_session(&mut command, request.terminal)?;
-    i32::try_from(child.id()).map_err(io::Error::other)
+    Ok(command)
 }

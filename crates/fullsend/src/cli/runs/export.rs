@@ -1,0 +1,92 @@
+//! `runs export`: a run as one HTML page, or in a format that other programs read.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use super::super::configuration::variable;
+use super::super::exit::{Exit, Failure};
+use super::{Named, find, unreadable};
+use crate::event::{Envelope, log};
+use crate::record::page::RunPage;
+use crate::render::otlp::{self, TraceParent};
+use crate::render::{junit, page, run_findings};
+
+#[derive(Args, Debug)]
+pub struct Arguments {
+    #[command(flatten)]
+    run: Named,
+    #[command(flatten)]
+    formats: Formats,
+}
+
+/// Each names a file; `-` is standard output.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = true)]
+struct Formats {
+    /// Write one HTML file that shows the run; it needs no network
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write the data of the page as JSON; `fullsend schema page` describes it
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write JUnit XML: the run, its steps, attempts and scripts as tests
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Write the findings as SARIF 2.1.0
+    #[arg(long, value_name = "FILE")]
+    sarif: Option<PathBuf>,
+    /// Write the findings as a code quality report of GitLab
+    #[arg(long, value_name = "FILE")]
+    code_quality: Option<PathBuf>,
+    /// Write OpenTelemetry spans in OTLP's JSON form, below TRACEPARENT if it is set
+    #[arg(long, value_name = "FILE")]
+    otlp: Option<PathBuf>,
+}
+
+pub fn run(runs: &Path, arguments: &Arguments) -> Result<Exit, Failure> {
+    let run = find(runs, &arguments.run.run)?;
+    let formats = &arguments.formats;
+    if formats.html.is_some() || formats.json.is_some() {
+        let page = RunPage::load(&run).map_err(|error| unreadable(&error))?;
+        write(formats.html.as_deref(), || page::html(&page))?;
+        write(formats.json.as_deref(), || line(&page))?;
+    }
+    let events = log::read(&run.log()).map_err(|error| unreadable(&error))?;
+    write(formats.junit.as_deref(), || junit::document(&events))?;
+    write(formats.sarif.as_deref(), || line(&run_findings::sarif_log(&events)))?;
+    write(formats.code_quality.as_deref(), || line(&run_findings::code_quality(&events)))?;
+    write(formats.otlp.as_deref(), || line(&spans(&events)))?;
+    Ok(Exit::Done)
+}
+
+/// The spans of a run, as the variables of OpenTelemetry want them.
+fn spans(events: &[Envelope]) -> Json {
+    let parent = variable("TRACEPARENT").and_then(|text| TraceParent::parse(&text));
+    let service = variable("OTEL_SERVICE_NAME").filter(|name| !name.is_empty());
+    otlp::spans(events, parent.as_ref(), service.as_deref().unwrap_or("fullsend"))
+}
+
+fn line(value: &impl Serialize) -> String {
+    format!("{}\n", serde_json::to_string(value).unwrap_or_default())
+}
+
+/// A run may hold what only its owner should read: the file is private, like the run.
+fn write(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), Failure> {
+    let Some(path) = path else { return Ok(()) };
+    let text = text();
+    if path == Path::new("-") {
+        std::io::stdout().lock().write_all(text.as_bytes())?;
+        return Ok(());
+    }
+    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| {
+        Failure::new(Exit::Failed, format!("cannot write {}: {error}", path.display()))
+            .help("name a file in a directory that you can write")
+    })
+}
