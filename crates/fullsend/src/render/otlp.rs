@@ -201,7 +201,7 @@ impl SpanBuilder {
             RunEvent::Finding(finding) => self.note(
                 envelope,
                 "fullsend.finding",
-                attributes([
+                &attributes([
                     ("fullsend.rule", Value::Text(&finding.rule)),
                     ("fullsend.severity", Value::Text(finding.severity.as_str())),
                     ("fullsend.action", Value::Text(finding.action.as_str())),
@@ -243,7 +243,7 @@ impl SpanBuilder {
     }
 
     /// An event of the span that began last.
-    fn note(&mut self, envelope: &Envelope, name: &str, about: Vec<Json>) {
+    fn note(&mut self, envelope: &Envelope, name: &str, about: &[Json]) {
         if let Some(span) = self.open.last_mut() {
             span.events.push(
                 json!({ "timeUnixNano": nanoseconds(&envelope.time), "name": name, "attributes": about }),
@@ -300,7 +300,7 @@ fn nanoseconds(time: &str) -> String {
 mod tests {
     use super::*;
 
-    fn envelope(seq: u64, event: Json) -> Envelope {
+    fn envelope(seq: u64, event: &Json) -> Envelope {
         let mut line = json!({ "v": 1, "seq": seq, "time": format!("2030-01-31T12:00:0{seq}.500Z"), "previous": "", "hash": "" });
         line.as_object_mut().unwrap().extend(event.as_object().unwrap().clone());
         serde_json::from_value(line).unwrap()
@@ -324,7 +324,7 @@ mod tests {
         ]
         .into_iter()
         .zip(1..)
-        .map(|(event, seq)| envelope(seq, event))
+        .map(|(event, seq)| envelope(seq, &event))
         .collect()
     }
 
@@ -336,7 +336,7 @@ mod tests {
         let spans = exported["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
         let find = |name: &str| spans.iter().find(|span| span["name"] == name).unwrap();
         let below = |name: &str, parent: &str| {
-            assert_eq!(find(name)["parentSpanId"], find(parent)["spanId"], "{name}")
+            assert_eq!(find(name)["parentSpanId"], find(parent)["spanId"], "{name}");
         };
         assert_eq!(find("invoke_agent triage")["traceId"], "01990000000070008000000000000001");
         assert_eq!(find("invoke_agent triage")["parentSpanId"], "");
