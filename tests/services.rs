@@ -144,6 +144,38 @@ fn the_login_of_a_user_serves_too_and_a_wrong_one_is_explained() {
     assert!(!ran.all().contains("refresh-of-somebody-else"), "{}", ran.all());
 }
 
+const BEDROCK: &str = "name: model\ntype: aws-bedrock\nconfig: {region: eu-west-1, inference_profile: eu, base_url: 'http://127.0.0.1:PORT'}\n";
+
+#[test]
+fn claude_on_bedrock_gets_signed_requests() {
+    if !has_program("python3", "claude_on_bedrock_gets_signed_requests") {
+        return;
+    }
+    let secret = "secret/of+the-fake-key-for-the-tests-0001";
+    let named = "credentials: {AWS_ACCESS_KEY_ID: '${AWS_ACCESS_KEY_ID}', AWS_SECRET_ACCESS_KEY: '${AWS_SECRET_ACCESS_KEY}', AWS_SESSION_TOKEN: '${AWS_SESSION_TOKEN}'}\n";
+    let bearer = "credentials: {AWS_BEARER_TOKEN_BEDROCK: '${AWS_BEARER_TOKEN_BEDROCK}'}\n";
+    for (credentials, secret, code) in
+        [(named, secret, 0), (bearer, secret, 0), (named, "another-secret-key", 1)]
+    {
+        let fake = Fake::start("bedrock.py", &[]);
+        let provider = BEDROCK.replace("PORT", &fake.port.to_string()) + credentials;
+        let world = world(&provider, "claude-sonnet-4-5-20250929")
+            .env("AWS_ACCESS_KEY_ID", "AKIAFAKEFAKEFAKE0001")
+            .env("AWS_SECRET_ACCESS_KEY", secret)
+            .env("AWS_SESSION_TOKEN", "session-token-of-the-fake")
+            .env("AWS_BEARER_TOKEN_BEDROCK", "bedrock-api-key-of-the-fake");
+        let ran = world.run(&["run", "triage"]);
+        assert_eq!(ran.code, code, "{}", ran.err);
+        let asked = fake.requests("/model/");
+        let path = "/model/eu.anthropic.claude-sonnet-4-5-20250929-v1%3A0/invoke-with-response-stream";
+        assert_eq!(asked[0]["path"], path);
+        assert!(!ran.all().contains(secret), "{}", ran.all());
+        if code == 1 {
+            assert!(ran.err.contains("credential AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY"), "{}", ran.err);
+        }
+    }
+}
+
 #[test]
 fn a_service_of_the_wrong_vendor_is_an_error_of_check() {
     let provider = "name: model\ntype: openai\ncredentials:\n  OPENAI_API_KEY: ${OPENAI_API_KEY}\n";
@@ -217,4 +249,21 @@ fn a_model_that_stays_busy_is_unavailable_and_a_refused_key_is_named() {
         let asked = fake.requests("/v1/messages").len();
         assert!(if status == "429" { (2..5).contains(&asked) } else { asked == 1 }, "{status}: {asked}");
     }
+}
+
+#[test]
+fn a_file_of_variables_that_moves_the_model_is_a_warning() {
+    let provider = "name: model\ntype: anthropic\ncredentials:\n  ANTHROPIC_API_KEY: ${ANTHROPIC_API_KEY}\n";
+    let world = world(provider, "claude-sonnet-5").env("ANTHROPIC_API_KEY", "key-that-stays-on-the-host");
+    let harness = "agent: agents/triage.md\nruntime: claude\nproviders: [model]\nhost_files:\n  - {src: env/gcp.env, dest: /tmp/workspace/.env.d/gcp.env}\n";
+    world.write("repo/.fullsend/harness/triage.yaml", harness);
+    world.write(
+        "repo/.fullsend/env/gcp.env",
+        "CLAUDE_CODE_USE_VERTEX=1\nexport CLAUDE_CODE_USE_MANTLE=1\nCLOUD_ML_REGION=eu\n",
+    );
+    let ran = world.with_runtime_programs().run(&["check", "triage"]);
+    for name in ["CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_MANTLE"] {
+        assert!(ran.err.contains(&format!("warning[model-variable]: `{name}` is cleared")), "{}", ran.all());
+    }
+    assert!(!ran.err.contains("CLOUD_ML_REGION"), "{}", ran.all());
 }

@@ -12,7 +12,7 @@ pub mod scripted;
 pub mod upstream;
 pub mod wire;
 
-pub use allowlist::AllowedFeatures;
+pub use allowlist::{AllowedFeatures, check_json};
 pub use client::{ClientError, ModelClient};
 pub use event::{AnswerEnding, ModelEvent, OnModelEvent};
 pub use price::{Money, Price, PriceError, PriceList, Rates};

@@ -6,8 +6,12 @@ use model::wire::Wire;
 use super::providers::ProviderFile;
 
 /// Other names of services, as OpenShell's profiles have them.
-const ALIASES: &[(&str, &str)] =
-    &[("google-vertex-ai", "vertex"), ("vertex-ai", "vertex"), ("azure", "azure-openai")];
+const ALIASES: &[(&str, &str)] = &[
+    ("google-vertex-ai", "vertex"),
+    ("vertex-ai", "vertex"),
+    ("azure", "azure-openai"),
+    ("aws-bedrock", "bedrock"),
+];
 
 /// The service of a provider: its profile says so, or is called so, or has Google's hosts.
 pub fn service(provider: &ProviderFile) -> Result<&'static Service, String> {

@@ -25,6 +25,12 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(1);
 /// Hooks are sometimes given whole files.
 const MAX_BODY: u64 = 64 << 20;
 const MAX_HEAD: u64 = 256;
+/// A larger body waits until no other large one is judged: its values take many times its bytes.
+const SMALL_BODY: u64 = 1 << 20;
+/// More than any real hook has.
+const MAX_VALUES: usize = 200_000;
+/// For a whole body, so that a slow sender does not keep large ones waiting.
+const BODY_TIME: Duration = Duration::from_secs(30);
 
 const NAME: &str = "guard.sock";
 
@@ -51,6 +57,7 @@ impl HookServer {
             closed: Arc::clone(&closed),
             threads: AtomicUsize::new(0),
             idle: AtomicUsize::new(0),
+            large: Mutex::new(()),
         });
         // The second waits for a connection while the first answers.
         start_thread(&shared)?;
@@ -87,6 +94,8 @@ struct Shared {
     threads: AtomicUsize,
     /// Threads that answer no hook.
     idle: AtomicUsize,
+    /// Held while a large body is read and judged.
+    large: Mutex<()>,
 }
 
 impl Shared {
@@ -129,15 +138,15 @@ fn serve(shared: &Arc<Shared>) {
             drop(start_thread(shared));
         }
         // A hook that went away gets no answer; its call has no verdict.
-        drop(serve_one(&stream, &shared.guard));
+        drop(serve_one(&stream, shared));
         shared.idle.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-fn serve_one(stream: &UnixStream, guard: &Guard) -> io::Result<()> {
+fn serve_one(stream: &UnixStream, shared: &Shared) -> io::Result<()> {
     stream.set_read_timeout(Some(HEAD_TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
-    let answer = read_and_judge(stream, guard).unwrap_or_else(|error| {
+    let answer = read_and_judge(stream, shared).unwrap_or_else(|error| {
         HookAnswer::refusal(&format!("fullsend: the guard could not read the hook: {error}"))
     });
     let mut stream = stream;
@@ -145,7 +154,8 @@ fn serve_one(stream: &UnixStream, guard: &Guard) -> io::Result<()> {
 }
 
 /// The body is read only after the token is right.
-fn read_and_judge(stream: &UnixStream, guard: &Guard) -> io::Result<HookAnswer> {
+fn read_and_judge(stream: &UnixStream, shared: &Shared) -> io::Result<HookAnswer> {
+    let guard = &shared.guard;
     let mut reader = BufReader::new(stream);
     let mut head = String::new();
     (&mut reader).take(MAX_HEAD).read_line(&mut head)?;
@@ -153,10 +163,38 @@ fn read_and_judge(stream: &UnixStream, guard: &Guard) -> io::Result<HookAnswer> 
         return Ok(HookAnswer::refusal("fullsend: the guard does not know this hook"));
     };
     stream.set_read_timeout(Some(TIMEOUT))?;
+    let deadline = Instant::now() + BODY_TIME;
     let mut body = Vec::new();
-    reader.take(MAX_BODY + 1).read_to_end(&mut body)?;
+    read_until(&mut reader, &mut body, SMALL_BODY, deadline)?;
+    let is_large = body.len() as u64 > SMALL_BODY;
+    let _alone = is_large.then(|| shared.large.lock().unwrap_or_else(PoisonError::into_inner));
+    if is_large {
+        read_until(&mut reader, &mut body, MAX_BODY, Instant::now() + BODY_TIME)?;
+    }
     if body.len() as u64 > MAX_BODY {
         return Err(io::Error::other(format!("it is larger than {MAX_BODY} bytes")));
     }
+    // What is not JSON at all is the guard's to refuse.
+    if let Err(error) = model::check_json(&body, MAX_VALUES)
+        && error.is_data()
+    {
+        return Err(io::Error::other(error));
+    }
     Ok(guard.answer(caller, &body))
+}
+
+/// Reads to the end, or until there is one byte more than `most`.
+fn read_until(reader: &mut impl Read, body: &mut Vec<u8>, most: u64, deadline: Instant) -> io::Result<()> {
+    let mut portion = [0; 16 << 10];
+    while body.len() as u64 <= most {
+        let read = reader.read(&mut portion)?;
+        if read == 0 {
+            return Ok(());
+        }
+        body.extend_from_slice(&portion[..read]);
+        if Instant::now() > deadline {
+            return Err(io::Error::other("it did not arrive in time"));
+        }
+    }
+    Ok(())
 }

@@ -177,8 +177,13 @@ fn host_file_contents(harness: &Harness, library: &Library, value: VariableLooku
     let has_pre_script = harness.pre_script.is_some();
     let mut found = Vec::new();
     for file in harness.host_files.0.iter().filter(|file| is_set(&file.src, value)) {
-        let error = host_files::check(file, has_pre_script, library, value).err();
-        found.extend(error.map(|error| Diagnostic::error("host-file", file.src.at, error.to_string())));
+        match host_files::check(file, has_pre_script, library, value) {
+            Err(error) => found.push(Diagnostic::error("host-file", file.src.at, error.to_string())),
+            Ok(names) => {
+                let runtime = runtime::of(harness.runtime.value);
+                found.extend(runtime::options::cleared(runtime, &names, file.src.at));
+            }
+        }
     }
     found
 }

@@ -61,7 +61,7 @@ impl std::fmt::Display for ModelSetupError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NoProvider => f.write_str(
-                "no provider of the harness can serve the model: add one of type anthropic, openai, azure-openai or vertex",
+                "no provider of the harness can serve the model: add one of type anthropic, openai, azure-openai, vertex or bedrock",
             ),
             Self::Recording(error) => write!(f, "the recording {error}"),
             Self::Unpriced { model, list } => write!(

@@ -83,18 +83,21 @@ pub fn deliver(
 }
 
 /// Whether a file could be delivered, as far as that is known before the pre-script, which may still make files of the
-/// host.
+/// host. The names of the variables that it sets.
 pub fn check(
     file: &HostFile,
     has_pre_script: bool,
     library: &Library,
     variables: VariableLookup<'_>,
-) -> Result<(), HostFileError> {
+) -> Result<Vec<String>, HostFileError> {
     let may_change = |path: String| path.starts_with('/') && has_pre_script;
     if file.src.expand(variables).is_ok_and(may_change) {
-        return Ok(());
+        return Ok(Vec::new());
     }
-    load(file, library, variables, variables).map(drop)
+    match load(file, library, variables, variables)? {
+        Some(HostFileContents::Variables(found)) => Ok(found.into_iter().map(|(name, _)| name).collect()),
+        _ => Ok(Vec::new()),
+    }
 }
 
 /// What one file becomes inside.

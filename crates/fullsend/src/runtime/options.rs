@@ -42,11 +42,16 @@ pub fn refused(checked: &Checked, runtime: &Runtime) -> Vec<Diagnostic> {
 /// The gateway serves the model: a variable that would send requests elsewhere has no effect.
 fn cleared_variables(checked: &Checked, runtime: &Runtime) -> Vec<Diagnostic> {
     let set = checked.resolved.harness.env.sandbox.0.iter().map(|(name, _)| name);
-    let cleared = set.filter(|name| runtime.model_variables.contains(&name.value.as_str()));
+    set.flat_map(|name| cleared(runtime, std::slice::from_ref(&name.value), name.at)).collect()
+}
+
+/// One warning for each of these variables that has no effect, wherever it is set.
+pub fn cleared(runtime: &Runtime, names: &[String], at: Span) -> Vec<Diagnostic> {
+    let cleared = names.iter().filter(|name| runtime.model_variables.contains(&name.as_str()));
     cleared
         .map(|name| {
-            let message = format!("`{}` is cleared: the model gateway serves the model", name.value);
-            Diagnostic::warning("model-variable", name.at, message)
+            let message = format!("`{name}` is cleared: the model gateway serves the model");
+            Diagnostic::warning("model-variable", at, message)
                 .help("leave it out, and name the service in a provider file")
         })
         .collect()

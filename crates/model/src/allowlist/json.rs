@@ -6,14 +6,10 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use std::collections::HashSet;
 use std::fmt;
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct JsonLimits {
-    pub(crate) values: usize,
-}
-
-pub(crate) fn check_json(json: &[u8], limits: JsonLimits) -> Result<(), serde_json::Error> {
+/// Whether this is one JSON document with at most so many values, and no name twice in one object.
+pub fn check_json(json: &[u8], max_values: usize) -> Result<(), serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let mut left = limits.values;
+    let mut left = max_values;
     Counter { left: &mut left }.deserialize(&mut deserializer)?;
     deserializer.end()
 }
@@ -93,7 +89,7 @@ mod tests {
     use super::*;
 
     fn check(json: &str, values: usize) -> String {
-        let checked = check_json(json.as_bytes(), JsonLimits { values });
+        let checked = check_json(json.as_bytes(), values);
         checked.map_or_else(|error| error.to_string(), |()| String::new())
     }
 

@@ -10,7 +10,7 @@ mod responses;
 mod shape;
 
 pub(crate) use header::{check_headers, check_query, undated};
-pub(crate) use json::{JsonLimits, check_json};
+pub use json::check_json;
 
 use crate::wire::Wire;
 use serde_json::Value;

@@ -7,7 +7,7 @@ use super::memory::{MAX_VALUES, MemoryShare};
 use super::response::{GatewayResponse, fault_response};
 use super::retry::Sending;
 use super::{Gateway, relay};
-use crate::allowlist::{JsonLimits, check_headers, check_json, check_query};
+use crate::allowlist::{check_headers, check_json, check_query};
 use crate::event::ModelEvent;
 use crate::upstream::request::UpstreamRequest;
 use crate::wire::fault::{Fault, FaultKind};
@@ -107,8 +107,7 @@ async fn collect(gateway: &Gateway, body: Incoming) -> Result<(MemoryShare, Byte
 
 /// A body that passes every rule, in the neutral form.
 fn parse(gateway: &Gateway, wire: Wire, body: &[u8]) -> Result<ModelRequest, Fault> {
-    check_json(body, JsonLimits { values: MAX_VALUES })
-        .map_err(|error| refused(format!("the body cannot be read: {error}")))?;
+    check_json(body, MAX_VALUES).map_err(|error| refused(format!("the body cannot be read: {error}")))?;
     let value = serde_json::from_slice(body).map_err(refused)?;
     gateway.rules.check_body(wire, &value).map_err(refused)?;
     drop(value);

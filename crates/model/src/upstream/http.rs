@@ -100,7 +100,13 @@ impl HttpUpstream {
                 headers.append(name, value.clone());
             }
         }
-        Ok(UpstreamResponse { status: parts.status.as_u16(), headers, body: ResponseBody::http(body) })
+        let status = parts.status.as_u16();
+        let content_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+        if content_type.is_some_and(|kind| kind.starts_with(b"application/vnd.amazon.eventstream")) {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+            return Ok(UpstreamResponse { status, headers, body: ResponseBody::event_stream(body) });
+        }
+        Ok(UpstreamResponse { status, headers, body: ResponseBody::http(body) })
     }
 
     /// Ready only once its last answer was read to the end.

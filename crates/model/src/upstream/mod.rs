@@ -1,8 +1,12 @@
 //! Where answers come from: a vendor, the scripted model or a recording, each as a status, a few headers and a body.
 
 mod anthropic;
+mod aws_credentials;
+mod aws_time;
 mod azure_openai;
 mod base_url;
+mod bedrock;
+mod event_stream;
 mod fetch;
 mod google_token;
 mod http;
@@ -10,6 +14,7 @@ mod openai;
 pub(crate) mod request;
 mod service;
 mod services;
+mod sigv4;
 #[cfg(test)]
 mod tests;
 mod token_cache;
@@ -26,6 +31,7 @@ use crate::scripted::{Emission, ScriptedAnswer, ScriptedModel};
 use bytes::Bytes;
 use egress::credentials::FetchError;
 use egress::dial::DialError;
+use event_stream::EventStreamDecoder;
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::Incoming;
@@ -59,6 +65,11 @@ pub(crate) struct ResponseBody {
 enum BodySource {
     Scripted(VecDeque<Emission>),
     Http(Incoming),
+    /// In AWS's framing.
+    EventStream {
+        body: Incoming,
+        decoder: EventStreamDecoder,
+    },
     Whole(Option<Bytes>),
 }
 
@@ -225,6 +236,11 @@ impl ResponseBody {
         Self { portions: BodySource::Http(body), tap: None }
     }
 
+    fn event_stream(body: Incoming) -> Self {
+        let portions = BodySource::EventStream { body, decoder: EventStreamDecoder::default() };
+        Self { portions, tap: None }
+    }
+
     fn whole(bytes: Bytes) -> Self {
         Self { portions: BodySource::Whole(Some(bytes)), tap: None }
     }
@@ -252,16 +268,31 @@ impl BodySource {
                     Emission::Cut => return Some(Err(UpstreamError::Cut)),
                 }
             },
-            Self::Http(body) => loop {
-                match body.frame().await? {
-                    Err(error) => return Some(Err(UpstreamError::Http(error))),
-                    Ok(frame) => {
-                        if let Ok(data) = frame.into_data() {
-                            return Some(Ok(data));
-                        }
-                    }
+            Self::Http(body) => next_data(body).await,
+            Self::EventStream { body, decoder } => loop {
+                match decoder.next() {
+                    Ok(Some(event)) => return Some(Ok(event)),
+                    Err(_) => return Some(Err(UpstreamError::Cut)),
+                    Ok(None) => match next_data(body).await {
+                        Some(Ok(data)) => decoder.push(&data),
+                        None if !decoder.is_empty() => return Some(Err(UpstreamError::Cut)),
+                        ended => return ended,
+                    },
                 }
             },
+        }
+    }
+}
+
+async fn next_data(body: &mut Incoming) -> Option<Result<Bytes, UpstreamError>> {
+    loop {
+        match body.frame().await? {
+            Err(error) => return Some(Err(UpstreamError::Http(error))),
+            Ok(frame) => {
+                if let Ok(data) = frame.into_data() {
+                    return Some(Ok(data));
+                }
+            }
         }
     }
 }

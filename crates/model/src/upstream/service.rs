@@ -133,7 +133,7 @@ impl KeyHeader {
         Self { name: AUTHORIZATION, prefix: "Bearer ", source }
     }
 
-    async fn add_to(&self, headers: &mut HeaderMap) -> Result<(), UpstreamError> {
+    pub(super) async fn add_to(&self, headers: &mut HeaderMap) -> Result<(), UpstreamError> {
         let secret: Secret = self.source.secret().await.map_err(UpstreamError::Credential)?;
         let mut value = HeaderValue::from_str(&format!("{}{}", self.prefix, secret.reveal()))
             .unwrap_or_else(|_| HeaderValue::from_static(""));

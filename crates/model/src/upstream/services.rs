@@ -5,6 +5,7 @@ use super::UpstreamError;
 use super::anthropic::Anthropic;
 use super::azure_openai::AzureOpenAi;
 use super::base_url::BaseUrl;
+use super::bedrock::Bedrock;
 use super::openai::OpenAi;
 use super::request::UpstreamRequest;
 use super::service::{ServiceError, ServiceHost, ServiceRequest, ServiceSettings};
@@ -64,11 +65,44 @@ pub const SERVICES: &[Service] = &[
         ],
         open: |settings| Vertex::open(settings).map(|(base, it)| (base, Dialect::Vertex(Box::new(it)))),
     },
+    Service {
+        name: "bedrock",
+        wires: &[Wire::Messages],
+        settings: &[
+            "region",
+            "inference_profile",
+            "profile",
+            "credentials_file",
+            "role",
+            "web_identity_token_file",
+            "sts_url",
+            "container_uri",
+            "container_relative_uri",
+            "container_token",
+            "container_token_file",
+        ],
+        variables: &[
+            ("base_url", "ANTHROPIC_BEDROCK_BASE_URL"),
+            ("region", "AWS_REGION"),
+            ("region", "AWS_DEFAULT_REGION"),
+            ("profile", "AWS_PROFILE"),
+            ("credentials_file", "AWS_SHARED_CREDENTIALS_FILE"),
+            ("role", "AWS_ROLE_ARN"),
+            ("web_identity_token_file", "AWS_WEB_IDENTITY_TOKEN_FILE"),
+            ("sts_url", "AWS_ENDPOINT_URL_STS"),
+            ("container_uri", "AWS_CONTAINER_CREDENTIALS_FULL_URI"),
+            ("container_relative_uri", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
+            ("container_token", "AWS_CONTAINER_AUTHORIZATION_TOKEN"),
+            ("container_token_file", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
+        ],
+        open: |settings| Bedrock::open(settings).map(|(base, it)| (base, Dialect::Bedrock(Box::new(it)))),
+    },
 ];
 
 /// How a service wants its requests.
 pub(super) enum Dialect {
     Anthropic(Anthropic),
+    Bedrock(Box<Bedrock>),
     OpenAi(OpenAi),
     AzureOpenAi(AzureOpenAi),
     Vertex(Box<Vertex>),
@@ -85,6 +119,7 @@ impl Dialect {
             Self::OpenAi(service) => service.prepare(at, outgoing).await,
             Self::AzureOpenAi(service) => service.prepare(at, outgoing).await,
             Self::Vertex(service) => service.prepare(at, outgoing).await,
+            Self::Bedrock(service) => service.prepare(at, outgoing).await,
         }
     }
 }

@@ -1,0 +1,175 @@
+//! Claude on Amazon Bedrock. The model is part of the path, version and betas part of the body, and the request is signed
+//! or carries a bearer key. Streams come in AWS's own framing.
+
+use super::UpstreamError;
+use super::aws_credentials::AwsOrigin;
+use super::base_url::BaseUrl;
+use super::fetch::encode;
+use super::request::UpstreamRequest;
+use super::service::{
+    BETA, KeyHeader, ServiceError, ServiceHost, ServiceRequest, ServiceSettings, keep_hosted_betas,
+    vendor_headers,
+};
+use super::sigv4::{AwsKey, SignedRequest, sign};
+use super::token_cache::{LearnSecret, Made, TokenCache};
+use bytes::Bytes;
+use hyper::HeaderMap;
+use serde_json::{Map, Value};
+use std::time::SystemTime;
+
+const VERSION: &str = "bedrock-2023-05-31";
+
+pub(super) struct Bedrock {
+    region: String,
+    /// Before the names of models that have no provider's name: `global`, `us`, `eu`, `apac`.
+    inference_profile: String,
+    access: Access,
+    keys: TokenCache<AwsKey>,
+    learn: Option<LearnSecret>,
+}
+
+enum Access {
+    Bearer(KeyHeader),
+    Signed(AwsOrigin),
+    /// Before credentials are loaded.
+    Unknown,
+}
+
+impl Bedrock {
+    pub(super) fn open(settings: &ServiceSettings) -> Result<(BaseUrl, Self), ServiceError> {
+        let Some(region) = settings.setting("region") else {
+            return Err(ServiceError::Missing { setting: "region", example: "eu-west-1" });
+        };
+        let inference_profile = settings.setting("inference_profile").unwrap_or("global");
+        for (setting, value) in [("region", region), ("inference_profile", inference_profile)] {
+            if !value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+                let expected = "letters, digits and `-`";
+                return Err(ServiceError::Setting { setting, value: value.to_owned(), expected });
+            }
+        }
+        let bearer = settings.credentials.iter().find(|found| found.name == "AWS_BEARER_TOKEN_BEDROCK");
+        let access = match (bearer, AwsOrigin::of(settings, region)) {
+            (Some(bearer), _) => Access::Bearer(KeyHeader::bearer(bearer.source.clone())),
+            (None, Some(origin)) => Access::Signed(origin),
+            (None, None) => Access::Unknown,
+        };
+        let base = settings.base(&format!("https://bedrock-runtime.{region}.amazonaws.com"))?;
+        let service = Self {
+            region: region.to_owned(),
+            inference_profile: inference_profile.to_owned(),
+            access,
+            keys: TokenCache::new(),
+            learn: settings.learn.clone(),
+        };
+        Ok((base, service))
+    }
+
+    pub(super) async fn prepare(
+        &self,
+        at: ServiceHost<'_>,
+        outgoing: &UpstreamRequest<'_>,
+    ) -> Result<ServiceRequest, UpstreamError> {
+        let mut headers = vendor_headers(outgoing.headers);
+        keep_hosted_betas(&mut headers);
+        let body = with_version(outgoing.body, &headers).map_err(UpstreamError::Body)?;
+        headers.remove(BETA);
+        headers.remove("anthropic-version");
+        let model = self.model_name(&outgoing.request.model);
+        let method = if outgoing.request.stream { "invoke-with-response-stream" } else { "invoke" };
+        let target = at.base.target(&format!("/model/{model}/{method}"), None);
+        self.authorize(at, &target, &body, &mut headers).await?;
+        Ok(ServiceRequest { target, headers, body })
+    }
+
+    async fn authorize(
+        &self,
+        at: ServiceHost<'_>,
+        target: &str,
+        body: &[u8],
+        headers: &mut HeaderMap,
+    ) -> Result<(), UpstreamError> {
+        let origin = match &self.access {
+            Access::Bearer(key) => return key.add_to(headers).await,
+            Access::Unknown => return Err(UpstreamError::Token(NO_KEY.to_owned())),
+            Access::Signed(origin) => origin,
+        };
+        let key = self.keys.get(|| self.make_key(origin, at)).await.map_err(UpstreamError::Token)?;
+        let request = SignedRequest {
+            method: "POST",
+            host: at.base.host_header.to_str().unwrap_or_default(),
+            path: target,
+            body,
+            region: &self.region,
+            service: "bedrock",
+        };
+        sign(&key, &request, SystemTime::now(), headers)
+            .map_err(|_| UpstreamError::Token("the key does not fit into a header".to_owned()))
+    }
+
+    async fn make_key(&self, origin: &AwsOrigin, at: ServiceHost<'_>) -> Result<Made<AwsKey>, String> {
+        let made = origin.key(at.dialer).await?;
+        if let Some(learn) = &self.learn {
+            learn(&made.value.secret);
+            made.value.session_token.iter().for_each(|token| learn(token));
+        }
+        Ok(made)
+    }
+
+    /// Names of the vendor's own become those of an inference profile; names of Bedrock and ARNs stay.
+    fn model_name(&self, model: &str) -> String {
+        let model = model.strip_suffix("[1m]").unwrap_or(model);
+        let own = model.starts_with("claude");
+        let is_dated =
+            model.rsplit_once('-').is_some_and(|(_, date)| date.len() == 8 && date.parse::<u32>().is_ok());
+        let name = match (own, is_dated) {
+            (true, true) => format!("{}.anthropic.{model}-v1:0", self.inference_profile),
+            (true, false) => format!("{}.anthropic.{model}", self.inference_profile),
+            (false, _) => model.to_owned(),
+        };
+        encode(&name, b"-._~")
+    }
+}
+
+const NO_KEY: &str = "no AWS credential is known: name AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or \
+                      AWS_BEARER_TOKEN_BEDROCK, in the provider's `credentials`";
+
+/// Version and betas in the body; the model and whether to stream are in the path.
+fn with_version(body: &[u8], headers: &HeaderMap) -> Result<Bytes, serde_json::Error> {
+    let mut fields: Map<String, Value> = serde_json::from_slice(body)?;
+    fields.remove("model");
+    fields.remove("stream");
+    fields.insert("anthropic_version".to_owned(), Value::from(VERSION));
+    if let Some(betas) = headers.get(BETA).and_then(|value| value.to_str().ok()) {
+        let betas: Vec<Value> = betas.split(',').map(Value::from).collect();
+        fields.insert("anthropic_beta".to_owned(), Value::from(betas));
+    }
+    serde_json::to_vec(&fields).map(Bytes::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_those_of_bedrock() {
+        let config = [
+            ("region".to_owned(), "eu-west-1".to_owned()),
+            ("inference_profile".to_owned(), "eu".to_owned()),
+        ];
+        let settings = ServiceSettings { config: config.into(), ..ServiceSettings::default() };
+        let (base, service) = Bedrock::open(&settings).unwrap();
+        assert_eq!(base.host, "bedrock-runtime.eu-west-1.amazonaws.com");
+        for (name, expected) in [
+            ("claude-sonnet-4-5-20250929", "eu.anthropic.claude-sonnet-4-5-20250929-v1%3A0"),
+            ("claude-opus-5-5[1m]", "eu.anthropic.claude-opus-5-5"),
+            ("us.anthropic.claude-opus-4-6-v1:0", "us.anthropic.claude-opus-4-6-v1%3A0"),
+            (
+                "arn:aws:bedrock:eu-west-1:1:inference-profile/x",
+                "arn%3Aaws%3Abedrock%3Aeu-west-1%3A1%3Ainference-profile%2Fx",
+            ),
+        ] {
+            assert_eq!(service.model_name(name), expected);
+        }
+        assert!(Bedrock::open(&ServiceSettings::default()).is_err());
+    }
+}
