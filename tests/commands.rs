@@ -179,7 +179,9 @@ fn help_for_every_command() {
     insta::assert_snapshot!("help-unknown-option", world.run(&["check", "--frmat", "json"]).all());
     insta::assert_snapshot!("help-unknown-format", world.run(&["check", "--format", "xml"]).all());
     insta::assert_snapshot!("help-unknown-forge", world.run(&["check", "--forge", "gitbucket"]).all());
-    for command in ["check", "explain", "schema", "init", "list", "runtimes", "version", "completions"] {
+    for command in
+        ["check", "explain", "schema", "init", "list", "runtimes", "models", "version", "completions"]
+    {
         assert!(top.out.contains(&format!("\n  {command}")), "{}", top.out);
         let long = world.run(&[command, "--help"]);
         assert_eq!((long.code, long.err.as_str()), (0, ""));
@@ -323,4 +325,46 @@ fn a_wrong_file_and_a_missing_variable_is_a_wrong_file() {
     let world = World::with_harness();
     world.write("repo/.fullsend/harness/triage.yaml", "agent: agents/none.md\nrequired_env: [TOKEN]\n");
     assert_eq!(world.run(&["check", "--env"]).code, 3);
+}
+
+#[test]
+fn models_have_prices_and_a_list_can_be_newer() {
+    let world = World::new();
+    let shown = world.run(&["models", "show", "claude-sonnet-4-5-20250929"]);
+    assert_eq!(shown.code, 0, "{}", shown.all());
+    assert!(shown.out.contains("anthropic") && shown.out.contains("bedrock") && shown.out.contains(" 3.00"));
+    let unpriced = world.run(&["models", "show", "unheard-of-9"]);
+    assert_eq!(unpriced.code, 4, "{}", unpriced.all());
+    assert!(
+        unpriced.err.contains("prices:\n  - {model: \"unheard-of-9\", input: 1.00, output: 4.00}"),
+        "{}",
+        unpriced.err
+    );
+    world.write(
+        "repo/.fullsend/config.yaml",
+        "prices:\n  - {model: unheard-of-9, input: 1.5, output: 6, max_output_tokens: 4096}\n",
+    );
+    let own = world.run(&["models", "show", "unheard-of-9", "--json"]).out;
+    let own: serde_json::Value = serde_json::from_str(&own).unwrap();
+    assert_eq!(
+        (own["service"].as_str(), own["usd_per_million"]["input"].as_f64()),
+        (Some("config.yaml"), Some(1.5))
+    );
+
+    let list = |version: &str| {
+        format!(
+            r#"{{"version":"{version}","unit":"usd per million tokens","services":{{"openai":{{"new-1":{{"input":7,"output":8}}}}}}}}"#
+        )
+    };
+    let file = world.write("prices.json", list("2020-01-01"));
+    let file = file.to_str().unwrap();
+    let old = world.run(&["models", "update", file]);
+    assert_eq!(old.code, 3);
+    assert!(old.err.contains("the list of 2020-01-01 is not newer than the built-in one"), "{}", old.err);
+    world.write("prices.json", list("2999-01-01"));
+    assert_eq!(world.run(&["models", "update", file]).code, 0);
+    let listed = world.run(&["models", "list", "--service", "openai"]);
+    assert!(listed.out.contains("new-1") && listed.out.contains("of 2999-01-01"), "{}", listed.all());
+    world.write("prices.json", "{}");
+    assert!(world.run(&["models", "update", file]).err.contains("the price list is not valid"));
 }

@@ -10,17 +10,18 @@ use serde_json::{Value as Json, json};
 use crate::support::{World, has_program, root};
 
 /// A service in `tests/fakes`, until it is dropped.
-struct Fake {
+pub struct Fake {
     process: Child,
-    port: u16,
+    pub port: u16,
     seen: Arc<Mutex<Vec<Json>>>,
 }
 
 impl Fake {
-    fn start(name: &str, arguments: &[&str]) -> Self {
+    pub fn start(name: &str, arguments: &[&str]) -> Self {
         let mut process = Command::new("python3")
             .arg(root().join("tests/fakes").join(name))
             .args(arguments)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -36,7 +37,7 @@ impl Fake {
         Self { process, port, seen }
     }
 
-    fn requests(&self, path: &str) -> Vec<Json> {
+    pub fn requests(&self, path: &str) -> Vec<Json> {
         let seen = self.seen.lock().unwrap();
         seen.iter().filter(|request| request["path"].as_str().unwrap().contains(path)).cloned().collect()
     }
@@ -60,7 +61,7 @@ fn world(provider: &str, model: &str) -> World {
 }
 
 /// A fresh RSA key in PKCS#8, and its modulus.
-fn rsa_key(world: &World) -> (String, String) {
+pub fn rsa_key(world: &World) -> (String, String) {
     let path = world.path("key.pem");
     let path = path.to_str().unwrap();
     let made = Command::new("openssl")
@@ -74,9 +75,9 @@ fn rsa_key(world: &World) -> (String, String) {
     (std::fs::read_to_string(path).unwrap(), modulus)
 }
 
-const VERTEX: &str = "name: model\ntype: google-vertex-ai\nconfig:\n  project: acme-ml\n  region: europe-west1\n  base_url: http://127.0.0.1:PORT\ncredentials:\n  GOOGLE_APPLICATION_CREDENTIALS: FROM\n";
+pub const VERTEX: &str = "name: model\ntype: google-vertex-ai\nconfig:\n  project: acme-ml\n  region: europe-west1\n  base_url: http://127.0.0.1:PORT\ncredentials:\n  GOOGLE_APPLICATION_CREDENTIALS: FROM\n";
 
-fn service_account(key: &str, port: u16) -> String {
+pub fn service_account(key: &str, port: u16) -> String {
     json!({
         "type": "service_account",
         "project_id": "acme-ml",
@@ -144,7 +145,7 @@ fn the_login_of_a_user_serves_too_and_a_wrong_one_is_explained() {
     assert!(!ran.all().contains("refresh-of-somebody-else"), "{}", ran.all());
 }
 
-const BEDROCK: &str = "name: model\ntype: aws-bedrock\nconfig: {region: eu-west-1, inference_profile: eu, base_url: 'http://127.0.0.1:PORT'}\n";
+pub const BEDROCK: &str = "name: model\ntype: aws-bedrock\nconfig: {region: eu-west-1, inference_profile: eu, base_url: 'http://127.0.0.1:PORT'}\n";
 
 #[test]
 fn claude_on_bedrock_gets_signed_requests() {
@@ -173,6 +174,50 @@ fn claude_on_bedrock_gets_signed_requests() {
         if code == 1 {
             assert!(ran.err.contains("credential AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY"), "{}", ran.err);
         }
+    }
+}
+
+/// The bill is what the service counted.
+#[test]
+fn openai_azure_and_a_server_without_keys_serve_native() {
+    if !has_program("python3", "openai_azure_and_a_server_without_keys_serve_native") {
+        return;
+    }
+    let azure = "config: {base_url: 'http://127.0.0.1:PORT', api_version: 2024-10-21, deployment: main, wire: chat}\ncredentials: {AZURE_OPENAI_API_KEY: '${AZURE_KEY}'}\n";
+    for (kind, service, rest, path) in [
+        (
+            "openai",
+            "openai",
+            "config: {base_url: 'http://127.0.0.1:PORT', organization: org-7}\ncredentials: {OPENAI_API_KEY: '${OPENAI_KEY}'}\n",
+            "/v1/responses",
+        ),
+        ("azure", "azure-openai", azure, "/openai/deployments/main/chat/completions?api-version=2024-10-21"),
+        (
+            "open",
+            "openai",
+            "config: {base_url: 'http://127.0.0.1:PORT', wire: chat}\n",
+            "/v1/chat/completions",
+        ),
+    ] {
+        let fake = Fake::start("openai.py", &[kind]);
+        let provider =
+            format!("name: model\ntype: {service}\n{rest}").replace("PORT", &fake.port.to_string());
+        let world = world(&provider, "vendor/gpt-5.1:free")
+            .env("OPENAI_KEY", "sk-of-the-fake-for-tests")
+            .env("AZURE_KEY", "azure-key-of-the-fake-for-tests");
+        world.write(
+            "repo/.fullsend/config.yaml",
+            "prices:\n  - {model: 'vendor/gpt-5.1:free', input: 2, output: 10, cache_read: 1}\n",
+        );
+        let ran = world.run(&["run", "triage"]);
+        assert_eq!(ran.code, 0, "{kind}: {}", ran.err);
+        let asked = fake.requests(path);
+        assert_eq!(asked.len(), 1, "{kind}");
+        let listed = world.run(&["runs", "list", "--json"]).out;
+        let listed: Json = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
+        // 7 at $2, 4 from the cache at $1 and 5 at $10 the million.
+        assert_eq!(listed["usd"].as_f64(), Some(0.000_068), "{kind}: {listed}");
+        assert!(!ran.all().contains("-of-the-fake-for-tests"), "{kind}: {}", ran.all());
     }
 }
 
@@ -266,4 +311,45 @@ fn a_file_of_variables_that_moves_the_model_is_a_warning() {
         assert!(ran.err.contains(&format!("warning[model-variable]: `{name}` is cleared")), "{}", ran.all());
     }
     assert!(!ran.err.contains("CLOUD_ML_REGION"), "{}", ran.all());
+}
+
+#[test]
+fn the_doctor_asks_the_model_and_reports_each_step() {
+    if !has_program("python3", "the_doctor_asks_the_model_and_reports_each_step") {
+        return;
+    }
+    let credentials = "credentials: {AWS_ACCESS_KEY_ID: '${AWS_ACCESS_KEY_ID}', AWS_SECRET_ACCESS_KEY: '${AWS_SECRET_ACCESS_KEY}', AWS_SESSION_TOKEN: '${AWS_SESSION_TOKEN}'}\n";
+    let fake = Fake::start("bedrock.py", &[]);
+    let right = "secret/of+the-fake-key-for-the-tests-0001";
+    for (port, secret, code, lines) in [
+        (
+            fake.port,
+            right,
+            0,
+            &["good    DNS: 127.0.0.1 is", "good    authentication", "good    model: claude-sonnet-4-5"][..],
+        ),
+        (
+            fake.port,
+            "another-secret-key",
+            4,
+            &[
+                "good    connection",
+                "bad     authentication: HTTP 403",
+                "fix: check the provider's credentials",
+            ],
+        ),
+        (1, right, 11, &["bad     connection: cannot reach the model"]),
+    ] {
+        let provider = BEDROCK.replace("PORT", &port.to_string()) + credentials;
+        let world = world(&provider, "claude-sonnet-4-5-20250929")
+            .env("AWS_ACCESS_KEY_ID", "AKIAFAKEFAKEFAKE0001")
+            .env("AWS_SECRET_ACCESS_KEY", secret)
+            .env("AWS_SESSION_TOKEN", "session-token-of-the-fake");
+        let ran = world.run(&["doctor", "--model", "triage"]);
+        assert_eq!(ran.code, code, "{}", ran.all());
+        for line in lines {
+            assert!(ran.out.contains(line), "{line}: {}", ran.all());
+        }
+        assert!(!ran.all().contains(secret), "{}", ran.all());
+    }
 }

@@ -154,6 +154,15 @@ fn dollars_need_a_model_with_a_price() {
     let ran = world.run(&["run", "triage"]);
     assert_eq!(ran.code, 3, "{}", ran.err);
     assert!(ran.err.contains("the model `unheard-of-9` has no price"), "{}", ran.err);
+    assert!(ran.err.contains("- {model: \"unheard-of-9\", input: 1.00, output: 4.00}"), "{}", ran.err);
+    let prices = "prices:\n  - {model: unheard-of-9, input: 0, output: 0}\n";
+    world.write("repo/.fullsend/config.yaml", prices);
+    assert_eq!(world.run(&["run", "triage"]).code, 11, "it has a price now");
+    world.write("org/config.yaml", "budget: {usd: 5}\n");
+    world.write("repo/.fullsend/config.yaml", format!("org: ../org\n{prices}"));
+    let ran = world.run(&["check", "triage"]);
+    assert!(ran.err.contains("only its config.yaml may have `prices`"), "{}", ran.err);
+    world.write("repo/.fullsend/config.yaml", "");
     world.write("repo/.fullsend/harness/triage.yaml", harness("claude-sonnet-4-5"));
     assert_eq!(world.run(&["run", "triage"]).code, 11, "it starts, and finds no vendor");
 }

@@ -1,8 +1,8 @@
 """Claude on Amazon Bedrock, as AWS's public documentation describes it: it checks the signature of every request (SigV4),
 its date, the form of the body, and answers in the event stream's framing.
 
-Prints its port. Every request that it takes is one JSON line on standard output; a request that breaks a rule gets an error
-as AWS writes it.
+Argument: the result that it hands in. Prints its port. Every request that it takes is one JSON line on standard output; a
+request that breaks a rule gets an error as AWS writes it.
 """
 import base64
 import datetime
@@ -13,8 +13,10 @@ import re
 import struct
 import sys
 import zlib
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import quote
+
+from claude import answer, events
 
 KEYS = {"AKIAFAKEFAKEFAKE0001": "secret/of+the-fake-key-for-the-tests-0001"}
 SESSION = "session-token-of-the-fake"
@@ -61,25 +63,7 @@ def problem(handler, body):
     return None
 
 
-ANSWER = {
-    "id": "msg_bdrk_1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5-20250929",
-    "content": [{"type": "tool_use", "id": "toolu_bdrk_1", "name": "finish",
-                 "input": {"output": {"summary": "done by Bedrock"}}}],
-    "stop_reason": "tool_use", "stop_sequence": None, "usage": {"input_tokens": 7, "output_tokens": 3},
-}
-
-
-def events():
-    block = ANSWER["content"][0]
-    start = {**ANSWER, "content": [], "stop_reason": None, "usage": {"input_tokens": 7, "output_tokens": 1}}
-    yield {"type": "message_start", "message": start}
-    yield {"type": "content_block_start", "index": 0, "content_block": {**block, "input": {}}}
-    yield {"type": "content_block_delta", "index": 0,
-           "delta": {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}}
-    yield {"type": "content_block_stop", "index": 0}
-    yield {"type": "message_delta", "delta": {"stop_reason": "tool_use", "stop_sequence": None},
-           "usage": {"output_tokens": 3}}
-    yield {"type": "message_stop", "amazon-bedrock-invocationMetrics": {"inputTokenCount": 7, "outputTokenCount": 3}}
+RESULT = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {"summary": "done by Bedrock"}
 
 
 def framed(event):
@@ -111,7 +95,7 @@ class Bedrock(BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["content-length"]))
-        print(json.dumps({"path": self.path, "headers": dict(self.headers), "body": body.decode()}), flush=True)
+        print(json.dumps({"path": self.path, "headers": dict(self.headers), "body": body.decode()}) + "\n", end="", flush=True)
         found = MODEL.match(self.path)
         if not found:
             return self.refuse(404, "UnknownOperationException")
@@ -124,11 +108,11 @@ class Bedrock(BaseHTTPRequestHandler):
         if "anthropic-beta" in self.headers:
             return self.refuse(400, "betas belong into the body")
         if found["method"] == "invoke":
-            return self.send(200, "application/json", json.dumps(ANSWER).encode())
-        frames = b"".join(framed(event) for event in events())
+            return self.send(200, "application/json", json.dumps(answer(request, RESULT)).encode())
+        frames = b"".join(framed(event) for event in events(answer(request, RESULT)))
         return self.send(200, "application/vnd.amazon.eventstream", frames)
 
 
-server = HTTPServer(("127.0.0.1", 0), Bedrock)
+server = ThreadingHTTPServer(("127.0.0.1", 0), Bedrock)
 print(server.server_port, flush=True)
 server.serve_forever()

@@ -1,7 +1,8 @@
 """Claude on Vertex AI, and Google's token service, as their public documentation describes them.
 
-Arguments: the RSA modulus of the service account's key in hexadecimal. Prints its port. Every request that it takes is
-one JSON line on standard output; a request that breaks a rule gets an error as Google writes it.
+Arguments: the RSA modulus of the service account's key in hexadecimal, and the result that it hands in. Prints its port.
+Every request that it takes is one JSON line on standard output; a request that breaks a rule gets an error as Google writes
+it.
 """
 import base64
 import hashlib
@@ -9,8 +10,10 @@ import json
 import re
 import sys
 import time
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs
+
+from claude import answer, events
 
 MODULUS = int(sys.argv[1], 16)
 EXPONENT = 65537
@@ -52,25 +55,7 @@ def assertion_problem(assertion, audience):
     return None
 
 
-ANSWER = {
-    "id": "msg_vrtx_1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5-20250929",
-    "content": [{"type": "tool_use", "id": "toolu_vrtx_1", "name": "finish",
-                 "input": {"output": {"summary": "done by Vertex"}}}],
-    "stop_reason": "tool_use", "stop_sequence": None, "usage": {"input_tokens": 7, "output_tokens": 3},
-}
-
-
-def events():
-    block = ANSWER["content"][0]
-    start = {**ANSWER, "content": [], "stop_reason": None, "usage": {"input_tokens": 7, "output_tokens": 1}}
-    yield {"type": "message_start", "message": start}
-    yield {"type": "content_block_start", "index": 0, "content_block": {**block, "input": {}}}
-    yield {"type": "content_block_delta", "index": 0,
-           "delta": {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}}
-    yield {"type": "content_block_stop", "index": 0}
-    yield {"type": "message_delta", "delta": {"stop_reason": "tool_use", "stop_sequence": None},
-           "usage": {"output_tokens": 3}}
-    yield {"type": "message_stop"}
+RESULT = json.loads(sys.argv[2]) if len(sys.argv) > 2 else {"summary": "done by Vertex"}
 
 
 class Vertex(BaseHTTPRequestHandler):
@@ -92,7 +77,7 @@ class Vertex(BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["content-length"]))
-        print(json.dumps({"path": self.path, "headers": dict(self.headers), "body": body.decode()}), flush=True)
+        print(json.dumps({"path": self.path, "headers": dict(self.headers), "body": body.decode()}) + "\n", end="", flush=True)
         if self.path == "/token":
             return self.token(parse_qs(body.decode(), strict_parsing=True))
         found = MODEL.match(self.path)
@@ -106,8 +91,9 @@ class Vertex(BaseHTTPRequestHandler):
         if (found["method"] == "streamRawPredict") != bool(request.get("stream")):
             return self.refuse(400, "the method and `stream` differ")
         if not request.get("stream"):
-            return self.send(200, "application/json", json.dumps(ANSWER).encode())
-        frames = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events())
+            return self.send(200, "application/json", json.dumps(answer(request, RESULT)).encode())
+        whole = answer(request, RESULT)
+        frames = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events(whole))
         return self.send(200, "text/event-stream; charset=utf-8", frames.encode())
 
     def token(self, form):
@@ -124,6 +110,6 @@ class Vertex(BaseHTTPRequestHandler):
         return self.send(200, "application/json", json.dumps(grant).encode())
 
 
-server = HTTPServer(("127.0.0.1", 0), Vertex)
+server = ThreadingHTTPServer(("127.0.0.1", 0), Vertex)
 print(server.server_port, flush=True)
 server.serve_forever()

@@ -25,15 +25,17 @@ fn cost(runtime: &str, input: u64, output: u64) -> f64 {
 
 /// Eight at once, each five times, whatever the gateway says.
 fn sub_agents(runtime: &str) -> String {
+    // No vendor counts more tokens than there are bytes.
+    let task = format!("SUB-TASK {}", "x".repeat(1200));
     let (path, body) = if runtime == "codex" {
         (
             "responses",
-            json!({ "model": "gpt-5.1", "max_output_tokens": OUTPUT, "stream": true, "input": [{ "role": "user", "content": "SUB-TASK" }] }),
+            json!({ "model": "gpt-5.1", "max_output_tokens": OUTPUT, "stream": true, "input": [{ "role": "user", "content": task }] }),
         )
     } else {
         (
             "messages",
-            json!({ "model": "claude-sonnet-4-5", "max_tokens": OUTPUT, "stream": true, "messages": [{ "role": "user", "content": "SUB-TASK" }] }),
+            json!({ "model": "claude-sonnet-4-5", "max_tokens": OUTPUT, "stream": true, "messages": [{ "role": "user", "content": task }] }),
         )
     };
     format!(
@@ -61,7 +63,8 @@ fn the_budget_holds(runtime: &str) {
     assert!(ran.err.trim_end().lines().last().unwrap().contains("are spent"), "{}", ran.err);
 
     let served = stage.server.requests();
-    let sub = served.iter().filter(|request| request["usage"]["output"] == OUTPUT).count();
+    // The last of them may get a shorter answer, for what is left.
+    let sub = served.iter().filter(|request| request["usage"]["input"] == INPUT).count();
     let spent: f64 = served
         .iter()
         .map(|request| {

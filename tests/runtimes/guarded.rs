@@ -138,11 +138,23 @@ fn secrets_stay_in_what_is_told_of_the_background() {
     }
 }
 
-/// Codex has no sub-agents here, whatever the model: those that are not offered are refused by Codex, those that a newer
-/// model brings along by the hook. Nothing is asked of the model on a sub-agent's behalf, and nothing runs.
+/// Codex lets its newest models call tools only from code, where no hook sees the calls.
+#[test]
+fn codex_is_not_started_with_a_model_that_works_from_code() {
+    let scenario = json!({ "turns": [[{ "finish": good() }]] });
+    let Some(stage) = Stage::new("codex", "a model that works from code", &scenario) else { return };
+    stage.ask("gpt-5.1", "gpt-6-sol");
+    let ran = stage.run();
+    assert_eq!(ran.code, 3, "{}", ran.err);
+    assert!(ran.err.contains("the runtime `codex` does not support `model: gpt-6-sol`"), "{}", ran.err);
+    assert!(ran.err.contains("from code that no hook sees"), "{}", ran.err);
+}
+
+/// Codex has no sub-agents here: those that are not offered are refused by Codex. Nothing is asked of the model on a
+/// sub-agent's behalf, and nothing runs.
 #[test]
 fn codex_starts_no_sub_agent() {
-    for (model, denied) in [("gpt-5.1", 0), ("gpt-5.5", 0), ("gpt-6-sol", 2)] {
+    for (model, denied) in [("gpt-5.1", 0), ("gpt-5.5", 0)] {
         let spawn = |space: &str| {
             let input = json!({ "message": "LOOK-AT-THE-FILE", "task_name": "look" });
             json!([{ "tool": format!("{space}spawn_agent"), "input": input }])

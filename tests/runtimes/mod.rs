@@ -15,3 +15,4 @@ pub mod programs;
 mod same;
 pub mod stage;
 mod streams;
+mod upstreams;

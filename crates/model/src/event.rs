@@ -13,7 +13,17 @@ pub type OnModelEvent = Arc<dyn Fn(ModelEvent) + Send + Sync>;
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ModelEvent {
     /// A model request passed every check and goes to the upstream.
-    ModelRequest { exchange: u64, wire: Wire, model: String, turn: usize, tools: usize, bytes: usize },
+    ModelRequest {
+        exchange: u64,
+        wire: Wire,
+        model: String,
+        turn: usize,
+        tools: usize,
+        bytes: usize,
+        /// The longest answer that the budget pays, where the request asks for a longer one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shortened_to: Option<u64>,
+    },
     /// The upstream's answer was delivered, or as much of it as came.
     ModelAnswer {
         exchange: u64,
@@ -44,12 +54,21 @@ pub enum ModelEvent {
         reason: String,
         wait_ms: u64,
     },
+    /// The model stays busy; another one that the harness names is asked.
+    ModelFallback { exchange: u64, from: String, to: String, reason: String },
     /// The upstream does not accept the key.
     CredentialRefused {
         exchange: u64,
         status: u16,
         /// The provider and the variable.
         credential: String,
+    },
+    /// The conversation does not fit into the model's context.
+    ContextTooLong {
+        exchange: u64,
+        model: String,
+        /// The vendor's words.
+        reason: String,
     },
     /// Written by earlier versions: the upstream is too busy; nothing is sent to it until then.
     UpstreamResting { retry_after_ms: u64 },

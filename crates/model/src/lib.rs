@@ -15,7 +15,7 @@ pub mod wire;
 pub use allowlist::{AllowedFeatures, check_json};
 pub use client::{ClientError, ModelClient};
 pub use event::{AnswerEnding, ModelEvent, OnModelEvent};
-pub use price::{Money, Price, PriceError, PriceList, Rates};
+pub use price::{ListedPrice, Money, Price, PriceError, PriceList, Rates};
 
 /// Internals that the fuzz targets use. Not part of the API.
 #[doc(hidden)]

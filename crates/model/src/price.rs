@@ -99,7 +99,9 @@ pub struct PriceList {
     pub version: String,
     pub source: String,
     services: BTreeMap<String, BTreeMap<String, Price>>,
-    /// The service whose prices come first.
+    /// Prices of the configuration, which come before all others.
+    own: BTreeMap<String, Price>,
+    /// The service whose prices come next.
     service: Option<String>,
 }
 
@@ -111,30 +113,31 @@ struct ListForm {
     source: String,
     #[serde(rename = "unit")]
     _unit: String,
-    services: BTreeMap<String, BTreeMap<String, PriceForm>>,
+    services: BTreeMap<String, BTreeMap<String, ListedPrice>>,
 }
 
 /// In dollars for a million tokens.
-#[derive(Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PriceForm {
-    input: f64,
-    output: f64,
+pub struct ListedPrice {
+    pub input: f64,
+    pub output: f64,
     #[serde(default)]
-    cache_read: Option<f64>,
+    pub cache_read: Option<f64>,
     #[serde(default)]
-    cache_write: Option<f64>,
+    pub cache_write: Option<f64>,
     #[serde(default)]
-    cache_write_hour: Option<f64>,
+    pub cache_write_hour: Option<f64>,
     #[serde(default)]
-    max_output_tokens: Option<u64>,
+    pub max_output_tokens: Option<u64>,
+    /// For long requests.
     #[serde(default)]
-    above: Vec<TierForm>,
+    pub above: Vec<ListedTier>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TierForm {
+pub struct ListedTier {
     input_tokens: u64,
     input: f64,
     output: f64,
@@ -192,13 +195,30 @@ impl PriceList {
             }
             all.insert(service, prices);
         }
-        Ok(Self { version, source, services: all, service: None })
+        Ok(Self { version, source, services: all, own: BTreeMap::new(), service: None })
     }
 
     /// The same list, where this service's prices come first.
     #[must_use]
     pub fn of_service(self, service: &str) -> Self {
         Self { service: Some(service.to_owned()), ..self }
+    }
+
+    /// The same list with prices that come before all others. A later one replaces an earlier one.
+    pub fn with_own(
+        mut self,
+        own: impl IntoIterator<Item = (String, ListedPrice)>,
+    ) -> Result<Self, PriceError> {
+        for (model, listed) in own {
+            let price = listed.into_price().ok_or_else(|| PriceError::Amount { model: model.clone() })?;
+            self.own.insert(model, price);
+        }
+        Ok(self)
+    }
+
+    /// The prices of the configuration.
+    pub fn own(&self) -> impl Iterator<Item = (&str, &Price)> {
+        self.own.iter().map(|(model, price)| (model.as_str(), price))
     }
 
     /// Every model of every service, with its price.
@@ -208,19 +228,38 @@ impl PriceList {
         })
     }
 
-    /// The price of the run's service, or else of the vendor itself. Finds the longest listed name that the model's name
-    /// starts with, if only a date or a known suffix follows it.
+    /// The price of the configuration, or of the run's service, or else of the vendor itself. Finds the longest listed name
+    /// that the model's name starts with, if only a date or a known suffix follows it.
     pub fn price(&self, model: &str) -> Option<&Price> {
-        let own = self.service.iter().map(String::as_str);
-        own.chain(VENDORS.iter().copied()).find_map(|service| self.price_at(service, model))
+        let services = self.service.iter().map(String::as_str).chain(VENDORS.iter().copied());
+        self.own_price(model).or_else(|| {
+            services.filter_map(|service| self.services.get(service)).find_map(|prices| find(prices, model))
+        })
     }
 
-    fn price_at(&self, service: &str, model: &str) -> Option<&Price> {
-        let model = model.rsplit('/').next().unwrap_or(model);
-        let listed = self.services.get(service)?.iter();
-        let same = listed.filter(|(name, _)| is_same_model(name, model));
-        same.max_by_key(|(name, _)| name.len()).map(|(_, price)| price)
+    /// The price of the configuration.
+    pub fn own_price(&self, model: &str) -> Option<&Price> {
+        longest_match(&self.own, model)
     }
+
+    pub fn services(&self) -> impl Iterator<Item = &str> {
+        self.services.keys().map(String::as_str)
+    }
+
+    /// The price of one service.
+    pub fn price_at(&self, service: &str, model: &str) -> Option<&Price> {
+        find(self.services.get(service)?, model)
+    }
+}
+
+/// The part before the last `/` says who serves the model.
+fn find<'a>(prices: &'a BTreeMap<String, Price>, model: &str) -> Option<&'a Price> {
+    longest_match(prices, model.rsplit('/').next().unwrap_or(model))
+}
+
+fn longest_match<'a>(prices: &'a BTreeMap<String, Price>, model: &str) -> Option<&'a Price> {
+    let same = prices.iter().filter(|(name, _)| is_same_model(name, model));
+    same.max_by_key(|(name, _)| name.len()).map(|(_, price)| price)
 }
 
 /// Where a model's price is looked for when its service lists none: a compatible service may serve any of them.
@@ -247,13 +286,13 @@ fn is_dated(rest: &str) -> bool {
         && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
 }
 
-impl PriceForm {
+impl ListedPrice {
     fn into_price(self) -> Option<Price> {
         let Self { input, output, cache_read, cache_write, cache_write_hour, max_output_tokens, above } =
             self;
         let rates = rates(input, output, [cache_read, cache_write, cache_write_hour])?;
         let mut tiers = Vec::new();
-        for TierForm { input_tokens, input, output, cache_read, cache_write, cache_write_hour } in above {
+        for ListedTier { input_tokens, input, output, cache_read, cache_write, cache_write_hour } in above {
             let caches = [cache_read, cache_write, cache_write_hour];
             tiers.push((input_tokens, self::rates(input, output, caches)?));
         }
@@ -336,6 +375,24 @@ mod tests {
         for name in ["m-40", "m-4-maxi", "m-4.5", "xm-4", "m", ""] {
             assert_eq!(input(name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn own_prices_add_and_override() {
+        let own = |input: f64| ListedPrice { input, output: 4.0, ..ListedPrice::default() };
+        let list = PriceList::built_in()
+            .with_own([
+                ("local/llama-4".to_owned(), own(0.0)),
+                ("claude-sonnet-4-5".to_owned(), own(1.0)),
+                ("claude-sonnet-4-5".to_owned(), own(2.0)),
+            ])
+            .unwrap()
+            .of_service("anthropic");
+        let input = |name: &str| list.price(name).map(|price| price.rates.input.0);
+        assert_eq!(input("local/llama-4"), Some(0), "free, and not unpriced");
+        assert_eq!(input("claude-sonnet-4-5-20250929"), Some(2000));
+        assert_eq!(input("llama-4"), None);
+        assert!(list.with_own([("m".to_owned(), own(-1.0))]).is_err());
     }
 
     #[test]

@@ -180,6 +180,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_error(status)
             return
         usage = {"input": 1, "output": 1, **next((act["usage"] for act in acts if "usage" in act), {})}
+        # No vendor writes more than a request allows.
+        most = body.get("max_tokens") or body.get("max_output_tokens") or usage["output"]
+        usage["output"] = min(usage["output"], most)
         silent = {"usage", "sleep", "pause"}
         blocks = [fit(act, offered(body), said) for act in acts if not silent & act.keys()]
         pause = sum(act.get("pause", 0) for act in acts)

@@ -1,11 +1,13 @@
 //! Connections from the host to servers: resolve, connect to a checked address, and TLS verified against the roots that
 //! this machine trusts. What may be dialled is decided by the caller.
 
+mod host_proxy;
 mod host_service;
 mod roots;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
+pub use host_proxy::{HostProxy, ProxyUrlError};
 pub use host_service::HostService;
 pub use roots::{Roots, RootsError};
 
@@ -25,6 +27,7 @@ pub struct Dialer {
     resolver: Arc<dyn Resolve>,
     tls: Arc<ClientConfig>,
     services: Vec<HostService>,
+    proxy: Option<HostProxy>,
     /// For one address, and for one handshake.
     pub step_time: Duration,
     /// The address to connect to instead of a checked one. Tests reach public addresses on the loopback with it.
@@ -52,6 +55,12 @@ pub enum DialError {
     Ended {
         reason: String,
     },
+    /// The proxy of this machine does not connect to the host.
+    Proxy {
+        proxy: String,
+        host: String,
+        reason: String,
+    },
 }
 
 impl fmt::Display for DialError {
@@ -62,6 +71,9 @@ impl fmt::Display for DialError {
             Self::Tls { host, source } => write!(f, "no trusted TLS connection to {host}: {source}"),
             Self::Timeout { host, port, step } => write!(f, "{host}:{port} did not respond in time ({step})"),
             Self::Ended { reason } => f.write_str(reason),
+            Self::Proxy { proxy, host, reason } => {
+                write!(f, "the proxy {proxy} of this machine does not connect to {host}: {reason}")
+            }
         }
     }
 }
@@ -71,7 +83,7 @@ impl std::error::Error for DialError {
         match self {
             Self::Resolve(error) => Some(error),
             Self::Connect { source, .. } | Self::Tls { source, .. } => Some(source),
-            Self::Timeout { .. } | Self::Ended { .. } => None,
+            Self::Timeout { .. } | Self::Ended { .. } | Self::Proxy { .. } => None,
         }
     }
 }
@@ -82,6 +94,7 @@ impl Dialer {
             resolver,
             tls: Arc::new(roots.into_client_config()),
             services: Vec::new(),
+            proxy: None,
             step_time: Duration::from_secs(10),
             route: Arc::new(|address| address),
         }
@@ -91,6 +104,21 @@ impl Dialer {
     #[must_use]
     pub fn with_services(self, services: Vec<HostService>) -> Self {
         Self { services, ..self }
+    }
+
+    /// Reaches hosts through the proxy that this machine must use.
+    #[must_use]
+    pub fn with_proxy(self, proxy: Option<HostProxy>) -> Self {
+        Self { proxy, ..self }
+    }
+
+    /// Whether the host's own proxy resolves the name and connects to it. Proxies refuse tunnels to plain HTTP.
+    pub fn is_proxied(&self, host: &str, port: u16) -> bool {
+        port != 80 && self.service(host, port).is_none() && self.proxy_for(host, port).is_some()
+    }
+
+    fn proxy_for(&self, host: &str, port: u16) -> Option<&HostProxy> {
+        self.proxy.as_ref().filter(|proxy| proxy.serves(host, port))
     }
 
     pub(crate) fn service(&self, host: &str, port: u16) -> Option<&HostService> {
@@ -106,8 +134,33 @@ impl Dialer {
         self.resolver.resolve(host).await.map_err(DialError::Resolve)
     }
 
-    /// Connects to the first of these addresses that accepts. No name is resolved again.
+    /// Connects to the first of these addresses that accepts. No name is resolved again, unless by the host's proxy, which
+    /// gets the name.
     pub async fn connect(&self, host: &str, addresses: &[IpAddr], port: u16) -> Result<TcpStream, DialError> {
+        match self.proxy_for(host, port).filter(|_| self.is_proxied(host, port)) {
+            Some(proxy) => self.connect_through(proxy, host, port).await,
+            None => self.connect_directly(host, addresses, port).await,
+        }
+    }
+
+    async fn connect_through(
+        &self,
+        proxy: &HostProxy,
+        host: &str,
+        port: u16,
+    ) -> Result<TcpStream, DialError> {
+        let addresses = self.resolve(&proxy.host).await?;
+        let stream = self.connect_directly(&proxy.host, &addresses, proxy.port).await?;
+        let timeout = |_| DialError::Timeout { host: proxy.host.clone(), port: proxy.port, step: "proxy" };
+        tokio::time::timeout(self.step_time, proxy.tunnel(stream, host, port)).await.map_err(timeout)?
+    }
+
+    async fn connect_directly(
+        &self,
+        host: &str,
+        addresses: &[IpAddr],
+        port: u16,
+    ) -> Result<TcpStream, DialError> {
         let timeout = || DialError::Timeout { host: host.to_owned(), port, step: "connecting" };
         let mut failure = timeout();
         let own = self.service(host, port);

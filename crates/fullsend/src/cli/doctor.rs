@@ -6,6 +6,8 @@ use clap::Args;
 use sandbox::doctor::{CheckState, Doctor, Trial};
 use serde_json::{Value as Json, json};
 
+use super::configuration::ConfigurationOptions;
+use super::doctor_model;
 use super::exit::{Exit, Failure};
 
 #[derive(Args, Debug)]
@@ -13,9 +15,17 @@ pub struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Make one tiny request to the model of this harness instead, and report each step
+    #[arg(long, value_name = "HARNESS")]
+    model: Option<String>,
+    #[command(flatten)]
+    place: ConfigurationOptions,
 }
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    if let Some(harness) = &arguments.model {
+        return doctor_model::run(&arguments.place, harness, arguments.json);
+    }
     let scratch = tempfile::Builder::new().prefix("fullsend-doctor-").tempdir();
     let scratch = scratch.map_err(|error| {
         Failure::new(Exit::Missing, format!("cannot create a temporary directory: {error}"))

@@ -6,6 +6,7 @@ mod check_output;
 mod completions;
 mod configuration;
 mod doctor;
+mod doctor_model;
 mod enter;
 pub(crate) mod exit;
 mod explain;
@@ -16,6 +17,7 @@ mod init;
 mod lasting;
 mod list;
 mod local_time;
+mod models;
 mod open_files;
 mod policy;
 mod progress;
@@ -89,6 +91,9 @@ enum Command {
     /// List the runtimes and their features, and install their programs
     #[command(after_help = "Example:\n  fullsend runtimes install claude")]
     Runtimes(runtimes::Arguments),
+    /// List what models cost, show one, and install a newer price list
+    #[command(after_help = "Example:\n  fullsend models show claude-sonnet-5")]
+    Models(models::Arguments),
     /// Scan text, directories and URLs with the scanners that a run uses
     #[command(after_help = "Example:\n  fullsend scan context .")]
     Scan(scan::Arguments),
@@ -151,6 +156,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Init(arguments) => init::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Runtimes(arguments) => runtimes::run(&arguments),
+        Command::Models(arguments) => models::run(&arguments),
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Hook(arguments) => hook::run(&arguments),
         Command::Policy(arguments) => policy::run(&arguments),

@@ -4,7 +4,9 @@
 use yaml::{At, Partial, Whole, record};
 
 use super::Budget;
-use super::names::{Fetches, FormatVersion, Iterations, Minutes, ReadySeconds, RuntimeName};
+use super::names::{
+    Fetches, FormatVersion, Iterations, Minutes, ModelName, Positive, ReadySeconds, RuntimeName, TokenPrice,
+};
 use super::reference::{LocalPath, UrlPrefix};
 use super::security::Security;
 
@@ -25,6 +27,8 @@ record! {
         security: Option<Partial<Security>>,
         /// The most that a run may spend.
         budget: Option<Budget>,
+        /// Prices of models that the built-in list does not have, or has otherwise.
+        prices: Vec<ModelPrice>,
         /// The most that a harness may ask for.
         caps: Option<HarnessCaps>,
         /// A policy that every policy must be a subset of.
@@ -51,6 +55,26 @@ record! {
         timeout_minutes: Option<At<Minutes>>,
         sandbox_timeout_seconds: Option<At<ReadySeconds>>,
         max_iterations: Option<At<Iterations>>,
+    }
+}
+
+record! {
+    /// What a model costs, in dollars for a million tokens.
+    pub struct ModelPrice {
+        /// The model's name, without its date.
+        model: At<ModelName>,
+        /// Tokens of a request.
+        input: At<TokenPrice>,
+        /// Tokens of an answer.
+        output: At<TokenPrice>,
+        /// Tokens that the service has in its cache. Default: as `input`.
+        cache_read: Option<At<TokenPrice>>,
+        /// Tokens that the service puts into its cache. Default: as `input`.
+        cache_write: Option<At<TokenPrice>>,
+        /// The same, for a cache of one hour. Default: as `cache_write`.
+        cache_write_hour: Option<At<TokenPrice>>,
+        /// The longest answer of the model.
+        max_output_tokens: Option<At<Positive>>,
     }
 }
 

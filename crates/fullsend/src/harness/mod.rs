@@ -243,6 +243,8 @@ record! {
         allow: Vec<At<GatewayFeature>>,
         /// How long one request is tried again after a rate limit, an overload or an outage. Default: until the run's deadline; in a session two minutes.
         retry_seconds: Option<At<Positive>>,
+        /// Models that are asked, one after the other, when the model is busy or cannot be reached. They must be at the same provider.
+        fallback: Vec<At<ModelName>>,
     }
 }
 

@@ -158,13 +158,16 @@ text! {
     pub struct HostLabel: is_host_label, "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", "lower-case letters, digits and `-`, as in a host's name"
 }
 
+/// Whatever a service takes: paths, tags, ARNs, `[1m]`. A name that starts like an option is none.
 fn is_model(name: &str) -> bool {
-    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.@-".contains(c))
+    (1..=512).contains(&name.len())
+        && !name.starts_with('-')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.@/:[]+-".contains(c))
 }
 
 text! {
-    /// The name of a model.
-    pub struct ModelName: is_model, "^[a-zA-Z0-9_.@-]+$", "letters, digits and `_ . @ -`"
+    /// The name of a model, as its service spells it.
+    pub struct ModelName: is_model, "^(?!-)[a-zA-Z0-9_.@/:\\[\\]+-]{1,512}$", "letters, digits and `_ . @ / : [ ] + -`, not beginning with `-`"
 }
 
 fn is_gateway_feature(name: &str) -> bool {
@@ -239,6 +242,31 @@ impl Shape for Dollars {
 
     fn schema(_: &mut Schemas) -> Json {
         json!({ "type": "number", "exclusiveMinimum": 0 })
+    }
+}
+
+/// Dollars for a million tokens. Zero is a price too.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct TokenPrice(f64);
+
+impl TokenPrice {
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl Shape for TokenPrice {
+    fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
+        let amount = f64::decode(node, decoder)?;
+        if (0.0..=1e6).contains(&amount) {
+            return Some(Self(amount));
+        }
+        decoder.wrong_value(node, "must be dollars for a million tokens");
+        None
+    }
+
+    fn schema(_: &mut Schemas) -> Json {
+        json!({ "type": "number", "minimum": 0, "maximum": 1_000_000 })
     }
 }
 

@@ -17,7 +17,7 @@ use crate::harness::Harness;
 use crate::harness::template::Template;
 use crate::image;
 use crate::provision::gateway::{self, ModelSetupError, Recording};
-use crate::provision::{host_files, image as run_image, network};
+use crate::provision::{host_files, image as run_image, network, prices};
 use crate::resolve::library::Library;
 use crate::resolve::variables::{self, Strictness, VariableLookup};
 use crate::resolve::{Choices, resolve};
@@ -141,7 +141,11 @@ fn model(
         ModelSetupError::Unpriced { .. } => ("unpriced", budget_at(harness)),
         _ => ("model", of_provider.unwrap_or(harness.agent.at)),
     };
-    Some(Diagnostic::error(code, at, error.to_string()))
+    let diagnostic = Diagnostic::error(code, at, error.to_string());
+    Some(match &error {
+        ModelSetupError::Unpriced { model, .. } => diagnostic.help(prices::lines_to_paste(model)),
+        _ => diagnostic,
+    })
 }
 
 fn budget_at(harness: &Harness) -> Span {

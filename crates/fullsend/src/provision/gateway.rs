@@ -12,6 +12,7 @@ use model::wire::Wire;
 use model::{AllowedFeatures, ModelEvent, Money, PriceList};
 
 use super::RunContext;
+use super::prices::{self, PriceFileError};
 use super::service::{self, ServiceInputs};
 use crate::check::providers::ProviderFile;
 use crate::check::{Checked, services};
@@ -35,6 +36,7 @@ pub enum Recording {
 pub enum ModelSetupError {
     NoProvider,
     Recording(RecordingError),
+    Prices(PriceFileError),
     /// Dollars cannot be counted for this model.
     Unpriced {
         model: String,
@@ -64,6 +66,7 @@ impl std::fmt::Display for ModelSetupError {
                 "no provider of the harness can serve the model: add one of type anthropic, openai, azure-openai, vertex or bedrock",
             ),
             Self::Recording(error) => write!(f, "the recording {error}"),
+            Self::Prices(error) => write!(f, "the prices of models: {error}"),
             Self::Unpriced { model, list } => write!(
                 f,
                 "`budget.usd` is set, and the model `{model}` has no price in the list of {list}: use a priced model, or \
@@ -88,6 +91,7 @@ impl std::error::Error for ModelSetupError {
         match self {
             Self::Recording(error) => Some(error),
             Self::Read(error) => Some(error),
+            Self::Prices(error) => Some(error),
             Self::NoProvider
             | Self::Unpriced { .. }
             | Self::Scenario { .. }
@@ -105,6 +109,7 @@ pub fn check(
     recording: Option<&Recording>,
 ) -> Result<(), ModelSetupError> {
     let provider = provider(checked)?;
+    let prices = prices(checked, provider, variables)?;
     match recording {
         Some(Recording::Replay(directory)) => {
             Replay::load(directory, Arc::new(str::to_owned)).map(drop).map_err(ModelSetupError::Recording)?;
@@ -115,10 +120,11 @@ pub fn check(
         }
     }
     common_wires(checked, provider)?;
-    priced(checked, &prices(provider))
+    priced(checked, &prices)
 }
 
-fn provider(checked: &Checked) -> Result<&ProviderFile, ModelSetupError> {
+/// The provider that serves the model.
+pub fn provider(checked: &Checked) -> Result<&ProviderFile, ModelSetupError> {
     checked.providers.iter().find(|file| file.inference_capable()).ok_or(ModelSetupError::NoProvider)
 }
 
@@ -148,8 +154,9 @@ pub fn open(checked: &Checked, around: &RunContext<'_>) -> Result<Arc<Gateway>, 
         });
     }
     let config = GatewayConfig {
-        prices: prices(provider),
+        prices: prices(checked, provider, around.variables)?,
         retry: retry(checked, around),
+        fallback: fallback(checked),
         credential: credential(provider),
         rules,
         budget,
@@ -174,15 +181,24 @@ fn retry(checked: &Checked, around: &RunContext<'_>) -> RetryLimits {
     RetryLimits { until: Some(Instant::now() + (time - margin)), request_time, ..RetryLimits::default() }
 }
 
+fn fallback(checked: &Checked) -> Vec<String> {
+    let options = checked.resolved.harness.gateway.as_ref();
+    options.into_iter().flat_map(|options| &options.fallback).map(|model| model.to_string()).collect()
+}
+
 const RETRY_MARGIN: Duration = Duration::from_secs(20);
 
 /// The prices of the provider's service first.
-fn prices(provider: &ProviderFile) -> PriceList {
-    let list = PriceList::built_in();
-    match services::service(provider) {
+fn prices(
+    checked: &Checked,
+    provider: &ProviderFile,
+    variables: VariableLookup<'_>,
+) -> Result<PriceList, ModelSetupError> {
+    let list = prices::load(&checked.resolved.prices, variables).map_err(ModelSetupError::Prices)?;
+    Ok(match services::service(provider) {
         Ok(service) => list.of_service(service.name),
         Err(_) => list,
-    }
+    })
 }
 
 /// What a refused key is called.
@@ -235,13 +251,14 @@ fn rules(checked: &Checked, wires: Vec<Wire>) -> RequestRules {
 fn priced(checked: &Checked, prices: &PriceList) -> Result<(), ModelSetupError> {
     let harness = &checked.resolved.harness;
     let counts_dollars = harness.budget.as_ref().is_some_and(|budget| budget.usd.is_some());
-    let about = checked.agent.frontmatter.as_ref();
-    let named = harness.model.as_ref().or(about.and_then(|about| about.model.as_ref()));
-    // A name without a number is the runtime's own word for a model, such as `sonnet`.
-    let named =
-        named.map(|name| name.value.to_string()).filter(|name| name.contains(|c: char| c.is_ascii_digit()));
-    match named {
-        Some(model) if counts_dollars && prices.price(&model).is_none() => {
+    let named = runtime::options::model(checked).map(str::to_owned);
+    // A word such as `sonnet`: the runtime chooses the model.
+    let has_words = provider(checked).is_ok_and(|file| services::wires(file).contains(&Wire::Messages));
+    let is_word = |name: &String| has_words && !name.contains(|c: char| c.is_ascii_digit());
+    let named = named.filter(|name| !is_word(name));
+    let unpriced = named.into_iter().chain(fallback(checked)).find(|model| prices.price(model).is_none());
+    match unpriced {
+        Some(model) if counts_dollars => {
             Err(ModelSetupError::Unpriced { model, list: prices.version.clone() })
         }
         _ => Ok(()),

@@ -12,6 +12,7 @@ pub(crate) mod java;
 pub(crate) mod network;
 mod placeholders;
 pub(crate) mod policy_sandbox;
+pub(crate) mod prices;
 mod quoting;
 pub(crate) mod repository;
 pub(crate) mod servers;
@@ -189,8 +190,8 @@ pub fn provision(cleared: Cleared, context: &RunContext<'_>) -> Result<Provision
     let root = if image.is_some() { files::Root::Image } else { files::Root::Host };
     // Before the network is planned: each server gets an address and a token there.
     let servers = servers::start(harness, ready.deadline, context).map_err(ProvisionError::Server)?;
-    let planned =
-        network::plan(cleared.checked(), context.credentials, &servers).map_err(ProvisionError::Network)?;
+    let planned = network::plan(cleared.checked(), context.credentials, &servers, context.variables)
+        .map_err(ProvisionError::Network)?;
     let mut spec =
         specify(&cleared, context, root, &staging, &repository_name).map_err(ProvisionError::Repository)?;
     // Before other mounts are added: only the repository's own view says which of its files are hidden.

@@ -30,6 +30,7 @@ use crate::event::finding::{FindingAction, FindingFamily, FindingSeverity};
 use crate::event::log::Emitter;
 use crate::event::{FindingEvent, RunEvent};
 use crate::harness::provider::{self, AuthStyle, Profile, ProfileCredential};
+use crate::resolve::variables::VariableLookup;
 
 /// Where programs inside find the certificates they may trust.
 const BUNDLE: &str = "/etc/fullsend/ca-bundle.pem";
@@ -54,6 +55,8 @@ pub struct Planned {
     /// Whether a connection can leave at all. Certificates take longer to prepare than the rest of the sandbox, and a
     /// sandbox that reaches nothing has no use for them.
     reaches_hosts: bool,
+    /// The proxy that this machine must use.
+    proxy: Option<dial::HostProxy>,
 }
 
 /// The gateway and the proxy, while the sandbox lives.
@@ -73,12 +76,18 @@ impl Served {
     }
 }
 
-pub fn plan(checked: &Checked, credentials: &Credentials, servers: &ApiServers) -> Result<Planned, String> {
+pub fn plan(
+    checked: &Checked,
+    credentials: &Credentials,
+    servers: &ApiServers,
+    variables: VariableLookup<'_>,
+) -> Result<Planned, String> {
+    let proxy = dial::HostProxy::from_variables(variables).map_err(|error| error.to_string())?;
     let mut credentials = bound(checked, credentials).map_err(|error| error.to_string())?;
     for (service, token) in servers.tokens() {
         credentials.authorize(&service.host, service.port, token.clone());
     }
-    plan_with(&with_servers(checked)?, credentials, servers.services())
+    Ok(Planned { proxy, ..plan_with(&with_servers(checked)?, credentials, servers.services())? })
 }
 
 /// Whether the network of a run can be planned.
@@ -117,6 +126,7 @@ fn plan_with(
         credentials: Arc::new(credentials),
         roots: if reaches_hosts { Roots::load() } else { Ok(Roots::only([])) },
         reaches_hosts,
+        proxy: None,
     })
 }
 
@@ -322,7 +332,9 @@ impl Planned {
             directory: Arc::new(NameDirectory::new(&self.plan, (*self.policy).clone())),
             policy: Arc::clone(&self.policy),
             dialer: Arc::new(
-                Dialer::new(Arc::new(SystemResolver::load()), roots).with_services(self.services.clone()),
+                Dialer::new(Arc::new(SystemResolver::load()), roots)
+                    .with_services(self.services.clone())
+                    .with_proxy(self.proxy.clone()),
             ),
             identifier: Arc::new(ProcIdentifier::new(sandbox.host_pid())),
             authority: Arc::clone(&self.authority),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use egress::dial::{Dialer, Roots};
+use egress::dial::{Dialer, HostProxy, Roots};
 use egress::resolver::SystemResolver;
 use model::upstream::{HttpUpstream, LearnSecret, NamedCredential, Service, ServiceSettings, Upstream};
 
@@ -42,7 +42,9 @@ pub fn open(provider: &ProviderFile, inputs: ServiceInputs<'_>) -> Result<Upstre
         |loaded: &&Loaded| NamedCredential { name: loaded.key.clone(), source: loaded.source.clone() };
     let credentials = credentials.iter().map(named).collect();
     let roots = Roots::load().map_err(|error| error.to_string())?;
-    let dialer = Arc::new(Dialer::new(Arc::new(SystemResolver::load()), roots));
+    let proxy = HostProxy::from_variables(variables).map_err(|error| error.to_string())?;
+    let dialer = Dialer::new(Arc::new(SystemResolver::load()), roots).with_proxy(proxy);
+    let dialer = Arc::new(dialer);
     HttpUpstream::new(service, &ServiceSettings { config, credentials, learn }, dialer)
         .map(Upstream::http)
         .map_err(|error| error.to_string())

@@ -330,6 +330,10 @@ fn finish_step(record: &mut Record, step: Step, duration_ms: u64, ok: bool) {
 
 fn count_usage(record: &mut Record, event: &ModelEvent) {
     let ModelEvent::ModelAnswer { model, usage, cost, .. } = event else { return };
+    // An error that costs nothing says nothing about the price.
+    if cost.is_none() && usage.total() == 0 {
+        return;
+    }
     let used = record.usage.entry(model.clone()).or_default();
     used.requests += 1;
     used.input += usage.input;

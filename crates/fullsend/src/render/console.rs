@@ -61,6 +61,9 @@ impl Console {
             ModelEvent::UpstreamResting { retry_after_ms } => {
                 Some(format!("  model     is busy; the next request waits {}", duration(*retry_after_ms)))
             }
+            ModelEvent::ModelFallback { from, to, reason, .. } => {
+                Some(format!("  model     {from} is busy ({reason}); {to} is asked instead"))
+            }
             ModelEvent::BudgetWarning { spent } => {
                 Some(format!("  budget    four fifths are spent: {spent}"))
             }

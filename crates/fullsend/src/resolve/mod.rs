@@ -19,7 +19,7 @@ use std::rc::Rc;
 use yaml::{Decoder, Diagnostic, MapEntry, Node, Shape, Span, Value};
 
 use crate::harness::Harness;
-use crate::harness::config::Config;
+use crate::harness::config::{Config, ModelPrice};
 use crate::harness::names::ForgeName;
 use crate::harness::reference::LocalPath;
 use chain::Link;
@@ -66,6 +66,8 @@ pub struct Resolved {
     pub organisation_policies: Vec<(LocalPath, Span)>,
     /// The organisation's configuration, for its overrides.
     pub organisation: Option<Rc<Config>>,
+    /// Prices of the layers' configurations; a later one replaces an earlier one.
+    pub prices: Vec<ModelPrice>,
     /// Only the built-in defaults set the validation loop.
     loop_is_built_in: bool,
     /// The blocks of forges, where none of them was chosen.
@@ -127,6 +129,7 @@ pub fn resolve(
     }
     let floors =
         pinned_values::pinned_values(library, configs.said_to_all(), &links, choices.forge, problems);
+    problems.extend(foreign_prices(configs.repository.as_ref(), &floors));
     let (tree, forge) = merge(library, &configs, &links, choices, problems)?;
     if problems.iter().any(Diagnostic::is_error) {
         return None;
@@ -152,6 +155,7 @@ pub fn resolve(
         require_output_schema: configs.requires_output_schema(),
         policy_ceiling: configs.policy_ceiling(),
         organisation_policies: floors.iter().filter_map(|floor| local_path(floor.get("policy"))).collect(),
+        prices: configs.prices(),
         organisation: configs.organisation,
         loop_is_built_in,
         forge: forge.filter(|_| choices.forge.is_none()),
@@ -192,6 +196,11 @@ fn instead(layers: &Layers, directory: &str, name: &str, start: &str) -> String 
     }
 }
 
+/// The prices of all configurations, for commands that are not about a harness.
+pub fn prices(library: &mut Library, problems: &mut Vec<Diagnostic>) -> Vec<ModelPrice> {
+    Configs::load(library, problems).prices()
+}
+
 /// The organisation's own configuration, for commands that are not about a harness.
 pub fn organisation(library: &mut Library, problems: &mut Vec<Diagnostic>) -> Option<Rc<Config>> {
     Configs::load(library, problems).organisation
@@ -200,6 +209,7 @@ pub fn organisation(library: &mut Library, problems: &mut Vec<Diagnostic>) -> Op
 /// The `config.yaml` files of the layers.
 struct Configs {
     organisation: Option<Rc<Config>>,
+    repository: Option<Config>,
     organisation_tree: Option<Rc<Node>>,
     repository_tree: Option<Rc<Node>>,
 }
@@ -222,7 +232,15 @@ impl Configs {
         if let Some(config) = &repository {
             problems.extend(only_for_the_organisation(config, repository_tree.as_deref()));
         }
-        Self { organisation: organisation.map(Rc::new), organisation_tree, repository_tree }
+        let organisation = organisation.map(Rc::new);
+        Self { organisation, repository, organisation_tree, repository_tree }
+    }
+
+    /// The organisation's prices have precedence.
+    fn prices(&self) -> Vec<ModelPrice> {
+        let repository = self.repository.iter().flat_map(|config| config.prices.clone());
+        let organisation = self.organisation.iter().flat_map(|config| config.prices.clone());
+        repository.chain(organisation).collect()
     }
 
     /// What the organisation's configuration says to every harness.
@@ -281,6 +299,15 @@ fn only_for_the_organisation(config: &Config, tree: Option<&Node>) -> Vec<Diagno
     ];
     let found = places.into_iter().filter_map(|(key, at)| at.map(|at| (key, at)));
     found.map(|(key, at)| misplaced(key, at, "the organisation's")).collect()
+}
+
+/// Who pays says what it costs: a low price would lift the organisation's budget.
+fn foreign_prices(repository: Option<&Config>, floors: &[Node]) -> Option<Diagnostic> {
+    let price = repository?.prices.first()?;
+    let counts_dollars =
+        floors.iter().any(|floor| floor.get("budget").is_some_and(|it| it.get("usd").is_some()));
+    let message = "the organisation sets `budget.usd`, so only its config.yaml may have `prices`";
+    counts_dollars.then(|| Diagnostic::error("misplaced", price.model.at, message).help("remove it here"))
 }
 
 /// A waiver without a reason, a date or a usable pattern waives nothing, and must not look as if it did.

@@ -197,9 +197,10 @@ impl Attempts<'_> {
             Ending::Failed { why } => {
                 let gateway = &ready.provisioned.gateway;
                 let why = with_limits(why, ready);
-                let failed = || match gateway.refused_credential() {
-                    Some(credential) => Stop::agent_failed(&format!("{why} ({credential})")),
-                    None => Stop::agent_failed(&why),
+                let failed = || match (gateway.refused_credential(), gateway.too_long()) {
+                    (Some(credential), _) => Stop::agent_failed(&format!("{why} ({credential})")),
+                    (None, Some(too_long)) => Stop::agent_failed(&format!("{too_long}; {LONGER_CONTEXT}")),
+                    (None, None) => Stop::agent_failed(&why),
                 };
                 Some(model_stop(gateway).unwrap_or_else(failed))
             }
@@ -208,6 +209,8 @@ impl Attempts<'_> {
         }
     }
 }
+
+const LONGER_CONTEXT: &str = "use a model with a longer context, or give the agent less to read";
 
 /// Why the gateway passes no further request, if that is so.
 fn model_stop(gateway: &Gateway) -> Option<Stop> {

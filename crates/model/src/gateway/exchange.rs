@@ -3,9 +3,11 @@
 
 use super::client::GatewayClient;
 use super::inspect_request::inspect_request;
+use super::known_input::InputParts;
+use super::ledger::Reservation;
 use super::memory::{MAX_VALUES, MemoryShare};
 use super::response::{GatewayResponse, fault_response};
-use super::retry::Sending;
+use super::retry::{SendError, Sending};
 use super::{Gateway, relay};
 use crate::allowlist::{check_headers, check_json, check_query};
 use crate::event::ModelEvent;
@@ -15,7 +17,7 @@ use crate::wire::{ModelRequest, Wire, codec, rewrite};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
-use hyper::header::CONTENT_ENCODING;
+use hyper::header::{CONTENT_ENCODING, HeaderValue};
 use hyper::{HeaderMap, Method};
 use std::convert::Infallible;
 use std::fmt;
@@ -52,6 +54,7 @@ pub(super) struct GatewayRequest {
     pub(super) wire: Wire,
     pub(super) request: ModelRequest,
     pub(super) body: Bytes,
+    pub(super) parts: InputParts,
     pub(super) headers: HeaderMap,
     pub(super) query: Option<String>,
     pub(super) memory: MemoryShare,
@@ -75,9 +78,9 @@ async fn read(
         return Err(refused(format!("the body is compressed ({encoding:?}); send it plain")));
     }
     let (memory, body) = collect(gateway, body).await?;
-    let request = parse(gateway, wire, &body)?;
+    let (request, parts) = parse(gateway, wire, &body)?;
     let query = head.uri.query().map(str::to_owned);
-    Ok(GatewayRequest { wire, request, body, headers: head.headers, query, memory })
+    Ok(GatewayRequest { wire, request, body, parts, headers: head.headers, query, memory })
 }
 
 fn refused(reason: impl fmt::Display) -> Fault {
@@ -105,15 +108,16 @@ async fn collect(gateway: &Gateway, body: Incoming) -> Result<(MemoryShare, Byte
     }
 }
 
-/// A body that passes every rule, in the neutral form.
-fn parse(gateway: &Gateway, wire: Wire, body: &[u8]) -> Result<ModelRequest, Fault> {
+/// A body that passes every rule, in the neutral form, and what of it becomes tokens.
+fn parse(gateway: &Gateway, wire: Wire, body: &[u8]) -> Result<(ModelRequest, InputParts), Fault> {
     check_json(body, MAX_VALUES).map_err(|error| refused(format!("the body cannot be read: {error}")))?;
     let value = serde_json::from_slice(body).map_err(refused)?;
     gateway.rules.check_body(wire, &value).map_err(refused)?;
+    let parts = gateway.ledger.parts(&value);
     drop(value);
     let request = codec::read_request(wire, body).map_err(refused)?;
     gateway.rules.check_model(&request.model).map_err(refused)?;
-    Ok(request)
+    Ok((request, parts))
 }
 
 async fn pass(
@@ -122,12 +126,84 @@ async fn pass(
     parsed: GatewayRequest,
 ) -> Result<GatewayResponse, Fault> {
     wait_for_start(gateway, exchange).await?;
-    let parsed = inspect(gateway, exchange, parsed)?;
-    let GatewayRequest { wire, request, body, headers, query, memory } = parsed;
+    let parsed = with_long_context(inspect(gateway, exchange, parsed)?);
+    let GatewayRequest { wire, request, body, parts, headers, query, memory } = parsed;
     let asking = codec::ask_for_usage(wire, &body);
     let hides_usage = asking.is_some();
     let body = asking.map_or(body, Bytes::from);
-    let mut reservation = gateway.ledger.reserve(&request, body.len()).await.map_err(refused)?;
+    let mut reserved = reserve(gateway, exchange, wire, request, body, parts).await?;
+    let gateway = Arc::clone(gateway);
+    // Dropped with this future, which ends when the client hangs up.
+    let (_connected, mut client) = oneshot::channel();
+    // In a task of its own: a client that hangs up must not keep what the vendor bills from being counted.
+    let exchanging = tokio::spawn(async move {
+        loop {
+            let fallback = gateway.fallback_after(&reserved.request.model);
+            let outgoing = UpstreamRequest {
+                wire,
+                request: &reserved.request,
+                body: &reserved.body,
+                headers: &headers,
+                query: query.as_deref(),
+            };
+            let has_fallback = fallback.is_some();
+            let sending =
+                Sending { gateway: &gateway, exchange, outgoing, client: &mut client, has_fallback };
+            let sent = sending.send(&mut reserved.reservation).await;
+            let ReservedRequest { request, body, parts, reservation } = reserved;
+            match (sent, fallback) {
+                (Ok(response), _) => {
+                    drop(memory);
+                    let pending = relay::PendingAnswer { gateway, exchange, wire, reservation, hides_usage };
+                    return Ok(relay::relay(pending, response).await);
+                }
+                (Err(SendError::Busy(_, reason)), Some(model)) => {
+                    reservation.release();
+                    let from = request.model.clone();
+                    gateway.say(ModelEvent::ModelFallback { exchange, from, to: model.clone(), reason });
+                    let body = Bytes::from(codec::set_model(&body, &model));
+                    let request = ModelRequest { model, ..request };
+                    reserved = reserve(&gateway, exchange, wire, request, body, parts).await?;
+                }
+                (Err(SendError::Refused(fault) | SendError::Busy(fault, _)), _) => {
+                    reservation.release();
+                    return Err(fault);
+                }
+                (Err(SendError::Unanswered(fault)), _) => {
+                    // The vendor may bill what it did until now.
+                    let charge = reservation.charge_reserved();
+                    gateway.say(relay::unanswered(exchange, &request.model, charge));
+                    return Err(fault);
+                }
+            }
+        }
+    });
+    exchanging.await.unwrap_or_else(|error| Err(Fault::new(FaultKind::Upstream, error.to_string())))
+}
+
+/// A request that the budget pays.
+struct ReservedRequest {
+    request: ModelRequest,
+    body: Bytes,
+    parts: InputParts,
+    reservation: Reservation,
+}
+
+async fn reserve(
+    gateway: &Arc<Gateway>,
+    exchange: u64,
+    wire: Wire,
+    request: ModelRequest,
+    body: Bytes,
+    parts: InputParts,
+) -> Result<ReservedRequest, Fault> {
+    let least_output = codec::least_output(wire, &body);
+    let reservation = gateway.ledger.reserve(&request, parts.clone(), least_output).await.map_err(refused)?;
+    let shortened = reservation.shortened_output();
+    let body = match shortened {
+        Some(most) => codec::set_max_tokens(wire, &body, most).into(),
+        None => body,
+    };
     gateway.say(ModelEvent::ModelRequest {
         exchange,
         wire,
@@ -135,32 +211,9 @@ async fn pass(
         turn: request.turns(),
         tools: request.tools.len(),
         bytes: body.len(),
+        shortened_to: shortened,
     });
-    let gateway = Arc::clone(gateway);
-    // Dropped with this future, which ends when the client hangs up.
-    let (_connected, mut client) = oneshot::channel();
-    // In a task of its own: a client that hangs up must not keep what the vendor bills from being counted.
-    let exchanging = tokio::spawn(async move {
-        let outgoing = UpstreamRequest {
-            wire,
-            request: &request,
-            body: &body,
-            headers: &headers,
-            query: query.as_deref(),
-        };
-        let sending = Sending { gateway: &gateway, exchange, outgoing, client: &mut client };
-        let response = match sending.send(&mut reservation).await {
-            Ok(response) => response,
-            Err(fault) => {
-                reservation.release();
-                return Err(fault);
-            }
-        };
-        drop(memory);
-        let pending = relay::PendingAnswer { gateway, exchange, wire, reservation, hides_usage };
-        Ok(relay::relay(pending, response).await)
-    });
-    exchanging.await.unwrap_or_else(|error| Err(Fault::new(FaultKind::Upstream, error.to_string())))
+    Ok(ReservedRequest { request, body, parts, reservation })
 }
 
 /// Notices hooks that do not run before the first request goes out.
@@ -183,9 +236,21 @@ fn inspect(gateway: &Gateway, exchange: u64, parsed: GatewayRequest) -> Result<G
         return Ok(parsed);
     }
     let body = Bytes::from(rewrite::replace_strings(&parsed.body, &replacements));
-    let request = parse(gateway, parsed.wire, &body)?;
-    Ok(GatewayRequest { request, body, ..parsed })
+    let (request, parts) = parse(gateway, parsed.wire, &body)?;
+    Ok(GatewayRequest { request, body, parts, ..parsed })
 }
+
+/// `[1m]` behind a model's name is a word of clients; the service wants a beta.
+fn with_long_context(mut parsed: GatewayRequest) -> GatewayRequest {
+    let plain = parsed.request.model.strip_suffix("[1m]").filter(|_| parsed.wire == Wire::Messages);
+    let Some(plain) = plain.map(str::to_owned) else { return parsed };
+    parsed.body = Bytes::from(codec::set_model(&parsed.body, &plain));
+    parsed.request.model = plain;
+    parsed.headers.append("anthropic-beta", HeaderValue::from_static(LONG_CONTEXT));
+    parsed
+}
+
+const LONG_CONTEXT: &str = "context-1m-2025-08-07";
 
 fn refuse(gateway: &Gateway, exchange: u64, wire: Wire, fault: &Fault) -> GatewayResponse {
     let status = codec::fault_status(wire, fault);

@@ -1,9 +1,11 @@
 //! The budget: what was spent, what is reserved for pending requests, and whether one more fits. A request reserves
 //! the most that it can cost before it is sent, so that spending stays within the budget however many run at once.
 
+use super::known_input::{InputParts, KnownInputs};
 use crate::event::{ModelEvent, OnModelEvent};
 use crate::price::{Money, Price, PriceList, UNKNOWN_MAX_OUTPUT};
-use crate::wire::{ContentBlock, ModelRequest, TokenUsage};
+use crate::wire::{ModelRequest, TokenUsage};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,10 +37,13 @@ struct Amount {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BudgetRefusal {
-    /// `needs`: what the request can cost at most.
     Spent {
-        needs: String,
         spent: String,
+        /// For requests that are not answered yet.
+        reserved: String,
+        left: String,
+        /// The most that this request can cost.
+        asked: String,
     },
     Unpriced {
         model: String,
@@ -49,15 +54,16 @@ pub enum BudgetRefusal {
 impl fmt::Display for BudgetRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Spent { needs, spent } => write!(
+            Self::Spent { spent, reserved, left, asked } => write!(
                 f,
-                "fullsend: the budget of this run does not allow another model request: {spent}, and this request \
-                 may need {needs}. Finish with what you have; a person can raise `budget` in the harness."
+                "fullsend: the budget of this run does not allow another model request: {spent}; reserved for \
+                 requests that are not answered yet: {reserved}; left: {left}; this request can cost {asked}. \
+                 Finish with what you have; a person can raise `budget` in the harness."
             ),
             Self::Unpriced { model, list } => write!(
                 f,
-                "fullsend: `budget.usd` is set, but the model {model} has no price in list {list}; use a priced \
-                 model, or `budget.tokens`."
+                "fullsend: `budget.usd` is set, but the model {model} has no price in list {list}; add it to `prices` \
+                 in config.yaml, or use `budget.tokens`."
             ),
         }
     }
@@ -76,9 +82,26 @@ struct LedgerState {
     spent: Amount,
     reserved: Amount,
     models: BTreeMap<String, ModelTotals>,
+    inputs: KnownInputs,
     warned: bool,
     /// What was spent when the first request was refused.
     refused: Option<String>,
+}
+
+/// The most that one request can cost.
+struct HighestCost {
+    input: u64,
+    output: u64,
+    input_cost: Money,
+    /// Of one token.
+    output_rate: Money,
+}
+
+impl HighestCost {
+    fn with_output(&self, output: u64) -> Amount {
+        let money = self.input_cost.plus(Money(self.output_rate.0.saturating_mul(output)));
+        Amount { money, tokens: self.input.saturating_add(output), turns: 1 }
+    }
 }
 
 /// What one exchange used, to be added to the totals.
@@ -87,9 +110,6 @@ struct Used<'a> {
     usage: TokenUsage,
     cost: Option<Money>,
 }
-
-/// About the most tokens that a vendor counts for one image or page, which may be fewer bytes in the body.
-const TOKENS_OF_OTHER_BLOCK: u64 = 5000;
 
 impl Ledger {
     pub fn new(budget: BudgetLimits, prices: PriceList, on_event: OnModelEvent) -> Self {
@@ -105,79 +125,100 @@ impl Ledger {
         self.lock().refused.clone()
     }
 
-    /// Waits while pending requests may still return enough of their reservation; refuses as soon as they cannot.
+    /// Waits while pending requests may still return enough of their reservation; refuses as soon as they cannot. A
+    /// request that can cost more than is left gets a shorter answer, of `least_output` tokens or more.
     pub async fn reserve(
         self: &Arc<Self>,
         request: &ModelRequest,
-        body_bytes: usize,
+        parts: InputParts,
+        least_output: u64,
     ) -> Result<Reservation, BudgetRefusal> {
-        let (ask, bound) = self.upper_bound(request, body_bytes)?;
+        let cost = self.highest_cost(request, &parts)?;
         loop {
             let settled = self.settled.notified();
             tokio::pin!(settled);
             // Enabled before the check, so that a settlement between the check and the wait is not missed.
             settled.as_mut().enable();
-            if let Some(outcome) = self.try_reserve(ask) {
-                let refused = |refusal| {
-                    self.say_spent();
-                    refusal
-                };
-                let ledger = Arc::clone(self);
-                return outcome
-                    .map(|()| Reservation {
-                        ledger,
-                        ask,
-                        bound,
-                        model: request.model.clone(),
-                        sent: false,
-                        open: true,
-                    })
-                    .map_err(refused);
+            if let Some(outcome) = self.try_reserve(&cost, least_output) {
+                let output = outcome.inspect_err(|_| self.say_spent())?;
+                return Ok(Reservation {
+                    ledger: Arc::clone(self),
+                    ask: cost.with_output(output),
+                    bound: TokenUsage { input: cost.input, output, ..TokenUsage::default() },
+                    shortened: output < cost.output,
+                    parts,
+                    model: request.model.clone(),
+                    sent: false,
+                    open: true,
+                });
             }
             settled.await;
         }
     }
 
-    /// `None`: pending requests may still return enough.
-    fn try_reserve(&self, ask: Amount) -> Option<Result<(), BudgetRefusal>> {
+    /// The output tokens that are reserved. `None`: pending requests may still return enough.
+    fn try_reserve(&self, cost: &HighestCost, least_output: u64) -> Option<Result<u64, BudgetRefusal>> {
         let mut state = self.lock();
-        if !self.fits(state.spent.plus(ask)) {
-            let refusal =
-                BudgetRefusal::Spent { needs: self.describe(ask), spent: self.describe_spent(state.spent) };
-            return Some(Err(refusal));
+        let output = cost.output.min(self.affordable_output(state.spent, cost));
+        let ask = cost.with_output(output);
+        if output < least_output.min(cost.output) || !self.fits(state.spent.plus(ask)) {
+            let taken = state.spent.plus(state.reserved);
+            return Some(Err(BudgetRefusal::Spent {
+                spent: self.describe_spent(state.spent),
+                reserved: self.describe(state.reserved),
+                left: self.describe(self.left(taken)),
+                asked: self.describe(cost.with_output(cost.output)),
+            }));
         }
-        let with_all = state.spent.plus(state.reserved).plus(ask);
-        if !self.fits(with_all) {
+        if !self.fits(state.spent.plus(state.reserved).plus(ask)) {
             return None;
         }
         state.reserved = state.reserved.plus(ask);
-        Some(Ok(()))
+        Some(Ok(output))
     }
 
-    /// Every byte of a body is at most one token, and every token at most at the dearest rate.
-    fn upper_bound(
-        &self,
-        request: &ModelRequest,
-        body_bytes: usize,
-    ) -> Result<(Amount, TokenUsage), BudgetRefusal> {
+    /// How many output tokens can be paid once the input is.
+    fn affordable_output(&self, spent: Amount, cost: &HighestCost) -> u64 {
+        let left = self.left(spent.plus(cost.with_output(0)));
+        let by_money = self.budget.usd.filter(|_| cost.output_rate.0 > 0);
+        let by_money = by_money.map_or(u64::MAX, |_| left.money.0 / cost.output_rate.0);
+        let by_tokens = self.budget.tokens.map_or(u64::MAX, |_| left.tokens);
+        by_money.min(by_tokens)
+    }
+
+    /// Where there is no limit, nothing.
+    fn left(&self, taken: Amount) -> Amount {
+        let BudgetLimits { usd, tokens, turns } = self.budget;
+        let all = Amount {
+            money: usd.unwrap_or_default(),
+            tokens: tokens.unwrap_or_default(),
+            turns: turns.unwrap_or_default(),
+        };
+        all.minus(taken)
+    }
+
+    /// What becomes tokens in a body.
+    pub fn parts(&self, body: &Value) -> InputParts {
+        self.lock().inputs.parts(body)
+    }
+
+    /// Every token at most at the dearest rate.
+    fn highest_cost(&self, request: &ModelRequest, parts: &InputParts) -> Result<HighestCost, BudgetRefusal> {
         let price = self.prices.price(&request.model);
         if price.is_none() && self.budget.usd.is_some() {
             let model = request.model.clone();
             let list = self.prices.version.clone();
             return Err(BudgetRefusal::Unpriced { model, list });
         }
-        let blocks = request.messages.iter().flat_map(|message| &message.blocks);
-        let others = blocks.filter(|block| matches!(block, ContentBlock::Other(_))).count() as u64;
-        let input = (body_bytes as u64).saturating_add(others.saturating_mul(TOKENS_OF_OTHER_BLOCK));
+        let input = self.lock().inputs.bound(parts);
         let longest = price.map_or(UNKNOWN_MAX_OUTPUT, |price| price.max_output_tokens);
-        let output = request.max_tokens.unwrap_or(longest);
-        let money = price.map_or(Money(0), |price| {
-            let rates = price.rates_for(input);
-            let input_cost = Money(rates.dearest_input().0.saturating_mul(input));
-            input_cost.plus(Money(rates.output.0.saturating_mul(output)))
-        });
-        let bound = TokenUsage { input, output, ..TokenUsage::default() };
-        Ok((Amount { money, tokens: bound.total(), turns: 1 }, bound))
+        let rates = price.map(|price| price.rates_for(input));
+        Ok(HighestCost {
+            input,
+            output: request.max_tokens.unwrap_or(longest),
+            input_cost: rates.map_or(Money(0), |rates| Money(rates.dearest_input().0.saturating_mul(input))),
+            output_rate: rates.map_or(Money(0), |rates| rates.output),
+        })
     }
 
     fn fits(&self, amount: Amount) -> bool {
@@ -306,12 +347,20 @@ pub struct Reservation {
     ask: Amount,
     /// The tokens in `ask`.
     bound: TokenUsage,
+    /// The answer may be shorter than the request asks for.
+    shortened: bool,
+    parts: InputParts,
     model: String,
     sent: bool,
     open: bool,
 }
 
 impl Reservation {
+    /// The longest answer that is paid, if it is shorter than the request asks for.
+    pub fn shortened_output(&self) -> Option<u64> {
+        self.shortened.then_some(self.bound.output)
+    }
+
     /// From now on the upstream may bill it.
     pub fn mark_sent(&mut self) {
         self.sent = true;
@@ -320,6 +369,8 @@ impl Reservation {
     /// The upstream answered. Returns the cost if the model has a price.
     pub fn charge(mut self, model: &str, usage: TokenUsage) -> Charge {
         self.open = false;
+        let counted = usage.total().saturating_sub(usage.output);
+        self.ledger.lock().inputs.learn(&self.parts, counted);
         let cost = self.ledger.settle(self.ask, &self.model, Some((model, usage)));
         Charge { usage, cost }
     }
@@ -341,14 +392,10 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        if self.open {
-            let mut state = self.ledger.lock();
-            state.reserved = state.reserved.minus(self.ask);
-            if self.sent {
-                state.spent = state.spent.plus(self.ask);
-            }
-            drop(state);
-            self.ledger.settled.notify_waiters();
+        if self.open && self.sent {
+            self.ledger.settle_reserved(self.ask, &self.model, self.bound);
+        } else if self.open {
+            self.ledger.settle(self.ask, &self.model, None);
         }
     }
 }

@@ -7,6 +7,7 @@ mod command_output;
 mod exchange;
 mod inspect;
 mod inspect_request;
+mod known_input;
 mod ledger;
 mod memory;
 mod relay;
@@ -56,6 +57,8 @@ pub struct GatewayConfig {
     pub on_event: OnModelEvent,
     pub limits: GatewayLimits,
     pub retry: RetryLimits,
+    /// Models that are asked, one after the other, when the run's own is busy or cannot be reached.
+    pub fallback: Vec<String>,
     /// The provider and the variable of the key, for a refusal that names them.
     pub credential: Option<String>,
     /// `None`: a runtime without a start hook.
@@ -78,6 +81,7 @@ impl GatewayConfig {
             on_event,
             limits: GatewayLimits::default(),
             retry: RetryLimits::default(),
+            fallback: Vec::new(),
             credential: None,
             start: None,
             known_results: HashSet::new(),
@@ -131,6 +135,8 @@ pub struct Gateway {
     on_event: OnModelEvent,
     limits: GatewayLimits,
     backoff: Backoff,
+    /// Each with its own wait: rate limits are those of one model.
+    fallback: Vec<(String, Backoff)>,
     retry: RetryLimits,
     credential: Option<String>,
     /// Whether the upstream has ever answered.
@@ -139,6 +145,8 @@ pub struct Gateway {
     refused_key: AtomicBool,
     /// Why the model could not be reached until the run's deadline.
     unavailable: Mutex<Option<String>>,
+    /// The last conversation that did not fit into a model's context.
+    too_long: Mutex<Option<String>>,
     start: Option<StartSignal>,
     results: SeenResults,
     exchanges: AtomicU64,
@@ -159,10 +167,12 @@ impl Gateway {
             on_event,
             limits,
             retry,
+            fallback,
             credential,
             start,
             known_results,
         } = config;
+        let fallback = fallback.into_iter().map(|model| (model, Backoff::new(limits.backoff))).collect();
         Self {
             upstream,
             rules: Rules::new(rules),
@@ -174,11 +184,13 @@ impl Gateway {
             on_event,
             limits,
             backoff: Backoff::new(limits.backoff),
+            fallback,
             retry,
             credential,
             contact: AtomicBool::new(false),
             refused_key: AtomicBool::new(false),
             unavailable: Mutex::new(None),
+            too_long: Mutex::new(None),
             start,
             results: SeenResults::new(known_results),
             exchanges: AtomicU64::new(0),
@@ -199,6 +211,11 @@ impl Gateway {
     /// Why the model could not be reached until the run's deadline, if so.
     pub fn unavailable(&self) -> Option<String> {
         self.unavailable.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The model and the vendor's words, if the last conversation that it refused did not fit into its context.
+    pub fn too_long(&self) -> Option<String> {
+        self.too_long.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Every tool result that passed, for the gateway of a later run that continues the conversation.
@@ -226,6 +243,24 @@ impl Gateway {
         unavailable.get_or_insert_with(|| reason.to_owned());
         drop(unavailable);
         self.stop(&format!("the model is not available: {reason}"));
+    }
+
+    fn mark_too_long(&self, exchange: u64, model: &str, reason: &str) {
+        let text = format!("the conversation does not fit into the context of {model}: {reason}");
+        *self.too_long.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+        self.say(ModelEvent::ContextTooLong { exchange, model: model.to_owned(), reason: reason.to_owned() });
+    }
+
+    /// The model that is asked after this one.
+    fn fallback_after(&self, model: &str) -> Option<String> {
+        let place = self.fallback.iter().position(|(name, _)| name == model);
+        let next = place.map_or(0, |place| place + 1);
+        self.fallback.get(next).map(|(name, _)| name.clone())
+    }
+
+    fn backoff_of(&self, model: &str) -> &Backoff {
+        let own = self.fallback.iter().find(|(name, _)| name == model);
+        own.map_or(&self.backoff, |(_, backoff)| backoff)
     }
 
     fn mark_contact(&self) {

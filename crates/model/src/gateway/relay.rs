@@ -2,7 +2,7 @@
 //! ends.
 
 use super::Gateway;
-use super::ledger::Reservation;
+use super::ledger::{Charge, Reservation};
 use super::response::{AnswerBody, BrokenOff, Feed, GatewayResponse, fault_response, respond};
 use super::stream_filter::{Halt, StreamFilter};
 use super::whole_answer::inspect_answer;
@@ -35,6 +35,8 @@ struct AnswerCounts {
     usage: TokenUsage,
     /// The final usage has come.
     is_final: bool,
+    /// The model has begun to write.
+    has_output: bool,
     ended: bool,
     fault: bool,
 }
@@ -221,12 +223,27 @@ impl AnswerCounts {
             }
             Delta::End => self.ended = true,
             Delta::Error(_) => self.fault = true,
-            _ => {}
+            _ => self.has_output = true,
         }
     }
 }
 
-/// What the vendor bills: what it reported; if its report is missing, everything that was reserved; for an error, nothing.
+/// A request that the vendor took and did not answer.
+pub(super) fn unanswered(exchange: u64, model: &str, charge: Charge) -> ModelEvent {
+    ModelEvent::ModelAnswer {
+        exchange,
+        model: model.to_owned(),
+        status: FaultKind::Timeout.status(),
+        ending: AnswerEnding::Cut,
+        usage: charge.usage,
+        cost: charge.cost,
+        estimated: true,
+        duration_ms: 0,
+    }
+}
+
+/// What the vendor bills: what it reported; if its report is missing, everything that was reserved. An error before the first
+/// word costs what was reported until then, and nothing with an error status.
 fn settle(
     pending: PendingAnswer,
     status: u16,
@@ -236,7 +253,7 @@ fn settle(
 ) {
     let PendingAnswer { gateway, exchange, reservation, .. } = pending;
     let has_usage = counts.usage != TokenUsage::default();
-    let is_error = status != 200 || counts.fault;
+    let is_error = status != 200 || (counts.fault && !counts.has_output);
     let estimated = !is_error && !counts.is_final;
     let charge = if estimated {
         reservation.charge_reserved()

@@ -44,21 +44,37 @@ struct Failure {
     retry_after: Option<Duration>,
 }
 
+/// Why there is no response.
+pub(super) enum SendError {
+    /// Nothing is billed.
+    Refused(Fault),
+    /// The request was taken, and no answer came.
+    Unanswered(Fault),
+    /// Another model may serve it; with the reason.
+    Busy(Fault, String),
+}
+
+/// How often a model is asked for which there is another one.
+const TRIES_BEFORE_FALLBACK: u32 = 3;
+
 pub(super) struct Sending<'a> {
     pub(super) gateway: &'a Gateway,
     pub(super) exchange: u64,
     pub(super) outgoing: UpstreamRequest<'a>,
     /// Ends when the client has gone.
     pub(super) client: &'a mut oneshot::Receiver<()>,
+    /// Another model can be asked.
+    pub(super) has_fallback: bool,
 }
 
 impl Sending<'_> {
-    pub(super) async fn send(self, reservation: &mut Reservation) -> Result<UpstreamResponse, Fault> {
+    pub(super) async fn send(self, reservation: &mut Reservation) -> Result<UpstreamResponse, SendError> {
         let give_up = self.give_up();
+        let backoff = self.gateway.backoff_of(&self.outgoing.request.model);
         let mut tries = 0;
         loop {
             let permit = tokio::select! {
-                permit = self.gateway.backoff.wait() => permit,
+                permit = backoff.wait() => permit,
                 _ = &mut *self.client => return Err(client_gone()),
             };
             reservation.mark_sent();
@@ -68,7 +84,7 @@ impl Sending<'_> {
             let Some(failure) = failure else {
                 permit.report_not_busy();
                 self.gateway.mark_contact();
-                return self.finish(sent);
+                return self.finish(sent).await.map_err(SendError::Refused);
             };
             let wait = if failure.is_busy {
                 permit.report_busy(failure.retry_after)
@@ -80,12 +96,16 @@ impl Sending<'_> {
                 self.gateway.mark_contact();
             }
             let too_late = give_up.is_none_or(|until| Instant::now() + wait > until);
+            if self.has_fallback && (too_late || tries >= TRIES_BEFORE_FALLBACK) {
+                let fault = Fault::new(FaultKind::Overloaded, failure.reason.clone());
+                return Err(SendError::Busy(fault, failure.reason));
+            }
             let hopeless = !self.gateway.had_contact() && tries >= self.gateway.retry.first_contact_tries;
             if too_late || hopeless {
                 if give_up.is_some() {
                     self.gateway.mark_unavailable(&failure.reason);
                 }
-                return self.finish(sent);
+                return self.finish(sent).await.map_err(SendError::Refused);
             }
             self.gateway.say(ModelEvent::ModelRetry {
                 exchange: self.exchange,
@@ -107,11 +127,12 @@ impl Sending<'_> {
         self.gateway.retry.until.map(|until| own.map_or(until, |own| own.min(until)))
     }
 
-    async fn once(&self) -> Result<Sent, Fault> {
+    async fn once(&self) -> Result<Sent, SendError> {
         let sending = self.gateway.upstream.send(self.outgoing);
         tokio::time::timeout(self.gateway.limits.answer_idle, sending)
             .await
             .map_err(|_| Fault::new(FaultKind::Timeout, "the model did not answer in time"))
+            .map_err(SendError::Unanswered)
     }
 
     /// Whether a later try may succeed. The body of an error is read for its reason, and kept.
@@ -145,7 +166,7 @@ impl Sending<'_> {
         }
     }
 
-    fn finish(&self, sent: Sent) -> Result<UpstreamResponse, Fault> {
+    async fn finish(&self, sent: Sent) -> Result<UpstreamResponse, Fault> {
         match sent {
             Err(UpstreamError::NotRecorded(reason)) => {
                 // A retry would not help. The run ends here; every later request gets the same reason.
@@ -157,6 +178,15 @@ impl Sending<'_> {
                 if matches!(response.status, 401 | 403) {
                     self.gateway.credential_refused(self.exchange, response.status);
                 }
+                if !matches!(response.status, 400 | 413) {
+                    return Ok(response);
+                }
+                let status = response.status;
+                let (response, bytes) = response.with_whole_body(MAX_ERROR_BYTES, ERROR_TIME).await;
+                if codec::is_too_long(status, &bytes) {
+                    let said = codec::read_fault(self.outgoing.wire, status, &bytes).message;
+                    self.gateway.mark_too_long(self.exchange, &self.outgoing.request.model, &bounded(&said));
+                }
                 Ok(response)
             }
         }
@@ -167,6 +197,6 @@ fn bounded(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(300).collect()
 }
 
-fn client_gone() -> Fault {
-    Fault::new(FaultKind::Timeout, "the client has gone")
+fn client_gone() -> SendError {
+    SendError::Refused(Fault::new(FaultKind::Timeout, "the client has gone"))
 }

@@ -1,6 +1,7 @@
 //! The gateway over real sockets: our own client on one side, the scripted model on the other.
 
 mod budget;
+mod matrix;
 mod requests;
 mod retries;
 
@@ -36,6 +37,7 @@ struct TestSetup {
     inspect: Inspect,
     limits: GatewayLimits,
     retry: RetryLimits,
+    fallback: Vec<String>,
     credential: Option<String>,
     start: Option<StartSignal>,
 }
@@ -53,6 +55,7 @@ impl Default for TestSetup {
             inspect: inspect::pass_all(),
             limits,
             retry: RetryLimits::default(),
+            fallback: Vec::new(),
             credential: None,
             start: None,
         }
@@ -60,18 +63,23 @@ impl Default for TestSetup {
 }
 
 fn gateway(scenario: &Value, setup: TestSetup) -> TestGateway {
-    let events = Arc::new(Mutex::new(Vec::new()));
     let bodies = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&events);
     let got = Arc::clone(&bodies);
     let scenario = Scenario::parse("s.json", scenario.to_string().as_bytes()).unwrap();
     let model = ScriptedModel::new(scenario).with_log(move |received| {
         got.lock().unwrap().push(serde_json::from_slice(received.body).unwrap());
     });
-    let TestSetup { rules, check, budget, prices, inspect, limits, retry, credential, start } = setup;
+    start_gateway(Upstream::scripted(model), bodies, setup)
+}
+
+/// `bodies`: what the upstream gets.
+fn start_gateway(upstream: Upstream, bodies: Arc<Mutex<Vec<Value>>>, setup: TestSetup) -> TestGateway {
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&events);
+    let TestSetup { rules, check, budget, prices, inspect, limits, retry, fallback, credential, start } =
+        setup;
     let known_results = HashSet::new();
     let on_event: OnModelEvent = Arc::new(move |event| seen.lock().unwrap().push(event));
-    let upstream = Upstream::scripted(model);
     let gateway = Arc::new(Gateway::new(GatewayConfig {
         upstream,
         rules,
@@ -83,6 +91,7 @@ fn gateway(scenario: &Value, setup: TestSetup) -> TestGateway {
         on_event,
         limits,
         retry,
+        fallback,
         credential,
         start,
         known_results,

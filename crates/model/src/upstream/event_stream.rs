@@ -108,11 +108,12 @@ fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, step)
 }
 
+/// Frames as AWS sends them.
 #[cfg(test)]
-mod tests {
+pub(crate) mod testing {
     use super::*;
 
-    fn frame(headers: &[(&str, &str)], payload: &str) -> Vec<u8> {
+    pub(crate) fn frame(headers: &[(&str, &str)], payload: &str) -> Vec<u8> {
         let mut lines = Vec::new();
         for (name, value) in headers {
             lines.push(u8::try_from(name.len()).unwrap());
@@ -132,10 +133,23 @@ mod tests {
         out
     }
 
-    fn chunk(event: &str) -> Vec<u8> {
+    pub(crate) fn chunk(event: &str) -> Vec<u8> {
         let payload = json!({ "bytes": BASE64.encode(event.as_bytes()), "p": "abc" }).to_string();
         frame(&[(":message-type", "event"), (":event-type", "chunk")], &payload)
     }
+
+    /// One server-sent event of the vendor in a frame.
+    pub(crate) fn framed(event: &[u8]) -> Vec<u8> {
+        let text = std::str::from_utf8(event).unwrap();
+        let data = text.lines().find_map(|line| line.strip_prefix("data: ")).unwrap();
+        chunk(data)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{chunk, frame};
+    use super::*;
 
     #[test]
     fn the_checksum_is_the_usual_one() {

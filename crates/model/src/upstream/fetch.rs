@@ -56,7 +56,11 @@ async fn exchange(dialer: &Dialer, request: TokenRequest<'_>) -> Result<Bytes, S
         TokenHost::Secure => BaseUrl::parse(address, PlainHttp::Loopback),
     };
     let base = base.map_err(|_| "it is not an https URL".to_owned())?;
-    let addresses: Vec<IpAddr> = dialer.resolve(&base.host).await.map_err(|error| error.to_string())?;
+    let mut addresses: Vec<IpAddr> = Vec::new();
+    // The host's proxy resolves names itself.
+    if !(base.secure && dialer.is_proxied(&base.host, base.port)) {
+        addresses = dialer.resolve(&base.host).await.map_err(|error| error.to_string())?;
+    }
     let stream =
         dialer.connect(&base.host, &addresses, base.port).await.map_err(|error| error.to_string())?;
     let mut sender = if base.secure {

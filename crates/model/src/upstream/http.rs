@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 const MAX_IDLE: usize = 32;
 
 pub struct HttpUpstream {
-    base: BaseUrl,
+    pub(super) base: BaseUrl,
     dialect: Dialect,
-    dialer: Arc<Dialer>,
+    pub(super) dialer: Arc<Dialer>,
     idle: Mutex<Vec<RequestSender>>,
 }
 
@@ -71,10 +71,14 @@ impl HttpUpstream {
 
     async fn connect(&self) -> Result<RequestSender, UpstreamError> {
         let BaseUrl { secure, host, port, .. } = &self.base;
-        let mut addresses = self.dialer.resolve(host).await.map_err(UpstreamError::Dial)?;
-        addresses.retain(|address| self.base.accepts(*address));
-        if addresses.is_empty() {
-            return Err(UpstreamError::PublicPlainHttp);
+        // The host's proxy resolves names itself.
+        let mut addresses = Vec::new();
+        if !(*secure && self.dialer.is_proxied(host, *port)) {
+            addresses = self.dialer.resolve(host).await.map_err(UpstreamError::Dial)?;
+            addresses.retain(|address| self.base.accepts(*address));
+            if addresses.is_empty() {
+                return Err(UpstreamError::PublicPlainHttp);
+            }
         }
         let stream = self.dialer.connect(host, &addresses, *port).await.map_err(UpstreamError::Dial)?;
         if !secure {

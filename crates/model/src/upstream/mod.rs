@@ -6,11 +6,12 @@ mod aws_time;
 mod azure_openai;
 mod base_url;
 mod bedrock;
-mod event_stream;
+pub(crate) mod event_stream;
 mod fetch;
 mod google_token;
 mod http;
 mod openai;
+mod probe;
 pub(crate) mod request;
 mod service;
 mod services;
@@ -22,6 +23,7 @@ mod vertex;
 
 pub use base_url::{PlainHttp, UrlError};
 pub use http::HttpUpstream;
+pub use probe::{ProbeFailure, ProbeStage, ProbeStep};
 pub use service::{NamedCredential, ServiceError, ServiceSettings};
 pub use services::{SERVICES, Service};
 pub use token_cache::LearnSecret;
@@ -186,7 +188,7 @@ impl UpstreamError {
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Cut | Self::Http(_) => true,
-            Self::Dial(error) => !matches!(error, DialError::Tls { .. }),
+            Self::Dial(error) => !matches!(error, DialError::Tls { .. } | DialError::Proxy { .. }),
             Self::Credential(_)
             | Self::Token(_)
             | Self::Body(_)

@@ -265,3 +265,56 @@ fn wrong_settings_are_refused() {
     let split = settings("K", "https://api.test", &[("api_version", "1/../x")]);
     assert!(open("azure-openai", &split).unwrap().contains("letters, digits"));
 }
+
+/// A proxy that answers CONNECT with these words, and connects what it accepts to the port.
+async fn connect_proxy(port: u16, says: &'static str) -> (u16, Heads) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let place = listener.local_addr().unwrap().port();
+    let heads = Heads::default();
+    let kept = Arc::clone(&heads);
+    tokio::spawn(async move {
+        loop {
+            let (mut client, _) = listener.accept().await.unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(client.read_u8().await.unwrap());
+            }
+            kept.lock().unwrap().push(String::from_utf8(head).unwrap());
+            client.write_all(format!("HTTP/1.1 {says}\r\nvia: test\r\n\r\n").as_bytes()).await.unwrap();
+            let mut server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+            tokio::spawn(async move { tokio::io::copy_bidirectional(&mut client, &mut server).await });
+        }
+    });
+    (place, heads)
+}
+
+#[tokio::test]
+async fn the_hosts_proxy_is_used_and_resolves_names_itself() {
+    let authority = TestAuthority::new();
+    let (port, _) = server(&authority, false, well_behaved).await;
+    for (says, bypass, expected) in [
+        ("200 Connection established", "other.test", "hello"),
+        ("407 Proxy Authentication Required", "", "HTTP/1.1 407 Proxy Authentication Required"),
+        ("200 OK", "api.test", "api.test"),
+    ] {
+        let (proxy_port, asked) = connect_proxy(port, says).await;
+        let variable = |name: &str| match name {
+            "HTTPS_PROXY" => Some(format!("http://me:secret@127.0.0.1:{proxy_port}")),
+            "NO_PROXY" => Some(bypass.to_owned()),
+            _ => None,
+        };
+        let proxy = egress::dial::HostProxy::from_variables(&variable).unwrap();
+        let nothing = FixedResolver::new([("nothing.test", Vec::new())]);
+        let dialer = Dialer::new(Arc::new(nothing), authority.roots()).with_proxy(proxy);
+        let settings = settings("ANTHROPIC_API_KEY", "https://api.test", &[]);
+        let upstream = HttpUpstream::new(service("anthropic"), &settings, Arc::new(dialer)).unwrap();
+        let said = match send(&upstream).await {
+            Ok((_, body)) => String::from_utf8(body).unwrap(),
+            Err(error) => error.to_string(),
+        };
+        assert!(said.contains(expected) && !said.contains("secret"), "{says}: {said}");
+        let asked = asked.lock().unwrap().clone();
+        let connect = "CONNECT api.test:443 HTTP/1.1\r\nhost: api.test:443\r\nproxy-authorization: Basic bWU6c2VjcmV0\r\n\r\n";
+        assert_eq!(asked.first().map(String::as_str), (bypass != "api.test").then_some(connect));
+    }
+}

@@ -3,7 +3,7 @@
 use super::error::WireError;
 use super::fault::Fault;
 use super::sse::SseFrame;
-use super::{Delta, ModelAnswer, ModelRequest, Wire, chat, messages, openai, responses};
+use super::{Delta, ModelAnswer, ModelRequest, Wire, chat, messages, openai, responses, rewrite};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -94,6 +94,54 @@ pub fn ask_for_usage(wire: Wire, body: &[u8]) -> Option<Vec<u8>> {
         Wire::Chat => chat::ask_for_usage(body),
         Wire::Messages | Wire::Responses => None,
     }
+}
+
+/// Whether the vendor says that the conversation does not fit into the model's context.
+pub fn is_too_long(status: u16, body: &[u8]) -> bool {
+    let value: Value = serde_json::from_slice(body).unwrap_or_default();
+    let code = value.pointer("/error/code").and_then(Value::as_str).unwrap_or_default();
+    let places = ["/error/message", "/message"];
+    let said =
+        places.iter().find_map(|place| value.pointer(place)).and_then(Value::as_str).unwrap_or_default();
+    let said = said.to_ascii_lowercase();
+    matches!(status, 400 | 413)
+        && (code == "context_length_exceeded" || TOO_LONG.iter().any(|words| said.contains(words)))
+}
+
+/// The words of Anthropic, Bedrock, OpenAI and vLLM.
+const TOO_LONG: &[&str] = &[
+    "prompt is too long",
+    "exceed context limit",
+    "input is too long",
+    "maximum context length",
+    "exceeds the context window",
+];
+
+/// An answer that is shorter than this is of no use, or is refused.
+pub fn least_output(wire: Wire, body: &[u8]) -> u64 {
+    // Anthropic wants room for more than the thinking.
+    let thinking = match wire {
+        Wire::Messages => messages::thinking_tokens(body),
+        Wire::Responses | Wire::Chat => 0,
+    };
+    thinking.saturating_add(LEAST_OUTPUT)
+}
+
+const LEAST_OUTPUT: u64 = 1024;
+
+/// The body with another bound for the length of the answer.
+pub fn set_max_tokens(wire: Wire, body: &[u8], most: u64) -> Vec<u8> {
+    let names: &[&str] = match wire {
+        Wire::Messages => &["max_tokens"],
+        Wire::Responses => &["max_output_tokens"],
+        Wire::Chat => &["max_completion_tokens", "max_tokens"],
+    };
+    rewrite::set_members(body, names, &most.to_string())
+}
+
+/// The body with another name of the model.
+pub fn set_model(body: &[u8], model: &str) -> Vec<u8> {
+    rewrite::set_members(body, &["model"], &Value::from(model).to_string())
 }
 
 /// A frame that is sent only because the gateway asked for usage.

@@ -25,6 +25,64 @@ pub fn replace_strings<S: std::hash::BuildHasher>(
     out
 }
 
+/// Sets members of the document, wherever one of these names is there; else adds the first. `json` must be a valid object,
+/// the values of these members texts or numbers, and `value` JSON too.
+pub fn set_members(json: &[u8], names: &[&str], value: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(json.len() + 32);
+    let mut at = 0;
+    let mut depth = 0_usize;
+    let mut is_set = false;
+    while at < json.len() {
+        match json[at] {
+            b'"' => {
+                let end = end_of_string(json, at);
+                out.extend_from_slice(&json[at..end]);
+                let named = depth == 1 && is_member_name(&json[end..]) && is_named(&json[at..end], names);
+                at = end;
+                if named {
+                    out.extend_from_slice(format!(":{value}").as_bytes());
+                    at = end_of_value(json, end);
+                    is_set = true;
+                }
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        out.push(json[at]);
+        at += 1;
+    }
+    match names.first() {
+        Some(name) if !is_set => with_member(&out, name, value),
+        _ => out,
+    }
+}
+
+/// The end of the text or number behind a member's name.
+fn end_of_value(json: &[u8], after_name: usize) -> usize {
+    let is_gap = |byte: &u8| byte.is_ascii_whitespace() || *byte == b':';
+    let gap = json[after_name..].iter().take_while(|byte| is_gap(byte)).count();
+    let start = after_name + gap;
+    if json.get(start) == Some(&b'"') {
+        return end_of_string(json, start);
+    }
+    let rest = &json[start..];
+    start + rest.iter().position(|byte| b",}".contains(byte)).unwrap_or(rest.len())
+}
+
+fn is_named(literal: &[u8], names: &[&str]) -> bool {
+    serde_json::from_slice::<String>(literal).is_ok_and(|name| names.contains(&name.as_str()))
+}
+
+/// The last member of an object.
+fn with_member(json: &[u8], name: &str, value: &str) -> Vec<u8> {
+    let Some(end) = json.iter().rposition(|byte| *byte == b'}') else { return json.to_vec() };
+    let is_empty = json[..end].iter().rfind(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+    let comma = if is_empty { "" } else { "," };
+    [&json[..end], format!("{comma}\"{name}\":{value}").as_bytes(), &json[end..]].concat()
+}
+
 fn end_of_string(json: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while at < json.len() {
@@ -71,6 +129,24 @@ mod tests {
         check(r#"["a\"b\\", "\u0061\"b\\"]"#, "a\"b\\", "q\"\n", r#"["q\"\n", "q\"\n"]"#);
         check(r#"["ab", "abc"]"#, "b", "x", r#"["ab", "abc"]"#);
         check(r#""whole""#, "whole", "é", "\"é\"");
+    }
+
+    #[test]
+    fn a_member_is_set_at_the_top_and_all_else_stays() {
+        let set =
+            |json: &str| String::from_utf8(set_members(json.as_bytes(), &["most", "max"], "7")).unwrap();
+        for (json, expected) in [
+            (r#"{"a": "most", "most" : 99 ,"b":{"most":1}}"#, r#"{"a": "most", "most":7,"b":{"most":1}}"#),
+            (r#"{"max":null}"#, r#"{"max":7}"#),
+            (r#"{"max": "a,}b" , "c":1}"#, r#"{"max":7 , "c":1}"#),
+            (r#"{"a":[{"max":1}]}"#, r#"{"a":[{"max":1}],"most":7}"#),
+            (r"{ }", r#"{ "most":7}"#),
+        ] {
+            assert_eq!(set(json), expected);
+        }
+        for json in ["", "\"", "{\"most\"", "{\"most\":", "[1"] {
+            set(json);
+        }
     }
 
     #[test]

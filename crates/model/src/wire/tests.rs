@@ -225,3 +225,22 @@ fn a_second_choice_and_a_call_in_the_old_form_are_refused() {
         assert!(reader.read(&super::sse::SseFrame::new("", body)).is_err(), "{choices}");
     }
 }
+
+#[test]
+fn a_conversation_that_is_too_long_is_told_from_other_errors() {
+    let check = |status: u16, body: Value, expected: bool| {
+        assert_eq!(codec::is_too_long(status, body.to_string().as_bytes()), expected, "{body}");
+    };
+    let anthropic = |message: &str| json!({"type": "error", "error": {"type": "invalid_request_error", "message": message}});
+    check(400, anthropic("prompt is too long: 210000 tokens > 200000 maximum"), true);
+    check(
+        400,
+        anthropic("input length and `max_tokens` exceed context limit: 190000 + 32000 > 200000"),
+        true,
+    );
+    check(400, anthropic("max_tokens: must be positive"), false);
+    check(429, anthropic("prompt is too long"), false);
+    check(400, json!({"error": {"code": "context_length_exceeded", "message": "Your input"}}), true);
+    check(400, json!({"message": "Input is too long for requested model."}), true);
+    check(400, json!("not an object"), false);
+}

@@ -62,6 +62,8 @@ fn managed(guard: &Guard) -> Json {
         "allowManagedHooksOnly": true,
         "disableAllHooks": false,
         "enableAllProjectMcpServers": false,
+        // The policy says which hosts may be fetched from; the list that Claude Code asks for is on another host.
+        "skipWebFetchPreflight": true,
         "includeCoAuthoredBy": false,
         "cleanupPeriodDays": 3650,
     })

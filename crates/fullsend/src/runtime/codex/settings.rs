@@ -110,6 +110,10 @@ pub fn refused_options(checked: &Checked) -> Vec<RefusedOption> {
     if let Some(effort) = options::effort(checked).filter(|effort| effort.value == ModelEffort::Max) {
         refuse(Some(effort.at), "effort: max", "its highest is `xhigh`");
     }
+    if let Some(model) = options::model(checked).filter(|model| runs_from_code(model)) {
+        let at = checked.resolved.harness.model.as_ref().map(|model| model.at);
+        refuse(at, &format!("model: {model}"), "Codex runs its tools from code that no hook sees; use gpt-5.5");
+    }
     let Some(about) = &checked.agent.frontmatter else { return refused };
     for (key, tools) in [("tools", &about.tools), ("disallowedTools", &about.disallowed_tools)] {
         if let Some(tools) = tools {
@@ -122,6 +126,15 @@ pub fn refused_options(checked: &Checked) -> Vec<RefusedOption> {
         refuse(None, "maxTurns", "say `budget: { turns: N }` in the harness");
     }
     refused
+}
+
+/// Models that the tested version of Codex lets call tools only from code that they write (`code_mode_only` in its
+/// catalogue). The gateway sees the code and not the calls.
+const FROM_CODE: &[&str] = &["codex-auto-review", "gpt-5.6-", "gpt-6-", "gpt-6.1-", "gpt-daybreak-"];
+
+/// Codex looks its catalogue up by the start of a name.
+fn runs_from_code(model: &str) -> bool {
+    FROM_CODE.iter().any(|start| model.starts_with(start))
 }
 
 /// The variable with the placeholder of the key.

@@ -160,3 +160,24 @@ fn an_answer_that_is_cut_or_without_usage_costs_what_was_reserved() {
         }
     }
 }
+
+#[test]
+fn a_long_context_is_asked_for_as_the_service_wants_it() {
+    let gateway = gateway(&plain(), TestSetup::default());
+    let mut request = request("go", true);
+    request.model = "claude-sonnet-4-5[1m]".into();
+    gateway.ask(&request).unwrap();
+    assert_eq!(gateway.bodies.lock().unwrap()[0]["model"], "claude-sonnet-4-5");
+}
+
+#[test]
+fn a_conversation_that_does_not_fit_is_told() {
+    let words = "prompt is too long: 210000 tokens > 200000 maximum";
+    let scenario = json!({"turns": [[{"error": 400, "message": words, "times": 9}]]});
+    let gateway = gateway(&scenario, TestSetup::default());
+    let error = gateway.ask(&request("go", true)).unwrap_err();
+    assert!(error.to_string().contains(words), "the vendor's words pass: {error}");
+    let told = gateway.gateway.too_long().unwrap();
+    assert_eq!(told, format!("the conversation does not fit into the context of claude-sonnet-4-5: {words}"));
+    assert!(gateway.events().iter().any(|event| matches!(event, ModelEvent::ContextTooLong { .. })));
+}

@@ -27,6 +27,23 @@ struct RequestForm {
 }
 
 #[derive(Deserialize, Default)]
+#[serde(default)]
+struct ThinkingForm {
+    thinking: ThinkingBudget,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ThinkingBudget {
+    budget_tokens: u64,
+}
+
+/// The part of the answer that is set aside for thinking.
+pub fn thinking_tokens(body: &[u8]) -> u64 {
+    serde_json::from_slice::<ThinkingForm>(body).map_or(0, |form| form.thinking.budget_tokens)
+}
+
+#[derive(Deserialize, Default)]
 struct OutputConfig {
     effort: Option<String>,
 }

@@ -1,0 +1,235 @@
+//! Every service with every wire format that it takes, and what can happen to a request: one fake vendor over real sockets,
+//! which speaks each service's own addresses and framing.
+
+use super::*;
+use crate::upstream::event_stream;
+use crate::upstream::{HttpUpstream, NamedCredential, SERVICES, ServiceSettings};
+use crate::wire::codec;
+use egress::credentials::{CredentialSource, Secret};
+use egress::dial::Dialer;
+use egress::dial::testing::TestAuthority;
+use egress::resolver::FixedResolver;
+use std::io::{BufRead, BufReader};
+use std::time::Instant;
+
+use crate::scripted::{Emission, ScriptedAnswer};
+
+const USAGE: &str = r#"{"usage": {"input": 100, "output": 10, "cache_read": 5}}"#;
+
+/// What the vendor does, by a word in the request.
+fn scenario() -> Value {
+    let usage: Value = serde_json::from_str(USAGE).unwrap();
+    let branch = |word: &str, turn: Value| json!({"when": {"user_contains": word}, "turns": [turn]});
+    let too_long = "prompt is too long: 9 tokens > 8 maximum";
+    json!({
+        "turns": [[{"text": "plain words"}, usage]],
+        "branches": [
+            branch("CALL", json!([{"text": "I look."}, {"shell": "ls"}, usage])),
+            branch("TWICE", json!([{"shell": "ls"}, {"shell": "pwd"}, usage])),
+            branch("THINK", json!([{"thinking": "hm"}, {"text": "plain words"}, usage])),
+            branch("DENIED", json!([{"error": 401, "message": "wrong key", "times": 99}])),
+            branch("LIMITED", json!([{"error": 429, "message": "slow down", "times": 1}, {"text": "plain words"}, usage])),
+            branch("BUSY", json!([{"error": 529, "message": "busy", "times": 1}, {"text": "plain words"}, usage])),
+            branch("LONG", json!([{"error": 400, "message": too_long, "times": 99}])),
+            branch("CUT", json!([{"text": "half"}, {"cut": true}])),
+        ],
+    })
+}
+
+/// The wire format of a service's own address; `None`: the service has no such address.
+fn wire_of(path: &str) -> Option<Wire> {
+    let path = path.split('?').next().unwrap_or(path);
+    let ends = |end: &str| path.ends_with(end);
+    match path {
+        _ if ends(":streamRawPredict") || ends(":rawPredict") || ends("/messages") => Some(Wire::Messages),
+        _ if ends("/invoke") || ends("/invoke-with-response-stream") => Some(Wire::Messages),
+        _ if ends("/responses") => Some(Wire::Responses),
+        _ if ends("/chat/completions") => Some(Wire::Chat),
+        _ => None,
+    }
+}
+
+/// A body as the vendor itself gets it: services that put the model and the delivery into the path leave them out.
+fn completed(path: &str, body: &[u8]) -> Vec<u8> {
+    let mut body: Value = serde_json::from_slice(body).unwrap();
+    if path.contains("/models/") || path.starts_with("/model/") {
+        assert!(body.get("model").is_none(), "the path has the model: {path}");
+        body["model"] = json!("claude-sonnet-4-5");
+    }
+    if path.starts_with("/model/") {
+        body["stream"] = json!(path.ends_with("with-response-stream"));
+    }
+    body.to_string().into_bytes()
+}
+
+/// Serves one request of a connection, which it closes then.
+fn serve(model: &ScriptedModel, bodies: &Mutex<Vec<Value>>, stream: TcpStream) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut head)? == 0 {
+            return Ok(());
+        }
+    }
+    let field = |line: &str| line.strip_prefix("content-length: ").and_then(|length| length.parse().ok());
+    let length: usize = head.lines().find_map(field).unwrap();
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let path = head.split(' ').nth(1).unwrap().to_owned();
+    let wire = wire_of(&path).unwrap_or_else(|| panic!("no service has {path}"));
+    let body = completed(&path, &body);
+    bodies.lock().unwrap().push(serde_json::from_slice(&body).unwrap());
+    let request = codec::read_request(wire, &body).unwrap();
+    let ScriptedAnswer { status, content_type, emissions } = model.answer(wire, &request, &body);
+    let is_framed = path.ends_with("with-response-stream") && status == 200;
+    let content_type = if is_framed { "application/vnd.amazon.eventstream" } else { content_type };
+    let stream = reader.get_mut();
+    write!(stream, "HTTP/1.1 {status} X\r\ncontent-type: {content_type}\r\nconnection: close\r\n\r\n")?;
+    for emission in emissions {
+        match emission {
+            Emission::Bytes(bytes) if is_framed => {
+                stream.write_all(&event_stream::testing::framed(&bytes))?;
+            }
+            Emission::Bytes(bytes) => stream.write_all(&bytes)?,
+            Emission::Sleep(_) => {}
+            Emission::Cut => return Ok(()),
+        }
+    }
+    Ok(())
+}
+
+fn vendor() -> (u16, Arc<Mutex<Vec<Value>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let scenario = Scenario::parse("s.json", scenario().to_string().as_bytes()).unwrap();
+    let model = Arc::new(ScriptedModel::new(scenario));
+    let bodies = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&bodies);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let model = Arc::clone(&model);
+            let bodies = Arc::clone(&kept);
+            std::thread::spawn(move || serve(&model, &bodies, stream));
+        }
+    });
+    (port, bodies)
+}
+
+fn service_gateway(name: &str, port: u16, bodies: Arc<Mutex<Vec<Value>>>) -> TestGateway {
+    let service = SERVICES.iter().find(|service| service.name == name).unwrap();
+    let credential = |name: &str| NamedCredential {
+        name: name.to_owned(),
+        source: CredentialSource::fixed(Secret::new("value-of-the-credential".to_owned())),
+    };
+    let base_url = format!("http://127.0.0.1:{port}");
+    let config = [("base_url", base_url.as_str()), ("region", "eu-west-1"), ("project", "acme")];
+    let settings = ServiceSettings {
+        config: config.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+        credentials: match name {
+            "bedrock" => vec![credential("AWS_ACCESS_KEY_ID"), credential("AWS_SECRET_ACCESS_KEY")],
+            _ => vec![credential("KEY")],
+        },
+        learn: None,
+    };
+    let resolver = FixedResolver::new([("nothing.test", Vec::new())]);
+    let dialer = Dialer::new(Arc::new(resolver), TestAuthority::new().roots());
+    let upstream = HttpUpstream::new(service, &settings, Arc::new(dialer)).unwrap();
+    let retry =
+        RetryLimits { until: Some(Instant::now() + Duration::from_secs(60)), ..RetryLimits::default() };
+    let credential = Some(format!("the provider `{name}`"));
+    let mut setup = TestSetup { retry, credential, ..TestSetup::default() };
+    setup.limits.answer_idle = Duration::from_secs(60);
+    start_gateway(Upstream::http(upstream), bodies, setup)
+}
+
+fn ask(gateway: &TestGateway, wire: Wire, word: &str, stream: bool) -> Result<ModelAnswer, ClientError> {
+    ModelClient::new(gateway.address, wire).ask(&request(word, stream), &mut |_| {})
+}
+
+/// A request with a picture, as the wire format writes one.
+fn with_image(wire: Wire) -> Value {
+    let mut body = codec::write_request(wire, &request("a picture", true));
+    let picture = "data:image/png;base64,iVBORw0K";
+    let (field, content) = match wire {
+        Wire::Messages => {
+            let source = json!({"type": "base64", "media_type": "image/png", "data": "iVBORw0K"});
+            ("messages", json!([{"type": "text", "text": "look"}, {"type": "image", "source": source}]))
+        }
+        Wire::Responses => {
+            let image = json!({"type": "input_image", "image_url": picture});
+            ("input", json!([{"type": "input_text", "text": "look"}, image]))
+        }
+        Wire::Chat => {
+            let image = json!({"type": "image_url", "image_url": {"url": picture}});
+            ("messages", json!([{"type": "text", "text": "look"}, image]))
+        }
+    };
+    body[field].as_array_mut().unwrap().last_mut().unwrap()["content"] = content;
+    body
+}
+
+/// Answers that are complete. Returns how many there were.
+fn complete_answers(gateway: &TestGateway, wire: Wire, place: &str) -> u64 {
+    let calls = |answer: &ModelAnswer| {
+        let is_call = |block: &&ContentBlock| matches!(block, ContentBlock::ToolCall(_));
+        answer.blocks.iter().filter(is_call).count()
+    };
+    let mut count = 0;
+    for stream in [true, false] {
+        for (word, expected) in
+            [("text", 0), ("CALL", 1), ("TWICE", 2), ("THINK", 0), ("LIMITED", 0), ("BUSY", 0)]
+        {
+            let answer = ask(gateway, wire, &format!("{word} {stream}"), stream);
+            let answer = answer.unwrap_or_else(|error| panic!("{place} {word}: {error}"));
+            assert_eq!(calls(&answer), expected, "{place} {word}");
+            assert_eq!((answer.usage.input, answer.usage.cache_read), (100, 5), "{place} {word}");
+            count += 1;
+        }
+    }
+    let body = with_image(wire).to_string();
+    let answer = gateway.raw(&format!(
+        "POST {} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        wire.path(),
+        body.len()
+    ));
+    assert!(answer.contains("plain words"), "{place}: {answer}");
+    let last = gateway.bodies.lock().unwrap().last().unwrap().to_string();
+    assert!(last.contains("iVBORw0K"), "{place}: {last}");
+    count + 1
+}
+
+#[test]
+fn every_service_passes_or_refuses_what_a_request_can_meet() {
+    for service in SERVICES {
+        for &wire in service.wires {
+            let place = format!("{} {}", service.name, wire.name());
+            let (port, bodies) = vendor();
+            let gateway = service_gateway(service.name, port, bodies);
+            let count = complete_answers(&gateway, wire, &place);
+            gateway.endings(usize::try_from(count).unwrap());
+            let total: u64 = gateway.gateway.usage().values().map(|used| used.requests).sum();
+            let input: u64 = gateway.gateway.usage().values().map(|used| used.usage.input).sum();
+            let output: u64 = gateway.gateway.usage().values().map(|used| used.usage.output).sum();
+            assert_eq!(
+                (total, input, output),
+                (count, count * 100, count * 10),
+                "{place}: the vendor's own count"
+            );
+
+            let denied = ask(&gateway, wire, "DENIED", true).unwrap_err();
+            assert!(matches!(&denied, ClientError::Fault { status: 401, .. }), "{place}: {denied}");
+            assert_eq!(
+                gateway.gateway.refused_credential(),
+                Some(format!("the provider `{}`", service.name))
+            );
+            let long = ask(&gateway, wire, "LONG", true).unwrap_err();
+            assert!(matches!(&long, ClientError::Fault { status: 400, .. }), "{place}: {long}");
+            assert!(gateway.gateway.too_long().is_some(), "{place}");
+            let cut = ask(&gateway, wire, "CUT", true).unwrap_err();
+            assert!(cut.is_transient(), "{place}: {cut}");
+            gateway.endings(usize::try_from(count).unwrap() + 3);
+            let cut_output: u64 = gateway.gateway.usage().values().map(|used| used.usage.output).sum();
+            assert!(cut_output >= output + 1000, "{place}: a cut answer costs what was reserved");
+        }
+    }
+}

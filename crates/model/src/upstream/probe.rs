@@ -1,0 +1,148 @@
+//! One tiny request to a service, step by step, for a person who wants to know what is wrong: the way there, TLS, the
+//! credential, the model.
+
+use super::base_url::BaseUrl;
+use super::http::HttpUpstream;
+use super::request::UpstreamRequest;
+use super::{UpstreamError, UpstreamResponse};
+use crate::wire::{Message, ModelRequest, Wire, codec};
+use bytes::Bytes;
+use egress::dial::DialError;
+use hyper::HeaderMap;
+use hyper::header::{HeaderName, HeaderValue};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProbeStage {
+    Dns,
+    Proxy,
+    Connection,
+    Tls,
+    Authentication,
+    Model,
+}
+
+impl ProbeStage {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Dns => "DNS",
+            Self::Proxy => "proxy",
+            Self::Connection => "connection",
+            Self::Tls => "TLS",
+            Self::Authentication => "authentication",
+            Self::Model => "model",
+        }
+    }
+}
+
+/// What one stage found. After an error there is no further step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProbeStep {
+    pub stage: ProbeStage,
+    pub found: Result<String, ProbeFailure>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProbeFailure {
+    pub reason: String,
+    /// The same request may succeed later.
+    pub is_transient: bool,
+}
+
+/// For the whole answer: a few words.
+const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_ANSWER: usize = 64 << 10;
+
+impl HttpUpstream {
+    pub async fn probe(&self, wire: Wire, model: &str) -> Vec<ProbeStep> {
+        let mut steps = Vec::new();
+        if self.probe_way(&mut steps).await.is_some() {
+            self.probe_model(wire, model, &mut steps).await;
+        }
+        steps
+    }
+
+    /// `None`: a step failed.
+    async fn probe_way(&self, steps: &mut Vec<ProbeStep>) -> Option<()> {
+        let BaseUrl { secure, host, port, .. } = &self.base;
+        let mut note = |stage: ProbeStage, found: Result<String, DialError>| {
+            let failure = |error: DialError| {
+                let error = UpstreamError::Dial(error);
+                ProbeFailure { reason: error.to_string(), is_transient: error.is_transient() }
+            };
+            let found = found.map_err(failure);
+            let is_good = found.is_ok();
+            steps.push(ProbeStep { stage, found });
+            is_good.then_some(())
+        };
+        let is_proxied = *secure && self.dialer.is_proxied(host, *port);
+        let mut addresses: Vec<IpAddr> = Vec::new();
+        if !is_proxied {
+            addresses = match self.dialer.resolve(host).await {
+                Ok(addresses) => addresses,
+                Err(error) => return note(ProbeStage::Dns, Err(error)),
+            };
+            let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            note(ProbeStage::Dns, Ok(format!("{host} is {}", shown.join(", "))))?;
+        }
+        let stage = if is_proxied { ProbeStage::Proxy } else { ProbeStage::Connection };
+        let connected = self.dialer.connect(host, &addresses, *port).await;
+        let stream = match connected {
+            Ok(stream) => stream,
+            Err(error) => return note(stage, Err(error)),
+        };
+        note(stage, Ok(format!("connected to {host}:{port}")))?;
+        if *secure {
+            let secured = self.dialer.secure(stream, host, &[b"http/1.1"]).await;
+            note(ProbeStage::Tls, secured.map(|_| "the certificate is trusted".to_owned()))?;
+        }
+        Some(())
+    }
+
+    async fn probe_model(&self, wire: Wire, model: &str, steps: &mut Vec<ProbeStep>) {
+        let request = ModelRequest {
+            model: model.to_owned(),
+            messages: vec![Message::user("Say OK.")],
+            max_tokens: Some(16),
+            ..ModelRequest::default()
+        };
+        let body = Bytes::from(codec::write_request(wire, &request).to_string());
+        let mut headers = HeaderMap::new();
+        if wire == Wire::Messages {
+            let version = HeaderName::from_static("anthropic-version");
+            headers.insert(version, HeaderValue::from_static("2023-06-01"));
+        }
+        let outgoing =
+            UpstreamRequest { wire, request: &request, body: &body, headers: &headers, query: None };
+        let started = Instant::now();
+        let sent = tokio::time::timeout(PATIENCE, self.send(outgoing)).await;
+        let failed = |reason: String, is_transient: bool| Err(ProbeFailure { reason, is_transient });
+        let mut note = |stage, found| steps.push(ProbeStep { stage, found });
+        let response: UpstreamResponse = match sent {
+            Err(_) => return note(ProbeStage::Model, failed("it did not answer in time".to_owned(), true)),
+            Ok(Err(error)) => {
+                let is_credential = matches!(error, UpstreamError::Credential(_) | UpstreamError::Token(_));
+                let stage = if is_credential { ProbeStage::Authentication } else { ProbeStage::Model };
+                return note(stage, failed(error.to_string(), error.is_transient()));
+            }
+            Ok(Ok(response)) => response,
+        };
+        let (response, bytes) = response.with_whole_body(MAX_ANSWER, PATIENCE).await;
+        let status = response.status;
+        if status == 200 {
+            note(ProbeStage::Authentication, Ok("the credential is accepted".to_owned()));
+            let seconds = started.elapsed().as_secs_f64();
+            let found = codec::read_answer(wire, &bytes)
+                .map(|answer| format!("{} answered in {seconds:.1} s", answer.model))
+                .map_err(|error| ProbeFailure { reason: error.to_string(), is_transient: false });
+            return note(ProbeStage::Model, found);
+        }
+        let said = format!("HTTP {status}, {}", codec::read_fault(wire, status, &bytes).message);
+        if matches!(status, 401 | 403) {
+            return note(ProbeStage::Authentication, failed(said, false));
+        }
+        note(ProbeStage::Authentication, Ok("the credential is accepted".to_owned()));
+        note(ProbeStage::Model, failed(said, matches!(status, 429 | 500..=599)));
+    }
+}

@@ -1,0 +1,89 @@
+//! The real programs before services other than their vendor's own: the request reaches the service in its own form, and no
+//! credential of the host is inside.
+
+use serde_json::json;
+
+use super::stage::{Stage, good};
+use crate::services::{BEDROCK, Fake, VERTEX, rsa_key, service_account};
+use crate::support::has_program;
+
+fn stage(runtime: &str, test: &str) -> Option<Stage> {
+    Stage::new(runtime, test, &json!({ "turns": [[{ "finish": good() }]] }))
+}
+
+/// Runs, and looks for the value of a credential in everything that the run kept and printed.
+fn ends_without(stage: &Stage, secrets: &[&str]) {
+    let ran = stage.run();
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(stage.accepted(1), good());
+    let events = std::fs::read_to_string(stage.directory().join("events.jsonl")).unwrap();
+    for secret in secrets {
+        assert!(!ran.all().contains(secret) && !events.contains(secret), "{}", ran.all());
+    }
+}
+
+#[test]
+fn claude_works_with_the_token_of_a_subscription() {
+    let Some(mut stage) = stage("claude", "the token of a subscription") else { return };
+    let provider = format!(
+        "name: model\ntype: anthropic\ncredentials:\n  CLAUDE_CODE_OAUTH_TOKEN: ${{SUBSCRIPTION}}\nconfig:\n  base_url: http://127.0.0.1:{}\n",
+        stage.server.port
+    );
+    stage.world.write("repo/.fullsend/providers/model.yaml", provider);
+    let token = "sk-ant-oat01-of-the-fake-subscription";
+    stage.world = stage.world.env("SUBSCRIPTION", token);
+    ends_without(&stage, &[token]);
+    assert_eq!(stage.server.requests()[0]["key"], format!("Bearer {token}"));
+    assert!(stage.raw().contains("oauth-2025-04-20"), "the API wants this beta");
+}
+
+#[test]
+fn claude_works_on_vertex() {
+    if !has_program("openssl", "claude_works_on_vertex") {
+        return;
+    }
+    let Some(mut stage) = stage("claude", "Vertex") else { return };
+    let (key, modulus) = rsa_key(&stage.world);
+    let fake = Fake::start("vertex.py", &[&modulus, &good().to_string()]);
+    let from = "file:${GOOGLE_APPLICATION_CREDENTIALS}";
+    let provider = VERTEX.replace("PORT", &fake.port.to_string()).replace("FROM", from);
+    stage.world.write("repo/.fullsend/providers/model.yaml", provider);
+    let file = stage.world.write("service-account.json", service_account(&key, fake.port));
+    stage.world = stage.world.env("GOOGLE_APPLICATION_CREDENTIALS", file.to_str().unwrap());
+    ends_without(&stage, &["ya29.made", "PRIVATE KEY"]);
+    let asked = fake.requests("claude-sonnet-4-5:streamRawPredict");
+    assert!(!asked.is_empty());
+}
+
+#[test]
+fn claude_works_on_bedrock() {
+    let Some(mut stage) = stage("claude", "Bedrock") else { return };
+    let fake = Fake::start("bedrock.py", &[&good().to_string()]);
+    let named = "credentials: {AWS_ACCESS_KEY_ID: '${KEY_ID}', AWS_SECRET_ACCESS_KEY: '${KEY_SECRET}', AWS_SESSION_TOKEN: '${KEY_SESSION}'}\n";
+    let provider = BEDROCK.replace("PORT", &fake.port.to_string()) + named;
+    stage.world.write("repo/.fullsend/providers/model.yaml", provider);
+    let secret = "secret/of+the-fake-key-for-the-tests-0001";
+    stage.world = stage
+        .world
+        .env("KEY_ID", "AKIAFAKEFAKEFAKE0001")
+        .env("KEY_SECRET", secret)
+        .env("KEY_SESSION", "session-token-of-the-fake");
+    ends_without(&stage, &[secret, "session-token-of-the-fake"]);
+    let asked = fake.requests("/model/eu.anthropic.claude-sonnet-4-5/invoke-with-response-stream");
+    assert!(!asked.is_empty());
+}
+
+#[test]
+fn codex_works_on_azure() {
+    let Some(mut stage) = stage("codex", "Azure") else { return };
+    let fake = Fake::start("openai.py", &["azure", &good().to_string()]);
+    let provider = format!(
+        "name: model\ntype: azure-openai\ncredentials:\n  AZURE_OPENAI_API_KEY: ${{AZURE_KEY}}\nconfig:\n  base_url: http://127.0.0.1:{}\n",
+        fake.port
+    );
+    stage.world.write("repo/.fullsend/providers/model.yaml", provider);
+    let key = "azure-key-of-the-fake-for-tests";
+    stage.world = stage.world.env("AZURE_KEY", key);
+    ends_without(&stage, &[key]);
+    assert!(!fake.requests("/openai/v1/responses").is_empty());
+}
