@@ -196,7 +196,7 @@ pub const FIELDS: &[Field] = &[
     },
 ];
 
-/// Skills replace each other by name, where they stand; their file overrides merge, and `null` removes a file.
+/// Skills replace each other by directory, where they stand; their file overrides merge, and `null` removes a file.
 const SKILLS: Field = Field {
     key: "skills",
     far: "skills:\n- skills/first\n- skills/review: {a.md: x/a.md, b.md: x/b.md}\n- skills/last",
@@ -221,12 +221,16 @@ const SKILL_WITHOUT_NEW_OVERRIDES: Field = Field {
     ..SKILLS
 };
 
-/// Another directory of the same name takes the place, and the farther overrides do not follow.
+/// Another directory is another skill: `check` reads their names, and the nearer one replaces the farther.
 const SKILL_FROM_ANOTHER_PLACE: Field = Field {
     key: "skills",
     far: "skills:\n- skills/review: {a.md: x/a.md}\n- skills/last",
     near: "skills: [ours/review]",
-    merged: &[("skills.0", "ours/review"), ("skills.1", "skills/last")],
+    merged: &[
+        ("skills.0.skills/review.a.md", "x/a.md"),
+        ("skills.1", "skills/last"),
+        ("skills.2", "ours/review"),
+    ],
     ..SKILLS
 };
 

@@ -1,5 +1,5 @@
 //! What stands over what: bases and their limits, the layers' configuration, `customized/`, files of nearer layers, and
-//! two skills that would land on one name.
+//! one skill listed twice.
 
 use std::path::Path;
 
@@ -309,15 +309,12 @@ fn a_nearer_layer_replaces_single_files() {
 }
 
 #[test]
-fn two_skills_on_one_name_are_refused_wherever_they_meet() {
-    let same_list = "agent: agents/a.md\nskills: [issue-labels/github, pr-review/github]\n";
-    let error = refusal(&world(&[(REPOSITORY, same_list)]));
-    assert!(error.contains("two skills would land on the name `github`"), "{error}");
-    assert!(error.contains("the first one"), "{error}");
-    let in_a_block = "agent: agents/a.md\nforge: {github: {skills: [a/github, b/github/]}}\n";
-    assert!(refusal(&world(&[(REPOSITORY, in_a_block)])).contains("land on the name `github`"));
-    let twice = "agent: agents/a.md\nskills: [skills/a, skills/a]\n";
-    assert!(refusal(&world(&[(REPOSITORY, twice)])).contains("land on the name `a`"));
+fn one_skill_listed_twice_is_refused_wherever_it_is() {
+    let twice = "agent: agents/a.md\nskills: [skills/a, ./skills/a/]\n";
+    let error = refusal(&world(&[(REPOSITORY, twice)]));
+    assert!(error.contains("a skill is listed twice") && error.contains("the first one"), "{error}");
+    let in_a_block = "agent: agents/a.md\nforge: {github: {skills: [a/github, a/github/]}}\n";
+    assert!(refusal(&world(&[(REPOSITORY, in_a_block)])).contains("a skill is listed twice"));
 }
 
 #[test]

@@ -37,6 +37,7 @@ const STAGES: &[&str] = &[
     "cancel",
     "event",
     "scripts",
+    "forge",
     "git",
     "harness",
     "resolve",

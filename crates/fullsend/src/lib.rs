@@ -11,6 +11,7 @@ mod cli;
 mod credentials;
 mod defaults;
 pub mod event;
+mod forge;
 mod git;
 mod guard;
 mod harness;

@@ -30,9 +30,11 @@ pub struct SkillFile {
     /// The directory.
     pub found: Found,
     pub source: SourceId,
-    /// The directory's name: the name under which the agent finds it.
+    /// The name in its frontmatter, under which the agent finds it.
     pub name: String,
     pub frontmatter: SkillFrontmatter,
+    /// Where the harness lists it.
+    pub listed_at: Span,
     /// Files of the skill that are replaced, or removed.
     pub overrides: Vec<(LocalPath, Option<Found>)>,
 }
@@ -63,7 +65,7 @@ pub fn check_skills(
     harness: &Harness,
     problems: &mut Vec<Diagnostic>,
 ) -> Vec<SkillFile> {
-    let mut files = Vec::new();
+    let mut files: Vec<SkillFile> = Vec::new();
     for skill in &harness.skills.0 {
         let Some(found) = references::remote_or_local(
             library,
@@ -85,9 +87,28 @@ pub fn check_skills(
             };
             overrides.push((target.value.clone(), file));
         }
-        files.extend(read_skill(library, &skill.source, found, overrides, problems));
+        let Some(file) = read_skill(library, &skill.source, found, overrides, problems) else { continue };
+        add_skill(&mut files, file, problems);
     }
     files
+}
+
+/// A skill of a nearer file replaces one of the same name. Two in one file are a mistake.
+fn add_skill(files: &mut Vec<SkillFile>, file: SkillFile, problems: &mut Vec<Diagnostic>) {
+    let Some(other) = files.iter_mut().find(|other| other.name == file.name) else {
+        files.push(file);
+        return;
+    };
+    if other.listed_at.source == file.listed_at.source {
+        let message = format!("two skills are called `{}`", file.name);
+        problems.push(
+            Diagnostic::error("skill-collision", file.listed_at, message)
+                .related(other.listed_at, "the other one")
+                .help("change the `name` in the frontmatter of one: the agent finds a skill by it"),
+        );
+    } else {
+        *other = file;
+    }
 }
 
 fn read_skill(
@@ -109,15 +130,8 @@ fn read_skill(
         problems.push(Diagnostic::error("no-frontmatter", Span::start_of(source), message));
         return None;
     };
-    if frontmatter.name.as_str() != source_of.stem() {
-        let message = format!(
-            "the skill calls itself `{}` and its directory `{}`; the agent finds it by the directory",
-            frontmatter.name.value,
-            source_of.stem()
-        );
-        problems.push(Diagnostic::warning("skill-name", frontmatter.name.at, message));
-    }
-    Some(SkillFile { name: source_of.stem().to_owned(), found, source, frontmatter, overrides })
+    let name = frontmatter.name.as_str().to_owned();
+    Some(SkillFile { name, listed_at: source_of.at, found, source, frontmatter, overrides })
 }
 
 /// Reads a Markdown file and its frontmatter, once for all harnesses that share it.

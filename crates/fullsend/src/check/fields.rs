@@ -1,10 +1,11 @@
 //! Rules between fields of one harness: required together, exclusive, deprecated.
 
-use yaml::{Diagnostic, Span};
+use yaml::{At, Diagnostic, Span};
 
 use crate::harness::Harness;
 use crate::harness::names::SandboxPath;
-use crate::harness::provider::is_reserved;
+use crate::harness::provider::is_reserved_for;
+use crate::harness::template::Template;
 use crate::resolve::Resolved;
 use crate::resolve::library::Library;
 
@@ -95,7 +96,8 @@ fn deprecated(harness: &Harness, problems: &mut Vec<Diagnostic>) {
 }
 
 fn names(harness: &Harness, problems: &mut Vec<Diagnostic>) {
-    for (name, _) in harness.env.sandbox.0.iter().filter(|(name, _)| is_reserved(name)) {
+    let reserved = |(name, value): &(&At<String>, &At<Template>)| is_reserved_for(name, value.raw());
+    for (name, _) in harness.env.sandbox.0.iter().filter(reserved) {
         let message = format!("`env.sandbox.{}` is reserved: it decides how the sandbox works", name.value);
         problems.push(Diagnostic::error("reserved-name", name.at, message).help("choose another name"));
     }

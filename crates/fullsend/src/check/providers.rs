@@ -107,7 +107,7 @@ fn unplaced(provider: &Provider, profile: &Profile) -> Vec<Diagnostic> {
         return Vec::new();
     }
     let mut found = Vec::new();
-    for (name, _) in provider.credentials.iter() {
+    for (name, _) in provider::credentials(provider) {
         if provider::entries(profile, &name.value).all(|entry| entry.auth_style.is_none()) {
             let message = format!(
                 "the profile `{}` does not say where {} goes; it is put into the header `Authorization` only",
@@ -157,7 +157,7 @@ fn endpoints(profile: &Profile, problems: &mut Vec<Diagnostic>) -> Vec<Endpoint>
 fn shared_names(harness: &Harness, files: &[ProviderFile], problems: &mut Vec<Diagnostic>) {
     let mut taken: Vec<(&str, Span)> = Vec::new();
     for file in files {
-        for (name, _) in file.provider.credentials.iter() {
+        for (name, _) in provider::credentials(&file.provider) {
             if let Some((set, _)) = harness.env.sandbox.0.iter().find(|(set, _)| set.value == name.value) {
                 let message = format!("`env.sandbox.{}` is ignored: a provider sets it", name.value);
                 problems.push(

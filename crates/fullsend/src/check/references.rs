@@ -4,12 +4,14 @@ use yaml::{At, Diagnostic, Span};
 
 use super::Scripts;
 use crate::harness::image::{ImageRef, not_pulled};
+use crate::harness::names::is_identifier;
 use crate::harness::reference::{LocalPath, Ref};
 use crate::harness::{Harness, ProviderRef};
 use crate::resolve::Resolved;
 use crate::resolve::chain::not_fetched;
 use crate::resolve::layers::Found;
 use crate::resolve::library::Library;
+use crate::scripts::shebang;
 
 /// What the file must be.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,18 +69,34 @@ pub fn check(library: &mut Library, resolved: &Resolved, problems: &mut Vec<Diag
 pub struct Plugin {
     pub name: String,
     pub found: Found,
+    /// The names of the directories in its `skills/` that hold a SKILL.md.
+    pub skills: Vec<String>,
 }
 
 /// The plugins of the harness.
 pub fn plugins(library: &Library, harness: &Harness, problems: &mut Vec<Diagnostic>) -> Vec<Plugin> {
     let mut find = |plugin: &At<Ref>| {
         let found = remote_or_local(library, harness, plugin, "plugins", ReferenceKind::Directory, problems)?;
-        Some(Plugin { name: plugin.stem().to_owned(), found })
+        let skills = plugin_skills(library, &found);
+        Some(Plugin { name: plugin.stem().to_owned(), found, skills })
     };
     harness.plugins.iter().filter_map(&mut find).collect()
 }
 
-/// The scripts of a run, found and executable.
+fn plugin_skills(library: &Library, found: &Found) -> Vec<String> {
+    let directory = library.layers.host_path(found).map(|path| path.join("skills"));
+    let entries = directory.and_then(|path| std::fs::read_dir(path).ok()).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let layer = library.layers.layer(found);
+    let mut skills: Vec<String> = names
+        .filter(|name| is_identifier(name))
+        .filter(|name| layer.find(&format!("{}/skills/{name}/SKILL.md", found.path)).is_some())
+        .collect();
+    skills.sort();
+    skills
+}
+
+/// The scripts of a run, found and able to start.
 pub fn scripts(library: &Library, harness: &Harness, problems: &mut Vec<Diagnostic>) -> Scripts {
     let mut find = |script: &Option<At<LocalPath>>, field: &str| {
         let script = script.as_ref()?;
@@ -164,6 +182,11 @@ pub fn local(
     }
 }
 
+/// A script without the run bit is started by the interpreter in its first line.
+fn has_interpreter(library: &Library, found: &Found) -> bool {
+    library.layers.host_path(found).is_some_and(|path| shebang::of(&path).is_some())
+}
+
 fn wrong_kind(
     library: &Library,
     found: &Found,
@@ -179,8 +202,8 @@ fn wrong_kind(
             ReferenceKind::File | ReferenceKind::Program if !about.is_file => {
                 Some(("is not a regular file".to_owned(), None))
             }
-            ReferenceKind::Program if !about.is_executable => {
-                Some(("is not executable".to_owned(), Some("run: chmod +x")))
+            ReferenceKind::Program if !about.is_executable && !has_interpreter(library, found) => {
+                Some(("is not executable and has no `#!` line".to_owned(), Some("run: chmod +x")))
             }
             _ => None,
         },

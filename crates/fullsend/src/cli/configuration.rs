@@ -7,6 +7,7 @@ use clap::Args;
 use yaml::{Decoder, ParseLimits, Shape, Sources};
 
 use super::exit::{Exit, Failure};
+use super::original_options::image_value;
 use super::registries;
 use super::trusted_base;
 use crate::event::clock::Moment;
@@ -21,8 +22,11 @@ use crate::resolve::trusted::{self, TrustedError};
 #[derive(Args, Debug, Clone)]
 pub struct ConfigurationOptions {
     /// The repository, or a directory in it [default: the current directory]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", alias = "target-repo")]
     pub repo: Option<PathBuf>,
+    /// The directory with `harness/` and `agents/` [default: .fullsend in the repository]
+    #[arg(long, value_name = "DIR")]
+    pub fullsend_dir: Option<PathBuf>,
     /// The organisation's directory [default: FULLSEND_ORG_DIR, or `org:` in the repository's config.yaml]
     #[arg(long, value_name = "DIR")]
     pub org_dir: Option<PathBuf>,
@@ -78,12 +82,17 @@ impl ConfigurationOptions {
     pub fn open(&self) -> Result<Configuration, Failure> {
         let (repository, trusted) = self.locate()?;
         let forge = self.forge.or_else(detect_forge);
-        let own = own_layer(&repository, trusted.as_ref())?;
+        let own = match &self.fullsend_dir {
+            Some(path) => Some(named_layer(path, trusted.as_ref())?),
+            None => own_layer(&repository, trusted.as_ref())?,
+        };
         let organisation = self.organisation_layer(&repository, own.as_ref(), trusted.as_ref())?;
         let layers = Layers::new([organisation, own].into_iter().flatten().collect());
         let repo = repository_name(&repository);
         let today = Moment::now().date();
-        let choices = Choices { forge, repo, today, registries: registries::of_host(), ..Choices::default() };
+        let command_line = variable("FULLSEND_SANDBOX_IMAGE").iter().map(|name| image_value(name)).collect();
+        let registries = registries::of_host();
+        let choices = Choices { forge, repo, today, registries, command_line, ..Choices::default() };
         Ok(Configuration { library: Library::new(layers), choices, repository, _trusted: trusted })
     }
 
@@ -159,7 +168,8 @@ impl ConfigurationOptions {
                 None => return Ok(None),
             },
         };
-        let (path, prefix) = match trusted.map(|trusted| trusted.organisation(&path)).transpose()? {
+        let named = "the organisation's directory";
+        let (path, prefix) = match trusted.map(|trusted| trusted.directory(named, &path)).transpose()? {
             Some(Some((place, shown))) => (place, Some(shown)),
             _ => (path, None),
         };
@@ -201,6 +211,18 @@ fn own_layer(repository: &Path, trusted: Option<&Trusted>) -> Result<Option<Laye
     }
 }
 
+/// The directory that the command line names in place of the repository's own layer.
+fn named_layer(path: &Path, trusted: Option<&Trusted>) -> Result<Layer, Failure> {
+    let named = "the directory of --fullsend-dir,";
+    let at_commit = trusted.map(|trusted| trusted.directory(named, path)).transpose()?.flatten();
+    let as_it_is = || (path.to_owned(), path.to_string_lossy().trim_end_matches('/').to_owned());
+    let (place, shown) = at_commit.unwrap_or_else(as_it_is);
+    layer(LayerKind::Repository, &place, shown)?.ok_or_else(|| {
+        Failure::new(Exit::Missing, format!("{} does not exist", path.display()))
+            .help("give --fullsend-dir the directory that holds `harness/`")
+    })
+}
+
 impl Trusted {
     /// The nearest directory above `start` with a layer of its own at the commit: what a pull request adds does not count.
     fn repository(&self, start: &Path) -> Result<PathBuf, Failure> {
@@ -226,9 +248,9 @@ impl Trusted {
             .map_err(|error| unread(&error, &self.reference))
     }
 
-    /// The organisation's directory, where it is a part of the repository, as it is at the commit. A directory that git
-    /// does not know was put there by whoever runs this, and stays as it is.
-    fn organisation(&self, path: &Path) -> Result<Option<(PathBuf, String)>, Failure> {
+    /// A directory of configuration, where it is a part of the repository, as it is at the commit. A directory that git
+    /// does not know was put there by whoever runs this, and stays as it is. `named` is how messages call it.
+    fn directory(&self, named: &str, path: &Path) -> Result<Option<(PathBuf, String)>, Failure> {
         let Some(directory) = inside(&self.top, path) else { return Ok(None) };
         if self.checkout(&directory)? {
             let shown = format!("{}:{directory}", self.reference);
@@ -237,11 +259,8 @@ impl Trusted {
         let missing = |message: String| Failure::new(Exit::Missing, message);
         match trusted::is_tracked(&self.top, &directory) {
             Ok(false) => Ok(None),
-            Ok(true) => Err(missing(format!(
-                "the organisation's directory {directory} is not in `{}`",
-                self.reference
-            ))
-            .help("what a pull request adds does not decide about it: merge the directory first")),
+            Ok(true) => Err(missing(format!("{named} {directory} is not in `{}`", self.reference))
+                .help("what a pull request adds does not decide about it: merge the directory first")),
             Err(error) => Err(missing(error.to_string())),
         }
     }

@@ -8,18 +8,24 @@ mod configuration;
 mod doctor;
 mod doctor_model;
 mod enter;
+mod env_file;
 pub(crate) mod exit;
 mod explain;
+mod forge_options;
 pub(crate) mod hidden;
 mod hidden_hook;
 mod hook;
 mod init;
+mod issues;
 mod lasting;
 mod list;
 mod local_time;
 mod models;
 mod open_files;
+mod original_options;
 mod policy;
+mod post_comment;
+mod post_review;
 mod progress;
 mod registries;
 mod run;
@@ -124,6 +130,19 @@ enum Command {
     /// Clean up after crashed runs and complete their records
     #[command(after_help = "Example:\n  fullsend sweep")]
     Sweep(sweep::Arguments),
+    /// Write a comment on an issue or a pull request, or change the one with the same marker
+    #[command(
+        after_help = "Example:\n  fullsend post-comment --repo acme/widgets --number 7 --marker '<!-- triage -->' --result summary.md"
+    )]
+    PostComment(post_comment::Arguments),
+    /// Write a review of a pull request, once for each commit
+    #[command(
+        after_help = "Example:\n  fullsend post-review --repo acme/widgets --pr 7 --result review.json"
+    )]
+    PostReview(post_review::Arguments),
+    /// Print an issue of GitHub, GitLab or Jira, or comment on it
+    #[command(after_help = "Example:\n  fullsend issues get --tracker jira --project ACME --number 7")]
+    Issues(issues::Arguments),
     /// Print the version
     #[command(after_help = "Example:\n  fullsend version --json")]
     Version(version::Arguments),
@@ -170,6 +189,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Worker(arguments) => worker::run(&arguments),
         Command::Store(arguments) => store::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
+        Command::PostComment(arguments) => post_comment::run(&arguments),
+        Command::PostReview(arguments) => post_review::run(&arguments),
+        Command::Issues(arguments) => issues::run(&arguments),
         Command::Version(arguments) => version::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
     };

@@ -11,7 +11,9 @@ use yaml::Diagnostic;
 
 use super::changed_files::changed_files;
 use super::configuration::{Configuration, ConfigurationOptions, variable, xdg_directory};
+use super::env_file;
 use super::exit::{Exit, Failure};
+use super::original_options::OriginalOptions;
 use super::progress::Progress;
 use super::run_options::{RunOptions, ask_harness};
 use super::run_result::{ResultForm, ResultOptions};
@@ -38,6 +40,8 @@ pub struct Arguments {
     names: Vec<String>,
     #[command(flatten)]
     options: RunOptions,
+    #[command(flatten)]
+    original: OriginalOptions,
     /// Store runs in this directory [default: $XDG_STATE_HOME/fullsend/runs]
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
@@ -90,15 +94,16 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let inputs = arguments.options.read()?;
     let mut opened = arguments.place.open()?;
     let name = named.unwrap_or_else(|| ask_harness(&opened));
-    opened.choices.command_line = arguments.options.values();
-    opened.choices.variables = arguments.options.variable_names();
+    arguments.choose(&mut opened.choices);
+    let environment = arguments.environment()?;
     let mut problems = Vec::new();
-    let Some(checked) = prepare(&mut opened, arguments, name, &mut problems) else {
+    let Some(checked) = prepare(&mut opened, arguments, &environment, name, &mut problems) else {
         super::check::show(&opened.library.sources, &problems);
         return Ok(super::check::verdict(&problems));
     };
     if !arguments.quiet {
         super::check::show(&opened.library.sources, &problems);
+        arguments.original.warnings().iter().for_each(|line| super::talk(line));
     }
     if arguments.dry_run {
         write!(std::io::stdout().lock(), "{}", dry_run::steps(&checked))?;
@@ -107,7 +112,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     }
     let runs = arguments.output_dir.clone().map_or_else(runs_directory, Ok)?;
     let retention = retention()?;
-    let signer = super::signing::signer(arguments.sign.as_deref(), &environment())?.map(Arc::new);
+    let signer = super::signing::signer(arguments.sign.as_deref(), &environment)?.map(Arc::new);
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let threads =
         threads.map_err(|error| Failure::new(Exit::Bug, format!("cannot start threads: {error}")))?;
@@ -124,9 +129,9 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         repository: opened.repository.clone(),
         library: opened.library,
         runs: runs.clone(),
-        environment: arguments.options.environment(environment()),
+        environment,
         runtime: threads.handle().clone(),
-        save_workspace: arguments.keep.into(),
+        save_workspace: arguments.save_workspace(),
         model_patience: None,
         context: inputs.context,
         conversation: None,
@@ -158,6 +163,28 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     Ok(outcome.exit())
 }
 
+impl Arguments {
+    /// The host's environment with the variables of files and of the command line.
+    fn environment(&self) -> Result<BTreeMap<String, String>, Failure> {
+        let mut all = environment();
+        all.extend(env_file::read_all(&self.original.env_file)?);
+        Ok(self.options.environment(all))
+    }
+
+    /// What the command line says wins over what the environment says.
+    fn choose(&self, choices: &mut Choices) {
+        let mut values = self.options.values();
+        values.extend(self.original.values());
+        choices.command_line.retain(|old| values.iter().all(|new| new.field != old.field));
+        choices.command_line.extend(values);
+        choices.variables = self.options.variable_names();
+    }
+
+    fn save_workspace(&self) -> SaveWorkspace {
+        if self.original.keep_sandbox { SaveWorkspace::Always } else { self.keep.into() }
+    }
+}
+
 /// Every command that reads credentials calls this first.
 pub(super) fn forbid_core_dumps() -> Result<(), Failure> {
     crate::credentials::forbid_core_dumps().map_err(|error| {
@@ -169,11 +196,11 @@ pub(super) fn forbid_core_dumps() -> Result<(), Failure> {
 fn prepare(
     opened: &mut Configuration,
     arguments: &Arguments,
+    environment: &BTreeMap<String, String>,
     name: &str,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<crate::check::Checked> {
     let recording = recording(arguments);
-    let environment = arguments.options.environment(environment());
     let context = PreflightContext {
         environment: &|name| environment.get(name).cloned(),
         strictness: Strictness::Required,

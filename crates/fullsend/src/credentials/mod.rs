@@ -12,6 +12,7 @@ use std::sync::Arc;
 use egress::credentials::{CredentialSource, Secret};
 
 use crate::check::providers::ProviderFile;
+use crate::harness::provider;
 use crate::harness::template::Template;
 use command::CredentialCommand;
 
@@ -72,7 +73,7 @@ pub fn load<'a>(
 ) -> Result<Credentials, CredentialError> {
     let mut all = Vec::new();
     for file in providers {
-        for (key, template) in file.provider.credentials.iter() {
+        for (key, template) in provider::credentials(&file.provider) {
             let provider = file.provider.name.to_string();
             let key = key.value.clone();
             match source(&key, template, host, learn) {

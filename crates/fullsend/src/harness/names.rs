@@ -1,7 +1,7 @@
 //! The small types of a harness file: names with a rule, numbers with bounds, choices of words.
 
 use yaml::macros::{Json, json};
-use yaml::{Decoder, Diagnostic, Node, Schemas, Shape, choice, ranged, text};
+use yaml::{Decoder, Diagnostic, Node, Schemas, Shape, Value, choice, ranged, text};
 
 use super::template::is_variable_name;
 
@@ -20,7 +20,16 @@ impl FormatVersion {
 
 impl Shape for FormatVersion {
     fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
-        match u64::decode(node, decoder)? {
+        // The original's files write the number as a text.
+        let written = match &node.value {
+            Value::Text(text) => text.parse().ok(),
+            _ => None,
+        };
+        let number = match written {
+            Some(number) => number,
+            None => u64::decode(node, decoder)?,
+        };
+        match number {
             number @ 1..=NEWEST_VERSION => Some(Self(number)),
             number => {
                 let message = format!(

@@ -14,7 +14,8 @@ record! {
         name: At<Identifier>,
         /// The profile it follows: anthropic, openai, github, gitlab, or one in profiles/.
         kind as "type": At<Identifier>,
-        /// Variable inside the sandbox → where the value comes from: `${HOST_VAR}`, `file:PATH` or `exec:COMMAND`.
+        /// Variable inside the sandbox → where the value comes from: `${HOST_VAR}`, `file:PATH` or `exec:COMMAND`. An empty
+        /// text is no credential: the provider only opens its profile's endpoints.
         credentials: Map<At<Template>>,
         /// Settings of the profile, such as base_url. `${VAR}` is expanded.
         config: Map<At<Template>>,
@@ -115,7 +116,7 @@ pub fn problems(provider: &Provider) -> Vec<Diagnostic> {
         }
         let raw = value.raw();
         let from_outside = raw.starts_with("file:") || raw.starts_with("exec:") || is_one_variable(value);
-        if !from_outside {
+        if !from_outside && !raw.is_empty() {
             let message = format!("`credentials.{}` is written out in the file", name.value);
             found.push(Diagnostic::error("literal-credential", value.at, message).help(format!(
                 "name where it comes from: `${{{}}}`, `file:PATH` or `exec:COMMAND`",
@@ -126,13 +127,18 @@ pub fn problems(provider: &Provider) -> Vec<Diagnostic> {
     found
 }
 
+/// The credentials that have a value. An empty text is none.
+pub fn credentials(provider: &Provider) -> impl Iterator<Item = (&At<String>, &At<Template>)> {
+    provider.credentials.iter().filter(|(_, value)| !value.raw().is_empty())
+}
+
 /// What the profile requires and the provider does not name. A scripted model needs no key.
 pub fn absent(provider: &Provider, profile: &Profile) -> Vec<Diagnostic> {
     if provider.config.get("scenario").is_some() {
         return Vec::new();
     }
     let given = |credential: &ProfileCredential| {
-        credential.env_vars.iter().any(|name| provider.credentials.get(&name.value).is_some())
+        credential.env_vars.iter().any(|name| credentials(provider).any(|(key, _)| key.value == name.value))
     };
     let required = profile.credentials.iter().filter(|credential| credential.required == Some(true));
     let say = |credential: &ProfileCredential| {
@@ -162,40 +168,93 @@ fn is_one_variable(value: &Template) -> bool {
     names.next().is_some_and(|name| value.raw() == format!("${{{name}}}"))
 }
 
-/// Names that decide how programs start, find each other or trust a server.
+/// Names that fullsend sets inside, and those that decide how programs start, whom they trust, where the model is, or what git runs.
+const RESERVED: &[&str] = &[
+    "PATH",
+    "HOME",
+    "SHELL",
+    "USER",
+    "LOGNAME",
+    "TMPDIR",
+    "ENV",
+    "BASH_ENV",
+    "IFS",
+    "NODE_OPTIONS",
+    "CLAUDE_CONFIG_DIR",
+    "CODEX_HOME",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "TRACEPARENT",
+    "TIRITH_FAIL_ON",
+    "TIRITH_REQUIRED",
+    "RUST_LOG",
+    "FULLSEND_ROLE",
+    "FULLSEND_SLUG",
+    "FULLSEND_DIR",
+    "FULLSEND_RUN_DIR",
+    "FULLSEND_WAKE_ID",
+    "FULLSEND_DEADLINE",
+    "FULLSEND_TRACE_ID",
+];
+
+/// Variables that name the certificates that a program trusts. The sandbox sets them to its own bundle.
+const TRUST: &[&str] = &[
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "GIT_SSL_CAINFO",
+    "GIT_SSL_CAPATH",
+];
+
+const RESERVED_PREFIXES: &[&str] = &[
+    "LD_",
+    "DYLD_",
+    "PYTHON",
+    "GIT_",
+    "OPENSHELL_",
+    "BASH_FUNC_",
+    "FULLSEND_OUTPUT",
+    "FULLSEND_INPUT",
+    "FULLSEND_TARGET_",
+    "FULLSEND_GUARD_",
+    "FULLSEND_MODEL_",
+    "FULLSEND_API_",
+    "FULLSEND_SESSION_",
+    "FULLSEND_FETCH_",
+    "FULLSEND_CANARY_",
+];
+
+/// Names below a reserved prefix that decide nothing: who wrote a commit, and whether git asks.
+const ORDINARY: &[&str] = &[
+    "GIT_AUTHOR_NAME",
+    "GIT_AUTHOR_EMAIL",
+    "GIT_AUTHOR_DATE",
+    "GIT_COMMITTER_NAME",
+    "GIT_COMMITTER_EMAIL",
+    "GIT_COMMITTER_DATE",
+    "GIT_TERMINAL_PROMPT",
+];
+
+/// Whether no harness may set the variable.
 pub fn is_reserved(name: &str) -> bool {
-    const NAMES: &[&str] = &[
-        "PATH",
-        "HOME",
-        "SHELL",
-        "USER",
-        "LOGNAME",
-        "TMPDIR",
-        "ENV",
-        "BASH_ENV",
-        "IFS",
-        "NODE_OPTIONS",
-        "NODE_EXTRA_CA_CERTS",
-        "CLAUDE_CONFIG_DIR",
-        "CODEX_HOME",
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "ALL_PROXY",
-        "NO_PROXY",
-        "http_proxy",
-        "https_proxy",
-        "all_proxy",
-        "no_proxy",
-        "SSL_CERT_FILE",
-        "SSL_CERT_DIR",
-        "REQUESTS_CA_BUNDLE",
-        "CURL_CA_BUNDLE",
-        "TRACEPARENT",
-        "TIRITH_FAIL_ON",
-        "TIRITH_REQUIRED",
-        "RUST_LOG",
-    ];
-    const PREFIXES: &[&str] = &["LD_", "DYLD_", "PYTHON", "GIT_", "FULLSEND_", "OPENSHELL_", "BASH_FUNC_"];
-    NAMES.contains(&name)
-        || PREFIXES.iter().any(|prefix| name.starts_with(prefix)) && name != "FULLSEND_TOOL_ALLOWLIST"
+    RESERVED.contains(&name)
+        || TRUST.contains(&name)
+        || RESERVED_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) && !ORDINARY.contains(&name)
 }
+
+/// The same for a value: a variable of trust may name the sandbox's own bundle, which it names already.
+pub fn is_reserved_for(name: &str, value: &str) -> bool {
+    is_reserved(name) && !(TRUST.contains(&name) && CA_BUNDLES.contains(&value))
+}
+
+/// Where programs inside find the certificates that they may trust. Programs that were written for OpenShell look at
+/// the second path.
+pub const CA_BUNDLES: [&str; 2] = ["/etc/fullsend/ca-bundle.pem", "/etc/openshell-tls/ca-bundle.pem"];

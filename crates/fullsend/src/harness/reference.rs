@@ -5,7 +5,7 @@ use yaml::macros::{Json, json};
 use yaml::{Decoder, Node, Schemas, Shape};
 
 /// A file or directory of the layers, or a remote one pinned by its digest.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Ref {
     Local(LocalPath),
     Url(PinnedUrl),
@@ -16,7 +16,7 @@ pub enum Ref {
 pub struct LocalPath(String);
 
 /// An https URL with `#sha256=` and 64 hexadecimal digits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PinnedUrl {
     pub url: String,
     pub sha256: String,
@@ -64,6 +64,8 @@ impl std::fmt::Display for Ref {
 
 impl LocalPath {
     pub fn parse(text: &str) -> Result<Self, String> {
+        // A path of the layers already: the variable names their nearest directory.
+        let text = text.strip_prefix("${FULLSEND_DIR}/").unwrap_or(text);
         if text.is_empty() {
             return Err("must not be empty".to_owned());
         }

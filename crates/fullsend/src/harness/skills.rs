@@ -1,4 +1,4 @@
-//! The `skills` and `host_files` lists, whose items replace each other by name and by destination.
+//! The `skills` and `host_files` lists, whose items replace each other by directory and by destination.
 
 use std::collections::HashMap;
 
@@ -18,14 +18,7 @@ pub struct Skill {
     pub overrides: Vec<(At<LocalPath>, Option<At<LocalPath>>)>,
 }
 
-impl Skill {
-    /// The name of the directory that the skill gets in the sandbox.
-    pub fn name(&self) -> &str {
-        self.source.stem()
-    }
-}
-
-/// The skills of a harness, in order, each name once.
+/// The skills of a harness, in order, each directory once. Their names are in their files, which `check` reads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Skills(pub Vec<Skill>);
 
@@ -86,22 +79,23 @@ fn source_of(node: &Node) -> Option<String> {
     }
 }
 
-fn skill_name(node: &Node) -> Option<String> {
-    Ref::parse(&source_of(node)?).ok().map(|source| source.stem().to_owned())
+/// One directory, however it is written.
+fn directory(node: &Node) -> Option<String> {
+    Ref::parse(&source_of(node)?).ok().map(|source| source.to_string())
 }
 
 impl Shape for Skills {
     fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
         let skills = Vec::<Skill>::decode(node, decoder)?;
         let mut distinct = true;
-        let mut named: HashMap<&str, &Skill> = HashMap::new();
+        let mut listed: HashMap<&Ref, &Skill> = HashMap::new();
         for skill in &skills {
-            if let Some(first) = named.insert(skill.name(), skill) {
-                let message = format!("two skills would land on the name `{}`", skill.name());
+            if let Some(first) = listed.insert(&skill.source.value, skill) {
+                let message = "a skill is listed twice";
                 decoder.report(
                     Diagnostic::error("skill-collision", skill.source.at, message)
                         .related(first.source.at, "the first one")
-                        .help("rename one of the directories: the agent finds a skill by this name"),
+                        .help("remove one of them"),
                 );
                 distinct = false;
             }
@@ -114,7 +108,7 @@ impl Shape for Skills {
     }
 
     fn merge(base: Node, overlay: Node) -> Node {
-        by_key(base, overlay, skill_name, Skill::merge)
+        by_key(base, overlay, directory, Skill::merge)
     }
 
     fn schema(schemas: &mut Schemas) -> Json {

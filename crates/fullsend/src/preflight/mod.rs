@@ -14,6 +14,7 @@ use crate::check::{self, Checked};
 use crate::credentials;
 use crate::guard::setup;
 use crate::harness::Harness;
+use crate::harness::provider;
 use crate::harness::template::Template;
 use crate::image;
 use crate::provision::gateway::{self, ModelSetupError, Recording};
@@ -60,6 +61,12 @@ pub fn preflight(
     problems: &mut Vec<Diagnostic>,
 ) -> Option<Checked> {
     let before = problems.len();
+    let directory = variables::configuration_directory(library);
+    let environment = |name: &str| match &directory {
+        Some(directory) if name == variables::CONFIGURATION_DIRECTORY => Some(directory.clone()),
+        _ => (context.environment)(name),
+    };
+    let context = &PreflightContext { environment: &environment, ..*context };
     let resolved = resolve(library, name, choices, problems)?;
     problems.extend(variables::check(&resolved.harness, library, context.environment, context.strictness));
     let checked = check::check(library, resolved, problems)?;
@@ -162,7 +169,7 @@ fn credential_values(
     let replays = matches!(recording, Some(Recording::Replay(_)));
     let mut found = Vec::new();
     for file in checked.providers.iter().filter(|file| !(replays && file.inference_capable())) {
-        for (key, template) in file.provider.credentials.iter().filter(|(_, text)| is_set(text, value)) {
+        for (key, template) in provider::credentials(&file.provider).filter(|(_, text)| is_set(text, value)) {
             let error = credentials::check(file, &key.value, template, value).err();
             found.extend(error.map(|error| Diagnostic::error("credential", template.at, error.to_string())));
         }

@@ -1,51 +1,80 @@
-//! Reads files of variables in `.env.d/`: plain assignments, and nothing that a shell would run. They are parsed here, so that a
-//! value is data and not syntax, and written again with quotes that every shell reads alike.
+//! Reads files of variables in `.env.d/`. Plain assignments are parsed here, so that a value is data and not syntax, and
+//! written again with quotes that every shell reads alike. What only a shell can read is for `shell_variables`.
 
-use crate::harness::provider::is_reserved;
-use crate::harness::template::Template;
+use crate::harness::provider::is_reserved_for;
+use crate::harness::template::{Template, is_variable_name};
 
 /// The values of `${VAR}`.
 type Values<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
+/// Why a file cannot be read as assignments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EnvFileError {
+    /// Only a shell can read it.
+    Logic(String),
+    /// What it says is refused, whoever reads it.
+    Refused(String),
+}
+
+impl EnvFileError {
+    fn in_line(self, number: usize) -> Self {
+        let place = |why: String| format!("{why} in line {}", number + 1);
+        match self {
+            Self::Logic(why) => Self::Logic(place(why)),
+            Self::Refused(why) => Self::Refused(place(why)),
+        }
+    }
+}
+
 /// What the variables of one file are. With `value`, each `${VAR}` in the file is replaced.
-pub fn parse(text: &str, value: Option<&Values<'_>>) -> Result<Vec<(String, String)>, String> {
+pub fn parse(text: &str, value: Option<&Values<'_>>) -> Result<Vec<(String, String)>, EnvFileError> {
     let mut all = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let wrong = |why: &str| format!("{why} in line {}", number + 1);
-        let assignment = line.strip_prefix("export ").unwrap_or(line).trim_start();
-        let (name, raw) = assignment.split_once('=').ok_or_else(|| wrong("has no assignment"))?;
-        let letters = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        if name.is_empty() || !letters || name.starts_with(|c: char| c.is_ascii_digit()) {
-            return Err(wrong("has an invalid variable name"));
-        }
-        if is_reserved(name) {
-            return Err(wrong(&format!("sets `{name}`, which is reserved,")));
-        }
-        all.push((name.to_owned(), content(raw, value).map_err(|why| wrong(&why))?));
+        let assignment = assignment(line, value).map_err(|error| error.in_line(number))?;
+        all.push(assignment);
     }
     Ok(all)
 }
 
+fn assignment(line: &str, value: Option<&Values<'_>>) -> Result<(String, String), EnvFileError> {
+    let logic = |why: &str| EnvFileError::Logic(why.to_owned());
+    let assignment = line.strip_prefix("export ").unwrap_or(line).trim_start();
+    let (name, raw) = assignment.split_once('=').ok_or_else(|| logic("has no assignment"))?;
+    if !is_variable_name(name) {
+        return Err(logic("has an invalid variable name"));
+    }
+    let content = content(raw, value)?;
+    check_name(name, &content).map_err(EnvFileError::Refused)?;
+    Ok((name.to_owned(), content))
+}
+
+/// Whether a file may set the variable.
+pub fn check_name(name: &str, value: &str) -> Result<(), String> {
+    if is_reserved_for(name, value) { Err(format!("sets `{name}`, which is reserved,")) } else { Ok(()) }
+}
+
 /// The value of an assignment: in single quotes as it is, in double quotes with their escapes, or one plain word.
-fn content(raw: &str, value: Option<&Values<'_>>) -> Result<String, String> {
+fn content(raw: &str, value: Option<&Values<'_>>) -> Result<String, EnvFileError> {
+    let logic = |why: &str| EnvFileError::Logic(why.to_owned());
     let expand = |text: &str| match value {
-        None if text.contains('$') => Err("refers to a variable, without `expand: true`,".to_owned()),
+        None if text.contains('$') => Err(logic("refers to a variable, without `expand: true`,")),
         None => Ok(text.to_owned()),
-        Some(value) => Template::parse(text).and_then(|template| {
-            template.expand(value).map_err(|name| format!("needs {name}, which is not set,"))
+        Some(value) => Template::parse(text).map_err(|why| logic(&why)).and_then(|template| {
+            let unset = |name: &str| EnvFileError::Refused(format!("needs {name}, which is not set,"));
+            template.expand(value).map_err(unset)
         }),
     };
     if let Some(inner) = raw.strip_prefix('\'') {
         let inner = inner.strip_suffix('\'').filter(|inner| !inner.contains('\''));
-        return inner.map(str::to_owned).ok_or_else(|| "has quotes that do not match".to_owned());
+        return inner.map(str::to_owned).ok_or_else(|| logic("has quotes that do not match"));
     }
     let quoted = raw.strip_prefix('"').map(|inner| inner.strip_suffix('"'));
     let (inner, is_quoted) = match quoted {
-        Some(None) => return Err("has quotes that do not match".to_owned()),
+        Some(None) => return Err(logic("has quotes that do not match")),
         Some(Some(inner)) => (inner, true),
         None => (raw.split(" #").next().unwrap_or(raw).trim_end(), false),
     };
@@ -54,7 +83,7 @@ fn content(raw: &str, value: Option<&Values<'_>>) -> Result<String, String> {
         || inner.contains(runs)
         || (!is_quoted && inner.contains(['"', '\'', ';', '&', '|']))
     {
-        return Err("is not a plain assignment".to_owned());
+        return Err(logic("is not a plain assignment"));
     }
     expand(inner)
 }
@@ -70,7 +99,7 @@ pub fn write(variables: &[(String, String)]) -> String {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Vec<(String, String)>, String> {
+    fn read(text: &str) -> Result<Vec<(String, String)>, EnvFileError> {
         let value = |name: &str| (name == "V").then(|| "a'b \"c\" $(d) `e`".to_owned());
         parse(text, Some(&value))
     }
@@ -90,22 +119,32 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_assignment_is_refused() {
-        for (text, why) in [
-            ("rm -rf /", "no assignment"),
-            ("A=$(id)", "plain"),
-            ("A=`id`", "plain"),
-            ("A=b; id", "plain"),
-            ("A=\"b", "match"),
-            ("1A=b", "name"),
-            ("PATH=/x", "reserved"),
-            ("LD_PRELOAD=/x", "reserved"),
-            ("FULLSEND_OUTPUT_DIR=/x", "reserved"),
-            ("A=${MISSING}", "MISSING"),
-        ] {
-            let error = read(text).unwrap_err();
-            assert!(error.contains(why) && error.contains("line 1"), "{text}: {error}");
+    fn what_only_a_shell_can_read_is_told_from_what_no_one_may_set() {
+        let logic = |text: &str, why: &str| match read(text) {
+            Err(EnvFileError::Logic(found)) => assert!(found.contains(why), "{text}: {found}"),
+            other => panic!("{text}: {other:?}"),
+        };
+        logic("if [ -e /x ]; then", "no assignment in line 1");
+        logic("A=$(id)", "plain");
+        logic("A=`id`", "plain");
+        logic("A=b; id", "plain");
+        logic("A=\"b", "match");
+        logic("1A=b", "name");
+        logic("A=${B:-c}", "names the variable");
+        let refused = |text: &str, why: &str| match read(text) {
+            Err(EnvFileError::Refused(found)) => assert!(found.contains(why), "{text}: {found}"),
+            other => panic!("{text}: {other:?}"),
+        };
+        refused("PATH=/x", "reserved, in line 1");
+        refused("LD_PRELOAD=/x", "reserved");
+        refused("FULLSEND_OUTPUT_DIR=/x", "reserved");
+        refused("GIT_SSH_COMMAND=/x", "reserved");
+        refused("GIT_SSL_CAINFO=/tmp/mine.pem", "reserved");
+        refused("A=${MISSING}", "MISSING");
+        assert!(matches!(parse("A=${V}", None), Err(EnvFileError::Logic(_))));
+        for ordinary in ["FULLSEND_FORGE=github", "GIT_AUTHOR_NAME=a", "GIT_COMMITTER_EMAIL=a@b"] {
+            assert!(read(ordinary).is_ok(), "{ordinary}");
         }
-        assert!(parse("A=${V}", None).unwrap_err().contains("expand"));
+        assert!(read("GIT_SSL_CAINFO=/etc/openshell-tls/ca-bundle.pem").is_ok());
     }
 }

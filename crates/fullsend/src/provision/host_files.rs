@@ -9,6 +9,7 @@ use sandbox::{Mount, MountKind};
 use scan::Origin;
 use serde_json::Value as Json;
 
+use super::env_files::EnvFileError;
 use super::placeholders::Placeholders;
 use super::quoting::Quoting;
 use super::{ProvisionError, RunContext, env_files};
@@ -25,6 +26,9 @@ use crate::runtime::paths;
 
 /// Where files of variables are.
 const VARIABLES: &str = "/sandbox/workspace/.env.d/";
+
+/// A name by which values in a file of variables are quoted for a shell.
+const SHELL_NAME: &str = "variables.env";
 
 /// The largest file that is copied in.
 const MAX_BYTES: u64 = 64 << 20;
@@ -49,6 +53,19 @@ pub struct Delivered {
     pub mounts: Vec<Mount>,
     /// Of the files in `.env.d/`.
     pub variables: Vec<(String, String)>,
+    /// Files in `.env.d/` that only a shell can read. They are evaluated inside.
+    pub shell_files: Vec<ShellFile>,
+}
+
+/// A file of variables with the logic of a shell.
+#[derive(Debug)]
+pub struct ShellFile {
+    /// As the harness names it.
+    pub source: String,
+    /// Its path inside.
+    pub target: String,
+    /// What the shell reads: `${VAR}` is expanded already, where the harness says so.
+    pub text: String,
 }
 
 /// All host files and `agent_input`.
@@ -60,16 +77,15 @@ pub fn deliver(
     around: &RunContext<'_>,
 ) -> Result<Delivered, ProvisionError> {
     let scanner = InputScanner { guard: around.guard, emit: around.emit };
-    let mut mounts = Vec::new();
-    let mut variables = Vec::new();
+    let mut delivered = Delivered::default();
     for file in &harness.host_files.0 {
-        let mounted = mount(file, &mut variables, placeholders, around).map_err(ProvisionError::HostFile)?;
+        let mounted = mount(file, &mut delivered, placeholders, around).map_err(ProvisionError::HostFile)?;
         if let Some(Mount { kind: MountKind::File { contents, .. }, target }) = &mounted {
             scanner
                 .file(InputKind::HostFile, &target.to_string_lossy(), contents, Origin::Configuration)
                 .map_err(ProvisionError::Blocked)?;
         }
-        mounts.extend(mounted);
+        delivered.mounts.extend(mounted);
     }
     if let Some(input) = &harness.agent_input {
         let source = input_directory(&input.value, around.library, around.repository, around.variables)
@@ -77,9 +93,10 @@ pub fn deliver(
         scanner
             .directory(InputKind::AgentInput, "agent-input", &source, Origin::Issue, &[])
             .map_err(ProvisionError::Blocked)?;
-        mounts.push(Mount { target: paths::AGENT_INPUT.into(), kind: MountKind::ReadOnly { source } });
+        let kind = MountKind::ReadOnly { source };
+        delivered.mounts.push(Mount { target: paths::AGENT_INPUT.into(), kind });
     }
-    Ok(Delivered { mounts, variables })
+    Ok(delivered)
 }
 
 /// Whether a file could be delivered, as far as that is known before the pre-script, which may still make files of the
@@ -104,6 +121,8 @@ pub fn check(
 enum HostFileContents {
     /// A file of variables.
     Variables(Vec<(String, String)>),
+    /// A file of variables that only a shell can read.
+    Shell(String),
     Expanded(Vec<u8>),
     Verbatim(Vec<u8>),
 }
@@ -115,7 +134,7 @@ fn target(file: &HostFile) -> String {
 
 fn mount(
     file: &HostFile,
-    variables: &mut Vec<(String, String)>,
+    delivered: &mut Delivered,
     placeholders: &Placeholders<'_>,
     around: &RunContext<'_>,
 ) -> Result<Option<Mount>, HostFileError> {
@@ -126,8 +145,13 @@ fn mount(
         Some(HostFileContents::Variables(found)) => {
             let found = placeholders.filter(file.dest.as_str(), found);
             let text = env_files::write(&found);
-            variables.extend(found);
+            delivered.variables.extend(found);
             text.into_bytes()
+        }
+        Some(HostFileContents::Shell(text)) => {
+            let source = file.src.raw().to_owned();
+            delivered.shell_files.push(ShellFile { source, target: target(file), text });
+            return Ok(None);
         }
         Some(HostFileContents::Expanded(bytes) | HostFileContents::Verbatim(bytes)) => {
             note_credential(file, bytes, placeholders, around)
@@ -160,8 +184,15 @@ fn load(
     let expands = file.expand == Some(true);
     Ok(Some(if target.starts_with(VARIABLES) {
         let text = std::str::from_utf8(&bytes).map_err(|_| wrong("is not text".to_owned()))?;
-        let found = env_files::parse(text, expands.then_some(values)).map_err(wrong)?;
-        HostFileContents::Variables(found)
+        match env_files::parse(text, expands.then_some(values)) {
+            Ok(found) => HostFileContents::Variables(found),
+            Err(EnvFileError::Refused(why)) => return Err(wrong(why)),
+            Err(EnvFileError::Logic(_)) if expands => {
+                let expanded = expand(&bytes, Quoting::of(SHELL_NAME), values).map_err(wrong)?;
+                HostFileContents::Shell(String::from_utf8_lossy(&expanded).into_owned())
+            }
+            Err(EnvFileError::Logic(_)) => HostFileContents::Shell(text.to_owned()),
+        }
     } else if expands {
         HostFileContents::Expanded(expand(&bytes, Quoting::of(&target), values).map_err(wrong)?)
     } else {

@@ -17,6 +17,7 @@ mod quoting;
 pub(crate) mod repository;
 pub(crate) mod servers;
 pub(crate) mod service;
+mod shell_variables;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -47,9 +48,11 @@ use crate::runtime::paths::{self, PROGRAM};
 use crate::runtime::programs::{Program, ProgramError, ProgramSearch};
 use crate::runtime::{self, LaunchSpec};
 use gateway::Recording;
+use host_files::Delivered;
 use network::Served;
 use placeholders::Placeholders;
 use servers::{ApiServers, ServerError};
+use shell_variables::Around;
 
 /// A name that the proof asks for. No program may get an address for it.
 pub const PROOF_NAME: &str = "proof.invalid";
@@ -200,9 +203,13 @@ pub fn provision(cleared: Cleared, context: &RunContext<'_>) -> Result<Provision
         .map_err(|error| ProvisionError::Network(error.to_string()))?;
     let value = |name: &str| placeholders.expand(name);
     // Before the variables: files in `.env.d/` set some of them.
-    let delivered = host_files::deliver(harness, &placeholders, context)?;
-    spec.environment =
-        environment::variables(cleared.checked(), &repository_name, &delivered, context, &value);
+    let mut delivered = host_files::deliver(harness, &placeholders, context)?;
+    let variables = |delivered: &Delivered| {
+        environment::variables(cleared.checked(), &repository_name, delivered, context, &value)
+    };
+    let around = Around { spec: &spec, planned: &planned, image: image.as_ref(), variables: &variables };
+    shell_variables::evaluate(&mut delivered, &around, &placeholders, context)?;
+    spec.environment = variables(&delivered);
     // Before the file of variables is made from them.
     placeholders.filter_all("env.sandbox", &mut spec.environment);
     spec.mounts.extend(environment::mounts(cleared.checked(), &spec.environment));

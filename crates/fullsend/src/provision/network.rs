@@ -29,11 +29,11 @@ use crate::credentials::Credentials;
 use crate::event::finding::{FindingAction, FindingFamily, FindingSeverity};
 use crate::event::log::Emitter;
 use crate::event::{FindingEvent, RunEvent};
-use crate::harness::provider::{self, AuthStyle, Profile, ProfileCredential};
+use crate::harness::provider::{self, AuthStyle, CA_BUNDLES, Profile, ProfileCredential};
 use crate::resolve::variables::VariableLookup;
 
 /// Where programs inside find the certificates they may trust.
-const BUNDLE: &str = "/etc/fullsend/ca-bundle.pem";
+const BUNDLE: &str = CA_BUNDLES[0];
 
 /// Where distributions keep the host's own bundle.
 const HOST_BUNDLES: &[&str] = &[
@@ -219,12 +219,14 @@ impl Planned {
             kind: MountKind::File { contents: text.into_bytes(), mode: 0o444 },
         };
         let mut mounts = vec![file("/etc/resolv.conf", resolver)];
+        let mut bundle =
+            HOST_BUNDLES.iter().find_map(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
         if self.reaches_hosts {
-            let host =
-                HOST_BUNDLES.iter().find_map(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
-            mounts.push(file(BUNDLE, format!("{host}\n{}", self.authority.certificate_pem())));
+            bundle.push('\n');
+            bundle.push_str(&self.authority.certificate_pem());
             mounts.push(java::trust_store(self.roots.as_ref().ok(), &self.authority));
         }
+        mounts.extend(CA_BUNDLES.map(|path| file(path, bundle.clone())));
         mounts
     }
 

@@ -14,6 +14,7 @@ use crate::check::Checked;
 use crate::event::finding::{FindingAction, FindingFamily, FindingOrigin, FindingSeverity};
 use crate::event::log::Emitter;
 use crate::event::{FindingEvent, RunEvent};
+use crate::harness::provider;
 
 pub struct Placeholders<'a> {
     /// By the name of the variable; `None` for the model's credentials.
@@ -38,7 +39,7 @@ impl<'a> Placeholders<'a> {
         for file in &checked.providers {
             let loaded = context.credentials.of(file.provider.name.as_str());
             values.extend(loaded.filter_map(|one| Some((one.key.clone(), one.source.last()?))));
-            for (name, template) in file.provider.credentials.iter() {
+            for (name, template) in provider::credentials(&file.provider) {
                 by_name.insert(name.value.clone(), None);
                 // A replayed model's key is not loaded, and stays outside too.
                 let is_known = values.iter().any(|(known, _)| *known == name.value);

@@ -8,6 +8,7 @@ pub(crate) mod environment;
 pub(crate) mod explained;
 pub(crate) mod layers;
 pub(crate) mod library;
+mod original_config;
 pub(crate) mod pinned_values;
 pub(crate) mod pins;
 pub(crate) mod registries;
@@ -276,10 +277,12 @@ fn load_config(
     match library.tree(&found) {
         Ok(tree) if tree.is_null() => (None, None),
         Ok(tree) => {
+            let (tree, said) = original_config::without_original_keys(&tree);
+            problems.extend(said);
             let mut decoder = Decoder::part();
             let config = Config::decode(&tree, &mut decoder);
             problems.append(&mut decoder.diagnostics);
-            (config, Some(tree))
+            (config, Some(Rc::new(tree)))
         }
         Err(problem) => {
             problems.push((*problem).clone());

@@ -27,6 +27,15 @@ pub fn value(environment: VariableLookup<'_>, name: &str) -> Option<String> {
     if WITHHELD.contains(&name) { None } else { environment(name) }
 }
 
+/// The variable that names the nearest directory of configuration: harnesses and their scripts find their own files by it.
+pub const CONFIGURATION_DIRECTORY: &str = "FULLSEND_DIR";
+
+/// Its value: the repository's `.fullsend`, or the organisation's where the repository has none.
+pub fn configuration_directory(library: &Library) -> Option<String> {
+    let nearest = library.layers.iter().rev().find_map(|layer| layer.path())?;
+    Some(nearest.to_string_lossy().into_owned())
+}
+
 /// One message for all of `required_env` that is missing, and one for each `${VAR}` that is unset.
 pub fn check(
     harness: &Harness,

@@ -20,6 +20,7 @@ use crate::quarantine::Quarantined;
 use crate::record::verify;
 use crate::resolve::layers::Found;
 use crate::resolve::library::Library;
+use crate::resolve::variables;
 use crate::runtime;
 use crate::scripts::{self, Script, ScriptExit};
 
@@ -91,6 +92,8 @@ impl Host<'_> {
                 map.0.iter().filter_map(|(name, text)| Some((name.value.clone(), text.expand(value).ok()?))),
             );
         }
+        let configuration = value(variables::CONFIGURATION_DIRECTORY);
+        all.extend(configuration.map(|path| (variables::CONFIGURATION_DIRECTORY.to_owned(), path)));
         all.insert("FULLSEND_RUN_DIR".to_owned(), self.directory.path.to_string_lossy().into_owned());
         all.insert("TARGET_REPO_DIR".to_owned(), self.repository.to_string_lossy().into_owned());
         all

@@ -150,6 +150,9 @@ struct Continuation {
 
 /// Runs one harness. However it ends, the record says so.
 pub fn run(mut request: Request, cancel: &Cancel) -> Outcome {
+    let configuration = variables::configuration_directory(&request.library);
+    let named = |path| (variables::CONFIGURATION_DIRECTORY.to_owned(), path);
+    request.environment.extend(configuration.map(named));
     let directory = match RunDirectory::create(&request.runs, request.owner.as_deref()) {
         Ok(directory) => directory,
         Err(stop) => return stop.outcome(None),

@@ -3,7 +3,7 @@
 
 use model::wire::Wire;
 use sandbox::Mount;
-use yaml::Span;
+use yaml::{Diagnostic, Span};
 
 use super::attempt::{Attempt, RuntimeError};
 use super::launch::{AttemptRequest, LaunchContext, LaunchSpec};
@@ -40,6 +40,8 @@ pub struct Runtime {
     pub has_plugins: bool,
     /// The other options of a harness or an agent that it would have to ignore.
     pub refused_options: fn(&Checked) -> Vec<RefusedOption>,
+    /// Options that it honours only in part: one warning each.
+    pub limited_options: fn(&Checked) -> Vec<Diagnostic>,
     /// Variables that would send its requests past the model gateway. A launch clears them.
     pub model_variables: &'static [&'static str],
     /// Files that must be in the sandbox from its start.

@@ -23,20 +23,18 @@ pub fn effort(checked: &Checked) -> Option<&At<ModelEffort>> {
 /// One error for each option that this runtime would have to ignore.
 pub fn refused(checked: &Checked, runtime: &Runtime) -> Vec<Diagnostic> {
     let start = Span::start_of(checked.agent.source);
-    let mut refused = Vec::new();
-    if let Some(plugin) = checked.resolved.harness.plugins.first().filter(|_| !runtime.has_plugins) {
-        refused.push(refuse(Some(plugin.at), "plugins", "only `runtime: claude` has plugins"));
-    }
-    refused.extend((runtime.refused_options)(checked));
-    if let Some(about) = &checked.agent.frontmatter {
-        refused.extend(refused_everywhere(about));
-        refused.extend(unknown_skills(checked, about));
-    }
+    let mut refused = (runtime.refused_options)(checked);
+    refused.extend(checked.agent.frontmatter.iter().flat_map(refused_everywhere));
     let diagnose = |RefusedOption { at, option, instead }| {
         let message = format!("the runtime `{}` does not support `{option}`", runtime.name);
         Diagnostic::error("runtime-option", at.unwrap_or(start), message).help(instead)
     };
-    refused.into_iter().map(diagnose).chain(cleared_variables(checked, runtime)).collect()
+    let mut problems: Vec<Diagnostic> = refused.into_iter().map(diagnose).collect();
+    problems.extend(cleared_variables(checked, runtime));
+    problems.extend(absent_skills(checked));
+    problems.extend(narrower_plugins(checked, runtime));
+    problems.extend((runtime.limited_options)(checked));
+    problems
 }
 
 /// The gateway serves the model: a variable that would send requests elsewhere has no effect.
@@ -61,12 +59,27 @@ fn refuse(at: Option<Span>, option: &str, instead: &str) -> RefusedOption {
     RefusedOption { at, option: option.to_owned(), instead: instead.to_owned() }
 }
 
-fn unknown_skills(checked: &Checked, about: &AgentFrontmatter) -> Vec<RefusedOption> {
-    let is_known = |name: &str| checked.skills.iter().any(|skill| skill.name == name);
-    let named = about.skills.iter().flat_map(|names| names.value.0.iter().map(move |name| (names.at, name)));
-    let unknown = named.filter(|(_, name)| !is_known(name));
-    let instead = "name it in the harness too, under `skills`";
-    unknown.map(|(at, name)| refuse(Some(at), &format!("skills: {name}"), instead)).collect()
+/// Skills that only the agent's own list names. An organisation may add them, so that they are no error.
+fn absent_skills(checked: &Checked) -> Vec<Diagnostic> {
+    let listed = checked.agent.frontmatter.iter().filter_map(|about| about.skills.as_ref());
+    let names = listed.flat_map(|names| names.value.0.iter().map(move |name| (names.at, name)));
+    let absent = names.filter(|(_, name)| !checked.skills.iter().any(|skill| skill.name == **name));
+    absent
+        .map(|(at, name)| {
+            let message = format!("the agent lists the skill `{name}`, which the harness does not have");
+            Diagnostic::warning("absent-skill", at, message).help(
+                "add its directory to `skills` of the harness; without it the agent works without the skill",
+            )
+        })
+        .collect()
+}
+
+/// A runtime without plugins of its own reads their skills as files.
+fn narrower_plugins(checked: &Checked, runtime: &Runtime) -> Option<Diagnostic> {
+    let plugin = checked.resolved.harness.plugins.first().filter(|_| !runtime.has_plugins)?;
+    let message = format!("the runtime `{}` uses only the skills of plugins", runtime.name);
+    let help = "their language servers, commands, agents and hooks need `runtime: claude`";
+    Some(Diagnostic::warning("plugin-parts", plugin.at, message).help(help))
 }
 
 /// Keys of Claude's agents that no runtime supports here.

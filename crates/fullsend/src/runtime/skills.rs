@@ -1,6 +1,7 @@
 //! The list of skills for runtimes that do not list them, or that would list the repository's skills too. A skill is a
 //! file that the agent reads when it needs it.
 
+use super::paths;
 use crate::inputs::Cleared;
 
 /// A paragraph for the agent's definition; nothing if there are no skills.
@@ -15,10 +16,20 @@ pub fn listing(cleared: &Cleared, config_directory: &str) -> String {
             format!("- {name}: {about} ({config_directory}/skills/{name}/SKILL.md)\n")
         })
         .collect();
+    let lines = lines + &of_plugins(cleared);
     if lines.is_empty() {
         return lines;
     }
     format!(
         "\n\n# Skills\n\nRead a skill's file before you do what it is for. Files that it names are next to it.\n\n{lines}"
     )
+}
+
+/// The skills of plugins, for runtimes that know nothing of plugins.
+fn of_plugins(cleared: &Cleared) -> String {
+    let plugins = cleared.checked().plugins.iter();
+    let line = |plugin: &str, skill: &str| {
+        format!("- {plugin}:{skill} ({}/{plugin}/skills/{skill}/SKILL.md)\n", paths::PLUGINS)
+    };
+    plugins.flat_map(|plugin| plugin.skills.iter().map(|skill| line(&plugin.name, skill))).collect()
 }

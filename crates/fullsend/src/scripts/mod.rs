@@ -1,11 +1,13 @@
 //! Scripts on the host: pre-, post- and validation scripts. Each gets an explicit environment, its own process group, bounded
 //! output and a time limit; then TERM, grace and KILL go to the whole group.
 
+pub mod shebang;
+
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -105,7 +107,7 @@ pub fn base_environment(host: &BTreeMap<String, String>) -> BTreeMap<String, Str
 pub fn run(script: &Script<'_>) -> Result<ScriptExit, ScriptError> {
     let started = Instant::now();
     let program = || script.program.to_owned();
-    let mut child = Command::new(script.program)
+    let mut child = shebang::command(script.program)
         .args(script.arguments)
         .current_dir(script.working_directory)
         .env_clear()

@@ -50,6 +50,7 @@ struct Written {
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let place = super::configuration::ConfigurationOptions {
         repo: arguments.repo.clone(),
+        fullsend_dir: None,
         org_dir: None,
         config_ref: Some("worktree".to_owned()),
         forge: None,

@@ -68,8 +68,13 @@ pub fn apply(runs: &Path, arguments: &ApplyArguments) -> Result<Exit, Failure> {
     let path = files::accepted_patch(&run.path).ok_or_else(|| no_patch(&run, false))?;
     let bytes = read(&path)?;
     check_digest(&run, &path, &bytes)?;
-    let place =
-        ConfigurationOptions { repo: arguments.repo.clone(), org_dir: None, config_ref: None, forge: None };
+    let place = ConfigurationOptions {
+        repo: arguments.repo.clone(),
+        fullsend_dir: None,
+        org_dir: None,
+        config_ref: None,
+        forge: None,
+    };
     let repository = place.repository()?;
     let failed = |why: String| {
         Failure::new(Exit::Failed, format!("cannot apply the changes to {}: {why}", repository.display()))

@@ -5,13 +5,15 @@
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::path::Path;
+use std::process::{Child, ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions};
 
 use crate::event::exit::{Exit, NOT_STARTED, exited, signalled};
+use crate::scripts::shebang;
 
 pub const COMMAND: &str = "__server";
 
@@ -30,7 +32,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
         return Exit::SandboxUnavailable.into();
     }
     let runner = watch_runner();
-    let child = Command::new(program).stdin(Stdio::null()).process_group(0).spawn();
+    let child = shebang::command(Path::new(program)).stdin(Stdio::null()).process_group(0).spawn();
     let Ok(mut child) = child else { return ExitCode::from(NOT_STARTED) };
     let status = wait(&mut child, &runner);
     signal(&child, Signal::KILL);

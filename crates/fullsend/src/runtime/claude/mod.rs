@@ -45,6 +45,7 @@ pub const RUNTIME: Runtime = Runtime {
     debug_log: Some(launch::DEBUG_LOG),
     has_plugins: true,
     refused_options: |_| Vec::new(),
+    limited_options: |_| Vec::new(),
     model_variables: launch::MODEL_VARIABLES,
     mounts: settings::mounts,
     attempt: launch::attempt,

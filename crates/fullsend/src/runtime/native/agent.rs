@@ -144,7 +144,12 @@ fn first_request(task: &AgentTask, servers: &Servers) -> ModelRequest {
         system: vec![task.system.clone()],
         documents: Vec::new(),
         messages,
-        tools: tools::offered(|name| is_wanted(task, name), servers.tools(), task.output_schema.as_ref()),
+        tools: tools::offered(
+            |name| is_wanted(task, name),
+            task.tools.iter().any(|name| name == tools::SKILL),
+            servers.tools(),
+            task.output_schema.as_ref(),
+        ),
         max_tokens: Some(MAX_TOKENS),
         effort: task.effort.clone(),
         stream: true,

@@ -8,7 +8,9 @@ use sandbox::{Descend, TreeEntry, Unreadable, WalkLimits, walk_directory};
 
 use policy::glob::{Pattern, Separator};
 
+use super::settings::CONFIG_DIRECTORY;
 use super::tool_outcome::{MAX_OUTPUT, ToolOutcome};
+use crate::harness::names::is_identifier;
 
 /// Limits of one search.
 const MAX_ENTRIES: usize = 200_000;
@@ -38,6 +40,14 @@ pub fn read(path: &str, offset: Option<usize>, limit: Option<usize>) -> ToolOutc
     let mut kept: String = lines.take(limit.unwrap_or(usize::MAX)).collect();
     kept.truncate(kept.floor_char_boundary(MAX_OUTPUT));
     ToolOutcome::ok(kept)
+}
+
+/// The file of a skill that the harness gave.
+pub fn skill(name: &str) -> ToolOutcome {
+    if !is_identifier(name) {
+        return ToolOutcome::error(format!("`{name}` is not the name of a skill"));
+    }
+    read(&format!("{CONFIG_DIRECTORY}/skills/{name}/SKILL.md"), None, None)
 }
 
 pub fn write(path: &str, content: &str) -> ToolOutcome {

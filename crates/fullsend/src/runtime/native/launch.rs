@@ -7,11 +7,12 @@ use sandbox::{Command, Stdio};
 use serde_json::{Value as Json, json};
 
 use super::protocol::{AgentTask, AgentWire, LoopEnd};
-use super::settings;
+use super::{settings, tools};
 use super::stream::{self, AgentStream};
 use crate::check::Checked;
 use crate::check::services;
 use crate::event::log::Emitter;
+use crate::harness::frontmatter::Names;
 use crate::runtime::attempt::{Attempt, Conversation, Ending, RuntimeError};
 use crate::runtime::launch::{AttemptRequest, LaunchContext};
 use crate::runtime::process::{self, ProcessEnd};
@@ -106,8 +107,11 @@ fn describe(context: &LaunchContext<'_>, request: &AttemptRequest) -> AgentTask 
     let harness = &checked.resolved.harness;
     let config = settings::CONFIG_DIRECTORY;
     let frontmatter = checked.agent.frontmatter.as_ref();
-    let tools = frontmatter.and_then(|about| about.tools.as_ref()).map(|names| names.0.clone());
-    let not = frontmatter.and_then(|about| about.disallowed_tools.as_ref()).map(|names| names.0.clone());
+    let plain = |names: &Names| -> Vec<String> {
+        names.0.iter().map(|name| tools::without_pattern(name).to_owned()).collect()
+    };
+    let wanted = frontmatter.and_then(|about| about.tools.as_ref()).map(|names| plain(&names.value));
+    let not = frontmatter.and_then(|about| about.disallowed_tools.as_ref()).map(|names| plain(&names.value));
     let own_turns = frontmatter.and_then(|about| about.max_turns);
     let wire = wire(checked);
     let budget = harness.budget.as_ref().and_then(|budget| budget.turns.as_ref());
@@ -120,7 +124,7 @@ fn describe(context: &LaunchContext<'_>, request: &AttemptRequest) -> AgentTask 
         system: format!("{}{}", cleared.agent_text(), skills::listing(cleared, config)),
         prompt: prompt::prompt(cleared, request),
         conversation: request.conversation.as_ref().and_then(restored),
-        tools: tools.unwrap_or_default(),
+        tools: wanted.unwrap_or_default(),
         disallowed_tools: not.unwrap_or_default(),
         servers: settings::servers_file(),
         output_path: format!("{}/{}", paths::OUTPUT, checked.hand_in().file),

@@ -35,6 +35,7 @@ pub const RUNTIME: Runtime = Runtime {
     debug_log: None,
     has_plugins: false,
     refused_options: settings::refused_options,
+    limited_options: settings::limited_options,
     model_variables: &[],
     mounts: settings::mounts,
     attempt: launch::attempt,

@@ -13,13 +13,22 @@ pub const FINISH: &str = "finish";
 /// Its own tools.
 pub const NAMES: &[&str] = &["Bash", "Read", "Write", "Edit", "Glob", "Grep"];
 
+/// The tool that reads a skill, for agents that name it in their list.
+pub const SKILL: &str = "Skill";
+
+/// `Bash` of `Bash(gh,jq)`.
+pub fn without_pattern(name: &str) -> &str {
+    name.split_once('(').filter(|(_, rest)| rest.ends_with(')')).map_or(name, |(tool, _)| tool)
+}
+
 /// The tools for the model: the wanted ones of its own and of its MCP servers, and always `finish`.
 pub fn offered(
     wanted: impl Fn(&str) -> bool,
+    names_skill: bool,
     of_servers: Vec<Tool>,
     output_schema: Option<&Json>,
 ) -> Vec<Tool> {
-    let own = NAMES.iter().map(|name| Tool {
+    let own = NAMES.iter().chain(names_skill.then_some(&SKILL)).map(|name| Tool {
         name: (*name).to_owned(),
         description: described(name).0.to_owned(),
         schema: described(name).1,
@@ -60,6 +69,7 @@ fn described(name: &str) -> (&'static str, Json) {
                 &["path", "old", "new"],
             ),
         ),
+        SKILL => ("Read a skill by its name.", object(json!({ "skill": text }), &["skill"])),
         "Glob" => (
             "List files whose path matches a pattern, such as `src/**/*.rs`.",
             object(json!({ "pattern": text, "path": text }), &["pattern"]),
@@ -89,6 +99,7 @@ pub fn run(tool: &str, input: &Json) -> ToolOutcome {
         "Edit" => text("path").and_then(|path| {
             Ok(files::edit(path, text("old")?, text("new")?, input["all"].as_bool().unwrap_or(false)))
         }),
+        SKILL => text("skill").map(files::skill),
         "Glob" => text("pattern").map(|pattern| files::glob(pattern, place)),
         "Grep" => text("pattern").map(|pattern| shell::grep(pattern, place)),
         other => Ok(ToolOutcome::error(format!("there is no tool `{other}`"))),

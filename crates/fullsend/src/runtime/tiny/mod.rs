@@ -31,6 +31,7 @@ pub const RUNTIME: Runtime = Runtime {
     debug_log: None,
     has_plugins: false,
     refused_options: |_| Vec::new(),
+    limited_options: |_| Vec::new(),
     model_variables: &["TINY_MODEL_URL"],
     mounts: |_| Ok(Vec::new()),
     attempt,

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Runs in the caller's directory before the sandbox exists.
+set -euo pipefail
+: "${FULLSEND_DIR:?}" "${FULLSEND_PRESCRIPT_OUTPUT:?}" "${ISSUE_NUMBER:?}"
+test -f "${FULLSEND_DIR}/harness/fix.yaml"
+echo "::group::Preparing fix"
+echo "::notice::the fix agent works on ${FULLSEND_FORGE} issue ${ISSUE_NUMBER}"
+echo "::endgroup::"
+echo "prepared=fix" >> "${FULLSEND_PRESCRIPT_OUTPUT}"

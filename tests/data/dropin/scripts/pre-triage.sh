@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Runs in the caller's directory before the sandbox exists.
+set -euo pipefail
+: "${FULLSEND_DIR:?}" "${FULLSEND_PRESCRIPT_OUTPUT:?}" "${ISSUE_NUMBER:?}"
+test -f "${FULLSEND_DIR}/harness/triage.yaml"
+echo "::group::Preparing triage"
+echo "::notice::the triage agent works on ${FULLSEND_FORGE} issue ${ISSUE_NUMBER}"
+echo "::endgroup::"
+echo "prepared=triage" >> "${FULLSEND_PRESCRIPT_OUTPUT}"
