@@ -70,6 +70,7 @@ fn fullsend(world: &World, command: &str, harness: &str, forge: &str, more: &[&s
 #[test]
 fn check_accepts_every_variant() {
     let world = world()
+        .with_runtime_programs()
         .env("JIRA_URL", "http://127.0.0.1:1")
         .env("GITHUB_API_URL", "http://127.0.0.1:1")
         .env("GITLAB_URL", "http://127.0.0.1:1");

@@ -109,6 +109,7 @@ impl Stage {
             variables: BTreeMap::new(),
             save_workspace: SaveWorkspace::Never,
             model_patience: None,
+            script_output: None,
             listener: Arc::new(move |envelope| {
                 if unlucky && matches!(envelope.event, RunEvent::ToolStarted { .. }) {
                     stop.cancel(CancelReason::Terminated);

@@ -58,6 +58,7 @@ mod parsing;
 mod pins;
 mod policy_commands;
 mod preflight;
+mod profiles;
 mod properties;
 #[path = "session/proxy.rs"]
 #[expect(dead_code, reason = "the store's own tests need more of it")]

@@ -178,6 +178,26 @@ fn harness() -> Vec<Case> {
             "host_files:\n- {src: a, dest: /sandbox/workspace/x}\n- {src: b, dest: /sandbox/workspace/x}",
         ),
         Case::new("frontmatter", "", &[(AGENT, "---\nname: triage\nWrite.\n")]),
+        Case::new(
+            "not-honoured",
+            "",
+            &[(
+                "repo/.fullsend/config.yaml",
+                "version: \"1\"\nroles: [triage]\nagents:\n- {source: harness/triage.yaml}\n- {name: old, source: harness/other.yaml}\n- {source: harness/off.yaml, enabled: false}\n",
+            )],
+        ),
+        with(
+            "not-inspected",
+            "profile",
+            "providers: [hub]",
+            &[
+                ("repo/.fullsend/providers/hub.yaml", "name: hub\ntype: hub\ncredentials: {_NOOP: \"\"}\n"),
+                (
+                    "repo/.fullsend/profiles/hub.yaml",
+                    "id: hub\nendpoints:\n- {host: hub.test, port: 443, protocol: graphql, access: read-only}\nbinaries: ['**/gh']\n",
+                ),
+            ],
+        ),
         says("skill-collision", "", "skills: [skills/labels/github, skills/labels/github/]"),
         says("variable-name", "", "env: {sandbox: {not-a-name: x}}"),
         says("version", "", "version: 2"),

@@ -49,6 +49,7 @@ pub use resolve::library::Library;
 pub use resolve::variables::Strictness;
 pub use resolve::{Choices, Resolved, resolve};
 pub use run::extra_files::ExtraFiles;
+pub use run::script_output::{OnScriptOutput, ScriptOutput};
 pub use run::workspace::SaveWorkspace;
 pub use run::{Outcome, Request, run};
 pub use runtime::Conversation;

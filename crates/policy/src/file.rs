@@ -51,11 +51,28 @@ choice! {
     }
 }
 
+/// A user or a group: a name, or a number, in quotes or without.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserOrGroup(pub String);
+
+impl Shape for UserOrGroup {
+    fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
+        match &node.value {
+            Value::Number(number) => Some(Self(number.clone())),
+            _ => String::decode(node, decoder).map(Self),
+        }
+    }
+
+    fn schema(_: &mut Schemas) -> Json {
+        json!({ "type": ["string", "integer"] })
+    }
+}
+
 record! {
     /// Who the processes run as: `sandbox`, or a number from 1 to 4294967294.
     pub struct ProcessFile {
-        run_as_user: Option<At<String>>,
-        run_as_group: Option<At<String>>,
+        run_as_user: Option<At<UserOrGroup>>,
+        run_as_group: Option<At<UserOrGroup>>,
     }
 }
 

@@ -29,7 +29,7 @@ pub use decide::{
 pub use host::{Host, HostError};
 pub use model::{HostPattern, NetworkRule, Policy};
 pub use query::{Query, QueryStringError};
-pub use read::Parsed;
+pub use read::{Parsed, ambiguities};
 pub use schema::schema;
 pub use subset::{Widening, subset};
 pub use suggest::{RefusedAccess, Suggestion, suggest};

@@ -11,6 +11,7 @@ pub(crate) mod host_sockets;
 mod networks;
 pub(crate) mod output;
 pub(crate) mod policies;
+mod provider_rules;
 pub(crate) mod providers;
 pub(crate) mod references;
 pub(crate) mod secrets;
@@ -101,8 +102,8 @@ pub fn check(
     let skills = agent::check_skills(library, &resolved.harness, problems);
     let plugins = references::plugins(library, &resolved.harness, problems);
     let schema = output::check(library, &resolved, problems);
-    let policy = policies::check(library, &mut resolved, problems);
     let providers = providers::check(library, &resolved.harness, problems);
+    let policy = policies::check(library, &mut resolved, &providers, problems);
     problems.extend(providers::replaced(library, &providers));
     if let (Some(agent), Some(schema)) = (&agent, &schema) {
         problems.extend(output::unmentioned_fields(library, agent, &skills, schema));

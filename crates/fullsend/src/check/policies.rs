@@ -8,6 +8,8 @@ use yaml::{Diagnostic, Span};
 
 use super::host_sockets::{self, HostSockets};
 use super::networks;
+use super::provider_rules;
+use super::providers::ProviderFile;
 use super::references::{self, ReferenceKind};
 use crate::harness::names::Backend;
 use crate::resolve::Resolved;
@@ -34,6 +36,7 @@ impl CheckedPolicy {
 pub fn check(
     library: &mut Library,
     resolved: &mut Resolved,
+    providers: &[ProviderFile],
     problems: &mut Vec<Diagnostic>,
 ) -> Option<CheckedPolicy> {
     let harness = &resolved.harness;
@@ -52,6 +55,7 @@ pub fn check(
     }
     let mut policy = parsed.policy.clone();
     networks::add(library, resolved, &mut policy, problems);
+    provider_rules::add(&resolved.harness, providers, &mut policy, problems);
     let mut weakenings = Vec::new();
     for (ceiling, at) in ceilings(library, resolved, &found, problems) {
         match subset(&policy, &ceiling) {

@@ -12,8 +12,10 @@ use crate::event::{Envelope, log};
 use crate::render::console::Console;
 use crate::render::diagnostics::clean_text;
 use crate::render::live::Live;
+use crate::render::script_lines::{mask, script_line};
 use crate::render::workflow_commands::neutralise_json;
 use crate::render::{actions, colour};
+use crate::run::script_output::OnScriptOutput;
 
 /// Between two looks at the clock.
 const TICK: Duration = Duration::from_millis(250);
@@ -79,6 +81,21 @@ impl Progress {
                 Arc::new(move |envelope| say_to_ci(actions::lines(&mut lock(&console), envelope)))
             }
             Style::Terminal => self.on_terminal(),
+        }
+    }
+
+    /// In a CI the output of scripts is a part of the log: their notices, groups and masks work as if they ran alone.
+    pub fn script_output(&self) -> Option<OnScriptOutput> {
+        let in_ci = variable("CI").is_some_and(|value| value != "false") || self.style == Style::Actions;
+        match self.style {
+            Style::Actions => Some(Arc::new(|output| {
+                output.masks.iter().for_each(|value| say_to_ci(Some(mask(value))));
+                output.text.lines().filter_map(script_line).for_each(|line| say_to_ci(Some(line)));
+            })),
+            Style::Lines if in_ci => Some(Arc::new(|output| {
+                output.text.lines().filter_map(script_line).for_each(|line| say(Some(clean_text(&line))));
+            })),
+            Style::Json | Style::Quiet | Style::Lines | Style::Terminal => None,
         }
     }
 

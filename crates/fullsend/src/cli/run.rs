@@ -141,6 +141,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         variables: BTreeMap::new(),
         recording: recording(arguments),
         listener: progress.listener(),
+        script_output: progress.script_output(),
     };
     let cancel = Cancel::default();
     super::signals::watch(threads.handle(), &cancel)?;

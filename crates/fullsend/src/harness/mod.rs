@@ -16,8 +16,8 @@ use yaml::{At, Map, Whole, record};
 
 use names::{
     AgentRole, Backend, CpuWeight, Dollars, FeedbackMode, Fetches, FileName, FormatVersion, GatewayFeature,
-    HostLabel, Identifier, Iterations, Minutes, ModelEffort, ModelName, PortNumber, Positive, ReadySeconds,
-    RuntimeName, Slug, UrlPath, VariableName, WatchSeconds, Weaker,
+    HostLabel, Identifier, Iterations, Minutes, ModelEffort, ModelName, PortNumber, Positive, ProfileNetwork,
+    ReadySeconds, RuntimeName, Slug, UrlPath, VariableName, WatchSeconds, Weaker,
 };
 use reference::{LocalPath, Ref, UrlPrefix};
 use security::Security;
@@ -127,6 +127,8 @@ record! {
     layered pub struct Openshell {
         /// Provider profiles, as files.
         profiles: Vec<At<Ref>>,
+        /// Whether the endpoints of the providers' profiles are open for their programs. Default: open.
+        profile_network: Option<At<ProfileNetwork>>,
     }
 }
 

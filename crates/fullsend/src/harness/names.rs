@@ -88,6 +88,11 @@ choice! {
 }
 
 choice! {
+    /// Whether the endpoints of providers' profiles are a part of the policy.
+    pub enum ProfileNetwork { Open = "open", Closed = "closed" }
+}
+
+choice! {
     /// A place that hosts code or issues.
     pub enum ForgeName { Github = "github", Gitlab = "gitlab", Jira = "jira" }
 }

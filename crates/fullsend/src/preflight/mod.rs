@@ -3,6 +3,7 @@
 //! guard do that afterwards. The only programs it starts are the agent programs, to ask for their version.
 
 mod interpreter;
+mod script_variables;
 mod unsupported;
 
 use std::path::Path;
@@ -95,6 +96,7 @@ fn refusals(checked: &Checked, library: &Library, context: &PreflightContext<'_>
     found.extend(credential_values(checked, &value, context.recording));
     found.extend(image_file(harness, library, &value));
     found.extend(interpreter::missing(checked, library, &value));
+    found.extend(script_variables::unpassed(checked, library, &value));
     found.extend(host_file_contents(harness, library, &value));
     found.extend(agent_input(harness, library, &value, context.repository));
     found.extend(network_plan(checked));

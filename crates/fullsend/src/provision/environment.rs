@@ -7,6 +7,7 @@ use sandbox::{Mount, MountKind};
 
 use super::RunContext;
 use super::env_files;
+use super::files;
 use super::host_files::Delivered;
 use crate::check::Checked;
 use crate::resolve::variables::VariableLookup;
@@ -37,6 +38,8 @@ pub fn variables(
     set("USER", "sandbox");
     set("TMPDIR", "/tmp");
     set("LANG", "C.UTF-8");
+    // Not every git looks for its lowest file in /etc.
+    set("GIT_CONFIG_SYSTEM", files::GIT_CONFIG);
     set("FULLSEND_OUTPUT_DIR", paths::OUTPUT);
     set("FULLSEND_OUTPUT_FILE", harness.output_file.as_str());
     set("FULLSEND_TARGET_REPO_DIR", &format!("{}/{repository_name}", paths::WORKSPACE));

@@ -24,6 +24,9 @@ const ETC_FROM_HOST: &[&str] = &[
     "/etc/ld.so.conf.d",
 ];
 
+/// The lowest of git's files of settings.
+pub const GIT_CONFIG: &str = "/etc/gitconfig";
+
 /// Who makes a commit if nothing else says so. Without a name git refuses to commit.
 const GIT_IDENTITY: &str = "[user]\n\tname = fullsend\n\temail = fullsend@localhost\n";
 
@@ -151,7 +154,7 @@ fn etc(policy: &CheckedPolicy) -> Vec<Mount> {
         ("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n".to_owned()),
         ("/etc/hostname", "sandbox\n".to_owned()),
         // The lowest of git's files: a repository, a variable and `git config --global` win over it.
-        ("/etc/gitconfig", GIT_IDENTITY.to_owned()),
+        (GIT_CONFIG, GIT_IDENTITY.to_owned()),
     ];
     let file = |(path, text): (&str, String)| Mount {
         target: path.into(),

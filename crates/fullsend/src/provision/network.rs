@@ -223,7 +223,7 @@ impl Planned {
             HOST_BUNDLES.iter().find_map(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
         if self.reaches_hosts {
             bundle.push('\n');
-            bundle.push_str(&self.authority.certificate_pem());
+            bundle.push_str(self.authority.certificate_pem());
             mounts.push(java::trust_store(self.roots.as_ref().ok(), &self.authority));
         }
         mounts.extend(CA_BUNDLES.map(|path| file(path, bundle.clone())));

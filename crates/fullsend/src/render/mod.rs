@@ -21,4 +21,5 @@ pub(crate) mod result;
 pub(crate) mod run_findings;
 pub mod sarif;
 pub(crate) mod schema;
+pub(crate) mod script_lines;
 pub(crate) mod workflow_commands;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::script_output::{self, OnScriptOutput, ScriptOutput};
 use super::steps::Steps;
 use super::{RunDirectory, Stop, prescript};
 use crate::cancel::Cancel;
@@ -38,6 +39,7 @@ pub(super) struct Host<'a> {
     pub(super) repository: &'a Path,
     pub(super) environment: &'a BTreeMap<String, String>,
     pub(super) directory: &'a RunDirectory,
+    pub(super) script_output: Option<&'a OnScriptOutput>,
 }
 
 fn make_guard(
@@ -94,6 +96,10 @@ impl Host<'_> {
         }
         let configuration = value(variables::CONFIGURATION_DIRECTORY);
         all.extend(configuration.map(|path| (variables::CONFIGURATION_DIRECTORY.to_owned(), path)));
+        let schema = checked.schema.as_ref().and_then(|schema| self.library.layers.host_path(&schema.found));
+        let schema = schema.map(|path| path.to_string_lossy().into_owned());
+        all.extend(schema.map(|path| ("FULLSEND_OUTPUT_SCHEMA".to_owned(), path)));
+        all.insert("FULLSEND_OUTPUT_FILE".to_owned(), harness.output_file.to_string());
         all.insert("FULLSEND_RUN_DIR".to_owned(), self.directory.path.to_string_lossy().into_owned());
         all.insert("TARGET_REPO_DIR".to_owned(), self.repository.to_string_lossy().into_owned());
         all
@@ -198,7 +204,13 @@ impl Host<'_> {
             cancel: steps.cancel,
         };
         let mut ended = scripts::run(&script)?;
+        let masks = script_output::masks(&ended.output);
+        // A value that is too short to be masked stays visible.
+        masks.iter().for_each(|value| drop(guard.add_known_value("add-mask", value)));
         ended.output = guard.redact(&ended.output).into_owned();
+        if let Some(listener) = self.script_output {
+            listener(&ScriptOutput { script: name, text: &ended.output, masks: &masks });
+        }
         drop(std::fs::write(log.join(format!("{name}.log")), &ended.output));
         let duration_ms = u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX);
         steps.emit.emit(RunEvent::ScriptFinished {
@@ -270,16 +282,9 @@ impl Host<'_> {
         let prepared = std::fs::create_dir_all(&iteration)
             .and_then(|()| std::os::unix::fs::symlink(output.directory(), iteration.join("output")));
         prepared.map_err(|error| Stop::internal(format!("{}: {error}", iteration.display())))?;
-        let mut environment = environment.clone();
-        let schema = checked.schema.as_ref().and_then(|schema| self.library.layers.host_path(&schema.found));
-        environment.extend(
-            schema.map(|path| ("FULLSEND_OUTPUT_SCHEMA".to_owned(), path.to_string_lossy().into_owned())),
-        );
-        environment
-            .insert("FULLSEND_OUTPUT_FILE".to_owned(), checked.resolved.harness.output_file.to_string());
         let before = digests(output);
         let log = output.directory().with_file_name("");
-        let ended = self.start("validation", script, &environment, (&iteration, &log), guard, steps);
+        let ended = self.start("validation", script, environment, (&iteration, &log), guard, steps);
         let _removed = std::fs::remove_dir_all(&iteration).is_ok();
         let ended = ended?;
         // The published output must be the one that passed the schema.

@@ -7,6 +7,7 @@ mod directory;
 pub(crate) mod extra_files;
 pub(crate) mod host;
 mod prescript;
+pub(crate) mod script_output;
 mod steps;
 mod stop;
 pub(crate) mod sweep;
@@ -45,6 +46,7 @@ use attempts::Attempts;
 pub use directory::RunDirectory;
 use extra_files::ExtraFiles;
 use host::Host;
+use script_output::OnScriptOutput;
 use steps::Steps;
 pub use stop::Stop;
 use workspace::SaveWorkspace;
@@ -80,6 +82,8 @@ pub struct Request {
     pub signer: Option<Arc<RecordSigner>>,
     /// Gets every event as it happens.
     pub listener: Arc<dyn Fn(&Envelope) + Send + Sync>,
+    /// Gets what the scripts print.
+    pub script_output: Option<OnScriptOutput>,
 }
 
 /// How a run ended.
@@ -214,7 +218,14 @@ fn sequence(
     let lookup = |name: &str| environment.get(name).cloned();
     let value = |name: &str| variables::value(&lookup, name);
     let time = Duration::from_secs(checked.resolved.harness.timeout_minutes.get() * 60);
-    let host = Host { library: &library, repository: &repository, environment: &environment, directory };
+    let script_output = request.script_output.as_ref();
+    let host = Host {
+        library: &library,
+        repository: &repository,
+        environment: &environment,
+        directory,
+        script_output,
+    };
     let scripts = checked.scripts.clone();
     let mut variables = host.script_environment(&checked, &value);
     variables.extend(request.variables);

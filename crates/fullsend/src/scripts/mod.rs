@@ -98,10 +98,17 @@ const BASE: &[&str] = &["PATH", "HOME", "TMPDIR", "LANG", "CI"];
 /// Prefixes of the CI's variables that every script gets.
 const FORGE: &[&str] = &["GITHUB_", "GITLAB_", "CI_", "RUNNER_"];
 
+/// Whether every script gets the variable, if the host has it.
+pub fn is_passed(name: &str) -> bool {
+    BASE.contains(&name) || FORGE.iter().any(|prefix| name.starts_with(prefix))
+}
+
 /// The documented base of a script's environment.
 pub fn base_environment(host: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let wanted = |name: &str| BASE.contains(&name) || FORGE.iter().any(|prefix| name.starts_with(prefix));
-    host.iter().filter(|(name, _)| wanted(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
+    host.iter()
+        .filter(|(name, _)| is_passed(name))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }
 
 pub fn run(script: &Script<'_>) -> Result<ScriptExit, ScriptError> {

@@ -225,6 +225,7 @@ fn bounded_run(
         signer: context.signer.clone(),
         variables: script_variables(lease),
         listener: listener(context, reports),
+        script_output: None,
     };
     let config = LeaseKeeperConfig {
         sessions: (context.connect)().map_err(PrepareError::transient)?,

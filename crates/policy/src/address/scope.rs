@@ -11,7 +11,7 @@ use super::{Class, Network, classify, special_v4_ranges, unmap};
 pub enum AddressScope {
     /// A pattern, or no host: public addresses only.
     Public,
-    /// A host written out in full may also resolve to RFC 1918.
+    /// A host written out in full may also resolve to RFC 1918, carrier-grade NAT and unique local addresses.
     Declared,
     /// `allowed_ips` replaces the check of classes, and nothing else passes.
     Listed(Vec<Network>),
@@ -61,6 +61,16 @@ impl std::error::Error for AddressDenied {}
 /// etcd, the Kubernetes API server, the kubelet.
 const CONTROL_PLANE_PORTS: [u16; 5] = [2379, 2380, 6443, 10250, 10255];
 
+/// The networks of an organisation: RFC 1918, the shared range that overlay networks use, and their like of IPv6. An address
+/// that only carries one of them is not one of them.
+fn is_internal_network(class: Class, address: IpAddr) -> bool {
+    match class {
+        Class::Private | Class::SharedNat => unmap(address).is_ipv4(),
+        Class::UniqueLocal => true,
+        _ => false,
+    }
+}
+
 impl AddressScope {
     /// Checks all addresses of one name.
     pub fn check(&self, port: u16, addresses: &[IpAddr]) -> Result<(), AddressDenied> {
@@ -80,7 +90,7 @@ impl AddressScope {
         }
         let overrides = match self {
             Self::Public | Self::Declared if class == Class::Public => false,
-            Self::Declared if class == Class::Private && unmap(address).is_ipv4() => true,
+            Self::Declared if is_internal_network(class, address) => true,
             Self::Public | Self::Declared => return Err(AddressRefusal::Internal(class)),
             Self::Listed(networks) if networks.iter().any(|network| network.contains(address)) => true,
             Self::Literal(literal) if unmap(*literal) == unmap(address) => true,
@@ -112,7 +122,8 @@ impl AddressScope {
             }
             Self::Public => special().next().is_none(),
             Self::Declared => {
-                special().all(|(range, class)| class == Class::Private && range.covers(network))
+                let is_declared = |class| matches!(class, Class::Private | Class::SharedNat);
+                special().all(|(range, class)| is_declared(class) && range.covers(network))
             }
             Self::Listed(networks) => networks.iter().any(|listed| listed.covers(network)),
             Self::Literal(address) => Network::single(*address).covers(network),
@@ -155,8 +166,19 @@ mod tests {
             (AddressScope::Declared, 443, "192.168.0.1 8.8.8.8", Ok(())),
             (AddressScope::Declared, 443, "::ffff:10.0.0.1", Ok(())),
             (AddressScope::Declared, 443, "64:ff9b::10.0.0.1", Err(AddressRefusal::Internal(Class::Private))),
-            (AddressScope::Declared, 443, "100.64.0.1", Err(AddressRefusal::Internal(Class::SharedNat))),
-            (AddressScope::Declared, 443, "fd00::1", Err(AddressRefusal::Internal(Class::UniqueLocal))),
+            (AddressScope::Declared, 443, "100.64.0.1", Ok(())),
+            (AddressScope::Declared, 443, "fd00::1", Ok(())),
+            (AddressScope::Declared, 443, "fd00:ec2::254", Err(AddressRefusal::Never(Class::Metadata))),
+            (AddressScope::Declared, 443, "100.100.100.200", Err(AddressRefusal::Never(Class::Metadata))),
+            (AddressScope::Declared, 443, "198.18.0.1", Err(AddressRefusal::Internal(Class::Benchmark))),
+            (
+                AddressScope::Declared,
+                443,
+                "64:ff9b::100.64.0.1",
+                Err(AddressRefusal::Internal(Class::SharedNat)),
+            ),
+            (AddressScope::Declared, 6443, "fd00::1", Err(AddressRefusal::ControlPlane(6443))),
+            (AddressScope::Public, 443, "fd00::1", Err(AddressRefusal::Internal(Class::UniqueLocal))),
             (AddressScope::Declared, 443, "169.254.169.254", Err(AddressRefusal::Never(Class::Metadata))),
             (AddressScope::Declared, 443, "10.0.0.1 127.0.0.1", Err(AddressRefusal::Never(Class::Loopback))),
             (AddressScope::Declared, 6443, "10.0.0.1", Err(AddressRefusal::ControlPlane(6443))),
@@ -193,6 +215,8 @@ mod tests {
             (listed(&["10.0.0.0/8"]), AddressScope::Declared, true),
             (listed(&["10.0.0.0/7"]), AddressScope::Declared, false),
             (listed(&["10.0.0.0/8", "8.8.8.8"]), AddressScope::Declared, true),
+            (listed(&["100.64.0.0/10"]), AddressScope::Declared, true),
+            (listed(&["100.64.0.0/9"]), AddressScope::Declared, false),
             (listed(&["fd00::/8"]), AddressScope::Declared, false),
             (listed(&["2000::/3"]), AddressScope::Public, false),
             (listed(&["2606:4700::/32"]), AddressScope::Public, false),

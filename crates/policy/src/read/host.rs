@@ -70,14 +70,15 @@ fn pattern(text: &str) -> Result<HostPattern, Problem> {
         let rest = label.replace('*', "");
         let shape_is_good = match (index, *label) {
             (0, "**") | (_, "*") => true,
-            // `*-x` at the front.
-            (0, _) if stars == 1 && label.starts_with('*') => is_label(&rest),
+            // `*-x` or `x-*` at the front.
+            (0, _) if stars == 1 && (label.starts_with('*') || label.ends_with('*')) => is_label(&rest),
             (_, _) => stars == 0 && is_label(label),
         };
         if !shape_is_good {
             let why = format!("has a wildcard where none is allowed: `{label}`");
-            let help = "`*` must be a whole label or start the first one, and `**` must be the first label"
-                .to_owned();
+            let help =
+                "`*` must be a whole label or start or end the first one, and `**` must be the first label"
+                    .to_owned();
             return Err((why, Some(help)));
         }
     }

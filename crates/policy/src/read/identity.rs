@@ -3,7 +3,7 @@
 use yaml::At;
 
 use super::Reader;
-use crate::file::ProcessFile;
+use crate::file::{ProcessFile, UserOrGroup};
 use crate::model::{ProcessIdentity, RunAs};
 
 impl Reader {
@@ -15,8 +15,9 @@ impl Reader {
         }
     }
 
-    fn identity(&mut self, key: &str, text: Option<&At<String>>) -> Option<At<RunAs>> {
-        let text = text?;
+    fn identity(&mut self, key: &str, text: Option<&At<UserOrGroup>>) -> Option<At<RunAs>> {
+        let At { value: UserOrGroup(value), at } = text?;
+        let text = At { value: value.as_str(), at: *at };
         let plain_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let identity = match text.value.parse() {
             Ok(number) if plain_number && number != 0 && number != u32::MAX => Some(RunAs::Number(number)),

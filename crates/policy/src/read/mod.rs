@@ -54,6 +54,14 @@ impl Policy {
     }
 }
 
+/// Endpoints of a policy that may match one request and disagree about it. A policy that was read has none; one that was put
+/// together may.
+pub fn ambiguities(policy: &Policy) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    overlap::check(&policy.networks, &mut found);
+    found
+}
+
 impl NetworkRule {
     /// One rule for every program, from endpoints outside a policy file.
     pub fn of_endpoints(name: &str, at: Span, endpoints: Vec<Node>) -> Result<Self, Vec<Diagnostic>> {

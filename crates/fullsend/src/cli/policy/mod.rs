@@ -1,6 +1,7 @@
 //! `fullsend policy`: what a policy says about one request, and what it would have to say to allow what a run was
 //! refused.
 
+mod show;
 mod suggest;
 mod test;
 
@@ -26,6 +27,9 @@ enum Command {
         after_help = "Example: fullsend policy test --policy policies/build.yaml GET https://example.com/"
     )]
     Test(test::Arguments),
+    /// Show the network rules that hold for a harness, and the file that brings each
+    #[command(after_help = "Example: fullsend policy show triage --effective")]
+    Show(show::Arguments),
     /// Suggest the smallest addition to a policy that would have allowed what a run was refused
     #[command(after_help = "Example: fullsend policy suggest latest")]
     Suggest(suggest::Arguments),
@@ -34,6 +38,7 @@ enum Command {
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     match &arguments.command {
         Command::Test(arguments) => test::run(arguments),
+        Command::Show(arguments) => show::run(arguments),
         Command::Suggest(arguments) => suggest::run(arguments),
     }
 }
