@@ -91,6 +91,27 @@ fn check_accepts_every_variant() {
     assert!(!said.contains("`agents`"), "the registry says what holds anyway: {said}");
 }
 
+/// What `migrate` says about the reconstruction, and that its patch leaves nothing to do.
+#[test]
+fn migrate_leaves_no_manual_edit() {
+    if !has_program("patch", "drop-in") {
+        return;
+    }
+    let world = world().with_runtime_programs();
+    let agents = world.path("agents").to_string_lossy().into_owned();
+    let patch = world.path("migrate.patch").to_string_lossy().into_owned();
+    let ran = world.run(&["migrate", "--fullsend-dir", &agents, "--patch", &patch]);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    assert!(ran.out.contains("config.yaml: note: `roles` has no effect here (line 12)\n"), "{}", ran.out);
+    assert!(!ran.out.contains("refused: "), "{}", ran.out);
+    let mut command = std::process::Command::new("patch");
+    let applied = command.args(["-p1", "-i", &patch]).current_dir(&agents).output().unwrap();
+    assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stdout));
+    let again = world.run(&["migrate", "--fullsend-dir", &agents, "--patch", &patch]);
+    assert!(again.err.contains("no file needs an edit"), "{}", again.all());
+    assert!(!again.out.contains("has no effect here"), "{}", again.out);
+}
+
 /// The image comes from a registry, unless the caller names another.
 #[test]
 fn an_image_can_be_named_for_one_run() {
@@ -131,7 +152,8 @@ impl Forge {
         let recorded = Arc::clone(&calls);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (recorded, kept) = (Arc::clone(&recorded), Arc::clone(&kept));
+                let recorded = Arc::clone(&recorded);
+                let kept = Arc::clone(&kept);
                 std::thread::spawn(move || serve(stream, &recorded, &kept));
             }
         });
@@ -149,7 +171,8 @@ fn serve(mut stream: TcpStream, calls: &Mutex<Vec<Call>>, kept: &Mutex<Kept>) ->
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
     let mut words = line.split_whitespace().map(str::to_owned);
-    let (method, path) = (words.next()?, words.next()?);
+    let method = words.next()?;
+    let path = words.next()?;
     let mut login = String::new();
     let mut length = 0;
     loop {

@@ -50,6 +50,7 @@ mod message_cases;
 mod messages;
 mod mistakes_met;
 mod networks;
+mod option_cases;
 mod outcomes;
 mod overrides;
 mod packaged;

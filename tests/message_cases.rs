@@ -1,5 +1,6 @@
 //! One way to get each diagnostic: files beside a harness that is right, and the command that reads them.
 
+use crate::option_cases::options;
 use crate::support::{RUNNABLE, World};
 
 /// A code, what a person wrote to get it, and what they ran then.
@@ -7,20 +8,19 @@ pub struct Case {
     pub code: &'static str,
     /// Beside the code, where one code has several messages.
     pub variant: &'static str,
-    files: Vec<(&'static str, String)>,
-    arguments: &'static [&'static str],
+    pub files: Vec<(&'static str, String)>,
+    pub arguments: &'static [&'static str],
 }
 
 const HARNESS: &str = "repo/.fullsend/harness/triage.yaml";
-const AGENT: &str = "repo/.fullsend/agents/triage.md";
+pub const AGENT: &str = "repo/.fullsend/agents/triage.md";
 const SCHEMA: &str = "repo/.fullsend/schemas/triage.json";
 const ORGANISATION: &str = "org/config.yaml";
 const CREATE: &[&str] = &["session", "create", "--agent", "triage", "--environment", "nigth"];
-const MOVES_THE_MODEL: &str = "claude\nenv: {sandbox: {CLAUDE_CODE_USE_VERTEX: '1'}}";
 const RIGHT: &str = "agent: agents/triage.md\noutput_schema: schemas/triage.json\n";
 
 impl Case {
-    fn new(code: &'static str, variant: &'static str, files: &[(&'static str, &str)]) -> Self {
+    pub fn new(code: &'static str, variant: &'static str, files: &[(&'static str, &str)]) -> Self {
         let files = files.iter().map(|(path, text)| (*path, (*text).to_owned())).collect();
         Self { code, variant, files, arguments: &["check", "triage"] }
     }
@@ -53,7 +53,7 @@ fn says(code: &'static str, variant: &'static str, text: &str) -> Case {
 }
 
 /// The same, with other files.
-fn with(code: &'static str, variant: &'static str, text: &str, files: &[(&'static str, &str)]) -> Case {
+pub fn with(code: &'static str, variant: &'static str, text: &str, files: &[(&'static str, &str)]) -> Case {
     let mut case = Case::new(code, variant, files);
     let mut harness = format!("{RIGHT}{text}\n");
     for line in RUNNABLE.lines() {
@@ -97,31 +97,6 @@ pub fn cases() -> Vec<Case> {
         &[(AGENT, "---\nname: triage\n---\nTags: \u{E006F}\u{E0062}\u{E0065}\u{E0079}\n")],
     ));
     cases
-}
-
-/// What a runtime cannot honour.
-fn options() -> Vec<Case> {
-    let option = |variant: &'static str, runtime: &str, key: &str| {
-        let agent = format!("---\nname: triage\n{key}\n---\nWrite `summary`.\n");
-        with("runtime-option", variant, &format!("runtime: {runtime}"), &[(AGENT, &agent)])
-    };
-    vec![
-        option("tools of codex", "codex", "tools: Bash\nmaxTurns: 3"),
-        option("tools of native", "native", "tools: Read, WebFetch, Bash(git *)"),
-        Case { code: "tool-pattern", ..option("", "native", "tools: Bash(gh,jq), Skill") },
-        option("permissions", "claude", "permissionMode: plan"),
-        option("hooks", "claude", "hooks: {PreToolUse: []}\nmcpServers: [files]"),
-        option("memory", "native", "memory: project\nbackground: true\nisolation: worktree"),
-        Case { code: "absent-skill", ..option("", "claude", "skills: [review]") },
-        with("runtime-option", "effort", "runtime: codex\neffort: max", &[]),
-        Case { code: "model-variable", ..option("", MOVES_THE_MODEL, "permissionMode: plan") },
-        with(
-            "plugin-parts",
-            "",
-            "runtime: native\nplugins: [plugins/p]",
-            &[("repo/.fullsend/plugins/p/.claude-plugin/plugin.json", "{\"name\":\"p\"}")],
-        ),
-    ]
 }
 
 /// What is wrong with a document as such.
@@ -178,26 +153,6 @@ fn harness() -> Vec<Case> {
             "host_files:\n- {src: a, dest: /sandbox/workspace/x}\n- {src: b, dest: /sandbox/workspace/x}",
         ),
         Case::new("frontmatter", "", &[(AGENT, "---\nname: triage\nWrite.\n")]),
-        Case::new(
-            "not-honoured",
-            "",
-            &[(
-                "repo/.fullsend/config.yaml",
-                "version: \"1\"\nroles: [triage]\nagents:\n- {source: harness/triage.yaml}\n- {name: old, source: harness/other.yaml}\n- {source: harness/off.yaml, enabled: false}\n",
-            )],
-        ),
-        with(
-            "not-inspected",
-            "profile",
-            "providers: [hub]",
-            &[
-                ("repo/.fullsend/providers/hub.yaml", "name: hub\ntype: hub\ncredentials: {_NOOP: \"\"}\n"),
-                (
-                    "repo/.fullsend/profiles/hub.yaml",
-                    "id: hub\nendpoints:\n- {host: hub.test, port: 443, protocol: graphql, access: read-only}\nbinaries: ['**/gh']\n",
-                ),
-            ],
-        ),
         says("skill-collision", "", "skills: [skills/labels/github, skills/labels/github/]"),
         says("variable-name", "", "env: {sandbox: {not-a-name: x}}"),
         says("version", "", "version: 2"),
@@ -313,7 +268,7 @@ fn references() -> Vec<Case> {
         says("wrong-file", "directory", "policy: schemas"),
         says("wrong-file", "not a directory", "skills: [agents/triage.md]"),
         says("wrong-file", "not executable", "pre_script: scripts/pre")
-            .and(("repo/.fullsend/scripts/pre", "#!/bin/sh\n")),
+            .and(("repo/.fullsend/scripts/pre", "exit 0\n")),
         says("whole-host", "", "policy: policies/p.yaml")
             .and(("repo/.fullsend/policies/p.yaml", "version: 1\nfilesystem_policy: {read_only: [/]}\n")),
         says("image-not-pulled", "", "image: ghcr.io/acme/tools:1"),

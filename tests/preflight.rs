@@ -81,10 +81,10 @@ fn refusals() -> Vec<Refusal> {
         .with(&[("scripts/a.sh", "#!/opt/none/sh\n")]),
         refusal(
             "runtime: native\nproviders: [model]\nhost_files: [{src: files/a.env, dest: /sandbox/workspace/.env.d/a.env}]\n",
-            "is not a plain assignment in line 2",
+            "sets `LD_PRELOAD`, which is reserved, in line 2",
             4,
         )
-        .with(&[("files/a.env", "A=1\nB=$(id)\n")]),
+        .with(&[("files/a.env", "A=1\nLD_PRELOAD=/x\n")]),
         refusal(
             "runtime: native\nproviders: [model]\nhost_files: [{src: files/a.sh, dest: /sandbox/workspace/a.sh, expand: true}]\n",
             "nothing can be quoted safely",

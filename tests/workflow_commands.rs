@@ -75,6 +75,33 @@ fn the_output_of_a_script_is_no_command() {
     none("logs", &world.run(&["runs", "logs", "latest", "post_script.log"]));
     let world = world.env("GITHUB_ACTIONS", "true");
     none("run", &world.run(&["run", "triage", "--config-ref", "worktree"]));
-    let shown = fs::read_to_string(summary).unwrap();
+    let shown = fs::read_to_string(&summary).unwrap();
     assert!(shown.contains("add-mask") && commands(&shown).is_empty(), "{shown}");
+}
+
+/// In GitHub Actions the notices, groups and masks of a script work; a value that it masks is nowhere in what the run keeps.
+#[test]
+fn a_script_speaks_to_the_ci() {
+    let world =
+        World::scripted("post_script: scripts/post.sh\n", r#"{"turns":[[{"finish":{"summary":"done"}}]]}"#);
+    let value = "made-by-the-script-8812";
+    world.write(
+        "repo/.fullsend/scripts/post.sh",
+        format!("#!/bin/sh\necho '::group::Publishing'\necho '::notice::posted'\necho '::add-mask::{value}'\necho 'it is {value}'\necho '::set-env name=A::b'\n"),
+    );
+    let quiet = world.run(&["run", "triage"]);
+    assert!(quiet.code == 0 && !quiet.err.contains("posted"), "only a CI gets it: {}", quiet.err);
+    let world = world.env("GITHUB_ACTIONS", "true");
+    let ran = world.run(&["run", "triage", "--config-ref", "worktree"]);
+    for expected in ["\n::group::Publishing\n", "\n::notice::posted\n", "\n| ::set-env name=A::b\n"] {
+        assert!(ran.err.contains(expected), "{expected}: {}", ran.err);
+    }
+    let masked = format!("::add-mask::{value}\n");
+    assert_eq!(ran.err.matches(value).count(), 1, "only the mask itself names it: {}", ran.err);
+    assert!(ran.err.contains(&masked), "{}", ran.err);
+    let log = world.run(&["runs", "logs", "latest", "post_script.log"]);
+    assert!(log.out.contains("it is ") && !log.out.contains(value), "{}", log.out);
+    let world = world.without("GITHUB_ACTIONS").env("CI", "true");
+    let ran = world.run(&["run", "triage"]);
+    assert!(ran.err.contains("| ::notice::posted\n") && !ran.err.contains(value), "{}", ran.err);
 }

@@ -62,7 +62,7 @@ pub struct Place {
 }
 
 #[derive(Args, Debug)]
-pub struct ResultOptions {
+pub struct TextOptions {
     /// The file with the text; `-` is standard input
     #[arg(long, value_name = "FILE", required_unless_present = "reason")]
     result: Option<PathBuf>,
@@ -77,7 +77,7 @@ pub struct ResultOptions {
     pub silent: bool,
 }
 
-impl ResultOptions {
+impl TextOptions {
     pub fn mode(&self) -> Mode {
         if self.dry_run { Mode::DryRun } else { Mode::Post }
     }

@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::{Args, Subcommand};
 
 use super::exit::{Exit, Failure};
-use super::forge_options::{Place, ResultOptions, TrackerName, failed};
+use super::forge_options::{Place, TextOptions, TrackerName, failed};
 use super::post_comment;
 
 #[derive(Args, Debug)]
@@ -49,7 +49,7 @@ struct PostOptions {
     #[arg(long)]
     marker: String,
     #[command(flatten)]
-    result: ResultOptions,
+    result: TextOptions,
 }
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {

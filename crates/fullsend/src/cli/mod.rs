@@ -20,6 +20,7 @@ mod issues;
 mod lasting;
 mod list;
 mod local_time;
+mod migrate;
 mod models;
 mod open_files;
 mod original_options;
@@ -94,6 +95,9 @@ enum Command {
     /// List the harnesses of all layers
     #[command(after_help = "Example:\n  fullsend list")]
     List(list::Arguments),
+    /// Check a directory of the original project's runner, and write the edits that it needs as a patch
+    #[command(after_help = "Example:\n  fullsend migrate --fullsend-dir ../agents --patch migrate.patch")]
+    Migrate(migrate::Arguments),
     /// List the runtimes and their features, and install their programs
     #[command(after_help = "Example:\n  fullsend runtimes install claude")]
     Runtimes(runtimes::Arguments),
@@ -174,6 +178,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Schema(arguments) => schema::run(&arguments),
         Command::Init(arguments) => init::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
+        Command::Migrate(arguments) => migrate::run(&arguments),
         Command::Runtimes(arguments) => runtimes::run(&arguments),
         Command::Models(arguments) => models::run(&arguments),
         Command::Scan(arguments) => scan::run(&arguments),

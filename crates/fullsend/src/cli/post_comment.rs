@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 
 use super::exit::{Exit, Failure};
-use super::forge_options::{Place, ResultOptions, TrackerName, failed};
+use super::forge_options::{Place, TextOptions, TrackerName, failed};
 use crate::forge::comment::{self, Mode};
 
 #[derive(Args, Debug)]
@@ -25,7 +25,7 @@ pub struct Arguments {
     #[command(flatten)]
     place: Place,
     #[command(flatten)]
-    result: ResultOptions,
+    result: TextOptions,
 }
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
@@ -37,7 +37,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 pub fn post(
     tracker: &dyn crate::forge::Tracker,
     marker: &str,
-    result: &ResultOptions,
+    result: &TextOptions,
 ) -> Result<Exit, Failure> {
     if marker.trim().is_empty() {
         return Err(Failure::new(Exit::Usage, "--marker is empty: every comment would match it"));

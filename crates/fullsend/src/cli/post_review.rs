@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 
 use super::exit::{Exit, Failure};
-use super::forge_options::{Place, ResultOptions, TrackerName, failed, parse_number};
+use super::forge_options::{Place, TextOptions, TrackerName, failed, parse_number};
 use crate::forge::comment::Mode;
 use crate::forge::review::{self, Review, ReviewTarget};
 use crate::forge::{ForgeError, Github, Gitlab, Target};
@@ -30,7 +30,7 @@ pub struct Arguments {
     #[command(flatten)]
     place: Place,
     #[command(flatten)]
-    result: ResultOptions,
+    result: TextOptions,
 }
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {

@@ -5,7 +5,7 @@ use super::{Comment, ForgeError, Tracker};
 
 /// What was done, or would be done, with one part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum CommentStep {
     Create,
     Update {
         id: String,
@@ -19,7 +19,7 @@ pub enum Step {
     },
 }
 
-impl std::fmt::Display for Step {
+impl std::fmt::Display for CommentStep {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Create => f.write_str("create a comment"),
@@ -38,7 +38,12 @@ pub enum Mode {
 }
 
 /// Posts the text under its marker, and says what it did.
-pub fn post(tracker: &dyn Tracker, marker: &str, text: &str, mode: Mode) -> Result<Vec<Step>, ForgeError> {
+pub fn post(
+    tracker: &dyn Tracker,
+    marker: &str,
+    text: &str,
+    mode: Mode,
+) -> Result<Vec<CommentStep>, ForgeError> {
     let comments = tracker.comments()?;
     let parts = parts(marker, text, tracker.max_characters());
     let mut done = Vec::new();
@@ -51,7 +56,7 @@ pub fn post(tracker: &dyn Tracker, marker: &str, text: &str, mode: Mode) -> Resu
             break;
         }
         for comment in old {
-            let step = Step::Delete { id: comment.id.clone() };
+            let step = CommentStep::Delete { id: comment.id.clone() };
             let deleted = if mode == Mode::Post { tracker.delete(&comment.id) } else { Ok(()) };
             match deleted {
                 Err(error) if error.is_not_ours() => {}
@@ -63,17 +68,22 @@ pub fn post(tracker: &dyn Tracker, marker: &str, text: &str, mode: Mode) -> Resu
 }
 
 /// Anybody can write the marker into a comment. One that cannot be changed is not ours, and is passed over.
-fn post_part(tracker: &dyn Tracker, old: &[&Comment], body: &str, mode: Mode) -> Result<Step, ForgeError> {
+fn post_part(
+    tracker: &dyn Tracker,
+    old: &[&Comment],
+    body: &str,
+    mode: Mode,
+) -> Result<CommentStep, ForgeError> {
     for comment in old {
         let id = comment.id.clone();
         if comment.body.trim_end() == body.trim_end() {
-            return Ok(Step::Unchanged { id });
+            return Ok(CommentStep::Unchanged { id });
         }
         if mode == Mode::DryRun {
-            return Ok(Step::Update { id });
+            return Ok(CommentStep::Update { id });
         }
         match tracker.update(&id, body) {
-            Ok(()) => return Ok(Step::Update { id }),
+            Ok(()) => return Ok(CommentStep::Update { id }),
             Err(error) if error.is_not_ours() => {}
             Err(error) => return Err(error),
         }
@@ -81,7 +91,7 @@ fn post_part(tracker: &dyn Tracker, old: &[&Comment], body: &str, mode: Mode) ->
     if mode == Mode::Post {
         tracker.create(body)?;
     }
-    Ok(Step::Create)
+    Ok(CommentStep::Create)
 }
 
 /// The line that tells a part from the first one.
@@ -197,12 +207,12 @@ mod tests {
     fn posting_twice_changes_one_comment() {
         let memory = Memory { most: 1000, ..Memory::default() };
         let post = |text: &str, mode| post(&memory, MARKER, text, mode).unwrap();
-        assert_eq!(post("one", Mode::DryRun), [Step::Create]);
+        assert_eq!(post("one", Mode::DryRun), [CommentStep::Create]);
         assert_eq!(*memory.writes.borrow(), 0);
-        assert_eq!(post("one", Mode::Post), [Step::Create]);
-        assert_eq!(post("one\n", Mode::Post), [Step::Unchanged { id: "c0".to_owned() }]);
-        assert_eq!(post("two", Mode::DryRun), [Step::Update { id: "c0".to_owned() }]);
-        assert_eq!(post("two", Mode::Post), [Step::Update { id: "c0".to_owned() }]);
+        assert_eq!(post("one", Mode::Post), [CommentStep::Create]);
+        assert_eq!(post("one\n", Mode::Post), [CommentStep::Unchanged { id: "c0".to_owned() }]);
+        assert_eq!(post("two", Mode::DryRun), [CommentStep::Update { id: "c0".to_owned() }]);
+        assert_eq!(post("two", Mode::Post), [CommentStep::Update { id: "c0".to_owned() }]);
         assert_eq!(*memory.writes.borrow(), 2);
         assert_eq!(memory.all.borrow()[0].body, format!("{MARKER}\ntwo"));
     }
@@ -221,7 +231,7 @@ mod tests {
             .collect();
         assert_eq!(rest.split_whitespace().map(|n| n.parse::<usize>().unwrap()).sum::<usize>(), 30);
         let again = post(&memory, MARKER, &lines, Mode::Post).unwrap();
-        assert!(again.iter().all(|step| matches!(step, Step::Unchanged { .. })), "{again:?}");
+        assert!(again.iter().all(|step| matches!(step, CommentStep::Unchanged { .. })), "{again:?}");
         post(&memory, MARKER, "short", Mode::Post).unwrap();
         assert_eq!(memory.all.borrow().len(), 1);
     }
@@ -231,7 +241,7 @@ mod tests {
         let theirs = Comment { id: "t".to_owned(), author: String::new(), body: MARKER.to_owned() };
         let memory = Memory { most: 1000, theirs: vec!["t".to_owned()], ..Memory::default() };
         memory.all.borrow_mut().push(theirs);
-        assert_eq!(post(&memory, MARKER, "one", Mode::Post).unwrap(), [Step::Create]);
+        assert_eq!(post(&memory, MARKER, "one", Mode::Post).unwrap(), [CommentStep::Create]);
         assert_eq!(memory.all.borrow().len(), 2);
     }
 

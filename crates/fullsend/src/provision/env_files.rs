@@ -16,6 +16,16 @@ pub enum EnvFileError {
     Refused(String),
 }
 
+impl std::fmt::Display for EnvFileError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Logic(why) | Self::Refused(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for EnvFileError {}
+
 impl EnvFileError {
     fn in_line(self, number: usize) -> Self {
         let place = |why: String| format!("{why} in line {}", number + 1);

@@ -8,7 +8,7 @@ pub(crate) mod environment;
 pub(crate) mod explained;
 pub(crate) mod layers;
 pub(crate) mod library;
-mod original_config;
+pub(crate) mod original_config;
 pub(crate) mod pinned_values;
 pub(crate) mod pins;
 pub(crate) mod registries;

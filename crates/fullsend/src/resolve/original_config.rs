@@ -18,7 +18,7 @@ const NOT_HONOURED: &[(&str, &str)] = &[
 ];
 
 /// The tree without those keys, and what there is to say about them.
-pub(super) fn without_original_keys(tree: &Node) -> (Node, Vec<Diagnostic>) {
+pub fn without_original_keys(tree: &Node) -> (Node, Vec<Diagnostic>) {
     let Value::Map(entries) = &tree.value else { return (tree.clone(), Vec::new()) };
     let mut kept = Vec::new();
     let mut said = Vec::new();

@@ -204,9 +204,9 @@ impl Host<'_> {
             cancel: steps.cancel,
         };
         let mut ended = scripts::run(&script)?;
-        let masks = script_output::masks(&ended.output);
-        // A value that is too short to be masked stays visible.
-        masks.iter().for_each(|value| drop(guard.add_known_value("add-mask", value)));
+        let mut masks = script_output::masks(&ended.output);
+        // A value that is too short to be masked would hide half of the log.
+        masks.retain(|value| guard.add_known_value("add-mask", value).is_ok());
         ended.output = guard.redact(&ended.output).into_owned();
         if let Some(listener) = self.script_output {
             listener(&ScriptOutput { script: name, text: &ended.output, masks: &masks });

@@ -8,7 +8,7 @@ use sandbox::{Descend, TreeEntry, Unreadable, WalkLimits, walk_directory};
 
 use policy::glob::{Pattern, Separator};
 
-use super::settings::CONFIG_DIRECTORY;
+use super::protocol::CONFIG_DIRECTORY;
 use super::tool_outcome::{MAX_OUTPUT, ToolOutcome};
 use crate::harness::names::is_identifier;
 

@@ -6,6 +6,9 @@ use std::net::SocketAddr;
 
 use crate::guard::hook_client::HookAddress;
 
+/// The configuration and state of the agent, inside.
+pub const CONFIG_DIRECTORY: &str = "/sandbox/native-config";
+
 /// On standard input.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AgentTask {

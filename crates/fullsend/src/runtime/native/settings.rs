@@ -9,8 +9,7 @@ use crate::runtime::contract::RefusedOption;
 use crate::runtime::launch::LaunchSpec;
 use crate::runtime::{mcp, paths};
 
-/// Its configuration and state, inside.
-pub const CONFIG_DIRECTORY: &str = "/sandbox/native-config";
+pub use super::protocol::CONFIG_DIRECTORY;
 
 pub fn servers_file() -> String {
     format!("{}/servers.json", paths::LAUNCH)

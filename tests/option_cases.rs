@@ -1,0 +1,50 @@
+//! The cases of options that a runtime does not honour, and of what files of the original project say that means nothing here.
+
+use crate::message_cases::{AGENT, Case, with};
+
+const MOVES_THE_MODEL: &str = "claude\nenv: {sandbox: {CLAUDE_CODE_USE_VERTEX: '1'}}";
+
+/// What a runtime cannot honour, or only in part, and what means nothing here.
+pub fn options() -> Vec<Case> {
+    let option = |variant: &'static str, runtime: &str, key: &str| {
+        let agent = format!("---\nname: triage\n{key}\n---\nWrite `summary`.\n");
+        with("runtime-option", variant, &format!("runtime: {runtime}"), &[(AGENT, &agent)])
+    };
+    vec![
+        option("tools of codex", "codex", "tools: Bash\nmaxTurns: 3"),
+        option("tools of native", "native", "tools: Read, WebFetch, Bash(git *)"),
+        Case { code: "tool-pattern", ..option("", "native", "tools: Bash(gh,jq), Skill") },
+        option("permissions", "claude", "permissionMode: plan"),
+        option("hooks", "claude", "hooks: {PreToolUse: []}\nmcpServers: [files]"),
+        option("memory", "native", "memory: project\nbackground: true\nisolation: worktree"),
+        Case { code: "absent-skill", ..option("", "claude", "skills: [review]") },
+        with("runtime-option", "effort", "runtime: codex\neffort: max", &[]),
+        Case { code: "model-variable", ..option("", MOVES_THE_MODEL, "permissionMode: plan") },
+        with(
+            "plugin-parts",
+            "",
+            "runtime: native\nplugins: [plugins/p]",
+            &[("repo/.fullsend/plugins/p/.claude-plugin/plugin.json", "{\"name\":\"p\"}")],
+        ),
+        Case::new(
+            "not-honoured",
+            "",
+            &[(
+                "repo/.fullsend/config.yaml",
+                "version: \"1\"\nroles: [triage]\nagents:\n- {source: harness/triage.yaml}\n- {name: old, source: harness/other.yaml}\n- {source: harness/off.yaml, enabled: false}\n",
+            )],
+        ),
+        with(
+            "not-inspected",
+            "profile",
+            "providers: [hub]",
+            &[
+                ("repo/.fullsend/providers/hub.yaml", "name: hub\ntype: hub\ncredentials: {_NOOP: \"\"}\n"),
+                (
+                    "repo/.fullsend/profiles/hub.yaml",
+                    "id: hub\nendpoints:\n- {host: hub.test, port: 443, protocol: graphql, access: read-only}\nbinaries: ['**/gh']\n",
+                ),
+            ],
+        ),
+    ]
+}
