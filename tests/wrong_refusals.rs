@@ -132,7 +132,7 @@ fn a_script_without_the_run_bit_needs_its_first_line() {
 /// `${FULLSEND_DIR}`, scripts without the run bit, tools with patterns, a skill by its tool, and a plugin.
 #[test]
 fn what_was_refused_works_inside() {
-    let look = "{ cat /etc/openshell-tls/ca-bundle.pem | grep -c BEGIN; echo ca=$GIT_SSL_CAINFO from=$FROM bundle=$SSL_CERT_FILE; \
+    let look = "{ cat /etc/openshell-tls/ca-bundle.pem | grep -c BEGIN; echo ca=$GIT_SSL_CAINFO from=$FROM; \
         echo dir=$FILES; cd /tmp && git init -q x && cd x && git commit -q --allow-empty -m a && git log -1 --format='%an %ae'; \
         GIT_AUTHOR_NAME=Somebody git commit -q --allow-empty -m b && git log -1 --format='%an'; \
         } > /sandbox/workspace/output/seen.txt 2>&1; true";
@@ -177,7 +177,7 @@ fn what_was_refused_works_inside() {
     assert!(!planted.exists(), "a file of variables is never evaluated on the host");
     let run = only_run(&world);
     let seen = fs::read_to_string(run.join("iteration-1/output/seen.txt")).unwrap();
-    let bundle = "ca=/etc/openshell-tls/ca-bundle.pem from=a person bundle=/etc/fullsend/ca-bundle.pem\n";
+    let bundle = "ca=/etc/openshell-tls/ca-bundle.pem from=a person\n";
     for expected in [bundle, "fullsend fullsend@localhost\n", "Somebody\n"] {
         assert!(seen.contains(expected), "{expected} is missing:\n{seen}");
     }

@@ -84,10 +84,12 @@ fn forges(
 /// One line about one file, once.
 fn add(opened: &Configuration, files: &mut BTreeMap<String, Vec<String>>, problem: &Diagnostic) {
     let place = opened.library.sources.locate(problem.at);
-    let word = match () {
-        () if is_missing_on_host(problem) => "this host",
-        () if problem.is_error() => "refused",
-        () => "note",
+    let word = if is_missing_on_host(problem) {
+        "this host"
+    } else if problem.is_error() {
+        "refused"
+    } else {
+        "note"
     };
     let line = format!("{word}: {} (line {})", problem.message, place.line);
     let lines = files.entry(place.name).or_default();

@@ -59,8 +59,9 @@ pub fn post(
             let step = CommentStep::Delete { id: comment.id.clone() };
             let deleted = if mode == Mode::Post { tracker.delete(&comment.id) } else { Ok(()) };
             match deleted {
+                Ok(()) => done.push(step),
                 Err(error) if error.is_not_ours() => {}
-                other => other.map(|()| done.push(step))?,
+                Err(error) => return Err(error),
             }
         }
     }
