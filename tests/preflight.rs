@@ -127,12 +127,6 @@ fn unsupported() -> Vec<Refusal> {
             "`allow_runtime_fetch` is not supported yet",
             3,
         ),
-        refusal(
-            "runtime: codex\nproviders: [model]\nplugins: [plugins/p]\n",
-            "the runtime `codex` does not support `plugins`",
-            3,
-        )
-        .with(&[("plugins/p/README", "")]),
     ]
 }
 

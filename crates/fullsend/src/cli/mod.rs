@@ -73,7 +73,7 @@ struct Arguments {
 enum Command {
     /// Run a harness: one agent in one sandbox, its output validated, everything recorded
     #[command(after_help = "Example:\n  fullsend run triage\n  fullsend run -p \"why does the test fail?\"")]
-    Run(run::Arguments),
+    Run(Box<run::Arguments>),
     /// Show, compare, apply, verify and remove recorded runs
     #[command(after_help = "Example:\n  fullsend runs show latest")]
     Runs(runs::Arguments),
