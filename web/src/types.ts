@@ -329,6 +329,9 @@ export type PageEvent = {
   outcome: OutcomeKind;
   exit_code: number;
   reason: string;
+} | {
+  type: "lasting";
+  event: LastingEvent;
 });
 
 /** Where the scanned text came from. */
@@ -484,6 +487,43 @@ export type TokenUsage = {
 export type Money = number;
 
 export type ServerState = "ready" | "ended";
+
+export type LastingEvent = {
+  kind: "created";
+  sandbox: string;
+  name: string;
+  policy: string;
+  image: string;
+  repository: string;
+  ttl_seconds: number;
+  fullsend: string;
+} | {
+  kind: "command_started";
+  command: number;
+  arguments: string[];
+  directory: string;
+} | {
+  kind: "command_finished";
+  command: number;
+  /** As a shell gives it: 128 and more for a signal. */
+  exit: number;
+  timed_out: boolean;
+  duration_ms: number;
+} | {
+  kind: "files_transferred";
+  direction: TransferDirection;
+  path: string;
+  ok: boolean;
+} | {
+  kind: "closed";
+  reason: SandboxEnd;
+  detail: string;
+};
+
+export type TransferDirection = "put" | "get";
+
+/** Why a lasting sandbox ended. */
+export type SandboxEnd = "removed" | "expired" | "parent_ended" | "stopped" | "owner_died";
 
 /** What one agent said and did in one attempt. */
 export type ConversationRecord = {
