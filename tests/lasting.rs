@@ -365,6 +365,7 @@ fn another_program_uses_it_through_the_protocol() {
         ("exec", json!({ "sandbox": "nobody", "command": ["true"] }), "unavailable"),
         ("get", json!({ "sandbox": id, "path": "absent" }), "not_found"),
         ("put", json!({ "sandbox": id, "path": "a", "data": "" }), "is_a_directory"),
+        ("get", json!({ "sandbox": id, "path": "/etc", "file_only": true }), "is_a_directory"),
         ("dance", json!({}), "method_not_found"),
     ] {
         let answer = peer.call(method, &params);

@@ -13,6 +13,7 @@ mod clients;
 mod cluster;
 mod commands;
 mod credentials;
+mod dispatch;
 mod docs;
 mod drop_in;
 mod egress;

@@ -49,6 +49,7 @@ const STAGES: &[&str] = &[
     "runtime",
     "provision",
     "lasting",
+    "dispatch",
     "preflight",
     "bootstrap",
     "quarantine",

@@ -10,6 +10,7 @@ mod check;
 mod cli;
 mod credentials;
 mod defaults;
+mod dispatch;
 pub mod event;
 mod forge;
 mod git;

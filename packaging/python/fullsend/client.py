@@ -144,12 +144,6 @@ def _put_params(sandbox: str, path: str, data: bytes, mode: int | None) -> dict[
     return _without_none(sandbox=sandbox, path=path, data=base64.b64encode(data).decode(), mode=mode)
 
 
-def _file(answer: Mapping[str, Any], path: str) -> bytes:
-    if answer["kind"] != "file":
-        raise FullsendError("is_a_directory", f"{path}: it is a directory")
-    return base64.b64decode(answer["data"])
-
-
 class Sandboxes:
     """Creates sandboxes; they end when this is closed."""
 
@@ -223,8 +217,8 @@ class Sandbox:
         self._connection.call("put", {"sandbox": self.id, "path": path, "from": os.path.abspath(source)}).result()
 
     def get(self, path: str, *, max_bytes: int | None = None) -> bytes:
-        params = _without_none(sandbox=self.id, path=path, max_bytes=max_bytes)
-        return _file(self._connection.call("get", params).result(), path)
+        params = _without_none(sandbox=self.id, path=path, max_bytes=max_bytes, file_only=True)
+        return base64.b64decode(self._connection.call("get", params).result()["data"])
 
     def get_to(self, path: str, target: str) -> None:
         """Copies a file or a directory to a new path of the host."""
@@ -306,8 +300,8 @@ class AsyncSandbox:
         await _wait(self._connection, "put", _put_params(self.id, path, data, mode))
 
     async def get(self, path: str, *, max_bytes: int | None = None) -> bytes:
-        params = _without_none(sandbox=self.id, path=path, max_bytes=max_bytes)
-        return _file(await _wait(self._connection, "get", params), path)
+        params = _without_none(sandbox=self.id, path=path, max_bytes=max_bytes, file_only=True)
+        return base64.b64decode((await _wait(self._connection, "get", params))["data"])
 
     async def remove(self) -> None:
         await _wait(self._connection, "rm", {"sandbox": self.id})

@@ -5,6 +5,7 @@ mod check;
 mod check_output;
 mod completions;
 mod configuration;
+mod dispatch;
 mod doctor;
 mod doctor_model;
 mod enter;
@@ -116,6 +117,11 @@ enum Command {
     /// Run commands in a sandbox, or create one that lasts
     #[command(after_help = "Example:\n  fullsend sandbox run -- make test")]
     Sandbox(sandbox::Arguments),
+    /// Send many runs to Slurm, Kubernetes or this machine, one job each, and collect them
+    #[command(
+        after_help = "Example:\n  fullsend dispatch send --engine slurm --folder runs-1 requests.jsonl"
+    )]
+    Dispatch(dispatch::Arguments),
     /// Check which isolation this machine can enforce, and print how to fix the rest
     #[command(after_help = "Example:\n  fullsend doctor")]
     Doctor(doctor::Arguments),
@@ -186,6 +192,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Policy(arguments) => policy::run(&arguments),
         Command::Sandbox(arguments) => {
             return sandbox::run(&arguments)
+                .map_or_else(|failure| ExitCode::from(report(&failure)), ExitCode::from);
+        }
+        Command::Dispatch(arguments) => {
+            return dispatch::run(&arguments)
                 .map_or_else(|failure| ExitCode::from(report(&failure)), ExitCode::from);
         }
         Command::Doctor(arguments) => doctor::run(&arguments),

@@ -21,6 +21,8 @@ pub const COMMAND: &str = "__files";
 pub const PUT: &str = "put";
 pub const PUT_TREE: &str = "put-tree";
 pub const GET: &str = "get";
+/// The same, for a file only.
+pub const GET_FILE: &str = "get-file";
 
 /// The first line that it writes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,7 +72,7 @@ impl FilesProblem {
     }
 }
 
-/// `put PATH MODE`, `put-tree PATH BYTES FILES`, `get PATH BYTES FILES`. An empty mode leaves it as it is.
+/// `put PATH MODE`, `put-tree PATH BYTES FILES`, `get PATH BYTES FILES`, `get-file PATH BYTES FILES`. An empty mode leaves it as it is.
 pub fn main(arguments: &[OsString]) -> ExitCode {
     let words: Vec<&str> = arguments.iter().skip(2).filter_map(|word| word.to_str()).collect();
     let (Some(verb), Some(path)) = (arguments.first().and_then(|verb| verb.to_str()), arguments.get(1))
@@ -84,6 +86,8 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
         PUT => put(path, words.first().and_then(|mode| u32::from_str_radix(mode, 8).ok())),
         PUT_TREE => put_tree(path, caps),
         GET => get(path, caps),
+        GET_FILE if path.is_dir() => Err(is_a_directory()),
+        GET_FILE => get(path, caps),
         _ => return Exit::Usage.into(),
     };
     let Err(error) = done else { return Exit::Done.into() };
@@ -107,10 +111,14 @@ fn make_parent(path: &Path) -> io::Result<()> {
     }
 }
 
+fn is_a_directory() -> io::Error {
+    io::Error::new(io::ErrorKind::IsADirectory, "it is a directory")
+}
+
 /// An existing file keeps its mode, unless one is named.
 fn put(path: &Path, mode: Option<u32>) -> io::Result<()> {
     if path.is_dir() {
-        return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory"));
+        return Err(is_a_directory());
     }
     make_parent(path)?;
     let mut options = File::options();

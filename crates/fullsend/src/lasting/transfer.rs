@@ -58,6 +58,14 @@ impl std::error::Error for FilesError {
     }
 }
 
+/// What `get` is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WantedFiles {
+    /// A directory is an error.
+    FileOnly,
+    FileOrDirectory,
+}
+
 /// What `get` found.
 pub enum GotFiles {
     File {
@@ -120,11 +128,20 @@ fn written(client: &SandboxClient, spec: ExecSpec, input: CommandInput) -> Resul
 }
 
 /// Reads a file or a directory of the sandbox into a file of ours without a name.
-pub fn get(client: &SandboxClient, path: &str, caps: TransferCaps) -> Result<GotFiles, FilesError> {
+pub fn get(
+    client: &SandboxClient,
+    path: &str,
+    wanted: WantedFiles,
+    caps: TransferCaps,
+) -> Result<GotFiles, FilesError> {
     let host = |source| FilesError::Host { path: std::env::temp_dir(), source };
     let bytes = caps.bytes.to_string();
     let files = caps.files.to_string();
-    let words = [inside_files::GET, path, &bytes, &files];
+    let verb = match wanted {
+        WantedFiles::FileOnly => inside_files::GET_FILE,
+        WantedFiles::FileOrDirectory => inside_files::GET,
+    };
+    let words = [verb, path, &bytes, &files];
     let spool = tempfile::tempfile().map_err(host)?;
     let most = caps.bytes.saturating_add(caps.files.saturating_mul(ARCHIVE_BYTES_PER_FILE));
     let mut answer = Answer::new(spool, most);

@@ -14,6 +14,7 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "signals_reach_the_process_group", run: signals },
     Case { name: "many_commands_run_at_once", run: many_at_once },
     Case { name: "our_own_program_runs_inside", run: own_program },
+    Case { name: "a_command_is_killed_with_everything_that_it_started", run: whole_tree },
     Case { name: "close_kills_what_hides", run: close_kills_what_hides },
 ];
 
@@ -123,5 +124,33 @@ fn mask(world: &World) {
     let sandbox = world.start(world.spec());
     let output = run(&sandbox, Command::new(["/usr/bin/grep", "SigBlk", "/proc/self/status"]));
     assert_eq!(output.stdout.trim_start_matches("SigBlk:").trim(), "0000000000000000", "{output:?}");
+    sandbox.close().unwrap();
+}
+
+/// In the same group, in a session of its own, and twice forked into one: all of it goes, and nothing else.
+fn whole_tree(world: &World) {
+    let sandbox = world.start(world.spec());
+    let start = |script: &str| {
+        let mut command = Command::new(["/bin/sh", "-c", script]);
+        command.stdout = Stdio::Pipe;
+        command.whole_tree = true;
+        sandbox.exec(command).unwrap()
+    };
+    let other = start("setsid sleep 2001 >/dev/null & echo up");
+    assert_eq!(other.wait(PATIENCE), Ok(CommandExit::Code(0)));
+    let mut process = start(
+        "sleep 2002 & setsid sleep 2003 & (setsid sh -c 'sleep 2004 & sleep 2005' &) ; echo up; sleep 2006",
+    );
+    process.stdout.take().unwrap().read_exact(&mut [0; 3]).unwrap();
+    let running = || {
+        shell(&sandbox, "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -o 'sleep 20[0-9]*' | sort -u").stdout
+    };
+    process.kill_tree().unwrap();
+    assert_eq!(process.wait(PATIENCE), Ok(CommandExit::Signal(9)));
+    assert_eq!(running(), "sleep 2001\n", "the other command's stays");
+    // A command that kills its adopter loses its tree.
+    let killer = start("setsid sleep 2007 & kill -9 $PPID; sleep 2008");
+    assert_eq!(killer.wait(PATIENCE), Ok(CommandExit::Signal(9)));
+    assert_eq!(running(), "sleep 2001\n");
     sandbox.close().unwrap();
 }

@@ -11,7 +11,7 @@ use super::super::exit::{Exit, Failure};
 use super::super::sandbox_options::failed;
 use crate::lasting::archive::ArchiveCounts;
 use crate::lasting::pump::CommandInput;
-use crate::lasting::transfer::{self, FilesError, GotFiles};
+use crate::lasting::transfer::{self, FilesError, GotFiles, WantedFiles};
 
 #[derive(Args, Debug)]
 pub struct PutArguments {
@@ -95,7 +95,8 @@ pub fn put(arguments: &PutArguments) -> Result<Exit, Failure> {
 pub fn get(arguments: &GetArguments) -> Result<Exit, Failure> {
     let GetArguments { sandbox, from, to, bounds } = arguments;
     let client = super::client(sandbox)?;
-    let got = transfer::get(&client, from, bounds.caps()).map_err(|error| not_moved(&error))?;
+    let got = transfer::get(&client, from, WantedFiles::FileOrDirectory, bounds.caps())
+        .map_err(|error| not_moved(&error))?;
     if to == Path::new("-") {
         let (GotFiles::File { contents: mut bytes, .. } | GotFiles::Directory { archive: mut bytes }) = got;
         let mut out = io::stdout().lock();

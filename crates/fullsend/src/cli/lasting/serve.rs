@@ -27,7 +27,7 @@ use crate::lasting::directory::{LastingDirectory, LastingState};
 use crate::lasting::inside_files::FilesProblem;
 use crate::lasting::protocol::{ExecPurpose, ExecSpec};
 use crate::lasting::pump::CommandInput;
-use crate::lasting::transfer::{self, FilesError, GotFiles};
+use crate::lasting::transfer::{self, FilesError, GotFiles, WantedFiles};
 
 /// The version of the protocol that other programs speak.
 const PROTOCOL: u32 = 1;
@@ -314,10 +314,11 @@ fn put(parameters: PutParameters) -> Result<Json, RpcError> {
 }
 
 fn get(parameters: GetParameters) -> Result<Json, RpcError> {
-    let GetParameters { sandbox, path, to, max_bytes } = parameters;
+    let GetParameters { sandbox, path, to, max_bytes, file_only } = parameters;
+    let wanted = if file_only { WantedFiles::FileOnly } else { WantedFiles::FileOrDirectory };
     let caps = TransferCaps::default();
     let caps = TransferCaps { bytes: max_bytes.unwrap_or(caps.bytes).min(caps.bytes), ..caps };
-    let got = transfer::get(&super::client(&sandbox)?, &path, caps)?;
+    let got = transfer::get(&super::client(&sandbox)?, &path, wanted, caps)?;
     if let Some(to) = to {
         let counts = got.save(&to, caps)?;
         return Ok(json!({ "files": counts.files, "bytes": counts.bytes, "left_out": counts.left_out }));

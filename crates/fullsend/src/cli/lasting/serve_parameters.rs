@@ -71,6 +71,9 @@ pub struct GetParameters {
     /// A new path on the host; without it the bytes are in the answer.
     pub to: Option<PathBuf>,
     pub max_bytes: Option<u64>,
+    /// Whether a directory is an error.
+    #[serde(default)]
+    pub file_only: bool,
 }
 
 #[derive(Debug, Deserialize)]

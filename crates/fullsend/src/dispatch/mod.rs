@@ -1,0 +1,9 @@
+//! Many runs on an engine: one run is one job of Slurm, of Kubernetes, or of this machine. A folder holds the requests and the
+//! results, so that a job which is started again knows what was done. Queueing, placement and retry of machines are the
+//! engine's; nothing here schedules, prints or reads the environment.
+
+pub mod folder;
+pub mod job;
+pub mod kubernetes;
+pub mod request;
+pub mod slurm;
