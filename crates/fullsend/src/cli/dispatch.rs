@@ -32,7 +32,7 @@ enum Which {
         after_help = "Example:\n  fullsend dispatch send --engine slurm --folder runs-1 requests.jsonl\n\nA request has the fields \
                             harness, prompt, inputs, vars, model, runtime, max_usd, timeout_minutes and repo."
     )]
-    Send(SendArguments),
+    Send(Box<SendArguments>),
     /// Show how far the jobs of a dispatch are
     #[command(after_help = "Example:\n  fullsend dispatch status runs-1")]
     Status(FolderArgument),

@@ -31,7 +31,7 @@ pub fn serve(stream: UnixStream, owner: &OwnedSandbox) {
     let Ok(Some((request, descriptors))) = channel::receive::<OwnerRequest>(&stream) else { return };
     // A client that is gone does not hear the answer.
     match request {
-        OwnerRequest::Exec(spec) => exec(&stream, owner, spec, descriptors),
+        OwnerRequest::Exec(spec) => exec(&stream, owner, &spec, descriptors),
         OwnerRequest::Remove => owner.remove(stream),
         OwnerRequest::Status => {
             let commands = owner.commands.load(Ordering::SeqCst);
@@ -70,12 +70,12 @@ impl Drop for Counted<'_> {
     }
 }
 
-fn exec(stream: &UnixStream, owner: &OwnedSandbox, spec: ExecSpec, descriptors: Vec<OwnedFd>) {
+fn exec(stream: &UnixStream, owner: &OwnedSandbox, spec: &ExecSpec, descriptors: Vec<OwnedFd>) {
     let Some(_counted) = Counted::new(owner) else {
         return refuse(stream, format!("{MAX_COMMANDS} commands run in this sandbox already; try again"));
     };
     let mut outside = None;
-    let command = match command(owner, &spec, descriptors, &mut outside) {
+    let command = match command(owner, spec, descriptors, &mut outside) {
         Ok(command) => command,
         Err(message) => return refuse(stream, message),
     };
@@ -85,7 +85,7 @@ fn exec(stream: &UnixStream, owner: &OwnedSandbox, spec: ExecSpec, descriptors: 
     };
     let number = owner.next_command.fetch_add(1, Ordering::SeqCst);
     let started = Instant::now();
-    record_start(owner, number, &spec);
+    record_start(owner, number, spec);
     let terminal: Vec<_> = outside.iter().map(std::os::fd::AsFd::as_fd).collect();
     let told = channel::send(stream, &OwnerReply::Started { pid: process.pid() }, &terminal);
     drop(outside);

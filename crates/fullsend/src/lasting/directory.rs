@@ -193,7 +193,7 @@ impl LastingDirectory {
 
 fn sweep_one(path: &Path) -> io::Result<()> {
     let Some(_lock) = lock_of_dead(path)? else { return Ok(()) };
-    for (path, error) in sandbox::sweep(&path.join(STATES))?.failed {
+    if let Some((path, error)) = sandbox::sweep(&path.join(STATES))?.failed.into_iter().next() {
         return Err(io::Error::other(format!("{}: {error}", path.display())));
     }
     match fs::remove_file(path.join(SOCKET)) {

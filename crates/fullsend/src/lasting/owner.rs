@@ -33,6 +33,9 @@ use crate::resolve::layers::{Found, LayerKind};
 /// The hidden command.
 pub const COMMAND: &str = "__sandbox";
 
+/// The owner ends the sandbox in time; if it hangs, the limit of the sandbox itself does, so much later.
+const START_ALLOWANCE: Duration = Duration::from_secs(60);
+
 /// Runs until the sandbox has ended. The spec comes through standard input, which is a socket.
 pub fn main() -> ExitCode {
     // Not a part of the session that created it: its terminal and its signals are not ours.
@@ -52,7 +55,7 @@ pub fn main() -> ExitCode {
             // The creator may be gone; the sandbox stays until its time is over.
             drop(channel::send(&control, &OwnerStart::Ready, &[]));
             drop(control);
-            started.serve(descriptors.into_iter().next());
+            started.serve(descriptors.first());
             Exit::Done.into()
         }
         Err(message) => {
@@ -72,7 +75,6 @@ struct StartedOwner {
 }
 
 fn start(spec: OwnerSpec) -> Result<StartedOwner, String> {
-    let deadline = Instant::now() + Duration::from_secs(spec.ttl_seconds);
     let failed = |what: &'static str| move |error: io::Error| format!("cannot {what}: {error}");
     let emit = Emitter::create(&spec.directory.join(EVENTS), |_| {}).map_err(failed("start the record"))?;
     emit.keep_secret(redact::Redactor::new());
@@ -120,6 +122,8 @@ fn start(spec: OwnerSpec) -> Result<StartedOwner, String> {
     };
     write_manifest(&spec.directory, &manifest).map_err(failed("write the manifest"))?;
     let (woken, wake) = io::pipe().map_err(failed("make a pipe"))?;
+    // From now on: a slow start takes nothing of it.
+    let deadline = Instant::now() + Duration::from_secs(spec.ttl_seconds);
     let owner = OwnedSandbox::new(policy_sandbox, emit, wake);
     Ok(StartedOwner { owner, listener, woken, spec, deadline, _threads: threads })
 }
@@ -159,7 +163,7 @@ fn limits(limits: LastingLimits, ttl_seconds: u64) -> SandboxLimits {
         file_bytes: Some(file_mb << 20),
         open_files: Some(open_files),
         disk_bytes: Some(disk_mb << 20),
-        wall_clock: Some(Duration::from_secs(ttl_seconds)),
+        wall_clock: Some(Duration::from_secs(ttl_seconds) + START_ALLOWANCE),
     }
 }
 
@@ -172,9 +176,9 @@ fn listen(directory: &Path) -> io::Result<UnixListener> {
 
 impl StartedOwner {
     /// Serves until the end, and takes everything down.
-    fn serve(self, parent: Option<OwnedFd>) {
+    fn serve(self, parent: Option<&OwnedFd>) {
         let (reason, detail) = std::thread::scope(|scope| {
-            let reason = self.wait(parent.as_ref(), |stream| {
+            let reason = self.wait(parent, |stream| {
                 let owner = &self.owner;
                 let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
                 // Without a thread for it a client sees a closed connection.

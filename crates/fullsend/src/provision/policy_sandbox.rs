@@ -67,7 +67,7 @@ pub fn start(policy_sandbox: &PolicySandboxSpec<'_>) -> Result<PolicySandbox, Pr
             spec.mounts.extend(view.view(&directory, &[], DISK_BYTES).mounts);
         }
         None => {
-            spec.mounts.push(Mount { target: directory.clone(), kind: MountKind::Directory { mode: 0o755 } })
+            spec.mounts.push(Mount { target: directory.clone(), kind: MountKind::Directory { mode: 0o755 } });
         }
     }
     spec.mounts.extend(planned.mounts());

@@ -143,7 +143,7 @@ fn whole_tree(world: &World) {
     );
     process.stdout.take().unwrap().read_exact(&mut [0; 3]).unwrap();
     let running = || {
-        shell(&sandbox, "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -o 'sleep 20[0-9]*' | sort -u").stdout
+        shell(&sandbox, "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -o 'sleep 200[0-9]' | sort -u").stdout
     };
     process.kill_tree().unwrap();
     assert_eq!(process.wait(PATIENCE), Ok(CommandExit::Signal(9)));
