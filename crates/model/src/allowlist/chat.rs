@@ -1,6 +1,6 @@
 //! What passes of the OpenAI Chat Completions format.
 
-use super::shape::Shape::{self, Any, DataUrl, List, Object, One, OneOf, Scalar, TextOr};
+use super::shape::Shape::{self, Any, Bool, DataUrl, List, Object, One, OneOf, Scalar, TextOr};
 use super::shape::{Fields, Tagged, Variant};
 
 pub(super) static REQUEST: Shape = Object(&[
@@ -11,7 +11,7 @@ pub(super) static REQUEST: Shape = Object(&[
     ("parallel_tool_calls", Scalar),
     ("max_tokens", Scalar),
     ("max_completion_tokens", Scalar),
-    ("stream", Scalar),
+    ("stream", Bool),
     ("stream_options", Any),
     ("n", One),
     ("temperature", Scalar),
@@ -67,7 +67,7 @@ static PART: Tagged = Tagged {
         ("refusal", Variant::Fields(&[("refusal", Scalar)])),
         ("image_url", Variant::Fields(&[("image_url", Object(&[("url", DataUrl), ("detail", Scalar)]))])),
         ("input_audio", Variant::Fields(&[("input_audio", Object(&[("data", Scalar), ("format", Scalar)]))])),
-        ("file", Variant::Fields(&[("file", Object(&[("file_data", Scalar), ("filename", Scalar)]))])),
+        ("file", Variant::Fields(&[("file", Object(&[("file_data", DataUrl), ("filename", Scalar)]))])),
     ],
 };
 

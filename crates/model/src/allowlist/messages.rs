@@ -1,6 +1,6 @@
 //! What passes of the Anthropic Messages format.
 
-use super::shape::Shape::{self, Any, List, Object, OneOf, Scalar, TextOr};
+use super::shape::Shape::{self, Any, Bool, List, MediaType, Object, OneOf, Scalar, TextOr};
 use super::shape::{Fields, Tagged, Variant};
 
 pub(super) static REQUEST: Shape = Object(&[
@@ -10,7 +10,7 @@ pub(super) static REQUEST: Shape = Object(&[
     ("tools", List(&Shape::Tagged(&TOOL))),
     ("tool_choice", Any),
     ("max_tokens", Scalar),
-    ("stream", Scalar),
+    ("stream", Bool),
     ("temperature", Scalar),
     ("top_p", Scalar),
     ("top_k", Scalar),
@@ -91,7 +91,7 @@ static SOURCE: Tagged = Tagged {
     kind: "source",
     default: "",
     types: &[
-        ("base64", Variant::Fields(&[("media_type", Scalar), ("data", Scalar)])),
+        ("base64", Variant::Fields(&[("media_type", MediaType), ("data", Scalar)])),
         ("text", Variant::Fields(&[("media_type", Scalar), ("data", Scalar)])),
         ("content", Variant::Fields(&[("content", TextOr(&List(&Shape::Tagged(&BLOCK))))])),
     ],
@@ -116,13 +116,31 @@ static TOOL: Tagged = Tagged {
                 ("cache_control", Any),
             ]),
         ),
-        ("bash_*", Variant::AnyFields),
-        ("text_editor_*", Variant::AnyFields),
-        ("computer_*", Variant::AnyFields),
-        ("memory_*", Variant::AnyFields),
-        ("tool_search_tool_*", Variant::AnyFields),
+        ("bash_*", Variant::Fields(OWN_TOOL)),
+        ("text_editor_*", Variant::Fields(OWN_TOOL)),
+        ("computer_*", Variant::Fields(OWN_TOOL)),
+        ("memory_*", Variant::Fields(OWN_TOOL)),
+        ("tool_search_tool_regex", Variant::Fields(OWN_TOOL)),
+        ("tool_search_tool_regex_*", Variant::Fields(OWN_TOOL)),
+        ("tool_search_tool_bm25", Variant::Fields(OWN_TOOL)),
+        ("tool_search_tool_bm25_*", Variant::Fields(OWN_TOOL)),
     ],
 };
+
+/// The options of the vendor's tools that the program inside runs.
+const OWN_TOOL: Fields = &[
+    ("name", Scalar),
+    ("strict", Scalar),
+    ("defer_loading", Scalar),
+    ("input_examples", Any),
+    ("max_characters", Scalar),
+    ("display_width_px", Scalar),
+    ("display_height_px", Scalar),
+    ("display_number", Scalar),
+    ("enable_zoom", Scalar),
+    ("allowed_callers", List(&OneOf(&["direct"]))),
+    ("cache_control", Any),
+];
 
 /// `compact_*` is not among them: what it uses is not in the usage that the answer reports.
 static EDIT: Tagged = Tagged {

@@ -1,6 +1,6 @@
 //! What passes of the OpenAI Responses format.
 
-use super::shape::Shape::{self, Any, DataUrl, False, List, Object, OneOf, Scalar, TextOr};
+use super::shape::Shape::{self, Any, Bool, DataUrl, False, List, Object, OneOf, Scalar, TextOr};
 use super::shape::{Fields, Tagged, Variant};
 
 pub(super) static REQUEST: Shape = Object(&[
@@ -12,7 +12,7 @@ pub(super) static REQUEST: Shape = Object(&[
     ("parallel_tool_calls", Scalar),
     ("max_output_tokens", Scalar),
     ("max_tool_calls", Scalar),
-    ("stream", Scalar),
+    ("stream", Bool),
     ("stream_options", Any),
     ("reasoning", Any),
     ("text", Any),
@@ -118,7 +118,7 @@ static PART: Tagged = Tagged {
         ("reasoning_text", Variant::Fields(&[("text", Scalar)])),
         ("refusal", Variant::Fields(&[("refusal", Scalar)])),
         ("input_image", Variant::Fields(&[("image_url", DataUrl), ("detail", Scalar)])),
-        ("input_file", Variant::Fields(&[("file_data", Scalar), ("filename", Scalar)])),
+        ("input_file", Variant::Fields(&[("file_data", DataUrl), ("filename", Scalar)])),
     ],
 };
 

@@ -1,6 +1,6 @@
 //! The shape of a JSON value, as data, and the check of a value against it.
 
-use super::{AllowedFeatures, NotAllowed, matches};
+use super::{AllowedFeatures, NotAllowed};
 use serde_json::{Map, Value};
 
 pub(super) type Fields = &'static [(&'static str, Shape)];
@@ -16,8 +16,13 @@ pub(super) enum Shape {
     False,
     /// 1 or null.
     One,
-    /// A `data:` URL. Any other URL would be fetched by the vendor.
+    /// True, false or null.
+    Bool,
+    /// A `data:` URL of an image, a recording or a PDF. Any other URL would be fetched by the vendor, and the guard would
+    /// have to read any other file as text.
     DataUrl,
+    /// The media type of what `DataUrl` may hold.
+    MediaType,
     /// An object with these fields and no others.
     Object(Fields),
     /// A list, or null.
@@ -33,7 +38,7 @@ pub(super) struct Tagged {
     pub(super) kind: &'static str,
     /// The type of an object without one.
     pub(super) default: &'static str,
-    /// A type that ends in `*` is any type that starts with the rest.
+    /// A type that ends in `*` stands for all its versions: the rest is a date.
     pub(super) types: &'static [(&'static str, Variant)],
 }
 
@@ -66,10 +71,18 @@ impl<'a> Check<'a> {
             Shape::False if matches!(value, Value::Null | Value::Bool(false)) => Ok(()),
             Shape::One if value.is_null() || value.as_f64() == Some(1.0) => Ok(()),
             Shape::False | Shape::One => self.needs(&format!("field:{}={}", self.path(), text_of(value))),
-            Shape::DataUrl => match value.as_str() {
-                Some(url) if url.starts_with("data:") => Ok(()),
-                Some(_) => self.needs("source:url"),
+            Shape::Bool if matches!(value, Value::Null | Value::Bool(_)) => Ok(()),
+            Shape::Bool => Err(self.wrong("true or false")),
+            Shape::DataUrl => match value.as_str().map(|url| url.strip_prefix("data:").ok_or(url)) {
+                Some(Ok(data)) if is_unreadable(data) => Ok(()),
+                Some(Ok(data)) => self.needs(&format!("source:data:{}", media_type(data))),
+                Some(Err(_)) => self.needs("source:url"),
                 None => Err(self.wrong("a URL")),
+            },
+            Shape::MediaType => match value.as_str() {
+                Some(media) if is_unreadable(media) => Ok(()),
+                Some(media) => self.needs(&format!("source:data:{}", media_type(media))),
+                None => Err(self.wrong("a media type")),
             },
             Shape::Object(fields) => self.fields(fields, self.object(value)?),
             Shape::List(element) => match value {
@@ -103,7 +116,7 @@ impl<'a> Check<'a> {
             Some(Value::String(kind)) => kind.as_str(),
             Some(_) => return Err(self.wrong("an object with a `type`")),
         };
-        match tagged.types.iter().find(|(known, _)| matches(known, kind)) {
+        match tagged.types.iter().find(|(known, _)| is_type(known, kind)) {
             Some((_, Variant::AnyFields)) => Ok(()),
             Some((_, Variant::Fields(fields))) => {
                 for (name, value) in object.iter().filter(|(name, _)| *name != "type") {
@@ -135,6 +148,24 @@ impl<'a> Check<'a> {
     fn path(&self) -> String {
         self.path.join(".")
     }
+}
+
+fn is_type(known: &str, kind: &str) -> bool {
+    match known.strip_suffix('*') {
+        Some(name) => kind
+            .strip_prefix(name)
+            .is_some_and(|date| date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit())),
+        None => known == kind,
+    }
+}
+
+/// Whether something of this media type holds no text that the guard could read.
+fn is_unreadable(media: &str) -> bool {
+    ["image/", "audio/", "application/pdf"].iter().any(|start| media.starts_with(start))
+}
+
+fn media_type(data: &str) -> &str {
+    data.split([';', ',']).next().unwrap_or_default()
 }
 
 fn text_of(value: &Value) -> String {

@@ -82,6 +82,28 @@ fn what_a_vendor_does_by_itself_is_refused_in_messages() {
             "edit:compact_20260112",
         ),
         (messages(json!({"Tools": []})), "field:Tools"),
+        (
+            messages(json!({"tools": [{"type": "bash_code_execution_20250825", "name": "b"}]})),
+            "tool:bash_code_execution_20250825",
+        ),
+        (
+            messages(
+                json!({"tools": [{"type": "bash_20250124", "name": "b", "allowed_callers": ["code_execution_20250825"]}]}),
+            ),
+            "field:tools.allowed_callers=code_execution_20250825",
+        ),
+        (
+            messages(
+                json!({"tools": [{"type": "memory_20250818", "name": "m", "url": "https://evil.example"}]}),
+            ),
+            "field:tools.url",
+        ),
+        (
+            user_block(
+                json!({"type": "document", "source": {"type": "base64", "media_type": "text/plain", "data": ""}}),
+            ),
+            "source:data:text/plain",
+        ),
         (messages(json!({"system": [{"type": "image", "source": {}}]})), "block:image"),
     ] {
         assert_eq!(refused(Wire::Messages, &body), feature, "{body}");
@@ -123,6 +145,11 @@ fn what_a_vendor_does_by_itself_is_refused_in_responses() {
             part(json!({"type": "input_file", "file_url": "https://evil.example"})),
             "field:input.content.file_url",
         ),
+        (part(json!({"type": "input_file", "file_data": "https://evil.example/x.pdf"})), "source:url"),
+        (
+            part(json!({"type": "input_file", "file_data": "data:text/markdown;base64,aGk="})),
+            "source:data:text/markdown",
+        ),
         (with(json!({"input": [{"type": "item_reference", "id": "i"}]})), "item:item_reference"),
         (with(json!({"input": [{"type": "web_search_call", "id": "i"}]})), "item:web_search_call"),
         (with(json!({"background": true})), "field:background=true"),
@@ -151,6 +178,12 @@ fn what_a_vendor_does_by_itself_is_refused_in_chat() {
     for (body, feature) in [
         (part(json!({"type": "image_url", "image_url": {"url": "https://evil.example"}})), "source:url"),
         (part(json!({"type": "file", "file": {"file_id": "f"}})), "field:messages.content.file.file_id"),
+        (part(json!({"type": "file", "file": {"file_data": "http://evil.example/x.pdf"}})), "source:url"),
+        (
+            part(json!({"type": "image_url", "image_url": {"url": "data:text/html,hi"}})),
+            "source:data:text/html",
+        ),
+        (with(json!({"stream": "true"})), "`stream` is not true or false"),
         (with(json!({"web_search_options": {}})), "field:web_search_options"),
         (with(json!({"plugins": [{"id": "web"}]})), "field:plugins"),
         (with(json!({"models": ["a"]})), "field:models"),

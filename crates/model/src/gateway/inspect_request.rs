@@ -75,7 +75,7 @@ fn is_fresh(gateway: &Gateway, text: &str) -> bool {
     gateway.results.is_new(&ToolResult { id: String::new(), parts: vec![text.to_owned()], is_error: false })
 }
 
-/// The texts of a tool that a model reads: its description, and those of its arguments.
+/// The texts of a tool that a model reads: its description, and every sentence in the schema of its arguments.
 fn descriptions(tool: &Tool) -> Vec<&str> {
     let mut found = vec![tool.description.as_str()];
     collect_descriptions(&tool.schema, &mut found);
@@ -84,18 +84,12 @@ fn descriptions(tool: &Tool) -> Vec<&str> {
 }
 
 fn collect_descriptions<'a>(schema: &'a Value, found: &mut Vec<&'a str>) {
+    // A word such as `object` needs no look; a word with hidden characters does.
+    let is_sentence = |text: &str| !text.is_ascii() || text.contains(char::is_whitespace);
     match schema {
-        Value::Object(fields) => {
-            for (name, value) in fields {
-                match value {
-                    Value::String(text) if matches!(name.as_str(), "description" | "title") => {
-                        found.push(text);
-                    }
-                    value => collect_descriptions(value, found),
-                }
-            }
-        }
+        Value::Object(fields) => fields.values().for_each(|value| collect_descriptions(value, found)),
         Value::Array(values) => values.iter().for_each(|value| collect_descriptions(value, found)),
+        Value::String(text) if is_sentence(text) => found.push(text),
         _ => {}
     }
 }

@@ -181,7 +181,7 @@ fn items_as_a_real_client_sends_them_are_read() {
         ],
         "tools": [
             {"type": "function", "name": "exec_command", "parameters": {"properties": {"cmd": {}}}},
-            {"type": "namespace", "name": "mcp__lab", "tools": [{"type": "function", "name": "ping"}]},
+            {"type": "namespace", "name": "mcp__lab", "description": "of a stranger", "tools": [{"type": "function", "name": "ping"}]},
             {"type": "web_search"},
         ],
     });
@@ -192,6 +192,7 @@ fn items_as_a_real_client_sends_them_are_read() {
     assert_eq!(results, ["plain", "ok"]);
     let tools: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(tools, ["exec_command", "mcp__lab__ping", "web_search"]);
+    assert_eq!(request.documents, ["of a stranger"]);
     let call = json!({"type": "function_call", "namespace": "mcp__lab", "name": "ping", "arguments": "{}", "call_id": "c3"});
     let answer = json!({"id": "r", "model": "m", "status": "completed", "output": [call]}).to_string();
     let answer = codec::read_answer(Wire::Responses, answer.as_bytes()).unwrap();

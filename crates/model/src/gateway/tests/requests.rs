@@ -106,7 +106,7 @@ fn documents_system_texts_and_tool_descriptions_are_inspected() {
     let search = json!({"type": "search_result", "source": "x", "title": "t s3cret", "content": [{"type": "text", "text": "c s3cret"}]});
     let body = json!({
         "model": "claude-sonnet-4-5", "max_tokens": 9, "system": [{"type": "text", "text": "one s3cret"}],
-        "tools": [{"name": "T", "description": "d s3cret", "input_schema": {"properties": {"a": {"description": "a s3cret"}}}}],
+        "tools": [{"name": "T", "description": "d s3cret", "input_schema": {"properties": {"a": {"description": "a s3cret", "enum": ["x", "e s3cret"]}}}}],
         "messages": [
             {"role": "user", "content": [document("u s3cret")]},
             {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "T", "input": {}}]},
@@ -116,7 +116,7 @@ fn documents_system_texts_and_tool_descriptions_are_inspected() {
     let answer = post(&gateway, "/v1/messages", "", &body.to_string());
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     let sent = gateway.bodies.lock().unwrap()[0].to_string();
-    assert!(!sent.contains("s3cret") && sent.matches("[gone]").count() == 7, "{sent}");
+    assert!(!sent.contains("s3cret") && sent.matches("[gone]").count() == 8, "{sent}");
 }
 
 /// What was charged for the one exchange.

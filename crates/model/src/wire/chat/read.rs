@@ -48,7 +48,7 @@ fn is_result(blocks: &[ContentBlock]) -> bool {
 }
 
 fn read_tool(tool: &Value) -> Tool {
-    let function = &tool["function"];
+    let function = if tool["custom"].is_object() { &tool["custom"] } else { &tool["function"] };
     Tool {
         name: function["name"].as_str().unwrap_or_default().to_owned(),
         description: function["description"].as_str().unwrap_or_default().to_owned(),

@@ -35,10 +35,13 @@ pub fn read_request(bytes: &[u8]) -> Result<ModelRequest, WireError> {
             read_tools(&item["tools"], None, &mut tools);
         }
     }
+    let mut documents = Vec::new();
+    collect_namespaces(&value["tools"], &mut documents);
+    collect_namespaces(&value["input"], &mut documents);
     Ok(ModelRequest {
         model: model.to_owned(),
         system: texts(&value["instructions"]),
-        documents: Vec::new(),
+        documents,
         messages,
         tools,
         max_tokens: value["max_output_tokens"].as_u64(),
@@ -60,6 +63,14 @@ fn read_tools(list: &Value, namespace: Option<&str>, out: &mut Vec<Tool>) {
             description: tool["description"].as_str().unwrap_or_default().to_owned(),
             schema: tool["parameters"].clone(),
         });
+    }
+}
+
+/// The descriptions of namespaces: an MCP server writes its own.
+fn collect_namespaces(list: &Value, out: &mut Vec<String>) {
+    for entry in list.as_array().into_iter().flatten().filter(|entry| entry["tools"].is_array()) {
+        out.extend(entry["description"].as_str().map(str::to_owned));
+        collect_namespaces(&entry["tools"], out);
     }
 }
 
