@@ -70,6 +70,17 @@ impl CredentialSource {
         Self { kind: SourceKind::Fixed(secret) }
     }
 
+    /// The value, if it can be had without fetching or waiting.
+    pub(super) fn known(&self) -> Option<Secret> {
+        match &self.kind {
+            SourceKind::Fixed(secret) => Some(secret.clone()),
+            SourceKind::Fetched { last, .. } => match &*last.try_lock().ok()? {
+                LastFetch::Good { secret, .. } => Some(secret.clone()),
+                LastFetch::Failed { .. } => None,
+            },
+        }
+    }
+
     /// Fetches at once on this thread, so that a failure is known before the sandbox starts; and again, on a thread that
     /// may block, before the value expires.
     pub fn fetched(

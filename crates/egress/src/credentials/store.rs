@@ -31,9 +31,18 @@ pub struct CredentialScope<'a> {
     pub host: &'a Host,
     pub port: u16,
     pub path: &'a str,
+    /// Other paths that the server may read in the request.
+    pub readings: &'a [String],
     /// The provider that the policy binds to the endpoint.
     pub provider: Option<&'a str>,
     pub tls: bool,
+}
+
+impl CredentialScope<'_> {
+    /// However the server reads the path.
+    fn is_path_of(&self, endpoint: &Endpoint) -> bool {
+        endpoint.speaks_for(self.path) && self.readings.iter().all(|path| endpoint.speaks_for(path))
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,7 +142,11 @@ impl CredentialStore {
             .into_iter()
             .map(|credential| (format!("v{revision}_{}", credential.key), credential))
             .collect();
-        Ok(Self { by_handle, tokens: Vec::new(), masks: ResponseMasks::default() })
+        let store = Self { by_handle, tokens: Vec::new(), masks: ResponseMasks::default() };
+        store.by_handle.values().filter_map(|credential| credential.source.known()).for_each(|secret| {
+            store.masks.learn(&secret);
+        });
+        Ok(store)
     }
 
     /// Authorizes every request to this endpoint with the token, and with nothing else.
@@ -179,7 +192,7 @@ impl CredentialStore {
             || credential
                 .endpoints
                 .iter()
-                .any(|endpoint| reaches(endpoint, scope.host, scope.port) && endpoint.speaks_for(scope.path));
+                .any(|endpoint| reaches(endpoint, scope.host, scope.port) && scope.is_path_of(endpoint));
         if !bound {
             return Err(SubstituteError::NotBound { key: key.to_owned() });
         }
@@ -194,7 +207,7 @@ impl CredentialStore {
         Ok((secret, key))
     }
 
-    /// Finds every value that was sent, to mask it in responses. `None`: nothing was sent.
+    /// Finds every value of the run, to mask it in responses. `None`: there is none.
     pub(crate) fn response_redactor(&self) -> Option<Arc<Redactor>> {
         self.masks.redactor()
     }

@@ -44,7 +44,7 @@ fn header(name: &str) -> CredentialPlacement {
 }
 
 fn place<'a>(host: &'a Host, path: &'a str) -> CredentialScope<'a> {
-    CredentialScope { host, port: 443, path, provider: None, tls: true }
+    CredentialScope { host, port: 443, path, readings: &[], provider: None, tls: true }
 }
 
 fn api() -> Host {
@@ -202,7 +202,8 @@ async fn an_endpoint_with_a_token_gets_only_the_token() {
     let (mut store, placeholder) = store(VALUE);
     store.authorize("tool.api.test", 8080, Secret::new("the-token".to_owned()));
     let host = Host::parse("tool.api.test").unwrap();
-    let there = CredentialScope { host: &host, port: 8080, path: "/", provider: None, tls: false };
+    let there =
+        CredentialScope { host: &host, port: 8080, path: "/", readings: &[], provider: None, tls: false };
     let sent = field(&store, &there, "authorization", "Bearer my-own").await;
     assert_eq!(sent.unwrap(), "Bearer the-token");
     assert!(field(&store, &there, "Authorization", &placeholder).await.is_err());

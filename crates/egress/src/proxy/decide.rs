@@ -6,18 +6,35 @@ use super::readings;
 use super::record::ConnectionRecord;
 use super::refusal::Refusal;
 use crate::http1::{HeadError, RequestHead, RequestTarget};
-use policy::{PolicyDecision, Query, RequestAction};
+use policy::{CanonicalPath, EncodedSlash, PolicyDecision, Query, RequestAction};
 
 /// What a request that may pass asks for, in the spelling that was decided.
 pub(super) struct DecidedRequest {
     pub(super) path: String,
     pub(super) path_and_query: String,
+    /// The paths that a server may read in it.
+    pub(super) readings: Vec<String>,
 }
 
 impl DecidedRequest {
-    fn new(path: &str, query: Option<&str>) -> Self {
+    fn new(path: &str, query: Option<&str>, readings: &[CanonicalPath]) -> Self {
         let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-        Self { path: path.to_owned(), path_and_query: format!("{path}{query}") }
+        Self {
+            path: path.to_owned(),
+            path_and_query: format!("{path}{query}"),
+            readings: readings.iter().map(|path| path.as_str().to_owned()).collect(),
+        }
+    }
+
+    /// No rule reads the request, so that its spelling stays. A credential goes only to a path that has one meaning.
+    fn as_sent(path: &str, query: Option<&str>) -> Self {
+        let canonical = CanonicalPath::new(path, EncodedSlash::Keep).ok();
+        let readings = canonical.and_then(|path| readings::paths(&path).ok()).unwrap_or_default();
+        let mut decided = Self::new(path, query, &readings);
+        if readings.is_empty() {
+            decided.readings.push(String::new());
+        }
+        decided
     }
 }
 
@@ -49,7 +66,7 @@ pub(super) fn decide_path(
     let method = &head.method;
     if !admitted.reads_requests() {
         record.allowed(locate(&admitted.cause()));
-        return Ok(DecidedRequest::new(path, query));
+        return Ok(DecidedRequest::as_sent(path, query));
     }
     let canonical = proxy
         .defences
@@ -60,10 +77,12 @@ pub(super) fn decide_path(
         .map_err(|error| Refusal::path(format!("{method} {canonical}: {error}")))?;
     let mut audited = None;
     let mut allowed = None;
-    for path in readings::paths(&canonical)? {
+    readings::check_path_headers(head)?;
+    let paths = readings::paths(&canonical)?;
+    for path in &paths {
         for method in readings::methods(head, &parsed)? {
             let action = RequestAction::Http(&method);
-            let request = policy::InspectedRequest { action, path: &path, query: &parsed };
+            let request = policy::InspectedRequest { action, path, query: &parsed };
             let what = || format!("{method} {destination}{path}");
             match proxy.defences.decide(admitted, &request) {
                 PolicyDecision::Allow(cause) => allowed = allowed.or(Some(cause)),
@@ -79,5 +98,5 @@ pub(super) fn decide_path(
         (None, Some(cause)) => record.allowed(locate(&cause)),
         (None, None) => {}
     }
-    Ok(DecidedRequest::new(canonical.as_str(), query))
+    Ok(DecidedRequest::new(canonical.as_str(), query, &paths))
 }

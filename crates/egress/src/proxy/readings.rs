@@ -7,7 +7,17 @@ use policy::{CanonicalPath, EncodedSlash, Query};
 
 /// Headers and query parameters that replace the method, in the frameworks that know them.
 const METHOD_HEADERS: &[&str] = &["x-http-method-override", "x-http-method", "x-method-override"];
-const METHOD_PARAMETERS: &[&str] = &["_method", "x-http-method-override"];
+const METHOD_PARAMETERS: &[&str] = &[
+    "_method",
+    "_METHOD",
+    "x-http-method-override",
+    "X-HTTP-Method-Override",
+    "x-http-method",
+    "x-method-override",
+];
+
+/// Headers that replace the path, in the frameworks and gateways that know them.
+const PATH_HEADERS: &[&str] = &["x-original-url", "x-original-uri", "x-rewrite-url", "x-override-url"];
 
 /// How often a path may be encoded.
 const MAX_DECODINGS: usize = 4;
@@ -29,10 +39,27 @@ pub(super) fn methods(head: &RequestHead, query: &Query) -> Result<Vec<String>, 
     Ok(all)
 }
 
+/// A path in a header was not decided.
+pub(super) fn check_path_headers(head: &RequestHead) -> Result<(), Refusal> {
+    match PATH_HEADERS.iter().find(|name| head.fields.all(name).next().is_some()) {
+        Some(name) => Err(Refusal::unreadable(format!("the request replaces its path by the header {name}"))),
+        None => Ok(()),
+    }
+}
+
 /// The paths, that of the request first.
 pub(super) fn paths(path: &CanonicalPath) -> Result<Vec<CanonicalPath>, Refusal> {
     let mut all = vec![path.clone()];
     let mut text = path.as_str().to_owned();
+    // These bytes occur in no UTF-8, but some decoders take them for `.` and `/`.
+    if text.contains("%C0") || text.contains("%C1") {
+        return Err(Refusal::path(format!("{path} is not in UTF-8")));
+    }
+    if text.contains("%5C") {
+        let decoded = CanonicalPath::new(&text.replace("%5C", "/"), EncodedSlash::Keep)
+            .map_err(|error| Refusal::path(format!("{path} holds a `\\`, and with `/` instead {error}")))?;
+        all.push(decoded);
+    }
     for _ in 0..MAX_DECODINGS {
         let Some(next) = decode_again(&text) else { return Ok(all) };
         let decoded = CanonicalPath::new(&next, EncodedSlash::Keep)
@@ -71,7 +98,7 @@ fn decode_again(text: &str) -> Option<String> {
 
 /// A server that ignores the body of a request that needs none would take it for another request.
 pub(super) fn check_body(head: &RequestHead) -> Result<(), Refusal> {
-    let needs_none = ["GET", "HEAD", "TRACE"].contains(&head.method.as_str());
+    let needs_none = ["GET", "HEAD", "OPTIONS", "TRACE"].contains(&head.method.as_str());
     match head.framing {
         Framing::None | Framing::Length(0) => Ok(()),
         _ if !needs_none => Ok(()),
@@ -99,6 +126,8 @@ mod tests {
         assert_eq!(read("/open/..%252fsecret").unwrap(), "/open/..%252fsecret /secret");
         assert_eq!(read("/open/%252e%252e%255csecret").unwrap(), "/open/%252e%252e%255csecret /secret");
         assert_eq!(read("/open/%25252e%25252e/s").unwrap(), "/open/%25252e%25252e/s /open/%252e%252e/s /s");
+        assert_eq!(read("/open/a%5Csecret").unwrap(), "/open/a%5Csecret /open/a/secret");
+        assert!(read("/open/%C0%AE%c0%ae/secret").is_err());
         assert!(read("/%252e%252e/x").is_err() && read("/a%2500").is_err());
         assert!(read("/%252525252525252e").is_err());
     }

@@ -8,6 +8,33 @@ use redact::{Redactor, StreamMasker};
 use std::borrow::Cow;
 use std::sync::Arc;
 
+/// Where HTTP, delta encoding (RFC 3229), gRPC and Connect say how a body is encoded.
+const ENCODING_FIELDS: &[&str] = &["content-encoding", "im", "grpc-encoding", "connect-content-encoding"];
+
+/// The charset of a media type in which a value would not be written in its ASCII bytes.
+fn strange_charset(content_type: &[u8]) -> Option<String> {
+    const ASCII_BASED: &[&str] = &[
+        "utf-8",
+        "utf8",
+        "us-ascii",
+        "ascii",
+        "iso-8859-",
+        "iso8859",
+        "latin1",
+        "windows-125",
+        "gb",
+        "big5",
+        "euc-",
+        "shift_jis",
+        "koi8-",
+    ];
+    let text = String::from_utf8_lossy(content_type).to_ascii_lowercase();
+    let charset = text.split(';').skip(1).find_map(|parameter| parameter.trim().strip_prefix("charset="))?;
+    let charset = charset.trim().trim_matches('"').to_owned();
+    let is_readable = ASCII_BASED.iter().any(|known| charset.starts_with(known));
+    (!is_readable).then_some(charset)
+}
+
 #[derive(Default)]
 pub(super) struct ResponseMask {
     /// `None`: there is nothing to mask.
@@ -35,7 +62,11 @@ impl ResponseMask {
 
     /// Why a response with these fields must not pass.
     pub(super) fn check_encoding(&self, fields: &Fields) -> Result<(), String> {
-        let encoding = fields.words("content-encoding").into_iter().find(|word| word != "identity");
+        let encoding = ENCODING_FIELDS
+            .iter()
+            .flat_map(|name| fields.words(name))
+            .find(|word| word != "identity")
+            .or_else(|| fields.all("content-type").find_map(strange_charset));
         match encoding {
             Some(encoding) if self.refuses_encoded => Err(format!(
                 "the response is encoded with {encoding}, and cannot be checked for the credential that was sent"

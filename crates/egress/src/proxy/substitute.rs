@@ -104,8 +104,11 @@ pub(super) async fn substitute_head(
 fn ask_for_readable_response(head: &mut RequestHead) {
     head.fields.remove("accept-encoding");
     head.fields.push("Accept-Encoding", b"identity");
-    head.fields.remove("range");
-    head.fields.remove("if-range");
+    for name in
+        ["range", "if-range", "a-im", "accept-charset", "grpc-accept-encoding", "connect-accept-encoding"]
+    {
+        head.fields.remove(name);
+    }
 }
 
 pub(super) async fn substitute_body(
@@ -133,6 +136,15 @@ pub(super) async fn substitute_text(
 
 fn scope<'a>(connection: &'a AdmittedConnection, decided: &'a DecidedRequest) -> CredentialScope<'a> {
     let Destination { host, port } = &connection.destination;
-    let provider = connection.admitted.credentials(Some(&decided.path)).provider.as_deref();
-    CredentialScope { host, port: *port, path: &decided.path, provider, tls: connection.tls }
+    let provider_of = |path: &str| connection.admitted.credentials(Some(path)).provider.as_deref();
+    let provider = provider_of(&decided.path);
+    let is_same = decided.readings.iter().all(|path| provider_of(path) == provider);
+    CredentialScope {
+        host,
+        port: *port,
+        path: &decided.path,
+        readings: &decided.readings,
+        provider: provider.filter(|_| is_same),
+        tls: connection.tls,
+    }
 }

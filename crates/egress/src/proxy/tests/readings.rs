@@ -3,7 +3,7 @@
 use super::lab::{Kind, LabConfig, rule, server, start_lab, talk};
 use crate::event::ConnectionDecision::{Allowed, Denied};
 
-const RULES: &str = "        protocol: rest\n        enforcement: enforce\n        rules:\n          - allow: {method: GET, path: \"/open/**\"}\n          - allow: {method: POST, path: \"/open/**\"}";
+const RULES: &str = "        protocol: rest\n        enforcement: enforce\n        deny_rules:\n          - {method: GET, path: \"/open/x/secret\"}\n        rules:\n          - allow: {method: OPTIONS, path: \"/open/**\"}\n          - allow: {method: GET, path: \"/open/**\"}\n          - allow: {method: POST, path: \"/open/**\"}";
 
 /// Sends one request through a connection that is read, and says whether it arrived.
 async fn arrives(request: &str) -> bool {
@@ -24,7 +24,7 @@ async fn arrives(request: &str) -> bool {
 #[tokio::test]
 async fn a_body_is_not_taken_for_another_request() {
     let smuggled = "DELETE /secret HTTP/1.1\r\nHost: api.test\r\n\r\n";
-    for method in ["GET", "HEAD"] {
+    for method in ["GET", "HEAD", "OPTIONS"] {
         let length = smuggled.len();
         assert!(
             !arrives(&format!(
@@ -53,12 +53,28 @@ async fn a_path_that_is_encoded_twice_is_decided_as_it_would_be_decoded() {
         "/open/%25252e%25252e/secret",
         "/open/%25252525252e%252e/secret",
         "/open/a%2500",
+        "/open/x/secret",
+        "/open/x%5csecret",
+        "/open/x\\secret",
+        "/open/x/%255csecret",
+        "/open/%c0%ae%c0%ae/secret",
+        "/open/%252e%252e;/secret",
         "/open/%252e%252e%252f%252e%252e%252fsecret",
     ] {
         assert!(!arrives(&format!("GET {path} HTTP/1.1\r\nHOST\r\n\r\n")).await, "{path}");
     }
     for path in ["/open/100%25", "/open/feature%252Fbranch", "/open/a%20b"] {
         assert!(arrives(&format!("GET {path} HTTP/1.1\r\nHOST\r\n\r\n")).await, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_path_in_a_header_is_refused() {
+    for header in ["X-Original-URL", "x-rewrite-url", "X-Original-URI", "X-Override-URL"] {
+        assert!(
+            !arrives(&format!("GET /open/a HTTP/1.1\r\nHOST\r\n{header}: /secret\r\n\r\n")).await,
+            "{header}"
+        );
     }
 }
 
@@ -73,7 +89,13 @@ async fn a_replaced_method_is_decided_too() {
         let request = format!("POST /open/a HTTP/1.1\r\nHOST\r\n{header}: GET\r\nContent-Length: 0\r\n\r\n");
         assert!(arrives(&request).await, "{header}: a method that is allowed");
     }
-    for query in ["_method=DELETE", "a=b&_method=delete", "%5Fmethod=DELETE", "x-http-method-override=PUT"] {
+    for query in [
+        "_method=DELETE",
+        "a=b&_method=delete",
+        "%5Fmethod=DELETE",
+        "_METHOD=DELETE",
+        "x-http-method-override=PUT",
+    ] {
         let request = format!("POST /open/a?{query} HTTP/1.1\r\nHOST\r\nContent-Length: 0\r\n\r\n");
         assert!(!arrives(&request).await, "{query}");
     }

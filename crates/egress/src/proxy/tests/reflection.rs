@@ -1,7 +1,7 @@
 //! Servers that send the credential back: the sandbox gets asterisks of the same length, in every part of a response.
 
 use super::http2::{ask, asked, connected, http2_server};
-use super::lab::{Lab, LabConfig, authorization, read_head, rule, start_lab, talk};
+use super::lab::{Lab, LabConfig, authorization, endpoints, read_head, rule, start_lab, talk};
 use super::websockets::{read_frame, send_frame, with_credential};
 use crate::credentials::{Credential, CredentialSource, CredentialStore, Secret};
 use crate::websocket::Opcode;
@@ -15,18 +15,29 @@ const VALUE: &str = "ghp_Zk3vXq81LmPw72TyBn";
 const BOUND: &str = "        protocol: rest\n        enforcement: enforce\n        access: full\n        credential_binding: {provider: p}";
 
 fn bind(config: &mut LabConfig, port: u16) -> String {
+    config.policy = rule(port, BOUND);
+    bind_to(config, Vec::new())
+}
+
+/// No rule of the policy reads requests.
+fn bind_to_path(config: &mut LabConfig, port: u16, path: &str) -> String {
+    config.policy = rule(port, "");
+    let keys = format!("        protocol: rest\n        access: full\n        path: \"{path}\"");
+    bind_to(config, endpoints(&rule(port, &keys)))
+}
+
+fn bind_to(config: &mut LabConfig, endpoints: Vec<policy::model::Endpoint>) -> String {
     let credential = Credential {
         provider: "p".into(),
         key: "TOKEN".into(),
         source: CredentialSource::fixed(Secret::new(VALUE.to_owned())),
-        endpoints: Vec::new(),
+        endpoints,
         placements: authorization(),
         plain: false,
     };
     let store = CredentialStore::new(vec![credential]).unwrap();
     let placeholder = store.placeholders()[0].1.clone();
     config.credentials = Arc::new(store);
-    config.policy = rule(port, BOUND);
     placeholder
 }
 
@@ -43,7 +54,14 @@ fn response(path: &str, value: &str) -> String {
         "/close" => format!("{ok}Connection: close\r\n\r\n{text}"),
         "/cut" => format!("{ok}Connection: close\r\n\r\nyou sent {}", &value[..12]),
         "/gzip" => format!("{ok}Content-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc"),
+        "/grpc" => format!("{ok}Content-Length: 3\r\ngrpc-encoding: gzip\r\n\r\nabc"),
+        "/delta" => format!("{ok}Content-Length: 3\r\nIM: gzip\r\n\r\nabc"),
+        "/utf16" => {
+            format!("{ok}Content-Type: text/plain; charset=\"UTF-16LE\"\r\nContent-Length: 3\r\n\r\nabc")
+        }
+        "/utf8" => format!("{ok}Content-Type: text/plain; charset=UTF-8\r\nContent-Length: 3\r\n\r\nabc"),
         "/strange" => format!("{ok}Content-Encoding: rot13\r\nContent-Length: 3\r\n\r\nabc"),
+        _ if !path.starts_with("/chunks/") => format!("{ok}Content-Length: 0\r\n\r\n"),
         _ => {
             let size: usize = path.trim_start_matches("/chunks/").parse().unwrap();
             let chunks = text
@@ -103,23 +121,63 @@ async fn reflected_values_are_masked_in_headers_and_bodies() {
 }
 
 #[tokio::test]
+async fn a_value_that_was_not_sent_is_masked_too() {
+    let mut config = LabConfig::new("");
+    let (port, heads) = reflecting(&config).await;
+    bind(&mut config, port);
+    let lab = start_lab(config).await;
+    let answer = get(&lab, port, "/length", "").await;
+    assert!(answer.contains("you sent ******") && !answer.contains(&VALUE[4..14]), "{answer}");
+    assert!(!heads.lock().unwrap()[0].contains(VALUE));
+}
+
+/// A profile binds the credential to `/api/**`, and no rule of the policy reads requests.
+#[tokio::test]
+async fn a_path_with_two_meanings_gets_no_credential() {
+    for (path, is_sent) in [
+        ("/api/x", true),
+        ("/api/../echo", false),
+        ("/api/%2e%2e/echo", false),
+        ("/api/%252e%252e/echo", false),
+        ("/api/..;/echo", false),
+        ("/api/..%5cecho", false),
+        ("/api/%zz", false),
+        ("/echo", false),
+    ] {
+        let mut config = LabConfig::new("");
+        let (port, heads) = reflecting(&config).await;
+        let placeholder = bind_to_path(&mut config, port, "/api/**");
+        let lab = start_lab(config).await;
+        let sent = format!("Authorization: Bearer {placeholder}\r\n");
+        let answer = get(&lab, port, path, &sent).await;
+        let arrived = heads.lock().unwrap().iter().any(|head| head.contains(VALUE));
+        assert_eq!(arrived, is_sent, "{path}: {answer}");
+    }
+}
+
+#[tokio::test]
 async fn responses_that_cannot_be_read_are_asked_against_and_refused() {
     let mut config = LabConfig::new("");
     let (port, heads) = reflecting(&config).await;
     let placeholder = bind(&mut config, port);
     let lab = start_lab(config).await;
-    let more = "Accept-Encoding: gzip, br\r\nRange: bytes=0-9\r\nIf-Range: x\r\n";
+    let more = "Accept-Encoding: gzip, br\r\nRange: bytes=0-9\r\nIf-Range: x\r\nA-IM: gzip\r\ngrpc-accept-encoding: gzip\r\n\
+                Accept-Charset: utf-16\r\n";
     assert!(get(&lab, port, "/gzip", more).await.ends_with("abc"), "nothing was sent yet");
     let head = heads.lock().unwrap()[0].clone();
     assert!(
         head.contains("Accept-Encoding: identity\r\n")
             && !head.contains("gzip, br")
-            && !head.contains("ange:"),
+            && !head.contains("ange:")
+            && !head.contains(": gzip")
+            && !head.contains("utf-16"),
         "{head}"
     );
     let sent = format!("Authorization: Bearer {placeholder}\r\n");
     get(&lab, port, "/length", &sent).await;
-    for (path, more) in [("/gzip", ""), ("/strange", ""), ("/gzip", &*sent)] {
+    assert!(get(&lab, port, "/utf8", &sent).await.ends_with("abc"));
+    let paths = ["/gzip", "/strange", "/grpc", "/delta", "/utf16"];
+    for (path, more) in paths.map(|path| (path, "")).into_iter().chain([("/gzip", &*sent)]) {
         let answer = get(&lab, port, path, more).await;
         assert!(
             answer.starts_with("HTTP/1.1 502 ") && answer.contains("cannot be checked"),
