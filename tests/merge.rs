@@ -193,7 +193,7 @@ fn origins_name_every_file_that_was_replaced() {
     assert_eq!(
         explained.replaced("security.fail_mode"),
         [
-            "<built in>/defaults.yaml:27",
+            "<built in>/defaults.yaml:28",
             "../org/config.yaml:2",
             ".fullsend/config.yaml:2",
             "../org/harness/triage.yaml:3"

@@ -293,6 +293,7 @@ const SANDBOX: Field = Field {
         ("sandbox.limits.memory_mb", "100"),
         ("sandbox.limits.open_files", "4096"),
         ("sandbox.limits.pids", "20"),
+        ("sandbox.system_calls", "deny-list"),
     ],
     null: Leaves(&[
         ("sandbox.accept_weaker", "[]"),
@@ -303,6 +304,7 @@ const SANDBOX: Field = Field {
         ("sandbox.limits.memory_mb", "4096"),
         ("sandbox.limits.open_files", "4096"),
         ("sandbox.limits.pids", "1024"),
+        ("sandbox.system_calls", "deny-list"),
     ]),
 };
 

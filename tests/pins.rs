@@ -70,6 +70,7 @@ const ROWS: &[Row] = &[
     row("budget.turns", "7", &["8", "null"], &["7", "+6"]),
     row("readonly_repo", "true", &["false", "null"], &["true"]),
     row("confirm_tools", "[Bash]", &["null"], &["[Bash]", "[Bash, Read]"]),
+    row("sandbox.system_calls", "allow-list", &["deny-list", "null"], &["allow-list"]),
     row("sandbox.accept_weaker", "[memory]", &["[disk]", "[memory, disk]"], &["[memory]", "[]", "null"]),
 ];
 
@@ -134,7 +135,9 @@ fn explain(files: &[(&str, String)]) -> Ran {
 }
 
 fn ways(row: &Row) -> Vec<Way> {
-    let in_configuration = !["readonly_repo", "sandbox.accept_weaker", "confirm_tools"].contains(&row.field);
+    let in_configuration =
+        !["readonly_repo", "sandbox.accept_weaker", "sandbox.system_calls", "confirm_tools"]
+            .contains(&row.field);
     let configured = IN_CONFIGURATIONS.iter().filter(|_| in_configuration);
     IN_HARNESSES.iter().chain(configured).copied().collect()
 }

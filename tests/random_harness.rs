@@ -265,6 +265,7 @@ fn harness() -> BoxedStrategy<Json> {
             "sandbox",
             object(vec![
                 field("accept_weaker", list(&["memory"])),
+                field("system_calls", words(&["deny-list", "allow-list"])),
                 field("limits", object(vec![field("pids", numbers(1..9))])),
             ]),
         ),

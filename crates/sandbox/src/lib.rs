@@ -49,7 +49,7 @@ pub use proof::{ProbeName, ProbeResult, Proof, ProofError, ProofSpec};
 pub use running::{Sandbox, Socket};
 pub use spec::{
     CopyOnWrite, Edit, InitProgram, LandlockRequirement, LocalRange, Mount, MountKind, SandboxIdentity,
-    SandboxLimits, SandboxNetwork, SandboxSpec, SocketKind, SocketSpec,
+    SandboxLimits, SandboxNetwork, SandboxSpec, SocketKind, SocketSpec, SystemCalls,
 };
 pub use state_directory::{Sweep, sweep};
 pub use step::StartStep;

@@ -33,6 +33,7 @@ pub struct SandboxSpec {
     pub limits: SandboxLimits,
     pub network: SandboxNetwork,
     pub landlock: LandlockRequirement,
+    pub system_calls: SystemCalls,
     /// What may be weaker than the floor. Everything else that cannot be enforced stops `start`.
     pub accept_weaker: BTreeSet<SandboxPart>,
     /// All protections, unless a test takes one away.
@@ -54,6 +55,7 @@ impl SandboxSpec {
             limits: SandboxLimits::default(),
             network: SandboxNetwork::default(),
             landlock: LandlockRequirement::Required,
+            system_calls: SystemCalls::AllButDenied,
             accept_weaker: BTreeSet::new(),
             defences: Defences::default(),
         }
@@ -233,6 +235,15 @@ pub enum SocketKind {
 pub enum LandlockRequirement {
     BestEffort,
     Required,
+}
+
+/// Which system calls processes inside may make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SystemCalls {
+    /// All but those on the deny list.
+    AllButDenied,
+    /// Those on the allow list: what the runtimes and the usual tools use.
+    OnlyAllowed,
 }
 
 /// serde writes paths as text and refuses others; the kernel's paths are bytes.

@@ -17,7 +17,7 @@ use yaml::{At, Map, Whole, record};
 use names::{
     AgentRole, Backend, CpuWeight, Dollars, FeedbackMode, Fetches, FileName, FormatVersion, GatewayFeature,
     HostLabel, Identifier, Iterations, Minutes, ModelEffort, ModelName, PortNumber, Positive, ProfileNetwork,
-    ReadySeconds, RuntimeName, Slug, UrlPath, VariableName, WatchSeconds, Weaker,
+    ReadySeconds, RuntimeName, Slug, SystemCallList, UrlPath, VariableName, WatchSeconds, Weaker,
 };
 use reference::{LocalPath, Ref, UrlPrefix};
 use security::Security;
@@ -205,6 +205,8 @@ record! {
         limits: Limits,
         /// Layers and limits that may be weaker than the default floor, by name.
         accept_weaker: Vec<At<Weaker>>,
+        /// deny-list or allow-list: the system calls that are refused, or the only ones that pass. Default: deny-list.
+        system_calls: At<SystemCallList>,
     }
 }
 

@@ -93,6 +93,16 @@ choice! {
 }
 
 choice! {
+    /// Which system calls the agent and its children may make.
+    pub enum SystemCallList {
+        /// All but those that no program of a run needs.
+        Deny = "deny-list",
+        /// Only those that the runtimes and the usual tools use.
+        Allow = "allow-list",
+    }
+}
+
+choice! {
     /// A place that hosts code or issues.
     pub enum ForgeName { Github = "github", Gitlab = "gitlab", Jira = "jira" }
 }

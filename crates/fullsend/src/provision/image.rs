@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use sandbox::SandboxSpec;
 
 use super::RunContext;
-use crate::event::{InputKind, RunEvent};
+use crate::event::finding::{FindingAction, FindingFamily, FindingOrigin, FindingSeverity};
+use crate::event::{FindingEvent, InputKind, RunEvent};
 use crate::harness::Harness;
 use crate::harness::image::ImageRef;
 use crate::harness::reference::LocalPath;
@@ -62,6 +63,25 @@ pub fn cache(variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
     cache.or_else(home).map(|cache| cache.join("fullsend/images"))
 }
 
+/// A warning for each variable of an image that would send the model's requests elsewhere. The runtime's start clears them.
+pub fn model_variables<'a>(
+    image: &'a [(String, String)],
+    cleared: &'a [&str],
+) -> impl Iterator<Item = FindingEvent> + 'a {
+    let moving = image.iter().map(|(name, _)| name).filter(|name| cleared.contains(&name.as_str()));
+    moving.map(|name| FindingEvent {
+        place: format!("{name} in the image"),
+        origin: FindingOrigin::Configuration,
+        rule: "model_variable".to_owned(),
+        category: FindingFamily::Egress,
+        severity: FindingSeverity::Low,
+        excerpt: format!("{name} is cleared: the model gateway serves the model"),
+        advice: "leave it out of the image, and name the service in a provider file".to_owned(),
+        action: FindingAction::Cleaned,
+        ..FindingEvent::default()
+    })
+}
+
 /// Puts the image below everything else: its variables count only where nothing else sets them. Its `PATH` comes after our own
 /// tools.
 pub fn apply(image: &Image, spec: &mut SandboxSpec) {
@@ -77,4 +97,24 @@ pub fn apply(image: &Image, spec: &mut SandboxSpec) {
         spec.environment.retain(|(name, _)| name != "PATH");
     }
     spec.environment.splice(0..0, variables);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::names::RuntimeName;
+    use crate::runtime;
+
+    #[test]
+    fn an_image_that_would_move_the_model_is_reported() {
+        let image =
+            [("CLAUDE_CODE_USE_VERTEX", "1"), ("LANG", "C"), ("ANTHROPIC_BEDROCK_BASE_URL", "http://x")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let claude = runtime::of(RuntimeName::Claude).model_variables;
+        let places: Vec<String> = model_variables(&image, claude).map(|finding| finding.place).collect();
+        assert_eq!(
+            places,
+            ["CLAUDE_CODE_USE_VERTEX in the image", "ANTHROPIC_BEDROCK_BASE_URL in the image"]
+        );
+    }
 }

@@ -63,6 +63,7 @@ pub const PINS: &[(&str, Pin)] = &[
     ("budget.turns", Pin::Limit),
     ("readonly_repo", Pin::StaysTrue),
     ("sandbox.accept_weaker", Pin::Subset),
+    ("sandbox.system_calls", Pin::NotWeaker(&["allow-list", "deny-list"])),
     ("confirm_tools", Pin::Superset),
 ];
 

@@ -7,7 +7,7 @@ use super::{landlock_rules, seccomp};
 use crate::defences::Defences;
 use crate::describe::{Description, IsolationLayer, Limit, SandboxPart, Status};
 use crate::identity::Mapping;
-use crate::spec::{SandboxLimits, SandboxSpec};
+use crate::spec::{SandboxLimits, SandboxSpec, SystemCalls};
 use crate::step::{AtStep, StartStep, StepError};
 use crate::sys;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
@@ -45,8 +45,11 @@ pub(super) fn confine(
     if !spec.defences.has(IsolationLayer::Seccomp) {
         description.add(SandboxPart::Layer(IsolationLayer::Seccomp), Status::Absent, "left out");
     } else {
-        sys::install_filter(&seccomp::program()).at(StartStep::Seccomp, "the filter")?;
-        let reason = "deny list, foreign architectures killed";
+        sys::install_filter(&seccomp::program(spec.system_calls)).at(StartStep::Seccomp, "the filter")?;
+        let reason = match spec.system_calls {
+            SystemCalls::AllButDenied => "deny list, foreign architectures killed",
+            SystemCalls::OnlyAllowed => "allow list, foreign architectures killed",
+        };
         description.add(SandboxPart::Layer(IsolationLayer::Seccomp), Status::Enforced, reason);
     }
     Ok(description)

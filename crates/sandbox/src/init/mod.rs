@@ -1,6 +1,7 @@
 //! `__init`: the program inside. It is a straight list of privileged steps, in one thread, without async; where the order
 //! matters, the step says why. At the end it is PID 1, confined like everything that it will start.
 
+mod allowed_calls;
 mod command_tree;
 mod confine;
 mod copy;

@@ -1,7 +1,10 @@
 //! The seccomp filter: what no process inside may ask of the kernel. One program with several answers, written out by
 //! hand because one filter is cheaper than a stack of them and because numbers of the x32 kind must be refused too.
-//! It is a deny list. Namespaces, mounts, capabilities and Landlock come first; this closes what they leave of the kernel.
+//! The deny list is the floor: namespaces, mounts, capabilities and Landlock come first, and it closes what they leave of
+//! the kernel. The allow list, where it is asked for, refuses all other calls that are not on it.
 
+use super::allowed_calls::ALLOWED;
+use crate::spec::SystemCalls;
 use crate::sys::Instruction;
 use libc::c_long;
 
@@ -114,7 +117,7 @@ const NEW_TIME_FLAG: u32 = 0x80;
 const NETLINK_ROUTE: u32 = 0;
 
 /// The program, ready to be installed.
-pub(super) fn program() -> Vec<Instruction> {
+pub(super) fn program(calls: SystemCalls) -> Vec<Instruction> {
     let mut program = vec![
         load(ARCHITECTURE),
         jump(JUMP_EQUAL, AUDIT_ARCH_X86_64, 1, 0),
@@ -133,7 +136,16 @@ pub(super) fn program() -> Vec<Instruction> {
     program.extend(when(libc::SYS_ioctl, &terminal_commands()));
     program.extend(when(libc::SYS_socket, &socket_families()));
     program.extend(when(libc::SYS_socketpair, &socket_families()));
-    program.push(answer(ALLOW));
+    match calls {
+        SystemCalls::AllButDenied => program.push(answer(ALLOW)),
+        SystemCalls::OnlyAllowed => {
+            for number in ALLOWED {
+                program.extend(when(*number, &[answer(ALLOW)]));
+            }
+            // A kernel without the call answers so: programs fall back to an older one.
+            program.push(answer(error(libc::ENOSYS)));
+        }
+    }
     program
 }
 
@@ -237,7 +249,7 @@ mod tests {
     }
 
     fn check(call: &Call, expected: u32) {
-        let found = decide(&program(), call);
+        let found = decide(&program(SystemCalls::AllButDenied), call);
         assert_eq!(found, expected, "{} {:x?}", call.number, call.arguments);
     }
 
@@ -250,6 +262,33 @@ mod tests {
             check(&call(number, &[]), ALLOW);
         }
         check(&call(libc::SYS_clone3, &[]), error(libc::ENOSYS));
+    }
+
+    #[test]
+    fn the_allow_list_keeps_the_floor_and_refuses_what_is_not_listed() {
+        let floor = program(SystemCalls::AllButDenied);
+        let strict = program(SystemCalls::OnlyAllowed);
+        for number in (0..470).chain([9999]) {
+            for first in [0, 1, 2, 0x11, 16, 40, 0x1000_0011] {
+                for second in [0, 3, 0x5412] {
+                    let call = call(number, &[first, second, 0]);
+                    let before = decide(&floor, &call);
+                    let now = decide(&strict, &call);
+                    if before == ALLOW {
+                        assert!(now == ALLOW || now == error(libc::ENOSYS), "{number}");
+                    } else {
+                        assert_eq!(now, before, "{number} is denied either way");
+                    }
+                }
+            }
+        }
+        for number in [libc::SYS_io_setup, libc::SYS_name_to_handle_at, libc::SYS_personality, 9999] {
+            assert_eq!(decide(&strict, &call(number, &[])), error(libc::ENOSYS), "{number}");
+            assert_eq!(decide(&floor, &call(number, &[])), ALLOW, "{number}");
+        }
+        assert_eq!(decide(&strict, &call(libc::SYS_read, &[])), ALLOW);
+        assert!(ALLOWED.iter().all(|number| !DENIED.contains(number)), "a listed call is denied anyway");
+        assert!(strict.len() < 4096, "the kernel takes no longer program");
     }
 
     #[test]

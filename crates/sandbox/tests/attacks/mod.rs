@@ -43,6 +43,7 @@ mod a41_names_as_messages;
 mod a51_other_protocols;
 mod a52_other_listeners;
 mod a53_other_memory;
+mod a56_unlisted_call;
 mod abstract_socket;
 mod forbidden_calls;
 mod host_network;
@@ -135,4 +136,5 @@ pub(crate) const ALL: &[Attack] = &[
     a51_other_protocols::ATTACK,
     a52_other_listeners::ATTACK,
     a53_other_memory::ATTACK,
+    a56_unlisted_call::ATTACK,
 ];

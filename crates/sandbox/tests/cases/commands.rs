@@ -2,7 +2,7 @@
 
 use crate::runner::Case;
 use crate::world::{PATIENCE, World, run, shell};
-use sandbox::{Command, CommandExit, ExecError, Stdio, WaitError};
+use sandbox::{Command, CommandExit, ExecError, Stdio, SystemCalls, WaitError};
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,44 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "our_own_program_runs_inside", run: own_program },
     Case { name: "a_command_is_killed_with_everything_that_it_started", run: whole_tree },
     Case { name: "close_kills_what_hides", run: close_kills_what_hides },
+    Case { name: "the_usual_tools_run_under_the_allow_list", run: allow_list },
 ];
+
+/// Each prints a word at its end. A tool that the machine does not have is left out.
+const TOOLS: &[(&str, &str)] = &[
+    ("sh", "mkdir d && cp /bin/true d && ls -la d | sort | grep true && rm -r d && sleep 0.01 && echo done"),
+    ("bash", "bash -c '(sleep 0.01 & wait); trap : INT; x=$(date); [ -n \"$x\" ] && echo done'"),
+    (
+        "git",
+        "git init -q r && cd r && echo a > a && git add . && git -c user.name=a -c user.email=a@b commit -qm a && echo done",
+    ),
+    ("gcc", "echo 'int main(void){return 0;}' > a.c && gcc a.c -o a && ./a && echo done"),
+    ("curl", "curl -s http://127.0.0.1:1; [ $? = 7 ] && echo done"),
+    (
+        "node",
+        "node -e 'const s=require(\"http\").createServer((q,r)=>r.end()).listen(0,\"127.0.0.1\",()=>require(\"http\").get({host:\"127.0.0.1\",port:s.address().port},()=>{require(\"child_process\").execSync(\"true\");console.log(\"done\");process.exit()}))'",
+    ),
+    (
+        "python3",
+        "python3 -c 'import subprocess,threading,socket; subprocess.run([\"true\"]); t=threading.Thread(target=int); t.start(); t.join(); socket.socketpair(); print(\"done\")'",
+    ),
+];
+
+fn allow_list(world: &World) {
+    let mut spec = world.spec();
+    spec.system_calls = SystemCalls::OnlyAllowed;
+    let sandbox = world.start(spec);
+    for (tool, script) in TOOLS {
+        if !shell(&sandbox, &format!("command -v {tool}")).stdout.contains('/') {
+            continue;
+        }
+        let output = shell(&sandbox, &format!("cd $(mktemp -d) && export HOME=$PWD && {script}"));
+        assert!(output.stdout.ends_with("done\n"), "{tool}: {output:?}");
+    }
+    let reason = |fact: &sandbox::Fact| fact.reason.starts_with("allow list");
+    assert!(sandbox.describe().facts.iter().any(reason));
+    sandbox.close().unwrap();
+}
 
 fn streams_and_exit(world: &World) {
     let sandbox = world.start(world.spec());
