@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod asked;
+mod attack_rows;
 mod attacked;
 mod bad_input;
 mod canary;
@@ -31,6 +32,7 @@ mod gateway;
 mod guarded;
 mod guarded_places;
 mod hook_socket;
+mod host_memory;
 mod hostile_output;
 mod image_builder;
 mod images;

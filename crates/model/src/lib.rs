@@ -17,8 +17,16 @@ pub use client::{ClientError, ModelClient};
 pub use event::{AnswerEnding, ModelEvent, OnModelEvent};
 pub use price::{ListedPrice, Money, Price, PriceError, PriceList, Rates};
 
-/// Internals that the fuzz targets use. Not part of the API.
+/// Internals that the fuzz targets and benches use. Not part of the API.
 #[doc(hidden)]
 pub mod internal {
     pub use crate::wire::sse::SseDecoder;
+
+    /// Whether the gateway passes a request body, without budget and guard.
+    pub fn passes_allowlist(wire: crate::wire::Wire, body: &[u8]) -> bool {
+        use crate::allowlist::{AllowedFeatures, check_body, check_json};
+        let value = check_json(body, usize::MAX).and_then(|()| serde_json::from_slice(body));
+        value.is_ok_and(|value| check_body(wire, &value, &AllowedFeatures::default()).is_ok())
+            && crate::wire::codec::read_request(wire, body).is_ok()
+    }
 }
