@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use crate::support::{RUNNABLE, Ran, World};
+use crate::attack_rows::{AttackRow, held};
+use crate::support::{RUNNABLE, Ran, Who, World};
 
 const TOKEN: &str = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
 
@@ -248,6 +249,7 @@ fn a_hostile_configuration_of_git_runs_nothing_on_the_host() {
     assert!(!world.path("started").exists(), "check ran something");
     let ran = world.run(&["run", "triage"]);
     assert!(!world.path("started").exists(), "run ran something: {}", ran.err);
+    held(AttackRow::HostileGitConfiguration, Who::Caller);
 }
 
 fn git_output(world: &World, arguments: &[&str]) -> String {

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use crate::support::{World, has_program};
+use crate::attack_rows::{AttackRow, held};
+use crate::sandboxes::BOTH;
+use crate::support::{Who, World, has_program};
 
 /// Asks the gateway for a model, with the betas and tools of its arguments.
 const ASK: &str = r#"import json, sys, urllib.error, urllib.request as web
@@ -16,17 +18,17 @@ except urllib.error.HTTPError as error:
 "#;
 
 /// The events of a run whose agent runs this program with these arguments.
-fn events(more: &str, arguments: &str) -> String {
+fn events(who: Who, more: &str, arguments: &str) -> Option<String> {
     let scenario = json!({ "turns": [
         [{ "shell": format!("/usr/bin/python3 ask.py {arguments}") }],
         [{ "finish": { "summary": "asked" } }],
     ] });
     let world = World::scripted(more, scenario);
     world.write("repo/ask.py", ASK);
-    let ran = world.run(&["run", "triage", "--output-dir", "out"]);
-    let runs = std::fs::read_dir(world.path("repo/out/local")).unwrap();
+    let ran = world.run_as(who, &["run", "triage"])?;
+    let runs = std::fs::read_dir(world.path("state/fullsend/runs/local")).unwrap();
     let record = runs.flatten().map(|entry| entry.path().join("events.jsonl")).find(|path| path.exists());
-    std::fs::read_to_string(record.unwrap_or_else(|| panic!("{}", ran.err))).unwrap()
+    Some(std::fs::read_to_string(record.unwrap_or_else(|| panic!("{}", ran.err))).unwrap())
 }
 
 fn refusal(events: &str) -> &str {
@@ -38,10 +40,13 @@ fn a_program_beside_the_runtime_is_refused_by_name() {
     if !has_program("python3", "gateway") {
         return;
     }
-    let found = events("", "claude-sonnet-5 {}");
-    let refused = refusal(&found);
-    assert!(refused.contains("only the agent's runtime may use the model gateway"), "{found}");
-    assert!(refused.contains("python3"), "{refused}");
+    for who in BOTH {
+        let Some(found) = events(who, "", "claude-sonnet-5 {}") else { continue };
+        let refused = refusal(&found);
+        assert!(refused.contains("only the agent's runtime may use the model gateway"), "{found}");
+        assert!(refused.contains("python3"), "{refused}");
+        held(AttackRow::OtherProgramAtGateway, who);
+    }
 }
 
 #[test]
@@ -51,12 +56,13 @@ fn what_the_harness_allows_passes_and_is_an_exception_in_the_record() {
     }
     let more = "gateway: {allow: ['client:*', 'tool:web_search_*']}\n";
     let search = r#"claude-sonnet-5 '{"tools": [{"type": "web_search_20250305", "name": "web_search"}]}'"#;
-    let found = events(more, search);
+    let events = |arguments| events(Who::Caller, more, arguments).unwrap();
+    let found = events(search);
     assert_eq!(refusal(&found), "", "{found}");
     assert!(found.contains("passes `tool:web_search_*`"), "{found}");
     let fetch = r#"claude-sonnet-5 '{"tools": [{"type": "web_fetch_20250910", "name": "web_fetch"}]}'"#;
-    let found = events(more, fetch);
+    let found = events(fetch);
     assert!(refusal(&found).contains("does not pass `tool:web_fetch_20250910`"), "{found}");
-    let other = events(more, "claude-opus-5-5 {}");
+    let other = events("claude-opus-5-5 {}");
     assert!(refusal(&other).contains("not the model `claude-opus-5-5`"), "{other}");
 }

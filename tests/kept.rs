@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
+use crate::attack_rows::{AttackRow, held};
 use crate::image_builder::{Layer, Packing, layout};
 use crate::sandboxes::busybox;
 use crate::support::{Who, World, example};
@@ -185,6 +186,7 @@ fn nothing_in_a_saved_workspace_is_a_repository_to_git() {
         assert!(found.iter().any(|path| path.ends_with("repo/left")), "{found:?}");
         let name = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().to_lowercase();
         assert!(!found.iter().any(|path| name(path).trim_end() == ".git"), "{found:?}");
+        held(AttackRow::RepositoryInResults, who);
     }
 }
 

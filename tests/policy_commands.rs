@@ -110,7 +110,7 @@ fn what_cannot_be_asked_says_so() {
 fn probe(hosts: &[&str]) -> String {
     let ask = |host: &&str| {
         format!(
-            "exec 3<>/dev/tcp/127.0.0.1/3128\nprintf 'CONNECT {host} HTTP/1.1\\r\\nHost: {host}\\r\\n\\r\\n' >&3\nwhile read -r -t 5 line <&3; do :; done\n"
+            "exec 3<>/dev/tcp/127.0.0.1/3128\nprintf 'CONNECT {host} HTTP/1.1\\r\\nHost: {host}\\r\\n\\r\\n' >&3\nwhile read -r -t 60 line <&3; do :; done\n"
         )
     };
     hosts.iter().map(ask).collect()

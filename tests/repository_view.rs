@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use crate::attack_rows::{AttackRow, held};
 use crate::sandboxes::{BOTH, picture, sandbox};
 use crate::support::{Who, World, skip};
 
@@ -159,6 +160,7 @@ fn a_repository_does_not_choose_directories_of_the_host_by_its_alternates() {
         let Some(ran) = shown(&world, who, &script) else { continue };
         assert!(!ran.out.contains("private words"), "{}", ran.out);
         assert!(ran.out.contains("first\n"), "{} {}", ran.out, ran.err);
+        held(AttackRow::RepositoryChoosesDirectories, who);
     }
 }
 

@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
+use crate::attack_rows::{AttackRow, held};
 use crate::image_builder::{Layer, Packing, archive_of, layout};
 use crate::support::{Ran, Who, World, has_program, program, skip};
 
@@ -358,6 +359,7 @@ fn the_hosts_logs_are_not_readable_unless_a_policy_names_them() {
             continue;
         };
         assert!(ran.code != 0 && ran.out.is_empty(), "{}", ran.out);
+        held(AttackRow::HostLogs, who);
     }
 }
 
@@ -397,6 +399,7 @@ fn a_socket_below_a_readable_directory_cannot_be_used() {
                 ran.err
             );
             assert!(ran.err.contains("Unix socket"), "it is not said: {}", ran.err);
+            held(AttackRow::HostSockets, who);
             drop(later);
             drop(fs::remove_file(place.path().join("deep/later.sock")));
         }

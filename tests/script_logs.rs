@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::attack_rows::{AttackRow, held};
 use crate::support::{Who, World};
 
 /// The harness gives the first to its scripts; the second is a provider's; the scripts make up the third.
@@ -69,6 +70,7 @@ fn masked(who: Who) {
         let text = fs::read_to_string(run.join(log)).unwrap();
         assert!(text.contains("deploy [REDACTED:DEPLOY_TOKEN]"), "{log}: {text}");
     }
+    held(AttackRow::TokensInLogs, who);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value as Json, json};
 
+use crate::attack_rows::{AttackRow, held};
 use crate::support::{Ran, Who, World, copy, has_program, skip};
 
 /// What a public ed25519 key starts with in DER.
@@ -134,6 +135,7 @@ fn every_change_to_a_signed_run_is_detected() {
     fs::rename(run.join("findings.jsonl"), run.join("run.json")).unwrap();
     fs::rename(run.join("x"), run.join("findings.jsonl")).unwrap();
     assert_eq!(verify(&world, &run, "key").code, 0, "everything is as it was");
+    held(AttackRow::ForgedRecord, Who::Caller);
 }
 
 /// A record that holds in itself, but that somebody else wrote, or that belongs to another run.

@@ -3,7 +3,8 @@
 
 use std::process::Command;
 
-use crate::support::{RUNNABLE, World};
+use crate::attack_rows::{AttackRow, held};
+use crate::support::{RUNNABLE, Who, World};
 
 const OPEN: &str = "version: 1\nfilesystem_policy: {read_only: [/usr], read_write: [/]}\n";
 const CLOSED: &str = "version: 1\nfilesystem_policy: {read_only: [/usr], read_write: [/sandbox]}\n";
@@ -221,6 +222,7 @@ fn without_a_base_the_ci_must_name_a_commit() {
     asks_for_a_commit(&world, "a branch with a merge request");
     let world = world.without("CI_OPEN_MERGE_REQUESTS").env("CI_COMMIT_SHA", &base);
     assert_eq!(model(&world, &[]), "base");
+    held(AttackRow::PullRequestRules, Who::Caller);
 }
 
 /// Whoever opens a pull request chooses the name of its branch.

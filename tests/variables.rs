@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
 
+use crate::attack_rows::{AttackRow, held};
 use crate::image_builder::{Layer, Packing, layout};
 use crate::support::{Who, World, has_program, skip};
 
@@ -146,6 +147,7 @@ fn placeholders_win(who: Who) {
     }
     let exceptions = fs::read_to_string(directory(&world).join("run.json")).unwrap();
     assert!(!exceptions.contains("delivers the credential"), "{exceptions}");
+    held(AttackRow::CredentialInVariables, who);
 }
 
 #[test]

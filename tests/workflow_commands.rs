@@ -4,7 +4,8 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::support::{Ran, World};
+use crate::attack_rows::{AttackRow, held};
+use crate::support::{Ran, Who, World};
 
 /// Commands at the start of a line, after other line ends, behind what is not seen, and in the old form.
 const WORDS: &str = "Which one?\n::add-mask::a\n  ::set-output name=b::c\n\u{feff}::error::d\r::warning::e\
@@ -59,6 +60,7 @@ fn the_words_of_an_agent_are_no_commands() {
         assert_eq!(ran.code, 0, "{}", ran.err);
         none(&arguments.join(" "), &ran);
     }
+    held(AttackRow::CommandsForCi, Who::Caller);
 }
 
 #[test]

@@ -22,8 +22,8 @@ const MAX_LINE_BYTES: u64 = 4 << 20;
 
 /// An event longer than this has its long texts and lists shortened before it is written.
 const MAX_EVENT_BYTES: usize = 256 << 10;
-const MAX_TEXT_BYTES: usize = 4 << 10;
-const MAX_ITEMS: usize = 50;
+/// How many bytes of a text and how many entries of a list are left, one after the other until the event is short enough.
+const SHORTENINGS: [(usize, usize); 3] = [(4 << 10, 50), (256, 20), (64, 4)];
 
 /// How a line ends: the digest and what closes the object.
 const DIGEST_LENGTH: usize = 64;
@@ -136,27 +136,39 @@ fn redacted(event: RunEvent, redactor: &Redactor) -> RunEvent {
 
 /// An agent chooses some of the texts in events. However long they are, the line can be read back.
 fn bounded(event: RunEvent) -> RunEvent {
-    let is_small = serde_json::to_vec(&event).is_ok_and(|bytes| bytes.len() <= MAX_EVENT_BYTES);
-    if is_small {
+    let is_small = |bytes: &[u8]| bytes.len() <= MAX_EVENT_BYTES;
+    if serde_json::to_vec(&event).is_ok_and(|bytes| is_small(&bytes)) {
         return event;
     }
     let mut value = serde_json::to_value(&event).unwrap_or_default();
-    shorten(&mut value);
-    serde_json::from_value(value).unwrap_or(event)
+    for (text_bytes, items) in SHORTENINGS {
+        shorten(&mut value, text_bytes, items);
+        if is_small(value.to_string().as_bytes()) {
+            break;
+        }
+    }
+    let is_short = is_small(value.to_string().as_bytes());
+    let name = value["type"].as_str().unwrap_or_default().to_owned();
+    serde_json::from_value(value).ok().filter(|_| is_short).unwrap_or_else(|| RunEvent::ScannerBroke {
+        place: "the event log".to_owned(),
+        scanner: String::new(),
+        reason: format!("an event `{name}` was too long to be written"),
+        stopped: false,
+    })
 }
 
-fn shorten(value: &mut Json) {
+fn shorten(value: &mut Json, text_bytes: usize, items: usize) {
     match value {
-        Json::String(text) if text.len() > MAX_TEXT_BYTES => {
+        Json::String(text) if text.len() > text_bytes => {
             let bytes = text.len();
-            text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
+            text.truncate(text.floor_char_boundary(text_bytes));
             text.push_str(&format!("… (shortened from {bytes} bytes)"));
         }
-        Json::Array(items) => {
-            items.truncate(MAX_ITEMS);
-            items.iter_mut().for_each(shorten);
+        Json::Array(list) => {
+            list.truncate(items);
+            list.iter_mut().for_each(|value| shorten(value, text_bytes, items));
         }
-        Json::Object(fields) => fields.values_mut().for_each(shorten),
+        Json::Object(fields) => fields.values_mut().for_each(|value| shorten(value, text_bytes, items)),
         _ => {}
     }
 }
