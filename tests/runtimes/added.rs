@@ -9,6 +9,8 @@ use crate::support::root;
 /// What may know a runtime, and why.
 const KNOWN: &[(&str, &str)] = &[
     ("cli/hidden.rs", "starts our own agent loop inside the sandbox"),
+    ("cli/init/mod.rs", "takes over the files of Claude Code, and starts with our own loop"),
+    ("cli/doctor_model.rs", "asks the model as our own loop asks it"),
     ("lib.rs", "shows the streams to the tests"),
     ("runtimes.rs", "is the table"),
 ];
