@@ -16,7 +16,7 @@ use super::signals;
 use crate::cancel::Cancel;
 use crate::check::check;
 use crate::image::Image;
-use crate::provision::{files, image, system_calls};
+use crate::provision::{files, image};
 use crate::resolve::resolve;
 use crate::run::workspace::SAVED_WORKSPACE;
 use crate::runtime::paths::{PROGRAM, WORKSPACE};
@@ -105,7 +105,7 @@ fn sandbox_spec(
         image::apply(image, &mut spec);
     }
     spec.landlock = files::landlock(&checked.policy);
-    spec.system_calls = system_calls(checked.resolved.harness.sandbox.system_calls.value);
+    spec.system_calls = files::system_calls(checked.resolved.harness.sandbox.system_calls.value);
     spec.identity = files::identity(&checked.policy);
     Ok((spec, image))
 }

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use policy::baseline::PathAccess;
 use policy::model::{Compatibility, RunAs};
-use sandbox::{CopyOnWrite, Edit, LandlockRequirement, Mount, MountKind};
+use sandbox::{CopyOnWrite, Edit, LandlockRequirement, Mount, MountKind, SystemCalls};
 
 use crate::check::host_sockets::{self, HostSockets};
 use crate::check::policies::CheckedPolicy;
 use crate::harness::Harness;
+use crate::harness::names::SystemCallList;
 use crate::runtime;
 use crate::runtime::paths::{self, GATEWAY, GATEWAY_NAME};
 
@@ -184,6 +185,13 @@ pub fn landlock(policy: &CheckedPolicy) -> LandlockRequirement {
     match policy.policy.landlock.value {
         Compatibility::HardRequirement => LandlockRequirement::Required,
         Compatibility::BestEffort => LandlockRequirement::BestEffort,
+    }
+}
+
+pub fn system_calls(list: SystemCallList) -> SystemCalls {
+    match list {
+        SystemCallList::Deny => SystemCalls::AllButDenied,
+        SystemCallList::Allow => SystemCalls::OnlyAllowed,
     }
 }
 

@@ -7,6 +7,7 @@ use sandbox::SandboxSpec;
 
 use super::RunContext;
 use crate::event::finding::{FindingAction, FindingFamily, FindingOrigin, FindingSeverity};
+use crate::event::log::Emitter;
 use crate::event::{FindingEvent, InputKind, RunEvent};
 use crate::harness::Harness;
 use crate::harness::image::ImageRef;
@@ -64,7 +65,7 @@ pub fn cache(variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
 }
 
 /// A warning for each variable of an image that would send the model's requests elsewhere. The runtime's start clears them.
-pub fn model_variables<'a>(
+fn model_variables<'a>(
     image: &'a [(String, String)],
     cleared: &'a [&str],
 ) -> impl Iterator<Item = FindingEvent> + 'a {
@@ -80,6 +81,12 @@ pub fn model_variables<'a>(
         action: FindingAction::Cleaned,
         ..FindingEvent::default()
     })
+}
+
+/// The same in a run, which reports what would move the model.
+pub fn apply_in_run(image: &Image, spec: &mut SandboxSpec, cleared: &[&str], emit: &Emitter) {
+    apply(image, spec);
+    model_variables(&image.environment, cleared).for_each(|finding| emit.emit(RunEvent::Finding(finding)));
 }
 
 /// Puts the image below everything else: its variables count only where nothing else sets them. Its `PATH` comes after our own

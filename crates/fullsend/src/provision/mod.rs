@@ -30,7 +30,7 @@ use crate::git::RepositoryError;
 use model::gateway::Gateway;
 use sandbox::{
     IsolationLayer, Limit, Mount, MountKind, ProbeResult, ProofError, ProofSpec, Sandbox, SandboxPart,
-    SandboxSpec, StartError, SystemCalls,
+    SandboxSpec, StartError,
 };
 
 use crate::credentials::Credentials;
@@ -39,7 +39,7 @@ use crate::event::{EnforcementStatus, RunEvent};
 use crate::guard::hook_server::HookServer;
 use crate::guard::{Blocked, Guard, hook_client};
 use crate::harness::Harness;
-use crate::harness::names::{SystemCallList, Weaker};
+use crate::harness::names::Weaker;
 use crate::image::{Image, ImageError};
 use crate::inputs::Cleared;
 use crate::resolve::library::Library;
@@ -221,11 +221,9 @@ pub fn provision(cleared: Cleared, context: &RunContext<'_>) -> Result<Provision
     let variables = planned.environment().into_iter().map(|(name, value)| (name.into(), value.into()));
     spec.environment.splice(0..0, variables);
     // After all other variables are there: the image's count only where no one else sets them.
-    image.iter().for_each(|image| image::apply(image, &mut spec));
-    if let Some(image) = &image {
-        let findings = image::model_variables(&image.environment, runtime.model_variables);
-        findings.for_each(|finding| context.emit.emit(RunEvent::Finding(finding)));
-    }
+    image
+        .iter()
+        .for_each(|image| image::apply_in_run(image, &mut spec, runtime.model_variables, context.emit));
     placeholders.filter_all("the image", &mut spec.environment);
     let mounts = runtime::mounts(&LaunchSpec {
         cleared: &cleared,
@@ -420,7 +418,7 @@ fn specify(
     spec.limits = limits(harness);
     spec.accept_weaker = harness.sandbox.accept_weaker.iter().flat_map(|name| parts(name.value)).collect();
     spec.landlock = files::landlock(&cleared.checked().policy);
-    spec.system_calls = system_calls(harness.sandbox.system_calls.value);
+    spec.system_calls = files::system_calls(harness.sandbox.system_calls.value);
     spec.identity = files::identity(&cleared.checked().policy);
     Ok(spec)
 }
@@ -437,13 +435,6 @@ fn limits(harness: &Harness) -> sandbox::SandboxLimits {
         open_files: Some(limits.open_files.get()),
         disk_bytes: Some(limits.disk_mb.get() * mebibyte),
         wall_clock: Some(Duration::from_secs(harness.timeout_minutes.get() * 60) + LAST_WORDS),
-    }
-}
-
-pub(crate) fn system_calls(list: SystemCallList) -> SystemCalls {
-    match list {
-        SystemCallList::Deny => SystemCalls::AllButDenied,
-        SystemCallList::Allow => SystemCalls::OnlyAllowed,
     }
 }
 
