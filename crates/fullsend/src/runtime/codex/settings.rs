@@ -112,7 +112,11 @@ pub fn refused_options(checked: &Checked) -> Vec<RefusedOption> {
     }
     if let Some(model) = options::model(checked).filter(|model| runs_from_code(model)) {
         let at = checked.resolved.harness.model.as_ref().map(|model| model.at);
-        refuse(at, &format!("model: {model}"), "Codex runs its tools from code that no hook sees; use gpt-5.5");
+        refuse(
+            at,
+            &format!("model: {model}"),
+            "Codex runs its tools from code that no hook sees; use gpt-5.5",
+        );
     }
     let Some(about) = &checked.agent.frontmatter else { return refused };
     for (key, tools) in [("tools", &about.tools), ("disallowedTools", &about.disallowed_tools)] {

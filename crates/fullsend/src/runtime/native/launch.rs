@@ -7,8 +7,8 @@ use sandbox::{Command, Stdio};
 use serde_json::{Value as Json, json};
 
 use super::protocol::{AgentTask, AgentWire, LoopEnd};
-use super::{settings, tools};
 use super::stream::{self, AgentStream};
+use super::{settings, tools};
 use crate::check::Checked;
 use crate::check::services;
 use crate::event::log::Emitter;
