@@ -133,8 +133,7 @@ fn a_run_is_exported_as_one_private_file_and_opened() {
     let shown = crate::support::wait_for(|| {
         fs::read_to_string(world.path("opened")).ok().filter(|text| text.ends_with('\n'))
     });
-    let place =
-        opened.out.replace("$ROOT", &world.path("").to_string_lossy().trim_end_matches('/').to_owned());
+    let place = opened.out.replace("$ROOT", world.path("").to_string_lossy().trim_end_matches('/'));
     assert_eq!(place, shown);
     assert_eq!(fs::metadata(place.trim()).unwrap().permissions().mode() & 0o777, 0o600);
 
