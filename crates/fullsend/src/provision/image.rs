@@ -84,7 +84,8 @@ fn model_variables<'a>(
 }
 
 /// The same in a run, which reports what would move the model.
-pub fn apply_in_run(image: &Image, spec: &mut SandboxSpec, cleared: &[&str], emit: &Emitter) {
+pub fn apply_in_run(image: Option<&Image>, spec: &mut SandboxSpec, cleared: &[&str], emit: &Emitter) {
+    let Some(image) = image else { return };
     apply(image, spec);
     model_variables(&image.environment, cleared).for_each(|finding| emit.emit(RunEvent::Finding(finding)));
 }

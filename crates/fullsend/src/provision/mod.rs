@@ -221,9 +221,7 @@ pub fn provision(cleared: Cleared, context: &RunContext<'_>) -> Result<Provision
     let variables = planned.environment().into_iter().map(|(name, value)| (name.into(), value.into()));
     spec.environment.splice(0..0, variables);
     // After all other variables are there: the image's count only where no one else sets them.
-    image
-        .iter()
-        .for_each(|image| image::apply_in_run(image, &mut spec, runtime.model_variables, context.emit));
+    image::apply_in_run(image.as_ref(), &mut spec, runtime.model_variables, context.emit);
     placeholders.filter_all("the image", &mut spec.environment);
     let mounts = runtime::mounts(&LaunchSpec {
         cleared: &cleared,
