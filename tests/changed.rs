@@ -212,7 +212,7 @@ fn a_repository_that_the_agent_nests_in_the_repository_does_not_get_out() {
         let world = world(commands, "");
         let ran = world.run(&["run", "triage"]);
         assert_eq!(ran.code, 5, "{name}: {}", ran.err);
-        assert!(ran.err.contains("takes for a repository"), "{name}: {}", ran.err);
+        assert!(ran.err.contains("looks like a git repository"), "{name}: {}", ran.err);
         let place = iteration(&world, 1);
         assert!(!place.join("repository").exists() && !place.join("changes.patch").exists(), "{name}");
     }

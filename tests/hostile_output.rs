@@ -161,46 +161,50 @@ const CASES: &[(&str, Make, &str)] = &[
             fs::create_dir(out.join(".git")).unwrap();
             fs::write(out.join(".git/config"), "[core]\n\tfsmonitor = id\n").unwrap();
         },
-        "takes for a repository",
+        "looks like a git repository",
     ),
-    ("a git file", |out, _| fs::write(out.join(".git"), "gitdir: /x\n").unwrap(), "takes for a repository"),
+    (
+        "a git file",
+        |out, _| fs::write(out.join(".git"), "gitdir: /x\n").unwrap(),
+        "looks like a git repository",
+    ),
     (
         "a git directory for another file system",
         |out, _| {
             fs::create_dir_all(out.join("deep/er/.GIT")).unwrap();
             fs::write(out.join("deep/er/.GIT/config"), "[core]\n\tfsmonitor = id\n").unwrap();
         },
-        "takes for a repository",
+        "looks like a git repository",
     ),
     (
         "a git directory's short name",
         |out, _| fs::create_dir(out.join("git~1")).unwrap(),
-        "takes for a repository",
+        "looks like a git repository",
     ),
     (
         "a git directory with a dot",
         |out, _| fs::create_dir(out.join(".git. ")).unwrap(),
-        "takes for a repository",
+        "looks like a git repository",
     ),
     (
         "a git directory's stream",
         |out, _| fs::write(out.join(".git::$DATA"), "").unwrap(),
-        "takes for a repository",
+        "looks like a git repository",
     ),
     (
         "a git directory with a soft hyphen",
         |out, _| fs::create_dir(out.join(".g\u{ad}it")).unwrap(),
-        "takes for a repository",
+        "looks like a git repository",
     ),
-    ("a bare repository", |out, _| bare_repository(&out.join("a/b")), "takes for a repository"),
-    ("an output that is a bare repository", |out, _| bare_repository(out), "takes for a repository"),
+    ("a bare repository", |out, _| bare_repository(&out.join("a/b")), "looks like a git repository"),
+    ("an output that is a bare repository", |out, _| bare_repository(out), "looks like a git repository"),
     (
         "a worktree's own directory",
         |out, _| {
             fs::write(out.join("HEAD"), "ref: refs/heads/main\n").unwrap();
             fs::write(out.join("commondir"), "../elsewhere\n").unwrap();
         },
-        "takes for a repository",
+        "looks like a git repository",
     ),
     (
         "a file that would run",

@@ -248,6 +248,7 @@ fn events() -> Vec<Json> {
         model(
             json!({ "type": "model_retry", "exchange": 1, "attempt": 1, "status": 500, "reason": h, "wait_ms": 1 }),
         ),
+        model(json!({ "type": "model_fallback", "exchange": 1, "from": h, "to": h, "reason": h })),
         model(json!({ "type": "credential_refused", "exchange": 1, "status": 401, "credential": h })),
         model(json!({ "type": "stop", "exchange": 1, "reason": h })),
         json!({ "type": "agent_text", "iteration": 1, "text": h }),
@@ -265,6 +266,7 @@ fn events() -> Vec<Json> {
         json!({ "type": "api_server", "name": h, "state": "ended", "detail": h }),
         json!({ "type": "kept", "files": 1, "left_out": 1, "problem": h }),
         json!({ "type": "script_finished", "script": h, "exit": 1, "duration_ms": 1 }),
+        json!({ "type": "lasting", "event": { "kind": "command_started", "command": 1, "arguments": [h], "directory": h } }),
         json!({ "type": "step_finished", "step": "agent", "duration_ms": 1, "ok": false }),
         json!({ "type": "run_finished", "outcome": "agent_failed", "exit_code": 1, "reason": h }),
     ]

@@ -420,6 +420,8 @@ export type ModelEvent = {
   turn: number;
   tools: number;
   bytes: number;
+  /** The longest answer that the budget pays, where the request asks for a longer one. */
+  shortened_to?: number | null;
 } | {
   type: "model_answer";
   exchange: number;
@@ -453,11 +455,23 @@ export type ModelEvent = {
   reason: string;
   wait_ms: number;
 } | {
+  type: "model_fallback";
+  exchange: number;
+  from: string;
+  to: string;
+  reason: string;
+} | {
   type: "credential_refused";
   exchange: number;
   status: number;
   /** The provider and the variable. */
   credential: string;
+} | {
+  type: "context_too_long";
+  exchange: number;
+  model: string;
+  /** The vendor's words. */
+  reason: string;
 } | {
   type: "upstream_resting";
   retry_after_ms: number;
