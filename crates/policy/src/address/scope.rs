@@ -215,8 +215,9 @@ mod tests {
             (listed(&["10.0.0.0/8"]), AddressScope::Declared, true),
             (listed(&["10.0.0.0/7"]), AddressScope::Declared, false),
             (listed(&["10.0.0.0/8", "8.8.8.8"]), AddressScope::Declared, true),
-            (listed(&["100.64.0.0/10"]), AddressScope::Declared, true),
-            (listed(&["100.64.0.0/9"]), AddressScope::Declared, false),
+            (listed(&["100.64.0.0/16"]), AddressScope::Declared, true),
+            // A metadata address is in it.
+            (listed(&["100.64.0.0/10"]), AddressScope::Declared, false),
             (listed(&["fd00::/8"]), AddressScope::Declared, false),
             (listed(&["2000::/3"]), AddressScope::Public, false),
             (listed(&["2606:4700::/32"]), AddressScope::Public, false),
