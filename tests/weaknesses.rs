@@ -80,7 +80,7 @@ const TABLE: &[(&str, &[Cell])] = &[
     ),
     (
         "l: overrides of skills that are not applied, and skills that drop each other",
-        &[Test("tests/merge_layers.rs", "two_skills_on_one_name_are_refused_wherever_they_meet")],
+        &[Test("tests/merge_layers.rs", "one_skill_listed_twice_is_refused_wherever_it_is")],
     ),
     (
         "m: fields that do not pass through a base",

@@ -143,7 +143,7 @@ pub(super) async fn disguised_addresses(layer: Layer) -> Outcome {
         "2002:7f00:1::",
         "::7f00:1",
         "127.0.0.1",
-        "fd00::1",
+        "fd00:ec2::254",
         "0.0.0.0",
     ];
     for address in disguises {
