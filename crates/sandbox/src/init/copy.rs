@@ -43,6 +43,7 @@ impl Copier {
         rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o700))?;
         let to = mount_point::open_path(parent, name)?;
         let mut directories = Vec::new();
+        let own = rustix::fs::fstat(parent)?;
         let limits = WalkLimits { entries: MAX_ENTRIES, depth: MAX_DEPTH, unreadable: Unreadable::Fail };
         let copied = walk_tree(from, limits, &mut |entry: &TreeEntry<'_>| {
             let status = entry.status()?;
@@ -50,7 +51,9 @@ impl Copier {
             if entry.kind == FileType::Directory {
                 directories.push((entry.path.to_path_buf(), status));
             }
-            Ok(Descend::Yes)
+            // The state directory may lie in the directory that is copied: a copy does not hold itself.
+            let is_own = status.st_dev == own.st_dev && status.st_ino == own.st_ino;
+            Ok(if is_own { Descend::No } else { Descend::Yes })
         });
         copied.map_err(WalkError::into_io)?;
         // Last of all and from the inside out: a directory's mode may close it, and every new entry changes its time.
