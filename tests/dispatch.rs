@@ -42,9 +42,9 @@ fn local_jobs_run_at_once_and_are_collected_with_their_exit_codes() {
         "repo/requests.jsonl",
         "{\"harness\":\"triage\"}\n{\"harness\":\"failing\"}\n{\"harness\":\"triage\"}\n",
     );
-    let sent = world.run(&["dispatch", "send", "--folder", "many", "--parallel", "2", "requests.jsonl"]);
+    let sent = world.run(&["dispatch", "send", "--folder", "../many", "--parallel", "2", "requests.jsonl"]);
     assert_eq!((sent.code, sent.out.as_str()), (5, "3 runs: 2 done, 1 failed, 0 open\n"), "{}", sent.err);
-    let all = results(&world, "many");
+    let all = results(&world, "../many");
     let exits: Vec<&Json> = all.iter().map(|one| &one["exit"]).collect();
     assert_eq!(exits, [&json!(0), &json!(5), &json!(0)]);
     assert_eq!((&all[0]["output"], &all[0]["attempt"]), (&json!({ "summary": "done" }), &json!(1)));
@@ -52,20 +52,20 @@ fn local_jobs_run_at_once_and_are_collected_with_their_exit_codes() {
         PathBuf::from(all[1]["run"].as_str().unwrap().replace("$ROOT", world.path("").to_str().unwrap()));
     assert!(run.join("run.json").is_file(), "the record of a run that failed is there too");
     // A job that is started again gives its code and runs nothing.
-    let again = world.run(&["dispatch", "job", "many", "1"]);
+    let again = world.run(&["dispatch", "job", "../many", "1"]);
     assert_eq!(again.code, 5, "{}", again.err);
-    assert!(!world.path("repo/many/jobs/1/attempt-2").exists());
+    assert!(!world.path("many/jobs/1/attempt-2").exists());
     // One that was cut off is not done: it gets another attempt.
-    fs::remove_file(world.path("repo/many/jobs/0/result.json")).unwrap();
-    assert!(world.run(&["dispatch", "status", "many"]).out.ends_with("1 done, 1 failed, 1 open\n"));
-    assert_eq!(world.run(&["dispatch", "job", "many", "0"]).code, 0);
-    assert_eq!(results(&world, "many")[0]["attempt"], json!(2));
+    fs::remove_file(world.path("many/jobs/0/result.json")).unwrap();
+    assert!(world.run(&["dispatch", "status", "../many"]).out.ends_with("1 done, 1 failed, 1 open\n"));
+    assert_eq!(world.run(&["dispatch", "job", "../many", "0"]).code, 0);
+    assert_eq!(results(&world, "../many")[0]["attempt"], json!(2));
     for (arguments, code, part) in [
-        (&["send", "--folder", "many", "requests.jsonl"][..], 4, "many cannot be used: "),
+        (&["send", "--folder", "../many", "requests.jsonl"][..], 4, "many cannot be used: "),
         (&["status", "nowhere"], 4, "nowhere cannot be used: "),
-        (&["job", "many", "9"], 4, "there is no request 9"),
-        (&["cancel", "many"], 2, "only jobs of Slurm can be cancelled from here"),
-        (&["logs", "many", "0"], 4, "log.txt: "),
+        (&["job", "../many", "9"], 4, "there is no request 9"),
+        (&["cancel", "../many"], 2, "only jobs of Slurm can be cancelled from here"),
+        (&["logs", "../many", "0"], 4, "log.txt: "),
         (&["send", "--folder", "new", "absent.jsonl"], 3, "cannot read absent.jsonl"),
     ] {
         let ran = world.run(&[&["dispatch"], arguments].concat());

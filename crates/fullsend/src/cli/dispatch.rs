@@ -29,21 +29,21 @@ pub struct Arguments {
 enum Which {
     /// Send requests, one JSON object per line, to an engine: one run is one job
     #[command(
-        after_help = "Example:\n  fullsend dispatch send --engine slurm --folder runs-1 requests.jsonl\n\nA request has the fields \
+        after_help = "Example:\n  fullsend dispatch send --engine slurm --folder ../runs-1 requests.jsonl\n\nA request has the fields \
                             harness, prompt, inputs, vars, model, runtime, max_usd, timeout_minutes and repo."
     )]
     Send(Box<SendArguments>),
     /// Show how far the jobs of a dispatch are
-    #[command(after_help = "Example:\n  fullsend dispatch status runs-1")]
+    #[command(after_help = "Example:\n  fullsend dispatch status ../runs-1")]
     Status(FolderArgument),
     /// Print what one job wrote
-    #[command(after_help = "Example:\n  fullsend dispatch logs runs-1 3")]
+    #[command(after_help = "Example:\n  fullsend dispatch logs ../runs-1 3")]
     Logs(JobArguments),
     /// Cancel the jobs of a dispatch that have not ended
-    #[command(after_help = "Example:\n  fullsend dispatch cancel runs-1")]
+    #[command(after_help = "Example:\n  fullsend dispatch cancel ../runs-1")]
     Cancel(FolderArgument),
     /// Print the results of a dispatch, one JSON object per line
-    #[command(after_help = "Example:\n  fullsend dispatch collect runs-1 > results.jsonl")]
+    #[command(after_help = "Example:\n  fullsend dispatch collect ../runs-1 > results.jsonl")]
     Collect(FolderArgument),
     /// Run one job; engines call this
     #[command(hide = true)]
