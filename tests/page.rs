@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use fullsend::event::log::Emitter;
 use serde_json::{Value as Json, json};
 
-use crate::support::{Ran, World, example, root, skip};
+use crate::support::{Ran, World, example, has_program, root, skip};
 
 /// Everything that must stay text: markup, ends of scripts and comments, quotes, links, changes of the reading direction.
 const HOSTILE: &str = "</script><script>window.hacked=1</script><img src=x onerror=\"window.hacked=1\"><!--<script>-->]]>\
@@ -32,6 +32,9 @@ fn web() -> Result<PathBuf, String> {
 }
 
 fn install() -> Result<PathBuf, String> {
+    if !has_program("node", "page") {
+        return Err("node is not installed".to_owned());
+    }
     let place = root().join("target/cache/web");
     let failed = |error: std::io::Error| error.to_string();
     fs::create_dir_all(&place).map_err(failed)?;

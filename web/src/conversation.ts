@@ -4,7 +4,7 @@ import { block, el, empty, pill } from "./dom";
 import { bytes, duration, plural } from "./format";
 import { outputs, SEVERITY_TONE, type Model, type ToolCall } from "./model";
 
-/** More is added as somebody scrolls to the end. */
+/** More is added when the reader scrolls to the end. */
 const CHUNK = 120;
 
 export function conversation(model: Model): HTMLElement {

@@ -43,7 +43,7 @@ export function append(element: Element, ...children: Child[]): void {
   }
 }
 
-/** A text that keeps its lines, cut where it is long until somebody asks for the rest. */
+/** A text that keeps its lines, cut where it is long until the reader asks for the rest. */
 export function block(text: string, name: string, most = 4000): HTMLElement {
   const pre = el("pre", { class: "text", tabindex: 0, role: "group", "aria-label": name });
   if (text.length <= most) {

@@ -249,7 +249,7 @@ impl Trusted {
     }
 
     /// A directory of configuration, where it is a part of the repository, as it is at the commit. A directory that git
-    /// does not know was put there by whoever runs this, and stays as it is. `named` is how messages call it.
+    /// does not track belongs to the caller and is used as it is. `named` is its name in messages.
     fn directory(&self, named: &str, path: &Path) -> Result<Option<(PathBuf, String)>, Failure> {
         let Some(directory) = inside(&self.top, path) else { return Ok(None) };
         if self.checkout(&directory)? {

@@ -350,7 +350,7 @@ fn run_job(arguments: &RunJobArguments) -> Result<u8, Failure> {
         return Err(Failure::new(Exit::Usage, "name the number of the job"));
     };
     let folder = match &arguments.requests {
-        // A volume of Kubernetes: whoever comes first makes the folder in it.
+        // On a Kubernetes volume the first job creates the folder.
         Some(requests) => {
             let path = arguments.folder.join("dispatch");
             let requests = read_requests(requests, RelativePaths::Here)?;

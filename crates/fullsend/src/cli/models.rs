@@ -97,7 +97,7 @@ fn list(arguments: &ListArguments) -> Result<Exit, Failure> {
     let rows: Vec<Row<'_>> = own.chain(listed).filter(wanted).collect();
     if rows.is_empty() {
         let service = arguments.service.as_deref().unwrap_or_default();
-        return Err(Failure::new(Exit::Usage, format!("there are no prices of the service `{service}`"))
+        return Err(Failure::new(Exit::Usage, format!("no prices for the service `{service}`"))
             .help("known services: anthropic, openai, azure-openai, vertex, bedrock"));
     }
     print(&list, &rows, arguments.json)

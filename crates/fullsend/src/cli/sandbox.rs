@@ -189,7 +189,7 @@ fn relay(policy_sandbox: &PolicySandbox, command: &[OsString], cancel: &Cancel) 
     code
 }
 
-/// Copies as it comes; when nobody reads any more, the rest is swallowed.
+/// Copies output at once, and discards it after the reader closes.
 fn pass(mut from: impl Read + Send + 'static, mut to: impl Write + Send + 'static) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let mut buffer = vec![0; 1 << 16];

@@ -52,7 +52,7 @@ pub enum TransferDirection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxEnd {
-    /// Somebody removed it.
+    /// It was removed.
     Removed,
     /// Its time to live is over.
     Expired,

@@ -76,7 +76,7 @@ impl BaseUrl {
     }
 }
 
-/// How a service is told who asks.
+/// How a request authenticates.
 pub enum Login {
     Bearer(Secret),
     /// GitLab's own header.
@@ -129,7 +129,7 @@ impl std::error::Error for ForgeError {
 }
 
 impl ForgeError {
-    /// Somebody else's comment, or one that is gone.
+    /// Another user's comment, or a deleted one.
     pub fn is_not_ours(&self) -> bool {
         matches!(self, Self::Refused { status: 403 | 404, .. })
     }

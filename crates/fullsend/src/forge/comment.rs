@@ -147,7 +147,7 @@ mod tests {
     use crate::forge::Issue;
     use std::cell::RefCell;
 
-    /// Comments in memory; those of `theirs` belong to somebody else.
+    /// Comments in memory; those of `theirs` belong to another user.
     #[derive(Default)]
     struct Memory {
         all: RefCell<Vec<Comment>>,
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_marker_that_somebody_else_wrote_is_passed_over() {
+    fn a_marker_in_the_comment_of_another_user_is_ignored() {
         let theirs = Comment { id: "t".to_owned(), author: String::new(), body: MARKER.to_owned() };
         let memory = Memory { most: 1000, theirs: vec!["t".to_owned()], ..Memory::default() };
         memory.all.borrow_mut().push(theirs);

@@ -126,7 +126,7 @@ fn start_owner(spec: &OwnerSpec, parent: Option<&OwnedFd>) -> io::Result<OwnerSt
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()?;
-    // Somebody must wait for it while this process lives; it outlives us otherwise.
+    // Reap it while this process lives; otherwise it outlives this process.
     std::thread::Builder::new().stack_size(64 << 10).spawn(move || child.wait())?;
     ours.set_read_timeout(Some(START_LIMIT))?;
     let descriptors: Vec<_> = parent.iter().map(|parent| parent.as_fd()).collect();

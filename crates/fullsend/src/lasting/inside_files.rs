@@ -92,7 +92,7 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     };
     let Err(error) = done else { return Exit::Done.into() };
     let message = format!("{}: {error}", path.display());
-    // Whoever asked is gone if this cannot be written.
+    // A write fails only if the client has gone.
     drop(reply(&FilesReply::Error { error: FilesProblem::of(&error), message }));
     Exit::Failed.into()
 }

@@ -18,7 +18,7 @@ pub struct OwnedSandbox {
     pub next_command: AtomicU64,
     /// How many commands run now.
     pub commands: AtomicU64,
-    /// Whoever asked for the end, and waits for it.
+    /// The client that asked to remove the sandbox and waits for it.
     pub removers: Mutex<Vec<UnixStream>>,
     wake: PipeWriter,
 }

@@ -141,7 +141,7 @@ fn created(spec: &OwnerSpec) -> LastingEvent {
     }
 }
 
-/// Whoever created the sandbox has seen everything that is to say about the policy.
+/// `sandbox create` has already printed the diagnostics of the policy.
 fn parse_policy(spec: &OwnerSpec, sources: &mut Sources) -> Result<CheckedPolicy, String> {
     let id = sources.add(&spec.policy_name, spec.policy_text.clone());
     let wrong = || format!("{} is not a valid policy", spec.policy_name);

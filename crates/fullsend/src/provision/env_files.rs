@@ -12,7 +12,7 @@ type Values<'a> = dyn Fn(&str) -> Option<String> + 'a;
 pub enum EnvFileError {
     /// Only a shell can read it.
     Logic(String),
-    /// What it says is refused, whoever reads it.
+    /// Its contents are refused in every case.
     Refused(String),
 }
 

@@ -166,7 +166,7 @@ fn profile_key(text: &str, profile: &str) -> Option<Made<AwsKey>> {
         secret: found.remove("aws_secret_access_key")?,
         session_token: found.remove("aws_session_token"),
     };
-    // Somebody may renew the file.
+    // The file may be renewed at any time.
     Some(Made { value, until: Some(Instant::now()) })
 }
 

@@ -1,46 +1,26 @@
 //! Times as AWS writes them: `20150830T123600Z` in signatures, `2015-08-30T12:36:00Z` in credentials.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
+
+use time::{Date, Month, OffsetDateTime, Time};
 
 pub(super) fn timestamp(now: SystemTime) -> String {
-    let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let (year, month, day) = civil(seconds / 86_400);
-    let of_day = seconds % 86_400;
-    format!("{year:04}{month:02}{day:02}T{:02}{:02}{:02}Z", of_day / 3600, of_day / 60 % 60, of_day % 60)
-}
-
-/// The Gregorian date of a day since 1970-01-01, by eras of 400 years that begin in March.
-fn civil(days: u64) -> (u64, u64, u64) {
-    let shifted = days + 719_468;
-    let era = shifted / 146_097;
-    let of_era = shifted % 146_097;
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
+    let at = OffsetDateTime::from(now);
+    let month = u8::from(at.month());
+    let time = format!("{:02}{:02}{:02}", at.hour(), at.minute(), at.second());
+    format!("{:04}{month:02}{:02}T{time}Z", at.year(), at.day())
 }
 
 /// `2015-08-30T12:36:00Z`. Parts of a second are dropped.
 pub(super) fn parse(text: &str) -> Option<SystemTime> {
-    let number = |from: usize, to: usize| text.get(from..to)?.parse::<u64>().ok();
-    let year = number(0, 4)?;
-    let month = number(5, 7)?;
-    let day = number(8, 10)?;
-    let hour = number(11, 13)?;
-    let minute = number(14, 16)?;
-    let second = number(17, 19)?;
-    if !text.ends_with('Z') || !(1..=12).contains(&month) || year < 1970 {
+    if !text.ends_with('Z') {
         return None;
     }
-    let shifted_year = year - u64::from(month <= 2);
-    let era = shifted_year / 400;
-    let year_of_era = shifted_year % 400;
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + of_year;
-    let days = (era * 146_097 + of_era).checked_sub(719_468)?;
-    Some(UNIX_EPOCH + Duration::from_secs(days * 86_400 + hour * 3600 + minute * 60 + second))
+    let number = |from: usize, to: usize| text.get(from..to)?.parse::<u8>().ok();
+    let month = Month::try_from(number(5, 7)?).ok()?;
+    let date = Date::from_calendar_date(text.get(0..4)?.parse().ok()?, month, number(8, 10)?).ok()?;
+    let time = Time::from_hms(number(11, 13)?, number(14, 16)?, number(17, 19)?).ok()?;
+    Some(date.with_time(time).assume_utc().into())
 }
 
 #[cfg(test)]
@@ -57,7 +37,9 @@ mod tests {
         ] {
             assert_eq!(timestamp(parse(text).unwrap()), written);
         }
-        for text in ["", "2015-08-30", "2015-08-30T12:36:00+02:00", "2015-13-30T12:36:00Z"] {
+        for text in
+            ["", "2015-08-30", "2015-08-30T12:36:00+02:00", "2015-13-30T12:36:00Z", "2015-02-30T12:36:00Z"]
+        {
             assert_eq!(parse(text), None, "{text}");
         }
     }

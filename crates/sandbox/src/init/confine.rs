@@ -91,7 +91,7 @@ fn add_unless_left_out(
 fn identity(mapping: Mapping, description: &mut Description) {
     let groups = rustix::process::getgroups().map_or(0, |groups| groups.len());
     let reason = match (mapping, groups) {
-        (Mapping::Fresh { id }, _) => format!("uid {id} of the host (unused on the host)"),
+        (Mapping::Fresh { id }, _) => format!("unused host uid {id}"),
         (Mapping::Caller, 0) => "the caller's own, without its groups".to_owned(),
         (Mapping::Caller, count) => {
             format!("the caller's own; an ordinary user cannot drop its {count} supplementary groups")

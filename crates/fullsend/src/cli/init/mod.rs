@@ -125,7 +125,7 @@ fn network_line(toolchains: &[Toolchain]) -> String {
     if names.is_empty() { String::new() } else { format!("network: [{}]\n", names.join(", ")) }
 }
 
-/// What the agent is told about the project's tests.
+/// The sentence of the prompt that names the project's tests.
 fn test_line(toolchains: &[Toolchain]) -> String {
     let mut commands: Vec<String> =
         toolchains.iter().filter_map(|found| found.test.as_ref()).map(|test| format!("`{test}`")).collect();

@@ -88,7 +88,7 @@ fn with_pipes(client: &SandboxClient, spec: ExecSpec, stdin: bool) -> Result<u8,
     let command = client.exec(spec).map_err(|error| super::refused(&error))?;
     let mut is_heard = true;
     let end = pump::run(command, input, &mut |stream, bytes| {
-        // When nobody reads any more, the rest is swallowed.
+        // Discards output after the reader closes.
         is_heard = is_heard
             && match stream {
                 OutputStream::Stdout => write_all(std::io::stdout().lock(), bytes),
