@@ -15,7 +15,7 @@ mod provider_rules;
 pub(crate) mod providers;
 pub(crate) mod references;
 pub(crate) mod secrets;
-pub mod services;
+pub(crate) mod services;
 
 use std::ops::Deref;
 

@@ -2,8 +2,8 @@
 //! results, so that a job which is started again knows what was done. Queueing, placement and retry of machines are the
 //! engine's; nothing here schedules, prints or reads the environment.
 
-pub mod folder;
-pub mod job;
-pub mod kubernetes;
-pub mod request;
-pub mod slurm;
+pub(crate) mod folder;
+pub(crate) mod job;
+pub(crate) mod kubernetes;
+pub(crate) mod request;
+pub(crate) mod slurm;

@@ -2,11 +2,11 @@
 //! twice changes one comment. It reads no environment and prints nothing.
 
 mod client;
-pub mod comment;
+pub(crate) mod comment;
 mod github;
 mod gitlab;
 mod jira;
-pub mod review;
+pub(crate) mod review;
 
 use serde::Serialize;
 use serde_json::Value as Json;

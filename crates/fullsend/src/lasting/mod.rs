@@ -2,15 +2,15 @@
 //! is no central daemon. It ends when it is removed, by its time to live, with its parent, or with its owner; what a dead
 //! owner leaves is swept by a later command. Nothing here prints or reads the environment.
 
-pub mod archive;
-pub mod client;
-pub mod collect;
+pub(crate) mod archive;
+pub(crate) mod client;
+pub(crate) mod collect;
 mod connection;
-pub mod create;
-pub mod directory;
-pub mod inside_files;
+pub(crate) mod create;
+pub(crate) mod directory;
+pub(crate) mod inside_files;
 mod owned;
-pub mod owner;
-pub mod protocol;
-pub mod pump;
-pub mod transfer;
+pub(crate) mod owner;
+pub(crate) mod protocol;
+pub(crate) mod pump;
+pub(crate) mod transfer;

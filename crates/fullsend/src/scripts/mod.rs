@@ -1,7 +1,7 @@
 //! Scripts on the host: pre-, post- and validation scripts. Each gets an explicit environment, its own process group, bounded
 //! output and a time limit; then TERM, grace and KILL go to the whole group.
 
-pub mod shebang;
+pub(crate) mod shebang;
 
 use std::collections::BTreeMap;
 use std::io::Read;

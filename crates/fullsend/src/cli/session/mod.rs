@@ -7,7 +7,7 @@ mod create;
 mod dead;
 mod events;
 mod remove;
-pub mod repository;
+pub(crate) mod repository;
 mod requests;
 mod run;
 mod send;
