@@ -100,7 +100,7 @@ pub struct PriceList {
     pub source: String,
     services: BTreeMap<String, BTreeMap<String, Price>>,
     /// Prices of the configuration, which come before all others.
-    own: BTreeMap<String, Price>,
+    configured: BTreeMap<String, Price>,
     /// The service whose prices come next.
     service: Option<String>,
 }
@@ -195,7 +195,7 @@ impl PriceList {
             }
             all.insert(service, prices);
         }
-        Ok(Self { version, source, services: all, own: BTreeMap::new(), service: None })
+        Ok(Self { version, source, services: all, configured: BTreeMap::new(), service: None })
     }
 
     /// The same list, where this service's prices come first.
@@ -205,20 +205,20 @@ impl PriceList {
     }
 
     /// The same list with prices that come before all others. A later one replaces an earlier one.
-    pub fn with_own(
+    pub fn with_configured(
         mut self,
-        own: impl IntoIterator<Item = (String, ListedPrice)>,
+        configured: impl IntoIterator<Item = (String, ListedPrice)>,
     ) -> Result<Self, PriceError> {
-        for (model, listed) in own {
+        for (model, listed) in configured {
             let price = listed.into_price().ok_or_else(|| PriceError::Amount { model: model.clone() })?;
-            self.own.insert(model, price);
+            self.configured.insert(model, price);
         }
         Ok(self)
     }
 
     /// The prices of the configuration.
-    pub fn own(&self) -> impl Iterator<Item = (&str, &Price)> {
-        self.own.iter().map(|(model, price)| (model.as_str(), price))
+    pub fn configured(&self) -> impl Iterator<Item = (&str, &Price)> {
+        self.configured.iter().map(|(model, price)| (model.as_str(), price))
     }
 
     /// Every model of every service, with its price.
@@ -239,7 +239,7 @@ impl PriceList {
 
     /// The price of the configuration.
     pub fn own_price(&self, model: &str) -> Option<&Price> {
-        longest_match(&self.own, model)
+        longest_match(&self.configured, model)
     }
 
     pub fn services(&self) -> impl Iterator<Item = &str> {
@@ -381,7 +381,7 @@ mod tests {
     fn own_prices_add_and_override() {
         let own = |input: f64| ListedPrice { input, output: 4.0, ..ListedPrice::default() };
         let list = PriceList::built_in()
-            .with_own([
+            .with_configured([
                 ("local/llama-4".to_owned(), own(0.0)),
                 ("claude-sonnet-4-5".to_owned(), own(1.0)),
                 ("claude-sonnet-4-5".to_owned(), own(2.0)),
@@ -392,7 +392,7 @@ mod tests {
         assert_eq!(input("local/llama-4"), Some(0), "free, and not unpriced");
         assert_eq!(input("claude-sonnet-4-5-20250929"), Some(2000));
         assert_eq!(input("llama-4"), None);
-        assert!(list.with_own([("m".to_owned(), own(-1.0))]).is_err());
+        assert!(list.with_configured([("m".to_owned(), own(-1.0))]).is_err());
     }
 
     #[test]

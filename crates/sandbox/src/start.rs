@@ -114,7 +114,7 @@ fn watch(
     let watch = Watch {
         pid: started.pid,
         layers: state_directory::layers(&spec.state_directory),
-        memory_bytes: spec.limits.memory_bytes.filter(|_| cgroup.keeps(Limit::Memory).is_none()),
+        memory_bytes: spec.limits.memory_bytes.filter(|_| cgroup.enforced_by(Limit::Memory).is_none()),
         disk_bytes: spec.limits.disk_bytes,
         wall_clock: spec.limits.wall_clock,
     };

@@ -41,7 +41,7 @@ impl ProcessTree {
         all.sort_unstable();
         let mut owners = Vec::new();
         for pid in all {
-            match holds(proc, pid, &wanted, MAX_DESCRIPTORS) {
+            match has_descriptor(proc, pid, &wanted, MAX_DESCRIPTORS) {
                 Ok(held) => owners.extend(held.then_some(pid)),
                 Err(error) if self.is_ours(pid) && error.kind() == io::ErrorKind::PermissionDenied => {}
                 Err(source) => {
@@ -89,7 +89,7 @@ fn children(proc: &Path, pid: u32) -> Result<Vec<u32>, IdentityError> {
 }
 
 /// `most` descriptors are looked at: a process with more could hide one behind them.
-fn holds(proc: &Path, pid: u32, wanted: &str, most: usize) -> io::Result<bool> {
+fn has_descriptor(proc: &Path, pid: u32, wanted: &str, most: usize) -> io::Result<bool> {
     for (index, entry) in entries(&proc.join(pid.to_string()).join("fd"))?.enumerate() {
         if index >= most {
             return Err(io::Error::other(format!("a process has more than {most} descriptors")));
@@ -141,11 +141,11 @@ mod tests {
     #[test]
     fn a_process_that_cannot_be_looked_at_is_an_error() {
         let place = proc(7, &["pipe:[1]", "socket:[2]", "pipe:[3]"]);
-        assert!(holds(&place, 7, "socket:[2]", 8).unwrap());
-        assert!(!holds(&place, 7, "socket:[9]", 8).unwrap());
-        assert!(!holds(&place, 8, "socket:[2]", 8).unwrap(), "it has ended");
+        assert!(has_descriptor(&place, 7, "socket:[2]", 8).unwrap());
+        assert!(!has_descriptor(&place, 7, "socket:[9]", 8).unwrap());
+        assert!(!has_descriptor(&place, 8, "socket:[2]", 8).unwrap(), "it has ended");
         // Behind too many others the socket could be missed.
-        assert!(holds(&place, 7, "socket:[9]", 2).is_err());
+        assert!(has_descriptor(&place, 7, "socket:[9]", 2).is_err());
         let tree = ProcessTree { root: 7, parents: HashMap::new() };
         assert_eq!(tree.owners(&place, 2).unwrap(), [7]);
         fs::remove_dir_all(place.join("7/fd")).unwrap();

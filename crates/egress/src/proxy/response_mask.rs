@@ -114,8 +114,8 @@ impl ResponseMask {
         }
     }
 
-    pub(super) fn holds(&self) -> bool {
-        self.body.holds()
+    pub(super) fn has_held_bytes(&self) -> bool {
+        self.body.has_held_bytes()
     }
 }
 

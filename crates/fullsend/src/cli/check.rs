@@ -61,7 +61,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let problems = distinct(problems);
     print(&opened.library.sources, &problems, arguments.format)?;
     if arguments.format == Format::Human {
-        super::talk(&summary(names.len(), &problems));
+        super::write_stderr(&summary(names.len(), &problems));
     }
     Ok(verdict(&problems))
 }
@@ -149,10 +149,10 @@ pub fn show(sources: &Sources, problems: &[Diagnostic]) {
     let colour = std::io::stderr().is_terminal() && variable("NO_COLOR").is_none();
     let style = if colour { Style::Coloured } else { Style::Plain };
     for problem in problems.iter().take(MOST_SHOWN) {
-        super::talk(&format!("{}\n\n", diagnostics::human(sources, problem, style)));
+        super::write_stderr(&format!("{}\n\n", diagnostics::human(sources, problem, style)));
     }
     if problems.len() > MOST_SHOWN {
-        super::talk(&format!(
+        super::write_stderr(&format!(
             "and {} more; `fullsend check --format json` shows all\n\n",
             problems.len() - MOST_SHOWN
         ));

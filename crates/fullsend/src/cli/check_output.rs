@@ -19,7 +19,7 @@ pub fn main(words: &[std::ffi::OsString]) -> ExitCode {
         Some(format!("{}/{}", variable("FULLSEND_OUTPUT_DIR")?, variable("FULLSEND_OUTPUT_FILE")?))
     });
     let (Some(file), Some(schema)) = (file, variable("FULLSEND_OUTPUT_SCHEMA")) else {
-        super::talk("fullsend: there is no schema to check the output against\n");
+        super::write_stderr("fullsend: there is no schema to check the output against\n");
         return Exit::Usage.into();
     };
     match validate::against(&file, &schema) {
@@ -32,7 +32,7 @@ pub fn main(words: &[std::ffi::OsString]) -> ExitCode {
             Exit::Failed.into()
         }
         Err(why) => {
-            super::talk(&format!("fullsend: {why}\n"));
+            super::write_stderr(&format!("fullsend: {why}\n"));
             Exit::Usage.into()
         }
     }

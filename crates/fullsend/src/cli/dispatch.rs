@@ -263,7 +263,7 @@ fn run_here(folder: &DispatchFolder, count: usize, parallel: usize) -> Result<u8
                         return;
                     }
                     if let Err(error) = job::run(folder, index, &stop) {
-                        super::talk(&format!("fullsend: job {index}: {error}\n"));
+                        super::write_stderr(&format!("fullsend: job {index}: {error}\n"));
                     }
                 }
             });

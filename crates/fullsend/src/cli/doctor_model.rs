@@ -34,7 +34,10 @@ pub fn run(place: &ConfigurationOptions, name: &str, json: bool) -> Result<Exit,
     };
     let Some(checked) = preflight(&mut opened.library, name, &opened.choices, &context, &mut problems) else {
         for problem in problems.iter().filter(|problem| problem.is_error()) {
-            super::talk(&format!("{}\n", diagnostics::human(&opened.library.sources, problem, Style::Plain)));
+            super::write_stderr(&format!(
+                "{}\n",
+                diagnostics::human(&opened.library.sources, problem, Style::Plain)
+            ));
         }
         return Ok(Exit::Invalid);
     };

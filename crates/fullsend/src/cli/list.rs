@@ -24,7 +24,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let mut out = std::io::stdout().lock();
     let names = opened.library.layers.names("harness");
     if names.is_empty() {
-        super::talk("there is no harness; `fullsend init` writes the first one\n");
+        super::write_stderr("there is no harness; `fullsend init` writes the first one\n");
     }
     for name in names {
         let found = LocalPath::parse(&format!("harness/{name}.yaml"))

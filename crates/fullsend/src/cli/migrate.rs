@@ -53,13 +53,16 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     print(&files)?;
     let patch = patch(&mut opened);
     match (&arguments.patch, &patch) {
-        (_, None) => super::talk("no file needs an edit\n"),
-        (None, Some(_)) => super::talk("write the edits with --patch FILE\n"),
+        (_, None) => super::write_stderr("no file needs an edit\n"),
+        (None, Some(_)) => super::write_stderr("write the edits with --patch FILE\n"),
         (Some(path), Some(text)) => {
             std::fs::write(path, text).map_err(|error| {
                 Failure::new(Exit::Missing, format!("cannot write {}: {error}", path.display()))
             })?;
-            super::talk(&format!("wrote {}: apply it with `patch -p1` in the directory\n", path.display()));
+            super::write_stderr(&format!(
+                "wrote {}: apply it with `patch -p1` in the directory\n",
+                path.display()
+            ));
         }
     }
     Ok(if refused == 0 { Exit::Done } else { Exit::Invalid })

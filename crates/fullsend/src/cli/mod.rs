@@ -220,7 +220,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn usage(error: &clap::Error) -> ExitCode {
     let text = error.render();
     if error.use_stderr() {
-        talk(&text.to_string());
+        write_stderr(&text.to_string());
         return ExitCode::from(Exit::Usage);
     }
     match std::io::stdout().write_all(text.to_string().as_bytes()) {
@@ -231,21 +231,21 @@ fn usage(error: &clap::Error) -> ExitCode {
 
 fn report(failure: &Failure) -> Exit {
     if !failure.message.is_empty() {
-        talk(&format!("fullsend: {}\n", clean_text(&failure.message)));
+        write_stderr(&format!("fullsend: {}\n", clean_text(&failure.message)));
     }
     if let Some(help) = &failure.help {
-        talk(&format!("  help: {help}\n"));
+        write_stderr(&format!("  help: {help}\n"));
     }
     failure.exit
 }
 
 /// Writes to standard error, without commands for a CI. A closed standard error is ignored.
-fn talk(text: &str) {
-    talk_to_ci(&neutralise(text));
+fn write_stderr(text: &str) {
+    write_stderr_unchanged(&neutralise(text));
 }
 
 /// The same as it is: our own commands for a CI.
-fn talk_to_ci(text: &str) {
+fn write_stderr_unchanged(text: &str) {
     drop(std::io::stderr().write_all(text.as_bytes()));
 }
 

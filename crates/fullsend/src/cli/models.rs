@@ -91,7 +91,7 @@ fn load(place: &ConfigurationOptions) -> Result<PriceList, Failure> {
 
 fn list(arguments: &ListArguments) -> Result<Exit, Failure> {
     let list = load(&arguments.place)?;
-    let own = list.own().map(|(model, price)| Row { service: CONFIGURED, model, price });
+    let own = list.configured().map(|(model, price)| Row { service: CONFIGURED, model, price });
     let listed = list.models().map(|(service, model, price)| Row { service, model, price });
     let wanted = |row: &Row<'_>| arguments.service.as_deref().is_none_or(|service| service == row.service);
     let rows: Vec<Row<'_>> = own.chain(listed).filter(wanted).collect();

@@ -59,8 +59,8 @@ impl Progress {
         for line in lines {
             match self.style {
                 Style::Json | Style::Quiet => {}
-                Style::Actions => say(Some(clean_text(line))),
-                Style::Lines | Style::Terminal => say(Some(shown(line))),
+                Style::Actions => print_line(Some(clean_text(line))),
+                Style::Lines | Style::Terminal => print_line(Some(shown(line))),
             }
         }
     }
@@ -74,11 +74,11 @@ impl Progress {
             Style::Quiet => Arc::new(|_| {}),
             Style::Lines => {
                 let console = Arc::clone(&self.console);
-                Arc::new(move |envelope| say(lock(&console).line(envelope).map(|line| shown(&line))))
+                Arc::new(move |envelope| print_line(lock(&console).line(envelope).map(|line| shown(&line))))
             }
             Style::Actions => {
                 let console = Arc::clone(&self.console);
-                Arc::new(move |envelope| say_to_ci(actions::lines(&mut lock(&console), envelope)))
+                Arc::new(move |envelope| print_line_to_ci(actions::lines(&mut lock(&console), envelope)))
             }
             Style::Terminal => self.on_terminal(),
         }
@@ -89,11 +89,15 @@ impl Progress {
         let in_ci = variable("CI").is_some_and(|value| value != "false") || self.style == Style::Actions;
         match self.style {
             Style::Actions => Some(Arc::new(|output| {
-                output.masks.iter().for_each(|value| say_to_ci(Some(mask(value))));
-                output.text.lines().filter_map(script_line).for_each(|line| say_to_ci(Some(line)));
+                output.masks.iter().for_each(|value| print_line_to_ci(Some(mask(value))));
+                output.text.lines().filter_map(script_line).for_each(|line| print_line_to_ci(Some(line)));
             })),
             Style::Lines if in_ci => Some(Arc::new(|output| {
-                output.text.lines().filter_map(script_line).for_each(|line| say(Some(clean_text(&line))));
+                output
+                    .text
+                    .lines()
+                    .filter_map(script_line)
+                    .for_each(|line| print_line(Some(clean_text(&line))));
             })),
             Style::Json | Style::Quiet | Style::Lines | Style::Terminal => None,
         }
@@ -108,7 +112,7 @@ impl Progress {
                 std::thread::sleep(TICK);
                 let live = live.lock().unwrap_or_else(PoisonError::into_inner);
                 if !ended.load(Ordering::SeqCst) {
-                    super::talk(&format!("\r\x1b[K{}", live.status(Instant::now(), width())));
+                    super::write_stderr(&format!("\r\x1b[K{}", live.status(Instant::now(), width())));
                 }
             }
         });
@@ -119,7 +123,7 @@ impl Progress {
             live.on_event(envelope, Instant::now());
             let line = lock(&console).line(envelope).map(|line| format!("{}\n", shown(&line)));
             let status = live.status(Instant::now(), width());
-            super::talk(&format!("\r\x1b[K{}{status}", line.unwrap_or_default()));
+            super::write_stderr(&format!("\r\x1b[K{}{status}", line.unwrap_or_default()));
         })
     }
 
@@ -129,11 +133,11 @@ impl Progress {
         self.ended.store(true, Ordering::SeqCst);
         drop(live);
         match self.style {
-            Style::Terminal => super::talk("\r\x1b[K"),
+            Style::Terminal => super::write_stderr("\r\x1b[K"),
             Style::Actions => {
                 let events = directory.map(|path| log::read(&path.join("events.jsonl")));
                 let Some(Ok(events)) = events else { return };
-                actions::annotations(&events).into_iter().for_each(|line| say_to_ci(Some(line)));
+                actions::annotations(&events).into_iter().for_each(|line| print_line_to_ci(Some(line)));
                 summarise(&actions::summary(&events));
             }
             Style::Json | Style::Quiet | Style::Lines => {}
@@ -157,15 +161,15 @@ pub fn has_colour(stream: &impl IsTerminal) -> bool {
     wanted && stream.is_terminal()
 }
 
-fn say(line: Option<String>) {
+fn print_line(line: Option<String>) {
     if let Some(line) = line {
-        super::talk(&format!("{line}\n"));
+        super::write_stderr(&format!("{line}\n"));
     }
 }
 
-fn say_to_ci(line: Option<String>) {
+fn print_line_to_ci(line: Option<String>) {
     if let Some(line) = line {
-        super::talk_to_ci(&format!("{line}\n"));
+        super::write_stderr_unchanged(&format!("{line}\n"));
     }
 }
 
@@ -183,6 +187,6 @@ fn summarise(text: &str) {
         .open(&path)
         .and_then(|mut file| file.write_all(text.as_bytes()));
     if let Err(error) = written {
-        super::talk(&format!("warning: the step summary {path} could not be written: {error}\n"));
+        super::write_stderr(&format!("warning: the step summary {path} could not be written: {error}\n"));
     }
 }

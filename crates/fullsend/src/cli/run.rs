@@ -103,11 +103,13 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     };
     if !arguments.quiet {
         super::check::show(&opened.library.sources, &problems);
-        arguments.original.warnings().iter().for_each(|line| super::talk(line));
+        arguments.original.warnings().iter().for_each(|line| super::write_stderr(line));
     }
     if arguments.dry_run {
         write!(std::io::stdout().lock(), "{}", dry_run::steps(&checked))?;
-        super::talk(&format!("dry run: nothing was started; `fullsend explain {name}` shows every value\n"));
+        super::write_stderr(&format!(
+            "dry run: nothing was started; `fullsend explain {name}` shows every value\n"
+        ));
         return Ok(Exit::Done);
     }
     let runs = arguments.output_dir.clone().map_or_else(runs_directory, Ok)?;
@@ -117,7 +119,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let threads =
         threads.map_err(|error| Failure::new(Exit::Bug, format!("cannot start threads: {error}")))?;
     for problem in run::sweep::sweep(&runs).problems {
-        super::talk(&format!("warning: cannot clean up an earlier run: {problem}\n"));
+        super::write_stderr(&format!("warning: cannot clean up an earlier run: {problem}\n"));
     }
     audit(&checked.resolved, &opened.choices, &runs)?;
     forbid_core_dumps()?;
@@ -222,7 +224,7 @@ fn mention_audited(outcome: &Outcome) {
     let count = record.and_then(|record| record.egress.get("audited").copied()).unwrap_or_default();
     if count > 0 {
         let requests = if count == 1 { "1 request".to_owned() } else { format!("{count} requests") };
-        super::talk(&format!(
+        super::write_stderr(&format!(
             "audited: {requests} passed that `enforcement: enforce` would refuse; `fullsend runs show` lists them\n"
         ));
     }
@@ -233,10 +235,10 @@ fn conclude(outcome: &Outcome, arguments: &Arguments) {
     let word = outcome.kind().as_str();
     let directory = outcome.directory.as_ref().map(|path| path.display().to_string());
     if outcome.exit() == Exit::Done && !arguments.quiet {
-        super::talk(&format!("{word}: {}\n", directory.unwrap_or_default()));
+        super::write_stderr(&format!("{word}: {}\n", directory.unwrap_or_default()));
     } else if outcome.exit() != Exit::Done {
         let record = directory.map(|directory| format!("record: {directory}\n")).unwrap_or_default();
-        super::talk(&format!("{record}fullsend: {word}: {}\n", clean_text(&outcome.reason)));
+        super::write_stderr(&format!("{record}fullsend: {word}: {}\n", clean_text(&outcome.reason)));
     }
 }
 

@@ -156,7 +156,7 @@ fn remove(runs: &Path, names: &[String]) -> Result<Exit, Failure> {
             Ok(false) => run.remove().map_err(|error| failed(error.to_string()))?,
             Err(error) => return Err(failed(error.to_string())),
         }
-        super::talk(&format!("removed {}\n", run.id));
+        super::write_stderr(&format!("removed {}\n", run.id));
     }
     Ok(Exit::Done)
 }

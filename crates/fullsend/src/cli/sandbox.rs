@@ -113,13 +113,13 @@ fn within(
         limits: policy_sandbox::default_limits(),
         state: state_directory()?,
         sources: &sources,
-        on_event: Arc::new(move |event| tell(&event, line_end)),
+        on_event: Arc::new(move |event| print_refusal(&event, line_end)),
         runtime: threads.handle().clone(),
     })
     .map_err(|error| failed(error.to_string()))?;
     if place.verbose {
         for result in &policy_sandbox.proof.results {
-            super::talk(&format!("proved: {}: {}\n", result.name, result.detail));
+            super::write_stderr(&format!("proved: {}: {}\n", result.name, result.detail));
         }
     }
     let cancel = Cancel::default();
@@ -131,7 +131,7 @@ fn within(
 }
 
 /// Prints refused connections to standard error.
-fn tell(event: &EgressEvent, line_end: &str) {
+fn print_refusal(event: &EgressEvent, line_end: &str) {
     let line = match event {
         EgressEvent::Connection(attempt) if attempt.decision == ConnectionDecision::Denied => {
             let reason = attempt.reason.as_deref().unwrap_or("no rule allows it");
@@ -139,7 +139,7 @@ fn tell(event: &EgressEvent, line_end: &str) {
         }
         _ => return,
     };
-    super::talk(&format!("{}{line_end}", crate::render::diagnostics::clean_text(&line)));
+    super::write_stderr(&format!("{}{line_end}", crate::render::diagnostics::clean_text(&line)));
 }
 
 fn prepare_image(name: &str) -> Result<Image, Failure> {
@@ -157,10 +157,12 @@ fn state_directory() -> Result<PathBuf, Failure> {
     match sandbox::sweep(&parent) {
         Ok(swept) => {
             for (path, error) in swept.failed {
-                super::talk(&format!("warning: cannot clean up {}: {error}\n", path.display()));
+                super::write_stderr(&format!("warning: cannot clean up {}: {error}\n", path.display()));
             }
         }
-        Err(error) => super::talk(&format!("warning: cannot clean up {}: {error}\n", parent.display())),
+        Err(error) => {
+            super::write_stderr(&format!("warning: cannot clean up {}: {error}\n", parent.display()))
+        }
     }
     Ok(parent.join(uuid::Uuid::now_v7().to_string()))
 }

@@ -294,7 +294,7 @@ fn print(all: &[Scanned], format: Format) -> Result<Exit, Failure> {
                 out.write_all(findings::human(scanned).as_bytes())?;
             }
             let count: usize = all.iter().map(|scanned| scanned.findings.len()).sum();
-            super::talk(&format!("{} scanned, findings: {count}\n", all.len()));
+            super::write_stderr(&format!("{} scanned, findings: {count}\n", all.len()));
         }
         Format::Json => {
             for scanned in all {

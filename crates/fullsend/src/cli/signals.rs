@@ -22,8 +22,8 @@ pub fn watch(handle: &Handle, cancel: &Cancel) -> Result<(), Failure> {
         handle.spawn(async move {
             while signals.recv().await.is_some() {
                 match cancel.cancel(why) {
-                    1 => super::talk("stopping; send the signal again to stop at once\n"),
-                    2 => super::talk("stopping at once\n"),
+                    1 => super::write_stderr("stopping; send the signal again to stop at once\n"),
+                    2 => super::write_stderr("stopping at once\n"),
                     _ => end(exit),
                 }
             }

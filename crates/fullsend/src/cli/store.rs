@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 
 use super::exit::{Exit, Failure};
 use super::session::store::StoreOptions;
-use super::talk;
+use super::write_stderr;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -28,6 +28,6 @@ struct Migrate {
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let Command::Migrate(Migrate { store }) = &arguments.command;
     store.migrate()?;
-    talk("the session store is up to date\n");
+    write_stderr("the session store is up to date\n");
     Ok(Exit::Done)
 }

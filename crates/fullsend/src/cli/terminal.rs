@@ -45,7 +45,7 @@ pub fn relay<T>(outside: &OwnedFd, ended: impl Fn() -> Option<T>) -> io::Result<
             return Ok(None);
         }
         if let Some(end) = ended() {
-            while relay.say()? {}
+            while relay.copy_output()? {}
             return Ok(Some(end));
         }
     }
@@ -81,7 +81,7 @@ impl Relay<'_> {
         let inside = polled[0].revents();
         let person = polled[1].revents();
         if inside.intersects(PollFlags::IN | PollFlags::HUP)
-            && !self.say()?
+            && !self.copy_output()?
             && inside.contains(PollFlags::HUP)
         {
             // Nobody has the other end open; the command's end is about to be told.
@@ -91,13 +91,13 @@ impl Relay<'_> {
             self.type_pending()?;
         }
         if person.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
-            return self.listen();
+            return self.copy_input();
         }
         Ok(true)
     }
 
-    /// Says one piece of what came from inside. False when there is none.
-    fn say(&mut self) -> io::Result<bool> {
+    /// Prints the next piece of output from inside. False when there is none.
+    fn copy_output(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 1 << 14];
         match rustix::io::read(self.outside, &mut buffer) {
             Ok(0) | Err(Errno::IO | Errno::AGAIN | Errno::INTR) => Ok(false),
@@ -107,7 +107,7 @@ impl Relay<'_> {
     }
 
     /// Takes what was typed. False when nobody can type any more.
-    fn listen(&mut self) -> io::Result<bool> {
+    fn copy_input(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 4096];
         match rustix::io::read(rustix::stdio::stdin(), &mut buffer) {
             Ok(0) | Err(Errno::IO) => Ok(false),

@@ -8,7 +8,7 @@ use session::{ClaimFilter, ClaimedWake, Session, SessionError, Sessions, StoreEr
 use super::exit::{Exit, Failure};
 use super::session::store::StoreOptions;
 use super::session::wake_options::{WakeOptions, async_runtime, stop_in_time};
-use super::{signals, talk};
+use super::{signals, write_stderr};
 use crate::wake;
 use crate::worker::{self, WorkUntil, WorkerPlan};
 
@@ -69,7 +69,9 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
                 Ok(result) => drop(options.print(&result)),
                 Err(error) => {
                     let session = claimed.lease.session;
-                    talk(&format!("warning: a wake of session {session} was not committed: {error}\n"));
+                    write_stderr(&format!(
+                        "warning: a wake of session {session} was not committed: {error}\n"
+                    ));
                     if let SessionError::Store(StoreError::Corrupt { session: Some(damaged), .. }) = error {
                         drop(sessions.mark_unreadable(damaged));
                     }
@@ -77,11 +79,11 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
             }
         }),
         time_seed: wake::time_seed,
-        warn: Arc::new(|message| talk(&format!("warning: {message}\n"))),
+        warn: Arc::new(|message| write_stderr(&format!("warning: {message}\n"))),
     };
     let count = worker::work(&plan).map_err(|message| Failure::new(Exit::Missing, message))?;
     if !arguments.wake.quiet && !arguments.wake.json {
-        talk(&format!("{count} wake{}\n", if count == 1 { "" } else { "s" }));
+        write_stderr(&format!("{count} wake{}\n", if count == 1 { "" } else { "s" }));
     }
     Ok(Exit::Done)
 }

@@ -20,7 +20,7 @@ pub enum Exit {
     Budget = 7,
     SandboxUnavailable = 8,
     /// The agent produced no output or changes, denied, or asking.
-    Nothing = 9,
+    NoOutput = 9,
     /// A session waits for a person.
     Paused = 10,
     /// A rate limit or an outage of the model lasted until the deadline: try again later.

@@ -123,7 +123,7 @@ impl EndCause {
             Self::BudgetSpent => Exit::Budget,
             Self::ModelUnavailable => Exit::ModelUnavailable,
             Self::SandboxUnavailable => Exit::SandboxUnavailable,
-            Self::NoOutput | Self::Denied | Self::Asked => Exit::Nothing,
+            Self::NoOutput | Self::Denied | Self::Asked => Exit::NoOutput,
             Self::Internal => Exit::Bug,
             Self::Timeout => Exit::Timeout,
             Self::Interrupted => Exit::Interrupted,

@@ -50,7 +50,7 @@ pub fn load(configured: &[ModelPrice], variables: VariableLookup<'_>) -> Result<
             list = newer;
         }
     }
-    list.with_own(configured.iter().map(listed)).map_err(PriceFileError::Configured)
+    list.with_configured(configured.iter().map(listed)).map_err(PriceFileError::Configured)
 }
 
 pub fn read(path: PathBuf) -> Result<PriceList, PriceFileError> {

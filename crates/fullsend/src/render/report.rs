@@ -21,7 +21,7 @@ const MOST: usize = 20;
 pub fn report(events: &[Envelope], zone: &TimeZone, changed: &[PatchedFile]) -> String {
     let record = record::fold(events);
     let mut out = headline(&record, zone);
-    section(&mut out, "last words", &said(events));
+    section(&mut out, "last words", &last_lines(events));
     section(&mut out, "changes", &if changed.is_empty() { Vec::new() } else { patch::table(changed) });
     section(&mut out, "timeline", &timeline(&record, zone));
     section(&mut out, "attempts", &attempts(&record));
@@ -66,7 +66,7 @@ fn section(out: &mut String, name: &str, lines: &[String]) {
 }
 
 /// What the agent wrote last.
-fn said(events: &[Envelope]) -> Vec<String> {
+fn last_lines(events: &[Envelope]) -> Vec<String> {
     last_words(events).map(|text| text.trim().lines().map(str::to_owned).collect()).unwrap_or_default()
 }
 

@@ -160,7 +160,7 @@ async fn pass(
                 (Err(SendError::Busy(_, reason)), Some(model)) => {
                     reservation.release();
                     let from = request.model.clone();
-                    gateway.say(ModelEvent::ModelFallback { exchange, from, to: model.clone(), reason });
+                    gateway.emit(ModelEvent::ModelFallback { exchange, from, to: model.clone(), reason });
                     let body = Bytes::from(codec::set_model(&body, &model));
                     let request = ModelRequest { model, ..request };
                     reserved = reserve(&gateway, exchange, wire, request, body, parts).await?;
@@ -172,7 +172,7 @@ async fn pass(
                 (Err(SendError::Unanswered(fault)), _) => {
                     // The vendor may bill what it did until now.
                     let charge = reservation.charge_reserved();
-                    gateway.say(relay::unanswered(exchange, &request.model, charge));
+                    gateway.emit(relay::unanswered(exchange, &request.model, charge));
                     return Err(fault);
                 }
             }
@@ -204,7 +204,7 @@ async fn reserve(
         Some(most) => codec::set_max_tokens(wire, &body, most).into(),
         None => body,
     };
-    gateway.say(ModelEvent::ModelRequest {
+    gateway.emit(ModelEvent::ModelRequest {
         exchange,
         wire,
         model: request.model.clone(),
@@ -254,6 +254,6 @@ const LONG_CONTEXT: &str = "context-1m-2025-08-07";
 
 fn refuse(gateway: &Gateway, exchange: u64, wire: Wire, fault: &Fault) -> GatewayResponse {
     let status = codec::fault_status(wire, fault);
-    gateway.say(ModelEvent::ModelRefused { exchange, status, reason: fault.message.clone() });
+    gateway.emit(ModelEvent::ModelRefused { exchange, status, reason: fault.message.clone() });
     fault_response(wire, fault)
 }

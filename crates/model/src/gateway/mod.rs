@@ -234,7 +234,7 @@ impl Gateway {
 
     fn stop_by_guard(&self, exchange: u64, reason: &str) {
         self.stop(reason);
-        self.say(ModelEvent::Stop { exchange, reason: reason.to_owned() });
+        self.emit(ModelEvent::Stop { exchange, reason: reason.to_owned() });
     }
 
     /// Later requests are refused: the runtime must not try on its own.
@@ -248,7 +248,11 @@ impl Gateway {
     fn mark_too_long(&self, exchange: u64, model: &str, reason: &str) {
         let text = format!("the conversation does not fit into the context of {model}: {reason}");
         *self.too_long.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
-        self.say(ModelEvent::ContextTooLong { exchange, model: model.to_owned(), reason: reason.to_owned() });
+        self.emit(ModelEvent::ContextTooLong {
+            exchange,
+            model: model.to_owned(),
+            reason: reason.to_owned(),
+        });
     }
 
     /// The model that is asked after this one.
@@ -280,7 +284,7 @@ impl Gateway {
     fn credential_refused(&self, exchange: u64, status: u16) {
         self.refused_key.store(true, Ordering::Relaxed);
         if let Some(credential) = &self.credential {
-            self.say(ModelEvent::CredentialRefused { exchange, status, credential: credential.clone() });
+            self.emit(ModelEvent::CredentialRefused { exchange, status, credential: credential.clone() });
         }
     }
 
@@ -288,7 +292,7 @@ impl Gateway {
         self.exchanges.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    fn say(&self, event: ModelEvent) {
+    fn emit(&self, event: ModelEvent) {
         (self.on_event)(event);
     }
 }

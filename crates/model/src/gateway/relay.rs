@@ -262,7 +262,7 @@ fn settle(
     } else {
         reservation.release()
     };
-    gateway.say(ModelEvent::ModelAnswer {
+    gateway.emit(ModelEvent::ModelAnswer {
         exchange,
         model: counts.model.clone(),
         status,

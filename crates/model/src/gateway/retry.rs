@@ -107,7 +107,7 @@ impl Sending<'_> {
                 }
                 return self.finish(sent).await.map_err(SendError::Refused);
             }
-            self.gateway.say(ModelEvent::ModelRetry {
+            self.gateway.emit(ModelEvent::ModelRetry {
                 exchange: self.exchange,
                 attempt: tries,
                 status: failure.status,

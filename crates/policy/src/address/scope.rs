@@ -107,13 +107,13 @@ impl AddressScope {
         match (self, other) {
             (Self::Public, Self::Public | Self::Declared) | (Self::Declared, Self::Declared) => true,
             (Self::Public | Self::Declared, _) => false,
-            (Self::Listed(networks), _) => networks.iter().all(|network| other.holds(network)),
-            (Self::Literal(address), _) => other.holds(&Network::single(*address)),
+            (Self::Listed(networks), _) => networks.iter().all(|network| other.allows_all(network)),
+            (Self::Literal(address), _) => other.allows_all(&Network::single(*address)),
         }
     }
 
     /// Whether a whole network passes, apart from what never passes anywhere.
-    fn holds(&self, network: &Network) -> bool {
+    fn allows_all(&self, network: &Network) -> bool {
         let special = || special_v4_ranges().filter(|(range, _)| range.touches(network));
         match self {
             // An IPv6 block may hold addresses that carry others: only a single one can be judged.

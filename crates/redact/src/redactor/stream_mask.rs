@@ -38,7 +38,7 @@ impl StreamMasker {
     }
 
     /// Whether bytes are held back.
-    pub fn holds(&self) -> bool {
+    pub fn has_held_bytes(&self) -> bool {
         self.passed < self.window.len()
     }
 
@@ -123,9 +123,9 @@ mod tests {
         let mut masker = StreamMasker::default();
         assert_eq!(masker.push(&redactor, b"data: 1\n\n"), b"data: 1\n\n");
         assert_eq!(masker.push(&redactor, b"ends with ghp"), b"ends with ghp");
-        assert!(!masker.holds());
+        assert!(!masker.has_held_bytes());
         assert_eq!(masker.push(&redactor, b"_Zk3"), b"");
-        assert!(masker.holds());
+        assert!(masker.has_held_bytes());
         assert_eq!(masker.push(&redactor, b"!"), b"_Zk3!");
     }
 

@@ -34,7 +34,7 @@ pub(crate) const fn starts(name: &'static str, literal: &'static str, pattern: &
 }
 
 /// A token whose literal is up to `lead` bytes after its start; `pattern` describes the whole token.
-pub(crate) const fn holds(
+pub(crate) const fn contains(
     name: &'static str,
     literal: &'static str,
     lead: usize,

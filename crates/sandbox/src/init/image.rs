@@ -93,19 +93,19 @@ fn is_absent(error: &io::Error) -> bool {
 }
 
 /// Whether `target` lies in something of the image, which is read-only and gets its contents from the own layer.
-pub(super) fn holds(before: &[Mount], target: &Path) -> bool {
+pub(super) fn covers(before: &[Mount], target: &Path) -> bool {
     layout::covering(before, target).is_some_and(|cover| cover.kind == MountKind::Image)
 }
 
 /// Puts mount points, files and links where the spec has something inside the image.
 fn prepare_own(own: &OwnedFd, spec: &SandboxSpec, sources: &[Source]) -> io::Result<()> {
     for (index, (mount, source)) in spec.mounts.iter().zip(sources).enumerate() {
-        if holds(&spec.mounts[..index], &mount.target) {
+        if covers(&spec.mounts[..index], &mount.target) {
             prepare_one(own, mount, source)?;
         }
     }
     match &spec.program {
-        Some(program) if holds(&spec.mounts, program) => {
+        Some(program) if covers(&spec.mounts, program) => {
             mount_point(own, program, mount_point::TargetKind::File)
         }
         _ => Ok(()),

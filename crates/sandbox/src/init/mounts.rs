@@ -93,7 +93,7 @@ impl MountBuilder<'_> {
             }
             (MountKind::File { contents, mode }, _) => self.file(before, target, contents, *mode),
             (MountKind::Directory { mode }, _) => {
-                if image::holds(before, target) {
+                if image::covers(before, target) {
                     return Ok(());
                 }
                 let (parent, name) = mount_point::open_parent(self.root, target)?;
@@ -103,7 +103,7 @@ impl MountBuilder<'_> {
                 Ok(())
             }
             (MountKind::Symlink { to }, _) => {
-                if image::holds(before, target) {
+                if image::covers(before, target) {
                     return Ok(());
                 }
                 let (parent, name) = mount_point::open_parent(self.root, target)?;
@@ -114,7 +114,7 @@ impl MountBuilder<'_> {
     }
 
     fn of_image(&mut self, before: &[Mount], target: &Path) -> io::Result<()> {
-        if image::holds(before, target) {
+        if image::covers(before, target) {
             return Ok(());
         }
         let image = self.image.as_ref().ok_or_else(|| io::Error::other("there is no image"))?;
@@ -163,7 +163,7 @@ impl MountBuilder<'_> {
     /// The root ends up read-only, so that a file there needs no mount of its own; elsewhere it does.
     fn file(&mut self, before: &[Mount], target: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
         // A file inside the image is in the image's own layer already.
-        if image::holds(before, target) {
+        if image::covers(before, target) {
             return Ok(());
         }
         if layout::covering(before, target).is_none() {

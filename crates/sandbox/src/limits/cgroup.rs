@@ -42,7 +42,7 @@ impl Cgroup {
         hierarchies.sort_by_key(|hierarchy| hierarchy.version == Version::One);
         for hierarchy in hierarchies {
             let missing: Vec<_> =
-                wanted.iter().filter(|want| cgroup.keeps(want.limit).is_none()).copied().collect();
+                wanted.iter().filter(|want| cgroup.enforced_by(want.limit).is_none()).copied().collect();
             cgroup.take(&hierarchy, name, &missing, &mut note);
         }
         cgroup
@@ -118,8 +118,8 @@ impl Cgroup {
         files
     }
 
-    /// How a limit is kept here, if it is.
-    pub(crate) fn keeps(&self, limit: Limit) -> Option<String> {
+    /// What enforces a limit here, if anything does.
+    pub(crate) fn enforced_by(&self, limit: Limit) -> Option<String> {
         let kept = self.kept.iter().find(|kept| kept.limit == limit)?;
         Some(match kept.version {
             Version::One => "cgroup v1".to_owned(),
@@ -129,7 +129,7 @@ impl Cgroup {
 
     /// Each limit that is kept, and by what.
     pub(crate) fn kept(&self) -> Vec<(Limit, String)> {
-        self.kept.iter().filter_map(|kept| Some((kept.limit, self.keeps(kept.limit)?))).collect()
+        self.kept.iter().filter_map(|kept| Some((kept.limit, self.enforced_by(kept.limit)?))).collect()
     }
 
     pub(crate) fn why_not(&self) -> String {

@@ -51,7 +51,7 @@ pub(crate) fn describe(limits: &SandboxLimits, cgroup: &Cgroup, description: &mu
             if asked { (status, reason) } else { (Status::Absent, "not asked for".to_owned()) };
         description.add(SandboxPart::Limit(limit), status, reason);
     };
-    match cgroup.keeps(Limit::Memory) {
+    match cgroup.enforced_by(Limit::Memory) {
         Some(how) => add(Limit::Memory, memory_bytes.is_some(), Status::Enforced, how),
         None => add(
             Limit::Memory,
@@ -60,7 +60,7 @@ pub(crate) fn describe(limits: &SandboxLimits, cgroup: &Cgroup, description: &mu
             format!("the tree's memory is summed every 50 ms; {why_none}"),
         ),
     }
-    match cgroup.keeps(Limit::CpuWeight) {
+    match cgroup.enforced_by(Limit::CpuWeight) {
         Some(how) => add(Limit::CpuWeight, cpu_weight.is_some(), Status::Enforced, how),
         None if *cpu_weight == Some(DEFAULT_CPU_WEIGHT) => {
             add(Limit::CpuWeight, true, Status::Enforced, "the kernel's default".to_owned());
@@ -69,7 +69,7 @@ pub(crate) fn describe(limits: &SandboxLimits, cgroup: &Cgroup, description: &mu
     }
     add(Limit::Disk, disk_bytes.is_some(), Status::Watched, "views are summed as they grow".to_owned());
     add(Limit::WallClock, wall_clock.is_some(), Status::Watched, "killed at the deadline".to_owned());
-    if let (Some(how), true) = (cgroup.keeps(Limit::Processes), processes.is_some()) {
+    if let (Some(how), true) = (cgroup.enforced_by(Limit::Processes), processes.is_some()) {
         // Beside the resource limit, which PID 1 has described already.
         if let Some(fact) =
             description.facts.iter_mut().find(|fact| fact.part == SandboxPart::Limit(Limit::Processes))

@@ -201,7 +201,7 @@ impl Body for ResponseRelay {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.timed.inner.is_end_stream() && !self.mask.holds() && self.after_flush.is_none()
+        self.timed.inner.is_end_stream() && !self.mask.has_held_bytes() && self.after_flush.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {

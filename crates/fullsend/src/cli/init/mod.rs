@@ -82,8 +82,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     for sentence in left {
         writeln!(out, "left  {sentence}")?;
     }
-    writeln!(out, "{}", own(&repository, arguments.owner.as_deref())?)?;
-    super::talk(&format!("\n{}", next(&toolchains, variable)));
+    writeln!(out, "{}", add_code_owner(&repository, arguments.owner.as_deref())?)?;
+    super::write_stderr(&format!("\n{}", next(&toolchains, variable)));
     Ok(Exit::Done)
 }
 
@@ -163,8 +163,8 @@ fn failed(path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(Exit::Failed, format!("cannot read or write {}: {error}", path.display()))
 }
 
-/// Adds the line to CODEOWNERS, and says what was done.
-fn own(repository: &Path, owner: Option<&str>) -> Result<String, Failure> {
+/// Adds the line to CODEOWNERS, and returns a line about it.
+fn add_code_owner(repository: &Path, owner: Option<&str>) -> Result<String, Failure> {
     let there = codeowners::PLACES.iter().find(|place| repository.join(place).is_file());
     if there.is_some() && codeowners::without_owner(repository).is_empty() {
         return Ok("kept  CODEOWNERS: .fullsend has an owner".to_owned());

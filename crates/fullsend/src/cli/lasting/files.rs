@@ -115,7 +115,7 @@ fn not_moved(error: &FilesError) -> Failure {
 /// What was left out is said; the rest went as asked.
 fn report(counts: ArchiveCounts) {
     if counts.left_out > 0 {
-        super::super::talk(&format!(
+        super::super::write_stderr(&format!(
             "warning: {} entries were left out: special files, or links that lead outside\n",
             counts.left_out
         ));

@@ -43,7 +43,7 @@ pub struct RemoveArguments {
 fn opened() -> Result<LastingDirectory, Failure> {
     let all = LastingDirectory::open(&super::root()?).map_err(|error| super::not_found(&error))?;
     for problem in all.sweep() {
-        super::super::talk(&format!("warning: cannot clean up {problem}\n"));
+        super::super::write_stderr(&format!("warning: cannot clean up {problem}\n"));
     }
     Ok(all)
 }

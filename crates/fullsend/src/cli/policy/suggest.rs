@@ -48,10 +48,10 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     left_out.sort();
     left_out.dedup();
     for line in left_out {
-        super::super::talk(&format!("nothing is suggested for {line}\n"));
+        super::super::write_stderr(&format!("nothing is suggested for {line}\n"));
     }
     if suggestion.text.is_empty() {
-        super::super::talk("nothing to suggest: no refused request can be allowed by a rule\n");
+        super::super::write_stderr("nothing to suggest: no refused request can be allowed by a rule\n");
     }
     write!(std::io::stdout().lock(), "{}", suggestion.text)?;
     Ok(Exit::Done)

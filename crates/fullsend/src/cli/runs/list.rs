@@ -65,7 +65,7 @@ impl Row {
 pub fn run(runs: &Path, arguments: &Arguments) -> Result<Exit, Failure> {
     let all = store::all(runs);
     if all.is_empty() {
-        super::super::talk(&format!("{} has no runs\n", runs.display()));
+        super::super::write_stderr(&format!("{} has no runs\n", runs.display()));
         return Ok(Exit::Done);
     }
     let lengths = unique_prefixes(&all.iter().map(|run| run.id.as_str()).collect::<Vec<_>>());

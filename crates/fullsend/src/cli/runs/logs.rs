@@ -94,7 +94,7 @@ fn follow(run: &StoredRun, printer: &mut Printer) -> Result<Exit, Failure> {
         }
         read += whole as u64;
         if !alive && whole == 0 {
-            super::super::talk(&format!(
+            super::super::write_stderr(&format!(
                 "the runner of {} is gone; `fullsend sweep` completes its record\n",
                 run.id
             ));

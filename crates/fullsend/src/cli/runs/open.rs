@@ -34,7 +34,7 @@ pub fn run(runs: &Path, arguments: &Arguments) -> Result<Exit, Failure> {
     file.write_all(page::html(&page).as_bytes()).map_err(failed)?;
     writeln!(std::io::stdout().lock(), "{}", path.display())?;
     if !open(&path) {
-        super::super::talk("no browser could be started: open the file in one\n");
+        super::super::write_stderr("no browser could be started: open the file in one\n");
     }
     Ok(Exit::Done)
 }

@@ -89,10 +89,10 @@ pub fn apply(runs: &Path, arguments: &ApplyArguments) -> Result<Exit, Failure> {
     let applied = command::run(&call).and_then(|ended| ended.succeeded("apply"));
     applied.map_err(|error| failed(error.to_string()))?;
     for line in patch::table(&patch::changed_files(&String::from_utf8_lossy(&bytes))) {
-        super::super::talk(&format!("{}\n", clean_text(&line)));
+        super::super::write_stderr(&format!("{}\n", clean_text(&line)));
     }
     let done = if arguments.check { "the changes fit" } else { "applied; nothing is committed" };
-    super::super::talk(&format!("{done}\n"));
+    super::super::write_stderr(&format!("{done}\n"));
     Ok(Exit::Done)
 }
 

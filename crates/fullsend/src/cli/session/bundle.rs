@@ -11,7 +11,7 @@ use serde_json::json;
 use super::super::configuration::ConfigurationOptions;
 use super::super::exit::{Exit, Failure};
 use super::super::run::runs_directory;
-use super::super::talk;
+use super::super::write_stderr;
 use super::repository::repository_id;
 use super::store::{SessionOptions, StoreOptions, failure, state_directory, time_seed};
 use crate::render::diagnostics::clean_text;
@@ -125,7 +125,7 @@ pub fn import(arguments: &Import) -> Result<Exit, Failure> {
     };
     let ImportedSession { session, attachments, left_out } = imported.map_err(failure)?;
     for what in &left_out {
-        talk(&format!(
+        write_stderr(&format!(
             "left out: {}; accept it with --accept-resource or --accept-environment\n",
             clean_text(what)
         ));

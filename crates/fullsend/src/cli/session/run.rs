@@ -4,7 +4,7 @@ use clap::Args;
 use session::{ClaimTarget, Session, SessionStatus};
 
 use super::super::exit::{Exit, Failure};
-use super::super::{signals, talk};
+use super::super::{signals, write_stderr};
 use super::requests;
 use super::store::{SessionOptions, failure, time_seed};
 use super::wake_options::{WakeOptions, async_runtime, stop_in_time};
@@ -31,7 +31,7 @@ pub fn run(arguments: &Run) -> Result<Exit, Failure> {
     let mut seed = time_seed(&mut sessions)?;
     let target = ClaimTarget::Session(id);
     let Some(claimed) = sessions.claim(target, &context.lease_terms, &mut seed).map_err(failure)? else {
-        talk("nothing to run\n");
+        write_stderr("nothing to run\n");
         return Ok(Exit::Done);
     };
     let result = wake::wake(&context, &mut sessions, &claimed).map_err(failure)?;

@@ -162,10 +162,10 @@ pub fn list(arguments: &List) -> Result<Exit, Failure> {
         }
     }
     if let Some(last) = found.last().filter(|_| found.len() >= arguments.limit && !arguments.json) {
-        super::super::talk(&format!("there may be more: --after {}\n", last.id()));
+        super::super::write_stderr(&format!("there may be more: --after {}\n", last.id()));
     }
     if found.is_empty() && !arguments.json {
-        super::super::talk("no sessions; `fullsend session create --agent NAME` creates one\n");
+        super::super::write_stderr("no sessions; `fullsend session create --agent NAME` creates one\n");
     }
     Ok(Exit::Done)
 }

@@ -12,7 +12,7 @@ use session::{LeaseTerms, SessionLimits};
 use super::super::configuration::ConfigurationOptions;
 use super::super::exit::{Exit, Failure};
 use super::super::run::{environment, forbid_core_dumps, runs_directory};
-use super::super::talk;
+use super::super::write_stderr;
 use super::repository::repository_id;
 use super::store::{StoreOptions, state_directory};
 use crate::cancel::Cancel;
@@ -58,7 +58,7 @@ pub fn stop_in_time(cancel: &Cancel) -> Result<(), Failure> {
         loop {
             std::thread::sleep(Duration::from_millis(100));
             if cancel.is_cancelled() && asked_at.get_or_insert_with(Instant::now).elapsed() >= STOP_GRACE {
-                talk("the work did not end in time; stopping\n");
+                write_stderr("the work did not end in time; stopping\n");
                 end_process();
             }
         }
@@ -86,7 +86,7 @@ impl WakeOptions {
         forbid_core_dumps()?;
         let runs = self.output_dir.clone().map_or_else(runs_directory, Ok)?;
         for problem in crate::run::sweep::sweep(&runs).problems {
-            talk(&format!("warning: cannot clean up after an earlier run: {problem}\n"));
+            write_stderr(&format!("warning: cannot clean up after an earlier run: {problem}\n"));
         }
         let configuration = self.configuration.clone();
         let store = store.clone();
@@ -109,7 +109,7 @@ impl WakeOptions {
             listener: Arc::new(move |envelope| {
                 let line = console.lock().unwrap_or_else(PoisonError::into_inner).line(envelope);
                 if let Some(line) = line.filter(|_| !quiet) {
-                    talk(&format!("{}\n", clean_text(&line)));
+                    write_stderr(&format!("{}\n", clean_text(&line)));
                 }
             }),
             // Every process start has its own owner name.

@@ -36,7 +36,7 @@ impl ClaudeStream {
                 self.session = line["session_id"].as_str().map(str::to_owned).or(self.session.take());
                 Vec::new()
             }
-            Some("assistant") => blocks(&line).filter_map(|block| said(block, iteration)).collect(),
+            Some("assistant") => blocks(&line).filter_map(|block| content_event(block, iteration)).collect(),
             Some("user") => blocks(&line).filter_map(|block| finished(block, iteration)).collect(),
             Some("result") => {
                 self.result = Some(outcome(&line));
@@ -51,7 +51,7 @@ fn blocks(line: &Json) -> impl Iterator<Item = &Json> {
     line["message"]["content"].as_array().into_iter().flatten()
 }
 
-fn said(block: &Json, iteration: u32) -> Option<RunEvent> {
+fn content_event(block: &Json, iteration: u32) -> Option<RunEvent> {
     match block["type"].as_str()? {
         "tool_use" => started(block, iteration),
         "text" => {

@@ -89,7 +89,7 @@ impl Server {
         let hello = json!({ "protocolVersion": VERSION, "capabilities": {},
             "clientInfo": { "name": "fullsend", "version": env!("CARGO_PKG_VERSION") } });
         line.ask("initialize", &hello, START)?;
-        line.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))?;
+        line.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))?;
         let listed = line.ask("tools/list", &json!({}), START)?;
         let listed = listed["tools"].as_array().into_iter().flatten().take(MAX_TOOLS);
         let tools = listed.filter_map(|tool| offered(&task.name, tool)).collect();
@@ -120,15 +120,15 @@ fn offered(server: &str, tool: &Json) -> Option<Tool> {
 }
 
 impl McpConnection {
-    fn say(&mut self, message: &Json) -> Result<(), String> {
-        let said = writeln!(self.stdin, "{message}").and_then(|()| self.stdin.flush());
-        said.map_err(|error| format!("it does not listen: {error}"))
+    fn send(&mut self, message: &Json) -> Result<(), String> {
+        let sent = writeln!(self.stdin, "{message}").and_then(|()| self.stdin.flush());
+        sent.map_err(|error| format!("cannot write to the server: {error}"))
     }
 
     fn ask(&mut self, method: &str, parameters: &Json, timeouts: Duration) -> Result<Json, String> {
         self.number += 1;
         let id = self.number;
-        self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": parameters }))?;
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": parameters }))?;
         let deadline = Instant::now() + timeouts;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());

@@ -1,7 +1,7 @@
 //! Cloud providers, databases as a service, and secret stores.
 
 use super::super::checksum::FormatCheck::Bech32;
-use super::super::format::{Format, holds, starts, verified};
+use super::super::format::{Format, contains, starts, verified};
 
 pub(super) const FORMATS: &[Format] = &[
     starts("aws-access-key", "AKIA", r"[A-Z2-7]{16}"),
@@ -21,28 +21,28 @@ pub(super) const FORMATS: &[Format] = &[
     starts("google-access-token", "ya29.", r"[\w-]{20,}"),
     starts("google-refresh-token", "1//0", r"[\w-]{40,}"),
     starts("google-storage-key", "GOOG1", r"[A-Z0-9]{56}"),
-    holds("firebase-server-key", ":APA91b", 24, r"[\w-]{11,24}:APA91b[\w-]{120,180}"),
-    holds("azure-client-secret", "Q~", 4, r"[\w~.-]{3}[0-9]Q~[\w~.-]{31,34}"),
-    holds("azure-storage-key", "+ASt", 76, r"[A-Za-z0-9/+]{76}\+ASt[A-Za-z0-9/+]{5}[AQgw]=="),
-    holds("azure-batch-key", "+ABa", 76, r"[A-Za-z0-9/+]{76}\+ABa[A-Za-z0-9/+]{5}[AQgw]=="),
-    holds("azure-cosmos-key", "ACDb", 76, r"[A-Za-z0-9/+]{76}ACDb[A-Za-z0-9/+]{5}[AQgw]=="),
-    holds("azure-machine-learning-key", "+AMC", 76, r"[A-Za-z0-9/+]{76}\+AMC[A-Za-z0-9/+]{5}[AQgw]=="),
-    holds("azure-api-management-key", "APIM", 76, r"[A-Za-z0-9/+]{76}APIM[A-Za-z0-9/+]{5}[AQgw]=="),
-    holds("azure-iot-key", "AIoT", 33, r"[A-Za-z0-9/+]{33}AIoT[A-P][A-Za-z0-9/+]{5}="),
-    holds("azure-service-bus-key", "+ASb", 33, r"[A-Za-z0-9/+]{33}\+ASb[A-P][A-Za-z0-9/+]{5}="),
-    holds("azure-event-hub-key", "+AEh", 33, r"[A-Za-z0-9/+]{33}\+AEh[A-P][A-Za-z0-9/+]{5}="),
-    holds("azure-relay-key", "+ARm", 33, r"[A-Za-z0-9/+]{33}\+ARm[A-P][A-Za-z0-9/+]{5}="),
-    holds("azure-cache-key", "AzCa", 33, r"[A-Za-z0-9/+]{33}AzCa[A-P][A-Za-z0-9/+]{5}="),
-    holds("azure-search-key", "AzSe", 42, r"[A-Za-z0-9]{42}AzSe[A-D][A-Za-z0-9]{5}"),
-    holds("azure-registry-key", "+ACR", 42, r"[A-Za-z0-9/+]{42}\+ACR[A-D][A-Za-z0-9]{5}"),
-    holds("azure-function-key", "AzFu", 44, r"[\w-]{44}AzFu[\w-]{5}[AQgw]=="),
-    holds(
+    contains("firebase-server-key", ":APA91b", 24, r"[\w-]{11,24}:APA91b[\w-]{120,180}"),
+    contains("azure-client-secret", "Q~", 4, r"[\w~.-]{3}[0-9]Q~[\w~.-]{31,34}"),
+    contains("azure-storage-key", "+ASt", 76, r"[A-Za-z0-9/+]{76}\+ASt[A-Za-z0-9/+]{5}[AQgw]=="),
+    contains("azure-batch-key", "+ABa", 76, r"[A-Za-z0-9/+]{76}\+ABa[A-Za-z0-9/+]{5}[AQgw]=="),
+    contains("azure-cosmos-key", "ACDb", 76, r"[A-Za-z0-9/+]{76}ACDb[A-Za-z0-9/+]{5}[AQgw]=="),
+    contains("azure-machine-learning-key", "+AMC", 76, r"[A-Za-z0-9/+]{76}\+AMC[A-Za-z0-9/+]{5}[AQgw]=="),
+    contains("azure-api-management-key", "APIM", 76, r"[A-Za-z0-9/+]{76}APIM[A-Za-z0-9/+]{5}[AQgw]=="),
+    contains("azure-iot-key", "AIoT", 33, r"[A-Za-z0-9/+]{33}AIoT[A-P][A-Za-z0-9/+]{5}="),
+    contains("azure-service-bus-key", "+ASb", 33, r"[A-Za-z0-9/+]{33}\+ASb[A-P][A-Za-z0-9/+]{5}="),
+    contains("azure-event-hub-key", "+AEh", 33, r"[A-Za-z0-9/+]{33}\+AEh[A-P][A-Za-z0-9/+]{5}="),
+    contains("azure-relay-key", "+ARm", 33, r"[A-Za-z0-9/+]{33}\+ARm[A-P][A-Za-z0-9/+]{5}="),
+    contains("azure-cache-key", "AzCa", 33, r"[A-Za-z0-9/+]{33}AzCa[A-P][A-Za-z0-9/+]{5}="),
+    contains("azure-search-key", "AzSe", 42, r"[A-Za-z0-9]{42}AzSe[A-D][A-Za-z0-9]{5}"),
+    contains("azure-registry-key", "+ACR", 42, r"[A-Za-z0-9/+]{42}\+ACR[A-D][A-Za-z0-9]{5}"),
+    contains("azure-function-key", "AzFu", 44, r"[\w-]{44}AzFu[\w-]{5}[AQgw]=="),
+    contains(
         "azure-common-key",
         "JQQJ9",
         52,
         r"[A-Za-z0-9]{52}JQQJ9[9DH][A-Za-z0-9][A-L][A-Za-z0-9]{24}(?:[A-Za-z0-9]{2}==)?",
     ),
-    holds("azure-devops-token", "AZDO", 76, r"[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}"),
+    contains("azure-devops-token", "AZDO", 76, r"[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}"),
     starts("azure-shared-signature", "sig=", r"[A-Za-z0-9%+/]{43,64}(?:%3D|=)"),
     starts("azure-account-key", "AccountKey=", r"[A-Za-z0-9+/]{86}=="),
     starts("azure-shared-access-key", "SharedAccessKey=", r"[A-Za-z0-9+/]{43}="),

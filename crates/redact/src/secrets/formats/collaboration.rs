@@ -1,7 +1,7 @@
 //! Chat, mail, documents, design and social networks, and the web's own token format.
 
 use super::super::checksum::FormatCheck::JsonWebToken;
-use super::super::format::{Format, holds, starts, verified};
+use super::super::format::{Format, contains, starts, verified};
 
 pub(super) const FORMATS: &[Format] = &[
     verified("json-web-token", "eyJ", r"[\w-]{10,}\.eyJ[\w-]{4,}\.[\w-]{16,}", JsonWebToken),
@@ -33,8 +33,8 @@ pub(super) const FORMATS: &[Format] = &[
     ),
     starts("discord-webhook", "discord.com/api/webhooks/", r"[0-9]{17,20}/[\w-]{60,80}"),
     starts("discord-legacy-webhook", "discordapp.com/api/webhooks/", r"[0-9]{17,20}/[\w-]{60,80}"),
-    holds("telegram-bot-token", ":AA", 12, r"[0-9]{8,12}:AA[\w-]{33}"),
-    holds(
+    contains("telegram-bot-token", ":AA", 12, r"[0-9]{8,12}:AA[\w-]{33}"),
+    contains(
         "teams-webhook",
         ".webhook.office.com/webhookb2/",
         60,
@@ -43,7 +43,7 @@ pub(super) const FORMATS: &[Format] = &[
     starts("twilio-api-key", "SK", r"[0-9a-f]{32}"),
     starts("sendgrid-api-key", "SG.", r"[\w-]{22}\.[\w-]{43}"),
     starts("mailgun-api-key", "key-", r"[0-9a-f]{32}"),
-    holds("mailchimp-api-key", "-us", 32, r"[0-9a-f]{32}-us[0-9]{1,2}"),
+    contains("mailchimp-api-key", "-us", 32, r"[0-9a-f]{32}-us[0-9]{1,2}"),
     starts("brevo-api-key", "xkeysib-", r"[0-9a-f]{64}-[A-Za-z0-9]{16}"),
     starts("brevo-smtp-key", "xsmtpsib-", r"[0-9a-f]{64}-[A-Za-z0-9]{16}"),
     starts("resend-api-key", "re_", r"[A-Za-z0-9]{8}_[A-Za-z0-9]{24}"),
@@ -72,5 +72,5 @@ pub(super) const FORMATS: &[Format] = &[
     starts("facebook-access-token", "EAA", r"[A-Za-z0-9]{90,}"),
     starts("instagram-access-token", "IGQ", r"[\w-]{100,}"),
     starts("twitter-bearer-token", "AAAAAAAAAAAAAAAAAAAAA", r"[A-Za-z0-9%]{60,}"),
-    holds("asana-personal-token", "/1", 2, r"[12]/1[0-9]{13,16}(?:/[0-9]{13,16})?:[0-9a-f]{32}"),
+    contains("asana-personal-token", "/1", 2, r"[12]/1[0-9]{13,16}(?:/[0-9]{13,16})?:[0-9a-f]{32}"),
 ];

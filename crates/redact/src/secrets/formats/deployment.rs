@@ -1,9 +1,9 @@
 //! Hosting, infrastructure automation and monitoring.
 
-use super::super::format::{Format, holds, starts};
+use super::super::format::{Format, contains, starts};
 
 pub(super) const FORMATS: &[Format] = &[
-    holds("terraform-cloud-token", ".atlasv1.", 14, r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,70}"),
+    contains("terraform-cloud-token", ".atlasv1.", 14, r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,70}"),
     starts("pulumi-access-token", "pul-", r"[0-9a-f]{40}"),
     starts("fly-access-token", "fo1_", r"[\w-]{43}"),
     starts("fly-macaroon", "fm2_", r"[A-Za-z0-9+/=_-]{100,}"),
@@ -30,7 +30,7 @@ pub(super) const FORMATS: &[Format] = &[
     starts("newrelic-insert-key", "NRII-", r"[\w-]{32}"),
     starts("newrelic-query-key", "NRIQ-", r"[\w-]{32}"),
     starts("newrelic-browser-key", "NRJS-", r"[0-9a-f]{19}"),
-    holds("newrelic-license-key", "NRAL", 36, r"[0-9a-f]{36}NRAL"),
+    contains("newrelic-license-key", "NRAL", 36, r"[0-9a-f]{36}NRAL"),
     starts("sentry-user-token", "sntryu_", r"[0-9a-f]{64}"),
     starts("sentry-organisation-token", "sntrys_eyJ", r"[A-Za-z0-9+/=_]{80,}"),
     starts("honeycomb-ingest-key", "hcaik_", r"[a-z0-9]{58}"),

@@ -1,7 +1,7 @@
 //! Model providers and the services around them.
 
 use super::super::checksum::FormatCheck::VendorMark;
-use super::super::format::{Format, holds, starts};
+use super::super::format::{Format, contains, starts};
 
 pub(super) const FORMATS: &[Format] = &[
     starts("anthropic-api-key", "sk-ant-api", r"[0-9]{2}-[\w-]{40,120}"),
@@ -14,7 +14,7 @@ pub(super) const FORMATS: &[Format] = &[
     starts("openai-admin-key", "sk-admin-", r"[\w-]{40,200}"),
     Format {
         check: VendorMark,
-        ..holds("openai-api-key", "T3BlbkFJ", 23, r"sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}")
+        ..contains("openai-api-key", "T3BlbkFJ", 23, r"sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}")
     },
     starts("openai-style-key", "sk-", r"(?:[A-Za-z0-9]{48}|[0-9a-f]{32})"),
     starts("openrouter-api-key", "sk-or-v1-", r"[0-9a-f]{64}"),
