@@ -72,9 +72,18 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 /// `UPDATE_SCHEMAS=1 cargo test schemas` writes them anew.
 #[test]
 fn the_committed_schemas_are_those_that_the_types_make() {
-    for kind in
-        ["harness", "policy", "provider", "config", "run", "event", "page", "environment", "directive"]
-    {
+    for kind in [
+        "harness",
+        "policy",
+        "provider",
+        "config",
+        "run",
+        "event",
+        "page",
+        "openapi",
+        "environment",
+        "directive",
+    ] {
         let made = World::new().run(&["schema", kind]).out;
         let path = root().join(format!("schemas/{kind}.json"));
         if std::env::var_os("UPDATE_SCHEMAS").is_some() {

@@ -77,6 +77,7 @@ mod sandboxes;
 mod scanned;
 mod script_logs;
 mod seeds;
+mod served;
 mod servers;
 mod services;
 mod session_commands;

@@ -60,6 +60,7 @@ const STAGES: &[&str] = &[
     "run",
     "wake",
     "worker",
+    "serve",
     "cli",
 ];
 

@@ -5,6 +5,10 @@ import type { Model, Tone } from "./model";
 
 const OUTCOME_TONE: { [outcome: string]: Tone } = { completed: "good", skipped: "plain", asked: "warn", no_output: "warn", interrupted: "warn" };
 
+export function outcomeTone(outcome: string): Tone {
+  return OUTCOME_TONE[outcome] ?? (outcome === "running" ? "info" : "bad");
+}
+
 const VERIFIED: { [status: string]: [Tone, string] } = {
   verified: ["good", "Verified: chain, record and digests hold"],
   signed: ["good", "Verified and signed"],
@@ -31,7 +35,7 @@ export function header({ page, length, calls }: Model): HTMLElement {
       { class: "headline" },
       el("p", { class: "brand" }, "fullsend", el("span", {}, " run")),
       el("h1", {}, run.harness || "Run"),
-      pill(words(outcome), OUTCOME_TONE[outcome] ?? (outcome === "running" ? "info" : "bad")),
+      pill(words(outcome), outcomeTone(outcome)),
       pill(text, tone),
     ),
     el("p", { class: "subject" }, subject, el("code", {}, run.run_id)),

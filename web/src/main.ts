@@ -1,4 +1,5 @@
-// The page of one run. It reads the data that stands in the document, and asks nobody for anything.
+// The page of one run. In a file it reads the data that stands in the document, and asks nobody for anything; `fullsend serve`
+// has no data in the document, and `live.ts` fetches them.
 import type { RunPage } from "./types";
 import { budget } from "./budget";
 import { conversation } from "./conversation";
@@ -8,6 +9,7 @@ import { el } from "./dom";
 import { eventList } from "./events";
 import { findings } from "./findings";
 import { header } from "./header";
+import { live } from "./live";
 import { build, type Model } from "./model";
 import { network } from "./network";
 import { policy } from "./policy";
@@ -88,21 +90,24 @@ function start(page: RunPage): void {
 
   const skip = el("a", { class: "skip", href: "#panel" }, "Skip to the view");
   skip.addEventListener("click", (event) => { event.preventDefault(); panel.focus(); });
-  document.body.append(
+  document.body.replaceChildren(
+    ...document.querySelectorAll("script"),
     skip,
     header(model),
     line.element,
     el("main", {}, el("aside", { "aria-label": "Events" }, list.element), el("div", { class: "view" }, bar, panel)),
   );
-  addEventListener("hashchange", follow);
-  document.addEventListener("keydown", (event) => {
+  window.onhashchange = follow;
+  document.onkeydown = (event) => {
     const isTyping = event.target instanceof HTMLInputElement;
     if (event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey) {
       event.preventDefault();
       document.querySelector<HTMLInputElement>("input[type=search]")?.focus();
     }
-  });
+  };
   follow();
 }
 
-start(JSON.parse(document.getElementById("data")?.textContent ?? "null") as RunPage);
+const data = document.getElementById("data");
+if (data) start(JSON.parse(data.textContent ?? "null") as RunPage);
+else live(start);

@@ -30,6 +30,7 @@ mod run;
 mod runtime;
 mod runtimes;
 mod scripts;
+mod serve;
 mod validate;
 mod wake;
 mod worker;

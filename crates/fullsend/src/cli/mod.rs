@@ -42,6 +42,7 @@ mod scan_bench;
 mod scan_origin;
 mod schema;
 mod self_test;
+mod serve;
 mod session;
 mod signals;
 mod signing;
@@ -78,6 +79,9 @@ enum Command {
     /// Show, compare, apply, verify and remove recorded runs
     #[command(after_help = "Example:\n  fullsend runs show latest")]
     Runs(runs::Arguments),
+    /// Show the runs of this machine in the browser, and serve them as an HTTP API
+    #[command(after_help = "Example:\n  fullsend serve")]
+    Serve(serve::Arguments),
     /// Open the saved workspace of a run in a new sandbox without a network
     #[command(after_help = "Example:\n  fullsend enter latest -- ls -la")]
     Enter(enter::Arguments),
@@ -201,6 +205,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::SelfTest(arguments) => self_test::run(&arguments),
         Command::Session(arguments) => session::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
         Command::Worker(arguments) => worker::run(&arguments),
         Command::Store(arguments) => store::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::exit::{Exit, Failure};
 use crate::render::schema;
+use crate::serve::openapi;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -24,6 +25,8 @@ enum Kind {
     Event,
     /// The data of a run's page: `runs export --json`
     Page,
+    /// The HTTP API of `fullsend serve`, as OpenAPI 3.1
+    Openapi,
     /// Where sessions run: environments/ID.yaml
     Environment,
     /// How a session goes on after a run: what an agent hands in
@@ -39,6 +42,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Kind::Run => schema::run(),
         Kind::Event => schema::event(),
         Kind::Page => schema::page(),
+        Kind::Openapi => openapi::document(),
         Kind::Environment => schema::environment(),
         Kind::Directive => schema::directive(),
     };

@@ -18,7 +18,7 @@ use super::{Envelope, RunEvent, VERSION};
 const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// A line longer than this is not one of ours.
-const MAX_LINE_BYTES: u64 = 4 << 20;
+pub const MAX_LINE_BYTES: u64 = 4 << 20;
 
 /// An event longer than this has its long texts and lists shortened before it is written.
 const MAX_EVENT_BYTES: usize = 256 << 10;
@@ -52,8 +52,9 @@ impl Emitter {
         listener: impl Fn(&Envelope) + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
         let file = File::options().append(true).create_new(true).open(path)?;
-        // Held while this process lives: a log that can be locked has no runner.
-        rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
+        // Held while this process lives: a log that can be locked has no runner. A command that tests this just now, in
+        // `StoredRun::is_alive`, holds it for an instant: wait for it.
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
         let log = Log { file, seq: 0, head: GENESIS.to_owned(), failure: None, redactor: None };
         Ok(Self { log: Arc::new(Mutex::new(log)), listener: Arc::new(listener) })
     }

@@ -103,8 +103,7 @@ pub fn all(runs: &Path) -> Vec<StoredRun> {
 
 /// Directories with a log, at most four levels down: owner, repository, run, and one more.
 fn collect(runs: &Path, place: &Path, depth: usize, found: &mut Vec<StoredRun>) {
-    // A signed run without its log was tampered with, and is still a run.
-    if place.join("events.jsonl").is_file() || place.join(STATEMENT).is_file() {
+    if is_run(place) {
         let name = |path: Option<&Path>| path.map(|path| path.to_string_lossy().into_owned());
         let id = name(place.file_name().map(Path::new)).unwrap_or_default();
         let owner = name(place.parent().and_then(|parent| parent.strip_prefix(runs).ok()));
@@ -140,6 +139,34 @@ pub fn find(runs: &Path, name: &str) -> Result<StoredRun, FindError> {
         return Err(FindError::Ambiguous { name: name.to_owned(), ids });
     }
     all.pop().ok_or_else(unknown)
+}
+
+/// The run with exactly this id. Unlike `find` it looks at no other run.
+pub fn with_id(runs: &Path, id: &str) -> Option<StoredRun> {
+    let found = find_below(runs, id, 0)?;
+    let owner = found.parent().and_then(|parent| parent.strip_prefix(runs).ok());
+    let owner = owner.map(|owner| owner.to_string_lossy().into_owned()).unwrap_or_default();
+    Some(StoredRun { id: id.to_owned(), owner, path: found })
+}
+
+fn find_below(place: &Path, id: &str, depth: usize) -> Option<PathBuf> {
+    let path = place.join(id);
+    if is_run(&path) {
+        return Some(path);
+    }
+    if depth > 2 {
+        return None;
+    }
+    let folders = std::fs::read_dir(place).ok()?.flatten().filter(|entry| {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        is_folder && uuid::Uuid::try_parse(&entry.file_name().to_string_lossy()).is_err()
+    });
+    folders.into_iter().find_map(|folder| find_below(&folder.path(), id, depth + 1))
+}
+
+/// A signed run without its log was tampered with, and is still a run.
+fn is_run(place: &Path) -> bool {
+    place.join("events.jsonl").is_file() || place.join(STATEMENT).is_file()
 }
 
 /// How many runs and bytes stay on disk.
@@ -215,6 +242,10 @@ mod tests {
         assert!(matches!(found("x"), Err(FindError::Unknown { .. })));
         assert!(matches!(found(""), Err(FindError::Unknown { .. })));
         assert!(matches!(found("../local/0198a"), Err(FindError::Unknown { .. })));
+        let exact = |id: &str| with_id(place.path(), id).map(|run| (run.owner, run.id));
+        assert_eq!(exact("0198b"), named("acme/widgets", "0198b").ok());
+        assert_eq!(exact("0199a"), named("local", "0199a").ok());
+        assert_eq!(exact("0199"), None);
     }
 
     #[test]

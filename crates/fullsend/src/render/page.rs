@@ -18,16 +18,7 @@ pub fn html(page: &RunPage) -> String {
 }
 
 fn document(title: &str, data: &str) -> String {
-    let policy = [
-        "default-src 'none'",
-        &format!("script-src '{}'", source_hash(SCRIPT)),
-        &format!("style-src '{}'", source_hash(STYLE)),
-        "base-uri 'none'",
-        "form-action 'none'",
-        "require-trusted-types-for 'script'",
-        "trusted-types 'none'",
-    ]
-    .join("; ");
+    let policy = policy();
     let title = escaped(title);
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -38,6 +29,32 @@ fn document(title: &str, data: &str) -> String {
          <noscript>This page needs JavaScript. `fullsend runs show` prints the same in a terminal.</noscript>\n\
          <script type=\"application/json\" id=\"data\">{data}</script>\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
+}
+
+/// The page without data, which asks its own server for them, and the policy of the answer that carries it.
+pub fn live() -> (String, String) {
+    let policy = format!("{}; connect-src 'self'; frame-ancestors 'none'", policy());
+    let html = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>fullsend</title>\n<style>{STYLE}</style>\n</head>\n\
+         <body>\n<noscript>This page needs JavaScript.</noscript>\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
+    );
+    (html, policy)
+}
+
+/// What a browser may do for the page: run its script, use its style, nothing else.
+fn policy() -> String {
+    [
+        "default-src 'none'",
+        &format!("script-src '{}'", source_hash(SCRIPT)),
+        &format!("style-src '{}'", source_hash(STYLE)),
+        "base-uri 'none'",
+        "form-action 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    ]
+    .join("; ")
 }
 
 /// The hash by which a policy names an inline script or style.

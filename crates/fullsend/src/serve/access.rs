@@ -1,0 +1,81 @@
+//! Who may ask: the request must name this server as its host, come from no foreign page, and carry the token.
+
+use std::net::SocketAddr;
+
+use hyper::StatusCode;
+use hyper::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
+use hyper::http::request::Parts;
+
+use super::header;
+use super::problem::Problem;
+use crate::event::log::sha256;
+
+/// What a caller shows. Only its digest is kept.
+#[derive(Clone)]
+pub struct AccessToken {
+    digest: String,
+}
+
+impl AccessToken {
+    pub fn new(token: &str) -> Self {
+        Self { digest: sha256(token.as_bytes()) }
+    }
+
+    /// The digests are compared, so that the time of the comparison says nothing about the token.
+    fn is(&self, shown: &str) -> bool {
+        self.digest == sha256(shown.as_bytes())
+    }
+}
+
+/// Which requests are answered.
+#[derive(Clone)]
+pub struct AccessRules {
+    token: AccessToken,
+    /// The values of `Host` that mean this server.
+    hosts: Vec<String>,
+}
+
+impl AccessRules {
+    /// `names` are further names under which a proxy or a browser reaches the server.
+    pub fn new(address: SocketAddr, names: &[String], token: AccessToken) -> Self {
+        let port = address.port();
+        let mut hosts = vec![address.to_string()];
+        if address.ip().is_loopback() {
+            hosts.extend([format!("localhost:{port}"), format!("127.0.0.1:{port}"), format!("[::1]:{port}")]);
+        }
+        hosts.extend(names.iter().flat_map(|name| [name.clone(), format!("{name}:{port}")]));
+        Self { token, hosts }
+    }
+
+    /// A foreign name that leads to this address, or a foreign page that asks in a person's browser, gets nothing.
+    pub(super) fn check_origin(&self, head: &Parts) -> Result<(), Problem> {
+        // A request for a proxy names the host in its first line too.
+        let named = head.uri.authority().map(|authority| authority.as_str());
+        let host = named.or_else(|| header(head, &HOST)).unwrap_or_default();
+        if !self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host)) {
+            let why = format!("`{host}` is not a name of this server; start it with --host to add one");
+            return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "unknown-host", why));
+        }
+        let own = |origin: &str| {
+            let name = origin.split_once("://").map_or(origin, |(_, name)| name);
+            self.hosts.iter().any(|known| known.eq_ignore_ascii_case(name))
+        };
+        let site = header(head, &SEC_FETCH_SITE).unwrap_or("none");
+        let foreign = header(head, &ORIGIN).is_some_and(|origin| !own(origin));
+        if foreign || !["none", "same-origin"].contains(&site) {
+            return Err(Problem::new(StatusCode::FORBIDDEN, "cross-site", "a page of another site asks"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_token(&self, head: &Parts) -> Result<(), Problem> {
+        let shown = header(head, &AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
+        match shown {
+            Some(shown) if self.token.is(shown.trim()) => Ok(()),
+            Some(_) => Err(Problem::unauthorized("the token is not the one of this server")),
+            None => Err(Problem::unauthorized("`Authorization: Bearer TOKEN` is missing")),
+        }
+    }
+}
+
+static SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");

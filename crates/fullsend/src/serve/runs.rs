@@ -1,0 +1,195 @@
+//! The runs on disk as answers: lists, records, pages and events.
+
+use std::sync::Arc;
+
+use hyper::Response;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Server;
+use super::answer::{self, AnswerBody};
+use super::log_tail::LogTail;
+use super::problem::Problem;
+use super::query::Query;
+use crate::event::Envelope;
+use crate::event::outcome::{EndCause, OutcomeKind};
+use crate::record::Record;
+use crate::record::page::RunPage;
+use crate::record::store::{self, StoredRun};
+
+/// How many runs one request with a filter looks at.
+const MAX_LOOKED_AT: usize = 2000;
+
+/// What one answer with events holds at most.
+const MAX_EVENT_BYTES: usize = 8 << 20;
+
+/// One page of the list of runs, newest first.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RunList {
+    pub runs: Vec<RunSummary>,
+    /// The cursor of the next page; absent at the end.
+    pub next: Option<String>,
+}
+
+/// One run in a list.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RunSummary {
+    pub id: String,
+    pub owner: String,
+    pub harness: String,
+    pub runtime: String,
+    /// Absent while the run goes on.
+    pub outcome: Option<OutcomeKind>,
+    pub started: String,
+    pub finished: Option<String>,
+    pub duration_ms: Option<u64>,
+    pub usd: Option<f64>,
+    pub findings: u64,
+    pub refused: u64,
+}
+
+impl RunSummary {
+    pub(super) fn load(run: &StoredRun) -> Self {
+        let written = std::fs::read(run.path.join("run.json")).ok();
+        let record = written.and_then(|bytes| serde_json::from_slice::<Record>(&bytes).ok());
+        let record = record.or_else(|| run.record().ok()).unwrap_or_default();
+        Self {
+            id: run.id.clone(),
+            owner: run.owner.clone(),
+            outcome: record.outcome,
+            duration_ms: record.duration_ms(),
+            usd: record.usd(),
+            findings: record.findings.values().sum(),
+            refused: record.egress.get("denied").copied().unwrap_or(0)
+                + record.attempts.iter().map(|attempt| attempt.denied_calls).sum::<u64>(),
+            harness: record.harness,
+            runtime: record.runtime,
+            started: record.started,
+            finished: record.finished,
+        }
+    }
+
+    pub(super) fn outcome_word(&self) -> &'static str {
+        self.outcome.map_or(RUNNING, OutcomeKind::as_str)
+    }
+}
+
+/// In place of an outcome, while the run goes on.
+pub(super) const RUNNING: &str = "running";
+
+/// A part of a run's log.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct EventList {
+    pub events: Vec<Envelope>,
+    /// The number after which the next page begins; absent at the end.
+    pub next: Option<u64>,
+}
+
+/// A list of runs as it was asked for.
+struct RunQuery {
+    limit: usize,
+    after: Option<String>,
+    harness: Option<String>,
+    outcome: Option<String>,
+}
+
+impl RunQuery {
+    fn parse(text: &str) -> Result<Self, Problem> {
+        let query = Query::parse(text)?;
+        let own = |name: &str| query.value(name).map(str::to_owned);
+        let asked = Self {
+            limit: query.limit()?,
+            after: own("cursor"),
+            harness: own("harness"),
+            outcome: own("outcome"),
+        };
+        if asked.after.as_deref().is_some_and(|cursor| !is_id(cursor)) {
+            return Err(Problem::bad_request("`cursor` must be `next` of the page before"));
+        }
+        let known = |word: &str| {
+            word == RUNNING || EndCause::ALL.iter().any(|cause| cause.outcome().as_str() == word)
+        };
+        if asked.outcome.as_deref().is_some_and(|word| !known(word)) {
+            return Err(Problem::bad_request("`outcome` must be an outcome of a run, or `running`"));
+        }
+        Ok(asked)
+    }
+
+    fn fits(&self, run: &RunSummary) -> bool {
+        self.harness.as_ref().is_none_or(|wanted| *wanted == run.harness)
+            && self.outcome.as_ref().is_none_or(|wanted| wanted == run.outcome_word())
+    }
+
+    fn page(&self, mut all: Vec<StoredRun>) -> RunList {
+        all.reverse();
+        let start = self.after.as_ref().map_or(0, |after| all.partition_point(|run| run.id >= *after));
+        let mut list = RunList { runs: Vec::new(), next: None };
+        for run in all.iter().skip(start).take(MAX_LOOKED_AT) {
+            if list.runs.len() == self.limit {
+                break;
+            }
+            list.next = Some(run.id.clone());
+            let summary = RunSummary::load(run);
+            if self.fits(&summary) {
+                list.runs.push(summary);
+            }
+        }
+        if list.next.as_ref() == all.last().map(|run| &run.id) {
+            list.next = None;
+        }
+        list
+    }
+}
+
+pub(super) async fn list(server: &Arc<Server>, query: &str) -> Result<Response<AnswerBody>, Problem> {
+    let asked = RunQuery::parse(query)?;
+    let list = server.blocking(move |server| Ok(asked.page(store::all(&server.runs)))).await?;
+    Ok(answer::json(&list))
+}
+
+/// An id is written in full: no prefix, no `latest`, no part of a path.
+pub(super) fn find(server: &Server, id: &str) -> Result<StoredRun, Problem> {
+    let found = Some(id).filter(|id| is_id(id)).and_then(|id| store::with_id(&server.runs, id));
+    found.ok_or_else(|| Problem::not_found("no run has this id"))
+}
+
+fn is_id(text: &str) -> bool {
+    text.len() == 36 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+}
+
+fn unreadable(error: impl std::fmt::Display) -> Problem {
+    Problem::unreadable(error.to_string())
+}
+
+pub(super) async fn get(server: &Arc<Server>, id: &str) -> Result<Response<AnswerBody>, Problem> {
+    let id = id.to_owned();
+    let record = server.blocking(move |server| find(server, &id)?.record().map_err(unreadable)).await?;
+    Ok(answer::json(&record))
+}
+
+pub(super) async fn page(server: &Arc<Server>, id: &str) -> Result<Response<AnswerBody>, Problem> {
+    let id = id.to_owned();
+    let page = server.blocking(move |server| RunPage::load(&find(server, &id)?).map_err(unreadable)).await?;
+    Ok(answer::json(&page))
+}
+
+pub(super) async fn events(
+    server: &Arc<Server>,
+    id: &str,
+    query: &str,
+) -> Result<Response<AnswerBody>, Problem> {
+    let query = Query::parse(query)?;
+    let limit = query.limit()?;
+    let after = query.number("after")?.unwrap_or(0);
+    let id = id.to_owned();
+    let list = server.blocking(move |server| {
+        let mut tail = LogTail::new(find(server, &id)?.log(), after);
+        let mut part = tail.read(limit + 1, MAX_EVENT_BYTES).map_err(unreadable)?;
+        let has_more = part.lines.len() > limit || part.has_more;
+        part.lines.truncate(limit);
+        let events: Vec<Envelope> = part.lines.into_iter().map(|line| line.envelope).collect();
+        let next = events.last().map(|last| last.seq).filter(|_| has_more);
+        Ok(EventList { events, next })
+    });
+    Ok(answer::json(&list.await?))
+}

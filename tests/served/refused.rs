@@ -1,0 +1,133 @@
+//! What the server refuses, one test each.
+
+use super::{Served, TOKEN, bearer, with_token};
+use crate::support::{World, example};
+
+fn served() -> (World, Served) {
+    let world = with_token(World::new());
+    let served = Served::start(&world);
+    (world, served)
+}
+
+#[test]
+fn a_request_without_a_token() {
+    let (_world, served) = served();
+    let host = served.own_host();
+    for path in ["/v1/runs", "/v1/runs/x/page", "/metrics", "/v1/nothing"] {
+        served.ask(&format!("GET {path}"), &[&host]).is_problem(401, "unauthorized");
+    }
+    let page = served.ask("GET /", &[&host]);
+    assert!(page.status == 200 && !page.body.contains(TOKEN), "the page has no data and no token");
+    assert!(
+        page.head.contains("content-security-policy: default-src 'none'; script-src 'sha256-"),
+        "{}",
+        page.head
+    );
+    assert!(page.head.contains("frame-ancestors 'none'"), "{}", page.head);
+    assert_eq!(served.ask("GET /v1/openapi.json", &[&host]).json()["openapi"], "3.1.0");
+}
+
+#[test]
+fn a_request_with_a_wrong_token() {
+    let (_world, served) = served();
+    let host = served.own_host();
+    for wrong in ["Bearer another-token-of-tests", "Bearer ", "Bearer", TOKEN, &format!("Basic {TOKEN}")] {
+        let reply = served.ask("GET /v1/runs", &[&host, &format!("Authorization: {wrong}")]);
+        reply.is_problem(401, "unauthorized");
+        assert!(reply.head.contains("www-authenticate: bearer"), "{}", reply.head);
+    }
+    assert_eq!(served.ask("GET /v1/runs", &[&host, &bearer()]).status, 200);
+}
+
+#[test]
+fn a_request_from_a_page_of_another_site() {
+    let (_world, served) = served();
+    for header in [
+        "Origin: https://evil.example",
+        "Origin: null",
+        "Sec-Fetch-Site: cross-site",
+        "Sec-Fetch-Site: same-site",
+    ] {
+        served.get_with("/v1/runs", &[header]).is_problem(403, "cross-site");
+    }
+    let own = format!("Origin: http://{}", served.host);
+    assert_eq!(served.get_with("/v1/runs", &[&own, "Sec-Fetch-Site: same-origin"]).status, 200);
+}
+
+#[test]
+fn a_foreign_name_that_leads_to_this_address() {
+    let (_world, served) = served();
+    let port = served.host.rsplit(':').next().unwrap();
+    for host in
+        ["evil.example".to_owned(), format!("evil.example:{port}"), "127.0.0.1".to_owned(), String::new()]
+    {
+        let host = format!("Host: {host}");
+        served.ask("GET /v1/runs", &[&host, &bearer()]).is_problem(421, "unknown-host");
+        served.ask("GET /", &[&host]).is_problem(421, "unknown-host");
+    }
+    let foreign = format!("GET http://evil.example:{port}/v1/runs");
+    served.ask(&foreign, &[&served.own_host(), &bearer()]).is_problem(421, "unknown-host");
+    assert_eq!(served.ask("GET /v1/runs", &[&format!("Host: localhost:{port}"), &bearer()]).status, 200);
+}
+
+#[test]
+fn a_path_that_leaves_the_artifacts() {
+    let world = with_token(example("hello"));
+    assert_eq!(world.run(&["run", "hello", "--quiet"]).code, 0);
+    let served = Served::start(&world);
+    let list = served.get("/v1/runs").json();
+    let id = list["runs"][0]["id"].as_str().unwrap();
+    let artifact = format!("/v1/runs/{id}/artifacts/iteration-2/output/agent-result.json");
+    let file = served.get(&artifact);
+    assert_eq!(file.json()["file"], "greet.sh");
+    assert!(file.head.contains("content-disposition: attachment"), "{}", file.head);
+    assert!(file.head.contains("x-content-type-options: nosniff"), "{}", file.head);
+    for path in [
+        "../../../../../../etc/passwd",
+        "%2e%2e/%2e%2e/%2e%2e/%2e%2e/etc/passwd",
+        "iteration-2/output/../../events.jsonl",
+        "iteration-2%2foutput%2f..%2f..%2frun.json",
+        "/etc/passwd",
+        "events.jsonl",
+        "iteration-2/output/agent-result.json%00",
+        "",
+    ] {
+        served.get(&format!("/v1/runs/{id}/artifacts/{path}")).is_problem(404, "not-found");
+    }
+    served.get(&format!("/v1/runs/{id}/artifacts/iteration-2/output/%")).is_problem(400, "bad-request");
+    for name in ["latest", "..", "%2e%2e", &id[..8], &format!("{id}%2f..")] {
+        served.get(&format!("/v1/runs/{name}")).is_problem(404, "not-found");
+    }
+
+    // The record lists the path, and something else is there now.
+    let place = world.path(&format!("state/fullsend/runs/local/{id}/iteration-2/output"));
+    let moved = place.with_file_name("moved");
+    std::fs::rename(&place, &moved).unwrap();
+    std::os::unix::fs::symlink(&moved, &place).unwrap();
+    served.get(&artifact).is_problem(404, "not-found");
+    std::fs::remove_file(&place).unwrap();
+    std::fs::rename(&moved, &place).unwrap();
+    std::fs::write(place.join("agent-result.json"), "{}").unwrap();
+    served.get(&artifact).is_problem(409, "unreadable");
+}
+
+#[test]
+fn a_method_that_a_path_does_not_have() {
+    let (_world, served) = served();
+    let host = served.own_host();
+    for method in ["DELETE", "PUT", "HEAD", "TRACE"] {
+        let reply = served.ask(&format!("{method} /v1/runs"), &[&host, &bearer(), "Content-Length: 0"]);
+        assert_eq!(reply.status, 405, "{method}: {}", reply.body);
+        assert!(reply.head.contains("allow: get"), "{}", reply.head);
+    }
+}
+
+#[test]
+fn an_address_that_others_reach_without_a_token_of_its_own() {
+    let open = World::new().run(&["serve", "--listen", "0.0.0.0:0"]);
+    assert_eq!(open.code, 2, "{}", open.all());
+    assert!(open.err.contains("0.0.0.0:0 can be reached from outside"), "{}", open.err);
+    let short = World::new().env("FULLSEND_SERVE_TOKEN", "short").run(&["serve"]);
+    assert_eq!(short.code, 2, "{}", short.all());
+    assert!(short.err.contains("FULLSEND_SERVE_TOKEN must have at least 16"), "{}", short.err);
+}
