@@ -49,6 +49,83 @@ fn servers_of_the_harness_are_tools_with_their_names() {
     }
 }
 
+/// Speaks streamable HTTP. Answers with an event stream, and knows its session, its revision and a header of the harness.
+const CALC_BY_HTTP: &str = r#"#!/usr/bin/python3
+import http.server, json, os
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def is_known(self):
+        return self.headers.get("Authorization") == "Bearer " + os.environ["FULLSEND_API_TOKEN"]
+    def do_GET(self):
+        self.answer(405 if self.is_known() else 401, "text/plain", "no stream of its own")
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not self.is_known():
+            return self.answer(401, "text/plain", "not the token of the run")
+        if self.path != "/mcp" or self.headers.get("X-Team") != "blue":
+            return self.answer(403, "text/plain", "not the header of the harness")
+        if asked["method"] == "initialize":
+            version = asked["params"]["protocolVersion"]
+            result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": {"name": "calc", "version": "1"}}
+        elif self.headers.get("Mcp-Session-Id") != "s-1":
+            return self.answer(400, "text/plain", "no session")
+        elif "id" not in asked:
+            return self.answer(202, "text/plain", "")
+        elif asked["method"] == "tools/list":
+            schema = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
+            result = {"tools": [{"name": "add", "description": "Adds.", "inputSchema": schema}]}
+        elif asked["method"] == "tools/call":
+            numbers = asked["params"]["arguments"]
+            result = {"content": [{"type": "text", "text": f"SUM-{numbers['a'] + numbers['b']}"}]}
+        else:
+            result = {}
+        message = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+        progress = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}})
+        if asked["method"] == "tools/call":
+            return self.answer(200, "text/event-stream", f"event: message\ndata: {progress}\n\nevent: message\ndata: {message}\n\n")
+        self.answer(200, "application/json", message)
+    def answer(self, code, kind, text):
+        self.send_response(code)
+        self.send_header("Content-Type", kind)
+        self.send_header("Mcp-Session-Id", "s-1")
+        self.send_header("Content-Length", str(len(text.encode())))
+        self.end_headers()
+        self.wfile.write(text.encode())
+    def log_message(self, *words):
+        pass
+http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
+"#;
+
+const CALC_ADDRESS: &str = "mcp_servers:\n  calc:\n    url: http://calc.api.fullsend.internal:8080/mcp\n    headers: {X-Team: '${TEAM}'}\napi_servers:\n  - {name: calc, script: api-servers/calc, port: 8080}\nsandbox_timeout_seconds: 30\n";
+
+#[test]
+fn servers_behind_an_address_are_tools_with_their_names() {
+    for runtime in ["native", "claude", "codex"] {
+        let call = json!({ "tool": "mcp__calc__add", "input": { "a": 40, "b": 2 } });
+        let scenario = json!({ "turns": [[call], [{ "finish": good() }]] });
+        let Some(mut stage) = Stage::with(runtime, "mcp servers", &scenario, CALC_ADDRESS) else { continue };
+        stage.world.script("repo/.fullsend/api-servers/calc", CALC_BY_HTTP);
+        stage.world = stage.world.env("TEAM", "blue");
+        let record = stage.ends(0);
+        let words = stage.words();
+        assert!(words[1].contains("SUM-42"), "{runtime}");
+        assert_eq!(record["attempts"][0]["denied_calls"], 0, "{runtime}");
+    }
+}
+
+#[test]
+fn an_address_that_the_policy_does_not_allow_is_refused_before_the_run() {
+    let more = "mcp_servers:\n  calc:\n    url: https://mcp.example.com/mcp\n";
+    let scenario = json!({ "turns": [[{ "finish": good() }]] });
+    let Some(stage) = Stage::with("native", "mcp servers", &scenario, more) else { return };
+    let why = "the MCP server `calc` is at mcp.example.com:443, which no rule of the policy allows";
+    for command in ["check", "run"] {
+        let ran = stage.world.run(&[command, "mend"]);
+        assert_ne!(ran.code, 0, "{command}: {}", ran.err);
+        assert!(ran.err.contains(why) || ran.out.contains(why), "{command}: {}{}", ran.out, ran.err);
+    }
+}
+
 /// A server that the agent could have written answers as the runtime itself would if there were no such tool. A call that
 /// ran without the guard's verdict stops the run all the same.
 #[test]

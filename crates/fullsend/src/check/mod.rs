@@ -8,6 +8,7 @@ mod duplicate_keys;
 pub(crate) mod expected_document;
 pub(crate) mod fields;
 pub(crate) mod host_sockets;
+mod mcp_servers;
 mod networks;
 pub(crate) mod output;
 pub(crate) mod policies;
@@ -95,6 +96,7 @@ pub fn check(
 ) -> Option<Checked> {
     let before = problems.len();
     fields::check(library, &resolved, problems);
+    mcp_servers::check(&resolved.harness, problems);
     secrets::check(library, &resolved, problems);
     references::check(library, &resolved, problems);
     let scripts = references::scripts(library, &resolved.harness, problems);

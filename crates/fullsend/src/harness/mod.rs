@@ -16,8 +16,9 @@ use yaml::{At, Map, Whole, record};
 
 use names::{
     AgentRole, Backend, CpuWeight, Dollars, FeedbackMode, Fetches, FileName, FormatVersion, GatewayFeature,
-    HostLabel, Identifier, Iterations, Minutes, ModelEffort, ModelName, PortNumber, Positive, ProfileNetwork,
-    ReadySeconds, RuntimeName, Slug, SystemCallList, UrlPath, VariableName, WatchSeconds, Weaker,
+    HostLabel, Identifier, Iterations, McpTransport, Minutes, ModelEffort, ModelName, PortNumber, Positive,
+    ProfileNetwork, ReadySeconds, RuntimeName, ServerUrl, Slug, SystemCallList, UrlPath, VariableName,
+    WatchSeconds, Weaker,
 };
 use reference::{LocalPath, Ref, UrlPrefix};
 use security::Security;
@@ -66,7 +67,7 @@ record! {
         host_files: HostFiles,
         /// Servers on the host that the agent may call.
         api_servers: Vec<ApiServer>,
-        /// MCP servers inside the sandbox, by name.
+        /// MCP servers by name: programs inside the sandbox, or addresses.
         mcp_servers: Map<McpServer>,
         /// Runs on the host before the sandbox exists.
         pre_script: Option<At<LocalPath>>,
@@ -149,14 +150,20 @@ record! {
 }
 
 record! {
-    /// An MCP server that speaks over its standard input and output.
+    /// An MCP server: a program inside the sandbox, or an address.
     pub struct McpServer {
-        /// The program inside the sandbox.
-        command: At<String>,
+        /// The program inside the sandbox. It speaks over its standard input and output.
+        command: Option<At<String>>,
         /// Its arguments. `${VAR}` is expanded.
         args: Whole<Vec<Template>>,
         /// Its environment. `${VAR}` is expanded.
         env: Variables,
+        /// The address of a server, in place of a program. The policy must allow its host.
+        url: Option<At<ServerUrl>>,
+        /// What is sent to it with every request. `${VAR}` is expanded; a provider's credential is a placeholder.
+        headers: Map<At<Template>>,
+        /// How it speaks: http (streamable HTTP) or sse. Default: http.
+        transport: Option<At<McpTransport>>,
     }
 }
 

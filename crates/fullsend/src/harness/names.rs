@@ -244,6 +244,53 @@ text! {
     pub struct UrlPath: is_url_path, "^/[!-~]*$", "a path that starts with `/`"
 }
 
+fn is_server_url(text: &str) -> bool {
+    parts_of_url(text).is_some()
+}
+
+/// Host, port and path of a plain address: without a user, a query or a fragment.
+fn parts_of_url(text: &str) -> Option<(&str, u16, &str)> {
+    let (rest, usual_port) = match text.strip_prefix("https://") {
+        Some(rest) => (rest, 443),
+        None => (text.strip_prefix("http://")?, 80),
+    };
+    if !rest.bytes().all(|byte| byte.is_ascii_graphic()) || rest.contains(['@', '?', '#', '\\', '"']) {
+        return None;
+    }
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok().filter(|port| *port > 0)?),
+        _ => (authority, usual_port),
+    };
+    (!host.is_empty()).then_some((host, port, if path.is_empty() { "/" } else { path }))
+}
+
+text! {
+    /// The address of a server.
+    pub struct ServerUrl: is_server_url, "^https?://[!-~]+$", "an address such as `https://mcp.example.com/mcp`, without a user, a query or a fragment"
+}
+
+impl ServerUrl {
+    pub fn is_tls(&self) -> bool {
+        self.as_str().starts_with("https://")
+    }
+
+    /// Host, port and path.
+    pub fn parts(&self) -> (&str, u16, &str) {
+        parts_of_url(self.as_str()).unwrap_or_default()
+    }
+}
+
+choice! {
+    /// How an MCP server behind an address speaks.
+    pub enum McpTransport {
+        /// Streamable HTTP.
+        Http = "http",
+        /// Server-sent events, the older one.
+        Sse = "sse",
+    }
+}
+
 /// An amount of money, in dollars.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Dollars(f64);
@@ -316,5 +363,38 @@ impl Shape for Threshold {
 
     fn schema(_: &mut Schemas) -> Json {
         json!({ "type": "number", "exclusiveMinimum": 0, "maximum": 1 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_servers_are_plain() {
+        let parts = |text: &str| {
+            ServerUrl::parse(text).map(|url| {
+                let (host, port, path) = url.parts();
+                format!("{host} {port} {path} {}", url.is_tls())
+            })
+        };
+        assert_eq!(parts("https://mcp.example.com").as_deref(), Some("mcp.example.com 443 / true"));
+        assert_eq!(parts("http://[::1]:8080/mcp/").as_deref(), Some("[::1] 8080 /mcp/ false"));
+        for wrong in [
+            "mcp.example.com",
+            "ftp://mcp.example.com/",
+            "https://",
+            "https:///mcp",
+            "https://me@mcp.example.com/",
+            "https://mcp.example.com/?a=b",
+            "https://mcp.example.com/#a",
+            "https://mcp.example.com:0/",
+            "https://mcp.example.com:99999/",
+            "https://mcp example.com/",
+            "https://a\\b/",
+            "https://a/\"x",
+        ] {
+            assert_eq!(parts(wrong), None, "{wrong}");
+        }
     }
 }

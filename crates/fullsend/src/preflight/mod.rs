@@ -100,6 +100,7 @@ fn refusals(checked: &Checked, library: &Library, context: &PreflightContext<'_>
     found.extend(host_file_contents(harness, library, &value));
     found.extend(agent_input(harness, library, &value, context.repository));
     found.extend(network_plan(checked));
+    found.extend(network::unreachable_servers(checked));
     found
 }
 

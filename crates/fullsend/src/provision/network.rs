@@ -19,7 +19,7 @@ use sandbox::{LocalRange, Mount, MountKind, Sandbox, SandboxNetwork, Socket, Soc
 
 use policy::Policy;
 use policy::model::NetworkRule;
-use yaml::{MapEntry, Node, Sources, Value};
+use yaml::{Diagnostic, MapEntry, Node, Sources, Value};
 
 use super::servers::{self, ApiServers};
 use super::{RunContext, client, java};
@@ -98,6 +98,24 @@ pub fn check(checked: &Checked) -> Result<(), String> {
     });
     let services: Vec<NamedService> = servers.collect();
     NamePlan::new(&compiled, &services).map(drop).map_err(|error| error.to_string())
+}
+
+/// One error for each MCP server whose address no rule allows.
+pub fn unreachable_servers(checked: &Checked) -> Vec<Diagnostic> {
+    let Ok(policy) = with_servers(checked) else { return Vec::new() };
+    let compiled = policy::Compiled::new(&policy);
+    let addresses = checked.resolved.harness.mcp_servers.iter().filter_map(|(name, server)| {
+        let url = server.url.as_ref()?;
+        let (host, port, _) = url.parts();
+        let is_named = policy::Host::parse(host).is_ok_and(|host| compiled.names_endpoint(&host, port));
+        let message = format!(
+            "the MCP server `{}` is at {host}:{port}, which no rule of the policy allows",
+            name.value
+        );
+        let help = format!("add an endpoint with `host: {host}` and `port: {port}` to the policy");
+        (!is_named).then(|| Diagnostic::error("mcp-server", url.at, message).help(help))
+    });
+    addresses.collect()
 }
 
 /// For a sandbox without an agent: no credentials, no servers, no gateway.

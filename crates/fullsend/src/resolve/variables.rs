@@ -132,6 +132,8 @@ pub fn templates(harness: &Harness) -> Vec<(String, Span, &Template)> {
         found.extend(server.env.0.iter().map(|(variable, value)| (field(variable), value.at, &value.value)));
         found
             .extend(server.args.iter().map(|arg| (format!("mcp_servers.{}.args", name.value), name.at, arg)));
+        let field = |header: &str| format!("mcp_servers.{}.headers.{header}", name.value);
+        found.extend(server.headers.iter().map(|(header, value)| (field(header), value.at, &value.value)));
     }
     found
 }

@@ -17,6 +17,7 @@ mod tests;
 
 pub use assemble::AssembleError;
 pub use error::WireError;
+pub use sse::SseDecoder;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -116,6 +116,11 @@ impl Compiled {
         self.ports.keys().any(|port| self.named(host, *port).next().is_some())
     }
 
+    /// Whether some rule, for whatever program, allows a connection to this host and port.
+    pub fn names_endpoint(&self, host: &Host, port: u16) -> bool {
+        self.named(host, port).next().is_some()
+    }
+
     /// The hosts that are written out in full, with their ports: what can be listened for ahead of time.
     pub fn exact_hosts(&self) -> impl Iterator<Item = (&Host, u16)> {
         self.ports.iter().flat_map(|(port, hosts)| hosts.exact.keys().map(|host| (host, *port)))

@@ -78,7 +78,7 @@ fn servers(repository: &Path, left: &mut Vec<String>) -> String {
     for (name, server) in file["mcpServers"].as_object().into_iter().flatten() {
         let Some(command) = server["command"].as_str() else {
             left.push(format!(
-                "the MCP server `{name}` of .mcp.json is reached by URL: add its host to the policy"
+                "the MCP server `{name}` of .mcp.json is reached by URL: add it to `mcp_servers` with its `url`, and its host to the policy"
             ));
             continue;
         };

@@ -8,7 +8,7 @@ use super::hooks;
 use crate::guard::Guard;
 use crate::inputs::Cleared;
 use crate::runtime::launch::{LaunchSpec, alone};
-use crate::runtime::mcp::{self, McpServerSpec};
+use crate::runtime::mcp::{self, McpEndpoint, McpServerSpec};
 use crate::runtime::{contract, paths};
 
 /// Its configuration and state, inside.
@@ -90,10 +90,19 @@ fn agents(cleared: &Cleared) -> Json {
 
 fn servers(all: &[McpServerSpec]) -> Json {
     let servers = all.iter().map(|server| {
-        let environment: Map<String, Json> =
-            server.environment.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
-        let command = json!({ "command": server.command, "args": server.arguments, "env": environment });
-        (server.name.clone(), command)
+        let object = |pairs: &[(String, String)]| -> Map<String, Json> {
+            pairs.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect()
+        };
+        let entry = match &server.endpoint {
+            McpEndpoint::Program { command, arguments, environment } => {
+                json!({ "command": command, "args": arguments, "env": object(environment) })
+            }
+            McpEndpoint::Address { url, headers, is_sse } => {
+                let transport = if *is_sse { "sse" } else { "http" };
+                json!({ "type": transport, "url": url, "headers": object(headers) })
+            }
+        };
+        (server.name.clone(), entry)
     });
     json!({ "mcpServers": servers.collect::<Map<String, Json>>() })
 }

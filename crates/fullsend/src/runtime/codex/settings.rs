@@ -9,7 +9,7 @@ use crate::harness::names::ModelEffort;
 use crate::inputs::repo_skills;
 use crate::runtime::contract::RefusedOption;
 use crate::runtime::launch::{LaunchSpec, alone};
-use crate::runtime::mcp::{self, McpServerSpec};
+use crate::runtime::mcp::{self, McpEndpoint, McpServerSpec};
 use crate::runtime::{contract, options, paths, schema, skills};
 
 /// Its configuration and state, inside.
@@ -103,7 +103,7 @@ fn configuration(spec: &LaunchSpec<'_>) -> std::io::Result<String> {
 
 /// Its tools are its own, and its turns are bounded by the budget alone.
 pub fn refused_options(checked: &Checked) -> Vec<RefusedOption> {
-    let mut refused = Vec::new();
+    let mut refused: Vec<RefusedOption> = mcp::refused_sse(checked).collect();
     let mut refuse = |at, option: &str, instead: &str| {
         refused.push(RefusedOption { at, option: option.to_owned(), instead: instead.to_owned() });
     };
@@ -170,19 +170,28 @@ fn hidden(spec: &LaunchSpec<'_>) -> Vec<Mount> {
         .collect()
 }
 
+/// Codex starts them beside its first request, and goes on without one that fails, unless they are required.
 fn servers(all: &[McpServerSpec]) -> String {
     let mut text = String::new();
-    for McpServerSpec { name, command, arguments, environment } in all {
+    for McpServerSpec { name, endpoint } in all {
         let key = quoted(name);
-        let words: Vec<String> = arguments.iter().map(|word| quoted(word)).collect();
-        text.push_str(&format!(
-            "\n[mcp_servers.{key}]\ncommand = {}\nargs = [{}]\n[mcp_servers.{key}.env]\n",
-            quoted(command),
-            words.join(", ")
-        ));
-        text.extend(
-            environment.iter().map(|(name, value)| format!("{} = {}\n", quoted(name), quoted(value))),
-        );
+        let pairs = match endpoint {
+            McpEndpoint::Program { command, arguments, environment } => {
+                let words: Vec<String> = arguments.iter().map(|word| quoted(word)).collect();
+                text.push_str(&format!(
+                    "\n[mcp_servers.{key}]\nrequired = true\ncommand = {}\nargs = [{}]\n[mcp_servers.{key}.env]\n",
+                    quoted(command),
+                    words.join(", ")
+                ));
+                environment
+            }
+            McpEndpoint::Address { url, headers, .. } => {
+                let url = quoted(url);
+                text.push_str(&format!("\n[mcp_servers.{key}]\nrequired = true\nurl = {url}\n[mcp_servers.{key}.http_headers]\n"));
+                headers
+            }
+        };
+        text.extend(pairs.iter().map(|(name, value)| format!("{} = {}\n", quoted(name), quoted(value))));
     }
     text
 }

@@ -1,5 +1,5 @@
-//! The MCP servers of the harness: programs inside, with JSON lines over their standard streams. Only their tools are used,
-//! and every call is judged before it comes here. A server that does not start fails the run.
+//! The MCP servers of the harness: programs inside, with JSON lines over their standard streams, or addresses. Only their
+//! tools are used, and every call is judged before it comes here. A server that does not start fails the run.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use model::wire::Tool;
 use serde_json::{Value as Json, json};
 
+use super::mcp_http::HttpConnection;
 use super::tool_outcome::{MAX_OUTPUT, ToolOutcome};
-use crate::runtime::mcp::McpServerSpec;
+use crate::runtime::mcp::{McpEndpoint, McpServerSpec};
 
 const START: Duration = Duration::from_secs(30);
 const CALL: Duration = Duration::from_secs(120);
@@ -26,18 +27,24 @@ pub struct Servers(Vec<Server>);
 struct Server {
     name: String,
     tools: Vec<Tool>,
-    line: Mutex<McpConnection>,
+    connection: Mutex<McpConnection>,
 }
 
-/// One request at a time; its answer has the same id.
-struct McpConnection {
+/// One request at a time.
+enum McpConnection {
+    Program(ProgramConnection),
+    Address(HttpConnection),
+}
+
+/// The answer to a request has the same id.
+struct ProgramConnection {
     child: Child,
     stdin: ChildStdin,
     answers: Receiver<Json>,
     number: u64,
 }
 
-impl Drop for McpConnection {
+impl Drop for ProgramConnection {
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
@@ -74,31 +81,25 @@ impl Servers {
 
 impl Server {
     fn start(task: &McpServerSpec) -> Result<Self, String> {
-        let mut child = Command::new(&task.command)
-            .args(&task.arguments)
-            .envs(task.environment.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|error| format!("{}: {error}", task.command))?;
-        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err("it has no streams".to_owned());
-        };
-        let mut line = McpConnection { child, stdin, answers: listen(stdout), number: 0 };
+        let mut connection = McpConnection::open(&task.endpoint)?;
         let hello = json!({ "protocolVersion": VERSION, "capabilities": {},
             "clientInfo": { "name": "fullsend", "version": env!("CARGO_PKG_VERSION") } });
-        line.ask("initialize", &hello, START)?;
-        line.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))?;
-        let listed = line.ask("tools/list", &json!({}), START)?;
+        let welcome = connection.ask("initialize", &hello, START)?;
+        if let (McpConnection::Address(http), Some(version)) =
+            (&mut connection, welcome["protocolVersion"].as_str())
+        {
+            http.set_version(version);
+        }
+        connection.notify("notifications/initialized")?;
+        let listed = connection.ask("tools/list", &json!({}), START)?;
         let listed = listed["tools"].as_array().into_iter().flatten().take(MAX_TOOLS);
         let tools = listed.filter_map(|tool| offered(&task.name, tool)).collect();
-        Ok(Self { name: task.name.clone(), tools, line: Mutex::new(line) })
+        Ok(Self { name: task.name.clone(), tools, connection: Mutex::new(connection) })
     }
 
     fn call(&self, tool: &str, input: &Json) -> ToolOutcome {
-        let mut line = self.line.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let answer = line.ask("tools/call", &json!({ "name": tool, "arguments": input }), CALL);
+        let mut connection = self.connection.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let answer = connection.ask("tools/call", &json!({ "name": tool, "arguments": input }), CALL);
         let answer = match answer {
             Ok(answer) => answer,
             Err(why) => return ToolOutcome::error(format!("the MCP server `{}`: {why}", self.name)),
@@ -120,26 +121,70 @@ fn offered(server: &str, tool: &Json) -> Option<Tool> {
 }
 
 impl McpConnection {
+    fn open(endpoint: &McpEndpoint) -> Result<Self, String> {
+        match endpoint {
+            McpEndpoint::Program { command, arguments, environment } => {
+                ProgramConnection::start(command, arguments, environment).map(Self::Program)
+            }
+            McpEndpoint::Address { url, headers, .. } => {
+                HttpConnection::new(url, headers.clone()).map(Self::Address)
+            }
+        }
+    }
+
+    fn ask(&mut self, method: &str, parameters: &Json, timeout: Duration) -> Result<Json, String> {
+        let answer = match self {
+            Self::Program(program) => program.ask(method, parameters, timeout)?,
+            Self::Address(http) => http.ask(method, parameters, timeout)?,
+        };
+        match answer.get("error") {
+            Some(error) => Err(error["message"].as_str().unwrap_or("it failed").to_owned()),
+            None => Ok(answer["result"].clone()),
+        }
+    }
+
+    fn notify(&mut self, method: &str) -> Result<(), String> {
+        let message = json!({ "jsonrpc": "2.0", "method": method });
+        match self {
+            Self::Program(program) => program.send(&message),
+            Self::Address(http) => http.notify(&message, START),
+        }
+    }
+}
+
+impl ProgramConnection {
+    fn start(command: &str, arguments: &[String], environment: &[(String, String)]) -> Result<Self, String> {
+        let mut child = Command::new(command)
+            .args(arguments)
+            .envs(environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("{command}: {error}"))?;
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err("it has no streams".to_owned());
+        };
+        Ok(Self { child, stdin, answers: listen(stdout), number: 0 })
+    }
+
     fn send(&mut self, message: &Json) -> Result<(), String> {
         let sent = writeln!(self.stdin, "{message}").and_then(|()| self.stdin.flush());
         sent.map_err(|error| format!("cannot write to the server: {error}"))
     }
 
-    fn ask(&mut self, method: &str, parameters: &Json, timeouts: Duration) -> Result<Json, String> {
+    fn ask(&mut self, method: &str, parameters: &Json, timeout: Duration) -> Result<Json, String> {
         self.number += 1;
         let id = self.number;
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": parameters }))?;
-        let deadline = Instant::now() + timeouts;
+        let deadline = Instant::now() + timeout;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let answer =
                 self.answers.recv_timeout(left).map_err(|error| format!("no answer to {method}: {error}"))?;
             // Notifications, and answers that came too late, are not ours.
             if answer["id"] == id {
-                return match answer.get("error") {
-                    Some(error) => Err(error["message"].as_str().unwrap_or("it failed").to_owned()),
-                    None => Ok(answer["result"].clone()),
-                };
+                return Ok(answer);
             }
         }
     }
@@ -172,7 +217,9 @@ mod tests {
 
     fn task(script: &str) -> McpServerSpec {
         let arguments = vec!["-c".to_owned(), script.to_owned()];
-        McpServerSpec { name: "s".to_owned(), command: "sh".to_owned(), arguments, environment: Vec::new() }
+        let endpoint =
+            McpEndpoint::Program { command: "sh".to_owned(), arguments, environment: Vec::new() };
+        McpServerSpec { name: "s".to_owned(), endpoint }
     }
 
     #[test]

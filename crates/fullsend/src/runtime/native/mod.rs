@@ -8,6 +8,7 @@ mod files;
 mod hooks;
 pub(crate) mod launch;
 mod mcp_client;
+mod mcp_http;
 pub mod protocol;
 pub(crate) mod settings;
 mod shell;

@@ -26,7 +26,7 @@ pub fn refused_options(checked: &Checked) -> Vec<RefusedOption> {
         let name = tools::without_pattern(name);
         tools::NAMES.contains(&name) || name == tools::SKILL || name.starts_with("mcp__")
     };
-    let mut refused = Vec::new();
+    let mut refused: Vec<RefusedOption> = mcp::refused_sse(checked).collect();
     let about = checked.agent.frontmatter.iter();
     for tools in about.flat_map(|about| [&about.tools, &about.disallowed_tools]).flatten() {
         for name in tools.value.0.iter().filter(|name| !is_known(name)) {
