@@ -8,6 +8,7 @@ pub(crate) mod environment;
 pub(crate) mod explained;
 pub(crate) mod layers;
 pub(crate) mod library;
+mod merge;
 pub(crate) mod original_config;
 pub(crate) mod pinned_values;
 pub(crate) mod pins;
@@ -23,7 +24,6 @@ use crate::harness::Harness;
 use crate::harness::config::{Config, ModelPrice};
 use crate::harness::names::ForgeName;
 use crate::harness::reference::LocalPath;
-use chain::Link;
 use command_line::CommandLineValue;
 use layers::{Found, LayerKind, Layers};
 use library::Library;
@@ -103,17 +103,6 @@ pub struct ChangedToggle {
     pub at: Span,
 }
 
-/// The keys that a layer's configuration and a harness share.
-const SHARED_KEYS: &[&str] = &[
-    "runtime",
-    "security",
-    "budget",
-    "allow_repo_skills",
-    "allowed_remote_resources",
-    "allow_runtime_fetch",
-    "max_runtime_fetches",
-];
-
 /// Resolves one harness by name. Problems are collected; the harness is there if none of them prevents it.
 pub fn resolve(
     library: &mut Library,
@@ -131,7 +120,7 @@ pub fn resolve(
     let floors =
         pinned_values::pinned_values(library, configs.said_to_all(), &links, choices.forge, problems);
     problems.extend(foreign_prices(configs.repository.as_ref(), &floors));
-    let (tree, forge) = merge(library, &configs, &links, choices, problems)?;
+    let (tree, forge) = merge::merge(library, &configs, &links, choices, problems)?;
     if problems.iter().any(Diagnostic::is_error) {
         return None;
     }
@@ -246,7 +235,7 @@ impl Configs {
 
     /// What the organisation's configuration says to every harness.
     fn said_to_all(&self) -> Option<Node> {
-        self.organisation_tree.as_ref().map(|tree| shared(tree))
+        self.organisation_tree.as_ref().map(|tree| merge::shared(tree))
     }
 
     fn caps(&self) -> Option<&Node> {
@@ -326,91 +315,6 @@ fn check_waivers(config: &Config) -> Vec<Diagnostic> {
 fn misplaced(key: &str, at: Span, whose: &str) -> Diagnostic {
     let message = format!("`{key}` is only allowed in {whose} config.yaml");
     Diagnostic::error("misplaced", at, message).help("remove it here")
-}
-
-/// The part of a configuration that every harness gets.
-fn shared(config: &Node) -> Node {
-    let entries = config.entries().iter().filter(|entry| SHARED_KEYS.contains(&entry.key.as_str()));
-    Node::new(config.at, Value::Map(entries.cloned().collect()))
-}
-
-/// Far to near; the nearer value wins, by the rule of its field. What is absent or `null` comes from the defaults.
-fn merge(
-    library: &mut Library,
-    configs: &Configs,
-    links: &[Link],
-    choices: &Choices,
-    problems: &mut Vec<Diagnostic>,
-) -> Option<(Node, Option<Node>)> {
-    let defaults = Found { layer: LayerKind::Builtin, path: "defaults.yaml".to_owned() };
-    let defaults = match library.tree(&defaults) {
-        Ok(tree) => pinned_values::within_caps(&tree, configs.caps()),
-        Err(problem) => {
-            problems.push((*problem).clone());
-            return None;
-        }
-    };
-    let mut tree = Node::new(defaults.at, Value::Map(Vec::new()));
-    for config in [&configs.organisation_tree, &configs.repository_tree].into_iter().flatten() {
-        tree = Harness::merge(tree, shared(config));
-    }
-    for link in links.iter().rev() {
-        if matches!(link.tree.value, Value::Map(_)) {
-            tree = Harness::merge(tree, (*link.tree).clone());
-        }
-    }
-    let forge = take(&mut tree, "forge");
-    take(&mut tree, "base");
-    if let Some(block) = forge_block(forge.as_ref(), choices.forge, problems) {
-        tree = Harness::merge(tree, block);
-    }
-    if let Some(id) = &choices.environment {
-        tree = Harness::merge(tree, environment::overlay(library, id, problems)?);
-    }
-    if !choices.command_line.is_empty() {
-        tree = Harness::merge(tree, command_line::overlay(library, &choices.command_line, problems)?);
-    }
-    let mut tree = Harness::merge(defaults.clone(), tree);
-    yaml::restore_defaults(&defaults, &mut tree);
-    without_idle_limit(&mut tree, links);
-    Some((tree, forge))
-}
-
-/// The limit on fetches applies only to a harness that fetches. In one that does not, the built-in number
-/// and the configuration's say nothing; one in a harness file is a mistake that `check` reports.
-fn without_idle_limit(tree: &mut Node, links: &[Link]) {
-    let fetches = tree.get("allow_runtime_fetch").is_some_and(|set| set.value == Value::Bool(true));
-    let in_a_harness = |limit: &Node| links.iter().any(|link| link.tree.at.source == limit.at.source);
-    if !fetches && tree.get("max_runtime_fetches").is_some_and(|limit| !in_a_harness(limit)) {
-        take(tree, "max_runtime_fetches");
-    }
-}
-
-/// The block of the chosen forge. A harness that knows forges but not this one says nothing about what to do here.
-fn forge_block(
-    forge: Option<&Node>,
-    chosen: Option<ForgeName>,
-    problems: &mut Vec<Diagnostic>,
-) -> Option<Node> {
-    let forge = forge?;
-    let chosen = chosen?;
-    if let Some(block) = forge.get(chosen.word()) {
-        return Some(block.clone());
-    }
-    let known = forge.entries().iter().filter(|entry| !entry.node.is_null());
-    let known: Vec<&str> = known.map(|entry| entry.key.as_str()).collect();
-    if !known.is_empty() {
-        let message = format!("`forge` has no block for {chosen} (it has {})", known.join(", "));
-        let help = format!("add `{chosen}: {{}}` if nothing differs there");
-        problems.push(Diagnostic::error("no-forge-block", forge.at, message).help(help));
-    }
-    None
-}
-
-fn take(tree: &mut Node, key: &str) -> Option<Node> {
-    let Value::Map(entries) = &mut tree.value else { return None };
-    let index = entries.iter().position(|entry| entry.key == key)?;
-    Some(entries.remove(index).node).filter(|node| !node.is_null())
 }
 
 /// Security settings that a layer made weaker than the built-in default.
