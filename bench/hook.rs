@@ -120,6 +120,7 @@ fn guard(scratch: &Path) -> Guard {
         waivers: Vec::new(),
         today: "2026-01-01",
         path: "",
+        weights: Default::default(),
         run_directory: None,
     };
     let emit = Emitter::create(&scratch.join("events.jsonl"), |_| {}).unwrap();

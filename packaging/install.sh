@@ -5,7 +5,7 @@
 #   sh install.sh --uninstall [--prefix DIR]
 #
 #   --from        the directory or the address that holds the release's files
-#   --prefix      where bin/fullsend goes (default: $HOME/.local)
+#   --prefix      where bin/fullsend and share/fullsend go (default: $HOME/.local)
 #   --public-key  the key that signed the release; without it only checksums are compared
 set -eu
 from='' prefix="${HOME:-}/.local" key='' uninstall=''
@@ -21,7 +21,8 @@ done
 fail() { echo "install.sh: $1" >&2; exit 1; }
 
 if [ -n "$uninstall" ]; then
-  rm -f "$prefix/bin/fullsend"
+  rm -f "$prefix/bin/fullsend" "$prefix/share/fullsend/injection.weights"
+  rmdir "$prefix/share/fullsend" 2>/dev/null || true
   echo "removed $prefix/bin/fullsend"
   echo "runs, sessions and installed agent programs stay: remove \${XDG_STATE_HOME:-~/.local/state}/fullsend and \${XDG_CACHE_HOME:-~/.cache}/fullsend"
   exit 0
@@ -61,8 +62,10 @@ fetch "$archive"
   fail "the checksum of $archive does not fit; nothing was installed"
 tar -C "$work" -xzf "$work/$archive"
 "$work/${archive%.tar.gz}/fullsend" --version >/dev/null || fail "the binary does not start on this machine"
-mkdir -p "$prefix/bin"
-# By a rename: a running fullsend keeps its own file.
+mkdir -p "$prefix/bin" "$prefix/share/fullsend"
+# By renames: a running fullsend keeps its own files.
+cp "$work/${archive%.tar.gz}/injection.weights" "$prefix/share/fullsend/.injection.weights.new"
+mv "$prefix/share/fullsend/.injection.weights.new" "$prefix/share/fullsend/injection.weights"
 cp "$work/${archive%.tar.gz}/fullsend" "$prefix/bin/.fullsend.new"
 mv "$prefix/bin/.fullsend.new" "$prefix/bin/fullsend"
 echo "installed $("$prefix/bin/fullsend" --version) in $prefix/bin"

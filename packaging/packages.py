@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the npm package, the Python wheel, the SBOM (CycloneDX) and the provenance statement around one binary.
+"""Writes the npm package, the Python wheel, the SBOM (CycloneDX) and the provenance statement around one binary and the
+weights of its learned scanner.
 
 Needs nothing but Python. Two runs over the same binary write the same bytes.
 """
@@ -21,6 +22,7 @@ SUMMARY = "Run one coding agent, from one YAML file, in one sandbox, and prove w
 EPOCH = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
 NPM_CPU = {"x86_64": "x64", "aarch64": "arm64"}
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+WEIGHTS = ROOT / "models" / "injection.weights"
 
 
 def npm(options, binary):
@@ -32,13 +34,14 @@ def npm(options, binary):
         "os": ["linux"],
         "cpu": [NPM_CPU[options.arch]],
         "bin": {"fullsend": "bin/fullsend"},
-        "files": ["bin/fullsend", "LICENSE", "README.md"],
+        "files": ["bin/fullsend", "bin/injection.weights", "LICENSE", "README.md"],
     }
     files = {
         "package/package.json": (json.dumps(manifest, indent=2).encode() + b"\n", 0o644),
         "package/LICENSE": ((ROOT / "LICENSE").read_bytes(), 0o644),
         "package/README.md": ((ROOT / "README.md").read_bytes(), 0o644),
         "package/bin/fullsend": (binary, 0o755),
+        "package/bin/injection.weights": (WEIGHTS.read_bytes(), 0o644),
     }
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.USTAR_FORMAT) as archive:
@@ -56,6 +59,7 @@ def wheel(options, binary):
     tags = "".join(f"Tag: py3-none-{part}\n" for part in tag.split("-")[2].split("."))
     files = [
         (f"fullsend-{options.version}.data/scripts/fullsend", binary, 0o755),
+        (f"fullsend-{options.version}.data/data/share/fullsend/{WEIGHTS.name}", WEIGHTS.read_bytes(), 0o644),
         (
             f"{about}/METADATA",
             f"Metadata-Version: 2.1\nName: fullsend\nVersion: {options.version}\nSummary: {SUMMARY}\nLicense: Apache-2.0\n".encode(),

@@ -288,7 +288,11 @@ fn cases_of_models() {
             let next = asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             Ok(vec![scan::TextScore { score: scores[next], range: 0..text.len() }])
         });
-        let guard = scan::LearnedScanner { model: Some(model), ..scan::LearnedScanner::default() };
+        let guard = scan::LearnedScanner {
+            model: Some(model),
+            threshold: 0.92,
+            match_type: scan::ScoredUnit::Sentence,
+        };
         let findings = guard.scan(field(&case, "text"), Origin::Web).unwrap();
         assert_eq!(!findings.is_empty(), field(&case, "label") == "attack", "{case}");
     }

@@ -232,7 +232,8 @@ fn an_image_is_the_root_and_its_digest_is_in_the_record() {
 
 #[test]
 fn what_a_run_cannot_honour_is_refused_and_never_ignored() {
-    let fields = "security:\n  host_scanners:\n    llm_guard:\n      model: some-model\n";
+    let fields =
+        "security:\n  host_scanners:\n    llm_guard:\n      enabled: false\n      model: some-model\n";
     let ran = world(fields, "true").run(&["run", "triage"]);
     assert_eq!(ran.code, 3, "{}", ran.err);
     assert!(ran.err.contains("llm_guard.model`") && ran.err.contains("not supported yet"), "{}", ran.err);

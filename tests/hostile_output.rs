@@ -39,6 +39,7 @@ pub fn guard(world: &World) -> Guard {
         waivers: Vec::new(),
         today: "2026-01-01",
         path: "",
+        weights: Default::default(),
         run_directory: None,
     };
     Guard::new(setup, &emit).unwrap()

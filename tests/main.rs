@@ -43,6 +43,7 @@ mod killed;
 mod lab;
 mod large_input;
 mod lasting;
+mod learned;
 mod leaving;
 mod library;
 mod live;

@@ -23,6 +23,28 @@ fn version_of(binary: &Path) -> String {
     String::from_utf8(done(Command::new(binary).arg("-V")).stdout).unwrap()
 }
 
+/// The installed program finds the weights of its learned scanner. The small program in its place cannot tell: the real one
+/// takes its place, and starts where it was installed.
+fn finds_weights(world: &World, binary: &Path) {
+    let binary = fs::canonicalize(binary).unwrap();
+    fs::remove_file(&binary).unwrap();
+    if fs::hard_link(program(), &binary).is_err() {
+        fs::copy(program(), &binary).unwrap();
+    }
+    let mut doctor = Command::new(&binary);
+    doctor
+        .args(["doctor", "--json"])
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("TMPDIR", world.path("tmp"));
+    let told: Json = serde_json::from_slice(&doctor.output().unwrap().stdout).unwrap();
+    let checks = told["checks"].as_array().unwrap();
+    let scanner = checks.iter().find(|check| check["name"] == "learned scanner").unwrap();
+    let place = binary.parent().unwrap().parent().unwrap().to_string_lossy().into_owned();
+    let found = scanner["found"].as_str().unwrap();
+    assert!(scanner["state"] == "good" && found.starts_with(&place), "{scanner} {place}");
+}
+
 #[test]
 fn every_package_installs_and_starts() {
     if !has_program("dpkg-deb", "packages") || !has_program("python3", "packages") {
@@ -69,15 +91,18 @@ fn every_package_installs_and_starts() {
     let installed = install(&out, &signed);
     assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
     assert_eq!(version_of(&world.path("home/.local/bin/fullsend")), expected, "install.sh");
+    finds_weights(&world, &world.path("home/.local/bin/fullsend"));
     refuses_damage(&world, &out, &install, &signed);
     let removed = done(
         Command::new("sh").arg(out.join("install.sh")).arg("--uninstall").env("HOME", world.path("home")),
     );
     assert!(!world.path("home/.local/bin/fullsend").exists(), "{removed:?}");
+    assert!(!world.path("home/.local/share/fullsend").exists(), "{removed:?}");
 
     let deb = world.path("deb");
     done(Command::new("dpkg-deb").arg("-x").arg(file(".deb")).arg(&deb));
     assert_eq!(version_of(&deb.join("usr/bin/fullsend")), expected, ".deb");
+    finds_weights(&world, &deb.join("usr/bin/fullsend"));
     assert!(deb.join("usr/share/bash-completion/completions/fullsend").metadata().unwrap().len() > 1000);
 
     if has_program("npm", "npm-package") {
@@ -87,6 +112,7 @@ fn every_package_installs_and_starts() {
             .arg(file(".tgz"));
         done(npm.env("HOME", world.path("home")));
         assert_eq!(version_of(&world.path("npm/node_modules/.bin/fullsend")), expected, "npm");
+        finds_weights(&world, &world.path("npm/node_modules/.bin/fullsend"));
     }
     unpacks_as_a_wheel(&world, &file(".whl"), &expected);
 
@@ -122,6 +148,9 @@ fn unpacks_as_a_wheel(world: &World, wheel: &Path, expected: &str) {
         scripts
     };
     assert_eq!(version_of(&binary), *expected, "wheel");
+    if installed.status.success() {
+        finds_weights(world, &binary);
+    }
 }
 
 /// One changed byte, or a signature of somebody else, installs nothing.

@@ -97,8 +97,8 @@ fn refusals() -> Vec<Refusal> {
             3,
         ),
         refusal(
-            "runtime: native\nproviders: [model]\nsecurity: {host_scanners: {llm_guard: {enabled: true, required: true}}}\n",
-            "this version has no learned scanner",
+            "runtime: native\nproviders: [model]\nsecurity: {host_scanners: {llm_guard: {required: true}}}\n",
+            "weights file of the learned scanner is not on this host",
             4,
         ),
         refusal("runtime: native\nproviders: [model, api]\n", "it is too short to be kept secret", 4)

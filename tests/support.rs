@@ -231,6 +231,8 @@ impl World {
             .env("XDG_STATE_HOME", self.path("state"))
             .env("TMPDIR", self.path("tmp"))
             .env("NO_COLOR", "1")
+            // The learned scanner is for the tests that ask for it: it takes longer than most of the others.
+            .env("FULLSEND_WEIGHTS", "none")
             .envs(&self.environment)
             .stdin(Stdio::null());
         command

@@ -42,7 +42,7 @@ struct Norm {
 }
 
 impl Encoder {
-    pub(crate) fn new(weights: &Weights<'_>) -> Result<Self, WeightsError> {
+    pub(crate) fn new(weights: &Weights) -> Result<Self, WeightsError> {
         let words = weights.bytes("words")?;
         let places = matrix(&weights.bytes("places.weight")?);
         if places.nrows() != LONGEST || places.ncols() != words.columns {
@@ -79,7 +79,7 @@ impl Encoder {
 }
 
 impl Layer {
-    fn new(weights: &Weights<'_>, number: usize) -> Result<Self, WeightsError> {
+    fn new(weights: &Weights, number: usize) -> Result<Self, WeightsError> {
         let name = |part: &str| format!("layers.{number}.{part}");
         Ok(Self {
             query_key_value: Linear::new(weights, &name("qkv"))?,
@@ -132,7 +132,7 @@ fn softmax(mut row: ArrayViewMut1<'_, f32>) {
 }
 
 impl Linear {
-    fn new(weights: &Weights<'_>, name: &str) -> Result<Self, WeightsError> {
+    fn new(weights: &Weights, name: &str) -> Result<Self, WeightsError> {
         let weight = matrix(&weights.bytes(&format!("{name}.weight"))?).reversed_axes();
         let bias: Array1<f32> = weights.floats(&format!("{name}.bias"))?.into();
         if bias.len() == weight.ncols() {
@@ -151,7 +151,7 @@ impl Linear {
 }
 
 impl Norm {
-    fn new(weights: &Weights<'_>, name: &str) -> Result<Self, WeightsError> {
+    fn new(weights: &Weights, name: &str) -> Result<Self, WeightsError> {
         Ok(Self {
             weight: weights.floats(&format!("{name}.weight"))?.into(),
             bias: weights.floats(&format!("{name}.bias"))?.into(),

@@ -16,13 +16,14 @@ pub(crate) struct Grams {
 }
 
 impl Grams {
-    pub(crate) fn new(weights: &Weights<'_>) -> Result<Self, WeightsError> {
+    pub(crate) fn new(weights: &Weights) -> Result<Self, WeightsError> {
         let table = weights.bytes("grams")?;
-        if !table.values.len().is_power_of_two() {
+        let values = table.values();
+        if !values.len().is_power_of_two() {
             return Err(WeightsError::Shape("grams".to_owned()));
         }
         Ok(Self {
-            weights: table.values,
+            weights: values,
             scale: *table.scales.first().ok_or_else(|| WeightsError::Shape("grams".to_owned()))?,
             bias: *weights
                 .floats("grams.bias")?

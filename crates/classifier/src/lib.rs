@@ -1,6 +1,6 @@
 //! The learned injection scanner: text and where it came from in, a probability for each window out. Two stages: hashed
-//! n-grams clear plain text in microseconds, a small encoder reads the rest. Deterministic; no I/O, no network, no
-//! unsafe code. `training/` makes the weights.
+//! n-grams clear plain text in microseconds, a small encoder reads the rest. Its weights are read when the first text needs
+//! it, by a function of the caller. Deterministic; no network, no unsafe code. `training/` makes the weights.
 
 mod encoder;
 mod grams;
@@ -9,12 +9,13 @@ mod tokens;
 mod weights;
 
 use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use encoder::Encoder;
 use grams::Grams;
 use pieces::WordPieces;
 use weights::Weights;
-pub use weights::WeightsError;
+pub use weights::{ReadAt, WeightsError};
 
 /// Where a text came from. The same sentence is harmless in a prompt and an attack in a tool result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +55,12 @@ pub struct WindowScore {
     pub decided_by: DecidedBy,
 }
 
+/// One window costs the encoder as much as a thousand cost the n-grams. A file may ask for more to be cleared, not for less.
+const CLEAR_BELOW: f32 = 0.0;
+/// How many windows of a text the encoder reads: so many, and one in so many of the rest.
+const READ_ALWAYS: usize = 4;
+const READ_ONE_IN: usize = 8;
+
 /// Raw scores of both stages, the highest of all windows: what the training side reports.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RawScores {
@@ -64,52 +71,95 @@ pub struct RawScores {
 /// Both stages, ready to score.
 pub struct Classifier {
     grams: Grams,
+    second: Mutex<Option<Arc<SecondStage>>>,
+    calibration: weights::Calibration,
+    weights: Weights,
+}
+
+struct SecondStage {
     pieces: WordPieces,
     encoder: Encoder,
-    calibration: weights::Calibration,
 }
 
 impl Classifier {
-    /// Reads the bytes of a weights file.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, WeightsError> {
-        let weights = Weights::parse(bytes)?;
+    /// Reads the header and the first stage of a weights file. The second is read when a text needs it.
+    pub fn open(read: ReadAt) -> Result<Self, WeightsError> {
+        let weights = Weights::open(read)?;
         Ok(Self {
             grams: Grams::new(&weights)?,
-            pieces: WordPieces::new(weights.text("vocabulary")?)?,
-            encoder: Encoder::new(&weights)?,
+            second: Mutex::default(),
             calibration: weights.calibration(),
+            weights,
         })
     }
 
-    /// Scores every window of the text. The encoder reads only windows that the n-grams do not clear.
-    pub fn score(&self, text: &str, origin: TextOrigin) -> Vec<WindowScore> {
+    /// Scores every window of the text. The encoder reads only windows that the n-grams do not clear, the most suspicious
+    /// first, and a bounded share of a text; of the others the n-grams' own probability stands.
+    pub fn score(&self, text: &str, origin: TextOrigin) -> Result<Vec<WindowScore>, WeightsError> {
         let tokens = tokens::tokenize(text);
-        let score = |window: &[tokens::Token]| {
-            let grams = self.grams.score(window, origin);
-            let range = tokens::range(window);
-            if grams < self.calibration.clear_below {
-                return WindowScore { probability: 0.0, range, decided_by: DecidedBy::Grams };
-            }
-            let raw = self.encoder.score(&self.pieces.encode(window, origin));
-            let probability = self.calibration.probability(raw);
-            WindowScore { probability, range, decided_by: DecidedBy::Encoder }
+        let windows: Vec<&[tokens::Token]> = tokens::windows(&tokens).collect();
+        let grams: Vec<f32> = windows.iter().map(|window| self.grams.score(window, origin)).collect();
+        let clear_below = self.calibration.clear_below.max(CLEAR_BELOW);
+        let mut open: Vec<usize> = (0..windows.len()).filter(|at| grams[*at] >= clear_below).collect();
+        open.sort_by(|a, b| grams[*b].total_cmp(&grams[*a]).then(a.cmp(b)));
+        let cleared = |window: &&[tokens::Token]| WindowScore {
+            probability: 0.0,
+            range: tokens::range(window),
+            decided_by: DecidedBy::Grams,
         };
-        tokens::windows(&tokens).map(score).collect()
+        let mut scores: Vec<WindowScore> = windows.iter().map(cleared).collect();
+        let most = READ_ALWAYS + windows.len() / READ_ONE_IN;
+        for (rank, at) in open.into_iter().enumerate() {
+            if rank < most {
+                let raw = self.second_stage()?.score(windows[at], origin);
+                scores[at].probability = self.calibration.probability(raw);
+                scores[at].decided_by = DecidedBy::Encoder;
+            } else {
+                scores[at].probability = 1.0 / (1.0 + (-grams[at]).exp());
+            }
+        }
+        Ok(scores)
     }
 
     /// Both stages on every window, whatever the first one says.
-    pub fn raw_scores(&self, text: &str, origin: TextOrigin) -> RawScores {
+    pub fn raw_scores(&self, text: &str, origin: TextOrigin) -> Result<RawScores, WeightsError> {
         let tokens = tokens::tokenize(text);
+        let second = self.second_stage()?;
         let mut highest = RawScores { grams: f32::MIN, encoder: f32::MIN };
         for window in tokens::windows(&tokens) {
             highest.grams = highest.grams.max(self.grams.score(window, origin));
-            highest.encoder = highest.encoder.max(self.encoder.score(&self.pieces.encode(window, origin)));
+            highest.encoder = highest.encoder.max(second.score(window, origin));
         }
-        highest
+        Ok(highest)
+    }
+
+    fn second_stage(&self) -> Result<Arc<SecondStage>, WeightsError> {
+        let mut second = self.second.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(loaded) = &*second {
+            return Ok(Arc::clone(loaded));
+        }
+        let loaded = Arc::new(SecondStage {
+            pieces: WordPieces::new(&self.weights.text("vocabulary")?)?,
+            encoder: Encoder::new(&self.weights)?,
+        });
+        *second = Some(Arc::clone(&loaded));
+        Ok(loaded)
+    }
+
+    /// The first stage's raw score of each window.
+    pub fn gram_scores(&self, text: &str, origin: TextOrigin) -> Vec<f32> {
+        let tokens = tokens::tokenize(text);
+        tokens::windows(&tokens).map(|window| self.grams.score(window, origin)).collect()
     }
 
     /// The probability above which this share of unseen benign text was flagged in training: 0.01, 0.005 or 0.001.
     pub fn threshold(&self, benign_share: &str) -> Option<f32> {
         self.calibration.thresholds.get(benign_share).copied()
+    }
+}
+
+impl SecondStage {
+    fn score(&self, window: &[tokens::Token], origin: TextOrigin) -> f32 {
+        self.encoder.score(&self.pieces.encode(window, origin))
     }
 }

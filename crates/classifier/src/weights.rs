@@ -1,19 +1,30 @@
 //! The weights file: a magic word, a JSON header that names tensors, and their bytes. Everything is checked before use,
-//! because the file may be a user's own.
+//! because the file may be a user's own. Tensors are read when they are asked for.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 
 use serde::Deserialize;
 
 const MAGIC: &[u8; 8] = b"FSINJ001";
 /// The only layout that this code reads.
 const VERSION: u32 = 1;
+/// The magic word and the length of the header.
+const START: usize = 12;
+/// A longer header is not one of ours.
+const MAX_HEADER: usize = 1 << 20;
+/// Nor is a file with a larger tensor.
+const MAX_TENSOR: usize = 64 << 20;
+
+/// Reads so many bytes of a weights file from this place on, or fewer where the file ends.
+pub type ReadAt = Box<dyn Fn(u64, usize) -> io::Result<Vec<u8>> + Send + Sync>;
 
 /// Why a weights file cannot be used.
 #[derive(Debug)]
 pub enum WeightsError {
     NotWeights,
+    Read(io::Error),
     Header(serde_json::Error),
     Version(u32),
     Missing(String),
@@ -24,6 +35,7 @@ impl fmt::Display for WeightsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotWeights => f.write_str("the file is not a weights file of the learned scanner"),
+            Self::Read(error) => write!(f, "the weights file cannot be read: {error}"),
             Self::Header(error) => write!(f, "the header of the weights file is damaged: {error}"),
             Self::Version(version) => {
                 write!(f, "the weights file has version {version}; this program reads {VERSION}")
@@ -37,6 +49,7 @@ impl fmt::Display for WeightsError {
 impl std::error::Error for WeightsError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
+            Self::Read(error) => Some(error),
             Self::Header(error) => Some(error),
             Self::NotWeights | Self::Version(_) | Self::Missing(_) | Self::Shape(_) => None,
         }
@@ -56,9 +69,9 @@ struct Entry {
     name: String,
     kind: Kind,
     shape: Vec<usize>,
-    at: usize,
+    at: u64,
     bytes: usize,
-    scale_at: usize,
+    scale_at: u64,
     scale_bytes: usize,
 }
 
@@ -86,9 +99,10 @@ impl Calibration {
     }
 }
 
-/// Small integers with one scale for each row.
+/// Small integers with one scale for each row, as they are in the file.
 pub(crate) struct Scaled {
-    pub(crate) values: Vec<i8>,
+    packed: Vec<u8>,
+    kind: Kind,
     pub(crate) scales: Vec<f32>,
     pub(crate) columns: usize,
 }
@@ -97,30 +111,49 @@ impl Scaled {
     /// One row as floats.
     pub(crate) fn row(&self, number: usize) -> impl Iterator<Item = f32> {
         let scale = self.scales[number];
-        self.values[number * self.columns..(number + 1) * self.columns]
-            .iter()
-            .map(move |value| f32::from(*value) * scale)
+        let first = number * self.columns;
+        (first..first + self.columns).map(move |at| f32::from(self.value(at)) * scale)
+    }
+
+    fn value(&self, at: usize) -> i8 {
+        match self.kind {
+            Kind::I4 => ((self.packed[at / 2] >> (4 * (at % 2))) & 15).cast_signed() - 8,
+            _ => self.packed[at].cast_signed(),
+        }
+    }
+
+    /// All values, without their scales.
+    pub(crate) fn values(&self) -> Vec<i8> {
+        (0..self.scales.len() * self.columns).map(|at| self.value(at)).collect()
     }
 }
 
-pub(crate) struct Weights<'a> {
+pub(crate) struct Weights {
     entries: BTreeMap<String, Entry>,
-    blob: &'a [u8],
+    /// Where the tensors begin.
+    blob: u64,
+    read: ReadAt,
     calibration: Calibration,
 }
 
-impl<'a> Weights<'a> {
-    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, WeightsError> {
-        let rest = bytes.strip_prefix(MAGIC).ok_or(WeightsError::NotWeights)?;
-        let (length, rest) = rest.split_first_chunk::<4>().ok_or(WeightsError::NotWeights)?;
-        let length = u32::from_le_bytes(*length) as usize;
-        let header = rest.get(..length).ok_or(WeightsError::NotWeights)?;
-        let header: Header = serde_json::from_slice(header).map_err(WeightsError::Header)?;
+impl Weights {
+    pub(crate) fn open(read: ReadAt) -> Result<Self, WeightsError> {
+        let start = read(0, START).map_err(WeightsError::Read)?;
+        let length = start.strip_prefix(MAGIC).and_then(<[u8]>::first_chunk::<4>);
+        let length = u32::from_le_bytes(*length.ok_or(WeightsError::NotWeights)?) as usize;
+        if length > MAX_HEADER {
+            return Err(WeightsError::NotWeights);
+        }
+        let header = read(START as u64, length).map_err(WeightsError::Read)?;
+        if header.len() != length {
+            return Err(WeightsError::NotWeights);
+        }
+        let header: Header = serde_json::from_slice(&header).map_err(WeightsError::Header)?;
         if header.version != VERSION {
             return Err(WeightsError::Version(header.version));
         }
         let entries = header.tensors.into_iter().map(|entry| (entry.name.clone(), entry)).collect();
-        Ok(Self { entries, blob: &rest[length..], calibration: header.calibration })
+        Ok(Self { entries, blob: (START + length) as u64, read, calibration: header.calibration })
     }
 
     pub(crate) fn calibration(&self) -> Calibration {
@@ -133,43 +166,51 @@ impl<'a> Weights<'a> {
         if kinds.contains(&entry.kind) { Ok(entry) } else { Err(WeightsError::Shape(name.to_owned())) }
     }
 
-    fn slice(&self, name: &str, at: usize, bytes: usize) -> Result<&'a [u8], WeightsError> {
-        let end = at.checked_add(bytes);
-        end.and_then(|end| self.blob.get(at..end)).ok_or_else(|| WeightsError::Shape(name.to_owned()))
+    fn slice(&self, name: &str, at: u64, bytes: usize) -> Result<Vec<u8>, WeightsError> {
+        let wrong = || WeightsError::Shape(name.to_owned());
+        if bytes > MAX_TENSOR {
+            return Err(wrong());
+        }
+        let at = self.blob.checked_add(at).ok_or_else(wrong)?;
+        let found = (self.read)(at, bytes).map_err(WeightsError::Read)?;
+        if found.len() == bytes { Ok(found) } else { Err(wrong()) }
     }
 
-    pub(crate) fn text(&self, name: &str) -> Result<&'a str, WeightsError> {
+    pub(crate) fn text(&self, name: &str) -> Result<String, WeightsError> {
         let entry = self.entry(name, &[Kind::Text])?;
-        std::str::from_utf8(self.slice(name, entry.at, entry.bytes)?)
-            .map_err(|_| WeightsError::Shape(name.to_owned()))
+        let bytes = self.slice(name, entry.at, entry.bytes)?;
+        String::from_utf8(bytes).map_err(|_| WeightsError::Shape(name.to_owned()))
     }
 
     pub(crate) fn floats(&self, name: &str) -> Result<Vec<f32>, WeightsError> {
         let entry = self.entry(name, &[Kind::F32])?;
-        let values = to_floats(self.slice(name, entry.at, entry.bytes)?);
-        let expected: usize = entry.shape.iter().product();
-        if values.len() == expected { Ok(values) } else { Err(WeightsError::Shape(name.to_owned())) }
+        let values = to_floats(&self.slice(name, entry.at, entry.bytes)?);
+        if Some(values.len()) == entry.values() {
+            Ok(values)
+        } else {
+            Err(WeightsError::Shape(name.to_owned()))
+        }
     }
 
     pub(crate) fn bytes(&self, name: &str) -> Result<Scaled, WeightsError> {
         let entry = self.entry(name, &[Kind::I8, Kind::I4])?;
         let packed = self.slice(name, entry.at, entry.bytes)?;
-        let scales = to_floats(self.slice(name, entry.scale_at, entry.scale_bytes)?);
-        let values: Vec<i8> = match entry.kind {
-            Kind::I4 => packed
-                .iter()
-                .flat_map(|byte| [byte & 15, byte >> 4])
-                .map(|half| half.cast_signed() - 8)
-                .collect(),
-            _ => packed.iter().map(|byte| byte.cast_signed()).collect(),
-        };
-        let columns = if entry.shape.len() == 2 { entry.shape[1] } else { values.len() };
-        let is_whole = values.len() == entry.shape.iter().product::<usize>() && columns > 0;
-        if is_whole && scales.len() * columns == values.len() {
-            Ok(Scaled { values, scales, columns })
+        let scales = to_floats(&self.slice(name, entry.scale_at, entry.scale_bytes)?);
+        let count = if entry.kind == Kind::I4 { packed.len() * 2 } else { packed.len() };
+        let columns = if entry.shape.len() == 2 { entry.shape[1] } else { count };
+        let is_whole = Some(count) == entry.values() && columns > 0;
+        if is_whole && scales.len().checked_mul(columns) == Some(count) {
+            Ok(Scaled { packed, kind: entry.kind, scales, columns })
         } else {
             Err(WeightsError::Shape(name.to_owned()))
         }
+    }
+}
+
+impl Entry {
+    /// How many values the tensor has.
+    fn values(&self) -> Option<usize> {
+        self.shape.iter().try_fold(1usize, |product, side| product.checked_mul(*side))
     }
 }
 

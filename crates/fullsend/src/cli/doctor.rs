@@ -1,14 +1,17 @@
 //! `fullsend doctor`: checks what this machine can enforce for this user, and prints the command that fixes the rest.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use clap::Args;
-use sandbox::doctor::{CheckState, Doctor, Trial};
+use sandbox::doctor::{Check, CheckState, Doctor, Trial};
 use serde_json::{Value as Json, json};
 
 use super::configuration::ConfigurationOptions;
 use super::doctor_model;
 use super::exit::{Exit, Failure};
+use crate::event::log::sha256;
+use crate::guard::weights_file;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -30,7 +33,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let scratch = scratch.map_err(|error| {
         Failure::new(Exit::Missing, format!("cannot create a temporary directory: {error}"))
     })?;
-    let doctor = sandbox::doctor::doctor(scratch.path(), sandbox::InitProgram::default());
+    let mut doctor = sandbox::doctor::doctor(scratch.path(), sandbox::InitProgram::default());
+    doctor.checks.push(learned_scanner());
     let mut out = std::io::stdout().lock();
     if arguments.json {
         writeln!(out, "{:#}", json(&doctor))?;
@@ -38,6 +42,29 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         out.write_all(human(&doctor).as_bytes())?;
     }
     Ok(if doctor.is_healthy() { Exit::Done } else { Exit::SandboxUnavailable })
+}
+
+/// Whether the learned scanner's weights are installed, and which.
+fn learned_scanner() -> Check {
+    let name = "learned scanner";
+    let search = weights_file::find_for_process();
+    let missing = |found: String| {
+        let install =
+            |place: &PathBuf| format!("install -D -m 644 models/{} {}", weights_file::NAME, place.display());
+        let unset = || format!("unset {}", weights_file::VARIABLE);
+        let fix = search.places.last().map_or_else(unset, install);
+        Check { name, state: CheckState::Weak, found, fix: Some(fix) }
+    };
+    let Some(path) = &search.found else {
+        return missing("its weights file is not installed; the rules scan alone".to_owned());
+    };
+    match std::fs::read(path) {
+        Ok(bytes) => {
+            let found = format!("{} (sha256 {})", path.display(), sha256(&bytes));
+            Check { name, state: CheckState::Good, found, fix: None }
+        }
+        Err(error) => missing(format!("{}: {error}", path.display())),
+    }
 }
 
 fn word(state: CheckState) -> &'static str {

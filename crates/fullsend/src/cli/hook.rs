@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::{Args, Subcommand, ValueEnum};
 use redact::{Canary, Severity};
-use scan::Toggles;
+use scan::{LearnedScanner, Toggles};
 use shell::{Allowlist, Isolation};
 
 use super::configuration::variable;
@@ -15,6 +15,7 @@ use crate::guard::dialect::HookAnswer;
 use crate::guard::hook_client;
 use crate::guard::judge::Judge;
 use crate::guard::neutral_contract::{HookPhase, MAX_CALL, NeutralReply, NeutralRequest};
+use crate::guard::weights_file;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -98,6 +99,10 @@ fn judge(how: &How) -> Result<Judge, String> {
     };
     let isolation = if how.sandboxed { Isolation::Sandbox } else { Isolation::None };
     let mut judge = Judge::built_in(toggles, &variable("PATH").unwrap_or_default()).with_isolation(isolation);
+    let installed = weights_file::find_for_process().found;
+    if let Some(weights) = installed.filter(|_| how.only.is_none()) {
+        judge = judge.with_model(&weights, LearnedScanner::default().threshold);
+    }
     if toggles.tool_allowlist_pretool {
         let list = Allowlist::parse(&list.unwrap_or_default())
             .map_err(|error| format!("FULLSEND_TOOL_ALLOWLIST: {error}"))?;

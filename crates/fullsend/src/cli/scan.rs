@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use scan::{Origin, Toggles};
+use scan::{LearnedScanner, Origin, Toggles};
 use yaml::Diagnostic;
 
 use super::check::{self, Format};
@@ -20,9 +20,6 @@ use crate::guard::judge::{Findings, Judge};
 use crate::inputs::instruction_files::{self, Coverage, MAX_WHOLE, ScannedFile};
 use crate::render::findings::{self, FileVerdict, Scanned};
 use crate::resolve;
-
-/// Where one in a thousand benign texts was flagged in training; the model card has the others.
-const THRESHOLD: f32 = 0.98;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -99,11 +96,11 @@ struct How {
     /// Leave a scanner out, by its name under `security.host_scanners`; may be repeated
     #[arg(long, value_name = "NAME", value_parser = switch)]
     without: Vec<String>,
-    /// Enable the learned scanner with this weights file
+    /// Use this weights file for the learned scanner [default: the installed one]
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
     /// Report text with at least this score from the learned scanner
-    #[arg(long, value_name = "SCORE", default_value_t = THRESHOLD)]
+    #[arg(long, value_name = "SCORE", default_value_t = LearnedScanner::default().threshold)]
     threshold: f32,
     /// Use the waivers of this organisation directory [default: FULLSEND_ORG_DIR]; waivers in scanned files are ignored
     #[arg(long, value_name = "DIR")]
@@ -120,8 +117,8 @@ impl How {
     fn judge(&self) -> Result<Judge, Failure> {
         let off = |toggles: Toggles, name: &String| toggles.switched(name, false).unwrap_or(toggles);
         let mut judge = Judge::built_in(self.without.iter().fold(Toggles::default(), off), "");
-        if let Some(model) = &self.model {
-            judge = judge.with_model(model, self.threshold);
+        if let Some(weights) = self.weights() {
+            judge = judge.with_model(&weights, self.threshold);
         }
         let Some(mut library) = configuration::named_organisation(self.org_dir.as_deref())? else {
             return Ok(judge);
@@ -134,6 +131,14 @@ impl How {
             return Err(Failure::new(Exit::Invalid, message).help("correct it, or leave --org-dir out"));
         }
         Ok(judge.with_waivers(guard::waivers(organisation.as_deref()), &Moment::now().date()))
+    }
+
+    /// The weights of the learned scanner, if it is on and installed.
+    fn weights(&self) -> Option<PathBuf> {
+        if self.without.iter().any(|name| name == "llm_guard") {
+            return None;
+        }
+        self.model.clone().or_else(|| guard::weights_file::find_for_process().found)
     }
 }
 

@@ -1,31 +1,73 @@
-//! Loads the weights of the learned scanner from a file, once, when the first text is scored.
+//! Opens the weights of the learned scanner once in a process, when the first text is scored, and reads of the file what the
+//! text needs.
 
-use std::io::Read;
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use classifier::{Classifier, TextOrigin};
 use scan::{LearnedModel, LearnedScannerError, Origin, TextScore};
 
-/// A larger file is not one of ours.
-const MAX_BYTES: u64 = 64 << 20;
+use crate::event::log::sha256;
 
-/// A model that reads its file when it is first asked.
+/// Texts whose scores are remembered.
+const MAX_KNOWN: usize = 4096;
+
+/// The models of this process, by file. A worker has many runs and one model.
+static OPENED: Mutex<Vec<(PathBuf, Arc<Classifier>)>> = Mutex::new(Vec::new());
+
+/// A model that reads its file when it is first asked. It remembers texts: a runtime sends every earlier result again with
+/// each request.
 pub(super) fn model(path: PathBuf) -> LearnedModel {
-    let loaded: OnceLock<Result<Classifier, LearnedScannerError>> = OnceLock::new();
+    let known: Mutex<HashMap<(String, &'static str), Vec<TextScore>>> = Mutex::default();
     Arc::new(move |text, origin| {
-        let classifier = loaded.get_or_init(|| load(&path)).as_ref().map_err(Clone::clone)?;
-        let windows = classifier.score(text, word_for(origin)).into_iter();
-        Ok(windows.map(|window| TextScore { score: window.probability, range: window.range }).collect())
+        let key = (sha256(text.as_bytes()), word_for(origin).word());
+        if let Some(scores) = known.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Ok(scores.clone());
+        }
+        let failed = |why: String| LearnedScannerError(format!("{}: {why}", path.display()));
+        let classifier = opened(&path).map_err(failed)?;
+        let windows = classifier.score(text, word_for(origin)).map_err(|error| failed(error.to_string()))?;
+        let scores: Vec<TextScore> = windows.into_iter().map(score).collect();
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MAX_KNOWN {
+            known.clear();
+        }
+        // Windows that were cleared say nothing.
+        known.insert(key, scores.iter().filter(|score| score.score > 0.0).cloned().collect());
+        Ok(scores)
     })
 }
 
-fn load(path: &Path) -> Result<Classifier, LearnedScannerError> {
-    let failed = |why: String| LearnedScannerError(format!("{}: {why}", path.display()));
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
-    file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(|error| failed(error.to_string()))?;
-    Classifier::from_bytes(&bytes).map_err(|error| failed(error.to_string()))
+fn score(window: classifier::WindowScore) -> TextScore {
+    TextScore { score: window.probability, range: window.range }
+}
+
+fn opened(path: &Path) -> Result<Arc<Classifier>, String> {
+    let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, classifier)) = opened.iter().find(|(known, _)| known == path) {
+        return Ok(Arc::clone(classifier));
+    }
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    let read = move |at, count| read_at(&file, at, count);
+    let classifier = Arc::new(Classifier::open(Box::new(read)).map_err(|error| error.to_string())?);
+    opened.push((path.to_owned(), Arc::clone(&classifier)));
+    Ok(classifier)
+}
+
+fn read_at(file: &File, at: u64, count: usize) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; count];
+    let mut filled = 0;
+    while filled < count {
+        match file.read_at(&mut bytes[filled..], at + filled as u64)? {
+            0 => break,
+            more => filled += more,
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
 }
 
 /// The word that the model was trained with for texts of this origin.

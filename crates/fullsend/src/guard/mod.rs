@@ -20,6 +20,7 @@ pub(crate) mod scanner_error;
 pub(crate) mod setup;
 pub(crate) mod tirith;
 mod tool_input;
+pub(crate) mod weights_file;
 mod withholding;
 
 use std::borrow::Cow;

@@ -1,7 +1,7 @@
 //! Makes a judge from a harness: toggles, known values, tool allowlist, waivers, programs of the host. What the harness
 //! asks for and cannot be had is an error.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use redact::{Canary, Severity};
@@ -13,6 +13,7 @@ use super::judge::Judge;
 use super::known_values::{KnownValues, Patterns};
 use super::learned_model;
 use super::tirith::Tirith;
+use super::weights_file::{self, WeightsSearch};
 use crate::event::RunEvent;
 use crate::event::finding::FindingFamily;
 use crate::harness::Harness;
@@ -34,6 +35,8 @@ pub struct GuardSetup<'a> {
     pub today: &'a str,
     /// The host's `PATH`, to find scanner programs.
     pub path: &'a str,
+    /// The weights file of the learned scanner on this host, for a harness that names none.
+    pub weights: WeightsSearch,
     /// Where originals of withheld texts are kept.
     pub run_directory: Option<&'a Path>,
 }
@@ -48,9 +51,9 @@ pub enum GuardError {
         map: &'static str,
         variable: String,
     },
-    /// The learned scanner is on, and the harness names no weights file.
-    NoModel,
-    /// The weights file is not there.
+    /// The learned scanner is required, and its weights file is in none of these places.
+    NoModel(Vec<PathBuf>),
+    /// The weights file that the harness names is not there.
     NoWeights(String),
 }
 
@@ -64,9 +67,11 @@ impl std::fmt::Display for GuardError {
             Self::AllowlistUnset { map, variable } => {
                 write!(f, "{ALLOWLIST} in `env.{map}`: {variable} is not set")
             }
-            Self::NoModel => f.write_str(
-                "`llm_guard.enabled` or `llm_guard.required` is set, but this version has no learned scanner of its own: name a weights file in `llm_guard.model`, or remove both to scan by rules alone",
-            ),
+            Self::NoModel(places) => {
+                let places: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
+                let places = if places.is_empty() { "nowhere".to_owned() } else { places.join(", ") };
+                write!(f, "`llm_guard.required` is set, and the weights file of the learned scanner is not on this host (looked for: {places}): install it there, or name it in `llm_guard.model`")
+            }
             Self::NoWeights(path) => {
                 write!(f, "`llm_guard.model`: there is no file {path}; name the weights file of the learned scanner")
             }
@@ -103,7 +108,7 @@ impl GuardSetup<'_> {
         let tirith = &security.sandbox_hooks.tirith;
         Ok(Judge {
             scanner: Scanner::new(toggles(security)),
-            learned: learned(security)?,
+            learned: learned(security, self.weights)?,
             known,
             fail_mode: security.fail_mode.value,
             fail_on: severity(tirith.fail_on.value),
@@ -190,7 +195,7 @@ pub(super) fn announcements(judge: &Judge) -> Vec<RunEvent> {
         events.push(RunEvent::Scanner { family: FindingFamily::Commands, by: by.to_owned() });
     }
     if judge.learned.model.is_some() {
-        let by = format!("the weights file of the harness, from a score of {}", judge.learned.threshold);
+        let by = format!("the learned scanner, from a score of {}", judge.learned.threshold);
         events.push(RunEvent::Scanner { family: FindingFamily::LlmGuard, by });
     }
     events
@@ -219,7 +224,8 @@ fn severity(fail_on: FailOn) -> Severity {
     }
 }
 
-fn learned(security: &Security) -> Result<LearnedScanner, GuardError> {
+/// A file that the harness names must be there. One that nobody names may be missing, unless it is required.
+pub fn learned(security: &Security, installed: WeightsSearch) -> Result<LearnedScanner, GuardError> {
     let wanted = &security.host_scanners.llm_guard;
     let match_type = match wanted.match_type.value {
         security::MatchType::Sentence => ScoredUnit::Sentence,
@@ -227,15 +233,18 @@ fn learned(security: &Security) -> Result<LearnedScanner, GuardError> {
     };
     #[expect(clippy::cast_possible_truncation, reason = "a threshold needs no more digits")]
     let threshold = wanted.threshold.get() as f32;
-    if !is_learned_wanted(security) {
-        return Ok(LearnedScanner { model: None, threshold, match_type });
-    }
-    let path = wanted.model.as_ref().ok_or(GuardError::NoModel)?.value.as_str();
-    if !Path::new(path).is_file() {
-        return Err(GuardError::NoWeights(path.to_owned()));
-    }
-    let model = Some(learned_model::model(path.into()));
-    Ok(LearnedScanner { model, threshold, match_type })
+    let path = match &wanted.model {
+        _ if !is_learned_wanted(security) => None,
+        Some(named) if !Path::new(&named.value).is_file() => {
+            return Err(GuardError::NoWeights(named.value.clone()));
+        }
+        Some(named) => Some(PathBuf::from(&named.value)),
+        None if wanted.required.value && installed.found.is_none() => {
+            return Err(GuardError::NoModel(installed.places));
+        }
+        None => installed.found,
+    };
+    Ok(LearnedScanner { model: path.map(learned_model::model), threshold, match_type })
 }
 
 fn is_learned_wanted(security: &Security) -> bool {
@@ -262,7 +271,7 @@ pub fn tool_allowlist(
 
 /// Whether a guard can be set up as the harness asks.
 pub fn check(harness: &Harness, value: &dyn Fn(&str) -> Option<String>) -> Result<(), GuardError> {
-    learned(&harness.security)?;
+    learned(&harness.security, weights_file::find(value))?;
     let allowlist = tool_allowlist(harness, value)?;
     tools_allowed(&harness.security, allowlist.as_deref()).map(drop)
 }

@@ -67,15 +67,16 @@ record! {
 record! {
     /// The learned scanner for injected instructions.
     layered pub struct LlmGuard {
-        /// Whether it runs. It needs `model`: a run that enables it without one is refused. Default: false.
+        /// Whether it runs where its weights file is installed. Default: true.
         enabled: At<bool>,
-        /// The score from which a text is a finding. Default: 0.92.
+        /// The score from which a text is a finding. Default: 0.98.
         threshold: At<Threshold>,
-        /// Whether sentences or the whole text are scored. Default: sentence.
+        /// Whether each sentence is scored alone, or the text in windows. Default: full.
         match_type: At<MatchType>,
-        /// Whether a run without a model stops. Default: false.
+        /// Whether a run on a host without the weights file is refused. Default: false.
         required: At<bool>,
-        /// The weights file on the host: an absolute path, such as that of `models/injection.weights`.
+        /// The weights file on the host, an absolute path. Without it, the installed file is used: beside the program, in
+        /// `../share/fullsend` or in `$XDG_DATA_HOME/fullsend`.
         model: Option<At<String>>,
     }
 }

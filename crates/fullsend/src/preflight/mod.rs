@@ -114,9 +114,9 @@ fn guard(harness: &Harness, value: VariableLookup<'_>, strictness: Strictness) -
     let learned = &harness.security.host_scanners.llm_guard;
     let (code, at) = match &error {
         setup::GuardError::AllowlistUnset { .. } if strictness == Strictness::Warned => return None,
-        setup::GuardError::NoModel if learned.enabled.value => ("learned-scanner", learned.enabled.at),
-        setup::GuardError::NoModel | setup::GuardError::NoWeights(_) => {
-            ("learned-scanner", learned.required.at)
+        setup::GuardError::NoModel(_) => ("learned-scanner", learned.required.at),
+        setup::GuardError::NoWeights(_) => {
+            ("learned-scanner", learned.model.as_ref().map_or(learned.required.at, |model| model.at))
         }
         _ => ("tool-allowlist", harness.security.sandbox_hooks.tool_allowlist_pretool.enabled.at),
     };

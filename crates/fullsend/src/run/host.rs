@@ -57,6 +57,7 @@ fn make_guard(
         waivers: guard::waivers(checked.resolved.organisation.as_deref()),
         today: checked.resolved.asking().today,
         path,
+        weights: guard::weights_file::find(value),
         run_directory,
     };
     Guard::new(setup, emit)

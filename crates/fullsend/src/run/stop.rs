@@ -148,7 +148,7 @@ impl Stop {
 impl From<GuardError> for Stop {
     fn from(error: GuardError) -> Self {
         match error {
-            GuardError::NoModel | GuardError::NoWeights(_) | GuardError::AllowlistUnset { .. } => {
+            GuardError::NoModel(_) | GuardError::NoWeights(_) | GuardError::AllowlistUnset { .. } => {
                 Self::missing(error.to_string())
             }
             GuardError::Canary(_) => Self::internal(error.to_string()),

@@ -16,8 +16,6 @@ pub struct Feature {
 pub enum Works {
     /// On the host, before the sandbox exists: every runtime has it.
     Host,
-    /// On the host, by a model: there is none in this version.
-    Learned,
     /// On a call, before it runs.
     Calls,
     /// On a result, before the model sees it.
@@ -34,7 +32,7 @@ const fn feature(name: &'static str, switch: &'static str, works: Works) -> Feat
 pub const FEATURES: &[Feature] = &[
     feature("Context files scanned", "security.host_scanners.context_injection", Works::Host),
     feature("Agent, skills and plugins scanned", "security.host_scanners", Works::Host),
-    feature("Prompt injection (llm_guard)", "security.host_scanners.llm_guard", Works::Learned),
+    feature("Prompt injection (llm_guard)", "security.host_scanners.llm_guard", Works::Host),
     feature("Command scanning (tirith)", "security.sandbox_hooks.tirith", Works::Calls),
     feature("SSRF before a call", "security.sandbox_hooks.ssrf_pretool", Works::Calls),
     feature("Tool allowlist", "security.sandbox_hooks.tool_allowlist_pretool", Works::Calls),
@@ -62,7 +60,6 @@ pub fn cell(feature: &Feature, runtime: &Runtime) -> Cell {
     let results = || hooks(runtime, &[Hook::After, Hook::AfterFailure], runtime.hook_rewrites);
     match feature.works {
         Works::Host => Cell { carried: true, by: "the host".to_owned() },
-        Works::Learned => Cell { carried: false, by: "no learned scanner yet".to_owned() },
         Works::Calls => calls(),
         Works::Results => results(),
         Works::CallsAndResults => {

@@ -194,7 +194,11 @@ fn bounded_run(
 ) -> Result<BoundedRun, PrepareError> {
     let (layers, checked, resources) = prepare_run(context, &source.session.header)?;
     let harness = &checked.resolved.harness;
-    let screen = MemoryScreen::new(guard::setup::toggles(&harness.security));
+    let variables = |name: &str| context.environment.get(name).cloned();
+    let weights = guard::weights_file::find(&variables);
+    // What the scanner lacks was an error of the preflight.
+    let learned = guard::setup::learned(&harness.security, weights).unwrap_or_default();
+    let screen = MemoryScreen::new(guard::setup::toggles(&harness.security), learned);
     let screened = screen.screen(&source.memory, &source.learnings);
     let runtime = harness.runtime.value.to_string();
     let binding = source.session.state.bindings.get(&runtime);

@@ -2,7 +2,7 @@
 //! scanned as untrusted text. What does not pass stays in the store and is not shown to the agent.
 
 use redact::{Category, Finding, Redactor, Severity};
-use scan::{Origin, Scanner, Toggles};
+use scan::{LearnedScanner, Origin, Scanner, Toggles};
 use session::{MemoryFile, StoredLearning};
 
 /// What passed, and what was withheld.
@@ -22,13 +22,14 @@ pub struct WithheldMemory {
 
 pub struct MemoryScreen {
     scanner: Scanner,
+    learned: LearnedScanner,
     redactor: Redactor,
 }
 
 impl MemoryScreen {
     #[must_use]
-    pub fn new(toggles: Toggles) -> Self {
-        Self { scanner: Scanner::new(toggles), redactor: Redactor::new() }
+    pub fn new(toggles: Toggles, learned: LearnedScanner) -> Self {
+        Self { scanner: Scanner::new(toggles), learned, redactor: Redactor::new() }
     }
 
     pub fn screen(&self, memory: &[MemoryFile], learnings: &[StoredLearning]) -> ScreenedMemory {
@@ -57,11 +58,14 @@ impl MemoryScreen {
 
     /// Why a text is withheld: a critical finding, or an injection of severity `high` or above.
     fn reason(&self, text: &str) -> Option<String> {
-        let findings = self.scanner.scan(text.as_bytes(), Origin::Issue);
+        let mut findings = self.scanner.scan(text.as_bytes(), Origin::Issue);
+        match self.learned.scan(text, Origin::Issue) {
+            Ok(scored) => findings.extend(scored),
+            Err(error) => return Some(error.to_string()),
+        }
         let bad = |finding: &&Finding| {
-            let injection =
-                finding.category == Category::ContextInjection && finding.severity >= Severity::High;
-            injection || finding.severity == Severity::Critical
+            let steers = matches!(finding.category, Category::ContextInjection | Category::LlmGuard);
+            (steers && finding.severity >= Severity::High) || finding.severity == Severity::Critical
         };
         findings.iter().find(bad).map(|finding| format!("{}: {}", finding.rule, finding.excerpt))
     }
@@ -84,7 +88,7 @@ mod tests {
 
     #[test]
     fn notes_pass_and_instructions_do_not() {
-        let screen = MemoryScreen::new(Toggles::default());
+        let screen = MemoryScreen::new(Toggles::default(), LearnedScanner::default());
         let notes = memory("The parser is done; the printer is half done. Next: run the tests.");
         let passed = screen.screen(std::slice::from_ref(&notes), &[]);
         assert_eq!((passed.memory, passed.withheld), (vec![notes], Vec::new()));
@@ -97,8 +101,23 @@ mod tests {
     }
 
     #[test]
+    fn what_the_learned_scanner_finds_or_cannot_score_does_not_pass() {
+        let with = |answer: fn(&str) -> Result<Vec<scan::TextScore>, scan::LearnedScannerError>| {
+            let model: scan::LearnedModel = std::sync::Arc::new(move |text, _| answer(text));
+            MemoryScreen::new(Toggles::default(), LearnedScanner { model: Some(model), ..Default::default() })
+        };
+        let notes = [memory("The sea is calm.")];
+        let finds = with(|text| Ok(vec![scan::TextScore { score: 0.99, range: 0..text.len() }]));
+        assert!(finds.screen(&notes, &[]).withheld[0].why.contains("learned-injection"));
+        let breaks = with(|_| Err(scan::LearnedScannerError("no file".to_owned())));
+        assert!(breaks.screen(&notes, &[]).withheld[0].why.contains("no file"));
+        let passes = with(|_| Ok(Vec::new()));
+        assert_eq!(passes.screen(&notes, &[]).memory, notes);
+    }
+
+    #[test]
     fn a_secret_is_redacted() {
-        let screen = MemoryScreen::new(Toggles::default());
+        let screen = MemoryScreen::new(Toggles::default(), LearnedScanner::default());
         let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
         let passed = screen.screen(&[memory(&format!("The token is {token}."))], &[]);
         assert!(passed.memory.iter().all(|file| !file.content.contains(&token)), "{passed:?}");

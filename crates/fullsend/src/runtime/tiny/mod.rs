@@ -146,6 +146,7 @@ mod tests {
             waivers: Vec::new(),
             today: "2026-01-01",
             path: "",
+            weights: Default::default(),
             run_directory: None,
         };
         let guard = Guard::new(setup, &emit).unwrap();
