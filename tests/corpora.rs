@@ -292,6 +292,7 @@ fn cases_of_models() {
             model: Some(model),
             threshold: 0.92,
             match_type: scan::ScoredUnit::Sentence,
+            ..scan::LearnedScanner::default()
         };
         let findings = guard.scan(field(&case, "text"), Origin::Web).unwrap();
         assert_eq!(!findings.is_empty(), field(&case, "label") == "attack", "{case}");

@@ -109,6 +109,8 @@ fn a_harness_sets_its_own_threshold_and_turns_it_off() {
     };
     assert!(withheld(&format!("{{model: {}}}", weights().display())));
     assert!(!withheld("{threshold: 0.9999}"));
+    assert!(withheld("{threshold: 0.9999, threshold_tool: 0.5}"));
+    assert!(!withheld("{threshold: 0.9999, threshold_issue: 0.5}"));
     assert!(!withheld("{enabled: false}"));
 }
 

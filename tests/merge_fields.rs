@@ -310,7 +310,7 @@ const SANDBOX: Field = Field {
 
 const SECURITY: Field = Field {
     key: "security",
-    far: "security: {fail_mode: open, host_scanners: {llm_guard: {threshold: 0.95}}, sandbox_hooks: {tirith: {fail_on: critical}}, escalation: {on_critical: review}}",
+    far: "security: {fail_mode: open, host_scanners: {llm_guard: {threshold: 0.99}}, sandbox_hooks: {tirith: {fail_on: critical}}, escalation: {on_critical: review}}",
     near: "security: {fail_mode: closed, host_scanners: {llm_guard: {required: true}}, sandbox_hooks: null, escalation: {review_label: look}}",
     merged: &[
         ("security.escalation.on_critical", "review"),
@@ -320,7 +320,7 @@ const SECURITY: Field = Field {
         ("security.host_scanners.llm_guard.enabled", "true"),
         ("security.host_scanners.llm_guard.match_type", "full"),
         ("security.host_scanners.llm_guard.required", "true"),
-        ("security.host_scanners.llm_guard.threshold", "0.95"),
+        ("security.host_scanners.llm_guard.threshold", "0.99"),
         ("security.host_scanners.secret_redactor", "true"),
         ("security.host_scanners.ssrf_validator", "true"),
         ("security.host_scanners.unicode_normalizer", "true"),

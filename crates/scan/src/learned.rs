@@ -37,11 +37,20 @@ pub enum ScoredUnit {
     Full,
 }
 
-/// A model with its threshold, or the lack of one.
+/// Lower thresholds for texts of some origins. A higher one than the general threshold has no effect.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct OriginThresholds {
+    pub instruction: Option<f32>,
+    pub tool: Option<f32>,
+    pub issue: Option<f32>,
+}
+
+/// A model with its thresholds, or the lack of one.
 #[derive(Clone)]
 pub struct LearnedScanner {
     pub model: Option<LearnedModel>,
     pub threshold: f32,
+    pub by_origin: OriginThresholds,
     pub match_type: ScoredUnit,
 }
 
@@ -49,34 +58,81 @@ pub struct LearnedScanner {
 /// reaches the threshold.
 impl Default for LearnedScanner {
     fn default() -> Self {
-        LearnedScanner { model: None, threshold: 0.98, match_type: ScoredUnit::Full }
+        LearnedScanner {
+            model: None,
+            threshold: 0.98,
+            by_origin: OriginThresholds::default(),
+            match_type: ScoredUnit::Full,
+        }
     }
 }
 
 impl LearnedScanner {
     /// Asks the model, sentence by sentence or as a whole. Without a model there are no findings.
     pub fn scan(&self, text: &str, origin: Origin) -> Result<Vec<Finding>, LearnedScannerError> {
-        let Some(model) = &self.model else { return Ok(Vec::new()) };
-        let whole = 0..text.len();
-        let parts = match self.match_type {
-            ScoredUnit::Full => Vec::from([whole]),
-            ScoredUnit::Sentence => sentences(text),
-        };
+        if self.model.is_none() {
+            return Ok(Vec::new());
+        }
         let mut hits = Vec::new();
-        for part in parts {
-            for score in model(&text[part.clone()], origin)? {
-                let range = part.start + score.range.start..part.start + score.range.end;
-                // An invalid span or score means that the model is broken.
-                if text.get(range.clone()).is_none() || !(0.0..=1.0).contains(&score.score) {
-                    return Err(LearnedScannerError(format!(
-                        "it answered {} for bytes {range:?}",
-                        score.score
-                    )));
+        match self.match_type {
+            ScoredUnit::Sentence => {
+                for sentence in sentences(text) {
+                    hits.extend(self.over_threshold(text, sentence, origin)?);
                 }
-                hits.extend((score.score >= self.threshold).then(|| hit(range, score.score)));
+            }
+            ScoredUnit::Full => {
+                for window in self.over_threshold(text, 0..text.len(), origin)? {
+                    hits.extend(self.narrowed(text, window, origin)?);
+                }
             }
         }
+        let hits = hits.into_iter().map(|score| hit(score.range, score.score)).collect();
         Ok(report(text, hits, &secrets::find_secrets(text)))
+    }
+
+    fn threshold_for(&self, origin: Origin) -> f32 {
+        let lower = match origin {
+            Origin::Harness | Origin::Instruction | Origin::Configuration => self.by_origin.instruction,
+            Origin::Tool | Origin::Web | Origin::Output => self.by_origin.tool,
+            Origin::Issue => self.by_origin.issue,
+        };
+        lower.map_or(self.threshold, |lower| lower.min(self.threshold))
+    }
+
+    /// What the model says about a part of the text, from the threshold on.
+    fn over_threshold(
+        &self,
+        text: &str,
+        part: Range<usize>,
+        origin: Origin,
+    ) -> Result<Vec<TextScore>, LearnedScannerError> {
+        let Some(model) = &self.model else { return Ok(Vec::new()) };
+        let mut over = Vec::new();
+        for TextScore { score, range } in model(&text[part.clone()], origin)? {
+            let range = part.start + range.start..part.start + range.end;
+            // An invalid span or score means that the model is broken.
+            if text.get(range.clone()).is_none() || !(0.0..=1.0).contains(&score) {
+                return Err(LearnedScannerError(format!("it answered {score} for bytes {range:?}")));
+            }
+            over.extend((score >= self.threshold_for(origin)).then_some(TextScore { score, range }));
+        }
+        Ok(over)
+    }
+
+    /// The sentences of a window that score by themselves, so that the others can pass; the window, if none does.
+    fn narrowed(
+        &self,
+        text: &str,
+        window: TextScore,
+        origin: Origin,
+    ) -> Result<Vec<TextScore>, LearnedScannerError> {
+        let parts = sentences(&text[window.range.clone()]);
+        let mut narrow = Vec::new();
+        for part in parts.iter().filter(|_| parts.len() > 1) {
+            let sentence = window.range.start + part.start..window.range.start + part.end;
+            narrow.extend(self.over_threshold(text, sentence, origin)?);
+        }
+        Ok(if narrow.is_empty() { vec![window] } else { narrow })
     }
 }
 
@@ -120,7 +176,12 @@ mod tests {
 
     fn guard(answer: fn(&str) -> Result<Vec<TextScore>, LearnedScannerError>) -> LearnedScanner {
         let model: LearnedModel = Arc::new(move |text, _| answer(text));
-        LearnedScanner { model: Some(model), threshold: 0.92, match_type: ScoredUnit::Sentence }
+        LearnedScanner {
+            model: Some(model),
+            threshold: 0.92,
+            match_type: ScoredUnit::Sentence,
+            ..LearnedScanner::default()
+        }
     }
 
     #[test]
@@ -137,6 +198,40 @@ mod tests {
         let findings = guard.scan("All is well. This is evil. Really?", Origin::Web).unwrap();
         assert_eq!(findings.len(), 1);
         assert_eq!((findings[0].span.start, findings[0].category), (12, Category::LlmGuard));
+    }
+
+    #[test]
+    fn an_origin_may_have_a_lower_threshold() {
+        let check = |by_origin: OriginThresholds, origin: Origin, found: bool| {
+            let scanner = guard(|text| Ok(vec![TextScore { score: 0.7, range: 0..text.len() }]));
+            let scanner = LearnedScanner { by_origin, ..scanner };
+            assert_eq!(scanner.scan("text", origin).unwrap().len(), usize::from(found), "{origin:?}");
+        };
+        let tool = OriginThresholds { tool: Some(0.6), ..OriginThresholds::default() };
+        check(OriginThresholds::default(), Origin::Tool, false);
+        check(tool, Origin::Tool, true);
+        check(tool, Origin::Web, true);
+        check(tool, Origin::Issue, false);
+        check(OriginThresholds { issue: Some(0.6), ..tool }, Origin::Issue, true);
+        check(OriginThresholds { instruction: Some(0.6), ..tool }, Origin::Instruction, true);
+        check(OriginThresholds { tool: Some(0.99), ..tool }, Origin::Tool, false);
+    }
+
+    #[test]
+    fn a_window_is_narrowed_to_the_sentences_that_score_alone() {
+        let check = |alone: fn(&str) -> f32, expected: &[&str]| {
+            let model: LearnedModel = Arc::new(move |text, _| {
+                let score = if text.len() > 30 { 0.99 } else { alone(text) };
+                Ok(vec![TextScore { score, range: 0..text.len() }])
+            });
+            let guard = LearnedScanner { model: Some(model), ..LearnedScanner::default() };
+            let text = "All is well here. This is evil. Nothing to see.";
+            let findings = guard.scan(text, Origin::Web).unwrap();
+            let found = findings.iter().map(|finding| text[finding.span.start..finding.span.end].trim());
+            assert_eq!(found.collect::<Vec<_>>(), expected);
+        };
+        check(|text| if text.contains("evil") { 0.99 } else { 0.1 }, &["This is evil."]);
+        check(|_| 0.1, &["All is well here. This is evil. Nothing to see."]);
     }
 
     #[test]

@@ -15,10 +15,12 @@ pub mod unicode;
 mod waiver;
 
 pub use json_unescape::{find_unescaped, redact_unescaped};
-pub use learned::{LearnedModel, LearnedScanner, LearnedScannerError, ScoredUnit, TextScore};
+pub use learned::{
+    LearnedModel, LearnedScanner, LearnedScannerError, OriginThresholds, ScoredUnit, TextScore,
+};
 pub use measure::{CaseCounts, LabelledText, measure};
 pub use origin::Origin;
-pub use ranking::{Ranking, Recall, rank};
+pub use ranking::{Estimate, Ranking, rank};
 pub use scanner::Scanner;
 pub use toggles::Toggles;
 pub use unicode::{clean, clean_json};

@@ -16,6 +16,8 @@ pub struct LabelledText {
     pub category: Option<Category>,
     /// The collection that it comes from.
     pub source: String,
+    /// As a language tag; empty if nobody said.
+    pub language: String,
 }
 
 /// Right and wrong answers.
@@ -85,6 +87,7 @@ mod tests {
             origin: Origin::Tool,
             category,
             source: String::new(),
+            language: String::new(),
         }
     }
 

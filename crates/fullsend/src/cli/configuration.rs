@@ -11,6 +11,7 @@ use super::original_options::image_value;
 use super::registries;
 use super::trusted_base;
 use crate::event::clock::Moment;
+use crate::guard::weights_file::{self, WeightsSearch};
 use crate::harness::config::Config;
 use crate::harness::names::ForgeName;
 use crate::resolve::Choices;
@@ -64,6 +65,11 @@ struct Trusted {
 /// A variable of the host's environment, if it is set and not empty.
 pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Where the learned scanner's weights are, for what runs without a harness.
+pub fn installed_weights() -> WeightsSearch {
+    weights_file::find(&variable)
 }
 
 /// A directory of the XDG specification, which says that a relative path is ignored.

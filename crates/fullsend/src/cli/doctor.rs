@@ -7,7 +7,7 @@ use clap::Args;
 use sandbox::doctor::{Check, CheckState, Doctor, Trial};
 use serde_json::{Value as Json, json};
 
-use super::configuration::ConfigurationOptions;
+use super::configuration::{ConfigurationOptions, installed_weights};
 use super::doctor_model;
 use super::exit::{Exit, Failure};
 use crate::event::log::sha256;
@@ -47,7 +47,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 /// Whether the learned scanner's weights are installed, and which.
 fn learned_scanner() -> Check {
     let name = "learned scanner";
-    let search = weights_file::find_for_process();
+    let search = installed_weights();
     let missing = |found: String| {
         let install =
             |place: &PathBuf| format!("install -D -m 644 models/{} {}", weights_file::NAME, place.display());

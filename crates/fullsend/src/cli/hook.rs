@@ -9,13 +9,12 @@ use redact::{Canary, Severity};
 use scan::{LearnedScanner, Toggles};
 use shell::{Allowlist, Isolation};
 
-use super::configuration::variable;
+use super::configuration::{installed_weights, variable};
 use super::exit::{Exit, Failure};
 use crate::guard::dialect::HookAnswer;
 use crate::guard::hook_client;
 use crate::guard::judge::Judge;
 use crate::guard::neutral_contract::{HookPhase, MAX_CALL, NeutralReply, NeutralRequest};
-use crate::guard::weights_file;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -99,7 +98,7 @@ fn judge(how: &How) -> Result<Judge, String> {
     };
     let isolation = if how.sandboxed { Isolation::Sandbox } else { Isolation::None };
     let mut judge = Judge::built_in(toggles, &variable("PATH").unwrap_or_default()).with_isolation(isolation);
-    let installed = weights_file::find_for_process().found;
+    let installed = installed_weights().found;
     if let Some(weights) = installed.filter(|_| how.only.is_none()) {
         judge = judge.with_model(&weights, LearnedScanner::default().threshold);
     }

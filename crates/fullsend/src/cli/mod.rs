@@ -40,6 +40,7 @@ mod sandbox_options;
 mod scan;
 mod scan_bench;
 mod scan_origin;
+mod scan_ranking;
 mod schema;
 mod self_test;
 mod serve;

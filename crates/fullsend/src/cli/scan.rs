@@ -138,7 +138,7 @@ impl How {
         if self.without.iter().any(|name| name == "llm_guard") {
             return None;
         }
-        self.model.clone().or_else(|| guard::weights_file::find_for_process().found)
+        self.model.clone().or_else(|| configuration::installed_weights().found)
     }
 }
 

@@ -1,6 +1,5 @@
 //! `fullsend scan bench`: precision, recall and speed of each family of rules on a corpus: our own, or a user's.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -11,13 +10,15 @@ use scan::{CaseCounts, LabelledText, Origin, Scanner, Toggles};
 use serde_json::Value as Json;
 use shell::Isolation;
 
+use super::configuration::installed_weights;
 use super::exit::{Exit, Failure};
-use crate::guard::judge::{Judge, steers};
+use super::scan_ranking;
 use crate::inputs::instruction_files::{self, Coverage, MAX_WHOLE, ScannedFile};
 
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// Corpus directory: files of JSON lines `{text, label, origin, category, source}`, label `attack` or `benign`; or the
+    /// Corpus directory: files of JSON lines `{text, label, origin, category, source,
+    /// language}`, label `attack` or `benign`; or the
     /// directories `attack/` and `benign/`
     #[arg(value_name = "DIR")]
     directory: PathBuf,
@@ -30,9 +31,12 @@ pub struct Arguments {
     /// Assume a disposable sandbox
     #[arg(long)]
     sandboxed: bool,
-    /// Also measure the learned scanner with this weights file
-    #[arg(long, value_name = "FILE")]
+    /// Use this weights file for the learned scanner [default: the installed one]
+    #[arg(long, value_name = "FILE", conflicts_with = "rules_only")]
     model: Option<PathBuf>,
+    /// Rank by the rules alone, without the learned scanner
+    #[arg(long)]
+    rules_only: bool,
 }
 
 fn severity(name: &str) -> Result<Severity, String> {
@@ -75,51 +79,14 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         row(&mut out, category.as_str(), &scanner, &cases, how)?;
     }
     row(&mut out, "all", &Scanner::default(), &cases, how)?;
-    rankings(&mut out, arguments, &cases)?;
+    scan_ranking::print(&mut out, weights(arguments).as_deref(), &cases)?;
     Ok(Exit::Done)
 }
 
-/// How the scores for injections rank the texts, for each source of attacks against all benign texts.
-fn rankings(out: &mut impl Write, arguments: &Arguments, cases: &[LabelledText]) -> Result<(), Failure> {
-    let mut judge =
-        Judge::built_in(Toggles::NONE.switched("context_injection", true).unwrap_or_default(), "");
-    if let Some(model) = &arguments.model {
-        judge = judge.with_model(model, 0.0);
-    }
-    let mut benign = Vec::new();
-    let mut attacks: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    let is_asked = |case: &&LabelledText| case.category.is_none_or(|one| one == Category::ContextInjection);
-    for case in cases.iter().filter(is_asked) {
-        let found = judge.file(case.text.as_bytes(), case.origin, "");
-        let found = found.map_err(|error| Failure::new(Exit::Missing, error.to_string()))?;
-        let scores = found.open.iter().filter(|finding| steers(finding)).map(|finding| finding.score.value());
-        let score = scores.fold(0.0, f64::max);
-        if case.is_attack {
-            attacks.entry("all").or_default().push(score);
-            attacks.entry(&case.source).or_default().push(score);
-        } else {
-            benign.push(score);
-        }
-    }
-    attacks.remove("");
-    for (number, (source, scores)) in attacks.iter().enumerate() {
-        let Some(ranking) = scan::rank(scores, &benign) else { continue };
-        if number == 0 {
-            let head = ["source", "attacks", "AUROC", "recall at 1 % (95 %)", "at 0.1 % (95 %)"];
-            writeln!(out, "\n{:20} {:>8} {:>8} {:>22} {:>22}", head[0], head[1], head[2], head[3], head[4])?;
-        }
-        let recall =
-            |recall: scan::Recall| format!("{:.3} ({:.3}-{:.3})", recall.value, recall.low, recall.high);
-        let at_1_percent = recall(ranking.at_1_percent);
-        let at_01_percent = recall(ranking.at_01_percent);
-        let count = scores.len();
-        writeln!(
-            out,
-            "{source:20} {count:>8} {:>8.3} {at_1_percent:>22} {at_01_percent:>22}",
-            ranking.auroc
-        )?;
-    }
-    Ok(())
+/// The learned scanner's weights, if it is on and installed.
+fn weights(arguments: &Arguments) -> Option<PathBuf> {
+    let installed = || installed_weights().found.filter(|_| !arguments.rules_only);
+    arguments.model.clone().or_else(installed)
 }
 
 fn row(
@@ -199,7 +166,14 @@ fn folder(
             |error| Failure::new(Exit::Missing, format!("{}/{}: {error}", path.display(), seen.path));
         let bytes = seen.contents.map_err(unread)?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        cases.push(LabelledText { text, is_attack, origin, category: None, source: String::new() });
+        cases.push(LabelledText {
+            text,
+            is_attack,
+            origin,
+            category: None,
+            source: String::new(),
+            language: String::new(),
+        });
         Ok(())
     })
 }
@@ -227,5 +201,6 @@ fn case(line: &str, origin: Origin) -> Result<LabelledText, String> {
         None => None,
     };
     let source = word("source").unwrap_or_default().to_owned();
-    Ok(LabelledText { text, is_attack, origin, category, source })
+    let language = word("language").unwrap_or_default().to_owned();
+    Ok(LabelledText { text, is_attack, origin, category, source, language })
 }

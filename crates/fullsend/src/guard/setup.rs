@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use redact::{Canary, Severity};
-use scan::{Day, LearnedScanner, Scanner, ScoredUnit, Toggles, Waiver};
+use scan::{Day, LearnedScanner, OriginThresholds, Scanner, ScoredUnit, Toggles, Waiver};
 use shell::{Allowlist, Isolation};
+use yaml::At;
 
 use super::dialect::HookDialect;
 use super::judge::Judge;
@@ -18,6 +19,7 @@ use crate::event::RunEvent;
 use crate::event::finding::FindingFamily;
 use crate::harness::Harness;
 use crate::harness::config::Config;
+use crate::harness::names::Threshold;
 use crate::harness::security::{self, FailMode, FailOn, Security};
 
 /// The variable that holds the tool allowlist.
@@ -156,7 +158,7 @@ impl Judge {
     pub fn with_model(self, path: &Path, threshold: f32) -> Self {
         let model = Some(learned_model::model(path.to_owned()));
         let toggles = Toggles { llm_guard: true, ..*self.scanner.toggles() };
-        let learned = LearnedScanner { model, threshold, match_type: ScoredUnit::Full };
+        let learned = LearnedScanner { model, threshold, ..LearnedScanner::default() };
         Self { learned, scanner: Scanner::new(toggles), ..self }
     }
 
@@ -232,7 +234,12 @@ pub fn learned(security: &Security, installed: WeightsSearch) -> Result<LearnedS
         security::MatchType::Full => ScoredUnit::Full,
     };
     #[expect(clippy::cast_possible_truncation, reason = "a threshold needs no more digits")]
-    let threshold = wanted.threshold.get() as f32;
+    let number = |threshold: &At<Threshold>| threshold.get() as f32;
+    let by_origin = OriginThresholds {
+        instruction: wanted.threshold_instruction.as_ref().map(number),
+        tool: wanted.threshold_tool.as_ref().map(number),
+        issue: wanted.threshold_issue.as_ref().map(number),
+    };
     let path = match &wanted.model {
         _ if !is_learned_wanted(security) => None,
         Some(named) if !Path::new(&named.value).is_file() => {
@@ -244,7 +251,8 @@ pub fn learned(security: &Security, installed: WeightsSearch) -> Result<LearnedS
         }
         None => installed.found,
     };
-    Ok(LearnedScanner { model: path.map(learned_model::model), threshold, match_type })
+    let model = path.map(learned_model::model);
+    Ok(LearnedScanner { model, threshold: number(&wanted.threshold), by_origin, match_type })
 }
 
 fn is_learned_wanted(security: &Security) -> bool {

@@ -23,11 +23,6 @@ pub fn find(variables: &dyn Fn(&str) -> Option<String>) -> WeightsSearch {
     WeightsSearch { found: places.iter().find(|path| path.is_file()).cloned(), places }
 }
 
-/// The same with the environment of this process.
-pub fn find_for_process() -> WeightsSearch {
-    find(&|name| std::env::var(name).ok())
-}
-
 fn places(variables: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf> {
     match variables(VARIABLE) {
         Some(named) if named == NONE => return Vec::new(),

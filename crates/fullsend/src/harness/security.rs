@@ -71,6 +71,12 @@ record! {
         enabled: At<bool>,
         /// The score from which a text is a finding. Default: 0.98.
         threshold: At<Threshold>,
+        /// A lower threshold for instruction files, the harness's own documents and settings.
+        threshold_instruction: Option<At<Threshold>>,
+        /// A lower threshold for tool results, pages and the output.
+        threshold_tool: Option<At<Threshold>>,
+        /// A lower threshold for issues, inputs, session memory and learnings.
+        threshold_issue: Option<At<Threshold>>,
         /// Whether each sentence is scored alone, or the text in windows. Default: full.
         match_type: At<MatchType>,
         /// Whether a run on a host without the weights file is refused. Default: false.
