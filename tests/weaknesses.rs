@@ -42,7 +42,7 @@ const TABLE: &[(&str, &[Cell])] = &[
     ),
     (
         "e: a learned scanner that no run uses",
-        &[Test("tests/guarded.rs", "the_learned_scanner_is_off_and_a_run_that_asks_for_it_is_refused")],
+        &[Test("tests/learned.rs", "every_text_that_reaches_the_agent_is_scored")],
     ),
     (
         "f: no judgement of addresses while a run goes on",
