@@ -19,14 +19,14 @@ const HOSTILE: &str = "</script><script>window.hacked=1</script><img src=x onerr
 
 const BROWSERS: [&str; 4] = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
 
-fn browser() -> Option<PathBuf> {
+pub fn browser() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places: Vec<PathBuf> = std::env::split_paths(&path).collect();
     BROWSERS.iter().find_map(|name| places.iter().map(|place| place.join(name)).find(|file| file.is_file()))
 }
 
 /// A copy of `web/` with its packages, as the lock file names them.
-fn web() -> Result<PathBuf, String> {
+pub fn web() -> Result<PathBuf, String> {
     static INSTALLED: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     INSTALLED.get_or_init(install).clone()
 }

@@ -1,7 +1,9 @@
 //! `fullsend serve`, asked over plain TCP: what is answered, what is refused, and what is streamed.
 
+mod browser;
 mod refused;
 mod runs;
+mod sessions;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -52,7 +54,11 @@ fn with_token(world: World) -> World {
 
 impl Served {
     fn start(world: &World) -> Self {
-        let mut child = world.spawn_piped(&["serve", "--listen", "127.0.0.1:0"]);
+        Self::start_with(world, &[])
+    }
+
+    fn start_with(world: &World, more: &[&str]) -> Self {
+        let mut child = world.spawn_piped(&[&["serve", "--listen", "127.0.0.1:0"], more].concat());
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let host = line.strip_prefix("http://").and_then(|rest| rest.split_once('/')).unwrap().0.to_owned();
@@ -71,8 +77,12 @@ impl Served {
 
     /// Sends these lines after the first, and reads until the server closes.
     fn ask(&self, first: &str, headers: &[&str]) -> Reply {
+        self.ask_with(first, headers, "")
+    }
+
+    fn ask_with(&self, first: &str, headers: &[&str], body: &str) -> Reply {
         let mut text = Vec::new();
-        self.open(first, headers, "").read_to_end(&mut text).unwrap();
+        self.open(first, headers, body).read_to_end(&mut text).unwrap();
         let text = String::from_utf8_lossy(&text).into_owned();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
@@ -80,6 +90,22 @@ impl Served {
         let body =
             if head.contains("transfer-encoding: chunked") { unchunked(body) } else { body.to_owned() };
         Reply { status, head, body }
+    }
+
+    fn post(&self, path: &str, body: &Json) -> Reply {
+        self.post_as(TOKEN, path, body, &[])
+    }
+
+    fn post_as(&self, token: &str, path: &str, body: &Json, more: &[&str]) -> Reply {
+        let body = body.to_string();
+        let own = [
+            self.own_host(),
+            format!("Authorization: Bearer {token}"),
+            format!("Content-Length: {}", body.len()),
+            "Content-Type: application/json".to_owned(),
+        ];
+        let headers: Vec<&str> = own.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        self.ask_with(&format!("POST {path}"), &headers, &body)
     }
 
     fn own_host(&self) -> String {

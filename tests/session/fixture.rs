@@ -95,6 +95,7 @@ impl Clock {
             id: EventId::generate(&mut self.seed()),
             time_ms: self.now(),
             wake_id,
+            by: None,
             payload,
         }
     }

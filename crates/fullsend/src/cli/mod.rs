@@ -80,7 +80,7 @@ enum Command {
     /// Show, compare, apply, verify and remove recorded runs
     #[command(after_help = "Example:\n  fullsend runs show latest")]
     Runs(runs::Arguments),
-    /// Show the runs of this machine in the browser, and serve them as an HTTP API
+    /// Show runs and sessions in the browser, and serve them as an HTTP API
     #[command(after_help = "Example:\n  fullsend serve")]
     Serve(serve::Arguments),
     /// Open the saved workspace of a run in a new sandbox without a network

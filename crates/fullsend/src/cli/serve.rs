@@ -1,25 +1,31 @@
-//! `fullsend serve`: the runs of this machine in the browser, and as an HTTP API.
+//! `fullsend serve`: the runs and sessions of this machine in the browser, and as an HTTP API.
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use session::{RemoveTerms, SessionId, Sessions};
 use tokio::net::TcpListener;
 
-use super::configuration::variable;
+use super::configuration::{ConfigurationOptions, variable};
 use super::exit::{Exit, Failure};
+use super::session::bundle;
+use super::session::create::NewSession;
+use super::session::store::{StoreOptions, state_directory};
 use super::session::wake_options::async_runtime;
 use super::signals;
 use crate::cancel::Cancel;
-use crate::serve::{self, AccessRules, AccessToken, Server};
+use crate::serve::{self, AccessRules, AccessToken, Caller, Role, ServeBackend, Server};
 
-/// Holds the token that callers must show.
+/// Holds the token of an operator.
 const TOKEN_VARIABLE: &str = "FULLSEND_SERVE_TOKEN";
 
 const SHORTEST_TOKEN: usize = 16;
+const LONGEST_NAME: usize = 64;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -29,14 +35,25 @@ pub struct Arguments {
     /// A further name under which the server is reached, such as that of a proxy in front of it
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
+    /// Accept the tokens in this file: lines of NAME, `viewer` or `operator`, and TOKEN
+    #[arg(long, value_name = "FILE")]
+    tokens: Option<PathBuf>,
     /// The directory of runs [default: $XDG_STATE_HOME/fullsend/runs]
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
+    #[command(flatten)]
+    store: StoreOptions,
+    #[command(flatten)]
+    layers: ConfigurationOptions,
 }
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let runs = arguments.output_dir.clone().map_or_else(super::run::runs_directory, Ok)?;
-    let token = token(arguments)?;
+    let own = own_token(arguments)?;
+    let mut tokens = arguments.tokens.as_deref().map(read_tokens).transpose()?.unwrap_or_default();
+    let operator = Caller { name: "operator".to_owned(), role: Role::Operator };
+    tokens.extend(own.as_ref().map(|token| AccessToken::new(token, operator)));
+    let backend = backend(arguments, &runs)?;
     let runtime = async_runtime()?;
     let cancel = Cancel::default();
     signals::watch(runtime.handle(), &cancel)?;
@@ -47,10 +64,11 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         };
         let listener = TcpListener::bind(arguments.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let access = AccessRules::new(address, &arguments.host, AccessToken::new(&token));
-        writeln!(std::io::stdout().lock(), "http://{address}/#token={token}")?;
+        let access = AccessRules::new(address, &arguments.host, tokens);
+        let fragment = own.map(|token| format!("#token={token}")).unwrap_or_default();
+        writeln!(std::io::stdout().lock(), "http://{address}/{fragment}")?;
         std::io::stdout().lock().flush()?;
-        let serving = tokio::spawn(serve::serve(listener, Arc::new(Server::new(runs, access))));
+        let serving = tokio::spawn(serve::serve(listener, Arc::new(Server::new(runs, access, backend))));
         while !cancel.is_cancelled() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -59,25 +77,108 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     })
 }
 
-/// The token of the environment, or a new one. Who is reached from outside must be given one.
-fn token(arguments: &Arguments) -> Result<String, Failure> {
+/// The token of the environment, or a new one where the address is loopback and no file has tokens.
+fn own_token(arguments: &Arguments) -> Result<Option<String>, Failure> {
     match variable(TOKEN_VARIABLE).filter(|token| !token.is_empty()) {
         Some(token) => {
-            let is_plain = token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-            if token.len() < SHORTEST_TOKEN || !is_plain {
-                let why = format!(
-                    "{TOKEN_VARIABLE} must have at least {SHORTEST_TOKEN} letters, digits, `-` or `_`"
-                );
-                return Err(Failure::new(Exit::Usage, why).help("`openssl rand -hex 32` makes one"));
-            }
-            Ok(token)
+            check_token(TOKEN_VARIABLE, &token)?;
+            Ok(Some(token))
         }
+        None if arguments.tokens.is_some() => Ok(None),
         None if !arguments.listen.ip().is_loopback() => {
             let why =
                 format!("{} can be reached from outside, and {TOKEN_VARIABLE} is not set", arguments.listen);
             Err(Failure::new(Exit::Usage, why)
                 .help("set it to a token that callers must show, or listen on 127.0.0.1"))
         }
-        None => Ok(format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple())),
+        None => Ok(Some(format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple()))),
     }
+}
+
+fn check_token(place: &str, token: &str) -> Result<(), Failure> {
+    let is_plain = token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    if token.len() >= SHORTEST_TOKEN && is_plain {
+        return Ok(());
+    }
+    let why = format!("{place} must have at least {SHORTEST_TOKEN} letters, digits, `-` or `_`");
+    Err(Failure::new(Exit::Usage, why).help("`openssl rand -hex 32` makes one"))
+}
+
+/// Lines of a name, a role and a token. Empty lines and those that begin with `#` say nothing.
+fn read_tokens(file: &Path) -> Result<Vec<AccessToken>, Failure> {
+    let shown = file.display();
+    let unreadable =
+        |error: std::io::Error| Failure::new(Exit::Missing, format!("cannot read {shown}: {error}"));
+    let mode = std::fs::metadata(file).map_err(unreadable)?.permissions().mode();
+    if mode & 0o077 != 0 {
+        let why = format!("{shown} holds tokens, and other users may read it");
+        return Err(Failure::new(Exit::Usage, why).help(format!("chmod 600 {shown}")));
+    }
+    let text = std::fs::read_to_string(file).map_err(unreadable)?;
+    let lines = text.lines().map(str::trim).enumerate();
+    let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|(index, line)| parse_token(&format!("{shown}:{}", index + 1), line)).collect()
+}
+
+fn parse_token(place: &str, line: &str) -> Result<AccessToken, Failure> {
+    let wrong = || {
+        Failure::new(Exit::Usage, format!("{place}: this is not a token for `serve`"))
+            .help("write a name, `viewer` or `operator`, and the token, such as: alice operator TOKEN")
+    };
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [name, role, token] = words[..] else { return Err(wrong()) };
+    let role = Role::parse(role).filter(|_| name.len() <= LONGEST_NAME).ok_or_else(wrong)?;
+    check_token(&format!("{place}: the token"), token)?;
+    Ok(AccessToken::new(token, Caller { name: name.to_owned(), role }))
+}
+
+fn backend(arguments: &Arguments, runs: &Path) -> Result<ServeBackend, Failure> {
+    let words = |failure: Failure| failure.message;
+    let store = arguments.store.clone();
+    let layers = arguments.layers.clone();
+    let exported_runs = runs.to_owned();
+    let archived_runs = runs.to_owned();
+    let exports = state_directory()?.join("exports");
+    let archive = state_directory()?.join("archive");
+    Ok(ServeBackend {
+        open_sessions: Box::new(move || store.open().map_err(words)),
+        create_session: Box::new(move |body, sessions| {
+            let new = NewSession {
+                agent: body.agent.clone(),
+                environment: body.environment.clone(),
+                resources: Vec::new(),
+                id: body.id,
+            };
+            new.create(sessions, &layers).map_err(words)
+        }),
+        export_session: Box::new(move |sessions, id| {
+            make_private(&exports).map_err(words)?;
+            let place = exports.join(uuid::Uuid::new_v4().to_string());
+            bundle::export_to(sessions, id, &exported_runs, &place, false).map_err(words)?;
+            Ok(place)
+        }),
+        archive_session: Box::new(move |sessions, id| {
+            archive_session(sessions, id, &archived_runs, &archive).map_err(words)
+        }),
+    })
+}
+
+/// Makes a directory that only its owner can read.
+fn make_private(directory: &Path) -> Result<(), Failure> {
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|error| Failure::new(Exit::Missing, format!("cannot make {}: {error}", directory.display())))
+}
+
+/// Exports a session to the archive's directory, terminates it and removes it.
+fn archive_session(
+    sessions: &mut Sessions,
+    id: SessionId,
+    runs: &Path,
+    archive: &Path,
+) -> Result<String, Failure> {
+    make_private(archive)?;
+    let file = archive.join(format!("{id}.bundle"));
+    bundle::export_to(sessions, id, runs, &file, true)?;
+    sessions.remove(id, RemoveTerms::Terminated).map_err(super::session::store::failure)?;
+    Ok(file.display().to_string())
 }

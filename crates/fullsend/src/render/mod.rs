@@ -22,4 +22,5 @@ pub(crate) mod run_findings;
 pub mod sarif;
 pub(crate) mod schema;
 pub(crate) mod script_lines;
+pub(crate) mod session;
 pub(crate) mod workflow_commands;

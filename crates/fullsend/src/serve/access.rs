@@ -1,4 +1,5 @@
-//! Who may ask: the request must name this server as its host, come from no foreign page, and carry the token.
+//! Who may ask: the request must name this server as its host, come from no foreign page, and carry a token. A viewer reads;
+//! an operator also acts.
 
 use std::net::SocketAddr;
 
@@ -10,15 +11,52 @@ use super::header;
 use super::problem::Problem;
 use crate::event::log::sha256;
 
+/// What a caller may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Viewer,
+    Operator,
+}
+
+impl Role {
+    pub fn parse(word: &str) -> Option<Self> {
+        match word {
+            "viewer" => Some(Self::Viewer),
+            "operator" => Some(Self::Operator),
+            _ => None,
+        }
+    }
+}
+
+/// Who asks. Events name the caller of an action.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    pub name: String,
+    pub role: Role,
+}
+
+impl Caller {
+    pub(super) fn check_may_act(&self) -> Result<(), Problem> {
+        match self.role {
+            Role::Operator => Ok(()),
+            Role::Viewer => {
+                let why = format!("`{}` is a viewer: only an operator may act", self.name);
+                Err(Problem::new(StatusCode::FORBIDDEN, "not-an-operator", why))
+            }
+        }
+    }
+}
+
 /// What a caller shows. Only its digest is kept.
 #[derive(Clone)]
 pub struct AccessToken {
     digest: String,
+    caller: Caller,
 }
 
 impl AccessToken {
-    pub fn new(token: &str) -> Self {
-        Self { digest: sha256(token.as_bytes()) }
+    pub fn new(token: &str, caller: Caller) -> Self {
+        Self { digest: sha256(token.as_bytes()), caller }
     }
 
     /// The digests are compared, so that the time of the comparison says nothing about the token.
@@ -30,21 +68,21 @@ impl AccessToken {
 /// Which requests are answered.
 #[derive(Clone)]
 pub struct AccessRules {
-    token: AccessToken,
+    tokens: Vec<AccessToken>,
     /// The values of `Host` that mean this server.
     hosts: Vec<String>,
 }
 
 impl AccessRules {
     /// `names` are further names under which a proxy or a browser reaches the server.
-    pub fn new(address: SocketAddr, names: &[String], token: AccessToken) -> Self {
+    pub fn new(address: SocketAddr, names: &[String], tokens: Vec<AccessToken>) -> Self {
         let port = address.port();
         let mut hosts = vec![address.to_string()];
         if address.ip().is_loopback() {
             hosts.extend([format!("localhost:{port}"), format!("127.0.0.1:{port}"), format!("[::1]:{port}")]);
         }
         hosts.extend(names.iter().flat_map(|name| [name.clone(), format!("{name}:{port}")]));
-        Self { token, hosts }
+        Self { tokens, hosts }
     }
 
     /// A foreign name that leads to this address, or a foreign page that asks in a person's browser, gets nothing.
@@ -68,13 +106,13 @@ impl AccessRules {
         Ok(())
     }
 
-    pub(super) fn check_token(&self, head: &Parts) -> Result<(), Problem> {
+    pub(super) fn check_token(&self, head: &Parts) -> Result<Caller, Problem> {
         let shown = header(head, &AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
-        match shown {
-            Some(shown) if self.token.is(shown.trim()) => Ok(()),
-            Some(_) => Err(Problem::unauthorized("the token is not the one of this server")),
-            None => Err(Problem::unauthorized("`Authorization: Bearer TOKEN` is missing")),
-        }
+        let shown =
+            shown.ok_or_else(|| Problem::unauthorized("`Authorization: Bearer TOKEN` is missing"))?.trim();
+        let known = self.tokens.iter().find(|token| token.is(shown));
+        let known = known.ok_or_else(|| Problem::unauthorized("the token is not one of this server"))?;
+        Ok(known.caller.clone())
     }
 }
 

@@ -3,12 +3,12 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use hyper::Response;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
     REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
+use hyper::{Response, StatusCode};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
@@ -71,6 +71,12 @@ fn with_headers(body: AnswerBody, kind: &'static str, policy: &str) -> Response<
 pub fn json(value: &impl Serialize) -> Response<AnswerBody> {
     let bytes = serde_json::to_vec(value).unwrap_or_default();
     with_headers(AnswerBody::Whole(Some(bytes.into())), "application/json", INERT)
+}
+
+pub fn created(value: &impl Serialize) -> Response<AnswerBody> {
+    let mut response = json(value);
+    *response.status_mut() = StatusCode::CREATED;
+    response
 }
 
 pub fn stream(receiver: mpsc::Receiver<Chunk>) -> Response<AnswerBody> {

@@ -1,4 +1,5 @@
-//! One file of the accepted output. Only what the record lists can be had, by its exact path and with the digest that it had.
+//! Files: an artifact of a run, and the bundle of a session. Of a run only what the record lists can be had, by its exact path
+//! and with the digest that it had.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -14,7 +15,7 @@ use tokio::sync::mpsc;
 use super::Server;
 use super::answer::{self, AnswerBody};
 use super::problem::Problem;
-use super::{query, runs};
+use super::{query, runs, sessions};
 use crate::record::store::StoredRun;
 
 const CHUNK_BYTES: usize = 64 << 10;
@@ -23,6 +24,23 @@ pub(super) async fn get(server: &Arc<Server>, id: &str, path: &str) -> Result<Re
     let path = query::decoded(path).ok_or_else(|| Problem::bad_request("the path is not valid"))?;
     let id = id.to_owned();
     let file = server.blocking(move |server| open(&runs::find(server, &id)?, &path)).await?;
+    let (sender, receiver) = mpsc::channel(1);
+    tokio::spawn(send(Arc::clone(server), file, sender));
+    Ok(answer::file(receiver))
+}
+
+/// The bundle of a session, with the transcripts of its runs.
+pub(super) async fn export(server: &Arc<Server>, id: &str) -> Result<Response<AnswerBody>, Problem> {
+    let id = sessions::parse_id(id)?;
+    let file = server.with_sessions(None, move |sessions, server| {
+        sessions.session(id).map_err(sessions::failed)?;
+        let path = (server.backend.export_session)(sessions, id).map_err(Problem::unreadable)?;
+        let opened = File::open(&path);
+        // The open file is all that is needed.
+        drop(std::fs::remove_file(&path));
+        opened.map_err(|error| Problem::unreadable(error.to_string()))
+    });
+    let file = file.await?;
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(send(Arc::clone(server), file, sender));
     Ok(answer::file(receiver))

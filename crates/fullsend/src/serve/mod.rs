@@ -1,9 +1,12 @@
-//! Runs over HTTP, for the live page and for other programs: lists, records, event streams and artifacts below `/v1`. Every
-//! connection, header and answer is bounded, and a slow reader blocks no other. Nothing is kept in memory that a restart loses.
+//! Runs and sessions over HTTP, for the live page and for other programs: what is there, what happens, and what an operator
+//! does with it, below `/v1`. Every connection, header, body and answer is bounded, and a slow reader blocks no other. Nothing
+//! is kept in memory that a restart loses.
 
 mod access;
+mod actions;
 mod answer;
 mod artifact;
+mod body;
 mod log_tail;
 mod metrics;
 pub(crate) mod openapi;
@@ -11,30 +14,34 @@ mod problem;
 mod query;
 mod route;
 mod runs;
+mod session_feed;
+mod sessions;
 mod stream;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hyper::Request;
-use hyper::Response;
 use hyper::body::Incoming;
 use hyper::header::HeaderName;
 use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use session::{SessionId, Sessions};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-pub use access::{AccessRules, AccessToken};
+pub use access::{AccessRules, AccessToken, Caller, Role};
+pub use actions::NewSessionBody;
 use answer::AnswerBody;
 use metrics::{Metrics, OpenCount};
 use problem::Problem;
+use session_feed::SessionFeed;
 
 /// More connections wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 2048;
@@ -43,18 +50,50 @@ const MAX_READS: usize = 8;
 const HEAD_TIME: Duration = Duration::from_secs(15);
 const MAX_HEAD_BYTES: usize = 32 << 10;
 
+type OpenSessions = dyn Fn() -> Result<Sessions, String> + Send + Sync;
+type CreateSession = dyn Fn(&NewSessionBody, &mut Sessions) -> Result<SessionId, String> + Send + Sync;
+type ExportSession = dyn Fn(&mut Sessions, SessionId) -> Result<PathBuf, String> + Send + Sync;
+type ArchiveSession = dyn Fn(&mut Sessions, SessionId) -> Result<String, String> + Send + Sync;
+
+/// What only the command line knows how to do: it reads the environment and the layers. Errors are messages for the caller.
+pub struct ServeBackend {
+    /// Opens the store. Each thread has its own.
+    pub open_sessions: Box<OpenSessions>,
+    pub create_session: Box<CreateSession>,
+    /// Writes the bundle of a session to a temporary file, which the caller removes.
+    pub export_session: Box<ExportSession>,
+    /// Exports a session to a file, terminates it and removes it. Returns the file.
+    pub archive_session: Box<ArchiveSession>,
+}
+
 /// What the server serves, and to whom.
 pub struct Server {
     /// The directory of runs.
     runs: PathBuf,
     access: AccessRules,
+    backend: ServeBackend,
+    /// Open connections to the store that nobody uses now; at most one for each read.
+    idle_stores: Mutex<Vec<Sessions>>,
+    feed: SessionFeed,
     reads: Semaphore,
     metrics: Arc<Metrics>,
 }
 
 impl Server {
-    pub fn new(runs: PathBuf, access: AccessRules) -> Self {
-        Self { runs, access, reads: Semaphore::new(MAX_READS), metrics: Arc::default() }
+    pub fn new(runs: PathBuf, access: AccessRules, backend: ServeBackend) -> Self {
+        Self {
+            runs,
+            access,
+            backend,
+            idle_stores: Mutex::default(),
+            feed: SessionFeed::default(),
+            reads: Semaphore::new(MAX_READS),
+            metrics: Arc::default(),
+        }
+    }
+
+    fn idle_stores(&self) -> MutexGuard<'_, Vec<Sessions>> {
+        self.idle_stores.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the disk on a thread that may wait.
@@ -99,8 +138,8 @@ pub async fn serve(listener: TcpListener, server: Arc<Server>) {
 }
 
 async fn respond(server: &Arc<Server>, request: Request<Incoming>) -> Response<AnswerBody> {
-    let (head, _body) = request.into_parts();
-    let response = match route::answer(server, &head).await {
+    let (head, content) = request.into_parts();
+    let response = match route::answer(server, &head, content).await {
         Ok(response) => response,
         Err(problem) => problem.response(),
     };

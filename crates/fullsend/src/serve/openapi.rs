@@ -3,10 +3,16 @@
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value as Json, json};
+use session::SessionStatus;
 
+use super::actions::{
+    AnswerRequestBody, AppendedEvent, ArchivedSession, ConfirmRequestBody, CreatedSession, DeadLettersBody,
+    InterruptBody, NewSessionBody, QueuedWakeAnswer, SessionAnswer, TerminateBody, WakeBody,
+};
 use super::problem::Problem;
 use super::query::MAX_LIMIT;
 use super::runs::{EventList, RUNNING, RunList};
+use super::sessions::{SessionEventList, SessionList};
 use crate::event::outcome::EndCause;
 use crate::record::Record;
 use crate::record::page::RunPage;
@@ -22,13 +28,15 @@ pub fn document() -> Json {
     let mut description = Description { generator: SchemaGenerator::new(settings), paths: Map::new() };
     description.general();
     description.runs();
+    description.sessions();
+    description.actions();
     let schemas = description.generator.take_definitions(true);
     json!({
         "openapi": "3.1.0",
         "info": {
             "title": "fullsend",
             "version": "1",
-            "summary": "The runs of one machine",
+            "summary": "The runs and sessions of one machine",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "servers": [{ "url": "/" }],
@@ -57,14 +65,40 @@ impl Description {
 
     /// Adds a request with what it answers: a map from media type to schema.
     fn get(&mut self, path: &str, summary: &str, parameters: &[Json], content: &Json) {
+        let responses = self.responses("200", content, REFUSALS);
+        let operation = json!({ "summary": summary, "parameters": parameters, "responses": responses });
+        self.add(path, "get", operation);
+    }
+
+    /// Adds an action of an operator.
+    fn post(&mut self, path: &str, summary: &str, status: &str, body: &Json, content: &Json) {
+        let refusals: Vec<(&str, &str)> = REFUSALS.iter().chain(ACTION_REFUSALS).copied().collect();
+        let responses = self.responses(status, content, &refusals);
+        let mut parameters: Vec<Json> = Vec::new();
+        parameters.extend(path.contains("{id}").then(session_id));
+        parameters
+            .extend(path.contains("{request}").then(|| path_parameter("request", "The id of the request")));
+        parameters.push(idempotency_key());
+        let operation = json!({
+            "summary": summary, "parameters": parameters, "responses": responses,
+            "requestBody": { "required": true, "content": body },
+        });
+        self.add(path, "post", operation);
+    }
+
+    fn add(&mut self, path: &str, method: &str, operation: Json) {
+        let methods = self.paths.entry(path).or_insert_with(|| json!({}));
+        methods[method] = operation;
+    }
+
+    fn responses(&mut self, status: &str, content: &Json, refusals: &[(&str, &str)]) -> Json {
         let problem = json!({ "application/problem+json": { "schema": self.schema::<Problem>() } });
         let mut responses = Map::new();
-        responses.insert("200".to_owned(), json!({ "description": "Done", "content": content }));
-        for (status, description) in REFUSALS {
+        responses.insert(status.to_owned(), json!({ "description": "Done", "content": content }));
+        for (status, description) in refusals {
             responses.insert((*status).to_owned(), json!({ "description": description, "content": problem }));
         }
-        let operation = json!({ "summary": summary, "parameters": parameters, "responses": responses });
-        self.paths.insert(path.to_owned(), json!({ "get": operation }));
+        responses.into()
     }
 
     fn general(&mut self) {
@@ -113,15 +147,105 @@ impl Description {
     }
 }
 
+impl Description {
+    fn sessions(&mut self) {
+        let list = self.json::<SessionList>();
+        let statuses: Vec<&str> = SessionStatus::ALL.iter().map(|status| status.word()).collect();
+        let filters = [
+            limit(),
+            query("cursor", &json!({ "type": "string", "format": "uuid" }), "`next` of the page before"),
+            query("agent", &json!({ "type": "string" }), "Only sessions of this agent"),
+            query("repository", &json!({ "type": "string" }), "Only sessions of this repository"),
+            query("status", &json!({ "enum": statuses }), "Only sessions with this status"),
+        ];
+        self.get("/v1/sessions", "List sessions, by id", &filters, &list);
+        let session = json!({ "application/json": { "schema": {
+            "type": "object", "required": ["id", "agent", "status", "head", "requests", "wakes", "dead", "usage"],
+        } } });
+        self.get(
+            "/v1/sessions/{id}",
+            "Get a session: status, open requests, wakes, usage",
+            &[session_id()],
+            &session,
+        );
+        let mut events = self.json::<SessionEventList>();
+        events["text/event-stream"] = json!({ "schema": { "type": "string" } });
+        let after = query("after", &number(0, MAX_NUMBER), "Begin after this event");
+        self.get(
+            "/v1/sessions/{id}/events",
+            "Read the log of a session; with `Accept: text/event-stream`, as it grows",
+            &[session_id(), after, limit(), last_event_id()],
+            &events,
+        );
+        let dead = self.json::<SessionEventList>();
+        self.get(
+            "/v1/sessions/{id}/dead-letters",
+            "Get the inputs that were given up",
+            &[session_id()],
+            &dead,
+        );
+        let file = json!({ "application/octet-stream": {} });
+        self.get("/v1/sessions/{id}/export", "Get a session as one file", &[session_id()], &file);
+    }
+
+    fn actions(&mut self) {
+        let new = self.json::<NewSessionBody>();
+        let created = self.json::<CreatedSession>();
+        self.post("/v1/sessions", "Create a session", "201", &new, &created);
+        let appended = self.json::<AppendedEvent>();
+        let input = json!({ "application/json": { "schema": { "type": "object", "required": ["type"], "properties": {
+            "type": { "enum": ["user.message", "user.define_outcome", "user.interrupt", "user.tool_confirmation",
+                               "user.custom_tool_result"] },
+        } } } });
+        self.post("/v1/sessions/{id}/events", "Append an input, as the log has it", "200", &input, &appended);
+        let path = "/v1/sessions/{id}/requests/{request}/answer";
+        let body = self.json::<AnswerRequestBody>();
+        self.post(path, "Answer a question, or return the result of a custom tool", "200", &body, &appended);
+        let path = "/v1/sessions/{id}/requests/{request}/confirm";
+        let body = self.json::<ConfirmRequestBody>();
+        self.post(
+            path,
+            "Allow or deny a tool call with exactly the input that was shown",
+            "200",
+            &body,
+            &appended,
+        );
+        let body = self.json::<InterruptBody>();
+        self.post("/v1/sessions/{id}/interrupt", "Stop the run of a session", "200", &body, &appended);
+        let body = self.json::<WakeBody>();
+        let queued = self.json::<QueuedWakeAnswer>();
+        self.post("/v1/sessions/{id}/wakes", "Queue a wake", "200", &body, &queued);
+        let body = self.json::<TerminateBody>();
+        let session = self.json::<SessionAnswer>();
+        self.post("/v1/sessions/{id}/terminate", "Terminate a session for good", "200", &body, &session);
+        let body = self.json::<DeadLettersBody>();
+        let path = "/v1/sessions/{id}/dead-letters/retry";
+        self.post(path, "Make dead letters pending again", "200", &body, &session);
+        let path = "/v1/sessions/{id}/dead-letters/drop";
+        self.post(path, "Drop dead letters for good", "200", &body, &session);
+        let body = json!({ "application/json": { "schema": { "type": "object" } } });
+        let archived = self.json::<ArchivedSession>();
+        let summary = "Export a session to a file of the server, terminate and remove it";
+        self.post("/v1/sessions/{id}/archive", summary, "200", &body, &archived);
+    }
+}
+
 /// What every request may be answered instead, as RFC 9457 says it.
 const REFUSALS: &[(&str, &str)] = &[
     ("400", "A parameter is not valid"),
     ("401", "The token is missing or wrong"),
-    ("403", "A page of another site asks"),
+    ("403", "A page of another site asks, or a viewer acts"),
     ("404", "There is no such thing"),
     ("405", "The path has other methods"),
-    ("409", "What is on disk cannot be read, or was changed"),
+    ("409", "What is stored cannot be read or was changed, or the action is not possible now"),
     ("421", "The host is not a name of this server"),
+];
+
+/// What an action may be answered besides.
+const ACTION_REFUSALS: &[(&str, &str)] = &[
+    ("413", "The body is too large"),
+    ("415", "The body is not JSON"),
+    ("503", "The store does not answer"),
 ];
 
 fn outcomes() -> Vec<&'static str> {
@@ -132,9 +256,23 @@ fn outcomes() -> Vec<&'static str> {
     words
 }
 
+fn path_parameter(name: &str, description: &str) -> Json {
+    json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string", "format": "uuid" },
+            "description": description })
+}
+
 fn run_id() -> Json {
-    json!({ "name": "id", "in": "path", "required": true, "schema": { "type": "string", "format": "uuid" },
-            "description": "The whole id of the run" })
+    path_parameter("id", "The whole id of the run")
+}
+
+fn session_id() -> Json {
+    path_parameter("id", "The whole id of the session")
+}
+
+fn idempotency_key() -> Json {
+    json!({ "name": "Idempotency-Key", "in": "header",
+            "schema": { "type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$" },
+            "description": "Sent again with the same key, an input is stored once" })
 }
 
 fn last_event_id() -> Json {

@@ -54,6 +54,11 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, "unreadable", detail)
     }
 
+    /// What was asked for is not possible now.
+    pub(super) fn refused(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "refused", detail)
+    }
+
     pub(super) fn internal(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
     }

@@ -2,15 +2,20 @@
 
 use std::sync::Arc;
 
+use hyper::body::Incoming;
 use hyper::header::{ACCEPT, HeaderName};
 use hyper::http::request::Parts;
 use hyper::{Method, Response};
+use session::{DeadLetterAction, Payload};
 
+use super::access::Caller;
+use super::actions::{Action, InterruptBody};
 use super::answer::{self, AnswerBody};
 use super::problem::Problem;
-use super::{Server, artifact, header, metrics, openapi, runs, stream};
+use super::{Server, artifact, body, header, metrics, openapi, runs, session_feed, sessions, stream};
 
 /// What a path names.
+#[derive(Clone)]
 enum Route<'a> {
     Page,
     Description,
@@ -20,13 +25,31 @@ enum Route<'a> {
     RunPage(&'a str),
     RunEvents(&'a str),
     Artifact(&'a str, String),
+    Sessions,
+    Session(&'a str),
+    SessionEvents(&'a str),
+    Export(&'a str),
+    DeadLetters(&'a str),
+    Act(&'a str, SessionAction<'a>),
+}
+
+/// What a request does with a session.
+#[derive(Clone, Copy)]
+enum SessionAction<'a> {
+    Answer(&'a str),
+    Confirm(&'a str),
+    Interrupt,
+    Wake,
+    Terminate,
+    Archive,
+    DeadLetters(DeadLetterAction),
 }
 
 impl<'a> Route<'a> {
     fn find(path: &'a str) -> Option<Self> {
         let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         Some(match parts[..] {
-            [""] | ["runs", _] => Self::Page,
+            [""] | ["runs", _] | ["sessions"] | ["sessions", _] => Self::Page,
             ["metrics"] => Self::Metrics,
             ["v1", "openapi.json"] => Self::Description,
             ["v1", "runs"] => Self::Runs,
@@ -34,28 +57,75 @@ impl<'a> Route<'a> {
             ["v1", "runs", id, "page"] => Self::RunPage(id),
             ["v1", "runs", id, "events"] => Self::RunEvents(id),
             ["v1", "runs", id, "artifacts", ref path @ ..] => Self::Artifact(id, path.join("/")),
+            ["v1", "sessions"] => Self::Sessions,
+            ["v1", "sessions", id] => Self::Session(id),
+            ["v1", "sessions", id, "events"] => Self::SessionEvents(id),
+            ["v1", "sessions", id, "export"] => Self::Export(id),
+            ["v1", "sessions", id, "dead-letters"] => Self::DeadLetters(id),
+            ["v1", "sessions", id, ref action @ ..] => Self::Act(id, SessionAction::find(action)?),
             _ => return None,
         })
     }
 
-    /// The page and the description of the API hold no data of runs: a browser loads them without a token.
+    /// The page and the description of the API hold no data: a browser loads them without a token.
     fn is_open(&self) -> bool {
         matches!(self, Self::Page | Self::Description)
     }
+
+    /// The methods of the path, as `Allow` lists them.
+    fn methods(&self) -> &'static str {
+        match self {
+            Self::Sessions | Self::SessionEvents(_) => "GET, POST",
+            Self::Act(..) => "POST",
+            _ => "GET",
+        }
+    }
 }
 
-pub(super) async fn answer(server: &Arc<Server>, head: &Parts) -> Result<Response<AnswerBody>, Problem> {
+impl<'a> SessionAction<'a> {
+    fn find(parts: &[&'a str]) -> Option<Self> {
+        Some(match *parts {
+            ["requests", request, "answer"] => Self::Answer(request),
+            ["requests", request, "confirm"] => Self::Confirm(request),
+            ["interrupt"] => Self::Interrupt,
+            ["wakes"] => Self::Wake,
+            ["terminate"] => Self::Terminate,
+            ["archive"] => Self::Archive,
+            ["dead-letters", "retry"] => Self::DeadLetters(DeadLetterAction::Retry),
+            ["dead-letters", "drop"] => Self::DeadLetters(DeadLetterAction::Drop),
+            _ => return None,
+        })
+    }
+}
+
+pub(super) async fn answer(
+    server: &Arc<Server>,
+    head: &Parts,
+    content: Incoming,
+) -> Result<Response<AnswerBody>, Problem> {
     server.access.check_origin(head)?;
     let path = head.uri.path();
     let route = Route::find(path);
-    if !route.as_ref().is_some_and(Route::is_open) {
-        server.access.check_token(head)?;
-    }
+    let caller = match &route {
+        Some(route) if route.is_open() => None,
+        _ => Some(server.access.check_token(head)?),
+    };
     let route = route.ok_or_else(|| Problem::not_found(format!("there is nothing at {path}")))?;
-    if head.method != Method::GET {
-        return Err(Problem::method_not_allowed("GET"));
+    if !route.methods().split(", ").any(|method| head.method == method) {
+        return Err(Problem::method_not_allowed(route.methods()));
     }
+    match caller {
+        Some(caller) if head.method == Method::POST => {
+            caller.check_may_act()?;
+            act(server, &caller, &route, head, content).await
+        }
+        _ => read(server, route, head).await,
+    }
+}
+
+async fn read(server: &Arc<Server>, route: Route<'_>, head: &Parts) -> Result<Response<AnswerBody>, Problem> {
     let query = head.uri.query().unwrap_or_default();
+    let last = header(head, &LAST_EVENT_ID);
     match route {
         Route::Page => Ok(answer::page()),
         Route::Description => Ok(answer::json(&openapi::document())),
@@ -63,11 +133,48 @@ pub(super) async fn answer(server: &Arc<Server>, head: &Parts) -> Result<Respons
         Route::Runs => runs::list(server, query).await,
         Route::Run(id) => runs::get(server, id).await,
         Route::RunPage(id) => runs::page(server, id).await,
-        Route::RunEvents(id) if wants_stream(head) => {
-            stream::events(server, id, header(head, &LAST_EVENT_ID)).await
-        }
+        Route::RunEvents(id) if wants_stream(head) => stream::events(server, id, last).await,
         Route::RunEvents(id) => runs::events(server, id, query).await,
         Route::Artifact(id, path) => artifact::get(server, id, &path).await,
+        Route::Sessions => sessions::list(server, query).await,
+        Route::Session(id) => sessions::get(server, id).await,
+        Route::SessionEvents(id) if wants_stream(head) => session_feed::events(server, id, last).await,
+        Route::SessionEvents(id) => sessions::events(server, id, query).await,
+        Route::Export(id) => artifact::export(server, id).await,
+        Route::DeadLetters(id) => sessions::dead_letters(server, id).await,
+        Route::Act(..) => Err(Problem::method_not_allowed(route.methods())),
+    }
+}
+
+/// Only an operator comes here.
+async fn act(
+    server: &Arc<Server>,
+    caller: &Caller,
+    route: &Route<'_>,
+    head: &Parts,
+    content: Incoming,
+) -> Result<Response<AnswerBody>, Problem> {
+    let action = Action { server, caller, key: body::idempotency_key(head)? };
+    let bytes = body::read(head, content).await?;
+    let (id, what) = match route {
+        Route::Sessions => return action.create(body::parse(&bytes)?).await,
+        Route::SessionEvents(id) => {
+            return action.append(sessions::parse_id(id)?, body::parse(&bytes)?).await;
+        }
+        Route::Act(id, what) => (sessions::parse_id(id)?, what),
+        other => return Err(Problem::method_not_allowed(other.methods())),
+    };
+    match what {
+        SessionAction::Answer(request) => action.answer(id, request, body::parse(&bytes)?).await,
+        SessionAction::Confirm(request) => action.confirm(id, request, body::parse(&bytes)?).await,
+        SessionAction::Interrupt => {
+            let InterruptBody { note } = body::parse(&bytes)?;
+            action.append(id, Payload::UserInterrupt { note }).await
+        }
+        SessionAction::Wake => action.wake(id, body::parse(&bytes)?).await,
+        SessionAction::Terminate => action.terminate(id, body::parse(&bytes)?).await,
+        SessionAction::Archive => action.archive(id).await,
+        SessionAction::DeadLetters(what) => action.dead_letters(id, *what, body::parse(&bytes)?).await,
     }
 }
 

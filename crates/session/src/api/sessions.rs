@@ -11,7 +11,7 @@ use crate::decide::ingress::{self, SessionInput};
 use crate::decide::lease::LeaseHolder;
 use crate::decide::limits::SessionLimits;
 use crate::decide::refusal::SessionRefusal;
-use crate::log::event::{QueuedWake, SessionEvent};
+use crate::log::event::{EVENT_VERSION, QueuedWake, SessionEvent};
 use crate::log::header::SessionHeader;
 use crate::log::id::{EventId, SessionId};
 use crate::log::learning::StoredLearning;
@@ -40,12 +40,18 @@ pub enum RemoveTerms {
 pub struct Sessions {
     pub(crate) store: Box<dyn Store>,
     pub(crate) limits: SessionLimits,
+    actor: Option<String>,
 }
 
 impl Sessions {
     #[must_use]
     pub fn new(store: Box<dyn Store>, limits: SessionLimits) -> Self {
-        Self { store, limits }
+        Self { store, limits, actor: None }
+    }
+
+    /// Names the person in the events that the next calls write; `None` names nobody.
+    pub fn set_actor(&mut self, actor: Option<String>) {
+        self.actor = actor;
     }
 
     /// The time of the store's clock.
@@ -317,8 +323,17 @@ impl Sessions {
         mut decide: impl FnMut(&FoundSession, &SessionLimits) -> Result<Option<SessionChange>, SessionRefusal>,
     ) -> Result<(), SessionError> {
         let limits = &self.limits;
-        let found =
-            self.store.update(UpdateTarget::Session { id, events }, &mut |found| decide(found, limits))?;
+        let actor = &self.actor;
+        let found = self.store.update(UpdateTarget::Session { id, events }, &mut |found| {
+            let mut change = decide(found, limits)?;
+            if let (Some(change), Some(_)) = (&mut change, actor) {
+                for event in &mut change.events {
+                    event.by.clone_from(actor);
+                    event.version = EVENT_VERSION;
+                }
+            }
+            Ok(change)
+        })?;
         if found { Ok(()) } else { Err(SessionError::NoSession(id)) }
     }
 }

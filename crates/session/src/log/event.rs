@@ -13,7 +13,10 @@ use crate::log::status::{ErrorClass, SessionStatus, SpanResult, StopReason, Wake
 use crate::log::time::Timestamp;
 
 /// The version of events that this code writes. It reads all versions up to this one.
-pub const EVENT_VERSION: u32 = 3;
+pub const EVENT_VERSION: u32 = 4;
+
+/// The version of an event that names no actor. Programs that know no actors read it.
+pub(crate) const PLAIN_EVENT_VERSION: u32 = 3;
 
 /// One entry of a log. The store assigns the sequence number; the client chooses the id of a user event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,6 +27,9 @@ pub struct SessionEvent {
     pub time_ms: Timestamp,
     /// The wake that wrote it, if a wake did.
     pub wake_id: Option<WakeId>,
+    /// Who did it, where the caller knows the person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     #[serde(flatten)]
     pub payload: Payload,
 }

@@ -1,10 +1,11 @@
 //! An event as a store keeps it: the exact bytes of its payload, and a checksum over all its fields and its session. A reader
 //! refuses an event whose checksum does not match.
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::log::digest::Sha256Digest;
-use crate::log::event::{EVENT_VERSION, Payload, SessionEvent};
+use crate::log::event::{EVENT_VERSION, PLAIN_EVENT_VERSION, Payload, SessionEvent};
 use crate::log::id::{EventId, SessionId, WakeId};
 use crate::log::seq::Seq;
 use crate::log::time::Timestamp;
@@ -22,9 +23,21 @@ pub(crate) struct SealedEvent {
     pub(crate) checksum: Vec<u8>,
 }
 
+/// A payload with the person who caused it: how events after `PLAIN_EVENT_VERSION` are stored.
+#[derive(Serialize, Deserialize)]
+struct PayloadWithActor {
+    by: Option<String>,
+    #[serde(flatten)]
+    payload: Payload,
+}
+
 impl SealedEvent {
     pub(crate) fn seal(session: SessionId, event: &SessionEvent) -> Result<Self, serde_json::Error> {
-        let SessionEvent { version, seq, id, time_ms, wake_id, payload } = event;
+        let SessionEvent { version, seq, id, time_ms, wake_id, by, payload } = event;
+        let text = match by {
+            None => serde_json::to_string(payload)?,
+            Some(_) => serde_json::to_string(&PayloadWithActor { by: by.clone(), payload: payload.clone() })?,
+        };
         let mut sealed = Self {
             seq: i64::try_from(seq.0).unwrap_or(i64::MAX),
             id: id.0,
@@ -33,7 +46,7 @@ impl SealedEvent {
             version: i32::try_from(*version).unwrap_or(i32::MAX),
             kind: payload.kind().to_owned(),
             is_conversation: payload.is_conversation(),
-            payload: serde_json::to_string(payload)?,
+            payload: text,
             checksum: Vec::new(),
         };
         sealed.checksum = sealed.compute(session).0.to_vec();
@@ -50,13 +63,19 @@ impl SealedEvent {
         if !(1..=EVENT_VERSION).contains(&version) {
             return Err("it has a version that this program does not know");
         }
-        let payload: Payload = serde_json::from_str(&self.payload).map_err(|_| "its payload is not valid")?;
+        let read = if version > PLAIN_EVENT_VERSION {
+            serde_json::from_str(&self.payload)
+        } else {
+            serde_json::from_str(&self.payload).map(|payload| PayloadWithActor { by: None, payload })
+        };
+        let PayloadWithActor { by, payload } = read.map_err(|_| "its payload is not valid")?;
         Ok(SessionEvent {
             version,
             seq: Seq(seq),
             id: EventId(self.id),
             time_ms: Timestamp(self.time_ms),
             wake_id: self.wake_id.map(WakeId),
+            by,
             payload,
         })
     }
@@ -89,7 +108,11 @@ mod tests {
         let id = EventId::generate(&mut seed);
         let wake_id = Some(WakeId::generate(&mut seed));
         let payload = Payload::UserMessage { message: "hello".to_owned() };
-        let event = SessionEvent { version: 1, seq: Seq(3), id, time_ms: Timestamp(9), wake_id, payload };
+        let by = None;
+        let event = SessionEvent { version: 1, seq: Seq(3), id, time_ms: Timestamp(9), wake_id, by, payload };
+        let by = Some("alice".to_owned());
+        let named = SessionEvent { version: EVENT_VERSION, by, ..event.clone() };
+        assert_eq!(SealedEvent::seal(session, &named).unwrap().open(session), Ok(named));
         let sealed = SealedEvent::seal(session, &event).unwrap();
         assert_eq!(sealed.open(session), Ok(event));
         let changes: [fn(&mut SealedEvent); 8] = [

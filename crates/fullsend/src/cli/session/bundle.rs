@@ -87,25 +87,49 @@ fn write_bundle(arguments: &Export, is_frozen: bool) -> Result<Exit, Failure> {
         out.flush()?;
         return freeze(&mut sessions, id, head, is_frozen);
     }
-    // Write a temporary file first: a file with the final name is complete.
-    let unfinished = arguments.output.with_extension("part");
-    let wrong = |error: std::io::Error| {
-        Failure::new(Exit::Missing, format!("cannot write {}: {error}", arguments.output.display()))
-    };
-    let mut file = BufWriter::new(File::create(&unfinished).map_err(wrong)?);
-    let head = sessions.export(id, &mut transcripts, &mut file).map_err(failure)?;
-    file.flush().and_then(|()| file.get_ref().sync_all()).map_err(wrong)?;
-    // Freeze first: a file with the final name is then the only copy that goes on.
-    if let Err(error) = freeze(&mut sessions, id, head, is_frozen) {
-        drop(std::fs::remove_file(&unfinished));
-        return Err(error);
-    }
-    std::fs::rename(&unfinished, &arguments.output).map_err(wrong)?;
+    write_file(&mut sessions, id, &mut transcripts, &arguments.output, is_frozen)?;
     if arguments.json {
         let line = json!({ "id": id, "file": arguments.output, "transcripts": count });
         writeln!(std::io::stdout().lock(), "{line}")?;
     }
     Ok(Exit::Done)
+}
+
+/// Writes the bundle of a session to a file, and terminates the session if it is frozen.
+fn write_file(
+    sessions: &mut Sessions,
+    id: SessionId,
+    transcripts: &mut dyn Iterator<Item = Attachment>,
+    output: &Path,
+    is_frozen: bool,
+) -> Result<(), Failure> {
+    // Write a temporary file first: a file with the final name is complete.
+    let unfinished = output.with_extension("part");
+    let wrong = |error: std::io::Error| {
+        Failure::new(Exit::Missing, format!("cannot write {}: {error}", output.display()))
+    };
+    let mut file = BufWriter::new(File::create(&unfinished).map_err(wrong)?);
+    let head = sessions.export(id, transcripts, &mut file).map_err(failure)?;
+    file.flush().and_then(|()| file.get_ref().sync_all()).map_err(wrong)?;
+    // Freeze first: a file with the final name is then the only copy that goes on.
+    if let Err(error) = freeze(sessions, id, head, is_frozen) {
+        drop(std::fs::remove_file(&unfinished));
+        return Err(error);
+    }
+    std::fs::rename(&unfinished, output).map_err(wrong)?;
+    Ok(())
+}
+
+/// Exports a session with the transcripts of its runs to a file.
+pub fn export_to(
+    sessions: &mut Sessions,
+    id: SessionId,
+    runs: &Path,
+    output: &Path,
+    is_frozen: bool,
+) -> Result<(), Failure> {
+    let attached = runs_of(sessions, id)?;
+    write_file(sessions, id, &mut transcripts(runs, &attached).into_iter(), output, is_frozen)
 }
 
 pub fn import(arguments: &Import) -> Result<Exit, Failure> {

@@ -13,7 +13,10 @@ use super::repository::repository_id;
 use super::store::{StoreOptions, failure, time_seed};
 use crate::resolve::{environment, resolve};
 use crate::wake::resources::MOUNTS_BELOW;
-use session::{ResourceAccess, SessionEnvironment, SessionHeader, SessionId, SessionResource, Sha256Digest};
+use session::{
+    ResourceAccess, SessionEnvironment, SessionHeader, SessionId, SessionResource, Sessions, Sha256Digest,
+};
+use yaml::Diagnostic;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -39,33 +42,81 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let resources = arguments.resource.iter().map(|text| resource(text)).collect::<Result<_, _>>()?;
+    let new = NewSession {
+        agent: arguments.agent.clone(),
+        environment: arguments.environment.clone(),
+        resources,
+        id: arguments.id,
+    };
     let mut opened = arguments.layers.open()?;
-    opened.choices.environment.clone_from(&arguments.environment);
     let mut problems = Vec::new();
-    let resolved = resolve(&mut opened.library, &arguments.agent, &opened.choices, &mut problems);
-    if resolved.is_none() {
+    let Some(environment) = new.check(&mut opened, &mut problems)? else {
         super::super::check::show(&opened.library.sources, &problems);
         return Ok(super::super::check::verdict(&problems));
-    }
-    let resources = arguments.resource.iter().map(|text| resource(text)).collect::<Result<_, _>>()?;
-    let environment = arguments.environment.as_ref().map(|id| digested(&mut opened, id)).transpose()?;
-    let mut sessions = arguments.store.open()?;
-    let mut seed = time_seed(&mut sessions)?;
-    // A repeated call must send the same header, so it uses the time of the first session.
-    let known =
-        arguments.id.and_then(|id| sessions.session(id).ok()).map(|session| session.header.created_ms);
-    let header = SessionHeader {
-        id: arguments.id.unwrap_or_else(|| SessionId::generate(&mut seed)),
-        repository: Some(repository_id(&opened.repository)),
-        agent: arguments.agent.clone(),
-        environment,
-        resources,
-        created_ms: known.unwrap_or(seed.now),
-        imported: false,
     };
-    let session = sessions.create(&header).map_err(failure)?;
-    writeln!(std::io::stdout().lock(), "{}", json!({ "id": session.header.id }))?;
+    let id = new.store(&mut arguments.store.open()?, &opened, environment)?;
+    writeln!(std::io::stdout().lock(), "{}", json!({ "id": id }))?;
     Ok(Exit::Done)
+}
+
+/// What a new session runs, where, and with what.
+pub struct NewSession {
+    pub agent: String,
+    pub environment: Option<String>,
+    pub resources: Vec<SessionResource>,
+    pub id: Option<SessionId>,
+}
+
+impl NewSession {
+    /// Creates the session. The first problem of its harness is the error.
+    pub fn create(
+        &self,
+        sessions: &mut Sessions,
+        layers: &ConfigurationOptions,
+    ) -> Result<SessionId, Failure> {
+        let mut opened = layers.open()?;
+        let mut problems = Vec::new();
+        let Some(environment) = self.check(&mut opened, &mut problems)? else {
+            let why = problems.first().map_or("the harness is not valid", |problem| problem.message.as_str());
+            return Err(Failure::new(Exit::Invalid, why));
+        };
+        self.store(sessions, &opened, environment)
+    }
+
+    /// The session's environment, if the harness can be resolved.
+    fn check(
+        &self,
+        opened: &mut Configuration,
+        problems: &mut Vec<Diagnostic>,
+    ) -> Result<Option<Option<SessionEnvironment>>, Failure> {
+        opened.choices.environment.clone_from(&self.environment);
+        if resolve(&mut opened.library, &self.agent, &opened.choices, problems).is_none() {
+            return Ok(None);
+        }
+        Ok(Some(self.environment.as_ref().map(|id| digested(opened, id)).transpose()?))
+    }
+
+    fn store(
+        &self,
+        sessions: &mut Sessions,
+        opened: &Configuration,
+        environment: Option<SessionEnvironment>,
+    ) -> Result<SessionId, Failure> {
+        let mut seed = time_seed(sessions)?;
+        // A repeated call must send the same header, so it uses the time of the first session.
+        let known = self.id.and_then(|id| sessions.session(id).ok()).map(|session| session.header.created_ms);
+        let header = SessionHeader {
+            id: self.id.unwrap_or_else(|| SessionId::generate(&mut seed)),
+            repository: Some(repository_id(&opened.repository)),
+            agent: self.agent.clone(),
+            environment,
+            resources: self.resources.clone(),
+            created_ms: known.unwrap_or(seed.now),
+            imported: false,
+        };
+        Ok(sessions.create(&header).map_err(failure)?.header.id)
+    }
 }
 
 fn digested(opened: &mut Configuration, id: &str) -> Result<SessionEnvironment, Failure> {

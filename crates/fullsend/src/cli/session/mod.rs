@@ -2,8 +2,8 @@
 //! library, and prints the result. The log is always JSON, one event per line; other data is JSON with `--json`.
 
 mod answer;
-mod bundle;
-mod create;
+pub(super) mod bundle;
+pub(super) mod create;
 mod dead;
 mod events;
 mod remove;

@@ -8,6 +8,7 @@ use super::super::{signals, write_stderr};
 use super::requests;
 use super::store::{SessionOptions, failure, time_seed};
 use super::wake_options::{WakeOptions, async_runtime, stop_in_time};
+use crate::render::session::load_open_requests;
 use crate::wake::{self, WakeContext};
 
 #[derive(Args, Debug)]
@@ -38,7 +39,7 @@ pub fn run(arguments: &Run) -> Result<Exit, Failure> {
     options.print(&result)?;
     if !options.json && !options.quiet {
         let session = sessions.session(id).map_err(failure)?;
-        let open = requests::load_open(&mut sessions, &session).map_err(failure)?;
+        let open = load_open_requests(&mut sessions, &session).map_err(failure)?;
         requests::print(&mut std::io::stdout().lock(), &session, &open)?;
     }
     Ok(match result.status {

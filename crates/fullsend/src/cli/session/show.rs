@@ -3,17 +3,17 @@
 use std::io::Write;
 
 use clap::Args;
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
 use super::super::exit::{Exit, Failure};
 use super::requests;
 use super::store::{SessionOptions, StoreOptions, failure};
 use crate::event::clock::Moment;
 use crate::render::diagnostics::clean_text;
+use crate::render::session::{describe, load_open_requests};
 use crate::render::workflow_commands::neutralise_json;
 use session::{
     ListedSession, Payload, Seq, Session, SessionError, SessionId, SessionStatus, Sessions, StopReason,
-    ToolRequest,
 };
 
 /// How many events from the end are searched for an error.
@@ -76,7 +76,7 @@ impl List {
 pub fn show(arguments: &Show) -> Result<Exit, Failure> {
     let (mut sessions, id) = arguments.session.open()?;
     let session = sessions.session(id).map_err(failure)?;
-    let open = requests::load_open(&mut sessions, &session).map_err(failure)?;
+    let open = load_open_requests(&mut sessions, &session).map_err(failure)?;
     let mut out = std::io::stdout().lock();
     if arguments.json {
         writeln!(out, "{}", neutralise_json(&describe(&session, &open).to_string()))?;
@@ -195,22 +195,6 @@ fn last_error(sessions: &mut Sessions, session: &Session) -> Result<Option<Strin
         Payload::SessionError { message, .. } => Some(message),
         _ => None,
     }))
-}
-
-/// A session as JSON, with its state as it is stored.
-fn describe(session: &Session, requests: &[(ToolRequest, Json)]) -> Json {
-    let Session { header, state, holder } = session;
-    let open = requests::to_json(requests);
-    let held = holder.as_ref().map(|holder| json!({ "owner": holder.owner, "until_ms": holder.until_ms }));
-    json!({
-        "id": header.id, "repository": header.repository, "imported": header.imported, "agent": header.agent,
-        "environment": header.environment, "resources": header.resources,
-        "created_ms": header.created_ms, "status": state.status, "stop_reason": state.stop_reason,
-        "head": state.head, "pending": state.pending.len() + state.interrupts.len(),
-        "dead": state.dead, "requests": open,
-        "wakes": state.wakes, "attempt": state.wake.as_ref().map(|wake| wake.attempt), "usage": state.usage,
-        "bindings": state.bindings, "memory": state.memory, "held": held,
-    })
 }
 
 fn time(milliseconds: i64) -> String {

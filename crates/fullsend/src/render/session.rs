@@ -1,0 +1,45 @@
+//! A session as JSON, for `session show --json` and for the HTTP API.
+
+use serde_json::{Value as Json, json};
+use session::{Payload, Seq, Session, SessionError, Sessions, ToolRequest};
+
+/// Each open request with its input.
+pub fn load_open_requests(
+    sessions: &mut Sessions,
+    session: &Session,
+) -> Result<Vec<(ToolRequest, Json)>, SessionError> {
+    let mut all = Vec::new();
+    for request in session.state.open_requests() {
+        let before = Seq(request.asked.0.saturating_sub(1));
+        let event = sessions.events(session.header.id, before, 1)?.pop().map(|event| event.payload);
+        let input = match event {
+            Some(Payload::AgentCustomToolUse { input, .. } | Payload::AgentToolUse { input, .. }) => input,
+            _ => Json::Null,
+        };
+        all.push((request.clone(), input));
+    }
+    Ok(all)
+}
+
+/// A session with its state as it is stored.
+pub fn describe(session: &Session, requests: &[(ToolRequest, Json)]) -> Json {
+    let Session { header, state, holder } = session;
+    let open: Vec<Json> = requests.iter().map(request).collect();
+    let held = holder.as_ref().map(|holder| json!({ "owner": holder.owner, "until_ms": holder.until_ms }));
+    json!({
+        "id": header.id, "repository": header.repository, "imported": header.imported, "agent": header.agent,
+        "environment": header.environment, "resources": header.resources,
+        "created_ms": header.created_ms, "status": state.status, "stop_reason": state.stop_reason,
+        "head": state.head, "pending": state.pending.len() + state.interrupts.len(),
+        "dead": state.dead, "requests": open,
+        "wakes": state.wakes, "attempt": state.wake.as_ref().map(|wake| wake.attempt), "usage": state.usage,
+        "bindings": state.bindings, "memory": state.memory, "held": held,
+    })
+}
+
+fn request((request, input): &(ToolRequest, Json)) -> Json {
+    json!({
+        "id": request.id, "kind": request.kind, "tool": request.tool, "input": input,
+        "input_digest": request.input_digest, "asked": request.asked, "expires_ms": request.expires_ms,
+    })
+}

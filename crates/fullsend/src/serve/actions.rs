@@ -1,0 +1,268 @@
+//! What an operator does with sessions. Each action is one call of the session library, whose events name the operator.
+
+use std::sync::Arc;
+
+use hyper::Response;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use session::{
+    ApprovalDecision, DeadLetterAction, EventId, Payload, QueuedWake, RequestId, Seq, SeqSet, SessionId,
+    SessionInput, Sha256Digest, Timestamp, WakeId, WakePriority, next_after,
+};
+
+use super::Server;
+use super::access::Caller;
+use super::answer::{self, AnswerBody};
+use super::problem::Problem;
+use super::sessions::failed;
+use crate::wake::time_seed;
+
+/// A session to create.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewSessionBody {
+    /// The harness that every wake runs.
+    pub agent: String,
+    /// environments/ID.yaml of a layer.
+    pub environment: Option<String>,
+    /// Creating a session again with the same id returns the same session.
+    #[schemars(with = "Option<String>")]
+    pub id: Option<SessionId>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CreatedSession {
+    pub id: String,
+}
+
+/// An event that was appended.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct AppendedEvent {
+    /// The session.
+    pub id: String,
+    pub event: String,
+    pub seq: u64,
+}
+
+/// The result of a custom tool, or the answer to a question.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerRequestBody {
+    /// The digest of the input that was shown.
+    #[schemars(with = "String")]
+    pub input_digest: Sha256Digest,
+    pub output: Json,
+    #[serde(default)]
+    pub is_error: bool,
+}
+
+/// Whether a tool call may happen.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfirmRequestBody {
+    /// The digest of the input that was shown.
+    #[schemars(with = "String")]
+    pub input_digest: Sha256Digest,
+    #[schemars(with = "DecisionWord")]
+    pub decision: ApprovalDecision,
+    pub note: Option<String>,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(dead_code, reason = "the schema of a type of the session library")]
+enum DecisionWord {
+    Allow,
+    Deny,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InterruptBody {
+    /// For the agent.
+    pub note: Option<String>,
+}
+
+/// A wake for later: at a time, after a time, or on a schedule.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WakeBody {
+    pub due_ms: Option<u64>,
+    pub delay_ms: Option<u64>,
+    /// Five fields, in UTC.
+    pub cron: Option<String>,
+    /// Why, for the agent.
+    pub reason: Option<String>,
+    pub note: Option<String>,
+    /// A second wake with the same key is not queued.
+    pub key: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct QueuedWakeAnswer {
+    pub id: String,
+    pub wake: String,
+    pub due_ms: i64,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TerminateBody {
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeadLettersBody {
+    /// The numbers of the inputs; all dead letters if absent.
+    pub inputs: Option<Vec<u64>>,
+}
+
+/// The session after an action.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SessionAnswer {
+    pub id: String,
+    pub status: String,
+    pub head: u64,
+}
+
+/// Where an archived session is.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ArchivedSession {
+    pub id: String,
+    /// The bundle, on the machine of the server.
+    pub file: String,
+}
+
+/// Who acts on which session.
+pub(super) struct Action<'a> {
+    pub(super) server: &'a Arc<Server>,
+    pub(super) caller: &'a Caller,
+    pub(super) key: Option<String>,
+}
+
+type Answered = Result<Response<AnswerBody>, Problem>;
+
+impl Action<'_> {
+    pub(super) async fn create(&self, new: NewSessionBody) -> Answered {
+        let created = self.server.with_sessions(Some(self.caller), move |sessions, server| {
+            let id = (server.backend.create_session)(&new, sessions).map_err(Problem::bad_request)?;
+            Ok(CreatedSession { id: id.to_string() })
+        });
+        Ok(answer::created(&created.await?))
+    }
+
+    pub(super) async fn append(&self, id: SessionId, payload: Payload) -> Answered {
+        let key = self.key.clone();
+        let appended = self.server.with_sessions(Some(self.caller), move |sessions, _| {
+            let mut seed = time_seed(sessions.now().map_err(failed)?);
+            let event = match key {
+                Some(key) => EventId::from_key(id, &key),
+                None => EventId::generate(&mut seed),
+            };
+            let input = SessionInput { id: event, payload };
+            let seqs = sessions.append(id, &[input], &mut seed).map_err(failed)?;
+            let seq = seqs.first().map_or(0, |seq| seq.0);
+            Ok(AppendedEvent { id: id.to_string(), event: event.to_string(), seq })
+        });
+        Ok(answer::json(&appended.await?))
+    }
+
+    pub(super) async fn answer(&self, id: SessionId, request: &str, body: AnswerRequestBody) -> Answered {
+        let AnswerRequestBody { input_digest, output, is_error } = body;
+        let request_id = parse_request(request)?;
+        self.append(id, Payload::UserCustomToolResult { request_id, input_digest, output, is_error }).await
+    }
+
+    pub(super) async fn confirm(&self, id: SessionId, request: &str, body: ConfirmRequestBody) -> Answered {
+        let ConfirmRequestBody { input_digest, decision, note } = body;
+        let request_id = parse_request(request)?;
+        self.append(id, Payload::UserToolConfirmation { request_id, input_digest, decision, note }).await
+    }
+
+    pub(super) async fn wake(&self, id: SessionId, body: WakeBody) -> Answered {
+        let key = body.key.clone().or_else(|| self.key.clone());
+        let queued = self.server.with_sessions(Some(self.caller), move |sessions, _| {
+            let mut seed = time_seed(sessions.now().map_err(failed)?);
+            let wake = QueuedWake {
+                id: WakeId::generate(&mut seed),
+                due_ms: body.due(seed.now)?,
+                reason: body.reason.unwrap_or_else(|| "scheduled".to_owned()),
+                note: body.note,
+                dedupe_key: key,
+                priority: WakePriority::Normal,
+                cron: body.cron,
+            };
+            let state = sessions.queue_wake(id, &wake, &mut seed).map_err(failed)?;
+            let is_it = |other: &&QueuedWake| {
+                other.id == wake.id || (wake.dedupe_key.is_some() && other.dedupe_key == wake.dedupe_key)
+            };
+            let queued = state.wakes.iter().find(is_it).unwrap_or(&wake);
+            Ok(QueuedWakeAnswer { id: id.to_string(), wake: queued.id.to_string(), due_ms: queued.due_ms.0 })
+        });
+        Ok(answer::json(&queued.await?))
+    }
+
+    pub(super) async fn terminate(&self, id: SessionId, body: TerminateBody) -> Answered {
+        let reason = body.reason.unwrap_or_else(|| "terminated by a person".to_owned());
+        let done = self.server.with_sessions(Some(self.caller), move |sessions, _| {
+            let mut seed = time_seed(sessions.now().map_err(failed)?);
+            let state = sessions.terminate(id, &reason, &mut seed).map_err(failed)?;
+            Ok(SessionAnswer { id: id.to_string(), status: state.status.to_string(), head: state.head.0 })
+        });
+        Ok(answer::json(&done.await?))
+    }
+
+    pub(super) async fn dead_letters(
+        &self,
+        id: SessionId,
+        action: DeadLetterAction,
+        body: DeadLettersBody,
+    ) -> Answered {
+        let done = self.server.with_sessions(Some(self.caller), move |sessions, _| {
+            let dead = sessions.session(id).map_err(failed)?.state.dead;
+            let inputs: SeqSet = match body.inputs {
+                None => dead,
+                Some(mut seqs) => {
+                    seqs.sort_unstable();
+                    seqs.dedup();
+                    seqs.into_iter().map(Seq).collect()
+                }
+            };
+            let mut seed = time_seed(sessions.now().map_err(failed)?);
+            let state = sessions.dead_letters(id, action, &inputs, &mut seed).map_err(failed)?;
+            Ok(SessionAnswer { id: id.to_string(), status: state.status.to_string(), head: state.head.0 })
+        });
+        Ok(answer::json(&done.await?))
+    }
+
+    pub(super) async fn archive(&self, id: SessionId) -> Answered {
+        let done = self.server.with_sessions(Some(self.caller), move |sessions, server| {
+            sessions.session(id).map_err(failed)?;
+            let file = (server.backend.archive_session)(sessions, id).map_err(Problem::refused)?;
+            Ok(ArchivedSession { id: id.to_string(), file })
+        });
+        Ok(answer::json(&done.await?))
+    }
+}
+
+impl WakeBody {
+    fn due(&self, now: Timestamp) -> Result<Timestamp, Problem> {
+        let wrong = |why: &str| Problem::bad_request(why.to_owned());
+        match (self.due_ms, self.delay_ms, &self.cron) {
+            (Some(due), None, None) => {
+                i64::try_from(due).map(Timestamp).map_err(|_| wrong("`due_ms` is too large"))
+            }
+            (None, Some(delay), None) => Ok(now.plus_ms(delay)),
+            (None, None, Some(cron)) => {
+                next_after(cron, now).ok_or_else(|| wrong("`cron`: this schedule has no time"))
+            }
+            _ => Err(wrong("one of `due_ms`, `delay_ms` and `cron` is needed")),
+        }
+    }
+}
+
+fn parse_request(text: &str) -> Result<RequestId, Problem> {
+    text.parse().map_err(|_| Problem::not_found("the session has no such request"))
+}

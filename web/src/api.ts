@@ -1,0 +1,45 @@
+// The server's API, as the live page asks it. The token comes with the link and stays in this tab.
+
+export function token(): string {
+  const given = /^#token=([\w-]+)$/.exec(location.hash)?.[1];
+  if (given) {
+    sessionStorage.setItem("token", given);
+    history.replaceState(null, "", location.pathname);
+  }
+  return sessionStorage.getItem("token") ?? "";
+}
+
+async function request(path: string, init: RequestInit): Promise<Response> {
+  const headers = { Authorization: `Bearer ${token()}`, ...init.headers };
+  const response = await fetch(path, { ...init, headers, cache: "no-store" });
+  if (response.ok) return response;
+  const problem = (await response.json().catch(() => ({}))) as { detail?: string };
+  throw new Error(problem.detail ?? `the server answered ${response.status}`);
+}
+
+export async function get<T>(path: string): Promise<T> {
+  return (await (await request(path, {})).json()) as T;
+}
+
+/** Each action has a key of its own, so that a repeated request happens once. */
+export async function post<T>(path: string, body: unknown): Promise<T> {
+  const headers = { "Content-Type": "application/json", "Idempotency-Key": crypto.randomUUID() };
+  return (await (await request(path, { method: "POST", headers, body: JSON.stringify(body) })).json()) as T;
+}
+
+/** Calls with the data of each event after this one, until the stream ends. */
+export async function follow(path: string, after: number, each: (data: string) => void): Promise<void> {
+  const response = await request(path, { headers: { Accept: "text/event-stream", "Last-Event-ID": String(after) } });
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  while (reader) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const parts = (rest + value).split("\n\n");
+    rest = parts.pop() ?? "";
+    for (const part of parts) {
+      const data = /^id: .*\ndata: (.*)$/.exec(part)?.[1];
+      if (data) each(data);
+    }
+  }
+}
