@@ -161,7 +161,7 @@ fn state_directory() -> Result<PathBuf, Failure> {
             }
         }
         Err(error) => {
-            super::write_stderr(&format!("warning: cannot clean up {}: {error}\n", parent.display()))
+            super::write_stderr(&format!("warning: cannot clean up {}: {error}\n", parent.display()));
         }
     }
     Ok(parent.join(uuid::Uuid::now_v7().to_string()))

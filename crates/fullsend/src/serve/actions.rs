@@ -15,7 +15,6 @@ use super::Server;
 use super::access::Caller;
 use super::answer::{self, AnswerBody};
 use super::problem::Problem;
-use super::sessions::failed;
 use crate::wake::time_seed;
 
 /// A session to create.
@@ -156,13 +155,13 @@ impl Action<'_> {
     pub(super) async fn append(&self, id: SessionId, payload: Payload) -> Answered {
         let key = self.key.clone();
         let appended = self.server.with_sessions(Some(self.caller), move |sessions, _| {
-            let mut seed = time_seed(sessions.now().map_err(failed)?);
+            let mut seed = time_seed(sessions.now()?);
             let event = match key {
                 Some(key) => EventId::from_key(id, &key),
                 None => EventId::generate(&mut seed),
             };
             let input = SessionInput { id: event, payload };
-            let seqs = sessions.append(id, &[input], &mut seed).map_err(failed)?;
+            let seqs = sessions.append(id, &[input], &mut seed)?;
             let seq = seqs.first().map_or(0, |seq| seq.0);
             Ok(AppendedEvent { id: id.to_string(), event: event.to_string(), seq })
         });
@@ -184,7 +183,7 @@ impl Action<'_> {
     pub(super) async fn wake(&self, id: SessionId, body: WakeBody) -> Answered {
         let key = body.key.clone().or_else(|| self.key.clone());
         let queued = self.server.with_sessions(Some(self.caller), move |sessions, _| {
-            let mut seed = time_seed(sessions.now().map_err(failed)?);
+            let mut seed = time_seed(sessions.now()?);
             let wake = QueuedWake {
                 id: WakeId::generate(&mut seed),
                 due_ms: body.due(seed.now)?,
@@ -194,7 +193,7 @@ impl Action<'_> {
                 priority: WakePriority::Normal,
                 cron: body.cron,
             };
-            let state = sessions.queue_wake(id, &wake, &mut seed).map_err(failed)?;
+            let state = sessions.queue_wake(id, &wake, &mut seed)?;
             let is_it = |other: &&QueuedWake| {
                 other.id == wake.id || (wake.dedupe_key.is_some() && other.dedupe_key == wake.dedupe_key)
             };
@@ -207,8 +206,8 @@ impl Action<'_> {
     pub(super) async fn terminate(&self, id: SessionId, body: TerminateBody) -> Answered {
         let reason = body.reason.unwrap_or_else(|| "terminated by a person".to_owned());
         let done = self.server.with_sessions(Some(self.caller), move |sessions, _| {
-            let mut seed = time_seed(sessions.now().map_err(failed)?);
-            let state = sessions.terminate(id, &reason, &mut seed).map_err(failed)?;
+            let mut seed = time_seed(sessions.now()?);
+            let state = sessions.terminate(id, &reason, &mut seed)?;
             Ok(SessionAnswer { id: id.to_string(), status: state.status.to_string(), head: state.head.0 })
         });
         Ok(answer::json(&done.await?))
@@ -221,7 +220,7 @@ impl Action<'_> {
         body: DeadLettersBody,
     ) -> Answered {
         let done = self.server.with_sessions(Some(self.caller), move |sessions, _| {
-            let dead = sessions.session(id).map_err(failed)?.state.dead;
+            let dead = sessions.session(id)?.state.dead;
             let inputs: SeqSet = match body.inputs {
                 None => dead,
                 Some(mut seqs) => {
@@ -230,8 +229,8 @@ impl Action<'_> {
                     seqs.into_iter().map(Seq).collect()
                 }
             };
-            let mut seed = time_seed(sessions.now().map_err(failed)?);
-            let state = sessions.dead_letters(id, action, &inputs, &mut seed).map_err(failed)?;
+            let mut seed = time_seed(sessions.now()?);
+            let state = sessions.dead_letters(id, action, &inputs, &mut seed)?;
             Ok(SessionAnswer { id: id.to_string(), status: state.status.to_string(), head: state.head.0 })
         });
         Ok(answer::json(&done.await?))
@@ -239,7 +238,7 @@ impl Action<'_> {
 
     pub(super) async fn archive(&self, id: SessionId) -> Answered {
         let done = self.server.with_sessions(Some(self.caller), move |sessions, server| {
-            sessions.session(id).map_err(failed)?;
+            sessions.session(id)?;
             let file = (server.backend.archive_session)(sessions, id).map_err(Problem::refused)?;
             Ok(ArchivedSession { id: id.to_string(), file })
         });

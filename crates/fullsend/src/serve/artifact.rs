@@ -33,7 +33,7 @@ pub(super) async fn get(server: &Arc<Server>, id: &str, path: &str) -> Result<Re
 pub(super) async fn export(server: &Arc<Server>, id: &str) -> Result<Response<AnswerBody>, Problem> {
     let id = sessions::parse_id(id)?;
     let file = server.with_sessions(None, move |sessions, server| {
-        sessions.session(id).map_err(sessions::failed)?;
+        sessions.session(id)?;
         let path = (server.backend.export_session)(sessions, id).map_err(Problem::unreadable)?;
         let opened = File::open(&path);
         // The open file is all that is needed.

@@ -13,7 +13,7 @@ use super::Server;
 use super::answer::{self, AnswerBody};
 use super::metrics::OpenCount;
 use super::problem::Problem;
-use super::sessions::{failed, parse_id};
+use super::sessions::parse_id;
 use super::stream::{StreamReader, last_event_id};
 
 /// The longest wait for the store to change.
@@ -110,7 +110,9 @@ pub(super) async fn events(
 ) -> Result<Response<AnswerBody>, Problem> {
     let id = parse_id(id)?;
     let after = Seq(last_event_id(last)?);
-    server.with_sessions(None, move |sessions, _| sessions.session(id).map(drop).map_err(failed)).await?;
+    server
+        .with_sessions(None, move |sessions, _| sessions.session(id).map(drop).map_err(Problem::from))
+        .await?;
     let (sender, receiver) = mpsc::channel(1);
     let heads = SessionFeed::subscribe(server, id);
     let server = Arc::clone(server);
@@ -131,8 +133,8 @@ async fn follow(
 ) -> Option<()> {
     loop {
         let read = server.with_sessions(None, move |sessions, _| {
-            let events = sessions.events(id, after, MAX_PART_EVENTS).map_err(failed)?;
-            let is_over = sessions.session(id).map_err(failed)?.state.status == SessionStatus::Terminated;
+            let events = sessions.events(id, after, MAX_PART_EVENTS)?;
+            let is_over = sessions.session(id)?.state.status == SessionStatus::Terminated;
             Ok((events, is_over))
         });
         let (events, is_over) = read.await.ok()?;

@@ -84,19 +84,21 @@ fn unavailable(why: String) -> Problem {
 
 /// What an error of the session library means for the caller: it asked for something wrong, it comes too late, or the store
 /// does not answer.
-pub(super) fn failed(error: SessionError) -> Problem {
-    let why = error.to_string();
-    match error {
-        SessionError::NoSession(_) => Problem::not_found(why),
-        SessionError::Refused(
-            SessionRefusal::NotAnInput { .. }
-            | SessionRefusal::Empty { .. }
-            | SessionRefusal::TooLarge { .. }
-            | SessionRefusal::Field { .. },
-        ) => Problem::bad_request(why),
-        SessionError::Refused(_) => Problem::refused(why),
-        SessionError::Store(StoreError::Corrupt { .. }) => Problem::unreadable(why),
-        SessionError::Store(_) => unavailable(why),
+impl From<SessionError> for Problem {
+    fn from(error: SessionError) -> Self {
+        let why = error.to_string();
+        match error {
+            SessionError::NoSession(_) => Problem::not_found(why),
+            SessionError::Refused(
+                SessionRefusal::NotAnInput { .. }
+                | SessionRefusal::Empty { .. }
+                | SessionRefusal::TooLarge { .. }
+                | SessionRefusal::Field { .. },
+            ) => Problem::bad_request(why),
+            SessionError::Refused(_) => Problem::refused(why),
+            SessionError::Store(StoreError::Corrupt { .. }) => Problem::unreadable(why),
+            SessionError::Store(_) => unavailable(why),
+        }
     }
 }
 
@@ -146,7 +148,7 @@ pub(super) async fn list(server: &Arc<Server>, query: &str) -> Result<Response<A
     let list = server.with_sessions(None, move |sessions, _| {
         let fits = |listed: &ListedSession| asked.fits(listed);
         let found = sessions.list_matching(asked.agent.as_deref(), asked.after, asked.limit, &fits);
-        let found = found.map_err(failed)?;
+        let found = found?;
         let next = found.last().filter(|_| found.len() >= asked.limit).map(|last| last.id().to_string());
         Ok(SessionList { sessions: found.iter().filter_map(summary).collect(), next })
     });
@@ -177,8 +179,8 @@ fn summary(listed: &ListedSession) -> Option<SessionSummary> {
 pub(super) async fn get(server: &Arc<Server>, id: &str) -> Result<Response<AnswerBody>, Problem> {
     let id = parse_id(id)?;
     let described = server.with_sessions(None, move |sessions, _| {
-        let session = sessions.session(id).map_err(failed)?;
-        let requests = load_open_requests(sessions, &session).map_err(failed)?;
+        let session = sessions.session(id)?;
+        let requests = load_open_requests(sessions, &session)?;
         Ok(describe(&session, &requests))
     });
     Ok(answer::json(&described.await?))
@@ -194,8 +196,8 @@ pub(super) async fn events(
     let limit = query.limit()?;
     let after = Seq(query.number("after")?.unwrap_or(0));
     let list = server.with_sessions(None, move |sessions, _| {
-        let head = sessions.session(id).map_err(failed)?.state.head;
-        let events = sessions.events(id, after, limit).map_err(failed)?;
+        let head = sessions.session(id)?.state.head;
+        let events = sessions.events(id, after, limit)?;
         let next = events.last().map(|last| last.seq).filter(|last| *last < head).map(|last| last.0);
         Ok(SessionEventList { events: events.iter().map(to_json).collect(), next })
     });
@@ -210,10 +212,10 @@ fn to_json(event: &session::SessionEvent) -> Json {
 pub(super) async fn dead_letters(server: &Arc<Server>, id: &str) -> Result<Response<AnswerBody>, Problem> {
     let id = parse_id(id)?;
     let list = server.with_sessions(None, move |sessions, _| {
-        let dead = sessions.session(id).map_err(failed)?.state.dead;
+        let dead = sessions.session(id)?.state.dead;
         let mut events = Vec::new();
         for seq in dead.iter().take(super::query::MAX_LIMIT) {
-            let found = sessions.events(id, Seq(seq.0.saturating_sub(1)), 1).map_err(failed)?;
+            let found = sessions.events(id, Seq(seq.0.saturating_sub(1)), 1)?;
             events.extend(found.iter().map(to_json));
         }
         Ok(SessionEventList { events, next: None })
