@@ -8,6 +8,7 @@ mod attacked;
 mod bad_input;
 mod canary;
 mod changed;
+mod ci_action;
 mod clients;
 #[path = "session/cluster.rs"]
 #[expect(dead_code, reason = "workers need less of it than the store's own tests")]

@@ -117,32 +117,6 @@ fn yaml() -> Vec<Case> {
         Case::new("key", "not text", &[(HARNESS, "? [a]\n: b\n")]),
         Case::new("key", "merge", &[(HARNESS, "<<: {agent: a}\n")]),
         Case::new("missing", "", &[(HARNESS, "model: opus\n")]),
-        says("mcp-server", "of no kind", "mcp_servers: {calc: {}}"),
-        says(
-            "mcp-server",
-            "of both kinds",
-            "mcp_servers: {calc: {command: calc, url: 'https://mcp.example.com/mcp'}}",
-        ),
-        says(
-            "mcp-server",
-            "program with headers",
-            "mcp_servers: {calc: {command: calc, headers: {X-Team: blue}}}",
-        ),
-        says(
-            "mcp-server",
-            "address with arguments",
-            "mcp_servers: {calc: {url: 'https://mcp.example.com/mcp', args: [a]}}",
-        ),
-        says(
-            "mcp-server",
-            "header",
-            "mcp_servers: {calc: {url: 'https://mcp.example.com/mcp', headers: {Host: a}}}",
-        ),
-        says(
-            "mcp-server",
-            "that the policy does not allow",
-            "mcp_servers: {calc: {url: 'https://mcp.example.com/mcp'}}",
-        ),
         says("missing", "inside a list", "host_files: [{src: a}]"),
         says("refused-key", "", "security: {enabled: false}"),
         says("refused-key", "tools", "tools_binaries: [gh]"),

@@ -6,6 +6,25 @@ const MOVES_THE_MODEL: &str = "claude\nenv: {sandbox: {CLAUDE_CODE_USE_VERTEX: '
 
 /// What a runtime cannot honour, or only in part, and what means nothing here.
 pub fn options() -> Vec<Case> {
+    runtime_options().into_iter().chain(mcp_servers()).collect()
+}
+
+fn mcp_servers() -> Vec<Case> {
+    let server = |variant, fields: &str| {
+        with("mcp-server", variant, &format!("mcp_servers: {{calc: {{{fields}}}}}"), &[])
+    };
+    let url = "url: 'https://mcp.example.com/mcp'";
+    vec![
+        server("of no kind", ""),
+        server("of both kinds", &format!("command: calc, {url}")),
+        server("program with headers", "command: calc, headers: {X-Team: blue}"),
+        server("address with arguments", &format!("{url}, args: [a]")),
+        server("header", &format!("{url}, headers: {{Host: a}}")),
+        server("that the policy does not allow", url),
+    ]
+}
+
+fn runtime_options() -> Vec<Case> {
     let option = |variant: &'static str, runtime: &str, key: &str| {
         let agent = format!("---\nname: triage\n{key}\n---\nWrite `summary`.\n");
         with("runtime-option", variant, &format!("runtime: {runtime}"), &[(AGENT, &agent)])

@@ -3,6 +3,7 @@
 mod changed_files;
 mod check;
 mod check_output;
+mod ci_outputs;
 mod completions;
 mod configuration;
 mod dispatch;

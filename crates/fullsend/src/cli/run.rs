@@ -10,6 +10,7 @@ use serde_json::json;
 use yaml::Diagnostic;
 
 use super::changed_files::changed_files;
+use super::ci_outputs;
 use super::configuration::{Configuration, ConfigurationOptions, variable, xdg_directory};
 use super::env_file;
 use super::exit::{Exit, Failure};
@@ -160,9 +161,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         mention_audited(&outcome);
     }
     conclude(&outcome, arguments);
-    if let Some(label) = &outcome.review_label {
-        tell_ci(label)?;
-    }
+    ci_outputs::write(&outcome, output_file.as_str())?;
     Ok(outcome.exit())
 }
 
@@ -251,19 +250,6 @@ fn closing_lines(outcome: &Outcome) -> Vec<String> {
     kept.extend(can_enter.then(|| SAVED_WORKSPACE.to_owned()));
     let left = Left { changed: changed_files(directory), kept, can_enter };
     closing::lines(&events, &record::fold(&events), &left)
-}
-
-/// Gives the label to the CI's next steps, where the CI has a file for it.
-fn tell_ci(label: &str) -> Result<(), Failure> {
-    let Some(path) = variable("GITHUB_OUTPUT") else { return Ok(()) };
-    let label: String = label.chars().filter(|letter| !letter.is_control()).collect();
-    let written = std::fs::File::options()
-        .append(true)
-        .create(true)
-        .open(&path)
-        .and_then(|mut file| writeln!(file, "review_label={label}"));
-    written
-        .map_err(|error| Failure::new(Exit::Missing, format!("cannot write GITHUB_OUTPUT ({path}): {error}")))
 }
 
 /// Every use of an exception is a line in a file beside the runs that only ever grows.
