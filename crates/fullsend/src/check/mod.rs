@@ -9,12 +9,13 @@ pub(crate) mod expected_document;
 pub(crate) mod fields;
 pub(crate) mod host_sockets;
 mod mcp_servers;
-mod networks;
+pub(crate) mod networks;
 pub(crate) mod output;
 pub(crate) mod policies;
 mod provider_rules;
 pub(crate) mod providers;
 pub(crate) mod references;
+pub(crate) mod rules;
 pub(crate) mod secrets;
 pub(crate) mod services;
 
@@ -97,6 +98,7 @@ pub fn check(
     let before = problems.len();
     fields::check(library, &resolved, problems);
     mcp_servers::check(&resolved.harness, problems);
+    rules::check(&resolved.harness.security, problems);
     secrets::check(library, &resolved, problems);
     references::check(library, &resolved, problems);
     let scripts = references::scripts(library, &resolved.harness, problems);

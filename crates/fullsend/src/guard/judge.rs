@@ -46,6 +46,8 @@ pub struct Judge {
     pub(super) canary: Option<Arc<Canary>>,
     pub(super) allowlist: Option<Allowlist>,
     pub(super) waivers: Vec<Waiver>,
+    /// Rules that the harness turned off.
+    pub(super) rules_off: Vec<String>,
     /// Decides which waivers have expired; without a day, all have.
     pub(super) today: Option<Day>,
     pub(super) tirith: Option<Tirith>,
@@ -275,8 +277,14 @@ impl Judge {
         self.sorted(self.scanner.scan_address(address), address)
     }
 
-    /// Findings at a place, after the organisation's waivers.
-    pub(super) fn sorted(&self, findings: Vec<Finding>, place: &str) -> Findings {
+    /// Whether the harness turned this rule off.
+    pub fn is_off(&self, rule: &str) -> bool {
+        self.rules_off.iter().any(|off| off == rule)
+    }
+
+    /// Findings at a place, without those of rules that are off, after the waivers.
+    pub(super) fn sorted(&self, mut findings: Vec<Finding>, place: &str) -> Findings {
+        findings.retain(|finding| !self.is_off(finding.rule));
         let Some(today) = self.today else { return Findings { open: findings, waived: Vec::new() } };
         let waived = scan::apply_waivers(findings, place, &self.waivers, today);
         let reasons = waived.waived.into_iter().map(|(finding, why)| (finding, why.reason().to_owned()));

@@ -177,7 +177,7 @@ impl Guard {
     /// Reports what the scan inside found, without what was reported before.
     pub fn ingest_findings(&self, findings: Vec<event::FindingEvent>) -> Result<(), Blocked> {
         let mut blocked = None;
-        for mut finding in findings {
+        for mut finding in findings.into_iter().filter(|finding| !self.judge.is_off(&finding.rule)) {
             let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
             let anywhere = key(&event::FindingEvent { place: String::new(), ..finding.clone() });
             if reported.contains(&anywhere) || !reported.insert(key(&finding)) {

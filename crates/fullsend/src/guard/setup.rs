@@ -20,10 +20,13 @@ use crate::event::finding::FindingFamily;
 use crate::harness::Harness;
 use crate::harness::config::Config;
 use crate::harness::names::Threshold;
-use crate::harness::security::{self, FailMode, FailOn, Security};
+use crate::harness::security::{self, FailMode, FailOn, RuleAction, Security};
 
 /// The variable that holds the tool allowlist.
 const ALLOWLIST: &str = "FULLSEND_TOOL_ALLOWLIST";
+
+/// The end of a waiver that has none.
+const LAST_DAY: &str = "9999-12-31";
 
 /// What a guard is made from.
 pub struct GuardSetup<'a> {
@@ -116,7 +119,8 @@ impl GuardSetup<'_> {
             fail_on: severity(tirith.fail_on.value),
             canary: canary.and_then(|token| Canary::new(token).ok()).map(Arc::new),
             allowlist: tools_allowed(security, self.allowlist)?,
-            waivers: self.waivers,
+            rules_off: rules_off(security),
+            waivers: rules_that_report(security).chain(self.waivers).collect(),
             today: Day::parse(self.today),
             tirith: Tirith::find(self.path).filter(|_| tirith.enabled.value),
             isolation: isolation(self.harness),
@@ -138,6 +142,7 @@ impl Judge {
             fail_on: Severity::High,
             canary: None,
             allowlist: None,
+            rules_off: Vec::new(),
             waivers: Vec::new(),
             today: None,
             tirith: Tirith::find(path).filter(|_| toggles.tirith),
@@ -211,6 +216,18 @@ pub fn waivers(organisation: Option<&Config>) -> Vec<Waiver> {
         Waiver::new(&entry.rule, path, &entry.reason, &entry.until)
     });
     made.filter_map(Result::ok).collect()
+}
+
+/// The rules that the harness turns off.
+fn rules_off(security: &Security) -> Vec<String> {
+    let off = security.rules.iter().filter(|(_, setting)| setting.action.value == RuleAction::Off);
+    off.map(|(name, _)| name.value.clone()).collect()
+}
+
+/// A rule that only reports is one with a waiver everywhere, as long as the harness says so.
+fn rules_that_report(security: &Security) -> impl Iterator<Item = Waiver> {
+    let reporting = security.rules.iter().filter(|(_, setting)| setting.action.value == RuleAction::Report);
+    reporting.filter_map(|(name, setting)| Waiver::new(name, "**", setting.reason.as_ref()?, LAST_DAY).ok())
 }
 
 /// A sandbox that the harness accepts without one of its layers counts as none.

@@ -1,6 +1,6 @@
 //! The `security` block: what is scanned, judged and redacted, and what a finding does. There is no switch for all.
 
-use yaml::{At, choice, record};
+use yaml::{At, Map, Whole, choice, record};
 
 use super::names::Threshold;
 
@@ -29,6 +29,18 @@ choice! {
     pub enum OnCritical { Halt = "halt", Review = "review" }
 }
 
+choice! {
+    /// What a finding of one rule does.
+    pub enum RuleAction {
+        /// What its severity says.
+        On = "on",
+        /// It is shown, and stops nothing.
+        Report = "report",
+        /// It is not reported.
+        Off = "off",
+    }
+}
+
 record! {
     /// Defences against injection and leaks. Everything is on and fails closed unless said otherwise.
     layered pub struct Security {
@@ -38,6 +50,9 @@ record! {
         host_scanners: HostScanners,
         /// Checks of every tool call.
         sandbox_hooks: SandboxHooks,
+        /// Rules that are noisy here, by name: `RULE: {action: report, reason: …}`. What the organisation sets is a pin;
+        /// its `"*": {action: on}` pins every rule.
+        rules: Map<Whole<RuleSetting>>,
         /// Who hears of a critical finding.
         escalation: Escalation,
         /// Tracing of the guard's decisions. Not supported yet.
@@ -45,6 +60,16 @@ record! {
     }
     refuse {
         "enabled" => "there is no switch for everything: turn single scanners and hooks off by name. A full bypass is an entry with `field: security` in the organisation's `overrides`, and every use of it is recorded",
+    }
+}
+
+record! {
+    /// What a layer says about one rule.
+    pub struct RuleSetting {
+        /// `on`, `report` (findings are shown and stop nothing) or `off` (findings are not reported).
+        action: At<RuleAction>,
+        /// Why. Only `on` needs none.
+        reason: Option<At<String>>,
     }
 }
 

@@ -321,14 +321,23 @@ fn misplaced(key: &str, at: Span, whose: &str) -> Diagnostic {
 fn toggles(library: &mut Library, tree: &Node) -> Vec<ChangedToggle> {
     let defaults = Found { layer: LayerKind::Builtin, path: "defaults.yaml".to_owned() };
     let Ok(builtin) = library.tree(&defaults) else { return Vec::new() };
-    pins::weakenings(library, &[(*builtin).clone()], None, tree)
+    let rules = tree.find(pins::RULES).map_or(&[][..], |rules| rules.entries());
+    let changed_toggles = pins::weakenings(library, &[(*builtin).clone()], None, tree)
         .into_iter()
         .filter(|weakening| weakening.field.starts_with("security."))
         .filter_map(|weakening| {
             let value = tree.find(&weakening.field)?.scalar()?.to_owned();
             Some(ChangedToggle { field: weakening.field, value, at: weakening.at })
-        })
-        .collect()
+        });
+    changed_toggles.chain(rules.iter().filter_map(changed_rule)).collect()
+}
+
+/// A rule of the guard that a layer turned down or off, with its reason.
+fn changed_rule(rule: &MapEntry) -> Option<ChangedToggle> {
+    let action = rule.node.get("action")?.scalar().filter(|action| *action != "on")?;
+    let reason = rule.node.get("reason").and_then(Node::scalar).unwrap_or_default();
+    let field = format!("{}.{}", pins::RULES, rule.key);
+    Some(ChangedToggle { field, value: format!("{action}: {reason}"), at: rule.key_at })
 }
 
 fn local_path(node: Option<&Node>) -> Option<(LocalPath, Span)> {

@@ -1,7 +1,7 @@
 //! What the organisation sets explicitly is the floor: a value nearer the repository may be stricter, never weaker.
 //! Built-in defaults pin nothing. An exception is an entry in the organisation's `overrides`, and each use is kept.
 
-use yaml::{Diagnostic, Node, Span, Value};
+use yaml::{Diagnostic, MapEntry, Node, Span, Value};
 
 use super::layers::LayerKind;
 use super::library::Library;
@@ -70,6 +70,12 @@ pub const PINS: &[(&str, Pin)] = &[
     ("confirm_tools", Pin::Superset),
 ];
 
+/// The rules of the guard that layers change, each pinned by its own name.
+pub const RULES: &str = "security.rules";
+
+/// The key under which the organisation pins every rule.
+pub const EVERY_RULE: &str = "*";
+
 /// Fields that the organisation caps in `caps:`, and their names in a harness.
 pub const CAPS: &[(&str, &str)] = &[
     ("timeout_minutes", "timeout_minutes"),
@@ -115,7 +121,23 @@ pub fn weakenings(library: &Library, floors: &[Node], caps: Option<&Node>, merge
     });
     let capped =
         CAPS.iter().filter_map(|(cap, field)| against(library, Pin::AtMost, field, caps?.get(cap)?, merged));
-    pinned.chain(capped).collect()
+    pinned.chain(capped).chain(weaker_rules(floors, merged)).collect()
+}
+
+/// The words of `security.rules`, strictest first.
+const RULE_ACTIONS: Pin = Pin::NotWeaker(&["on", "report", "off"]);
+
+/// Rules of the guard that are weaker than the organisation says, by their own name or all together.
+fn weaker_rules(floors: &[Node], merged: &Node) -> Vec<Weakening> {
+    let rules = merged.find(RULES).map_or(&[][..], |rules| rules.entries());
+    let weakening = |entry: &MapEntry, floor: &Node| {
+        let floor = floor.find(RULES)?;
+        let pinned = floor.get(&entry.key).or_else(|| floor.get(EVERY_RULE))?.get("action")?;
+        let (at, what) = weaker(RULE_ACTIONS, pinned, entry.node.get("action")?)?;
+        let field = format!("{RULES}.{}", entry.key);
+        Some(Weakening { field, at, left_out: false, pinned_at: pinned.at, what })
+    };
+    rules.iter().filter_map(|entry| floors.iter().find_map(|floor| weakening(entry, floor))).collect()
 }
 
 /// How one field of `merged` is weaker than its floor, if it is.
@@ -281,9 +303,11 @@ fn refuse(weakening: &Weakening, expired: Option<&&Override>) -> Diagnostic {
 /// What is wrong with the organisation's overrides themselves.
 pub fn check_overrides(config: &Config) -> Vec<Diagnostic> {
     let pinned = PINS.iter().map(|(field, _)| *field).chain(CAPS.iter().map(|(_, field)| *field));
-    let fields: Vec<&str> = pinned.chain(["policy", "security", "budget"]).collect();
-    let known =
-        |field: &str| fields.iter().any(|full| *full == field || full.starts_with(&format!("{field}.")));
+    let fields: Vec<&str> = pinned.chain(["policy", "security", "budget", RULES]).collect();
+    let known = |field: &str| {
+        let is_rule = field.strip_prefix(RULES).is_some_and(|rest| rest.starts_with('.'));
+        is_rule || fields.iter().any(|full| *full == field || full.starts_with(&format!("{field}.")))
+    };
     let mut problems = Vec::new();
     for entry in &config.overrides {
         if !known(&entry.field) {
