@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod advice;
 mod asked;
 mod attack_rows;
 mod attacked;
@@ -14,6 +15,7 @@ mod clients;
 #[expect(dead_code, reason = "workers need less of it than the store's own tests")]
 mod cluster;
 mod commands;
+mod completed;
 mod credentials;
 mod dispatch;
 mod docs;
@@ -74,6 +76,7 @@ mod readable;
 mod recorded;
 mod reports;
 mod repository_view;
+mod rules;
 mod runtimes;
 mod sandboxes;
 mod scanned;

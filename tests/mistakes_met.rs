@@ -6,14 +6,14 @@ use serde_json::{Value as Json, json};
 
 use crate::support::World;
 
-/// A picture with much in it that text must not have, and nothing else.
-fn picture() -> String {
-    r"printf '\211PNG\r\n\032\n\000\000\000\rIHDR\000\377\033[31m\033]0;x\007\200\001\002' > /sandbox/workspace/output/shot.png".to_owned()
+/// A picture and an archive with much in them that text must not have, and nothing else.
+fn binary_files() -> String {
+    r"printf 'PK\003\004\024\000\000\377\033[31m\033]0;x\007\200\001\002\000' > /sandbox/workspace/output/all.zip; printf '\211PNG\r\n\032\n\000\000\000\rIHDR\000\377\033[31m\033]0;x\007\200\001\002' > /sandbox/workspace/output/shot.png".to_owned()
 }
 
 #[test]
-fn a_picture_gives_no_findings_and_is_not_called_cleaned() {
-    let scenario = json!({ "turns": [[{ "shell": picture() }], [{ "finish": { "summary": "x" } }]] });
+fn pictures_and_archives_give_no_findings_and_are_not_called_cleaned() {
+    let scenario = json!({ "turns": [[{ "shell": binary_files() }], [{ "finish": { "summary": "x" } }]] });
     let world = World::scripted("", scenario);
     let ran = world.run(&["run", "triage"]);
     assert_eq!(ran.code, 0, "{}", ran.err);

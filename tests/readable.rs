@@ -35,7 +35,7 @@ fn standard_output_carries_the_result_and_standard_error_the_rest() {
         "  retry     attempt 2: the agent gets the reasons",
         "  says      The report lacked its cause, and `fixed` is a yes or no.\n  changes   1 file changed, 1 line added, 1 removed; `fullsend runs diff`",
         "  refused   ",
-        "`fullsend policy suggest`",
+        "  refused   1 request to collector.example; if it is wanted, `fullsend policy suggest --write` adds",
         "  total     ",
         ", $0.",
         ", 2 attempts\ncompleted: $ROOT",

@@ -1,11 +1,14 @@
 //! Networks by name: small policies that a harness adds to its own with `network: [npm, pip]`. A layer's
 //! `networks/NAME.yaml` replaces the built-in one. The host's own package-manager configuration adds its registries.
 
+use std::rc::Rc;
+
 use policy::{HostPattern, NetworkRule, Policy};
 use yaml::Diagnostic;
 
 use crate::harness::reference::LocalPath;
 use crate::resolve::Resolved;
+use crate::resolve::layers::Found;
 use crate::resolve::library::Library;
 use crate::resolve::registries::Registry;
 
@@ -21,15 +24,37 @@ pub fn add(library: &mut Library, resolved: &Resolved, policy: &mut Policy, prob
                 continue;
             }
         };
-        match library.policy(&found) {
-            Ok(parsed) => {
-                let registries = resolved.registries(name.value.as_str());
-                let rules = parsed.policy.networks.iter().map(|rule| with_registries(rule, &registries));
-                policy.networks.extend(rules);
-            }
+        match rules(library, resolved, name.value.as_str(), &found) {
+            Ok(rules) => policy.networks.extend(rules),
             Err(wrong) => problems.extend(wrong.iter().cloned()),
         }
     }
+}
+
+/// The rules of one network, as they hold on this host.
+fn rules(
+    library: &mut Library,
+    resolved: &Resolved,
+    name: &str,
+    found: &Found,
+) -> Result<Vec<NetworkRule>, Rc<Vec<Diagnostic>>> {
+    let parsed = library.policy(found)?;
+    let registries = resolved.registries(name);
+    Ok(parsed.policy.networks.iter().map(|rule| with_registries(rule, &registries)).collect())
+}
+
+/// Every network that the harness does not name, with its rules. One that cannot be read is left out.
+pub fn others(library: &mut Library, resolved: &Resolved) -> Vec<(String, Vec<NetworkRule>)> {
+    let is_named = |name: &String| resolved.harness.network.iter().any(|known| known.value.as_str() == name);
+    let names: Vec<String> =
+        library.layers.names("networks").into_iter().filter(|name| !is_named(name)).collect();
+    let read = names.into_iter().filter_map(|name| {
+        let path = LocalPath::parse(&format!("networks/{name}.yaml")).ok()?;
+        let found = library.layers.find(&path)?;
+        let rules = rules(library, resolved, &name, &found).ok()?;
+        Some((name, rules))
+    });
+    read.collect()
 }
 
 /// The rule with one more endpoint for each registry of the host, like its first one.

@@ -78,6 +78,11 @@ pub fn xdg_directory(name: &str) -> Option<PathBuf> {
 }
 
 impl Configuration {
+    /// Whether the files of the repository are those of a commit, not those on disk.
+    pub fn is_of_a_commit(&self) -> bool {
+        self._trusted.is_some()
+    }
+
     /// The layers, the choices, the repository, and what must live as long as the layers are read.
     pub fn into_parts(self) -> (Library, Choices, PathBuf, Box<dyn std::any::Any>) {
         (self.library, self.choices, self.repository, Box::new(self._trusted))

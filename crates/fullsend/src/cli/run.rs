@@ -15,10 +15,12 @@ use super::configuration::{Configuration, ConfigurationOptions, variable, xdg_di
 use super::env_file;
 use super::exit::{Exit, Failure};
 use super::original_options::OriginalOptions;
+use super::policy;
 use super::progress::Progress;
 use super::run_options::{RunOptions, ask_harness};
 use super::run_result::{ResultForm, ResultOptions};
 use crate::cancel::Cancel;
+use crate::event::Envelope;
 use crate::event::clock::Moment;
 use crate::event::log;
 use crate::preflight::{PreflightContext, preflight};
@@ -125,6 +127,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     audit(&checked.resolved, &opened.choices, &runs)?;
     forbid_core_dumps()?;
     let progress = Progress::choose(arguments.json, arguments.quiet);
+    let choices = opened.choices.clone();
     let output_file = checked.resolved.harness.output_file.value.clone();
     let request = Request {
         checked,
@@ -156,7 +159,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         let form = if named.is_none() { ResultForm::Text } else { ResultForm::Json };
         arguments.result.print(&file, form, arguments.json)?;
     }
-    progress.close(&closing_lines(&outcome));
+    progress.close(&closing_lines(&outcome, &choices, &arguments.place));
     if !arguments.quiet {
         mention_audited(&outcome);
     }
@@ -242,14 +245,31 @@ fn conclude(outcome: &Outcome, arguments: &Arguments) {
 }
 
 /// What a person wants to know at the end, from the run's directory.
-fn closing_lines(outcome: &Outcome) -> Vec<String> {
+fn closing_lines(outcome: &Outcome, choices: &Choices, place: &ConfigurationOptions) -> Vec<String> {
     let Some(directory) = &outcome.directory else { return Vec::new() };
     let Ok(events) = log::read(&directory.join("events.jsonl")) else { return Vec::new() };
     let can_enter = directory.join(SAVED_WORKSPACE).is_dir();
     let mut kept = files::kept(directory);
     kept.extend(can_enter.then(|| SAVED_WORKSPACE.to_owned()));
-    let left = Left { changed: changed_files(directory), kept, can_enter };
+    let advice = advice(&events, choices, place).unwrap_or_default();
+    let left = Left { changed: changed_files(directory), kept, can_enter, advice };
     closing::lines(&events, &record::fold(&events), &left)
+}
+
+/// What would have allowed the requests that the run was refused; nothing where that cannot be found out.
+fn advice(
+    events: &[Envelope],
+    choices: &Choices,
+    place: &ConfigurationOptions,
+) -> Option<Vec<(String, String)>> {
+    if policy::advice::refused(events).0.is_empty() {
+        return None;
+    }
+    let mut opened = place.open().ok()?;
+    opened.choices = choices.clone();
+    let checked = policy::advice::checked(&mut opened, events, &mut Vec::new())?;
+    let advice = policy::advice::advise(&mut opened.library, &checked, events);
+    Some(advice.parts().into_iter().map(|(file, lines)| (file.to_owned(), lines)).collect())
 }
 
 /// Every use of an exception is a line in a file beside the runs that only ever grows.

@@ -17,6 +17,9 @@ use crate::record::Record;
 /// The most lines of the agent's last words.
 const MOST_LINES: usize = 12;
 
+/// The most lines of advice for one file.
+const MOST_ADVICE: usize = 30;
+
 /// What the run's directory holds beside the events.
 #[derive(Debug, Default)]
 pub struct Left {
@@ -26,6 +29,8 @@ pub struct Left {
     pub kept: Vec<String>,
     /// Whether `fullsend enter` can open the workspace.
     pub can_enter: bool,
+    /// What would have allowed the refused requests: files, and the lines to add to them.
+    pub advice: Vec<(String, String)>,
 }
 
 /// The lines, in order.
@@ -40,7 +45,7 @@ pub fn lines(events: &[Envelope], record: &Record, left: &Left) -> Vec<String> {
     }
     lines.extend(findings(record));
     lines.extend(denied(events));
-    lines.extend(refused(events));
+    lines.extend(refused(events, left));
     if !matches!(record.outcome, Some(OutcomeKind::Completed | OutcomeKind::Skipped)) {
         lines.extend(kept(left));
     }
@@ -78,7 +83,7 @@ fn denied(events: &[Envelope]) -> Option<String> {
     Some(format!("  denied    {number}, first: {first}; `fullsend runs show` lists them"))
 }
 
-fn refused(events: &[Envelope]) -> Option<String> {
+fn refused(events: &[Envelope], left: &Left) -> Option<String> {
     let refused: Vec<&EgressEvent> = events
         .iter()
         .filter_map(|envelope| match &envelope.event {
@@ -96,9 +101,26 @@ fn refused(events: &[Envelope]) -> Option<String> {
     let hosts: BTreeSet<String> = refused.iter().map(host).collect();
     let hosts = hosts.into_iter().take(5).collect::<Vec<_>>().join(", ");
     let number = count(refused.len() as u64, "request");
-    (!refused.is_empty()).then(|| {
-        format!("  refused   {number} to {hosts}; `fullsend policy suggest` prints the lines that allow them")
-    })
+    if refused.is_empty() {
+        return None;
+    }
+    if left.advice.is_empty() {
+        return Some(format!(
+            "  refused   {number} to {hosts}; `fullsend policy suggest` says what could allow them"
+        ));
+    }
+    let wanted = if refused.len() == 1 { "it is wanted" } else { "they are wanted" };
+    let mut text =
+        format!("  refused   {number} to {hosts}; if {wanted}, `fullsend policy suggest --write` adds");
+    for (file, lines) in &left.advice {
+        text.push_str(&format!("\n            to {file}:"));
+        let all: Vec<&str> = lines.lines().collect();
+        all.iter().take(MOST_ADVICE).for_each(|line| text.push_str(&format!("\n              {line}")));
+        if all.len() > MOST_ADVICE {
+            text.push_str("\n              …");
+        }
+    }
+    Some(text)
 }
 
 fn kept(left: &Left) -> Option<String> {

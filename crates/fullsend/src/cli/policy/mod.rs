@@ -1,6 +1,8 @@
 //! `fullsend policy`: what a policy says about one request, and what it would have to say to allow what a run was
 //! refused.
 
+pub(super) mod advice;
+mod edit;
 mod show;
 mod suggest;
 mod test;
@@ -30,8 +32,8 @@ enum Command {
     /// Show the network rules that hold for a harness, and the file that brings each
     #[command(after_help = "Example: fullsend policy show triage --effective")]
     Show(show::Arguments),
-    /// Suggest the smallest addition to a policy that would have allowed what a run was refused
-    #[command(after_help = "Example: fullsend policy suggest latest")]
+    /// Suggest the lines that would have allowed what a run was refused, and add them with --write
+    #[command(after_help = "Example: fullsend policy suggest latest --write")]
     Suggest(suggest::Arguments),
 }
 

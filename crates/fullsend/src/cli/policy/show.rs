@@ -5,6 +5,7 @@ use std::io::Write;
 
 use clap::Args;
 use policy::model::{Endpoint, RuleSubject};
+use serde_json::json;
 use yaml::Sources;
 
 use crate::cli::check;
@@ -21,6 +22,9 @@ pub struct Arguments {
     /// Accepted: what is shown is what holds
     #[arg(long)]
     effective: bool,
+    /// Print JSON, one object for each rule
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     place: ConfigurationOptions,
 }
@@ -41,6 +45,18 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     };
     let sources = &opened.library.sources;
     let mut out = std::io::stdout().lock();
+    if arguments.json {
+        for rule in &checked.policy.policy.networks {
+            let endpoints: Vec<String> =
+                rule.endpoints.iter().map(|endpoint| shown(endpoint, sources)).collect();
+            let binaries: Vec<&str> = rule.binaries.iter().map(|binary| binary.value.as_str()).collect();
+            let place = sources.locate(rule.key.at).to_string();
+            let object =
+                json!({ "rule": rule.name, "at": place, "endpoints": endpoints, "binaries": binaries });
+            writeln!(out, "{object}")?;
+        }
+        return Ok(Exit::Done);
+    }
     if checked.policy.policy.networks.is_empty() {
         writeln!(out, "network_policies: {{}}  # the model gateway only")?;
         return Ok(Exit::Done);

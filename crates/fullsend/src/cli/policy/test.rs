@@ -9,6 +9,7 @@ use policy::glob::{Pattern, Separator};
 use policy::{
     AccessRequest, CallingProgram, Cause, Compiled, Denial, Host, Policy, PolicyDecision, RequestAction,
 };
+use serde_json::json;
 use yaml::Sources;
 
 use super::super::exit::{Exit, Failure};
@@ -21,6 +22,9 @@ pub struct Arguments {
     /// The program that asks; without it, any program that the rules name
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
     /// The method, or WEBSOCKET_TEXT for a text frame of a client
     method: String,
     /// The URL; without a port, the one of its scheme
@@ -57,7 +61,14 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         },
     );
     let said = Said { sources: &sources, file: &arguments.policy };
-    writeln!(std::io::stdout().lock(), "{}", said.line(&decision))?;
+    let line = said.line(&decision);
+    if arguments.json {
+        let (word, why) = line.split_once(": ").unwrap_or((&line, ""));
+        let object = json!({ "passes": decision.passes(), "decision": word, "why": why });
+        writeln!(std::io::stdout().lock(), "{object}")?;
+    } else {
+        writeln!(std::io::stdout().lock(), "{line}")?;
+    }
     Ok(if decision.passes() { Exit::Done } else { Exit::Failed })
 }
 
