@@ -103,7 +103,9 @@ fn every_package_installs_and_starts() {
     done(Command::new("dpkg-deb").arg("-x").arg(file(".deb")).arg(&deb));
     assert_eq!(version_of(&deb.join("usr/bin/fullsend")), expected, ".deb");
     finds_weights(&world, &deb.join("usr/bin/fullsend"));
-    assert!(deb.join("usr/share/bash-completion/completions/fullsend").metadata().unwrap().len() > 1000);
+    let script = fs::read_to_string(deb.join("usr/share/bash-completion/completions/fullsend")).unwrap();
+    assert!(script.contains("FULLSEND_COMPLETE"), "{script}");
+    assert!(deb.join("usr/share/man/man1/fullsend-run.1.gz").metadata().unwrap().len() > 500);
 
     if has_program("npm", "npm-package") {
         let mut npm = Command::new("npm");

@@ -29,6 +29,9 @@ pub struct Arguments {
     /// Print in this format
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
+    /// Print JSON, one object per line, as `--format json` does
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
     #[command(flatten)]
     place: ConfigurationOptions,
 }
@@ -59,8 +62,9 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     }
     problems.extend(unowned(&mut opened));
     let problems = distinct(problems);
-    print(&opened.library.sources, &problems, arguments.format)?;
-    if arguments.format == Format::Human {
+    let format = if arguments.json { Format::Json } else { arguments.format };
+    print(&opened.library.sources, &problems, format)?;
+    if format == Format::Human {
         super::write_stderr(&summary(names.len(), &problems));
     }
     Ok(verdict(&problems))

@@ -1,10 +1,12 @@
-//! `fullsend completions`: what a shell needs to complete our commands.
+//! `fullsend completions`: what a shell needs to complete our commands. The script asks this program, which knows the names of
+//! harnesses, runs and sessions.
 
 use std::io::Write;
 
-use clap::{Args, CommandFactory};
+use clap::Args;
 use clap_complete::Shell;
 
+use super::complete;
 use super::exit::{Exit, Failure};
 
 #[derive(Args, Debug)]
@@ -15,8 +17,13 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let shells = clap_complete::env::Shells::builtins();
+    let name = arguments.shell.to_string();
+    let shell = shells
+        .completer(&name)
+        .ok_or_else(|| Failure::new(Exit::Usage, format!("there are no completions for {name}")))?;
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut super::Arguments::command(), "fullsend", &mut script);
+    shell.write_registration(complete::VARIABLE, "fullsend", "fullsend", "fullsend", &mut script)?;
     std::io::stdout().lock().write_all(&script)?;
     Ok(Exit::Done)
 }

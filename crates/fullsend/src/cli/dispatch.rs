@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
+use super::always_json::AlwaysJson;
 use super::configuration::variable;
 use super::exit::{Exit, Failure};
 use super::signals;
@@ -35,7 +36,7 @@ enum Which {
     Send(Box<SendArguments>),
     /// Show how far the jobs of a dispatch are
     #[command(after_help = "Example:\n  fullsend dispatch status ../runs-1")]
-    Status(FolderArgument),
+    Status(StatusArguments),
     /// Print what one job wrote
     #[command(after_help = "Example:\n  fullsend dispatch logs ../runs-1 3")]
     Logs(JobArguments),
@@ -44,7 +45,7 @@ enum Which {
     Cancel(FolderArgument),
     /// Print the results of a dispatch, one JSON object per line
     #[command(after_help = "Example:\n  fullsend dispatch collect ../runs-1 > results.jsonl")]
-    Collect(FolderArgument),
+    Collect(CollectArguments),
     /// Run one job; engines call this
     #[command(hide = true)]
     Job(RunJobArguments),
@@ -111,6 +112,23 @@ struct FolderArgument {
 }
 
 #[derive(Args, Debug)]
+struct StatusArguments {
+    #[command(flatten)]
+    dispatch: FolderArgument,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
+struct CollectArguments {
+    #[command(flatten)]
+    dispatch: FolderArgument,
+    #[command(flatten)]
+    always: AlwaysJson,
+}
+
+#[derive(Args, Debug)]
 struct JobArguments {
     /// The directory of the dispatch
     #[arg(value_name = "DIR")]
@@ -133,10 +151,10 @@ struct RunJobArguments {
 pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
     match &arguments.which {
         Which::Send(arguments) => send(arguments),
-        Which::Status(one) => status(&open(&one.folder)?).map(Exit::code),
+        Which::Status(one) => status(&open(&one.dispatch.folder)?, one.json).map(Exit::code),
         Which::Logs(one) => logs(&open(&one.folder)?, one.index).map(Exit::code),
         Which::Cancel(one) => cancel(&open(&one.folder)?).map(Exit::code),
-        Which::Collect(one) => collect(&open(&one.folder)?).map(Exit::code),
+        Which::Collect(one) => collect(&open(&one.dispatch.folder)?).map(Exit::code),
         Which::Job(arguments) => run_job(arguments),
     }
 }
@@ -276,11 +294,11 @@ fn run_here(folder: &DispatchFolder, count: usize, parallel: usize) -> Result<u8
             code = u8::try_from(exit).unwrap_or(Exit::Failed.code());
         }
     }
-    status(folder)?;
+    status(folder, false)?;
     Ok(code)
 }
 
-fn status(folder: &DispatchFolder) -> Result<Exit, Failure> {
+fn status(folder: &DispatchFolder, as_json: bool) -> Result<Exit, Failure> {
     let manifest = folder.manifest().map_err(unusable)?;
     let mut done = 0;
     let mut failed = 0;
@@ -292,6 +310,13 @@ fn status(folder: &DispatchFolder) -> Result<Exit, Failure> {
         }
     }
     let open = manifest.count - done - failed;
+    if as_json {
+        let counts = json!({
+            "runs": manifest.count, "job": manifest.job, "done": done, "failed": failed, "open": open,
+        });
+        writeln!(std::io::stdout(), "{counts}")?;
+        return Ok(Exit::Done);
+    }
     let job = manifest.job.map(|job| format!(" job {job}")).unwrap_or_default();
     writeln!(std::io::stdout(), "{} runs{job}: {done} done, {failed} failed, {open} open", manifest.count)?;
     Ok(Exit::Done)

@@ -1,4 +1,4 @@
-//! `fullsend doctor`: checks what this machine can enforce for this user, and prints the command that fixes the rest.
+//! `fullsend doctor`: checks what this machine can enforce for this user and has for a run, and says what to do about the rest.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -8,6 +8,7 @@ use sandbox::doctor::{Check, CheckState, Doctor, Trial};
 use serde_json::{Value as Json, json};
 
 use super::configuration::{ConfigurationOptions, installed_weights};
+use super::doctor_host;
 use super::doctor_model;
 use super::exit::{Exit, Failure};
 use crate::event::log::sha256;
@@ -35,6 +36,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     })?;
     let mut doctor = sandbox::doctor::doctor(scratch.path(), sandbox::InitProgram::default());
     doctor.checks.push(learned_scanner());
+    doctor.checks.extend(doctor_host::checks());
     let mut out = std::io::stdout().lock();
     if arguments.json {
         writeln!(out, "{:#}", json(&doctor))?;

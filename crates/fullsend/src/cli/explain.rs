@@ -21,6 +21,9 @@ pub struct Arguments {
     /// Print in this format
     #[arg(long, value_enum, default_value = "human", conflicts_with = "resolved")]
     format: Format,
+    /// Print JSON, as `--format json` does
+    #[arg(long, conflicts_with_all = ["format", "resolved"])]
+    json: bool,
     /// Print the harness as one self-contained YAML file
     #[arg(long, conflicts_with = "field")]
     resolved: bool,
@@ -59,7 +62,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     if let (true, Some(field)) = (rows.is_empty(), &arguments.field) {
         return unset(&mut out, &resolved.tree, field);
     }
-    match arguments.format {
+    let format = if arguments.json { Format::Json } else { arguments.format };
+    match format {
         Format::Json => writeln!(out, "{:#}", serde_json::to_value(&rows).unwrap_or_default())?,
         Format::Human => out.write_all(table(&resolved, library, &rows).as_bytes())?,
     }

@@ -9,6 +9,7 @@ use redact::{Canary, Severity};
 use scan::{LearnedScanner, Toggles};
 use shell::{Allowlist, Isolation};
 
+use super::always_json::AlwaysJson;
 use super::configuration::{installed_weights, variable};
 use super::exit::{Exit, Failure};
 use crate::guard::dialect::HookAnswer;
@@ -43,6 +44,8 @@ struct How {
     /// Assume a disposable sandbox: allow commands that only damage the sandbox
     #[arg(long)]
     sandboxed: bool,
+    #[command(flatten)]
+    always: AlwaysJson,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use clap::{Args, Subcommand};
 
+use super::always_json::AlwaysJson;
 use super::exit::{Exit, Failure};
 use super::forge_options::{Place, TextOptions, TrackerName, failed};
 use super::post_comment;
@@ -18,7 +19,7 @@ pub struct Arguments {
 enum IssueCommand {
     /// Print an issue and its comments as JSON
     #[command(after_help = "Example:\n  fullsend issues get --tracker jira --project ACME --number 7")]
-    Get(IssueOptions),
+    Get(GetOptions),
     /// Write a comment, or change the one with the same marker
     #[command(
         after_help = "Example:\n  fullsend issues post-comment --tracker gitlab --project acme/widgets --number 7 --marker '<!-- triage -->' --result summary.md"
@@ -42,6 +43,14 @@ struct IssueOptions {
 }
 
 #[derive(Args, Debug)]
+struct GetOptions {
+    #[command(flatten)]
+    issue: IssueOptions,
+    #[command(flatten)]
+    always: AlwaysJson,
+}
+
+#[derive(Args, Debug)]
 struct PostOptions {
     #[command(flatten)]
     issue: IssueOptions,
@@ -54,7 +63,8 @@ struct PostOptions {
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     match &arguments.command {
-        IssueCommand::Get(IssueOptions { tracker, project, number, place }) => {
+        IssueCommand::Get(GetOptions { issue: options, .. }) => {
+            let IssueOptions { tracker, project, number, place } = options;
             let tracker = place.tracker(*tracker, project, number)?;
             let issue = tracker.issue().map_err(|error| failed(&error))?;
             let text = serde_json::to_string_pretty(&issue).unwrap_or_default();

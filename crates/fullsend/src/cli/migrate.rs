@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
+use serde_json::json;
 use yaml::{Diagnostic, Node};
 
 use super::check::check_one;
@@ -24,6 +25,9 @@ pub struct Arguments {
     /// Write the edits to this file, for `patch -p1` in the directory
     #[arg(long, value_name = "FILE")]
     patch: Option<PathBuf>,
+    /// Print JSON, one object for each file
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     place: ConfigurationOptions,
 }
@@ -50,7 +54,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
             }
         }
     }
-    print(&files)?;
+    print(&files, arguments.json)?;
     let patch = patch(&mut opened);
     match (&arguments.patch, &patch) {
         (_, None) => super::write_stderr("no file needs an edit\n"),
@@ -101,9 +105,13 @@ fn add(opened: &Configuration, files: &mut BTreeMap<String, Vec<String>>, proble
     }
 }
 
-fn print(files: &BTreeMap<String, Vec<String>>) -> Result<(), Failure> {
+fn print(files: &BTreeMap<String, Vec<String>>, as_json: bool) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     for (file, lines) in files {
+        if as_json {
+            writeln!(out, "{}", json!({ "file": file, "works": lines.is_empty(), "notes": lines }))?;
+            continue;
+        }
         if lines.is_empty() {
             writeln!(out, "{}: works", clean_text(file))?;
         }

@@ -1,13 +1,16 @@
 //! The command line: parse, call, print. One file per command. Only this module reads the environment, prints, and exits.
 
+mod always_json;
 mod changed_files;
 mod check;
 mod check_output;
 mod ci_outputs;
+mod complete;
 mod completions;
 mod configuration;
 mod dispatch;
 mod doctor;
+mod doctor_host;
 mod doctor_model;
 mod enter;
 mod env_file;
@@ -22,8 +25,11 @@ mod issues;
 mod lasting;
 mod list;
 mod local_time;
+mod man;
 mod migrate;
 mod models;
+#[cfg(test)]
+mod one_way_tests;
 mod open_files;
 mod original_options;
 mod policy;
@@ -128,7 +134,7 @@ enum Command {
         after_help = "Example:\n  fullsend dispatch send --engine slurm --folder runs-1 requests.jsonl"
     )]
     Dispatch(dispatch::Arguments),
-    /// Check which isolation this machine can enforce, and print how to fix the rest
+    /// Check what this machine can enforce and what a run needs, and print how to fix the rest
     #[command(after_help = "Example:\n  fullsend doctor")]
     Doctor(doctor::Arguments),
     /// Test this machine with one whole run that needs no key
@@ -165,6 +171,9 @@ enum Command {
     /// Print shell completions
     #[command(after_help = "Example:\n  fullsend completions bash > /etc/bash_completion.d/fullsend")]
     Completions(completions::Arguments),
+    /// Write the manual pages
+    #[command(after_help = "Example:\n  fullsend man ~/.local/share/man/man1")]
+    Man(man::Arguments),
 }
 
 /// Runs one command and returns its exit code.
@@ -175,6 +184,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     {
         let printed = version::run(&version::Arguments::default());
         return ExitCode::from(printed.unwrap_or_else(|failure| report(&failure)));
+    }
+    if let Some(answered) = complete::answer(&arguments) {
+        return answered;
     }
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
@@ -216,6 +228,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Issues(arguments) => issues::run(&arguments),
         Command::Version(arguments) => version::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
+        Command::Man(arguments) => man::run(&arguments),
     };
     ExitCode::from(match result {
         Ok(exit) => exit,

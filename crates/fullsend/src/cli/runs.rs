@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use super::always_json::AlwaysJson;
 use super::changed_files::changed_files;
 use super::exit::{Exit, Failure};
 use super::local_time::time_zone;
@@ -97,6 +98,8 @@ struct AttestArguments {
     /// Write to this file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    always: AlwaysJson,
 }
 
 #[derive(Args, Debug)]

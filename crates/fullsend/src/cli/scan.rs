@@ -93,6 +93,9 @@ struct How {
     /// Print in this format
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
+    /// Print JSON, one object per line, as `--format json` does
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
     /// Leave a scanner out, by its name under `security.host_scanners`; may be repeated
     #[arg(long, value_name = "NAME", value_parser = switch)]
     without: Vec<String>,
@@ -114,6 +117,10 @@ pub fn switch(name: &str) -> Result<String, String> {
 }
 
 impl How {
+    fn format(&self) -> Format {
+        if self.json { Format::Json } else { self.format }
+    }
+
     fn judge(&self) -> Result<Judge, Failure> {
         let off = |toggles: Toggles, name: &String| toggles.switched(name, false).unwrap_or(toggles);
         let mut judge = Judge::built_in(self.without.iter().fold(Toggles::default(), off), "");
@@ -171,7 +178,7 @@ fn scan_texts(texts: &Texts, origin: Origin) -> Result<Exit, Failure> {
             }
         });
     }
-    let exit = print(&all, texts.how.format)?;
+    let exit = print(&all, texts.how.format())?;
     // A name that is misspelt is no threat; but what is one must not be hidden behind it.
     if absent.is_empty() || all.iter().filter(|scanned| !passes(scanned)).count() > absent.len() {
         return Ok(exit);
@@ -222,7 +229,7 @@ fn scan_trees(trees: &Trees) -> Result<Exit, Failure> {
             Some(known) => instruction_files::walk_without(directory, known, origin, &mut visit),
         };
     }
-    print(&all, trees.how.format)
+    print(&all, trees.how.format())
 }
 
 fn points() -> Result<Vec<PathBuf>, Failure> {
@@ -261,7 +268,7 @@ fn scan_addresses(addresses: &Addresses) -> Result<Exit, Failure> {
         Scanned { file, origin, findings, waived, verdict }
     };
     let all: Vec<Scanned> = named_addresses(&addresses.addresses)?.into_iter().map(look).collect();
-    print(&all, addresses.how.format)
+    print(&all, addresses.how.format())
 }
 
 fn look(judge: &Judge, file: &str, origin: Origin, bytes: &[u8]) -> Scanned {

@@ -7,7 +7,7 @@ use std::time::Instant;
 use clap::Args;
 use redact::{Category, Finding, Severity};
 use scan::{CaseCounts, LabelledText, Origin, Scanner, Toggles};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use shell::Isolation;
 
 use super::configuration::installed_weights;
@@ -37,6 +37,9 @@ pub struct Arguments {
     /// Rank by the rules alone, without the learned scanner
     #[arg(long)]
     rules_only: bool,
+    /// Print JSON, one object per line
+    #[arg(long)]
+    json: bool,
 }
 
 fn severity(name: &str) -> Result<Severity, String> {
@@ -63,11 +66,13 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let isolation = if arguments.sandboxed { Isolation::Sandbox } else { Isolation::None };
     let how = (arguments.least, isolation);
     let mut out = std::io::stdout().lock();
-    writeln!(
-        out,
-        "{:20} {:>8} {:>8} {:>10} {:>8} {:>10} {:>9}",
-        "family", "attacks", "benign", "precision", "recall", "false", "MB/s"
-    )?;
+    if !arguments.json {
+        writeln!(
+            out,
+            "{:20} {:>8} {:>8} {:>10} {:>8} {:>10} {:>9}",
+            "family", "attacks", "benign", "precision", "recall", "false", "MB/s"
+        )?;
+    }
     for (category, switch) in FAMILIES {
         let asked = |case: &&LabelledText| match case.category {
             Some(wanted) => wanted == *category,
@@ -76,10 +81,14 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         };
         let cases: Vec<LabelledText> = cases.iter().filter(asked).cloned().collect();
         let scanner = Scanner::new(Toggles::NONE.switched(switch, true).unwrap_or_default());
-        row(&mut out, category.as_str(), &scanner, &cases, how)?;
+        if let Some(row) = measured(category.as_str(), &scanner, &cases, how) {
+            row.print(&mut out, arguments.json)?;
+        }
     }
-    row(&mut out, "all", &Scanner::default(), &cases, how)?;
-    scan_ranking::print(&mut out, weights(arguments).as_deref(), &cases)?;
+    if let Some(row) = measured("all", &Scanner::default(), &cases, how) {
+        row.print(&mut out, arguments.json)?;
+    }
+    scan_ranking::print(&mut out, weights(arguments).as_deref(), &cases, arguments.json)?;
     Ok(Exit::Done)
 }
 
@@ -89,37 +98,54 @@ fn weights(arguments: &Arguments) -> Option<PathBuf> {
     arguments.model.clone().or_else(installed)
 }
 
-fn row(
-    out: &mut impl Write,
-    name: &str,
+/// What a family of rules found.
+struct BenchRow<'a> {
+    name: &'a str,
+    counts: CaseCounts,
+    megabytes_per_second: f64,
+}
+
+fn measured<'a>(
+    name: &'a str,
     scanner: &Scanner,
     cases: &[LabelledText],
     (least, isolation): (Severity, Isolation),
-) -> Result<(), Failure> {
-    if cases.is_empty() {
-        return Ok(());
-    }
+) -> Option<BenchRow<'a>> {
     // The first text pays for the automata.
     let find = |case: &LabelledText| findings(scanner, case, isolation);
-    scan::measure(&cases[..1], least, find);
+    scan::measure(cases.get(..1)?, least, find);
     let started = Instant::now();
     let counts = scan::measure(cases, least, find).remove(&None).unwrap_or_default();
     let seconds = started.elapsed().as_secs_f64();
     let bytes: usize = cases.iter().map(|case| case.text.len()).sum();
-    let CaseCounts { attacks_found, attacks_missed, benign_flagged, benign_passed } = counts;
-    let attacks = attacks_found + attacks_missed;
-    let benign = benign_flagged + benign_passed;
-    let percent =
-        |share: f64, of: usize| if of == 0 { "-".to_owned() } else { format!("{:.1} %", 100.0 * share) };
-    writeln!(
-        out,
-        "{name:20} {attacks:>8} {benign:>8} {:>10} {:>8} {:>10} {:>9.1}",
-        percent(counts.precision(), attacks_found + benign_flagged),
-        percent(counts.recall(), attacks),
-        percent(counts.false_positives(), benign),
-        bytes as f64 / 1e6 / seconds.max(1e-9),
-    )?;
-    Ok(())
+    Some(BenchRow { name, counts, megabytes_per_second: bytes as f64 / 1e6 / seconds.max(1e-9) })
+}
+
+impl BenchRow<'_> {
+    fn print(&self, out: &mut impl Write, as_json: bool) -> Result<(), Failure> {
+        let Self { name, counts, megabytes_per_second } = self;
+        let CaseCounts { attacks_found, attacks_missed, benign_flagged, benign_passed } = counts;
+        let attacks = attacks_found + attacks_missed;
+        let benign = benign_flagged + benign_passed;
+        if as_json {
+            let object = json!({
+                "family": name, "attacks": attacks, "attacks_found": attacks_found, "benign": benign,
+                "benign_flagged": benign_flagged, "megabytes_per_second": megabytes_per_second,
+            });
+            writeln!(out, "{object}")?;
+            return Ok(());
+        }
+        let percent =
+            |share: f64, of: usize| if of == 0 { "-".to_owned() } else { format!("{:.1} %", 100.0 * share) };
+        writeln!(
+            out,
+            "{name:20} {attacks:>8} {benign:>8} {:>10} {:>8} {:>10} {megabytes_per_second:>9.1}",
+            percent(counts.precision(), attacks_found + benign_flagged),
+            percent(counts.recall(), attacks),
+            percent(counts.false_positives(), benign),
+        )?;
+        Ok(())
+    }
 }
 
 fn findings(scanner: &Scanner, case: &LabelledText, isolation: Isolation) -> Vec<Finding> {

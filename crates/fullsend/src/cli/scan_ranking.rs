@@ -5,7 +5,8 @@ use std::io::Write;
 use std::path::Path;
 
 use redact::Category;
-use scan::{Estimate, LabelledText, Toggles};
+use scan::{Estimate, LabelledText, Ranking, Toggles};
+use serde_json::{Value as Json, json};
 
 use super::exit::{Exit, Failure};
 use crate::guard::judge::{Judge, steers};
@@ -16,7 +17,45 @@ struct ScoredCase<'a> {
     score: f64,
 }
 
-pub fn print(out: &mut impl Write, weights: Option<&Path>, cases: &[LabelledText]) -> Result<(), Failure> {
+/// How one group of attacks ranks against the benign texts.
+struct RankedGroup {
+    name: String,
+    attacks: usize,
+    benign: usize,
+    ranking: Ranking,
+}
+
+impl RankedGroup {
+    fn line(&self) -> String {
+        let Self { name, attacks, benign, ranking } = self;
+        let shown =
+            |estimate: Estimate| format!("{:.3} ({:.3}-{:.3})", estimate.value, estimate.low, estimate.high);
+        format!(
+            "{name:28} {attacks:>8} {benign:>8} {:>20} {:>20} {:>20} {:>11.3}",
+            shown(ranking.auroc),
+            shown(ranking.at_1_percent),
+            shown(ranking.at_01_percent),
+            ranking.calibration_error,
+        )
+    }
+
+    fn json(&self) -> Json {
+        let Self { name, attacks, benign, ranking } = self;
+        json!({
+            "group": name, "attacks": attacks, "benign": benign, "auroc": ranking.auroc.value,
+            "recall_at_1_percent": ranking.at_1_percent.value,
+            "recall_at_0_1_percent": ranking.at_01_percent.value,
+            "calibration_error": ranking.calibration_error,
+        })
+    }
+}
+
+pub fn print(
+    out: &mut impl Write,
+    weights: Option<&Path>,
+    cases: &[LabelledText],
+    as_json: bool,
+) -> Result<(), Failure> {
     let scored = score(weights, cases)?;
     let all = |_: &LabelledText| "";
     let mut rows = rank(&scored, "all", all, all);
@@ -24,6 +63,10 @@ pub fn print(out: &mut impl Write, weights: Option<&Path>, cases: &[LabelledText
     rows.extend(rank(&scored, "source", |case| &case.source, all));
     rows.extend(rank(&scored, "origin", |case| case.origin.as_str(), |case| case.origin.as_str()));
     rows.extend(rank(&scored, "language", |case| &case.language, |case| &case.language));
+    if as_json {
+        rows.iter().try_for_each(|row| writeln!(out, "{}", row.json()))?;
+        return Ok(());
+    }
     if rows.is_empty() {
         return Ok(());
     }
@@ -42,7 +85,7 @@ pub fn print(out: &mut impl Write, weights: Option<&Path>, cases: &[LabelledText
         head[0], head[1], head[2], head[3], head[4], head[5], head[6]
     )?;
     for row in rows {
-        writeln!(out, "{row}")?;
+        writeln!(out, "{}", row.line())?;
     }
     writeln!(out, "calibration: the mean distance between a score and the share of attacks that have it")?;
     Ok(())
@@ -71,7 +114,7 @@ fn rank<'a>(
     kind: &str,
     group: impl Fn(&'a LabelledText) -> &'a str,
     against: impl Fn(&'a LabelledText) -> &'a str,
-) -> Vec<String> {
+) -> Vec<RankedGroup> {
     let attacks = || scored.iter().filter(|one| one.case.is_attack);
     let mut names: Vec<&str> = attacks().map(|one| group(one.case)).collect();
     names.sort_unstable();
@@ -88,18 +131,8 @@ fn rank<'a>(
         let benign: Vec<f64> = benign.map(|one| one.score).collect();
         let attacks: Vec<f64> = found.iter().map(|one| one.score).collect();
         let Some(ranking) = scan::rank(&attacks, &benign) else { continue };
-        let shown =
-            |estimate: Estimate| format!("{:.3} ({:.3}-{:.3})", estimate.value, estimate.low, estimate.high);
         let name = if name.is_empty() { kind.to_owned() } else { format!("{kind} {name}") };
-        rows.push(format!(
-            "{name:28} {:>8} {:>8} {:>20} {:>20} {:>20} {:>11.3}",
-            attacks.len(),
-            benign.len(),
-            shown(ranking.auroc),
-            shown(ranking.at_1_percent),
-            shown(ranking.at_01_percent),
-            ranking.calibration_error,
-        ));
+        rows.push(RankedGroup { name, attacks: attacks.len(), benign: benign.len(), ranking });
     }
     rows
 }

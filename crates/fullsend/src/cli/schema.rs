@@ -4,6 +4,7 @@ use std::io::Write;
 
 use clap::{Args, ValueEnum};
 
+use super::always_json::AlwaysJson;
 use super::exit::{Exit, Failure};
 use crate::render::schema;
 use crate::serve::openapi;
@@ -13,6 +14,8 @@ pub struct Arguments {
     /// File format to print
     #[arg(value_enum)]
     kind: Kind,
+    #[command(flatten)]
+    always: AlwaysJson,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
+use serde_json::json;
 
 use super::exit::{Exit, Failure};
 use crate::lasting::directory::{LASTING, LastingDirectory};
@@ -15,6 +16,9 @@ pub struct Arguments {
     /// Read runs from this directory [default: $XDG_STATE_HOME/fullsend/runs]
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
+    /// Print JSON, one object per line
+    #[arg(long)]
+    json: bool,
 }
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
@@ -38,7 +42,11 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     }
     let mut out = std::io::stdout().lock();
     for directory in &swept.ended {
-        writeln!(out, "ended {}", directory.display())?;
+        if arguments.json {
+            writeln!(out, "{}", json!({ "ended": directory.display().to_string() }))?;
+        } else {
+            writeln!(out, "ended {}", directory.display())?;
+        }
     }
     if problems.is_empty() {
         return Ok(Exit::Done);

@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::Args;
 use serde_json::{Value as Json, json};
 
+use super::super::always_json::AlwaysJson;
 use super::super::exit::{Exit, Failure};
 use super::super::sandbox_options::failed;
 use crate::event::Envelope;
@@ -28,6 +29,8 @@ pub struct OneArgument {
     /// The sandbox: its id, the start of it, or its name
     #[arg(value_name = "SANDBOX")]
     sandbox: String,
+    #[command(flatten)]
+    always: AlwaysJson,
 }
 
 #[derive(Args, Debug)]

@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde_json::{Value as Json, json};
 
 use super::super::configuration::ConfigurationOptions;
 use super::super::exit::{Exit, Failure};
@@ -15,6 +16,7 @@ use crate::record::store::StoredRun;
 use crate::record::{self, files};
 use crate::render::diagnostics::clean_text;
 use crate::render::patch;
+use crate::render::workflow_commands::neutralise_json;
 
 #[derive(Args, Debug)]
 pub struct DiffArguments {
@@ -26,6 +28,9 @@ pub struct DiffArguments {
     /// Print the patch of the last attempt that was rejected or ended early
     #[arg(long)]
     rejected: bool,
+    /// Print one JSON object: the files with their numbers of lines, and the patch
+    #[arg(long, conflicts_with = "stat")]
+    json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -49,7 +54,14 @@ pub fn diff(runs: &Path, arguments: &DiffArguments) -> Result<Exit, Failure> {
     let path = found.ok_or_else(|| no_patch(&run, arguments.rejected))?;
     let bytes = read(&path)?;
     let mut out = std::io::stdout().lock();
-    if arguments.stat {
+    if arguments.json {
+        let text = String::from_utf8_lossy(&bytes);
+        let files = patch::changed_files(&text)
+            .into_iter()
+            .map(|file| json!({ "file": file.path, "added": file.added, "removed": file.removed }));
+        let object = json!({ "files": files.collect::<Vec<Json>>(), "patch": text });
+        writeln!(out, "{}", neutralise_json(&object.to_string()))?;
+    } else if arguments.stat {
         for line in patch::table(&patch::changed_files(&String::from_utf8_lossy(&bytes))) {
             writeln!(out, "{}", clean_text(&line))?;
         }

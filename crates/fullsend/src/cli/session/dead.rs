@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::{Args, Subcommand};
 use session::{DeadLetterAction, Seq, SeqSet};
 
+use super::super::always_json::AlwaysJson;
 use super::super::exit::{Exit, Failure};
 use super::store::{SessionOptions, failure, time_seed};
 use crate::render::workflow_commands::neutralise_json;
@@ -35,6 +36,8 @@ enum Command {
 struct List {
     #[command(flatten)]
     session: SessionOptions,
+    #[command(flatten)]
+    always: AlwaysJson,
 }
 
 #[derive(Args, Debug)]
@@ -44,6 +47,8 @@ struct Show {
     /// The sequence number of the input
     #[arg(value_name = "SEQ")]
     seq: u64,
+    #[command(flatten)]
+    always: AlwaysJson,
 }
 
 #[derive(Args, Debug)]
@@ -57,8 +62,8 @@ struct Selected {
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     match &arguments.command {
-        Command::List(List { session }) => list(session, None),
-        Command::Show(Show { session, seq }) => list(session, Some(Seq(*seq))),
+        Command::List(List { session, .. }) => list(session, None),
+        Command::Show(Show { session, seq, .. }) => list(session, Some(Seq(*seq))),
         Command::Retry(selected) => act(selected, DeadLetterAction::Retry),
         Command::Drop(selected) => act(selected, DeadLetterAction::Drop),
     }
