@@ -63,6 +63,7 @@ mod overrides;
 mod packaged;
 mod page;
 mod parsing;
+mod pictures;
 mod pins;
 mod policy_commands;
 mod preflight;
@@ -71,6 +72,7 @@ mod properties;
 #[path = "session/proxy.rs"]
 #[expect(dead_code, reason = "the store's own tests need more of it")]
 mod proxy;
+mod questions;
 mod random_harness;
 mod readable;
 mod recorded;
@@ -92,6 +94,7 @@ mod skeleton;
 mod steps;
 mod stopped;
 mod support;
+mod svg;
 mod tidy;
 mod trusted;
 mod upstream;

@@ -1,4 +1,4 @@
-//! The cases of options that a runtime does not honour, and of what files of the original project say that means nothing here.
+//! The cases of options that a runtime does not honour, of rules that a layer changes, and of what files of the original project say that means nothing here.
 
 use crate::message_cases::{AGENT, Case, with};
 
@@ -29,6 +29,9 @@ fn runtime_options() -> Vec<Case> {
         let agent = format!("---\nname: triage\n{key}\n---\nWrite `summary`.\n");
         with("runtime-option", variant, &format!("runtime: {runtime}"), &[(AGENT, &agent)])
     };
+    let rule = |variant: &'static str, rules: &str| {
+        with("rule", variant, &format!("security: {{rules: {{{rules}}}}}"), &[])
+    };
     vec![
         option("tools of codex", "codex", "tools: Bash\nmaxTurns: 3"),
         option("tools of native", "native", "tools: Read, WebFetch, Bash(git *)"),
@@ -36,6 +39,12 @@ fn runtime_options() -> Vec<Case> {
         option("permissions", "claude", "permissionMode: plan"),
         option("hooks", "claude", "hooks: {PreToolUse: []}\nmcpServers: [files]"),
         option("memory", "native", "memory: project\nbackground: true\nisolation: worktree"),
+        rule("unknown", "git-los: {action: off, reason: x}"),
+        rule("far", "nothing-like-it: {action: off, reason: x}"),
+        rule("no reason", "git-loss: {action: off}"),
+        rule("own setting", "canary: {action: off, reason: x}"),
+        rule("off", "git-loss: {action: off, reason: a branch of its own}"),
+        rule("every", "'*': {action: off, reason: x}"),
         Case { code: "absent-skill", ..option("", "claude", "skills: [review]") },
         with("runtime-option", "effort", "runtime: codex\neffort: max", &[]),
         Case { code: "model-variable", ..option("", MOVES_THE_MODEL, "permissionMode: plan") },

@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use crate::support::{World, example, wait_for};
 
 /// The bundled example as a git repository with one commit.
-fn repository() -> World {
+pub fn repository() -> World {
     let world = example("hello");
     let git = |words: &[&str]| {
         let ran = Command::new("git").args(words).current_dir(world.path("repo")).status();

@@ -68,6 +68,7 @@ pub mod internal {
     pub use crate::inputs::Cleared;
     pub use crate::quarantine::changes::AgentRepository;
     pub use crate::quarantine::{Collected, QuarantineError, Quarantined, collect};
+    pub use crate::render::colour::paint;
     pub use crate::render::{diagnostics, github, sarif};
     pub use crate::resolve::pins::{CAPS, PINS};
     pub use crate::resolve::self_contained;

@@ -6,6 +6,7 @@ use clap::CommandFactory;
 /// Commands without `--json`, and why.
 const WITHOUT: &[(&str, &str)] = &[
     ("enter", "a shell"),
+    ("serve", "serves an HTTP API"),
     ("init", "writes files"),
     ("runtimes install", "installs"),
     ("models update", "installs"),

@@ -82,13 +82,13 @@ fn print(advice: &Advice, arguments: &Arguments) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     for line in &advice.left_out {
-        super::super::talk(&format!("nothing is suggested for {line}\n"));
+        super::super::write_stderr(&format!("nothing is suggested for {line}\n"));
     }
     if advice.is_empty() {
-        super::super::talk("nothing to suggest: no refused request can be allowed by a rule\n");
+        super::super::write_stderr("nothing to suggest: no refused request can be allowed by a rule\n");
     }
     for (file, lines) in advice.parts() {
-        super::super::talk(&format!("# {file}\n"));
+        super::super::write_stderr(&format!("# {file}\n"));
         write!(std::io::stdout().lock(), "{lines}")?;
     }
     Ok(Exit::Done)
@@ -123,7 +123,7 @@ fn write(
         return Err(failure);
     }
     for (file, _) in advice.parts() {
-        super::super::talk(&format!("wrote {file}\n"));
+        super::super::write_stderr(&format!("wrote {file}\n"));
     }
     Ok(())
 }
