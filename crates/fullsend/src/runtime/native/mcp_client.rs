@@ -33,7 +33,7 @@ struct Server {
 /// One request at a time.
 enum McpConnection {
     Program(ProgramConnection),
-    Address(HttpConnection),
+    Address(Box<HttpConnection>),
 }
 
 /// The answer to a request has the same id.
@@ -127,7 +127,7 @@ impl McpConnection {
                 ProgramConnection::start(command, arguments, environment).map(Self::Program)
             }
             McpEndpoint::Address { url, headers, .. } => {
-                HttpConnection::new(url, headers.clone()).map(Self::Address)
+                HttpConnection::new(url, headers.clone()).map(Box::new).map(Self::Address)
             }
         }
     }
