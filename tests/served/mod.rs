@@ -1,6 +1,7 @@
 //! `fullsend serve`, asked over plain TCP: what is answered, what is refused, and what is streamed.
 
 mod browser;
+mod outside;
 mod refused;
 mod runs;
 mod sessions;
