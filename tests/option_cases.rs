@@ -1,4 +1,5 @@
-//! The cases of options that a runtime does not honour, of MCP servers, of rules that a layer changes, and of what files of the original project say that means nothing here.
+//! The cases of options that a runtime does not honour, of MCP servers, of rules that a layer changes, and of what files of the
+//! original project say that means nothing here.
 
 use crate::message_cases::{AGENT, Case, with};
 
@@ -29,9 +30,6 @@ fn runtime_options() -> Vec<Case> {
         let agent = format!("---\nname: triage\n{key}\n---\nWrite `summary`.\n");
         with("runtime-option", variant, &format!("runtime: {runtime}"), &[(AGENT, &agent)])
     };
-    let server = |variant: &'static str, fields: &str| {
-        with("mcp-server", variant, &format!("mcp_servers: {{calc: {{{fields}}}}}"), &[])
-    };
     let rule = |variant: &'static str, rules: &str| {
         with("rule", variant, &format!("security: {{rules: {{{rules}}}}}"), &[])
     };
@@ -42,12 +40,6 @@ fn runtime_options() -> Vec<Case> {
         option("permissions", "claude", "permissionMode: plan"),
         option("hooks", "claude", "hooks: {PreToolUse: []}\nmcpServers: [files]"),
         option("memory", "native", "memory: project\nbackground: true\nisolation: worktree"),
-        server("of no kind", ""),
-        server("of both kinds", "command: calc, url: 'https://mcp.example.com/mcp'"),
-        server("program with headers", "command: calc, headers: {X-Team: blue}"),
-        server("address with arguments", "url: 'https://mcp.example.com/mcp', args: [a]"),
-        server("header", "url: 'https://mcp.example.com/mcp', headers: {Host: a}"),
-        server("that the policy does not allow", "url: 'https://mcp.example.com/mcp'"),
         rule("unknown", "git-los: {action: off, reason: x}"),
         rule("far", "nothing-like-it: {action: off, reason: x}"),
         rule("no reason", "git-loss: {action: off}"),
