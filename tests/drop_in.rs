@@ -116,9 +116,11 @@ fn migrate_leaves_no_manual_edit() {
 #[test]
 fn an_image_can_be_named_for_one_run() {
     let world = world().without("FULLSEND_SANDBOX_IMAGE");
-    let refused = fullsend(&world, "check", "triage", "jira", &[]);
-    assert!(refused.err.contains("image"), "{}", refused.err);
-    assert_ne!(refused.code, 0);
+    let accepted = fullsend(&world, "check", "triage", "jira", &[]);
+    assert_eq!(accepted.code, 0, "{}", accepted.err);
+    let refused = fullsend(&world, "check", "triage", "jira", &["--offline"]);
+    assert!(refused.err.contains("error[image-not-cached]"), "{}", refused.err);
+    assert_eq!(refused.code, 4);
     let shown = fullsend(&world, "run", "triage", "jira", &["--image", "none", "--dry-run"]);
     assert!(!shown.err.contains("registry.example.com"), "{}", shown.all());
 }

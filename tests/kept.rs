@@ -210,6 +210,6 @@ fn a_workspace_with_an_image_is_entered_in_that_image() {
     fs::remove_dir_all(world.path("repo/.fullsend/images")).unwrap();
     let gone = world.run(&["enter", "latest", "--", "true"]);
     assert_eq!(gone.code, 3, "as for check: {}", gone.err);
-    assert!(gone.err.contains("image-not-pulled"), "{}", gone.err);
+    assert!(gone.err.contains("missing-file"), "{}", gone.err);
     assert!(gone.err.contains("the files are in"), "{}", gone.err);
 }

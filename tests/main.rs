@@ -76,6 +76,7 @@ mod questions;
 mod random_harness;
 mod readable;
 mod recorded;
+mod registry;
 mod reports;
 mod repository_view;
 mod rules;

@@ -271,7 +271,7 @@ fn references() -> Vec<Case> {
             .and(("repo/.fullsend/scripts/pre", "exit 0\n")),
         says("whole-host", "", "policy: policies/p.yaml")
             .and(("repo/.fullsend/policies/p.yaml", "version: 1\nfilesystem_policy: {read_only: [/]}\n")),
-        says("image-not-pulled", "", "image: ghcr.io/acme/tools:1"),
+        says("missing-file", "image without a registry", "image: debian:12"),
         says("not-allowed", "", &format!("policy: {}", url("p.yaml"))),
         says(
             "not-fetched",

@@ -224,6 +224,7 @@ fn events() -> Vec<Json> {
                 "repository_directory": h, "fullsend": h }),
         json!({ "type": "repository", "commit": h, "branch": h }),
         json!({ "type": "input", "kind": "harness", "name": h, "sha256": h }),
+        json!({ "type": "image_pull", "name": h, "bytes": 1, "total_bytes": 2 }),
         json!({ "type": "program", "version": h, "place": h }),
         json!({ "type": "skill_shadowed", "skill": h, "place": h }),
         json!({ "type": "toggle", "field": h, "value": h, "place": h }),

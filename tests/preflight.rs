@@ -56,8 +56,8 @@ fn refusals() -> Vec<Refusal> {
         refusal("runtime: claude\nproviders: [model]\n", "is version 1.0.0; this fullsend takes", 4)
             .with(&[("../../bin/claude", "#!/bin/sh\necho 1.0.0\n")]),
         refusal(
-            "runtime: native\nproviders: [model]\nimage: quay.io/acme/agent:1\n",
-            "`quay.io/acme/agent:1` is in a registry, and images are not pulled",
+            "runtime: native\nproviders: [model]\nimage: quay.io/acme/Agent:1\n",
+            "`quay.io/acme/Agent:1` is not a valid image reference",
             3,
         ),
         refusal("runtime: native\nproviders: [model]\nimage: /none.tar\n", "the image /none.tar cannot be read", 3),

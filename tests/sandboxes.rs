@@ -85,7 +85,11 @@ fn what_we_cannot_do_is_8_and_a_line_of_ours() {
         (&["--policy", "root.yaml"], "true", "`filesystem_policy.read_write` cannot hold `/`"),
         (&["--policy", "whole.yaml"], "true", "would show the whole host"),
         (&["--policy", "many.yaml"], "true", "has 10000 items"),
-        (&["--image", "ghcr.io/acme/tools:1"], "true", "skopeo copy docker://ghcr.io/acme/tools:1"),
+        (
+            &["--image", "ghcr.io/acme/tools:1", "--offline"],
+            "true",
+            "ghcr.io/acme/tools:1 is not in the cache",
+        ),
         (&["--image", "/absent.tar"], "true", "the image /absent.tar cannot be read"),
         (&[], "no-such-command", "cannot run no-such-command"),
     ] {

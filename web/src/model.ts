@@ -209,6 +209,7 @@ function describe(event: PageEvent): Description {
     case "repository": return row("run", "Repository", `${event.branch} at ${event.commit.slice(0, 12)}`);
     case "input": return row("run", "Input", `${words(event.kind)} ${event.name}`);
     case "program": return row("run", "Program", `${event.version} ${event.place}`);
+    case "image_pull": return row("run", "Image", `${event.name}: ${bytes(event.bytes)} of ${bytes(event.total_bytes)}`);
     case "skill_shadowed": return row("run", "Skill shadowed", `${event.skill} (${event.place})`, "warn");
     case "toggle": return row("run", "Weaker setting", `${event.field} is ${event.value} (${event.place})`, "warn");
     case "exception": return row("run", "Exception", `${event.field} ${event.what}`, "warn");

@@ -198,6 +198,11 @@ export type PageEvent = {
   name: string;
   sha256: string;
 } | {
+  type: "image_pull";
+  name: string;
+  bytes: number;
+  total_bytes: number;
+} | {
   type: "program";
   version: string;
   place: string;

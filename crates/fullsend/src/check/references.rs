@@ -3,7 +3,7 @@
 use yaml::{At, Diagnostic, Span};
 
 use super::Scripts;
-use crate::harness::image::{ImageRef, not_pulled};
+use crate::harness::image::ImageRef;
 use crate::harness::names::is_identifier;
 use crate::harness::reference::{LocalPath, Ref};
 use crate::harness::{Harness, ProviderRef};
@@ -40,16 +40,11 @@ pub fn check(library: &mut Library, resolved: &Resolved, problems: &mut Vec<Diag
         let is_there =
             |path: &str| LocalPath::parse(path).is_ok_and(|path| library.layers.find(&path).is_some());
         match ImageRef::parse(image.raw(), is_there) {
-            Ok(ImageRef::Registry(name)) => {
-                problems.push(Diagnostic::error("image-not-pulled", image.at, not_pulled(&name)));
-            }
             Ok(ImageRef::Layered(path)) => match LocalPath::parse(&path) {
-                Ok(path) => {
-                    problems.extend(library.find(&path, image.at, "image").err().map(|problem| *problem));
-                }
+                Ok(path) => problems.extend(missing_image(library, &path, image.at)),
                 Err(why) => problems.push(Diagnostic::error("value", image.at, format!("`image` {why}"))),
             },
-            Ok(ImageRef::Host(_)) => {}
+            Ok(ImageRef::Host(_) | ImageRef::Registry(_)) => {}
             Err(why) => problems.push(Diagnostic::error("value", image.at, format!("`image` {why}"))),
         }
     }
@@ -62,6 +57,14 @@ pub fn check(library: &mut Library, resolved: &Resolved, problems: &mut Vec<Diag
             Err(why) => problems.push(Diagnostic::error("value", input.at, format!("`agent_input` {why}"))),
         }
     }
+}
+
+/// A name without a registry is a path.
+fn missing_image(library: &Library, path: &LocalPath, at: Span) -> Option<Diagnostic> {
+    let problem = *library.find(path, at, "image").err()?;
+    Some(problem.help(
+        "an image in a registry is named with it: REGISTRY/NAME:TAG, such as docker.io/library/debian:12",
+    ))
 }
 
 /// A plugin's directory, which was found.

@@ -7,6 +7,7 @@ use yaml::{Diagnostic, Sources, Span};
 
 use super::configuration::{Configuration, ConfigurationOptions, variable};
 use super::exit::{Exit, Failure};
+use super::pull_options::PullOptions;
 use crate::check::{Checked, codeowners};
 use crate::preflight::{PreflightContext, is_missing_on_host, preflight};
 use crate::render::diagnostics::{self, Style};
@@ -26,6 +27,8 @@ pub struct Arguments {
     /// Treat unset variables as errors, as a run does
     #[arg(long)]
     env: bool,
+    #[command(flatten)]
+    pull: PullOptions,
     /// Print in this format
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
@@ -46,6 +49,7 @@ pub enum Format {
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let mut opened = arguments.place.open()?;
+    opened.choices.pull = arguments.pull.mode();
     let names = if arguments.names.is_empty() {
         opened.library.layers.names("harness")
     } else {

@@ -20,7 +20,7 @@ use crate::resolve::library::Library;
 use crate::resolve::trusted::{self, TrustedError};
 
 /// Options that every command about harnesses has.
-#[derive(Args, Debug, Clone)]
+#[derive(Args, Debug, Clone, Default)]
 pub struct ConfigurationOptions {
     /// The repository, or a directory in it [default: the current directory]
     #[arg(long, value_name = "DIR", alias = "target-repo")]

@@ -16,6 +16,7 @@ use super::signals;
 use crate::cancel::Cancel;
 use crate::check::check;
 use crate::image::Image;
+use crate::provision::image::ImageSearch;
 use crate::provision::{files, image};
 use crate::resolve::resolve;
 use crate::run::workspace::SAVED_WORKSPACE;
@@ -83,7 +84,14 @@ fn sandbox_spec(
         let message = format!("the harness `{harness}` is no longer valid");
         return Err(Failure::new(Exit::Invalid, message).help(files_are_in));
     };
-    let image = image::find(&checked.resolved.harness, &opened.library, &variable)
+    let search = ImageSearch {
+        resolved: &checked.resolved,
+        library: &opened.library,
+        variables: &variable,
+        cancel: &Cancel::default(),
+        on_progress: &|_| {},
+    };
+    let image = image::find(&search)
         .map_err(|error| Failure::new(Exit::Missing, error.to_string()).help(files_are_in))?;
     let root = if image.is_some() { files::Root::Image } else { files::Root::Host };
     let mut spec = SandboxSpec::new(state.to_owned());

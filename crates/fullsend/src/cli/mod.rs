@@ -20,6 +20,7 @@ mod forge_options;
 pub(crate) mod hidden;
 mod hidden_hook;
 mod hook;
+mod image;
 mod init;
 mod issues;
 mod lasting;
@@ -36,6 +37,7 @@ mod policy;
 mod post_comment;
 mod post_review;
 mod progress;
+mod pull_options;
 mod registries;
 mod run;
 mod run_options;
@@ -114,6 +116,9 @@ enum Command {
     /// List the runtimes and their features, and install their programs
     #[command(after_help = "Example:\n  fullsend runtimes install claude")]
     Runtimes(runtimes::Arguments),
+    /// Pull images from registries, and list and remove those in the cache
+    #[command(after_help = "Example:\n  fullsend image pull quay.io/acme/tools:1")]
+    Image(image::Arguments),
     /// List what models cost, show one, and install a newer price list
     #[command(after_help = "Example:\n  fullsend models show claude-sonnet-5")]
     Models(models::Arguments),
@@ -204,6 +209,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::List(arguments) => list::run(&arguments),
         Command::Migrate(arguments) => migrate::run(&arguments),
         Command::Runtimes(arguments) => runtimes::run(&arguments),
+        Command::Image(arguments) => image::run(&arguments),
         Command::Models(arguments) => models::run(&arguments),
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Hook(arguments) => hook::run(&arguments),
@@ -300,6 +306,7 @@ mod tests {
         "Measure",
         "Open",
         "Print",
+        "Pull",
         "Put",
         "Queue",
         "Remove",

@@ -24,9 +24,6 @@ pub struct OriginalOptions {
     /// Accepted: the debug log of the runtime is always kept
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "*")]
     debug: Option<String>,
-    /// Accepted: nothing is fetched
-    #[arg(long, hide = true)]
-    offline: bool,
     #[arg(long, hide = true)]
     run_url: Option<String>,
     #[arg(long, hide = true)]

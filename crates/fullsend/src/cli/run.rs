@@ -17,6 +17,7 @@ use super::exit::{Exit, Failure};
 use super::original_options::OriginalOptions;
 use super::policy;
 use super::progress::Progress;
+use super::pull_options::PullOptions;
 use super::run_options::{RunOptions, ask_harness};
 use super::run_result::{ResultForm, ResultOptions};
 use crate::cancel::Cancel;
@@ -43,6 +44,8 @@ pub struct Arguments {
     names: Vec<String>,
     #[command(flatten)]
     options: RunOptions,
+    #[command(flatten)]
+    pull: PullOptions,
     #[command(flatten)]
     original: OriginalOptions,
     /// Store runs in this directory [default: $XDG_STATE_HOME/fullsend/runs]
@@ -183,6 +186,7 @@ impl Arguments {
         choices.command_line.retain(|old| values.iter().all(|new| new.field != old.field));
         choices.command_line.extend(values);
         choices.variables = self.options.variable_names();
+        choices.pull = self.pull.mode();
     }
 
     fn save_workspace(&self) -> SaveWorkspace {

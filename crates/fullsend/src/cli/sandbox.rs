@@ -16,6 +16,7 @@ use yaml::Sources;
 
 use super::configuration::variable;
 use super::exit::Failure;
+use super::pull_options::PullOptions;
 use super::sandbox_options::{check_policy, code, failed, image_and_cache, policy_text};
 use super::{lasting, signals, terminal};
 use crate::cancel::{Cancel, CancelReason};
@@ -64,9 +65,11 @@ struct SandboxOptions {
     /// Use this policy [default: built-in, no network]
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Use this OCI layout directory or archive as the root file system [default: the host's programs]
-    #[arg(long, value_name = "PATH")]
+    /// Use this image as the root file system: in a registry, an OCI layout directory or an archive [default: the host's programs]
+    #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
+    #[command(flatten)]
+    pull: PullOptions,
     /// Print the results of the sandbox self-check
     #[arg(long, short)]
     verbose: bool,
@@ -101,7 +104,7 @@ fn within(
 ) -> Result<u8, Failure> {
     let mut sources = Sources::default();
     let policy = check_policy(policy_text(place.policy.as_deref())?, &mut sources)?;
-    let image = place.image.as_deref().map(prepare_image).transpose()?;
+    let image = place.image.as_deref().map(|name| prepare_image(name, &place.pull)).transpose()?;
     let here = std::env::current_dir().and_then(|path| path.canonicalize());
     let here = here.map_err(|error| failed(format!("the current directory cannot be used: {error}")))?;
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
@@ -142,8 +145,8 @@ fn print_refusal(event: &EgressEvent, line_end: &str) {
     super::write_stderr(&format!("{}{line_end}", crate::render::diagnostics::clean_text(&line)));
 }
 
-fn prepare_image(name: &str) -> Result<Image, Failure> {
-    let (path, cache) = image_and_cache(name)?;
+fn prepare_image(name: &str, pull: &PullOptions) -> Result<Image, Failure> {
+    let (path, cache) = image_and_cache(name, pull)?;
     image::prepare(&path, &cache, Caps::default()).map_err(|error| failed(error.to_string()))
 }
 

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use policy::Policy;
 use yaml::Sources;
 
-use super::configuration::variable;
+use super::configuration::{ConfigurationOptions, variable};
 use super::exit::{Exit, Failure};
+use super::pull_options::{PullOptions, pull_image};
 use crate::check::policies::{CheckedPolicy, unenforceable};
 use crate::defaults;
 use crate::event::exit::{exited, signalled};
@@ -56,12 +57,13 @@ pub fn check_policy((name, text): (String, String), sources: &mut Sources) -> Re
     Ok(CheckedPolicy { found, policy: parsed.policy, effective })
 }
 
-/// Where an image is, and where it is unpacked.
-pub fn image_and_cache(name: &str) -> Result<(PathBuf, PathBuf), Failure> {
+/// Where an image is, pulled if it must be, and where it is unpacked.
+pub fn image_and_cache(name: &str, pull: &PullOptions) -> Result<(PathBuf, PathBuf), Failure> {
     let wrong = |error: ImageError| failed(error.to_string());
     let path = match ImageRef::parse(name, |path| Path::new(path).exists()) {
         Ok(ImageRef::Host(path) | ImageRef::Layered(path)) => PathBuf::from(path),
-        Ok(ImageRef::Registry(name)) => return Err(wrong(ImageError::InRegistry { name })),
+        Ok(ImageRef::Registry(name)) => pull_image(&name, pull, &ConfigurationOptions::default())
+            .map_err(|failure| Failure { exit: Exit::SandboxUnavailable, ..failure })?,
         Err(why) => return Err(wrong(ImageError::Name { why })),
     };
     let cache = crate::provision::image::cache(&variable);

@@ -55,6 +55,12 @@ pub enum RunEvent {
         name: String,
         sha256: String,
     },
+    /// How much of an image has come from its registry.
+    ImagePull {
+        name: String,
+        bytes: u64,
+        total_bytes: u64,
+    },
     /// The program of a runtime, and where it was found.
     Program {
         version: String,

@@ -4,6 +4,7 @@
 use yaml::{At, Partial, Whole, record};
 
 use super::Budget;
+use super::image::ImagePrefix;
 use super::names::{
     Fetches, FormatVersion, Iterations, Minutes, ModelName, Positive, ReadySeconds, RuntimeName, TokenPrice,
 };
@@ -39,6 +40,8 @@ record! {
         allow_runtime_fetch: Option<At<bool>>,
         /// The most that they may fetch.
         max_runtime_fetches: Option<At<Fetches>>,
+        /// Which images may be pulled, and from where.
+        images: Option<ImageSettings>,
         /// Exceptions to what the organisation pins. Each use is recorded.
         overrides: Vec<Override>,
         /// Findings that the organisation has looked at and accepts, for a time. They are shown all the same.
@@ -55,6 +58,30 @@ record! {
         timeout_minutes: Option<At<Minutes>>,
         sandbox_timeout_seconds: Option<At<ReadySeconds>>,
         max_iterations: Option<At<Iterations>>,
+    }
+}
+
+record! {
+    /// Which images may be pulled, and from where.
+    pub struct ImageSettings {
+        /// Registries, parts of them or repositories from which images may come, such as `quay.io/acme`. Default: every one.
+        allow: Option<Vec<At<ImagePrefix>>>,
+        /// Whether an image must be named by its digest.
+        require_digest: Option<At<bool>>,
+        /// Places that are asked before a registry itself.
+        mirrors: Vec<ImageMirror>,
+        /// Registries that are reached over plain http. This machine is, without being named.
+        plain_http: Vec<At<ImagePrefix>>,
+    }
+}
+
+record! {
+    /// A place that has the images of another.
+    pub struct ImageMirror {
+        /// The registry, or the part of it, that is mirrored, such as `docker.io`.
+        of: At<ImagePrefix>,
+        /// Where the same images are, such as `mirror.example/hub`.
+        at: At<ImagePrefix>,
     }
 }
 

@@ -48,7 +48,7 @@ record! {
         model: Option<At<ModelName>>,
         /// How hard the model should think.
         effort: Option<At<ModelEffort>>,
-        /// An image whose files are the sandbox's root: an OCI layout directory or an archive. `${VAR}` is expanded.
+        /// An image whose files are the sandbox's root: a name in a registry, an OCI layout directory or an archive. `${VAR}` is expanded.
         image: Option<At<Template>>,
         /// The sandbox policy, in the OpenShell format. Absent: the model gateway only, writes only in the workspace.
         policy: At<Ref>,

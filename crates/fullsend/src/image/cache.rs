@@ -95,6 +95,27 @@ impl Exclusive<'_> {
         fs::rename(&partial, self.cache.directory.join(name))
     }
 
+    /// Removes layers that no process holds and none used for this long. Returns the bytes of their files.
+    pub fn collect(&self, unused: Duration) -> io::Result<u64> {
+        let mut freed = 0;
+        for entry in fs::read_dir(&self.cache.directory)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !entry.file_type()?.is_dir() || name == PARTIAL {
+                continue;
+            }
+            let hold = self.cache.hold(&name)?;
+            let age = hold.metadata()?.modified()?.elapsed().unwrap_or_default();
+            let is_free = rustix::fs::flock(&hold, FlockOperation::NonBlockingLockExclusive).is_ok();
+            if age >= unused && is_free {
+                freed += bytes_below(&entry.path())?;
+                fs::remove_dir_all(entry.path())?;
+                fs::remove_file(self.cache.directory.join(format!("{name}.lock")))?;
+            }
+        }
+        Ok(freed)
+    }
+
     /// Removes the least recently used layers that no process holds.
     pub fn prune(&self) -> io::Result<()> {
         let mut kept = Vec::new();
@@ -117,4 +138,14 @@ impl Exclusive<'_> {
         }
         Ok(())
     }
+}
+
+fn bytes_below(directory: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let about = fs::symlink_metadata(entry.path())?;
+        bytes += if about.is_dir() { bytes_below(&entry.path())? } else { about.len() };
+    }
+    Ok(bytes)
 }

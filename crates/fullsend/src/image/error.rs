@@ -6,8 +6,6 @@ use std::path::PathBuf;
 
 #[derive(Debug)]
 pub enum ImageError {
-    /// The name would have to be pulled.
-    InRegistry { name: String },
     /// The text of `image:` is not an image reference.
     Name { why: String },
     /// There is no such file or directory, or it cannot be read.
@@ -23,7 +21,6 @@ pub enum ImageError {
 impl fmt::Display for ImageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::InRegistry { name } => f.write_str(&crate::harness::image::not_pulled(name)),
             Self::Name { why } => write!(f, "`image` {why}"),
             Self::Missing { path, source } => {
                 write!(f, "the image {} cannot be read: {source}", path.display())
@@ -41,9 +38,7 @@ impl std::error::Error for ImageError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Missing { source, .. } | Self::Cache { source, .. } => Some(source),
-            Self::InRegistry { .. } | Self::Name { .. } | Self::Unusable { .. } | Self::Refused { .. } => {
-                None
-            }
+            Self::Name { .. } | Self::Unusable { .. } | Self::Refused { .. } => None,
         }
     }
 }

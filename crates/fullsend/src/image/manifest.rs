@@ -6,6 +6,7 @@ use std::io;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
+use super::platform::{architecture, here};
 use super::source::ImageSource;
 use super::stream::hexadecimal;
 
@@ -45,8 +46,12 @@ impl BlobDigest {
         &self.0
     }
 
-    fn of(bytes: &[u8]) -> Self {
+    pub fn of(bytes: &[u8]) -> Self {
         Self(hexadecimal(&Sha256::digest(bytes)))
+    }
+
+    pub fn of_hash(hash: Sha256) -> Self {
+        Self(hexadecimal(&hash.finalize()))
     }
 
     fn blob(&self) -> String {
@@ -146,18 +151,6 @@ fn of_layout(source: &ImageSource) -> io::Result<Manifest> {
             many.len(),
             here()
         ))),
-    }
-}
-
-fn here() -> String {
-    format!("linux/{}", architecture())
-}
-
-fn architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
     }
 }
 

@@ -5,6 +5,7 @@ mod cache;
 pub mod entries;
 mod error;
 mod manifest;
+pub mod platform;
 mod source;
 mod stream;
 mod unpack;
@@ -12,11 +13,13 @@ mod unpack;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
 use cache::{Cache, Exclusive};
 pub use error::ImageError;
+pub use manifest::BlobDigest;
 use manifest::{ImageLayer, Manifest};
 use source::ImageSource;
 use stream::{Bounded, Digesting};
@@ -73,6 +76,14 @@ pub fn prepare(path: &Path, cache: &Path, caps: Caps) -> Result<Image, ImageErro
     let (layers, held) = held.map_err(|failed| work.error(failed))?.into_iter().unzip();
     let environment = manifest.environment.into_iter().filter(|(name, _)| may_set(name)).collect();
     Ok(Image { layers, digest: manifest.digest.hexadecimal().to_owned(), environment, _held: held })
+}
+
+/// A layer that no one used for this long is removed by `image gc`.
+pub const UNUSED_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Removes unpacked layers that no one uses. Returns the bytes that this freed.
+pub fn collect(cache: &Path, unused: Duration) -> io::Result<u64> {
+    Cache::open(cache)?.exclusive()?.collect(unused)
 }
 
 fn unusable(path: &Path, error: &io::Error) -> ImageError {

@@ -17,12 +17,13 @@ use crate::guard::setup;
 use crate::harness::Harness;
 use crate::harness::provider;
 use crate::harness::template::Template;
-use crate::image;
 use crate::provision::gateway::{self, ModelSetupError, Recording};
-use crate::provision::{host_files, image as run_image, network, prices};
+use crate::provision::image::{self as run_image, RunImageError};
+use crate::provision::{host_files, network, prices};
+use crate::registry::PullError;
 use crate::resolve::library::Library;
 use crate::resolve::variables::{self, Strictness, VariableLookup};
-use crate::resolve::{Choices, resolve};
+use crate::resolve::{Choices, Resolved, resolve};
 use crate::runtime;
 use crate::runtime::programs::ProgramSearch;
 
@@ -43,6 +44,7 @@ const HOST_CODES: &[&str] = &[
     "runtime-program",
     "interpreter",
     "host-file",
+    "image-not-cached",
     "credential",
     "no-model",
     "learned-scanner",
@@ -94,7 +96,7 @@ fn refusals(checked: &Checked, library: &Library, context: &PreflightContext<'_>
     found.extend(program(harness, &value));
     found.extend(model(checked, library, &value, context));
     found.extend(credential_values(checked, &value, context.recording));
-    found.extend(image_file(harness, library, &value));
+    found.extend(image_of(&checked.resolved, library, &value));
     found.extend(interpreter::missing(checked, library, &value));
     found.extend(script_variables::unpassed(checked, library, &value));
     found.extend(host_file_contents(harness, library, &value));
@@ -180,11 +182,16 @@ fn credential_values(
     found
 }
 
-fn image_file(harness: &Harness, library: &Library, value: VariableLookup<'_>) -> Option<Diagnostic> {
-    let name = harness.image.as_ref().filter(|name| is_set(name, value))?;
-    let located = run_image::locate(harness, library, value);
-    let checked = located.and_then(|found| found.map_or(Ok(()), |(_, path)| image::check(&path)));
-    checked.err().map(|error| Diagnostic::error("image", name.at, error.to_string()))
+/// An image that is not in the cache yet is not asked for.
+fn image_of(resolved: &Resolved, library: &Library, value: VariableLookup<'_>) -> Option<Diagnostic> {
+    let name = resolved.harness.image.as_ref().filter(|name| is_set(name, value))?;
+    let error = run_image::check(resolved, library, value).err()?;
+    let code = match &error {
+        RunImageError::Pull(PullError::NotAllowed { .. }) => "image-not-allowed",
+        RunImageError::Pull(PullError::NotCached { .. }) => "image-not-cached",
+        _ => "image",
+    };
+    Some(Diagnostic::error(code, name.at, error.to_string()))
 }
 
 fn host_file_contents(harness: &Harness, library: &Library, value: VariableLookup<'_>) -> Vec<Diagnostic> {

@@ -1,59 +1,154 @@
 //! The image of a run: found as the harness names it, unpacked, and made part of the sandbox's spec.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sandbox::SandboxSpec;
 
 use super::RunContext;
+use crate::cancel::Cancel;
 use crate::event::finding::{FindingAction, FindingFamily, FindingOrigin, FindingSeverity};
 use crate::event::log::Emitter;
 use crate::event::{FindingEvent, InputKind, RunEvent};
-use crate::harness::Harness;
-use crate::harness::image::ImageRef;
+use crate::harness::image::{ImageName, ImageRef};
 use crate::harness::reference::LocalPath;
 use crate::image::{self, Caps, Image, ImageError};
+use crate::registry::{self, OnPullProgress, PullError, PullProgress, PullSettings};
+use crate::resolve::Resolved;
 use crate::resolve::library::Library;
 
-/// The harness's image, ready in the cache; its digest goes into the record.
-pub fn prepare(harness: &Harness, around: &RunContext<'_>) -> Result<Option<Image>, ImageError> {
-    let Some((name, image)) = find(harness, around.library, around.variables)? else { return Ok(None) };
+/// Why the image of a run is not there.
+#[derive(Debug)]
+pub enum RunImageError {
+    Image(ImageError),
+    Pull(PullError),
+}
+
+impl std::fmt::Display for RunImageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Image(error) => error.fmt(f),
+            Self::Pull(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RunImageError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Image(error) => Some(error),
+            Self::Pull(error) => Some(error),
+        }
+    }
+}
+
+impl From<ImageError> for RunImageError {
+    fn from(error: ImageError) -> Self {
+        Self::Image(error)
+    }
+}
+
+impl From<PullError> for RunImageError {
+    fn from(error: PullError) -> Self {
+        Self::Pull(error)
+    }
+}
+
+/// Where the image of a harness is.
+enum ImagePlace {
+    Host(PathBuf),
+    Registry(ImageName),
+}
+
+/// Who needs the image, and who wants to know how far it is.
+pub struct ImageSearch<'a> {
+    pub resolved: &'a Resolved,
+    pub library: &'a Library,
+    pub variables: &'a dyn Fn(&str) -> Option<String>,
+    pub cancel: &'a Cancel,
+    pub on_progress: OnPullProgress<'a>,
+}
+
+/// The harness's image, pulled if it must be, and ready in the cache; its digest goes into the record.
+pub fn prepare(resolved: &Resolved, around: &RunContext<'_>) -> Result<Option<Image>, RunImageError> {
+    let named = resolved.harness.image.as_ref().map(|name| name.raw().to_owned()).unwrap_or_default();
+    let on_progress = |progress: PullProgress| {
+        let PullProgress { bytes, total_bytes } = progress;
+        around.emit.emit(RunEvent::ImagePull { name: named.clone(), bytes, total_bytes });
+    };
+    let search = ImageSearch {
+        resolved,
+        library: around.library,
+        variables: around.variables,
+        cancel: around.cancel,
+        on_progress: &on_progress,
+    };
+    let Some((name, image)) = find(&search)? else { return Ok(None) };
     let sha256 = image.digest.clone();
     around.emit.emit(RunEvent::Input { kind: InputKind::Image, name, sha256 });
     Ok(Some(image))
 }
 
 /// The harness's image by its name, ready in the cache.
-pub fn find(
-    harness: &Harness,
-    library: &Library,
-    variables: &dyn Fn(&str) -> Option<String>,
-) -> Result<Option<(String, Image)>, ImageError> {
-    let Some((name, path)) = locate(harness, library, variables)? else { return Ok(None) };
-    let no_cache = || ImageError::Name { why: "needs a cache: set HOME or XDG_CACHE_HOME".to_owned() };
+pub fn find(search: &ImageSearch<'_>) -> Result<Option<(String, Image)>, RunImageError> {
+    let ImageSearch { resolved, library, variables, cancel, on_progress } = search;
+    let Some((name, place)) = locate(resolved, library, variables)? else { return Ok(None) };
     let cache = cache(variables).ok_or_else(no_cache)?;
+    let path = match place {
+        ImagePlace::Host(path) => path,
+        ImagePlace::Registry(image) => {
+            let store = registry::store_directory(variables).ok_or_else(no_cache)?;
+            registry::fetch(&image, &pull_settings(resolved, &store), variables, cancel, *on_progress)?
+        }
+    };
     let image = image::prepare(&path, &cache, Caps::default())?;
     Ok(Some((name, image)))
 }
 
-/// The harness's image by its name, and where it is on the host. Nothing is read.
-pub fn locate(
-    harness: &Harness,
+/// Whether a run would refuse the harness's image. Nobody is asked for it.
+pub fn check(
+    resolved: &Resolved,
     library: &Library,
     variables: &dyn Fn(&str) -> Option<String>,
-) -> Result<Option<(String, PathBuf)>, ImageError> {
-    let Some(name) = &harness.image else { return Ok(None) };
+) -> Result<(), RunImageError> {
+    let path = match locate(resolved, library, variables)? {
+        None => return Ok(()),
+        Some((_, ImagePlace::Host(path))) => Some(path),
+        Some((_, ImagePlace::Registry(image))) => {
+            let store = registry::store_directory(variables).ok_or_else(no_cache)?;
+            registry::find(&image, &pull_settings(resolved, &store))?
+        }
+    };
+    Ok(path.map_or(Ok(()), |path| image::check(&path))?)
+}
+
+fn no_cache() -> ImageError {
+    ImageError::Name { why: "needs a cache: set HOME or XDG_CACHE_HOME".to_owned() }
+}
+
+fn pull_settings<'a>(resolved: &'a Resolved, store: &'a Path) -> PullSettings<'a> {
+    PullSettings { settings: resolved.images.as_ref(), mode: resolved.pull_mode(), store }
+}
+
+/// The harness's image by its name, and where it is. Nothing is read.
+fn locate(
+    resolved: &Resolved,
+    library: &Library,
+    variables: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<(String, ImagePlace)>, ImageError> {
+    let Some(name) = &resolved.harness.image else { return Ok(None) };
     let wrong = |why: String| ImageError::Name { why };
     let name = name.expand(variables).map_err(|name| wrong(format!("needs {name}, which is not set")))?;
     let find = |path: &str| LocalPath::parse(path).ok().and_then(|path| library.layers.find(&path));
-    let path = match ImageRef::parse(&name, |path| find(path).is_some()).map_err(wrong)? {
-        ImageRef::Registry(name) => return Err(ImageError::InRegistry { name }),
-        ImageRef::Host(path) => PathBuf::from(path),
+    let place = match ImageRef::parse(&name, |path| find(path).is_some()).map_err(wrong)? {
+        ImageRef::Registry(image) => ImagePlace::Registry(image),
+        ImageRef::Host(path) => ImagePlace::Host(PathBuf::from(path)),
         ImageRef::Layered(path) => find(&path)
             .and_then(|found| library.layers.host_path(&found))
+            .map(ImagePlace::Host)
             .ok_or_else(|| wrong(format!("names `{path}`, which no layer has on disk")))?,
     };
-    Ok(Some((name, path)))
+    Ok(Some((name, place)))
 }
 
 /// Where unpacked images are kept.

@@ -33,6 +33,7 @@ use sandbox::{
     SandboxSpec, StartError,
 };
 
+use crate::cancel::Cancel;
 use crate::credentials::Credentials;
 use crate::event::log::Emitter;
 use crate::event::{EnforcementStatus, RunEvent};
@@ -40,7 +41,7 @@ use crate::guard::hook_server::HookServer;
 use crate::guard::{Blocked, Guard, hook_client};
 use crate::harness::Harness;
 use crate::harness::names::Weaker;
-use crate::image::{Image, ImageError};
+use crate::image::Image;
 use crate::inputs::Cleared;
 use crate::resolve::library::Library;
 use crate::runtime::executable::{self, Executable};
@@ -49,6 +50,7 @@ use crate::runtime::programs::{Program, ProgramError, ProgramSearch};
 use crate::runtime::{self, LaunchSpec};
 use gateway::Recording;
 use host_files::Delivered;
+use image::RunImageError;
 use network::Served;
 use placeholders::Placeholders;
 use servers::{ApiServers, ServerError};
@@ -98,6 +100,8 @@ pub struct RunContext<'a> {
     pub credentials: &'a Credentials,
     pub recording: Option<&'a Recording>,
     pub emit: &'a Emitter,
+    /// Ends what waits.
+    pub cancel: &'a Cancel,
     /// The way to the model, once it was opened.
     pub gateway: &'a OnceLock<Arc<Gateway>>,
     /// Drives the gateway.
@@ -122,7 +126,7 @@ pub enum ProvisionError {
     NotReady {
         seconds: u64,
     },
-    Image(ImageError),
+    Image(RunImageError),
     Server(ServerError),
     HostFile(host_files::HostFileError),
     /// The guard blocked a file that was to go in.
@@ -181,7 +185,8 @@ impl std::error::Error for ProvisionError {
 /// Builds everything around the agent. Where one step must come before another, the reason is on its line.
 pub fn provision(cleared: Cleared, context: &RunContext<'_>) -> Result<Provisioned, ProvisionError> {
     let harness = &cleared.checked().resolved.harness;
-    let ready = Readiness::new(harness);
+    let image = image::prepare(&cleared.checked().resolved, context).map_err(ProvisionError::Image)?;
+    let ready = Readiness::new(harness); // After the image: pulling it may take longer.
     let runtime = runtime::of(harness.runtime.value);
     let on_host = program_of_host(harness, context)?;
     let gateway = open_gateway(&cleared, context).map_err(ProvisionError::Model)?;
@@ -189,7 +194,6 @@ pub fn provision(cleared: Cleared, context: &RunContext<'_>) -> Result<Provision
     let staging = make_staging(context.directory)?;
     let listening = HookServer::start(context.directory, context.guard).map_err(ProvisionError::Guard)?;
     let repository_name = repository::name(context.repository);
-    let image = image::prepare(harness, context).map_err(ProvisionError::Image)?;
     let root = if image.is_some() { files::Root::Image } else { files::Root::Host };
     // Before the network is planned: each server gets an address and a token there.
     let servers = servers::start(harness, ready.deadline, context).map_err(ProvisionError::Server)?;

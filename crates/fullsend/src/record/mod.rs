@@ -260,10 +260,7 @@ fn apply(record: &mut Record, envelope: &Envelope) {
             record.exceptions.push(ExceptionRecord { field, what, reason, until });
         }
         RunEvent::Override { field, value } => record.overrides.push(OverrideRecord { field, value }),
-        RunEvent::StepStarted { step } => {
-            let started = envelope.time.clone();
-            record.steps.push(StepRecord { step, started, duration_ms: None, ok: None });
-        }
+        RunEvent::StepStarted { step } => start_step(record, step, &envelope.time),
         RunEvent::StepFinished { step, duration_ms, ok } => finish_step(record, step, duration_ms, ok),
         RunEvent::Finding(FindingEvent { waiver: Some(_), .. }) => record.suppressed_findings += 1,
         RunEvent::Finding(finding) => {
@@ -283,13 +280,15 @@ fn apply(record: &mut Record, envelope: &Envelope) {
         RunEvent::Artifact { path, sha256, bytes } => record.artifacts.push(Artifact { path, sha256, bytes }),
         RunEvent::RunFinished { outcome, exit_code, reason } => {
             record.finished = Some(envelope.time.clone());
-            (record.outcome, record.exit_code, record.reason) =
-                (Some(outcome), Some(exit_code), Some(reason));
+            record.outcome = Some(outcome);
+            record.exit_code = Some(exit_code);
+            record.reason = Some(reason);
         }
         RunEvent::ScriptFinished { script, exit, duration_ms } => {
             record.scripts.push(ScriptRecord { script, exit, duration_ms });
         }
         RunEvent::ApiServer { .. }
+        | RunEvent::ImagePull { .. }
         | RunEvent::AgentText { .. }
         | RunEvent::ToolFinished { .. }
         | RunEvent::Lasting { .. }
@@ -320,6 +319,10 @@ fn with_attempt(record: &mut Record, change: impl FnOnce(&mut AttemptRecord)) {
     if let Some(attempt) = record.attempts.last_mut() {
         change(attempt);
     }
+}
+
+fn start_step(record: &mut Record, step: Step, time: &str) {
+    record.steps.push(StepRecord { step, started: time.to_owned(), duration_ms: None, ok: None });
 }
 
 fn finish_step(record: &mut Record, step: Step, duration_ms: u64, ok: bool) {

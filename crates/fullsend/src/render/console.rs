@@ -130,6 +130,9 @@ fn line(event: &RunEvent) -> Option<String> {
         RunEvent::OutputAccepted { iteration, schema } => {
             Some(format!("  accepted  attempt {iteration}, by {schema}"))
         }
+        RunEvent::ImagePull { name, bytes, total_bytes } => {
+            Some(format!("  image     {name}: {}", pulled(*bytes, *total_bytes)))
+        }
         RunEvent::ApiServer { name, state: ServerState::Ended, detail } => {
             Some(format!("  server    {name} {detail}"))
         }
@@ -140,6 +143,15 @@ fn line(event: &RunEvent) -> Option<String> {
         RunEvent::Artifact { path, bytes, .. } => Some(format!("  output    {path} ({bytes} bytes)")),
         _ => None,
     }
+}
+
+/// How much of an image has come.
+pub fn pulled(bytes: u64, total_bytes: u64) -> String {
+    let tenths = |bytes: u64| {
+        let tenths = bytes.saturating_mul(10) >> 20;
+        format!("{}.{}", tenths / 10, tenths % 10)
+    };
+    format!("pulled {} of {} MiB", tenths(bytes), tenths(total_bytes))
 }
 
 pub fn step_name(step: Step) -> &'static str {

@@ -21,7 +21,8 @@ use std::rc::Rc;
 use yaml::{Decoder, Diagnostic, MapEntry, Node, Shape, Span, Value};
 
 use crate::harness::Harness;
-use crate::harness::config::{Config, ModelPrice};
+use crate::harness::config::{Config, ImageSettings, ModelPrice};
+use crate::harness::image::PullMode;
 use crate::harness::names::ForgeName;
 use crate::harness::reference::LocalPath;
 use command_line::CommandLineValue;
@@ -46,6 +47,8 @@ pub struct Choices {
     pub variables: Vec<String>,
     /// The registries that the host's package managers are set to.
     pub registries: Vec<Registry>,
+    /// When an image in a registry is pulled.
+    pub pull: PullMode,
 }
 
 /// One harness, with everything decided and every decision traceable.
@@ -69,6 +72,8 @@ pub struct Resolved {
     pub organisation: Option<Rc<Config>>,
     /// Prices of the layers' configurations; a later one replaces an earlier one.
     pub prices: Vec<ModelPrice>,
+    /// Which images may be pulled, and from where: the organisation's word, or the repository's where it has none.
+    pub images: Option<ImageSettings>,
     /// Only the built-in defaults set the validation loop.
     loop_is_built_in: bool,
     /// The blocks of forges, where none of them was chosen.
@@ -85,6 +90,11 @@ impl Resolved {
     /// The host's registries for one network.
     pub fn registries(&self, network: &str) -> Vec<&Registry> {
         self.choices.registries.iter().filter(|registry| registry.network == network).collect()
+    }
+
+    /// When an image in a registry is pulled.
+    pub fn pull_mode(&self) -> PullMode {
+        self.choices.pull
     }
 
     /// What the command line set for this run: fields with their values, and names of variables.
@@ -146,6 +156,7 @@ pub fn resolve(
         policy_ceiling: configs.policy_ceiling(),
         organisation_policies: floors.iter().filter_map(|floor| local_path(floor.get("policy"))).collect(),
         prices: configs.prices(),
+        images: configs.images(),
         organisation: configs.organisation,
         loop_is_built_in,
         forge: forge.filter(|_| choices.forge.is_none()),
@@ -191,6 +202,11 @@ pub fn prices(library: &mut Library, problems: &mut Vec<Diagnostic>) -> Vec<Mode
     Configs::load(library, problems).prices()
 }
 
+/// What the configurations say about images, for commands that are not about a harness.
+pub fn image_settings(library: &mut Library, problems: &mut Vec<Diagnostic>) -> Option<ImageSettings> {
+    Configs::load(library, problems).images()
+}
+
 /// The organisation's own configuration, for commands that are not about a harness.
 pub fn organisation(library: &mut Library, problems: &mut Vec<Diagnostic>) -> Option<Rc<Config>> {
     Configs::load(library, problems).organisation
@@ -222,6 +238,12 @@ impl Configs {
         if let Some(config) = &repository {
             problems.extend(only_for_the_organisation(config, repository_tree.as_deref()));
         }
+        let both = organisation.as_ref().and_then(|config| config.images.as_ref()).is_some();
+        let twice = repository_tree.as_ref().filter(|_| both).and_then(|tree| tree.get("images"));
+        problems.extend(twice.map(|images| {
+            let message = "the organisation sets `images`, so only its config.yaml may have it";
+            Diagnostic::error("misplaced", images.at, message).help("remove it here")
+        }));
         let organisation = organisation.map(Rc::new);
         Self { organisation, repository, organisation_tree, repository_tree }
     }
@@ -231,6 +253,12 @@ impl Configs {
         let repository = self.repository.iter().flat_map(|config| config.prices.clone());
         let organisation = self.organisation.iter().flat_map(|config| config.prices.clone());
         repository.chain(organisation).collect()
+    }
+
+    /// The organisation's, or the repository's where it has none.
+    fn images(&self) -> Option<ImageSettings> {
+        let organisation = self.organisation.as_ref().and_then(|config| config.images.clone());
+        organisation.or_else(|| self.repository.as_ref().and_then(|config| config.images.clone()))
     }
 
     /// What the organisation's configuration says to every harness.

@@ -255,6 +255,7 @@ fn sequence(
         recording: recording.as_ref(),
         environment: &environment,
         emit,
+        cancel: steps.cancel,
         gateway: &OnceLock::new(),
         runtime,
         variables: &value,

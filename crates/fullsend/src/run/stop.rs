@@ -11,8 +11,10 @@ use crate::guard::{Blocked, GuardError};
 use crate::image::ImageError;
 use crate::provision::ProvisionError;
 use crate::provision::gateway::ModelSetupError;
+use crate::provision::image::RunImageError;
 use crate::publish::PublishError;
 use crate::quarantine::QuarantineError;
+use crate::registry::PullError;
 use crate::runtime::{Ending, RuntimeError};
 use crate::scripts::ScriptError;
 use crate::validate::Rejected;
@@ -179,11 +181,8 @@ impl From<ProvisionError> for Stop {
             ProvisionError::Model(_) => Self::setup(reason),
             ProvisionError::Server(_) => Self::new(EndCause::ScriptFailed, reason),
             ProvisionError::HostFile(_) => Self::missing(reason),
-            ProvisionError::Image(ImageError::Missing { .. } | ImageError::Cache { .. }) => {
-                Self::missing(reason)
-            }
-            ProvisionError::Image(ImageError::Refused { .. }) => Self::new(EndCause::SecurityStop, reason),
-            ProvisionError::Image(_) => Self::setup(reason),
+            ProvisionError::Image(RunImageError::Image(error)) => of_image(&error),
+            ProvisionError::Image(RunImageError::Pull(error)) => of_pull(&error),
             ProvisionError::Repository(_) | ProvisionError::Network(_) => Self::setup(reason),
             ProvisionError::Blocked(barred) => barred.into(),
             ProvisionError::Proof(_) => Self::new(EndCause::SecurityStop, reason),
@@ -193,6 +192,29 @@ impl From<ProvisionError> for Stop {
             | ProvisionError::Gateway(_)
             | ProvisionError::Staging { .. } => Self::new(EndCause::SandboxUnavailable, reason),
         }
+    }
+}
+
+fn of_image(error: &ImageError) -> Stop {
+    let reason = error.to_string();
+    match error {
+        ImageError::Missing { .. } | ImageError::Cache { .. } => Stop::missing(reason),
+        ImageError::Refused { .. } => Stop::new(EndCause::SecurityStop, reason),
+        ImageError::Name { .. } | ImageError::Unusable { .. } => Stop::setup(reason),
+    }
+}
+
+fn of_pull(error: &PullError) -> Stop {
+    let reason = error.to_string();
+    match error {
+        PullError::Refused { .. } => Stop::new(EndCause::SecurityStop, reason),
+        PullError::NotAllowed { .. } | PullError::Unusable { .. } => Stop::setup(reason),
+        PullError::Cancelled { .. } => Stop::new(EndCause::Interrupted, reason),
+        PullError::NotCached { .. }
+        | PullError::Unreachable { .. }
+        | PullError::Answered { .. }
+        | PullError::Login { .. }
+        | PullError::Store { .. } => Stop::missing(reason),
     }
 }
 

@@ -7,6 +7,7 @@ use clap::Args;
 use yaml::Sources;
 
 use super::super::exit::{Exit, Failure};
+use super::super::pull_options::PullOptions;
 use super::super::sandbox_options::{check_policy, failed, image_and_cache, policy_text};
 use crate::lasting::create::{CreateRequest, create};
 use crate::lasting::protocol::LastingLimits;
@@ -16,9 +17,11 @@ pub struct Arguments {
     /// The policy: what commands may read, write and reach [default: the built-in policy, which reaches nothing]
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
-    /// An OCI layout directory or archive to use as the root [default: the host's programs]
-    #[arg(long, value_name = "PATH")]
+    /// An image in a registry, an OCI layout directory or an archive to use as the root [default: the host's programs]
+    #[arg(long, value_name = "IMAGE")]
     pub image: Option<String>,
+    #[command(flatten)]
+    pub pull: PullOptions,
     /// Show a copy-on-write view of this directory; commands start there [default: an empty workspace]
     #[arg(long, value_name = "DIR")]
     pub repo: Option<PathBuf>,
@@ -58,7 +61,8 @@ pub fn create_from(arguments: &Arguments, policy: Option<String>) -> Result<Stri
         check_name(name)?;
     }
     check_policy(policy.clone(), &mut Sources::default())?;
-    let image = arguments.image.as_deref().map(image_and_cache).transpose()?;
+    let image = arguments.image.as_deref().map(|name| image_and_cache(name, &arguments.pull));
+    let image = image.transpose()?;
     let real = |path: &PathBuf| {
         path.canonicalize().map_err(|error| failed(format!("cannot use {}: {error}", path.display())))
     };

@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
 use super::super::exit::{Exit, Failure};
+use super::super::pull_options::PullOptions;
 use super::super::sandbox_options::code;
 use super::serve_parameters::{
     CancelParameters, CreateParameters, ExecParameters, GetParameters, InitializeParameters, ListParameters,
@@ -282,6 +283,7 @@ fn create_one(parameters: CreateParameters) -> Result<Json, RpcError> {
     let arguments = create::Arguments {
         policy,
         image,
+        pull: PullOptions::default(),
         repo,
         name,
         ttl: ttl_seconds.unwrap_or(3600),

@@ -1,0 +1,69 @@
+//! Why something could not be fetched. No message holds a credential or a query.
+
+use std::fmt;
+
+use egress::dial::DialError;
+
+#[derive(Debug)]
+pub enum DownloadError {
+    /// This host cannot ask anyone.
+    Host {
+        why: String,
+    },
+    Address {
+        why: String,
+    },
+    /// Plain http to a host that it is not set for.
+    Plain {
+        address: String,
+    },
+    /// An address that must not be asked.
+    Refused {
+        address: String,
+        why: String,
+    },
+    Redirects {
+        address: String,
+    },
+    Dial(DialError),
+    Http(hyper::Error),
+    Timeout {
+        address: String,
+    },
+    TooLarge {
+        address: String,
+        most: usize,
+    },
+}
+
+impl fmt::Display for DownloadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host { why } | Self::Address { why } => f.write_str(why),
+            Self::Plain { address } => write!(f, "{address} is not asked over plain http: use https"),
+            Self::Refused { address, why } => write!(f, "{address} is not asked: {why}"),
+            Self::Redirects { address } => write!(f, "{address} redirects too often"),
+            Self::Dial(error) => error.fmt(f),
+            Self::Http(error) => write!(f, "the connection broke off: {error}"),
+            Self::Timeout { address } => write!(f, "{address} did not respond in time"),
+            Self::TooLarge { address, most } => write!(f, "{address} has more than {most} bytes"),
+        }
+    }
+}
+
+impl std::error::Error for DownloadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Dial(error) => Some(error),
+            Self::Http(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl DownloadError {
+    /// Whether the same request may succeed a moment later.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Http(_) | Self::Timeout { .. } | Self::Dial(_))
+    }
+}

@@ -1,0 +1,315 @@
+//! The one way in which the host gets bytes from the web: GET with bounded redirects, over TLS, to addresses that may be asked.
+//! A credential goes to the origin that it was given for and is left out after a redirect elsewhere.
+
+mod address;
+mod error;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use egress::credentials::Secret;
+use egress::dial::{Dialer, HostProxy, Roots};
+use egress::resolver::SystemResolver;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper::header::{
+    AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT,
+};
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use policy::address::{Class, classify};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+pub use address::WebAddress;
+pub use error::DownloadError;
+
+/// Until the head of an answer, and between two parts of its body.
+const TIME: Duration = Duration::from_secs(30);
+const MAX_REDIRECTS: usize = 5;
+
+/// How requests leave this host: its resolver, its proxy, the roots that it trusts.
+#[derive(Clone)]
+pub struct HostNetwork {
+    dialer: Arc<Dialer>,
+    /// Hosts, with their ports, that are reached over plain http. This machine is, without being named.
+    plain_http: Arc<Vec<String>>,
+}
+
+impl HostNetwork {
+    pub fn of_host(
+        variables: &dyn Fn(&str) -> Option<String>,
+        plain_http: Vec<String>,
+    ) -> Result<Self, DownloadError> {
+        let unusable = |why: String| DownloadError::Host { why };
+        let roots = Roots::load().map_err(|error| unusable(error.to_string()))?;
+        let proxy = HostProxy::from_variables(variables).map_err(|error| unusable(error.to_string()))?;
+        let dialer = Dialer::new(Arc::new(SystemResolver::load()), roots).with_proxy(proxy);
+        Ok(Self { dialer: Arc::new(dialer), plain_http: Arc::new(plain_http) })
+    }
+
+    /// Whether a host is reached over plain http.
+    pub fn is_plain(&self, authority: &str) -> bool {
+        self.plain_http.iter().any(|host| host == authority)
+            || WebAddress::parse(&format!("http://{authority}"))
+                .is_ok_and(|address| address.is_this_machine())
+    }
+}
+
+/// One request.
+pub struct Ask<'a> {
+    pub address: &'a WebAddress,
+    pub headers: &'a [(HeaderName, String)],
+    /// The value of `Authorization`.
+    pub authorization: Option<&'a Secret>,
+    /// Where the server is that named this address, if one did.
+    pub named_by: Option<NetworkPlace>,
+    /// A form to post; it may hold a credential, so no redirect is followed.
+    pub form: Option<&'a Secret>,
+}
+
+impl<'a> Ask<'a> {
+    pub fn new(address: &'a WebAddress) -> Self {
+        Self { address, headers: &[], authorization: None, named_by: None, form: None }
+    }
+}
+
+/// Sends requests, one at a time.
+pub struct Fetcher {
+    network: HostNetwork,
+    runtime: tokio::runtime::Runtime,
+}
+
+/// The head of an answer; its body is read from it.
+pub struct Answer<'a> {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    /// Where it came from, after redirects.
+    pub address: WebAddress,
+    /// Of the server that was asked first.
+    pub place: NetworkPlace,
+    body: Incoming,
+    runtime: &'a tokio::runtime::Runtime,
+}
+
+impl Fetcher {
+    pub fn new(network: HostNetwork) -> Result<Self, DownloadError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| DownloadError::Host { why: error.to_string() })?;
+        Ok(Self { network, runtime })
+    }
+
+    /// The answer after at most five redirects.
+    pub fn get(&self, ask: &Ask<'_>) -> Result<Answer<'_>, DownloadError> {
+        let mut address = ask.address.clone();
+        let mut origin = ask.named_by;
+        let mut first = None;
+        for _ in 0..=MAX_REDIRECTS {
+            let authorization = ask.authorization.filter(|_| address.has_same_origin(ask.address));
+            let request = request(&address, ask, authorization)?;
+            let (response, place) = self.runtime.block_on(self.send(&address, request, origin))?;
+            let asked = *first.get_or_insert(place);
+            let next = if ask.form.is_some() { None } else { redirect(&response, &address)? };
+            let Some(next) = next else {
+                let (head, body) = response.into_parts();
+                let runtime = &self.runtime;
+                let place = asked;
+                return Ok(Answer {
+                    status: head.status,
+                    headers: head.headers,
+                    address,
+                    place,
+                    body,
+                    runtime,
+                });
+            };
+            origin = origin.or(Some(place));
+            address = next;
+        }
+        Err(DownloadError::Redirects { address: ask.address.to_string() })
+    }
+
+    /// `origin` is where a redirect comes from.
+    async fn send(
+        &self,
+        address: &WebAddress,
+        request: Request<Full<Bytes>>,
+        origin: Option<NetworkPlace>,
+    ) -> Result<(Response<Incoming>, NetworkPlace), DownloadError> {
+        let dialer = &self.network.dialer;
+        if !address.is_tls && !self.network.is_plain(&address.authority()) {
+            return Err(DownloadError::Plain { address: address.to_string() });
+        }
+        let addresses = match address.host.parse::<IpAddr>() {
+            Ok(literal) => vec![literal],
+            Err(_) if address.host == "localhost" => vec![IpAddr::from([127, 0, 0, 1])],
+            Err(_) if dialer.is_proxied(&address.host, address.port) => Vec::new(),
+            Err(_) => dialer.resolve(&address.host).await.map_err(DownloadError::Dial)?,
+        };
+        let place = judge(address, &addresses, origin)?;
+        let exchange = async {
+            let stream = dialer.connect(&address.host, &addresses, address.port).await;
+            let stream = stream.map_err(DownloadError::Dial)?;
+            if address.is_tls {
+                let stream = dialer.secure(stream, &address.host, &[b"http/1.1"]).await;
+                return exchange_on(stream.map_err(DownloadError::Dial)?, request).await;
+            }
+            exchange_on(stream, request).await
+        };
+        let timeout = |_| DownloadError::Timeout { address: address.to_string() };
+        let response = tokio::time::timeout(TIME, exchange).await.map_err(timeout)??;
+        Ok((response, place))
+    }
+}
+
+/// How far from the public net an address is. A redirect never leads nearer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NetworkPlace {
+    ThisMachine,
+    Internal,
+    Public,
+}
+
+/// Whether these addresses may be asked, coming from `origin`.
+fn judge(
+    address: &WebAddress,
+    addresses: &[IpAddr],
+    origin: Option<NetworkPlace>,
+) -> Result<NetworkPlace, DownloadError> {
+    let mut place = NetworkPlace::Public;
+    for one in addresses {
+        let class = classify(*one);
+        let refused = |why: &str| {
+            let address = address.to_string();
+            Err(DownloadError::Refused { address, why: format!("{one} is a {} address{why}", class.word()) })
+        };
+        let here = match class {
+            Class::Public => NetworkPlace::Public,
+            Class::Loopback => NetworkPlace::ThisMachine,
+            Class::Metadata | Class::LinkLocal | Class::Unspecified | Class::Multicast | Class::Broadcast => {
+                return refused("");
+            }
+            _ => NetworkPlace::Internal,
+        };
+        if origin.is_some_and(|origin| here < origin) {
+            return refused(", and a redirect must not lead there");
+        }
+        place = place.min(here);
+    }
+    Ok(place)
+}
+
+fn request(
+    address: &WebAddress,
+    ask: &Ask<'_>,
+    authorization: Option<&Secret>,
+) -> Result<Request<Full<Bytes>>, DownloadError> {
+    let wrong = |why: &str| DownloadError::Address { why: format!("{address} cannot be asked: {why}") };
+    let mut request = Request::builder()
+        .uri(&address.target)
+        .header(HOST, address.authority())
+        .header(USER_AGENT, concat!("fullsend/", env!("CARGO_PKG_VERSION")));
+    for (name, value) in ask.headers {
+        request = request.header(name, value);
+    }
+    if let Some(secret) = authorization {
+        let mut value = HeaderValue::from_str(secret.reveal())
+            .map_err(|_| wrong("the credential has characters that no header holds"))?;
+        value.set_sensitive(true);
+        request = request.header(AUTHORIZATION, value);
+    }
+    let mut body = Bytes::new();
+    if let Some(form) = ask.form {
+        request = request.method(Method::POST).header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+        body = Bytes::from(form.reveal().to_owned());
+    }
+    request.body(Full::new(body)).map_err(|error| wrong(&error.to_string()))
+}
+
+fn redirect(
+    response: &Response<Incoming>,
+    address: &WebAddress,
+) -> Result<Option<WebAddress>, DownloadError> {
+    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return Ok(None);
+    }
+    let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
+    let location = location
+        .ok_or_else(|| DownloadError::Address { why: format!("{address} redirects without saying where") })?;
+    address.redirected(location).map(Some).map_err(|why| DownloadError::Address { why })
+}
+
+async fn exchange_on<S>(stream: S, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, DownloadError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(DownloadError::Http)?;
+    // The task ends with the connection. The sender reports its errors.
+    tokio::spawn(async move { drop(connection.await) });
+    sender.send_request(request).await.map_err(DownloadError::Http)
+}
+
+impl Answer<'_> {
+    pub fn header(&self, name: &HeaderName) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// The next bytes of the body; `None` at its end.
+    pub fn next(&mut self) -> Result<Option<Bytes>, DownloadError> {
+        loop {
+            let frame = self.runtime.block_on(async { tokio::time::timeout(TIME, self.body.frame()).await });
+            let frame = frame.map_err(|_| DownloadError::Timeout { address: self.address.to_string() })?;
+            match frame {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(DownloadError::Http(error)),
+                Some(Ok(frame)) => {
+                    // Trailers say nothing here.
+                    if let Ok(data) = frame.into_data() {
+                        return Ok(Some(data));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The whole body, if it has at most this many bytes.
+    pub fn whole(mut self, most: usize) -> Result<Vec<u8>, DownloadError> {
+        let mut bytes = Vec::new();
+        while let Some(part) = self.next()? {
+            if bytes.len() + part.len() > most {
+                return Err(DownloadError::TooLarge { address: self.address.to_string(), most });
+            }
+            bytes.extend_from_slice(&part);
+        }
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirect_never_leads_nearer_to_this_host() {
+        let check = |address: &str, origin: Option<NetworkPlace>, allowed: bool| {
+            let named = WebAddress::parse("https://a.example/").unwrap();
+            let judged = judge(&named, &[address.parse().unwrap()], origin);
+            assert_eq!(judged.is_ok(), allowed, "{address} from {origin:?}: {judged:?}");
+        };
+        for address in ["169.254.169.254", "0.0.0.0", "fe80::1", "fd00:ec2::254", "224.0.0.1"] {
+            check(address, None, false);
+            check(address, Some(NetworkPlace::ThisMachine), false);
+        }
+        check("10.0.0.1", None, true);
+        check("10.0.0.1", Some(NetworkPlace::Public), false);
+        check("10.0.0.1", Some(NetworkPlace::Internal), true);
+        check("127.0.0.1", Some(NetworkPlace::Internal), false);
+        check("127.0.0.1", Some(NetworkPlace::ThisMachine), true);
+        check("::ffff:10.0.0.1", Some(NetworkPlace::Public), false);
+        check("8.8.8.8", Some(NetworkPlace::ThisMachine), true);
+        check("8.8.8.8", Some(NetworkPlace::Public), true);
+    }
+}

@@ -1,0 +1,13 @@
+//! Which images this machine can run, in the words of the image formats.
+
+pub fn here() -> String {
+    format!("linux/{}", architecture())
+}
+
+pub fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
