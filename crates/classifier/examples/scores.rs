@@ -3,7 +3,7 @@
 //!
 //!     cargo run --release -p classifier --example scores -- models/injection.weights < texts.jsonl
 
-#![expect(clippy::print_stdout, reason = "a program for people")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for people")]
 
 use std::error::Error;
 use std::io::BufRead;

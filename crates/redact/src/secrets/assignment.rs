@@ -43,12 +43,30 @@ pub(super) fn find(text: &str, hit: Range<usize>, last: Option<&SecretMatch>) ->
         return None;
     }
     let (range, quoted) = value_range(text, start)?;
-    let style = match quoted {
+    let style = match quoted || after_operator == b'>' {
         true => Style::Quoted,
         false if after_operator == b'=' && is_environment_name(&text[identifier]) => Style::Environment,
         false => Style::Bare,
     };
     is_secret_value(&text[range.clone()], naming, style).then(|| secret(naming, range))
+}
+
+/// The password after `-u NAME:` or `--user NAME:` of a `curl` command.
+pub(super) fn of_curl(text: &str, hit: Range<usize>) -> Option<SecretMatch> {
+    let end = text.ceil_char_boundary((hit.end + MAX_VALUE).min(text.len()));
+    let line = text[hit.end..end].lines().next()?;
+    steps::count(line.len());
+    let flag = [" -u ", " --user ", " -u", " --user="].into_iter().find_map(|flag| {
+        // The words of `curl` end with a space, and the flag begins with it.
+        let at = text[hit.end - 1..hit.end + line.len()].find(flag)?;
+        Some(hit.end - 1 + at + flag.len())
+    })?;
+    let start = flag + usize::from(matches!(text.as_bytes().get(flag), Some(b'"' | b'\'')));
+    let word = text[start..hit.end + line.len()].bytes().take_while(|byte| !ends_bare_value(*byte)).count();
+    let colon = text[start..start + word].find(':')?;
+    let range = start + colon + 1..start + word;
+    let is_secret = is_secret_value(&text[range.clone()], Naming::Password, Style::Quoted);
+    is_secret.then(|| secret(Naming::Password, range))
 }
 
 /// For callers that know the field: the whole value is one.
@@ -93,21 +111,50 @@ fn value_start(text: &str, identifier: &Range<usize>) -> Option<(usize, u8)> {
     let is_flag = text[identifier.clone()].starts_with("--");
     let mut at = identifier.end;
     at += usize::from(bytes.get(at) == Some(&b'\\'));
-    at += usize::from(matches!(bytes.get(at), Some(b'"' | b'\'' | b'`')));
+    let is_quoted = matches!(bytes.get(at), Some(b'"' | b'\'' | b'`'));
+    at += usize::from(is_quoted);
     at += usize::from(bytes.get(at) == Some(&b']'));
     let after_gap = skip_blanks(bytes, at);
     let operator = match bytes.get(after_gap..)? {
-        [b':', b'=', ..] | [b'=', b'>' | b'=', ..] => 2,
+        [b':' | b'?', b'=', ..] | [b'=', b'>' | b'=', ..] => 2,
         [b'=' | b':', ..] => 1,
+        [b'>', ..] if is_element(bytes, identifier.start) => return Some((after_gap + 1, b'>')),
+        [b',', ..] if is_quoted && is_set_by_call(text, identifier.start) => {
+            return quoted_at(bytes, skip_blanks(bytes, after_gap + 1));
+        }
         _ if is_flag && after_gap > at => return Some((after_gap, b' ')),
+        _ if after_gap > at => return quoted_at(bytes, skip_type(bytes, after_gap)),
         _ => return None,
     };
-    let sign = bytes[after_gap];
+    let sign = if bytes[after_gap] == b'?' { b'=' } else { bytes[after_gap] };
     let mut value = skip_blanks(bytes, after_gap + operator);
     if sign == b':' && operator == 1 {
         value = skip_type(bytes, value);
     }
     Some((value, sign))
+}
+
+/// A place where only a value between quotes counts.
+fn quoted_at(bytes: &[u8], at: usize) -> Option<(usize, u8)> {
+    matches!(bytes.get(at), Some(b'"' | b'\'')).then_some((at, b'='))
+}
+
+/// `<password>` and `<db.password>`.
+fn is_element(bytes: &[u8], name: usize) -> bool {
+    let before = bytes[name.saturating_sub(MAX_NAME)..name].iter().rev();
+    let mut prefix = before.skip_while(|byte| is_identifier_byte(**byte) || matches!(byte, b'.' | b':'));
+    prefix.next() == Some(&b'<')
+}
+
+/// `setProperty("db.password", …)` and its kin: a call that stores the value under the name.
+fn is_set_by_call(text: &str, name: usize) -> bool {
+    const VERBS: [&str; 5] = ["set", "put", "property", "setenv", "add"];
+    let before = &text.as_bytes()[name.saturating_sub(MAX_NAME)..name];
+    let prefix = before.iter().rev().take_while(|byte| is_identifier_byte(**byte) || **byte == b'.').count();
+    let [call @ .., b'(', b'"' | b'\''] = &before[..before.len() - prefix] else { return false };
+    let function = call.iter().rev().take_while(|byte| is_identifier_byte(**byte)).count();
+    let function = String::from_utf8_lossy(&call[call.len() - function..]).to_ascii_lowercase();
+    VERBS.iter().any(|verb| function.starts_with(verb) || function.ends_with(verb))
 }
 
 /// `password: str = "…"`: the value is behind the type.

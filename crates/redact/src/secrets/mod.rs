@@ -81,6 +81,7 @@ enum SecretSign {
     Authorization,
     Bearer,
     UrlPassword,
+    Curl,
     KeyBlock,
 }
 
@@ -95,6 +96,7 @@ impl SecretTrigger {
             SecretSign::Authorization => found.extend(header::authorization(text, hit)),
             SecretSign::Bearer => found.extend(header::bearer(text, hit)),
             SecretSign::UrlPassword => found.extend(url_password::find(text, hit)),
+            SecretSign::Curl => found.extend(assignment::of_curl(text, hit)),
             SecretSign::KeyBlock => found.extend(key_block::find(text, hit.start)),
         }
     }
@@ -126,6 +128,7 @@ pub fn literals() -> impl Iterator<Item = (Literal, SecretTrigger)> {
         (Literal::anywhere("authorization"), SecretTrigger(SecretSign::Authorization)),
         (Literal::anywhere("bearer "), SecretTrigger(SecretSign::Bearer)),
         (Literal::anywhere("://"), SecretTrigger(SecretSign::UrlPassword)),
+        (Literal::anywhere("curl "), SecretTrigger(SecretSign::Curl)),
         (Literal::anywhere("-----begin "), SecretTrigger(SecretSign::KeyBlock)),
     ];
     formats.chain(names).chain(others)

@@ -69,6 +69,42 @@ fn assignments_need_the_name_of_a_secret() {
     }
 }
 
+#[test]
+fn assignments_of_many_languages() {
+    let password = Some(("password-assignment", "hunter2-rainbow"));
+    for text in [
+        "DB_PASSWORD ?= hunter2-rainbow\n",
+        "props.setProperty(\"db.password\", \"hunter2-rainbow\");",
+        "config.put('password', 'hunter2-rainbow')",
+        "os.Setenv(\"DB_PASSWORD\", \"hunter2-rainbow\")",
+        "<password>hunter2-rainbow</password>",
+        "<spring.db.password>hunter2-rainbow</spring.db.password>",
+        "var dbPassword string = \"hunter2-rainbow\"",
+        "const Password string = \"hunter2-rainbow\"",
+        "curl -s -u admin:hunter2-rainbow https://internal.example/api",
+        "curl --user 'admin:hunter2-rainbow' https://internal.example/api",
+        "curl -uadmin:hunter2-rainbow https://internal.example/api",
+    ] {
+        check(text, password);
+    }
+    for harmless in [
+        "DB_PASSWORD ?= changeme",
+        "form.label(\"password\", \"at-least-8-characters\")",
+        "props.setProperty(\"db.password\", System.getenv(\"DB_PASSWORD\"));",
+        "<password>${db.password}</password>",
+        "<password>********</password>",
+        "if x<password>12345678</b>",
+        "var dbPassword string",
+        "the password is = \"required\"",
+        "curl -u \"$USER:$PASSWORD\" https://example.com",
+        "curl -u user:password https://example.com",
+        "curl -s https://example.com/a:b",
+        "curl --unix-socket /run/x:1a2b3c4d5e http://x",
+    ] {
+        check(harmless, None);
+    }
+}
+
 /// A name inside a value has no unquoted value of its own; a quoted value after it is still checked.
 #[test]
 fn names_inside_values() {
