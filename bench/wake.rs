@@ -12,7 +12,7 @@ use std::time::Instant;
 use fullsend::internal::DIRECTORY;
 use fullsend::internal::MemoryScreen;
 use fullsend::internal::{PromptBudget, PromptSource, assemble};
-use scan::Toggles;
+use scan::{LearnedScanner, Toggles};
 use serde_json::json;
 use session::{
     ClaimTarget, ContextSource, ContextWindow, Directive, EventId, Lease, LeaseTerms, MemoryAuthor,
@@ -189,7 +189,7 @@ fn bytes_read() -> u64 {
 }
 
 fn main() {
-    let screen = MemoryScreen::new(Toggles::default());
+    let screen = MemoryScreen::new(Toggles::default(), LearnedScanner::default());
     let mut full = Bench::new(200);
     for events in [10, 1_000, 100_000, 1_000_000] {
         compare(&events.to_string(), &mut Bench::new(events), &mut full, &screen);
