@@ -112,7 +112,7 @@ fn what_the_organisation_forbids_is_not_written() {
     world.write("org/config.yaml", "policy_ceiling: policies/ceiling.yaml\n");
     let npm =
         fs::read_to_string(crate::support::root().join("crates/fullsend/src/defaults/networks/npm.yaml"));
-    world.write("org/policies/ceiling.yaml", npm.unwrap().to_string());
+    world.write("org/policies/ceiling.yaml", npm.unwrap());
     let harness = world.path("repo/.fullsend/harness/triage.yaml");
     let before = fs::read_to_string(&harness).unwrap();
     let refused = world.run(&["policy", "suggest", "--write", "--org-dir", organisation]);
