@@ -68,6 +68,10 @@ const NOT_TRIED: &[(&str, &str)] = &[
         "tool_denied",
         "a guard that lets pass what it cannot scan, as here, denies nothing; it comes between two that are tried",
     ),
+    (
+        "image_pull",
+        "needs an image in a registry; what a kill leaves of a download is continued, in tests of its own",
+    ),
     ("lasting", "happens to a sandbox that lasts, which belongs to no run"),
     ("hook_missing", "needs a runtime that loses its hooks, which `native` has none of"),
 ];
