@@ -108,7 +108,7 @@ impl Stage {
             signer: None,
             variables: BTreeMap::new(),
             save_workspace: SaveWorkspace::Never,
-            model_patience: None,
+            model_retry_timeout: None,
             script_output: None,
             listener: Arc::new(move |envelope| {
                 if unlucky && matches!(envelope.event, RunEvent::ToolStarted { .. }) {

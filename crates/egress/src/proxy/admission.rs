@@ -1,4 +1,4 @@
-//! Whether a connection may be made: which program asks, what the policy says, where the name leads. In this order: a
+//! Whether a connection may be made: which program connects, what the policy says, what the name resolves to. In this order: a
 //! name is resolved only after the policy has allowed it.
 
 use super::config::Proxy;
@@ -16,12 +16,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a connection without requests is looked at.
+/// How often the program that holds a tunnel is checked.
 const CALLER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The two ends of a client's connection, as the proxy sees them.
 #[derive(Clone, Copy)]
-pub(super) struct ClientEnds {
+pub(super) struct ClientSocket {
     pub(super) peer: SocketAddr,
     pub(super) local: SocketAddr,
 }
@@ -35,7 +35,7 @@ pub(super) struct AdmittedConnection {
     /// Resolved and checked; only these are dialled.
     pub(super) addresses: Vec<IpAddr>,
     pub(super) caller: IdentifiedCaller,
-    pub(super) ends: ClientEnds,
+    pub(super) ends: ClientSocket,
     pub(super) via: Via,
     /// Whether the client speaks TLS; the connection to the server then does too.
     pub(super) tls: bool,
@@ -47,11 +47,11 @@ impl AdmittedConnection {
         let Destination { host, port } = &self.destination;
         let on_event = &self.proxy.config.on_event;
         let mut record = ConnectionRecord::new(on_event, self.via, &host.to_string(), *port);
-        record.caller(&self.caller);
+        record.set_caller(&self.caller);
         record
     }
 
-    /// Whether the program that the connection was admitted for holds it still, and no other one but what it started.
+    /// Checks that only the admitted program, or one that it started, holds the connection.
     pub(super) async fn check_caller(&self) -> Result<(), Refusal> {
         self.check_holder().await.map_err(|error| Refusal::identity(&error))
     }
@@ -74,7 +74,7 @@ impl AdmittedConnection {
 
     async fn check_holder(&self) -> Result<(), IdentityError> {
         let opener = self.caller.program.clone();
-        let ClientEnds { peer, local } = self.ends;
+        let ClientSocket { peer, local } = self.ends;
         ask(&self.proxy, move |identifier| identifier.check_holder(&opener, peer, local)).await
     }
 
@@ -107,14 +107,14 @@ async fn ask<T: Send + 'static>(
 
 pub(super) async fn identify_caller(
     proxy: &Proxy,
-    ends: ClientEnds,
+    ends: ClientSocket,
     record: &mut ConnectionRecord,
 ) -> Result<IdentifiedCaller, Refusal> {
-    let ClientEnds { peer, local } = ends;
+    let ClientSocket { peer, local } = ends;
     let caller = ask(proxy, move |identifier| identifier.identify(peer, local))
         .await
         .map_err(|error| Refusal::identity(&error))?;
-    record.caller(&caller);
+    record.set_caller(&caller);
     Ok(caller)
 }
 
@@ -122,7 +122,7 @@ pub(super) async fn admit(
     proxy: &Arc<Proxy>,
     destination: Destination,
     caller: IdentifiedCaller,
-    ends: ClientEnds,
+    ends: ClientSocket,
     via: Via,
 ) -> Result<AdmittedConnection, Refusal> {
     let config = &proxy.config;

@@ -1,6 +1,6 @@
 //! Connections from programs that do not know the proxy: the address that they dialled says which host they mean.
 
-use super::admission::{AdmittedConnection, ClientEnds, admit, identify_caller};
+use super::admission::{AdmittedConnection, ClientSocket, admit, identify_caller};
 use super::client::{Greeting, refuse_before_tls};
 use super::config::Proxy;
 use super::destination::Destination;
@@ -17,7 +17,7 @@ pub(super) async fn serve(proxy: Arc<Proxy>, client: TcpStream, peer: SocketAddr
     let host = proxy.config.directory.host_of(local.ip());
     let shown = host.clone().unwrap_or_else(|| local.ip().to_string());
     let mut record = ConnectionRecord::new(&proxy.config.on_event, Via::Direct, &shown, local.port());
-    match admit_direct(&proxy, host, ClientEnds { peer, local }, &mut record).await {
+    match admit_direct(&proxy, host, ClientSocket { peer, local }, &mut record).await {
         Ok(connection) => inspect::serve(connection, client, Greeting::Silent, record).await,
         Err(refusal) => refuse_before_tls(client, &mut record, &refusal, Greeting::Silent).await,
     }
@@ -26,7 +26,7 @@ pub(super) async fn serve(proxy: Arc<Proxy>, client: TcpStream, peer: SocketAddr
 async fn admit_direct(
     proxy: &Arc<Proxy>,
     host: Option<String>,
-    ends: ClientEnds,
+    ends: ClientSocket,
     record: &mut ConnectionRecord,
 ) -> Result<AdmittedConnection, Refusal> {
     let host = host.ok_or_else(|| Refusal::host("no host has this address yet"))?;

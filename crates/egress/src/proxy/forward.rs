@@ -1,7 +1,7 @@
 //! The proxy's own port, which programs know from `HTTP_PROXY` and the like: CONNECT for tunnels, and plain requests in
 //! absolute form, each of which may go to another server.
 
-use super::admission::{ClientEnds, identify_caller};
+use super::admission::{ClientSocket, identify_caller};
 use super::client::{ClientConnection, Greeting, refuse_before_tls};
 use super::config::Proxy;
 use super::destination::Destination;
@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 pub(super) async fn serve(proxy: Arc<Proxy>, mut stream: TcpStream, peer: SocketAddr) {
     let Ok(local) = stream.local_addr() else { return };
     let limits = proxy.config.limits;
-    let forward = ForwardConnection { proxy, ends: ClientEnds { peer, local } };
+    let forward = ForwardConnection { proxy, ends: ClientSocket { peer, local } };
     let mut reader = HeadReader::new(&mut stream);
     // The first request has to come at once; only between requests may a client wait.
     let read = reader.read_head(limits.head_time, limits.head_time).await;
@@ -71,7 +71,7 @@ async fn connect(forward: &ForwardConnection, mut stream: TcpStream, authority: 
     let proxy = &forward.proxy;
     if let Some(gateway) = gateway_at(proxy, &destination) {
         if stream.write_all(ESTABLISHED).await.is_ok() {
-            let ClientEnds { peer, local } = forward.ends;
+            let ClientSocket { peer, local } = forward.ends;
             gateway(GatewayConnection { stream: Box::new(stream), peer, local }).await;
         }
         return;

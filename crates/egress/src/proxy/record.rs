@@ -45,7 +45,7 @@ impl ConnectionRecord {
         self.discarded = true;
     }
 
-    pub(super) fn caller(&mut self, caller: &IdentifiedCaller) {
+    pub(super) fn set_caller(&mut self, caller: &IdentifiedCaller) {
         self.event.pid = Some(caller.pid);
         self.event.binary = Some(caller.program.path.clone());
         self.event.sha256 = Some(caller.program.sha256.to_string());

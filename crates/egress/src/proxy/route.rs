@@ -1,7 +1,7 @@
 //! Where one request of a client connection goes: to the server that the connection was admitted for, or, on the proxy's
 //! own port, to the server that its absolute target names.
 
-use super::admission::{AdmittedConnection, ClientEnds, admit, identify_caller};
+use super::admission::{AdmittedConnection, ClientSocket, admit, identify_caller};
 use super::config::Proxy;
 use super::decide::{DecidedRequest, decide, decide_path};
 use super::destination::Destination;
@@ -21,7 +21,7 @@ const PLAIN_PORT: u16 = 80;
 /// A connection to the proxy's own port.
 pub(super) struct ForwardConnection {
     pub(super) proxy: Arc<Proxy>,
-    pub(super) ends: ClientEnds,
+    pub(super) ends: ClientSocket,
 }
 
 /// How the requests of one client connection find their server.

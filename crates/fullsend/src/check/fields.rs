@@ -48,7 +48,7 @@ fn validation(library: &Library, resolved: &Resolved, problems: &mut Vec<Diagnos
     }
     if repeats.max_iterations.get() > MANY_ITERATIONS {
         let message = format!(
-            "`validation_loop.max_iterations` is {}: each attempt costs a whole run",
+            "`validation_loop.max_iterations` is {}: each attempt runs the agent again and costs as much as the first",
             repeats.max_iterations.value
         );
         problems.push(
@@ -145,10 +145,10 @@ fn refused_destination(dest: &SandboxPath) -> Option<&'static str> {
     let below = |place: &str| path == place || path.starts_with(&format!("{place}/"));
     let provided = ["/sandbox/workspace/.env", "/sandbox/workspace/.claude", "/sandbox/workspace/output"];
     if provided.iter().any(|place| below(place)) {
-        return Some("is a place that fullsend itself fills");
+        return Some("is written by fullsend");
     }
     if ["/proc", "/dev", "/sys"].iter().any(|place| below(place)) {
-        return Some("is not a place for files");
+        return Some("cannot hold files of the host");
     }
     None
 }

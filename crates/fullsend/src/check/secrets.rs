@@ -30,10 +30,10 @@ fn literal(path: &str, node: &Node) -> Option<Diagnostic> {
     let text = &without_variables(written);
     let field = path.rsplit('.').next().unwrap_or(path);
     let secret = find_secret_in_field(field, text)?;
-    let message = format!("`{path}` holds a credential written out ({})", secret.format);
+    let message = format!("`{path}` contains a credential in plain text ({})", secret.format);
     Some(
         Diagnostic::error("literal-credential", node.at, message)
-            .label("this value is in your repository's history now: revoke it")
+            .label("if this was committed, revoke it")
             .help("keep it in a secret store, give it to the run as an environment variable, and write `${VARIABLE}` here"),
     )
 }

@@ -35,7 +35,7 @@ pub struct ConfigurationOptions {
     /// of the pull request]
     #[arg(long, value_name = "REF")]
     pub config_ref: Option<String>,
-    /// Use the values for this forge [default: by the CI's environment]
+    /// Use the values for this forge [default: detected from the CI]
     #[arg(long, value_name = "FORGE", value_parser = parse_forge)]
     pub forge: Option<ForgeName>,
 }

@@ -20,7 +20,7 @@ enum IssueCommand {
     /// Print an issue and its comments as JSON
     #[command(after_help = "Example:\n  fullsend issues get --tracker jira --project ACME --number 7")]
     Get(GetOptions),
-    /// Write a comment, or change the one with the same marker
+    /// Write a comment, or update the one with the same marker
     #[command(
         after_help = "Example:\n  fullsend issues post-comment --tracker gitlab --project acme/widgets --number 7 --marker '<!-- triage -->' --result summary.md"
     )]
@@ -29,7 +29,7 @@ enum IssueCommand {
 
 #[derive(Args, Debug)]
 struct IssueOptions {
-    /// The tracker: github, gitlab or jira [default: by the CI's environment, else github]
+    /// The tracker: github, gitlab or jira [default: detected from the CI, else github]
     #[arg(long, value_parser = TrackerName::parse)]
     tracker: Option<TrackerName>,
     /// The project: OWNER/NAME, or a key of Jira

@@ -157,7 +157,7 @@ enum Command {
     /// Clean up after crashed runs and complete their records
     #[command(after_help = "Example:\n  fullsend sweep")]
     Sweep(sweep::Arguments),
-    /// Write a comment on an issue or a pull request, or change the one with the same marker
+    /// Write a comment on an issue or a pull request, or update the one with the same marker
     #[command(
         after_help = "Example:\n  fullsend post-comment --repo acme/widgets --number 7 --marker '<!-- triage -->' --result summary.md"
     )]

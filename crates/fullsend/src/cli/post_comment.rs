@@ -19,7 +19,7 @@ pub struct Arguments {
     /// A text that tells this comment from others, such as `<!-- acme:triage -->`
     #[arg(long)]
     marker: String,
-    /// The forge: github or gitlab [default: by the CI's environment, else github]
+    /// The forge: github or gitlab [default: detected from the CI, else github]
     #[arg(long, value_parser = TrackerName::parse)]
     forge: Option<TrackerName>,
     #[command(flatten)]

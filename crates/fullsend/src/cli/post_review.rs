@@ -24,7 +24,7 @@ pub struct Arguments {
     /// A text that tells this review from others
     #[arg(long, default_value = "<!-- fullsend:review -->")]
     marker: String,
-    /// The forge: github or gitlab [default: by the CI's environment, else github]
+    /// The forge: github or gitlab [default: detected from the CI, else github]
     #[arg(long, value_parser = TrackerName::parse)]
     forge: Option<TrackerName>,
     #[command(flatten)]

@@ -141,7 +141,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         environment,
         runtime: threads.handle().clone(),
         save_workspace: arguments.save_workspace(),
-        model_patience: None,
+        model_retry_timeout: None,
         context: inputs.context,
         conversation: None,
         extra_files: ExtraFiles { mounts: inputs.mounts, ..ExtraFiles::default() },
@@ -226,7 +226,7 @@ fn recording(arguments: &Arguments) -> Option<Recording> {
 
 /// Requests that passed only because their endpoint audits.
 fn mention_audited(outcome: &Outcome) {
-    let record = outcome.directory.as_deref().and_then(|directory| run::refold(directory).ok());
+    let record = outcome.directory.as_deref().and_then(|directory| run::rebuild_record(directory).ok());
     let count = record.and_then(|record| record.egress.get("audited").copied()).unwrap_or_default();
     if count > 0 {
         let requests = if count == 1 { "1 request".to_owned() } else { format!("{count} requests") };

@@ -274,9 +274,9 @@ fn scan_addresses(addresses: &Addresses) -> Result<Exit, Failure> {
 fn look(judge: &Judge, file: &str, origin: Origin, bytes: &[u8]) -> Scanned {
     // Suppressions are for places as people write them.
     let place = file.strip_prefix("./").unwrap_or(file);
-    match judge.file(bytes, origin, place) {
+    match judge.scan_file(bytes, origin, place) {
         Ok(findings) => {
-            let verdict = match judge.blocks(&findings, origin) {
+            let verdict = match judge.blocking_finding(&findings, origin) {
                 Some(_) => FileVerdict::Blocked,
                 None if findings == Findings::default() => FileVerdict::Clean,
                 None => FileVerdict::Reported,

@@ -100,7 +100,7 @@ fn score<'a>(weights: Option<&Path>, cases: &'a [LabelledText]) -> Result<Vec<Sc
     let is_asked = |case: &&LabelledText| case.category.is_none_or(|one| one == Category::ContextInjection);
     let mut scored = Vec::new();
     for case in cases.iter().filter(is_asked) {
-        let found = judge.file(case.text.as_bytes(), case.origin, "");
+        let found = judge.scan_file(case.text.as_bytes(), case.origin, "");
         let found = found.map_err(|error| Failure::new(Exit::Missing, error.to_string()))?;
         let scores = found.open.iter().filter(|finding| steers(finding)).map(|finding| finding.score.value());
         scored.push(ScoredCase { case, score: scores.fold(0.0, f64::max) });

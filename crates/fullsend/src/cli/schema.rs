@@ -32,7 +32,7 @@ enum Kind {
     Openapi,
     /// Where sessions run: environments/ID.yaml
     Environment,
-    /// How a session goes on after a run: what an agent hands in
+    /// What an agent returns at the end of a wake
     Directive,
 }
 

@@ -39,7 +39,7 @@ impl Guard {
     /// How much of a streamed answer waits: as much as the longest known value.
     pub fn hold_back(&self) -> HoldBack {
         let known = Arc::clone(&self.judge.known);
-        Arc::new(move || known.written().reach())
+        Arc::new(move || known.text_redactor().reach())
     }
 
     /// The same guard, as the gateway asks it.
@@ -92,14 +92,15 @@ impl Guard {
 
     /// Stops the run if the model repeats the canary token, a sign of prompt injection.
     fn repeated_at_gateway(&self, text: &str) -> Option<Verdict> {
-        let findings = match self.judge.repeats(text, "answer") {
+        let findings = match self.judge.scan_for_canary(text, "answer") {
             Ok(findings) => findings,
             Err(error) => {
                 let stopped = self.report_scanner_error("answer", &error);
                 return stopped.then(|| Verdict::Stop(error.to_string()));
             }
         };
-        let why = self.judge.ends(&findings).map(|finding| format!("answer: {}", describe(finding)));
+        let why =
+            self.judge.stopping_finding(&findings).map(|finding| format!("answer: {}", describe(finding)));
         let action = if why.is_some() { TextAction::Stopped } else { TextAction::Reported };
         // A long text is looked at in parts that overlap, and then whole.
         self.report_once("answer", Origin::Output, findings, action);
@@ -107,11 +108,11 @@ impl Guard {
     }
 
     fn answer_at_gateway(&self, text: &str) -> Verdict {
-        match self.judge.answer(text) {
+        match self.judge.redact_response(text) {
             Ok(Cow::Borrowed(_)) => Verdict::Pass,
             Ok(Cow::Owned(clean)) => {
                 // Report removed text now: it is absent from the forwarded text.
-                if let Ok(mut findings) = self.judge.file(text.as_bytes(), Origin::Output, "answer") {
+                if let Ok(mut findings) = self.judge.scan_file(text.as_bytes(), Origin::Output, "answer") {
                     findings.open.retain(|finding| finding.category != Category::Canary);
                     self.report("answer", Origin::Output, &findings, TextAction::Cleaned);
                 }
@@ -182,7 +183,7 @@ impl Guard {
     /// means that the hook did not do its work, and stops the run.
     fn result_at_gateway(&self, result: &AtGateway<'_>, succeeded: Option<bool>) -> Verdict {
         let AtGateway { place, call, text, continued, fresh } = *result;
-        let judged = self.judge.continued(text, continued, place).and_then(|(joined, began)| {
+        let judged = self.judge.scan_next_chunk(text, continued, place).and_then(|(joined, began)| {
             let PassedResult { text: clean, mut findings, withheld } =
                 self.judge.result(call, &joined, succeeded)?;
             let crosses = self.judge.withholds(&began).next().map(name);
@@ -205,7 +206,7 @@ impl Guard {
             }
             Err(_) => return Verdict::Pass,
         };
-        let stops = self.judge.ends(&findings).map(name);
+        let stops = self.judge.stopping_finding(&findings).map(name);
         if fresh {
             let action = match (&stops, &withheld) {
                 (Some(_), _) => TextAction::Stopped,

@@ -124,7 +124,7 @@ impl Guard {
         // The tool that hands in the result is ours, and not subject to the tool allowlist.
         let named = if quirks.hand_in == Some(tool) { None } else { Some((quirks.name_of)(tool)) };
         let place = format!("call/{}", named.unwrap_or(tool));
-        let judged = self.judge.call(tool, named, input, scanners);
+        let judged = self.judge.judge_call(tool, named, input, scanners);
         let decision = match &judged {
             Ok((_, Some(reason))) => self.deny(reason),
             Err(error) if self.judge.fails_closed() => self.deny(&error.to_string()),

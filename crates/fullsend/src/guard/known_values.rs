@@ -58,12 +58,12 @@ impl KnownValues {
     }
 
     /// Masks tool results.
-    pub fn results(&self) -> Arc<Redactor> {
+    pub fn result_redactor(&self) -> Arc<Redactor> {
         Arc::clone(&self.inner.read().unwrap_or_else(PoisonError::into_inner).results)
     }
 
     /// Masks everything else.
-    pub fn written(&self) -> Arc<Redactor> {
+    pub fn text_redactor(&self) -> Arc<Redactor> {
         Arc::clone(&self.inner.read().unwrap_or_else(PoisonError::into_inner).written)
     }
 }

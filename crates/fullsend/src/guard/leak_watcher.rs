@@ -35,8 +35,8 @@ impl Guard {
     /// Reports a canary token on its way to `destination`, and returns why it is stopped.
     fn repeated(&self, destination: &str) -> Option<String> {
         let place = format!("egress to {destination}");
-        let findings = self.judge.sorted(vec![Canary::sighting()], &place);
-        let stops = self.judge.blocks(&findings, Origin::Output).map(describe);
+        let findings = self.judge.apply_waivers(vec![Canary::sighting()], &place);
+        let stops = self.judge.blocking_finding(&findings, Origin::Output).map(describe);
         let action = if stops.is_some() { TextAction::Stopped } else { TextAction::Reported };
         // Confirmation once of each place: a program that tries again has nothing new to say.
         let key = key(&report::event(&place, Origin::Output, &Canary::sighting(), FindingAction::None, None));

@@ -126,7 +126,7 @@ impl Guard {
 
     /// Scans one file on its way in or out, and reports what it finds.
     pub fn inspect(&self, bytes: &[u8], origin: Origin, place: &str) -> Result<(), Blocked> {
-        let mut findings = match self.judge.file(bytes, origin, place) {
+        let mut findings = match self.judge.scan_file(bytes, origin, place) {
             Ok(findings) => findings,
             Err(error) if self.report_scanner_error(place, &error) => {
                 return Err(Blocked::ScannerError(format!("{place}: {error}")));
@@ -137,7 +137,7 @@ impl Guard {
             // Control characters mean something in text only.
             findings.open.retain(|finding| finding.category != Category::UnicodeNormalizer);
         }
-        let blocked = self.judge.blocks(&findings, origin).map(describe);
+        let blocked = self.judge.blocking_finding(&findings, origin).map(describe);
         let is_cleaned = || std::str::from_utf8(bytes).is_ok() || *self.redact_bytes(bytes) != *bytes;
         let action = match (&blocked, origin) {
             (Some(_), _) => TextAction::Stopped,
@@ -164,7 +164,7 @@ impl Guard {
     /// Reports secrets in a transcript, which is kept without them. Everything in it was judged before, so that a finding
     /// stops nothing here.
     pub fn review(&self, bytes: &[u8], place: &str) -> Result<(), Blocked> {
-        match self.judge.transcript(bytes, self.canary_instruction().as_deref(), place) {
+        match self.judge.scan_transcript(bytes, self.canary_instruction().as_deref(), place) {
             Ok(findings) => self.report(place, Origin::Output, &findings, TextAction::Cleaned),
             Err(error) if self.report_scanner_error(place, &error) => {
                 return Err(Blocked::ScannerError(format!("{place}: {error}")));
@@ -240,12 +240,12 @@ impl Guard {
 
     /// The same for bytes, which may not be text.
     pub fn redact_bytes<'t>(&self, bytes: &'t [u8]) -> Cow<'t, [u8]> {
-        self.judge.known.written().redact_bytes(bytes)
+        self.judge.known.text_redactor().redact_bytes(bytes)
     }
 
     /// Redacts the next piece of a stream, with what was held back before. `None` ends the stream.
     pub fn redact_piece(&self, stream: &mut StreamRedactor, piece: Option<&[u8]>) -> String {
-        let redactor = self.judge.known.written();
+        let redactor = self.judge.known.text_redactor();
         let masked = match piece {
             Some(piece) => stream.push(&redactor, piece),
             None => std::mem::take(stream).finish(&redactor),
@@ -254,7 +254,7 @@ impl Guard {
     }
 
     /// Records calls of earlier runs, whose results are in the conversation that this run continues.
-    pub fn remember_past(&self, ids: impl IntoIterator<Item = String>) {
+    pub fn remember_earlier_calls(&self, ids: impl IntoIterator<Item = String>) {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).past.extend(ids);
     }
 

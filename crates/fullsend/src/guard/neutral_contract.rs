@@ -133,7 +133,7 @@ impl NeutralVerdict {
 
 fn before(judge: &Judge, tool: &str, input: &Json) -> NeutralVerdict {
     let place = format!("call/{tool}");
-    let (reply, found) = match judge.call(tool, Some(tool), input, Scanners::All) {
+    let (reply, found) = match judge.judge_call(tool, Some(tool), input, Scanners::All) {
         Ok((findings, None)) if judge.fails_closed() && tool_input::is_unreadable(tool, input) => {
             (NeutralReply::Block(tool_input::UNREADABLE.to_owned()), Ok((findings, TextAction::Denied)))
         }

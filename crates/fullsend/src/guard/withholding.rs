@@ -45,7 +45,7 @@ impl Judge {
     ) -> Result<PassedResult<'t>, ScannerError> {
         let place = format!("result/{}", call.map_or("unknown", |(tool, _)| tool));
         let (clean, findings) = self.scan_result(call, text, succeeded)?;
-        let findings = self.sorted(findings, &place);
+        let findings = self.apply_waivers(findings, &place);
         let steering: Vec<&Finding> = self.withholds(&findings).collect();
         let Some(worst) = steering.iter().max_by_key(|finding| finding.severity) else {
             return Ok(PassedResult { text: clean, findings, withheld: None });
@@ -56,7 +56,7 @@ impl Judge {
             let cut = without(text, &steering);
             let (rest, found) = self.scan_result(call, &cut, succeeded)?;
             let rest = rest.into_owned();
-            if self.withholds(&self.sorted(found, &place)).next().is_none() {
+            if self.withholds(&self.apply_waivers(found, &place)).next().is_none() {
                 let withheld = Some(Withheld::Passages(why));
                 return Ok(PassedResult { text: Cow::Owned(rest), findings, withheld });
             }
@@ -75,7 +75,7 @@ impl Judge {
         let tool = call.map_or("unknown", |(tool, _)| tool);
         let command = call.and_then(|(tool, input)| tool_input::command(tool, input));
         let asked = ProposedCall { tool, input: "", command: command.as_deref(), addresses: &[] };
-        let redactor = self.known.results();
+        let redactor = self.known.result_redactor();
         let result = catch_panic("rules", || {
             let context = self.scan_context(&redactor);
             let result = shell::after_tool(self.scanner.toggles(), &asked, text, succeeded, context);

@@ -31,6 +31,12 @@ impl Shape for FormatVersion {
         };
         match number {
             number @ 1..=NEWEST_VERSION => Some(Self(number)),
+            0 => {
+                let message =
+                    format!("version 0 does not exist; this fullsend reads version {NEWEST_VERSION}");
+                decoder.report(Diagnostic::error("version", node.at, message).help("write `version: 1`"));
+                None
+            }
             number => {
                 let message = format!(
                     "this file is version {number}, and this fullsend reads up to version {NEWEST_VERSION}"

@@ -117,7 +117,7 @@ pub fn problems(provider: &Provider) -> Vec<Diagnostic> {
         let raw = value.raw();
         let from_outside = raw.starts_with("file:") || raw.starts_with("exec:") || is_one_variable(value);
         if !from_outside && !raw.is_empty() {
-            let message = format!("`credentials.{}` is written out in the file", name.value);
+            let message = format!("`credentials.{}` is in plain text in the file", name.value);
             found.push(Diagnostic::error("literal-credential", value.at, message).help(format!(
                 "name where it comes from: `${{{}}}`, `file:PATH` or `exec:COMMAND`",
                 name.value

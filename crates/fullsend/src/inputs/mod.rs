@@ -179,7 +179,7 @@ pub fn clear(
 }
 
 /// What a caller tells the agent beside its task comes from outside as well.
-pub fn clear_context(text: &str, guard: &Guard, emit: &Emitter) -> Result<(), Blocked> {
+pub fn scan_context_text(text: &str, guard: &Guard, emit: &Emitter) -> Result<(), Blocked> {
     InputScanner { guard, emit }.file(InputKind::Context, "context", text.as_bytes(), Origin::Instruction)
 }
 

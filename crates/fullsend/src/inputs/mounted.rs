@@ -21,7 +21,7 @@ const MAX_BYTES: u64 = 16 << 20;
 const MAX_DEPTH: usize = 200;
 
 /// Scans all that has contents before the sandbox exists; nothing is rewritten.
-pub fn clear_mounts(mounts: &[Mount], guard: &Guard, emit: &Emitter) -> Result<(), Blocked> {
+pub fn scan_mounts(mounts: &[Mount], guard: &Guard, emit: &Emitter) -> Result<(), Blocked> {
     let scanner = InputScanner { guard, emit };
     for Mount { target, kind } in mounts {
         let name = target.to_string_lossy();

@@ -177,7 +177,7 @@ fn retry(checked: &Checked, around: &RunContext<'_>) -> RetryLimits {
     let options = checked.resolved.harness.gateway.as_ref();
     let own = options.and_then(|options| options.retry_seconds.as_ref());
     let own = own.map(|seconds| Duration::from_secs(seconds.get()));
-    let request_time = own.or(around.model_patience).unwrap_or(Duration::MAX);
+    let request_time = own.or(around.model_retry_timeout).unwrap_or(Duration::MAX);
     RetryLimits { until: Some(Instant::now() + (time - margin)), request_time, ..RetryLimits::default() }
 }
 

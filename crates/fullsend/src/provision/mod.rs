@@ -113,7 +113,7 @@ pub struct RunContext<'a> {
     /// What the caller of the run wants inside.
     pub mounts: &'a [Mount],
     /// How long one model request is tried again. `None`: until the run's deadline.
-    pub model_patience: Option<Duration>,
+    pub model_retry_timeout: Option<Duration>,
 }
 
 #[derive(Debug)]

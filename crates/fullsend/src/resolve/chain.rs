@@ -70,8 +70,8 @@ fn refuse(library: &Library, links: &[Link], found: &Found, referred: Option<Spa
         return Some(Diagnostic::error("base-cycle", at, message));
     }
     if links.len() >= MAX_DEPTH {
-        let message = format!("`base` goes more than {MAX_DEPTH} harnesses deep: {}", names().join(" → "));
-        return Some(Diagnostic::error("base-depth", at, message));
+        let message = format!("`base` chains more than {MAX_DEPTH} harnesses: {}", names().join(" → "));
+        return Some(Diagnostic::error("base-depth", at, message).help("merge two of them into one"));
     }
     None
 }

@@ -129,7 +129,7 @@ impl Attempts<'_> {
         }
         let early = self.ended_early(ready, &attempt);
         let quarantine = || {
-            let worked = worked(ready, self.host.repository);
+            let worked = agent_repository(ready, self.host.repository);
             steps.always(Step::Quarantine, || {
                 quarantine::quarantine(attempt, &worked, &place.join("quarantine"), self.guard)
             })
@@ -236,7 +236,7 @@ fn with_limits(why: &str, ready: &Ready) -> String {
 }
 
 /// The agent's repository, and its state before the run.
-pub(super) fn worked<'a>(ready: &'a Ready, repository: &'a Path) -> AgentRepository<'a> {
+pub(super) fn agent_repository<'a>(ready: &'a Ready, repository: &'a Path) -> AgentRepository<'a> {
     let Provisioned { cleared, sandbox, masked, changed, .. } = &ready.provisioned;
     let writable = !cleared.checked().resolved.harness.readonly_repo.value;
     let layer = changed.as_ref().map(AsFd::as_fd);

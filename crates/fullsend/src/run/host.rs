@@ -107,7 +107,7 @@ impl Host<'_> {
     }
 
     /// Makes the secrets in the scripts' environment known: what a script prints of them is masked.
-    pub(super) fn mask_secrets(environment: &BTreeMap<String, String>, guard: &Guard) {
+    pub(super) fn add_known_secrets(environment: &BTreeMap<String, String>, guard: &Guard) {
         for (name, value) in environment {
             if redact::names_secret(name) && value.len() >= MIN_SECRET {
                 drop(guard.add_known_value(name, value));

@@ -76,8 +76,8 @@ pub struct Request {
     /// The caller's variables for the scripts on the host.
     pub variables: BTreeMap<String, String>,
     pub save_workspace: SaveWorkspace,
-    /// How long one model request is tried again. `None`: until the run's deadline.
-    pub model_patience: Option<Duration>,
+    /// How long a model request is retried. `None`: until the run's deadline.
+    pub model_retry_timeout: Option<Duration>,
     /// Who signs the record.
     pub signer: Option<Arc<RecordSigner>>,
     /// Gets every event as it happens.
@@ -104,7 +104,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// A run that left nothing behind.
+    /// An outcome with a cause and a reason and no files.
     pub fn ended(cause: EndCause, reason: impl Into<String>) -> Self {
         Self {
             cause,
@@ -117,7 +117,7 @@ impl Outcome {
         }
     }
 
-    /// How it ended, as the record says it.
+    /// The kind of outcome that the record stores.
     pub fn kind(&self) -> OutcomeKind {
         self.cause.outcome()
     }
@@ -155,8 +155,8 @@ struct Continuation {
 /// Runs one harness. However it ends, the record says so.
 pub fn run(mut request: Request, cancel: &Cancel) -> Outcome {
     let configuration = variables::configuration_directory(&request.library);
-    let named = |path| (variables::CONFIGURATION_DIRECTORY.to_owned(), path);
-    request.environment.extend(configuration.map(named));
+    let as_variable = |path| (variables::CONFIGURATION_DIRECTORY.to_owned(), path);
+    request.environment.extend(configuration.map(as_variable));
     let directory = match RunDirectory::create(&request.runs, request.owner.as_deref()) {
         Ok(directory) => directory,
         Err(stop) => return stop.outcome(None),
@@ -210,7 +210,7 @@ fn sequence(
 ) -> Result<Artifacts, Stop> {
     save_configuration(&mut request, directory)?;
     let save_workspace = request.save_workspace;
-    let model_patience = request.model_patience;
+    let model_retry_timeout = request.model_retry_timeout;
     let Request {
         checked, library, repository, environment, recording, runtime, context, extra_files, ..
     } = request;
@@ -230,9 +230,9 @@ fn sequence(
     let mut variables = host.script_environment(&checked, &value);
     variables.extend(request.variables);
     let guard = host.guard(&checked, &value, emit)?.with_confirmer(request.confirmer);
-    Host::mask_secrets(&variables, &guard);
+    Host::add_known_secrets(&variables, &guard);
     let credentials = host.credentials(&checked, recording.as_ref(), &value, &guard)?;
-    guard.remember_past(continuation.conversation.iter().flat_map(runtime::past_calls));
+    guard.remember_earlier_calls(continuation.conversation.iter().flat_map(runtime::past_calls));
 
     let scanned = inputs::scan_harness(checked, &library, &guard, emit)?;
     host.preflight_check(scanned.checked(), &variables, &guard, steps.cancel)?;
@@ -240,8 +240,8 @@ fn sequence(
         steps.run(Step::PreScript, || host.pre_script(pre_script, &variables, &guard, steps))?;
     }
     let cleared = steps.run(Step::Inputs, || {
-        context.as_deref().map_or(Ok(()), |text| inputs::clear_context(text, &guard, emit))?;
-        inputs::mounted::clear_mounts(&extra_files.mounts, &guard, emit)?;
+        context.as_deref().map_or(Ok(()), |text| inputs::scan_context_text(text, &guard, emit))?;
+        inputs::mounted::scan_mounts(&extra_files.mounts, &guard, emit)?;
         let runtime_name = scanned.checked().resolved.harness.runtime.value;
         let instruction_file = runtime::of(runtime_name).instruction_file;
         inputs::clear(scanned, &library, &repository, &guard, emit, instruction_file)
@@ -260,7 +260,7 @@ fn sequence(
         runtime,
         variables: &value,
         mounts: &extra_files.mounts,
-        model_patience,
+        model_retry_timeout,
     };
     let prepare = |cleared| -> Result<Ready, Stop> {
         let provisioned = steps.run(Step::Provision, || provision::provision(cleared, &run_context))?;
@@ -295,7 +295,7 @@ fn publish_and_tear_down(
 ) -> Result<Artifacts, Stop> {
     let published = accepted.and_then(|accepted| {
         let ready = ready.as_ref().ok_or_else(|| Stop::internal("the sandbox is gone"))?;
-        let worked = attempts::worked(ready, host.repository);
+        let worked = attempts::agent_repository(ready, host.repository);
         steps.run(Step::Publish, || publish::publish(accepted, &worked, steps.emit))
     });
     if let Some(ready) = ready.as_ref().filter(|_| save_workspace.applies(published.is_ok())) {
@@ -321,7 +321,7 @@ fn create_log(directory: &RunDirectory, request: &Request, counts: &Arc<Counts>)
         .map_err(|error| Stop::setup(format!("cannot write the event log: {error}")))
 }
 
-/// Keeps what the run is configured with, so that it can be explained after the files were changed.
+/// Saves the run's configuration, so that it can be explained after the files change.
 fn save_configuration(request: &mut Request, directory: &RunDirectory) -> Result<(), Stop> {
     let redactor = redact::Redactor::new();
     let masked = |text: &str| redactor.redact(text).into_owned();
@@ -376,7 +376,7 @@ fn emit_start(request: &Request, directory: &RunDirectory, emit: &Emitter) {
     }
 }
 
-/// Folds the event log of a run into its record again, as after a crash.
-pub fn refold(directory: &Path) -> Result<Record, LogError> {
+/// Rebuilds the record from the event log, for example after a crash.
+pub fn rebuild_record(directory: &Path) -> Result<Record, LogError> {
     log::read(&directory.join("events.jsonl")).map(|events| record::fold(&events))
 }

@@ -60,7 +60,7 @@ fn sweep_one(run: &StoredRun, swept: &mut Swept) -> Result<(), String> {
         let cause = EndCause::Interrupted;
         emit.emit(RunEvent::RunFinished { outcome: cause.outcome(), exit_code: cause.exit().code(), reason });
     }
-    let record = super::refold(directory).map_err(|error| error.to_string())?;
+    let record = super::rebuild_record(directory).map_err(|error| error.to_string())?;
     crate::record::project(directory, &events).map_err(|error| error.to_string())?;
     crate::record::write(directory, &record).map_err(|error| error.to_string())?;
     swept.ended.push(directory.to_owned());

@@ -37,19 +37,19 @@ impl Metrics {
 }
 
 /// Counts one more while it lives.
-pub(super) struct OpenCount {
+pub(super) struct ConnectionGauge {
     metrics: Arc<Metrics>,
     gauge: fn(&Metrics) -> &AtomicU64,
 }
 
-impl OpenCount {
+impl ConnectionGauge {
     pub(super) fn new(metrics: &Arc<Metrics>, gauge: fn(&Metrics) -> &AtomicU64) -> Self {
         gauge(metrics).fetch_add(1, Ordering::Relaxed);
         Self { metrics: Arc::clone(metrics), gauge }
     }
 }
 
-impl Drop for OpenCount {
+impl Drop for ConnectionGauge {
     fn drop(&mut self) {
         (self.gauge)(&self.metrics).fetch_sub(1, Ordering::Relaxed);
     }

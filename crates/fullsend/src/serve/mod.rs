@@ -1,6 +1,6 @@
-//! Runs and sessions over HTTP, for the live page and for other programs: what is there, what happens, and what an operator
-//! does with it, below `/v1`. Every connection, header, body and answer is bounded, and a slow reader blocks no other. Nothing
-//! is kept in memory that a restart loses.
+//! Runs and sessions over HTTP, for the live page and for other programs: lists, live events and the actions of
+//! operators, below `/v1`. Every connection, header, body and answer is bounded, and a slow reader blocks no other. Only
+//! metrics are lost by a restart.
 
 mod access;
 mod actions;
@@ -39,26 +39,26 @@ use tokio::sync::Semaphore;
 pub use access::{AccessRules, AccessToken, Caller, Role};
 pub use actions::NewSessionBody;
 use answer::AnswerBody;
-use metrics::{Metrics, OpenCount};
+use metrics::{ConnectionGauge, Metrics};
 use problem::Problem;
 use session_feed::SessionFeed;
 
-/// More connections wait in the kernel's queue.
+/// Connections beyond this wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 2048;
 /// How many requests read the disk at the same time; the others wait.
 const MAX_READS: usize = 8;
-const HEAD_TIME: Duration = Duration::from_secs(15);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 const MAX_HEAD_BYTES: usize = 32 << 10;
 
-type OpenSessions = dyn Fn() -> Result<Sessions, String> + Send + Sync;
+type OpenStore = dyn Fn() -> Result<Sessions, String> + Send + Sync;
 type CreateSession = dyn Fn(&NewSessionBody, &mut Sessions) -> Result<SessionId, String> + Send + Sync;
 type ExportSession = dyn Fn(&mut Sessions, SessionId) -> Result<PathBuf, String> + Send + Sync;
 type ArchiveSession = dyn Fn(&mut Sessions, SessionId) -> Result<String, String> + Send + Sync;
 
 /// What only the command line knows how to do: it reads the environment and the layers. Errors are messages for the caller.
 pub struct ServeBackend {
-    /// Opens the store. Each thread has its own.
-    pub open_sessions: Box<OpenSessions>,
+    /// Opens a connection to the store; idle ones are reused.
+    pub open_sessions: Box<OpenStore>,
     pub create_session: Box<CreateSession>,
     /// Writes the bundle of a session to a temporary file, which the caller removes.
     pub export_session: Box<ExportSession>,
@@ -96,7 +96,7 @@ impl Server {
         self.idle_stores.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the disk on a thread that may wait.
+    /// Runs `work` on a thread that may block, at most `MAX_READS` at once.
     async fn blocking<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> Result<T, Problem> + Send + 'static,
@@ -111,9 +111,9 @@ impl Server {
 
 /// Serves until the task is dropped.
 pub async fn serve(listener: TcpListener, server: Arc<Server>) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         let accepted: std::io::Result<(_, SocketAddr)> = listener.accept().await;
         let Ok((stream, _)) = accepted else {
             // Out of descriptors, or the peer has gone: pause and go on.
@@ -121,18 +121,18 @@ pub async fn serve(listener: TcpListener, server: Arc<Server>) {
             continue;
         };
         let server = Arc::clone(&server);
-        let open = OpenCount::new(&server.metrics, |metrics| &metrics.connections);
+        let open = ConnectionGauge::new(&server.metrics, |metrics| &metrics.connections);
         tokio::spawn(async move {
             let service = service_fn(move |request| {
                 let server = Arc::clone(&server);
                 async move { Ok::<_, Infallible>(respond(&server, request).await) }
             });
             let mut builder = http1::Builder::new();
-            builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(MAX_HEAD_BYTES);
-            // A client that broke off or did not speak HTTP.
+            builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(MAX_HEAD_BYTES);
+            // An error means that the client hung up or does not speak HTTP.
             drop(builder.serve_connection(TokioIo::new(stream), service).await);
             drop(open);
-            drop(place);
+            drop(permit);
         });
     }
 }

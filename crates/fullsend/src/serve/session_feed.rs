@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::Server;
 use super::answer::{self, AnswerBody};
-use super::metrics::OpenCount;
+use super::metrics::ConnectionGauge;
 use super::problem::Problem;
 use super::sessions::parse_id;
 use super::stream::{StreamReader, last_event_id};
@@ -117,7 +117,7 @@ pub(super) async fn events(
     let heads = SessionFeed::subscribe(server, id);
     let server = Arc::clone(server);
     tokio::spawn(async move {
-        let _open = OpenCount::new(&server.metrics, |metrics| &metrics.streams);
+        let _open = ConnectionGauge::new(&server.metrics, |metrics| &metrics.streams);
         follow(&server, id, after, heads, &StreamReader { sender }).await
     });
     Ok(answer::stream(receiver))

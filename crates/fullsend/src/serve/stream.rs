@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::Server;
 use super::answer::{self, AnswerBody, Chunk};
 use super::log_tail::{LogPart, LogTail};
-use super::metrics::OpenCount;
+use super::metrics::ConnectionGauge;
 use super::problem::Problem;
 use super::runs;
 use crate::record::store::StoredRun;
@@ -52,7 +52,7 @@ pub(super) async fn events(
     let (sender, receiver) = mpsc::channel(WAITING_PARTS);
     let server = Arc::clone(server);
     tokio::spawn(async move {
-        let _open = OpenCount::new(&server.metrics, |metrics| &metrics.streams);
+        let _open = ConnectionGauge::new(&server.metrics, |metrics| &metrics.streams);
         let mut reader = StreamReader { sender };
         follow(&server, run, after, &mut reader).await
     });

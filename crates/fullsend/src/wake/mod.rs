@@ -45,7 +45,7 @@ use run_reports::RunReports;
 use screen::MemoryScreen;
 
 /// A wake whose model is away for longer is scheduled again.
-const MODEL_PATIENCE: Duration = Duration::from_secs(120);
+const MODEL_RETRY_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What a wake needs from the machine around it.
 #[derive(Clone)]
@@ -223,7 +223,7 @@ fn bounded_run(
         context: Some(prompt.text.clone()),
         conversation,
         save_workspace: SaveWorkspace::Never,
-        model_patience: Some(MODEL_PATIENCE),
+        model_retry_timeout: Some(MODEL_RETRY_TIMEOUT),
         extra_files: memory::extra_files(source, &screened, resources),
         confirmer: Some(confirmer(confirmations)),
         signer: context.signer.clone(),

@@ -1,5 +1,5 @@
-//! One request through the gateway: read, parsed, inspected, reserved in the budget, sent, answered. Each step may refuse,
-//! and a refusal costs nothing.
+//! One request through the gateway: read, parsed, inspected, reserved in the budget, sent, answered. Each step may refuse.
+//! A request that is refused before it is sent costs nothing; one that was sent and not answered costs its reservation.
 
 use super::client::GatewayClient;
 use super::inspect_request::inspect_request;
@@ -39,7 +39,7 @@ pub(super) async fn answer(
         return Ok(refuse(&gateway, exchange, wire, &Fault::new(FaultKind::InvalidRequest, message)));
     }
     let answered = match read(&gateway, wire, client, request).await {
-        Ok(parsed) => pass(&gateway, exchange, parsed).await,
+        Ok(parsed) => forward(&gateway, exchange, parsed).await,
         Err(fault) => Err(fault),
     };
     Ok(answered.unwrap_or_else(|fault| refuse(&gateway, exchange, wire, &fault)))
@@ -108,7 +108,7 @@ async fn collect(gateway: &Gateway, body: Incoming) -> Result<(MemoryShare, Byte
     }
 }
 
-/// A body that passes every rule, in the neutral form, and what of it becomes tokens.
+/// Parses an allowed body into the common request type, with the parts that become tokens.
 fn parse(gateway: &Gateway, wire: Wire, body: &[u8]) -> Result<(ModelRequest, InputParts), Fault> {
     check_json(body, MAX_VALUES).map_err(|error| refused(format!("the body cannot be read: {error}")))?;
     let value = serde_json::from_slice(body).map_err(refused)?;
@@ -120,7 +120,7 @@ fn parse(gateway: &Gateway, wire: Wire, body: &[u8]) -> Result<(ModelRequest, In
     Ok((request, parts))
 }
 
-async fn pass(
+async fn forward(
     gateway: &Arc<Gateway>,
     exchange: u64,
     parsed: GatewayRequest,
@@ -128,13 +128,13 @@ async fn pass(
     wait_for_start(gateway, exchange).await?;
     let parsed = with_long_context(inspect(gateway, exchange, parsed)?);
     let GatewayRequest { wire, request, body, parts, headers, query, memory } = parsed;
-    let asking = codec::ask_for_usage(wire, &body);
-    let hides_usage = asking.is_some();
-    let body = asking.map_or(body, Bytes::from);
+    let body_with_usage = codec::ask_for_usage(wire, &body);
+    let hides_usage = body_with_usage.is_some();
+    let body = body_with_usage.map_or(body, Bytes::from);
     let mut reserved = reserve(gateway, exchange, wire, request, body, parts).await?;
     let gateway = Arc::clone(gateway);
     // Dropped with this future, which ends when the client hangs up.
-    let (_connected, mut client) = oneshot::channel();
+    let (_alive, mut client_gone) = oneshot::channel();
     // In a task of its own: a client that hangs up must not keep what the vendor bills from being counted.
     let exchanging = tokio::spawn(async move {
         loop {
@@ -148,7 +148,7 @@ async fn pass(
             };
             let has_fallback = fallback.is_some();
             let sending =
-                Sending { gateway: &gateway, exchange, outgoing, client: &mut client, has_fallback };
+                Sending { gateway: &gateway, exchange, outgoing, client: &mut client_gone, has_fallback };
             let sent = sending.send(&mut reserved.reservation).await;
             let ReservedRequest { request, body, parts, reservation } = reserved;
             match (sent, fallback) {
@@ -181,7 +181,7 @@ async fn pass(
     exchanging.await.unwrap_or_else(|error| Err(Fault::new(FaultKind::Upstream, error.to_string())))
 }
 
-/// A request that the budget pays.
+/// A request whose cost is reserved in the budget.
 struct ReservedRequest {
     request: ModelRequest,
     body: Bytes,
@@ -216,7 +216,7 @@ async fn reserve(
     Ok(ReservedRequest { request, body, parts, reservation })
 }
 
-/// Notices hooks that do not run before the first request goes out.
+/// Holds the first request until the start hook reaches the guard; stops the run if it does not.
 async fn wait_for_start(gateway: &Gateway, exchange: u64) -> Result<(), Fault> {
     let Some(start) = &gateway.start else { return Ok(()) };
     start.wait().await.map_err(|error| {
@@ -240,7 +240,7 @@ fn inspect(gateway: &Gateway, exchange: u64, parsed: GatewayRequest) -> Result<G
     Ok(GatewayRequest { request, body, parts, ..parsed })
 }
 
-/// `[1m]` behind a model's name is a word of clients; the service wants a beta.
+/// Clients append `[1m]` to a model name for the long context; the API expects a beta header instead.
 fn with_long_context(mut parsed: GatewayRequest) -> GatewayRequest {
     let plain = parsed.request.model.strip_suffix("[1m]").filter(|_| parsed.wire == Wire::Messages);
     let Some(plain) = plain.map(str::to_owned) else { return parsed };

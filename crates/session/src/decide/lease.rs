@@ -1,4 +1,4 @@
-//! The lease: the right of one worker to write about one wake, and the fence that refuses everyone else. Each claim gets a
+//! The lease: the right of one worker to run one wake and commit its result, and the fence that refuses everyone else. Each claim gets a
 //! higher fencing token than any claim before it; every write of a wake carries its token and passes `fence`.
 
 use super::refusal::SessionRefusal;
@@ -10,7 +10,7 @@ use crate::log::time::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     pub session: SessionId,
-    /// The same over all attempts of one wake: a key for effects that must not happen twice.
+    /// The same for all attempts of one wake: an idempotency key for effects.
     pub wake: WakeId,
     /// The fencing token.
     pub token: u64,
@@ -20,13 +20,13 @@ pub struct Lease {
 /// Who asks for a lease, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseTerms {
-    /// A name that no other process start has.
+    /// Unique to each start of a worker process.
     pub owner: String,
     /// How long the lease lasts unless it is renewed.
     pub lease_ms: u64,
 }
 
-/// Who holds a running session, and until when. This is a column of the store, not an event: it ends by itself.
+/// Who holds the lease, and until when. It is stored in the session's row, not as an event, because it expires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseHolder {
     pub owner: String,
