@@ -196,8 +196,8 @@ fn bounded_run(
     let harness = &checked.resolved.harness;
     let variables = |name: &str| context.environment.get(name).cloned();
     let weights = guard::weights_file::find(&variables);
-    // What the scanner lacks was an error of the preflight.
-    let learned = guard::setup::learned(&harness.security, weights).unwrap_or_default();
+    let learned = guard::setup::learned(&harness.security, weights);
+    let learned = learned.map_err(|error| PrepareError::missing(error.to_string()))?;
     let screen = MemoryScreen::new(guard::setup::toggles(&harness.security), learned);
     let screened = screen.screen(&source.memory, &source.learnings);
     let runtime = harness.runtime.value.to_string();
