@@ -187,7 +187,9 @@ fn servers(all: &[McpServerSpec]) -> String {
             }
             McpEndpoint::Address { url, headers, .. } => {
                 let url = quoted(url);
-                text.push_str(&format!("\n[mcp_servers.{key}]\nrequired = true\nurl = {url}\n[mcp_servers.{key}.http_headers]\n"));
+                text.push_str(&format!(
+                    "\n[mcp_servers.{key}]\nrequired = true\nurl = {url}\n[mcp_servers.{key}.http_headers]\n"
+                ));
                 headers
             }
         };

@@ -217,8 +217,7 @@ mod tests {
 
     fn task(script: &str) -> McpServerSpec {
         let arguments = vec!["-c".to_owned(), script.to_owned()];
-        let endpoint =
-            McpEndpoint::Program { command: "sh".to_owned(), arguments, environment: Vec::new() };
+        let endpoint = McpEndpoint::Program { command: "sh".to_owned(), arguments, environment: Vec::new() };
         McpServerSpec { name: "s".to_owned(), endpoint }
     }
 

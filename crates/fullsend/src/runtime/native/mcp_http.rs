@@ -46,11 +46,8 @@ impl HttpConnection {
             Ok((parsed, value))
         };
         let headers = headers.into_iter().map(header).collect::<Result<_, String>>()?;
-        let roots = if url.is_tls() {
-            Roots::load().map_err(|error| error.to_string())?
-        } else {
-            Roots::only([])
-        };
+        let roots =
+            if url.is_tls() { Roots::load().map_err(|error| error.to_string())? } else { Roots::only([]) };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
         let dialer = Dialer::new(Arc::new(SystemResolver::load()), roots);
@@ -161,7 +158,9 @@ async fn read_answer(response: Response<Incoming>, id: u64) -> Result<Option<Jso
         decoder.push(&bytes).map_err(|error| error.to_string())?;
         while let Some(frame) = decoder.next_frame() {
             // Notifications, and requests of the server, are not answered.
-            if let Some(answer) = serde_json::from_str(&frame.data).ok().filter(|answer| is_answer(answer, id)) {
+            if let Some(answer) =
+                serde_json::from_str(&frame.data).ok().filter(|answer| is_answer(answer, id))
+            {
                 return Ok(Some(answer));
             }
         }
