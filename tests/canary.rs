@@ -63,7 +63,9 @@ fn a_canary_token_in_the_output_ends_the_run() {
     let ran = run(&world);
     assert_eq!(ran.code, 6, "{}", ran.err);
     assert!(ran.err.contains("set the label `look`"), "{}", ran.err);
-    assert_eq!(fs::read_to_string(file).unwrap(), "review_label=look\n");
+    let outputs = fs::read_to_string(file).unwrap();
+    assert!(outputs.starts_with("outcome=security_stop\nexit_code=6\n"), "{outputs}");
+    assert!(outputs.ends_with("\nreview_label=look\n") && !outputs.contains("result="), "{outputs}");
     let record = record(&world);
     assert_eq!((&record["outcome"], &record["review_label"]), (&json!("security_stop"), &json!("look")));
     assert!(!directory(&world).join("iteration-1/output").exists(), "nothing is promoted");
