@@ -50,7 +50,7 @@ fn five_harnesses_may_extend_each_other_and_a_sixth_may_not() {
     let whole = ["triage", "link1", "link2", "link3", "link4", "link5"]
         .map(|name| format!(".fullsend/harness/{name}.yaml"))
         .join(" → ");
-    assert!(error.contains(&format!("`base` goes more than 5 harnesses deep: {whole}")), "{error}");
+    assert!(error.contains(&format!("`base` chains more than 5 harnesses: {whole}")), "{error}");
     assert!(error.contains("--> .fullsend/harness/link4.yaml:2:7"), "{error}");
 }
 
