@@ -78,7 +78,7 @@ fn an_empty_credential_is_none() {
     let warnings = accepted(&world);
     assert!(!warnings.contains("_NOOP"), "nothing is to be said about it: {warnings}");
     world.write(provider, "name: packages\ntype: packages\ncredentials: {TOKEN: literal}\n");
-    refused(&world, "is written out in the file");
+    refused(&world, "is in plain text in the file");
 }
 
 #[test]
