@@ -94,7 +94,7 @@ pub fn eventful() -> World {
     world.write(
         "repo/.fullsend/harness/triage.yaml",
         "agent: agents/triage.md\nruntime: native\noutput_schema: schemas/triage.json\nproviders: [model]\n\
-         pre_script: scripts/pass.sh\npost_script: scripts/pass.sh\nhost_files:\n\
+         pre_script: scripts/pass.sh\npost_script: scripts/slow.sh\nhost_files:\n\
          - src: files/credential\n  dest: /sandbox/workspace/credential\n\
          api_servers:\n- {name: tracker, script: api-servers/tracker, port: 8080}\n\
          security:\n  fail_mode: open\n  host_scanners:\n    ssrf_validator: false\n",
@@ -102,6 +102,8 @@ pub fn eventful() -> World {
     world.script("repo/.fullsend/api-servers/tracker", SERVER);
     world.write("repo/sub/CLAUDE.md", vec![b'x'; 2 << 20]);
     world.script("repo/.fullsend/scripts/pass.sh", "#!/bin/sh\nexit 0\n");
+    // The last thing of a run: it must still go on when the signal comes.
+    world.script("repo/.fullsend/scripts/slow.sh", "#!/bin/sh\nsleep 2\n");
     world.write(
         "repo/.fullsend/files/credential",
         format!("token: {}{}\n", "ghp_", "a8Fk2LmQ9xZt4RvW7bNc1YpS3dGh6JuE0oTi"),

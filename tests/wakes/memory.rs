@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::{Value as Json, json};
 
 use super::stage::{EVERY_WAKE, Stage, finish, shell, sleeps, when};
+use crate::support::root;
 
 const MEMORY: &str = "/sandbox/workspace/session";
 
@@ -90,7 +91,8 @@ pub fn the_learned_scanner_reads_learnings_too() {
         stage.wakes(&other, 0);
         stage.last_transcript().contains("poem about the sea")
     };
-    assert!(!shown("") && shown("none"));
+    let weights = root().join("models/injection.weights");
+    assert!(!shown(weights.to_str().unwrap()) && shown("none"));
 }
 
 #[test]

@@ -38,6 +38,7 @@ scenes! {
     memory: [
         what_the_agent_writes_survives_and_the_checkpoint_is_not_its_to_write,
         one_run_cannot_instruct_the_next_through_memory_or_learnings,
+        the_learned_scanner_reads_learnings_too,
         resources_are_mounted_as_they_were_given,
         resources_are_scanned_before_they_are_mounted,
         a_large_resource_is_looked_through_and_named,
