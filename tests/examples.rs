@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value as Json;
 use yaml::{Node, ParseLimits, Sources};
 
-use crate::support::{Ran, World, root};
+use crate::support::{Ran, World, has_program, root};
 
 fn examples() -> String {
     root().join("examples/ci").to_string_lossy().into_owned()
@@ -24,6 +24,9 @@ fn check(name: &str) -> Ran {
 /// Their images are in a registry, which `check` does not ask.
 #[test]
 fn the_harnesses_of_the_original_design_are_accepted() {
+    if !has_program("python3", "the original's api server") {
+        return;
+    }
     for name in ["triage", "code"] {
         let ran = check(name);
         assert_eq!(ran.code, 0, "{}", ran.err);
@@ -55,6 +58,9 @@ fn each_of_their_fields_is_explained_with_its_origin() {
 
 #[test]
 fn every_run_in_a_pipeline_resolves() {
+    if !has_program("python3", "the original's api server") {
+        return;
+    }
     let mut calls = 0;
     for file in ["github", "gitlab"].iter().flat_map(|forge| files(&root().join("examples/ci").join(forge))) {
         for line in fs::read_to_string(&file).unwrap().lines() {
