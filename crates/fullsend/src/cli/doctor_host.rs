@@ -169,7 +169,7 @@ fn clock() -> Check {
     good("clock", found)
 }
 
-/// Whether there is a way out and somebody to ask for names. What is reached is for `doctor --model`.
+/// Whether the host has a default route and a name server. `doctor --model` tests a real connection.
 fn network() -> Check {
     let resolvers = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
     let resolver = resolvers.lines().find_map(|line| line.trim().strip_prefix("nameserver"));

@@ -243,7 +243,7 @@ fn severity(fail_on: FailOn) -> Severity {
     }
 }
 
-/// A file that the harness names must be there. One that nobody names may be missing, unless it is required.
+/// Weights that the harness names must exist. The installed ones may be missing, unless the scanner is required.
 pub fn learned(security: &Security, installed: WeightsSearch) -> Result<LearnedScanner, GuardError> {
     let wanted = &security.host_scanners.llm_guard;
     let match_type = match wanted.match_type.value {

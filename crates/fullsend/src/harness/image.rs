@@ -67,7 +67,7 @@ impl ImageRef {
         if named || path.starts_with("./") || is_there(path) {
             return Ok(Self::Layered(path.to_owned()));
         }
-        // A name without a host stays a path: a missing directory must not become somebody's image on Docker Hub.
+        // A name without a host stays a path: a missing directory must not become an image on Docker Hub.
         if has_registry(path) || path.contains('@') {
             let name = ImageName::parse(path).filter(|_| has_registry(path));
             return name.map(Self::Registry).ok_or_else(|| {

@@ -105,7 +105,7 @@ pub fn find(search: &ImageSearch<'_>) -> Result<Option<(String, Image)>, RunImag
     Ok(Some((name, image)))
 }
 
-/// Whether a run would refuse the harness's image. Nobody is asked for it.
+/// Whether a run would refuse the harness's image. No registry is contacted.
 pub fn check(
     resolved: &Resolved,
     library: &Library,

@@ -77,7 +77,7 @@ struct HelperAnswer {
     secret: String,
 }
 
-/// The login for an image's registry; `None` where nobody has one.
+/// The login for an image's registry; `None` if no file and no helper has one.
 pub fn find(
     name: &ImageName,
     variables: &dyn Fn(&str) -> Option<String>,
@@ -277,8 +277,8 @@ printf '{"ServerURL":"%s","Username":"%s","Secret":"from-helper"}' "$host" "$hos
         let token = "#!/bin/sh\necho '{\"Username\":\"<token>\",\"Secret\":\"idt\"}'";
         let asked = found(for_all, "a", &|home| helper(home, token));
         assert_eq!(asked, Ok(Some("token idt".to_owned())));
-        let nobody = "#!/bin/sh\necho 'credentials not found in native keychain'; exit 1";
-        assert_eq!(found(for_all, "quay.io/a", &|home| helper(home, nobody)), Ok(None));
+        let without_login = "#!/bin/sh\necho 'credentials not found in native keychain'; exit 1";
+        assert_eq!(found(for_all, "quay.io/a", &|home| helper(home, without_login)), Ok(None));
         let broken = "#!/bin/sh\necho '{\"Secret\": \"hunter2\", oops'";
         let said = found(for_all, "quay.io/a", &|home| helper(home, broken)).unwrap_err();
         assert!(said.contains("the answer of docker-credential-test cannot be read"), "{said}");

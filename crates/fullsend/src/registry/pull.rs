@@ -146,7 +146,7 @@ impl<'a> Download<'a> {
             let workers: Vec<_> = (0..WORKERS.min(blobs.len())).map(|_| scope.spawn(stopping)).collect();
             let ended = workers.into_iter().map(|worker| worker.join());
             let ended = ended.map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            // The first to fail; the others were told to stop.
+            // The first failure; it cancelled the other downloads.
             let failures = ended.filter_map(Result::err);
             let failures: Vec<PullError> = failures.collect();
             let cause = failures.iter().position(|error| !matches!(error, PullError::Cancelled { .. }));

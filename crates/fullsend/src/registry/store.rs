@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 pub struct StoredImage {
     v: u32,
     pub name: String,
-    /// Of what the name stands for in the registry: an index, or a manifest.
+    /// The digest of the index or manifest that the registry has under this name.
     pub sha256: String,
     /// The manifest for this machine.
     pub manifest_sha256: String,
@@ -214,7 +214,7 @@ impl ImageStore {
                 }
                 locked => locked?,
             }
-            // Whoever had the lock before may have finished or removed the file that this one opened.
+            // The previous holder of the lock may have finished or removed the file that is open here.
             let is_current = fs::metadata(&path).is_ok_and(|about| {
                 file.metadata().is_ok_and(|mine| (mine.dev(), mine.ino()) == (about.dev(), about.ino()))
             });
